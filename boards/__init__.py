@@ -1,0 +1,1 @@
+"""Board support: one folder a board."""

@@ -1,0 +1,1 @@
+"""From tensor expressions to instruction streams. Imports only `vdla.hardware`."""

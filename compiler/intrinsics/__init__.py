@@ -1,0 +1,1 @@
+"""The operations of the VDLA, declared with the public intrinsic API."""

@@ -1,0 +1,1 @@
+"""Schedule primitives: each a rewrite of the loop nest that checks its own legality."""

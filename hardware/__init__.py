@@ -1,0 +1,1 @@
+"""What the machine is: configuration, instruction set, programs, timing constants. Imports nothing of ours."""

@@ -1,0 +1,1 @@
+"""VDLA: compile tensor expressions to an accelerator program, simulate it exactly, verify it."""
