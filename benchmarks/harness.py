@@ -1,0 +1,107 @@
+"""What every benchmark returns and how it can be run again.
+
+A benchmark is a module of this package with `run(progress, seed=0) -> Result`; the first line of its docstring is its
+description in `vdla bench --list`. Its receipt names everything the figures depend on but the speed of the machine.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program
+
+# progress(what, done, total): called before each step with what it is about to do, and at the end with done == total.
+Progress = Callable[[str, int, int], None]
+
+Row = Mapping[str, Any]
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """The progress callback that shows nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`figures`: name -> number; `rows`: one a layer or program; `receipt`: what it takes to run it again."""
+
+    name: str
+    figures: Mapping[str, float]
+    rows: Sequence[Row]
+    receipt: Mapping[str, Any]
+
+    def json(self) -> str:
+        """The result as indented JSON text with a final newline."""
+        document = {
+            "benchmark": self.name,
+            "figures": dict(self.figures),
+            "rows": [dict(row) for row in self.rows],
+            "receipt": dict(self.receipt),
+        }
+        return json.dumps(document, indent=2) + "\n"
+
+
+def receipt(config: Config, programs: Iterable[Program], seed: int, command: str) -> dict[str, Any]:
+    """Everything the figures depend on: configuration, program hashes, versions, machine, seed and command."""
+    return {
+        "config": config.name,
+        "config_fingerprint": config.fingerprint,
+        "programs": {program.name: program.hash for program in programs},
+        "versions": versions(),
+        "cpu": cpu_model(),
+        "seed": seed,
+        "command": command,
+    }
+
+
+def versions() -> dict[str, str]:
+    """The versions of vdla, of Python and of the libraries that carry the figures."""
+    libraries = {name: installed_version(name) or "absent" for name in ("vdla", "numpy", "numba")}
+    return {**libraries, "python": platform.python_version()}
+
+
+def installed_version(distribution: str) -> str | None:
+    """The version of an installed distribution, None when it is not installed."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def cpu_model() -> str:
+    """The processor's name as the kernel gives it, else what the platform module knows."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def cpu_flags() -> frozenset[str]:
+    """The feature flags of the first processor, empty where the kernel does not list them."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    flags = [line.split(":", 1)[1].split() for line in lines if line.lower().startswith(("flags", "features"))]
+    return frozenset(flags[0]) if flags else frozenset()
+
+
+def seconds_of(work: Callable[[], object], repeats: int) -> list[float]:
+    """The wall time of each of `repeats` runs of `work`."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def median_seconds(work: Callable[[], object], repeats: int = 3) -> float:
+    """The median wall time of `repeats` runs of `work`."""
+    return statistics.median(seconds_of(work, repeats))
