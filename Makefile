@@ -1,0 +1,70 @@
+# make demo    install into .venv and run the main job
+# make test    install with the development tools and run the tests
+# make lint    style, types, import rules, SystemVerilog
+# make bench   every benchmark, as JSON files under build/bench
+# make clean   remove what make made
+#
+# PYTHON chooses the interpreter of .venv (3.10 or later); PYTEST_ARGS is handed to pytest.
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?= -n 2
+BENCHES ?= layers simulator compile mutants
+# What a second numpy major version could break; the rest of the tests do not touch numpy's edges.
+NUMPY1_TESTS ?= tests/hardware tests/simulator tests/test_cli.py
+
+BIN := $(VENV)/bin
+BASE := $(VENV)/.base-installed
+DEV := $(VENV)/.dev-installed
+NUMPY1 := $(VENV)-numpy1
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-numpy1 lint bench clean
+
+help:
+	@sed -n 's/^# make/  make/p' Makefile
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "make: $(PYTHON) must be Python 3.10 or later (set PYTHON=...)" >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "make: the venv module is missing; on Debian: apt-get install python3-venv" >&2; rm -rf $(VENV); exit 2; }
+
+$(BASE): pyproject.toml | $(BIN)/python
+	@echo "installing vdla into $(VENV)"
+	@$(BIN)/python $(PIP_INSTALL) --editable .
+	@touch $@
+
+$(DEV): pyproject.toml | $(BIN)/python
+	@echo "installing vdla with its development tools into $(VENV)"
+	@$(BIN)/python $(PIP_INSTALL) --editable '.[dev]'
+	@touch $@ $(BASE)
+
+demo: $(BASE)
+	@$(BIN)/vdla demo
+
+test: $(DEV)
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+$(NUMPY1)/.installed: pyproject.toml
+	@$(PYTHON) -m venv $(NUMPY1)
+	@$(NUMPY1)/bin/python $(PIP_INSTALL) --editable . 'numpy<2' 'pytest>=8' 'pytest-xdist>=3' 'hypothesis>=6'
+	@touch $@
+
+test-numpy1: $(NUMPY1)/.installed
+	@$(NUMPY1)/bin/python -m pytest $(PYTEST_ARGS) -m 'not slow and not rtl' $(NUMPY1_TESTS)
+
+lint: $(DEV)
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q --no-header tests/test_imports.py
+	@$(BIN)/python .ci/lint_systemverilog.py
+
+bench: $(DEV)
+	@mkdir -p build/bench
+	@for name in $(BENCHES); do $(BIN)/vdla bench $$name --json build/bench/$$name.json || exit 1; done
+
+clean:
+	rm -rf $(VENV) $(NUMPY1) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

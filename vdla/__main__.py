@@ -1,0 +1,7 @@
+"""`python -m vdla`: the command line."""
+
+import sys
+
+from vdla.cli import main
+
+sys.exit(main())

@@ -1,0 +1,79 @@
+"""The two streams of a command: results on standard output, progress and complaints on standard error.
+
+Colours appear on a terminal only and never when NO_COLOR is set (rich sees to both).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TextIO
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+SHOW_AFTER_S = 2.0  # work that is done sooner shows no progress
+PLAIN_EVERY_S = 2.0  # without a terminal: one line at most this often
+
+
+@cache
+def output() -> Console:
+    """The console of standard output."""
+    return Console(highlight=False, soft_wrap=False)
+
+
+@cache
+def errors() -> Console:
+    """The console of standard error."""
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def table(title: str, *columns: str) -> Table:
+    """An empty table with a left-aligned first column and numbers in the others."""
+    result = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="dim")
+    for index, column in enumerate(columns):
+        result.add_column(column, justify="left" if index == 0 else "right", no_wrap=True)
+    return result
+
+
+@contextmanager
+def progress(title: str) -> Iterator[Callable[[str, int, int], None]]:
+    """A progress callback (what, done, total) that draws on standard error once the work has taken two seconds."""
+    if not errors().is_terminal:
+        yield _Lines(sys.stderr, title)
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
+    with _LateProgress(*columns, console=errors(), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda what, done, total: bar.update(
+            task, description=f"{title}: {what}", completed=done, total=total
+        )
+
+
+class _LateProgress(Progress):
+    """A progress display that stays empty until the work has taken SHOW_AFTER_S."""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """What is drawn at each refresh."""
+        if all((task.elapsed or 0.0) < SHOW_AFTER_S for task in self.tasks):
+            return ()
+        return super().get_renderables()
+
+
+class _Lines:
+    """Prints a plain line every PLAIN_EVERY_S, for logs."""
+
+    def __init__(self, stream: TextIO, title: str) -> None:
+        self._stream = stream
+        self._title = title
+        self._last_s = time.monotonic()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - self._last_s >= PLAIN_EVERY_S:
+            print(f"{self._title}: {what} ({done}/{total})", file=self._stream, flush=True)
+            self._last_s = now
