@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, Union
+from typing import Any
 
-Scalar = Union[int, float, bool]
+Scalar = int | float | bool
 
 
 # --- expressions -----------------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ class Call:
     dtype: str
 
 
-Expr = Union[Var, Const, Binary, Cast, Select, Load, Call]
+Expr = Var | Const | Binary | Cast | Select | Load | Call
 
 ARITHMETIC_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max", "shl", "shr", "and", "or")
 COMPARE_OPS = ("eq", "ne", "lt", "le", "gt", "ge")
@@ -143,9 +143,10 @@ class Axis:
 class Block:
     """A named computation at the point where `axes` equal `values`.
 
-    `values` and `predicate` are over the loop variables around the block; `init` and `body` over its axes alone. Nothing
-    happens where the predicate is false. `init` runs first when every reduce axis is 0. `annotations["intrinsic"]`
-    names the declared intrinsic that implements a tensorized block; its body stays the executable meaning.
+    `values` and `predicate` are over the loop variables around the block (and, in a nested block, the axes of the block
+    around it); `init` and `body` over its axes alone. Nothing happens where the predicate is false. `init` runs first
+    when every reduce axis is 0. `annotations["intrinsic"]` names the declared intrinsic that implements a tensorized
+    block; its body stays the executable meaning.
     """
 
     name: str
@@ -157,7 +158,7 @@ class Block:
     annotations: Mapping[str, Any] = field(default_factory=dict)
 
 
-Stmt = Union[For, Seq, Store, Block]
+Stmt = For | Seq | Store | Block
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,3 +263,18 @@ def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
     old = operands(expr)
     new = tuple(substitute(operand, values) for operand in old)
     return expr if new == old else with_operands(expr, new)
+
+
+def dtype_of(expr: Expr, buffers: Mapping[str, Buffer]) -> str:
+    """The element type of `expr`; variables are int32."""
+    match expr:
+        case Var():
+            return "int32"
+        case Const(dtype=dtype) | Cast(dtype=dtype) | Call(dtype=dtype):
+            return dtype
+        case Binary(op=op, a=a):
+            return "bool" if op in COMPARE_OPS else dtype_of(a, buffers)
+        case Select(a=a):
+            return dtype_of(a, buffers)
+        case Load(buffer=buffer):
+            return buffers[buffer].dtype

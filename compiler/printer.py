@@ -1,0 +1,161 @@
+"""Functions as readable, Python-like text.
+
+    matmul(a: int8[64, 32], c: int32[64]):
+        for i in range(64):
+            for k in range(32):
+                block c(vi=i, vk=reduce k):
+                    init:
+                        c[vi] = 0
+                    c[vi] = c[vi] + int32(a[vi, vk])
+
+Each line knows the loop or block that it opens or belongs to, so a lowered instruction can be walked back to its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vdla.compiler import ir
+from vdla.compiler.dtypes import is_float
+
+INDENT = "    "
+SYMBOLS = {"eq": ("==", 3), "ne": ("!=", 3), "lt": ("<", 3), "le": ("<=", 3), "gt": (">", 3), "ge": (">=", 3),
+           "or": ("|", 4), "and": ("&", 5), "shl": ("<<", 6), "shr": (">>", 6), "add": ("+", 7), "sub": ("-", 7),
+           "mul": ("*", 8), "floordiv": ("//", 8), "mod": ("%", 8)}  # fmt: skip
+WORDS = {"or": ("or", 1), "and": ("and", 2)}  # of conditions
+COMPARE_LEVEL = 3
+CLOSED = 9  # binds tighter than any operator
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of text and the name of the innermost loop or block that it opens or lies in ("" in the header)."""
+
+    text: str
+    owner: str
+
+
+def function_text(fn: ir.Function) -> str:
+    """`fn` as text, lines joined."""
+    return "\n".join(line.text for line in function_lines(fn))
+
+
+def function_lines(fn: ir.Function) -> list[Line]:
+    """`fn` as lines: the signature, the intermediate buffers, the statements."""
+    params = ", ".join(f"{name}: {buffer_text(fn.buffers[name])}" for name in fn.params)
+    lines = [Line(f"{fn.name}({params}):", "")]
+    inner = [buffer for name, buffer in fn.buffers.items() if name not in fn.params]
+    lines += [Line(f"{INDENT}{buffer.name}: {buffer_text(buffer)}", "") for buffer in inner]
+    return lines + list(stmt_lines(fn.body, 1, ""))
+
+
+def line_numbers(fn: ir.Function) -> dict[str, int]:
+    """The index, in `function_lines`, of the line that opens each loop and block."""
+    numbers: dict[str, int] = {}
+    for number, line in enumerate(function_lines(fn)):
+        if line.owner:
+            numbers.setdefault(line.owner, number)
+    return numbers
+
+
+def buffer_text(buffer: ir.Buffer) -> str:
+    """Type, shape and, when it is on the chip, scope."""
+    scope = "" if buffer.scope == "global" else f" in {buffer.scope}"
+    return f"{buffer.dtype}[{', '.join(map(str, buffer.shape))}]{scope}"
+
+
+def stmt_text(stmt: ir.Stmt) -> str:
+    """A statement as text."""
+    return "\n".join(line.text for line in stmt_lines(stmt, 0, ""))
+
+
+def stmt_lines(stmt: ir.Stmt, depth: int, owner: str) -> Iterator[Line]:
+    """The lines of a statement, indented by `depth`."""
+    indent = INDENT * depth
+    match stmt:
+        case ir.Seq(stmts=stmts):
+            for inner in stmts:
+                yield from stmt_lines(inner, depth, owner)
+        case ir.Store(buffer=buffer, indices=indices, value=value):
+            yield Line(f"{indent}{buffer}[{index_text(indices)}] = {expr_text(value)}", owner)
+        case ir.For():
+            yield Line(f"{indent}{loop_header(stmt)}", stmt.var)
+            yield from stmt_lines(stmt.body, depth + 1, stmt.var)
+        case ir.Block():
+            yield Line(f"{indent}{block_header(stmt)}", stmt.name)
+            if stmt.init is not None:
+                yield Line(f"{indent}{INDENT}init:", stmt.name)
+                yield from stmt_lines(stmt.init, depth + 2, stmt.name)
+            yield from stmt_lines(stmt.body, depth + 1, stmt.name)
+
+
+def loop_header(loop: ir.For) -> str:
+    """`for var in range(extent):`, with the kind in place of range and the annotations as a comment."""
+    kind = "range" if loop.kind is ir.LoopKind.SERIAL else loop.kind.value
+    return f"for {loop.var} in {kind}({loop.extent}):{notes(loop.annotations)}"
+
+
+def block_header(block: ir.Block) -> str:
+    """`block name(axis=value, axis=reduce value) where predicate:`."""
+    kinds = ("reduce " if axis.kind is ir.AxisKind.REDUCE else "" for axis in block.axes)
+    bound = (f"{a.var}={kind}{expr_text(v)}" for a, kind, v in zip(block.axes, kinds, block.values, strict=True))
+    where = "" if block.predicate is None else f" where {expr_text(block.predicate)}"
+    return f"block {block.name}({', '.join(bound)}){where}:{notes(block.annotations)}"
+
+
+def notes(annotations: object) -> str:
+    """Annotations as a trailing comment."""
+    items = dict(annotations).items() if annotations else ()  # type: ignore[call-overload]
+    return "  # " + ", ".join(f"{key}={value}" for key, value in items) if items else ""
+
+
+def index_text(indices: tuple[ir.Expr, ...]) -> str:
+    """Indices, separated by commas."""
+    return ", ".join(expr_text(index) for index in indices)
+
+
+def expr_text(expr: ir.Expr, level: int = 0) -> str:
+    """An expression with no more parentheses than Python needs; `level` is how tightly the context binds."""
+    match expr:
+        case ir.Var(name=name):
+            return name
+        case ir.Const():
+            return const_text(expr)
+        case ir.Binary(op=op, a=a, b=b) if op in SYMBOLS:
+            return infix_text(op, a, b, level)
+        case ir.Binary(op=op, a=a, b=b):
+            return f"{op}({expr_text(a)}, {expr_text(b)})"
+        case ir.Cast(dtype=dtype, value=value):
+            return f"{dtype}({expr_text(value)})"
+        case ir.Select(cond=cond, a=a, b=b):
+            return f"select({expr_text(cond)}, {expr_text(a)}, {expr_text(b)})"
+        case ir.Load(buffer=buffer, indices=indices):
+            return f"{buffer}[{index_text(indices)}]"
+        case ir.Call(name=name, args=args):
+            return f"{name}({index_text(args)})"
+
+
+def infix_text(op: str, a: ir.Expr, b: ir.Expr, level: int) -> str:
+    """`a op b`; comparisons do not chain and `-`, `//` group to the left."""
+    symbol, own = WORDS[op] if op in WORDS and is_condition(a) else SYMBOLS[op]
+    left = expr_text(a, own + 1 if own == COMPARE_LEVEL else own)
+    text = f"{left} {symbol} {expr_text(b, own + 1)}"
+    return f"({text})" if own < level else text
+
+
+def is_condition(expr: ir.Expr) -> bool:
+    """Whether `expr` is a bool without looking at its buffers."""
+    match expr:
+        case ir.Binary(op=op, a=a):
+            return op in ir.COMPARE_OPS or (op in WORDS and is_condition(a))
+        case ir.Const(dtype=dtype) | ir.Cast(dtype=dtype):
+            return dtype == "bool"
+    return False
+
+
+def const_text(const: ir.Const) -> str:
+    """A number; its dtype is seen from what it is combined with."""
+    if const.dtype == "bool":
+        return str(bool(const.value))
+    return repr(float(const.value)) if is_float(const.dtype) else str(int(const.value))
