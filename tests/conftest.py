@@ -1,0 +1,35 @@
+"""Shared by every test: where the repository is, and golden files (`pytest --update-golden` rewrites them)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden files with what the tests got")
+
+
+@pytest.fixture
+def root() -> Path:
+    """The top folder of the repository."""
+    return ROOT
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden("name.txt", text)` compares with the file under `golden/` beside the test."""
+
+    def check(name: str, text: str) -> None:
+        path = request.path.parent / "golden" / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"{path} is missing: run pytest --update-golden and look at the difference"
+        assert text == path.read_text(encoding="utf-8")
+
+    return check
