@@ -1,0 +1,389 @@
+"""The configuration of a machine: sizes, operand widths, queues, the DRAM it is attached to.
+
+The one invariant: a `Config` that exists is valid. Whatever the constructor accepts, every part of the project implements.
+Sizes of buffers are in KiB, depths in entries, latencies in clock cycles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+MIN_COMMAND_DEPTH = 4  # programs are proved free of deadlock for these depths
+MIN_TOKEN_DEPTH = 8
+MAX_QUEUE_DEPTH = 4096
+MIN_ENTRIES = 4
+SCALE_LANE_BYTES = 8
+ACC_BITS = 32
+
+NOT_IN_FINGERPRINT = frozenset({"name", "dram", "clock_mhz", "command_depth", "token_depth"})
+
+
+class ConfigError(ValueError):
+    """A configuration that no machine can have."""
+
+
+class Buffer(IntEnum):
+    """The on-chip buffers."""
+
+    INP = 0
+    WGT = 1
+    SCL = 2
+    UOP = 3
+    ACC = 4
+    OUT = 5
+
+
+def _require_integer(where: str, name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ConfigError(f"{where}: {name} must be an integer from {low} to {high}, got {value!r}")
+
+
+def _require_power(where: str, name: str, value: object, low: int, high: int) -> None:
+    valid = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high and value & (value - 1) == 0
+    if not valid:
+        raise ConfigError(f"{where}: {name} must be a power of two from {low} to {high}, got {value!r}")
+
+
+def _require_known(where: str, cls: type, values: Mapping[str, Any]) -> None:
+    known = {f.name for f in fields(cls)}
+    for name in values:
+        if name not in known:
+            raise ConfigError(f"{where}: field must be one of {', '.join(sorted(known))}, got {name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Dram:
+    """The memory behind the AXI port, in cycles of the accelerator's clock; see the timing contract."""
+
+    read_latency: int = 80
+    write_latency: int = 40
+    outstanding_reads: int = 8
+    outstanding_writes: int = 8
+    beat_cycles: int = 1
+    burst_gap: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("read_latency", "write_latency"):
+            _require_integer("config dram", name, getattr(self, name), 1, 65536)
+        for name in ("outstanding_reads", "outstanding_writes"):
+            _require_integer("config dram", name, getattr(self, name), 1, 256)
+        _require_integer("config dram", "beat_cycles", self.beat_cycles, 1, 256)
+        _require_integer("config dram", "burst_gap", self.burst_gap, 0, 256)
+
+
+_POWERS = {
+    "batch": (1, 64),
+    "block_in": (1, 256),
+    "block_out": (1, 256),
+    "inp_bits": (2, 8),
+    "wgt_bits": (2, 8),
+    "inp_kib": (1, 65536),
+    "wgt_kib": (1, 65536),
+    "scl_kib": (1, 65536),
+    "uop_kib": (1, 65536),
+    "acc_kib": (1, 65536),
+    "out_kib": (1, 65536),
+    "axi_bits": (32, 256),
+}
+_INTEGERS = {
+    "command_depth": (MIN_COMMAND_DEPTH, MAX_QUEUE_DEPTH),
+    "token_depth": (MIN_TOKEN_DEPTH, MAX_QUEUE_DEPTH),
+    "burst_beats": (1, 256),
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """One machine. `Config.preset("pynq_z1")` gives a known one, `Config.from_dict` one from a file."""
+
+    name: str = "custom"
+    batch: int = 1
+    block_in: int = 16
+    block_out: int = 16
+    inp_bits: int = 8
+    wgt_bits: int = 8
+    inp_kib: int = 32
+    wgt_kib: int = 256
+    scl_kib: int = 8
+    uop_kib: int = 32
+    acc_kib: int = 128
+    out_kib: int = 32
+    command_depth: int = 16
+    token_depth: int = 16
+    axi_bits: int = 64
+    burst_beats: int = 16
+    dram: Dram = field(default_factory=Dram)
+    clock_mhz: float = 100
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.isprintable() or not 1 <= len(self.name) <= 64:
+            raise ConfigError(f"config: name must be a printable string of 1 to 64 characters, got {self.name!r}")
+        self._check_fields()
+        self._check_buffers()
+        self._check_encoding()
+
+    @property
+    def _where(self) -> str:
+        return f"config {self.name}"
+
+    def _check_fields(self) -> None:
+        for name, (low, high) in _POWERS.items():
+            _require_power(self._where, name, getattr(self, name), low, high)
+        for name, (low, high) in _INTEGERS.items():
+            _require_integer(self._where, name, getattr(self, name), low, high)
+        if not isinstance(self.dram, Dram):
+            raise ConfigError(f"{self._where}: dram must be a Dram, got {self.dram!r}")
+        clock = self.clock_mhz
+        if isinstance(clock, bool) or not isinstance(clock, (int, float)) or not 0 < clock <= 10_000:
+            raise ConfigError(f"{self._where}: clock_mhz must be a number above 0 and at most 10000, got {clock!r}")
+
+    def _check_buffers(self) -> None:
+        if self.block_out * self.wgt_bits < 8:
+            raise ConfigError(
+                f"{self._where}: a vector of block_out weights must fill a byte, got {self.block_out * self.wgt_bits} bits"
+            )
+        for buffer in Buffer:
+            self._check_entry(buffer.name.lower(), self._entry_bits[buffer], self.buffer_bytes[buffer])
+        if self.inp_vectors < MIN_ENTRIES:
+            self._reject("inp_kib", MIN_ENTRIES, "vectors of batch x block_out elements", self.inp_vectors)
+        if self.out_slots < MIN_ENTRIES:
+            self._reject("out_kib", MIN_ENTRIES, "raw int32 results", self.out_slots)
+
+    def _check_entry(self, name: str, entry_bits: int, size_bytes: int) -> None:
+        if entry_bits % self.axi_bits:
+            raise ConfigError(
+                f"{self._where}: an entry of the {name} buffer must be a whole number of {self.axi_bits}-bit AXI beats, "
+                f"got {entry_bits} bits"
+            )
+        if size_bytes * 8 // entry_bits < MIN_ENTRIES:
+            self._reject(
+                f"{name}_kib", MIN_ENTRIES, f"entries of {entry_bits // 8} bytes", size_bytes * 8 // entry_bits
+            )
+
+    def _reject(self, what: str, least: int, things: str, got: int) -> None:
+        raise ConfigError(f"{self._where}: {what} must hold at least {least} {things}, got {got}")
+
+    def _check_encoding(self) -> None:
+        from vdla.hardware.fields import misfit  # the table's widths are functions of a Config
+
+        problem = misfit(self)
+        if problem is not None:
+            raise ConfigError(f"{self._where}: {problem}")
+
+    def __hash__(self) -> int:
+        return self._hash  # configurations key many caches; hashing eighteen fields each time would show
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(tuple(getattr(self, f.name) for f in fields(self)))
+
+    # --- presets and files
+
+    @staticmethod
+    def preset(name: str) -> Config:
+        """The preset called `name`; ConfigError lists the choices."""
+        from vdla.hardware.presets import PRESETS
+
+        if name not in PRESETS:
+            raise ConfigError(f"config: preset must be one of {', '.join(PRESETS)}, got {name}")
+        return PRESETS[name]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as JSON-compatible values; `from_dict` is the inverse."""
+        return asdict(self)
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> Config:
+        """The configuration with these fields; a field left out has its default, an unknown one is refused."""
+        if not isinstance(values, Mapping):
+            raise ConfigError(f"config: description must be a table of fields, got {values!r}")
+        _require_known("config", Config, values)
+        dram = values.get("dram", {})
+        if not isinstance(dram, Mapping):
+            raise ConfigError(f"config: dram must be a table of fields, got {dram!r}")
+        _require_known("config dram", Dram, dram)
+        return Config(**{**values, "dram": Dram(**dram)})
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Twelve hex digits over all that a program depends on."""
+        relevant = {k: v for k, v in self.to_dict().items() if k not in NOT_IN_FINGERPRINT}
+        return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()[:12]
+
+    def mismatch(self, device: Config) -> str | None:
+        """Why a program compiled for this configuration cannot run on `device`; None when it can."""
+        names = [f.name for f in fields(self) if f.name not in NOT_IN_FINGERPRINT]
+        different = [n for n in names if getattr(self, n) != getattr(device, n)]
+        if not different:
+            return None
+        ours = ", ".join(f"{n}={getattr(self, n)}" for n in different)
+        if len(different) == 1:
+            return f"program was compiled for {ours}, device has {getattr(device, different[0])}"
+        return f"program was compiled for {ours}, device has " + ", ".join(
+            f"{n}={getattr(device, n)}" for n in different
+        )
+
+    # --- widths and sizes
+
+    @property
+    def acc_bits(self) -> int:
+        """Width of a sum."""
+        return ACC_BITS
+
+    @property
+    def out_bits(self) -> int:
+        """Width of a requantised result: that of an activation."""
+        return self.inp_bits
+
+    @property
+    def inp_dtype(self) -> str:
+        """Name of the activation type, such as int8."""
+        return f"int{self.inp_bits}"
+
+    @property
+    def wgt_dtype(self) -> str:
+        """Name of the weight type."""
+        return f"int{self.wgt_bits}"
+
+    @property
+    def out_dtype(self) -> str:
+        """Name of the result type."""
+        return f"int{self.out_bits}"
+
+    @property
+    def acc_dtype(self) -> str:
+        """Name of the type of sums."""
+        return f"int{ACC_BITS}"
+
+    @cached_property
+    def axi_bytes(self) -> int:
+        """Bytes of one beat."""
+        return self.axi_bits // 8
+
+    @cached_property
+    def macs_per_cycle(self) -> int:
+        """Multiply-accumulates of the GEMM core in one cycle."""
+        return self.batch * self.block_in * self.block_out
+
+    @property
+    def peak_gops(self) -> float:
+        """Peak operations in 1e9 a second, a multiply-accumulate counted as two."""
+        return 2 * self.macs_per_cycle * self.clock_mhz / 1000
+
+    @property
+    def peak_bytes_per_cycle(self) -> float:
+        """What the AXI read channel delivers at most."""
+        return self.axi_bytes / self.dram.beat_cycles
+
+    @cached_property
+    def _entry_bits(self) -> tuple[int, ...]:
+        return (
+            self.batch * self.block_in * self.inp_bits,
+            self.block_out * self.block_in * self.wgt_bits,
+            self.block_out * SCALE_LANE_BYTES * 8,
+            max(64, self.axi_bits),
+            self.batch * self.block_out * ACC_BITS,
+            self.batch * self.block_out * self.inp_bits,
+        )
+
+    @cached_property
+    def entry_bytes(self) -> tuple[int, ...]:
+        """Bytes of one entry, indexed by `Buffer`."""
+        return tuple(bits // 8 for bits in self._entry_bits)
+
+    @cached_property
+    def buffer_bytes(self) -> tuple[int, ...]:
+        """Bytes of a whole buffer, indexed by `Buffer`."""
+        sizes = (self.inp_kib, self.wgt_kib, self.scl_kib, self.uop_kib, self.acc_kib, self.out_kib)
+        return tuple(size * 1024 for size in sizes)
+
+    @cached_property
+    def depths(self) -> tuple[int, ...]:
+        """Entries of a buffer, indexed by `Buffer`."""
+        return tuple(size // entry for size, entry in zip(self.buffer_bytes, self.entry_bytes, strict=True))
+
+    @cached_property
+    def inp_entry_bytes(self) -> int:
+        """Bytes of batch x block_in activations."""
+        return self.entry_bytes[Buffer.INP]
+
+    @cached_property
+    def wgt_entry_bytes(self) -> int:
+        """Bytes of block_out x block_in weights."""
+        return self.entry_bytes[Buffer.WGT]
+
+    @cached_property
+    def scl_entry_bytes(self) -> int:
+        """Bytes of block_out lanes of requantisation parameters."""
+        return self.entry_bytes[Buffer.SCL]
+
+    @cached_property
+    def uop_entry_bytes(self) -> int:
+        """Bytes of one micro-op."""
+        return self.entry_bytes[Buffer.UOP]
+
+    @cached_property
+    def acc_entry_bytes(self) -> int:
+        """Bytes of batch x block_out sums."""
+        return self.entry_bytes[Buffer.ACC]
+
+    @cached_property
+    def out_entry_bytes(self) -> int:
+        """Bytes of batch x block_out results."""
+        return self.entry_bytes[Buffer.OUT]
+
+    @cached_property
+    def inp_depth(self) -> int:
+        """Entries of the input buffer."""
+        return self.depths[Buffer.INP]
+
+    @cached_property
+    def wgt_depth(self) -> int:
+        """Entries of the weight buffer."""
+        return self.depths[Buffer.WGT]
+
+    @cached_property
+    def scl_depth(self) -> int:
+        """Entries of the scale buffer."""
+        return self.depths[Buffer.SCL]
+
+    @cached_property
+    def uop_depth(self) -> int:
+        """Micro-ops that the micro-op buffer holds."""
+        return self.depths[Buffer.UOP]
+
+    @cached_property
+    def acc_depth(self) -> int:
+        """Entries of the accumulator."""
+        return self.depths[Buffer.ACC]
+
+    @cached_property
+    def out_depth(self) -> int:
+        """Entries of the output buffer."""
+        return self.depths[Buffer.OUT]
+
+    @cached_property
+    def inp_vectors(self) -> int:
+        """Vectors of batch x block_out raw elements in the input buffer: what the vector unit indexes."""
+        return self.buffer_bytes[Buffer.INP] // self.out_entry_bytes
+
+    @cached_property
+    def wgt_vector_bytes(self) -> int:
+        """Bytes of block_out weights."""
+        return self.block_out * self.wgt_bits // 8
+
+    @cached_property
+    def wgt_vectors(self) -> int:
+        """Vectors of block_out weights in the weight buffer: what the vector unit indexes."""
+        return self.buffer_bytes[Buffer.WGT] // self.wgt_vector_bytes
+
+    @cached_property
+    def out_slots(self) -> int:
+        """Slots of one accumulator entry in the output buffer: what RAW results are indexed by."""
+        return self.buffer_bytes[Buffer.OUT] // self.acc_entry_bytes

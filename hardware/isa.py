@@ -1,0 +1,78 @@
+"""The instruction set: instructions as values, their words, their columns.
+
+The one place to import it from. The table of formats is `fields`, the rules of a valid instruction are `rules`.
+"""
+
+from vdla.hardware.encoding import (
+    COL,
+    COLUMNS,
+    UOP_COLUMNS,
+    check,
+    check_uops,
+    columns,
+    decode,
+    decode_uops,
+    encode,
+    encode_uops,
+    instruction_columns,
+    uop_columns,
+)
+from vdla.hardware.fields import FORMATS, UOP_FORMAT, Field, Slot, instruction_bytes, layout, uop_layout
+from vdla.hardware.instructions import (
+    Buffer,
+    Emit,
+    Gemm,
+    Instruction,
+    Load,
+    MicroOp,
+    Opcode,
+    Operand,
+    Source,
+    Store,
+    Sync,
+    Unit,
+    Vector,
+    VectorOp,
+    opcode_of,
+    unit_of,
+)
+from vdla.hardware.rules import IsaError
+
+__all__ = [
+    "COL",
+    "COLUMNS",
+    "FORMATS",
+    "UOP_COLUMNS",
+    "UOP_FORMAT",
+    "Buffer",
+    "Emit",
+    "Field",
+    "Gemm",
+    "Instruction",
+    "IsaError",
+    "Load",
+    "MicroOp",
+    "Opcode",
+    "Operand",
+    "Slot",
+    "Source",
+    "Store",
+    "Sync",
+    "Unit",
+    "Vector",
+    "VectorOp",
+    "check",
+    "check_uops",
+    "columns",
+    "decode",
+    "decode_uops",
+    "encode",
+    "encode_uops",
+    "instruction_bytes",
+    "instruction_columns",
+    "layout",
+    "opcode_of",
+    "unit_of",
+    "uop_columns",
+    "uop_layout",
+]
