@@ -1,7 +1,7 @@
 """The configuration of a machine: sizes, operand widths, queues, the DRAM it is attached to.
 
-The one invariant: a `Config` that exists is valid. Whatever the constructor accepts, every part of the project implements.
-Sizes of buffers are in KiB, depths in entries, latencies in clock cycles.
+The one invariant: a `Config` that exists is valid. Whatever the constructor accepts, every part of the project
+implements. Sizes of buffers are in KiB, depths in entries, latencies in clock cycles.
 """
 
 from __future__ import annotations
@@ -144,10 +144,9 @@ class Config:
             raise ConfigError(f"{self._where}: clock_mhz must be a number above 0 and at most 10000, got {clock!r}")
 
     def _check_buffers(self) -> None:
-        if self.block_out * self.wgt_bits < 8:
-            raise ConfigError(
-                f"{self._where}: a vector of block_out weights must fill a byte, got {self.block_out * self.wgt_bits} bits"
-            )
+        vector_bits = self.block_out * self.wgt_bits
+        if vector_bits < 8:
+            raise ConfigError(f"{self._where}: a vector of block_out weights must fill a byte, got {vector_bits} bits")
         for buffer in Buffer:
             self._check_entry(buffer.name.lower(), self._entry_bits[buffer], self.buffer_bytes[buffer])
         if self.inp_vectors < MIN_ENTRIES:
@@ -158,8 +157,8 @@ class Config:
     def _check_entry(self, name: str, entry_bits: int, size_bytes: int) -> None:
         if entry_bits % self.axi_bits:
             raise ConfigError(
-                f"{self._where}: an entry of the {name} buffer must be a whole number of {self.axi_bits}-bit AXI beats, "
-                f"got {entry_bits} bits"
+                f"{self._where}: an entry of the {name} buffer must be a whole number of "
+                f"{self.axi_bits}-bit AXI beats, got {entry_bits} bits"
             )
         if size_bytes * 8 // entry_bits < MIN_ENTRIES:
             self._reject(

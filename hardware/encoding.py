@@ -1,13 +1,13 @@
 """Between instructions, their words and their columns, all by whole arrays.
 
-Words are little-endian `np.uint8[n, instruction_bytes]`; columns are `np.int64[n, len(COLUMNS)]`, 0 where a format lacks
-the field. `encode`, `decode` and `check` refuse what the table or a rule forbids; `columns` only reads bits.
+Words are little-endian `np.uint8[n, instruction_bytes]`; columns are `np.int64[n, len(COLUMNS)]`, 0 where a format
+lacks the field. `encode`, `decode` and `check` refuse what the table or a rule forbids; `columns` only reads bits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any
 
@@ -26,7 +26,7 @@ COLUMNS: tuple[str, ...] = tuple(dict.fromkeys(["opcode", "unit", *(f.name for f
 COL: dict[str, int] = {name: index for index, name in enumerate(COLUMNS)}
 UOP_COLUMNS: tuple[str, ...] = tuple(field.name for field in UOP_FORMAT)
 
-_UNIT_OF_OPCODE = np.array([0, Unit.LOAD, Unit.STORE, Unit.COMPUTE, Unit.COMPUTE, 0, 0, 0], np.int64)
+_UNIT_OF_OPCODE = np.array([-1, Unit.LOAD, Unit.STORE, Unit.COMPUTE, Unit.COMPUTE, 0, -1, -1], np.int64)
 
 
 # --- bits ------------------------------------------------------------------------------------------------------------
@@ -78,6 +78,10 @@ def _where(index: int, opcode: int) -> str:
     return f"instruction {index} ({Opcode(opcode).name})"
 
 
+def _where_row(rows: Sequence[int], opcode: Opcode, index: int) -> str:
+    return _where(rows[index], opcode)
+
+
 def _range_rule(slot: Slot) -> str:
     if slot.field.enum is not None:
         return f"be one of {', '.join(member.name for member in slot.field.enum)}"
@@ -94,31 +98,31 @@ def _in_range(slot: Slot, values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 @lru_cache(maxsize=8)
-def _getter(opcode: Opcode) -> Any:
+def _getter(opcode: Opcode) -> attrgetter[tuple[int, ...]]:
     return attrgetter(*(field.name for field in FORMATS[opcode][1:]))
 
 
-def _table(rows: list[tuple[int, ...]], slots: Sequence[Slot], where: Sequence[str]) -> Values:
+def _table(rows: list[tuple[int, ...]], slots: Sequence[Slot], place: Callable[[int], str]) -> Values:
     """The rows as an array; IsaError where a value is not an integer or does not fit its field."""
     try:
         values = np.array(rows)
     except (OverflowError, ValueError):
         values = np.array(rows, object)
     if values.dtype.kind not in "iub":
-        _refuse_values(rows, slots, where)
+        _refuse_values(rows, slots, place)
     values = values.astype(np.int64)
     for column, slot in enumerate(slots):
         good = _in_range(slot, values[:, column])
         if not good.all():
-            _refuse_values(rows, slots, where)
+            _refuse_values(rows, slots, place)
     return values
 
 
-def _refuse_values(rows: list[tuple[int, ...]], slots: Sequence[Slot], where: Sequence[str]) -> None:
-    for row, place in zip(rows, where, strict=True):
+def _refuse_values(rows: list[tuple[int, ...]], slots: Sequence[Slot], place: Callable[[int], str]) -> None:
+    for index, row in enumerate(rows):
         for value, slot in zip(row, slots, strict=True):
             if not isinstance(value, (int, np.integer)) or not _in_range(slot, np.array(int(value), object)).all():
-                raise IsaError(f"{place}: {slot.field.name} must {_range_rule(slot)}, got {value!r}")
+                raise IsaError(f"{place(index)}: {slot.field.name} must {_range_rule(slot)}, got {value!r}")
 
 
 def _positions(instructions: Sequence[Instruction]) -> dict[Opcode, list[int]]:
@@ -135,33 +139,17 @@ def instruction_columns(config: Config, instructions: Sequence[Instruction]) -> 
         slots = layout(config)[opcode][1:]
         get = _getter(opcode)
         raw = [get(instructions[row]) for row in rows]
-        raw = raw if len(slots) > 1 else [(value,) for value in raw]
-        values = _table(raw, slots, _Places(rows, opcode))
+        values = _table(raw, slots, partial(_where_row, rows, opcode))
         table[np.ix_(rows, [COL[slot.field.name] for slot in slots])] = values
         table[rows, COL["opcode"]] = opcode
     _fill_unit(table)
     return table
 
 
-class _Places(Sequence[str]):
-    """The names of instructions for messages, made only when asked for."""
-
-    def __init__(self, rows: Sequence[int], opcode: Opcode | None) -> None:
-        self._rows = rows
-        self._opcode = opcode
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, index: Any) -> Any:
-        row = self._rows[index]
-        return f"micro-op {row}" if self._opcode is None else _where(row, self._opcode)
-
-
 def _fill_unit(table: Values) -> None:
     opcode = table[:, COL["opcode"]]
     unit = np.where(opcode == Opcode.SYNC, table[:, COL["unit"]], _UNIT_OF_OPCODE[opcode])
-    on_compute = (opcode == Opcode.LOAD) & np.isin(table[:, COL["buffer"]], list(COMPUTE_BUFFERS))
+    on_compute = (opcode == Opcode.LOAD) & np.isin(table[:, COL["buffer"]], [int(b) for b in COMPUTE_BUFFERS])
     table[:, COL["unit"]] = np.where(on_compute, int(Unit.COMPUTE), unit)
 
 
@@ -218,7 +206,7 @@ def check(config: Config, words: Words) -> Values:
 
 def _check_opcodes(table: Values) -> None:
     opcode = table[:, COL["opcode"]]
-    for row in np.flatnonzero(~np.isin(opcode, [int(o) for o in Opcode]))[:1]:
+    for row in np.flatnonzero((_UNIT_OF_OPCODE[opcode] < 0))[:1]:
         choices = ", ".join(f"{o.value} ({o.name})" for o in Opcode)
         raise IsaError(f"instruction {row}: opcode must be one of {choices}, got {opcode[row]}")
 
@@ -271,7 +259,7 @@ def encode_uops(config: Config, uops: Sequence[MicroOp]) -> Words:
     slots = uop_layout(config)
     lanes = np.zeros((len(uops), config.uop_entry_bytes // 8), np.uint64)
     if len(uops):
-        values = _table([_UOP_VALUES(uop) for uop in uops], slots, _Places(range(len(uops)), None))
+        values = _table([_UOP_VALUES(uop) for uop in uops], slots, "micro-op {}".format)
         for column, slot in enumerate(slots):
             _insert(lanes, slot, values[:, column])
     return lanes.astype("<u8", copy=False).view(np.uint8)

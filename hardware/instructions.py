@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Union
 
 from vdla.hardware.config import Buffer
 
@@ -219,7 +218,7 @@ class MicroOp:
     last: int = 0
 
 
-Instruction = Union[Load, Store, Gemm, Vector, Sync]
+Instruction = Load | Store | Gemm | Vector | Sync
 
 CLASSES: dict[Opcode, type[Instruction]] = {
     Opcode.LOAD: Load,

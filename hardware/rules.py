@@ -55,29 +55,29 @@ def _padded_buffer(c: Columns) -> Mask:
 
 
 def _has_padding(c: Columns) -> Mask:
-    return (c("y_before") + c("y_after") + c("x_before") + c("x_after")) > 0
+    return np.asarray(c("y_before") + c("y_after") + c("x_before") + c("x_after") > 0, np.bool_)
 
 
 def _has_data(c: Columns) -> Mask:
-    return (c("y_size") > 0) & (c("x_size") > 0)
+    return np.asarray((c("y_size") > 0) & (c("x_size") > 0), np.bool_)
 
 
 def _fits_element(c: Columns, config: Config) -> Mask:
     half = 1 << (config.inp_bits - 1)
     value = c("pad_value")
-    return (c("buffer") == Buffer.ACC) | ((value >= -half) & (value < half))
+    return np.asarray((c("buffer") == Buffer.ACC) | ((value >= -half) & (value < half)), np.bool_)
 
 
 def _requantises(c: Columns) -> Mask:
-    return c("emit") == Emit.REQUANT
+    return np.asarray(c("emit") == Emit.REQUANT, np.bool_)
 
 
 def _reads_source(c: Columns) -> Mask:
-    return (c("operand") == Operand.SRC) | (c("op") == VectorOp.MAC)
+    return np.asarray((c("operand") == Operand.SRC) | (c("op") == VectorOp.MAC), np.bool_)
 
 
 def _reads_weights(c: Columns) -> Mask:
-    return c("operand") == Operand.WGT
+    return np.asarray(c("operand") == Operand.WGT, np.bool_)
 
 
 REQUANT_FIELDS = ("scl", "scl0", "scl1", "zero_point", "clip_lo", "clip_hi")

@@ -1,0 +1,172 @@
+"""The numbers of the machine: what requantisation, vector operations and sub-byte elements are, in numpy.
+
+The one definition that the simulator, the compiler's oracle and the RTL's tests share. Arithmetic is two's complement
+and wraps in 32 bits; every rounding is half up, towards plus infinity.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vdla.hardware.instructions import VectorOp
+
+MULT_BITS = 24
+SHIFT_MAX = 63
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+
+class NumericsError(ValueError):
+    """A number that the machine cannot hold."""
+
+
+def _wide(values: ArrayLike) -> Int64:
+    return np.asarray(values).astype(np.int64)
+
+
+def wrap32(values: ArrayLike) -> Int32:
+    """The low 32 bits of int64 values, as int32."""
+    return _wide(values).astype(np.int32)
+
+
+def _require_within(what: str, values: NDArray[Any], low: int, high: int) -> None:
+    outside = (values < low) | (values > high)
+    if outside.any():
+        raise NumericsError(f"{what} must be an integer from {low} to {high}, got {values[outside].flat[0]}")
+
+
+# --- requantisation --------------------------------------------------------------------------------------------------
+
+
+def pack_scale(bias: ArrayLike, mult: ArrayLike, shift: ArrayLike) -> NDArray[np.uint64]:
+    """The 64-bit lanes of the scale buffer: bias int32 (31:0), mult uint24 (55:32), shift (61:56); shapes broadcast."""
+    wide_bias, wide_mult, wide_shift = _wide(bias), _wide(mult), _wide(shift)
+    _require_within("scale: bias", wide_bias, -(1 << 31), (1 << 31) - 1)
+    _require_within("scale: mult", wide_mult, 0, (1 << MULT_BITS) - 1)
+    _require_within("scale: shift", wide_shift, 0, SHIFT_MAX)
+    lanes = (wide_bias & 0xFFFF_FFFF) | wide_mult << np.int64(32) | wide_shift << np.int64(56)
+    return np.asarray(lanes, np.int64).view(np.uint64)
+
+
+def unpack_scale(lanes: ArrayLike) -> tuple[Int32, Int64, Int64]:
+    """Bias, multiplier and shift of 64-bit lanes: the inverse of `pack_scale`."""
+    bits = np.asarray(lanes).astype(np.uint64)
+    bias = (bits & np.uint64(0xFFFF_FFFF)).astype(np.uint32).view(np.int32)
+    mult = (bits >> np.uint64(32) & np.uint64(0xFF_FFFF)).astype(np.int64)
+    shift = (bits >> np.uint64(56) & np.uint64(SHIFT_MAX)).astype(np.int64)
+    return bias, mult, shift
+
+
+def scales_from_floats(real: ArrayLike) -> tuple[Int64, Int64]:
+    """Multipliers and shifts with `mult * 2**-shift` nearest to real factors.
+
+    The multiplier has 24 significant bits, fewer for factors below 2**-40, where the shift is at its greatest.
+    """
+    values = np.asarray(real, np.float64)
+    good = np.isfinite(values) & (values >= 0) & (values <= (1 << MULT_BITS) - 1)
+    if not good.all():
+        raise NumericsError(f"scale: factor must be from 0 to {(1 << MULT_BITS) - 1}, got {values[~good].flat[0]}")
+    exponent = np.frexp(values)[1]
+    shift = np.clip(MULT_BITS - exponent, 0, SHIFT_MAX)
+    mult = np.floor(np.ldexp(values, shift) + 0.5)
+    carried = mult == 1 << MULT_BITS  # rounding up reached the next power of two
+    mult, shift = np.where(carried, mult / 2, mult), np.where(carried, shift - 1, shift)
+    return mult.astype(np.int64), np.where(mult == 0, 0, shift).astype(np.int64)
+
+
+def scale_from_float(real: float) -> tuple[int, int]:
+    """The multiplier and shift nearest to one real factor."""
+    mult, shift = scales_from_floats(real)
+    return int(mult), int(shift)
+
+
+def requantise(
+    values: ArrayLike, lanes: ArrayLike, zero_point: int, clip_lo: int, clip_hi: int, out_bits: int = 8
+) -> NDArray[np.int8]:
+    """Sums to results: `clip(round(wrap32(v + bias) * mult / 2**shift) + zero_point)`, rounding half up.
+
+    `lanes` are packed scales, broadcast over the last axis; the result holds elements of `out_bits` in int8.
+    """
+    half = 1 << (out_bits - 1)
+    for name, value in (("zero_point", zero_point), ("clip_lo", clip_lo), ("clip_hi", clip_hi)):
+        _require_within(f"requantise: {name}", np.asarray(value), -half, half - 1)
+    bias, mult, shift = unpack_scale(lanes)
+    product = wrap32(_wide(values) + bias).astype(np.int64) * mult
+    rounding = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
+    result = ((product + rounding) >> shift) + zero_point
+    return np.asarray(np.minimum(np.maximum(result, clip_lo), clip_hi), np.int8)
+
+
+# --- vector operations -----------------------------------------------------------------------------------------------
+
+
+def _shift_right(a: Int64, amount: Int64) -> Int64:
+    rounding = np.where(amount > 0, np.int64(1) << np.maximum(amount - 1, 0), 0)
+    return (a + rounding) >> amount
+
+
+def vector_op(op: VectorOp, a: ArrayLike, x: ArrayLike, b: ArrayLike) -> Int32:
+    """The new accumulator entry from the old one `a`, the source `x` (read by MAC alone) and the second operand `b`."""
+    old, operand = _wide(a), _wide(b)
+    match op:
+        case VectorOp.ADD:
+            return wrap32(old + operand)
+        case VectorOp.SUB:
+            return wrap32(old - operand)
+        case VectorOp.MUL:
+            return wrap32(old * operand)
+        case VectorOp.MIN:
+            return wrap32(np.minimum(old, operand))
+        case VectorOp.MAX:
+            return wrap32(np.maximum(old, operand))
+        case VectorOp.SHL:
+            return wrap32(old << (operand & 31))
+        case VectorOp.SHR:
+            return wrap32(_shift_right(old, operand & 31))
+        case VectorOp.CLIP:
+            return wrap32(np.minimum(np.maximum(old, wrap32(-operand)), operand))
+        case VectorOp.MOV:
+            return wrap32(operand)
+        case VectorOp.MAC:
+            return wrap32(old + _wide(x) * operand)
+
+
+def vector_start(op: VectorOp, x: ArrayLike, b: ArrayLike) -> Int32:
+    """The accumulator entry at a micro-op marked first under `init`: `x * b` for MAC, else `b`."""
+    return wrap32(_wide(x) * _wide(b)) if op == VectorOp.MAC else wrap32(b)
+
+
+# --- elements --------------------------------------------------------------------------------------------------------
+
+
+def pack_elements(values: ArrayLike, bits: int) -> NDArray[np.uint8]:
+    """Signed elements to bytes along the last axis, element 0 in the low bits of byte 0."""
+    array = np.asarray(values)
+    per_byte = 8 // bits
+    half = 1 << (bits - 1)
+    if array.size:
+        _require_within(f"elements: int{bits} value", np.array([array.min(), array.max()]), -half, half - 1)
+    if array.ndim == 0 or array.shape[-1] % per_byte:
+        raise NumericsError(
+            f"elements: the last axis must be a multiple of {per_byte} for int{bits}, got {array.shape}"
+        )
+    raw = (array.astype(np.int8).view(np.uint8) & np.uint8((1 << bits) - 1)).reshape(*array.shape[:-1], -1, per_byte)
+    packed = np.zeros(raw.shape[:-1], np.uint8)
+    for position in range(per_byte):
+        packed |= raw[..., position] << np.uint8(position * bits)
+    return packed
+
+
+def unpack_elements(packed: ArrayLike, bits: int) -> NDArray[np.int8]:
+    """Bytes to signed elements along the last axis: the inverse of `pack_elements`."""
+    data = np.asarray(packed)
+    per_byte = 8 // bits
+    result = np.empty((*data.shape, per_byte), np.int8)
+    for position in range(per_byte):
+        top = data.astype(np.uint8) << np.uint8(8 - bits * (position + 1))
+        result[..., position] = top.view(np.int8) >> np.int8(8 - bits)
+    return result.reshape(*data.shape[:-1], -1)

@@ -1,0 +1,58 @@
+"""The constants of the timing contract, in clock cycles unless a name says otherwise.
+
+The simulator and the RTL read them here (the RTL through its generated package); docs/timing-contract.md says how they
+combine. Changing one changes both sides.
+"""
+
+from __future__ import annotations
+
+from vdla.hardware.config import Config
+
+PAGE_BYTES = 4096
+"""No AXI burst crosses a multiple of this address."""
+
+FETCH_BUFFER_BURSTS = 4
+"""Bursts of the instruction stream that fetch buffers: the depth of its FIFO, in bursts of full length."""
+
+LOADS_IN_FLIGHT = 4
+"""LOADs that the load unit has taken and not completed: the entries of its completion queue."""
+
+STORES_IN_FLIGHT = 4
+"""STOREs that the store unit has taken and not completed: the entries of its response queue."""
+
+LOAD_TAIL = 2
+"""From the last beat or pad entry to the end of a LOAD: the width converter's register and the buffer's write."""
+
+ISSUE_OVERHEAD = 2
+"""Of a GEMM or VECTOR: decoding it and reading its first micro-op, before the first iteration issues."""
+
+STORE_SETUP = 2
+"""From the start of a STORE to its first address: decoding it and reading the first entry of the output buffer."""
+
+PIPELINE_DEPTH = 12
+"""Stages of the compute pipeline besides the adder tree: indices, reads, multiply, accumulate, requantise, write."""
+
+
+def adder_tree_depth(config: Config) -> int:
+    """Stages of the adder tree over block_in products."""
+    return (config.block_in - 1).bit_length()
+
+
+def compute_depth(config: Config) -> int:
+    """From the issue of a GEMM's or VECTOR's last iteration to its end."""
+    return PIPELINE_DEPTH + adder_tree_depth(config)
+
+
+def page_beats(config: Config) -> int:
+    """Beats between the addresses that no burst crosses."""
+    return PAGE_BYTES // config.axi_bytes
+
+
+def fetch_buffer_beats(config: Config) -> int:
+    """Beats that fetch has requested and not yet dispatched, at most."""
+    return FETCH_BUFFER_BURSTS * config.burst_beats
+
+
+def accumulator_half(config: Config, index: int) -> int:
+    """Which half of the accumulator an entry lies in; two reads in one half cost VECTOR a cycle."""
+    return index // (config.acc_depth // 2)
