@@ -17,10 +17,10 @@ from vdla.commands import BAD_INPUT, FAULT, Command, load_all
 
 EPILOG = """\
 examples:
-  vdla demo                                    compile, check and time one layer of ResNet-18
-  vdla compile C2 -o c2.vdla                   a program file from a named layer
-  vdla run c2.vdla --random-inputs 0           run it on the simulator
-  vdla COMMAND --help                          more on one command
+  vdla demo                           one layer of ResNet-18, checked and timed
+  vdla compile C2 -o c2.vdla          a program file from a named layer
+  vdla run c2.vdla --random-inputs 0  run it on the simulator
+  vdla COMMAND --help                 more on one command
 """
 
 INTERRUPTED = 130  # what a shell reports for a program that was stopped from the keyboard
@@ -30,7 +30,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose complaint is one line."""
 
     def error(self, message: str) -> NoReturn:
-        where = self.prog.replace("vdla ", "")
+        where = self.prog.removeprefix("vdla ").replace("vdla", "command line")
         self.exit(BAD_INPUT, f"vdla: {where}: {_one_line(message)} (see {self.prog} --help)\n")
 
 

@@ -1,0 +1,32 @@
+"""Writing a file in one piece: whoever reads it sees the old content or the new, never a part."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+
+def write_text(path: Path, text: str) -> None:
+    """`text` as the new content of `path`, in UTF-8."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """`content` as the new content of `path`."""
+    write_with(path, lambda temporary: temporary.write_bytes(content))
+
+
+def write_with(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a temporary file beside `path`, which takes its place only when all of it is written.
+
+    An OSError names `path`, not the temporary file.
+    """
+    temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        write(temporary)
+        temporary.replace(path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,111 @@
+"""`vdla bench`: run one benchmark; progress on standard error, nothing but the result on standard output."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from vdla.atomic import write_text
+from vdla.commands import FINDING, OK, CommandError
+from vdla.commands.console import output, progress, table
+
+if TYPE_CHECKING:
+    from vdla.benchmarks.harness import Result
+
+NAME = "bench"
+HELP = "run a benchmark"
+EXAMPLES = """\
+  vdla bench --list                 the benchmarks and what they measure
+  vdla bench layers                 a table of ResNet-18's convolutions
+  vdla bench layers --json -        the same as JSON on standard output
+  vdla bench compile --json c.json  the same into a file
+"""
+
+# Figures that are a verdict: 1, or 0, is the only good value.
+MUST_BE_ONE = ("all_exact",)
+MUST_BE_ZERO = ("missed", "false_alarms")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The benchmark's name and where the result goes."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="which benchmark (--list shows them)")
+    parser.add_argument("--list", action="store_true", help="list the benchmarks")
+    parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
+    parser.add_argument("--seed", type=int, default=0, help="seed of all random data (default 0)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the benchmark; exit code 1 when a figure that is a verdict says no."""
+    if arguments.list:
+        return _list()
+    result = run_benchmark(arguments.name, arguments.seed)
+    if arguments.json == "-":
+        print(result.json(), end="")
+    elif arguments.json:
+        write_text(Path(arguments.json), result.json())
+    else:
+        _show(result)
+    return OK if passed(result) else FINDING
+
+
+def descriptions() -> dict[str, str]:
+    """The benchmarks and the first line of what each says about itself, read without importing them."""
+    folder = files("vdla.benchmarks")
+    sources = {path.name.removesuffix(".py"): path for path in folder.iterdir() if path.name.endswith(".py")}
+    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in sorted(sources.items())}
+    benchmarks = {name: tree for name, tree in trees.items() if _has_run(tree)}
+    return {name: (ast.get_docstring(tree) or "").split("\n")[0] for name, tree in benchmarks.items()}
+
+
+def _has_run(tree: ast.Module) -> bool:
+    return any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in tree.body)
+
+
+def run_benchmark(name: str | None, seed: int) -> Result:
+    """The result of the benchmark called `name`."""
+    known = descriptions()
+    if name not in known:
+        raise CommandError(f"bench: name must be one of {', '.join(known)}, got {name or 'nothing'}")
+    module = import_module(f"vdla.benchmarks.{name}")
+    with progress(f"bench {name}") as show:
+        return cast("Result", module.run(show, seed=seed))
+
+
+def passed(result: Result) -> bool:
+    """Whether every figure that is a verdict has its only good value."""
+    ones = all(result.figures.get(name, 1) == 1 for name in MUST_BE_ONE)
+    return ones and all(result.figures.get(name, 0) == 0 for name in MUST_BE_ZERO)
+
+
+def _list() -> int:
+    listing = table("benchmarks", "name", "what it measures")
+    listing.columns[1].justify = "left"
+    listing.columns[1].no_wrap = False
+    for name, description in descriptions().items():
+        listing.add_row(name, description)
+    output().print(listing)
+    return OK
+
+
+def _show(result: Result) -> None:
+    figures = table(result.name, "figure", "value")
+    for name, value in result.figures.items():
+        figures.add_row(name, _number(value))
+    if result.rows:
+        columns = list(result.rows[0])
+        rows = table("rows", *columns)
+        for row in result.rows:
+            rows.add_row(*(_number(row.get(column, "")) for column in columns))
+        output().print(rows)
+        output().print()
+    output().print(figures)
+
+
+def _number(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"

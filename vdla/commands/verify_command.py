@@ -1,0 +1,9 @@
+"""x"""
+NAME="verify"
+HELP="x"
+EXAMPLES="x"
+def add_arguments(p):
+    """x"""
+def run(a):
+    """x"""
+    return 0
