@@ -1,0 +1,140 @@
+"""The arrays of an interpreted function and the value of expressions over them, many points at once.
+
+A point is one setting of the variables; `Points` hold each variable as an int32 array that broadcasts with the others,
+and a mask of the points at which anything is read at all. Every buffer remembers which elements were written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from vdla.compiler import ir
+from vdla.compiler.dtypes import Array, storage, wrap
+
+Mask = npt.NDArray[np.bool_]
+EVERYWHERE: Mask = np.array(True)
+
+OPERATIONS = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": np.floor_divide, "mod": np.mod,
+    "min": np.minimum, "max": np.maximum, "shl": np.left_shift, "shr": np.right_shift,
+    "and": np.bitwise_and, "or": np.bitwise_or,
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+}  # fmt: skip
+CALLS = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh, "divide": np.divide}
+
+
+class InterpretError(ValueError):
+    """A function that does not say what to do: an element outside of a buffer, or read before it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Where an expression is evaluated; `where` names the block for messages."""
+
+    values: Mapping[str, Array]
+    mask: Mask
+    where: str
+
+    def only(self, mask: Mask) -> Points:
+        """The points at which `mask` holds too."""
+        return replace(self, mask=self.mask & mask)
+
+
+class Memory:
+    """The buffers of a function."""
+
+    def __init__(self, buffers: Mapping[str, ir.Buffer]) -> None:
+        self.buffers = buffers
+        self.arrays = {name: np.zeros(b.shape, storage(b.dtype)) for name, b in buffers.items()}
+        self.written = {name: np.zeros(b.shape, np.bool_) for name, b in buffers.items()}
+
+    def fill(self, name: str, array: Array) -> None:
+        """Give a whole buffer its content."""
+        self.arrays[name] = array
+        self.written[name][...] = True
+
+    def store(self, name: str, indices: tuple[ir.Expr, ...], value: Array, at: Points) -> None:
+        """Write `value` at every point of the mask."""
+        places = [np.asarray(self.value(index, at)) for index in indices]
+        shape = np.broadcast_shapes(at.mask.shape, *(p.shape for p in places))
+        chosen = np.broadcast_to(at.mask, shape)
+        target = tuple(np.broadcast_to(place, shape)[chosen] for place in places)
+        self._check_inside("store", name, target, np.broadcast_to(EVERYWHERE, target[0].shape), at.where)
+        self.arrays[name][target] = np.broadcast_to(value, shape)[chosen]
+        self.written[name][target] = True
+
+    def value(self, expr: ir.Expr, at: Points) -> Array:
+        """The value of `expr`, an array that broadcasts with the points; arbitrary outside of the mask."""
+        match expr:
+            case ir.Var(name=name):
+                return at.values[name]
+            case ir.Const(value=value, dtype=dtype):
+                return np.asarray(value, storage(dtype))
+            case ir.Binary():
+                return self._binary(expr, at)
+            case ir.Cast(dtype=dtype, value=inner):
+                return wrap(np.asarray(self.value(inner, at)), dtype)
+            case ir.Select(cond=cond, a=a, b=b):
+                return self._select(self.value(cond, at), a, b, at)
+            case ir.Load(buffer=buffer, indices=indices):
+                return self._load(buffer, tuple(np.asarray(self.value(index, at)) for index in indices), at)
+            case ir.Call(name=name, args=args, dtype=dtype):
+                result = CALLS[name](*(self.value(arg, at) for arg in args))
+                return np.asarray(result).astype(storage(dtype))
+
+    def _binary(self, expr: ir.Binary, at: Points) -> Array:
+        dtype = ir.dtype_of(expr.a, self.buffers)
+        a, b = self.value(expr.a, at), self.value(expr.b, at)
+        if expr.op in ("floordiv", "mod"):
+            b = refuse(b == 0, b, at, f"the divisor of {'//' if expr.op == 'floordiv' else '%'} must not be 0")
+        if expr.op in ("shl", "shr"):
+            b = refuse(b < 0, b, at, f"the amount of {'<<' if expr.op == 'shl' else '>>'} must be >= 0")
+        result = np.asarray(OPERATIONS[expr.op](a, b))
+        return result if expr.op in ir.COMPARE_OPS else wrap(result, dtype)
+
+    def _select(self, cond: Array, a: ir.Expr, b: ir.Expr, at: Points) -> Array:
+        then, other = at.only(cond), at.only(~cond)
+        if not other.mask.any():
+            return self.value(a, at)
+        if not then.mask.any():
+            return self.value(b, at)
+        return np.where(cond, self.value(a, then), self.value(b, other))
+
+    def _load(self, name: str, places: tuple[Array, ...], at: Points) -> Array:
+        self._check_inside("load", name, places, at.mask, at.where)
+        shape = self.buffers[name].shape
+        inside = tuple(np.clip(place, 0, extent - 1) for place, extent in zip(places, shape, strict=True))
+        unwritten = ~self.written[name][inside] & at.mask
+        if unwritten.any():
+            text = element_text(name, places, unwritten)
+            raise InterpretError(f"block {at.where}: {text} must be written before it is read, got a read first")
+        return np.asarray(self.arrays[name][inside])
+
+    def _check_inside(self, action: str, name: str, places: tuple[Array, ...], mask: Mask, where: str) -> None:
+        shape = self.buffers[name].shape
+        for place, extent in zip(places, shape, strict=True):
+            outside = ((place < 0) | (place >= extent)) & mask
+            if outside.any():
+                text = element_text(name, places, outside)
+                rule = f"every {action} must be inside the shape {list(shape)}"
+                raise InterpretError(f"block {where}: {rule}, got {text}")
+
+
+def refuse(bad: Array, values: Array, at: Points, rule: str) -> Array:
+    """`values` with 1 at the bad ones, which must all be outside of the mask."""
+    if not bad.any():
+        return values
+    if (bad & at.mask).any():
+        raise InterpretError(f"block {at.where}: {rule}, got {np.asarray(values)[bad].flat[0]}")
+    return np.where(bad, np.ones_like(values), values)
+
+
+def element_text(name: str, places: tuple[Array, ...], chosen: Mask) -> str:
+    """The first chosen element, as it is written in a program."""
+    first = int(np.argmax(chosen))
+    indices = (int(np.broadcast_to(place, chosen.shape).flat[first]) for place in places)
+    return f"{name}[{', '.join(map(str, indices))}]"
