@@ -1,7 +1,7 @@
 """Macro-ops: machine instructions on named on-chip tiles, what lowering gives to the back half of the compiler.
 
-A macro-op's instruction has zero bases; each base is a tile and an offset, counted in the unit its field is indexed in
-(`field_unit`): entries mostly, but a VECTOR reads inputs and weights as vectors, and a RAW result fills several entries.
+An instruction has zero bases here; each base is a tile and an offset, counted in the unit that its field is indexed in
+(`field_unit`): mostly entries, but a VECTOR reads inputs and weights as vectors, and a RAW result fills some entries.
 """
 
 from __future__ import annotations

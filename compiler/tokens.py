@@ -1,6 +1,6 @@
 """Tokens: the fewest that order the units as the exact dependences demand, with never more in flight than fit.
 
-Program order is the witness that nothing deadlocks: every token travels forwards in it. An instruction's clock says, for
+Program order is the witness that nothing deadlocks: every token goes forwards in it. An instruction's clock says, for
 each unit, the last instruction known to have ended when it starts; a dependence that the clock covers costs nothing.
 Positions in program order are keys: step i has key 2i + 1, which leaves 2i for a SYNC inserted before it.
 """
