@@ -171,6 +171,21 @@ def encode(config: Config, instructions: Sequence[Instruction]) -> Words:
     return _pack(config, table)
 
 
+def with_field(config: Config, words: Words, name: str, values: Values) -> Words:
+    """A copy of words with one field set, in the instructions whose format has it."""
+    lanes = _lanes(words, instruction_bytes(config), "instructions").copy()
+    opcodes = (lanes[:, 0] & np.uint64(7)).astype(np.int64)
+    for opcode, slots in layout(config).items():
+        rows = np.flatnonzero(opcodes == opcode)
+        for slot in (slot for slot in slots if slot.field.name == name):
+            used = np.zeros((1, lanes.shape[1]), np.uint64)
+            _insert(used, slot, np.array([-1], np.int64))
+            part = lanes[rows] & ~used
+            _insert(part, slot, values[rows])
+            lanes[rows] = part
+    return lanes.astype("<u8", copy=False).view(np.uint8)
+
+
 # --- words to columns and instructions -------------------------------------------------------------------------------
 
 
@@ -206,7 +221,7 @@ def check(config: Config, words: Words) -> Values:
 
 def _check_opcodes(table: Values) -> None:
     opcode = table[:, COL["opcode"]]
-    for row in np.flatnonzero((_UNIT_OF_OPCODE[opcode] < 0))[:1]:
+    for row in np.flatnonzero(_UNIT_OF_OPCODE[opcode] < 0)[:1]:
         choices = ", ".join(f"{o.value} ({o.name})" for o in Opcode)
         raise IsaError(f"instruction {row}: opcode must be one of {choices}, got {opcode[row]}")
 
@@ -238,7 +253,7 @@ def decode(config: Config, words: Words) -> tuple[Instruction, ...]:
     result: list[Instruction | None] = [None] * len(table)
     for opcode, fields in FORMATS.items():
         rows = np.flatnonzero(table[:, COL["opcode"]] == opcode)
-        part = table[np.ix_(rows, [COL[field.name] for field in fields[1:]])].tolist()
+        part = table[rows][:, [COL[field.name] for field in fields[1:]]].tolist()
         for row, values in zip(rows.tolist(), part, strict=True):
             result[row] = _build(opcode, fields[1:], values)
     return tuple(instruction for instruction in result if instruction is not None)

@@ -7,6 +7,7 @@ from vdla.hardware.encoding import (
     COL,
     COLUMNS,
     UOP_COLUMNS,
+    Words,
     check,
     check_uops,
     columns,
@@ -16,6 +17,7 @@ from vdla.hardware.encoding import (
     encode_uops,
     instruction_columns,
     uop_columns,
+    with_field,
 )
 from vdla.hardware.fields import FORMATS, UOP_FORMAT, Field, Slot, instruction_bytes, layout, uop_layout
 from vdla.hardware.instructions import (
@@ -61,6 +63,7 @@ __all__ = [
     "Unit",
     "Vector",
     "VectorOp",
+    "Words",
     "check",
     "check_uops",
     "columns",
@@ -75,4 +78,5 @@ __all__ = [
     "unit_of",
     "uop_columns",
     "uop_layout",
+    "with_field",
 ]
