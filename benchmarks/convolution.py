@@ -101,9 +101,8 @@ def bound(layer: Workload, config: Config) -> Bound:
     pixels, taps = layer.out_height * layer.out_width, layer.kernel * layer.kernel
     macs = batch * pixels * ins * outs * taps
     touched = _touched(layer.height, layer.out_height, layer) * _touched(layer.width, layer.out_width, layer)
-    bits = (
-        batch * ins * touched * config.inp_bits + ins * outs * taps * config.wgt_bits + batch * outs * pixels * config.out_bits
-    )
+    bits = batch * ins * touched * config.inp_bits + ins * outs * taps * config.wgt_bits
+    bits += batch * outs * pixels * config.out_bits
     return Bound(macs, bits // 8, -(-macs // config.macs_per_cycle), -(-bits // 8 // config.axi_bytes))
 
 

@@ -52,7 +52,9 @@ def runs_at_import(tree: ast.Module) -> ast.Module:
             return None
 
         def visit_If(self, node: ast.If) -> ast.AST:
-            return ast.Module(node.orelse, []) if "TYPE_CHECKING" in ast.unparse(node.test) else self.generic_visit(node)
+            if "TYPE_CHECKING" in ast.unparse(node.test):
+                return ast.Module(node.orelse, [])
+            return self.generic_visit(node)
 
     stripped: ast.Module = Strip().visit(tree)
     return stripped

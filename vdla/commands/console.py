@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -20,10 +20,18 @@ SHOW_AFTER_S = 2.0  # work that is done sooner shows no progress
 PLAIN_EVERY_S = 2.0  # without a terminal: one line at most this often
 
 
+class _Output(Console):
+    """A console whose reader may leave early; what that means is decided in one place, the command line."""
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Called by rich when a write fails."""
+        raise BrokenPipeError
+
+
 @cache
 def output() -> Console:
     """The console of standard output."""
-    return Console(highlight=False, soft_wrap=False)
+    return _Output(highlight=False, soft_wrap=False)
 
 
 @cache

@@ -1,0 +1,174 @@
+"""The command line's manners: help, exit codes, one-line errors, no colours in a pipe, whole files or none."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from vdla import __version__, atomic
+from vdla.cli import main
+from vdla.commands import BAD_INPUT, FAULT, NAMES, OK, config_command
+from vdla.hardware.config import Config
+from vdla.hardware.presets import PRESETS
+
+Capture = pytest.CaptureFixture[str]
+
+
+def vdla(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own."""
+    command = [sys.executable, "-m", "vdla", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=60)
+
+
+def one_line_error(capsys: Capture, *arguments: str) -> tuple[int, str]:
+    """The exit code and the complaint, which must be one line on standard error with nothing on standard output."""
+    try:
+        code = main(arguments)
+    except SystemExit as stop:  # the argument parser leaves by itself
+        assert isinstance(stop.code, int)
+        code = stop.code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("vdla: ")
+    assert captured.err.count("\n") == 1
+    return code, captured.err.removesuffix("\n")
+
+
+# --- help ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", NAMES)
+def test_help_has_examples_and_fits_eighty_columns(
+    command: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == OK
+    text = capsys.readouterr().out
+    assert f"  vdla {command}" in text.split("examples:")[1]
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+def test_the_help_lists_every_command(capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    assert all(f"    {command} " in text for command in NAMES)
+
+
+def test_version(capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"vdla {__version__}\n"
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_command_is_one_line(capsys: Capture) -> None:
+    code, message = one_line_error(capsys, "frobnicate")
+    assert code == BAD_INPUT
+    assert message.startswith("vdla: command line: argument COMMAND: invalid choice: 'frobnicate'")
+
+
+def test_an_unknown_preset_lists_the_choices(capsys: Capture) -> None:
+    code, message = one_line_error(capsys, "config", "pynq_z3")
+    assert (code, message) == (BAD_INPUT, f"vdla: config: preset must be one of {', '.join(PRESETS)}, got pynq_z3")
+
+
+def failing(error: Exception) -> Callable[[argparse.Namespace], int]:
+    def run(arguments: argparse.Namespace) -> int:
+        raise error
+
+    return run
+
+
+def test_a_defect_asks_for_a_report(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_command, "run", failing(KeyError("lost")))
+    code, message = one_line_error(capsys, "config")
+    hint = "please report it with the output of the same command with --debug"
+    assert (code, message) == (FAULT, f"vdla: internal error: KeyError: 'lost'; {hint}")
+
+
+def test_a_value_error_that_is_not_ours_is_a_defect(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_command, "run", failing(ValueError("cannot broadcast")))
+    assert one_line_error(capsys, "config")[0] == FAULT
+
+
+def test_debug_shows_the_traceback(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_command, "run", failing(KeyError("lost")))
+    assert main(["config", "--debug"]) == FAULT
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_one_line(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(arguments: argparse.Namespace) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(config_command, "run", interrupted)
+    assert one_line_error(capsys, "config") == (130, "vdla: interrupted")
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    script = f"{sys.executable} -m vdla config | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (OK, "")
+
+
+# --- output ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_pipe_gets_no_colours() -> None:
+    assert "\x1b" not in vdla("config").stdout
+
+
+def test_no_color_is_honoured_where_colours_are_forced() -> None:
+    assert "\x1b[2m" in vdla("config", FORCE_COLOR="1", TERM="xterm").stdout
+    assert "\x1b[3" not in vdla("config", FORCE_COLOR="1", TERM="xterm", NO_COLOR="1").stdout
+
+
+def test_config_lists_every_preset_in_eighty_columns(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["config"]) == OK
+    text = capsys.readouterr().out
+    assert all(name in text and config.fingerprint in text for name, config in PRESETS.items())
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_config_as_json_makes_the_same_configuration(capsys: Capture) -> None:
+    assert main(["config", "int4", "--json"]) == OK
+    document = json.loads(capsys.readouterr().out)
+    assert document.pop("fingerprint") == Config.preset("int4").fingerprint
+    assert Config.from_dict(document) == Config.preset("int4")
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "result.txt"
+    atomic.write_text(path, "old")
+
+    def half(temporary: Path) -> None:
+        temporary.write_text("ne")
+        raise RuntimeError("no room")
+
+    with pytest.raises(RuntimeError, match="no room"):
+        atomic.write_with(path, half)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "absent" / "result.txt"
+    with pytest.raises(FileNotFoundError) as failure:
+        atomic.write_text(path, "text")
+    assert failure.value.filename == str(path)

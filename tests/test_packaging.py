@@ -1,0 +1,100 @@
+"""The package is whole: what is listed is what exists, and a wheel works without the repository."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    tomllib = pytest.importorskip("tomli")
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("hardware", "compiler", "simulator", "runtime", "boards", "benchmarks")
+
+
+@pytest.fixture(scope="module")
+def settings() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+
+
+def source_folder(settings: dict, package: str) -> Path:
+    """Where setuptools finds a package: by the longest prefix in package-dir."""
+    parts = package.split(".")
+    for length in range(len(parts), 0, -1):
+        prefix = ".".join(parts[:length])
+        if prefix in settings["package-dir"]:
+            return ROOT.joinpath(settings["package-dir"][prefix], *parts[length:])
+    raise AssertionError(f"{package} is mapped nowhere")
+
+
+def test_every_folder_with_modules_is_a_listed_package(settings: dict) -> None:
+    found = {path.parent for folder in (*FOLDERS, "vdla/commands") for path in (ROOT / folder).rglob("*.py")}
+    listed = {source_folder(settings, package) for package in settings["packages"]}
+    assert found | {ROOT / "vdla"} == listed
+
+
+def test_every_package_says_what_it_is(settings: dict) -> None:
+    assert all(import_module(package).__doc__ for package in settings["packages"])
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_links_lead_to_the_folders(folder: str) -> None:
+    link = ROOT / "vdla" / folder
+    assert link.is_symlink()
+    assert not Path(os.readlink(link)).is_absolute()
+    assert link.resolve() == ROOT / folder
+
+
+def run(*command: object, **environment: str) -> str:
+    arguments = [str(part) for part in command]
+    done = subprocess.run(arguments, capture_output=True, text=True, env={**os.environ, **environment}, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the sdist, and the wheel that was built from it."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--outdir", folder, ROOT)
+    return folder
+
+
+@pytest.mark.slow
+def test_the_sdist_holds_the_sources_once(distributions: Path) -> None:
+    with tarfile.open(next(distributions.glob("*.tar.gz"))) as archive:
+        names = [name.split("/", 1)[1] for name in archive.getnames() if "/" in name]
+    assert "hardware/config.py" in names
+    assert "benchmarks/workloads.csv" in names
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.slow
+def test_the_wheel_works_without_the_repository(distributions: Path, tmp_path: Path) -> None:
+    """Installed alone into a fresh environment that borrows the libraries of this one."""
+    wheel = next(distributions.glob("*.whl"))
+    assert "vdla/py.typed" in zipfile.ZipFile(wheel).namelist()
+    venv.create(tmp_path / "venv", with_pip=True)
+    scripts = tmp_path / "venv" / "bin"
+    run(scripts / "python", "-m", "pip", "install", "--no-deps", "--no-index", "--quiet", wheel)
+    borrow_libraries(tmp_path / "venv")
+    assert run(scripts / "vdla", "--version").startswith("vdla 0.")
+    assert str(tmp_path) in run(scripts / "python", "-c", "import vdla.hardware; print(vdla.hardware.__file__)")
+    assert "self-test" in run(scripts / "vdla", "doctor", COLUMNS="120")
+
+
+def borrow_libraries(environment: Path) -> None:
+    """Let an environment see the libraries installed beside this interpreter, after its own."""
+    own = next((environment / "lib").glob("python*/site-packages"))
+    (own / "borrowed.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
