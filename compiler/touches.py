@@ -1,7 +1,7 @@
 """Which on-chip entries and which DRAM beats an instruction touches, exactly.
 
-An index of GEMM and VECTOR is a base plus two loop terms plus a micro-op's; the sets of their sums are built one term at
-a time, without repeats, and kept: the operations of a program share few shapes, and a shape moved is the shape plus a base.
+An index of GEMM and VECTOR is a base plus two loop terms plus a micro-op's. The sets of their sums are built term by
+term without repeats and kept by shape: the operations of a program share few shapes, and differ in their bases.
 """
 
 from __future__ import annotations
@@ -52,6 +52,13 @@ class Footprints:
         rows = np.arange(instruction.y_size, dtype=np.int64) * instruction.y_stride
         starts = np.add.outer(planes, rows)
         return np.unique(np.add.outer(starts, np.arange(run, dtype=np.int64)) + instruction.dram)
+
+    def dram_range(self, instruction: Load | Store) -> tuple[int, int]:
+        """The first beat that the instruction moves and one past the last; equal where it only pads."""
+        if not instruction.x_size or not instruction.y_size:
+            return instruction.dram, instruction.dram
+        last = (instruction.z_size - 1) * instruction.z_stride + (instruction.y_size - 1) * instruction.y_stride
+        return instruction.dram, instruction.dram + last + instruction.x_size * self.entry_beats(instruction)
 
     def entry_beats(self, instruction: Load | Store) -> int:
         """Beats of one entry as the instruction finds it in DRAM."""

@@ -31,11 +31,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class UopPlan:
-    """The table, its LOADs in program order, and the first micro-op in the buffer of each operation's kernel."""
+    """The table, its LOADs in program order, and for every operation where in the buffer its kernel begins.
+
+    `kernels` has the kernel of every operation, equal ones as one object.
+    """
 
     table: tuple[MicroOp, ...]
     batches: tuple[Batch, ...]
     begins: tuple[int, ...]
+    kernels: tuple[Kernel, ...]
 
 
 def plan_uops(depth: int, kernels: Sequence[Kernel]) -> UopPlan:
@@ -55,7 +59,7 @@ def plan_uops(depth: int, kernels: Sequence[Kernel]) -> UopPlan:
         for index in used[:count]:
             begins[index] = image.begins[numbers[index]]
         used = used[count:]
-    return UopPlan(tuple(table), tuple(batches), tuple(begins))
+    return UopPlan(tuple(table), tuple(batches), tuple(begins), tuple(unique[number] for number in numbers))
 
 
 def _intern(kernels: Iterable[Kernel]) -> tuple[list[int], list[Kernel]]:
