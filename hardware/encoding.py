@@ -52,7 +52,7 @@ def _extract(lanes: NDArray[np.uint64], slot: Slot) -> Values:
 
 def _lanes(words: Words, width: int, what: str) -> NDArray[np.uint64]:
     if words.dtype != np.uint8 or words.ndim != 2 or words.shape[1] != width:
-        raise IsaError(f"{what}: array must be uint8[n, {width}], got {words.dtype}{list(words.shape)}")
+        raise IsaError(what, f"array must be uint8[n, {width}], got {words.dtype}{list(words.shape)}")
     return np.ascontiguousarray(words).view("<u8").astype(np.uint64, copy=False)
 
 
@@ -122,7 +122,7 @@ def _refuse_values(rows: list[tuple[int, ...]], slots: Sequence[Slot], place: Ca
     for index, row in enumerate(rows):
         for value, slot in zip(row, slots, strict=True):
             if not isinstance(value, (int, np.integer)) or not _in_range(slot, np.array(int(value), object)).all():
-                raise IsaError(f"{place(index)}: {slot.field.name} must {_range_rule(slot)}, got {value!r}")
+                raise IsaError(place(index), f"{slot.field.name} must {_range_rule(slot)}, got {value!r}")
 
 
 def _positions(instructions: Sequence[Instruction]) -> dict[Opcode, list[int]]:
@@ -214,7 +214,7 @@ def check(config: Config, words: Words) -> Values:
     for row in np.flatnonzero(stray.any(axis=1))[:1]:
         lane = int(np.flatnonzero(stray[row])[0])
         bit = 64 * lane + (int(stray[row, lane]) & -int(stray[row, lane])).bit_length() - 1
-        raise IsaError(f"{_where(int(row), int(table[row, COL['opcode']]))}: bit {bit} must be 0, got 1")
+        raise IsaError(_where(int(row), int(table[row, COL["opcode"]])), f"bit {bit} must be 0, got 1")
     _check_rules(config, table)
     return table
 
@@ -223,7 +223,7 @@ def _check_opcodes(table: Values) -> None:
     opcode = table[:, COL["opcode"]]
     for row in np.flatnonzero(_UNIT_OF_OPCODE[opcode] < 0)[:1]:
         choices = ", ".join(f"{o.value} ({o.name})" for o in Opcode)
-        raise IsaError(f"instruction {row}: opcode must be one of {choices}, got {opcode[row]}")
+        raise IsaError(f"instruction {row}", f"opcode must be one of {choices}, got {opcode[row]}")
 
 
 def _check_enums(config: Config, table: Values) -> None:
@@ -234,7 +234,7 @@ def _check_enums(config: Config, table: Values) -> None:
             if slot.field.enum is not None and not _in_range(slot, values).all():
                 row = int(rows[int((~_in_range(slot, values)).argmax())])
                 got = table[row, COL[slot.field.name]]
-                raise IsaError(f"{_where(row, opcode)}: {slot.field.name} must {_range_rule(slot)}, got {got}")
+                raise IsaError(_where(row, opcode), f"{slot.field.name} must {_range_rule(slot)}, got {got}")
 
 
 def _check_rules(config: Config, table: Values) -> None:
@@ -244,7 +244,7 @@ def _check_rules(config: Config, table: Values) -> None:
         opcode = Opcode(int(table[row, COL["opcode"]]))
         field = next(field for field in FORMATS[opcode] if field.name == rule.field)
         got = _show(int(table[row, COL[rule.field]]), field)
-        raise IsaError(f"{_where(row, opcode)}: {rule.field} must {rule.words}, got {got}")
+        raise IsaError(_where(row, opcode), f"{rule.field} must {rule.words}, got {got}")
 
 
 def decode(config: Config, words: Words) -> tuple[Instruction, ...]:
@@ -293,7 +293,7 @@ def check_uops(config: Config, table: Words) -> Values:
     for slot in uop_layout(config):
         _insert(used, slot, np.array([-1], np.int64))
     for row in np.flatnonzero((lanes & ~used).any(axis=1))[:1]:
-        raise IsaError(f"micro-op {row}: bits that no field has must be 0, got {table[row].tobytes().hex()}")
+        raise IsaError(f"micro-op {row}", f"bits that no field has must be 0, got {table[row].tobytes().hex()}")
     return uop_columns(config, table)
 
 

@@ -1,7 +1,7 @@
 """A compiled program: the instruction stream, the tensors it works on, the map back to the schedule.
 
-A `Program` that exists is consistent in itself: its arrays have one row an instruction and its indices exist. Whether the
-instructions are valid and safe is the verifier's question. Arrays are never changed after construction.
+A `Program` that exists is consistent in itself: its arrays have one row an instruction and its indices exist. Whether
+the instructions are valid and safe is the verifier's question. Arrays are never changed after construction.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class ProgramError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An array in DRAM; `shape` and `layout` are those of the packed elements, `data` its bytes where it is constant."""
+    """An array in DRAM; `shape` and `layout` are of the packed elements, `data` its bytes where they are known."""
 
     name: str
     role: str
@@ -116,6 +116,14 @@ class Program:
         _check_indices(where, "tensor_of", self.tensor_of, len(self.tensors))
         _check_indices(where, "source_of", self.source_of, len(self.source_lines))
         self._check_tensors(where)
+        self._check_relocations(where)
+
+    def _check_relocations(self, where: str) -> None:
+        opcode = self.words[:, 0] & 7  # the opcode is the low three bits of every format
+        for row in np.flatnonzero((self.tensor_of >= 0) & ~np.isin(opcode, (Opcode.LOAD, Opcode.STORE)))[:1]:
+            raise ProgramError(
+                f"{where}: tensor_of[{row}] must be -1 for all but LOAD and STORE, got {self.tensor_of[row]}"
+            )
 
     def _check_tensors(self, where: str) -> None:
         seen: set[str] = set()
@@ -201,7 +209,7 @@ def load(path: str | PathLike[str]) -> Program:
 
 
 def place(program: Program, base: int = 0) -> tuple[dict[str, int], int]:
-    """Byte addresses from `base` on, each tensor at a 4 KiB boundary, then the stream (STREAM); and the end of it all."""
+    """Byte addresses from `base` on: tensors at 4 KiB boundaries, then the stream (STREAM); and where all ends."""
     addresses: dict[str, int] = {}
     end = base
     sizes = [(tensor.name, tensor.nbytes) for tensor in program.tensors] + [(STREAM, program.words.nbytes)]

@@ -1,6 +1,6 @@
 """The file of a program: a header, a JSON manifest, then the arrays one after another, under one checksum.
 
-Header (little-endian): magic `VDLAPROG`, format version u32, manifest bytes u32, payload bytes u64, SHA-256 of all else.
+Header (little-endian): magic `VDLAPROG`, format version u32, manifest bytes u32, payload bytes u64, then a SHA-256.
 Any bit of the file that differs from what was written is noticed; nothing is allocated beyond the size of the file.
 """
 
@@ -87,6 +87,8 @@ def _replace(target: Path, content: bytes) -> None:
 def read(path: str | PathLike[str]) -> Program:
     """The program in the file at `path`."""
     try:
+        if not Path(path).is_file():  # a device or a pipe could be endless
+            raise ProgramError(f"{path}: path must be a regular file, got none there")
         content = Path(path).read_bytes()
     except OSError as error:
         raise ProgramError(f"{path}: path must be a readable file, got {error.strerror}") from None

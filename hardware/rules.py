@@ -22,7 +22,11 @@ Columns = Callable[[str], Values]
 
 
 class IsaError(ValueError):
-    """An instruction or a micro-op that is not part of the instruction set."""
+    """What is not part of the instruction set; `problem` is the message without its place."""
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(f"{where}: {problem}")
+        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True)
