@@ -56,9 +56,9 @@ def test_the_links_lead_to_the_folders(folder: str) -> None:
     assert link.resolve() == ROOT / folder
 
 
-def run(*command: object, **environment: str) -> str:
+def run(*command: object, cwd: Path = ROOT, **environment: str) -> str:
     arguments = [str(part) for part in command]
-    done = subprocess.run(arguments, capture_output=True, text=True, env={**os.environ, **environment}, timeout=300)
+    done = subprocess.run(arguments, capture_output=True, text=True, env={**os.environ, **environment}, timeout=300, cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -89,9 +89,10 @@ def test_the_wheel_works_without_the_repository(distributions: Path, tmp_path: P
     scripts = tmp_path / "venv" / "bin"
     run(scripts / "python", "-m", "pip", "install", "--no-deps", "--no-index", "--quiet", wheel)
     borrow_libraries(tmp_path / "venv")
-    assert run(scripts / "vdla", "--version").startswith("vdla 0.")
-    assert str(tmp_path) in run(scripts / "python", "-c", "import vdla.hardware; print(vdla.hardware.__file__)")
-    assert "self-test" in run(scripts / "vdla", "doctor", COLUMNS="120")
+    assert run(scripts / "vdla", "--version", cwd=tmp_path).startswith("vdla 0.")
+    where = "import vdla.hardware; print(vdla.hardware.__file__)"
+    assert str(tmp_path) in run(scripts / "python", "-c", where, cwd=tmp_path)
+    assert "self-test" in run(scripts / "vdla", "doctor", COLUMNS="120", cwd=tmp_path)
 
 
 def borrow_libraries(environment: Path) -> None:

@@ -1,9 +1,33 @@
-"""x"""
-NAME="asm"
-HELP="x"
-EXAMPLES="x"
-def add_arguments(p):
-    """x"""
-def run(a):
-    """x"""
-    return 0
+"""`vdla asm`: assembly text to a program file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vdla.commands import OK, CommandError
+from vdla.commands.files import ASSEMBLY, read_program
+
+NAME = "asm"
+HELP = "assemble text into a program file"
+EXAMPLES = """\
+  vdla asm kernel.s -o kernel.vdla
+  vdla disasm c2.vdla -o c2.s && vdla asm c2.s -o again.vdla   gives the same bytes
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The text and the program file."""
+    parser.add_argument("text", type=Path, metavar="FILE.s", help="assembly text")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the program file (default: FILE.vdla)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Assemble; nothing is written when the text has an error."""
+    if arguments.text.suffix != ASSEMBLY:
+        raise CommandError(f"asm: name of the text must end in {ASSEMBLY}, got {arguments.text}")
+    program = read_program(arguments.text)
+    target = arguments.output or arguments.text.with_suffix(".vdla")
+    program.save(target)
+    print(f"{target}: {len(program)} instructions, hash {program.hash}")
+    return OK

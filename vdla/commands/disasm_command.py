@@ -1,9 +1,35 @@
-"""x"""
-NAME="disasm"
-HELP="x"
-EXAMPLES="x"
-def add_arguments(p):
-    """x"""
-def run(a):
-    """x"""
-    return 0
+"""`vdla disasm`: a program file as assembly text."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vdla.atomic import write_text
+from vdla.commands import OK
+from vdla.commands.files import read_program
+
+NAME = "disasm"
+HELP = "print a program as assembly text"
+EXAMPLES = """\
+  vdla disasm c2.vdla | less
+  vdla disasm c2.vdla -o c2.s
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The program file and the text."""
+    parser.add_argument("program", type=Path, metavar="PROGRAM", help="a program file")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead of standard output")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print or write the text, which assembles to the same bytes."""
+    from vdla.hardware.asm import disassemble
+
+    text = disassemble(read_program(arguments.program))
+    if arguments.output:
+        write_text(arguments.output, text)
+    else:
+        print(text, end="")
+    return OK

@@ -1,0 +1,34 @@
+"""Reading what the commands are given; every error names the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vdla.commands import CommandError
+
+if TYPE_CHECKING:
+    from vdla.hardware.program import Program
+
+ASSEMBLY = ".s"
+
+
+def read_text(path: Path) -> str:
+    """The content of a UTF-8 text file."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise CommandError(f"{path}: content must be UTF-8 text, got byte {error.object[error.start]:#04x}") from None
+
+
+def read_program(path: Path) -> Program:
+    """The program in a program file, or in assembly text when the name ends in .s."""
+    from vdla.hardware.asm import AsmError, assemble
+    from vdla.hardware.program import Program
+
+    if path.suffix != ASSEMBLY:
+        return Program.load(path)
+    try:
+        return assemble(read_text(path))
+    except AsmError as error:
+        raise CommandError(f"{path}: {error}") from None

@@ -1,0 +1,101 @@
+"""Tables of what runs took: the figures, where every cycle of every unit went, the position under the roofline.
+
+Several runs stand side by side, keyed by a label. All percentages are of the run's total cycles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rich.table import Table
+
+from vdla.commands.console import table
+from vdla.simulator.stats import COUNTERS, UNITS, RunStats
+
+Runs = Mapping[str, RunStats]
+
+# What a reader calls the counters; the arrow points from the unit that gives the token to the one that takes it.
+COUNTER_LABELS = {
+    "busy": "busy",
+    "memory_latency": "memory latency",
+    "memory_bandwidth": "memory bandwidth",
+    "wait_load_to_compute": "token load>compute",
+    "wait_compute_to_load": "token compute>load",
+    "wait_compute_to_store": "token compute>store",
+    "wait_store_to_compute": "token store>compute",
+    "commands": "no command yet",
+    "idle": "finished",
+}
+
+FIGURES: Mapping[str, Callable[[RunStats], str]] = {
+    "cycles": lambda stats: f"{stats.total_cycles:,}",
+    "time": lambda stats: f"{stats.seconds * 1e3:,.3f} ms",
+    "utilisation": lambda stats: percent(stats.utilisation),
+    "instructions": lambda stats: f"{len(stats.starts):,}",
+    "bytes moved": lambda stats: f"{stats.bytes_read + stats.bytes_written:,}",
+}
+
+ROOFLINE: Mapping[str, Callable[[RunStats], str]] = {
+    "operations a byte": lambda stats: f"{intensity(stats):,.1f}",
+    "limited by": lambda stats: "memory" if intensity(stats) < ridge(stats) else "compute",
+    "roof there": lambda stats: f"{roof_gops(stats):,.1f} GOPS",
+    "attained": lambda stats: f"{attained_gops(stats):,.1f} GOPS",
+    "of the roof": lambda stats: percent(attained_gops(stats) / roof_gops(stats)) if stats.macs else "-",
+}
+
+
+def percent(share: float) -> str:
+    """A share as text."""
+    return f"{100 * share:.1f} %"
+
+
+# --- the roofline ----------------------------------------------------------------------------------------------------
+
+
+def intensity(stats: RunStats) -> float:
+    """Operations (two a multiply-accumulate) for each byte moved, the instruction stream included."""
+    return 2 * stats.macs / max(1, stats.bytes_read + stats.bytes_written)
+
+
+def ridge(stats: RunStats) -> float:
+    """The intensity from which on the machine is limited by its multipliers."""
+    return 2 * stats.config.macs_per_cycle / stats.config.peak_bytes_per_cycle
+
+
+def roof_gops(stats: RunStats) -> float:
+    """What the machine can attain at the intensity of this run."""
+    return stats.config.peak_gops * min(1.0, intensity(stats) / ridge(stats))
+
+
+def attained_gops(stats: RunStats) -> float:
+    """What this run attained."""
+    return 2 * stats.macs / stats.seconds / 1e9 if stats.total_cycles else 0.0
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def comparison(
+    title: str, runs: Runs, rows: Mapping[str, Callable[[RunStats], str]], first: Mapping[str, list[str]] | None = None
+) -> Table:
+    """One column a run; the rows of `first` are already text."""
+    result = table(title, "", *runs)
+    for label, cells in (first or {}).items():
+        result.add_row(label, *cells)
+    for label, show in rows.items():
+        result.add_row(label, *(show(stats) for stats in runs.values()))
+    return result
+
+
+def stalls(label: str, stats: RunStats) -> Table:
+    """What each cycle of each unit went to, in per cent of the run; every column sums to 100."""
+    title = "where the cycles went" + (f", {label}" if label else "")
+    result = table(f"{title} (% of {stats.total_cycles:,})", "", *UNITS)
+    for counter in COUNTERS:
+        cells = (_share(stats.counters[unit][counter], stats.total_cycles) for unit in UNITS)
+        result.add_row(COUNTER_LABELS[counter], *cells)
+    return result
+
+
+def _share(cycles: int, total: int) -> str:
+    return f"{100 * cycles / total:.1f}" if cycles else "."
