@@ -156,7 +156,7 @@ def _source(line: Line) -> int:
 def _read_instruction(text: _Text, line: Line) -> None:
     head = line[0]
     opcode = Opcode[choice(head, "instruction or directive", head.text, (*MNEMONICS, *DIRECTIVES)).upper()]
-    optional = defaults(CLASSES[opcode])
+    optional = defaults(opcode)
     required = [field for field in FORMATS[opcode][1:] if field.name not in optional]
     if len(line) - 1 < len(required):
         raise head.error(f"{head.text} must be followed by {required[0].name}, got nothing")
@@ -170,7 +170,7 @@ def _read_instruction(text: _Text, line: Line) -> None:
 
 def _read_fields(opcode: Opcode, words: Line | list[Word], values: dict[str, Any]) -> str | None:
     """Fill in `values`; the result is the name of the tensor that dram is relative to."""
-    optional, tensor = defaults(CLASSES[opcode]), None
+    optional, tensor = defaults(opcode), None
     fields = {f.name: f for f in FORMATS[opcode] if f.name in optional and f.name not in NOT_PRINTED - {"dram"}}
     for word in words:
         name = choice(word, f"field of {opcode.name.lower()}", word.key, (*fields, *TOKENS))

@@ -15,12 +15,14 @@ import numpy as np
 
 from vdla.hardware.asm_lines import quoted
 from vdla.hardware.config import Config
+from vdla.hardware.instructions import CLASSES
 from vdla.hardware.isa import (
     FORMATS,
     Field,
     Instruction,
     IsaError,
     MicroOp,
+    Opcode,
     Unit,
     decode,
     decode_uops,
@@ -93,9 +95,9 @@ def _uop_words(config: Config, uop: MicroOp) -> Iterator[str]:
 
 
 @lru_cache(maxsize=16)
-def defaults(cls: type[Instruction]) -> dict[str, int]:
+def defaults(opcode: Opcode) -> dict[str, int]:
     """The fields of a format that may be left out, with what they are then."""
-    return {f.name: int(f.default) for f in dataclasses.fields(cls) if f.default is not dataclasses.MISSING}
+    return {f.name: int(f.default) for f in dataclasses.fields(CLASSES[opcode]) if f.default is not dataclasses.MISSING}
 
 
 def neighbours(unit: Unit) -> tuple[str | None, str | None]:
@@ -111,7 +113,7 @@ def instruction_text(instruction: Instruction, dram: str | None = None) -> str:
 
 
 def _field_words(instruction: Instruction, dram: str | None) -> Iterator[str]:
-    default = defaults(type(instruction))
+    default = defaults(opcode_of(instruction))
     for field in sorted(FORMATS[opcode_of(instruction)], key=lambda field: field.name in default):
         if field.name == "dram":
             yield from _dram_words(getattr(instruction, "dram", 0), dram)

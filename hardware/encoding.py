@@ -142,18 +142,20 @@ def instruction_columns(config: Config, instructions: Sequence[Instruction]) -> 
         values = _table(raw, slots, partial(_where_row, rows, opcode))
         table[np.ix_(rows, [COL[slot.field.name] for slot in slots])] = values
         table[rows, COL["opcode"]] = opcode
-    _fill_unit(table)
+    fill_unit(table)
     return table
 
 
-def _fill_unit(table: Values) -> None:
+def fill_unit(table: Values) -> None:
+    """Set the column of the unit that executes each instruction; -1 for an unknown opcode."""
     opcode = table[:, COL["opcode"]]
     unit = np.where(opcode == Opcode.SYNC, table[:, COL["unit"]], _UNIT_OF_OPCODE[opcode])
     on_compute = (opcode == Opcode.LOAD) & np.isin(table[:, COL["buffer"]], [int(b) for b in COMPUTE_BUFFERS])
     table[:, COL["unit"]] = np.where(on_compute, int(Unit.COMPUTE), unit)
 
 
-def _pack(config: Config, table: Values) -> Words:
+def pack(config: Config, table: Values) -> Words:
+    """The words of columns; values are cut to their fields, nothing is checked."""
     lanes = np.zeros((len(table), instruction_bytes(config) // 8), np.uint64)
     for opcode, slots in layout(config).items():
         rows = np.flatnonzero(table[:, COL["opcode"]] == opcode)
@@ -168,7 +170,7 @@ def encode(config: Config, instructions: Sequence[Instruction]) -> Words:
     """The words of instructions, `np.uint8[n, instruction_bytes(config)]`; IsaError where one is not valid."""
     table = instruction_columns(config, instructions)
     _check_rules(config, table)
-    return _pack(config, table)
+    return pack(config, table)
 
 
 def with_field(config: Config, words: Words, name: str, values: Values) -> Words:
@@ -200,7 +202,7 @@ def columns(config: Config, words: Words) -> Values:
         part = lanes[rows]
         for slot in slots if len(rows) else ():
             table[rows, COL[slot.field.name]] = _extract(part, slot)
-    _fill_unit(table)
+    fill_unit(table)
     return table
 
 

@@ -128,11 +128,16 @@ def first_broken(config: Config, columns: Values, index_of: dict[str, int]) -> t
         rows = np.flatnonzero(np.isin(opcode, opcodes))
         part = columns[rows]
         for rule in rules if len(rows) else ():
-            broken = ~rule.holds(lambda name, part=part: part[:, index_of[name]], config)  # type: ignore[misc]
+            broken = ~rule.holds(reader(part, index_of), config)
             if broken.any():
                 row = int(rows[int(broken.argmax())])
                 worst = (row, rule) if worst is None or row < worst[0] else worst
     return worst
+
+
+def reader(columns: Values, index_of: dict[str, int]) -> Columns:
+    """Columns by name, as rules read them."""
+    return lambda name: columns[:, index_of[name]]
 
 
 def _grouped() -> list[tuple[tuple[Opcode, ...], list[Rule]]]:
