@@ -1,0 +1,169 @@
+"""What each instruction costs and waits for, as one table of integers: the input of the timing kernel.
+
+The invariant: everything that depends on the program alone, on queue depths or on limits of a unit is resolved here, once and by
+whole arrays, into "instruction k waits for event e of instruction j". What remains for the kernel is the read channel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware import timing as contract
+from vdla.hardware.config import Config
+from vdla.hardware.isa import COL, Buffer, Opcode, Unit, instruction_bytes
+
+Ints = NDArray[np.int64]
+
+NONE = -1  # waits for nothing
+NEVER = -2  # waits for what no instruction does
+
+COMPUTES_IN_FLIGHT = 8
+"""GEMMs or VECTORs that the compute unit has started and not ended: the entries of its completion queue."""
+
+QUEUES = ("load_to_compute", "compute_to_load", "compute_to_store", "store_to_compute")
+UNITS = ("load", "compute", "store")
+
+# Columns of the table. PREV: the unit's instruction before. POP_*: the instruction whose end gives the token popped from that
+# side. ROOM_*: the instruction whose start makes room for the token pushed to that side. COMMAND: the instruction whose start makes
+# room in the command queue. LIMIT: the instruction that must have ended before this one starts.
+FIELDS = (
+    "unit", "kind", "prev", "pop_prev", "pop_next", "room_prev", "room_next", "command", "limit",
+    "pads", "cycles", "base", "run", "y_runs", "y_stride", "z_runs", "z_stride", "push_prev", "push_next",
+)  # fmt: skip
+F = {name: index for index, name in enumerate(FIELDS)}
+
+KIND_SYNC, KIND_CORE, KIND_READ, KIND_WRITE = range(4)
+
+# (queue, unit that pushes, side of the pusher, unit that pops, side of the popper)
+_LINKS = (
+    (0, Unit.LOAD, "next", Unit.COMPUTE, "prev"),
+    (1, Unit.COMPUTE, "prev", Unit.LOAD, "next"),
+    (2, Unit.COMPUTE, "next", Unit.STORE, "prev"),
+    (3, Unit.STORE, "prev", Unit.COMPUTE, "next"),
+)
+# The queue on each side of each unit, for popping and for pushing; -1 where there is none.
+POP_QUEUE = np.array([[-1, 1], [0, 3], [2, -1]], np.int64)
+PUSH_QUEUE = np.array([[-1, 0], [1, 2], [3, -1]], np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The table, `np.int64[n, len(FIELDS)]`, and the number of tokens each queue is given and asked for."""
+
+    table: Ints
+    pushes: tuple[int, ...]
+    pops: tuple[int, ...]
+
+
+def work_of(config: Config, columns: Ints, conflicts: Ints) -> Work:
+    """The work of linked instructions under the depths of `config`; `conflicts[k]` are extra cycles of a VECTOR."""
+    table = np.full((len(columns), len(FIELDS)), NONE, np.int64)
+    table[:, F["unit"]] = columns[:, COL["unit"]]
+    _fill_kinds(table, columns)
+    _fill_cycles(table, columns, conflicts)
+    _fill_dma(config, table, columns)
+    _fill_order(config, table, columns)
+    counts = [_fill_queue(config, table, columns, *link) for link in _LINKS]
+    return Work(table, tuple(pushed for pushed, _ in counts), tuple(popped for _, popped in counts))
+
+
+def entry_beats(config: Config, columns: Ints) -> Ints:
+    """Beats in DRAM of one entry that each LOAD or STORE moves; 0 for the others."""
+    by_buffer = np.array(config.entry_bytes, np.int64) // config.axi_bytes
+    opcode = columns[:, COL["opcode"]]
+    load = by_buffer[np.minimum(columns[:, COL["buffer"]], len(by_buffer) - 1)]
+    load = np.where(columns[:, COL["widen"]] > 0, by_buffer[Buffer.OUT], load)
+    store = np.where(opcode == Opcode.STORE, by_buffer[Buffer.OUT], 0)
+    return np.where(opcode == Opcode.LOAD, load, store)
+
+
+def _fill_kinds(table: Ints, columns: Ints) -> None:
+    kinds = np.full(8, KIND_SYNC, np.int64)
+    kinds[[Opcode.GEMM, Opcode.VECTOR]] = KIND_CORE
+    kinds[Opcode.LOAD] = KIND_READ
+    kinds[Opcode.STORE] = KIND_WRITE
+    table[:, F["kind"]] = kinds[columns[:, COL["opcode"]]]
+
+
+def _fill_cycles(table: Ints, columns: Ints, conflicts: Ints) -> None:
+    loops = columns[:, COL["loop0"]] * columns[:, COL["loop1"]]
+    table[:, F["cycles"]] = loops * (columns[:, COL["uop_end"]] - columns[:, COL["uop_begin"]]) + conflicts
+
+
+def _fill_dma(config: Config, table: Ints, columns: Ints) -> None:
+    z, y, x = (columns[:, COL[name]] for name in ("z_size", "y_size", "x_size"))
+    rows = columns[:, COL["y_before"]] + y + columns[:, COL["y_after"]]
+    width = columns[:, COL["x_before"]] + x + columns[:, COL["x_after"]]
+    row = x * entry_beats(config, columns)
+    y_merge = (y == 1) | (columns[:, COL["y_stride"]] == row)
+    plane = np.where(y_merge, y * row, row)
+    z_merge = y_merge & ((z == 1) | (columns[:, COL["z_stride"]] == plane))
+    has_data = (x > 0) & (y > 0)
+    values = {
+        "pads": z * (rows * width - y * x),
+        "base": columns[:, COL["dram"]],
+        "run": np.where(has_data, np.where(z_merge, z * plane, plane), 0),
+        "y_runs": np.where(y_merge, 1, y),
+        "y_stride": columns[:, COL["y_stride"]],
+        "z_runs": np.where(z_merge, 1, z),
+        "z_stride": columns[:, COL["z_stride"]],
+    }
+    for name, value in values.items():
+        table[:, F[name]] = value
+
+
+def _fill_order(config: Config, table: Ints, columns: Ints) -> None:
+    in_flight = {
+        Unit.LOAD: contract.LOADS_IN_FLIGHT,
+        Unit.COMPUTE: COMPUTES_IN_FLIGHT,
+        Unit.STORE: contract.STORES_IN_FLIGHT,
+    }
+    for unit, limit in in_flight.items():
+        order = np.flatnonzero(table[:, F["unit"]] == unit)
+        table[order[1:], F["prev"]] = order[:-1]
+        _shifted(table, "command", order, config.command_depth)
+        _shifted(table, "limit", order, limit)
+    _fill_drains(table, columns)
+
+
+def _shifted(table: Ints, name: str, order: Ints, distance: int) -> None:
+    table[order[distance:], F[name]] = order[:-distance] if distance < len(order) else order[:0]
+
+
+def _fill_drains(table: Ints, columns: Ints) -> None:
+    """Compute starts an instruction after the end of a previous one of another kind, and drains around LOAD and SYNC."""
+    order = np.flatnonzero(table[:, F["unit"]] == Unit.COMPUTE)
+    opcode = columns[order, COL["opcode"]]
+    same = (opcode[1:] == opcode[:-1]) & np.isin(opcode[1:], (Opcode.GEMM, Opcode.VECTOR))
+    drains = order[1:][~same]
+    table[drains, F["limit"]] = table[drains, F["prev"]]
+
+
+def _fill_queue(
+    config: Config, table: Ints, columns: Ints, queue: int, pusher: Unit, push_side: str, popper: Unit, pop_side: str
+) -> tuple[int, int]:
+    unit = columns[:, COL["unit"]]
+    pushes = np.flatnonzero((unit == pusher) & (columns[:, COL["push_" + push_side]] > 0))
+    pops = np.flatnonzero((unit == popper) & (columns[:, COL["pop_" + pop_side]] > 0))
+    met = min(len(pushes), len(pops))
+    table[pops, F["pop_" + pop_side]] = NEVER
+    table[pops[:met], F["pop_" + pop_side]] = pushes[:met]
+    table[pushes, F["push_" + push_side]] = queue
+    late = pushes[config.token_depth :]
+    table[late, F["room_" + push_side]] = NEVER
+    met = min(len(late), len(pops))
+    table[late[:met], F["room_" + push_side]] = pops[:met]
+    return len(pushes), len(pops)
+
+
+def stream_beats(config: Config) -> int:
+    """Beats of one instruction in the stream."""
+    return instruction_bytes(config) // config.axi_bytes
+
+
+def fetch_buffer_beats(config: Config) -> int:
+    """Beats that fetch has been granted and not yet dispatched, at most: some bursts, and at least two instructions."""
+    return max(contract.fetch_buffer_beats(config), 2 * stream_beats(config))

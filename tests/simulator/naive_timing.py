@@ -1,0 +1,357 @@
+"""The timing contract as a machine that is stepped cycle by cycle: slow, plain, and written without the event model.
+
+Every decision of a cycle reads what was there before the cycle; changes are applied at its end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from vdla.hardware import timing as contract
+from vdla.hardware.isa import COL, Buffer, Opcode, instruction_bytes
+from vdla.simulator.work import COMPUTES_IN_FLIGHT
+
+LOAD, COMPUTE, STORE = 0, 1, 2
+POPS = {LOAD: {"next": "compute_to_load"}, COMPUTE: {"prev": "load_to_compute", "next": "store_to_compute"}, STORE: {"prev": "compute_to_store"}}
+PUSHES = {LOAD: {"next": "load_to_compute"}, COMPUTE: {"prev": "compute_to_load", "next": "compute_to_store"}, STORE: {"prev": "store_to_compute"}}
+
+
+class Deadlock(Exception):
+    pass
+
+
+@dataclass
+class Burst:
+    owner: object
+    granted: int
+    beats: int
+    delivered: int = 0
+
+
+class Instr:
+    def __init__(self, config, row, extra):
+        self.row = {name: int(row[index]) for name, index in COL.items()}
+        self.config = config
+        self.op = self.row["opcode"]
+        self.unit = self.row["unit"]
+        self.extra = extra
+        self.D = self.S = self.F = self.C = self.E = None
+        self.pads = self.pad_count()
+        self.bursts = deque(self.cut()) if self.op in (Opcode.LOAD, Opcode.STORE) else deque()
+        self.requesting = False
+
+    def pad_count(self):
+        r = self.row
+        if self.op != Opcode.LOAD:
+            return 0
+        rows = r["y_before"] + r["y_size"] + r["y_after"]
+        columns = r["x_before"] + r["x_size"] + r["x_after"]
+        return r["z_size"] * (rows * columns - r["y_size"] * r["x_size"])
+
+    def cut(self):
+        r, config = self.row, self.config
+        if self.op == Opcode.STORE or r["widen"]:
+            entry = config.out_entry_bytes // config.axi_bytes
+        else:
+            entry = config.entry_bytes[r["buffer"]] // config.axi_bytes
+        if r["x_size"] == 0 or r["y_size"] == 0:
+            return
+        row = r["x_size"] * entry
+        rows = [[(r["dram"] + z * r["z_stride"] + y * r["y_stride"], row) for y in range(r["y_size"])] for z in range(r["z_size"])]
+        if r["y_size"] == 1 or r["y_stride"] == row:
+            planes = [(plane[0][0], row * r["y_size"]) for plane in rows]
+            if r["z_size"] == 1 or r["z_stride"] == planes[0][1]:
+                planes = [(planes[0][0], planes[0][1] * r["z_size"])]
+        else:
+            planes = [run for plane in rows for run in plane]
+        for address, beats in planes:
+            yield from cut_run(config, address, beats)
+
+    def tokens(self, what, queues):
+        return [queue for side, queue in queues[self.unit].items() if self.row[f"{what}_{side}"]]
+
+    @property
+    def iterations(self):
+        return self.row["loop0"] * self.row["loop1"] * (self.row["uop_end"] - self.row["uop_begin"]) + self.extra
+
+
+def cut_run(config, address, beats):
+    page = 4096 // config.axi_bytes
+    while beats:
+        n = 1
+        while n < beats and n < config.burst_beats and (address + n) % page:
+            n += 1
+        yield n
+        address += n
+        beats -= n
+
+
+@dataclass
+class Unit:
+    number: int
+    queue: deque = field(default_factory=deque)
+    flight: list = field(default_factory=list)
+    current: Instr | None = None
+    previous: Instr | None = None
+    left: int = 0
+    tentative: int = 0
+
+
+class Machine:
+    def __init__(self, config, columns, stream_beat, extra):
+        self.config = config
+        self.program = [Instr(config, row, int(e)) for row, e in zip(columns, extra, strict=True)]
+        self.units = [Unit(n) for n in range(3)]
+        for instr in self.program:
+            self.units[instr.unit].left += 1
+        self.tokens = Counter()
+        self.reads = deque()
+        self.last_read_beat = None
+        self.last_write_beat = None
+        self.responses = []
+        self.write = None
+        self.word = instruction_bytes(config) // config.axi_bytes
+        self.fetch_bursts = deque(cut_run(config, stream_beat, len(self.program) * self.word))
+        self.fetch_room = max(contract.FETCH_BUFFER_BURSTS * config.burst_beats, 2 * self.word)
+        self.fetch_granted = self.fetch_received = self.dispatched = 0
+        self.counts = {name: Counter() for name in ("fetch", "load", "compute", "store")}
+        self.later = []
+
+    def run(self, limit=10**6):
+        t = 0
+        while self.dispatched < len(self.program) or any(unit.left or unit.flight for unit in self.units):
+            if t > limit:
+                raise Deadlock
+            self.cycle(t)
+            t += 1
+        for unit in self.units:
+            self.counts[("load", "compute", "store")[unit.number]]["idle"] += unit.tentative
+        return t
+
+    def do_later(self, action, *args):
+        self.later.append((action, args))
+
+    def cycle(self, t):
+        self.later = []
+        granted = self.arbitrate(t)
+        beat_of = self.read_beat(t)
+        dispatched = self.dispatch(t)
+        states = [self.unit_cycle(unit, t) for unit in self.units]
+        self.classify_fetch(t, beat_of, dispatched, granted)
+        for unit, state in zip(self.units, states, strict=True):
+            self.classify_unit(unit, t, beat_of, state)
+        for action, args in self.later:
+            action(*args)
+
+    # --- memory
+
+    def arbitrate(self, t):
+        if len(self.reads) >= self.config.dram.outstanding_reads:
+            return None
+        if self.fetch_bursts:
+            n = self.fetch_bursts[0]
+            if self.fetch_granted + n - self.dispatched * self.word <= self.fetch_room:
+                self.fetch_bursts.popleft()
+                self.do_later(self.add, "fetch_granted", n)
+                self.reads.append(Burst("fetch", t, n))
+                return "fetch"
+        for number in (COMPUTE, LOAD):
+            current = self.units[number].current
+            if current is not None and current.op == Opcode.LOAD and current.requesting and current.bursts:
+                burst = Burst(current, t, current.bursts.popleft())
+                self.reads.append(burst)
+                if not current.bursts:
+                    current.F = t + 1
+                return current
+        return None
+
+    def add(self, name, n):
+        setattr(self, name, getattr(self, name) + n)
+
+    def read_beat(self, t):
+        """Deliver the beat that is due, if any; its burst's owner."""
+        if not self.reads:
+            return None
+        burst, dram = self.reads[0], self.config.dram
+        if burst.delivered == 0 and t < burst.granted + dram.read_latency:
+            return None
+        gap = dram.burst_gap if burst.delivered == 0 else 0
+        if self.last_read_beat is not None and t < self.last_read_beat + dram.beat_cycles + gap:
+            return None
+        self.do_later(self.deliver, burst, t)
+        return burst.owner
+
+    def deliver(self, burst, t):
+        self.last_read_beat = t
+        burst.delivered += 1
+        if burst.owner == "fetch":
+            self.fetch_received += 1
+        if burst.delivered == burst.beats:
+            self.reads.popleft()
+            if burst.owner != "fetch" and not burst.owner.bursts and not any(b.owner is burst.owner for b in self.reads):
+                burst.owner.C = t + contract.LOAD_TAIL
+
+    # --- fetch
+
+    def dispatch(self, t):
+        k = self.dispatched
+        if k == len(self.program) or self.fetch_received < (k + 1) * self.word:
+            return None
+        instr = self.program[k]
+        queue = self.units[instr.unit].queue
+        if len(queue) >= self.config.command_depth:
+            return None
+        instr.D = t
+        self.do_later(queue.append, instr)
+        self.do_later(self.add, "dispatched", 1)
+        return instr
+
+    def own_state(self, owner_test, t, beat_of):
+        bursts = [b for b in self.reads if owner_test(b.owner)]
+        if not bursts:
+            return None
+        if beat_of is not None and owner_test(beat_of):
+            return "busy"
+        if bursts[0].delivered == 0 and t < bursts[0].granted + self.config.dram.read_latency:
+            return "memory_latency"
+        return "memory_bandwidth"
+
+    def classify_fetch(self, t, beat_of, dispatched, granted):
+        state = self.own_state(lambda owner: owner == "fetch", t, beat_of)
+        if state is None:
+            if dispatched is not None:
+                state = "busy"
+            elif self.dispatched == len(self.program):
+                state = "idle"
+            elif self.fetch_received >= (self.dispatched + 1) * self.word:
+                state = "commands"
+            else:
+                state = "memory_bandwidth"
+        self.counts["fetch"][state] += 1
+
+    # --- units
+
+    def unit_cycle(self, unit, t):
+        """What the unit does at t, and its counter for t if its own bursts do not decide."""
+        if unit.current is not None and unit.current.F is not None and t >= unit.current.F:
+            unit.previous, unit.current = unit.current, None
+        blocked = self.end_oldest(unit, t)
+        if unit.current is None:
+            started, reason = self.try_start(unit, t, blocked)
+            if not started:
+                return reason
+            unit.current = started
+            return self.begin(unit, started, t)
+        return self.work_on(unit, unit.current, t, blocked)
+
+    def end_oldest(self, unit, t):
+        """End the oldest instruction if it can; else the queue it is blocked on, if it is."""
+        if not unit.flight:
+            return None
+        oldest = unit.flight[0]
+        if oldest.C is None or t < oldest.C:
+            return None
+        full = [q for q in oldest.tokens("push", PUSHES) if self.tokens[q] >= self.config.token_depth]
+        if full:
+            return full[0]
+        oldest.E = t
+        self.do_later(unit.flight.pop, 0)
+        for queue in oldest.tokens("push", PUSHES):
+            self.do_later(self.move, queue, 1)
+        return None
+
+    def move(self, queue, n):
+        self.tokens[queue] += n
+
+    def try_start(self, unit, t, blocked):
+        if not unit.queue:
+            if unit.left == 0 and unit.flight:
+                return None, self.held(unit, blocked)
+            return None, "commands"
+        head = unit.queue[0]
+        for queue in head.tokens("pop", POPS):
+            if self.tokens[queue] == 0:
+                return None, f"wait_{queue}"
+        if not self.may_follow(unit, head):
+            return None, self.held(unit, blocked)
+        return head, None
+
+    def held(self, unit, blocked):
+        if blocked:
+            return f"wait_{blocked}"
+        return "memory_latency" if unit.number == STORE else "busy"
+
+    def may_follow(self, unit, head):
+        if unit.number == LOAD:
+            return len(unit.flight) < contract.LOADS_IN_FLIGHT
+        if unit.number == STORE:
+            return len(unit.flight) < contract.STORES_IN_FLIGHT
+        if unit.previous is not None and head.op == unit.previous.op and head.op in (Opcode.GEMM, Opcode.VECTOR):
+            return len(unit.flight) < COMPUTES_IN_FLIGHT
+        return not unit.flight
+
+    def begin(self, unit, instr, t):
+        instr.S = t
+        unit.left -= 1
+        self.do_later(unit.queue.popleft)
+        self.do_later(unit.flight.append, instr)
+        for queue in instr.tokens("pop", POPS):
+            self.do_later(self.move, queue, -1)
+        if instr.op == Opcode.SYNC:
+            instr.F = instr.C = t + 1
+        elif instr.op in (Opcode.GEMM, Opcode.VECTOR):
+            instr.F = t + instr.iterations + contract.ISSUE_OVERHEAD
+            instr.C = instr.F + contract.compute_depth(self.config)
+        elif instr.op == Opcode.LOAD and instr.pads == 0:
+            self.do_later(setattr, instr, "requesting", True)
+        return "busy"
+
+    def work_on(self, unit, instr, t, blocked):
+        if instr.op == Opcode.STORE:
+            return self.store_beat(instr, t)
+        if instr.op != Opcode.LOAD:
+            return "busy"
+        if instr.requesting:
+            return "memory_bandwidth"
+        if unit.flight[0] is not instr:
+            return f"wait_{blocked}" if blocked else "busy"
+        instr.pads -= 1
+        if instr.pads == 0:
+            if instr.bursts:
+                self.do_later(setattr, instr, "requesting", True)
+            else:
+                instr.F, instr.C = t + 1, t + contract.LOAD_TAIL
+        return "busy"
+
+    def store_beat(self, instr, t):
+        if t < instr.S + contract.STORE_SETUP:
+            return "busy"
+        dram = self.config.dram
+        self.responses = [r for r in self.responses if r >= t]
+        if self.write is None:
+            early = self.last_write_beat is not None and t < self.last_write_beat + dram.beat_cycles + dram.burst_gap
+            if early or len(self.responses) >= dram.outstanding_writes:
+                return "memory_bandwidth"
+            self.write = instr.bursts.popleft()
+        elif t < self.last_write_beat + dram.beat_cycles:
+            return "memory_bandwidth"
+        self.last_write_beat = t
+        self.write -= 1
+        if self.write == 0:
+            self.write = None
+            self.responses.append(t + dram.write_latency)
+            if not instr.bursts:
+                instr.F, instr.C = t + 1, t + dram.write_latency + 1
+        return "busy"
+
+    def classify_unit(self, unit, t, beat_of, state):
+        counts = self.counts[("load", "compute", "store")[unit.number]]
+        own = self.own_state(lambda owner: owner != "fetch" and owner.unit == unit.number, t, beat_of)
+        state = own or state
+        if state == "commands":
+            unit.tentative += 1
+            return
+        counts["commands"] += unit.tentative
+        unit.tentative = 0
+        counts[state] += 1
