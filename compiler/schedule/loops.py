@@ -1,0 +1,231 @@
+"""Primitives on loops: split, fuse, reorder. None of them moves a block out of its loops."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from vdla.compiler import ir
+from vdla.compiler.affine import var_names
+from vdla.compiler.schedule.tree import (
+    ScheduleError,
+    all_ranges,
+    guarded,
+    loop_at,
+    loop_path,
+    loops_on,
+    names_of,
+    replaced,
+    substitute_loops,
+)
+
+
+def split(
+    fn: ir.Function,
+    loop: str,
+    factor: int | None = None,
+    nparts: int | None = None,
+    names: tuple[str, str] | None = None,
+) -> tuple[ir.Function, tuple[str, str]]:
+    """Cut a loop into two: `factor` is the extent of the inner one, or `nparts` that of the outer one.
+
+        for i in range(10):              for i_o in range(3):
+            block c(vi=i): ...    ->         for i_i in range(4):
+                                                 block c(vi=i_o * 4 + i_i) where i_o * 4 + i_i < 10: ...
+
+    The condition appears where the extent is not a multiple of the factor.
+    """
+    where = f"split of {loop}"
+    path = loop_path(fn, loop, where)
+    old = loop_at(path)
+    inner_extent, outer_extent = split_extents(where, old.extent, factor, nparts)
+    outer, inner = split_names(fn, where, loop, names)
+    ranges = all_ranges(fn) | {outer: (0, outer_extent - 1), inner: (0, inner_extent - 1)}
+    index = ir.Binary("add", ir.Binary("mul", ir.Var(outer), ir.Const(inner_extent)), ir.Var(inner))
+    body = substitute_loops(old.body, {loop: index}, ranges)
+    if outer_extent * inner_extent != old.extent:
+        body = guarded(body, ir.Binary("lt", index, ir.Const(old.extent)))
+    nest = ir.For(outer, outer_extent, ir.For(inner, inner_extent, body, old.kind, old.annotations))
+    return replaced(fn, path, nest), (outer, inner)
+
+
+def split_extents(where: str, extent: int, factor: int | None, nparts: int | None) -> tuple[int, int]:
+    """The inner and outer extents."""
+    if (factor is None) == (nparts is None):
+        raise ScheduleError(f"{where}: exactly one of factor and nparts must be given, got {factor} and {nparts}")
+    name, value = ("factor", factor) if nparts is None else ("nparts", nparts)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ScheduleError(f"{where}: {name} must be a positive integer, got {value!r}")
+    other = -(-extent // value)
+    return (value, other) if nparts is None else (other, value)
+
+
+def split_names(fn: ir.Function, where: str, loop: str, names: tuple[str, str] | None) -> tuple[str, str]:
+    """The names of the two loops: as given, else `<loop>_o` and `<loop>_i`. The loop's own name is free again."""
+    taken = names_of(fn)
+    if names is None:
+        return taken.fresh(f"{loop}_o", loop), taken.fresh(f"{loop}_i", loop)
+    if len(names) != 2 or names[0] == names[1]:
+        raise ScheduleError(f"{where}: names must be two different names, got {names}")
+    for name in names:
+        check_new_name(where, name, [n for n in names if n in taken and n != loop])
+    return names[0], names[1]
+
+
+def check_new_name(where: str, name: str, taken: list[str]) -> None:
+    """Refuse a name that is no identifier or in use."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ScheduleError(f"{where}: a loop name must be an identifier, got {name!r}")
+    if name in taken:
+        raise ScheduleError(f"{where}: a loop name must be new in the function, got {name}")
+
+
+def fuse(fn: ir.Function, *loops: str, name: str | None = None) -> tuple[ir.Function, str]:
+    """Join loops, each directly inside the one before, into one.
+
+        for i in range(3):
+            for j in range(4):         ->  for i_j in range(12):
+                block c(vi=i, vj=j): ...       block c(vi=i_j // 4, vj=i_j % 4): ...
+    """
+    if len(loops) < 2:
+        raise ScheduleError(f"fuse: at least two loops must be given, got {len(loops)}")
+    fused = loops[0]
+    for position, inner in enumerate(loops[1:], 2):
+        last = position == len(loops)
+        fn, fused = fuse_two(fn, fused, inner, name if last and name else f"{fused}_{inner}", bool(last and name))
+    return fn, fused
+
+
+def fuse_two(fn: ir.Function, outer: str, inner: str, name: str, given: bool) -> tuple[ir.Function, str]:
+    """Join two loops."""
+    where = f"fuse of {outer} and {inner}"
+    path = loop_path(fn, outer, where)
+    one, two = loop_at(path), loop_at(loop_path(fn, inner, where))
+    if one.body is not two:
+        raise ScheduleError(f"{where}: {inner} must be the only statement inside {outer}, got {content_text(one)}")
+    check_fusable(where, one, two)
+    taken = names_of(fn)
+    if given:
+        check_new_name(where, name, [name] if name in taken and name not in (outer, inner) else [])
+    fresh = name if given else taken.fresh(name, outer)
+    var, width = ir.Var(fresh), ir.Const(two.extent)
+    values: dict[str, ir.Expr] = {outer: ir.Binary("floordiv", var, width), inner: ir.Binary("mod", var, width)}
+    extent = one.extent * two.extent
+    body = substitute_loops(two.body, values, all_ranges(fn) | {fresh: (0, extent - 1)})
+    return replaced(fn, path, ir.For(fresh, extent, body, one.kind, {**two.annotations, **one.annotations})), fresh
+
+
+def check_fusable(where: str, one: ir.For, two: ir.For) -> None:
+    """Refuse loops of different kinds, and a mix of spatial and reduce."""
+    if one.kind is not two.kind:
+        raise ScheduleError(f"{where}: both loops must be of one kind, got {one.kind.value} and {two.kind.value}")
+    if 1 in (one.extent, two.extent):
+        return
+    for block in outermost_blocks(two.body):
+        roles = role(block, one.var), role(block, two.var)
+        if "reduce" in roles and "spatial" in roles:
+            found = f"{roles[0]} {one.var} and {roles[1]} {two.var}"
+            rule = f"both loops must be spatial or both reduce in block {block.name}"
+            raise ScheduleError(f"{where}: {rule}, got {found}")
+
+
+def outermost_blocks(stmt: ir.Stmt) -> list[ir.Block]:
+    """The blocks inside `stmt` that lie in no other block inside it."""
+    if isinstance(stmt, ir.Block):
+        return [stmt]
+    return [block for child in ir.children(stmt) for block in outermost_blocks(child)]
+
+
+def role(block: ir.Block, var: str) -> str:
+    """What a loop does for a block: "spatial", "reduce", "mixed", or "unused"."""
+    kinds = {axis.kind for axis, value in zip(block.axes, block.values, strict=True) if var in var_names(value)}
+    if len(kinds) == 2:
+        return "mixed"
+    return kinds.pop().value if kinds else "unused"
+
+
+def content_text(loop: ir.For) -> str:
+    """What is directly inside a loop, for messages."""
+    inside = loop.body.stmts if isinstance(loop.body, ir.Seq) else (loop.body,)
+    return ", ".join(label(stmt) for stmt in inside)
+
+
+def label(stmt: ir.Stmt) -> str:
+    """A statement in two words."""
+    match stmt:
+        case ir.For(var=var):
+            return f"loop {var}"
+        case ir.Block(name=name):
+            return f"block {name}"
+    return "a store"
+
+
+def reorder(fn: ir.Function, *loops: str) -> ir.Function:
+    """Put loops of one nest in the given order; they take the places that they have between them.
+
+        for i in range(3):             for k in range(4):
+            for k in range(4):   ->        for i in range(3):
+                block c(...): ...              block c(...): ...
+
+    Between the outermost and the innermost of them nothing but loops may lie.
+    """
+    where = f"reorder of {', '.join(loops)}"
+    if len(set(loops)) != len(loops) or not loops:
+        raise ScheduleError(f"{where}: loops must be given once each, got {', '.join(loops)}")
+    all_paths = [loop_path(fn, loop, where) for loop in loops]
+    deepest = max(all_paths, key=len)
+    chain = loops_on(deepest)
+    for loop in loops:
+        if loop not in [step.var for step in chain]:
+            raise ScheduleError(f"{where}: loops must lie inside each other, got {loop} beside {loop_at(deepest).var}")
+    top = min(all_paths, key=len)
+    between = deepest[len(top) - 1 :]
+    check_perfect(where, between)
+    nest = permuted([loop_at(deepest[: len(top) + d]) for d in range(len(between))], loops)
+    check_order(where, nest)
+    return replaced(fn, top, nest)
+
+
+def check_perfect(where: str, between: tuple[ir.Stmt, ...]) -> None:
+    """Refuse anything but loops on the way down."""
+    for above, stmt in pairwise(between):
+        if not isinstance(stmt, ir.For):
+            loop = above.var if isinstance(above, ir.For) else ""
+            found = content_text(above) if isinstance(above, ir.For) else "a block"
+            raise ScheduleError(f"{where}: only one loop must lie directly inside {loop}, got {found}")
+
+
+def permuted(chain: list[ir.For], loops: tuple[str, ...]) -> ir.Stmt:
+    """The chain rebuilt, the places of `loops` filled in their order."""
+    by_name = {loop.var: loop for loop in chain}
+    order = iter(loops)
+    nest: ir.Stmt = chain[-1].body
+    places = [by_name[next(order)] if loop.var in loops else loop for loop in chain]
+    for loop in reversed(places):
+        nest = replace(loop, body=nest)
+    return nest
+
+
+def check_order(where: str, nest: ir.Stmt) -> None:
+    """Refuse a loop that repeats a reduction inside of the loops that it sums over: each term would count twice."""
+    for block in outermost_blocks(nest):
+        if not any(axis.kind is ir.AxisKind.REDUCE for axis in block.axes):
+            continue
+        summed = ""
+        for loop in loops_above(nest, block):
+            kind = role(block, loop.var)
+            if kind == "reduce" and loop.extent > 1:
+                summed = loop.var
+            if kind == "unused" and summed and loop.extent > 1:
+                rule = f"{loop.var} must stay outside of {summed}, over which block {block.name} sums"
+                raise ScheduleError(f"{where}: {rule}, got it inside, where each term would count {loop.extent} times")
+
+
+def loops_above(stmt: ir.Stmt, block: ir.Block) -> list[ir.For]:
+    """The loops inside `stmt` around `block`."""
+    if stmt is block:
+        return []
+    for child in ir.children(stmt):
+        if child is block or any(inner is block for inner in ir.walk(child)):
+            return ([stmt] if isinstance(stmt, ir.For) else []) + loops_above(child, block)
+    return []

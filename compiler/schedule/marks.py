@@ -1,0 +1,109 @@
+"""Primitives that mark: the kind of a loop, annotations, the memory scope of a buffer. None of them moves anything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from vdla.compiler import ir
+from vdla.compiler.schedule.loops import outermost_blocks, role
+from vdla.compiler.schedule.tree import ScheduleError, loop_at, loop_names, loop_path, paths, replaced
+
+
+def unroll(fn: ir.Function, loop: str) -> ir.Function:
+    """Write out the iterations one after another when lowering.
+
+    for i in range(4): ...  ->  for i in unroll(4): ...
+    """
+    return with_kind(fn, loop, ir.LoopKind.UNROLL, f"unroll of {loop}")
+
+
+def vthread(fn: ir.Function, loop: str) -> ir.Function:
+    """Run the iterations as virtual threads: lowering gives each its own on-chip tiles and interleaves their
+    instructions, so that one loads while another computes.
+
+        for i in range(2): ...  ->  for i in vthread(2): ...
+
+    Each block inside either computes other elements in each iteration, or adds to the same sums.
+    """
+    where = f"vthread of {loop}"
+    check_roles(fn, loop, where, ("spatial", "reduce", "unused"))
+    return with_kind(fn, loop, ir.LoopKind.VTHREAD, where)
+
+
+def parallel(fn: ir.Function, loop: str) -> ir.Function:
+    """Run the iterations on several cores.
+
+    for i in range(8): ...  ->  for i in parallel(8): ...
+    """
+    where = f"parallel of {loop}"
+    check_roles(fn, loop, where, ("spatial",))
+    return with_kind(fn, loop, ir.LoopKind.PARALLEL, where)
+
+
+def vectorize(fn: ir.Function, loop: str) -> ir.Function:
+    """Run the iterations in the lanes of a vector.
+
+    for i in range(8): ...  ->  for i in vectorize(8): ...
+    """
+    where = f"vectorize of {loop}"
+    check_roles(fn, loop, where, ("spatial",))
+    return with_kind(fn, loop, ir.LoopKind.VECTORIZE, where)
+
+
+def check_roles(fn: ir.Function, loop: str, where: str, allowed: tuple[str, ...]) -> None:
+    """Refuse a loop that is something else to a block inside."""
+    for block in outermost_blocks(loop_at(loop_path(fn, loop, where)).body):
+        found = role(block, loop)
+        if found not in allowed:
+            rule = f"the loop must be {' or '.join(a for a in allowed if a != 'unused')} in block {block.name}"
+            raise ScheduleError(f"{where}: {rule}, got {found}")
+
+
+def with_kind(fn: ir.Function, loop: str, kind: ir.LoopKind, where: str) -> ir.Function:
+    """`fn` with the kind of a loop set; a loop that is not serial keeps its kind."""
+    path = loop_path(fn, loop, where)
+    old = loop_at(path)
+    if old.kind not in (ir.LoopKind.SERIAL, kind):
+        raise ScheduleError(f"{where}: the loop must be serial, got {old.kind.value}")
+    return replaced(fn, path, replace(old, kind=kind))
+
+
+def annotate(fn: ir.Function, name: str, key: str, value: Any) -> ir.Function:  # noqa: ANN401  any printable value
+    """Attach a key and value to a loop or a block, for lowering and for templates.
+
+    for i in range(4): ...  ->  for i in range(4):  # key=value
+    """
+    for path in paths(fn.body):
+        stmt = path[-1]
+        if (isinstance(stmt, ir.For) and stmt.var == name) or (isinstance(stmt, ir.Block) and stmt.name == name):
+            return replaced(fn, path, replace(stmt, annotations={**stmt.annotations, key: value}))
+    raise ScheduleError(f"annotate: the name must be a loop or a block of {fn.name}, got {name!r}")
+
+
+def set_scope(fn: ir.Function, buffer: str, scope: str) -> ir.Function:
+    """Put an intermediate buffer into a memory: "global" or the name of an on-chip buffer.
+
+    acc: int32[4, 16]  ->  acc: int32[4, 16] in acc
+    """
+    where = f"set_scope of {buffer}"
+    inner = [name for name in fn.buffers if name not in fn.params]
+    if buffer in fn.params:
+        raise ScheduleError(f"{where}: the buffer must not be a parameter, got {buffer}, which the caller holds")
+    if buffer not in fn.buffers:
+        raise ScheduleError(f"{where}: the buffer must be one of {', '.join(inner)}, got {buffer!r}")
+    if not scope.isidentifier():
+        raise ScheduleError(f"{where}: the scope must be an identifier, got {scope!r}")
+    return replace(fn, buffers={**fn.buffers, buffer: replace(fn.buffers[buffer], scope=scope)})
+
+
+def loops_of(fn: ir.Function, block: str) -> list[str]:
+    """The loops around a block, outermost first."""
+    for path in paths(fn.body):
+        if isinstance(path[-1], ir.Block) and path[-1].name == block:
+            return [stmt.var for stmt in path if isinstance(stmt, ir.For)]
+    known = [p[-1].name for p in paths(fn.body) if isinstance(p[-1], ir.Block)]
+    raise ScheduleError(f"loops: block must be one of {', '.join(known)}, got {block!r}")
+
+
+__all__ = ["annotate", "loop_names", "loops_of", "parallel", "set_scope", "unroll", "vectorize", "vthread"]

@@ -1,0 +1,72 @@
+"""A schedule: a function and the rewrites applied to it so far, in the reader's order.
+
+    s = Schedule(fn)
+    y, x = s.loops("c")[:2]
+    yo, yi = s.split(y, factor=4)
+    s.reorder(yo, x, yi)
+    print(s.fn)
+
+Every method is a primitive of this folder applied to `s.fn`; it refuses, with a ScheduleError, what would change the
+result. A refused method leaves the schedule as it was.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vdla.compiler import ir
+from vdla.compiler.schedule import loops, marks
+
+
+class Schedule:
+    """Applies primitives to `fn`, one after another. Loops, blocks and buffers are named by strings."""
+
+    def __init__(self, fn: ir.Function) -> None:
+        self.fn = fn
+
+    def __str__(self) -> str:
+        return str(self.fn)
+
+    def loops(self, block: str) -> list[str]:
+        """The loops around a block, outermost first."""
+        return marks.loops_of(self.fn, block)
+
+    def split(
+        self, loop: str, factor: int | None = None, nparts: int | None = None, names: tuple[str, str] | None = None
+    ) -> tuple[str, str]:
+        """Cut a loop into an outer and an inner one; their names."""
+        self.fn, result = loops.split(self.fn, loop, factor, nparts, names)
+        return result
+
+    def fuse(self, *names: str, name: str | None = None) -> str:
+        """Join nested loops into one; its name."""
+        self.fn, result = loops.fuse(self.fn, *names, name=name)
+        return result
+
+    def reorder(self, *names: str) -> None:
+        """Put loops of one nest in the given order."""
+        self.fn = loops.reorder(self.fn, *names)
+
+    def unroll(self, loop: str) -> None:
+        """Write out a loop when lowering."""
+        self.fn = marks.unroll(self.fn, loop)
+
+    def vthread(self, loop: str) -> None:
+        """Run a loop as virtual threads."""
+        self.fn = marks.vthread(self.fn, loop)
+
+    def parallel(self, loop: str) -> None:
+        """Run a loop on several cores."""
+        self.fn = marks.parallel(self.fn, loop)
+
+    def vectorize(self, loop: str) -> None:
+        """Run a loop in the lanes of a vector."""
+        self.fn = marks.vectorize(self.fn, loop)
+
+    def annotate(self, name: str, key: str, value: Any) -> None:  # noqa: ANN401  any printable value
+        """Attach a key and value to a loop or a block."""
+        self.fn = marks.annotate(self.fn, name, key, value)
+
+    def set_scope(self, buffer: str, scope: str) -> None:
+        """Put an intermediate buffer into a memory."""
+        self.fn = marks.set_scope(self.fn, buffer, scope)
