@@ -1,9 +1,88 @@
-"""x"""
-NAME="compile"
-HELP="x"
-EXAMPLES="x"
-def add_arguments(p):
-    """x"""
-def run(a):
-    """x"""
-    return 0
+"""`vdla compile`: an operator to a verified program file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vdla.atomic import write_text
+from vdla.commands import OK, CommandError
+from vdla.commands.console import progress
+from vdla.commands.machine import add_machine_arguments, machine
+
+if TYPE_CHECKING:
+    from vdla.compiler.templates.operator import Operator
+
+NAME = "compile"
+HELP = "compile an operator into a program file"
+EXAMPLES = """\
+  vdla compile --list                        the operators and what they want to know
+  vdla compile C6 -o c6.vdla                 a layer of ResNet-18 or MobileNet
+  vdla compile C6 --threads 1 -o slow.vdla   the same without virtual threads
+  vdla compile conv2d --shape height=14 width=14 in_channels=20 \\
+      out_channels=40 kernel=3 padding=1 -o conv.vdla
+  vdla compile dense --preset int4 --shape batch=1 in_features=100 \\
+      out_features=10 -o dense.vdla --schedule dense.txt
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to compile, for which machine, where to."""
+    parser.add_argument("operator", nargs="?", metavar="OPERATOR", help="a template, or a layer such as C6 or D3")
+    parser.add_argument("--list", action="store_true", help="list the templates and the layers")
+    parser.add_argument("--shape", nargs="+", default=[], metavar="KEY=N", help="the template's options")
+    parser.add_argument("--threads", type=int, default=2, metavar="N", help="virtual threads (default 2)")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the program file (default: OPERATOR.vdla)")
+    parser.add_argument("--schedule", type=Path, metavar="FILE", help="write the scheduled loop nest as text there")
+    add_machine_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compile, verify, then write."""
+    if arguments.list:
+        return _list()
+    operator = _operator(arguments)
+    with progress(f"compile {operator.name}") as show:
+        show("loop nest to instructions", 0, 2)
+        program = operator.program
+        show("verifying", 1, 2)
+        _verify(operator)
+    target = arguments.output or Path(f"{arguments.operator}.vdla")
+    program.save(target)
+    if arguments.schedule:
+        write_text(arguments.schedule, f"{operator.function}\n")
+    print(f"{target}: {operator.name} for {program.config.name}, {len(program):,} instructions, hash {program.hash}")
+    if operator.description:
+        print(f"tiles: {operator.description}")
+    return OK
+
+
+def _operator(arguments: argparse.Namespace) -> Operator:
+    from vdla.benchmarks.workloads import workload, workloads
+    from vdla.commands.operators import from_settings, from_workload, templates
+
+    name, config = arguments.operator, machine(arguments)
+    if name in templates():
+        return from_settings(name, config, [*arguments.shape, f"virtual_threads={arguments.threads}"])
+    if (name or "").upper() not in workloads():
+        choices = f"{', '.join(templates())}, {', '.join(workloads())}"
+        raise CommandError(f"compile: operator must be one of {choices}, got {name or 'nothing'}")
+    if arguments.shape:
+        raise CommandError(f"compile {name}: --shape must be left out for a named layer, got {arguments.shape[0]}")
+    return from_workload(workload(name), config, virtual_threads=arguments.threads)
+
+
+def _verify(operator: Operator) -> None:
+    raise NotImplementedError(operator)
+
+
+def _list() -> int:
+    from vdla.benchmarks.workloads import workloads
+    from vdla.commands.operators import options, templates
+
+    for name, template in templates().items():
+        known = options(template).items()
+        print(f"{name}: " + " ".join(key if value.default is value.empty else f"[{key}]" for key, value in known))
+    print(f"layers: {' '.join(workloads())}")
+    return OK

@@ -13,6 +13,7 @@ NAME = "disasm"
 HELP = "print a program as assembly text"
 EXAMPLES = """\
   vdla disasm c2.vdla | less
+  vdla disasm c2.vdla --numbers | less   with the number of each instruction
   vdla disasm c2.vdla -o c2.s
 """
 
@@ -21,13 +22,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The program file and the text."""
     parser.add_argument("program", type=Path, metavar="PROGRAM", help="a program file")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead of standard output")
+    parser.add_argument("--numbers", action="store_true", help="number the instructions, as verdicts and traces do")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print or write the text, which assembles to the same bytes."""
     from vdla.hardware.asm import disassemble
 
-    text = disassemble(read_program(arguments.program))
+    text = disassemble(read_program(arguments.program), numbered=arguments.numbers)
     if arguments.output:
         write_text(arguments.output, text)
     else:

@@ -1,9 +1,38 @@
-"""x"""
-NAME="isa"
-HELP="x"
-EXAMPLES="x"
-def add_arguments(p):
-    """x"""
-def run(a):
-    """x"""
-    return 0
+"""`vdla isa`: the instruction set of a machine, for readers or for a SystemVerilog front end."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vdla.atomic import write_text
+from vdla.commands import OK
+from vdla.commands.machine import add_machine_arguments, machine
+
+NAME = "isa"
+HELP = "print the instruction set of a machine"
+EXAMPLES = """\
+  vdla isa | less                          the reference page of pynq_z1
+  vdla isa --preset int4 -o int4.md
+  vdla isa --sv --preset tiny -o vdla_pkg.sv
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The machine and the form."""
+    add_machine_arguments(parser)
+    parser.add_argument("--sv", action="store_true", help="the SystemVerilog package instead of the reference page")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead of standard output")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print or write the page or the package."""
+    from vdla.hardware import isadoc, svgen
+
+    config = machine(arguments)
+    text = svgen.render(config) if arguments.sv else isadoc.render(config)
+    if arguments.output:
+        write_text(arguments.output, text)
+    else:
+        print(text, end="")
+    return OK

@@ -1,0 +1,91 @@
+"""The options by which a command is told which machine, and which memory behind it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+
+from vdla.commands import CommandError
+from vdla.commands.files import read_text
+from vdla.hardware.config import Config, ConfigError, Dram
+
+DEFAULT_PRESET = "pynq_z1"
+
+
+def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
+    """--preset and --config."""
+    group = parser.add_mutually_exclusive_group()
+    help_text = f"the machine, by name (default {DEFAULT_PRESET}; vdla config lists them)"
+    group.add_argument("--preset", metavar="NAME", default=DEFAULT_PRESET, help=help_text)
+    group.add_argument("--config", type=Path, metavar="FILE", help="the machine as JSON, like vdla config NAME --json")
+
+
+def machine(arguments: argparse.Namespace) -> Config:
+    """The configuration that the options name."""
+    return read_config(arguments.config) if arguments.config else Config.preset(arguments.preset)
+
+
+def read_config(path: Path) -> Config:
+    """A configuration in a JSON file, with or without its fingerprint."""
+    try:
+        document = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise CommandError(f"{path}: content must be JSON, got an error in line {error.lineno}: {error.msg}") from None
+    if not isinstance(document, dict):
+        raise CommandError(f"{path}: content must be a table of fields, got {document!r}")
+    stated = document.pop("fingerprint", None)
+    try:
+        config = Config.from_dict(document)
+    except ConfigError as error:
+        raise CommandError(f"{path}: {error}") from None
+    if stated not in (None, config.fingerprint):
+        raise CommandError(f"{path}: fingerprint must be {config.fingerprint} for these fields, got {stated}")
+    return config
+
+
+# --- the memory ------------------------------------------------------------------------------------------------------
+
+
+def add_dram_arguments(parser: argparse.ArgumentParser) -> None:
+    """--dram."""
+    names = ", ".join(field.name for field in fields(Dram))
+    parser.add_argument(
+        "--dram", nargs="+", default=[], metavar="KEY=VALUE", help=f"another memory behind the machine: {names}"
+    )
+
+
+def with_dram(config: Config, settings: Sequence[str]) -> Config:
+    """The configuration with some fields of its DRAM model replaced."""
+    return replace(config, dram=replace(config.dram, **integers("--dram", settings, [f.name for f in fields(Dram)])))
+
+
+def integers(option: str, settings: Sequence[str], known: Sequence[str]) -> dict[str, int]:
+    """The values of KEY=VALUE words, every key known and given once."""
+    values: dict[str, int] = {}
+    for setting in settings:
+        key, value = key_and_value(option, setting)
+        if key not in known:
+            raise CommandError(f"{option}: key must be one of {', '.join(known)}, got {key}")
+        if key in values:
+            raise CommandError(f"{option}: {key} must be given once, got it twice")
+        values[key] = integer(f"{option}: {key}", value)
+    return values
+
+
+def key_and_value(option: str, setting: str) -> tuple[str, str]:
+    """The two sides of KEY=VALUE."""
+    key, sign, value = setting.partition("=")
+    if not sign or not key:
+        raise CommandError(f"{option}: setting must look like KEY=VALUE, got {setting!r}")
+    return key, value
+
+
+def integer(where: str, value: str) -> int:
+    """A whole number in decimal."""
+    try:
+        return int(value)
+    except ValueError:
+        raise CommandError(f"{where} must be an integer, got {value!r}") from None
