@@ -1,0 +1,40 @@
+"""From a scheduled function to a program, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vdla.compiler import ir
+from vdla.compiler.build import build
+from vdla.compiler.dtypes import INTEGER_BITS
+from vdla.compiler.interpret import output_names
+from vdla.compiler.lower import lower
+from vdla.compiler.printer import function_lines
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program, Tensor
+
+
+def compile_function(
+    config: Config, fn: ir.Function, weights: tuple[str, ...] = (), layouts: Mapping[str, str] | None = None
+) -> Program:
+    """The instruction stream of a function whose blocks are all tensorized.
+
+    `weights` names the parameters that stay the same from run to run; `layouts` describes the dimensions of parameters.
+
+    Raises:
+        LoweringError, AllocationError, UopError, IsaError: the schedule does not fit this machine; each names the place.
+    """
+    outputs = output_names(fn)
+    tensors = []
+    for name in fn.params:
+        role = "output" if name in outputs else "weight" if name in weights else "input"
+        tensors.append(_tensor(fn.buffers[name], role, (layouts or {}).get(name, "")))
+    lines = tuple(line.text for line in function_lines(fn))
+    return build(config, fn.name, lower(config, fn), tensors, lines)
+
+
+def _tensor(buffer: ir.Buffer, role: str, layout: str) -> Tensor:
+    elements = 1
+    for extent in buffer.shape:
+        elements *= extent
+    return Tensor(buffer.name, role, buffer.shape, buffer.dtype, layout, elements * INTEGER_BITS[buffer.dtype] // 8)

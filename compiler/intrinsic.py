@@ -1,0 +1,94 @@
+"""Tensor intrinsics: declared, not built in. The machine's own operations use the API that a user's do.
+
+An intrinsic says what it computes on one entry of each operand (a tensor expression), where each operand lives, how a
+loop nest around it becomes instructions, and what these cost. Matching (`tensorize`) and lowering know nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from vdla.compiler import ir, te
+from vdla.hardware.config import Config
+
+if TYPE_CHECKING:
+    from vdla.compiler.macro import MacroOp
+    from vdla.compiler.nest import Nest
+
+GLOBAL = "global"
+IMMEDIATE = "immediate"
+CONDITION = "condition"
+ON_CHIP = ("inp", "wgt", "scl", "acc", "out")
+SCOPES = (GLOBAL, *ON_CHIP, IMMEDIATE, CONDITION)
+
+
+class IntrinsicError(ValueError):
+    """A declaration that contradicts itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class Intrinsic:
+    """One tensor instruction of a machine.
+
+    `output` is the behaviour: a tensor expression of one block over placeholders, all of them one *entry* (the operand
+    of a single step). `scopes` places every placeholder and the output: an on-chip buffer, "global" (DRAM),
+    "immediate" (a placeholder of shape (1,) that stands for a constant of the program) or "condition" (a bool placeholder
+    of shape (1,) that stands for any condition on loop variables). `in_place` names an operand that shares the output's
+    storage. `epilogue` marks an intrinsic that can run in the same pass as the one that produces its operand.
+    `lower` turns a nest of steps into macro-ops; `cycles` gives the duration of a number of steps on a configuration.
+    """
+
+    name: str
+    output: te.Tensor
+    scopes: Mapping[str, str]
+    lower: Callable[[Nest], Iterable[MacroOp]]
+    cycles: Callable[[Config, int], int]
+    in_place: str | None = None
+    epilogue: bool = False
+
+    def __post_init__(self) -> None:
+        names = {*self.behaviour.params}
+        if names != set(self.scopes):
+            raise IntrinsicError(
+                f"intrinsic {self.name}: scopes must name exactly {', '.join(sorted(names))}, got {', '.join(sorted(self.scopes))}"
+            )
+        for operand, scope in self.scopes.items():
+            if scope not in SCOPES:
+                raise IntrinsicError(
+                    f"intrinsic {self.name}: scope of {operand} must be one of {', '.join(SCOPES)}, got {scope!r}"
+                )
+        if self.in_place is not None and self.scopes.get(self.in_place) != self.scopes[self.output.name]:
+            raise IntrinsicError(f"intrinsic {self.name}: in_place must name an operand in the scope of the output, got {self.in_place!r}")
+        if len([s for s in ir.walk(self.behaviour.body) if isinstance(s, ir.Block)]) != 1:
+            raise IntrinsicError(f"intrinsic {self.name}: behaviour must be a single computation, got\n{self.behaviour}")
+
+    @cached_property
+    def behaviour(self) -> ir.Function:
+        """The tensor expression as a loop nest: placeholders first, the output last."""
+        stage = self.output.stage
+        inputs = [t for t in stage.value.tensors if t.stage is None] if stage else []
+        return te.create_function(inputs, [self.output], self.name)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """How a block computes an intrinsic: which buffer each operand is, and which entry of it, over the block's axes.
+
+    `entries[operand]` are the leading indices, those before the dimensions of one entry. A `condition` operand that is
+    absent from `conditions` always holds.
+    """
+
+    intrinsic: Intrinsic
+    buffers: Mapping[str, str]
+    entries: Mapping[str, tuple[ir.Expr, ...]]
+    immediates: Mapping[str, ir.Scalar]
+    conditions: Mapping[str, ir.Expr]
+
+    def __repr__(self) -> str:
+        return self.intrinsic.name

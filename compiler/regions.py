@@ -1,0 +1,180 @@
+"""Where on-chip buffers live: for each, the loop inside which it is allocated and the tile that its accesses need there.
+
+A buffer keeps its full logical shape in the loop nest; on the chip only the region written inside one iteration of the
+loops around its allocation exists. One tile serves every iteration, apart from virtual threads, which have one each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from vdla.compiler import ir
+from vdla.compiler.affine import affine
+from vdla.compiler.fold import LoweringError
+from vdla.compiler.intrinsic import ON_CHIP, Match
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A tensorized block, the loops around it from the outermost, and what it computes."""
+
+    block: ir.Block
+    path: tuple[ir.For, ...]
+    match: Match
+
+    def bound(self, expr: ir.Expr) -> ir.Expr:
+        """An expression over the block's axes, over the loops."""
+        return ir.substitute(expr, {a.var: v for a, v in zip(self.block.axes, self.block.values, strict=True)})
+
+    def reduce_loops(self) -> set[str]:
+        """The loops that drive a reduce axis."""
+        return {
+            e.name
+            for axis, value in zip(self.block.axes, self.block.values, strict=True)
+            if axis.kind is ir.AxisKind.REDUCE
+            for e in ir.walk_expr(value)
+            if isinstance(e, ir.Var)
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class TilePlan:
+    """The tile of one buffer: `shape` of the region, its origin `base` over the loops around the allocation.
+
+    `owner` is the buffer whose storage it is (another one for a result computed in place).
+    """
+
+    owner: str
+    scope: str
+    dtype: str
+    shape: tuple[int, ...]
+    base: tuple[ir.Expr, ...]
+    outside: frozenset[str]
+    vthreads: tuple[str, ...]
+
+    @property
+    def elements(self) -> int:
+        """Elements of the tile."""
+        return prod(self.shape)
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Row-major strides in elements."""
+        return tuple(prod(self.shape[d + 1 :]) for d in range(len(self.shape)))
+
+
+def sites(fn: ir.Function) -> list[Site]:
+    """Every block in program order.
+
+    Raises:
+        LoweringError: a block is not tensorized.
+    """
+    found: list[Site] = []
+
+    def visit(stmt: ir.Stmt, path: tuple[ir.For, ...]) -> None:
+        match stmt:
+            case ir.For():
+                visit(stmt.body, (*path, stmt))
+            case ir.Block():
+                found.append(Site(stmt, path, _match_of(stmt, fn)))
+            case _:
+                for child in ir.children(stmt):
+                    visit(child, path)
+
+    visit(fn.body, ())
+    return found
+
+
+def _match_of(block: ir.Block, fn: ir.Function) -> Match:
+    match = block.annotations.get("intrinsic")
+    if not isinstance(match, Match):
+        raise LoweringError(
+            f"{fn.name}: block {block.name} must be tensorized, got a scalar computation, and the VDLA has no scalar unit; tensorize its innermost loops"
+        )
+    return match
+
+
+def plan_tiles(fn: ir.Function, blocks: list[Site]) -> dict[str, TilePlan]:
+    """The tile of every on-chip buffer."""
+    owners = _owners(blocks)
+    users: dict[str, list[Site]] = {}
+    for site in blocks:
+        for buffer in set(site.match.buffers.values()):
+            users.setdefault(owners.get(buffer, buffer), []).append(site)
+    plans = {}
+    for name, buffer in fn.buffers.items():
+        if buffer.scope in ON_CHIP:
+            plans[name] = _plan(fn, name, owners.get(name, name), blocks, users[owners.get(name, name)])
+    for name, plan in plans.items():
+        owner = plans[plan.owner]
+        if owner.shape != plan.shape:
+            raise LoweringError(
+                f"{fn.name}: {name} is computed in place of {plan.owner} and must have its region, got {list(plan.shape)} and "
+                f"{list(owner.shape)}; compute both at one loop"
+            )
+    return plans
+
+
+def _owners(blocks: list[Site]) -> dict[str, str]:
+    """For each buffer computed in place, the buffer whose storage it takes over."""
+    owners: dict[str, str] = {}
+    for site in blocks:
+        intrinsic = site.match.intrinsic
+        if intrinsic.in_place is not None:
+            source = site.match.buffers[intrinsic.in_place]
+            owners[site.match.buffers[intrinsic.output.name]] = owners.get(source, source)
+    return owners
+
+
+def _plan(fn: ir.Function, name: str, owner: str, blocks: list[Site], users: list[Site]) -> TilePlan:
+    buffer = fn.buffers[name]
+    writers = [s for s in blocks if s.match.buffers[s.match.intrinsic.output.name] == name]
+    if not writers:
+        raise LoweringError(f"{fn.name}: on-chip buffer {name} must be written by a block, got none; cache_read it from a tensor")
+    writer = writers[0]
+    level = min(_level(site, users) for site in users)
+    outside = tuple(loop.var for loop in writer.path[:level])
+    inner = {loop.var: loop.extent for loop in writer.path[level:]}
+    assert isinstance(writer.block.body, ir.Store)
+    spans = [_span(writer.bound(index), inner, fn.name, name) for index in writer.block.body.indices]
+    shape = tuple(min(extent, full) for (_, extent), full in zip(spans, buffer.shape, strict=True))
+    vthreads = tuple(loop.var for loop in writer.path[:level] if loop.kind is ir.LoopKind.VTHREAD)
+    return TilePlan(owner, buffer.scope, buffer.dtype, shape, tuple(b for b, _ in spans), frozenset(outside), vthreads)
+
+
+def _level(site: Site, users: list[Site]) -> int:
+    """The number of loops around the allocation, as far as this user of the buffer is concerned."""
+    names = [loop.var for loop in site.path]
+    level = min(_common(site.path, other.path) for other in users)
+    annotations = site.block.annotations
+    if "store_at" in annotations:
+        level = min(level, names.index(annotations["store_at"]) + 1 if annotations["store_at"] in names else 0)
+    persistent = {*annotations.get("keep", ())} | (site.reduce_loops() if site.block.init is not None else set())
+    inside = [names.index(v) for v in persistent if v in names]
+    return min([level, *inside])
+
+
+def _common(a: tuple[ir.For, ...], b: tuple[ir.For, ...]) -> int:
+    """How many loops, from the outermost, two paths share."""
+    count = 0
+    for x, y in zip(a, b, strict=False):
+        if x.var != y.var:
+            break
+        count += 1
+    return count
+
+
+def _span(index: ir.Expr, inner: Mapping[str, int], function: str, buffer: str) -> tuple[ir.Expr, int]:
+    """The origin (over outer loops) and the extent of an index while the inner loops run."""
+    form = affine(index)
+    if form is not None:
+        steps, _ = form
+        if all(step >= 0 for step in steps.values()):
+            extent = 1 + sum(step * (inner[v] - 1) for v, step in steps.items() if v in inner)
+            return ir.substitute(index, {v: ir.Const(0) for v in inner}), extent
+    used = {e.name for e in ir.walk_expr(index) if isinstance(e, ir.Var)} & set(inner)
+    if not used:
+        return index, 1
+    raise LoweringError(f"{function}: an index of {buffer} must be affine in the loops inside its allocation, got one in {', '.join(sorted(used))}")

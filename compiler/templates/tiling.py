@@ -1,0 +1,185 @@
+"""Tile sizes for GEMM-like operators, by an estimate of cycles over every tiling that fits the buffers.
+
+The estimate counts what a decoupled machine cannot hide: the first tile's loads, the last tile's store, and in between
+the slower of computing and moving each chunk. It orders candidates; the simulator, not it, says how long a program takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vdla.compiler.templates.operator import TemplateError
+from vdla.compiler.templates.packing import blocks
+from vdla.hardware import timing
+from vdla.hardware.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A convolution in blocks: `rows`, `cols` of output, `taps` of the kernel, the input window of a tile of output.
+
+    `row_step`, `row_span`: output rows r need input rows (r - 1) * row_step + row_span; columns alike.
+    """
+
+    batches: int
+    out_blocks: int
+    in_blocks: int
+    rows: int
+    cols: int
+    taps: int
+    row_step: int
+    row_span: int
+    col_step: int
+    col_span: int
+    raw: bool = False
+
+    def window(self, rows: int, cols: int) -> int:
+        """Input entries, of one channel block, for a tile of output."""
+        return ((rows - 1) * self.row_step + self.row_span) * ((cols - 1) * self.col_step + self.col_span)
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Sizes of one tile in blocks and pixels; `keep` holds the weights of a group on the chip over all its tiles.
+
+    `threads` virtual threads take turns over the loop named by `over`.
+    """
+
+    rows: int
+    cols: int
+    out_blocks: int
+    in_blocks: int
+    keep: bool
+    threads: int
+    over: str
+
+    def __str__(self) -> str:
+        kept = ", weights kept" if self.keep else ""
+        return (
+            f"{self.rows}x{self.cols} pixels, {self.out_blocks} output and {self.in_blocks} input blocks{kept}, "
+            f"{self.threads} virtual thread{'s' * (self.threads > 1)} over {self.over}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Iterations of the tile loops."""
+
+    groups: int
+    rows: int
+    cols: int
+    chunks: int
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of output in one group of output blocks."""
+        return self.rows * self.cols
+
+
+def choose(config: Config, problem: Problem, threads: int) -> Tiling:
+    """The tiling with the lowest estimate.
+
+    Raises:
+        TemplateError: not even the smallest tile fits the buffers.
+    """
+    best = min(
+        ((estimate(config, problem, tiling), order, tiling) for order, tiling in enumerate(tilings(config, problem, threads))),
+        default=None,
+    )
+    if best is None:
+        raise TemplateError(
+            f"tiling: one pixel, one output block and one input block with {threads} virtual threads must fit the buffers "
+            f"inp={config.inp_depth} wgt={config.wgt_depth} acc={config.acc_depth} out={config.out_depth} entries, "
+            f"got a window of {problem.window(1, 1)} and {problem.taps} weights"
+        )
+    return best[2]
+
+
+def tilings(config: Config, problem: Problem, threads: int) -> Iterator[Tiling]:
+    """Every tiling that fits."""
+    for in_blocks in _sizes(problem.in_blocks):
+        for cols in _sizes(problem.cols):
+            for rows in _sizes(problem.rows):
+                if in_blocks * problem.window(rows, cols) * threads > config.inp_depth and threads > 1:
+                    if in_blocks * problem.window(rows, cols) > config.inp_depth:
+                        break
+                for out_blocks in _sizes(problem.out_blocks):
+                    if out_blocks * rows * cols > config.acc_depth or out_blocks > config.scl_depth:
+                        break
+                    for keep in (True, False):
+                        tiling = _threaded(problem, rows, cols, out_blocks, in_blocks, keep, threads)
+                        if fits(config, problem, tiling):
+                            yield tiling
+
+
+def _threaded(problem: Problem, rows: int, cols: int, out_blocks: int, in_blocks: int, keep: bool, threads: int) -> Tiling:
+    """The tiling with its virtual threads over the innermost tile loop that iterates."""
+    iterations = {
+        "chunks": blocks(problem.in_blocks, in_blocks),
+        "cols": blocks(problem.cols, cols),
+        "rows": blocks(problem.rows, rows),
+        "batches": problem.batches,
+        "groups": blocks(problem.out_blocks, out_blocks),
+    }
+    over = next((name for name, count in iterations.items() if count > 1), "chunks")
+    return Tiling(rows, cols, out_blocks, in_blocks, keep, min(threads, iterations[over]), over)
+
+
+def _sizes(extent: int) -> list[int]:
+    """Tile sizes worth trying: the smallest for each number of tiles."""
+    return sorted({blocks(extent, count) for count in range(1, extent + 1)})
+
+
+def counts(problem: Problem, tiling: Tiling) -> Counts:
+    """How often each tile loop runs."""
+    return Counts(
+        blocks(problem.out_blocks, tiling.out_blocks),
+        blocks(problem.rows, tiling.rows),
+        blocks(problem.cols, tiling.cols),
+        blocks(problem.in_blocks, tiling.in_blocks),
+    )
+
+
+def fits(config: Config, problem: Problem, tiling: Tiling) -> bool:
+    """Whether every tile, once for each virtual thread, fits its buffer."""
+    pixels = tiling.rows * tiling.cols
+    copies = tiling.threads if tiling.over != "chunks" else 1
+    weights = tiling.out_blocks * problem.taps * (problem.in_blocks if tiling.keep else tiling.in_blocks)
+    weight_copies = tiling.threads if not tiling.keep or tiling.over == "groups" else 1
+    result = config.acc_bits // config.out_bits if problem.raw else 1
+    return (
+        tiling.in_blocks * problem.window(tiling.rows, tiling.cols) * tiling.threads <= config.inp_depth
+        and weights * weight_copies <= config.wgt_depth
+        and tiling.out_blocks * pixels * copies <= config.acc_depth
+        and tiling.out_blocks * pixels * copies * result <= config.out_depth
+        and tiling.out_blocks * (tiling.threads if tiling.over == "groups" else 1) <= config.scl_depth
+    )
+
+
+def estimate(config: Config, problem: Problem, tiling: Tiling) -> float:
+    """Cycles, roughly."""
+    n = counts(problem, tiling)
+    beat = config.dram.beat_cycles
+    inp = config.inp_entry_bytes // config.axi_bytes * beat
+    wgt = config.wgt_entry_bytes // config.axi_bytes * beat
+    out = (config.acc_entry_bytes if problem.raw else config.out_entry_bytes) // config.axi_bytes * beat
+    fetch = 64 // config.axi_bytes * beat
+    step = tiling.rows * tiling.cols * tiling.in_blocks * problem.taps + timing.ISSUE_OVERHEAD
+    compute = tiling.out_blocks * step
+    pads = 0 if tiling.in_blocks * tiling.threads == 0 else tiling.rows  # padding and row overhead, roughly
+    window = tiling.in_blocks * (problem.window(tiling.rows, tiling.cols) * inp + pads)
+    weights = tiling.in_blocks * problem.taps * wgt + fetch
+    all_weights = tiling.out_blocks * weights
+    chunk = window + (0 if tiling.keep else all_weights) + tiling.out_blocks * fetch
+    results = tiling.rows * tiling.cols * out
+    store = tiling.out_blocks * results / n.chunks
+    total = problem.batches * n.groups * n.tiles * n.chunks
+    first = window + weights + 3 * config.dram.read_latency
+    last = results + config.dram.write_latency
+    if tiling.threads == 1:
+        return first + total * (compute + chunk + store) + last
+    steady = max(compute, chunk, store)
+    reload = n.groups * n.chunks * max(0, all_weights + window - compute) if tiling.keep else 0
+    bubbles = (n.groups - 1) * all_weights if tiling.keep else 0
+    return first + total * steady + reload + bubbles + last
