@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from token_model import Edge, ends_before, most_in_flight, tokens_of
 
 from vdla.compiler.dependences import NEVER, Step, Touch, dependences
 from vdla.compiler.tokens import Place, assign_tokens
@@ -16,39 +17,9 @@ from vdla.hardware.isa import Unit
 LOAD, COMPUTE, STORE = Unit.LOAD, Unit.COMPUTE, Unit.STORE
 NONE: frozenset[Unit] = frozenset()
 MANY = 10_000
-Edge = tuple[int, int]
 
 
-# --- an independent model --------------------------------------------------------------------------------------------
-
-
-def tokens_of(places: tuple[Place, ...]) -> list[Edge]:
-    """(pusher, popper) of every token, as places; queues are FIFOs and end empty."""
-    queues: dict[tuple[Unit, Unit], list[int]] = {}
-    edges = []
-    for index, place in enumerate(places):
-        edges += [(queues[unit, place.unit].pop(0), index) for unit in sorted(place.pops)]
-        for unit in place.pushes:
-            queues.setdefault((place.unit, unit), []).append(index)
-    assert not any(queues.values()), "tokens are left at the end"
-    return edges
-
-
-def ends_before(places: tuple[Place, ...], edges: list[Edge]) -> np.ndarray:
-    """[a, b]: place a has ended when place b starts, whatever the timing. Nodes: start of i is 2i, its end 2i + 1."""
-    n = len(places)
-    reach = np.eye(2 * n, dtype=bool)
-    successors: list[list[int]] = [[2 * i + 1] if node % 2 == 0 else [] for node in range(2 * n) for i in [node // 2]]
-    for a, b in combinations(range(n), 2):
-        if places[a].unit == places[b].unit:
-            successors[2 * a].append(2 * b)
-            successors[2 * a + 1].append(2 * b + 1)
-    for a, b in edges:
-        successors[2 * a + 1].append(2 * b)
-    for node in reversed(range(2 * n)):  # all edges go forwards
-        for successor in successors[node]:
-            reach[node] |= reach[successor]
-    return reach[1::2, ::2]
+# --- the check -------------------------------------------------------------------------------------------------------
 
 
 def conflicts(steps: list[Step]) -> list[Edge]:
@@ -72,18 +43,6 @@ def broken(steps: list[Step], places: tuple[Place, ...], edges: list[Edge]) -> l
     at = {place.step: index for index, place in enumerate(places)}
     ordered = ends_before(places, edges)
     return [(a, b) for a, b in conflicts(steps) if not ordered[at[a], at[b]]]
-
-
-def most_in_flight(places: tuple[Place, ...]) -> int:
-    count: dict[tuple[Unit, Unit], int] = {}
-    most = 0
-    for place in places:
-        for unit in place.pops:
-            count[unit, place.unit] -= 1
-        for unit in place.pushes:
-            count[place.unit, unit] = count.get((place.unit, unit), 0) + 1
-            most = max(most, count[place.unit, unit])
-    return most
 
 
 def check(steps: list[Step], depth: int = MIN_TOKEN_DEPTH) -> tuple[Place, ...]:
