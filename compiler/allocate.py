@@ -1,7 +1,8 @@
 """Static allocation: an address for every tile, so that tiles alive at the same time never overlap.
 
 A tile lives from its first to its last use in program order. Space is reused as late as it can be: a fresh tile goes
-where the longest-dead data lie, since overwriting what was just read makes its producer wait for the reader.
+where the longest-dead data lie, since overwriting what was just read makes its producer wait for the reader. Sums that
+a VECTOR reads together go to different halves of the accumulator, which are read in one cycle.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 from vdla.compiler.macro import MacroOp, Tile, field_unit
 from vdla.hardware.config import Buffer, Config
+from vdla.hardware.isa import Vector
 
 UNUSED = -1
 
@@ -21,12 +23,16 @@ class AllocationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """A tile with the operations of its first and last use, and what its first entry must be a multiple of."""
+    """A tile with the operations of its first and last use, and what its first entry must be a multiple of.
+
+    `partners` are the tiles of the same buffer that one VECTOR reads together with this one.
+    """
 
     tile: Tile
     first: int
     last: int
     align: int
+    partners: frozenset[Tile] = frozenset()
 
     def overlaps(self, other: Life) -> bool:
         """Whether both are alive during some operation."""
@@ -47,11 +53,20 @@ def lifetimes(config: Config, ops: Sequence[MacroOp]) -> list[Life]:
     """The life of every tile, in order of first use."""
     lives: dict[Tile, Life] = {}
     for index, op in enumerate(ops):
+        together = _read_together(op)
         for name, (tile, _) in op.bases.items():
             align = field_unit(config, op.instruction, name).numerator  # widths and blocks are powers of two
             old = lives.get(tile, Life(tile, index, index, align))
-            lives[tile] = Life(tile, old.first, index, max(align, old.align))
+            partners = old.partners | together - {tile} if tile in together else old.partners
+            lives[tile] = Life(tile, old.first, index, max(align, old.align), partners)
     return list(lives.values())
+
+
+def _read_together(op: MacroOp) -> frozenset[Tile]:
+    """The tiles of both accumulator operands of a VECTOR."""
+    tiles = [op.bases[name][0] for name in ("acc", "src") if name in op.bases]
+    both = isinstance(op.instruction, Vector) and all(tile.buffer == Buffer.ACC for tile in tiles)
+    return frozenset(tiles if both else ())
 
 
 def _allocate_buffer(buffer: Buffer, depth: int, lives: Sequence[Life]) -> dict[Tile, int]:
@@ -87,7 +102,8 @@ def _rotate(depth: int, lives: Sequence[Life]) -> dict[Tile, int] | Life:
     addresses: dict[Tile, int] = {}
     segments = [_Segment(0, depth, UNUSED)]
     for life in lives:
-        start = _oldest(segments, depth, life)
+        known = [partner for partner in life.partners if partner in addresses]
+        start = _oldest(segments, depth, life, [range(addresses[p], addresses[p] + p.entries) for p in known])
         if start is None:
             return life
         addresses[life.tile] = start
@@ -95,16 +111,27 @@ def _rotate(depth: int, lives: Sequence[Life]) -> dict[Tile, int] | Life:
     return addresses
 
 
-def _oldest(segments: Sequence[_Segment], depth: int, life: Life) -> int | None:
-    """The lowest of the places whose data have been dead for longest."""
+def _oldest(segments: Sequence[_Segment], depth: int, life: Life, partners: Sequence[range]) -> int | None:
+    """The place beside whose partners it reads best; of these, the lowest whose data have been dead for longest."""
     size = life.tile.entries
-    ages = [
-        (_last_use(segments, start, start + size), start)
-        for start in sorted(set(_starts(segments, size, life.align)))
+    middle = -(-(depth // 2) // life.align) * life.align
+    starts = {middle, *_starts(segments, size, life.align)} if partners else set(_starts(segments, size, life.align))
+    places = [
+        (_clashes(range(start, start + size), partners, depth // 2), age, start)
+        for start in starts
         if 0 <= start <= depth - size
+        if (age := _last_use(segments, start, start + size)) < life.first
     ]
-    age, start = min(ages, default=(life.first, 0))
-    return start if age < life.first else None
+    return min(places)[2] if places else None
+
+
+def _clashes(place: range, partners: Iterable[range], half: int) -> int:
+    """How many pairs of entries, one here and one of a partner, lie in the same half of the buffer, at most."""
+    return sum(
+        min(len(range(max(low, r.start), min(low + half, r.stop))) for r in (place, partner))
+        for partner in partners
+        for low in (0, half)
+    )
 
 
 def _starts(segments: Iterable[_Segment], size: int, align: int) -> Iterator[int]:

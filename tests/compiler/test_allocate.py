@@ -88,6 +88,25 @@ def test_packing_finds_room_that_rotation_scatters():
     assert addresses[large] in (0, 600)
 
 
+def acc(name: str, entries: int, ident: int = 0) -> Tile:
+    return Tile(name, Buffer.ACC, entries, ident)
+
+
+def add(a: Tile, b: Tile) -> MacroOp:
+    return MacroOp(Vector(VectorOp.ADD), {"acc": (a, 0), "src": (b, 0)}, KERNEL)
+
+
+def test_sums_that_a_vector_reads_together_lie_in_different_halves():
+    pairs = [(acc("a", 400, i), acc("b", 400, i)) for i in range(2)]
+    addresses = check(CONFIG, [add(a, b) for a, b in [*pairs, *pairs]])
+    assert [(addresses[a], addresses[b]) for a, b in pairs] == [(0, 1024), (400, 1424)]
+
+
+def test_sums_that_fit_only_in_one_half_are_still_placed():
+    a, b, c = acc("a", 900), acc("b", 900), acc("c", 248)
+    assert sorted(check(CONFIG, [add(a, b), add(b, c), uses(a, b, c)]).values()) in ([0, 900, 1800], [0, 248, 1148])
+
+
 def test_vector_views_align_their_tiles():
     config = Config(block_in=8, block_out=32)
     odd, wide = inp("odd", 3), inp("wide", 8)
