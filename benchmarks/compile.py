@@ -1,0 +1,46 @@
+"""Compile time: ResNet-18's C2 to C12 from tensor expression to verified instruction stream, one core."""
+
+from __future__ import annotations
+
+import time
+
+from vdla.benchmarks.harness import Progress, Result, receipt, silent
+from vdla.benchmarks.layers import PRESET, layer_operator
+from vdla.benchmarks.workloads import Workload, resnet18_layers
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program
+from vdla.simulator.verify import verify
+
+
+# Not one of the measured layers: what a compiler remembers of it helps none of them.
+WARM_UP = Workload("warm_up", "conv2d", 1, 9, 9, 16, 16, 3, 1, 1, "")
+
+
+def compiled(layer: Workload, config: Config) -> tuple[Program, float, float]:
+    """The program and the seconds it took to compile it and to verify it."""
+    start = time.perf_counter()
+    program = layer_operator(layer, config, 2).program
+    middle = time.perf_counter()
+    verify(program)
+    return program, middle - start, time.perf_counter() - middle
+
+
+def run(progress: Progress = silent, seed: int = 0) -> Result:
+    """Each layer once, in this process, after the imports and after the kernels are compiled."""
+    config = Config.preset(PRESET)
+    layers = resnet18_layers()
+    compiled(WARM_UP, config)  # loads the compiled kernels, which a process that compiles many layers does once
+    rows, programs = [], []
+    for index, layer in enumerate(layers):
+        progress(layer.name, index, len(layers))
+        program, compile_s, verify_s = compiled(layer, config)
+        programs.append(program)
+        seconds = {"compile_seconds": round(compile_s, 4), "verify_seconds": round(verify_s, 4)}
+        rows.append({"layer": layer.name, **seconds, "instructions": len(program)})
+    progress("done", len(layers), len(layers))
+    figures = {
+        "seconds": round(sum(row["compile_seconds"] + row["verify_seconds"] for row in rows), 3),
+        "compile_seconds": round(sum(row["compile_seconds"] for row in rows), 3),
+        "verify_seconds": round(sum(row["verify_seconds"] for row in rows), 3),
+    }
+    return Result("compile", figures, rows, receipt(config, programs, seed, "vdla bench compile --json -"))
