@@ -100,7 +100,8 @@ def _complain(message: str, code: int) -> int:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    """A message of several lines, such as the state of every unit, as one."""
+    return "; ".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
 
 
 def _closed_output() -> int:
