@@ -1,4 +1,4 @@
-"""Random valid instructions, for tests: every field takes its extremes often.
+"""Random valid instructions and programs, for tests: every field takes its extremes often.
 
 They are drawn from the table and then repaired by its rules, so a new field or rule needs nothing here. They are valid
 one by one; a sequence of them is not a program that the verifier would pass.
@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.encoding import COL, COLUMNS, decode, fill_unit, pack
+from vdla.hardware.encoding import COL, COLUMNS, decode, encode_uops, fill_unit, pack
 from vdla.hardware.fields import Slot, layout, uop_layout
 from vdla.hardware.instructions import Instruction, MicroOp, Opcode
+from vdla.hardware.program import Program, Tensor
 from vdla.hardware.rules import RULES, Rule, reader
 
 Values = NDArray[np.int64]
@@ -91,3 +92,27 @@ def random_uops(config: Config, rng: np.random.Generator, count: int) -> tuple[M
     """`count` random micro-ops."""
     columns = [_draw(slot, rng, count) for slot in uop_layout(config)]
     return tuple(MicroOp(*row) for row in np.stack(columns, axis=1).tolist())
+
+
+_LINES = ("for co in range(4):", '  block "é#\u2028"', "")
+
+
+def _random_tensors(config: Config, rng: np.random.Generator) -> tuple[Tensor, ...]:
+    table = encode_uops(config, random_uops(config, rng, 5)).tobytes()
+    return (
+        Tensor("uops", "constant", (5,), "uop", "", len(table), table),
+        Tensor("input", "input", (2, 3), "int8", "NC hw", 48),
+        Tensor("layer.0/weight", "weight", (40,), "int8", "O", 40, rng.bytes(40)),
+        Tensor("output", "output", (), "int32", 'a"b#', 64),
+    )
+
+
+def random_program(config: Config, seed: int, count: int = 20) -> Program:
+    """A program of `count` random valid instructions: consistent, but without meaning."""
+    rng = np.random.default_rng(seed)
+    table = random_columns(config, rng, count)
+    tensors = _random_tensors(config, rng)
+    is_dma = np.isin(table[:, COL["opcode"]], (Opcode.LOAD, Opcode.STORE))
+    tensor_of = np.where(is_dma, rng.integers(-1, len(tensors), count), -1).astype(np.int32)
+    source_of = rng.integers(-1, len(_LINES), count).astype(np.int32)
+    return Program(config, f"random {seed}", pack(config, table), tensors, tensor_of, _LINES, source_of)

@@ -1,0 +1,160 @@
+"""Configurations: presets, rules with their exact words, fingerprint, files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+
+import pytest
+
+from vdla.hardware.config import NOT_IN_FINGERPRINT, Buffer, Config, ConfigError, Dram
+from vdla.hardware.presets import PRESETS
+
+PYNQ = Config.preset("pynq_z1")
+
+
+def test_pynq_z1_sizes():
+    assert PYNQ.entry_bytes == (16, 256, 128, 8, 64, 16)
+    assert PYNQ.depths == (2048, 1024, 64, 4096, 2048, 2048)
+    assert (PYNQ.inp_vectors, PYNQ.wgt_vectors, PYNQ.out_slots) == (2048, 16384, 512)
+    assert (PYNQ.macs_per_cycle, PYNQ.axi_bytes, PYNQ.peak_gops) == (256, 8, 51.2)
+
+
+def test_named_properties_agree_with_the_tuples():
+    for config in PRESETS.values():
+        for buffer in Buffer:
+            name = buffer.name.lower()
+            assert getattr(config, f"{name}_entry_bytes") == config.entry_bytes[buffer]
+            assert getattr(config, f"{name}_depth") == config.depths[buffer]
+
+
+def test_sub_byte_sizes():
+    config = Config.preset("int4")
+    assert (config.inp_entry_bytes, config.wgt_entry_bytes, config.out_entry_bytes) == (8, 128, 8)
+    assert (config.inp_dtype, config.wgt_dtype, config.out_dtype, config.acc_dtype) == ("int4", "int4", "int4", "int32")
+
+
+def test_batch_and_blocks_are_independent():
+    config = Config.preset("batch4")
+    assert (config.inp_entry_bytes, config.wgt_entry_bytes, config.acc_entry_bytes) == (64, 128, 128)
+    assert config.inp_vectors == 2 * config.inp_depth
+
+
+@pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
+def test_files_round_trip(config):
+    assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+
+
+def test_presets_are_named_as_in_the_table():
+    assert all(name == config.name for name, config in PRESETS.items())
+    expected = ["pynq_z1", "pynq_z2", "ultra96", "zcu104", "kv260", "osdi18", "tiny", "int4", "batch4"]
+    assert list(PRESETS) == expected
+
+
+OTHER = {
+    "name": "x",
+    "batch": 2,
+    "block_in": 32,
+    "block_out": 32,
+    "inp_bits": 4,
+    "wgt_bits": 4,
+    "command_depth": 5,
+    "token_depth": 9,
+    "axi_bits": 32,
+    "burst_beats": 8,
+    "dram": Dram(read_latency=7),
+    "clock_mhz": 50,
+}
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Config)])
+def test_fingerprint_covers_what_a_program_depends_on(name):
+    changed = replace(PYNQ, **{name: OTHER.get(name, 512)})
+    assert (changed.fingerprint == PYNQ.fingerprint) == (name in NOT_IN_FINGERPRINT)
+    assert (PYNQ.mismatch(changed) is None) == (name in NOT_IN_FINGERPRINT)
+    assert changed != PYNQ
+    assert hash(changed) != hash(PYNQ)
+
+
+def test_mismatch_names_the_fields():
+    wide = replace(PYNQ, block_out=32)
+    assert PYNQ.mismatch(wide) == "program was compiled for block_out=16, device has 32"
+    both = replace(wide, wgt_kib=64)
+    assert PYNQ.mismatch(both) == (
+        "program was compiled for block_out=16, wgt_kib=256, device has block_out=32, wgt_kib=64"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"batch": 3}, "config pynq_z1: batch must be a power of two from 1 to 64, got 3"),
+        ({"block_in": 0}, "config pynq_z1: block_in must be a power of two from 1 to 256, got 0"),
+        ({"block_out": "16"}, "config pynq_z1: block_out must be a power of two from 1 to 256, got '16'"),
+        ({"inp_bits": 16}, "config pynq_z1: inp_bits must be a power of two from 2 to 8, got 16"),
+        ({"batch": True}, "config pynq_z1: batch must be a power of two from 1 to 64, got True"),
+        ({"axi_bits": 512}, "config pynq_z1: axi_bits must be a power of two from 32 to 256, got 512"),
+        ({"burst_beats": 257}, "config pynq_z1: burst_beats must be an integer from 1 to 256, got 257"),
+        ({"command_depth": 3}, "config pynq_z1: command_depth must be an integer from 4 to 4096, got 3"),
+        ({"token_depth": 7}, "config pynq_z1: token_depth must be an integer from 8 to 4096, got 7"),
+        ({"dram": {}}, "config pynq_z1: dram must be a Dram, got {}"),
+        ({"clock_mhz": 0}, "config pynq_z1: clock_mhz must be a number above 0 and at most 10000, got 0"),
+        ({"name": ""}, "config: name must be a printable string of 1 to 64 characters, got ''"),
+        (
+            {"block_in": 4, "inp_bits": 4},
+            "config pynq_z1: an entry of the inp buffer must be a whole number of 64-bit AXI beats, got 16 bits",
+        ),
+        (
+            {"wgt_kib": 1, "block_in": 64},
+            "config pynq_z1: wgt_kib must hold at least 4 entries of 1024 bytes, got 1",
+        ),
+        (
+            {"block_in": 256, "block_out": 1, "wgt_bits": 4},
+            "config pynq_z1: a vector of block_out weights must fill a byte, got 4 bits",
+        ),
+        (
+            {"out_kib": 1, "block_in": 32, "block_out": 256, "wgt_kib": 512, "inp_bits": 2},
+            "config pynq_z1: out_kib must hold at least 4 raw int32 results, got 1",
+        ),
+        (
+            {"inp_kib": 1, "block_out": 256, "wgt_kib": 512, "batch": 2},
+            "config pynq_z1: inp_kib must hold at least 4 vectors of batch x block_out elements, got 2",
+        ),
+    ],
+)
+def test_refusals(change, message):
+    with pytest.raises(ConfigError) as error:
+        replace(PYNQ, **change)
+    assert str(error.value) == message
+
+
+def test_a_configuration_whose_fields_do_not_fit_is_refused_with_the_field_named():
+    with pytest.raises(ConfigError) as error:
+        replace(PYNQ, inp_kib=65536, wgt_kib=65536, acc_kib=65536)
+    assert str(error.value) == "config pynq_z1: micro-op field first must end within 64 bits, got 65"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"dram": {"read_latency": 0}}, "config dram: read_latency must be an integer from 1 to 65536, got 0"),
+        ({"dram": 5}, "config: dram must be a table of fields, got 5"),
+        ([], "config: description must be a table of fields, got []"),
+        (
+            {"dram": {"speed": 1}},
+            "config dram: field must be one of beat_cycles, burst_gap, outstanding_reads, outstanding_writes, "
+            "read_latency, write_latency, got speed",
+        ),
+    ],
+)
+def test_files_refused(values, message):
+    with pytest.raises(ConfigError) as error:
+        Config.from_dict(values)
+    assert str(error.value) == message
+
+
+def test_unknown_names_list_the_choices():
+    with pytest.raises(ConfigError, match=r"^config: field must be one of acc_kib, axi_bits, .*, got blok_in$"):
+        Config.from_dict({"blok_in": 16})
+    with pytest.raises(ConfigError, match=r"^config: preset must be one of pynq_z1, pynq_z2, .*, got pynq$"):
+        Config.preset("pynq")

@@ -1,0 +1,21 @@
+"""The formulas of the timing constants."""
+
+from __future__ import annotations
+
+from vdla.hardware import timing
+from vdla.hardware.config import Config
+
+PYNQ, TINY = Config.preset("pynq_z1"), Config.preset("tiny")
+
+
+def test_depth_grows_with_the_adder_tree():
+    assert (timing.compute_depth(PYNQ), timing.compute_depth(TINY)) == (16, 14)
+
+
+def test_bursts():
+    assert (timing.page_beats(PYNQ), timing.page_beats(TINY)) == (512, 1024)
+    assert (timing.fetch_buffer_beats(PYNQ), timing.fetch_buffer_beats(TINY)) == (64, 16)
+
+
+def test_halves_of_the_accumulator():
+    assert [timing.accumulator_half(TINY, index) for index in (0, 31, 32, 63)] == [0, 0, 1, 1]
