@@ -2,6 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware.isa import COL, Opcode
+
 
 class SimulationError(ValueError):
     """What cannot be simulated; the message names the place, the rule and the value."""
+
+
+def name_of(columns: NDArray[np.int64], index: int) -> str:
+    """`instruction 3 (GEMM)`: how messages name an instruction."""
+    return f"instruction {index} ({Opcode(int(columns[index, COL['opcode']])).name})"
+
+
+def require_below(where: str, what: str, index: int, size: int) -> None:
+    """SimulationError unless `index` is below `size`."""
+    if index >= size:
+        raise SimulationError(f"{where}: {what} must be below {size}, got {index}")

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, Opcode, Unit
+from vdla.hardware.isa import COL, Unit
+from vdla.simulator.errors import name_of
 from vdla.simulator.timing_kernel import T_C, T_D, T_E, T_S, UNKNOWN
 from vdla.simulator.work import POP_QUEUE, PUSH_QUEUE, QUEUES, F, Work
 
@@ -21,11 +22,6 @@ def describe(config: Config, columns: Ints, work: Work, times: Ints, cycle: int,
     lines.append(f"  fetch: {dispatched} of {len(columns)} instructions dispatched{_full(config, columns, times, dispatched)}")
     lines += [f"  {unit.name.lower()}: {_unit(columns, work, times, unit)}" for unit in Unit]
     return "\n".join([*lines, f"  queues: {_queues(config, columns, times)}"])
-
-
-def name_of(columns: Ints, index: int) -> str:
-    """`instruction 3 (GEMM)`."""
-    return f"instruction {index} ({Opcode(int(columns[index, COL['opcode']])).name})"
 
 
 def _full(config: Config, columns: Ints, times: Ints, dispatched: int) -> str:

@@ -1,0 +1,139 @@
+"""What a linked program computes: its instructions executed on a DRAM image, in an order that its tokens allow.
+
+For a verified program every such order gives the same result. The order of the stream itself is taken where tokens allow it, else
+that of an untimed run of the tokens.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware.config import Config
+from vdla.hardware.isa import COL, Emit, Opcode, Operand, Source, Unit, VectorOp
+from vdla.simulator import kernels, kernels_vnni, vnni
+from vdla.simulator.errors import SimulationError, name_of, require_below
+from vdla.simulator.memory import Memory
+from vdla.simulator.work import POP_QUEUE, PUSH_QUEUE, QUEUES
+
+Ints = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+
+class Engine:
+    """Executes single instructions of a linked stream on a DRAM image, which it changes."""
+
+    def __init__(self, config: Config, columns: Ints, dram: Bytes, portable: bool = False) -> None:
+        fast = not portable and vnni.available() and kernels_vnni.fits(config.block_in, config.block_out)
+        self.config = config
+        self.columns = columns
+        self.memory = Memory(config, dram, tiled=fast)
+        shape = (config.batch, config.block_out // vnni.LANES, config.block_in // 4, config.inp_bits)
+        self._sizes = np.array(shape, np.int64)
+
+    def execute(self, index: int) -> None:
+        """Do one instruction; SimulationError where it leaves a buffer or DRAM."""
+        row = self.columns[index]
+        match int(row[COL["opcode"]]):
+            case Opcode.LOAD:
+                self.memory.load(row, name_of(self.columns, index))
+            case Opcode.STORE:
+                self.memory.store(row, name_of(self.columns, index))
+            case Opcode.GEMM:
+                self._gemm(row, self._uops(row, index))
+            case Opcode.VECTOR:
+                self._vector(row, self._uops(row, index))
+
+    def _uops(self, row: Ints, index: int) -> Ints:
+        """The micro-ops of a GEMM or VECTOR, all of whose indices are in range."""
+        begin, end = int(row[COL["uop_begin"]]), int(row[COL["uop_end"]])
+        where = name_of(self.columns, index)
+        require_below(where, "uop_end", end - 1, len(self.memory.uop))
+        uops = self.memory.uop[begin:end]
+        acc, src, wgt, scl = kernels.extents(row, uops)
+        require_below(where, "acc index", acc, self.config.acc_depth)
+        self._check_operands(row, where, src, wgt)
+        self._check_results(row, where, acc - int(row[COL["acc"]]) + int(row[COL["out"]]), scl)
+        return uops
+
+    def _check_operands(self, row: Ints, where: str, src: int, wgt: int) -> None:
+        config = self.config
+        if row[COL["opcode"]] == Opcode.GEMM:
+            require_below(where, "src index", src, config.inp_depth)
+            require_below(where, "wgt index", wgt, config.wgt_depth)
+            return
+        if row[COL["operand"]] == Operand.SRC or row[COL["op"]] == VectorOp.MAC:
+            size = config.inp_vectors if row[COL["source"]] == Source.INP else config.acc_depth
+            require_below(where, "src index", src, size)
+        if row[COL["operand"]] == Operand.WGT:
+            require_below(where, "wgt index", wgt, config.wgt_vectors)
+
+    def _check_results(self, row: Ints, where: str, out: int, scl: int) -> None:
+        require_below(where, "scl index", scl, self.config.scl_depth)
+        if row[COL["emit"]] == Emit.REQUANT:
+            require_below(where, "out index", out, self.config.out_depth)
+        elif row[COL["emit"]] == Emit.RAW:
+            require_below(where, "out index", out, self.config.out_slots)
+
+    def _gemm(self, row: Ints, uops: Ints) -> None:
+        m = self.memory
+        if m.tiled:
+            flat = (m.inp.reshape(-1).view(np.int32), m.offsets, m.tiles.reshape(-1), m.acc.reshape(-1))
+            kernels_vnni.gemm(row, uops, *flat, self._sizes, m.scl, m.out, m.raw)
+        else:
+            kernels.gemm(row, uops, m.inp, m.wgt, m.acc, m.scl, m.out, m.raw, self.config.out_bits)
+
+    def _vector(self, row: Ints, uops: Ints) -> None:
+        m = self.memory
+        kernels.vector(row, uops, m.inp_vectors, m.wgt_vectors, m.acc, m.scl, m.out, m.raw, self.config.out_bits)
+
+
+def execute(config: Config, columns: Ints, dram: Bytes, portable: bool = False) -> None:
+    """Run linked instructions on a DRAM image, which they change. `portable` avoids what only some processors have."""
+    engine = Engine(config, columns, dram, portable)
+    for index in token_order(columns).tolist():
+        engine.execute(index)
+
+
+# --- order -----------------------------------------------------------------------------------------------------------
+
+
+def token_order(columns: Ints) -> Ints:
+    """Instruction numbers in an order in which every token is given before it is taken; SimulationError when there is none."""
+    if _in_order(columns):
+        return np.arange(len(columns))
+    return np.array(_untimed_run(columns), np.int64)
+
+
+def _bits(columns: Ints, what: str, queues: Ints, queue: int) -> NDArray[np.bool_]:
+    """Which instructions push to, or pop from, a queue."""
+    unit, side = (int(i) for i in np.argwhere(queues == queue)[0])
+    return np.asarray((columns[:, COL["unit"]] == unit) & (columns[:, COL[f"{what}_{('prev', 'next')[side]}"]] > 0))
+
+
+def _in_order(columns: Ints) -> bool:
+    for queue in range(len(QUEUES)):
+        given = np.cumsum(_bits(columns, "push", PUSH_QUEUE, queue))
+        taken = np.cumsum(_bits(columns, "pop", POP_QUEUE, queue))
+        if (taken > given).any():
+            return False
+    return True
+
+
+def _untimed_run(columns: Ints) -> list[int]:
+    pops = np.stack([_bits(columns, "pop", POP_QUEUE, queue) for queue in range(len(QUEUES))], axis=1).tolist()
+    pushes = np.stack([_bits(columns, "push", PUSH_QUEUE, queue) for queue in range(len(QUEUES))], axis=1).tolist()
+    waiting = [np.flatnonzero(columns[:, COL["unit"]] == unit).tolist()[::-1] for unit in Unit]
+    tokens = [0] * len(QUEUES)
+    order: list[int] = []
+    while any(waiting):
+        before = len(order)
+        for unit in waiting:
+            while unit and all(tokens[q] > 0 for q, pop in enumerate(pops[unit[-1]]) if pop):
+                k = unit.pop()
+                tokens = [n - pop + push for n, pop, push in zip(tokens, pops[k], pushes[k], strict=True)]
+                order.append(k)
+        if len(order) == before:
+            stuck = ", ".join(name_of(columns, unit[-1]) for unit in waiting if unit)
+            raise SimulationError(f"function: every token that is taken must be given, got a deadlock at {stuck}")
+    return order

@@ -1,0 +1,190 @@
+"""What GEMM and VECTOR do to the buffers, compiled; any shape, any operand width, on any processor.
+
+Iterations run in the order of the instruction set, one after the other. Buffers hold one element a byte (`inp`, `wgt`), one int32
+a sum (`acc`), packed bytes (`out`). Indices are not checked here: `bounds` comes first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware.isa import COL, Emit, Operand, Source, VectorOp
+from vdla.simulator.jit import compiled
+
+Ints = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+Elements = NDArray[np.int8]
+Sums = NDArray[np.int32]
+
+LOOP0, LOOP1, INIT, EMIT = COL["loop0"], COL["loop1"], COL["init"], COL["emit"]
+ACC, ACC0, ACC1 = COL["acc"], COL["acc0"], COL["acc1"]
+SRC, SRC0, SRC1 = COL["src"], COL["src0"], COL["src1"]
+WGT, WGT0, WGT1 = COL["wgt"], COL["wgt0"], COL["wgt1"]
+SCL, SCL0, SCL1, OUT = COL["scl"], COL["scl0"], COL["scl1"], COL["out"]
+ZERO, LOW, HIGH = COL["zero_point"], COL["clip_lo"], COL["clip_hi"]
+OP, SOURCE, OPERAND, IMM = COL["op"], COL["source"], COL["operand"], COL["imm"]
+U_ACC, U_SRC, U_WGT, U_FIRST, U_LAST = range(5)
+
+EMIT_NONE, EMIT_RAW = int(Emit.NONE), int(Emit.RAW)
+FROM_INP = int(Source.INP)
+BY_SRC, BY_WGT = int(Operand.SRC), int(Operand.WGT)
+ADD, SUB, MUL, MIN, MAX, SHL, SHR, CLIP, MOV, MAC = (int(op) for op in VectorOp)
+
+
+@compiled
+def extents(row: Ints, uops: Ints) -> tuple[int, int, int, int]:
+    """The greatest index of acc, src, wgt and scl (all bases and factors are non-negative)."""
+    i, j = row[LOOP0] - 1, row[LOOP1] - 1
+    acc = src = wgt = 0
+    for u in range(len(uops)):
+        acc = max(acc, uops[u, U_ACC])
+        src = max(src, uops[u, U_SRC])
+        wgt = max(wgt, uops[u, U_WGT])
+    return (
+        acc + row[ACC] + i * row[ACC0] + j * row[ACC1],
+        src + row[SRC] + i * row[SRC0] + j * row[SRC1],
+        wgt + row[WGT] + i * row[WGT0] + j * row[WGT1],
+        row[SCL] + i * row[SCL0] + j * row[SCL1],
+    )
+
+
+@compiled
+def emit(row: Ints, sums: Sums, scales: Ints, out: Bytes, bits: int) -> None:
+    """Requantise one entry of sums into one packed entry; lanes repeat over the batch."""
+    lanes = len(scales)
+    zero, low, high = row[ZERO], row[LOW], row[HIGH]
+    if bits < 8:
+        out[:] = 0
+    for base in range(0, len(sums), lanes):
+        for o in range(lanes):
+            lane = scales[o]
+            value = np.int64(np.int32(sums[base + o] + np.int32(lane))) * ((lane >> 32) & 0xFFFFFF)
+            shift = (lane >> 56) & 63
+            value = (value + ((np.int64(1) << shift) >> 1)) >> shift
+            result = min(max(value + zero, low), high)
+            if bits == 8:
+                out[base + o] = np.uint8(result)
+            else:
+                bit = (base + o) * bits
+                out[bit // 8] |= np.uint8((result & ((1 << bits) - 1)) << (bit % 8))
+
+
+@compiled
+def send(row: Ints, sums: Sums, scales: Ints, index: int, out: Bytes, raw: Sums, bits: int) -> None:
+    """What a finished entry of sums sends to `out`, at the index out + off_acc."""
+    if row[EMIT] == EMIT_RAW:
+        raw[index] = sums
+    else:
+        emit(row, sums, scales, out[index], bits)
+
+
+@compiled
+def gemm(
+    row: Ints, uops: Ints, inp: Elements, wgt: Elements, acc: Sums, scl: Ints, out: Bytes, raw: Sums, bits: int
+) -> None:
+    """GEMM over `inp[entry, batch, block_in]`, `wgt[entry, block_out, block_in]`, `acc[entry, batch * block_out]`."""
+    for i in range(row[LOOP0]):
+        for j in range(row[LOOP1]):
+            off_acc = i * row[ACC0] + j * row[ACC1]
+            src = row[SRC] + i * row[SRC0] + j * row[SRC1]
+            weight = row[WGT] + i * row[WGT0] + j * row[WGT1]
+            scale = scl[row[SCL] + i * row[SCL0] + j * row[SCL1]]
+            for u in range(len(uops)):
+                a = off_acc + uops[u, U_ACC]
+                sums = acc[row[ACC] + a]
+                if row[INIT] != 0 and uops[u, U_FIRST] != 0:
+                    sums[:] = 0
+                _multiply(inp[src + uops[u, U_SRC]], wgt[weight + uops[u, U_WGT]], sums)
+                if row[EMIT] != EMIT_NONE and uops[u, U_LAST] != 0:
+                    send(row, sums, scale, row[OUT] + a, out, raw, bits)
+
+
+@compiled
+def _multiply(inputs: Elements, weights: Elements, sums: Sums) -> None:
+    """sums[batch * block_out] += inputs[batch, block_in] . weights[block_out, block_in]^T"""
+    block_out = len(weights)
+    for b in range(len(inputs)):
+        for o in range(block_out):
+            total = np.int32(0)
+            for k in range(inputs.shape[1]):
+                total += np.int32(inputs[b, k]) * np.int32(weights[o, k])
+            sums[b * block_out + o] += total
+
+
+@compiled
+def vector(
+    row: Ints, uops: Ints, inp: Elements, wgt: Elements, acc: Sums, scl: Ints, out: Bytes, raw: Sums, bits: int
+) -> None:
+    """VECTOR over `inp[vector, batch * block_out]`, `wgt[vector, block_out]`, `acc[entry, batch * block_out]`."""
+    x = np.zeros(acc.shape[1], np.int32)
+    b = np.zeros(acc.shape[1], np.int32)
+    for i in range(row[LOOP0]):
+        for j in range(row[LOOP1]):
+            off_acc = i * row[ACC0] + j * row[ACC1]
+            src = row[SRC] + i * row[SRC0] + j * row[SRC1]
+            weight = row[WGT] + i * row[WGT0] + j * row[WGT1]
+            scale = scl[row[SCL] + i * row[SCL0] + j * row[SCL1]]
+            for u in range(len(uops)):
+                a = off_acc + uops[u, U_ACC]
+                _operands(row, inp, wgt, acc, src + uops[u, U_SRC], weight + uops[u, U_WGT], x, b)
+                if row[INIT] != 0 and uops[u, U_FIRST] != 0:
+                    _begin(row[OP], acc[row[ACC] + a], x, b)
+                else:
+                    _apply(row[OP], acc[row[ACC] + a], x, b)
+                if row[EMIT] != EMIT_NONE and uops[u, U_LAST] != 0:
+                    send(row, acc[row[ACC] + a], scale, row[OUT] + a, out, raw, bits)
+
+
+@compiled
+def _operands(row: Ints, inp: Elements, wgt: Elements, acc: Sums, s: int, w: int, x: Sums, b: Sums) -> None:
+    if row[OPERAND] == BY_SRC or row[OP] == MAC:
+        if row[SOURCE] == FROM_INP:
+            x[:] = inp[s]
+        else:
+            x[:] = acc[s]
+    if row[OPERAND] == BY_SRC:
+        b[:] = x
+    elif row[OPERAND] == BY_WGT:
+        lanes = wgt.shape[1]
+        for n in range(len(b)):
+            b[n] = wgt[w, n % lanes]
+    else:
+        b[:] = np.int32(row[IMM])
+
+
+@compiled
+def _begin(op: int, sums: Sums, x: Sums, b: Sums) -> None:
+    for n in range(len(sums)):
+        sums[n] = x[n] * b[n] if op == MAC else b[n]
+
+
+@compiled
+def _apply(op: int, sums: Sums, x: Sums, b: Sums) -> None:
+    for n in range(len(sums)):
+        sums[n] = _combine(op, sums[n], x[n], b[n])
+
+
+@compiled
+def _combine(op: int, a: int, x: int, b: int) -> int:
+    """One lane, in wrapping int32; 64 bits where a result in between is wider."""
+    if op == ADD:
+        return np.int32(a + b)
+    if op == SUB:
+        return np.int32(a - b)
+    if op == MUL:
+        return np.int32(a * b)
+    if op == MAC:
+        return np.int32(a + x * b)
+    if op == MIN:
+        return min(a, b)
+    if op == MAX:
+        return max(a, b)
+    if op == SHL:
+        return np.int32(np.int64(a) << np.int64(b & 31))
+    if op == SHR:
+        shift = np.int64(b & 31)
+        return np.int32((np.int64(a) + ((np.int64(1) << shift) >> 1)) >> shift)
+    if op == CLIP:
+        return min(max(a, np.int32(-np.int64(b))), b)
+    return b

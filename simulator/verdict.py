@@ -1,0 +1,103 @@
+"""What the verifier says about a program: findings, each with its place, or none.
+
+`str(verdict)` is the text for people; every number in it is also a field of its finding. Warnings never refuse.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class VerifyError(ValueError):
+    """A program that was refused; `verdict` says why."""
+
+    def __init__(self, verdict: Verdict) -> None:
+        super().__init__(str(verdict))
+        self.verdict = verdict
+
+
+class Kind(str, Enum):
+    """What a finding is about."""
+
+    CONFIGURATION = "configuration"
+    ENCODING = "encoding"
+    BOUNDS = "bounds"
+    UNINITIALISED = "uninitialised"
+    DEADLOCK = "deadlock"
+    RACE = "race"
+    UNBALANCED = "unbalanced"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Entries of a buffer, or beats of a tensor, from `first` to `last`; the ends alone where there are gaps."""
+
+    space: str
+    first: int
+    last: int
+
+    def __str__(self) -> str:
+        return f"{self.space}[{self.first}]" if self.first == self.last else f"{self.space}[{self.first}..{self.last}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One reason to refuse (or, as a warning, to look): a sentence, and what it is about."""
+
+    kind: Kind
+    message: str
+    instructions: tuple[int, ...] = ()
+    units: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    ranges: tuple[Range, ...] = ()
+    schedule: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.kind.value}: {self.message}", *(f"  schedule: {line}" for line in self.schedule)])
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`ok` where nothing was found; at most the first findings of a kind are kept, `more` counts the rest."""
+
+    program: str
+    instructions: int
+    findings: tuple[Finding, ...] = ()
+    warnings: tuple[Finding, ...] = ()
+    more: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether the program is safe on every machine of its fingerprint."""
+        return not self.findings
+
+    def kinds(self) -> frozenset[Kind]:
+        """The kinds of the findings."""
+        return frozenset(finding.kind for finding in self.findings)
+
+    def raise_if_bad(self) -> None:
+        """VerifyError with the whole text unless `ok`."""
+        if not self.ok:
+            raise VerifyError(self)
+
+    def __str__(self) -> str:
+        lines = [self._headline()]
+        lines += [_indented(str(finding)) for finding in self.findings]
+        lines += [f"  and {_count(self.more, 'finding')} more"] if self.more else []
+        lines += [_indented(f"warning: {warning.message}") for warning in self.warnings]
+        return "\n".join(lines)
+
+    def _headline(self) -> str:
+        size = _count(self.instructions, "instruction")
+        if self.ok:
+            return f"program {self.program}: verified, {size}"
+        return f"program {self.program}: refused, {_count(len(self.findings) + self.more, 'finding')} in {size}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.split("\n"))
