@@ -120,8 +120,8 @@ class _Lowering:
         """A nest whose results are consumed by an epilogue in the same pass: the inner loops must all be reductions."""
         reduce_loops = main.reduce_loops()
         consumes = main.match.buffers[main.match.intrinsic.output.name] in after.match.buffers.values()
-        steps = [loop for loop in inner if loop.var not in reduce_loops and not self._is_entry_loop(main, loop)]
-        extra = [loop for loop in own if not self._is_entry_loop(after, loop)]
+        steps = [v for v in inner if v.extent > 1 and v.var not in reduce_loops and not self._is_entry_loop(main, v)]
+        extra = [v for v in own if v.extent > 1 and not self._is_entry_loop(after, v)]
         if not after.match.intrinsic.epilogue or not consumes or steps or extra:
             return None
         return self._analysed(main, [*shared, *inner], self._analysed(after, shared, None))

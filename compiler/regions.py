@@ -134,7 +134,8 @@ def _plan(fn: ir.Function, name: str, owner: str, blocks: list[Site], users: lis
     if not writers:
         raise LoweringError(f"{fn.name}: on-chip buffer {name} must be written by a block, got none; cache_read it from a tensor")
     writer = writers[0]
-    level = min(_level(site, users) for site in users)
+    group = {other for other in fn.buffers if other == owner or _owners(blocks).get(other) == owner}
+    level = min(_level(site, users) for site in users if site.match.buffers[site.match.intrinsic.output.name] in group)
     outside = tuple(loop.var for loop in writer.path[:level])
     inner = {loop.var: loop.extent for loop in writer.path[level:]}
     assert isinstance(writer.block.body, ir.Store)
@@ -145,7 +146,7 @@ def _plan(fn: ir.Function, name: str, owner: str, blocks: list[Site], users: lis
 
 
 def _level(site: Site, users: list[Site]) -> int:
-    """The number of loops around the allocation, as far as this user of the buffer is concerned."""
+    """The number of loops around the allocation, as far as this writer of the buffer and its fellow users are concerned."""
     names = [loop.var for loop in site.path]
     level = min(_common(site.path, other.path) for other in users)
     annotations = site.block.annotations

@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import te
+from vdla.compiler.intrinsics.gemm import gemm
 from vdla.compiler.intrinsics.requantise import requantised
-from vdla.compiler.templates.gemm_schedule import schedule_gemm
+from vdla.compiler.templates.schedule import schedule_tiles
 from vdla.compiler.templates.operator import Array, Operator, TemplateError
 from vdla.compiler.templates.packing import (
     blocks,
     channel_parameters,
+    check_range,
     check_array,
     pack_activations,
     pack_scales,
@@ -73,7 +75,7 @@ def conv2d(
     form = _form(conv, packing, virtual_threads, tiling)
     problem = form.problem
     chosen = tiling or choose(config, problem, virtual_threads)
-    fn = schedule_gemm(config, form.expression(), problem, chosen, name)
+    fn = schedule_tiles(config, form.expression(), problem, chosen, gemm(config), name)
     return Operator(
         name, config, fn, conv.macs, form.pack, form.unpack, form.layouts, ("weight", "scale") if not raw else ("weight",),
         f"{form.packing}: {chosen}",
@@ -138,7 +140,7 @@ class Convolution:
                 f"with padding {self.padding}"
             )
         result_bounds(self.config, self.zero_point, self.activation, self.ceiling)
-        result_bounds(replace_inp(self.config), self.input_zero_point, "none", None)
+        check_range("input_zero_point", self.input_zero_point, self.config.inp_dtype)
 
     @property
     def _reach(self) -> Pair:
@@ -187,7 +189,7 @@ class Convolution:
         row = (1, 1) if self._sampled else (sh, (kh - 1) * dh + 1)
         return Problem(
             blocks(self.batch, self.config.batch), blocks(self.out_channels, self.config.block_out), self._in_blocks,
-            rows, cols, kh * kw, row[0], row[1], sw, (kw - 1) * dw + 1, self.raw,
+            rows, cols, kh * kw, row[0], row[1], sw, (kw - 1) * dw + 1, kh * kw, self.raw,
         )  # fmt: skip
 
     def expression(self) -> list[te.Tensor]:
@@ -293,11 +295,6 @@ class Convolution:
     def unpack(self, outputs: Mapping[str, Array]) -> Array:
         """NCHW results from the program's outputs."""
         return unpack_activations(outputs["output"], (self.batch, self.out_channels, *self.out_size))
-
-
-def replace_inp(config: Config) -> Config:
-    """The configuration as far as the range of activations goes; results have that range too."""
-    return config
 
 
 def finished(config: Config, sums: te.Tensor, options: Any) -> list[te.Tensor]:

@@ -80,11 +80,17 @@ def channel_parameters(channels: int, bias: Array | None, multiplier: Array | fl
     return bias.astype(np.int64), factors
 
 
+def check_range(name: str, value: int, dtype: str) -> tuple[int, int]:
+    """The limits of `dtype`, which `value` must respect."""
+    low, high = (int(v) for v in limits(dtype))
+    if not low <= value <= high:
+        raise TemplateError(f"{name}: must be in {low}..{high} ({dtype}), got {value}")
+    return low, high
+
+
 def result_bounds(config: Config, zero_point: int, activation: str, ceiling: int | None) -> tuple[int, int]:
     """The clip bounds of results: of the output type, raised to the zero point by relu, lowered to `ceiling`."""
-    low, high = (int(v) for v in limits(config.out_dtype))
-    if not low <= zero_point <= high:
-        raise TemplateError(f"zero_point: must be in {low}..{high} ({config.out_dtype}), got {zero_point}")
+    low, high = check_range("zero_point", zero_point, config.out_dtype)
     if activation not in ("none", "relu"):
         raise TemplateError(f"activation: must be none or relu, got {activation!r}")
     low = zero_point if activation == "relu" else low

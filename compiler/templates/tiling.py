@@ -17,9 +17,12 @@ from vdla.hardware.config import Config
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A convolution in blocks: `rows`, `cols` of output, `taps` of the kernel, the input window of a tile of output.
+    """An operator in blocks: `rows`, `cols` of output, `taps` of the kernel, the input window of a tile of output.
 
-    `row_step`, `row_span`: output rows r need input rows (r - 1) * row_step + row_span; columns alike.
+    `row_step`, `row_span`: output rows r need input rows (r - 1) * row_step + row_span; columns alike. `weights`: entries
+    for one output and one input block. `separate`: each output block reads the input block of its own channels only.
+    `phases`: results at one position of the tile loops. `inputs`: windows read, of `unit` entries a pixel;
+    `through_acc`: they are held in the accumulator.
     """
 
     batches: int
@@ -32,11 +35,26 @@ class Problem:
     row_span: int
     col_step: int
     col_span: int
+    weights: int
     raw: bool = False
+    separate: bool = False
+    phases: int = 1
+    inputs: int = 1
+    unit: int = 1
+    through_acc: bool = False
 
     def window(self, rows: int, cols: int) -> int:
         """Input entries, of one channel block, for a tile of output."""
-        return ((rows - 1) * self.row_step + self.row_span) * ((cols - 1) * self.col_step + self.col_span)
+        pixels = ((rows - 1) * self.row_step + self.row_span) * ((cols - 1) * self.col_step + self.col_span)
+        return pixels * self.inputs * self.unit
+
+    def window_blocks(self, tiling: Tiling) -> int:
+        """Channel blocks of input that a tile needs at once."""
+        return tiling.out_blocks if self.separate else tiling.in_blocks
+
+    def results(self, tiling: Tiling) -> int:
+        """Results of one tile in one output block."""
+        return tiling.rows * tiling.cols * self.phases
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +109,7 @@ def choose(config: Config, problem: Problem, threads: int) -> Tiling:
         raise TemplateError(
             f"tiling: one pixel, one output block and one input block with {threads} virtual threads must fit the buffers "
             f"inp={config.inp_depth} wgt={config.wgt_depth} acc={config.acc_depth} out={config.out_depth} entries, "
-            f"got a window of {problem.window(1, 1)} and {problem.taps} weights"
+            f"got a window of {problem.window(1, 1)} and {problem.weights} weights"
         )
     return best[2]
 
@@ -101,9 +119,8 @@ def tilings(config: Config, problem: Problem, threads: int) -> Iterator[Tiling]:
     for in_blocks in _sizes(problem.in_blocks):
         for cols in _sizes(problem.cols):
             for rows in _sizes(problem.rows):
-                if in_blocks * problem.window(rows, cols) * threads > config.inp_depth and threads > 1:
-                    if in_blocks * problem.window(rows, cols) > config.inp_depth:
-                        break
+                if in_blocks * problem.window(rows, cols) > max(config.inp_depth, config.acc_depth):
+                    break
                 for out_blocks in _sizes(problem.out_blocks):
                     if out_blocks * rows * cols > config.acc_depth or out_blocks > config.scl_depth:
                         break
@@ -143,16 +160,17 @@ def counts(problem: Problem, tiling: Tiling) -> Counts:
 
 def fits(config: Config, problem: Problem, tiling: Tiling) -> bool:
     """Whether every tile, once for each virtual thread, fits its buffer."""
-    pixels = tiling.rows * tiling.cols
+    results = tiling.out_blocks * problem.results(tiling)
     copies = tiling.threads if tiling.over != "chunks" else 1
-    weights = tiling.out_blocks * problem.taps * (problem.in_blocks if tiling.keep else tiling.in_blocks)
+    window = problem.window_blocks(tiling) * problem.window(tiling.rows, tiling.cols) * tiling.threads
+    weights = tiling.out_blocks * problem.weights * (problem.in_blocks if tiling.keep else tiling.in_blocks)
     weight_copies = tiling.threads if not tiling.keep or tiling.over == "groups" else 1
-    result = config.acc_bits // config.out_bits if problem.raw else 1
+    slot = config.acc_bits // config.out_bits if problem.raw else 1
     return (
-        tiling.in_blocks * problem.window(tiling.rows, tiling.cols) * tiling.threads <= config.inp_depth
+        (0 if problem.through_acc else window) <= config.inp_depth
         and weights * weight_copies <= config.wgt_depth
-        and tiling.out_blocks * pixels * copies <= config.acc_depth
-        and tiling.out_blocks * pixels * copies * result <= config.out_depth
+        and results * copies + (window if problem.through_acc else 0) <= config.acc_depth
+        and results * copies * slot <= config.out_depth
         and tiling.out_blocks * (tiling.threads if tiling.over == "groups" else 1) <= config.scl_depth
     )
 
@@ -165,14 +183,15 @@ def estimate(config: Config, problem: Problem, tiling: Tiling) -> float:
     wgt = config.wgt_entry_bytes // config.axi_bytes * beat
     out = (config.acc_entry_bytes if problem.raw else config.out_entry_bytes) // config.axi_bytes * beat
     fetch = 64 // config.axi_bytes * beat
-    step = tiling.rows * tiling.cols * tiling.in_blocks * problem.taps + timing.ISSUE_OVERHEAD
+    step = problem.results(tiling) * tiling.in_blocks * problem.taps + timing.ISSUE_OVERHEAD
     compute = tiling.out_blocks * step
-    pads = 0 if tiling.in_blocks * tiling.threads == 0 else tiling.rows  # padding and row overhead, roughly
-    window = tiling.in_blocks * (problem.window(tiling.rows, tiling.cols) * inp + pads)
-    weights = tiling.in_blocks * problem.taps * wgt + fetch
+    window = problem.window_blocks(tiling) * (problem.window(tiling.rows, tiling.cols) * inp + tiling.rows)
+    if problem.through_acc:
+        compute += window + config.dram.read_latency
+    weights = tiling.in_blocks * problem.weights * wgt + fetch
     all_weights = tiling.out_blocks * weights
     chunk = window + (0 if tiling.keep else all_weights) + tiling.out_blocks * fetch
-    results = tiling.rows * tiling.cols * out
+    results = problem.results(tiling) * out
     store = tiling.out_blocks * results / n.chunks
     total = problem.batches * n.groups * n.tiles * n.chunks
     first = window + weights + 3 * config.dram.read_latency
