@@ -12,7 +12,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import IntEnum
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
 from typing import Any
+
+from vdla.hardware.checks import ConfigError, require_integer, require_known, require_power
+from vdla.hardware.dram import Dram
+
+__all__ = ["MIN_COMMAND_DEPTH", "MIN_TOKEN_DEPTH", "Buffer", "Config", "ConfigError", "Dram"]
 
 MIN_COMMAND_DEPTH = 4  # programs are proved free of deadlock for these depths
 MIN_TOKEN_DEPTH = 8
@@ -24,10 +31,6 @@ ACC_BITS = 32
 NOT_IN_FINGERPRINT = frozenset({"name", "dram", "clock_mhz", "command_depth", "token_depth"})
 
 
-class ConfigError(ValueError):
-    """A configuration that no machine can have."""
-
-
 class Buffer(IntEnum):
     """The on-chip buffers."""
 
@@ -37,44 +40,6 @@ class Buffer(IntEnum):
     UOP = 3
     ACC = 4
     OUT = 5
-
-
-def _require_integer(where: str, name: str, value: object, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise ConfigError(f"{where}: {name} must be an integer from {low} to {high}, got {value!r}")
-
-
-def _require_power(where: str, name: str, value: object, low: int, high: int) -> None:
-    valid = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high and value & (value - 1) == 0
-    if not valid:
-        raise ConfigError(f"{where}: {name} must be a power of two from {low} to {high}, got {value!r}")
-
-
-def _require_known(where: str, cls: type, values: Mapping[str, Any]) -> None:
-    known = {f.name for f in fields(cls)}
-    for name in values:
-        if name not in known:
-            raise ConfigError(f"{where}: field must be one of {', '.join(sorted(known))}, got {name}")
-
-
-@dataclass(frozen=True, slots=True)
-class Dram:
-    """The memory behind the AXI port, in cycles of the accelerator's clock; see the timing contract."""
-
-    read_latency: int = 80
-    write_latency: int = 40
-    outstanding_reads: int = 8
-    outstanding_writes: int = 8
-    beat_cycles: int = 1
-    burst_gap: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("read_latency", "write_latency"):
-            _require_integer("config dram", name, getattr(self, name), 1, 65536)
-        for name in ("outstanding_reads", "outstanding_writes"):
-            _require_integer("config dram", name, getattr(self, name), 1, 256)
-        _require_integer("config dram", "beat_cycles", self.beat_cycles, 1, 256)
-        _require_integer("config dram", "burst_gap", self.burst_gap, 0, 256)
 
 
 _POWERS = {
@@ -134,9 +99,9 @@ class Config:
 
     def _check_fields(self) -> None:
         for name, (low, high) in _POWERS.items():
-            _require_power(self._where, name, getattr(self, name), low, high)
+            require_power(self._where, name, getattr(self, name), low, high)
         for name, (low, high) in _INTEGERS.items():
-            _require_integer(self._where, name, getattr(self, name), low, high)
+            require_integer(self._where, name, getattr(self, name), low, high)
         if not isinstance(self.dram, Dram):
             raise ConfigError(f"{self._where}: dram must be a Dram, got {self.dram!r}")
         clock = self.clock_mhz
@@ -202,12 +167,26 @@ class Config:
         """The configuration with these fields; a field left out has its default, an unknown one is refused."""
         if not isinstance(values, Mapping):
             raise ConfigError(f"config: description must be a table of fields, got {values!r}")
-        _require_known("config", Config, values)
+        require_known("config", Config, values)
         dram = values.get("dram", {})
         if not isinstance(dram, Mapping):
             raise ConfigError(f"config: dram must be a table of fields, got {dram!r}")
-        _require_known("config dram", Dram, dram)
+        require_known("config dram", Dram, dram)
         return Config(**{**values, "dram": Dram(**dram)})
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> Config:
+        """The configuration in a JSON file of fields, as `to_dict` gives them."""
+        try:
+            values = json.loads(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise ConfigError(f"{path}: path must be a readable file, got {error.strerror}") from None
+        except (ValueError, RecursionError) as error:
+            raise ConfigError(f"{path}: file must be JSON, got {error}") from None
+        try:
+            return Config.from_dict(values)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from None
 
     @cached_property
     def fingerprint(self) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 
 from vdla.hardware.config import NOT_IN_FINGERPRINT, Buffer, Config, ConfigError, Dram
 from vdla.hardware.presets import PRESETS
+from vdla.hardware.random_config import random_config
 
 PYNQ = Config.preset("pynq_z1")
 
@@ -158,3 +160,26 @@ def test_unknown_names_list_the_choices():
         Config.from_dict({"blok_in": 16})
     with pytest.raises(ConfigError, match=r"^config: preset must be one of pynq_z1, pynq_z2, .*, got pynq$"):
         Config.preset("pynq")
+
+
+def test_config_files(tmp_path):
+    path = tmp_path / "mine.json"
+    path.write_text('{"name": "mine", "block_out": 32, "dram": {"read_latency": 9}}')
+    assert Config.load(path) == replace(PYNQ, name="mine", block_out=32, dram=Dram(read_latency=9))
+    path.write_text('{"batch": 3}')
+    with pytest.raises(ConfigError) as error:
+        Config.load(path)
+    assert str(error.value) == f"{path}: config custom: batch must be a power of two from 1 to 64, got 3"
+    path.write_text("{")
+    with pytest.raises(ConfigError, match=r"file must be JSON, got Expecting property name"):
+        Config.load(path)
+    with pytest.raises(ConfigError, match=r"path must be a readable file, got No such file or directory$"):
+        Config.load(tmp_path / "none.json")
+
+
+def test_random_configurations_differ_where_it_matters():
+    configs = [random_config(np.random.default_rng(seed)) for seed in range(60)]
+    assert {c.inp_bits for c in configs} == {c.wgt_bits for c in configs} == {2, 4, 8}
+    assert any(c.block_in > c.block_out for c in configs)
+    assert any(c.block_in < c.block_out for c in configs)
+    assert {c.axi_bits for c in configs} == {32, 64, 128, 256}

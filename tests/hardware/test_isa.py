@@ -45,6 +45,7 @@ from vdla.hardware.isa import (
     with_field,
 )
 from vdla.hardware.presets import PRESETS
+from vdla.hardware.random_config import random_config
 from vdla.hardware.random_program import random_columns, random_instructions, random_uops
 from vdla.hardware.rules import RULES
 
@@ -287,13 +288,24 @@ def test_unknown_opcodes_have_no_unit():
 
 
 @presets
-def test_random_words_are_refused_or_mean_themselves(config):
+def test_flipped_words_are_refused_or_mean_themselves(config):
     rng = np.random.default_rng(6)
-    for _ in range(50):
-        words = encode(config, random_instructions(config, rng, 1))
-        words[0, rng.integers(words.shape[1])] ^= 1 << rng.integers(8)
+    words = encode(config, random_instructions(config, rng, 50))
+    for word in words:
+        flipped = word[np.newaxis].copy()
+        flipped[0, rng.integers(len(word))] ^= 1 << rng.integers(8)
         try:
-            instructions = decode(config, words)
+            instructions = decode(config, flipped)
         except IsaError:
             continue
-        assert np.array_equal(encode(config, instructions), words)
+        assert np.array_equal(encode(config, instructions), flipped)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_configurations_round_trip(seed):
+    rng = np.random.default_rng(seed)
+    config = random_config(rng)
+    instructions, uops = random_instructions(config, rng, 40), random_uops(config, rng, 20)
+    assert decode(config, encode(config, instructions)) == instructions
+    assert decode_uops(config, encode_uops(config, uops)) == uops
+    assert [row.tobytes() for row in encode(config, instructions)] == [naive_encode(config, i) for i in instructions]

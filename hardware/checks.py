@@ -1,0 +1,32 @@
+"""What the rules of a configuration are written with: the error and checks of single fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+
+class ConfigError(ValueError):
+    """A configuration that no machine can have."""
+
+
+def require_integer(where: str, name: str, value: object, low: int, high: int) -> None:
+    """Refuse all but integers from `low` to `high`."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ConfigError(f"{where}: {name} must be an integer from {low} to {high}, got {value!r}")
+
+
+def require_power(where: str, name: str, value: object, low: int, high: int) -> None:
+    """Refuse all but powers of two from `low` to `high`."""
+    valid = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high and value & (value - 1) == 0
+    if not valid:
+        raise ConfigError(f"{where}: {name} must be a power of two from {low} to {high}, got {value!r}")
+
+
+def require_known(where: str, cls: type, values: Mapping[str, Any]) -> None:
+    """Refuse names that are no fields of the dataclass."""
+    known = {f.name for f in fields(cls)}
+    for name in values:
+        if name not in known:
+            raise ConfigError(f"{where}: field must be one of {', '.join(sorted(known))}, got {name}")

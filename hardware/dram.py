@@ -1,0 +1,27 @@
+"""The memory of the simulated system; docs/timing-contract.md says how its figures combine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vdla.hardware.checks import require_integer
+
+
+@dataclass(frozen=True, slots=True)
+class Dram:
+    """The memory behind the AXI port, in cycles of the accelerator's clock; see the timing contract."""
+
+    read_latency: int = 80
+    write_latency: int = 40
+    outstanding_reads: int = 8
+    outstanding_writes: int = 8
+    beat_cycles: int = 1
+    burst_gap: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("read_latency", "write_latency"):
+            require_integer("config dram", name, getattr(self, name), 1, 65536)
+        for name in ("outstanding_reads", "outstanding_writes"):
+            require_integer("config dram", name, getattr(self, name), 1, 256)
+        require_integer("config dram", "beat_cycles", self.beat_cycles, 1, 256)
+        require_integer("config dram", "burst_gap", self.burst_gap, 0, 256)
