@@ -106,13 +106,8 @@ class _Walk:
         return {other: at for other, at in places.items() if at >= 0 and self.keys[other][at] > clock[other]}
 
     def _compute(self, key: int, need: Needs) -> None:
-        """A source that the other source has waited for needs no token of its own."""
-        wanted = self._uncovered(key, Unit.COMPUTE, need)
-        self._issue(key, Unit.COMPUTE, {a: at for a, at in wanted.items() if not self._implied(a, at, wanted)})
-
-    def _implied(self, unit: Unit, at: int, wanted: Needs) -> bool:
-        key = self.keys[unit][at]
-        return any(self.clocks[other][place][unit] >= key for other, place in wanted.items() if other != unit)
+        """Tokens from both sides: neither can stand for the other, as load and store know of each other by compute."""
+        self._issue(key, Unit.COMPUTE, self._uncovered(key, Unit.COMPUTE, need))
 
     def _outer(self, key: int, unit: Unit, need: Needs) -> None:
         """Load and store share no queue: what one needs of the other comes by way of compute."""

@@ -66,7 +66,7 @@ def all_accesses(program: Program, instructions: list[Instruction]) -> Iterator[
     config = program.config
     uops: dict[int, MicroOp] = {}
     for instruction, tensor in zip(instructions, program.tensor_of, strict=True):
-        accesses = list(_accesses(config, instruction, uops, int(tensor)))
+        accesses = list(accesses_of(config, instruction, uops, int(tensor)))
         for space, entry, _ in accesses:
             limit = config.depths[space] if isinstance(space, Buffer) else program.tensors[space[1]].nbytes
             assert 0 <= entry < limit, f"{instruction} leaves {space}"
@@ -78,7 +78,7 @@ def all_accesses(program: Program, instructions: list[Instruction]) -> Iterator[
             uops |= dict(enumerate(decode_uops(config, rows), start=instruction.sram))
 
 
-def _accesses(config: Config, instruction: Instruction, uops: dict[int, MicroOp], tensor: int) -> Iterator[Access]:
+def accesses_of(config: Config, instruction: Instruction, uops: dict[int, MicroOp], tensor: int) -> Iterator[Access]:
     match instruction:
         case Load():
             rows = instruction.y_before + instruction.y_size + instruction.y_after

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from program_model import check_program
+from program_model import all_accesses, check_program
 
 from vdla.compiler.allocate import AllocationError
 from vdla.compiler.build import BuildError, build
@@ -200,14 +200,22 @@ def test_one_tile_used_in_every_iteration_and_a_new_one_each_time_both_work():
     assert (waits(fresh=False), waits(fresh=True)) == (11, 6)
 
 
-def test_uop_batches_reload_when_the_buffer_is_small():
-    config = Config(uop_kib=1)  # 128 micro-ops
+@pytest.mark.parametrize("axi_bits", [32, 64, 128])
+def test_uop_batches_reload_when_the_buffer_is_small(axi_bits):
+    config = Config(uop_kib=1, axi_bits=axi_bits)  # 128 or 64 micro-ops
+    size = config.uop_depth // 2 - 4
     acc = Tile("acc", ACC, 200)
     add = Vector(VectorOp.ADD, Operand.IMM, imm=1)
-    kernels = [tuple(MicroOp(acc=k + i) for k in range(60)) for i in range(3)]
-    ops = [MacroOp(add, {"acc": (acc, 0)}, kernels[i % 3]) for i in range(6)]
-    instructions = check_program(compile_ops(config, ops))
+    kernels = [tuple(MicroOp(acc=k + 5 * i) for k in range(size)) for i in range(3)]
+    program = compile_ops(config, [MacroOp(add, {"acc": (acc, 0)}, kernels[i % 3]) for i in range(6)])
+    instructions = check_program(program)
     assert sum(isinstance(i, Load) for i in instructions) == 3
+    touched = [
+        {entry for space, entry, _ in accesses if space == ACC}
+        for accesses, i in zip(all_accesses(program, instructions), instructions, strict=True)
+        if isinstance(i, Vector)
+    ]
+    assert touched == [{uop.acc for uop in kernels[i % 3]} for i in range(6)]
 
 
 # --- random programs -------------------------------------------------------------------------------------------------

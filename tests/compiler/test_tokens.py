@@ -143,10 +143,10 @@ def test_a_covered_dependence_costs_nothing():
     assert text(check([load(0), gemm(0), gemm(0)])) == [">load>C", "L>compute>", ">compute>"]
 
 
-def test_a_source_that_waited_for_the_other_needs_no_second_token():
+def test_compute_that_needs_both_sides_pops_from_both():
     shared = Touch("shared", slice(0, 1), True)
-    steps = [load(0), gemm(0, out=(0,)), store(0), Step(STORE, (shared,)), Step(COMPUTE, (shared,))]
-    assert text(check(steps)) == [">load>C", "L>compute>S", "C>store>", ">store>C", "S>compute>"]
+    steps = [load(0), Step(STORE, (shared,)), Step(COMPUTE, (shared, Touch(Buffer.INP, slice(0, 1), False)))]
+    assert text(check(steps)) == [">load>C", ">store>C", "LS>compute>"]
 
 
 def test_reuse_of_results_waits_for_the_store():
