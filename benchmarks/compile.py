@@ -21,7 +21,7 @@ def compiled(layer: Workload, config: Config) -> tuple[Program, float, float]:
     start = time.perf_counter()
     program = layer_operator(layer, config, 2).program
     middle = time.perf_counter()
-    verify(program)
+    verify(program).raise_if_bad()
     return program, middle - start, time.perf_counter() - middle
 
 

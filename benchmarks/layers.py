@@ -17,7 +17,7 @@ from vdla.benchmarks.convolution import LayerData, bound, random_data, reference
 from vdla.benchmarks.harness import Progress, Result, receipt, silent
 from vdla.benchmarks.measure import run_operator
 from vdla.benchmarks.workloads import Workload, resnet18_layers, workload
-from vdla.compiler.templates import conv2d
+from vdla.compiler.templates.conv2d import conv2d
 from vdla.compiler.templates.operator import Operator
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.atomic import write_text
-from vdla.commands import OK, CommandError
+from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.console import progress
 from vdla.commands.machine import add_machine_arguments, machine
 
@@ -42,12 +43,17 @@ def run(arguments: argparse.Namespace) -> int:
     """Compile, verify, then write."""
     if arguments.list:
         return _list()
+    from vdla.simulator.verify import verify
+
     operator = _operator(arguments)
     with progress(f"compile {operator.name}") as show:
         show("loop nest to instructions", 0, 2)
         program = operator.program
         show("verifying", 1, 2)
-        _verify(operator)
+        verdict = verify(program)
+    if not verdict.ok:
+        print(f"{verdict}\nthis is a defect of the compiler; nothing was written", file=sys.stderr)
+        return FINDING
     target = arguments.output or Path(f"{arguments.operator}.vdla")
     program.save(target)
     if arguments.schedule:
@@ -71,10 +77,6 @@ def _operator(arguments: argparse.Namespace) -> Operator:
     if arguments.shape:
         raise CommandError(f"compile {name}: --shape must be left out for a named layer, got {arguments.shape[0]}")
     return from_workload(workload(name), config, virtual_threads=arguments.threads)
-
-
-def _verify(operator: Operator) -> None:
-    raise NotImplementedError(operator)
 
 
 def _list() -> int:

@@ -1,9 +1,96 @@
-"""x"""
-NAME="demo"
-HELP="x"
-EXAMPLES="x"
-def add_arguments(p):
-    """x"""
-def run(a):
-    """x"""
-    return 0
+"""`vdla demo`: one layer of ResNet-18 with and without virtual threads, checked, timed and explained."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vdla.commands import FINDING, OK, CommandError
+from vdla.commands.console import output, progress
+from vdla.commands.machine import add_machine_arguments, machine
+
+if TYPE_CHECKING:
+    from vdla.benchmarks.convolution import Bound
+    from vdla.benchmarks.layers import Measured
+    from vdla.benchmarks.workloads import Workload
+    from vdla.hardware.config import Config
+
+NAME = "demo"
+HELP = "compile, check and time a layer of ResNet-18"
+EXAMPLES = """\
+  vdla demo                     C6 on pynq_z1
+  vdla demo --layer C12         another layer: more weights, fewer pixels
+  vdla demo --preset ultra96    another machine
+  vdla demo --trace c6.json     where the trace goes; open it in ui.perfetto.dev
+"""
+
+THREADS = {"two virtual threads": 2, "one": 1}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The layer, the machine and the trace."""
+    parser.add_argument("--layer", default="C6", metavar="NAME", help="a convolution, C1 to C12 (default C6)")
+    add_machine_arguments(parser)
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="the Perfetto trace (default: demo.trace.json)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random data (default 0)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Measure, print, write the trace; exit code 1 when a result is not exact."""
+    from vdla.benchmarks.convolution import bound
+    from vdla.benchmarks.workloads import workload
+
+    layer, config = workload(arguments.layer), machine(arguments)
+    if layer.operator != "conv2d":
+        raise CommandError(f"demo: layer must be a convolution, C1 to C12, got {layer.name} ({layer.operator})")
+    measured = _measure(layer, config, arguments.seed)
+    _show(layer, config, bound(layer, config), measured)
+    _trace(measured["two virtual threads"], arguments.trace or Path("demo.trace.json"))
+    return OK if all(run.exact for run in measured.values()) else FINDING
+
+
+def _measure(layer: Workload, config: Config, seed: int) -> dict[str, Measured]:
+    from vdla.benchmarks.layers import measure
+
+    measured = {}
+    with progress("demo") as show:
+        for index, (label, threads) in enumerate(THREADS.items()):
+            show(f"{layer.name} with {threads} thread{'s' * (threads > 1)}", index, len(THREADS))
+            measured[label] = measure(layer, config, threads, seed)
+    return measured
+
+
+def _show(layer: Workload, config: Config, limit: Bound, measured: dict[str, Measured]) -> None:
+    from vdla.commands import report
+
+    runs = {label: run.stats for label, run in measured.items()}
+    first = {
+        "equal to numpy": ["every bit" if run.exact else "NO" for run in measured.values()],
+        "over the bound": [f"{run.stats.total_cycles / limit.cycles:.3f}" for run in measured.values()],
+    }
+    console = output()
+    console.print(_headline(layer, config))
+    console.print(f"no schedule can beat {limit.cycles:,} cycles, for {_limit(limit)}")
+    console.print()
+    console.print(report.comparison("result", runs, report.FIGURES, first))
+    console.print()
+    console.print(report.comparison("roofline", runs, report.ROOFLINE))
+    for label, stats in runs.items():
+        console.print()
+        console.print(report.stalls(label, stats))
+
+
+def _headline(layer: Workload, config: Config) -> str:
+    channels = f"{layer.in_channels} to {layer.out_channels} channels"
+    kernel = f"{layer.kernel}x{layer.kernel} kernel"
+    return f"{layer.name} of ResNet-18: {layer.height}x{layer.width}, {channels}, {kernel}, {config.inp_dtype}, on {config.name}"
+
+
+def _limit(limit: Bound) -> str:
+    macs = f"{limit.macs:,} multiply-accumulates"
+    return macs if limit.compute_cycles >= limit.memory_cycles else f"{limit.nbytes:,} bytes over the bus"
+
+
+def _trace(measured: Measured, path: Path) -> None:
+    raise NotImplementedError(path)

@@ -1,6 +1,6 @@
 """The compiler's templates as the command line sees them: by name, with options read from their signatures.
 
-A new template appears here by being a public function of `vdla.compiler.templates` that returns an Operator.
+A new template appears here by being a public function in a module of `vdla.compiler.templates` that returns an Operator.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from vdla.commands import CommandError
@@ -20,24 +22,29 @@ if TYPE_CHECKING:
 
 Template = Callable[..., "Operator"]
 
+NOT_IN_WORDS = ("config", "tiling", "name")  # options that KEY=VALUE cannot say
+
 
 def templates() -> dict[str, Template]:
     """Every operator template by name."""
     from vdla.compiler import templates as package
 
-    public = {name: getattr(package, name) for name in sorted(vars(package)) if not name.startswith("_")}
-    return {name: item for name, item in public.items() if inspect.isfunction(item) and _returns_operator(item)}
+    modules = [import_module(f"{package.__name__}.{info.name}") for info in iter_modules(package.__path__)]
+    functions = [item for module in modules for item in vars(module).values() if inspect.isfunction(item)]
+    chosen = {item.__name__: item for item in functions if _is_template(item)}
+    return dict(sorted(chosen.items()))
 
 
-def _returns_operator(function: Callable[..., Any]) -> bool:
-    returned = inspect.signature(function).return_annotation
-    return "Operator" in (returned, getattr(returned, "__name__", ""))
+def _is_template(function: Callable[..., Any]) -> bool:
+    signature = inspect.signature(function)
+    returned = getattr(signature.return_annotation, "__name__", signature.return_annotation)
+    return not function.__name__.startswith("_") and returned == "Operator" and next(iter(signature.parameters), "") == "config"
 
 
 def options(template: Template) -> dict[str, inspect.Parameter]:
     """What a template wants to know beside the machine."""
     parameters = inspect.signature(template).parameters
-    return {name: parameter for name, parameter in parameters.items() if name != "config"}
+    return {name: parameter for name, parameter in parameters.items() if name not in NOT_IN_WORDS}
 
 
 def from_settings(name: str, config: Config, settings: list[str]) -> Operator:
@@ -52,14 +59,18 @@ def from_settings(name: str, config: Config, settings: list[str]) -> Operator:
     return template(config, **values)
 
 
-def _value(name: str, known: Mapping[str, inspect.Parameter], setting: str) -> tuple[str, int | str | bool]:
+def _value(name: str, known: Mapping[str, inspect.Parameter], setting: str) -> tuple[str, object]:
     key, text = key_and_value("--shape", setting)
     if key not in known:
         raise CommandError(f"compile {name}: key must be one of {', '.join(known)}, got {key}")
-    default = known[key].default
-    if isinstance(default, bool):
-        return key, _boolean(f"compile {name}: {key}", text)
-    return key, text if isinstance(default, str) else integer(f"compile {name}: {key}", text)
+    where, option = f"compile {name}: {key}", known[key]
+    if isinstance(option.default, bool):
+        return key, _boolean(where, text)
+    if isinstance(option.default, str):
+        return key, text
+    if "Pair" in str(option.annotation) and "x" in text:
+        return key, tuple(integer(where, part) for part in text.split("x"))
+    return key, integer(where, text)
 
 
 def _boolean(where: str, text: str) -> bool:
@@ -73,4 +84,4 @@ def from_workload(layer: Workload, config: Config, **others: object) -> Operator
     template = templates()[layer.operator]
     known = options(template)
     values = {**asdict(layer), "channels": layer.in_channels, **others}
-    return template(config, **{key: value for key, value in values.items() if key in known and key != "name"})
+    return template(config, name=layer.name, **{key: value for key, value in values.items() if key in known})
