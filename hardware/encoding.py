@@ -128,6 +128,9 @@ def _refuse_values(rows: list[tuple[int, ...]], slots: Sequence[Slot], place: Ca
 def _positions(instructions: Sequence[Instruction]) -> dict[Opcode, list[int]]:
     positions: dict[Opcode, list[int]] = {}
     for index, instruction in enumerate(instructions):
+        if not isinstance(instruction, tuple(CLASSES.values())):
+            choices = ", ".join(cls.__name__ for cls in CLASSES.values())
+            raise IsaError(f"instruction {index}", f"type must be one of {choices}, got {type(instruction).__name__}")
         positions.setdefault(opcode_of(instruction), []).append(index)
     return positions
 

@@ -224,6 +224,12 @@ def test_refusals(instruction, message):
     assert str(error.value) == f"instruction 2 {message}"
 
 
+def test_things_that_are_no_instructions():
+    with pytest.raises(IsaError) as error:
+        encode(PYNQ, [Gemm(), MicroOp()])
+    assert str(error.value) == "instruction 1: type must be one of Load, Store, Gemm, Vector, Sync, got MicroOp"
+
+
 def test_every_rule_can_be_broken():
     table = random_columns(PYNQ, np.random.default_rng(5), 3000)
     for rule in RULES:
