@@ -266,15 +266,16 @@ class _Lowering:
         after = leaf.epilogue
         if after is None:
             return None
+        folded = {loop.var for loop in leaf.loops}
         for condition in after.predicate:
             if condition in leaf.predicate:
                 continue  # a bound on a shared loop, which the nest itself has
-            if any(isinstance(e, ir.Var) and e.name not in env for e in ir.walk_expr(condition.expr)):
+            if any(isinstance(e, ir.Var) and e.name in folded for e in ir.walk_expr(condition.expr)):
                 raise LoweringError(
                     f"{self.fn.name}: the predicate of {after.site.block.name} must depend on loops outside the instruction, "
                     f"got {expr_text(condition.expr)}; place it at an outer loop"
                 )
-            if not evaluate(condition.expr, env):
+            if not evaluate(condition.expr, env, default=0):
                 return None
         return Epilogue(after.site.match, {operand: self._access(p, env) for operand, p in after.positions.items()})
 
@@ -302,7 +303,7 @@ def _apply(condition: _Condition, bounds: _Bounds, extents: Mapping[str, int], e
     if condition.form is None:
         free = [e.name for e in ir.walk_expr(condition.expr) if isinstance(e, ir.Var) and e.name in extents]
         if not free:
-            return bool(evaluate(condition.expr, env))
+            return bool(evaluate(condition.expr, env, default=0))
         bounds.irregular = free[0]
         return True
     steps, const = condition.form
