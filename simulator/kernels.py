@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, Emit, Operand, Source, VectorOp
-from vdla.simulator.jit import compiled
+from vdla.simulator.jit import compiled, helper
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -49,13 +49,14 @@ def extents(row: Ints, uops: Ints) -> tuple[int, int, int, int]:
     )
 
 
-@compiled
+@helper
 def emit(row: Ints, sums: Sums, scales: Ints, out: Bytes, bits: int) -> None:
     """Requantise one entry of sums into one packed entry; lanes repeat over the batch."""
     lanes = len(scales)
     zero, low, high = row[ZERO], row[LOW], row[HIGH]
     if bits < 8:
-        out[:] = 0
+        for n in range(len(out)):
+            out[n] = 0
     for base in range(0, len(sums), lanes):
         for o in range(lanes):
             lane = scales[o]
@@ -70,11 +71,12 @@ def emit(row: Ints, sums: Sums, scales: Ints, out: Bytes, bits: int) -> None:
                 out[bit // 8] |= np.uint8((result & ((1 << bits) - 1)) << (bit % 8))
 
 
-@compiled
+@helper
 def send(row: Ints, sums: Sums, scales: Ints, index: int, out: Bytes, raw: Sums, bits: int) -> None:
     """What a finished entry of sums sends to `out`, at the index out + off_acc."""
     if row[EMIT] == EMIT_RAW:
-        raw[index] = sums
+        for n in range(len(sums)):
+            raw[index, n] = sums[n]
     else:
         emit(row, sums, scales, out[index], bits)
 
@@ -94,13 +96,14 @@ def gemm(
                 a = off_acc + uops[u, U_ACC]
                 sums = acc[row[ACC] + a]
                 if row[INIT] != 0 and uops[u, U_FIRST] != 0:
-                    sums[:] = 0
+                    for n in range(len(sums)):
+                        sums[n] = 0
                 _multiply(inp[src + uops[u, U_SRC]], wgt[weight + uops[u, U_WGT]], sums)
                 if row[EMIT] != EMIT_NONE and uops[u, U_LAST] != 0:
                     send(row, sums, scale, row[OUT] + a, out, raw, bits)
 
 
-@compiled
+@helper
 def _multiply(inputs: Elements, weights: Elements, sums: Sums) -> None:
     """sums[batch * block_out] += inputs[batch, block_in] . weights[block_out, block_in]^T"""
     block_out = len(weights)
@@ -136,36 +139,34 @@ def vector(
                     send(row, acc[row[ACC] + a], scale, row[OUT] + a, out, raw, bits)
 
 
-@compiled
+@helper
 def _operands(row: Ints, inp: Elements, wgt: Elements, acc: Sums, s: int, w: int, x: Sums, b: Sums) -> None:
-    if row[OPERAND] == BY_SRC or row[OP] == MAC:
-        if row[SOURCE] == FROM_INP:
-            x[:] = inp[s]
-        else:
-            x[:] = acc[s]
-    if row[OPERAND] == BY_SRC:
-        b[:] = x
-    elif row[OPERAND] == BY_WGT:
-        lanes = wgt.shape[1]
-        for n in range(len(b)):
+    reads_source = row[OPERAND] == BY_SRC or row[OP] == MAC
+    lanes = wgt.shape[1]
+    for n in range(len(x)):
+        if reads_source:
+            x[n] = inp[s, n] if row[SOURCE] == FROM_INP else acc[s, n]
+        if row[OPERAND] == BY_SRC:
+            b[n] = x[n]
+        elif row[OPERAND] == BY_WGT:
             b[n] = wgt[w, n % lanes]
-    else:
-        b[:] = np.int32(row[IMM])
+        else:
+            b[n] = row[IMM]
 
 
-@compiled
+@helper
 def _begin(op: int, sums: Sums, x: Sums, b: Sums) -> None:
     for n in range(len(sums)):
         sums[n] = x[n] * b[n] if op == MAC else b[n]
 
 
-@compiled
+@helper
 def _apply(op: int, sums: Sums, x: Sums, b: Sums) -> None:
     for n in range(len(sums)):
         sums[n] = _combine(op, sums[n], x[n], b[n])
 
 
-@compiled
+@helper
 def _combine(op: int, a: int, x: int, b: int) -> int:
     """One lane, in wrapping int32; 64 bits where a result in between is wider."""
     if op == ADD:

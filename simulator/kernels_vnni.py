@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.simulator.jit import compiled
+from vdla.simulator.jit import compiled, helper
 from vdla.simulator.kernels import (
     ACC, ACC0, ACC1, EMIT, EMIT_NONE, INIT, LOOP0, LOOP1, OUT, SCL, SCL0, SCL1, SRC, SRC0, SRC1, U_ACC, U_FIRST,
     U_LAST, U_SRC, U_WGT, WGT, WGT0, WGT1, Bytes, Elements, Ints, Sums, send,
@@ -45,7 +45,7 @@ def sum_entries(inputs: Elements, sums: Sums) -> None:
         sums[n] = total << 7
 
 
-@compiled
+@helper
 def _runs(row: Ints, uops: Ints) -> Ints:
     """The first micro-op of each run, then their number."""
     starts = np.empty(len(uops) + 1, np.int64)
@@ -60,11 +60,11 @@ def _runs(row: Ints, uops: Ints) -> Ints:
     return starts[: count + 1]
 
 
-@compiled
+@helper
 def _independent(row: Ints, uops: Ints, runs: Ints) -> bool:
-    """Whether POSITIONS neighbours of the inner loop can go run by run."""
+    """Whether POSITIONS neighbours of the inner loop share their weights and can go run by run."""
     step = row[ACC1]
-    if step == 0 or len(runs) - 1 > MOST_RUNS:
+    if step == 0 or row[WGT1] != 0 or len(runs) - 1 > MOST_RUNS:
         return False
     for r in range(len(runs) - 1):
         for other in range(r):
@@ -83,7 +83,7 @@ def gemm(
     block = POSITIONS if _independent(row, uops, runs) else 1
     entries = acc.reshape(-1, sizes[0] * sizes[1] * LANES)
     for i in range(row[LOOP0]):
-        j = 0
+        j = np.int64(0)
         while j < row[LOOP1]:
             n = block if j + block <= row[LOOP1] else 1
             for r in range(len(runs) - 1):
@@ -101,7 +101,7 @@ def gemm(
             j += n
 
 
-@compiled
+@helper
 def _run1(
     row: Ints, uops: Ints, i: int, j: int, keep: bool, inp: Sums, offsets: Sums, tiles: Sums, acc: Sums, sizes: Ints
 ) -> None:
@@ -129,15 +129,11 @@ def _run1(
             store16(acc, place, add16(add16(even, odd), splat16(-offset)))
 
 
-@compiled
+@helper
 def _run4(
     row: Ints, uops: Ints, i: int, j: int, keep: bool, inp: Sums, offsets: Sums, tiles: Sums, acc: Sums, sizes: Ints
 ) -> None:
-    """One run at four positions; positions that move the weights take them one by one."""
-    if row[WGT1] != 0:
-        for k in range(POSITIONS):
-            _run1(row, uops, i, j + k, keep, inp, offsets, tiles, acc, sizes)
-        return
+    """One run at four positions, which share the weights."""
     batch, chunks, groups = sizes[0], sizes[1], sizes[2]
     wgt = row[WGT] + i * row[WGT0]
     step_acc = row[ACC1] * batch * chunks * LANES

@@ -19,7 +19,7 @@ from vdla.simulator import conflicts, hang
 from vdla.simulator import timing_kernel as kernel
 from vdla.simulator.errors import SimulationError
 from vdla.simulator.stats import COUNTERS, UNITS, RunStats
-from vdla.simulator.work import POP_QUEUE, Work, entry_beats, fetch_buffer_beats, stream_beats, work_of
+from vdla.simulator.work import POP_QUEUE, entry_beats, fetch_buffer_beats, stream_beats, work_of
 
 Ints = NDArray[np.int64]
 
@@ -84,26 +84,31 @@ def time_columns(
     times = np.full((len(linked), len(kernel.TIMES)), kernel.UNKNOWN, np.int64)
     waits = np.zeros((len(linked), len(COUNTERS)), np.int64)
     fetch = np.zeros(len(COUNTERS), np.int64)
-    params = _params(config, stream_beat, max_cycles)
-    status, cycle, state = kernel.run(work.table, params, times, waits, fetch)
-    if status != kernel.DONE:
-        raise SimulationError(hang.describe(config, linked, work, times, int(cycle), status == kernel.TIMEOUT))
-    return _account(config, linked, work, times, waits, fetch, state, max_cycles)
-
-
-def _account(
-    config: Config, linked: Ints, work: Work, times: Ints, waits: Ints, fetch: Ints, state: Ints, max_cycles: int
-) -> Timing:
     idle = np.zeros(3, np.int64)
-    total = int(kernel.account(work.table, times, waits, fetch, idle, state, POP_QUEUE))
-    if total - 1 > max_cycles:
-        raise SimulationError(hang.describe(config, linked, work, times, total - 1, True))
+    scratch = _scratch(config)
+    params = _params(config, stream_beat, max_cycles)
+    status, cycles = kernel.run(work.table, params, times, waits, fetch, idle, *scratch, POP_QUEUE)
+    if status != kernel.DONE or cycles - 1 > max_cycles:
+        timeout = status != kernel.DEADLOCK
+        raise SimulationError(hang.describe(config, linked, work, times, min(cycles, max_cycles), timeout))
+    counters = _counters(linked, waits, fetch, idle)
+    return Timing(cycles, times[:, kernel.T_D], times[:, kernel.T_S], times[:, kernel.T_E], waits, counters)
+
+
+def _scratch(config: Config) -> tuple[Ints, Ints, Ints]:
+    """The kernel's state, its iterators over bursts and the last beats of outstanding bursts of both channels."""
+    slots = max(config.dram.outstanding_reads, config.dram.outstanding_writes)
+    state, requests = np.zeros(kernel.STATE_SIZE, np.int64), np.zeros((3, kernel.ITERATOR), np.int64)
+    return state, requests, np.full((2, slots), -1, np.int64)
+
+
+def _counters(linked: Ints, waits: Ints, fetch: Ints, idle: Ints) -> Ints:
     counters = np.zeros((len(UNITS), len(COUNTERS)), np.int64)
     counters[0] = fetch
     for unit in range(3):
         counters[unit + 1] = waits[linked[:, COL["unit"]] == unit].sum(axis=0)
     counters[1:, COUNTERS.index("idle")] += idle
-    return Timing(total, times[:, kernel.T_D], times[:, kernel.T_S], times[:, kernel.T_E], waits, counters)
+    return counters
 
 
 def _params(config: Config, stream_beat: int, max_cycles: int) -> Ints:

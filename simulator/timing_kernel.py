@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.simulator.jit import compiled
+from vdla.simulator.jit import compiled, helper
 from vdla.simulator.work import FIELDS, KIND_CORE, KIND_READ, KIND_WRITE, NEVER, NONE, F
 
 Ints = NDArray[np.int64]
@@ -49,7 +49,7 @@ ITERATOR = 5  # request time, z, y, beats left of the run, address
 DONE, DEADLOCK, TIMEOUT = range(3)
 
 
-@compiled
+@helper
 def _after(times: Ints, index: int, event: int) -> int:
     """The cycle from which an event is seen: 0 for none, UNKNOWN when it is not settled."""
     if index == NONE:
@@ -59,12 +59,12 @@ def _after(times: Ints, index: int, event: int) -> int:
     return times[index, event] + 1
 
 
-@compiled
+@helper
 def _latest(known: int, other: int) -> int:
     return UNKNOWN if known == UNKNOWN or other == UNKNOWN else max(known, other)
 
 
-@compiled
+@helper
 def _dispatch(work: Ints, times: Ints, state: Ints) -> bool:
     k = state[NEXT_D]
     if k >= len(work) or times[k, T_A] == UNKNOWN:
@@ -73,12 +73,12 @@ def _dispatch(work: Ints, times: Ints, state: Ints) -> bool:
     if at == UNKNOWN:
         return False
     previous = times[k - 1, T_D] + 1 if k > 0 else 0
-    times[k, T_D] = max(at, times[k, T_A], previous)
+    times[k, T_D] = max(at, max(times[k, T_A], previous))
     state[NEXT_D] = k + 1
     return True
 
 
-@compiled
+@helper
 def _start_time(work: Ints, times: Ints, k: int) -> int:
     at = _after(times, k, T_D)
     if work[k, PREV] != NONE:
@@ -88,8 +88,8 @@ def _start_time(work: Ints, times: Ints, k: int) -> int:
     return _latest(at, _after(times, work[k, LIMIT], T_E))
 
 
-@compiled
-def _start(work: Ints, times: Ints, state: Ints, ring: Ints, counts: Ints, params: Ints, unit: int) -> bool:
+@helper
+def _start(work: Ints, times: Ints, state: Ints, requests: Ints, ring: Ints, counts: Ints, params: Ints, unit: int) -> bool:
     k = state[NEXT_S + unit]
     if k >= len(work):
         return False
@@ -102,7 +102,7 @@ def _start(work: Ints, times: Ints, state: Ints, ring: Ints, counts: Ints, param
     if kind == KIND_READ:
         state[PENDING + unit] = k
     elif kind == KIND_WRITE:
-        _write(work, times, state, ring, counts, params, k)
+        _write(work, times, state, requests, ring, counts, params, k)
     elif kind == KIND_CORE:
         times[k, T_F] = at + work[k, CYCLES] + params[P_OVERHEAD]
         times[k, T_C] = times[k, T_F] + params[P_DEPTH]
@@ -112,7 +112,7 @@ def _start(work: Ints, times: Ints, state: Ints, ring: Ints, counts: Ints, param
     return True
 
 
-@compiled
+@helper
 def _next_of_unit(work: Ints, k: int) -> int:
     unit = work[k, U]
     k += 1
@@ -121,7 +121,7 @@ def _next_of_unit(work: Ints, k: int) -> int:
     return k
 
 
-@compiled
+@helper
 def _begin_read(work: Ints, times: Ints, state: Ints, requests: Ints, params: Ints, unit: int) -> bool:
     """Once it is known when padding can begin: padding, and the first request."""
     k = state[PENDING + unit]
@@ -148,7 +148,7 @@ def _begin_read(work: Ints, times: Ints, state: Ints, requests: Ints, params: In
     return True
 
 
-@compiled
+@helper
 def _end(work: Ints, times: Ints, state: Ints, unit: int) -> bool:
     k = state[NEXT_E + unit]
     if k >= len(work) or times[k, T_C] == UNKNOWN:
@@ -163,12 +163,12 @@ def _end(work: Ints, times: Ints, state: Ints, unit: int) -> bool:
     return True
 
 
-@compiled
+@helper
 def _burst(left: int, address: int, params: Ints) -> int:
-    return min(left, params[P_BURST], params[P_PAGE] - address % params[P_PAGE])
+    return min(left, min(params[P_BURST], params[P_PAGE] - address % params[P_PAGE]))
 
 
-@compiled
+@helper
 def _advance(work: Ints, request: Ints, k: int, beats: int) -> bool:
     """The iterator after `beats` more beats; False at the end of the instruction's last run."""
     request[3] -= beats
@@ -184,10 +184,11 @@ def _advance(work: Ints, request: Ints, k: int, beats: int) -> bool:
     return request[1] < work[k, Z_RUNS]
 
 
-@compiled
-def _write(work: Ints, times: Ints, state: Ints, ring: Ints, counts: Ints, params: Ints, k: int) -> None:
+@helper
+def _write(work: Ints, times: Ints, state: Ints, requests: Ints, ring: Ints, counts: Ints, params: Ints, k: int) -> None:
     """All bursts of a STORE: no other unit writes, so they follow from its start alone."""
-    request = np.zeros(ITERATOR, np.int64)
+    request = requests[STORE]
+    request[1] = request[2] = 0
     request[3] = work[k, RUN]
     request[4] = work[k, BASE]
     ready = times[k, T_S] + params[P_STORE_SETUP]
@@ -211,7 +212,7 @@ def _write(work: Ints, times: Ints, state: Ints, ring: Ints, counts: Ints, param
     counts[k, BANDWIDTH] += times[k, T_F] - times[k, T_S] - params[P_STORE_SETUP] - beats
 
 
-@compiled
+@helper
 def _settle(work: Ints, times: Ints, state: Ints, requests: Ints, write_ring: Ints, counts: Ints, params: Ints) -> None:
     """Every event whose causes are settled."""
     moved = True
@@ -220,7 +221,7 @@ def _settle(work: Ints, times: Ints, state: Ints, requests: Ints, write_ring: In
         while _dispatch(work, times, state):
             moved = True
         for unit in range(3):
-            while _start(work, times, state, write_ring, counts, params, unit):
+            while _start(work, times, state, requests, write_ring, counts, params, unit):
                 moved = True
                 _begin_read(work, times, state, requests, params, unit)
             if _begin_read(work, times, state, requests, params, unit):
@@ -229,7 +230,7 @@ def _settle(work: Ints, times: Ints, state: Ints, requests: Ints, write_ring: In
                 moved = True
 
 
-@compiled
+@helper
 def _fetch_request(work: Ints, times: Ints, state: Ints, params: Ints) -> tuple[int, int]:
     """(first cycle in which fetch requests its next burst or FAR, its beats)."""
     beats = state[F_BEATS]
@@ -245,7 +246,7 @@ def _fetch_request(work: Ints, times: Ints, state: Ints, params: Ints) -> tuple[
     return max(state[F_GRANT], times[needed - 1, T_D]) + 1, n
 
 
-@compiled
+@helper
 def _grant(state: Ints, ring: Ints, counts: Ints, params: Ints, who: int, g: int, n: int) -> tuple[int, int]:
     """Account for one read burst of `who` in `counts` and return its first and last beat."""
     first = g + params[P_READ_LATENCY]
@@ -265,7 +266,7 @@ def _grant(state: Ints, ring: Ints, counts: Ints, params: Ints, who: int, g: int
     return first, last
 
 
-@compiled
+@helper
 def _grant_fetch(work: Ints, times: Ints, state: Ints, ring: Ints, fetch: Ints, params: Ints, g: int, n: int) -> None:
     _count_fetch(work, times, state, fetch, g)
     first, last = _grant(state, ring, fetch, params, FETCH, g, n)
@@ -279,7 +280,7 @@ def _grant_fetch(work: Ints, times: Ints, state: Ints, ring: Ints, fetch: Ints, 
         k += 1
 
 
-@compiled
+@helper
 def _count_fetch(work: Ints, times: Ints, state: Ints, fetch: Ints, end: int) -> None:
     """Count fetch's uncovered cycles before `end`; every dispatch before `end` is settled."""
     k = state[F_COUNTED]
@@ -293,7 +294,7 @@ def _count_fetch(work: Ints, times: Ints, state: Ints, fetch: Ints, end: int) ->
     _count_blocked(times, state, fetch, k, end)
 
 
-@compiled
+@helper
 def _count_blocked(times: Ints, state: Ints, fetch: Ints, k: int, end: int) -> None:
     """Cycles from the mark to before `end`, in which instruction k is the next to dispatch."""
     mark = state[F_MARK]
@@ -309,7 +310,7 @@ def _count_blocked(times: Ints, state: Ints, fetch: Ints, k: int, end: int) -> N
     state[F_MARK] = end
 
 
-@compiled
+@helper
 def _grant_read(
     work: Ints, times: Ints, state: Ints, requests: Ints, ring: Ints, counts: Ints, params: Ints, unit: int, g: int, n: int
 ) -> bool:
@@ -326,7 +327,7 @@ def _grant_read(
     return True
 
 
-@compiled
+@helper
 def _first_of_unit(work: Ints, unit: int) -> int:
     k = 0
     while k < len(work) and work[k, U] != unit:
@@ -334,36 +335,32 @@ def _first_of_unit(work: Ints, unit: int) -> int:
     return k
 
 
-@compiled
-def _initial_state(work: Ints) -> Ints:
-    state = np.zeros(STATE_SIZE, np.int64)
+@helper
+def _initialise(work: Ints, state: Ints) -> None:
     for unit in range(3):
         state[NEXT_S + unit] = state[NEXT_E + unit] = _first_of_unit(work, unit)
-    for index in (COVERED, COVERED + 1, COVERED + 2, COVERED + 3, R_GRANT, F_GRANT):
-        state[index] = -1
-    for unit in range(3):
+        state[COVERED + unit] = -1
         state[ACTIVE + unit] = state[PENDING + unit] = NONE
-    return state
+    state[COVERED + FETCH] = state[R_GRANT] = state[F_GRANT] = -1
 
 
-@compiled
-def run(work: Ints, params: Ints, times: Ints, counts: Ints, fetch: Ints) -> tuple[int, int, Ints]:
-    """Fill `times` and the counters up to the last grant; return (status, cycle, state)."""
-    state = _initial_state(work)
-    requests = np.zeros((3, ITERATOR), np.int64)
-    read_ring = np.full(params[P_READS], -1, np.int64)
-    write_ring = np.full(params[P_WRITES], -1, np.int64)
+@helper
+def _run(
+    work: Ints, params: Ints, times: Ints, counts: Ints, fetch: Ints, state: Ints, requests: Ints, read_ring: Ints, write_ring: Ints
+) -> int:
+    """Every event of the run; how it went. `state[R_GRANT]` is the cycle of the last grant."""
     _settle(work, times, state, requests, write_ring, counts, params)
     fetch_at, fetch_n = _fetch_request(work, times, state, params)
     while True:
         compute_at = requests[COMPUTE, 0] if state[ACTIVE + COMPUTE] != NONE else FAR
         load_at = requests[LOAD, 0] if state[ACTIVE + LOAD] != NONE else FAR
-        g = min(fetch_at, compute_at, load_at)
+        g = min(fetch_at, min(compute_at, load_at))
         if g == FAR:
             break
-        g = max(g, state[R_GRANT] + 1, read_ring[state[R_COUNT] % params[P_READS]] + 1)
+        g = max(g, max(state[R_GRANT], read_ring[state[R_COUNT] % params[P_READS]]) + 1)
         if g > params[P_LIMIT]:
-            return TIMEOUT, g, state
+            state[R_GRANT] = g
+            return TIMEOUT
         if fetch_at <= g:
             _grant_fetch(work, times, state, read_ring, fetch, params, g, fetch_n)
             settled = False
@@ -374,14 +371,15 @@ def run(work: Ints, params: Ints, times: Ints, counts: Ints, fetch: Ints) -> tup
         if not settled:
             _settle(work, times, state, requests, write_ring, counts, params)
             fetch_at, fetch_n = _fetch_request(work, times, state, params)
-    done = min(state[NEXT_D], state[NEXT_E], state[NEXT_E + 1], state[NEXT_E + 2]) == len(work)
-    return (DONE if done else DEADLOCK), state[R_GRANT], state
+    n = len(work)
+    done = state[NEXT_D] == n and state[NEXT_E] == n and state[NEXT_E + 1] == n and state[NEXT_E + 2] == n
+    return DONE if done else DEADLOCK
 
 
 # --- counting, once every time is known ------------------------------------------------------------------------------
 
 
-@compiled
+@helper
 def _count_pushes(work: Ints, times: Ints, counts: Ints, to: int, last: int, lo: int, hi: int) -> int:
     """Count in row `to` the cycles lo..hi-1 in which an instruction up to `last` is blocked in its push; return how many."""
     blocked = 0
@@ -389,15 +387,18 @@ def _count_pushes(work: Ints, times: Ints, counts: Ints, to: int, last: int, lo:
     while j != NONE and times[j, T_E] >= lo:
         n = max(times[j, T_C], _after(times, work[j, PREV], T_E))
         room = max(n, _after(times, work[j, ROOM_PREV], T_S))
-        for queue, begin, end in ((work[j, PUSH_PREV], n, room), (work[j, PUSH_NEXT], room, times[j, T_E])):
-            cycles = max(0, min(end, hi) - max(begin, lo))
-            counts[to, WAIT + max(queue, 0)] += cycles
-            blocked += cycles
+        before = max(0, min(room, hi) - max(n, lo))
+        after = max(0, min(times[j, T_E], hi) - max(room, lo))
+        if before > 0:
+            counts[to, WAIT + work[j, PUSH_PREV]] += before
+        if after > 0:
+            counts[to, WAIT + work[j, PUSH_NEXT]] += after
+        blocked += before + after
         j = work[j, PREV]
     return blocked
 
 
-@compiled
+@helper
 def _count_waiting(work: Ints, times: Ints, counts: Ints, k: int, queues: Ints) -> None:
     """The cycles between the issue stage's becoming free and the start of k."""
     unit = work[k, U]
@@ -418,7 +419,7 @@ def _count_waiting(work: Ints, times: Ints, counts: Ints, k: int, queues: Ints) 
         counts[k, LATENCY if unit == STORE else BUSY] += hi - at - blocked
 
 
-@compiled
+@helper
 def _count_current(work: Ints, times: Ints, counts: Ints, k: int) -> None:
     """The cycles from the start of k that its bursts do not account for."""
     if work[k, KINDC] == KIND_WRITE:
@@ -437,7 +438,7 @@ def _count_current(work: Ints, times: Ints, counts: Ints, k: int) -> None:
     counts[k, BUSY] += hi - lo - blocked
 
 
-@compiled
+@helper
 def _count_tail(work: Ints, times: Ints, counts: Ints, last: int, covered: int, total: int) -> int:
     """The cycles of a unit after its last instruction's issue; returned are those in which it is idle."""
     lo = max(times[last, T_F], covered + 1)
@@ -448,19 +449,32 @@ def _count_tail(work: Ints, times: Ints, counts: Ints, last: int, covered: int, 
     return total - max(lo, hi)
 
 
-@compiled
-def account(work: Ints, times: Ints, counts: Ints, fetch: Ints, idle: Ints, state: Ints, queues: Ints) -> int:
-    """Count the cycles that `run` left open; return the total."""
-    last = np.full(3, NONE, np.int64)
-    total = 0
+@helper
+def _account(work: Ints, times: Ints, counts: Ints, fetch: Ints, idle: Ints, state: Ints, queues: Ints) -> int:
+    """Count the cycles that the events left open; the total."""
+    total = np.int64(0)
     for k in range(len(work)):
         _count_waiting(work, times, counts, k, queues)
         _count_current(work, times, counts, k)
-        last[work[k, U]] = k
-        total = max(total, times[k, T_E] + 1, times[k, T_D] + 1)
+        total = max(total, max(times[k, T_E], times[k, T_D]) + 1)
     for unit in range(3):
+        last = len(work) - 1
+        while last >= 0 and work[last, U] != unit:
+            last -= 1
         idle[unit] = total
-        if last[unit] != NONE:
-            idle[unit] = _count_tail(work, times, counts, last[unit], state[COVERED + unit], total)
+        if last >= 0:
+            idle[unit] = _count_tail(work, times, counts, last, state[COVERED + unit], total)
     _count_fetch(work, times, state, fetch, total)
     return total
+
+
+@compiled
+def run(
+    work: Ints, params: Ints, times: Ints, counts: Ints, fetch: Ints, idle: Ints, state: Ints, requests: Ints, rings: Ints, queues: Ints
+) -> tuple[int, int]:
+    """(status, total cycles, or the last cycle known of a run that does not end); fills `times` and the counters."""
+    _initialise(work, state)
+    status = _run(work, params, times, counts, fetch, state, requests, rings[0], rings[1])
+    if status != DONE:
+        return status, state[R_GRANT]
+    return status, _account(work, times, counts, fetch, idle, state, queues)
