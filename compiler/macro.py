@@ -14,6 +14,10 @@ from vdla.hardware import isa
 from vdla.hardware.config import Config
 
 
+class BuildError(ValueError):
+    """Macro-ops that break their own rules: a touch outside a tile, a tensor that is not there."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tile:
     """A range of `entries` entries of one on-chip buffer, somewhere; `ident` tells tiles of one name apart.

@@ -1,150 +1,87 @@
-"""Which on-chip entries and which DRAM beats an instruction touches, exactly.
+"""What every operation touches, once it has its addresses; one that leaves its tiles or its tensor is refused.
 
-An index of GEMM and VECTOR is a base plus two loop terms plus a micro-op's. The sets of their sums are built term by
-term without repeats and kept by shape: the operations of a program share few shapes, and differ in their bases.
+The footprints are those of the instruction set, exact to the entry and the beat; here they only meet tiles and tensors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from fractions import Fraction
+from collections.abc import Iterator, Mapping, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from vdla.compiler.dependences import Where
-from vdla.compiler.macro import field_unit
+from vdla.compiler.dependences import Touch, Where
+from vdla.compiler.macro import BuildError, MacroOp, Tile
 from vdla.compiler.uops import Kernel
+from vdla.hardware import footprint, isa
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import Emit, Gemm, Instruction, Load, Operand, Source, Store, Sync, Vector, VectorOp
-
-Indices = NDArray[np.int64]
-Looped = Gemm | Vector
-Terms = tuple[tuple[int, int], ...]  # (iterations, step) of each loop
+from vdla.hardware.footprint import Access, Row
+from vdla.hardware.isa import Load, Store
+from vdla.hardware.program import Tensor
 
 
-class Footprints:
-    """The footprints of the instructions of one program."""
+class Toucher:
+    """The touches of the operations of one program, whose tiles are at `addresses`."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(
+        self, config: Config, ops: Sequence[MacroOp], addresses: Mapping[Tile, int], tensors: Sequence[Tensor]
+    ) -> None:
         self.config = config
-        self._sums: dict[tuple[int, str, Terms], Indices] = {}
-        self._entries: dict[tuple[int, str, Terms, Fraction, int], Indices] = {}
-        self._kernels: dict[int, Kernel] = {}  # keeps what the keys above name alive
+        self.addresses = addresses
+        self.beats = {tensor.name: tensor.nbytes // config.axi_bytes for tensor in tensors}
+        self.shared = _shared_tensors(ops)
+        self.footprints = footprint.Footprints(config)
+        self._kernels: dict[int, tuple[Kernel, footprint.Kernel]] = {}
 
-    def on_chip(self, instruction: Instruction, kernel: Kernel) -> Iterator[tuple[str, Buffer, Where]]:
-        """The base fields that the instruction uses, each with its buffer and the entries touched there."""
-        match instruction:
-            case Load(buffer=buffer):
-                yield "sram", buffer, slice(instruction.sram, instruction.sram + load_entries(instruction))
-            case Store():
-                yield "sram", Buffer.OUT, slice(instruction.sram, instruction.sram + store_entries(instruction))
-            case Gemm() | Vector():
-                for name, buffer in _fields(instruction):
-                    yield name, buffer, self._looped(instruction, name, kernel)
-            case Sync():
-                return
+    def touches(self, index: int, op: MacroOp, row: Row) -> tuple[Touch, ...]:
+        """What operation `index` touches; `row` has the columns of its instruction, addresses included."""
+        where = op_name(index, op)
+        kernel = self._kernel(op.uops) if op.uops else None
+        for excess in self.footprints.excess(row, kernel):
+            raise BuildError(f"{where}: {excess}")
+        on_chip = [a for a in self.footprints.accesses(row, kernel) if a.buffer != Buffer.UOP]
+        for access in on_chip:
+            self._check_inside(where, op, access)
+        return (*(Touch(a.buffer, a.where, a.writes) for a in on_chip), *self._in_dram(where, op, row))
 
-    def dram_beats(self, instruction: Load | Store) -> Indices:
-        """The beats of the instruction's tensor that it moves."""
-        run = instruction.x_size * self.entry_beats(instruction)
-        planes = np.arange(instruction.z_size, dtype=np.int64) * instruction.z_stride
-        rows = np.arange(instruction.y_size, dtype=np.int64) * instruction.y_stride
-        starts = np.add.outer(planes, rows)
-        return np.unique(np.add.outer(starts, np.arange(run, dtype=np.int64)) + instruction.dram)
+    def _kernel(self, uops: Kernel) -> footprint.Kernel:
+        if id(uops) not in self._kernels:
+            columns = isa.uop_columns(self.config, isa.encode_uops(self.config, uops))
+            self._kernels[id(uops)] = uops, footprint.Kernel(columns)
+        return self._kernels[id(uops)][1]
 
-    def dram_range(self, instruction: Load | Store) -> tuple[int, int]:
-        """The first beat that the instruction moves and one past the last; equal where it only pads."""
-        if not instruction.x_size or not instruction.y_size:
-            return instruction.dram, instruction.dram
-        last = (instruction.z_size - 1) * instruction.z_stride + (instruction.y_size - 1) * instruction.y_stride
-        return instruction.dram, instruction.dram + last + instruction.x_size * self.entry_beats(instruction)
+    def _check_inside(self, where: str, op: MacroOp, access: Access) -> None:
+        tile = op.bases[access.field][0] if access.field in op.bases else None
+        if tile is None or tile.buffer != access.buffer:
+            wanted, got = Buffer(access.buffer or 0).name, tile and tile.buffer.name
+            raise BuildError(f"{where}: {access.field} must name a tile of {wanted}, got {got}")
+        low = self.addresses[tile]
+        first, end = _bounds(access.where, low)
+        if first < low or end > low + tile.entries:
+            rule = f"{access.field} in tile {tile} must touch 0 to {tile.entries - 1}"
+            raise BuildError(f"{where}: {rule}, got {first - low} to {end - 1 - low}")
 
-    def entry_beats(self, instruction: Load | Store) -> int:
-        """Beats of one entry as the instruction finds it in DRAM."""
-        buffer = Buffer.OUT if isinstance(instruction, Store) or instruction.widen else instruction.buffer
-        return self.config.entry_bytes[buffer] // self.config.axi_bytes
-
-    def _looped(self, instruction: Looped, name: str, kernel: Kernel) -> Where:
-        unit = field_unit(self.config, instruction, name)
-        base = getattr(instruction, name)
-        column, terms = _shape(instruction, name)
-        phase = base % unit.denominator
-        key = (id(kernel), column, terms, unit, phase)
-        if key not in self._entries:
-            self._kernels[id(kernel)] = kernel
-            self._entries[key] = _to_entries(self._indices(kernel, column, terms) + phase, unit)
-        entries = self._entries[key]
-        return _moved(entries, int((base - phase) * unit))
-
-    def _indices(self, kernel: Kernel, column: str, terms: Terms) -> Indices:
-        """Every index relative to the base, each once, in order."""
-        key = (id(kernel), column, terms)
-        if key not in self._sums:
-            sums = np.unique(np.array(_offsets(kernel, column), np.int64))
-            for count, step in terms:
-                sums = np.unique(np.add.outer(np.arange(count if step else 1, dtype=np.int64) * step, sums))
-            self._sums[key] = sums
-        return self._sums[key]
+    def _in_dram(self, where: str, op: MacroOp, row: Row) -> Iterator[Touch]:
+        if op.tensor is None:
+            return
+        excess = self.footprints.dram_excess(row, self.beats[op.tensor], op.tensor)
+        if excess is not None:
+            raise BuildError(f"{where}: {excess}")
+        if op.tensor in self.shared:
+            yield Touch(("dram", op.tensor), self.footprints.beats(row), isinstance(op.instruction, Store))
 
 
-def load_entries(load: Load) -> int:
-    """Entries that a LOAD writes, padding included."""
-    rows = load.y_before + load.y_size + load.y_after
-    return load.z_size * rows * (load.x_before + load.x_size + load.x_after)
+def op_name(index: int, op: MacroOp) -> str:
+    """How an error names an operation."""
+    return f"operation {index} ({isa.opcode_of(op.instruction).name})"
 
 
-def store_entries(store: Store) -> int:
-    """Entries that a STORE reads."""
-    return store.z_size * store.y_size * store.x_size
+def _shared_tensors(ops: Sequence[MacroOp]) -> set[str]:
+    """The tensors that are both loaded and stored: only these order units through DRAM."""
+    loaded = {op.tensor for op in ops if isinstance(op.instruction, Load)}
+    stored = {op.tensor for op in ops if isinstance(op.instruction, Store)}
+    return {name for name in loaded & stored if name is not None}
 
 
-def _fields(instruction: Looped) -> Iterator[tuple[str, Buffer]]:
-    """The base fields in use, with the buffers they index."""
-    yield "acc", Buffer.ACC
-    if isinstance(instruction, Gemm):
-        yield "src", Buffer.INP
-        yield "wgt", Buffer.WGT
-    else:
-        if instruction.operand == Operand.SRC or instruction.op == VectorOp.MAC:
-            yield "src", Buffer.INP if instruction.source == Source.INP else Buffer.ACC
-        if instruction.operand == Operand.WGT:
-            yield "wgt", Buffer.WGT
-    if instruction.emit != Emit.NONE:
-        yield "out", Buffer.OUT
-    if instruction.emit == Emit.REQUANT:
-        yield "scl", Buffer.SCL
-
-
-def _shape(instruction: Looped, name: str) -> tuple[str, Terms]:
-    """The micro-op column and the loop terms that move a base field; results move with the accumulator index."""
-    moves = "acc" if name == "out" else name
-    steps = (getattr(instruction, f"{moves}0"), getattr(instruction, f"{moves}1"))
-    return name, tuple(zip((instruction.loop0, instruction.loop1), steps, strict=True))
-
-
-def _offsets(kernel: Kernel, column: str) -> list[int]:
-    match column:
-        case "out":
-            return [uop.acc for uop in kernel if uop.last]
-        case "scl":
-            return [0 for uop in kernel if uop.last]
-        case _:
-            return [getattr(uop, column) for uop in kernel]
-
-
-def _to_entries(indices: Indices, unit: Fraction) -> Indices:
-    """The entries that cover these indices, where one step of the index is `unit` entries."""
-    if unit.denominator > 1:
-        return np.unique(indices // unit.denominator)
-    return np.add.outer(indices * unit.numerator, np.arange(unit.numerator)).ravel()
-
-
-def _moved(entries: Indices, base: int) -> Where:
-    """The entries from `base` on; a slice where they lie without gaps."""
-    if not len(entries):
-        return slice(base, base)
-    first, last = int(entries[0]), int(entries[-1])
-    if last - first + 1 == len(entries):
-        return slice(base + first, base + last + 1)
-    return entries + base
+def _bounds(where: Where, default: int) -> tuple[int, int]:
+    """First and one past the last of the entries, which are in order; `default` for both where there is none."""
+    if isinstance(where, slice):
+        return (int(where.start), int(where.stop)) if where.start < where.stop else (default, default)
+    return (int(where[0]), int(where[-1]) + 1) if len(where) else (default, default)

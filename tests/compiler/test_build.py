@@ -316,7 +316,7 @@ def test_a_missing_base_is_named():
 
 def test_a_range_outside_its_tensor_is_named():
     op = load(CONFIG, Tile("a", INP, 4), "x", entry=(1 << 16) - 3)
-    message = "operation 0 (LOAD): beats of tensor x must touch 0 to 131071, got 131066 to 131073"
+    message = "operation 0 (LOAD): x_size must keep beats of tensor x below 131072, got 131073"
     refused(BuildError, message, op)
 
 
