@@ -36,6 +36,10 @@ class ProgramError(ValueError):
     """A program or a program file that is not consistent."""
 
 
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """An array in DRAM; `shape` and `layout` are of the packed elements, `data` its bytes where they are known."""
@@ -54,9 +58,9 @@ class Tensor:
             raise ProgramError(f"tensor: name must be a letter, then letters, digits, _ . : / -, got {self.name!r}")
         if self.role not in ROLES:
             raise ProgramError(f"{where}: role must be one of {', '.join(ROLES)}, got {self.role}")
-        if not isinstance(self.nbytes, int) or not 1 <= self.nbytes <= 1 << 37:
+        if not _is_integer(self.nbytes) or not 1 <= self.nbytes <= 1 << 37:
             raise ProgramError(f"{where}: nbytes must be an integer from 1 to {1 << 37}, got {self.nbytes!r}")
-        if not all(isinstance(extent, int) and extent >= 0 for extent in self.shape):
+        if not all(_is_integer(extent) and extent >= 0 for extent in self.shape):
             raise ProgramError(f"{where}: shape must be of integers from 0, got {self.shape}")
         self._check_text(where)
         self._check_data(where)

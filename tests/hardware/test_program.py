@@ -257,6 +257,7 @@ def test_programs_refused(changes, message):
         ({"name": "a+b"}, "tensor: name must be a letter, then letters, digits, _ . : / -, got 'a+b'"),
         ({"role": "in"}, "tensor x: role must be one of input, weight, constant, output, scratch, got in"),
         ({"nbytes": 0}, "tensor x: nbytes must be an integer from 1 to 137438953472, got 0"),
+        ({"nbytes": True}, "tensor x: nbytes must be an integer from 1 to 137438953472, got True"),
         ({"shape": (-1,)}, "tensor x: shape must be of integers from 0, got (-1,)"),
         ({"layout": "\n"}, "tensor x: layout must be a printable string, got '\\n'"),
         ({"role": "constant"}, "tensor x: a constant must have data, got none"),
