@@ -1,0 +1,88 @@
+"""The simulator as a device: exact results and exact cycles, nothing needed but Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.runtime.device import DeviceError
+from vdla.runtime.memory import Memory
+
+if TYPE_CHECKING:
+    from vdla.hardware.config import Config
+    from vdla.hardware.program import Program
+    from vdla.simulator.stats import RunStats
+
+Bytes = NDArray[np.uint8]
+DEFAULT_BYTES = 1 << 30
+
+
+class SimDevice:
+    """A simulated machine with `memory_bytes` of DRAM, of which only what is touched costs anything."""
+
+    name = "sim"
+
+    def __init__(self, config: Config, memory_bytes: int = DEFAULT_BYTES) -> None:
+        self.config = config
+        self._memory: Memory | None = Memory(self.name, memory_bytes)
+
+    def allocate(self, nbytes: int) -> int:
+        """The address of fresh memory, zero."""
+        return self._open().allocate(nbytes)
+
+    def free(self, address: int) -> None:
+        """Give back what `allocate` returned."""
+        self._open().free(address)
+
+    def write(self, address: int, data: Bytes) -> None:
+        """Copy bytes into allocated memory."""
+        flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        self._open().window(address, len(flat))[:] = flat
+
+    def read(self, address: int, nbytes: int) -> Bytes:
+        """Copy bytes out of allocated memory."""
+        return self._open().window(address, nbytes).copy()
+
+    def run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
+        """Run a program to its end; VerifyError, SimulationError or DeviceError where it cannot."""
+        from vdla.hardware.isa import columns
+        from vdla.simulator.function import execute
+        from vdla.simulator.simulator import check
+        from vdla.simulator.timing import time_program
+
+        memory = self._open()
+        self._check_places(program, addresses)
+        check(program)
+        stats = time_program(program, self.config, dict(addresses))
+        execute(self.config, columns(self.config, program.link(addresses)), memory.data)
+        return stats
+
+    def _check_places(self, program: Program, addresses: Mapping[str, int]) -> None:
+        from vdla.hardware.program import STREAM
+
+        mismatch = program.config.mismatch(self.config)
+        if mismatch is not None:
+            raise DeviceError(f"device {self.name}: {mismatch}")
+        sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: program.words.nbytes}
+        for name, nbytes in sizes.items():
+            if name not in addresses:
+                raise DeviceError(f"device {self.name}: addresses must include {name}, got {', '.join(addresses)}")
+            self._open().window(addresses[name], nbytes)
+
+    def _open(self) -> Memory:
+        if self._memory is None:
+            raise DeviceError(f"device {self.name}: device must be open, got a call after close")
+        return self._memory
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._memory = None
+
+    def __enter__(self) -> SimDevice:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
