@@ -32,6 +32,7 @@ from vdla.hardware.isa import (
     decode_uops,
 )
 from vdla.hardware.program import Program, Tensor
+from vdla.simulator.verify import Kind, verify
 
 CONFIG = Config()
 INP, WGT, SCL, ACC, OUT = Buffer.INP, Buffer.WGT, Buffer.SCL, Buffer.ACC, Buffer.OUT
@@ -121,7 +122,9 @@ CONFIGS = [
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: f"{config.name}-{config.block_in}x{config.block_out}")
 @pytest.mark.parametrize("make", [double_buffered_gemm, residual])
 def test_programs_are_ordered(config, make):
-    check_program(compile_ops(config, make(config)))
+    program = compile_ops(config, make(config))
+    check_program(program)
+    assert verify(program).kinds <= ({Kind.UNINITIALISED} if make == residual else set())
 
 
 def test_double_buffered_gemm_in_full():
@@ -270,7 +273,9 @@ def random_ops(config: Config, seed: int, count: int = 24) -> list[MacroOp]:
 def test_random_programs_are_ordered(config):
     for seed in range(6):
         print(f"seed {seed}")
-        check_program(compile_ops(config, random_ops(config, seed)))
+        program = compile_ops(config, random_ops(config, seed))
+        check_program(program)
+        assert verify(program).kinds <= {Kind.UNINITIALISED}, "the operations read what nothing wrote, and no more"
 
 
 def test_same_input_same_program():
