@@ -147,12 +147,14 @@ class _Lowering:
             for axis, value in zip(site.block.axes, site.block.values, strict=True)
             if axis.kind is ir.AxisKind.REDUCE
         )
-        conditions = [site.bound(c) for c in site.match.conditions.values()]
+        once: dict[str, ir.Expr] = {loop.var: ir.Const(0) for loop in site.path if loop.extent == 1}
+        conditions = [ir.substitute(site.bound(c), once) for c in site.match.conditions.values()]
+        predicate = [] if site.block.predicate is None else [ir.substitute(site.block.predicate, once)]
         return _Leaf(
             site,
             own,
             positions,
-            _conjuncts([] if site.block.predicate is None else [site.block.predicate]),
+            _conjuncts(predicate),
             _conjuncts(conditions),
             starts,
             epilogue,
@@ -209,7 +211,7 @@ class _Lowering:
             loops,
             {operand: self._access(p, env) for operand, p in leaf.positions.items()},
             init=self._starts(leaf, env),
-            epilogue=self._epilogue(leaf, env),
+            epilogue=self._epilogue(leaf, loops, env),
             valid=_valid_ranges(valid, loops),
             source=leaf.source,
         )
@@ -262,20 +264,18 @@ class _Lowering:
             return intrinsic.in_place is None
         return all(int(evaluate(start, env, default=0)) == 0 for start in leaf.starts)
 
-    def _epilogue(self, leaf: _Leaf, env: Mapping[str, int]) -> Epilogue | None:
+    def _epilogue(self, leaf: _Leaf, loops: tuple[Loop, ...], env: Mapping[str, int]) -> Epilogue | None:
         after = leaf.epilogue
         if after is None:
             return None
-        folded = {loop.var for loop in leaf.loops}
         for condition in after.predicate:
-            if condition in leaf.predicate:
-                continue  # a bound on a shared loop, which the nest itself has
-            if any(isinstance(e, ir.Var) and e.name in folded for e in ir.walk_expr(condition.expr)):
+            holds = _decided(condition, loops, env)
+            if holds is None:
                 raise LoweringError(
-                    f"{self.fn.name}: the predicate of {after.site.block.name} must depend on loops outside the instruction, "
+                    f"{self.fn.name}: the predicate of {after.site.block.name} must hold for a whole instruction or not at all, "
                     f"got {expr_text(condition.expr)}; place it at an outer loop"
                 )
-            if not evaluate(condition.expr, env, default=0):
+            if not holds:
                 return None
         return Epilogue(after.site.match, {operand: self._access(p, env) for operand, p in after.positions.items()})
 
@@ -320,6 +320,20 @@ def _apply(condition: _Condition, bounds: _Bounds, extents: Mapping[str, int], e
     else:  # v <= const // -step
         bounds.end[var] = min(bounds.end.get(var, extents[var]), const // -step + 1)
     return True
+
+
+def _decided(condition: _Condition, loops: tuple[Loop, ...], env: Mapping[str, int]) -> bool | None:
+    """Whether the condition holds in every iteration of the loops, or in none; None when it varies."""
+    extents = {loop.var: loop.extent for loop in loops}
+    if condition.form is None:
+        varies = any(isinstance(e, ir.Var) and e.name in extents for e in ir.walk_expr(condition.expr))
+        return None if varies else bool(evaluate(condition.expr, env, default=0))
+    steps, const = condition.form
+    low = high = const + sum(step * env[v] for v, step in steps.items() if v in env)
+    for var, extent in extents.items():
+        reach = steps.get(var, 0) * (extent - 1)
+        low, high = low + min(0, reach), high + max(0, reach)
+    return True if low >= 0 else False if high < 0 else None
 
 
 def _valid_ranges(bounds: _Bounds | None, loops: tuple[Loop, ...]) -> dict[str, tuple[int, int]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from vdla.compiler import ir
-from vdla.compiler.affine import affine
+from vdla.compiler.affine import affine, var_names
 from vdla.compiler.fold import LoweringError
 from vdla.compiler.intrinsic import ON_CHIP, Match
 
@@ -37,6 +37,13 @@ class Site:
             for e in ir.walk_expr(value)
             if isinstance(e, ir.Var)
         }
+
+
+    def partial_loops(self) -> set[str]:
+        """The loops in some iterations of which the block does not run, though its region is the same in all of them."""
+        if self.block.predicate is None:
+            return set()
+        return var_names(self.block.predicate) - set().union(*(var_names(v) for v in self.block.values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +159,7 @@ def _level(site: Site, users: list[Site]) -> int:
     annotations = site.block.annotations
     if "store_at" in annotations:
         level = min(level, names.index(annotations["store_at"]) + 1 if annotations["store_at"] in names else 0)
-    persistent = {*annotations.get("keep", ())} | (site.reduce_loops() if site.block.init is not None else set())
+    persistent = site.partial_loops() | (site.reduce_loops() if site.block.init is not None else set())
     inside = [names.index(v) for v in persistent if v in names]
     return min([level, *inside])
 

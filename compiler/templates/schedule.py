@@ -20,6 +20,7 @@ from vdla.compiler import ir, te
 from vdla.compiler.intrinsic import Intrinsic
 from vdla.compiler.intrinsics import dma, requantise
 from vdla.compiler.schedule import Schedule
+from vdla.compiler.schedule.whole import whole
 from vdla.compiler.templates.tiling import Problem, Tiling
 from vdla.compiler.tensorize import tensorize
 from vdla.hardware.config import Buffer, Config
@@ -59,8 +60,9 @@ def schedule_tiles(
     for stage in windows:
         s.compute_at(stage, _last(outer))
     if "weight" in s.fn.params:
-        chosen = weights or dma.load(config, Buffer.WGT)
-        intrinsics[_place_weights(s, outer, block, tiling)] = chosen
+        placed = _place_weights(s, outer, block, tiling)
+        intrinsics[placed] = weights or dma.load(config, Buffer.WGT)
+        s.fn = whole(s.fn, placed, *(axis.var for axis in _block(s, placed).axes[-2:]))
     _place_results(s, outer, block, x)
     if not problem.raw:
         intrinsics[_place_scale(s, outer, block)] = dma.load(config, Buffer.SCL)

@@ -1,0 +1,57 @@
+"""whole: compute a block over the full extent of some of its axes, more than its consumers need there.
+
+A copy moves whole entries even where only part of the last one is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vdla.compiler import ir
+from vdla.compiler.affine import conjuncts, predicate_of, var_names
+from vdla.compiler.printer import expr_text
+from vdla.compiler.schedule.tree import (
+    ScheduleError,
+    block_at,
+    block_path,
+    loops_on,
+    replaced,
+)
+
+
+def whole(fn: ir.Function, block: str, *axes: str) -> ir.Function:
+    """Run a block, already placed by compute_at, over the full extent of the given axes.
+
+        for i in range(9):                  for i in range(16):
+            block w(vi=i): ...       ->         block w(vi=i): ...
+
+    Raises:
+        ScheduleError: an axis that does not exist, or that is driven by more than a loop of its own.
+    """
+    for axis in axes:
+        fn = _whole_axis(fn, block, axis)
+    return fn
+
+
+def _whole_axis(fn: ir.Function, block: str, axis: str) -> ir.Function:
+    where = f"whole of {block} over {axis}"
+    path = block_path(fn, block, where)
+    found = block_at(path)
+    extents = {a.var: a.extent for a in found.axes}
+    if axis not in extents:
+        raise ScheduleError(f"{where}: the axis must be one of {', '.join(extents)}, got {axis!r}")
+    values = dict(zip(extents, found.values, strict=True))
+    loop = values[axis]
+    others = set().union(*(var_names(v) for a, v in values.items() if a != axis))
+    if not isinstance(loop, ir.Var) or loop.name in others:
+        raise ScheduleError(f"{where}: the axis must be driven by a loop of its own, got {expr_text(loop)}")
+    own = next(step for step in loops_on(path) if step.var == loop.name)
+    if any(isinstance(s, ir.Block) and s is not found for s in ir.walk(own)):
+        raise ScheduleError(f"{where}: the loop {own.var} must hold no other block")
+    kept = [c for c in conjuncts(found.predicate) if loop.name not in var_names(c)]
+    fn = replaced(fn, path, replace(found, predicate=predicate_of(kept)))
+    position = path.index(own)
+    path = block_path(fn, block, where)[: position + 1]
+    inner = path[position]
+    assert isinstance(inner, ir.For)
+    return replaced(fn, path, replace(inner, extent=extents[axis]))
