@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Template = Callable[..., "Operator"]
 
-NOT_IN_WORDS = ("config", "tiling", "name")  # options that KEY=VALUE cannot say
+NOT_IN_WORDS = ("config", "tiling", "name", "factors", "input_zero_points")  # options that KEY=VALUE cannot say
 
 
 def templates() -> dict[str, Template]:
@@ -66,7 +66,7 @@ def _value(name: str, known: Mapping[str, inspect.Parameter], setting: str) -> t
     where, option = f"compile {name}: {key}", known[key]
     if isinstance(option.default, bool):
         return key, _boolean(where, text)
-    if isinstance(option.default, str):
+    if option.annotation in (str, "str"):
         return key, text
     if "Pair" in str(option.annotation) and "x" in text:
         return key, tuple(integer(where, part) for part in text.split("x"))
