@@ -298,21 +298,18 @@ class Convolution:
 
 
 def finished(config: Config, sums: te.Tensor, options: Any) -> list[te.Tensor]:
-    """[(scale,) padded sums' results and their copy in DRAM], for any operator whose sums are [n, c, y, x, b, o]."""
+    """[(scale,) padded sums' results and their copy in DRAM], for any operator whose sums are [n, c, ..., b, o]."""
     shape = sums.shape
     if options.raw:
-        results = te.compute(shape, lambda qn, qc, qy, qx, qb, qo: sums[qn, qc, qy, qx, qb, qo], "results")
+        results = te.compute(shape, lambda *i: sums[i], "results")
         scale: list[te.Tensor] = []
     else:
         lanes = te.placeholder((shape[1], shape[-1]), "int64", "scale")
         low, high = result_bounds(config, options.zero_point, options.activation, options.ceiling)
         results = te.compute(
             shape,
-            lambda qn, qc, qy, qx, qb, qo: requantised(
-                sums[qn, qc, qy, qx, qb, qo], lanes[qc, qo], options.zero_point, low, high, config.out_dtype
-            ),
+            lambda *i: requantised(sums[i], lanes[i[1], i[-1]], options.zero_point, low, high, config.out_dtype),
             "results",
         )
         scale = [lanes]
-    output = te.compute(shape, lambda on, oc, oy, ox, ob, oo: results[on, oc, oy, ox, ob, oo], "output")
-    return [*scale, output]
+    return [*scale, te.compute(shape, lambda *i: results[i], "output")]
