@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -105,7 +104,6 @@ class _Stream:
         return COL[f"{self.moves}0"], COL[f"{self.moves}1"]
 
 
-@lru_cache(maxsize=256)
 def _streams(config: Config, opcode: int, emit: int, op: int, source: int, operand: int) -> tuple[_Stream, ...]:
     """The indices that such an instruction uses, that of the accumulator first."""
     acc = _Stream("acc", Buffer.ACC, "acc entries", config.acc_depth, "acc", _ACC, writes=True)
@@ -166,6 +164,7 @@ class Footprints:
     def __init__(self, config: Config) -> None:
         self.config = config
         self._shapes: dict[tuple[object, ...], Where] = {}
+        self._forms: dict[tuple[int, ...], tuple[_Stream, ...]] = {}
         self._kernels: dict[int, Kernel] = {}  # keeps what the keys above name alive
 
     # --- bounds
@@ -229,8 +228,10 @@ class Footprints:
         return self.config.entry_bytes[Buffer.OUT if out else row[COL["buffer"]]] // self.config.axi_bytes
 
     def _used(self, row: Row, kernel: Kernel) -> list[_Stream]:
-        streams = _streams(self.config, row[_OPCODE], row[_EMIT], row[_OP], row[_SOURCE], row[_OPERAND])
-        return [stream for stream in streams if kernel.offsets(stream.column, stream.last_only)]
+        form = (row[_OPCODE], row[_EMIT], row[_OP], row[_SOURCE], row[_OPERAND])
+        if form not in self._forms:
+            self._forms[form] = _streams(self.config, *form)
+        return [stream for stream in self._forms[form] if kernel.offsets(stream.column, stream.last_only)]
 
     def _looped(self, row: Row, kernel: Kernel) -> list[Access]:
         self._kernels[id(kernel)] = kernel
@@ -248,7 +249,7 @@ class Footprints:
     def _place(self, stream: _Stream, row: Row, kernel: Kernel) -> Where:
         base, phase = divmod(row[stream.base], stream.per_entry)
         terms = tuple((row[loop], row[f]) for loop, f in zip((_LOOP0, _LOOP1), stream.factors, strict=True))
-        key = (id(kernel), stream, terms, phase)
+        key = (id(kernel), stream.field, stream.entries, stream.per_entry, terms, phase)
         if key not in self._shapes:
             bits = kernel.offsets(stream.column, stream.last_only)
             for count, step in terms:
@@ -269,7 +270,7 @@ class Footprints:
 
     def _source_sums(self, stream: _Stream, row: Row, kernel: Kernel, read: Where) -> Where:
         """The entries ACC[s] that are read before the instruction has written them; `read` are all it reads."""
-        written = self._place(_streams(self.config, Opcode.GEMM, 0, 0, 0, 0)[0], row, kernel)
+        written = self._place(self._used(row, kernel)[0], row, kernel)
         if index_set.end(read) <= _begin(written) or index_set.end(written) <= _begin(read):
             return read
         exposed = _exposed_source(row, kernel)

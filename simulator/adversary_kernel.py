@@ -1,0 +1,430 @@
+"""The adversary's machine: four units that advance in whatever order a schedule says, on digests instead of data.
+
+Every buffer entry and DRAM beat holds a 64-bit digest of how it was made; two runs end with equal digests when the data
+flow of what they leave behind was the same. Nothing here is shared with the verifier: it decodes fields and checks
+each index for itself, as it is used.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware.isa import COL, Buffer, Emit, Opcode, Operand, Source, VectorOp
+from vdla.simulator.jit import compiled
+
+Ints = NDArray[np.int64]
+Digests = NDArray[np.uint64]
+
+DONE, HANG, BOUNDS, LONG = range(4)
+
+# Parameters of a machine, and of a schedule.
+PARAMS = (
+    "command_depth", "token_depth", "inp", "wgt", "scl", "uop", "acc", "out",
+    "inp_beats", "wgt_beats", "scl_beats", "uop_beats", "acc_beats", "out_beats",
+    "inp_per_entry", "inp_entries", "wgt_per_entry", "slot_entries",
+    "random", "first", "second", "third", "chunk", "latched", "seed", "limit",
+)  # fmt: skip
+P = {name: index for index, name in enumerate(PARAMS)}
+
+TENSOR_FIELDS = ("base", "beats", "writable", "uops")  # of a row for each tensor; uops: its first micro-op or -1
+
+_P_CMD, _P_TOK, _P_DEPTH, _P_BEATS = P["command_depth"], P["token_depth"], P["inp"], P["inp_beats"]
+_P_IPE, _P_IE, _P_WPE, _P_SLOT = P["inp_per_entry"], P["inp_entries"], P["wgt_per_entry"], P["slot_entries"]
+_P_RANDOM, _P_FIRST, _P_CHUNK = P["random"], P["first"], P["chunk"]
+_P_LATCHED, _P_SEED, _P_LIMIT = P["latched"], P["seed"], P["limit"]
+
+_INP, _WGT, _SCL, _UOP, _ACC, _OUT = (int(buffer) for buffer in Buffer)
+_LOAD, _STORE, _GEMM, _VECTOR = (int(o) for o in (Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.VECTOR))
+_EMIT_NONE, _EMIT_RAW = int(Emit.NONE), int(Emit.RAW)
+_SRC, _BY_WEIGHT, _FROM_INP = int(Operand.SRC), int(Operand.WGT), int(Source.INP)
+_MOV, _MAC = int(VectorOp.MOV), int(VectorOp.MAC)
+
+_OPCODE, _UNIT, _BUFFER, _WIDEN, _PAD = (COL[n] for n in ("opcode", "unit", "buffer", "widen", "pad_value"))
+_POP_PREV, _POP_NEXT, _PUSH_PREV, _PUSH_NEXT = (COL[n] for n in ("pop_prev", "pop_next", "push_prev", "push_next"))
+_SRAM, _DRAM, _Z, _Y, _X = (COL[n] for n in ("sram", "dram", "z_size", "y_size", "x_size"))
+_ZS, _YS, _YB, _YA, _XB, _XA = (COL[n] for n in ("z_stride", "y_stride", "y_before", "y_after", "x_before", "x_after"))
+_INIT, _EMIT, _UB, _UE, _L0, _L1 = (COL[n] for n in ("init", "emit", "uop_begin", "uop_end", "loop0", "loop1"))
+_A, _S, _W, _O, _C = (COL[n] for n in ("acc", "src", "wgt", "out", "scl"))
+_A0, _A1, _S0, _S1 = (COL[n] for n in ("acc0", "acc1", "src0", "src1"))
+_W0, _W1, _C0, _C1 = (COL[n] for n in ("wgt0", "wgt1", "scl0", "scl1"))
+_OP, _SOURCE, _OPERAND, _IMM = (COL[n] for n in ("op", "source", "operand", "imm"))
+
+
+@compiled
+def _mix(a: np.uint64, b: np.uint64) -> np.uint64:
+    x = a * np.uint64(0x9E3779B97F4A7C15) ^ (b + np.uint64(0xD1B54A32D192ED03))
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@compiled
+def _tag(a: np.uint64, b: int) -> np.uint64:
+    return _mix(a, np.uint64(b))
+
+
+@compiled
+def _draw(state: Digests, bound: int) -> int:
+    state[0] = _mix(state[0], np.uint64(1))
+    return int(np.int64(state[0] >> np.uint64(33)) % bound)
+
+
+@compiled
+def _poison(memory: Digests, micro_ops: Ints, params: Ints, state: Digests) -> None:
+    """What nobody has written yet differs from run to run."""
+    for buffer in range(memory.shape[0]):
+        for at in range(memory.shape[1]):
+            memory[buffer, at] = _mix(_tag(state[0], buffer), np.uint64(at))
+    for at in range(micro_ops.shape[0]):
+        _poison_micro_op(micro_ops, at, params, state)
+
+
+@compiled
+def _poison_micro_op(micro_ops: Ints, at: int, params: Ints, state: Digests) -> None:
+    micro_ops[at, 0] = _draw(state, params[_P_DEPTH + _ACC])
+    micro_ops[at, 1] = _draw(state, params[_P_DEPTH + _INP])
+    micro_ops[at, 2] = _draw(state, params[_P_DEPTH + _WGT])
+    micro_ops[at, 3] = _draw(state, 2)
+    micro_ops[at, 4] = _draw(state, 2)
+
+
+# --- what an instruction does, one item (entry or iteration) at a time -----------------------------------------------
+
+
+@compiled
+def _items(row: Ints) -> int:
+    if row[_OPCODE] == _LOAD or row[_OPCODE] == _STORE:
+        return int(row[_Z] * (row[_YB] + row[_Y] + row[_YA]) * (row[_XB] + row[_X] + row[_XA]))
+    if row[_OPCODE] == _GEMM or row[_OPCODE] == _VECTOR:
+        return int(row[_L0] * row[_L1] * (row[_UE] - row[_UB]))
+    return 0
+
+
+@compiled
+def _dram_at(row: Ints, item: int, beats: int) -> int:
+    """The first beat of an entry, relative to the tensor; -1 for padding."""
+    rows, columns = row[_YB] + row[_Y] + row[_YA], row[_XB] + row[_X] + row[_XA]
+    z, rest = item // (rows * columns), item % (rows * columns)
+    y, x = rest // columns - row[_YB], rest % columns - row[_XB]
+    if y < 0 or y >= row[_Y] or x < 0 or x >= row[_X]:
+        return -1
+    return int(row[_DRAM] + z * row[_ZS] + y * row[_YS] + x * beats)
+
+
+@compiled
+def _fetch_entry(row: Ints, item: int, tensor: Ints, dram: Digests, params: Ints) -> tuple[bool, np.uint64]:
+    """Whether the access is legal, and the digest that a LOAD gets for an entry."""
+    beats = params[_P_BEATS + (_OUT if row[_WIDEN] else row[_BUFFER])]
+    at = _dram_at(row, item, beats)
+    if at < 0:
+        return True, _tag(np.uint64(77), row[_PAD])
+    if tensor[1] < 0 or at + beats > tensor[1]:
+        return False, np.uint64(0)
+    value = np.uint64(row[_WIDEN])
+    for beat in range(beats):
+        value = _mix(value, dram[tensor[0] + at + beat])
+    return True, value
+
+
+@compiled
+def _load_micro_op(
+    row: Ints, item: int, tensor: Ints, table: Ints, micro_ops: Ints, params: Ints, state: Digests
+) -> bool:
+    beats = params[_P_BEATS + _UOP]
+    at = _dram_at(row, item, beats)
+    to = row[_SRAM] + item
+    if at < 0 or tensor[1] < 0 or at + beats > tensor[1] or to >= params[_P_DEPTH + _UOP]:
+        return False
+    if tensor[3] < 0:
+        _poison_micro_op(micro_ops, to, params, state)
+    else:
+        micro_ops[to] = table[tensor[3] + at]
+    return True
+
+
+@compiled
+def _store_entry(row: Ints, item: int, tensor: Ints, dram: Digests, value: np.uint64, params: Ints) -> bool:
+    beats = params[_P_BEATS + _OUT]
+    at = _dram_at(row, item, beats)
+    if tensor[1] < 0 or tensor[2] == 0 or at + beats > tensor[1]:
+        return False
+    for beat in range(beats):
+        dram[tensor[0] + at + beat] = _tag(value, beat)
+    return True
+
+
+@compiled
+def _input_vector(memory: Digests, index: int, params: Ints) -> np.uint64:
+    if params[_P_IE] > 1:
+        value = np.uint64(0)
+        for part in range(params[_P_IE]):
+            value = _mix(value, memory[_INP, index * params[_P_IE] + part])
+        return value
+    return _tag(memory[_INP, index // params[_P_IPE]], index % params[_P_IPE])
+
+
+@compiled
+def _emit(row: Ints, offset: int, scale: int, value: np.uint64, memory: Digests, params: Ints) -> bool:
+    to = row[_O] + offset
+    if row[_EMIT] == _EMIT_RAW:
+        if (to + 1) * params[_P_SLOT] > params[_P_DEPTH + _OUT]:
+            return False
+        for part in range(params[_P_SLOT]):
+            memory[_OUT, to * params[_P_SLOT] + part] = _tag(value, part)
+        return True
+    if to >= params[_P_DEPTH + _OUT] or scale >= params[_P_DEPTH + _SCL]:
+        return False
+    memory[_OUT, to] = _mix(value, memory[_SCL, scale])
+    return True
+
+
+@compiled
+def _iterate(row: Ints, item: int, memory: Digests, micro_ops: Ints, params: Ints) -> bool:
+    """One iteration of a GEMM or VECTOR; whether all its accesses are legal."""
+    size = row[_UE] - row[_UB]
+    u, rest = row[_UB] + item % size, item // size
+    i, j = rest // row[_L1], rest % row[_L1]
+    if u >= params[_P_DEPTH + _UOP]:
+        return False
+    offset = micro_ops[u, 0] + i * row[_A0] + j * row[_A1]
+    a = row[_A] + offset
+    s = row[_S] + micro_ops[u, 1] + i * row[_S0] + j * row[_S1]
+    w = row[_W] + micro_ops[u, 2] + i * row[_W0] + j * row[_W1]
+    if a >= params[_P_DEPTH + _ACC]:
+        return False
+    starts = row[_INIT] > 0 and micro_ops[u, 3] > 0
+    if row[_OPCODE] == _GEMM:
+        legal, value = _product(starts, a, s, w, memory, params)
+    else:
+        legal, value = _vector(row, starts, a, s, w, memory, params)
+    if not legal:
+        return False
+    memory[_ACC, a] = value
+    if row[_EMIT] == _EMIT_NONE or micro_ops[u, 4] == 0:
+        return True
+    return _emit(row, offset, row[_C] + i * row[_C0] + j * row[_C1], value, memory, params)
+
+
+@compiled
+def _product(starts: bool, a: int, s: int, w: int, memory: Digests, params: Ints) -> tuple[bool, np.uint64]:
+    if s >= params[_P_DEPTH + _INP] or w >= params[_P_DEPTH + _WGT]:
+        return False, np.uint64(0)
+    old = np.uint64(0) if starts else memory[_ACC, a]
+    return True, _mix(old, _mix(memory[_INP, s], memory[_WGT, w]))
+
+
+@compiled
+def _vector(row: Ints, starts: bool, a: int, s: int, w: int, memory: Digests, params: Ints) -> tuple[bool, np.uint64]:
+    x = np.uint64(0)
+    if row[_OPERAND] == _SRC or row[_OP] == _MAC:
+        if row[_SOURCE] == _FROM_INP:
+            vectors = params[_P_DEPTH + _INP] * params[_P_IPE] // params[_P_IE]
+            if s >= vectors:
+                return False, x
+            x = _input_vector(memory, s, params)
+        else:
+            if s >= params[_P_DEPTH + _ACC]:
+                return False, x
+            x = memory[_ACC, s]
+    b = x if row[_OPERAND] == _SRC else _tag(np.uint64(5), row[_IMM])
+    if row[_OPERAND] == _BY_WEIGHT:
+        if w >= params[_P_DEPTH + _WGT] * params[_P_WPE]:
+            return False, x
+        b = _tag(memory[_WGT, w // params[_P_WPE]], w % params[_P_WPE])
+    if row[_OP] == _MOV or (starts and row[_OP] != _MAC):
+        return True, b
+    old = np.uint64(0) if starts else memory[_ACC, a]
+    return True, _tag(_mix(old, _mix(x, b)), row[_OP])
+
+
+@compiled
+def _do_item(
+    row: Ints, item: int, tensor: Ints, dram: Digests, table: Ints, memory: Digests,
+    micro_ops: Ints, latch: Digests, params: Ints, state: Digests,
+) -> bool:  # fmt: skip
+    """One of `_steps`: there are twice as many as items where a DMA reads everything before it writes anything."""
+    if row[_OPCODE] == _GEMM or row[_OPCODE] == _VECTOR:
+        return _iterate(row, item, memory, micro_ops, params)
+    if row[_OPCODE] == _LOAD and row[_BUFFER] == _UOP:
+        return _load_micro_op(row, item, tensor, table, micro_ops, params, state)
+    buffer = _OUT if row[_OPCODE] == _STORE else row[_BUFFER]
+    items, latched = _items(row), params[_P_LATCHED] > 0
+    entry = item % items
+    at = row[_SRAM] + entry
+    if at >= params[_P_DEPTH + buffer]:
+        return False
+    if item < items:
+        if row[_OPCODE] == _STORE:
+            latch[at] = memory[_OUT, at]
+        else:
+            legal, latch[at] = _fetch_entry(row, entry, tensor, dram, params)
+            if not legal:
+                return False
+    if item < items and latched:
+        return True
+    if row[_OPCODE] == _STORE:
+        return _store_entry(row, entry, tensor, dram, latch[at], params)
+    memory[buffer, at] = latch[at]
+    return True
+
+
+# --- the machine -----------------------------------------------------------------------------------------------------
+
+
+_QUEUED, _TAKEN, _RUNNING, _PROGRESS = range(4)  # of the row of a unit: commands given, taken; instruction; its steps
+
+
+@compiled
+def _has_tokens(row: Ints, unit: int, tokens: Ints) -> bool:
+    if unit == 0:
+        return not (row[_POP_NEXT] and tokens[1] == 0)
+    if unit == 2:
+        return not (row[_POP_PREV] and tokens[2] == 0)
+    return not (row[_POP_PREV] and tokens[0] == 0) and not (row[_POP_NEXT] and tokens[3] == 0)
+
+
+@compiled
+def _has_room(row: Ints, unit: int, tokens: Ints, depth: int) -> bool:
+    if unit == 0:
+        return not (row[_PUSH_NEXT] and tokens[0] >= depth)
+    if unit == 2:
+        return not (row[_PUSH_PREV] and tokens[3] >= depth)
+    return not (row[_PUSH_PREV] and tokens[1] >= depth) and not (row[_PUSH_NEXT] and tokens[2] >= depth)
+
+
+@compiled
+def _pop(row: Ints, unit: int, tokens: Ints) -> None:
+    if unit == 0:
+        tokens[1] -= row[_POP_NEXT]
+    elif unit == 2:
+        tokens[2] -= row[_POP_PREV]
+    else:
+        tokens[0] -= row[_POP_PREV]
+        tokens[3] -= row[_POP_NEXT]
+
+
+@compiled
+def _push(row: Ints, unit: int, tokens: Ints) -> None:
+    if unit == 0:
+        tokens[0] += row[_PUSH_NEXT]
+    elif unit == 2:
+        tokens[3] += row[_PUSH_PREV]
+    else:
+        tokens[1] += row[_PUSH_PREV]
+        tokens[2] += row[_PUSH_NEXT]
+
+
+@compiled
+def _choose(enabled: Ints, params: Ints, state: Digests) -> int:
+    """The unit that advances, among those that can: the first of an order, or one by chance; -1 for none."""
+    if params[_P_RANDOM] and _draw(state, 8) > 0:
+        start = _draw(state, 3)
+        for step in range(3):
+            if enabled[(start + step) % 3]:
+                return (start + step) % 3
+    for place in range(3):
+        if enabled[params[_P_FIRST + place]]:
+            return int(params[_P_FIRST + place])
+    return -1
+
+
+@compiled
+def _steps(row: Ints, params: Ints) -> int:
+    moves = row[_OPCODE] == _STORE or (row[_OPCODE] == _LOAD and row[_BUFFER] != _UOP)
+    return 2 * _items(row) if moves and params[_P_LATCHED] else _items(row)
+
+
+@compiled
+def _dispatch(rows: Ints, units: Ints, dispatched: int, depth: int) -> int:
+    """Fetch goes as far as the command queues have room; the number of instructions dispatched."""
+    while dispatched < len(rows):
+        unit = rows[dispatched, _UNIT]
+        if units[unit, _QUEUED] - units[unit, _TAKEN] >= depth:
+            break
+        units[unit, _QUEUED] += 1
+        dispatched += 1
+    return dispatched
+
+
+@compiled
+def _can_advance(rows: Ints, order: Ints, units: Ints, unit: int, tokens: Ints, params: Ints) -> bool:
+    running = units[unit, _RUNNING]
+    if running < 0:
+        if units[unit, _TAKEN] == units[unit, _QUEUED]:
+            return False
+        return _has_tokens(rows[order[unit, units[unit, _TAKEN]]], unit, tokens)
+    return units[unit, _PROGRESS] < _steps(rows[running], params) or _has_room(
+        rows[running], unit, tokens, params[_P_TOK]
+    )
+
+
+@compiled
+def _start(rows: Ints, order: Ints, units: Ints, unit: int, tokens: Ints) -> None:
+    units[unit, _RUNNING] = order[unit, units[unit, _TAKEN]]
+    units[unit, _TAKEN] += 1
+    units[unit, _PROGRESS] = 0
+    _pop(rows[units[unit, _RUNNING]], unit, tokens)
+
+
+@compiled
+def _chunk(steps: int, progress: int, params: Ints, state: Digests) -> int:
+    """Where the next chunk ends."""
+    if params[_P_CHUNK] == 0:
+        return steps
+    return int(min(steps, progress + 1 + _draw(state, params[_P_CHUNK])))
+
+
+@compiled
+def _stopped(order: Ints, counts: Ints, units: Ints) -> tuple[int, int]:
+    for unit in range(3):
+        if units[unit, _RUNNING] >= 0:
+            return HANG, int(units[unit, _RUNNING])
+        if units[unit, _TAKEN] < counts[unit]:
+            return HANG, int(order[unit, units[unit, _TAKEN]])
+    return DONE, -1
+
+
+@compiled
+def run(
+    rows: Ints, order: Ints, counts: Ints, tensor_of: Ints, tensors: Ints, table: Ints, dram: Digests, params: Ints
+) -> tuple[int, int]:
+    """Run once; (status, the instruction where it went wrong or -1). `dram` is left as the run left it.
+
+    `order[unit]` are the `counts[unit]` instructions of a unit; `tensors` has TENSOR_FIELDS, the last row for none.
+    """
+    state = np.array([_mix(np.uint64(params[_P_SEED]), np.uint64(3))], np.uint64)
+    most = params[_P_DEPTH : _P_DEPTH + 6].max()
+    memory, latches = np.empty((6, most), np.uint64), np.zeros((3, most), np.uint64)
+    micro_ops = np.empty((params[_P_DEPTH + _UOP], 5), np.int64)
+    _poison(memory, micro_ops, params, state)
+    tokens, enabled, units = np.zeros(4, np.int64), np.zeros(3, np.int64), np.zeros((3, 4), np.int64)
+    units[:, _RUNNING] = -1
+    dispatched, work = 0, 0
+    while True:
+        dispatched = _dispatch(rows, units, dispatched, params[_P_CMD])
+        for unit in range(3):
+            enabled[unit] = _can_advance(rows, order, units, unit, tokens, params)
+        unit = _choose(enabled, params, state)
+        if unit < 0:
+            return _stopped(order, counts, units)
+        if units[unit, _RUNNING] < 0:
+            _start(rows, order, units, unit, tokens)
+            continue
+        index = units[unit, _RUNNING]
+        row, progress = rows[index], units[unit, _PROGRESS]
+        steps = _steps(row, params)
+        if progress == steps:
+            _push(row, unit, tokens)
+            units[unit, _RUNNING] = -1
+            continue
+        stop = _chunk(steps, progress, params, state)
+        work += stop - progress
+        if work > params[_P_LIMIT]:
+            return LONG, index
+        for item in range(progress, stop):
+            if not _do_item(
+                row, item, tensors[tensor_of[index]], dram, table, memory, micro_ops, latches[unit], params, state
+            ):
+                return BOUNDS, index
+        units[unit, _PROGRESS] = stop
