@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from vdla.compiler import ir
-from vdla.compiler.schedule import loops, marks
+from vdla.compiler.schedule import blockize, cache, compute_at, inline, loops, marks, reverse_compute_at
 
 
 class Schedule:
@@ -70,3 +70,34 @@ class Schedule:
     def set_scope(self, buffer: str, scope: str) -> None:
         """Put an intermediate buffer into a memory."""
         self.fn = marks.set_scope(self.fn, buffer, scope)
+
+    def compute_at(self, block: str, loop: str) -> None:
+        """Compute a producer inside a loop around its readers."""
+        self.fn = compute_at.compute_at(self.fn, block, loop)
+
+    def keep(self, block: str, *names: str) -> None:
+        """Run a block only in the first iteration of loops that its region does not depend on."""
+        self.fn = compute_at.keep(self.fn, block, *names)
+
+    def reverse_compute_at(self, block: str, loop: str) -> None:
+        """Run a consumer inside a loop around its producers."""
+        self.fn = reverse_compute_at.reverse_compute_at(self.fn, block, loop)
+
+    def inline(self, block: str) -> None:
+        """Write the value of a block where it is read."""
+        self.fn = inline.inline(self.fn, block)
+
+    def cache_read(self, block: str, buffer: str, scope: str) -> str:
+        """Let a block read a buffer from a copy in another memory; the name of the copy and its block."""
+        self.fn, result = cache.cache_read(self.fn, block, buffer, scope)
+        return result
+
+    def cache_write(self, block: str, scope: str) -> str:
+        """Let a block compute into a buffer of another memory; the name of the block that copies it back."""
+        self.fn, result = cache.cache_write(self.fn, block, scope)
+        return result
+
+    def blockize(self, loop: str) -> str:
+        """Make all iterations of a loop one block around the block inside; its name."""
+        self.fn, result = blockize.blockize(self.fn, loop)
+        return result

@@ -1,0 +1,72 @@
+"""The primitive that makes a tile of iterations one block, as tensorize needs it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vdla.compiler import ir
+from vdla.compiler.affine import Linear, Ranges, conjuncts, linear, linear_bounds, predicate_of, var_names
+from vdla.compiler.printer import expr_text
+from vdla.compiler.schedule.loops import content_text
+from vdla.compiler.schedule.tree import ScheduleError, all_ranges, loop_at, loop_path, names_of, replaced
+
+
+def blockize(fn: ir.Function, loop: str) -> tuple[ir.Function, str]:
+    """Make all iterations of `loop` and of the loops inside it one block around the block there; the new name.
+
+        for i in range(4):                         for i in range(4):
+            for j in range(16):              ->        block c_o(vi_o=i, vj_o=j_o):
+                block c(vi=i, vj=j_o * 16 + j): ...        for j in range(16):
+                                                               block c(vi=vi_o, vj=vj_o * 16 + j): ...
+
+    An axis of the new block counts whole tiles where the outer part of a binding is a multiple of the tile.
+    """
+    where = f"blockize of {loop}"
+    path = loop_path(fn, loop, where)
+    inner_loops, block = chain(loop_at(path), where)
+    inner = {step.var for step in inner_loops}
+    ranges = all_ranges(fn)
+    name = names_of(fn).fresh(f"{block.name}_o", block.name)
+    parts = [tile_axis(axis, value, inner, ranges, where) for axis, value in zip(block.axes, block.values, strict=True)]
+    outer = [(axis, value) for axis, value, _ in parts if axis is not None]
+    conditions = conjuncts(block.predicate)
+    fixed = [c for c in conditions if not var_names(c) & inner]
+    moving = [c for c in conditions if var_names(c) & inner]
+    body: ir.Stmt = replace(block, values=tuple(value for *_, value in parts), predicate=predicate_of(moving))
+    for step in reversed(inner_loops):
+        body = replace(step, body=body)
+    axes, values = tuple(axis for axis, _ in outer), tuple(value for _, value in outer)
+    return replaced(fn, path, ir.Block(name, axes, values, body, None, predicate_of(fixed))), name
+
+
+def chain(loop: ir.For, where: str) -> tuple[list[ir.For], ir.Block]:
+    """The loops from `loop` inwards, and the one block inside."""
+    loops, stmt = [loop], loop.body
+    while isinstance(stmt, ir.For):
+        loops.append(stmt)
+        stmt = stmt.body
+    if not isinstance(stmt, ir.Block):
+        found = f"{content_text(loops[-1])} inside {loops[-1].var}"
+        raise ScheduleError(f"{where}: the loop must hold one block, got {found}")
+    return loops, stmt
+
+
+def tile_axis(
+    axis: ir.Axis, value: ir.Expr, inner: set[str], ranges: Ranges, where: str
+) -> tuple[ir.Axis | None, ir.Expr, ir.Expr]:
+    """The axis of the outer block, if one is needed, its binding, and the binding of the inner block."""
+    form = linear(value)
+    moving = form.only(lambda term: bool(var_names(term) & inner))
+    for term in moving.terms:
+        if not var_names(term) <= inner:
+            rule = f"the binding of {axis.var} must be a sum of outer and inner loops"
+            raise ScheduleError(f"{where}: {rule}, got {expr_text(value)}")
+    fixed = form + moving.scaled(-1)
+    if not fixed.terms and not fixed.const:
+        return None, value, value
+    tile = linear_bounds(moving, ranges)[1] + 1
+    whole = fixed.const % tile == 0 and all(factor % tile == 0 for factor in fixed.terms.values())
+    unit = tile if whole else 1
+    outer = ir.Axis(f"{axis.var}_o", -(-axis.extent // unit), axis.kind)
+    start = Linear({term: factor // unit for term, factor in fixed.terms.items()}, fixed.const // unit)
+    return outer, start.expr(), (Linear({ir.Var(outer.var): unit}) + moving).expr()

@@ -1,0 +1,111 @@
+"""Primitives that put a copy of a buffer into another memory: cache_read and cache_write."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vdla.compiler import ir
+from vdla.compiler.affine import linear
+from vdla.compiler.schedule.access import Indices, leaf_at, reads
+from vdla.compiler.schedule.compute_at import computed_at
+from vdla.compiler.schedule.flow import check_flow
+from vdla.compiler.schedule.inline import Change, map_values
+from vdla.compiler.schedule.place import holds, inserted, movable, nest_at, store_of
+from vdla.compiler.schedule.tree import ScheduleError, block_path, names_of, replaced
+
+
+def cache_read(fn: ir.Function, block: str, buffer: str, scope: str) -> tuple[ir.Function, str]:
+    """Let a block read `buffer` from a copy in `scope`, made before it; the name of the copy and of the block that
+    makes it.
+
+        for i in range(8):                        for a_i in range(8):
+            block c(vi=i):              ->            block a_inp(vi=a_i):
+                c[vi] = a[vi] * 2                         a_inp[vi] = a[vi]
+                                                  for i in range(8):
+                                                      block c(vi=i): c[vi] = a_inp[vi] * 2
+
+    The copy holds what the block reads; `compute_at` then moves it to where it is read.
+    """
+    where = f"cache_read of {buffer} for {block}"
+    path = block_path(fn, block, where)
+    leaf = leaf_at(path)
+    if buffer not in fn.buffers:
+        raise ScheduleError(f"{where}: the buffer must be one of {', '.join(fn.buffers)}, got {buffer!r}")
+    accesses = reads(leaf.block, buffer)
+    if not accesses:
+        raise ScheduleError(f"{where}: the block must read the buffer, got none of its elements read")
+    name = names_of(fn).fresh(f"{buffer}_{scope}", block)
+    copy = copy_block(name, axis_names(accesses[0]), fn.buffers[buffer], source=buffer, target=name)
+    reader = replace(leaf.block, body=map_values(leaf.block.body, renamed(buffer, name)))
+    result = replaced(fn, path, reader)
+    result = replace(result, buffers=with_buffer(fn, replace(fn.buffers[buffer], name=name, scope=scope)))
+    result = computed_at(result, copy, None, where)
+    check_flow(result, name, where)
+    return result, name
+
+
+def cache_write(fn: ir.Function, block: str, scope: str) -> tuple[ir.Function, str]:
+    """Let a block compute into a buffer `<buffer>_<scope>`, from which a new block `<buffer>_copy` copies; its name.
+
+        block c(vi=i):                  block c(vi=i):
+            c[vi] = a[vi] * 2    ->         c_acc[vi] = a[vi] * 2
+                                        block c_copy(vi=c_i):
+                                            c[vi] = c_acc[vi]
+    """
+    where = f"cache_write of {block}"
+    leaf = movable(fn, block, where)
+    buffer = store_of(leaf).buffer
+    names = names_of(fn)
+    cached, name = names.fresh(f"{buffer}_{scope}", block), names.fresh(f"{buffer}_copy", block)
+    axes = [axis.var for axis in leaf.block.axes if axis.kind is ir.AxisKind.SPATIAL]
+    copy = copy_block(name, axes, fn.buffers[buffer], source=cached, target=buffer)
+    result = replaced(fn, leaf.path, retargeted(leaf.block, buffer, cached))
+    result = replace(result, buffers=with_buffer(fn, replace(fn.buffers[buffer], name=cached, scope=scope)))
+    result = inserted(result, None, nest_at(result, copy, {}, []), holds({block}), after=True)
+    check_flow(result, name, where)
+    return result, name
+
+
+def copy_block(name: str, axes: list[str], buffer: ir.Buffer, source: str, target: str) -> ir.Block:
+    """The block that copies one element."""
+    here: Indices = tuple(ir.Var(axis) for axis in axes)
+    bound = tuple(ir.Axis(axis, extent) for axis, extent in zip(axes, buffer.shape, strict=True))
+    return ir.Block(name, bound, here, ir.Store(target, here, ir.Load(source, here)))
+
+
+def axis_names(indices: Indices) -> list[str]:
+    """Names for the axes of a copy: those that index the buffer, where one alone does."""
+    names: list[str] = []
+    for dimension, index in enumerate(indices):
+        terms = [term for term in linear(index).terms if isinstance(term, ir.Var)]
+        name = terms[0].name if terms else f"vi{dimension}"
+        names.append(name if name not in names else f"{name}{dimension}")
+    return names
+
+
+def renamed(old: str, new: str) -> Change:
+    """A function that reads `new` in place of `old`."""
+
+    def change(expr: ir.Expr) -> ir.Expr:
+        result = ir.with_operands(expr, tuple(change(operand) for operand in ir.operands(expr)))
+        return ir.Load(new, result.indices) if isinstance(result, ir.Load) and result.buffer == old else result
+
+    return change
+
+
+def retargeted(block: ir.Block, old: str, new: str) -> ir.Block:
+    """A block that writes `new` in place of `old`."""
+
+    def moved(stmt: ir.Stmt) -> ir.Stmt:
+        stmt = map_values(stmt, renamed(old, new))
+        return replace(stmt, buffer=new) if isinstance(stmt, ir.Store) else stmt
+
+    return replace(block, body=moved(block.body), init=None if block.init is None else moved(block.init))
+
+
+def with_buffer(fn: ir.Function, buffer: ir.Buffer) -> dict[str, ir.Buffer]:
+    """The buffers of `fn` and one more."""
+    return {**fn.buffers, buffer.name: buffer}
+
+
+

@@ -1,0 +1,114 @@
+"""Primitives that move a producer to its readers: compute_at and keep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vdla.compiler import ir
+from vdla.compiler.affine import FALSE, affine, conjuncts, predicate_of, simplify, var_names
+from vdla.compiler.printer import expr_text
+from vdla.compiler.schedule.access import Leaf, leaf_at, leaves, readers_of, written
+from vdla.compiler.schedule.flow import check_flow, is_first
+from vdla.compiler.schedule.place import holds, inserted, movable, nest_at, store_of, target_loops
+from vdla.compiler.schedule.region import Span, need_of
+from vdla.compiler.schedule.tree import ScheduleError, all_ranges, block_path, loop_names, removed, replaced
+
+
+def compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
+    """Compute a block inside `loop`, in each iteration the region that its readers there read.
+
+        for h in range(16):                          for y in range(4):
+            block b(vh=h): ...                           for h in range(6):
+        for y in range(4):                     ->            block b(vh=y * 4 + h) where y * 4 + h < 16: ...
+            for i in range(6):                           for i in range(6):
+                block c(...): ... b[y * 4 + i]               block c(...): ... b[y * 4 + i]
+
+    The loops that it had are dropped, with their kinds. Every reader must lie inside `loop`.
+    """
+    where = f"compute_at of {block} at {loop}"
+    leaf = movable(fn, block, where)
+    buffer = store_of(leaf).buffer
+    if buffer in fn.params:
+        raise ScheduleError(f"{where}: the block must not compute an output, got {buffer}")
+    target_loops(fn, loop, where)
+    readers = readers_of(leaves(fn), buffer)
+    outside = [reader.name for reader in readers if loop not in [step.var for step in reader.loops]]
+    if outside or not readers:
+        found = f"{', '.join(outside)} outside" if outside else "none"
+        raise ScheduleError(f"{where}: every reader of {buffer} must lie inside {loop}, got {found}")
+    without = removed(fn, leaf.path)
+    if loop not in loop_names(without):
+        raise ScheduleError(f"{where}: the loop must lie around a reader, got a loop of {block} alone")
+    result = computed_at(without, leaf.block, loop, where)
+    check_flow(result, block, where)
+    return result
+
+
+def computed_at(fn: ir.Function, block: ir.Block, loop: str | None, where: str) -> ir.Function:
+    """`fn` with `block`, which it lacks so far, computed for its readers inside `loop` (None: the whole function)."""
+    store = block.body
+    assert isinstance(store, ir.Store)
+    readers = readers_of(leaves(fn), store.buffer)
+    outer = {step.var for step in target_loops(fn, loop, where)} if loop is not None else set()
+    spans = need_of(readers, fn.buffers[store.buffer], outer, all_ranges(fn))
+    spatial = [axis.var for axis in block.axes if axis.kind is ir.AxisKind.SPATIAL]
+    by_axis: dict[str, Span] = dict(zip(spatial, spans, strict=True))
+    nest = nest_at(fn, block, by_axis, shared_conditions(readers, outer))
+    return inserted(fn, loop, nest, holds({reader.name for reader in readers}), after=False)
+
+
+def shared_conditions(readers: list[Leaf], outer: set[str]) -> list[ir.Expr]:
+    """The conditions over outer loops without which no reader runs."""
+    first, *others = readers
+    shared = [c for c in first.conditions if all(c in other.conditions for other in others)]
+    return [c for c in shared if var_names(c) <= outer]
+
+
+def keep(fn: ir.Function, block: str, *loops: str) -> ir.Function:
+    """Run a block only in the first iteration of loops that its region does not depend on; the buffer keeps its
+    content for the later ones.
+
+        for y in range(4):                  for y in range(4):
+            for k in range(8):        ->        for k in range(8):
+                block w(vk=k): ...                  block w(vk=k) where y == 0: ...
+    """
+    for loop in loops:
+        fn = keep_one(fn, block, loop)
+    return fn
+
+
+def keep_one(fn: ir.Function, block: str, loop: str) -> ir.Function:
+    """`keep` for one loop."""
+    where = f"keep of {block} over {loop}"
+    path = block_path(fn, block, where)
+    leaf = leaf_at(path)
+    around = {step.var: step for step in leaf.loops}
+    if loop not in around:
+        raise ScheduleError(f"{where}: the loop must be one of {', '.join(around)}, got {loop!r}")
+    for axis, value in leaf.values.items():
+        if loop in var_names(value):
+            found = f"{axis} = {expr_text(value)}"
+            raise ScheduleError(f"{where}: the region must not depend on the loop, got {found}")
+    check_only_writer(fn, leaf, where)
+    conditions = [weakest(condition, loop, where) for condition in conjuncts(leaf.block.predicate)]
+    predicate = predicate_of([*conditions, is_first(around[loop])])
+    return replaced(fn, path, replace(leaf.block, predicate=predicate))
+
+
+def check_only_writer(fn: ir.Function, leaf: Leaf, where: str) -> None:
+    """Refuse a buffer that another block writes."""
+    for other in leaves(fn):
+        if other.name != leaf.name and written(other.block) & written(leaf.block):
+            raise ScheduleError(f"{where}: no other block must write its buffer, got {other.name}")
+
+
+def weakest(condition: ir.Expr, loop: str, where: str) -> ir.Expr:
+    """A condition as it is in the first iteration, which must be one where it holds if it holds in any."""
+    if loop not in var_names(condition):
+        return condition
+    if isinstance(condition, ir.Binary) and condition.op in ("lt", "le"):
+        form = affine(condition.a)
+        if form is not None and form[0][loop] > 0 and loop not in var_names(condition.b):
+            first = simplify(ir.substitute(condition, {loop: ir.Const(0)}), {})
+            return first if first != FALSE else condition
+    raise ScheduleError(f"{where}: the block must not run in some iterations only, got {expr_text(condition)}")

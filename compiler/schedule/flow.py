@@ -1,0 +1,100 @@
+"""The check behind every primitive that moves a block: each read finds what it read before the move.
+
+A value flows from the block that computes a buffer to a block that reads it. That is sound where the writer comes
+first, where it covers, while their common loops stand still, all that the reader reads, and where its sums are
+complete. Buffers keep their full shape and a block computes the same value for an element every time, so nothing else
+can go wrong.
+"""
+
+from __future__ import annotations
+
+from vdla.compiler import ir
+from vdla.compiler.affine import Linear, var_names
+from vdla.compiler.printer import expr_text
+from vdla.compiler.schedule.access import Leaf, leaves, read_buffers, readers_of, stores, writer_of, written
+from vdla.compiler.schedule.region import Span, need_of, touched
+from vdla.compiler.schedule.tree import ScheduleError, all_ranges
+
+
+def check_flow(fn: ir.Function, name: str, where: str) -> None:
+    """Refuse `fn` if a value to or from the block `name` is lost."""
+    all_leaves = leaves(fn)
+    block = next(leaf for leaf in all_leaves if leaf.name == name)
+    for buffer in sorted(read_buffers(block.block)):
+        writer = writer_of(all_leaves, buffer)
+        if writer is not None:
+            check_pair(fn, all_leaves, writer, block, buffer, where)
+    for buffer in sorted(written(block.block)):
+        for reader in readers_of(all_leaves, buffer):
+            check_pair(fn, all_leaves, block, reader, buffer, where)
+
+
+def check_pair(fn: ir.Function, order: list[Leaf], writer: Leaf, reader: Leaf, buffer: str, where: str) -> None:
+    """Refuse a value of `buffer` that is lost between two blocks."""
+    if order.index(writer) > order.index(reader):
+        rule = f"{reader.name} must come after {writer.name}, which computes {buffer}"
+        raise ScheduleError(f"{where}: {rule}, got it before")
+    common = common_loops(writer, reader)
+    check_complete(writer, reader, common, where)
+    check_conditions(writer, reader, common, where)
+    ranges, outer = all_ranges(fn), {loop.var for loop in common}
+    need = need_of([reader], fn.buffers[buffer], outer, ranges)
+    made = touched(writer, stores(writer.block)[0].indices, fn.buffers[buffer], outer, ranges)
+    for dimension, (has, wants) in enumerate(zip(made, need, strict=True)):
+        if not has.covers(wants, ranges):
+            place = f"while {common[-1].var} stands still" if common else "before it"
+            rule = f"{reader.name} must read only what {writer.name} computes {place}"
+            raise ScheduleError(f"{where}: {rule}, got {difference_text(buffer, dimension, has, wants)}")
+
+
+def common_loops(a: Leaf, b: Leaf) -> list[ir.For]:
+    """The loops around both, outermost first."""
+    return [one for one, two in zip(a.loops, b.loops, strict=False) if one is two]
+
+
+def check_complete(writer: Leaf, reader: Leaf, common: list[ir.For], where: str) -> None:
+    """Refuse a read of a sum that goes on in a later iteration."""
+    for loop in summed_loops(writer, common):
+        if is_last(loop) not in reader.conditions:
+            rule = f"{reader.name} must read {writer.name} where its sum over {loop.var} is complete"
+            raise ScheduleError(f"{where}: {rule}, got a read in every iteration")
+
+
+def check_conditions(writer: Leaf, reader: Leaf, common: list[ir.For], where: str) -> None:
+    """Refuse a reader that runs in iterations of the common loops in which the writer has not run."""
+    outer = {loop.var for loop in common}
+    used = {name for value in writer.values.values() for name in var_names(value)}
+    for condition in writer.conditions:
+        if not (isinstance(condition, ir.Binary) and condition.op == "eq" and var_names(condition) <= outer):
+            continue
+        kept = isinstance(condition.a, ir.Var) and condition.b == ir.Const(0) and condition.a.name not in used
+        if not kept and condition not in reader.conditions:
+            rule = f"{reader.name} must run only where {writer.name} has run"
+            raise ScheduleError(f"{where}: {rule} ({expr_text(condition)}), got every iteration")
+
+
+def summed_loops(leaf: Leaf, common: list[ir.For]) -> list[ir.For]:
+    """The loops among `common` over which a leaf sums."""
+    names = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
+    return [loop for loop in common if loop.var in names and loop.extent > 1]
+
+
+def is_last(loop: ir.For) -> ir.Expr:
+    """The condition of the last iteration."""
+    return ir.Binary("eq", ir.Var(loop.var), ir.Const(loop.extent - 1))
+
+
+def is_first(loop: ir.For) -> ir.Expr:
+    """The condition of the first iteration."""
+    return ir.Binary("eq", ir.Var(loop.var), ir.Const(0))
+
+
+def difference_text(buffer: str, dimension: int, has: Span, wants: Span) -> str:
+    """The two spans, for messages."""
+    return f"dimension {dimension} of {buffer}: reads {span_text(wants)}, computed {span_text(has)}"
+
+
+def span_text(span: Span) -> str:
+    """A span as `first..last`."""
+    first, last = (expr_text((span.offset + Linear({}, edge)).expr()) for edge in (span.low, span.high))
+    return f"{first}..{last}"

@@ -1,0 +1,76 @@
+"""The primitive that removes a block by writing its value where it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from vdla.compiler import ir
+from vdla.compiler.schedule.access import Leaf, leaves, readers_of
+from vdla.compiler.schedule.flow import check_flow
+from vdla.compiler.schedule.place import movable, store_of
+from vdla.compiler.schedule.tree import ScheduleError, removed, rewrite_blocks
+
+Change = Callable[[ir.Expr], ir.Expr]
+
+
+def inline(fn: ir.Function, block: str) -> ir.Function:
+    """Replace each read of a block's buffer by the block's value there, and drop both.
+
+        block b(vi=i):
+            b[vi] = a[vi] + 1        ->  block c(vi=i):
+        block c(vi=i):                       c[vi] = (a[vi] + 1) * 2
+            c[vi] = b[vi] * 2
+    """
+    where = f"inline of {block}"
+    leaf = movable(fn, block, where)
+    check_inlinable(fn, leaf, where)
+    readers = {reader.name for reader in readers_of(leaves(fn), store_of(leaf).buffer)}
+    if not readers:
+        raise ScheduleError(f"{where}: the block must have a reader, got none")
+    without = removed(fn, leaf.path)
+
+    def change(reader: ir.Block) -> ir.Block:
+        return with_value(reader, leaf) if reader.name in readers else reader
+
+    body = rewrite_blocks(without.body, change)
+    buffers = {name: buffer for name, buffer in fn.buffers.items() if name != store_of(leaf).buffer}
+    result = replace(without, body=body, buffers=buffers)
+    for reader in sorted(readers):
+        check_flow(result, reader, where)
+    return result
+
+
+def check_inlinable(fn: ir.Function, leaf: Leaf, where: str) -> None:
+    """Refuse a reduction and an output."""
+    if leaf.block.init is not None:
+        raise ScheduleError(f"{where}: the block must not reduce, got a reduction")
+    if store_of(leaf).buffer in fn.params:
+        raise ScheduleError(f"{where}: the block must not compute an output, got {store_of(leaf).buffer}")
+
+
+def with_value(reader: ir.Block, leaf: Leaf) -> ir.Block:
+    """A reader with the value of `leaf` in place of its loads."""
+    store = store_of(leaf)
+    axes = [index.name for index in store.indices if isinstance(index, ir.Var)]
+
+    def inlined(expr: ir.Expr) -> ir.Expr:
+        new = ir.with_operands(expr, tuple(inlined(operand) for operand in ir.operands(expr)))
+        if isinstance(new, ir.Load) and new.buffer == store.buffer:
+            return ir.substitute(store.value, dict(zip(axes, new.indices, strict=True)))
+        return new
+
+    return replace(reader, body=map_values(reader.body, inlined))
+
+
+def map_values(stmt: ir.Stmt, change: Change) -> ir.Stmt:
+    """`stmt` with the values and indices of its stores changed."""
+    match stmt:
+        case ir.Store():
+            return replace(stmt, indices=tuple(change(i) for i in stmt.indices), value=change(stmt.value))
+        case ir.For():
+            return replace(stmt, body=map_values(stmt.body, change))
+        case ir.Seq():
+            return replace(stmt, stmts=tuple(map_values(inner, change) for inner in stmt.stmts))
+        case ir.Block():
+            return stmt

@@ -1,0 +1,108 @@
+"""Building the loops of a block at a new place, and putting them there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from vdla.compiler import ir
+from vdla.compiler.affine import Linear, Ranges, linear_bounds, predicate_of
+from vdla.compiler.names import Names
+from vdla.compiler.schedule.access import Leaf, leaf_at, stores
+from vdla.compiler.schedule.region import Span
+from vdla.compiler.schedule.tree import (
+    Path,
+    ScheduleError,
+    all_ranges,
+    block_at,
+    block_path,
+    loop_path,
+    loops_on,
+    names_of,
+    replaced,
+)
+
+
+def movable(fn: ir.Function, name: str, where: str) -> Leaf:
+    """The leaf `name`, which must compute one element at its own spatial axes."""
+    path = block_path(fn, name, where)
+    block = block_at(path)
+    if any(isinstance(stmt, ir.Block) for stmt in (*path[:-1], *list(ir.walk(block))[1:])):
+        raise ScheduleError(f"{where}: the block must be moved before it is blockized, got {name}")
+    spatial = tuple(ir.Var(axis.var) for axis in block.axes if axis.kind is ir.AxisKind.SPATIAL)
+    if not isinstance(block.body, ir.Store) or block.body.indices != spatial:
+        raise ScheduleError(f"{where}: the block must compute one element at its spatial axes, got {name}")
+    return leaf_at(path)
+
+
+def target_loops(fn: ir.Function, loop: str, where: str) -> list[ir.For]:
+    """The loops down to `loop`, which must lie in no block."""
+    path = loop_path(fn, loop, where)
+    if any(isinstance(stmt, ir.Block) for stmt in path):
+        raise ScheduleError(f"{where}: the loop must not lie inside of a block, got {loop}")
+    return loops_on(path)
+
+
+def nest_at(
+    fn: ir.Function, block: ir.Block, spans: Mapping[str, Span], conditions: list[ir.Expr]
+) -> ir.Stmt:
+    """`block` in new loops: each axis in `spans` over its span, each other one over its whole domain.
+
+    Conditions are added where a span can leave what is computed at all.
+    """
+    names, ranges = names_of(fn), all_ranges(fn)
+    loops: list[tuple[str, int]] = []
+    values: list[ir.Expr] = []
+    for axis in block.axes:
+        span = spans.get(axis.var) or Span(Linear({}), 0, axis.extent - 1, 0, axis.extent - 1)
+        var = fresh_loop(names, axis, block.name)
+        value = span.offset + Linear({ir.Var(var): 1}, span.low)
+        conditions = [*conditions, *clamps(value, span, ranges)]
+        loops.append((var, span.extent))
+        values.append(value.expr())
+    nest: ir.Stmt = replace(block, values=tuple(values), predicate=predicate_of(conditions))
+    for var, extent in reversed(loops):
+        nest = ir.For(var, extent, nest)
+    return nest
+
+
+def fresh_loop(names: Names, axis: ir.Axis, block: str) -> str:
+    """A name for the loop of an axis: that of the axis without its `v`."""
+    return names.fresh(axis.var.removeprefix("v") or axis.var, block)
+
+
+def clamps(value: Linear, span: Span, ranges: Ranges) -> list[ir.Expr]:
+    """The conditions that keep `value` in [floor, ceil], where it can leave."""
+    low, _ = linear_bounds(span.offset, ranges)
+    _, high = linear_bounds(span.offset, ranges)
+    conditions: list[ir.Expr] = []
+    if low + span.low < span.floor:
+        conditions.append(ir.Binary("ge", value.expr(), ir.Const(span.floor)))
+    if high + span.high > span.ceil:
+        conditions.append(ir.Binary("lt", value.expr(), ir.Const(span.ceil + 1)))
+    return conditions
+
+
+def inserted(
+    fn: ir.Function, loop: str | None, nest: ir.Stmt, near: Callable[[ir.Stmt], bool], after: bool
+) -> ir.Function:
+    """`nest` directly inside `loop` (None: the function): before the first statement that `near` holds for, or after
+    the last one."""
+    path: Path = (fn.body,) if loop is None else loop_path(fn, loop, "insert")
+    old = fn.body if loop is None else path[-1]
+    body = old.body if isinstance(old, ir.For) and loop is not None else old
+    parts: list[ir.Stmt] = list(body.stmts) if isinstance(body, ir.Seq) else [body]
+    hits = [position for position, part in enumerate(parts) if near(part)]
+    parts.insert(hits[-1] + 1 if after else hits[0], nest)
+    new = ir.seq(*parts)
+    return replaced(fn, path, replace(old, body=new) if isinstance(old, ir.For) and loop is not None else new)
+
+
+def holds(blocks: set[str]) -> Callable[[ir.Stmt], bool]:
+    """Whether one of `blocks` lies in a statement."""
+    return lambda stmt: any(isinstance(inner, ir.Block) and inner.name in blocks for inner in ir.walk(stmt))
+
+
+def store_of(leaf: Leaf) -> ir.Store:
+    """The one store of a movable leaf."""
+    return stores(leaf.block)[0]
