@@ -105,7 +105,8 @@ def _placed(config: Config, ops: Sequence[MacroOp], addresses: Mapping[Tile, int
 def _addressed(config: Config, op: MacroOp, addresses: Mapping[Tile, int], begin: int) -> isa.Instruction:
     bases: dict[str, int] = {}
     for name, (tile, offset) in op.bases.items():
-        bases[name] = int(addresses[tile] / field_unit(config, op.instruction, name)) + offset
+        unit = field_unit(config, op.instruction, name)
+        bases[name] = addresses[tile] * unit.denominator // unit.numerator + offset  # tiles are aligned to units
     if isinstance(op.instruction, Gemm | Vector):
         bases |= {"uop_begin": begin, "uop_end": begin + len(op.uops)}
     return _with(op.instruction, bases)
@@ -144,6 +145,8 @@ def _steps(config: Config, ops: Sequence[MacroOp], placed: Sequence[_Placed], to
 def _tokened(place: Place, placed: Sequence[_Placed]) -> _Placed:
     """The instruction of a place with its token bits; the neighbours of a unit differ from it by one."""
     item = _Placed(Sync(place.unit), None, NOWHERE) if place.step is None else placed[place.step]
+    if not place.pops and not place.pushes:
+        return item
     bits = {
         f"{verb}_{side}": int(place.unit + step in units)
         for verb, units in (("pop", place.pops), ("push", place.pushes))

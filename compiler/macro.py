@@ -36,6 +36,7 @@ class Tile:
 
 
 Base = tuple[Tile, int]
+ONE = Fraction(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,4 +67,4 @@ def field_unit(config: Config, instruction: isa.Instruction, name: str) -> Fract
         return Fraction(config.block_out, config.block_in)
     if name == "out" and isinstance(instruction, isa.Gemm | isa.Vector) and instruction.emit == isa.Emit.RAW:
         return Fraction(config.acc_bits, config.out_bits)
-    return Fraction(1)
+    return ONE

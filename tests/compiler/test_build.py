@@ -32,6 +32,7 @@ from vdla.hardware.isa import (
     decode_uops,
 )
 from vdla.hardware.program import Program, Tensor
+from vdla.hardware.random_config import random_config
 from vdla.simulator.verify import Kind, verify
 
 CONFIG = Config()
@@ -280,6 +281,22 @@ def test_random_programs_are_ordered(config):
         program = compile_ops(config, random_ops(config, seed))
         check_program(program)
         assert faults(program) <= {Kind.UNINITIALISED}, "the operations read what nothing wrote, and no more"
+
+
+def test_programs_for_random_configurations_verify():
+    """Whatever validation accepts; a machine too small for the tiles says so."""
+    built = 0
+    for seed in range(150):
+        print(f"seed {seed}")
+        config = random_config(np.random.default_rng(seed))
+        for make in (double_buffered_gemm, residual):
+            try:
+                program = compile_ops(config, make(config))
+            except AllocationError:
+                continue
+            assert faults(program) == ({Kind.UNINITIALISED} if make == residual else set())
+            built += 1
+    assert built > 150
 
 
 def test_same_input_same_program():
