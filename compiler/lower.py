@@ -191,6 +191,7 @@ class _Lowering:
         """The macro-ops of a folded nest at one iteration of the loops around it."""
         bounds = self._bounds(leaf.predicate, leaf.loops, env)
         if bounds is None:
+            yield from self._alone(leaf, env)
             return
         peel = bounds.irregular or next((v for v, start in bounds.start.items() if start > 0), None)
         if peel is not None:
@@ -200,6 +201,7 @@ class _Lowering:
             Loop(v.var, bounds.end.get(v.var, v.extent), v.reduce) for v in leaf.loops
         )
         if any(loop.extent <= 0 for loop in loops):
+            yield from self._alone(leaf, env)
             return
         valid = self._bounds(leaf.conditions, loops, env)
         if valid is not None and valid.irregular is not None:
@@ -216,6 +218,11 @@ class _Lowering:
             source=leaf.source,
         )
         yield from leaf.site.match.intrinsic.lower(nest)
+
+    def _alone(self, leaf: _Leaf, env: Mapping[str, int]) -> Iterator[MacroOp]:
+        """The epilogue of a nest that adds nothing to the sums here, as a pass of its own."""
+        if leaf.epilogue is not None:
+            yield from self.emit(leaf.epilogue, env)
 
     def _peeled(self, leaf: _Leaf, var: str, env: Mapping[str, int]) -> Iterator[MacroOp]:
         """The nest with one more loop run at compile time."""

@@ -96,7 +96,7 @@ class Counts:
 
 
 def choose(config: Config, problem: Problem, threads: int) -> Tiling:
-    """The tiling with the lowest estimate.
+    """The tiling with the lowest estimate; with fewer virtual threads where the buffers do not hold that many.
 
     Raises:
         TemplateError: not even the smallest tile fits the buffers.
@@ -105,9 +105,11 @@ def choose(config: Config, problem: Problem, threads: int) -> Tiling:
         ((estimate(config, problem, tiling), order, tiling) for order, tiling in enumerate(tilings(config, problem, threads))),
         default=None,
     )
+    if best is None and threads > 1:
+        return choose(config, problem, threads - 1)
     if best is None:
         raise TemplateError(
-            f"tiling: one pixel, one output block and one input block with {threads} virtual threads must fit the buffers "
+            f"tiling: one pixel, one output block and one input block must fit the buffers "
             f"inp={config.inp_depth} wgt={config.wgt_depth} acc={config.acc_depth} out={config.out_depth} entries, "
             f"got a window of {problem.window(1, 1)} and {problem.weights} weights"
         )
@@ -199,6 +201,8 @@ def estimate(config: Config, problem: Problem, tiling: Tiling) -> float:
     if tiling.threads == 1:
         return first + total * (compute + chunk + store) + last
     steady = max(compute, chunk, store)
+    if n.chunks % tiling.threads and tiling.over == "chunks":  # the last turn has no sums to fuse the results with
+        steady += tiling.out_blocks * problem.results(tiling) / n.chunks
     reload = n.groups * n.chunks * max(0, all_weights + window - compute) if tiling.keep else 0
     bubbles = (n.groups - 1) * all_weights if tiling.keep else 0
     return first + total * steady + reload + bubbles + last
