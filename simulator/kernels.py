@@ -62,7 +62,8 @@ def emit(row: Ints, sums: Sums, scales: Ints, out: Bytes, bits: int) -> None:
             lane = scales[o]
             value = np.int64(np.int32(sums[base + o] + np.int32(lane))) * ((lane >> 32) & 0xFFFFFF)
             shift = (lane >> 56) & 63
-            value = (value + ((np.int64(1) << shift) >> 1)) >> shift
+            half = np.int64(1) << (shift - 1) if shift > 0 else np.int64(0)
+            value = (value + half) >> shift
             result = min(max(value + zero, low), high)
             if bits == 8:
                 out[base + o] = np.uint8(result)

@@ -1,0 +1,124 @@
+"""The instruction set transcribed line by line from docs/design.md, in plain Python and numpy: the oracle of the compiled engine.
+
+Buffers are kept as the packed bytes that DRAM holds, and elements are unpacked at every read.
+"""
+
+import numpy as np
+
+from vdla.hardware.isa import COL, Buffer, Emit, Opcode, Operand, Source, VectorOp, decode_uops
+from vdla.hardware.numerics import pack_elements, requantise, unpack_elements, vector_op, vector_start, wrap32
+
+
+class Naive:
+    def __init__(self, config, columns, dram):
+        self.c = config
+        self.rows = [{name: int(row[index]) for name, index in COL.items()} for row in columns]
+        self.dram = dram
+        self.buffers = {b: np.zeros((config.depths[b], config.entry_bytes[b]), np.uint8) for b in Buffer}
+
+    def execute(self, index):
+        r = self.rows[index]
+        {Opcode.LOAD: self.load, Opcode.STORE: self.store, Opcode.GEMM: self.gemm, Opcode.VECTOR: self.vector}.get(
+            r["opcode"], lambda r: None
+        )(r)
+
+    # --- DMA
+
+    def load(self, r):
+        buffer = Buffer(r["buffer"])
+        at = r["sram"]
+        for z in range(r["z_size"]):
+            for y in range(-r["y_before"], r["y_size"] + r["y_after"]):
+                for x in range(-r["x_before"], r["x_size"] + r["x_after"]):
+                    inside = 0 <= y < r["y_size"] and 0 <= x < r["x_size"]
+                    self.buffers[buffer][at] = self.datum(r, buffer, z, y, x) if inside else self.padding(r, buffer)
+                    at += 1
+
+    def datum(self, r, buffer, z, y, x):
+        size = self.c.out_entry_bytes if r["widen"] else self.c.entry_bytes[buffer]
+        begin = (r["dram"] + z * r["z_stride"] + y * r["y_stride"]) * self.c.axi_bytes + x * size
+        data = self.dram[begin : begin + size]
+        return unpack_elements(data, self.c.inp_bits).astype("<i4").view(np.uint8) if r["widen"] else data
+
+    def padding(self, r, buffer):
+        elements = self.c.batch * (self.c.block_in if buffer == Buffer.INP else self.c.block_out)
+        if buffer == Buffer.INP:
+            return pack_elements(np.full(elements, r["pad_value"]), self.c.inp_bits)
+        return np.full(elements, r["pad_value"], "<i4").view(np.uint8)
+
+    def store(self, r):
+        at = r["sram"]
+        for z in range(r["z_size"]):
+            for y in range(r["y_size"]):
+                for x in range(r["x_size"]):
+                    begin = (r["dram"] + z * r["z_stride"] + y * r["y_stride"]) * self.c.axi_bytes
+                    begin += x * self.c.out_entry_bytes
+                    self.dram[begin : begin + self.c.out_entry_bytes] = self.buffers[Buffer.OUT][at]
+                    at += 1
+
+    # --- buffers as numbers
+
+    def acc(self, index):
+        return self.buffers[Buffer.ACC][index].view("<i4").reshape(self.c.batch, self.c.block_out)
+
+    def inp(self, index):
+        return unpack_elements(self.buffers[Buffer.INP][index], self.c.inp_bits).reshape(self.c.batch, self.c.block_in)
+
+    def wgt(self, index):
+        return unpack_elements(self.buffers[Buffer.WGT][index], self.c.wgt_bits).reshape(self.c.block_out, self.c.block_in)
+
+    def inpv(self, index):
+        size = self.c.batch * self.c.block_out * self.c.inp_bits // 8
+        data = self.buffers[Buffer.INP].reshape(-1)[index * size : (index + 1) * size]
+        return unpack_elements(data, self.c.inp_bits).reshape(self.c.batch, self.c.block_out)
+
+    def wgtv(self, index):
+        size = self.c.block_out * self.c.wgt_bits // 8
+        data = self.buffers[Buffer.WGT].reshape(-1)[index * size : (index + 1) * size]
+        return unpack_elements(data, self.c.wgt_bits)
+
+    # --- loops
+
+    def iterations(self, r):
+        uops = decode_uops(self.c, self.buffers[Buffer.UOP][r["uop_begin"] : r["uop_end"]])
+        for i in range(r["loop0"]):
+            for j in range(r["loop1"]):
+                for u in uops:
+                    off = u.acc + i * r["acc0"] + j * r["acc1"]
+                    s = r["src"] + u.src + i * r["src0"] + j * r["src1"]
+                    w = r["wgt"] + u.wgt + i * r["wgt0"] + j * r["wgt1"]
+                    yield u, off, s, w, r["scl"] + i * r["scl0"] + j * r["scl1"]
+
+    def gemm(self, r):
+        for u, off, s, w, scale in self.iterations(r):
+            old = 0 if r["init"] and u.first else self.acc(r["acc"] + off).astype(np.int64)
+            new = wrap32(old + self.inp(s).astype(np.int64) @ self.wgt(w).astype(np.int64).T)
+            self.acc(r["acc"] + off)[:] = new
+            self.emit(r, u, off, scale, new)
+
+    def vector(self, r):
+        op = VectorOp(r["op"])
+        for u, off, s, w, scale in self.iterations(r):
+            x = 0
+            if r["operand"] == Operand.SRC or op == VectorOp.MAC:
+                x = self.inpv(s) if r["source"] == Source.INP else self.acc(s).copy()
+            b = {Operand.SRC: lambda: x, Operand.WGT: lambda: self.wgtv(w), Operand.IMM: lambda: r["imm"]}[r["operand"]]()
+            shape = (self.c.batch, self.c.block_out)
+            if r["init"] and u.first:
+                new = np.broadcast_to(vector_start(op, x, b), shape)
+            else:
+                new = np.broadcast_to(vector_op(op, self.acc(r["acc"] + off), x, b), shape)
+            self.acc(r["acc"] + off)[:] = new
+            self.emit(r, u, off, scale, new)
+
+    def emit(self, r, u, off, scale, new):
+        if not u.last or r["emit"] == Emit.NONE:
+            return
+        if r["emit"] == Emit.RAW:
+            size = self.c.acc_entry_bytes
+            at = (r["out"] + off) * size
+            self.buffers[Buffer.OUT].reshape(-1)[at : at + size] = new.astype("<i4").reshape(-1).view(np.uint8)
+            return
+        lanes = self.buffers[Buffer.SCL][scale].view("<u8")
+        result = requantise(new, lanes, r["zero_point"], r["clip_lo"], r["clip_hi"], self.c.out_bits)
+        self.buffers[Buffer.OUT][r["out"] + off] = pack_elements(result.reshape(-1), self.c.out_bits)
