@@ -7,10 +7,10 @@ a VECTOR reads together go to different halves of the accumulator, which are rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from vdla.compiler.macro import MacroOp, Tile, field_unit
+from vdla.compiler.macro import MacroOp, Tile, field_unit, op_name
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Vector
 
@@ -39,13 +39,16 @@ class Life:
         return self.first <= other.last and other.first <= self.last
 
 
-def allocate(config: Config, ops: Sequence[MacroOp]) -> dict[Tile, int]:
-    """The first entry of every tile in its buffer; AllocationError names the buffer that is too small."""
+def allocate(config: Config, ops: Sequence[MacroOp], lines: Sequence[str] = ()) -> dict[Tile, int]:
+    """The first entry of every tile in its buffer; AllocationError names the buffer that is too small.
+
+    `lines` are those of the schedule that the operations come from, for the error.
+    """
     lives = lifetimes(config, ops)
     addresses: dict[Tile, int] = {}
     for buffer in Buffer:
         mine = [life for life in lives if life.tile.buffer == buffer]
-        addresses |= _allocate_buffer(buffer, config.depths[buffer], mine)
+        addresses |= _allocate_buffer(buffer, config.depths[buffer], mine, lambda i: op_name(i, ops[i], lines))
     return addresses
 
 
@@ -69,7 +72,7 @@ def _read_together(op: MacroOp) -> frozenset[Tile]:
     return frozenset(tiles if both else ())
 
 
-def _allocate_buffer(buffer: Buffer, depth: int, lives: Sequence[Life]) -> dict[Tile, int]:
+def _allocate_buffer(buffer: Buffer, depth: int, lives: Sequence[Life], name: Callable[[int], str]) -> dict[Tile, int]:
     for life in lives:
         if life.tile.entries > depth or life.tile.entries < 1:
             raise AllocationError(
@@ -82,7 +85,7 @@ def _allocate_buffer(buffer: Buffer, depth: int, lives: Sequence[Life]) -> dict[
         if isinstance(placed, dict):
             return placed
         failed.append(placed)
-    raise AllocationError(_too_small(buffer, depth, lives, failed[0]))
+    raise AllocationError(_too_small(buffer, depth, lives, failed[0], name))
 
 
 # --- rotation: in order of first use, over the longest-dead data -----------------------------------------------------
@@ -200,7 +203,7 @@ def _gap(taken: Iterable[tuple[int, int]], size: int, align: int) -> int:
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 
-def _too_small(buffer: Buffer, depth: int, lives: Sequence[Life], failed: Life) -> str:
+def _too_small(buffer: Buffer, depth: int, lives: Sequence[Life], failed: Life, name: Callable[[int], str]) -> str:
     """What was alive at the fullest moment, or when room was left but in pieces; how big; what to change."""
     moment, rule = max((life.first for life in lives), key=lambda op: _total(_alive(lives, op))), ""
     if _total(_alive(lives, moment)) <= depth:
@@ -208,8 +211,8 @@ def _too_small(buffer: Buffer, depth: int, lives: Sequence[Life], failed: Life) 
     alive = sorted(_alive(lives, moment), key=lambda life: -life.tile.entries)
     sizes = ", ".join(f"{life.tile} {life.tile.entries}" for life in alive)
     return (
-        f"allocate: tiles alive at operation {moment} must fit the {depth} entries of the {buffer.name.lower()} buffer"
-        f"{rule}, got {_total(alive)} ({sizes}); make tile {alive[0].tile.name} smaller"
+        f"allocate: tiles alive at {name(moment)} must fit the {depth} entries of the {buffer.name.lower()} buffer{rule}, "
+        f"got {_total(alive)} ({sizes}); make tile {alive[0].tile.name} smaller"
     )
 
 

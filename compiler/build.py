@@ -14,9 +14,9 @@ import numpy as np
 
 from vdla.compiler.allocate import allocate
 from vdla.compiler.dependences import Step
-from vdla.compiler.macro import BuildError, MacroOp, Tile, field_unit
+from vdla.compiler.macro import BuildError, MacroOp, Tile, field_unit, op_name
 from vdla.compiler.tokens import Place, assign_tokens
-from vdla.compiler.touches import Toucher, op_name
+from vdla.compiler.touches import Toucher
 from vdla.compiler.uops import Batch, UopPlan, plan_uops
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
@@ -51,11 +51,13 @@ def build(
     an operation touches what is not its own.
     """
     _check(macro_ops, tensors, source_lines)
-    addresses = allocate(config, macro_ops)
-    plan = plan_uops(config.uop_depth, [op.uops for op in macro_ops])
+    addresses = allocate(config, macro_ops, source_lines)
+    kernels = [op.uops for op in macro_ops]
+    plan = plan_uops(config.uop_depth, kernels, lambda index: op_name(index, macro_ops[index], source_lines))
     placed = list(_placed(config, macro_ops, addresses, plan))
     ops = [replace(op, uops=kernel) for op, kernel in zip(macro_ops, plan.kernels, strict=True)]
-    order = assign_tokens(_steps(config, ops, placed, Toucher(config, ops, addresses, tensors)))
+    toucher = Toucher(config, ops, addresses, tensors)
+    order = assign_tokens(_steps(config, ops, placed, toucher, source_lines))
     final = [_tokened(place, placed) for place in order]
     every = (*tensors, _uop_tensor(config, plan)) if plan.table else tuple(tensors)
     index_of = {tensor.name: index for index, tensor in enumerate(every)}
@@ -78,12 +80,14 @@ def _check(ops: Sequence[MacroOp], tensors: Sequence[Tensor], source_lines: Sequ
         loops, moves = isinstance(op.instruction, Gemm | Vector), _moves_data(op.instruction)
         if (moves and op.tensor not in names) or (not moves and op.tensor is not None):
             rule = f"one of {', '.join(names)}" if moves else "None where no data move"
-            raise BuildError(f"{op_name(index, op)}: tensor must be {rule}, got {op.tensor}")
+            raise BuildError(f"{op_name(index, op, source_lines)}: tensor must be {rule}, got {op.tensor}")
         if loops != bool(op.uops):
             rule = "1 or more" if loops else "0"
-            raise BuildError(f"{op_name(index, op)}: micro-ops must number {rule}, got {len(op.uops)}")
+            raise BuildError(f"{op_name(index, op, source_lines)}: micro-ops must number {rule}, got {len(op.uops)}")
         if not NOWHERE <= op.source < len(source_lines):
-            raise BuildError(f"{op_name(index, op)}: source must be -1 to {len(source_lines) - 1}, got {op.source}")
+            raise BuildError(
+                f"{op_name(index, op, source_lines)}: source must be -1 to {len(source_lines) - 1}, got {op.source}"
+            )
 
 
 def _moves_data(instruction: isa.Instruction) -> bool:
@@ -130,13 +134,15 @@ def _uop_tensor(config: Config, plan: UopPlan) -> Tensor:
 # --- tokens ----------------------------------------------------------------------------------------------------------
 
 
-def _steps(config: Config, ops: Sequence[MacroOp], placed: Sequence[_Placed], toucher: Toucher) -> list[Step]:
+def _steps(
+    config: Config, ops: Sequence[MacroOp], placed: Sequence[_Placed], toucher: Toucher, lines: Sequence[str]
+) -> list[Step]:
     """What tokens must order. The micro-op buffer needs none: compute alone fills and reads it."""
     rows = isa.instruction_columns(config, [item.instruction for item in placed]).tolist()
     return [
         Step(
             isa.unit_of(item.instruction),
-            () if item.op == NOWHERE else toucher.touches(item.op, ops[item.op], row),
+            () if item.op == NOWHERE else toucher.touches(item.op, ops[item.op], row, lines),
         )
         for item, row in zip(placed, rows, strict=True)
     ]

@@ -6,7 +6,7 @@ An instruction has zero bases here; each base is a tile and an offset, counted i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -57,6 +57,12 @@ class MacroOp:
     def tiles(self) -> tuple[Tile, ...]:
         """The tiles this operation touches, each once."""
         return tuple(dict.fromkeys(tile for tile, _ in self.bases.values()))
+
+
+def op_name(index: int, op: MacroOp, lines: Sequence[str] = ()) -> str:
+    """How an error names an operation: its number, its opcode and the line of the schedule it comes from."""
+    line = f", {lines[op.source].strip()}" if 0 <= op.source < len(lines) else ""
+    return f"operation {index} ({isa.opcode_of(op.instruction).name}{line})"
 
 
 def field_unit(config: Config, instruction: isa.Instruction, name: str) -> Fraction:

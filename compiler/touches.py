@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vdla.compiler.dependences import Touch, Where
-from vdla.compiler.macro import BuildError, MacroOp, Tile
+from vdla.compiler.macro import BuildError, MacroOp, Tile, op_name
 from vdla.compiler.uops import Kernel
 from vdla.hardware import footprint, isa
 from vdla.hardware.config import Buffer, Config
@@ -30,9 +30,9 @@ class Toucher:
         self.footprints = footprint.Footprints(config)
         self._kernels: dict[int, tuple[Kernel, footprint.Kernel]] = {}
 
-    def touches(self, index: int, op: MacroOp, row: Row) -> tuple[Touch, ...]:
+    def touches(self, index: int, op: MacroOp, row: Row, lines: Sequence[str] = ()) -> tuple[Touch, ...]:
         """What operation `index` touches; `row` has the columns of its instruction, addresses included."""
-        where = op_name(index, op)
+        where = op_name(index, op, lines)
         kernel = self._kernel(op.uops) if op.uops else None
         for excess in self.footprints.excess(row, kernel):
             raise BuildError(f"{where}: {excess}")
@@ -66,11 +66,6 @@ class Toucher:
             raise BuildError(f"{where}: {excess}")
         if op.tensor in self.shared:
             yield Touch(("dram", op.tensor), self.footprints.beats(row), isinstance(op.instruction, Store))
-
-
-def op_name(index: int, op: MacroOp) -> str:
-    """How an error names an operation."""
-    return f"operation {index} ({isa.opcode_of(op.instruction).name})"
 
 
 def _shared_tensors(ops: Sequence[MacroOp]) -> set[str]:

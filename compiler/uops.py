@@ -6,7 +6,7 @@ before everything else brings them: a later one would drain compute, while at th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,16 +42,22 @@ class UopPlan:
     kernels: tuple[Kernel, ...]
 
 
-def plan_uops(depth: int, kernels: Sequence[Kernel]) -> UopPlan:
+def plan_uops(depth: int, kernels: Sequence[Kernel], name: Callable[[int], str] = "operation {}".format) -> UopPlan:
     """Place the kernel of every operation, () where it has none, in a buffer of `depth` micro-ops.
 
     Where they do not fit together, a run of operations whose kernels do gets a LOAD of its own before its first one.
+    `name` says how an error names an operation.
     """
     numbers, unique = _intern(kernels)
     used = [index for index, number in enumerate(numbers) if unique[number]]
     table: list[MicroOp] = []
     batches: list[Batch] = []
     begins = [0] * len(kernels)
+    for index in used:
+        if len(kernels[index]) > depth:
+            raise UopError(
+                f"uops: kernel of {name(index)} must have at most {depth} micro-ops, got {len(kernels[index])}"
+            )
     while used:
         count, image = _longest_run(depth, used, numbers, unique)
         batches.append(Batch(used[0] if batches else 0, len(table), len(image.uops)))
@@ -97,15 +103,9 @@ def _longest_run(
         if numbers[index] not in image.begins:
             larger = _pack({*image.begins, numbers[index]}, unique)
             if len(larger.uops) > depth:
-                _require_progress(count, index, len(unique[numbers[index]]), depth)
                 return count, image
             image = larger
     return len(used), image
-
-
-def _require_progress(count: int, index: int, size: int, depth: int) -> None:
-    if count == 0:
-        raise UopError(f"uops: kernel of operation {index} must have at most {depth} micro-ops, got {size}")
 
 
 def _pack(wanted: Iterable[int], unique: Sequence[Kernel]) -> _Image:

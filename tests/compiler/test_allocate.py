@@ -125,8 +125,8 @@ def test_too_much_alive_at_once_says_what_and_how_to_change_it():
     with pytest.raises(AllocationError) as caught:
         allocate(CONFIG, [load(c), load(a), uses(c), load(b), uses(a, b)])
     assert str(caught.value) == (
-        "allocate: tiles alive at operation 3 must fit the 2048 entries of the inp buffer, got 2100 (y 1200, x 900); "
-        "make tile y smaller"
+        "allocate: tiles alive at operation 3 (LOAD) must fit the 2048 entries of the inp buffer, "
+        "got 2100 (y 1200, x 900); make tile y smaller"
     )
 
 
@@ -148,8 +148,8 @@ def test_room_in_pieces_is_said_to_be_that():
     with pytest.raises(AllocationError) as caught:
         allocate(config, [*raws, uses(*wide)])
     assert str(caught.value) == (
-        "allocate: tiles alive at operation 2 must fit the 16 entries of the out buffer in one piece each, got 15 "
-        "(wide 5, wide#1 5, wide#2 5); make tile wide smaller"
+        "allocate: tiles alive at operation 2 (GEMM) must fit the 16 entries of the out buffer in one piece each, "
+        "got 15 (wide 5, wide#1 5, wide#2 5); make tile wide smaller"
     )
 
 

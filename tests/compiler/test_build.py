@@ -312,7 +312,7 @@ def refused(error: type[ValueError], message: str, *ops: MacroOp) -> None:
 
 
 def test_an_unknown_tensor_is_named():
-    message = "operation 0 (LOAD): tensor must be one of x, w, s, y, t, got z"
+    message = "operation 0 (LOAD, load): tensor must be one of x, w, s, y, t, got z"
     refused(BuildError, message, load(CONFIG, Tile("a", INP, 1), "z"))
 
 
@@ -342,7 +342,7 @@ def test_a_missing_base_is_named():
 
 def test_a_range_outside_its_tensor_is_named():
     op = load(CONFIG, Tile("a", INP, 4), "x", entry=(1 << 16) - 3)
-    message = "operation 0 (LOAD): x_size must keep beats of tensor x below 131072, got 131073"
+    message = "operation 0 (LOAD, load): x_size must keep beats of tensor x below 131072, got 131073"
     refused(BuildError, message, op)
 
 
@@ -350,6 +350,15 @@ def test_a_field_that_overflows_is_named():
     op = MacroOp(Vector(VectorOp.ADD, Operand.IMM, imm=1 << 20), {"acc": (Tile("a", ACC, 4), 0)}, (MicroOp(),))
     message = "instruction 1 (VECTOR): imm must be an integer from -32768 to 32767, got 1048576"
     refused(IsaError, message, op)
+
+
+def test_a_full_buffer_is_named_with_the_line_of_the_schedule():
+    a, b = Tile("a", INP, 1500), Tile("b", INP, 1000)
+    message = (
+        "allocate: tiles alive at operation 1 (LOAD, load) must fit the 2048 entries of the inp buffer, "
+        "got 2500 (a 1500, b 1000); make tile a smaller"
+    )
+    refused(AllocationError, message, *(load(CONFIG, tile, "x") for tile in (a, b, a)))
 
 
 def test_a_tensor_called_uops_is_refused():
@@ -361,7 +370,7 @@ def test_a_tensor_called_uops_is_refused():
 def test_errors_of_the_parts_come_through():
     with pytest.raises(AllocationError, match="tile a must have 1 to 2048 entries"):
         compile_ops(CONFIG, [load(CONFIG, Tile("a", INP, 4096), "x")])
-    with pytest.raises(UopError, match="kernel of operation 0 must have at most 4096 micro-ops"):
+    with pytest.raises(UopError, match=r"kernel of operation 0 \(VECTOR\) must have at most 4096 micro-ops"):
         compile_ops(
             CONFIG, [MacroOp(Vector(VectorOp.ADD, Operand.IMM), {"acc": (Tile("a", ACC, 1), 0)}, (MicroOp(),) * 4097)]
         )
