@@ -24,7 +24,7 @@ Digests = NDArray[np.uint64]
 
 DEEP = 4096
 MOST_ITEMS = 1 << 26
-"""Entries moved and iterations run in one interleaving; a program that takes more is left undecided."""
+"""Entries moved and iterations run in one interleaving, by default; a program that takes more is left undecided."""
 
 _WRITABLE = ("output", "scratch")
 
@@ -90,10 +90,13 @@ def interleavings(count: int, rng: np.random.Generator) -> Iterator[Interleaving
         yield Interleaving(order, *depths, random=True, chunk=chunk, latched=bool(rng.integers(2)))
 
 
-def attack(program: Program, seed: int = 0, count: int = 6) -> Attack:
-    """Run `program`, whose words must be valid, under the extremes and `count` random interleavings."""
+def attack(program: Program, seed: int = 0, count: int = 6, most_items: int = MOST_ITEMS) -> Attack:
+    """Run `program`, whose words must be valid, under the extremes and `count` random interleavings.
+
+    An item is an entry that is moved or an iteration; more than `most_items` in an interleaving are not tried.
+    """
     rng = np.random.default_rng(seed)
-    victim = _Victim(program)
+    victim = _Victim(program, most_items)
     first: Digests | None = None
     done = 0
     for done, interleaving in enumerate(interleavings(count, rng), start=1):
@@ -112,8 +115,9 @@ _STATUS = {kernel.HANG: Harm.HANG, kernel.BOUNDS: Harm.BOUNDS, kernel.LONG: Harm
 class _Victim:
     """A program as the kernel wants it."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, most_items: int) -> None:
         self.program = program
+        self.most_items = most_items
         config = program.config
         self.rows = np.ascontiguousarray(program.columns)
         units = self.rows[:, COL["unit"]]
@@ -136,7 +140,7 @@ class _Victim:
     def run(self, interleaving: Interleaving, seed: int) -> tuple[int, int, Digests]:
         """Status, instruction and what is in DRAM at the end."""
         dram = self.dram.copy()
-        params = _params(self.program.config, interleaving, seed)
+        params = _params(self.program.config, interleaving, seed, self.most_items)
         status, where = kernel.run(
             self.rows, self.order, self.counts, self.tensor_of, self.tensors, self.table, dram, params
         )
@@ -168,7 +172,7 @@ def _micro_ops_at_beats(config: Config, data: bytes) -> Ints:
     return uop_columns(config, padded[starts[:, None] + np.arange(width)])
 
 
-def _params(config: Config, interleaving: Interleaving, seed: int) -> Ints:
+def _params(config: Config, interleaving: Interleaving, seed: int, most_items: int) -> Ints:
     inp, vector = config.inp_entry_bytes, config.out_entry_bytes
     names = [buffer.name.lower() for buffer in Buffer]
     values = {
@@ -185,6 +189,6 @@ def _params(config: Config, interleaving: Interleaving, seed: int) -> Ints:
         "chunk": interleaving.chunk,
         "latched": int(interleaving.latched),
         "seed": seed,
-        "limit": MOST_ITEMS,
+        "limit": most_items,
     }
     return np.array([values[name] for name in kernel.PARAMS], np.int64)

@@ -1,0 +1,93 @@
+"""Mutants of the suite's programs: what the verifier refuses against what an adversary can do with them.
+
+A mutant is harmful when some interleaving of the units makes it hang, leave its memory or give results that depend on
+timing. A harmful one that is verified is `missed`; an unchanged program that is refused is a `false_alarm`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vdla.benchmarks import suite
+from vdla.benchmarks.harness import Progress, Result, receipt, silent
+from vdla.benchmarks.mutation import KINDS, Mutant, mutants
+from vdla.hardware.program import Program
+from vdla.simulator.adversary import Harm, attack
+from vdla.simulator.verdict import Kind
+from vdla.simulator.verify import verify
+
+COUNT = 4000
+MOST_ITEMS = 1 << 22
+"""Of one interleaving: a mutant with a huge loop count is left undecided beyond."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the mutants of one program (or of all)."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    missed: list[str] = field(default_factory=list)
+
+    def add(self, mutant: Mutant, seed: int) -> None:
+        """Ask both about a mutant. The words of an invalid instruction mean nothing, so nothing is run."""
+        verdict = verify(mutant.program)
+        self.counts["mutants"] += 1
+        self.counts[f"mutants_{mutant.kind}"] += 1
+        self.counts["refused"] += not verdict.ok
+        if Kind.ENCODING in verdict.kinds():
+            self.counts["invalid"] += 1
+            return
+        result = attack(mutant.program, seed, most_items=MOST_ITEMS)
+        self.counts["harmful"] += result.harmful
+        self.counts[f"harmful_{result.harm.value}"] += result.harmful
+        self.counts["undecided"] += result.harm == Harm.UNDECIDED
+        if result.harmful and verdict.ok:
+            self.missed.append(f"{mutant}: {result.harm.value}, {result.detail}")
+
+
+def run(
+    progress: Progress = silent, seed: int = 0, count: int = COUNT, programs: Sequence[Program] | None = None
+) -> Result:
+    """About `count` mutants, equally many of each program, by default of the suite's."""
+    programs = suite.programs() if programs is None else programs
+    each = -(-count // len(programs))
+    rows: list[dict[str, Any]] = []
+    total = Tally()
+    refused, harmful = [], []
+    for number, program in enumerate(programs):
+        progress(program.name, number, len(programs))
+        refused += [] if verify(program).ok else [program.name]
+        harmful += [program.name] if attack(program, seed).harmful else []
+        tally = _tally(program, each, np.random.default_rng([seed, number]), seed)
+        rows.append(_row(program, tally))
+        total.counts += tally.counts
+        total.missed += tally.missed
+    progress("done", len(programs), len(programs))
+    details = {"missed": total.missed, "refused_unchanged": refused, "harmful_unchanged": harmful}
+    figures = _figures(total, len(refused), len(harmful))
+    command = f"vdla bench mutants --seed {seed} --json -"
+    return Result("mutants", figures, rows, {**receipt(programs[0].config, programs, seed, command), **details})
+
+
+def _tally(program: Program, count: int, rng: np.random.Generator, seed: int) -> Tally:
+    tally = Tally()
+    for number, mutant in enumerate(mutants(program, count, rng)):
+        tally.add(mutant, seed + number)
+    return tally
+
+
+def _row(program: Program, tally: Tally) -> dict[str, Any]:
+    counts = {name: tally.counts[name] for name in ("mutants", "refused", "invalid", "harmful", "undecided")}
+    return {"program": program.name, "config": program.config.name, **counts, "missed": len(tally.missed)}
+
+
+def _figures(total: Tally, refused: int, harmful: int) -> dict[str, float]:
+    names = ["mutants", *(f"mutants_{kind}" for kind in KINDS), "refused", "invalid", "undecided", "harmful"]
+    names += [f"harmful_{harm.value}" for harm in (Harm.HANG, Harm.BOUNDS, Harm.TIMING)]
+    counts = {name.replace("-", "_"): total.counts[name] for name in names}
+    return {**counts, "missed": len(total.missed), "false_alarms": refused, "harmful_unchanged": harmful}

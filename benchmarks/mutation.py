@@ -1,0 +1,97 @@
+"""Small changes to a program's words: one token bit, one operand, one bound, one micro-op.
+
+A mutant differs from its program in one field of one instruction (or of one micro-op), and always to a value that the
+field can hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vdla.hardware.isa import COL, Opcode, Slot, decode_uops, encode_uops, layout, uop_layout, with_field
+from vdla.hardware.program import UOPS, Program
+
+TOKENS = ("pop_prev", "pop_next", "push_prev", "push_next")
+OPERANDS = ("sram", "dram", "acc", "src", "wgt", "out", "scl")
+BOUNDS = (
+    "z_size", "y_size", "x_size", "z_stride", "y_stride", "y_before", "y_after", "x_before", "x_after",
+    "uop_begin", "uop_end", "loop0", "loop1",
+    "acc0", "acc1", "src0", "src1", "wgt0", "wgt1", "scl0", "scl1", "init", "emit", "buffer",
+)  # fmt: skip
+KINDS = ("token", "operand", "bound", "micro-op")
+_FIELDS = {"token": TOKENS, "operand": OPERANDS, "bound": BOUNDS}
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """A changed program and what was changed."""
+
+    program: Program
+    kind: str
+    change: str
+
+    def __str__(self) -> str:
+        return f"{self.program.name}: {self.change}"
+
+
+def mutants(program: Program, count: int, rng: np.random.Generator) -> list[Mutant]:
+    """`count` mutants, the kinds in turn; the same change may occur twice."""
+    kinds = [kind for kind in KINDS if kind != "micro-op" or any(t.name == UOPS for t in program.tensors)]
+    return [_mutant(program, kinds[number % len(kinds)], rng) for number in range(count)]
+
+
+def _mutant(program: Program, kind: str, rng: np.random.Generator) -> Mutant:
+    if kind == "micro-op":
+        return _changed_micro_op(program, rng)
+    choices = _choices(program, _FIELDS[kind])
+    index, slot = choices[int(rng.integers(len(choices)))]
+    name = slot.field.name
+    old = int(program.columns[index, COL[name]])
+    new = _other(old, slot, rng)
+    words = program.words.copy()
+    words[index] = with_field(program.config, words[index : index + 1], name, np.array([new], np.int64))[0]
+    return Mutant(replace(program, words=words), kind, f"instruction {index}, {name} {old} -> {new}")
+
+
+def _choices(program: Program, fields: Sequence[str]) -> list[tuple[int, Slot]]:
+    slots = {
+        int(opcode): [slot for slot in placed if slot.field.name in fields]
+        for opcode, placed in layout(program.config).items()
+    }
+    opcodes = program.columns[:, COL["opcode"]].tolist()
+    found = [(index, slot) for index, opcode in enumerate(opcodes) for slot in slots[opcode]]
+    return found or [(index, layout(program.config)[Opcode(opcodes[index])][1]) for index in range(len(opcodes))]
+
+
+def _other(old: int, slot: Slot, rng: np.random.Generator) -> int:
+    """Another value: mostly near the old one, sometimes half, double, or the largest that fits."""
+    if slot.width == 1:
+        return 1 - old
+    candidates = [old + d for d in (-2, -1, 1, 1, 2, 7)] + [
+        old // 2,
+        old * 2,
+        slot.high,
+        int(rng.integers(slot.high + 1)),
+    ]
+    fitting = [value for value in candidates if value != old and slot.low <= value <= slot.high]
+    return fitting[int(rng.integers(len(fitting)))]
+
+
+def _changed_micro_op(program: Program, rng: np.random.Generator) -> Mutant:
+    config = program.config
+    tensor = program.tensor(UOPS)
+    table = np.frombuffer(tensor.data or b"", np.uint8).reshape(-1, config.uop_entry_bytes)
+    micro_ops = list(decode_uops(config, table))
+    at = int(rng.integers(len(micro_ops)))
+    slots = uop_layout(config)
+    slot = slots[int(rng.integers(len(slots)))]
+    name = slot.field.name
+    old = int(getattr(micro_ops[at], name))
+    new = _other(old, slot, rng)
+    micro_ops[at] = replace(micro_ops[at], **{name: new})
+    changed = replace(tensor, data=encode_uops(config, micro_ops).tobytes())
+    tensors = tuple(changed if t is tensor else t for t in program.tensors)
+    return Mutant(replace(program, tensors=tensors), "micro-op", f"micro-op {at}, {name} {old} -> {new}")
