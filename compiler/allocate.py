@@ -210,9 +210,10 @@ def _too_small(buffer: Buffer, depth: int, lives: Sequence[Life], failed: Life, 
         moment, rule = failed.first, " in one piece each"
     alive = sorted(_alive(lives, moment), key=lambda life: -life.tile.entries)
     sizes = ", ".join(f"{life.tile} {life.tile.entries}" for life in alive)
+    room = f"the {depth} entries of the {buffer.name.lower()} buffer{rule}"
     return (
-        f"allocate: tiles alive at {name(moment)} must fit the {depth} entries of the {buffer.name.lower()} buffer{rule}, "
-        f"got {_total(alive)} ({sizes}); make tile {alive[0].tile.name} smaller"
+        f"allocate: tiles alive at {name(moment)} must fit {room}, got {_total(alive)} ({sizes}); "
+        f"make tile {alive[0].tile.name} smaller"
     )
 
 

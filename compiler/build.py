@@ -26,6 +26,7 @@ from vdla.hardware.program import UOPS, Program, Tensor
 __all__ = ["BuildError", "build"]
 
 NOWHERE = -1
+TOKEN_BITS = ("pop_prev", "pop_next", "push_prev", "push_next")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +78,24 @@ def _check(ops: Sequence[MacroOp], tensors: Sequence[Tensor], source_lines: Sequ
     if UOPS in names or len(set(names)) < len(names):
         raise BuildError(f"build: names of tensors must differ from each other and from {UOPS}, got {', '.join(names)}")
     for index, op in enumerate(ops):
-        loops, moves = isinstance(op.instruction, Gemm | Vector), _moves_data(op.instruction)
-        if (moves and op.tensor not in names) or (not moves and op.tensor is not None):
-            rule = f"one of {', '.join(names)}" if moves else "None where no data move"
-            raise BuildError(f"{op_name(index, op, source_lines)}: tensor must be {rule}, got {op.tensor}")
-        if loops != bool(op.uops):
-            rule = "1 or more" if loops else "0"
-            raise BuildError(f"{op_name(index, op, source_lines)}: micro-ops must number {rule}, got {len(op.uops)}")
-        if not NOWHERE <= op.source < len(source_lines):
-            raise BuildError(
-                f"{op_name(index, op, source_lines)}: source must be -1 to {len(source_lines) - 1}, got {op.source}"
-            )
+        for rule, got in _broken(op, names, len(source_lines)):
+            raise BuildError(f"{op_name(index, op, source_lines)}: {rule}, got {got}")
+
+
+def _broken(op: MacroOp, names: Sequence[str], lines: int) -> Iterator[tuple[str, object]]:
+    """The rules of a macro-op that `op` breaks, with what it has instead."""
+    loops, moves = isinstance(op.instruction, Gemm | Vector), _moves_data(op.instruction)
+    if moves and op.tensor not in names:
+        yield f"tensor must be one of {', '.join(names)}", op.tensor
+    if not moves and op.tensor is not None:
+        yield "tensor must be None where no data move", op.tensor
+    if loops != bool(op.uops):
+        yield f"micro-ops must number {'1 or more' if loops else '0'}", len(op.uops)
+    if not NOWHERE <= op.source < lines:
+        yield f"source must be -1 to {lines - 1}", op.source
+    tokens = [bit for bit in TOKEN_BITS if getattr(op.instruction, bit)]
+    if tokens:
+        yield "token bits must be 0", " and ".join(tokens)
 
 
 def _moves_data(instruction: isa.Instruction) -> bool:

@@ -325,6 +325,16 @@ def test_a_source_line_that_is_not_there_is_named():
     refused(BuildError, "operation 0 (LOAD): source must be -1 to 2, got 3", op)
 
 
+def test_tokens_of_its_own_are_refused():
+    op = load(CONFIG, Tile("a", INP, 1), "x", push_next=1)
+    refused(BuildError, "operation 0 (LOAD, load): token bits must be 0, got push_next", op)
+
+
+def test_a_tensor_where_no_data_move_is_refused():
+    op = MacroOp(Sync(Unit.COMPUTE), tensor="x")
+    refused(BuildError, "operation 0 (SYNC): tensor must be None where no data move, got x", op)
+
+
 def test_a_touch_outside_its_tile_is_named():
     acc = Tile("acc", ACC, 4)
     op = MacroOp(Vector(VectorOp.ADD, Operand.IMM, loop0=3, acc0=1), {"acc": (acc, 2)}, (MicroOp(),))
