@@ -12,22 +12,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
+from typing import Any
 
 import numpy as np
 
 from vdla.compiler import ir
 from vdla.compiler.dtypes import Array, is_float, limits, storage, wrap
-from vdla.compiler.memory import EVERYWHERE, InterpretError, Mask, Memory, Points
+from vdla.compiler.memory import EVERYWHERE, NOWHERE, InterpretError, Mask, Memory, Points
 
 MAX_POINTS = 1 << 21  # at once, so that temporaries stay in the cache of a small machine
 UFUNCS = {"add": np.add, "min": np.minimum, "max": np.maximum}
-Env = dict[str, Array]
+Env = dict[str, Any]
 
 
 def interpret(fn: ir.Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """Run `fn` on the input `arrays`, by parameter name; the outputs, by parameter name."""
     outputs = output_names(fn)
-    memory = Memory(fn.buffers)
+    memory = Memory(fn.buffers, loop_ranges(fn))
     for name, array in checked_inputs(fn, outputs, arrays).items():
         memory.fill(name, array)
     with np.errstate(all="ignore"):
@@ -37,6 +38,17 @@ def interpret(fn: ir.Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
         if missing:
             raise InterpretError(f"{fn.name}: every element of {name} must be written, got {missing} that are not")
     return {name: memory.arrays[name] for name in outputs}
+
+
+def loop_ranges(fn: ir.Function) -> dict[str, tuple[int, int]]:
+    """The bounds of every loop variable, and of the axes of blocks, which are checked on the way in."""
+    ranges: dict[str, tuple[int, int]] = {}
+    for stmt in ir.walk(fn.body):
+        if isinstance(stmt, ir.For):
+            ranges[stmt.var] = (0, stmt.extent - 1)
+        if isinstance(stmt, ir.Block) and not isinstance(stmt.body, ir.Store):
+            ranges.update((axis.var, (0, axis.extent - 1)) for axis in stmt.axes)
+    return ranges
 
 
 def output_names(fn: ir.Function) -> list[str]:
@@ -83,7 +95,7 @@ class Interpreter:
                     self.run(inner, env)
             case ir.For(var=var, extent=extent, body=body):
                 for i in range(extent):
-                    self.run(body, env | {var: np.asarray(i, np.int32)})
+                    self.run(body, env | {var: i})
             case ir.Block():
                 self._run_block(stmt, env)
             case ir.Store():
@@ -107,14 +119,21 @@ def enter(memory: Memory, block: ir.Block, at: Points) -> Points:
     """The points inside of `block`: where its predicate holds, with its axes bound."""
     at = replace(at, where=block.name)
     if block.predicate is not None:
-        at = at.only(memory.value(block.predicate, at))
-    bound = {axis.var: memory.value(value, at) for axis, value in zip(block.axes, block.values, strict=True)}
-    for axis in block.axes:
-        outside = ((bound[axis.var] < 0) | (bound[axis.var] >= axis.extent)) & at.mask
-        if outside.any():
-            value = np.broadcast_to(bound[axis.var], outside.shape)[outside][0]
-            raise InterpretError(f"block {block.name}: axis {axis.var} must be in 0..{axis.extent - 1}, got {value}")
+        at = at.only(memory.index(block.predicate, at))
+        if at.mask is NOWHERE:
+            return at
+    bound = {axis.var: memory.index(value, at) for axis, value in zip(block.axes, block.values, strict=True)}
+    for axis in memory.unsure_axes(block):
+        check_axis(block, axis, np.asarray(bound[axis.var]), at.mask)
     return replace(at, values={**at.values, **bound})
+
+
+def check_axis(block: ir.Block, axis: ir.Axis, values: Array, mask: Mask) -> None:
+    """Refuse a binding outside of its domain where the block happens."""
+    outside = np.asarray(((values < 0) | (values >= axis.extent)) & mask)
+    if outside.any():
+        value = np.broadcast_to(values, outside.shape)[outside][0]
+        raise InterpretError(f"block {block.name}: axis {axis.var} must be in 0..{axis.extent - 1}, got {value}")
 
 
 def at_start(block: ir.Block, at: Points) -> Mask:
@@ -146,6 +165,11 @@ class Nest:
     spatial: tuple[ir.For, ...]
     reduce: tuple[ir.For, ...]
     serial: tuple[ir.For, ...]
+
+    @property
+    def place(self) -> set[str]:
+        """The variables in the indices of the element."""
+        return {e.name for index in self.body.indices for e in ir.walk_expr(index) if isinstance(e, ir.Var)}
 
 
 def nest_of(stmt: ir.Stmt) -> Nest | None:
@@ -237,7 +261,7 @@ def run_nest(memory: Memory, nest: Nest, env: Env) -> None:
     for point in serial_points(nest.serial):
         at = Points(env | grid | point, EVERYWHERE, nest.block.name)
         for header in (*nest.headers, nest.block):
-            at = enter(memory, header, at) if isinstance(header, ir.Block) else at
+            at = enter(memory, header, at) if isinstance(header, ir.Block) and at.mask is not NOWHERE else at
         if at.mask.any():
             run_points(memory, nest, at)
 
@@ -251,7 +275,7 @@ def term_is_sum(nest: Nest) -> bool:
 def serial_points(loops: tuple[ir.For, ...]) -> Iterator[Env]:
     """Every setting of the loop variables, in order."""
     for point in product(*(range(loop.extent) for loop in loops)):
-        yield {loop.var: np.asarray(i, np.int32) for loop, i in zip(loops, point, strict=True)}
+        yield {loop.var: i for loop, i in zip(loops, point, strict=True)}
 
 
 def open_grid(loops: tuple[ir.For, ...]) -> Env:
@@ -305,7 +329,8 @@ def neutral(op: str, stored: np.dtype[np.generic], dtype: str) -> Array:
 def first_along(nest: Nest, at: Points) -> Points:
     """The points with the reduce loops at their start: the element does not depend on them."""
     values = dict(at.values)
-    for name, value in values.items():
+    for name in nest.place:
+        value = values[name]
         if np.ndim(value) == len(nest.spatial) + len(nest.reduce):
             for dimension in range(len(nest.spatial), np.ndim(value)):
                 value = value.take([0], axis=dimension)

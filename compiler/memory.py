@@ -8,15 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir
+from vdla.compiler.affine import Ranges, bounds
+from vdla.compiler.arithmetic import Evaluate, index_function
 from vdla.compiler.dtypes import Array, storage, wrap
 
 Mask = npt.NDArray[np.bool_]
 EVERYWHERE: Mask = np.array(True)
+NOWHERE: Mask = np.array(False)
 
 OPERATIONS = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": np.floor_divide, "mod": np.mod,
@@ -35,35 +39,56 @@ class InterpretError(ValueError):
 class Points:
     """Where an expression is evaluated; `where` names the block for messages."""
 
-    values: Mapping[str, Array]
+    values: Mapping[str, Any]  # an int, or an array of int32
     mask: Mask
     where: str
 
-    def only(self, mask: Mask) -> Points:
+    def only(self, mask: Mask | bool) -> Points:
         """The points at which `mask` holds too."""
-        return replace(self, mask=self.mask & mask)
+        if isinstance(mask, bool):
+            return self if mask else replace(self, mask=NOWHERE)
+        return replace(self, mask=mask if self.mask is EVERYWHERE else self.mask & mask)
 
 
 class Memory:
     """The buffers of a function."""
 
-    def __init__(self, buffers: Mapping[str, ir.Buffer]) -> None:
+    def __init__(self, buffers: Mapping[str, ir.Buffer], ranges: Ranges) -> None:
         self.buffers = buffers
+        self.ranges = ranges
         self.arrays = {name: np.zeros(b.shape, storage(b.dtype)) for name, b in buffers.items()}
+        self.given: set[str] = set()
+        self._checked: dict[int, list[ir.Axis]] = {}
+        self._functions: dict[int, Evaluate | None] = {}
         self.written = {name: np.zeros(b.shape, np.bool_) for name, b in buffers.items()}
 
     def fill(self, name: str, array: Array) -> None:
         """Give a whole buffer its content."""
         self.arrays[name] = array
         self.written[name][...] = True
+        self.given.add(name)
+
+    def unsure_axes(self, block: ir.Block) -> list[ir.Axis]:
+        """The axes whose bindings can leave their domain as far as the ranges of the loops show."""
+        if id(block) not in self._checked:
+            pairs = [(axis, bounds(value, self.ranges)) for axis, value in zip(block.axes, block.values, strict=True)]
+            self._checked[id(block)] = [a for a, (low, high) in pairs if low < 0 or high >= a.extent]
+        return self._checked[id(block)]
+
+    def index(self, expr: ir.Expr, at: Points) -> Any:  # noqa: ANN401  an int or an array of ints
+        """The value of an index or condition, an int where it depends on no array."""
+        if id(expr) not in self._functions:
+            self._functions[id(expr)] = index_function(expr)
+        function = self._functions[id(expr)]
+        return self.value(expr, at) if function is None else function(at.values)
 
     def store(self, name: str, indices: tuple[ir.Expr, ...], value: Array, at: Points) -> None:
         """Write `value` at every point of the mask."""
-        places = [np.asarray(self.value(index, at)) for index in indices]
+        places = [np.asarray(self.index(index, at)) for index in indices]
         shape = np.broadcast_shapes(at.mask.shape, *(p.shape for p in places))
         chosen = np.broadcast_to(at.mask, shape)
         target = tuple(np.broadcast_to(place, shape)[chosen] for place in places)
-        self._check_inside("store", name, target, np.broadcast_to(EVERYWHERE, target[0].shape), at.where)
+        self._check_inside("store", name, target, EVERYWHERE, at.where)
         self.arrays[name][target] = np.broadcast_to(value, shape)[chosen]
         self.written[name][target] = True
 
@@ -71,7 +96,7 @@ class Memory:
         """The value of `expr`, an array that broadcasts with the points; arbitrary outside of the mask."""
         match expr:
             case ir.Var(name=name):
-                return at.values[name]
+                return np.asarray(at.values[name], np.int32)
             case ir.Const(value=value, dtype=dtype):
                 return np.asarray(value, storage(dtype))
             case ir.Binary():
@@ -81,7 +106,7 @@ class Memory:
             case ir.Select(cond=cond, a=a, b=b):
                 return self._select(self.value(cond, at), a, b, at)
             case ir.Load(buffer=buffer, indices=indices):
-                return self._load(buffer, tuple(np.asarray(self.value(index, at)) for index in indices), at)
+                return self._load(buffer, tuple(np.asarray(self.index(index, at)) for index in indices), at)
             case ir.Call(name=name, args=args, dtype=dtype):
                 result = CALLS[name](*(self.value(arg, at) for arg in args))
                 return np.asarray(result).astype(storage(dtype))
@@ -105,23 +130,32 @@ class Memory:
         return np.where(cond, self.value(a, then), self.value(b, other))
 
     def _load(self, name: str, places: tuple[Array, ...], at: Points) -> Array:
-        self._check_inside("load", name, places, at.mask, at.where)
-        shape = self.buffers[name].shape
-        inside = tuple(np.clip(place, 0, extent - 1) for place, extent in zip(places, shape, strict=True))
-        unwritten = ~self.written[name][inside] & at.mask
+        if self._check_inside("load", name, places, at.mask, at.where):
+            inside = places
+        else:
+            shape = self.buffers[name].shape
+            inside = tuple(np.clip(place, 0, extent - 1) for place, extent in zip(places, shape, strict=True))
+        if name not in self.given and not self.written[name][inside].all():
+            self._check_written(name, places, ~self.written[name][inside] & at.mask, at)
+        return np.asarray(self.arrays[name][inside])
+
+    def _check_written(self, name: str, places: tuple[Array, ...], unwritten: Mask, at: Points) -> None:
         if unwritten.any():
             text = element_text(name, places, unwritten)
             raise InterpretError(f"block {at.where}: {text} must be written before it is read, got a read first")
-        return np.asarray(self.arrays[name][inside])
 
-    def _check_inside(self, action: str, name: str, places: tuple[Array, ...], mask: Mask, where: str) -> None:
+    def _check_inside(self, action: str, name: str, places: tuple[Array, ...], mask: Mask, where: str) -> bool:
+        """Whether every place is inside; an error if one is not and the mask holds there."""
         shape = self.buffers[name].shape
-        for place, extent in zip(places, shape, strict=True):
+        pairs = list(zip(places, shape, strict=True))
+        far = [(p, n) for p, n in pairs if p.size and (p.min() < 0 or p.max() >= n)]
+        for place, extent in far:
             outside = ((place < 0) | (place >= extent)) & mask
             if outside.any():
                 text = element_text(name, places, outside)
                 rule = f"every {action} must be inside the shape {list(shape)}"
                 raise InterpretError(f"block {where}: {rule}, got {text}")
+        return not far
 
 
 def refuse(bad: Array, values: Array, at: Points, rule: str) -> Array:
