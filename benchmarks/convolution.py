@@ -95,15 +95,25 @@ class Bound:
 
 
 def bound(layer: Workload, config: Config) -> Bound:
-    """MACs / MACs per cycle or bytes / AXI bytes per cycle; every touched input, weight and output byte once."""
-    batch = _round_up(layer.batch, config.batch)
-    ins, outs = _round_up(layer.in_channels, config.block_in), _round_up(layer.out_channels, config.block_out)
+    """MACs / MACs per cycle or bytes / AXI bytes per cycle; every touched input, weight and output byte once.
+
+    A layer whose input channels do not fill one block is counted without rounding: kernel positions may share the block.
+    """
+    batch, ins, outs = _padded_sizes(layer, config)
     pixels, taps = layer.out_height * layer.out_width, layer.kernel * layer.kernel
     macs = batch * pixels * ins * outs * taps
     touched = _touched(layer.height, layer.out_height, layer) * _touched(layer.width, layer.out_width, layer)
     bits = batch * ins * touched * config.inp_bits + ins * outs * taps * config.wgt_bits
     bits += batch * outs * pixels * config.out_bits
     return Bound(macs, bits // 8, -(-macs // config.macs_per_cycle), -(-bits // 8 // config.axi_bytes))
+
+
+def _padded_sizes(layer: Workload, config: Config) -> tuple[int, int, int]:
+    """Batch, input and output channels as the bound counts them."""
+    if layer.in_channels < config.block_in:
+        return layer.batch, layer.in_channels, layer.out_channels
+    batch, ins = _round_up(layer.batch, config.batch), _round_up(layer.in_channels, config.block_in)
+    return batch, ins, _round_up(layer.out_channels, config.block_out)
 
 
 def _touched(size: int, out_size: int, layer: Workload) -> int:

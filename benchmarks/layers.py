@@ -15,12 +15,12 @@ import numpy as np
 
 from vdla.benchmarks.convolution import LayerData, bound, random_data, reference
 from vdla.benchmarks.harness import Progress, Result, receipt, silent
-from vdla.benchmarks.measure import run_operator
 from vdla.benchmarks.workloads import Workload, resnet18_layers, workload
 from vdla.compiler.templates.conv2d import conv2d
 from vdla.compiler.templates.operator import Operator
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
+from vdla.simulator.simulator import simulate
 from vdla.simulator.stats import RunStats
 
 PRESET = "pynq_z1"
@@ -73,9 +73,10 @@ def measure(layer: Workload, config: Config, threads: int, seed: int) -> Measure
     start = time.perf_counter()
     arrays = pack(operator, operands)
     pack_seconds = time.perf_counter() - start
-    outputs, stats = run_operator(operator, arrays)
-    exact = np.array_equal(operator.unpack(outputs), reference(layer, operands, config.out_bits))
-    return Measured(operator, stats, exact, pack_seconds, operator.program.tensor("data").nbytes)
+    result = simulate(operator.program, arrays)
+    assert result.stats is not None
+    exact = np.array_equal(operator.unpack(result.outputs), reference(layer, operands, config.out_bits))
+    return Measured(operator, result.stats, exact, pack_seconds, operator.program.tensor("data").nbytes)
 
 
 def row(layer: Workload, config: Config, two: Measured, one: Measured) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from functools import cache
 from typing import Any
 
 from vdla.compiler.templates.conv2d import conv2d
+from vdla.compiler.templates.conv2d_transpose import conv2d_transpose
+from vdla.compiler.templates.dense import dense
 from vdla.compiler.templates.operator import Operator
 from vdla.compiler.templates.vector_operators import depthwise_conv2d, pool2d, residual_add
 from vdla.hardware.config import Config, Dram
@@ -58,6 +60,12 @@ CASES: tuple[Case, ...] = (
     ),
     Case("conv_patches", conv2d, {**_image("in_channels", 1, 9, 9, 3), "out_channels": 8, "kernel": 5, "stride": 2, "padding": 2}),
     Case("conv_raw", conv2d, {**_image("in_channels", 1, 4, 5, 18), "out_channels": 8, "kernel": 1, "raw": True}),
+    Case("dense", dense, {"rows": 5, "in_features": 70, "out_features": 37}),
+    Case(
+        "transpose4x4",
+        conv2d_transpose,
+        {**_image("in_channels", 1, 3, 4, 18), "out_channels": 9, "kernel": 4, "stride": 2, "padding": 1},
+    ),
     Case("depthwise3x3", depthwise_conv2d, {**_image("channels", 1, 7, 6, 19), "kernel": 3, "padding": 1}),
     Case("max_pool", pool2d, {"kind": "max", **_image("channels", 1, 8, 7, 17), "kernel": 3, "stride": 2, "padding": 1}),
     Case("average_pool", pool2d, {"kind": "average", **_image("channels", 1, 6, 6, 17), "kernel": 2, "stride": 2}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ EXAMPLES = """\
   vdla compile C6 --threads 1 -o slow.vdla   the same without virtual threads
   vdla compile conv2d --shape height=14 width=14 in_channels=20 \\
       out_channels=40 kernel=3 padding=1 -o conv.vdla
-  vdla compile dense --preset int4 --shape batch=1 in_features=100 \\
+  vdla compile dense --preset int4 --shape rows=4 in_features=100 \\
       out_features=10 -o dense.vdla --schedule dense.txt
 """
 
@@ -70,13 +71,13 @@ def _operator(arguments: argparse.Namespace) -> Operator:
 
     name, config = arguments.operator, machine(arguments)
     if name in templates():
-        return from_settings(name, config, [*arguments.shape, f"virtual_threads={arguments.threads}"])
+        return from_settings(name, config, arguments.shape, arguments.threads)
     if (name or "").upper() not in workloads():
         choices = f"{', '.join(templates())}, {', '.join(workloads())}"
         raise CommandError(f"compile: operator must be one of {choices}, got {name or 'nothing'}")
     if arguments.shape:
         raise CommandError(f"compile {name}: --shape must be left out for a named layer, got {arguments.shape[0]}")
-    return from_workload(workload(name), config, virtual_threads=arguments.threads)
+    return from_workload(workload(name), config, arguments.threads)
 
 
 def _list() -> int:
@@ -85,6 +86,19 @@ def _list() -> int:
 
     for name, template in templates().items():
         known = options(template).items()
-        print(f"{name}: " + " ".join(key if value.default is value.empty else f"[{key}]" for key, value in known))
-    print(f"layers: {' '.join(workloads())}")
+        needed = [key for key, option in known if option.default is option.empty]
+        optional = [f"{key}={_shown(option.default)}" for key, option in known if option.default is not option.empty]
+        print(f"{name}\n{_indented(needed)}\n{_indented(optional)}")
+    print(f"layers\n{_indented(list(workloads()))}")
     return OK
+
+
+def _shown(default: object) -> str:
+    """A default as one would write it."""
+    if isinstance(default, bool):
+        return "yes" if default else "no"
+    return "N" if default is None else str(default)
+
+
+def _indented(words: list[str]) -> str:
+    return textwrap.fill(" ".join(words), 78, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)

@@ -31,13 +31,13 @@ class _Output(Console):
 @cache
 def output() -> Console:
     """The console of standard output."""
-    return _Output(highlight=False, soft_wrap=False)
+    return _Output(highlight=False, markup=False, soft_wrap=False)
 
 
 @cache
 def errors() -> Console:
     """The console of standard error."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 
 
 def table(title: str, *columns: str) -> Table:

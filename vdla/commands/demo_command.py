@@ -25,7 +25,7 @@ EXAMPLES = """\
   vdla demo --trace c6.json     where the trace goes; open it in ui.perfetto.dev
 """
 
-THREADS = {"two virtual threads": 2, "one": 1}
+THREADS = {"two threads": 2, "one thread": 1}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(f"demo: layer must be a convolution, C1 to C12, got {layer.name} ({layer.operator})")
     measured = _measure(layer, config, arguments.seed)
     _show(layer, config, bound(layer, config), measured)
-    _trace(measured["two virtual threads"], arguments.trace or Path("demo.trace.json"))
+    _trace(measured["two threads"], arguments.trace or Path("demo.trace.json"))
     return OK if all(run.exact for run in measured.values()) else FINDING
 
 
@@ -72,6 +72,7 @@ def _show(layer: Workload, config: Config, limit: Bound, measured: dict[str, Mea
     console = output()
     console.print(_headline(layer, config))
     console.print(f"no schedule can beat {limit.cycles:,} cycles, for {_limit(limit)}")
+    console.print("compiled with two virtual threads, which overlap loads with computation, and with one")
     console.print()
     console.print(report.comparison("result", runs, report.FIGURES, first))
     console.print()

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Template = Callable[..., "Operator"]
 
-NOT_IN_WORDS = ("config", "tiling", "name", "factors", "input_zero_points")  # options that KEY=VALUE cannot say
+NOT_IN_WORDS = ("config", "tiling", "name", "factors", "input_zero_points", "virtual_threads")  # options that KEY=VALUE cannot say
 
 
 def templates() -> dict[str, Template]:
@@ -47,7 +47,7 @@ def options(template: Template) -> dict[str, inspect.Parameter]:
     return {name: parameter for name, parameter in parameters.items() if name not in NOT_IN_WORDS}
 
 
-def from_settings(name: str, config: Config, settings: list[str]) -> Operator:
+def from_settings(name: str, config: Config, settings: list[str], threads: int) -> Operator:
     """The operator of a template with options as KEY=VALUE words."""
     template = templates()[name]
     known = options(template)
@@ -56,7 +56,7 @@ def from_settings(name: str, config: Config, settings: list[str]) -> Operator:
     if missing:
         example = " ".join(f"{key}=N" for key in missing)
         raise CommandError(f"compile {name}: shape must give {', '.join(missing)}, got none (--shape {example})")
-    return template(config, **values)
+    return template(config, **values, virtual_threads=threads)
 
 
 def _value(name: str, known: Mapping[str, inspect.Parameter], setting: str) -> tuple[str, object]:
@@ -79,9 +79,9 @@ def _boolean(where: str, text: str) -> bool:
     return text == "yes"
 
 
-def from_workload(layer: Workload, config: Config, **others: object) -> Operator:
+def from_workload(layer: Workload, config: Config, threads: int) -> Operator:
     """The operator of a named workload."""
     template = templates()[layer.operator]
     known = options(template)
-    values = {**asdict(layer), "channels": layer.in_channels, **others}
-    return template(config, name=layer.name, **{key: value for key, value in values.items() if key in known})
+    values = {key: value for key, value in {**asdict(layer), "channels": layer.in_channels}.items() if key in known}
+    return template(config, name=layer.name, **values, virtual_threads=threads)

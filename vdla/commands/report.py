@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
 from rich.table import Table
+from rich.text import Text
 
-from vdla.commands.console import table
+from vdla.commands.console import output, table
+from vdla.hardware.isa import COL, Unit
+from vdla.hardware.program import Program
 from vdla.simulator.stats import COUNTERS, UNITS, RunStats
 
 Runs = Mapping[str, RunStats]
@@ -89,8 +93,8 @@ def comparison(
 
 def stalls(label: str, stats: RunStats) -> Table:
     """What each cycle of each unit went to, in per cent of the run; every column sums to 100."""
-    title = "where the cycles went" + (f", {label}" if label else "")
-    result = table(f"{title} (% of {stats.total_cycles:,})", "", *UNITS)
+    title = "cycles of each unit" + (f", {label}" if label else "")
+    result = table(f"{title} (%)", "", *UNITS)
     for counter in COUNTERS:
         cells = (_share(stats.counters[unit][counter], stats.total_cycles) for unit in UNITS)
         result.add_row(COUNTER_LABELS[counter], *cells)
@@ -99,3 +103,26 @@ def stalls(label: str, stats: RunStats) -> Table:
 
 def _share(cycles: int, total: int) -> str:
     return f"{100 * cycles / total:.1f}" if cycles else "."
+
+
+def lines(program: Program, stats: RunStats, most: int) -> Table:
+    """The schedule lines whose instructions kept the compute unit waiting longest, and for what."""
+    waits = np.array(stats.waits, copy=True)
+    waits[:, COUNTERS.index("busy")] = 0
+    waits[program.columns[:, COL["unit"]] != Unit.COMPUTE] = 0
+    by_line = np.zeros((len(program.source_lines) + 1, len(COUNTERS)), np.int64)
+    np.add.at(by_line, program.source_of, waits)  # -1, no line, is the last row
+    order = np.argsort(-by_line.sum(axis=1), kind="stable")[:most]
+    result = table("what compute waited for, by line of the schedule", "cycles", "mostly", "line")
+    result.columns[1].justify = result.columns[2].justify = "left"
+    for index in order[by_line[order].sum(axis=1) > 0].tolist():
+        reason = COUNTER_LABELS[COUNTERS[int(by_line[index].argmax())]]
+        result.add_row(f"{by_line[index].sum():,}", reason, _line_text(program, index))
+    return result
+
+
+def _line_text(program: Program, index: int) -> Text:
+    """The line cut to what the other columns leave of the screen; rich would shrink them instead."""
+    text = program.source_lines[index].strip() if index < len(program.source_lines) else "(loading micro-ops)"
+    others = len("cycles") + 2 + max(map(len, COUNTER_LABELS.values())) + 6
+    return Text(text if len(text) <= output().width - others else text[: output().width - others - 1] + "…")

@@ -1,9 +1,124 @@
-"""x"""
-NAME="run"
-HELP="x"
-EXAMPLES="x"
-def add_arguments(p):
-    """x"""
-def run(a):
-    """x"""
-    return 0
+"""`vdla run`: a program on a device; its outputs, its cycles, and what they went to."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vdla.commands import OK
+from vdla.commands.arrays import Array, read_inputs, require_all, with_random, write_outputs
+from vdla.commands.console import output, progress
+from vdla.commands.files import read_program
+from vdla.commands.machine import add_dram_arguments, with_dram
+
+if TYPE_CHECKING:
+    from vdla.hardware.program import Program
+    from vdla.simulator.stats import RunStats
+
+NAME = "run"
+HELP = "run a program and say where its cycles went"
+EXAMPLES = """\
+  vdla run c2.vdla --random-inputs 0            outputs of random data, and cycles
+  vdla run c2.vdla --input data=x.npy weight=w.npy scale=s.npy --output out/
+  vdla run c2.vdla --timing-only --dram read_latency=200 beat_cycles=2
+  vdla run c2.vdla --timing-only --lines 5      the schedule lines that wait most
+  vdla run c2.vdla --timing-only --trace c2.trace.json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The program, its inputs, the memory, what to print and write."""
+    parser.add_argument("program", type=Path, metavar="PROGRAM", help="a program file, or assembly text (.s)")
+    parser.add_argument("--input", nargs="+", default=[], metavar="NAME=FILE", help="packed arrays as .npy files")
+    parser.add_argument("--random-inputs", type=int, metavar="SEED", help="random data for inputs without a file")
+    parser.add_argument("--output", type=Path, metavar="DIR", help="write each output as a .npy file there")
+    parser.add_argument("--timing-only", action="store_true", help="cycles without data: needs no inputs")
+    parser.add_argument("--device", default="sim", metavar="NAME", help="what runs it (default sim)")
+    add_dram_arguments(parser)
+    parser.add_argument("--lines", type=int, default=0, metavar="N", help="the N schedule lines that wait most")
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for ui.perfetto.dev")
+    parser.add_argument("--json", action="store_true", help="JSON instead of tables")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run, write, print."""
+    program = read_program(arguments.program)
+    with progress(f"run {program.name}") as show:
+        show("simulating" if arguments.device == "sim" else f"on {arguments.device}", 0, 1)
+        outputs, stats = _execute(program, arguments)
+    written = write_outputs(arguments.output, outputs) if arguments.output else []
+    if arguments.trace:
+        from vdla.commands.traces import write_trace
+
+        write_trace(arguments.trace, program, stats)
+        written.append(arguments.trace)
+    if arguments.json:
+        print(json.dumps(_document(outputs, stats, written), indent=2))
+    else:
+        _show(program, outputs, stats, arguments.lines)
+        for path in written:
+            output().print(f"wrote {path}", soft_wrap=True)
+    return OK
+
+
+def _execute(program: Program, arguments: argparse.Namespace) -> tuple[dict[str, Array], RunStats]:
+    config = with_dram(program.config, arguments.dram)
+    if arguments.timing_only:
+        from vdla.simulator.simulator import simulate
+
+        stats = simulate(program, config=config, mode="timing").stats
+        assert stats is not None
+        return {}, stats
+    from vdla.runtime.run import run as run_on
+
+    arrays = read_inputs(arguments.input)
+    if arguments.random_inputs is not None:
+        arrays = with_random(program, arrays, arguments.random_inputs)
+    require_all(program, arrays)
+    result = run_on(program, arrays, arguments.device, config)
+    return result.outputs, result.stats
+
+
+def _show(program: Program, outputs: Mapping[str, Array], stats: RunStats, lines: int) -> None:
+    from vdla.commands import report
+
+    console, runs = output(), {program.config.name: stats}
+    console.print(report.comparison(program.name, runs, report.FIGURES))
+    console.print()
+    console.print(report.comparison("roofline", runs, report.ROOFLINE))
+    console.print()
+    console.print(report.stalls("", stats))
+    if lines:
+        console.print()
+        console.print(report.lines(program, stats, lines))
+    if outputs:
+        console.print()
+        console.print(_outputs_table(outputs))
+
+
+def _outputs_table(outputs: Mapping[str, Array]) -> Any:  # noqa: ANN401  a table of rich
+    from vdla.commands.console import table
+
+    result = table("outputs", "name", "type", "shape", "min", "max", "sha256")
+    for name, array in outputs.items():
+        limits = (str(array.min()), str(array.max())) if array.size else ("", "")
+        result.add_row(name, str(array.dtype), "x".join(map(str, array.shape)), *limits, _digest(array)[:12])
+    return result
+
+
+def _digest(array: Array) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def _document(outputs: Mapping[str, Array], stats: RunStats, written: list[Path]) -> dict[str, Any]:
+    described = {
+        name: {"dtype": str(array.dtype), "shape": list(array.shape), "sha256": _digest(array)}
+        for name, array in outputs.items()
+    }
+    return {**stats.to_dict(), "outputs": described, "written": [str(path) for path in written]}

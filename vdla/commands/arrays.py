@@ -1,0 +1,88 @@
+"""The arrays of a program on the command line: read from .npy files, made at random, written to .npy files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.atomic import write_with
+from vdla.commands import CommandError
+from vdla.commands.machine import key_and_value
+
+if TYPE_CHECKING:
+    from vdla.hardware.program import Program, Tensor
+
+Array = NDArray[Any]
+
+RANDOM_SHIFT = 31  # with multipliers near 2**23: sums of some thousand products come out within int8
+
+
+def read_inputs(settings: Sequence[str]) -> dict[str, Array]:
+    """The arrays of NAME=FILE.npy words."""
+    arrays: dict[str, Array] = {}
+    for setting in settings:
+        name, file = key_and_value("--input", setting)
+        if name in arrays:
+            raise CommandError(f"--input: {name} must be given once, got it twice")
+        arrays[name] = read_array(Path(file))
+    return arrays
+
+
+def read_array(path: Path) -> Array:
+    """The array in a .npy file; pickled objects are refused."""
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise CommandError(f"{path}: content must be an array in .npy format, got {error}") from None
+    if not isinstance(array, np.ndarray):
+        raise CommandError(f"{path}: content must be one array in .npy format, got an archive")
+    return array
+
+
+def with_random(program: Program, arrays: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    """The arrays, and random ones for the tensors that have none; each depends on the seed and its tensor's name."""
+    from vdla.simulator.tensors import given
+
+    missing = [tensor for tensor in given(program) if tensor.name not in arrays]
+    return {**arrays, **{tensor.name: random_array(tensor, seed) for tensor in missing}}
+
+
+def random_array(tensor: Tensor, seed: int) -> Array:
+    """Elements over their whole range; requantisation parameters that keep results within theirs."""
+    from vdla.hardware.numerics import pack_scale
+
+    rng = np.random.default_rng([seed, *tensor.name.encode()])
+    if tensor.dtype == "int64":
+        lanes = pack_scale(rng.integers(-1000, 1000, tensor.shape), rng.integers(1 << 22, 1 << 23, tensor.shape), RANDOM_SHIFT)
+        return lanes.view(np.int64)
+    bits = int(tensor.dtype.removeprefix("int"))
+    dtype = np.int8 if bits <= 8 else np.dtype(tensor.dtype)
+    return rng.integers(-(1 << (bits - 1)), 1 << (bits - 1), tensor.shape, dtype)
+
+
+def require_all(program: Program, arrays: Mapping[str, Array]) -> None:
+    """Refuse to run with a tensor that has no array."""
+    from vdla.simulator.tensors import given
+
+    missing = [tensor for tensor in given(program) if tensor.name not in arrays]
+    if missing:
+        wanted = ", ".join(f"{tensor.name} ({tensor.dtype} {list(tensor.shape)})" for tensor in missing)
+        how = "--input NAME=FILE.npy, --random-inputs SEED or --timing-only"
+        raise CommandError(f"run: every input must have an array, got none for {wanted}; give {how}")
+
+
+def write_outputs(folder: Path, outputs: Mapping[str, Array]) -> list[Path]:
+    """One .npy file an output, each whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = {folder / f"{name.replace('/', '_')}.npy": array for name, array in outputs.items()}
+    for path, array in paths.items():
+        write_with(path, _saver(array))
+    return list(paths)
+
+
+def _saver(array: Array) -> Any:  # noqa: ANN401  what numpy.save returns is of no interest
+    return lambda temporary: np.save(temporary, array, allow_pickle=False)
