@@ -110,6 +110,15 @@ def test_two_reads_do_not_depend():
     assert dependences([Step(LOAD, (write,)), Step(LOAD, (read,)), Step(COMPUTE, (read,))])[2].tolist() == [NEVER] * 3
 
 
+def test_a_space_of_any_size_costs_what_is_touched():
+    def touch(first: int, writes: bool) -> Touch:
+        return Touch("t", np.array([first, first + (1 << 39)]), writes)
+
+    steps = [Step(STORE, (touch(5, True),)), Step(LOAD, (touch(6, False),)), Step(LOAD, (touch(5, False),))]
+    steps.append(Step(COMPUTE, (Touch("t", slice(1 << 39, (1 << 39) + 6), False),)))
+    assert dependences(steps)[:, STORE].tolist() == [NEVER, NEVER, 0, 0]
+
+
 def test_empty_touches_depend_on_nothing():
     empty = Touch(Buffer.INP, np.array([], np.int64), False)
     assert (dependences([load(0), Step(COMPUTE, (empty,))]) == NEVER).all()
