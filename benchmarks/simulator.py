@@ -1,0 +1,99 @@
+"""Speed of the simulator: GEMM 1024^3 in int8 on pynq_z1, against a float32 product of numpy on one thread.
+
+Runs of the program and of numpy alternate, so that both see the same machine; each figure is a median over the rounds, and
+`ratio` is the median of the rounds' ratios.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.benchmarks.gemm_program import Tiling, gemm_program
+from vdla.benchmarks.harness import Progress, Result, receipt, silent
+from vdla.hardware.config import Config
+from vdla.hardware.numerics import pack_scale, requantise
+from vdla.hardware.program import Program
+from vdla.simulator.simulator import Mode, simulate
+
+PRESET = "pynq_z1"
+SIZE = 1024
+ROWS, COLUMNS = 16, 8  # entries of a tile
+ROUNDS = 7
+SHIFT = 10
+
+Array = NDArray[Any]
+
+
+class BenchmarkError(RuntimeError):
+    """A result that is not exact: its speed means nothing."""
+
+
+def run(progress: Progress = silent, seed: int = 0) -> Result:
+    """Speed of function with timing, and of timing alone."""
+    config = Config.preset(PRESET)
+    program = gemm_program(Tiling(config, SIZE, SIZE, SIZE, ROWS, COLUMNS))
+    arrays, expected = operands(config, seed)
+    progress("compile the kernels", 0, ROUNDS + 1)
+    _check(program, arrays, expected)
+    rows = []
+    with one_thread():
+        left, right = (np.random.default_rng(seed + i).random((SIZE, SIZE), np.float32) for i in range(2))
+        for number in range(ROUNDS):
+            progress(f"round {number + 1}", number + 1, ROUNDS + 1)
+            rows.append(_round(program, arrays, left, right))
+    progress("done", ROUNDS + 1, ROUNDS + 1)
+    figures = {name: statistics.median(row[name] for row in rows) for name in rows[0]}
+    return Result("simulator", figures, rows, receipt(config, [program], seed, "vdla bench simulator --json -"))
+
+
+def operands(config: Config, seed: int) -> tuple[dict[str, Array], Array]:
+    """Packed arrays of the program, and the packed result that numpy says."""
+    rng = np.random.default_rng(seed)
+    bi, bo, batch = config.block_in, config.block_out, config.batch
+    a, w = (rng.integers(-128, 128, (SIZE, SIZE), np.int8) for _ in range(2))
+    scales = pack_scale(rng.integers(-(1 << 16), 1 << 16, SIZE), rng.integers(1, 1 << 10, SIZE), SHIFT + 10)
+    sums = (a.astype(np.float64) @ w.astype(np.float64).T).astype(np.int32)
+    out = requantise(sums, scales, 0, -128, 127)
+    arrays = {
+        "inp": np.ascontiguousarray(a.reshape(-1, batch, SIZE // bi, bi).transpose(0, 2, 1, 3)),
+        "wgt": np.ascontiguousarray(w.reshape(-1, bo, SIZE // bi, bi).transpose(0, 2, 1, 3)),
+        "scl": scales.view(np.int64).reshape(-1, bo),
+    }
+    return arrays, out.reshape(-1, batch, SIZE // bo, bo).transpose(0, 2, 1, 3)
+
+
+def _check(program: Program, arrays: Mapping[str, Array], expected: Array) -> None:
+    if not np.array_equal(simulate(program, arrays).outputs["out"], expected):
+        raise BenchmarkError(f"benchmark simulator: result of {program.name} must equal numpy's, got another")
+
+
+def _round(program: Program, arrays: Mapping[str, Array], left: Array, right: Array) -> dict[str, float]:
+    gmac = SIZE**3 / 1e9
+    start = time.perf_counter()
+    result = simulate(program, arrays)
+    middle = time.perf_counter()
+    left @ right
+    end = time.perf_counter()
+    simulate(program, mode=Mode.TIMING)
+    timed = time.perf_counter() - end
+    assert result.stats is not None
+    figures = {"gmacs": gmac / (middle - start), "sgemm_gmacs": gmac / (end - middle)}
+    figures["ratio"] = figures["gmacs"] / figures["sgemm_gmacs"]
+    return {**figures, "timing_cycles_per_s": result.stats.total_cycles / timed}
+
+
+def one_thread() -> AbstractContextManager[Any]:
+    """A context in which numpy's matrix products use one thread."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ModuleNotFoundError as error:
+        raise BenchmarkError("benchmark simulator: package threadpoolctl must be installed (extra dev), got none") from error
+    context: AbstractContextManager[Any] = threadpool_limits(1)
+    return context
