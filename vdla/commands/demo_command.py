@@ -94,4 +94,7 @@ def _limit(limit: Bound) -> str:
 
 
 def _trace(measured: Measured, path: Path) -> None:
-    raise NotImplementedError(path)
+    from vdla.commands.traces import write_trace
+
+    write_trace(path, measured.program, measured.stats)
+    output().print(f"\nthe trace of the run with two threads is in {path}; open it in https://ui.perfetto.dev")

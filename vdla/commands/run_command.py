@@ -43,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_dram_arguments(parser)
     parser.add_argument("--lines", type=int, default=0, metavar="N", help="the N schedule lines that wait most")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for ui.perfetto.dev")
+    parser.add_argument("--table", type=Path, metavar="FILE", help="write start and end of every instruction as text")
     parser.add_argument("--json", action="store_true", help="JSON instead of tables")
 
 
@@ -52,12 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     with progress(f"run {program.name}") as show:
         show("simulating" if arguments.device == "sim" else f"on {arguments.device}", 0, 1)
         outputs, stats = _execute(program, arguments)
-    written = write_outputs(arguments.output, outputs) if arguments.output else []
-    if arguments.trace:
-        from vdla.commands.traces import write_trace
-
-        write_trace(arguments.trace, program, stats)
-        written.append(arguments.trace)
+    written = _write(program, outputs, stats, arguments)
     if arguments.json:
         print(json.dumps(_document(outputs, stats, written), indent=2))
     else:
@@ -83,6 +79,20 @@ def _execute(program: Program, arguments: argparse.Namespace) -> tuple[dict[str,
     require_all(program, arrays)
     result = run_on(program, arrays, arguments.device, config)
     return result.outputs, result.stats
+
+
+def _write(
+    program: Program, outputs: Mapping[str, Array], stats: RunStats, arguments: argparse.Namespace
+) -> list[Path]:
+    """The files that were asked for."""
+    from vdla.commands.traces import write_table, write_trace
+
+    written = write_outputs(arguments.output, outputs) if arguments.output else []
+    for path, write in ((arguments.trace, write_trace), (arguments.table, write_table)):
+        if path:
+            write(path, program, stats)
+            written.append(path)
+    return written
 
 
 def _show(program: Program, outputs: Mapping[str, Array], stats: RunStats, lines: int) -> None:
