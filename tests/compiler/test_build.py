@@ -28,11 +28,15 @@ from vdla.hardware.isa import (
     Unit,
     Vector,
     VectorOp,
+    columns,
     decode,
     decode_uops,
 )
-from vdla.hardware.program import Program, Tensor
+from vdla.hardware.numerics import pack_scale, requantise
+from vdla.hardware.program import Program, Tensor, place
 from vdla.hardware.random_config import random_config
+from vdla.simulator import conflicts
+from vdla.simulator.function import execute
 from vdla.simulator.verify import Kind, verify
 
 CONFIG = Config()
@@ -83,7 +87,7 @@ def double_buffered_gemm(config: Config, tiles: int = 6, steps: int = 3, rows: i
                 gemm = Gemm(init=int(step == 0), loop0=rows, acc0=1, src0=2)
                 if step == steps - 1:
                     bases |= {"out": (out, 0), "scl": (scl, 0)}
-                    gemm = replace(gemm, emit=Emit.REQUANT, clip_lo=0, clip_hi=1)
+                    gemm = replace(gemm, emit=Emit.REQUANT, clip_lo=-2, clip_hi=1)
                 ops.append(MacroOp(gemm, bases, last if step == steps - 1 else kernel, source=2))
                 if step == steps - 1:
                     ops.append(store(config, out, "y", rows * (2 * pair + thread)))
@@ -134,7 +138,16 @@ def test_programs_are_ordered(config, make):
 
 def test_double_buffered_gemm_in_full():
     program = compile_ops(CONFIG, double_buffered_gemm(CONFIG, tiles=2, steps=1, rows=2))
-    head = {"clip_lo": 0, "clip_hi": 1, "init": 1, "emit": Emit.REQUANT, "loop0": 2, "acc0": 1, "src0": 2, "uop_end": 2}
+    head = {
+        "clip_lo": -2,
+        "clip_hi": 1,
+        "init": 1,
+        "emit": Emit.REQUANT,
+        "loop0": 2,
+        "acc0": 1,
+        "src0": 2,
+        "uop_end": 2,
+    }
     assert check_program(program) == [
         Load(Buffer.UOP, x_size=2),
         Load(SCL),
@@ -224,6 +237,41 @@ def test_uop_batches_reload_when_the_buffer_is_small(axi_bits):
         if isinstance(i, Vector)
     ]
     assert touched == [{uop.acc for uop in kernels[i % 3]} for i in range(6)]
+
+
+def test_sums_added_to_sums_take_one_cycle_each():
+    a, b = Tile("a", ACC, 64), Tile("b", ACC, 64)
+    add = Vector(VectorOp.ADD, loop0=64, acc0=1, src0=1)
+    ops = [
+        load(CONFIG, a, "x", widen=1),
+        load(CONFIG, b, "x", widen=1),
+        MacroOp(add, {"acc": (a, 0), "src": (b, 0)}, (MicroOp(),)),
+    ]
+    assert not conflicts.of_program(compile_ops(CONFIG, ops)).any()
+
+
+def run(program: Program, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The tensors after the program has run on these arrays."""
+    addresses, end = place(program)
+    dram = np.zeros(end, np.uint8)
+    values = {t.name: np.frombuffer(t.data, np.uint8) for t in program.tensors if t.data is not None} | arrays
+    for name, value in values.items():
+        data = value.reshape(-1).view(np.uint8)
+        dram[addresses[name] : addresses[name] + len(data)] = data
+    execute(program.config, columns(program.config, program.link(addresses)), dram)
+    return {t.name: dram[addresses[t.name] : addresses[t.name] + t.nbytes] for t in program.tensors}
+
+
+def test_double_buffered_gemm_computes_what_its_operations_say():
+    rows, steps, tiles, block = 4, 3, 6, 16
+    rng = np.random.default_rng(3)
+    x = rng.integers(-128, 128, (tiles, rows, 2, block), np.int8)
+    w = rng.integers(-128, 128, (steps, 2, block, block), np.int8)
+    program = compile_ops(CONFIG, double_buffered_gemm(CONFIG, tiles, steps, rows))
+    lanes = pack_scale(np.arange(block), np.full(block, 3), np.full(block, 20))
+    y = run(program, {"x": x, "w": w, "s": lanes})["y"].view(np.int8)[: tiles * rows * block]
+    sums = np.einsum("trki,skoi->tro", x.astype(np.int64), w.astype(np.int64))
+    assert np.array_equal(y.reshape(tiles, rows, block), requantise(sums, lanes, 0, -2, 1))
 
 
 # --- random programs -------------------------------------------------------------------------------------------------
