@@ -1,6 +1,6 @@
 """Lint the SystemVerilog with two front ends: Verilator -Wall and slang.
 
-The generated package is linted for every preset; the modules under hardware/rtl, where there are any, with each of them.
+The generated package is linted for every preset, together with the modules under hardware/rtl, where there are any.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 from vdla.benchmarks.harness import Progress, Result, receipt, silent
 from vdla.benchmarks.layers import PRESET, layer_operator
@@ -10,7 +11,6 @@ from vdla.benchmarks.workloads import Workload, resnet18_layers
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.simulator.verify import verify
-
 
 # Not one of the measured layers: what a compiler remembers of it helps none of them.
 WARM_UP = Workload("warm_up", "conv2d", 1, 9, 9, 16, 16, 3, 1, 1, "")
@@ -30,7 +30,8 @@ def run(progress: Progress = silent, seed: int = 0) -> Result:
     config = Config.preset(PRESET)
     layers = resnet18_layers()
     compiled(WARM_UP, config)  # loads the compiled kernels, which a process that compiles many layers does once
-    rows, programs = [], []
+    rows: list[dict[str, Any]] = []
+    programs = []
     for index, layer in enumerate(layers):
         progress(layer.name, index, len(layers))
         program, compile_s, verify_s = compiled(layer, config)
@@ -38,9 +39,10 @@ def run(progress: Progress = silent, seed: int = 0) -> Result:
         seconds = {"compile_seconds": round(compile_s, 4), "verify_seconds": round(verify_s, 4)}
         rows.append({"layer": layer.name, **seconds, "instructions": len(program)})
     progress("done", len(layers), len(layers))
+    compile_seconds, verify_seconds = (sum(row[name] for row in rows) for name in ("compile_seconds", "verify_seconds"))
     figures = {
-        "seconds": round(sum(row["compile_seconds"] + row["verify_seconds"] for row in rows), 3),
-        "compile_seconds": round(sum(row["compile_seconds"] for row in rows), 3),
-        "verify_seconds": round(sum(row["verify_seconds"] for row in rows), 3),
+        "seconds": round(compile_seconds + verify_seconds, 3),
+        "compile_seconds": round(compile_seconds, 3),
+        "verify_seconds": round(verify_seconds, 3),
     }
     return Result("compile", figures, rows, receipt(config, programs, seed, "vdla bench compile --json -"))

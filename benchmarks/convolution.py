@@ -97,7 +97,7 @@ class Bound:
 def bound(layer: Workload, config: Config) -> Bound:
     """MACs / MACs per cycle or bytes / AXI bytes per cycle; every touched input, weight and output byte once.
 
-    A layer whose input channels do not fill one block is counted without rounding: kernel positions may share the block.
+    A layer whose input channels do not fill one block is not rounded up: kernel positions may share the block.
     """
     batch, ins, outs = _padded_sizes(layer, config)
     pixels, taps = layer.out_height * layer.out_width, layer.kernel * layer.kernel

@@ -58,7 +58,8 @@ def test_the_links_lead_to_the_folders(folder: str) -> None:
 
 def run(*command: object, cwd: Path = ROOT, **environment: str) -> str:
     arguments = [str(part) for part in command]
-    done = subprocess.run(arguments, capture_output=True, text=True, env={**os.environ, **environment}, timeout=300, cwd=cwd)
+    everything = {**os.environ, **environment}
+    done = subprocess.run(arguments, capture_output=True, text=True, env=everything, timeout=300, cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -57,8 +57,8 @@ def random_array(tensor: Tensor, seed: int) -> Array:
 
     rng = np.random.default_rng([seed, *tensor.name.encode()])
     if tensor.dtype == "int64":
-        lanes = pack_scale(rng.integers(-1000, 1000, tensor.shape), rng.integers(1 << 22, 1 << 23, tensor.shape), RANDOM_SHIFT)
-        return lanes.view(np.int64)
+        bias, mult = rng.integers(-1000, 1000, tensor.shape), rng.integers(1 << 22, 1 << 23, tensor.shape)
+        return pack_scale(bias, mult, RANDOM_SHIFT).view(np.int64)
     bits = int(tensor.dtype.removeprefix("int"))
     dtype = np.int8 if bits <= 8 else np.dtype(tensor.dtype)
     return rng.integers(-(1 << (bits - 1)), 1 << (bits - 1), tensor.shape, dtype)

@@ -85,7 +85,8 @@ def _show(layer: Workload, config: Config, limit: Bound, measured: dict[str, Mea
 def _headline(layer: Workload, config: Config) -> str:
     channels = f"{layer.in_channels} to {layer.out_channels} channels"
     kernel = f"{layer.kernel}x{layer.kernel} kernel"
-    return f"{layer.name} of ResNet-18: {layer.height}x{layer.width}, {channels}, {kernel}, {config.inp_dtype}, on {config.name}"
+    image = f"{layer.height}x{layer.width}"
+    return f"{layer.name} of ResNet-18: {image}, {channels}, {kernel}, {config.inp_dtype}, on {config.name}"
 
 
 def _limit(limit: Bound) -> str:

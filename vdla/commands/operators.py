@@ -1,6 +1,7 @@
 """The compiler's templates as the command line sees them: by name, with options read from their signatures.
 
-A new template appears here by being a public function in a module of `vdla.compiler.templates` that returns an Operator.
+A new template appears here by being a public function of a module of `vdla.compiler.templates` that returns an
+Operator.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 Template = Callable[..., "Operator"]
 
-NOT_IN_WORDS = ("config", "tiling", "name", "factors", "input_zero_points", "virtual_threads")  # options that KEY=VALUE cannot say
+# Said by options of their own, or by nothing that fits KEY=VALUE.
+NOT_IN_WORDS = ("config", "virtual_threads", "name", "tiling", "factors", "input_zero_points")
 
 
 def templates() -> dict[str, Template]:
@@ -38,7 +40,8 @@ def templates() -> dict[str, Template]:
 def _is_template(function: Callable[..., Any]) -> bool:
     signature = inspect.signature(function)
     returned = getattr(signature.return_annotation, "__name__", signature.return_annotation)
-    return not function.__name__.startswith("_") and returned == "Operator" and next(iter(signature.parameters), "") == "config"
+    public = not function.__name__.startswith("_") and "config" in signature.parameters
+    return public and returned == "Operator"
 
 
 def options(template: Template) -> dict[str, inspect.Parameter]:
