@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
 from vdla.compiler import ir
 from vdla.compiler.build import build
@@ -22,7 +23,7 @@ def compile_function(
     `weights` names the parameters that stay the same from run to run; `layouts` describes the dimensions of parameters.
 
     Raises:
-        LoweringError, AllocationError, UopError, IsaError: the schedule does not fit this machine; each names the place.
+        LoweringError, AllocationError, UopError, IsaError: the schedule does not fit this machine; the place is named.
     """
     outputs = output_names(fn)
     tensors = []
@@ -34,7 +35,5 @@ def compile_function(
 
 
 def _tensor(buffer: ir.Buffer, role: str, layout: str) -> Tensor:
-    elements = 1
-    for extent in buffer.shape:
-        elements *= extent
-    return Tensor(buffer.name, role, buffer.shape, buffer.dtype, layout, elements * INTEGER_BITS[buffer.dtype] // 8)
+    nbytes = prod(buffer.shape) * INTEGER_BITS[buffer.dtype] // 8
+    return Tensor(buffer.name, role, buffer.shape, buffer.dtype, layout, nbytes)

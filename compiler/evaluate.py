@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir
 
-Values = Mapping[str, Union[int, npt.NDArray[np.int64]]]
+Values = Mapping[str, int | npt.NDArray[np.int64]]
 
 _OPS: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda a, b: a + b,
@@ -31,7 +31,7 @@ _OPS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def evaluate(expr: ir.Expr, values: Values, default: int | None = None) -> Any:
+def evaluate(expr: ir.Expr, values: Values, default: int | None = None) -> Any:  # noqa: ANN401  a number or an array
     """The value of an index expression or condition; a variable not in `values` is `default`.
 
     Raises:

@@ -1,7 +1,7 @@
 """A nest of steps: one tensorized block with the loops around it, at concrete addresses, ready to become instructions.
 
 An intrinsic's `lower` receives a `Nest`. Positions are counted in entries of the intrinsic's operand (the product of
-its declared shape), relative to an on-chip tile or to a tensor in DRAM; they are affine in the loops, apart from `rest`.
+its declared shape), relative to an on-chip tile or a tensor in DRAM; they are affine in the loops, apart from `rest`.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Access:
 
     def at(self, point: Values) -> npt.NDArray[np.int64]:
         """The positions at loop values, numbers or arrays; a loop that `point` leaves out is 0."""
-        total = np.int64(0)
+        total = np.asarray(self.base, np.int64)
         for var, step in self.steps.items():
-            total = total + np.int64(step) * point.get(var, 0)
+            total = total + step * np.asarray(point.get(var, 0), np.int64)
         for expr, scale in self.rest:
-            total = total + scale * evaluate(expr, point, default=0)
-        return np.asarray(total + self.base)
+            total = total + scale * np.asarray(evaluate(expr, point, default=0), np.int64)
+        return total
 
     def fixed(self, var: str, value: int) -> Access:
         """The access with one loop at `value`."""
@@ -78,7 +78,8 @@ class Nest:
     """Steps of one intrinsic.
 
     `init`: sums start here, rather than continue what is in the output. `valid[var]` = (first, end) bounds a loop to
-    the iterations in which the intrinsic's condition holds; the others are padding. `source`: a line of the schedule.
+    the iterations in which the intrinsic's condition holds; the others are padding, and with `nowhere` all of them are.
+    `source`: a line of the schedule.
     """
 
     config: Config
@@ -88,6 +89,7 @@ class Nest:
     init: bool = True
     epilogue: Epilogue | None = None
     valid: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    nowhere: bool = False
     source: int = -1
 
     def fixed(self, loop: Loop, value: int) -> Nest:
@@ -96,12 +98,15 @@ class Nest:
         if epilogue is not None:
             last = not loop.reduce or value == loop.extent - 1
             epilogue = Epilogue(epilogue.match, _fixed(epilogue.access, loop.var, value)) if last else None
+        start, end = self.valid.get(loop.var, (0, loop.extent))
         return replace(
             self,
             loops=tuple(other for other in self.loops if other is not loop),
             access=_fixed(self.access, loop.var, value),
             init=self.init and (not loop.reduce or value == 0),
             epilogue=epilogue,
+            valid={var: bounds for var, bounds in self.valid.items() if var != loop.var},
+            nowhere=self.nowhere or not start <= value < end,
         )
 
     def all_accesses(self) -> list[Access]:
@@ -114,10 +119,10 @@ def _fixed(access: Mapping[str, Access], var: str, value: int) -> dict[str, Acce
 
 
 def simplified(nest: Nest) -> Nest:
-    """The nest without loops of one iteration, adjacent loops merged wherever every operand steps evenly through both."""
+    """The nest without loops of one iteration, adjacent loops merged where every operand steps evenly through both."""
     for loop in nest.loops:
         if loop.extent == 1:
-            nest = nest.fixed(loop, 0) if not nest.valid.get(loop.var) else nest
+            nest = nest.fixed(loop, 0)
     position = len(nest.loops) - 2
     while position >= 0:
         outer, inner = nest.loops[position : position + 2]

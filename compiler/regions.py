@@ -1,4 +1,4 @@
-"""Where on-chip buffers live: for each, the loop inside which it is allocated and the tile that its accesses need there.
+"""Where on-chip buffers live: the loop inside which each is allocated, and the tile that its accesses need there.
 
 A buffer keeps its full logical shape in the loop nest; on the chip only the region written inside one iteration of the
 loops around its allocation exists. One tile serves every iteration, apart from virtual threads, which have one each.
@@ -12,8 +12,9 @@ from math import prod
 
 from vdla.compiler import ir
 from vdla.compiler.affine import affine, var_names
-from vdla.compiler.fold import LoweringError
+from vdla.compiler.errors import LoweringError
 from vdla.compiler.intrinsic import ON_CHIP, Match
+from vdla.compiler.printer import expr_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,17 @@ class Site:
         """An expression over the block's axes, over the loops."""
         return ir.substitute(expr, {a.var: v for a, v in zip(self.block.axes, self.block.values, strict=True)})
 
+    @property
+    def output(self) -> str:
+        """The buffer that the block writes."""
+        return self.match.buffers[self.match.intrinsic.output.name]
+
+    def inside_entry(self, loop: ir.For) -> bool:
+        """Whether a loop runs inside one entry: it is the tensorized loop, or one inside it."""
+        names = [other.var for other in self.path]
+        start = next(i for i, other in enumerate(self.path) if "tensorize" in other.annotations)
+        return loop.var in names and names.index(loop.var) >= start
+
     def reduce_loops(self) -> set[str]:
         """The loops that drive a reduce axis."""
         return {
@@ -38,9 +50,8 @@ class Site:
             if isinstance(e, ir.Var)
         }
 
-
     def partial_loops(self) -> set[str]:
-        """The loops in some iterations of which the block does not run, though its region is the same in all of them."""
+        """The loops in some of whose iterations the block does not run, though its region is the same in all."""
         if self.block.predicate is None:
             return set()
         return var_names(self.block.predicate) - set().union(*(var_names(v) for v in self.block.values))
@@ -98,7 +109,8 @@ def _match_of(block: ir.Block, fn: ir.Function) -> Match:
     match = block.annotations.get("intrinsic")
     if not isinstance(match, Match):
         raise LoweringError(
-            f"{fn.name}: block {block.name} must be tensorized, got a scalar computation, and the VDLA has no scalar unit; tensorize its innermost loops"
+            f"{fn.name}: block {block.name} must be tensorized, as the VDLA has no scalar unit, got a scalar "
+            "computation; tensorize its innermost loops"
         )
     return match
 
@@ -111,15 +123,16 @@ def plan_tiles(fn: ir.Function, blocks: list[Site]) -> dict[str, TilePlan]:
         for buffer in set(site.match.buffers.values()):
             users.setdefault(owners.get(buffer, buffer), []).append(site)
     plans = {}
-    for name, buffer in fn.buffers.items():
-        if buffer.scope in ON_CHIP:
-            plans[name] = _plan(fn, name, owners.get(name, name), blocks, users[owners.get(name, name)])
+    for name in fn.buffers:
+        if fn.buffers[name].scope in ON_CHIP:
+            owner = owners.get(name, name)
+            plans[name] = _plan(fn, name, owner, blocks, users.get(owner, []))
     for name, plan in plans.items():
-        owner = plans[plan.owner]
-        if owner.shape != plan.shape:
+        original = plans[plan.owner]
+        if original.shape != plan.shape:
             raise LoweringError(
-                f"{fn.name}: {name} is computed in place of {plan.owner} and must have its region, got {list(plan.shape)} and "
-                f"{list(owner.shape)}; compute both at one loop"
+                f"{fn.name}: {name} is computed in place of {plan.owner} and must have its region, "
+                f"got {list(plan.shape)} and {list(original.shape)}; compute both at one loop"
             )
     return plans
 
@@ -131,18 +144,32 @@ def _owners(blocks: list[Site]) -> dict[str, str]:
         intrinsic = site.match.intrinsic
         if intrinsic.in_place is not None:
             source = site.match.buffers[intrinsic.in_place]
-            owners[site.match.buffers[intrinsic.output.name]] = owners.get(source, source)
+            _check_only_reader(blocks, site, source)
+            owners[site.output] = owners.get(source, source)
     return owners
+
+
+def _check_only_reader(blocks: list[Site], site: Site, source: str) -> None:
+    """What is overwritten in place must not be read by anybody else."""
+    for other in blocks:
+        if other is not site and other.output != source and source in other.match.buffers.values():
+            raise LoweringError(
+                f"block {site.block.name}: {source} must be read by it alone, as its storage is overwritten in place, "
+                f"got {other.block.name} too; compute it twice"
+            )
 
 
 def _plan(fn: ir.Function, name: str, owner: str, blocks: list[Site], users: list[Site]) -> TilePlan:
     buffer = fn.buffers[name]
-    writers = [s for s in blocks if s.match.buffers[s.match.intrinsic.output.name] == name]
-    if not writers:
-        raise LoweringError(f"{fn.name}: on-chip buffer {name} must be written by a block, got none; cache_read it from a tensor")
+    writers = [s for s in blocks if s.output == name]
+    if len(writers) != 1:
+        raise LoweringError(
+            f"{fn.name}: on-chip buffer {name} must be written by one block, got {len(writers)}; "
+            "cache_read it from a tensor"
+        )
     writer = writers[0]
     group = {other for other in fn.buffers if other == owner or _owners(blocks).get(other) == owner}
-    level = min(_level(site, users) for site in users if site.match.buffers[site.match.intrinsic.output.name] in group)
+    level = min(_level(site, users) for site in users if site.output in group)
     outside = tuple(loop.var for loop in writer.path[:level])
     inner = {loop.var: loop.extent for loop in writer.path[level:]}
     assert isinstance(writer.block.body, ir.Store)
@@ -153,7 +180,7 @@ def _plan(fn: ir.Function, name: str, owner: str, blocks: list[Site], users: lis
 
 
 def _level(site: Site, users: list[Site]) -> int:
-    """The number of loops around the allocation, as far as this writer of the buffer and its fellow users are concerned."""
+    """The number of loops around the allocation, as far as this writer of the buffer is concerned."""
     names = [loop.var for loop in site.path]
     level = min(_common(site.path, other.path) for other in users)
     annotations = site.block.annotations
@@ -185,4 +212,6 @@ def _span(index: ir.Expr, inner: Mapping[str, int], function: str, buffer: str) 
     used = {e.name for e in ir.walk_expr(index) if isinstance(e, ir.Var)} & set(inner)
     if not used:
         return index, 1
-    raise LoweringError(f"{function}: an index of {buffer} must be affine in the loops inside its allocation, got one in {', '.join(sorted(used))}")
+    raise LoweringError(
+        f"{function}: an index of {buffer} must be affine in the loops inside its allocation, got {expr_text(index)}"
+    )

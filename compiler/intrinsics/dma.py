@@ -9,7 +9,8 @@ from typing import Any
 
 from vdla.compiler import te
 from vdla.compiler.dtypes import INTEGER_BITS
-from vdla.compiler.fold import LoweringError, fold_dma
+from vdla.compiler.errors import LoweringError
+from vdla.compiler.fold_dma import Dma, fold_dma
 from vdla.compiler.intrinsic import CONDITION, GLOBAL, IMMEDIATE, Intrinsic
 from vdla.compiler.macro import MacroOp
 from vdla.compiler.nest import Nest
@@ -33,7 +34,7 @@ def entry_shape(config: Config, buffer: Buffer) -> tuple[tuple[int, ...], str]:
         case Buffer.OUT:
             return (config.batch, config.block_out), config.out_dtype
         case Buffer.UOP:
-            raise LoweringError("dma: the micro-op buffer must not be loaded by a schedule; kernels are loaded by the compiler")
+            raise LoweringError("dma: the buffer must be one that schedules fill, got uop; the compiler loads kernels")
 
 
 @lru_cache
@@ -65,7 +66,7 @@ def load(config: Config, buffer: Buffer, shape: tuple[int, ...] | None = None, w
             return isa.Load(buffer, pad_value=pad_value, widen=int(widen), **fields)
 
         unit = _entries(config, buffer, prod(shape) * INTEGER_BITS[dtype])
-        return fold_dma(nest, "chip", "data", instruction, unit, _beats(config, data))
+        return fold_dma(nest, Dma("chip", "data", unit, _beats(config, data)), instruction)
 
     return Intrinsic(name, chip, scopes, lower, dma_cycles)
 
@@ -83,7 +84,7 @@ def store(config: Config, raw: bool = False) -> Intrinsic:
             return isa.Store(**{f: v for f, v in fields.items() if f not in pads})
 
         unit = _entries(config, Buffer.OUT, prod(shape) * INTEGER_BITS[dtype])
-        return fold_dma(nest, "out", "data", instruction, unit, _beats(config, data))
+        return fold_dma(nest, Dma("out", "data", unit, _beats(config, data)), instruction)
 
     return Intrinsic("store_raw" if raw else "store", data, {"out": "out", "data": GLOBAL}, lower, dma_cycles)
 
@@ -93,8 +94,8 @@ def _entries(config: Config, buffer: Buffer, bits: int) -> int:
     entry = config.entry_bytes[buffer] * 8
     if bits % entry:
         raise LoweringError(
-            f"dma: a tensor entry must fill whole entries of {buffer.name.lower()}, got {bits} bits for entries of {entry}; "
-            "read it through the accumulator"
+            f"dma: a tensor entry must fill whole entries of {buffer.name.lower()}, got {bits} bits for entries of "
+            f"{entry}; read it through the accumulator"
         )
     return bits // entry
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from vdla.compiler import te
-from vdla.compiler.fold import ComputeFields, fold_compute
+from vdla.compiler.fold_compute import ComputeFields, fold_compute
 from vdla.compiler.intrinsic import Intrinsic
 from vdla.compiler.macro import MacroOp
 from vdla.compiler.nest import Nest

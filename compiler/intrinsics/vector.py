@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from vdla.compiler import te
-from vdla.compiler.fold import ComputeFields, fold_compute
+from vdla.compiler.fold_compute import ComputeFields, fold_compute
 from vdla.compiler.intrinsic import IMMEDIATE, Intrinsic
 from vdla.compiler.intrinsics.gemm import cycles
 from vdla.compiler.macro import MacroOp

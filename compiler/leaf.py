@@ -1,0 +1,164 @@
+"""Leaves: the loop nests that fold into instructions, and what holds of them in every iteration of the loops outside.
+
+A nest folds when it holds nothing but one tensorized block under serial loops, and perhaps an epilogue that consumes
+each result where its sum is complete. Everything here is computed once for a nest; `lower` fills in the loop values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from vdla.compiler import ir
+from vdla.compiler.affine import affine
+from vdla.compiler.conditions import Condition, conjuncts
+from vdla.compiler.errors import LoweringError
+from vdla.compiler.intrinsic import GLOBAL, ON_CHIP
+from vdla.compiler.nest import Loop
+from vdla.compiler.printer import line_numbers
+from vdla.compiler.regions import Site, TilePlan
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where an operand's entry lies before the outer loops have values: affine steps, and terms that are not affine."""
+
+    buffer: str
+    const: int
+    steps: Mapping[str, int]
+    rest: tuple[tuple[ir.Expr, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A nest that folds.
+
+    `loops` become part of instructions; `predicate` says where the block runs, `conditions` where its intrinsic's
+    condition holds; `starts` are the values of the reduce axes, all 0 where a sum begins.
+    """
+
+    site: Site
+    loops: tuple[Loop, ...]
+    positions: Mapping[str, Position]
+    predicate: tuple[Condition, ...]
+    conditions: tuple[Condition, ...]
+    starts: tuple[ir.Expr, ...]
+    epilogue: Leaf | None
+    source: int
+
+
+class Leaves:
+    """The leaves of a function, found on demand."""
+
+    def __init__(self, fn: ir.Function, sites: Mapping[str, Site], plans: Mapping[str, TilePlan]) -> None:
+        self.fn, self.sites, self.plans = fn, sites, plans
+        self._lines = line_numbers(fn)
+        self._found: dict[int, Leaf | None] = {}
+
+    def at(self, stmt: ir.Stmt) -> Leaf | None:
+        """The statement as one leaf, if it is one."""
+        if id(stmt) not in self._found:
+            self._found[id(stmt)] = self._leaf(stmt)
+        return self._found[id(stmt)]
+
+    def _leaf(self, stmt: ir.Stmt) -> Leaf | None:
+        loops, inner = _chain(stmt)
+        if loops is None:
+            return None
+        match inner:
+            case ir.Block(name=name):
+                return self._analysed(self.sites[name], loops, None)
+            case ir.Seq(stmts=(first, second)):
+                return self._fused(loops, _chain(first), _chain(second))
+            case _:
+                return None
+
+    def _fused(self, shared: list[ir.For], first: Chain, second: Chain) -> Leaf | None:
+        """A nest whose results an epilogue consumes in the same pass: the loops inside must all be reductions."""
+        (inner, block), (own, after_block) = first, second
+        if not (isinstance(block, ir.Block) and isinstance(after_block, ir.Block)) or inner is None or own is None:
+            return None
+        main, after = self.sites[block.name], self.sites[after_block.name]
+        consumes = main.output in after.match.buffers.values()
+        reductions = main.reduce_loops()
+        steps = [loop for loop in _runs(inner) if loop.var not in reductions and not main.inside_entry(loop)]
+        extra = [loop for loop in _runs(own) if not after.inside_entry(loop)]
+        if not after.match.intrinsic.epilogue or not consumes or steps or extra:
+            return None
+        return self._analysed(main, [*shared, *inner], self._analysed(after, shared, None))
+
+    def _analysed(self, site: Site, loops: list[ir.For], epilogue: Leaf | None) -> Leaf:
+        reductions = site.reduce_loops()
+        once: dict[str, ir.Expr] = {loop.var: ir.Const(0) for loop in site.path if loop.extent == 1}
+        predicate = [] if site.block.predicate is None else [ir.substitute(site.block.predicate, once)]
+        axes = zip(site.block.axes, site.block.values, strict=True)
+        return Leaf(
+            site=site,
+            loops=tuple(Loop(f.var, f.extent, f.var in reductions) for f in loops if not site.inside_entry(f)),
+            positions={name: self._position(site, name) for name in site.match.buffers if _in_memory(site, name)},
+            predicate=conjuncts(predicate),
+            conditions=conjuncts(ir.substitute(site.bound(c), once) for c in site.match.conditions.values()),
+            starts=tuple(value for axis, value in axes if axis.kind is ir.AxisKind.REDUCE),
+            epilogue=epilogue,
+            source=self._lines.get(site.block.name, -1),
+        )
+
+    def _position(self, site: Site, operand: str) -> Position:
+        """The operand's entry, counted in its own entries from the start of its tile or tensor."""
+        name = site.match.buffers[operand]
+        unit = prod(site.match.intrinsic.behaviour.buffers[operand].shape)
+        plan = self.plans.get(name)
+        strides = plan.strides if plan else row_major(self.fn.buffers[name].shape)
+        indices = site.match.entries[operand]
+        if any(stride % unit for stride in strides[: len(indices)]):
+            raise LoweringError(
+                f"{self.fn.name}: the tile of {name} must consist of whole entries of {unit} elements, "
+                f"got strides {list(strides)}; compute it over whole entries"
+            )
+        const, steps, rest = 0, dict[str, int](), list[tuple[ir.Expr, int]]()
+        for dimension, index in enumerate(indices):
+            scale = strides[dimension] // unit
+            const += _accumulate(site.bound(index), scale, steps, rest)
+            if plan is not None:
+                const += _accumulate(plan.base[dimension], -scale, steps, rest)
+        return Position(name, const, {v: s for v, s in steps.items() if s}, tuple(rest))
+
+
+Chain = tuple["list[ir.For] | None", ir.Stmt]
+
+
+def _chain(stmt: ir.Stmt) -> Chain:
+    """The loops directly inside one another from `stmt` on (None if one is not serial), and what is inside them."""
+    loops: list[ir.For] = []
+    serial = True
+    while isinstance(stmt, ir.For):
+        serial &= stmt.kind is ir.LoopKind.SERIAL
+        loops.append(stmt)
+        stmt = stmt.body
+    return (loops if serial else None), stmt
+
+
+def _runs(loops: list[ir.For]) -> list[ir.For]:
+    """The loops of more than one iteration."""
+    return [loop for loop in loops if loop.extent > 1]
+
+
+def _in_memory(site: Site, operand: str) -> bool:
+    return site.match.intrinsic.scopes[operand] in (*ON_CHIP, GLOBAL)
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements."""
+    return tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
+
+
+def _accumulate(expr: ir.Expr, scale: int, steps: dict[str, int], rest: list[tuple[ir.Expr, int]]) -> int:
+    """Add scale * expr to the steps and the rest; the constant part is returned."""
+    form = affine(expr)
+    if form is None:
+        rest.append((expr, scale))
+        return 0
+    for var, step in form[0].items():
+        steps[var] = steps.get(var, 0) + scale * step
+    return scale * form[1]
