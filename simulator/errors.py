@@ -17,7 +17,11 @@ def name_of(columns: NDArray[np.int64], index: int) -> str:
     return f"instruction {index} ({Opcode(int(columns[index, COL['opcode']])).name})"
 
 
-def require_below(where: str, what: str, index: int, size: int) -> None:
-    """SimulationError unless `index` is below `size`."""
+class Escape(Exception):
+    """An index outside of a buffer or of DRAM; who knows the instruction turns it into a SimulationError."""
+
+
+def require_below(what: str, index: int, size: int) -> None:
+    """Escape unless `index` is below `size`."""
     if index >= size:
-        raise SimulationError(f"{where}: {what} must be below {size}, got {index}")
+        raise Escape(f"{what} must be below {size}, got {index}")

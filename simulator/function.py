@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Emit, Opcode, Operand, Source, Unit, VectorOp
 from vdla.simulator import kernels, kernels_vnni, vnni
-from vdla.simulator.errors import SimulationError, name_of, require_below
-from vdla.simulator.memory import Memory
+from vdla.simulator.errors import Escape, SimulationError, name_of, require_below
+from vdla.simulator.memory import Memory, Row
 from vdla.simulator.work import POP_QUEUE, PUSH_QUEUE, QUEUES
 
 Ints = NDArray[np.int64]
@@ -27,59 +27,58 @@ class Engine:
         fast = not portable and vnni.available() and kernels_vnni.fits(config.block_in, config.block_out)
         self.config = config
         self.columns = columns
+        self._rows: list[Row] = columns.tolist()
         self.memory = Memory(config, dram, tiled=fast)
         shape = (config.batch, config.block_out // vnni.LANES, config.block_in // 4, config.inp_bits)
         self._sizes = np.array(shape, np.int64)
 
     def execute(self, index: int) -> None:
         """Do one instruction; SimulationError where it leaves a buffer or DRAM."""
-        row = self.columns[index]
-        match int(row[COL["opcode"]]):
-            case Opcode.LOAD:
-                self.memory.load(row, name_of(self.columns, index))
-            case Opcode.STORE:
-                self.memory.store(row, name_of(self.columns, index))
-            case Opcode.GEMM:
-                self._gemm(row, self._uops(row, index))
-            case Opcode.VECTOR:
-                self._vector(row, self._uops(row, index))
+        try:
+            self._execute(self.columns[index], self._rows[index])
+        except Escape as escape:
+            raise SimulationError(f"{name_of(self.columns, index)}: {escape}") from None
 
-    def _uops(self, row: Ints, index: int) -> Ints:
+    def _execute(self, fields: Ints, row: Row) -> None:
+        opcode = row[COL["opcode"]]
+        if opcode == Opcode.LOAD:
+            self.memory.load(row)
+        elif opcode == Opcode.STORE:
+            self.memory.store(row)
+        elif opcode == Opcode.GEMM:
+            self._gemm(fields, self._uops(fields, row))
+        elif opcode == Opcode.VECTOR:
+            self._vector(fields, self._uops(fields, row))
+
+    def _uops(self, fields: Ints, row: Row) -> Ints:
         """The micro-ops of a GEMM or VECTOR, all of whose indices are in range."""
-        begin, end = int(row[COL["uop_begin"]]), int(row[COL["uop_end"]])
-        where = name_of(self.columns, index)
-        require_below(where, "uop_end", end - 1, len(self.memory.uop))
+        config, begin, end = self.config, row[COL["uop_begin"]], row[COL["uop_end"]]
+        require_below("uop_end", end - 1, config.uop_depth)
         uops = self.memory.uop[begin:end]
-        acc, src, wgt, scl = kernels.extents(row, uops)
-        require_below(where, "acc index", acc, self.config.acc_depth)
-        self._check_operands(row, where, src, wgt)
-        self._check_results(row, where, acc - int(row[COL["acc"]]) + int(row[COL["out"]]), scl)
+        acc, src, wgt, scl = kernels.extents(fields, uops)
+        require_below("acc index", acc, config.acc_depth)
+        require_below("scl index", scl, config.scl_depth)
+        if row[COL["opcode"]] == Opcode.GEMM:
+            require_below("src index", src, config.inp_depth)
+            require_below("wgt index", wgt, config.wgt_depth)
+        else:
+            self._check_operands(row, src, wgt)
+        if row[COL["emit"]]:
+            slots = config.out_slots if row[COL["emit"]] == Emit.RAW else config.out_depth
+            require_below("out index", acc - row[COL["acc"]] + row[COL["out"]], slots)
         return uops
 
-    def _check_operands(self, row: Ints, where: str, src: int, wgt: int) -> None:
+    def _check_operands(self, row: Row, src: int, wgt: int) -> None:
         config = self.config
-        if row[COL["opcode"]] == Opcode.GEMM:
-            require_below(where, "src index", src, config.inp_depth)
-            require_below(where, "wgt index", wgt, config.wgt_depth)
-            return
         if row[COL["operand"]] == Operand.SRC or row[COL["op"]] == VectorOp.MAC:
-            size = config.inp_vectors if row[COL["source"]] == Source.INP else config.acc_depth
-            require_below(where, "src index", src, size)
+            require_below("src index", src, config.inp_vectors if row[COL["source"]] == Source.INP else config.acc_depth)
         if row[COL["operand"]] == Operand.WGT:
-            require_below(where, "wgt index", wgt, config.wgt_vectors)
-
-    def _check_results(self, row: Ints, where: str, out: int, scl: int) -> None:
-        require_below(where, "scl index", scl, self.config.scl_depth)
-        if row[COL["emit"]] == Emit.REQUANT:
-            require_below(where, "out index", out, self.config.out_depth)
-        elif row[COL["emit"]] == Emit.RAW:
-            require_below(where, "out index", out, self.config.out_slots)
+            require_below("wgt index", wgt, config.wgt_vectors)
 
     def _gemm(self, row: Ints, uops: Ints) -> None:
         m = self.memory
         if m.tiled:
-            flat = (m.inp.reshape(-1).view(np.int32), m.offsets, m.tiles.reshape(-1), m.acc.reshape(-1))
-            kernels_vnni.gemm(row, uops, *flat, self._sizes, m.scl, m.out, m.raw)
+            kernels_vnni.gemm(row, uops, *m.flat, self._sizes, m.scl, m.out, m.raw)
         else:
             kernels.gemm(row, uops, m.inp, m.wgt, m.acc, m.scl, m.out, m.raw, self.config.out_bits)
 
