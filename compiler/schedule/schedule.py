@@ -12,10 +12,13 @@ result. A refused method leaves the schedule as it was.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vdla.compiler import ir
-from vdla.compiler.schedule import blockize, cache, compute_at, inline, loops, marks, reverse_compute_at
+from vdla.compiler.schedule import blockize, cache, compute_at, inline, loops, marks, reverse_compute_at, store_at, whole
+
+if TYPE_CHECKING:
+    from vdla.compiler.intrinsic import Intrinsic
 
 
 class Schedule:
@@ -101,3 +104,17 @@ class Schedule:
         """Make all iterations of a loop one block around the block inside; its name."""
         self.fn, result = blockize.blockize(self.fn, loop)
         return result
+
+    def store_at(self, block: str, loop: str) -> None:
+        """Allocate the buffer that a block writes once an iteration of a loop around it."""
+        self.fn = store_at.store_at(self.fn, block, loop)
+
+    def whole(self, block: str, *axes: str) -> None:
+        """Compute a placed block over the full extent of some of its axes."""
+        self.fn = whole.whole(self.fn, block, *axes)
+
+    def tensorize(self, loop: str, intrinsic: Intrinsic) -> None:
+        """Run the nest from a loop inwards as one step of an intrinsic."""
+        from vdla.compiler.tensorize import tensorize  # an intrinsic's behaviour is itself a function
+
+        self.fn = tensorize(self.fn, loop, intrinsic)

@@ -1,0 +1,24 @@
+"""store_at: say inside which loop the buffer of a block is allocated, when that is further out than its accesses need."""
+
+from __future__ import annotations
+
+from vdla.compiler import ir
+from vdla.compiler.schedule.marks import annotate
+from vdla.compiler.schedule.tree import ScheduleError, block_path, loops_on
+
+
+def store_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
+    """Allocate the buffer that a block writes once an iteration of `loop`; every later part of it finds the earlier ones.
+
+        for y in range(4):                      for y in range(4):  # one tile for all of co
+            for co in range(8):          ->         for co in range(8):
+                block w(vco=co): ...                    block w(vco=co): ...  # store_at=y
+
+    Raises:
+        ScheduleError: the loop is not around the block.
+    """
+    where = f"store_at of {block}"
+    around = [step.var for step in loops_on(block_path(fn, block, where))]
+    if loop not in around:
+        raise ScheduleError(f"{where}: the loop must be one of {', '.join(around)}, got {loop!r}")
+    return annotate(fn, block, "store_at", loop)
