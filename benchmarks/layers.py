@@ -113,7 +113,7 @@ def run(progress: Progress = silent, seed: int = 0) -> Result:
     assert first is not None
     figures = sums(rows[:-1]) | first_layer(first, rows[-1])
     figures["all_exact"] = int(all(entry["exact"] for entry in rows))
-    return Result("layers", figures, rows, receipt(config, programs, seed, "vdla bench layers --json -"))
+    return Result("layers", figures, rows, receipt(config, programs, seed, f"vdla bench layers --seed {seed} --json -"))
 
 
 def sums(rows: list[dict[str, Any]]) -> dict[str, float]:

@@ -19,7 +19,7 @@ BUSY, LATENCY, BANDWIDTH, WAIT, COMMANDS, IDLE = 0, 1, 2, 3, 7, 8
 
 UNKNOWN = -1
 FAR = 1 << 62
-LOAD, COMPUTE, STORE, FETCH = range(4)
+LOAD, COMPUTE, STORE, FETCH = np.arange(4)
 
 # Parameters of the machine, by index of an integer array.
 PARAMS = (
@@ -31,7 +31,7 @@ PARAMS = (
 
 # Times of an instruction, by column. Q: first cycle in which it requests bursts. COVER: last cycle covered by read bursts of its unit before it.
 TIMES = ("arrival", "D", "S", "F", "C", "E", "Q", "COVER")
-T_A, T_D, T_S, T_F, T_C, T_E, T_Q, T_COVER = range(len(TIMES))
+T_A, T_D, T_S, T_F, T_C, T_E, T_Q, T_COVER = np.arange(len(TIMES))  # not literals, which would compile helpers once for each
 
 U, KINDC, PREV, POP_PREV, POP_NEXT, ROOM_PREV, ROOM_NEXT, COMMAND, LIMIT = (F[name] for name in FIELDS[:9])
 PADS, CYCLES, BASE, RUN, Y_RUNS, Y_STRIDE, Z_RUNS, Z_STRIDE, PUSH_PREV, PUSH_NEXT = (F[name] for name in FIELDS[9:])

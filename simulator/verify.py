@@ -46,7 +46,7 @@ def verify(program: Program, config: Config | None = None) -> Verdict:
 
 def _with(verdict: Verdict, found: Iterable[Finding], warnings: tuple[Finding, ...] = ()) -> Verdict:
     by_kind: dict[Kind, list[Finding]] = {}
-    for finding in found:
+    for finding in sorted(found, key=lambda finding: finding.instructions):
         by_kind.setdefault(finding.kind, []).append(finding)
     kept = tuple(finding for kind in Kind for finding in islice(by_kind.get(kind, ()), MOST_OF_A_KIND))
     more = sum(len(findings) for findings in by_kind.values()) - len(kept)

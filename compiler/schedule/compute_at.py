@@ -50,7 +50,7 @@ def computed_at(fn: ir.Function, block: ir.Block, loop: str | None, where: str) 
     assert isinstance(store, ir.Store)
     readers = readers_of(leaves(fn), store.buffer)
     outer = {step.var for step in target_loops(fn, loop, where)} if loop is not None else set()
-    spans = need_of(readers, fn.buffers[store.buffer], outer, all_ranges(fn))
+    spans = [span.whole() for span in need_of(readers, fn.buffers[store.buffer], outer, all_ranges(fn))]
     spatial = [axis.var for axis in block.axes if axis.kind is ir.AxisKind.SPATIAL]
     by_axis: dict[str, Span] = dict(zip(spatial, spans, strict=True))
     nest = nest_at(fn, block, by_axis, shared_conditions(readers, outer))

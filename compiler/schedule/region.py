@@ -32,10 +32,14 @@ class Span:
         """The number of positions while the outer loops stand still."""
         return self.high - self.low + 1
 
-    def clamped(self) -> Span:
-        """The same span, no wider than [floor, ceil]."""
+    def whole(self) -> Span:
+        """All of [floor, ceil] where the span is as wide, else the span."""
         if self.extent > self.ceil - self.floor:
             return replace(self, offset=Linear({}), low=self.floor, high=max(self.ceil, self.floor))
+        return self
+
+    def clamped(self) -> Span:
+        """The same span inside [floor, ceil], if no outer loop moves it."""
         if self.offset.terms:
             return self
         low = min(max(self.low, self.floor), self.ceil)

@@ -15,7 +15,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vdla.compiler import ir
-from vdla.compiler.schedule import blockize, cache, compute_at, inline, loops, marks, reverse_compute_at, store_at, whole
+from vdla.compiler.schedule import (
+    blockize,
+    cache,
+    compute_at,
+    inline,
+    loops,
+    marks,
+    reverse_compute_at,
+    store_at,
+    whole,
+)
 
 if TYPE_CHECKING:
     from vdla.compiler.intrinsic import Intrinsic

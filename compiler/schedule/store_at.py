@@ -1,4 +1,4 @@
-"""store_at: say inside which loop the buffer of a block is allocated, when that is further out than its accesses need."""
+"""store_at: say inside which loop the buffer of a block is allocated, where its accesses leave a choice."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vdla.compiler.schedule.tree import ScheduleError, block_path, loops_on
 
 
 def store_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
-    """Allocate the buffer that a block writes once an iteration of `loop`; every later part of it finds the earlier ones.
+    """Allocate the buffer that a block writes once an iteration of `loop`, so that its parts stay side by side.
 
         for y in range(4):                      for y in range(4):  # one tile for all of co
             for co in range(8):          ->         for co in range(8):
