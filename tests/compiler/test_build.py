@@ -389,6 +389,13 @@ def test_a_touch_outside_its_tile_is_named():
     refused(BuildError, "operation 0 (VECTOR): acc in tile acc must touch 0 to 3, got 2 to 4", op)
 
 
+def test_a_touch_before_its_tile_is_named():
+    below, acc = Tile("below", ACC, 4), Tile("acc", ACC, 4)
+    add = Vector(VectorOp.ADD, Operand.IMM)
+    ops = [MacroOp(add, {"acc": base}, (MicroOp(),)) for base in ((below, 0), (acc, -2))]
+    refused(BuildError, "operation 1 (VECTOR): acc in tile acc must touch 0 to 3, got -2 to -2", *ops)
+
+
 def test_a_base_of_another_buffer_is_named():
     op = MacroOp(Vector(VectorOp.ADD, Operand.IMM), {"acc": (Tile("a", INP, 4), 0)}, (MicroOp(),))
     refused(BuildError, "operation 0 (VECTOR): acc must name a tile of ACC, got INP", op)
