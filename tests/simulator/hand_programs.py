@@ -1,0 +1,72 @@
+"""Programs written by hand, on `tiny`: a pipeline of one tile, and what breaks it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from vdla.hardware.config import Buffer, Config
+from vdla.hardware.isa import Emit, Gemm, Load, MicroOp, Store, encode, encode_uops
+from vdla.hardware.program import Program, Tensor
+
+TINY = Config.preset("tiny")
+ONE = (MicroOp(first=1, last=1),)
+
+ROLES = {
+    "data": "input",
+    "weight": "weight",
+    "scale": "weight",
+    "uops": "constant",
+    "bias": "weight",
+    "out": "output",
+    "tmp": "scratch",
+}
+SOURCES = {Buffer.INP: "data", Buffer.WGT: "weight", Buffer.SCL: "scale", Buffer.UOP: "uops", Buffer.ACC: "bias"}
+BEATS = {"data": 64, "weight": 64, "scale": 64, "bias": 64, "out": 16, "tmp": 16}
+
+UOPS = Load(Buffer.UOP)
+WEIGHT = Load(Buffer.WGT)
+SCALE = Load(Buffer.SCL)
+DATA = Load(Buffer.INP, x_size=16, push_next=1)
+PRODUCT = Gemm(loop0=16, acc0=1, src0=1, init=1, emit=Emit.REQUANT, pop_prev=1, push_next=1)
+RESULT = Store(x_size=16, pop_prev=1)
+PIPELINE = (UOPS, WEIGHT, SCALE, DATA, PRODUCT, RESULT)
+
+
+def program(*steps, uops=ONE, lines=(), config=TINY, beats=BEATS):
+    """Instructions, or (instruction, tensor) where the tensor is not the usual one; `lines[k]` is the source of k."""
+    instructions = [step[0] if isinstance(step, tuple) else step for step in steps]
+    names = [step[1] if isinstance(step, tuple) else _tensor(step) for step in steps]
+    table = encode_uops(config, uops)
+    data = {"uops": table.tobytes()}
+    sizes = {name: count * config.axi_bytes for name, count in beats.items()} | {"uops": table.nbytes}
+    tensors = tuple(
+        Tensor(name, role, (sizes[name],), "int8", "", sizes[name], data.get(name)) for name, role in ROLES.items()
+    )
+    index_of = {name: index for index, name in enumerate(ROLES)} | {None: -1}
+    return Program(
+        config,
+        "hand",
+        encode(config, instructions),
+        tensors,
+        np.array([index_of[name] for name in names], np.int32),
+        tuple(lines),
+        np.array([k if k < len(lines) else -1 for k in range(len(steps))], np.int32),
+    )
+
+
+def _tensor(instruction):
+    match instruction:
+        case Load(buffer=buffer):
+            return SOURCES[buffer] if instruction.x_size and instruction.y_size else None
+        case Store():
+            return "out"
+    return None
+
+
+def changed(at, **fields):
+    """The pipeline with fields of one instruction changed."""
+    steps = list(PIPELINE)
+    steps[at] = replace(steps[at], **fields)
+    return program(*steps)
