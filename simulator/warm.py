@@ -1,0 +1,88 @@
+"""Compile the simulator's kernels ahead of their first use, each part in a process of its own.
+
+    warming = begin()          # returns at once
+    ...                        # compile a program meanwhile
+    warming.wait()
+
+Machine code is kept on disk, so that only the first run after an installation has anything to compile. A part that fails here is compiled
+where it is used, which then says why.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vdla.hardware.config import Config
+from vdla.hardware.isa import Buffer, Gemm, Load, Operand, Vector, VectorOp, instruction_columns
+from vdla.simulator import kernels, kernels_vnni, timing_kernel
+from vdla.simulator.function import execute
+from vdla.simulator.timing import time_columns
+
+PARTS = ("timing", "function", "vector")
+USUAL = ("timing", "function")
+TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Warming:
+    """Processes that compile; empty when there is nothing to compile."""
+
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def wait(self, timeout_s: float = TIMEOUT_S) -> None:
+        """Return when all parts are compiled, or after the timeout."""
+        for process in self.processes:
+            try:
+                process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def begin(parts: Sequence[str] = USUAL) -> Warming:
+    """Start compiling the parts that are not on disk yet."""
+    command = [sys.executable, "-m", "vdla.simulator.warm"]
+    silent: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
+    return Warming([subprocess.Popen([*command, part], **silent) for part in parts if not is_warm(part)])
+
+
+def is_warm(part: str) -> bool:
+    """Whether the machine code of a part is on disk."""
+    entries: dict[str, tuple[Any, ...]] = {
+        "timing": (timing_kernel.run,),
+        "function": (kernels.extents, kernels.gemm) if _gemm() is kernels.gemm else (kernels.extents, kernels_vnni.gemm),
+        "vector": (kernels.vector,),
+    }
+    try:
+        return all(bool(entry._cache._cache_file._load_index()) for entry in entries[part])
+    except (AttributeError, OSError):
+        return False
+
+
+def _gemm() -> Any:
+    from vdla.simulator import vnni
+
+    return kernels_vnni.gemm if vnni.available() else kernels.gemm
+
+
+def compile_part(part: str) -> None:
+    """Run the least program that needs all kernels of a part."""
+    config = Config.preset("pynq_z1")
+    load, gemm = Load(Buffer.INP), Gemm()
+    programs = {"timing": [load, gemm], "function": [load, gemm], "vector": [Vector(VectorOp.MOV, Operand.IMM)]}
+    columns = instruction_columns(config, programs[part])
+    if part == "timing":
+        time_columns(config, columns, 0)
+    else:
+        execute(config, columns, np.zeros(4096, np.uint8))
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or PARTS:
+        compile_part(name)
