@@ -465,7 +465,7 @@ def axis_names(where: str, body: Callable[..., Any], rank: int) -> tuple[str, ..
 
 def result_of(where: str, value: object) -> Value:
     """What the body of a compute gave, as the value of a stage."""
-    if isinstance(value, (Value, ReduceAxis)):
+    if isinstance(value, (Value, ReduceAxis, Tensor)):
         return value if isinstance(value, Value) else as_value(value, where)
     if isinstance(value, (bool, int, float)):
         fix = f"write te.const({value!r}, dtype)"

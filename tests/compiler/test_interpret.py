@@ -1,0 +1,160 @@
+"""The interpreter: integer semantics against Python's integers, order, laziness, and what it refuses."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from vdla.compiler import ir, te
+from vdla.compiler.dtypes import INTEGER_BITS, limits, storage
+from vdla.compiler.interpret import interpret
+from vdla.compiler.memory import InterpretError
+
+PYTHON = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b, "min": min, "max": max, "shl": lambda a, b: a << b, "shr": lambda a, b: a >> b,
+    "and": lambda a, b: a & b, "or": lambda a, b: a | b,
+}  # fmt: skip
+SHIFTS = ("shl", "shr")
+
+
+def wrapped(value: int, dtype: str) -> int:
+    low, high = limits(dtype)
+    return (value - low) % (high - low + 1) + low
+
+
+@st.composite
+def operands(draw):
+    dtype = draw(st.sampled_from(sorted(INTEGER_BITS)))
+    op = draw(st.sampled_from(sorted(PYTHON)))
+    low, high = limits(dtype)
+    a = draw(st.integers(low, high))
+    b = draw(st.integers(low, high).filter(lambda b: b != 0 or op not in ("floordiv", "mod")))
+    if op in SHIFTS:
+        b = draw(st.integers(0, min(high, INTEGER_BITS[dtype] - 1)))
+    return dtype, op, a, b
+
+
+@given(operands())
+def test_integers_wrap(case):
+    dtype, op, a, b = case
+    x, y = te.placeholder((1,), dtype, "x"), te.placeholder((1,), dtype, "y")
+    fn = te.create_function([x, y], [te.compute((1,), lambda i: te.binary(op, x[i], y[i]), "z")], "f")
+    arrays = {"x": np.array([a], storage(dtype)), "y": np.array([b], storage(dtype))}
+    assert int(interpret(fn, arrays)["z"][0]) == wrapped(PYTHON[op](a, b), dtype)
+
+
+@given(st.sampled_from(sorted(INTEGER_BITS)), st.integers(-(1 << 63), (1 << 63) - 1))
+def test_casts_wrap(dtype, value):
+    x = te.placeholder((1,), "int64", "x")
+    fn = te.create_function([x], [te.compute((1,), lambda i: te.cast("int8", te.cast(dtype, x[i])), "y")], "f")
+    got = int(interpret(fn, {"x": np.array([value])})["y"][0])
+    assert got == wrapped(wrapped(value, dtype), "int8")
+
+
+def test_a_sum_wraps_at_its_own_width():
+    x = te.placeholder((100,), "int4", "x")
+    k = te.reduce_axis(100, "k")
+    fn = te.create_function([x], [te.compute((1,), lambda i: te.sum(x[k], axis=k), "y")], "f")
+    assert interpret(fn, {"x": np.full(100, 7, np.int8)})["y"][0] == wrapped(700, "int4")
+
+
+def test_a_float_sum_runs_in_order():
+    values = np.array([1e8, 1.0, -1e8, 1.0], np.float32)
+    x = te.placeholder((4,), "float32", "x")
+    k = te.reduce_axis(4, "k")
+    fn = te.create_function([x], [te.compute((1,), lambda i: te.sum(x[k], axis=k), "y")], "f")
+    assert interpret(fn, {"x": values})["y"][0] == np.float32(1.0)
+
+
+def test_float_functions():
+    values = np.linspace(0.5, 2, 5).astype(np.float32)
+    x = te.placeholder((5,), "float32", "x")
+    fn = te.create_function([x], [te.compute((5,), lambda i: te.call("exp", x[i]) / x[i], "y")], "f")
+    np.testing.assert_array_equal(interpret(fn, {"x": values})["y"], np.exp(values) / values)
+
+
+def test_a_large_reduction_runs_in_pieces():
+    rng = np.random.default_rng(0)
+    arrays = {name: rng.integers(-128, 128, (160, 160)).astype(np.int8) for name in "ab"}
+    a, b = (te.placeholder((160, 160), "int8", name) for name in "ab")
+    k = te.reduce_axis(160, "k")
+
+    def product(i, j):
+        return te.sum(te.cast("int32", a[i, k]) * te.cast("int32", b[k, j]), axis=k)
+
+    fn = te.create_function([a, b], [te.compute((160, 160), product, "c")], "f")
+    expected = arrays["a"].astype(np.int32) @ arrays["b"].astype(np.int32)
+    np.testing.assert_array_equal(interpret(fn, arrays)["c"], expected)
+
+
+def element(buffer, *indices):
+    return ir.Load(buffer, tuple(i if not isinstance(i, int) else ir.Const(i) for i in indices))
+
+
+def function(body, **shapes):
+    buffers = {name: ir.Buffer(name, shape, "int32") for name, shape in shapes.items()}
+    return ir.Function("f", ("x", "y"), buffers, body)
+
+
+def copy(name, target, source, shift=0, extent=4, predicate=None):
+    index = ir.Binary("add", ir.Var("vi"), ir.Const(shift))
+    store = ir.Store(target, (ir.Var("vi"),), element(source, index))
+    var = f"{name}_i"
+    block = ir.Block(name, (ir.Axis("vi", extent),), (ir.Var(var),), store, None, predicate)
+    return ir.For(var, extent, block)
+
+
+X = {"x": np.arange(4, dtype=np.int32)}
+
+
+def test_a_nested_block_and_a_predicate():
+    inner = ir.Block("b", (ir.Axis("vi", 4),), (ir.Binary("add", ir.Binary("mul", ir.Var("vo"), ir.Const(2)), ir.Var("i")),),
+                     ir.Store("y", (ir.Var("vi"),), element("x", ir.Var("vi"))))  # fmt: skip
+    outer = ir.Block("b_o", (ir.Axis("vo", 2),), (ir.Var("o"),), ir.For("i", 2, inner))
+    assert (interpret(function(ir.For("o", 2, outer), x=(4,), y=(4,)), X)["y"] == X["x"]).all()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (copy("b", "y", "x", shift=1), "block b: every load must be inside the shape [4], got x[4]"),
+        (copy("b", "y", "t"), "block b: t[0] must be written before it is read, got a read first"),
+        (
+            copy("b", "y", "x", predicate=ir.Binary("lt", ir.Var("b_i"), ir.Const(3))),
+            "f: every element of y must be written, got 1 that are not",
+        ),
+        (
+            ir.For("i", 5, ir.Block("b", (ir.Axis("vi", 4),), (ir.Var("i"),), ir.Store("y", (ir.Var("vi"),), ir.Const(0)))),
+            "block b: axis vi must be in 0..3, got 4",
+        ),
+        (
+            ir.Store("y", (ir.Const(0),), ir.Binary("floordiv", ir.Const(1), ir.Const(0))),
+            "block y: the divisor of // must not be 0, got 0",
+        ),
+        (
+            ir.Store("y", (ir.Const(0),), ir.Binary("shl", ir.Const(1), ir.Const(-2))),
+            "block y: the amount of << must be >= 0, got -2",
+        ),
+    ],
+)
+def test_functions_it_refuses(body, message):
+    with pytest.raises(InterpretError) as error:
+        interpret(function(body, x=(4,), y=(4,), t=(4,)), X)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({}, "f: arrays must be given for x, got "),
+        ({"x": np.zeros(3, np.int8)}, "f: x must have the shape (4,), got (3,)"),
+        ({"x": np.zeros(4, np.int32)}, "f: x must have the dtype int8, got int32"),
+        ({"x": np.full(4, 8, np.int8)}, "f: elements of x must be in the range of int4, got 8"),
+    ],
+)
+def test_arrays_it_refuses(arrays, message):
+    x = te.placeholder((4,), "int4", "x")
+    fn = te.create_function([x], [te.compute((4,), lambda i: x[i], "y")], "f")
+    with pytest.raises(InterpretError) as error:
+        interpret(fn, arrays)
+    assert str(error.value) == message
