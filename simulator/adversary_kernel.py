@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, Buffer, Emit, Opcode, Operand, Source, VectorOp
-from vdla.simulator.jit import compiled
+from vdla.simulator.jit import compiled, helper
 
 Ints = NDArray[np.int64]
 Digests = NDArray[np.uint64]
@@ -51,7 +51,7 @@ _W0, _W1, _C0, _C1 = (COL[n] for n in ("wgt0", "wgt1", "scl0", "scl1"))
 _OP, _SOURCE, _OPERAND, _IMM = (COL[n] for n in ("op", "source", "operand", "imm"))
 
 
-@compiled
+@helper
 def _mix(a: np.uint64, b: np.uint64) -> np.uint64:
     x = a * np.uint64(0x9E3779B97F4A7C15) ^ (b + np.uint64(0xD1B54A32D192ED03))
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -59,18 +59,18 @@ def _mix(a: np.uint64, b: np.uint64) -> np.uint64:
     return x ^ (x >> np.uint64(31))
 
 
-@compiled
+@helper
 def _tag(a: np.uint64, b: int) -> np.uint64:
     return _mix(a, np.uint64(b))
 
 
-@compiled
+@helper
 def _draw(state: Digests, bound: int) -> int:
     state[0] = _mix(state[0], np.uint64(1))
     return int(np.int64(state[0] >> np.uint64(33)) % bound)
 
 
-@compiled
+@helper
 def _poison(memory: Digests, micro_ops: Ints, params: Ints, state: Digests) -> None:
     """What nobody has written yet differs from run to run."""
     for buffer in range(memory.shape[0]):
@@ -80,7 +80,7 @@ def _poison(memory: Digests, micro_ops: Ints, params: Ints, state: Digests) -> N
         _poison_micro_op(micro_ops, at, params, state)
 
 
-@compiled
+@helper
 def _poison_micro_op(micro_ops: Ints, at: int, params: Ints, state: Digests) -> None:
     micro_ops[at, 0] = _draw(state, params[_P_DEPTH + _ACC])
     micro_ops[at, 1] = _draw(state, params[_P_DEPTH + _INP])
@@ -92,7 +92,7 @@ def _poison_micro_op(micro_ops: Ints, at: int, params: Ints, state: Digests) -> 
 # --- what an instruction does, one item (entry or iteration) at a time -----------------------------------------------
 
 
-@compiled
+@helper
 def _items(row: Ints) -> int:
     if row[_OPCODE] == _LOAD or row[_OPCODE] == _STORE:
         return int(row[_Z] * (row[_YB] + row[_Y] + row[_YA]) * (row[_XB] + row[_X] + row[_XA]))
@@ -101,7 +101,7 @@ def _items(row: Ints) -> int:
     return 0
 
 
-@compiled
+@helper
 def _dram_at(row: Ints, item: int, beats: int) -> int:
     """The first beat of an entry, relative to the tensor; -1 for padding."""
     rows, columns = row[_YB] + row[_Y] + row[_YA], row[_XB] + row[_X] + row[_XA]
@@ -112,7 +112,7 @@ def _dram_at(row: Ints, item: int, beats: int) -> int:
     return int(row[_DRAM] + z * row[_ZS] + y * row[_YS] + x * beats)
 
 
-@compiled
+@helper
 def _fetch_entry(row: Ints, item: int, tensor: Ints, dram: Digests, params: Ints) -> tuple[bool, np.uint64]:
     """Whether the access is legal, and the digest that a LOAD gets for an entry."""
     beats = params[_P_BEATS + (_OUT if row[_WIDEN] else row[_BUFFER])]
@@ -127,7 +127,7 @@ def _fetch_entry(row: Ints, item: int, tensor: Ints, dram: Digests, params: Ints
     return True, value
 
 
-@compiled
+@helper
 def _load_micro_op(
     row: Ints, item: int, tensor: Ints, table: Ints, micro_ops: Ints, params: Ints, state: Digests
 ) -> bool:
@@ -143,7 +143,7 @@ def _load_micro_op(
     return True
 
 
-@compiled
+@helper
 def _store_entry(row: Ints, item: int, tensor: Ints, dram: Digests, value: np.uint64, params: Ints) -> bool:
     beats = params[_P_BEATS + _OUT]
     at = _dram_at(row, item, beats)
@@ -154,7 +154,7 @@ def _store_entry(row: Ints, item: int, tensor: Ints, dram: Digests, value: np.ui
     return True
 
 
-@compiled
+@helper
 def _input_vector(memory: Digests, index: int, params: Ints) -> np.uint64:
     if params[_P_IE] > 1:
         value = np.uint64(0)
@@ -164,7 +164,7 @@ def _input_vector(memory: Digests, index: int, params: Ints) -> np.uint64:
     return _tag(memory[_INP, index // params[_P_IPE]], index % params[_P_IPE])
 
 
-@compiled
+@helper
 def _emit(row: Ints, offset: int, scale: int, value: np.uint64, memory: Digests, params: Ints) -> bool:
     to = row[_O] + offset
     if row[_EMIT] == _EMIT_RAW:
@@ -179,7 +179,7 @@ def _emit(row: Ints, offset: int, scale: int, value: np.uint64, memory: Digests,
     return True
 
 
-@compiled
+@helper
 def _iterate(row: Ints, item: int, memory: Digests, micro_ops: Ints, params: Ints) -> bool:
     """One iteration of a GEMM or VECTOR; whether all its accesses are legal."""
     size = row[_UE] - row[_UB]
@@ -206,7 +206,7 @@ def _iterate(row: Ints, item: int, memory: Digests, micro_ops: Ints, params: Int
     return _emit(row, offset, row[_C] + i * row[_C0] + j * row[_C1], value, memory, params)
 
 
-@compiled
+@helper
 def _product(starts: bool, a: int, s: int, w: int, memory: Digests, params: Ints) -> tuple[bool, np.uint64]:
     if s >= params[_P_DEPTH + _INP] or w >= params[_P_DEPTH + _WGT]:
         return False, np.uint64(0)
@@ -214,7 +214,7 @@ def _product(starts: bool, a: int, s: int, w: int, memory: Digests, params: Ints
     return True, _mix(old, _mix(memory[_INP, s], memory[_WGT, w]))
 
 
-@compiled
+@helper
 def _vector(row: Ints, starts: bool, a: int, s: int, w: int, memory: Digests, params: Ints) -> tuple[bool, np.uint64]:
     x = np.uint64(0)
     if row[_OPERAND] == _SRC or row[_OP] == _MAC:
@@ -238,7 +238,7 @@ def _vector(row: Ints, starts: bool, a: int, s: int, w: int, memory: Digests, pa
     return True, _tag(_mix(old, _mix(x, b)), row[_OP])
 
 
-@compiled
+@helper
 def _do_item(
     row: Ints, item: int, tensor: Ints, dram: Digests, table: Ints, memory: Digests,
     micro_ops: Ints, latch: Digests, params: Ints, state: Digests,
@@ -275,7 +275,7 @@ def _do_item(
 _QUEUED, _TAKEN, _RUNNING, _PROGRESS = range(4)  # of the row of a unit: commands given, taken; instruction; its steps
 
 
-@compiled
+@helper
 def _has_tokens(row: Ints, unit: int, tokens: Ints) -> bool:
     if unit == 0:
         return not (row[_POP_NEXT] and tokens[1] == 0)
@@ -284,7 +284,7 @@ def _has_tokens(row: Ints, unit: int, tokens: Ints) -> bool:
     return not (row[_POP_PREV] and tokens[0] == 0) and not (row[_POP_NEXT] and tokens[3] == 0)
 
 
-@compiled
+@helper
 def _has_room(row: Ints, unit: int, tokens: Ints, depth: int) -> bool:
     if unit == 0:
         return not (row[_PUSH_NEXT] and tokens[0] >= depth)
@@ -293,7 +293,7 @@ def _has_room(row: Ints, unit: int, tokens: Ints, depth: int) -> bool:
     return not (row[_PUSH_PREV] and tokens[1] >= depth) and not (row[_PUSH_NEXT] and tokens[2] >= depth)
 
 
-@compiled
+@helper
 def _pop(row: Ints, unit: int, tokens: Ints) -> None:
     if unit == 0:
         tokens[1] -= row[_POP_NEXT]
@@ -304,7 +304,7 @@ def _pop(row: Ints, unit: int, tokens: Ints) -> None:
         tokens[3] -= row[_POP_NEXT]
 
 
-@compiled
+@helper
 def _push(row: Ints, unit: int, tokens: Ints) -> None:
     if unit == 0:
         tokens[0] += row[_PUSH_NEXT]
@@ -315,7 +315,7 @@ def _push(row: Ints, unit: int, tokens: Ints) -> None:
         tokens[2] += row[_PUSH_NEXT]
 
 
-@compiled
+@helper
 def _choose(enabled: Ints, params: Ints, state: Digests) -> int:
     """The unit that advances, among those that can: the first of an order, or one by chance; -1 for none."""
     if params[_P_RANDOM] and _draw(state, 8) > 0:
@@ -329,13 +329,13 @@ def _choose(enabled: Ints, params: Ints, state: Digests) -> int:
     return -1
 
 
-@compiled
+@helper
 def _steps(row: Ints, params: Ints) -> int:
     moves = row[_OPCODE] == _STORE or (row[_OPCODE] == _LOAD and row[_BUFFER] != _UOP)
     return 2 * _items(row) if moves and params[_P_LATCHED] else _items(row)
 
 
-@compiled
+@helper
 def _dispatch(rows: Ints, units: Ints, dispatched: int, depth: int) -> int:
     """Fetch goes as far as the command queues have room; the number of instructions dispatched."""
     while dispatched < len(rows):
@@ -347,7 +347,7 @@ def _dispatch(rows: Ints, units: Ints, dispatched: int, depth: int) -> int:
     return dispatched
 
 
-@compiled
+@helper
 def _can_advance(rows: Ints, order: Ints, units: Ints, unit: int, tokens: Ints, params: Ints) -> bool:
     running = units[unit, _RUNNING]
     if running < 0:
@@ -359,7 +359,7 @@ def _can_advance(rows: Ints, order: Ints, units: Ints, unit: int, tokens: Ints, 
     )
 
 
-@compiled
+@helper
 def _start(rows: Ints, order: Ints, units: Ints, unit: int, tokens: Ints) -> None:
     units[unit, _RUNNING] = order[unit, units[unit, _TAKEN]]
     units[unit, _TAKEN] += 1
@@ -367,7 +367,7 @@ def _start(rows: Ints, order: Ints, units: Ints, unit: int, tokens: Ints) -> Non
     _pop(rows[units[unit, _RUNNING]], unit, tokens)
 
 
-@compiled
+@helper
 def _chunk(steps: int, progress: int, params: Ints, state: Digests) -> int:
     """Where the next chunk ends."""
     if params[_P_CHUNK] == 0:
@@ -375,7 +375,7 @@ def _chunk(steps: int, progress: int, params: Ints, state: Digests) -> int:
     return int(min(steps, progress + 1 + _draw(state, params[_P_CHUNK])))
 
 
-@compiled
+@helper
 def _stopped(order: Ints, counts: Ints, units: Ints) -> tuple[int, int]:
     for unit in range(3):
         if units[unit, _RUNNING] >= 0:
