@@ -66,10 +66,10 @@ def pack(operator: Operator, operands: LayerData) -> dict[str, Any]:
     return operator.pack(data=operands.data, weight=operands.weight, bias=operands.bias, multiplier=multiplier)
 
 
-def measure(layer: Workload, config: Config, threads: int, seed: int) -> Measured:
+def measure(layer: Workload, operator: Operator, seed: int) -> Measured:
     """Compile, run, compare."""
+    config = operator.config
     operands = random_data(layer, config, seed)
-    operator = layer_operator(layer, config, threads)
     start = time.perf_counter()
     arrays = pack(operator, operands)
     pack_seconds = time.perf_counter() - start
@@ -105,7 +105,7 @@ def run(progress: Progress = silent, seed: int = 0) -> Result:
     rows, programs, first = [], [], None
     for index, layer in enumerate(layers):
         progress(layer.name, index, len(layers))
-        two, one = (measure(layer, config, threads, seed) for threads in (2, 1))
+        two, one = (measure(layer, layer_operator(layer, config, threads), seed) for threads in (2, 1))
         rows.append(row(layer, config, two, one))
         programs.append(two.program)
         first = two

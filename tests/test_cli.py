@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import vdla as package
 from vdla import __version__, atomic
 from vdla.cli import main
 from vdla.commands import BAD_INPUT, FAULT, NAMES, OK, config_command
@@ -172,3 +173,23 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as failure:
         atomic.write_text(path, "text")
     assert failure.value.filename == str(path)
+
+
+# --- the public interface --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", package.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(package, name) is not None
+    assert name in dir(package)
+
+
+def test_a_name_that_is_not_there_lists_those_that_are() -> None:
+    with pytest.raises(AttributeError, match="module 'vdla' has no attribute 'conv'; it has Buffer, Config, "):
+        _ = package.conv
+
+
+def test_importing_vdla_loads_nothing_heavy() -> None:
+    script = "import sys, vdla, vdla.cli; print([m for m in ('numba', 'numpy.linalg', 'vdla.compiler.te') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[]\n"

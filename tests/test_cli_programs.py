@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from vdla.benchmarks import layers
+from vdla.benchmarks.harness import Progress, Result
 from vdla.cli import main
-from vdla.commands import BAD_INPUT, OK
+from vdla.commands import BAD_INPUT, FINDING, OK
+from vdla.commands.arrays import with_random
 from vdla.hardware.asm import disassemble
 from vdla.hardware.program import Program
+from vdla.simulator.simulator import simulate
 
 Capture = pytest.CaptureFixture[str]
 
@@ -73,13 +80,13 @@ def test_a_text_must_be_utf8(text: Path, capsys: Capture) -> None:
     assert complaint(capsys, "asm", text) == f"{text}: content must be UTF-8 text, got byte 0xff"
 
 
-@pytest.mark.parametrize("command", ["disasm"])
+@pytest.mark.parametrize("command", ["disasm", "verify", "run"])
 def test_a_missing_file_is_named(command: str, tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "absent.vdla"
     assert complaint(capsys, command, path) .startswith(f"{path}: path must be a ")
 
 
-@pytest.mark.parametrize("command", ["disasm"])
+@pytest.mark.parametrize("command", ["disasm", "verify", "run"])
 def test_a_damaged_file_is_refused(command: str, text: Path, capsys: Capture) -> None:
     main(["asm", str(text)])
     path = text.with_suffix(".vdla")
@@ -88,3 +95,208 @@ def test_a_damaged_file_is_refused(command: str, text: Path, capsys: Capture) ->
     path.write_bytes(content)
     capsys.readouterr()
     assert complaint(capsys, command, path).startswith(f"{path}: checksum must be ")
+
+
+# --- compile, verify, run --------------------------------------------------------------------------------------------
+
+SMALL = ("--preset", "tiny", "--shape", "height=5", "width=6", "in_channels=6", "out_channels=8", "kernel=3", "padding=1")
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small convolution for the machine tiny."""
+    path = tmp_path_factory.mktemp("programs") / "conv.vdla"
+    assert main(["compile", "conv2d", *SMALL, "-o", str(path)]) == OK
+    return path
+
+
+def test_compile_writes_the_program_and_the_schedule(tmp_path: Path, capsys: Capture) -> None:
+    program, schedule = tmp_path / "conv.vdla", tmp_path / "conv.txt"
+    assert main(["compile", "conv2d", *SMALL, "-o", str(program), "--schedule", str(schedule)]) == OK
+    loaded = Program.load(program)
+    assert capsys.readouterr().out.startswith(
+        f"{program}: conv2d for tiny, {len(loaded)} instructions, hash {loaded.hash}\ntiles: "
+    )
+    assert "vthread(2)" in schedule.read_text()
+
+
+def test_compile_lists_its_operators(capsys: Capture) -> None:
+    assert main(["compile", "--list"]) == OK
+    text = capsys.readouterr().out
+    assert "conv2d\n  batch height width in_channels out_channels kernel\n  stride=1 " in text
+    assert "layers\n  C1 C2 " in text
+
+
+def test_compile_takes_a_pair_where_rows_and_columns_differ(tmp_path: Path) -> None:
+    path = tmp_path / "conv.vdla"
+    options = [word if word != "kernel=3" else "kernel=3x1" for word in SMALL]
+    assert main(["compile", "conv2d", *options, "-o", str(path)]) == OK
+    assert Program.load(path).tensor("weight").shape[2:4] == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("frob",), "compile: operator must be one of "),
+        ((), "compile: operator must be one of "),
+        (("conv2d", "--shape", "height"), "--shape: setting must look like KEY=VALUE, got 'height'"),
+        (("conv2d", "--shape", "height=x"), "compile conv2d: height must be an integer, got 'x'"),
+        (("conv2d", "--shape", "heigth=3"), "compile conv2d: key must be one of batch, height, width, "),
+        (("conv2d", "--shape", "raw=1"), "compile conv2d: raw must be yes or no, got '1'"),
+        (("pool2d", "--shape", "height=4"), "compile pool2d: shape must give kind, width, channels, kernel, got none "),
+        (("C2", "--shape", "height=3"), "compile C2: --shape must be left out for a named layer, got height=3"),
+        (("conv2d", *SMALL, "stride=0"), "conv2d: stride must be one or two integers >= 1, got 0"),
+        (("conv2d", *SMALL, "--threads", "0"), "conv2d: virtual_threads must be at least 1, got 0"),
+    ],
+)
+def test_compile_refuses_in_one_line(
+    words: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert complaint(capsys, "compile", *words).startswith(message)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_verify_accepts_and_refuses(compiled: Path, text: Path, capsys: Capture) -> None:
+    assert main(["verify", str(compiled)]) == OK
+    assert capsys.readouterr().out == f"program conv2d: verified, {len(Program.load(compiled))} instructions\n"
+    text.write_text(TEXT.replace("wait=load", "wait=store"))
+    assert main(["verify", str(compiled), str(text)]) == FINDING
+    assert "deadlock: " in capsys.readouterr().out
+
+
+def test_verify_for_another_machine(compiled: Path, capsys: Capture) -> None:
+    assert main(["verify", str(compiled), "--for", "pynq_z1"]) == FINDING
+    assert "configuration: program was compiled for block_in=4" in capsys.readouterr().out
+
+
+def run_json(capsys: Capture, *arguments: object) -> dict[str, Any]:
+    assert main(["run", *map(str, arguments), "--json"]) == OK
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def test_run_computes_what_the_simulator_computes(compiled: Path, tmp_path: Path, capsys: Capture) -> None:
+    program = Program.load(compiled)
+    arrays = with_random(program, {}, 3)
+    inputs = []
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array)
+        inputs.append(f"{name}={tmp_path / name}.npy")
+    document = run_json(capsys, compiled, "--input", *inputs, "--output", tmp_path / "out")
+    expected = simulate(program, arrays)
+    assert np.array_equal(np.load(tmp_path / "out" / "output.npy"), expected.outputs["output"])
+    assert expected.stats is not None
+    assert document["total_cycles"] == expected.stats.total_cycles
+    assert document["written"] == [str(tmp_path / "out" / "output.npy")]
+    again = run_json(capsys, compiled, "--random-inputs", 3)
+    assert again["outputs"] == document["outputs"]
+    assert run_json(capsys, compiled, "--random-inputs", 4)["outputs"] != document["outputs"]
+
+
+def test_run_under_another_memory_needs_no_data(compiled: Path, capsys: Capture) -> None:
+    fast = run_json(capsys, compiled, "--timing-only")
+    slow = run_json(capsys, compiled, "--timing-only", "--dram", "read_latency=500", "beat_cycles=2")
+    assert fast["program_hash"] == slow["program_hash"]
+    assert slow["total_cycles"] > fast["total_cycles"]
+    for unit in slow["counters"].values():
+        assert sum(unit.values()) == slow["total_cycles"]
+
+
+def test_run_writes_trace_and_table(compiled: Path, tmp_path: Path, capsys: Capture) -> None:
+    trace, table = tmp_path / "trace.json", tmp_path / "table.txt"
+    assert main(["run", str(compiled), "--timing-only", "--trace", str(trace), "--table", str(table)]) == OK
+    slices = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
+    assert len(slices) >= len(Program.load(compiled)) == len(table.read_text().splitlines()) - 1
+    assert f"wrote {trace}\nwrote {table}" in capsys.readouterr().out
+
+
+def test_run_shows_figures_stalls_and_lines(
+    compiled: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["run", str(compiled), "--random-inputs", "0", "--lines", "3"]) == OK
+    shown = capsys.readouterr().out
+    for words in ("utilisation", "roofline", "cycles of each unit (%)", "token load>compute", "outputs", "block "):
+        assert words in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "run: every input must have an array, got none for data (int8 "),
+        (("--input", "data"), "--input: setting must look like KEY=VALUE, got 'data'"),
+        (("--input", "data=absent.npy"), "absent.npy: No such file or directory"),
+        (("--random-inputs", "0", "--device", "board"), "device: name must be one of sim, got board"),
+        (("--timing-only", "--dram", "latency=3"), "--dram: key must be one of read_latency, "),
+        (("--timing-only", "--dram", "read_latency=0"), "config dram: read_latency must be an integer from 1 "),
+        (("--timing-only", "--trace", "absent/t.json"), "absent/t.json: No such file or directory"),
+    ],
+)
+def test_run_refuses_in_one_line(words: tuple[str, ...], message: str, compiled: Path, capsys: Capture) -> None:
+    assert complaint(capsys, "run", compiled, *words).startswith(message)
+
+
+def test_run_refuses_a_file_that_is_no_array(compiled: Path, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "x.npy"
+    path.write_text("not an array")
+    message = complaint(capsys, "run", compiled, "--input", f"data={path}", "--random-inputs", "0")
+    assert message.startswith(f"{path}: content must be an array in .npy format, got ")
+
+
+def test_run_refuses_an_array_of_the_wrong_shape(compiled: Path, tmp_path: Path, capsys: Capture) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((2, 3), np.int8))
+    message = complaint(capsys, "run", compiled, "--input", f"data={tmp_path}/x.npy", "--random-inputs", "0")
+    assert message.startswith("tensor data: shape must be ")
+
+
+# --- the others ------------------------------------------------------------------------------------------------------
+
+
+def test_isa_prints_the_page_or_the_package(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["isa", "--preset", "int4"]) == OK
+    assert "GEMM" in capsys.readouterr().out
+    path = tmp_path / "vdla_pkg.sv"
+    assert main(["isa", "--sv", "-o", str(path)]) == OK
+    assert "package vdla_pkg;" in path.read_text()
+
+
+def test_a_machine_from_a_file(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["config", "tiny", "--json"]) == OK
+    path = tmp_path / "machine.json"
+    path.write_text(capsys.readouterr().out)
+    assert main(["isa", "--config", str(path)]) == OK
+    assert capsys.readouterr().out
+    path.write_text(path.read_text().replace('"block_in": 4', '"block_in": 8'))
+    assert complaint(capsys, "isa", "--config", path).startswith(f"{path}: fingerprint must be ")
+    path.write_text("{")
+    assert complaint(capsys, "isa", "--config", path).startswith(f"{path}: content must be JSON, got ")
+
+
+def test_doctor_finds_this_installation_healthy(capsys: Capture) -> None:
+    assert main(["doctor"]) == OK
+    shown = capsys.readouterr().out
+    assert shown.count("exact, ") == 4
+    assert "numba" in shown
+
+
+def test_bench_lists_and_refuses(capsys: Capture) -> None:
+    assert main(["bench", "--list"]) == OK
+    listed = capsys.readouterr().out
+    assert all(f"{name} " in listed for name in ("layers", "simulator", "compile", "mutants"))
+    message = "bench: name must be one of compile, layers, mutants, simulator, got nope"
+    assert complaint(capsys, "bench", "nope") == message
+
+
+def test_bench_writes_nothing_but_the_result(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(progress: Progress, seed: int) -> Result:
+        progress("one", 0, 1)
+        return Result("layers", {"all_exact": 0}, [{"layer": "C2", "cycles": 12345}], {"seed": seed})
+
+    monkeypatch.setattr(layers, "run", measured)
+    assert main(["bench", "layers", "--json", "-", "--seed", "9"]) == FINDING
+    document = json.loads(capsys.readouterr().out)
+    assert (document["figures"], document["receipt"]) == ({"all_exact": 0}, {"seed": 9})
+    assert main(["bench", "layers"]) == FINDING
+    assert "12,345" in capsys.readouterr().out

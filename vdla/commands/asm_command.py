@@ -12,7 +12,7 @@ NAME = "asm"
 HELP = "assemble text into a program file"
 EXAMPLES = """\
   vdla asm kernel.s -o kernel.vdla
-  vdla disasm c2.vdla -o c2.s && vdla asm c2.s -o again.vdla   gives the same bytes
+  vdla asm kernel.s            the same: beside the text
 """
 
 

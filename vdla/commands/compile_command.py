@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NAME = "compile"
 HELP = "compile an operator into a program file"
 EXAMPLES = """\
-  vdla compile --list                        the operators and what they want to know
+  vdla compile --list                        operators and their options
   vdla compile C6 -o c6.vdla                 a layer of ResNet-18 or MobileNet
   vdla compile C6 --threads 1 -o slow.vdla   the same without virtual threads
   vdla compile conv2d --shape height=14 width=14 in_channels=20 \\

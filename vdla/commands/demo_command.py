@@ -51,13 +51,22 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _measure(layer: Workload, config: Config, seed: int) -> dict[str, Measured]:
-    from vdla.benchmarks.layers import measure
+    from vdla.benchmarks.layers import layer_operator, measure
+    from vdla.simulator import warm
 
-    measured = {}
     with progress("demo") as show:
+        warming = warm.begin()  # on the other cores, after an installation
+        operators = {}
         for index, (label, threads) in enumerate(THREADS.items()):
-            show(f"{layer.name} with {threads} thread{'s' * (threads > 1)}", index, len(THREADS))
-            measured[label] = measure(layer, config, threads, seed)
+            show(f"compile {layer.name}, {label}", index, 5)
+            operators[label] = layer_operator(layer, config, threads)
+            _ = operators[label].program
+        show("compile the simulator, once after an installation", 2, 5)
+        warming.wait()
+        measured = {}
+        for index, (label, operator) in enumerate(operators.items()):
+            show(f"run {layer.name}, {label}", 3 + index, 5)
+            measured[label] = measure(layer, operator, seed)
     return measured
 
 

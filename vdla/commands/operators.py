@@ -54,7 +54,8 @@ def from_settings(name: str, config: Config, settings: list[str], threads: int) 
     """The operator of a template with options as KEY=VALUE words."""
     template = templates()[name]
     known = options(template)
-    values = dict(_value(name, known, setting) for setting in settings)
+    values: dict[str, object] = {"batch": 1} if "batch" in known else {}
+    values |= dict(_value(name, known, setting) for setting in settings)
     missing = [key for key, option in known.items() if option.default is option.empty and key not in values]
     if missing:
         example = " ".join(f"{key}=N" for key in missing)

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 NAME = "run"
 HELP = "run a program and say where its cycles went"
 EXAMPLES = """\
-  vdla run c2.vdla --random-inputs 0            outputs of random data, and cycles
+  vdla run c2.vdla --random-inputs 0       random data
   vdla run c2.vdla --input data=x.npy weight=w.npy scale=s.npy --output out/
   vdla run c2.vdla --timing-only --dram read_latency=200 beat_cycles=2
-  vdla run c2.vdla --timing-only --lines 5      the schedule lines that wait most
+  vdla run c2.vdla --timing-only --lines 5   what waits most
   vdla run c2.vdla --timing-only --trace c2.trace.json
 """
 

@@ -25,13 +25,13 @@ def self_test() -> list[Finding]:
 
 
 def _convolution(preset: str) -> Finding:
-    from vdla.benchmarks.layers import measure
+    from vdla.benchmarks.layers import layer_operator, measure
     from vdla.benchmarks.workloads import Workload
     from vdla.hardware.config import Config
 
     layer = Workload("self_test", "conv2d", 1, 8, 8, 20, 12, 3, 1, 1, "")
     start_s = time.perf_counter()
-    measured = measure(layer, Config.preset(preset), 2, seed=0)
+    measured = measure(layer, layer_operator(layer, Config.preset(preset), 2), seed=0)
     took = f"{measured.stats.total_cycles:,} cycles, {time.perf_counter() - start_s:.1f} s"
     state = f"exact, {took}" if measured.exact else f"results differ from numpy, {took}"
     advice = "" if measured.exact else "please report it with the output of vdla doctor"

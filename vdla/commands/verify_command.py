@@ -14,8 +14,8 @@ NAME = "verify"
 HELP = "prove that programs cannot hang, race or leave their memory"
 EXAMPLES = """\
   vdla verify c2.vdla            exit code 1 when a program is refused
-  vdla verify *.vdla kernel.s    several; a name that ends in .s is assembly text
-  vdla verify c2.vdla --for ultra96   the machine that it shall run on
+  vdla verify *.vdla kernel.s    several; .s is assembly text
+  vdla verify c2.vdla --for ultra96   on another machine
 """
 
 

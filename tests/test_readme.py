@@ -1,0 +1,97 @@
+"""The README and the documents keep their word: code runs and prints what they say, links lead somewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import runpy
+import shlex
+from pathlib import Path
+
+import pytest
+
+from vdla.cli import main
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\[[^\]]+\]\(([^)#]+)(?:#[^)]*)?\)")
+
+
+def fences(path: Path) -> list[tuple[str, str]]:
+    """The fenced blocks of a document: language and text."""
+    return FENCE.findall(path.read_text(encoding="utf-8"))
+
+
+def run_python(blocks: list[tuple[str, str]], where: str) -> list[tuple[str, str]]:
+    """Run the python blocks in one namespace; for each text block directly after one, what it says and what was printed."""
+    space: dict[str, object] = {"__name__": where}
+    compared = []
+    printed: str | None = None
+    for language, text in blocks:
+        if language == "python":
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                exec(compile(text, where, "exec"), space)
+            printed = out.getvalue()
+        elif language == "text" and printed is not None:
+            compared.append((text, printed))
+            printed = None
+    return compared
+
+
+def test_the_readmes_code_prints_what_the_readme_says() -> None:
+    compared = run_python(fences(ROOT / "README.md"), "README.md")
+    assert len(compared) == 1
+    for said, printed in compared:
+        assert printed == said
+
+
+def test_the_readme_shows_what_the_demo_prints(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = next(text for language, text in fences(ROOT / "README.md") if language == "text")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["demo"]) == 0
+    printed = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines()) + "\n"
+    if request.config.getoption("--update-golden"):
+        readme = ROOT / "README.md"
+        readme.write_text(readme.read_text(encoding="utf-8").replace(said, printed), encoding="utf-8")
+    else:
+        assert printed == said
+
+
+def commands() -> list[str]:
+    """The lines of the README's plain blocks that begin with vdla, without the comment after three spaces."""
+    blocks = [text for language, text in fences(ROOT / "README.md") if language == ""]
+    lines = [line for text in blocks for line in text.splitlines() if line.startswith("vdla ")]
+    return [re.split(r" {3,}", line)[0] for line in lines]
+
+
+def test_the_readmes_commands_work_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    chosen = [line for line in commands() if "bench" not in line]  # takes longer than a test may
+    assert len(chosen) >= 5
+    for line in chosen:
+        arguments = shlex.split(line.split("|")[0])[1:]
+        assert main(arguments) == 0, line
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(path: Path) -> None:
+    targets = [target for target in LINK.findall(path.read_text(encoding="utf-8")) if "://" not in target]
+    assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+def test_the_index_names_every_document() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
+    assert [page for page in pages if page != "index.md" and f"({page})" not in index] == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_examples_run(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out
