@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from vdla.compiler import te
 from vdla.compiler.compile import compile_function
 from vdla.compiler.errors import LoweringError
@@ -10,7 +11,7 @@ from vdla.compiler.intrinsics import dma, gemm, requantise, vector
 from vdla.compiler.lower import lower
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.templates.conv2d import conv2d
-from vdla.compiler.templates.tiling import Tiling, fits
+from vdla.compiler.templates.tiling import Problem, Tiling, fits
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.simulator.simulator import simulate
@@ -186,16 +187,15 @@ def test_every_tiling_computes_the_convolution(seed):
 
 def random_tiling(rng: np.random.Generator, config: Config, shape: dict[str, int]) -> Tiling | None:
     """A tiling of any sizes that fits, if a hundred tries find one."""
-    from vdla.compiler.templates.conv2d import Convolution
-
-    pair = {name: (shape[name], shape[name]) for name in ("kernel", "stride", "padding", "dilation")}
-    rest = {name: shape[name] for name in ("batch", "height", "width", "in_channels", "out_channels")}
-    problem = Convolution(
-        config=config, **rest, **pair, activation="none", ceiling=None, zero_point=0, input_zero_point=0, raw=True, name="c"
-    ).problem
+    kernel, stride, span = shape["kernel"], shape["stride"], (shape["kernel"] - 1) * shape["dilation"] + 1
+    rows, cols = ((shape[side] + 2 * shape["padding"] - span) // stride + 1 for side in ("height", "width"))
+    outs, ins = -(-shape["out_channels"] // config.block_out), -(-shape["in_channels"] // config.block_in)
+    batches = -(-shape["batch"] // config.batch)
+    taps = kernel * kernel
+    problem = Problem(batches, outs, ins, rows, cols, taps, stride, span, stride, span, taps, raw=True)
     for _ in range(100):
         over = str(rng.choice(["chunks", "cols", "rows", "batches", "groups"]))
-        sizes = [int(rng.integers(1, n + 1)) for n in (problem.rows, problem.cols, problem.out_blocks, problem.in_blocks)]
+        sizes = [int(rng.integers(1, n + 1)) for n in (rows, cols, outs, ins)]
         tiling = Tiling(*sizes, keep=bool(rng.integers(2)), threads=int(rng.integers(1, 4)), over=over)
         if fits(config, problem, tiling):
             return tiling
@@ -229,14 +229,15 @@ def test_storage_that_is_overwritten_in_place_has_one_reader():
         s.set_scope(name, "acc")
     for name in ("left_out", "right_out"):
         s.set_scope(name, "out")
-    for name, intrinsic in (("base", dma.load(CONFIG, Buffer.ACC)), ("left", add), ("right", add),
-                            ("left_out", requantise.raw(CONFIG)), ("right_out", requantise.raw(CONFIG)),
-                            ("left_out_mem", dma.store(CONFIG, raw=True)), ("right_out_mem", dma.store(CONFIG, raw=True))):  # fmt: skip
+    raw, store = requantise.raw(CONFIG), dma.store(CONFIG, raw=True)
+    intrinsics = {"base": dma.load(CONFIG, Buffer.ACC), "left": add, "right": add, "left_out": raw, "right_out": raw}
+    for name, intrinsic in (intrinsics | {"left_out_mem": store, "right_out_mem": store}).items():
         s.tensorize(s.loops(name)[-2], intrinsic)
     with pytest.raises(LoweringError) as error:
         lower(CONFIG, s.fn)
     assert str(error.value) == (
-        "block left: base must be read by it alone, as its storage is overwritten in place, got right too; compute it twice"
+        "block left: base must be read by it alone, as its storage is overwritten in place, got right too; "
+        "compute it twice"
     )
 
 
