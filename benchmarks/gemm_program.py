@@ -1,8 +1,8 @@
 """A matrix product written by hand in instructions: the program of the `simulator` benchmark.
 
-out[M, N] = requantise(inp[M, K] . wgt[N, K]^T), in tiles of rows and columns with the whole of K. The two halves of the input, weight,
-accumulator and output buffers alternate: while one tile is computed, the next input tile and part of the next weight tile
-are loaded and the last result is stored.
+out[M, N] = requantise(inp[M, K] . wgt[N, K]^T), in tiles of rows and columns with the whole of K. The two halves of
+the input, weight, accumulator and output buffers alternate: while one tile is computed, the next input tile and part
+of the next weight tile are loaded and the last result is stored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class TilingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """A product of m x n x k elements in tiles of `rows` entries by `columns` entries; all counts below are in entries."""
+    """A product of m x n x k elements in tiles of `rows` by `columns` entries; all counts below are in entries."""
 
     config: Config
     m: int
@@ -133,16 +133,15 @@ def _loads(t: Tiling, tile: int) -> Iterator[Instruction]:
     row = tile % t.row_tiles
     beats = t.config.inp_entry_bytes // t.config.axi_bytes
     sram = tile % 2 * entries
-    yield Load(
-        Buffer.INP, sram=sram, dram=row * entries * beats, x_size=entries, pop_next=int(tile >= 2), push_next=1
-    )
+    yield Load(Buffer.INP, sram=sram, dram=row * entries * beats, x_size=entries, pop_next=int(tile >= 2), push_next=1)
 
 
 def _weights(t: Tiling, tile: int) -> Iterator[Instruction]:
     """The share of the next column's weights that is loaded with this tile.
 
-    The half they go to was last read by the product before this column, which has ended when the load of the column's tile 1 starts.
-    So shares begin with tile 2; with fewer tiles a column there is nothing to hide behind, and a wait is due.
+    The half they go to was last read by the product before this column, which has ended when the load of the
+    column's tile 1 starts. So shares begin with tile 2; with fewer tiles a column there is nothing to hide behind,
+    and a wait is due.
     """
     column, row = divmod(tile, t.row_tiles)
     if row < 2 or (column + 1) * t.row_tiles >= t.tiles:

@@ -1,7 +1,7 @@
 """Speed of the simulator: GEMM 1024^3 in int8 on pynq_z1, against a float32 product of numpy on one thread.
 
-Runs of the program and of numpy alternate, so that both see the same machine; each figure is a median over the rounds, and
-`ratio` is the median of the rounds' ratios.
+Runs of the program and of numpy alternate, so that both see the same machine; each figure is a median over the
+rounds, and `ratio` is the median of the rounds' ratios.
 """
 
 from __future__ import annotations
@@ -94,6 +94,8 @@ def one_thread() -> AbstractContextManager[Any]:
     try:
         from threadpoolctl import threadpool_limits
     except ModuleNotFoundError as error:
-        raise BenchmarkError("benchmark simulator: package threadpoolctl must be installed (extra dev), got none") from error
+        raise BenchmarkError(
+            "benchmark simulator: package threadpoolctl must be installed (extra dev), got none"
+        ) from error
     context: AbstractContextManager[Any] = threadpool_limits(1)
     return context

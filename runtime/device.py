@@ -1,13 +1,13 @@
 """The protocol of a device: memory, and programs that run on it.
 
-Addresses are bytes in the device's own memory. A device verifies every program before it runs. This module needs only numpy and the
-standard library, so that it imports on a board.
+Addresses are bytes in the device's own memory. A device verifies every program before it runs. This module needs
+only numpy and the standard library, so that it imports on a board.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,4 +57,4 @@ class Device(Protocol):
 
     def __enter__(self) -> Device: ...
 
-    def __exit__(self, *error: Any) -> None: ...
+    def __exit__(self, *error: object) -> None: ...

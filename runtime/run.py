@@ -1,6 +1,6 @@
 """Run a program on a device by name: places its tensors, copies arrays in, runs, copies outputs out.
 
-    result = run(program, {"data": data, "weight": weight}, device="sim")
+result = run(program, {"data": data, "weight": weight}, device="sim")
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def run(
 ) -> Result:
     """The outputs and the statistics of one run.
 
-    `arrays` has the packed array of every input tensor. A device given by name is opened for this run as the machine `config`, by default the one the
-    program was compiled for. Raises DeviceError, and what the device's verifier says.
+    `arrays` has the packed array of every input tensor. A device given by name is opened for this run as the machine
+    `config`, by default the one the program was compiled for. Raises DeviceError, and what the device's verifier says.
     """
     with ExitStack() as stack:
         if isinstance(device, str):

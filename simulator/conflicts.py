@@ -1,7 +1,7 @@
 """The bank conflicts of VECTOR instructions: how many iterations read two entries of one half of the accumulator.
 
-The one thing about timing that depends on more than an instruction's fields: on the micro-ops in the buffer at that time, which
-come from the program's constants.
+The one thing about timing that depends on more than an instruction's fields: on the micro-ops in the buffer at that
+time, which come from the program's constants.
 """
 
 from __future__ import annotations

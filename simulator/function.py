@@ -1,7 +1,7 @@
 """What a linked program computes: its instructions executed on a DRAM image, in an order that its tokens allow.
 
-For a verified program every such order gives the same result. The order of the stream itself is taken where tokens allow it, else
-that of an untimed run of the tokens.
+For a verified program every such order gives the same result. The order of the stream itself is taken where tokens
+allow it, else that of an untimed run of the tokens.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ class Engine:
     def _check_operands(self, row: Row, src: int, wgt: int) -> None:
         config = self.config
         if row[COL["operand"]] == Operand.SRC or row[COL["op"]] == VectorOp.MAC:
-            require_below("src index", src, config.inp_vectors if row[COL["source"]] == Source.INP else config.acc_depth)
+            require_below(
+                "src index", src, config.inp_vectors if row[COL["source"]] == Source.INP else config.acc_depth
+            )
         if row[COL["operand"]] == Operand.WGT:
             require_below("wgt index", wgt, config.wgt_vectors)
 
@@ -98,7 +100,7 @@ def execute(config: Config, columns: Ints, dram: Bytes, portable: bool = False) 
 
 
 def token_order(columns: Ints) -> Ints:
-    """Instruction numbers in an order in which every token is given before it is taken; SimulationError when there is none."""
+    """Instruction numbers, every token given before it is taken; SimulationError when there is no such order."""
     if _in_order(columns):
         return np.arange(len(columns))
     return np.array(_untimed_run(columns), np.int64)

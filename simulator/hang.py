@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Unit
 from vdla.simulator.errors import name_of
+from vdla.simulator.jit import Int
 from vdla.simulator.timing_kernel import T_C, T_D, T_E, T_S, UNKNOWN
 from vdla.simulator.work import POP_QUEUE, PUSH_QUEUE, QUEUES, F, Work
 
@@ -17,9 +18,12 @@ Ints = NDArray[np.int64]
 def describe(config: Config, columns: Ints, work: Work, times: Ints, cycle: int, timeout: bool) -> str:
     """One line of the cause, then one a unit and one of the queues."""
     what = "must end in time, got a timeout" if timeout else "must end, got a deadlock"
+    cycle = cycle if timeout else int(times[:, T_D : T_E + 1].max())
     dispatched = int((times[:, T_D] != UNKNOWN).sum())
     lines = [f"timing: the program {what} after cycle {cycle}"]
-    lines.append(f"  fetch: {dispatched} of {len(columns)} instructions dispatched{_full(config, columns, times, dispatched)}")
+    lines.append(
+        f"  fetch: {dispatched} of {len(columns)} instructions dispatched{_full(config, columns, times, dispatched)}"
+    )
     lines += [f"  {unit.name.lower()}: {_unit(columns, work, times, unit)}" for unit in Unit]
     return "\n".join([*lines, f"  queues: {_queues(config, columns, times)}"])
 
@@ -59,7 +63,7 @@ def _queue(queues: Ints, unit: int, side: int) -> str:
     return QUEUES[queues[unit, side]]
 
 
-def _open(work: Work, times: Ints, head: int, what: str, side: int, event: int) -> bool:
+def _open(work: Work, times: Ints, head: int, what: str, side: int, event: Int) -> bool:
     """Whether the event that the head waits for has not happened; -2 is one that never does."""
     other = int(work.table[head, F[f"{what}_{('prev', 'next')[side]}"]])
     return other != -1 and (other == -2 or bool(times[other, event] == UNKNOWN))

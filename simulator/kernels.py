@@ -1,7 +1,7 @@
 """What GEMM and VECTOR do to the buffers, compiled; any shape, any operand width, on any processor.
 
-Iterations run in the order of the instruction set, one after the other. Buffers hold one element a byte (`inp`, `wgt`), one int32
-a sum (`acc`), packed bytes (`out`). Indices are not checked here: `bounds` comes first.
+Iterations run in the order of the instruction set, one after the other. Buffers hold one element a byte (`inp`,
+`wgt`), one int32 a sum (`acc`), packed bytes (`out`). Indices are not checked here: `bounds` comes first.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, Emit, Operand, Source, VectorOp
-from vdla.simulator.jit import compiled, helper
+from vdla.simulator.jit import Int, compiled, helper
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -33,7 +33,7 @@ ADD, SUB, MUL, MIN, MAX, SHL, SHR, CLIP, MOV, MAC = (int(op) for op in VectorOp)
 
 
 @compiled
-def extents(row: Ints, uops: Ints) -> tuple[int, int, int, int]:
+def extents(row: Ints, uops: Ints) -> tuple[Int, Int, Int, Int]:
     """The greatest index of acc, src, wgt and scl (all bases and factors are non-negative)."""
     i, j = row[LOOP0] - 1, row[LOOP1] - 1
     acc = src = wgt = 0
@@ -50,7 +50,7 @@ def extents(row: Ints, uops: Ints) -> tuple[int, int, int, int]:
 
 
 @helper
-def emit(row: Ints, sums: Sums, scales: Ints, out: Bytes, bits: int) -> None:
+def emit(row: Ints, sums: Sums, scales: Ints, out: Bytes, bits: Int) -> None:
     """Requantise one entry of sums into one packed entry; lanes repeat over the batch."""
     lanes = len(scales)
     zero, low, high = row[ZERO], row[LOW], row[HIGH]
@@ -73,7 +73,7 @@ def emit(row: Ints, sums: Sums, scales: Ints, out: Bytes, bits: int) -> None:
 
 
 @helper
-def send(row: Ints, sums: Sums, scales: Ints, index: int, out: Bytes, raw: Sums, bits: int) -> None:
+def send(row: Ints, sums: Sums, scales: Ints, index: Int, out: Bytes, raw: Sums, bits: Int) -> None:
     """What a finished entry of sums sends to `out`, at the index out + off_acc."""
     if row[EMIT] == EMIT_RAW:
         for n in range(len(sums)):
@@ -84,7 +84,7 @@ def send(row: Ints, sums: Sums, scales: Ints, index: int, out: Bytes, raw: Sums,
 
 @compiled
 def gemm(
-    row: Ints, uops: Ints, inp: Elements, wgt: Elements, acc: Sums, scl: Ints, out: Bytes, raw: Sums, bits: int
+    row: Ints, uops: Ints, inp: Elements, wgt: Elements, acc: Sums, scl: Ints, out: Bytes, raw: Sums, bits: Int
 ) -> None:
     """GEMM over `inp[entry, batch, block_in]`, `wgt[entry, block_out, block_in]`, `acc[entry, batch * block_out]`."""
     for i in range(row[LOOP0]):
@@ -118,7 +118,7 @@ def _multiply(inputs: Elements, weights: Elements, sums: Sums) -> None:
 
 @compiled
 def vector(
-    row: Ints, uops: Ints, inp: Elements, wgt: Elements, acc: Sums, scl: Ints, out: Bytes, raw: Sums, bits: int
+    row: Ints, uops: Ints, inp: Elements, wgt: Elements, acc: Sums, scl: Ints, out: Bytes, raw: Sums, bits: Int
 ) -> None:
     """VECTOR over `inp[vector, batch * block_out]`, `wgt[vector, block_out]`, `acc[entry, batch * block_out]`."""
     x = np.zeros(acc.shape[1], np.int32)
@@ -141,7 +141,7 @@ def vector(
 
 
 @helper
-def _operands(row: Ints, inp: Elements, wgt: Elements, acc: Sums, s: int, w: int, x: Sums, b: Sums) -> None:
+def _operands(row: Ints, inp: Elements, wgt: Elements, acc: Sums, s: Int, w: Int, x: Sums, b: Sums) -> None:
     reads_source = row[OPERAND] == BY_SRC or row[OP] == MAC
     lanes = wgt.shape[1]
     for n in range(len(x)):
@@ -156,19 +156,19 @@ def _operands(row: Ints, inp: Elements, wgt: Elements, acc: Sums, s: int, w: int
 
 
 @helper
-def _begin(op: int, sums: Sums, x: Sums, b: Sums) -> None:
+def _begin(op: Int, sums: Sums, x: Sums, b: Sums) -> None:
     for n in range(len(sums)):
         sums[n] = x[n] * b[n] if op == MAC else b[n]
 
 
 @helper
-def _apply(op: int, sums: Sums, x: Sums, b: Sums) -> None:
+def _apply(op: Int, sums: Sums, x: Sums, b: Sums) -> None:
     for n in range(len(sums)):
         sums[n] = _combine(op, sums[n], x[n], b[n])
 
 
 @helper
-def _combine(op: int, a: int, x: int, b: int) -> int:
+def _combine(op: Int, a: Int, x: Int, b: Int) -> Int:
     """One lane, in wrapping int32; 64 bits where a result in between is wider."""
     if op == ADD:
         return np.int32(a + b)

@@ -1,19 +1,44 @@
 """GEMM on AVX-512 VNNI: the same results as `kernels.gemm`, for block_in a multiple of 4 and block_out of 16.
 
-Micro-ops in a row that add to one entry are a *run*: its sums stay in registers, which changes nothing as int32 sums wrap and
-their order is free. Four positions of the inner loop share the weights in a register; that is allowed when no two of them touch
-the same entry in different runs.
+Micro-ops in a row that add to one entry are a *run*: its sums stay in registers, which changes nothing as int32 sums
+wrap and their order is free. Four positions of the inner loop share the weights in a register; that is allowed when
+no two of them touch the same entry in different runs.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from vdla.simulator.jit import compiled, helper
+from vdla.simulator.jit import Int, compiled, helper
 from vdla.simulator.kernels import (
-    ACC, ACC0, ACC1, EMIT, EMIT_NONE, INIT, LOOP0, LOOP1, OUT, SCL, SCL0, SCL1, SRC, SRC0, SRC1, U_ACC, U_FIRST,
-    U_LAST, U_SRC, U_WGT, WGT, WGT0, WGT1, Bytes, Elements, Ints, Sums, send,
+    ACC,
+    ACC0,
+    ACC1,
+    EMIT,
+    EMIT_NONE,
+    INIT,
+    LOOP0,
+    LOOP1,
+    OUT,
+    SCL,
+    SCL0,
+    SCL1,
+    SRC,
+    SRC0,
+    SRC1,
+    U_ACC,
+    U_FIRST,
+    U_LAST,
+    U_SRC,
+    U_WGT,
+    WGT,
+    WGT0,
+    WGT1,
+    Bytes,
+    Elements,
+    Ints,
+    Sums,
+    send,
 )  # fmt: skip
 from vdla.simulator.vnni import LANES, add16, broadcast16, dot16, load16, splat16, store16
 
@@ -22,9 +47,9 @@ MOST_RUNS = 64  # whether positions are independent is decided for every pair of
 BYTES_A_LANE = 4
 
 
-def fits(block_in: int, block_out: int) -> bool:
+def fits(block_in: Int, block_out: Int) -> bool:
     """Whether entries are whole vectors."""
-    return block_in % BYTES_A_LANE == 0 and block_out % LANES == 0
+    return bool(block_in % BYTES_A_LANE == 0 and block_out % LANES == 0)
 
 
 def interleave(weights: Elements) -> Sums:
@@ -76,7 +101,16 @@ def _independent(row: Ints, uops: Ints, runs: Ints) -> bool:
 
 @compiled
 def gemm(
-    row: Ints, uops: Ints, inp: Sums, offsets: Sums, tiles: Sums, acc: Sums, sizes: Ints, scl: Ints, out: Bytes, raw: Sums
+    row: Ints,
+    uops: Ints,
+    inp: Sums,
+    offsets: Sums,
+    tiles: Sums,
+    acc: Sums,
+    sizes: Ints,
+    scl: Ints,
+    out: Bytes,
+    raw: Sums,
 ) -> None:
     """GEMM over flat int32 views; `offsets` are the sums of `sum_entries`, `sizes` batch, chunks, groups, bits."""
     runs = _runs(row, uops)
@@ -103,7 +137,7 @@ def gemm(
 
 @helper
 def _run1(
-    row: Ints, uops: Ints, i: int, j: int, keep: bool, inp: Sums, offsets: Sums, tiles: Sums, acc: Sums, sizes: Ints
+    row: Ints, uops: Ints, i: Int, j: Int, keep: bool, inp: Sums, offsets: Sums, tiles: Sums, acc: Sums, sizes: Ints
 ) -> None:
     """One run at one position, with two sums in flight."""
     batch, chunks, groups = sizes[0], sizes[1], sizes[2]
@@ -131,7 +165,7 @@ def _run1(
 
 @helper
 def _run4(
-    row: Ints, uops: Ints, i: int, j: int, keep: bool, inp: Sums, offsets: Sums, tiles: Sums, acc: Sums, sizes: Ints
+    row: Ints, uops: Ints, i: Int, j: Int, keep: bool, inp: Sums, offsets: Sums, tiles: Sums, acc: Sums, sizes: Ints
 ) -> None:
     """One run at four positions, which share the weights."""
     batch, chunks, groups = sizes[0], sizes[1], sizes[2]

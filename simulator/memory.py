@@ -1,7 +1,7 @@
 """The on-chip buffers and the DMA that fills and empties them.
 
-`inp` and `wgt` hold one element a byte whatever its width, `uop` decoded micro-ops, `out` packed bytes as they go to DRAM. Nothing is read or
-written outside of a buffer or of DRAM: Escape comes first.
+`inp` and `wgt` hold one element a byte whatever its width, `uop` decoded micro-ops, `out` packed bytes as they go to
+DRAM. Nothing is read or written outside of a buffer or of DRAM: Escape comes first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Bytes = NDArray[np.uint8]
 
 
 class Memory:
-    """The buffers of one machine, all zero, and the DRAM it is attached to. `tiled` keeps what the VNNI kernel reads besides."""
+    """The buffers of one machine, all zero, and its DRAM; `tiled` also keeps what the VNNI kernel reads."""
 
     def __init__(self, config: Config, dram: Bytes, tiled: bool) -> None:
         if dram.dtype != np.uint8 or dram.ndim != 1 or not dram.flags.c_contiguous:
@@ -41,7 +41,13 @@ class Memory:
         self.raw = self.out.reshape(-1).view(np.int32).reshape(config.out_slots, batch * block_out)
         self.inp_vectors = self.inp.reshape(config.inp_vectors, batch * block_out)
         self.wgt_vectors = self.wgt.reshape(config.wgt_vectors, block_out)
-        self._targets: tuple[NDArray[Any], ...] = (self.inp, self.wgt, self.scl, self.uop, self.acc)  # in the order of Buffer
+        self._targets: tuple[NDArray[Any], ...] = (
+            self.inp,
+            self.wgt,
+            self.scl,
+            self.uop,
+            self.acc,
+        )  # in the order of Buffer
         self._fill_tiles()
 
     def _fill_tiles(self) -> None:
@@ -122,7 +128,10 @@ class Memory:
 
 
 _load_fields = itemgetter(
-    *(COL[name] for name in ("buffer", "sram", "z_size", "y_size", "x_size", "y_before", "y_after", "x_before", "x_after"))
+    *(
+        COL[name]
+        for name in ("buffer", "sram", "z_size", "y_size", "x_size", "y_before", "y_after", "x_before", "x_after")
+    )
 )
 _window_fields = itemgetter(*(COL[name] for name in ("z_size", "y_size", "x_size", "dram", "z_stride", "y_stride")))
 _LAST_ENTRY = tuple(f"last {buffer.name.lower()} entry" for buffer in Buffer)

@@ -56,9 +56,10 @@ def simulate(
 ) -> Result:
     """The outputs and the cycles of a program.
 
-    `arrays` has the packed array of every input tensor (of no tensor for timing only). `config` may differ from the program's in DRAM model,
-    clock and queue depths. `portable` computes without instructions that only some processors have, to the same results.
-    Raises VerifyError for a program that is not safe, SimulationError for arrays or a configuration that do not fit it.
+    `arrays` has the packed array of every input tensor (of no tensor for timing only). `config` may differ from the
+    program's in DRAM model, clock and queue depths. `portable` computes without instructions that only some
+    processors have, to the same results. Raises VerifyError for a program that is not safe, SimulationError for
+    arrays or a configuration that do not fit it.
     """
     wanted = _mode(mode)
     device = device_config(program, config)

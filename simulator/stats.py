@@ -1,7 +1,7 @@
 """What a run took: cycles, counters of every unit, times of every instruction.
 
-The invariant: the counters of a unit sum to the total. Every device returns the same class, so that two devices can be compared
-field by field.
+The invariant: the counters of a unit sum to the total. Every device returns the same class, so that two devices can
+be compared field by field.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ Ints = NDArray[np.int64]
 
 UNITS = ("fetch", "load", "compute", "store")
 COUNTERS = (
-    "busy", "memory_latency", "memory_bandwidth", "wait_load_to_compute", "wait_compute_to_load", "wait_compute_to_store",
-    "wait_store_to_compute", "commands", "idle",
+    "busy", "memory_latency", "memory_bandwidth", "wait_load_to_compute", "wait_compute_to_load",
+    "wait_compute_to_store", "wait_store_to_compute", "commands", "idle",
 )  # fmt: skip
 
 

@@ -44,8 +44,10 @@ def time_program(
     addresses: dict[str, int] | None = None,
     max_cycles: int = MAX_CYCLES,
 ) -> RunStats:
-    """The cycles of `program` at `addresses` (by default those of `place`) on `config`, which may differ in DRAM, clock and queue
-    depths from the one it was compiled for. SimulationError where it hangs or takes more than `max_cycles`.
+    """The cycles of `program` at `addresses` (by default those of `place`) on `config`.
+
+    `config` may differ in DRAM, clock and queue depths from the one the program was compiled for. SimulationError where
+    it hangs or takes more than `max_cycles`.
     """
     device = device_config(program, config)
     places = place(program)[0] if addresses is None else addresses

@@ -1,8 +1,9 @@
 """The timing contract as one compiled event loop over the table of `work`.
 
-The invariant: when the next burst is granted at g, everything that happens before g + 1 is known, because whatever is still unknown depends on
-a grant to come, and is seen a cycle later at the earliest. So events are settled as far as they can be, then one burst is granted, and so on; time
-never passes cycle by cycle. `docs/timing-contract.md` has the rules; letters D S F C N E and R L are its symbols.
+The invariant: when the next burst is granted at g, everything that happens before g + 1 is known, because whatever
+is still unknown depends on a grant to come, and is seen a cycle later at the earliest. So events are settled as far
+as they can be, then one burst is granted, and so on; time never passes cycle by cycle. `docs/timing-contract.md` has
+the rules; letters D S F C N E and R L are its symbols.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.simulator.jit import compiled, helper
+from vdla.simulator.jit import Int, compiled, helper
 from vdla.simulator.work import FIELDS, KIND_CORE, KIND_READ, KIND_WRITE, NEVER, NONE, F
 
 Ints = NDArray[np.int64]
@@ -23,15 +24,21 @@ LOAD, COMPUTE, STORE, FETCH = np.arange(4)
 
 # Parameters of the machine, by index of an integer array.
 PARAMS = (
-    "read_latency", "write_latency", "outstanding_reads", "outstanding_writes", "beat_cycles", "burst_gap", "burst_beats",
-    "page_beats", "stream_base", "stream_beats", "fetch_buffer", "load_tail", "issue_overhead", "depth", "store_setup", "limit",
+    "read_latency", "write_latency", "outstanding_reads", "outstanding_writes", "beat_cycles", "burst_gap",
+    "burst_beats", "page_beats", "stream_base", "stream_beats", "fetch_buffer", "load_tail", "issue_overhead", "depth",
+    "store_setup", "limit",
 )  # fmt: skip
-(P_READ_LATENCY, P_WRITE_LATENCY, P_READS, P_WRITES, P_BEAT, P_GAP, P_BURST, P_PAGE, P_STREAM, P_WORD, P_FETCH_BUFFER, P_LOAD_TAIL,
- P_OVERHEAD, P_DEPTH, P_STORE_SETUP, P_LIMIT) = range(len(PARAMS))  # fmt: skip
+(
+    P_READ_LATENCY, P_WRITE_LATENCY, P_READS, P_WRITES, P_BEAT, P_GAP, P_BURST, P_PAGE, P_STREAM, P_WORD,
+    P_FETCH_BUFFER, P_LOAD_TAIL, P_OVERHEAD, P_DEPTH, P_STORE_SETUP, P_LIMIT,
+) = range(len(PARAMS))  # fmt: skip
 
-# Times of an instruction, by column. Q: first cycle in which it requests bursts. COVER: last cycle covered by read bursts of its unit before it.
+# Times of an instruction, by column. Q: first cycle in which it requests bursts. COVER: last cycle covered by read
+# bursts of its unit before it.
 TIMES = ("arrival", "D", "S", "F", "C", "E", "Q", "COVER")
-T_A, T_D, T_S, T_F, T_C, T_E, T_Q, T_COVER = np.arange(len(TIMES))  # not literals, which would compile helpers once for each
+T_A, T_D, T_S, T_F, T_C, T_E, T_Q, T_COVER = np.arange(
+    len(TIMES)
+)  # not literals, which would compile helpers once for each
 
 U, KINDC, PREV, POP_PREV, POP_NEXT, ROOM_PREV, ROOM_NEXT, COMMAND, LIMIT = (F[name] for name in FIELDS[:9])
 PADS, CYCLES, BASE, RUN, Y_RUNS, Y_STRIDE, Z_RUNS, Z_STRIDE, PUSH_PREV, PUSH_NEXT = (F[name] for name in FIELDS[9:])
@@ -40,7 +47,12 @@ PADS, CYCLES, BASE, RUN, Y_RUNS, Y_STRIDE, Z_RUNS, Z_STRIDE, PUSH_PREV, PUSH_NEX
 NEXT_S, NEXT_E, NEXT_D = 0, 3, 6  # per unit: instruction to start, to end; the one to dispatch
 COVERED = 7  # per requester, by unit number (FETCH = 3): last cycle covered by its read bursts
 R_LAST, R_GRANT, R_COUNT, W_LAST, W_COUNT = 11, 12, 13, 14, 15
-F_BEATS, F_GRANT, F_COUNTED, F_MARK = 16, 17, 18, 19  # fetch: beats granted, last grant, dispatches counted, next cycle to count
+F_BEATS, F_GRANT, F_COUNTED, F_MARK = (
+    16,
+    17,
+    18,
+    19,
+)  # fetch: beats granted, last grant, dispatches counted, next cycle to count
 ACTIVE = 20  # per unit: its LOAD with bursts to request, or NONE
 PENDING = 23  # per unit: its LOAD which has started and not begun to write or request, or NONE
 STATE_SIZE = 26
@@ -50,7 +62,7 @@ DONE, DEADLOCK, TIMEOUT = range(3)
 
 
 @helper
-def _after(times: Ints, index: int, event: int) -> int:
+def _after(times: Ints, index: Int, event: Int) -> Int:
     """The cycle from which an event is seen: 0 for none, UNKNOWN when it is not settled."""
     if index == NONE:
         return 0
@@ -60,7 +72,7 @@ def _after(times: Ints, index: int, event: int) -> int:
 
 
 @helper
-def _latest(known: int, other: int) -> int:
+def _latest(known: Int, other: Int) -> Int:
     return UNKNOWN if known == UNKNOWN or other == UNKNOWN else max(known, other)
 
 
@@ -79,7 +91,7 @@ def _dispatch(work: Ints, times: Ints, state: Ints) -> bool:
 
 
 @helper
-def _start_time(work: Ints, times: Ints, k: int) -> int:
+def _start_time(work: Ints, times: Ints, k: Int) -> Int:
     at = _after(times, k, T_D)
     if work[k, PREV] != NONE:
         at = _latest(at, times[work[k, PREV], T_F])
@@ -89,7 +101,9 @@ def _start_time(work: Ints, times: Ints, k: int) -> int:
 
 
 @helper
-def _start(work: Ints, times: Ints, state: Ints, requests: Ints, ring: Ints, counts: Ints, params: Ints, unit: int) -> bool:
+def _start(
+    work: Ints, times: Ints, state: Ints, requests: Ints, ring: Ints, counts: Ints, params: Ints, unit: Int
+) -> bool:
     k = state[NEXT_S + unit]
     if k >= len(work):
         return False
@@ -113,7 +127,7 @@ def _start(work: Ints, times: Ints, state: Ints, requests: Ints, ring: Ints, cou
 
 
 @helper
-def _next_of_unit(work: Ints, k: int) -> int:
+def _next_of_unit(work: Ints, k: Int) -> Int:
     unit = work[k, U]
     k += 1
     while k < len(work) and work[k, U] != unit:
@@ -122,7 +136,7 @@ def _next_of_unit(work: Ints, k: int) -> int:
 
 
 @helper
-def _begin_read(work: Ints, times: Ints, state: Ints, requests: Ints, params: Ints, unit: int) -> bool:
+def _begin_read(work: Ints, times: Ints, state: Ints, requests: Ints, params: Ints, unit: Int) -> bool:
     """Once it is known when padding can begin: padding, and the first request."""
     k = state[PENDING + unit]
     if k == NONE:
@@ -149,7 +163,7 @@ def _begin_read(work: Ints, times: Ints, state: Ints, requests: Ints, params: In
 
 
 @helper
-def _end(work: Ints, times: Ints, state: Ints, unit: int) -> bool:
+def _end(work: Ints, times: Ints, state: Ints, unit: Int) -> bool:
     k = state[NEXT_E + unit]
     if k >= len(work) or times[k, T_C] == UNKNOWN:
         return False
@@ -164,12 +178,12 @@ def _end(work: Ints, times: Ints, state: Ints, unit: int) -> bool:
 
 
 @helper
-def _burst(left: int, address: int, params: Ints) -> int:
+def _burst(left: Int, address: Int, params: Ints) -> Int:
     return min(left, min(params[P_BURST], params[P_PAGE] - address % params[P_PAGE]))
 
 
 @helper
-def _advance(work: Ints, request: Ints, k: int, beats: int) -> bool:
+def _advance(work: Ints, request: Ints, k: Int, beats: Int) -> bool:
     """The iterator after `beats` more beats; False at the end of the instruction's last run."""
     request[3] -= beats
     request[4] += beats
@@ -181,11 +195,13 @@ def _advance(work: Ints, request: Ints, k: int, beats: int) -> bool:
         request[1] += 1
     request[3] = work[k, RUN]
     request[4] = work[k, BASE] + request[1] * work[k, Z_STRIDE] + request[2] * work[k, Y_STRIDE]
-    return request[1] < work[k, Z_RUNS]
+    return bool(request[1] < work[k, Z_RUNS])
 
 
 @helper
-def _write(work: Ints, times: Ints, state: Ints, requests: Ints, ring: Ints, counts: Ints, params: Ints, k: int) -> None:
+def _write(
+    work: Ints, times: Ints, state: Ints, requests: Ints, ring: Ints, counts: Ints, params: Ints, k: Int
+) -> None:
     """All bursts of a STORE: no other unit writes, so they follow from its start alone."""
     request = requests[STORE]
     request[1] = request[2] = 0
@@ -231,7 +247,7 @@ def _settle(work: Ints, times: Ints, state: Ints, requests: Ints, write_ring: In
 
 
 @helper
-def _fetch_request(work: Ints, times: Ints, state: Ints, params: Ints) -> tuple[int, int]:
+def _fetch_request(work: Ints, times: Ints, state: Ints, params: Ints) -> tuple[Int, Int]:
     """(first cycle in which fetch requests its next burst or FAR, its beats)."""
     beats = state[F_BEATS]
     left = len(work) * params[P_WORD] - beats
@@ -247,7 +263,7 @@ def _fetch_request(work: Ints, times: Ints, state: Ints, params: Ints) -> tuple[
 
 
 @helper
-def _grant(state: Ints, ring: Ints, counts: Ints, params: Ints, who: int, g: int, n: int) -> tuple[int, int]:
+def _grant(state: Ints, ring: Ints, counts: Ints, params: Ints, who: Int, g: Int, n: Int) -> tuple[Int, Int]:
     """Account for one read burst of `who` in `counts` and return its first and last beat."""
     first = g + params[P_READ_LATENCY]
     due = first
@@ -267,7 +283,7 @@ def _grant(state: Ints, ring: Ints, counts: Ints, params: Ints, who: int, g: int
 
 
 @helper
-def _grant_fetch(work: Ints, times: Ints, state: Ints, ring: Ints, fetch: Ints, params: Ints, g: int, n: int) -> None:
+def _grant_fetch(work: Ints, times: Ints, state: Ints, ring: Ints, fetch: Ints, params: Ints, g: Int, n: Int) -> None:
     _count_fetch(work, times, state, fetch, g)
     first, last = _grant(state, ring, fetch, params, FETCH, g, n)
     state[F_MARK] = last + 1
@@ -281,7 +297,7 @@ def _grant_fetch(work: Ints, times: Ints, state: Ints, ring: Ints, fetch: Ints, 
 
 
 @helper
-def _count_fetch(work: Ints, times: Ints, state: Ints, fetch: Ints, end: int) -> None:
+def _count_fetch(work: Ints, times: Ints, state: Ints, fetch: Ints, end: Int) -> None:
     """Count fetch's uncovered cycles before `end`; every dispatch before `end` is settled."""
     k = state[F_COUNTED]
     while k < len(work) and times[k, T_D] != UNKNOWN and times[k, T_D] < end:
@@ -295,7 +311,7 @@ def _count_fetch(work: Ints, times: Ints, state: Ints, fetch: Ints, end: int) ->
 
 
 @helper
-def _count_blocked(times: Ints, state: Ints, fetch: Ints, k: int, end: int) -> None:
+def _count_blocked(times: Ints, state: Ints, fetch: Ints, k: Int, end: Int) -> None:
     """Cycles from the mark to before `end`, in which instruction k is the next to dispatch."""
     mark = state[F_MARK]
     if mark >= end:
@@ -312,7 +328,16 @@ def _count_blocked(times: Ints, state: Ints, fetch: Ints, k: int, end: int) -> N
 
 @helper
 def _grant_read(
-    work: Ints, times: Ints, state: Ints, requests: Ints, ring: Ints, counts: Ints, params: Ints, unit: int, g: int, n: int
+    work: Ints,
+    times: Ints,
+    state: Ints,
+    requests: Ints,
+    ring: Ints,
+    counts: Ints,
+    params: Ints,
+    unit: Int,
+    g: Int,
+    n: Int,
 ) -> bool:
     """Grant the unit's burst; True when it was the instruction's last."""
     k = state[ACTIVE + unit]
@@ -328,7 +353,7 @@ def _grant_read(
 
 
 @helper
-def _first_of_unit(work: Ints, unit: int) -> int:
+def _first_of_unit(work: Ints, unit: Int) -> Int:
     k = 0
     while k < len(work) and work[k, U] != unit:
         k += 1
@@ -346,8 +371,16 @@ def _initialise(work: Ints, state: Ints) -> None:
 
 @helper
 def _run(
-    work: Ints, params: Ints, times: Ints, counts: Ints, fetch: Ints, state: Ints, requests: Ints, read_ring: Ints, write_ring: Ints
-) -> int:
+    work: Ints,
+    params: Ints,
+    times: Ints,
+    counts: Ints,
+    fetch: Ints,
+    state: Ints,
+    requests: Ints,
+    read_ring: Ints,
+    write_ring: Ints,
+) -> Int:
     """Every event of the run; how it went. `state[R_GRANT]` is the cycle of the last grant."""
     _settle(work, times, state, requests, write_ring, counts, params)
     fetch_at, fetch_n = _fetch_request(work, times, state, params)
@@ -380,8 +413,8 @@ def _run(
 
 
 @helper
-def _count_pushes(work: Ints, times: Ints, counts: Ints, to: int, last: int, lo: int, hi: int) -> int:
-    """Count in row `to` the cycles lo..hi-1 in which an instruction up to `last` is blocked in its push; return how many."""
+def _count_pushes(work: Ints, times: Ints, counts: Ints, to: Int, last: Int, lo: Int, hi: Int) -> Int:
+    """How many cycles lo..hi-1 an instruction up to `last` is blocked in its push; they count in row `to`."""
     blocked = 0
     j = last
     while j != NONE and times[j, T_E] >= lo:
@@ -399,7 +432,7 @@ def _count_pushes(work: Ints, times: Ints, counts: Ints, to: int, last: int, lo:
 
 
 @helper
-def _count_waiting(work: Ints, times: Ints, counts: Ints, k: int, queues: Ints) -> None:
+def _count_waiting(work: Ints, times: Ints, counts: Ints, k: Int, queues: Ints) -> None:
     """The cycles between the issue stage's becoming free and the start of k."""
     unit = work[k, U]
     lo = times[k, T_COVER] + 1
@@ -420,7 +453,7 @@ def _count_waiting(work: Ints, times: Ints, counts: Ints, k: int, queues: Ints) 
 
 
 @helper
-def _count_current(work: Ints, times: Ints, counts: Ints, k: int) -> None:
+def _count_current(work: Ints, times: Ints, counts: Ints, k: Int) -> None:
     """The cycles from the start of k that its bursts do not account for."""
     if work[k, KINDC] == KIND_WRITE:
         return
@@ -439,7 +472,7 @@ def _count_current(work: Ints, times: Ints, counts: Ints, k: int) -> None:
 
 
 @helper
-def _count_tail(work: Ints, times: Ints, counts: Ints, last: int, covered: int, total: int) -> int:
+def _count_tail(work: Ints, times: Ints, counts: Ints, last: Int, covered: Int, total: Int) -> Int:
     """The cycles of a unit after its last instruction's issue; returned are those in which it is idle."""
     lo = max(times[last, T_F], covered + 1)
     hi = times[last, T_E] + 1
@@ -450,7 +483,7 @@ def _count_tail(work: Ints, times: Ints, counts: Ints, last: int, covered: int, 
 
 
 @helper
-def _account(work: Ints, times: Ints, counts: Ints, fetch: Ints, idle: Ints, state: Ints, queues: Ints) -> int:
+def _account(work: Ints, times: Ints, counts: Ints, fetch: Ints, idle: Ints, state: Ints, queues: Ints) -> Int:
     """Count the cycles that the events left open; the total."""
     total = np.int64(0)
     for k in range(len(work)):
@@ -470,8 +503,17 @@ def _account(work: Ints, times: Ints, counts: Ints, fetch: Ints, idle: Ints, sta
 
 @compiled
 def run(
-    work: Ints, params: Ints, times: Ints, counts: Ints, fetch: Ints, idle: Ints, state: Ints, requests: Ints, rings: Ints, queues: Ints
-) -> tuple[int, int]:
+    work: Ints,
+    params: Ints,
+    times: Ints,
+    counts: Ints,
+    fetch: Ints,
+    idle: Ints,
+    state: Ints,
+    requests: Ints,
+    rings: Ints,
+    queues: Ints,
+) -> tuple[Int, Int]:
     """(status, total cycles, or the last cycle known of a run that does not end); fills `times` and the counters."""
     _initialise(work, state)
     status = _run(work, params, times, counts, fetch, state, requests, rings[0], rings[1])

@@ -1,7 +1,8 @@
 """The times of every instruction for people: a trace for ui.perfetto.dev and a table of text.
 
-The trace is Chrome's JSON format: a track a unit, a slice from each instruction's start to its end, an arrow for each token, a counter
-for each token queue. One cycle is one microsecond of the viewer, so that its ruler reads in cycles.
+The trace is Chrome's JSON format: a track a unit, a slice from each instruction's start to its end, an arrow for
+each token, a counter for each token queue. One cycle is one microsecond of the viewer, so that its ruler reads in
+cycles.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ def _slices(program: Program, stats: RunStats) -> Iterator[Event]:
 
 
 def _name(opcode: Opcode, fields: dict[str, Any]) -> str:
-    return f"LOAD {('inp', 'wgt', 'scl', 'uop', 'acc')[fields.get('buffer', 0)]}" if opcode == Opcode.LOAD else opcode.name
+    return (
+        f"LOAD {('inp', 'wgt', 'scl', 'uop', 'acc')[fields.get('buffer', 0)]}" if opcode == Opcode.LOAD else opcode.name
+    )
 
 
 def _slice(track: int, name: str, start: int, cycles: int, fields: dict[str, Any]) -> Event:

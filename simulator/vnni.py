@@ -1,13 +1,14 @@
 """Sixteen 32-bit lanes as a value of compiled code, with the AVX-512 VNNI dot product.
 
-`dot16(sums, weights, inputs)` adds to lane o the products of the four unsigned bytes of `weights[o]` and the four signed bytes of
-`inputs[o]`. Signed weights are stored with 128 added; who sums n products subtracts 128 times the sum of their inputs.
-Indices are not checked and count int32 elements.
+`dot16(sums, weights, inputs)` adds to lane o the products of the four unsigned bytes of `weights[o]` and the four
+signed bytes of `inputs[o]`. Signed weights are stored with 128 added; who sums n products subtracts 128 times the
+sum of their inputs. Indices are not checked and count int32 elements.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -18,6 +19,8 @@ from numba.core.datamodel import models
 from numba.core.extending import intrinsic, register_model
 
 LANES = 16
+Value = Any  # numba's and llvmlite's objects, which their interfaces leave untyped
+
 _I32 = ir.IntType(32)
 _VECTOR = ir.VectorType(_I32, LANES)
 _BYTES = ir.VectorType(ir.IntType(8), 4 * LANES)
@@ -27,91 +30,97 @@ _BYTE_OPERANDS_SINCE = 22  # from this version of LLVM the intrinsic's operands 
 
 def available() -> bool:
     """Whether compiled code may use the instruction: a processor that has it, and no other target asked for."""
-    if os.environ.get("VDLA_PORTABLE") or numba.config.CPU_NAME or numba.config.CPU_FEATURES:
+    targets = [getattr(numba.config, name, None) for name in ("CPU_NAME", "CPU_FEATURES")]
+    if os.environ.get("VDLA_PORTABLE") or any(targets):
         return False
     features = llvm.get_host_cpu_features()
     return bool(features.get("avx512vnni") and features.get("avx512bw") and features.get("avx512vl"))
 
 
-class Lanes(types.Type):  # type: ignore[misc]
+class Lanes(types.Type):
     """The type of sixteen int32 lanes in compiled code."""
 
     def __init__(self) -> None:
         super().__init__(name="int32x16")
 
 
-@register_model(Lanes)  # type: ignore[untyped-decorator]
-class _LanesModel(models.PrimitiveModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, _VECTOR)
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager: Value, kind: Value) -> None:
+        super().__init__(manager, kind, _VECTOR)  # type: ignore[no-untyped-call]
 
 
 _LANES = Lanes()
 
 
-def _pointer(context: Any, builder: Any, signature: Any, args: Any, element: Any) -> Any:
+def _operation(function: Callable[..., Value]) -> Value:
+    """An intrinsic as compiled code calls it, without the typing argument."""
+    return intrinsic(function)
+
+
+def _pointer(context: Value, builder: Value, signature: Value, args: Value, element: Value) -> Value:
     array = context.make_array(signature.args[0])(context, builder, args[0])
     address = builder.gep(array.data, [args[1]])
     return builder.bitcast(address, ir.PointerType(element))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def load16(typing: Any, array: Any, index: Any) -> Any:
+@_operation
+def load16(typing: Value, array: Value, index: Value) -> Value:
     """The sixteen elements of an int32 array from an index on."""
 
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def emit(context: Value, builder: Value, signature: Value, args: Value) -> Value:
         return builder.load(_pointer(context, builder, signature, args, _VECTOR), align=4, typ=_VECTOR)
 
     return _LANES(array, types.intp), emit
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def broadcast16(typing: Any, array: Any, index: Any) -> Any:
+@_operation
+def broadcast16(typing: Value, array: Value, index: Value) -> Value:
     """One element of an int32 array in all lanes."""
 
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def emit(context: Value, builder: Value, signature: Value, args: Value) -> Value:
         value = builder.load(_pointer(context, builder, signature, args, _I32), align=4, typ=_I32)
         return _splat(builder, value)
 
     return _LANES(array, types.intp), emit
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def store16(typing: Any, array: Any, index: Any, lanes: Any) -> Any:
+@_operation
+def store16(typing: Value, array: Value, index: Value, lanes: Value) -> Value:
     """Write the lanes to an int32 array from an index on."""
 
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def emit(context: Value, builder: Value, signature: Value, args: Value) -> Value:
         builder.store(args[2], _pointer(context, builder, signature, args, _VECTOR), align=4)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, _LANES), emit
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def splat16(typing: Any, value: Any) -> Any:
+@_operation
+def splat16(typing: Value, value: Value) -> Value:
     """The low 32 bits of an integer in all lanes."""
 
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def emit(context: Value, builder: Value, signature: Value, args: Value) -> Value:
         return _splat(builder, builder.trunc(args[0], _I32))
 
     return _LANES(types.int64), emit
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def add16(typing: Any, a: Any, b: Any) -> Any:
+@_operation
+def add16(typing: Value, a: Value, b: Value) -> Value:
     """The sum of two, lane by lane, wrapping."""
 
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def emit(context: Value, builder: Value, signature: Value, args: Value) -> Value:
         return builder.add(*args)
 
     return _LANES(_LANES, _LANES), emit
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def dot16(typing: Any, sums: Any, weights: Any, inputs: Any) -> Any:
+@_operation
+def dot16(typing: Value, sums: Value, weights: Value, inputs: Value) -> Value:
     """`sums` plus four unsigned times signed byte products in each lane."""
 
-    def emit(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    def emit(context: Value, builder: Value, signature: Value, args: Value) -> Value:
         operand = _BYTES if llvm.llvm_version_info[0] >= _BYTE_OPERANDS_SINCE else _VECTOR
         function = builder.module.globals.get(_DOT)
         if function is None:
@@ -121,7 +130,7 @@ def dot16(typing: Any, sums: Any, weights: Any, inputs: Any) -> Any:
     return _LANES(_LANES, _LANES, _LANES), emit
 
 
-def _splat(builder: Any, value: Any) -> Any:
+def _splat(builder: Value, value: Value) -> Value:
     undefined = ir.Constant(_VECTOR, ir.Undefined)
     first = builder.insert_element(undefined, value, ir.Constant(_I32, 0))
     return builder.shuffle_vector(first, undefined, ir.Constant(_VECTOR, None))

@@ -4,22 +4,22 @@
     ...                        # compile a program meanwhile
     warming.wait()
 
-Machine code is kept on disk, so that only the first run after an installation has anything to compile. A part that fails here is compiled
-where it is used, which then says why.
+Machine code is kept on disk, so that only the first run after an installation has anything to compile. A part that
+fails here is compiled where it is used, which then says why.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from vdla.hardware.config import Config
-from vdla.hardware.isa import Buffer, Gemm, Load, Operand, Vector, VectorOp, instruction_columns
+from vdla.hardware.isa import Buffer, Gemm, Instruction, Load, Operand, Vector, VectorOp, instruction_columns
 from vdla.simulator import kernels, kernels_vnni, timing_kernel
 from vdla.simulator.function import execute
 from vdla.simulator.timing import time_columns
@@ -56,7 +56,9 @@ def is_warm(part: str) -> bool:
     """Whether the machine code of a part is on disk."""
     entries: dict[str, tuple[Any, ...]] = {
         "timing": (timing_kernel.run,),
-        "function": (kernels.extents, kernels.gemm) if _gemm() is kernels.gemm else (kernels.extents, kernels_vnni.gemm),
+        "function": (kernels.extents, kernels.gemm)
+        if _gemm() is kernels.gemm
+        else (kernels.extents, kernels_vnni.gemm),
         "vector": (kernels.vector,),
     }
     try:
@@ -65,7 +67,7 @@ def is_warm(part: str) -> bool:
         return False
 
 
-def _gemm() -> Any:
+def _gemm() -> Callable[..., object]:
     from vdla.simulator import vnni
 
     return kernels_vnni.gemm if vnni.available() else kernels.gemm
@@ -75,7 +77,11 @@ def compile_part(part: str) -> None:
     """Run the least program that needs all kernels of a part."""
     config = Config.preset("pynq_z1")
     load, gemm = Load(Buffer.INP), Gemm()
-    programs = {"timing": [load, gemm], "function": [load, gemm], "vector": [Vector(VectorOp.MOV, Operand.IMM)]}
+    programs: dict[str, list[Instruction]] = {
+        "timing": [load, gemm],
+        "function": [load, gemm],
+        "vector": [Vector(VectorOp.MOV, Operand.IMM)],
+    }
     columns = instruction_columns(config, programs[part])
     if part == "timing":
         time_columns(config, columns, 0)

@@ -1,7 +1,8 @@
 """What each instruction costs and waits for, as one table of integers: the input of the timing kernel.
 
-The invariant: everything that depends on the program alone, on queue depths or on limits of a unit is resolved here, once and by
-whole arrays, into "instruction k waits for event e of instruction j". What remains for the kernel is the read channel.
+The invariant: everything that depends on the program alone, on queue depths or on limits of a unit is resolved here,
+once and by whole arrays, into "instruction k waits for event e of instruction j". What remains for the kernel is the
+read channel.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ COMPUTES_IN_FLIGHT = 8
 QUEUES = ("load_to_compute", "compute_to_load", "compute_to_store", "store_to_compute")
 UNITS = ("load", "compute", "store")
 
-# Columns of the table. PREV: the unit's instruction before. POP_*: the instruction whose end gives the token popped from that
-# side. ROOM_*: the instruction whose start makes room for the token pushed to that side. COMMAND: the instruction whose start makes
-# room in the command queue. LIMIT: the instruction that must have ended before this one starts.
+# Columns of the table. PREV: the unit's instruction before. POP_*: the instruction whose end gives the token popped
+# from that side. ROOM_*: the instruction whose start makes room for the token pushed to that side. COMMAND: the
+# instruction whose start makes room in the command queue. LIMIT: the instruction that must have ended before this
+# one starts.
 FIELDS = (
     "unit", "kind", "prev", "pop_prev", "pop_next", "room_prev", "room_next", "command", "limit",
     "pads", "cycles", "base", "run", "y_runs", "y_stride", "z_runs", "z_stride", "push_prev", "push_next",
@@ -134,7 +136,7 @@ def _shifted(table: Ints, name: str, order: Ints, distance: int) -> None:
 
 
 def _fill_drains(table: Ints, columns: Ints) -> None:
-    """Compute starts an instruction after the end of a previous one of another kind, and drains around LOAD and SYNC."""
+    """Compute starts an instruction of another kind after the end of the one before, and drains around LOAD, SYNC."""
     order = np.flatnonzero(table[:, F["unit"]] == Unit.COMPUTE)
     opcode = columns[order, COL["opcode"]]
     same = (opcode[1:] == opcode[:-1]) & np.isin(opcode[1:], (Opcode.GEMM, Opcode.VECTOR))

@@ -1,4 +1,4 @@
-"""The instruction set transcribed line by line from docs/design.md, in plain Python and numpy: the oracle of the compiled engine.
+"""The instruction set transcribed from docs/design.md in plain Python and numpy: the oracle of the compiled engine.
 
 Buffers are kept as the packed bytes that DRAM holds, and elements are unpacked at every read.
 """
@@ -65,7 +65,9 @@ class Naive:
         return unpack_elements(self.buffers[Buffer.INP][index], self.c.inp_bits).reshape(self.c.batch, self.c.block_in)
 
     def wgt(self, index):
-        return unpack_elements(self.buffers[Buffer.WGT][index], self.c.wgt_bits).reshape(self.c.block_out, self.c.block_in)
+        return unpack_elements(self.buffers[Buffer.WGT][index], self.c.wgt_bits).reshape(
+            self.c.block_out, self.c.block_in
+        )
 
     def inpv(self, index):
         size = self.c.batch * self.c.block_out * self.c.inp_bits // 8
@@ -102,7 +104,9 @@ class Naive:
             x = 0
             if r["operand"] == Operand.SRC or op == VectorOp.MAC:
                 x = self.inpv(s) if r["source"] == Source.INP else self.acc(s).copy()
-            b = {Operand.SRC: lambda: x, Operand.WGT: lambda: self.wgtv(w), Operand.IMM: lambda: r["imm"]}[r["operand"]]()
+            b = x if r["operand"] == Operand.SRC else r["imm"]
+            if r["operand"] == Operand.WGT:
+                b = self.wgtv(w)
             shape = (self.c.batch, self.c.block_out)
             if r["init"] and u.first:
                 new = np.broadcast_to(vector_start(op, x, b), shape)

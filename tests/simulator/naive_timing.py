@@ -9,12 +9,20 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from vdla.hardware import timing as contract
-from vdla.hardware.isa import COL, Buffer, Opcode, instruction_bytes
+from vdla.hardware.isa import COL, Opcode, instruction_bytes
 from vdla.simulator.work import COMPUTES_IN_FLIGHT
 
 LOAD, COMPUTE, STORE = 0, 1, 2
-POPS = {LOAD: {"next": "compute_to_load"}, COMPUTE: {"prev": "load_to_compute", "next": "store_to_compute"}, STORE: {"prev": "compute_to_store"}}
-PUSHES = {LOAD: {"next": "load_to_compute"}, COMPUTE: {"prev": "compute_to_load", "next": "compute_to_store"}, STORE: {"prev": "store_to_compute"}}
+POPS = {
+    LOAD: {"next": "compute_to_load"},
+    COMPUTE: {"prev": "load_to_compute", "next": "store_to_compute"},
+    STORE: {"prev": "compute_to_store"},
+}
+PUSHES = {
+    LOAD: {"next": "load_to_compute"},
+    COMPUTE: {"prev": "compute_to_load", "next": "compute_to_store"},
+    STORE: {"prev": "store_to_compute"},
+}
 
 
 class Deadlock(Exception):
@@ -58,7 +66,10 @@ class Instr:
         if r["x_size"] == 0 or r["y_size"] == 0:
             return
         row = r["x_size"] * entry
-        rows = [[(r["dram"] + z * r["z_stride"] + y * r["y_stride"], row) for y in range(r["y_size"])] for z in range(r["z_size"])]
+        rows = [
+            [(r["dram"] + z * r["z_stride"] + y * r["y_stride"], row) for y in range(r["y_size"])]
+            for z in range(r["z_size"])
+        ]
         if r["y_size"] == 1 or r["y_stride"] == row:
             planes = [(plane[0][0], row * r["y_size"]) for plane in rows]
             if r["z_size"] == 1 or r["z_stride"] == planes[0][1]:
@@ -189,7 +200,11 @@ class Machine:
             self.fetch_received += 1
         if burst.delivered == burst.beats:
             self.reads.popleft()
-            if burst.owner != "fetch" and not burst.owner.bursts and not any(b.owner is burst.owner for b in self.reads):
+            if (
+                burst.owner != "fetch"
+                and not burst.owner.bursts
+                and not any(b.owner is burst.owner for b in self.reads)
+            ):
                 burst.owner.C = t + contract.LOAD_TAIL
 
     # --- fetch

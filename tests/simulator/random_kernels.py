@@ -1,4 +1,4 @@
-"""Random instructions that stay inside the buffers and DRAM of their configuration, with few iterations: for tests of function."""
+"""Random instructions inside the buffers and DRAM of their configuration, with few iterations: for tests of function."""
 
 import numpy as np
 
@@ -62,7 +62,14 @@ def random_core(rng, config, uops):
     source = source if reads_source else Source.ACC
     sources = config.inp_depth if is_gemm else config.inp_vectors if source == Source.INP else config.acc_depth
     weights = config.wgt_depth if is_gemm else config.wgt_vectors
-    fields = {"uop_begin": begin, "uop_end": end, "loop0": loops[0], "loop1": loops[1], "init": int(rng.integers(2)), "emit": emit}
+    fields = {
+        "uop_begin": begin,
+        "uop_end": end,
+        "loop0": loops[0],
+        "loop1": loops[1],
+        "init": int(rng.integers(2)),
+        "emit": emit,
+    }
     accs = min(config.acc_depth, {0: 1 << 30, 1: config.out_depth, 2: config.out_slots}[int(emit)])
     top = max(u.acc for u in part)
     top_src, top_wgt = max(u.src for u in part), max(u.wgt for u in part)
@@ -100,7 +107,10 @@ def _fitted(rng, config, beats, buffer, widen, entry):
         if buffer in (Buffer.INP, Buffer.ACC) and rng.random() < 0.6:
             pads = {name: int(rng.integers(0, 3)) for name in ("y_before", "y_after", "x_before", "x_after")}
             y, x = (int(v) for v in rng.integers(0, 4, 2))
-        rows, columns = y + pads.get("y_before", 0) + pads.get("y_after", 0), x + pads.get("x_before", 0) + pads.get("x_after", 0)
+        rows, columns = (
+            y + pads.get("y_before", 0) + pads.get("y_after", 0),
+            x + pads.get("x_before", 0) + pads.get("x_after", 0),
+        )
         count = z * rows * columns
         depth = config.depths[buffer]
         y_stride, z_stride = int(rng.integers(0, 3 * x * entry + 1)), int(rng.integers(0, 20 * entry + 1))
@@ -112,7 +122,11 @@ def _fitted(rng, config, beats, buffer, widen, entry):
             where = {"dram": _below(rng, beats - span), "y_stride": y_stride, "z_stride": z_stride}
         if sum(pads.values()):
             half = 1 << (config.inp_bits - 1)
-            pads["pad_value"] = int(rng.choice([-half, half - 1, 0])) if buffer == Buffer.INP else int(rng.choice([-(1 << 31), (1 << 31) - 1, 7]))
+            pads["pad_value"] = (
+                int(rng.choice([-half, half - 1, 0]))
+                if buffer == Buffer.INP
+                else int(rng.choice([-(1 << 31), (1 << 31) - 1, 7]))
+            )
         sram = _below(rng, depth - count + 1)
         return Load(buffer, sram, z_size=z, y_size=y, x_size=x, widen=widen, **where, **pads)
     return None
@@ -137,7 +151,13 @@ def random_sequence(rng, config, count):
     instructions = [Load(Buffer.UOP, dram=base, x_size=len(uops))]
     while len(instructions) < count:
         kind = rng.random()
-        made = random_load(rng, config, base) if kind < 0.45 else random_store(rng, config, base) if kind < 0.55 else random_core(rng, config, uops)
+        made = (
+            random_load(rng, config, base)
+            if kind < 0.45
+            else random_store(rng, config, base)
+            if kind < 0.55
+            else random_core(rng, config, uops)
+        )
         if made is not None:
             instructions.append(made)
     return instructions, dram

@@ -19,7 +19,17 @@ LINKS = {  # unit -> side -> (queue popped, queue pushed)
 def random_config(rng):
     shapes = [
         {"axi_bits": 64},
-        {"axi_bits": 32, "block_in": 4, "block_out": 4, "inp_kib": 1, "wgt_kib": 1, "scl_kib": 1, "uop_kib": 1, "acc_kib": 1, "out_kib": 1},
+        {
+            "axi_bits": 32,
+            "block_in": 4,
+            "block_out": 4,
+            "inp_kib": 1,
+            "wgt_kib": 1,
+            "scl_kib": 1,
+            "uop_kib": 1,
+            "acc_kib": 1,
+            "out_kib": 1,
+        },
         {"axi_bits": 128, "block_out": 32},
         {"axi_bits": 64, "inp_bits": 4, "wgt_bits": 2, "batch": 2},
     ]

@@ -77,8 +77,13 @@ def error_of(instruction, dram_bytes=4096):
 
 
 def test_errors_name_instruction_rule_and_value():
-    assert error_of(Load(Buffer.INP, sram=255, x_size=2)) == "instruction 0 (LOAD): last inp entry must be below 256, got 256"
-    assert error_of(Load(Buffer.INP, dram=1024)) == "instruction 0 (LOAD): last byte of dram must be below 4096, got 4099"
+    assert (
+        error_of(Load(Buffer.INP, sram=255, x_size=2))
+        == "instruction 0 (LOAD): last inp entry must be below 256, got 256"
+    )
+    assert (
+        error_of(Load(Buffer.INP, dram=1024)) == "instruction 0 (LOAD): last byte of dram must be below 4096, got 4099"
+    )
     assert error_of(Gemm(acc=63, acc1=1, loop1=2)) == "instruction 0 (GEMM): acc index must be below 64, got 64"
     assert error_of(Gemm(src=255, src0=2, loop0=2)) == "instruction 0 (GEMM): src index must be below 256, got 257"
 
@@ -98,5 +103,6 @@ def test_missing_tokens_are_an_error():
     with pytest.raises(SimulationError) as error:
         token_order(instruction_columns(TINY, instructions))
     assert str(error.value) == (
-        "function: every token that is taken must be given, got a deadlock at instruction 1 (SYNC), instruction 2 (SYNC)"
+        "function: every token that is taken must be given, "
+        "got a deadlock at instruction 1 (SYNC), instruction 2 (SYNC)"
     )

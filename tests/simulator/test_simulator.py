@@ -1,0 +1,90 @@
+"""`simulate`: results, modes, and the exact words for arrays that do not fit."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from programs import small_gemm
+
+from vdla.hardware.config import Config
+from vdla.hardware.isa import encode
+from vdla.hardware.program import Program, Tensor
+from vdla.simulator.errors import SimulationError
+from vdla.simulator.simulator import Mode, simulate
+from vdla.simulator.tensors import from_bytes, to_bytes
+from vdla.simulator.verdict import VerifyError
+
+TINY = Config.preset("tiny")
+
+
+@pytest.mark.parametrize("portable", [False, True])
+@pytest.mark.parametrize("preset", ["pynq_z1", "tiny", "int4", "batch4", "zcu104"])
+def test_a_product_is_exact(preset, portable):
+    program, arrays, expected = small_gemm(Config.preset(preset))
+    result = simulate(program, arrays, portable=portable)
+    assert (result.outputs["out"] == expected).all()
+    assert result.stats.total_cycles > 0
+
+
+def test_modes():
+    program, arrays, expected = small_gemm(TINY)
+    timing = simulate(program, mode="timing")
+    assert timing.outputs == {}
+    function = simulate(program, arrays, mode=Mode.FUNCTION)
+    assert function.stats is None
+    assert (function.outputs["out"] == expected).all()
+    assert simulate(program, arrays).stats.differences(timing.stats) == []
+
+
+def test_timing_of_another_memory_with_the_same_results():
+    program, arrays, expected = small_gemm(TINY)
+    slow = replace(TINY, dram=replace(TINY.dram, beat_cycles=4))
+    result = simulate(program, arrays, slow)
+    assert (result.outputs["out"] == expected).all()
+    assert result.stats.total_cycles > simulate(program, arrays).stats.total_cycles
+
+
+def message(call):
+    with pytest.raises(SimulationError) as error:
+        call()
+    return str(error.value)
+
+
+def test_errors_name_tensor_rule_and_value():
+    program, arrays, _ = small_gemm(Config.preset("int4"))
+    name = program.name
+
+    def with_(**changes):
+        return lambda: simulate(program, {**arrays, **changes})
+
+    assert message(lambda: simulate(program, arrays, mode="fast")) == (
+        "simulate: mode must be one of function, timing, both, got fast"
+    )
+    assert message(lambda: simulate(program, {})) == f"simulate {name}: arrays must include tensor inp, got none"
+    assert message(with_(other=np.zeros(1))) == f"simulate {name}: array must be for one of inp, wgt, scl, got other"
+    assert message(with_(inp=[1])) == "tensor inp: value must be a numpy array, got list"
+    assert message(with_(inp=np.zeros((1, 2), np.int8))) == (
+        f"tensor inp: shape must be {program.tensor('inp').shape}, got (1, 2)"
+    )
+    assert message(with_(inp=arrays["inp"].astype(np.int32))) == "tensor inp: dtype must be int8, got int32"
+    assert message(with_(inp=np.full_like(arrays["inp"], 8))) == "tensor inp: values must be from -8 to 7, got 8"
+
+
+def test_an_unsafe_program_is_refused():
+    from vdla.hardware.isa import Store
+
+    words = encode(TINY, [Store()])
+    out = Tensor("out", "output", (4,), "int8", "packed", 4)
+    program = Program(TINY, "bad", words, (out,), np.zeros(1, np.int32), ("store",), np.zeros(1, np.int32))
+    with pytest.raises(VerifyError):
+        simulate(program, {})
+
+
+@pytest.mark.parametrize(("dtype", "low", "high"), [("int2", -2, 1), ("int4", -8, 7), ("int8", -128, 127)])
+def test_arrays_become_bytes_and_come_back(dtype, low, high):
+    bits = int(dtype[3:])
+    tensor = Tensor("t", "input", (3, 8), dtype, "packed", 3 * bits)
+    array = np.random.default_rng(0).integers(low, high + 1, (3, 8)).astype(np.int8)
+    data = to_bytes(tensor, array)
+    assert len(data) == tensor.nbytes
+    assert (from_bytes(tensor, data) == array).all()
