@@ -37,6 +37,8 @@ class Tiling:
         self._divides("m", self.m, c.batch * self.rows)
         self._divides("n", self.n, c.block_out * self.columns)
         self._divides("k", self.k, c.block_in)
+        if self.row_tiles < 3 and self.tiles > self.row_tiles:
+            raise TilingError(f"gemm: tiles along m must be at least 3, got {self.row_tiles}")
         tile = self.rows * self.columns
         for name, need, have in (
             ("inp", 2 * self.rows * self.depth, c.inp_depth),
@@ -140,8 +142,7 @@ def _weights(t: Tiling, tile: int) -> Iterator[Instruction]:
     """The share of the next column's weights that is loaded with this tile.
 
     The half they go to was last read by the product before this column, which has ended when the load of the
-    column's tile 1 starts. So shares begin with tile 2; with fewer tiles a column there is nothing to hide behind,
-    and a wait is due.
+    column's tile 1 starts. So shares begin with tile 2.
     """
     column, row = divmod(tile, t.row_tiles)
     if row < 2 or (column + 1) * t.row_tiles >= t.tiles:

@@ -23,18 +23,18 @@ def device(request):
 
 
 def product():
-    """(program, arrays, expected output) of a 4 x 8 x 8 product."""
+    """(program, arrays, expected output) of a 6 x 8 x 8 product."""
     rng = np.random.default_rng(3)
-    program = gemm_program(Tiling(TINY, 4, 8, 8, 2, 1))
-    a, w = rng.integers(-128, 128, (4, 8)).astype(np.int8), rng.integers(-128, 128, (8, 8)).astype(np.int8)
+    program = gemm_program(Tiling(TINY, 6, 8, 8, 2, 1))
+    a, w = rng.integers(-128, 128, (6, 8)).astype(np.int8), rng.integers(-128, 128, (8, 8)).astype(np.int8)
     scales = pack_scale(rng.integers(-9, 9, 8), rng.integers(1, 999, 8), 16)
     expected = requantise(a.astype(np.int64) @ w.astype(np.int64).T, scales, 0, -128, 127)
     arrays = {
-        "inp": a.reshape(4, 1, 2, 4).transpose(0, 2, 1, 3),
+        "inp": a.reshape(6, 1, 2, 4).transpose(0, 2, 1, 3),
         "wgt": w.reshape(2, 4, 2, 4).transpose(0, 2, 1, 3),
         "scl": scales.view(np.int64).reshape(2, 4),
     }
-    return program, arrays, expected.reshape(4, 1, 2, 4).transpose(0, 2, 1, 3)
+    return program, arrays, expected.reshape(6, 1, 2, 4).transpose(0, 2, 1, 3)
 
 
 def test_it_is_a_device(device):

@@ -1,4 +1,4 @@
-"""Random instructions inside the buffers and DRAM of their configuration, with few iterations: for tests of function."""
+"""Random instructions inside the buffers and DRAM of their configuration, with few iterations: to test function."""
 
 import numpy as np
 
