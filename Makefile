@@ -11,12 +11,14 @@ VENV ?= .venv
 PYTEST_ARGS ?= -n 2
 BENCHES ?= layers simulator compile mutants
 # What a second numpy major version could break; the rest of the tests do not touch numpy's edges.
-NUMPY1_TESTS ?= tests/hardware tests/simulator tests/test_cli.py
+NUMPY1_TESTS ?= tests/hardware tests/simulator tests/test_cli.py tests/test_benchmarks.py tests/test_suite.py
 
 BIN := $(VENV)/bin
 BASE := $(VENV)/.base-installed
 DEV := $(VENV)/.dev-installed
 NUMPY1 := $(VENV)-numpy1
+# Compiles the simulator's kernels, which the first run would do otherwise.
+WARM := $(BIN)/python -m vdla.simulator.warm
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -34,11 +36,13 @@ $(BIN)/python:
 $(BASE): pyproject.toml | $(BIN)/python
 	@echo "installing vdla into $(VENV)"
 	@$(BIN)/python $(PIP_INSTALL) --editable .
+	@$(WARM)
 	@touch $@
 
 $(DEV): pyproject.toml | $(BIN)/python
 	@echo "installing vdla with its development tools into $(VENV)"
 	@$(BIN)/python $(PIP_INSTALL) --editable '.[dev]'
+	@$(WARM)
 	@touch $@ $(BASE)
 
 demo: $(BASE)

@@ -81,7 +81,7 @@ def _show(layer: Workload, config: Config, limit: Bound, measured: dict[str, Mea
     console = output()
     console.print(_headline(layer, config))
     console.print(f"no schedule can beat {limit.cycles:,} cycles, for {_limit(limit)}")
-    console.print("compiled with two virtual threads, which overlap loads with computation, and with one")
+    console.print("two virtual threads overlap loads with computation, one does not")
     console.print()
     console.print(report.comparison("result", runs, report.FIGURES, first))
     console.print()
@@ -107,4 +107,4 @@ def _trace(measured: Measured, path: Path) -> None:
     from vdla.commands.traces import write_trace
 
     write_trace(path, measured.program, measured.stats)
-    output().print(f"\nthe trace of the run with two threads is in {path}; open it in https://ui.perfetto.dev")
+    output().print(f"\ntrace of the run with two threads: {path}\nopen it in https://ui.perfetto.dev", soft_wrap=True)
