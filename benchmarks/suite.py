@@ -14,8 +14,10 @@ from typing import Any
 from vdla.compiler.templates.conv2d import conv2d
 from vdla.compiler.templates.conv2d_transpose import conv2d_transpose
 from vdla.compiler.templates.dense import dense
+from vdla.compiler.templates.depthwise_conv2d import depthwise_conv2d
 from vdla.compiler.templates.operator import Operator
-from vdla.compiler.templates.vector_operators import depthwise_conv2d, pool2d, residual_add
+from vdla.compiler.templates.pool2d import pool2d
+from vdla.compiler.templates.residual_add import residual_add
 from vdla.hardware.config import Config, Dram
 from vdla.hardware.program import Program
 

@@ -8,199 +8,191 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.intrinsics.gemm import gemm
-from vdla.compiler.templates.conv2d import Pair, _pair, finished
-from vdla.compiler.templates.operator import Array, Operator, TemplateError
-from vdla.compiler.templates.packing import (
-    blocks,
-    channel_parameters,
-    check_array,
-    check_range,
-    pack_activations,
-    pack_scales,
-    padded,
-    result_bounds,
-)
+from vdla.compiler.templates.operator import Array, Factors, Operator, TemplateError
+from vdla.compiler.templates.packing import blocks, check_array, pack_activations, padded
+from vdla.compiler.templates.results import Results
 from vdla.compiler.templates.schedule import schedule_tiles
-from vdla.compiler.templates.tiling import Problem, Tiling, choose
+from vdla.compiler.templates.sliding import Padding, Pair, Sliding, check_threads, pair
+from vdla.compiler.templates.tiling import Problem, Tiling, tiles
 from vdla.hardware.config import Config
 
 
 def conv2d_transpose(
-    config: Config, *, batch: int, height: int, width: int, in_channels: int, out_channels: int, kernel: int | Pair,
-    stride: int | Pair = 1, padding: int | Pair = 0, output_padding: int | Pair = 0, activation: str = "none",
-    ceiling: int | None = None, zero_point: int = 0, input_zero_point: int = 0, raw: bool = False, virtual_threads: int = 2,
-    tiling: Tiling | None = None, name: str = "conv2d_transpose",
-) -> Operator:  # fmt: skip
+    config: Config,
+    *,
+    batch: int,
+    height: int,
+    width: int,
+    in_channels: int,
+    out_channels: int,
+    kernel: int | Pair,
+    stride: int | Pair = 1,
+    padding: int | Pair = 0,
+    output_padding: int | Pair = 0,
+    activation: str = "none",
+    ceiling: int | None = None,
+    zero_point: int = 0,
+    input_zero_point: int = 0,
+    raw: bool = False,
+    virtual_threads: int = 2,
+    tiling: Tiling | None = None,
+    name: str = "conv2d_transpose",
+) -> Operator:
     """Transposed convolution of [batch, in_channels, height, width] with [in_channels, out_channels, kh, kw].
 
-    Results have (height - 1) * stride - 2 * padding + kernel + output_padding rows, columns alike; options as for `conv2d`.
+    Results have (height - 1) * stride - 2 * padding + kernel + output_padding rows, columns alike; options as for
+    `conv2d`.
 
     Raises:
         TemplateError: an extent, option or zero point that is out of range, or a shape that fits no buffer.
     """
     op = Transposed(
-        config, batch, height, width, in_channels, out_channels, _pair("kernel", kernel, 1), _pair("stride", stride, 1),
-        _pair("padding", padding, 0), _pair("output_padding", output_padding, 0), activation, ceiling, zero_point,
-        input_zero_point, raw, name,
+        config, name, batch, height, width, in_channels, out_channels, pair(name, "kernel", kernel, 1),
+        pair(name, "stride", stride, 1), pair(name, "padding", padding, 0), (1, 1), input_zero_point,
+        Results(config, name, activation, ceiling, zero_point, raw), pair(name, "output_padding", output_padding, 0),
     )  # fmt: skip
     op.check()
+    check_threads(name, virtual_threads)
     problem = op.problem
-    chosen = tiling or choose(config, problem, virtual_threads)
+    chosen = tiles(config, problem, virtual_threads, tiling, name)
     fn = schedule_tiles(config, op.expression(), problem, chosen, gemm(config), name)
-    return Operator(name, config, fn, op.macs, op.pack, op.unpack, op.layouts, ("weight", "scale"), str(chosen))
+    return Operator(name, config, fn, op.macs, op.pack, op.unpack, op.layouts, str(chosen))
 
 
 @dataclass(frozen=True)
-class Transposed:
+class Transposed(Sliding):
     """One transposed convolution: its shape, its tensor expression, its layouts."""
 
-    config: Config
-    batch: int
-    height: int
-    width: int
-    in_channels: int
-    out_channels: int
-    kernel: Pair
-    stride: Pair
-    padding: Pair
-    output_padding: Pair
-    activation: str
-    ceiling: int | None
-    zero_point: int
-    input_zero_point: int
-    raw: bool
-    name: str
+    output_padding: Pair = (0, 0)
 
-    def check(self) -> None:
-        """Refuse a shape without results and options out of range."""
-        for what in ("batch", "height", "width", "in_channels", "out_channels"):
-            value = getattr(self, what)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise TemplateError(f"{self.name}: {what} must be a positive integer, got {value!r}")
+    def check_size(self) -> None:
+        """Refuse output padding that is a position of its own, and padding that leaves nothing."""
         if any(extra >= step for extra, step in zip(self.output_padding, self.stride, strict=True)):
-            raise TemplateError(f"{self.name}: output_padding must be less than the stride, got {self.output_padding} for {self.stride}")
+            raise TemplateError(
+                f"{self.name}: output_padding must be less than the stride, got {self.output_padding} for {self.stride}"
+            )
         if min(self.out_size) < 1:
-            raise TemplateError(f"{self.name}: padding must leave results, got {self.padding} for an output of {self.out_size}")
-        result_bounds(self.config, self.zero_point, self.activation, self.ceiling)
-        check_range("input_zero_point", self.input_zero_point, self.config.inp_dtype)
+            raise TemplateError(
+                f"{self.name}: padding must leave results, got {self.padding} for an output of {self.out_size}"
+            )
 
     @property
     def out_size(self) -> Pair:
         """Rows and columns of results."""
-        sizes = zip((self.height, self.width), self.stride, self.padding, self.kernel, self.output_padding, strict=True)
-        return tuple((n - 1) * s - 2 * p + k + extra for n, s, p, k, extra in sizes)  # type: ignore[return-value]
-
-    @property
-    def taps(self) -> Pair:
-        """Kernel rows and columns of one phase."""
-        return tuple(blocks(k, s) for k, s in zip(self.kernel, self.stride, strict=True))  # type: ignore[return-value]
+        (kh, kw), (sh, sw), (ph, pw), (eh, ew) = self.kernel, self.stride, self.padding, self.output_padding
+        return (self.height - 1) * sh - 2 * ph + kh + eh, (self.width - 1) * sw - 2 * pw + kw + ew
 
     @property
     def macs(self) -> int:
         """Multiply-accumulates of the definition: every input with every tap."""
-        return self.batch * self.height * self.width * self.in_channels * self.out_channels * self.kernel[0] * self.kernel[1]
+        return self.batch * self.height * self.width * self.in_channels * self.out_channels * self.taps
 
     @property
-    def _tiles(self) -> Pair:
-        """Positions at which all phases are computed; rows and columns beyond the output are dropped by `unpack`."""
-        return tuple(blocks(n, s) for n, s in zip(self.out_size, self.stride, strict=True))  # type: ignore[return-value]
+    def phase_taps(self) -> Pair:
+        """Kernel rows and columns of one phase."""
+        return blocks(self.kernel[0], self.stride[0]), blocks(self.kernel[1], self.stride[1])
 
     @property
-    def _spans(self) -> Pair:
-        """Padded input rows and columns seen from one position by all phases."""
-        spans = zip(self.stride, self.padding, self.taps, strict=True)
-        return tuple((s - 1 + p) // s - p // s + t for s, p, t in spans)  # type: ignore[return-value]
+    def by_phase(self) -> bool:
+        """Whether each phase needs its own bias: the weights that meet the zero point differ."""
+        return self.input_zero_point != 0 and self.stride != (1, 1)
 
     @property
     def problem(self) -> Problem:
-        """What the tile search sees."""
-        config, (ty, tx), (sh, sw) = self.config, self.taps, self.stride
+        """What the tile search sees: positions at which all phases are computed; `unpack` drops what is beyond."""
+        config, (ty, tx), (sh, sw), (rows, cols) = self.config, self.phase_taps, self.stride, self.out_size
+        phases = sh * sw
         return Problem(
             blocks(self.batch, config.batch), blocks(self.out_channels, config.block_out),
-            blocks(self.in_channels, config.block_in), *self._tiles, ty * tx, 1, self._spans[0], 1, self._spans[1],
-            ty * tx * sh * sw, self.raw, phases=sh * sw,
+            blocks(self.in_channels, config.block_in), blocks(rows, sh), blocks(cols, sw), ty * tx,
+            1, self._span(0), 1, self._span(1), ty * tx * phases, self.results.raw, phases=phases,
+            lanes=phases if self.by_phase else 1,
         )  # fmt: skip
+
+    def _span(self, axis: int) -> int:
+        """Padded input rows (or columns) seen from one position by all phases."""
+        return self._last_phase(axis) + self.phase_taps[axis]
+
+    def _last_phase(self, axis: int) -> int:
+        """By how many input rows (or columns) the window of the last phase begins after the position."""
+        return (self.stride[axis] - 1 + self.padding[axis]) // self.stride[axis]
 
     def expression(self) -> list[te.Tensor]:
         """[data, weight, (scale,) output] as tensor expressions; outputs are [n, c, y, phase, x, phase, b, o]."""
-        config, problem, (ty, tx), (sh, sw), (ph, pw) = self.config, self.problem, self.taps, self.stride, self.padding
-        data = te.placeholder(
-            (problem.batches, problem.in_blocks, self.height, self.width, config.batch, config.block_in), config.inp_dtype, "data"
-        )
-        weight = te.placeholder(
-            (problem.out_blocks, problem.in_blocks, sh, sw, ty, tx, config.block_out, config.block_in), config.wgt_dtype, "weight"
-        )
-        window = self._padded(data)
+        config, problem, (ty, tx), (sh, sw) = self.config, self.problem, self.phase_taps, self.stride
+        image = (problem.batches, problem.in_blocks, self.height, self.width, config.batch, config.block_in)
+        kernel = (problem.out_blocks, problem.in_blocks, sh, sw, ty, tx, config.block_out, config.block_in)
+        data = te.placeholder(image, config.inp_dtype, "data")
+        weight = te.placeholder(kernel, config.wgt_dtype, "weight")
+        window = Padding((ty - 1, tx - 1), problem.window_size, self.input_zero_point).stage(data, config.inp_dtype)
         ci, ky, kx = te.reduce_axis(problem.in_blocks, "ci"), te.reduce_axis(ty, "ky"), te.reduce_axis(tx, "kx")
         i = te.reduce_axis(config.block_in, "i")
 
         def total(
             n: te.Value, co: te.Value, y: te.Value, py: te.Value, x: te.Value, px: te.Value, b: te.Value, o: te.Value
         ) -> te.Value:
-            row = y + (py + ph) // sh + ky if sh > 1 else y + ph + ky
-            col = x + (px + pw) // sw + kx if sw > 1 else x + pw + kx
+            row, col = y + self._first(py, 0) + ky, x + self._first(px, 1) + kx
             factor = te.cast("int32", weight[co, ci, py, px, ky, kx, o, i])
             return te.sum(te.cast("int32", window[n, ci, row, col, b, i]) * factor, axis=[ci, ky, kx, i])
 
-        shape = (problem.batches, problem.out_blocks, self._tiles[0], sh, self._tiles[1], sw, config.batch, config.block_out)
-        return [data, weight, *finished(config, te.compute(shape, total, "sums"), self)]
+        places = (problem.rows, sh, problem.cols, sw)
+        shape = (problem.batches, problem.out_blocks, *places, config.batch, config.block_out)
+        sums = te.compute(shape, total, "sums")
+        if not self.by_phase:
+            return [data, weight, *self.results.tensors(sums)]
+        return [data, weight, *self.results.tensors(sums, self.stride, lambda i: (i[3], i[5]))]
 
-    def _padded(self, data: te.Tensor) -> te.Tensor:
-        """The input with taps - 1 rows and columns before it, and what the last positions need after it."""
-        (ty, tx), (sh, sw), (ph, pw) = self.taps, self.stride, self.padding
-        rows = self._tiles[0] - 1 + (sh - 1 + ph) // sh + ty
-        cols = self._tiles[1] - 1 + (sw - 1 + pw) // sw + tx
-        zero = te.const(self.input_zero_point, self.config.inp_dtype)
-
-        def value(pn: te.Value, pc: te.Value, py: te.Value, px: te.Value, pb: te.Value, pi: te.Value) -> te.Value:
-            y, x = (py - (ty - 1) if ty > 1 else py), (px - (tx - 1) if tx > 1 else px)
-            inside = ([y >= 0] if ty > 1 else []) + ([y < self.height] if rows - ty + 1 > self.height else [])
-            inside += ([x >= 0] if tx > 1 else []) + ([x < self.width] if cols - tx + 1 > self.width else [])
-            element = data[pn, pc, y, x, pb, pi]
-            return te.select(te.all_of(*inside), element, zero) if inside else element
-
-        return te.compute((*data.shape[:2], rows, cols, *data.shape[4:]), value, "padded")
+    def _first(self, phase: te.Value, axis: int) -> te.Operand:
+        """Where the window of a phase begins, after the position."""
+        stride, padding = self.stride[axis], self.padding[axis]
+        return (phase + padding) // stride if stride > 1 else padding
 
     @property
     def layouts(self) -> dict[str, str]:
         """Dimensions of the program's tensors."""
+        phases = ", SH, SW" if self.by_phase else ""
         return {
             "data": "N/batch, C/block_in, H, W, batch, block_in",
             "weight": "CO/block_out, C/block_in, SH, SW, KH/SH, KW/SW, block_out, block_in",
-            "scale": "CO/block_out, block_out: bias, multiplier, shift",
+            "scale": f"CO/block_out{phases}, block_out: bias, multiplier, shift",
             "output": "N/batch, CO/block_out, H/SH, SH, W/SW, SW, batch, block_out",
         }
 
-    def pack(self, data: Array, weight: Array, bias: Array | None = None, multiplier: Any = 1.0) -> dict[str, Array]:
+    def pack(
+        self, data: Array, weight: Array, bias: Array | None = None, multiplier: Factors = None
+    ) -> dict[str, Array]:
         """The program's arrays from NCHW data, IOHW weights, int32 biases and real multipliers."""
-        config = self.config
+        config, out = self.config, self.out_channels
         data = check_array("data", data, (self.batch, self.in_channels, self.height, self.width), config.inp_dtype)
-        weight = check_array("weight", weight, (self.in_channels, self.out_channels, *self.kernel), config.wgt_dtype)
-        packed = {"data": pack_activations(data, config.batch, config.block_in), "weight": self._pack_weight(weight)}
-        if self.raw:
-            return packed
-        if self.input_zero_point:
-            raise TemplateError(
-                f"{self.name}: input_zero_point must be 0, as the taps of a result depend on its place, got {self.input_zero_point}"
-            )
-        biases, factors = channel_parameters(self.out_channels, bias, multiplier)
-        return packed | {"scale": pack_scales(biases, factors, config.block_out)}
+        weight = check_array("weight", weight, (self.in_channels, out, *self.kernel), config.wgt_dtype)
+        phases = self._by_phase(weight)
+        offset = -self.input_zero_point * phases.sum(axis=(0, 4, 5), dtype=np.int64)  # [O, SH, SW]
+        packed = {"data": pack_activations(data, config.batch, config.block_in), "weight": self._pack_weight(phases)}
+        return packed | self.results.pack(out, bias, multiplier, offset if self.by_phase else offset[:, 0, 0])
 
-    def _pack_weight(self, weight: Array) -> Array:
-        """The taps of each phase, last first, as a convolution wants them."""
-        config, (ty, tx), (sh, sw), (ph, pw) = self.config, self.taps, self.stride, self.padding
+    def _by_phase(self, weight: Array) -> Array:
+        """[I, O, SH, SW, TY, TX]: the taps of each phase, last first, as a convolution wants them."""
+        (ty, tx), (sh, sw) = self.phase_taps, self.stride
+        full = padded(weight, (*weight.shape[:2], ty * sh, tx * sw))
+        rows, cols = (self._taps_of_phases(axis) for axis in (0, 1))
+        return full[:, :, rows[:, None, :, None], cols[None, :, None, :]]
+
+    def _taps_of_phases(self, axis: int) -> Array:
+        """[phase, tap]: the kernel row (or column)."""
+        stride, taps = self.stride[axis], self.phase_taps[axis]
+        first = (np.arange(stride) + self.padding[axis]) % stride
+        return np.asarray(first[:, None] + stride * np.arange(taps)[::-1])
+
+    def _pack_weight(self, phases: Array) -> Array:
+        config = self.config
         ib, ob = blocks(self.in_channels, config.block_in), blocks(self.out_channels, config.block_out)
-        full = padded(weight, (ib * config.block_in, ob * config.block_out, ty * sh, tx * sw))
-        rows = np.array([[(p + ph) % sh + sh * (ty - 1 - t) for t in range(ty)] for p in range(sh)])
-        cols = np.array([[(p + pw) % sw + sw * (tx - 1 - t) for t in range(tx)] for p in range(sw)])
-        taps = full[:, :, rows[:, None, :, None], cols[None, :, None, :]]  # [I, O, SH, SW, TY, TX]
-        split = taps.reshape(ib, config.block_in, ob, config.block_out, sh, sw, ty, tx)
+        full = padded(phases, (ib * config.block_in, ob * config.block_out, *phases.shape[2:]))
+        split = full.reshape(ib, config.block_in, ob, config.block_out, *phases.shape[2:])
         return np.ascontiguousarray(split.transpose(2, 0, 4, 5, 6, 7, 3, 1), np.int8)
 
     def unpack(self, outputs: Mapping[str, Array]) -> Array:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from vdla.compiler.templates.conv2d import conv2d
-from vdla.compiler.templates.operator import Array, Operator, TemplateError
+from vdla.compiler.templates.operator import Array, Factors, Operator
 from vdla.compiler.templates.packing import blocks, check_array, padded
+from vdla.compiler.templates.sliding import check_extents
 from vdla.compiler.templates.tiling import Tiling
 from vdla.hardware.config import Config
 
@@ -37,17 +37,15 @@ def dense(
     Raises:
         TemplateError: an extent, option or zero point that is out of range, or a shape that fits no buffer.
     """
-    for what, extent in (("rows", rows), ("in_features", in_features), ("out_features", out_features)):
-        if not isinstance(extent, int) or isinstance(extent, bool) or extent < 1:
-            raise TemplateError(f"{name}: {what} must be a positive integer, got {extent!r}")
+    check_extents(name, [("rows", rows), ("in_features", in_features), ("out_features", out_features)])
     groups = blocks(rows, config.batch)
     conv = conv2d(
-        config, batch=config.batch, height=1, width=groups, in_channels=in_features, out_channels=out_features, kernel=1,
-        activation=activation, ceiling=ceiling, zero_point=zero_point, input_zero_point=input_zero_point, raw=raw,
-        virtual_threads=virtual_threads, packing="channels", tiling=tiling, name=name,
+        config, batch=config.batch, height=1, width=groups, in_channels=in_features, out_channels=out_features,
+        kernel=1, activation=activation, ceiling=ceiling, zero_point=zero_point, input_zero_point=input_zero_point,
+        raw=raw, virtual_threads=virtual_threads, packing="channels", tiling=tiling, name=name,
     )  # fmt: skip
 
-    def pack(data: Array, weight: Array, bias: Array | None = None, multiplier: Any = 1.0) -> dict[str, Array]:
+    def pack(data: Array, weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
         data = check_array("data", data, (rows, in_features), config.inp_dtype)
         weight = check_array("weight", weight, (out_features, in_features), config.wgt_dtype)
         image = padded(data, (groups * config.batch, in_features)).reshape(groups, config.batch, in_features)

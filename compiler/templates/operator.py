@@ -1,4 +1,4 @@
-"""An operator: a scheduled function for one shape and configuration, its program, and the way in and out of its layouts."""
+"""An operator: a scheduled function for one shape and machine, its program, and the way in and out of its layouts."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 
 Array = npt.NDArray[Any]
+Factors = Array | float | None  # real multipliers: one a channel, one for all, or 1
+WEIGHTS = ("weight", "scale")  # the parameters that stay the same from run to run
 
 
 class TemplateError(ValueError):
@@ -37,10 +39,10 @@ class Operator:
     pack: Callable[..., dict[str, Array]]
     unpack: Callable[[Mapping[str, Array]], Array]
     layouts: Mapping[str, str]
-    weights: tuple[str, ...] = ()
     description: str = ""
 
     @cached_property
     def program(self) -> Program:
         """The compiled program."""
-        return compile_function(self.config, self.function, self.weights, self.layouts)
+        weights = tuple(name for name in WEIGHTS if name in self.function.params)
+        return compile_function(self.config, self.function, weights, self.layouts)

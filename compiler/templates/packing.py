@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from vdla.compiler.dtypes import limits
 from vdla.compiler.templates.operator import TemplateError
-from vdla.hardware.config import Config
-from vdla.hardware.numerics import pack_scale, scales_from_floats
+from vdla.hardware.numerics import MULT_BITS, pack_scale, scales_from_floats, wrap32
 
 Array = npt.NDArray[Any]
+MOST_FACTOR = (1 << MULT_BITS) - 1
 
 
 def blocks(extent: int, block: int) -> int:
@@ -62,38 +62,34 @@ def pack_weights(array: Array, block_out: int, block_in: int) -> Array:
     return np.ascontiguousarray(full.transpose(0, 2, 4, 5, 1, 3), np.int8)
 
 
-def pack_scales(bias: Array, multiplier: Array, block_out: int) -> Array:
-    """One bias and one real factor a channel to [C/block_out, block_out] lanes; channels that are padding give zero."""
-    mult, shift = scales_from_floats(multiplier)
-    lanes = pack_scale(bias, mult, shift).view(np.int64)
-    full = blocks(len(lanes), block_out) * block_out
-    return padded(lanes, (full,)).reshape(-1, block_out)
+def pack_scales(bias: Array, factor: Array, block_out: int) -> Array:
+    """Biases and real factors [C, ...] to lanes [C/block_out, ..., block_out]; channels that are padding give zero.
+
+    Biases keep their low 32 bits, as sums do.
+    """
+    mult, shift = scales_from_floats(factor)
+    lanes = pack_scale(wrap32(bias), mult, shift).view(np.int64)
+    channels, *rest = lanes.shape
+    full = padded(lanes, (blocks(channels, block_out) * block_out, *rest)).reshape(-1, block_out, *rest)
+    return np.ascontiguousarray(np.moveaxis(full, 1, -1))
 
 
-def channel_parameters(channels: int, bias: Array | None, multiplier: Array | float) -> tuple[Array, Array]:
-    """Bias (int32) and multiplier (float64) for every channel, checked."""
-    bias = np.zeros(channels, np.int64) if bias is None else check_array("bias", bias, (channels,), "int32")
-    factors = np.broadcast_to(np.asarray(multiplier, np.float64), (channels,)) if np.ndim(multiplier) == 0 else multiplier
-    factors = np.asarray(factors, np.float64)
-    if factors.shape != (channels,):
-        raise TemplateError(f"multiplier: shape must be [{channels}] or one number, got {list(factors.shape)}")
-    return bias.astype(np.int64), factors
+def check_factors(name: str, factors: Array | float, channels: int) -> Array:
+    """One real factor for each channel, from one number or that many."""
+    given = np.asarray(factors)
+    if given.dtype.kind not in "fiu":
+        raise TemplateError(f"{name}: must be real numbers, got {given.dtype}")
+    if given.shape not in ((), (channels,)):
+        raise TemplateError(f"{name}: shape must be [{channels}] or one number, got {list(given.shape)}")
+    good = np.isfinite(given) & (given >= 0) & (given <= MOST_FACTOR)
+    if not good.all():
+        raise TemplateError(f"{name}: must be from 0 to {MOST_FACTOR}, got {given[~good].flat[0]}")
+    return np.broadcast_to(given.astype(np.float64), (channels,))
 
 
 def check_range(name: str, value: int, dtype: str) -> tuple[int, int]:
     """The limits of `dtype`, which `value` must respect."""
     low, high = (int(v) for v in limits(dtype))
-    if not low <= value <= high:
-        raise TemplateError(f"{name}: must be in {low}..{high} ({dtype}), got {value}")
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise TemplateError(f"{name} must be an integer in {low}..{high} ({dtype}), got {value!r}")
     return low, high
-
-
-def result_bounds(config: Config, zero_point: int, activation: str, ceiling: int | None) -> tuple[int, int]:
-    """The clip bounds of results: of the output type, raised to the zero point by relu, lowered to `ceiling`."""
-    low, high = check_range("zero_point", zero_point, config.out_dtype)
-    if activation not in ("none", "relu"):
-        raise TemplateError(f"activation: must be none or relu, got {activation!r}")
-    low = zero_point if activation == "relu" else low
-    if ceiling is not None and not low <= ceiling <= high:
-        raise TemplateError(f"ceiling: must be in {low}..{high}, got {ceiling}")
-    return low, high if ceiling is None else ceiling

@@ -1,7 +1,7 @@
 """The schedule of every template: tiles of output, chunks of input channels inside them, virtual threads over either.
 
     for group of output blocks, batch, tile of rows, tile of columns:
-        for chunk of input blocks:                              # the innermost tile loop with iterations has the threads
+        for chunk of input blocks:                # the innermost tile loop with iterations has the threads
             load the window of the input, padding included
             for output block in the group:
                 load its weights for this chunk                 # once a group, if they are kept
@@ -65,7 +65,9 @@ def schedule_tiles(
         s.fn = whole(s.fn, placed, *(axis.var for axis in _block(s, placed).axes[-2:]))
     _place_results(s, outer, block, x)
     if not problem.raw:
-        intrinsics[_place_scale(s, outer, block)] = dma.load(config, Buffer.SCL)
+        placed = _place_scale(s, outer, block)
+        intrinsics[placed] = dma.load(config, Buffer.SCL)
+        s.fn = whole(s.fn, placed, *(axis.var for axis in _block(s, placed).axes[1:-1]))
     intrinsics["results"] = requantise.raw(config) if problem.raw else requantise.requantise(config)
     intrinsics["output"] = dma.store(config, problem.raw)
     for stage, intrinsic in intrinsics.items():
@@ -159,6 +161,6 @@ def _place_results(s: Schedule, outer: Outer, block: str, x: str) -> None:
 
 
 def _entry_loop(s: Schedule, stage: str, intrinsic: Intrinsic) -> str:
-    """The loop from which inwards one entry is computed: as many loops as the intrinsic's own, those of one step aside."""
+    """The loop from which inwards one entry is computed: as many loops as the intrinsic's own, without its `step`s."""
     steps = [s for s in ir.walk(intrinsic.behaviour.body) if isinstance(s, ir.For) and not s.var.startswith("step")]
     return s.loops(stage)[-len(steps)]

@@ -1,7 +1,7 @@
 """Tile sizes for GEMM-like operators, by an estimate of cycles over every tiling that fits the buffers.
 
 The estimate counts what a decoupled machine cannot hide: the first tile's loads, the last tile's store, and in between
-the slower of computing and moving each chunk. It orders candidates; the simulator, not it, says how long a program takes.
+the slower of computing and moving each chunk. It orders candidates; how long a program takes, the simulator says.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from vdla.hardware.config import Config
 class Problem:
     """An operator in blocks: `rows`, `cols` of output, `taps` of the kernel, the input window of a tile of output.
 
-    `row_step`, `row_span`: output rows r need input rows (r - 1) * row_step + row_span; columns alike. `weights`: entries
-    for one output and one input block. `separate`: each output block reads the input block of its own channels only.
+    `row_step`, `row_span`: output rows r need input rows (r - 1) * row_step + row_span; columns alike. `weights`:
+    entries for one output and one input block. `separate`: each output block reads the input block of its own channels only.
     `phases`: results at one position of the tile loops. `inputs`: windows read, of `unit` entries a pixel;
-    `through_acc`: they are held in the accumulator.
+    `through_acc`: they are held in the accumulator. `lanes`: entries of the scale for one output block.
     """
 
     batches: int
@@ -42,11 +42,17 @@ class Problem:
     inputs: int = 1
     unit: int = 1
     through_acc: bool = False
+    lanes: int = 1
 
     def window(self, rows: int, cols: int) -> int:
         """Input entries, of one channel block, for a tile of output."""
         pixels = ((rows - 1) * self.row_step + self.row_span) * ((cols - 1) * self.col_step + self.col_span)
         return pixels * self.inputs * self.unit
+
+    @property
+    def window_size(self) -> tuple[int, int]:
+        """Input rows and columns for all results."""
+        return (self.rows - 1) * self.row_step + self.row_span, (self.cols - 1) * self.col_step + self.col_span
 
     def window_blocks(self, tiling: Tiling) -> int:
         """Channel blocks of input that a tile needs at once."""
@@ -116,6 +122,19 @@ def choose(config: Config, problem: Problem, threads: int) -> Tiling:
     return best[2]
 
 
+def tiles(config: Config, problem: Problem, threads: int, given: Tiling | None, name: str) -> Tiling:
+    """The given tiling if it fits the buffers, or the best one.
+
+    Raises:
+        TemplateError: it does not fit, or nothing does.
+    """
+    if given is None:
+        return choose(config, problem, threads)
+    if not fits(config, problem, given):
+        raise TemplateError(f"{name}: tiling must fit the buffers, got {given}")
+    return given
+
+
 def tilings(config: Config, problem: Problem, threads: int) -> Iterator[Tiling]:
     """Every tiling that fits."""
     for in_blocks in _sizes(problem.in_blocks):
@@ -124,7 +143,7 @@ def tilings(config: Config, problem: Problem, threads: int) -> Iterator[Tiling]:
                 if in_blocks * problem.window(rows, cols) > max(config.inp_depth, config.acc_depth):
                     break
                 for out_blocks in _sizes(problem.out_blocks):
-                    if out_blocks * rows * cols > config.acc_depth or out_blocks > config.scl_depth:
+                    if out_blocks * rows * cols > config.acc_depth or out_blocks * problem.lanes > config.scl_depth:
                         break
                     for keep in (True, False):
                         tiling = _threaded(problem, rows, cols, out_blocks, in_blocks, keep, threads)
@@ -173,7 +192,7 @@ def fits(config: Config, problem: Problem, tiling: Tiling) -> bool:
         and weights * weight_copies <= config.wgt_depth
         and results * copies + (window if problem.through_acc else 0) <= config.acc_depth
         and results * copies * slot <= config.out_depth
-        and tiling.out_blocks * (tiling.threads if tiling.over == "groups" else 1) <= config.scl_depth
+        and tiling.out_blocks * problem.lanes * (tiling.threads if tiling.over == "groups" else 1) <= config.scl_depth
     )
 
 

@@ -1,0 +1,112 @@
+"""Naive models of the operators, in numpy and plain integers; they share no code with the compiler.
+
+Sums are exact in int64 and wrap to 32 bits where the machine's accumulator does. Results are rounded half up.
+"""
+
+from __future__ import annotations
+
+from math import floor, frexp
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Pair = tuple[int, int]
+
+MULT_BITS, SHIFT_MAX = 24, 63
+
+
+def limits(bits: int) -> Pair:
+    """The least and the greatest integer of that many bits."""
+    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+
+def wrap32(values: Array) -> Array:
+    """Int64 values as 32 bits hold them."""
+    return (values + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+def scale_of(real: float) -> Pair:
+    """The multiplier of 24 significant bits and the shift that are nearest to a real factor."""
+    shift = min(max(MULT_BITS - frexp(real)[1], 0), SHIFT_MAX)
+    mult = floor(real * 2.0**shift + 0.5)
+    if mult == 1 << MULT_BITS:
+        mult, shift = mult // 2, shift - 1
+    return (mult, shift) if mult else (0, 0)
+
+
+def requantise(sums: Array, bias: Array, factor: Array, zero_point: int, low: int, high: int) -> Array:
+    """Sums [N, C, ...] to results; `bias` and `factor` have a value for each channel, or broadcast to the sums."""
+    shape = (-1,) + (1,) * (sums.ndim - 2)
+    bias, factor = (np.reshape(v, shape) if np.ndim(v) == 1 else v for v in (bias, factor))
+    scales = np.vectorize(scale_of, otypes=[np.int64, np.int64])
+    mult, shift = scales(np.asarray(factor, np.float64))
+    product = wrap32(sums + bias) * mult
+    half = np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0)
+    return np.clip(((product + half) >> shift) + zero_point, low, high)
+
+
+def windows(data: Array, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, fill: int) -> Array:
+    """[KH, KW, N, C, OH, OW]: for each kernel position the input that it meets."""
+    (kh, kw), (sh, sw), (ph, pw), (dh, dw) = kernel, stride, padding, dilation
+    full = np.pad(data.astype(np.int64), ((0, 0), (0, 0), (ph, ph), (pw, pw)), constant_values=fill)
+    rows = (full.shape[2] - (kh - 1) * dh - 1) // sh + 1
+    cols = (full.shape[3] - (kw - 1) * dw - 1) // sw + 1
+    found = np.empty((kh, kw, *full.shape[:2], rows, cols), np.int64)
+    for y in range(kh):
+        for x in range(kw):
+            found[y, x] = full[:, :, y * dh :, x * dw :][:, :, : (rows - 1) * sh + 1 : sh, : (cols - 1) * sw + 1 : sw]
+    return found
+
+
+def conv2d(
+    data: Array, weight: Array, stride: Pair, padding: Pair, dilation: Pair = (1, 1), zero: int = 0
+) -> Array:
+    """The sums of (x - zero) * w, with padding that counts as zero."""
+    seen = windows(data, weight.shape[2:], stride, padding, dilation, zero) - zero
+    return wrap32(np.einsum("klncyx,ockl->noyx", seen, weight.astype(np.int64), optimize=True))
+
+
+def depthwise_conv2d(
+    data: Array, weight: Array, stride: Pair, padding: Pair, dilation: Pair = (1, 1), zero: int = 0
+) -> Array:
+    """The same, each channel with its own kernel [C, 1, KH, KW]."""
+    seen = windows(data, weight.shape[2:], stride, padding, dilation, zero) - zero
+    return wrap32(np.einsum("klncyx,ckl->ncyx", seen, weight[:, 0].astype(np.int64)))
+
+
+def conv2d_transpose(
+    data: Array, weight: Array, stride: Pair, padding: Pair, output_padding: Pair, zero: int = 0
+) -> Array:
+    """Every input value adds its multiple of the kernel [I, O, KH, KW] to the output."""
+    (n, _, height, width), (_, out, kh, kw) = data.shape, weight.shape
+    (sh, sw), (ph, pw), (eh, ew) = stride, padding, output_padding
+    full = np.zeros((n, out, (height - 1) * sh + kh + eh, (width - 1) * sw + kw + ew), np.int64)
+    values = data.astype(np.int64) - zero
+    for y in range(height):
+        for x in range(width):
+            part = np.einsum("nc,cokl->nokl", values[:, :, y, x], weight.astype(np.int64))
+            full[:, :, y * sh : y * sh + kh, x * sw : x * sw + kw] += part
+    return wrap32(full[:, :, ph : full.shape[2] - ph, pw : full.shape[3] - pw])
+
+
+def max_pool2d(data: Array, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair = (1, 1)) -> Array:
+    """The greatest value of each window; padding never wins."""
+    return windows(data, kernel, stride, padding, dilation, -(1 << 31)).max(axis=(0, 1))
+
+
+def sum_pool2d(
+    data: Array, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair = (1, 1), zero: int = 0
+) -> Array:
+    """The sum of (x - zero) over each window."""
+    return (windows(data, kernel, stride, padding, dilation, zero) - zero).sum(axis=(0, 1))
+
+
+def counts(shape: Pair, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair = (1, 1)) -> Array:
+    """[1, 1, OH, OW]: how many values of each window are not padding."""
+    return windows(np.ones((1, 1, *shape), np.int64), kernel, stride, padding, dilation, 0).sum(axis=(0, 1))
+
+
+def residual_add(data: Array, other: Array, integers: Pair) -> Array:
+    """The sum of integer multiples."""
+    return wrap32(data.astype(np.int64) * integers[0] + other.astype(np.int64) * integers[1])
