@@ -39,7 +39,8 @@ def run(progress: Progress = silent, seed: int = 0) -> Result:
         seconds = {"compile_seconds": round(compile_s, 4), "verify_seconds": round(verify_s, 4)}
         rows.append({"layer": layer.name, **seconds, "instructions": len(program)})
     progress("done", len(layers), len(layers))
-    compile_seconds, verify_seconds = (sum(row[name] for row in rows) for name in ("compile_seconds", "verify_seconds"))
+    names = ("compile_seconds", "verify_seconds")
+    compile_seconds, verify_seconds = (sum(row[name] for row in rows) for name in names)
     figures = {
         "seconds": round(compile_seconds + verify_seconds, 3),
         "compile_seconds": round(compile_seconds, 3),

@@ -100,7 +100,7 @@ def _extra(extra: str) -> Finding:
     missing = [name for name, version in versions.items() if version is None]
     if missing:
         return Finding(extra, f"missing {', '.join(missing)}", advice=f'pip install "vdla[{extra}]"')
-    return Finding(extra, ", ".join(f"{name} {version}" for name, version in versions.items()))
+    return Finding(extra, f"complete: {', '.join(versions)}")
 
 
 def _requirements(extra: str) -> list[str]:
