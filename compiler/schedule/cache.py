@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from vdla.compiler import ir
 from vdla.compiler.affine import linear
-from vdla.compiler.schedule.access import Indices, leaf_at, reads
+from vdla.compiler.schedule.access import Indices, is_leaf, leaf_at, reads, written
 from vdla.compiler.schedule.compute_at import computed_at
 from vdla.compiler.schedule.flow import check_flow
 from vdla.compiler.schedule.inline import Change, map_values
@@ -29,9 +29,13 @@ def cache_read(fn: ir.Function, block: str, buffer: str, scope: str) -> tuple[ir
     where = f"cache_read of {buffer} for {block}"
     path = block_path(fn, block, where)
     leaf = leaf_at(path)
+    if not is_leaf(leaf.block):
+        raise ScheduleError(f"{where}: the block must be the innermost one, got {block}, which holds others")
     if buffer not in fn.buffers:
         raise ScheduleError(f"{where}: the buffer must be one of {', '.join(fn.buffers)}, got {buffer!r}")
     accesses = reads(leaf.block, buffer)
+    if buffer in written(leaf.block):
+        raise ScheduleError(f"{where}: the block must not write the buffer, got {buffer}; use cache_write")
     if not accesses:
         raise ScheduleError(f"{where}: the block must read the buffer, got none of its elements read")
     name = names_of(fn).fresh(f"{buffer}_{scope}", block)

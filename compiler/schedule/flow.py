@@ -8,8 +8,10 @@ can go wrong.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from vdla.compiler import ir
-from vdla.compiler.affine import Linear, var_names
+from vdla.compiler.affine import Linear, linear, var_names
 from vdla.compiler.printer import expr_text
 from vdla.compiler.schedule.access import Leaf, leaves, read_buffers, readers_of, stores, writer_of, written
 from vdla.compiler.schedule.region import Span, need_of, touched
@@ -62,15 +64,46 @@ def check_complete(writer: Leaf, reader: Leaf, common: list[ir.For], where: str)
 
 def check_conditions(writer: Leaf, reader: Leaf, common: list[ir.For], where: str) -> None:
     """Refuse a reader that runs in iterations of the common loops in which the writer has not run."""
-    outer = {loop.var for loop in common}
-    used = {name for value in writer.values.values() for name in var_names(value)}
-    for condition in writer.conditions:
-        if not (isinstance(condition, ir.Binary) and condition.op == "eq" and var_names(condition) <= outer):
-            continue
-        kept = isinstance(condition.a, ir.Var) and condition.b == ir.Const(0) and condition.a.name not in used
-        if not kept and condition not in reader.conditions:
+    for condition in selecting_conditions(writer, common):
+        if condition not in reader.conditions:
             rule = f"{reader.name} must run only where {writer.name} has run"
             raise ScheduleError(f"{where}: {rule} ({expr_text(condition)}), got every iteration")
+
+
+def selecting_conditions(leaf: Leaf, common: list[ir.For]) -> list[ir.Expr]:
+    """The conditions that leave out, in some iterations of the common loops, elements that exist.
+
+    Others only bound an axis, end a sum, or are the mark of `keep`.
+    """
+    outer = {loop.var for loop in common}
+    summed = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
+    used = {name for value in leaf.values.values() for name in var_names(value)}
+    forms = [linear(value).terms for value in leaf.values.values()]
+    return [
+        condition
+        for condition in leaf.conditions
+        if var_names(condition) & outer
+        and not is_kept(condition, used)
+        and (is_equality(condition) or not (var_names(condition) <= summed or bounds_axis(condition, forms)))
+    ]
+
+
+def is_equality(condition: ir.Expr) -> bool:
+    """Whether a condition picks iterations."""
+    return isinstance(condition, ir.Binary) and condition.op == "eq"
+
+
+def bounds_axis(condition: ir.Expr, forms: list[Mapping[ir.Expr, int]]) -> bool:
+    """Whether a condition compares the binding of an axis with a constant."""
+    return isinstance(condition, ir.Binary) and (linear(condition.a) + linear(condition.b).scaled(-1)).terms in forms
+
+
+def is_kept(condition: ir.Expr, used: set[str]) -> bool:
+    """Whether a condition is the mark of `keep`: the first iteration of a loop that the region does not depend on."""
+    match condition:
+        case ir.Binary("eq", ir.Var(name), ir.Const(0)):
+            return name not in used
+    return False
 
 
 def summed_loops(leaf: Leaf, common: list[ir.For]) -> list[ir.For]:

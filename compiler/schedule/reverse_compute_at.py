@@ -5,7 +5,7 @@ from __future__ import annotations
 from vdla.compiler import ir
 from vdla.compiler.affine import linear, var_names
 from vdla.compiler.schedule.access import Leaf, leaves, read_buffers, reads, stores, written
-from vdla.compiler.schedule.flow import check_flow, is_last, summed_loops
+from vdla.compiler.schedule.flow import check_flow, is_last, selecting_conditions, summed_loops
 from vdla.compiler.schedule.place import holds, inserted, movable, nest_at, target_loops
 from vdla.compiler.schedule.region import Span, touched
 from vdla.compiler.schedule.tree import ScheduleError, all_ranges, loop_names, removed
@@ -77,17 +77,5 @@ def single_axis(index: ir.Expr, extents: dict[str, int]) -> tuple[str, int]:
 def conditions_after(producer: Leaf, common: list[ir.For]) -> list[ir.Expr]:
     """Where, among the iterations of the common loops, the producer has finished its elements."""
     outer = {loop.var for loop in common}
-    used = {name for value in producer.values.values() for name in var_names(value)}
-    inherited = [c for c in producer.conditions if selects(c) and var_names(c) <= outer and not kept(c, used)]
+    inherited = [c for c in selecting_conditions(producer, common) if var_names(c) <= outer]
     return [*inherited, *(is_last(loop) for loop in summed_loops(producer, common))]
-
-
-def selects(condition: ir.Expr) -> bool:
-    """Whether a condition picks iterations, rather than bounding a region."""
-    return isinstance(condition, ir.Binary) and condition.op == "eq"
-
-
-def kept(condition: ir.Expr, used: set[str]) -> bool:
-    """Whether a condition is the mark of `keep`: the first iteration of a loop that the region does not depend on."""
-    assert isinstance(condition, ir.Binary)
-    return isinstance(condition.a, ir.Var) and condition.b == ir.Const(0) and condition.a.name not in used

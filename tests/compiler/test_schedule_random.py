@@ -1,0 +1,97 @@
+"""Random schedules: whatever is accepted keeps the meaning; what is refused leaves the schedule as it was."""
+
+import random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vdla.compiler import te
+from vdla.compiler.interpret import interpret
+from vdla.compiler.schedule import Schedule, ScheduleError
+
+
+def matmul():
+    a, b = te.placeholder((5, 6), "int8", "a"), te.placeholder((6, 4), "int8", "b")
+    k = te.reduce_axis(6, "k")
+    wide = te.compute((5, 6), lambda i, j: te.cast("int32", a[i, j]) * 2, "wide")
+    c = te.compute((5, 4), lambda i, j: te.sum(wide[i, k] * te.cast("int32", b[k, j]), axis=k), "c")
+    return te.create_function([a, b], [te.compute((5, 4), lambda i, j: te.maximum(c[i, j], 0), "d")], "matmul")
+
+
+def pooling():
+    x = te.placeholder((9, 8), "int8", "x")
+    padded = te.pad(x, (1, 1), (1, 1), -128, "padded")
+    ky, kx = te.reduce_axis(3, "ky"), te.reduce_axis(3, "kx")
+    pooled = te.compute((4, 4), lambda y, z: te.max(padded[y * 2 + ky, z * 2 + kx], axis=[ky, kx]), "pooled")
+    small = te.compute((4, 4), lambda y, z: te.clip(pooled[y, z], -100, 100), "small")
+    return te.create_function([x], [te.compute((8, 8), lambda y, z: small[y // 2, z // 2], "large")], "pooling")
+
+
+def two_outputs():
+    x = te.placeholder((7, 5), "int16", "x")
+    k = te.reduce_axis(5, "k")
+    double = te.compute((7, 5), lambda i, j: x[i, j] * 2, "double")
+    total = te.compute((7,), lambda i: te.sum(double[i, k], axis=k), "total")
+    moved = te.compute((6, 5), lambda i, j: double[i + 1, j] - total[i], "moved")
+    return te.create_function([x], [total, moved], "two_outputs")
+
+
+FUNCTIONS = {fn.name: fn for fn in (matmul(), pooling(), two_outputs())}
+
+
+def inputs(fn):
+    rng = np.random.default_rng(3)
+    given = [fn.buffers[name] for name in fn.params if name in "abx"]
+    return {b.name: rng.integers(-99, 99, b.shape).astype(b.dtype) for b in given}
+
+
+EXPECTED = {name: interpret(fn, inputs(fn)) for name, fn in FUNCTIONS.items()}
+
+
+def random_step(rng, s):
+    """One random primitive on random names; most combinations are legal somewhere."""
+    blocks = [line.split("(")[0].split()[1] for line in str(s.fn).splitlines() if line.strip().startswith("block ")]
+    loops = [line.split()[1] for line in str(s.fn).splitlines() if line.strip().startswith("for ")]
+    block, loop, buffer = rng.choice(blocks), rng.choice(loops), rng.choice(sorted(s.fn.buffers))
+    own = s.loops(block) or loops
+    position = rng.randrange(max(len(own) - 1, 1))
+    steps = [
+        ("split", loop, rng.randint(1, 5)),
+        ("split", loop, None, rng.randint(1, 4)),
+        ("reorder", *rng.sample(own, rng.randint(1, len(own)))),
+        ("fuse", *own[position : position + 2]),
+        (rng.choice(["vthread", "parallel", "unroll"]), loop),
+        ("compute_at", block, loop),
+        ("compute_at", block, loop),
+        ("reverse_compute_at", block, loop),
+        ("reverse_compute_at", block, loop),
+        ("inline", block),
+        ("cache_read", block, buffer, "inp"),
+        ("cache_write", block, "acc"),
+        ("keep", block, loop),
+        ("blockize", loop),
+    ]
+    weights = [4, 2, 3, 1, 1, 4, 4, 4, 4, 1, 2, 1, 2, 1]
+    return rng.choices(steps, weights)[0]
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.integers(0, 1 << 40), st.sampled_from(sorted(FUNCTIONS)))
+def test_accepted_schedules_keep_the_meaning(seed, name):
+    fn, rng = FUNCTIONS[name], random.Random(seed)
+    arrays = inputs(fn)
+    s = Schedule(fn)
+    done = []
+    for _ in range(rng.randint(1, 12)):
+        step, *args = random_step(rng, s)
+        before = s.fn
+        try:
+            getattr(s, step)(*args)
+            done.append((step, *args))
+        except ScheduleError as error:
+            assert s.fn is before
+            assert str(error).startswith(step)
+    got = interpret(s.fn, arrays)
+    for output, array in EXPECTED[name].items():
+        np.testing.assert_array_equal(got[output], array, err_msg=f"{done}\n{s.fn}")
