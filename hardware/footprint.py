@@ -19,7 +19,7 @@ from vdla.hardware.isa import COL, UOP_COLUMNS, Emit, Opcode, Operand, Source, V
 Row = Sequence[int]
 """The columns of one instruction as plain integers."""
 
-MOST_ITERATIONS = 1 << 22
+MOST_ITERATIONS = 1 << 20
 """Of a VECTOR that reads accumulator entries it also writes: beyond them the reads are taken as from before."""
 
 _OPCODE, _INIT, _EMIT = COL["opcode"], COL["init"], COL["emit"]

@@ -184,6 +184,7 @@ def _params(config: Config, interleaving: Interleaving, seed: int, most_items: i
         "inp_entries": max(1, vector // inp),
         "wgt_per_entry": config.wgt_entry_bytes // config.wgt_vector_bytes,
         "slot_entries": config.acc_entry_bytes // config.out_entry_bytes,
+        "most": max(config.depths),
         "random": int(interleaving.random),
         **dict(zip(("first", "second", "third"), interleaving.order, strict=True)),
         "chunk": interleaving.chunk,

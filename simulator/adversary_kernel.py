@@ -23,7 +23,7 @@ PARAMS = (
     "command_depth", "token_depth", "inp", "wgt", "scl", "uop", "acc", "out",
     "inp_beats", "wgt_beats", "scl_beats", "uop_beats", "acc_beats", "out_beats",
     "inp_per_entry", "inp_entries", "wgt_per_entry", "slot_entries",
-    "random", "first", "second", "third", "chunk", "latched", "seed", "limit",
+    "most", "random", "first", "second", "third", "chunk", "latched", "seed", "limit",
 )  # fmt: skip
 P = {name: index for index, name in enumerate(PARAMS)}
 
@@ -32,7 +32,7 @@ TENSOR_FIELDS = ("base", "beats", "writable", "uops")  # of a row for each tenso
 _P_CMD, _P_TOK, _P_DEPTH, _P_BEATS = P["command_depth"], P["token_depth"], P["inp"], P["inp_beats"]
 _P_IPE, _P_IE, _P_WPE, _P_SLOT = P["inp_per_entry"], P["inp_entries"], P["wgt_per_entry"], P["slot_entries"]
 _P_RANDOM, _P_FIRST, _P_CHUNK = P["random"], P["first"], P["chunk"]
-_P_LATCHED, _P_SEED, _P_LIMIT = P["latched"], P["seed"], P["limit"]
+_P_LATCHED, _P_SEED, _P_LIMIT, _P_MOST = P["latched"], P["seed"], P["limit"], P["most"]
 
 _INP, _WGT, _SCL, _UOP, _ACC, _OUT = (int(buffer) for buffer in Buffer)
 _LOAD, _STORE, _GEMM, _VECTOR = (int(o) for o in (Opcode.LOAD, Opcode.STORE, Opcode.GEMM, Opcode.VECTOR))
@@ -139,7 +139,8 @@ def _load_micro_op(
     if tensor[3] < 0:
         _poison_micro_op(micro_ops, to, params, state)
     else:
-        micro_ops[to] = table[tensor[3] + at]
+        for column in range(micro_ops.shape[1]):  # assigning a row would compile numpy's broadcasting with it
+            micro_ops[to, column] = table[tensor[3] + at, column]
     return True
 
 
@@ -372,7 +373,8 @@ def _chunk(steps: int, progress: int, params: Ints, state: Digests) -> int:
     """Where the next chunk ends."""
     if params[_P_CHUNK] == 0:
         return steps
-    return int(min(steps, progress + 1 + _draw(state, params[_P_CHUNK])))
+    stop = progress + 1 + _draw(state, params[_P_CHUNK])
+    return stop if stop < steps else steps
 
 
 @helper
@@ -393,13 +395,15 @@ def run(
 
     `order[unit]` are the `counts[unit]` instructions of a unit; `tensors` has TENSOR_FIELDS, the last row for none.
     """
-    state = np.array([_mix(np.uint64(params[_P_SEED]), np.uint64(3))], np.uint64)
-    most = params[_P_DEPTH : _P_DEPTH + 6].max()
+    state = np.empty(1, np.uint64)
+    state[0] = _mix(np.uint64(params[_P_SEED]), np.uint64(3))
+    most = params[_P_MOST]
     memory, latches = np.empty((6, most), np.uint64), np.zeros((3, most), np.uint64)
     micro_ops = np.empty((params[_P_DEPTH + _UOP], 5), np.int64)
     _poison(memory, micro_ops, params, state)
     tokens, enabled, units = np.zeros(4, np.int64), np.zeros(3, np.int64), np.zeros((3, 4), np.int64)
-    units[:, _RUNNING] = -1
+    for unit in range(3):
+        units[unit, _RUNNING] = -1
     dispatched, work = 0, 0
     while True:
         dispatched = _dispatch(rows, units, dispatched, params[_P_CMD])

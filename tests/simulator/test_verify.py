@@ -173,6 +173,31 @@ def test_micro_ops_come_from_constants():
     assert attack(bad).harmful
 
 
+def test_micro_ops_that_a_refused_load_overwrites_are_unknown():
+    again = program(UOPS, (UOPS, "data"), *PIPELINE[1:])
+    assert Kind.UNINITIALISED in verify(again).kinds()
+    outside = program(UOPS, replace(UOPS, dram=2), *PIPELINE[1:])
+    assert [finding.kind for finding in verify(outside).findings][:2] == [Kind.BOUNDS, Kind.UNINITIALISED]
+
+
+def test_the_micro_ops_that_count_are_those_of_the_latest_load():
+    table = (MicroOp(first=1, last=1), MicroOp(acc=60, first=1, last=1))
+    second = replace(UOPS, dram=2)  # a micro-op is two beats
+    for loads, ok in (((UOPS,), True), ((second, UOPS), True), ((UOPS, second), False)):
+        assert verify(program(*loads, *PIPELINE[1:], uops=table)).ok == ok
+    between = (PRODUCT, RESULT, second, replace(PRODUCT, pop_prev=0, push_next=0))
+    twice = verify(program(*PIPELINE[:4], *between, uops=table))
+    assert [finding.instructions for finding in twice.findings if finding.kind == Kind.BOUNDS] == [(7,)]
+
+
+def test_strided_micro_op_loads_gather_their_entries():
+    table = (MicroOp(first=1, last=1), MicroOp(acc=63), MicroOp(first=1, last=1))
+    gather = replace(UOPS, y_size=2, y_stride=4)
+    product = replace(PRODUCT, uop_end=2)
+    assert verify(program(gather, *PIPELINE[1:4], product, RESULT, uops=table)).ok
+    assert not verify(program(replace(UOPS, x_size=2), *PIPELINE[1:4], product, RESULT, uops=table)).ok
+
+
 # --- uninitialised data ----------------------------------------------------------------------------------------------
 
 
