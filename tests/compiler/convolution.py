@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+
 from vdla.compiler import ir, te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule
@@ -87,7 +88,7 @@ def schedule(fn: ir.Function, rows: int, outs: int, ins: int, check: Callable[[S
     return s
 
 
-def same_result(fn: ir.Function, arrays: dict[str, np.ndarray], expected: np.ndarray) -> Callable[[Schedule, str], None]:
+def same_result(arrays: dict[str, np.ndarray], expected: np.ndarray) -> Callable[[Schedule, str], None]:
     def check(s: Schedule, step: str) -> None:
         np.testing.assert_array_equal(interpret(s.fn, arrays)["out"], expected, err_msg=f"{step}\n{s.fn}")
 

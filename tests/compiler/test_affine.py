@@ -5,12 +5,14 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from vdla.compiler import ir
 from vdla.compiler.affine import AffineError, affine, bounds, conjuncts, evaluate, linear, simplify
 from vdla.compiler.printer import expr_text
 
 RANGES = {"a": (0, 3), "b": (0, 5), "c": (-2, 2)}
-POINTS = [dict(zip(RANGES, point, strict=True)) for point in product(*(range(low, high + 1) for low, high in RANGES.values()))]
+GRID = product(*(range(low, high + 1) for low, high in RANGES.values()))
+POINTS = [dict(zip(RANGES, point, strict=True)) for point in GRID]
 LEAVES = st.one_of(st.sampled_from([ir.Var(name) for name in RANGES]), st.integers(-3, 9).map(ir.Const))
 
 

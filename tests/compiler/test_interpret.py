@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from vdla.compiler import ir, te
 from vdla.compiler.dtypes import INTEGER_BITS, limits, storage
 from vdla.compiler.interpret import interpret
@@ -104,12 +105,14 @@ def copy(name, target, source, shift=0, extent=4, predicate=None):
     return ir.For(var, extent, block)
 
 
+V = ir.Var("vi")
 X = {"x": np.arange(4, dtype=np.int32)}
 
 
 def test_a_nested_block_and_a_predicate():
-    inner = ir.Block("b", (ir.Axis("vi", 4),), (ir.Binary("add", ir.Binary("mul", ir.Var("vo"), ir.Const(2)), ir.Var("i")),),
-                     ir.Store("y", (ir.Var("vi"),), element("x", ir.Var("vi"))))  # fmt: skip
+    position = ir.Binary("add", ir.Binary("mul", ir.Var("vo"), ir.Const(2)), ir.Var("i"))
+    store = ir.Store("y", (ir.Var("vi"),), element("x", ir.Var("vi")))
+    inner = ir.Block("b", (ir.Axis("vi", 4),), (position,), store)
     outer = ir.Block("b_o", (ir.Axis("vo", 2),), (ir.Var("o"),), ir.For("i", 2, inner))
     assert (interpret(function(ir.For("o", 2, outer), x=(4,), y=(4,)), X)["y"] == X["x"]).all()
 
@@ -124,7 +127,7 @@ def test_a_nested_block_and_a_predicate():
             "f: every element of y must be written, got 1 that are not",
         ),
         (
-            ir.For("i", 5, ir.Block("b", (ir.Axis("vi", 4),), (ir.Var("i"),), ir.Store("y", (ir.Var("vi"),), ir.Const(0)))),
+            ir.For("i", 5, ir.Block("b", (ir.Axis("vi", 4),), (ir.Var("i"),), ir.Store("y", (V,), ir.Const(0)))),
             "block b: axis vi must be in 0..3, got 4",
         ),
         (

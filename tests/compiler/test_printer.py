@@ -2,6 +2,7 @@
 
 import pytest
 from convolution import convolution, schedule
+
 from vdla.compiler import ir
 from vdla.compiler.printer import expr_text, function_lines, line_numbers
 

@@ -5,6 +5,7 @@ import time
 import numpy as np
 import pytest
 from convolution import convolution, model, random_inputs, same_result, schedule
+
 from vdla.compiler.interpret import interpret
 
 PROBLEMS = [
@@ -23,7 +24,7 @@ def test_every_primitive_keeps_the_result(problem, tiles):
     fn = convolution(**problem)
     arrays = random_inputs(fn)
     expected = model(fn, arrays, problem["stride"], problem["dilation"], problem["padding"])
-    schedule(fn, *tiles, check=same_result(fn, arrays, expected))
+    schedule(fn, *tiles, check=same_result(arrays, expected))
 
 
 def test_the_expression_equals_numpy():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from vdla.compiler import te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.te import TeError
@@ -110,10 +111,12 @@ K = te.reduce_axis(3, "k")
         (lambda: A[0, 0] + 128, "te.const: a value of type int8 must be in -128..127, got 128"),
         (lambda: W[0] * 1.5, "te.const: a value of type int32 must be an integer, got 1.5"),
         (lambda: W[0] / 2, "te: operator /: operands must be floats, got int32; write // for floor division"),
-        (lambda: (W[0] < 1) + (W[1] < 1), 'te: operator +: operands must be numbers, got bool; write te.cast("int32", ...)'),
+        (lambda: (W[0] < 1) + (W[1] < 1),
+         'te: operator +: operands must be numbers, got bool; write te.cast("int32", ...)'),
         (lambda: te.cast("float32", W[0]) % 2, "te: operator %: operands must be integers, got float32"),
         (lambda: te.cast("int7", W[0]),
-         "te.cast: the dtype must be one of int2, int4, int8, int16, int32, int64, uint8, float32, float64, bool, got int7"),
+         "te.cast: the dtype must be one of int2, int4, int8, int16, int32, int64, uint8, float32, float64, bool, "
+         "got int7"),
         (lambda: te.select(W[0], 1, 2), "te.select: the condition must be bool, got int32"),
         (lambda: bool(W[0] < 1),
          "te: a condition on elements must not be used as a Python truth value; write &, |, te.select"),

@@ -1,0 +1,43 @@
+"""docs/schedule.md: every code block runs, and the text below it is what it prints. `--update-golden` rewrites the texts."""
+
+import re
+
+import numpy as np
+
+from vdla.compiler.interpret import interpret
+
+EXAMPLE = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
+
+
+def test_the_page(root, request):
+    path = root / "docs" / "schedule.md"
+    page = path.read_text()
+    names: dict = {}
+
+    def printed(match):
+        exec(match[1], names)
+        return f"```python\n{match[1]}```\n\n```text\n{names['s'].fn}\n```"
+
+    new = EXAMPLE.sub(printed, page)
+    if request.config.getoption("--update-golden"):
+        path.write_text(new)
+    assert new == path.read_text()
+
+
+def test_the_examples_keep_the_meaning(root):
+    rng = np.random.default_rng(0)
+    arrays = {"a": rng.integers(-9, 9, (10, 8)).astype(np.int8), "w": rng.integers(-9, 9, 8).astype(np.int8)}
+    expected = np.maximum(arrays["a"].astype(np.int32) @ arrays["w"].astype(np.int32), 0)
+    names: dict = {}
+    for code, _ in EXAMPLE.findall((root / "docs" / "schedule.md").read_text()):
+        exec(code, names)
+        np.testing.assert_array_equal(interpret(names["s"].fn, arrays)["d"], expected)
+
+
+def test_every_primitive_is_on_the_page(root):
+    from vdla.compiler.schedule import Schedule
+
+    page = (root / "docs" / "schedule.md").read_text()
+    own = ("split", "fuse", "reorder", "unroll", "vthread", "parallel", "vectorize", "annotate", "set_scope", "compute_at")
+    own += ("keep", "reverse_compute_at", "inline", "cache_read", "cache_write", "blockize", "loops")
+    assert [name for name in own if not hasattr(Schedule, name) or name not in page] == []

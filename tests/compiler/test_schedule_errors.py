@@ -1,0 +1,120 @@
+"""Every rewrite that is refused, with its exact words."""
+
+import pytest
+
+from vdla.compiler import te
+from vdla.compiler.schedule import Schedule, ScheduleError
+
+
+def dense() -> Schedule:
+    a, w = te.placeholder((10, 8), "int8", "a"), te.placeholder((8,), "int8", "w")
+    k = te.reduce_axis(8, "k")
+    wide = te.compute((10, 8), lambda i, j: te.cast("int32", a[i, j]), "wide")
+    c = te.compute((10,), lambda x: te.sum(wide[x, k] * te.cast("int32", w[k]), axis=k), "c")
+    d = te.compute((10,), lambda y: te.maximum(c[y], 0), "d")
+    e = te.compute((9,), lambda z: d[z] + d[z + 1], "e")
+    return Schedule(te.create_function([a, w], [e], "dense"))
+
+
+def skipped(s):
+    s.split("x", nparts=2, names=("xo", "xi"))
+    s.split("xi", factor=2, names=("xio", "xii"))
+    s.reverse_compute_at("d", "xio")
+
+
+def fused_roles(s):
+    s.fuse("x", "k")
+
+
+def kept_region(s):
+    copy = s.cache_read("c", "wide", "inp")
+    s.compute_at(copy, "x")
+    s.keep(copy, "x")
+
+
+def blockized_move(s):
+    s.blockize("k")
+    s.reverse_compute_at("c", "i")
+
+
+def moved_out_of_order(s):
+    s.reverse_compute_at("e", "x")
+
+
+CASES = [
+    (lambda s: s.loops("q"), "loops: block must be one of wide, c, d, e, got 'q'"),
+    (lambda s: s.split("q", factor=2), "split of q: loop must be one of i, j, x, k, y, z, got 'q'"),
+    (lambda s: s.split("i"), "split of i: exactly one of factor and nparts must be given, got None and None"),
+    (lambda s: s.split("i", factor=0), "split of i: factor must be a positive integer, got 0"),
+    (lambda s: s.split("i", nparts=True), "split of i: nparts must be a positive integer, got True"),
+    (lambda s: s.split("i", 2, names=("j", "p")), "split of i: a loop name must be new in the function, got j"),
+    (lambda s: s.split("i", 2, names=("p", "p")), "split of i: names must be two different names, got ('p', 'p')"),
+    (lambda s: s.split("i", 2, names=("p", "2")), "split of i: a loop name must be an identifier, got '2'"),
+    (lambda s: s.fuse("i"), "fuse: at least two loops must be given, got 1"),
+    (lambda s: s.fuse("i", "x"), "fuse of i and x: x must be the only statement inside i, got loop j"),
+    (fused_roles, "fuse of x and k: both loops must be spatial or both reduce in block c, got spatial x and reduce k"),
+    (lambda s: (s.unroll("i"), s.fuse("i", "j")),
+     "fuse of i and j: both loops must be of one kind, got unroll and serial"),
+    (lambda s: s.reorder("i", "i"), "reorder of i, i: loops must be given once each, got i, i"),
+    (lambda s: s.reorder("i", "k"), "reorder of i, k: loops must lie inside each other, got i beside k"),
+    (lambda s: (s.compute_at("c", "y"), s.reorder("k", "y")),
+     "reorder of k, y: only one loop must lie directly inside y, got loop x, block d"),
+    (lambda s: s.parallel("k"), "parallel of k: the loop must be spatial in block c, got reduce"),
+    (lambda s: s.vectorize("k"), "vectorize of k: the loop must be spatial in block c, got reduce"),
+    (lambda s: (s.unroll("i"), s.vthread("i")), "vthread of i: the loop must be serial, got unroll"),
+    (lambda s: s.annotate("q", "a", 1), "annotate: the name must be a loop or a block of dense, got 'q'"),
+    (lambda s: s.set_scope("a", "inp"),
+     "set_scope of a: the buffer must not be a parameter, got a, which the caller holds"),
+    (lambda s: s.set_scope("q", "inp"), "set_scope of q: the buffer must be one of wide, c, d, got 'q'"),
+    (lambda s: s.set_scope("c", "on chip"), "set_scope of c: the scope must be an identifier, got 'on chip'"),
+    (lambda s: s.compute_at("e", "i"), "compute_at of e at i: the block must not compute an output, got e"),
+    (lambda s: s.compute_at("wide", "y"), "compute_at of wide at y: every reader of wide must lie inside y, got c outside"),
+    (lambda s: s.compute_at("c", "k"), "compute_at of c at k: every reader of c must lie inside k, got d outside"),
+    (blockized_move, "reverse_compute_at of c at i: the block must be moved before it is blockized, got c"),
+    (moved_out_of_order, "reverse_compute_at of e at x: a producer of d must lie inside x, got none"),
+    (lambda s: s.reverse_compute_at("e", "y"),
+     "reverse_compute_at of e at y: e must read only what d computes while y stands still, "
+     "got dimension 0 of d: reads y..y + 1, computed y..y"),
+    (lambda s: s.reverse_compute_at("c", "j"),
+     "reverse_compute_at of c at j: c must read only what wide computes while j stands still, "
+     "got dimension 1 of wide: reads 0..7, computed j..j"),
+    (skipped,
+     "reverse_compute_at of d at xio: d must run only where c has run (xio * 2 + xii < 5), got every iteration"),
+    (kept_region, "keep of wide_inp over x: the region must not depend on the loop, got vx = x + wide_inp_x"),
+    (lambda s: s.keep("c", "y"), "keep of c over y: the loop must be one of x, k, got 'y'"),
+    (lambda s: s.inline("c"), "inline of c: the block must not reduce, got a reduction"),
+    (lambda s: s.inline("e"), "inline of e: the block must not compute an output, got e"),
+    (lambda s: s.cache_read("c", "a", "inp"),
+     "cache_read of a for c: the block must read the buffer, got none of its elements read"),
+    (lambda s: s.cache_read("c", "q", "inp"),
+     "cache_read of q for c: the buffer must be one of a, w, wide, c, d, e, got 'q'"),
+    (lambda s: s.cache_read("c", "c", "inp"),
+     "cache_read of c for c: the block must not write the buffer, got c; use cache_write"),
+    (lambda s: (s.compute_at("wide", "x"), s.cache_read("c", "wide", "inp")),
+     "cache_read of wide for c: wide_inp must come after wide, which computes wide, got it before"),
+    (lambda s: (s.compute_at("wide", "x"), s.blockize("x")),
+     "blockize of x: the loop must hold one block, got loop i, loop k inside x"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rewrite", "message"), CASES)
+def test_refused(rewrite, message):
+    s = dense()
+    with pytest.raises(ScheduleError) as error:
+        rewrite(s)
+    assert str(error.value) == message
+
+
+def test_a_refused_rewrite_changes_nothing():
+    s = dense()
+    before = s.fn
+    with pytest.raises(ScheduleError):
+        s.reverse_compute_at("e", "y")
+    assert s.fn is before
+
+
+def test_a_consumer_of_an_unfinished_sum_runs_in_the_last_iteration():
+    s = dense()
+    s.reorder("k", "x")
+    s.reverse_compute_at("d", "x")
+    assert "block d(vy=x + y) where k == 7:" in str(s.fn)
