@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from vdla.compiler.errors import LoweringError
 from vdla.compiler.macro import Base, MacroOp, Tile
-from vdla.compiler.nest import Access, Epilogue, Loop, Nest, simplified
+from vdla.compiler.nest import Access, Epilogue, Loop, Nest, affine_pieces, simplified
 from vdla.hardware import isa
 
 KERNEL_SHARE = 4  # a kernel takes at most this fraction of the micro-op buffer, so that several are resident
@@ -53,8 +53,15 @@ def fold_compute(nest: Nest, operands: ComputeFields, instruction: Make) -> Iter
     if excess is None:
         yield _compute_op(nest, operands, hardware, instruction)
         return
-    for value in range(excess.extent):
-        yield from fold_compute(nest.fixed(excess, value), operands, instruction)
+    for part in _parts(nest, excess):
+        yield from fold_compute(part, operands, instruction)
+
+
+def _parts(nest: Nest, loop: Loop) -> Iterator[Nest]:
+    """The nest with the loop taken apart: where its positions are not affine into pieces that are, else one by one."""
+    pieces = [(value, 1) for value in range(loop.extent)] if _regular(nest, loop) else affine_pieces(nest, loop)
+    for first, extent in pieces:
+        yield nest.fixed(loop, first) if extent == 1 else nest.piece(loop, first, extent)
 
 
 def _hardware_loops(nest: Nest) -> list[Loop]:

@@ -90,7 +90,7 @@ class Leaves:
 
     def _analysed(self, site: Site, loops: list[ir.For], epilogue: Leaf | None) -> Leaf:
         reductions = site.reduce_loops()
-        once: dict[str, ir.Expr] = {loop.var: ir.Const(0) for loop in site.path if loop.extent == 1}
+        once = _once(site)
         predicate = [] if site.block.predicate is None else [ir.substitute(site.block.predicate, once)]
         axes = zip(site.block.axes, site.block.values, strict=True)
         return Leaf(
@@ -116,13 +116,18 @@ class Leaves:
                 f"{self.fn.name}: the tile of {name} must consist of whole entries of {unit} elements, "
                 f"got strides {list(strides)}; compute it over whole entries"
             )
-        const, steps, rest = 0, dict[str, int](), list[tuple[ir.Expr, int]]()
+        const, steps, rest, once = 0, dict[str, int](), list[tuple[ir.Expr, int]](), _once(site)
         for dimension, index in enumerate(indices):
             scale = strides[dimension] // unit
-            const += _accumulate(site.bound(index), scale, steps, rest)
+            const += _accumulate(ir.substitute(site.bound(index), once), scale, steps, rest)
             if plan is not None:
                 const += _accumulate(plan.base[dimension], -scale, steps, rest)
         return Position(name, const, {v: s for v, s in steps.items() if s}, tuple(rest))
+
+
+def _once(site: Site) -> dict[str, ir.Expr]:
+    """The loops of one iteration, which are always 0."""
+    return {loop.var: ir.Const(0) for loop in site.path if loop.extent == 1}
 
 
 Chain = tuple["list[ir.For] | None", ir.Stmt]

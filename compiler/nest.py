@@ -57,8 +57,34 @@ class Access:
     def fixed(self, var: str, value: int) -> Access:
         """The access with one loop at `value`."""
         steps = {v: s for v, s in self.steps.items() if v != var}
-        rest = tuple((ir.substitute(e, {var: ir.Const(value)}), scale) for e, scale in self.rest)
-        return replace(self, base=self.base + self.step(var) * value, steps=steps, rest=rest)
+        base, rest = self.base + self.step(var) * value, list[tuple[ir.Expr, int]]()
+        for expr, scale in self.rest:
+            known = ir.substitute(expr, {var: ir.Const(value)})
+            if any(isinstance(e, ir.Var) for e in ir.walk_expr(known)):
+                rest.append((known, scale))
+            else:
+                base += scale * int(evaluate(known, {}))
+        return replace(self, base=base, steps=steps, rest=tuple(rest))
+
+    def along(self, var: str, extent: int) -> npt.NDArray[np.int64] | None:
+        """What the terms that are not affine add at each iteration of a loop; None if it depends on other loops too."""
+        total = np.zeros(extent, np.int64)
+        for expr, scale in self.rest:
+            names = {e.name for e in ir.walk_expr(expr) if isinstance(e, ir.Var)}
+            if var in names and names != {var}:
+                return None
+            if var in names:
+                total = total + scale * evaluate(expr, {var: np.arange(extent)})
+        return total
+
+    def piece(self, var: str, first: int, extent: int) -> Access:
+        """The access over iterations first to first + extent of a loop, where it is affine."""
+        added = self.along(var, first + extent)
+        assert added is not None
+        step = int(added[first + 1] - added[first]) if extent > 1 else 0
+        rest = tuple((e, scale) for e, scale in self.rest if ir.Var(var) not in ir.walk_expr(e))
+        base = self.base + self.step(var) * first + int(added[first])
+        return replace(self, base=base, steps={**self.steps, var: self.step(var) + step}, rest=rest)
 
     def merged(self, outer: Loop, inner: Loop) -> Access:
         """The access after the two loops have become one, named as the inner one."""
@@ -109,6 +135,19 @@ class Nest:
             nowhere=self.nowhere or not start <= value < end,
         )
 
+    def piece(self, loop: Loop, first: int, extent: int) -> Nest:
+        """The nest with only some iterations of a loop that is no reduction, over which every position is affine."""
+        epilogue = self.epilogue
+        if epilogue is not None:
+            epilogue = Epilogue(epilogue.match, _piece(epilogue.access, loop.var, first, extent))
+        part = replace(loop, extent=extent)
+        return replace(
+            self,
+            loops=tuple(part if other is loop else other for other in self.loops),
+            access=_piece(self.access, loop.var, first, extent),
+            epilogue=epilogue,
+        )
+
     def all_accesses(self) -> list[Access]:
         """The accesses of the intrinsic and of its epilogue."""
         return [*self.access.values(), *(self.epilogue.access.values() if self.epilogue else ())]
@@ -116,6 +155,25 @@ class Nest:
 
 def _fixed(access: Mapping[str, Access], var: str, value: int) -> dict[str, Access]:
     return {operand: a.fixed(var, value) for operand, a in access.items()}
+
+
+def _piece(access: Mapping[str, Access], var: str, first: int, extent: int) -> dict[str, Access]:
+    return {operand: a.piece(var, first, extent) for operand, a in access.items()}
+
+
+def affine_pieces(nest: Nest, loop: Loop) -> list[tuple[int, int]]:
+    """(first, extent) of the longest runs of iterations over which every position is affine in the loop, in order."""
+    along = [access.along(loop.var, loop.extent) for access in nest.all_accesses() if access.irregular(loop.var)]
+    if loop.reduce or any(values is None for values in along):
+        return [(value, 1) for value in range(loop.extent)]
+    steps = np.stack([np.diff(values) for values in along if values is not None])
+    pieces, first = [], 0
+    while first < loop.extent:
+        same = (steps[:, first:] == steps[:, first : first + 1]).all(axis=0)
+        extent = int(np.argmin(same)) if not same.all() else len(same)
+        pieces.append((first, extent + 1))
+        first += extent + 1
+    return pieces
 
 
 def simplified(nest: Nest) -> Nest:
