@@ -82,5 +82,5 @@ class Results:
         biases = np.zeros(channels, np.int64) if bias is None else check_array("bias", bias, (channels,), "int32")
         factors = check_factors("multiplier", 1.0 if multiplier is None else multiplier, channels)
         each = (channels,) + (1,) * (offset.ndim - 1)
-        lanes = np.broadcast_arrays(biases.reshape(each) + offset, factors.reshape(each) / counts)
-        return {"scale": pack_scales(*lanes, self.config.block_out)}
+        lanes, real = np.broadcast_arrays(biases.reshape(each) + offset, factors.reshape(each) / counts)
+        return {"scale": pack_scales(lanes, real, self.config.block_out)}
