@@ -6,8 +6,22 @@ from naive_function import Naive
 from random_kernels import random_sequence
 
 from vdla.hardware.config import Config
-from vdla.hardware.isa import Buffer, Gemm, Load, Sync, Unit, encode, instruction_columns
-from vdla.hardware.numerics import pack_elements
+from vdla.hardware.isa import (
+    Buffer,
+    Emit,
+    Gemm,
+    Load,
+    MicroOp,
+    Operand,
+    Sync,
+    Unit,
+    Vector,
+    VectorOp,
+    encode,
+    encode_uops,
+    instruction_columns,
+)
+from vdla.hardware.numerics import pack_elements, pack_scale
 from vdla.hardware.random_config import random_config
 from vdla.simulator import vnni
 from vdla.simulator.errors import SimulationError
@@ -19,6 +33,11 @@ PRESETS = ["pynq_z1", "tiny", "int4", "batch4"]
 def compare(config, seed, portable, count=14):
     rng = np.random.default_rng(seed)
     instructions, dram = random_sequence(rng, config, count)
+    check(config, instructions, dram, portable, f"seed {seed}, {config}")
+
+
+def check(config, instructions, dram, portable, what=""):
+    """Both engines side by side, every buffer after every instruction."""
     encode(config, instructions)
     columns = instruction_columns(config, instructions)
     engine = Engine(config, columns, dram.copy(), portable)
@@ -26,7 +45,7 @@ def compare(config, seed, portable, count=14):
     for k, instruction in enumerate(instructions):
         engine.execute(k)
         naive.execute(k)
-        where = f"seed {seed}, {config}, instruction {k}: {instruction}"
+        where = f"{what}, instruction {k}: {instruction}"
         memory = engine.memory
         assert (memory.dram == naive.dram).all(), where
         assert (memory.acc.reshape(-1) == naive.buffers[Buffer.ACC].reshape(-1).view("<i4")).all(), where
@@ -34,6 +53,46 @@ def compare(config, seed, portable, count=14):
         assert (pack_elements(memory.inp.reshape(-1), config.inp_bits) == naive.buffers[Buffer.INP].reshape(-1)).all()
         assert (pack_elements(memory.wgt.reshape(-1), config.wgt_bits) == naive.buffers[Buffer.WGT].reshape(-1)).all()
         assert (memory.scl.reshape(-1) == naive.buffers[Buffer.SCL].reshape(-1).view("<i8")).all(), where
+
+
+@pytest.mark.parametrize("value", [-32768, -5, -1, 0, 1, 3, 5, 32767])
+def test_every_shift_rounds_half_up(value):
+    config = Config.preset("pynq_z1")
+    lanes = pack_scale(np.zeros(64), np.resize([1, 3, (1 << 24) - 1], 64), np.arange(64))
+    move = Vector(
+        VectorOp.MOV,
+        Operand.IMM,
+        imm=value,
+        loop0=4,
+        acc0=1,
+        scl0=1,
+        emit=Emit.REQUANT,
+        clip_lo=-128,
+        clip_hi=127,
+        uop_end=1,
+    )
+    uop = encode_uops(config, [MicroOp(last=1)]).reshape(-1)
+    dram = np.concatenate([lanes.view(np.uint8), uop])
+    check(config, [Load(Buffer.UOP, dram=64), Load(Buffer.SCL, x_size=4), move], dram, False)
+
+
+@pytest.mark.parametrize("portable", [False, True])
+@pytest.mark.parametrize("distance", range(6))
+@pytest.mark.parametrize("init", [0, 1])
+def test_neighbours_that_meet_in_one_entry(distance, init, portable):
+    """Run 0 of one position and run 1 of another use one entry; first, last and the order of emits must hold."""
+    config = Config.preset("pynq_z1")
+    uops = [
+        MicroOp(0, 0, 0, 1, 0),
+        MicroOp(0, 1, 1, 0, 1),
+        MicroOp(distance, 2, 2, 1, 0),
+        MicroOp(distance, 3, 3, 0, 1),
+    ]
+    table = encode_uops(config, uops).reshape(-1)
+    data = np.random.default_rng(0).integers(0, 256, 4096).astype(np.uint8)
+    gemm = Gemm(uop_end=4, loop0=2, loop1=7, init=init, emit=Emit.RAW, acc1=1, src1=1, acc0=3, src0=2)
+    loads = [Load(Buffer.UOP, dram=512, x_size=4), Load(Buffer.INP, x_size=16), Load(Buffer.WGT, x_size=8)]
+    check(config, [*loads, gemm, gemm], np.concatenate([data, table]), portable)
 
 
 @pytest.mark.parametrize("portable", [False, True])
