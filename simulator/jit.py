@@ -13,26 +13,32 @@ from typing import Any, TypeVar
 
 from numba import njit
 
+from vdla import hardware
+
 Int = Any  # an integer of compiled code: int64 there, whatever numpy makes of it in the eyes of a type checker
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
+# Kernels hold the numbers of columns, opcodes and operations of the instruction set, so its modules count as well.
 _SOURCES = (
-    "jit.py",
-    "kernels.py",
-    "kernels_vnni.py",
-    "vnni.py",
-    "conflicts.py",
-    "timing_kernel.py",
-    "timing_counts.py",
-    "work.py",
+    "hardware/encoding.py",
+    "hardware/fields.py",
+    "hardware/instructions.py",
+    "simulator/adversary_kernel.py",
+    "simulator/conflicts.py",
+    "simulator/jit.py",
+    "simulator/kernels.py",
+    "simulator/kernels_vnni.py",
+    "simulator/timing_kernel.py",
+    "simulator/vnni.py",
+    "simulator/work.py",
 )
 
 
 @cache
 def _digest() -> str:
-    folder = Path(__file__).parent
-    texts = [(folder / name).read_bytes() for name in _SOURCES if (folder / name).exists()]
+    folders = {"hardware": Path(hardware.__file__).parent, "simulator": Path(__file__).parent}
+    texts = [(folders[folder] / name).read_bytes() for folder, name in (source.split("/") for source in _SOURCES)]
     return hashlib.sha256(b"".join(texts)).hexdigest()
 
 

@@ -123,6 +123,8 @@ class Memory:
         axi = self.config.axi_bytes
         last = (begin + (z - 1) * z_stride + (y - 1) * y_stride) * axi + x * entry_bytes - 1
         require_below("last byte of dram", last, len(self.dram))
+        if z == 1 and y == 1:
+            return self.dram[begin * axi : last + 1].reshape(1, 1, -1)
         strides = (z_stride * axi, y_stride * axi, 1)
         return np.ndarray((z, y, x * entry_bytes), np.uint8, self.dram, begin * axi, strides)
 
