@@ -191,6 +191,19 @@ def select_bounds(cond: Range, a: Range, b: Range) -> Range:
     return min(a[0], b[0]), max(a[1], b[1])
 
 
+def overlapping(form: Linear, ranges: Ranges) -> set[str]:
+    """The variables of a sum that can give one value in several ways, as y * 2 + k does with k in [0, 3).
+
+    None where each coefficient exceeds what the terms with smaller ones add up to.
+    """
+    reach, overlaps = 0, False
+    terms = [(abs(factor), bounds(term, ranges)) for term, factor in form.terms.items()]
+    for factor, (low, high) in sorted(terms):
+        overlaps |= factor <= reach and high > low
+        reach += factor * (high - low)
+    return set().union(*(var_names(term) for term in form.terms)) if overlaps else set()
+
+
 # --- simplification --------------------------------------------------------------------------------------------------
 
 

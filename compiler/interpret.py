@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import ir
+from vdla.compiler.affine import linear, overlapping, var_names
 from vdla.compiler.dtypes import Array, is_float, limits, storage, wrap
 from vdla.compiler.memory import EVERYWHERE, NOWHERE, InterpretError, Mask, Memory, Points
 
@@ -192,6 +193,8 @@ def classify(headers: tuple[ir.For | ir.Block, ...], block: ir.Block, init: ir.S
     """Sort the loops of a nest."""
     spatial, reduced = reached(headers, block)
     loops = [header for header in headers if isinstance(header, ir.For)]
+    if reads_itself(body):
+        spatial -= repeated(headers, block)
     while True:
         both = free_loops(loops, body, spatial, reduced)
         serial = tuple(loop for loop in loops if loop not in both[0] and loop not in both[1])
@@ -206,14 +209,20 @@ def free_loops(
     loops: list[ir.For], body: ir.Store, spatial: set[str], reduced: set[str]
 ) -> tuple[tuple[ir.For, ...], tuple[ir.For, ...]]:
     """The loops that may run at once: spatial ones and reduce ones."""
-    reads_itself = any(isinstance(e, ir.Load) and e.buffer == body.buffer for e in ir.walk_expr(body.value))
-    if not reads_itself:
+    if not reads_itself(body):
         return tuple(loop for loop in loops if loop.var in spatial and loop.var not in reduced), ()
     if not only_own_element(body):
         return (), ()
     across = tuple(loop for loop in loops if loop.var in spatial - reduced)
-    along = tuple(loop for loop in loops if loop.var in reduced - spatial) if term_of(body) is not None else ()
-    return across, along
+    if term_of(body) is None:
+        return across, ()
+    return across, innermost([loop for loop in loops if loop not in across], reduced - spatial)
+
+
+def innermost(loops: list[ir.For], chosen: set[str]) -> tuple[ir.For, ...]:
+    """The chosen loops that lie inside of all others, so that running them at once changes no order."""
+    last = max((place for place, loop in enumerate(loops) if loop.var not in chosen), default=-1)
+    return tuple(loops[last + 1 :])
 
 
 def reached(headers: tuple[ir.For | ir.Block, ...], block: ir.Block) -> tuple[set[str], set[str]]:
@@ -230,6 +239,26 @@ def reached(headers: tuple[ir.For | ir.Block, ...], block: ir.Block) -> tuple[se
     for axis in block.axes:
         sets[axis.kind is ir.AxisKind.REDUCE].update(depends[axis.var])
     return sets
+
+
+def repeated(headers: tuple[ir.For | ir.Block, ...], block: ir.Block) -> set[str]:
+    """The loop variables in bindings of spatial axes that reach one element in several iterations."""
+    values: dict[str, ir.Expr] = {}
+    ranges: dict[str, tuple[int, int]] = {}
+    for header in (*headers, block):
+        if isinstance(header, ir.For):
+            ranges[header.var] = (0, header.extent - 1)
+        else:
+            bound = [ir.substitute(value, values) for value in header.values]
+            values |= {axis.var: value for axis, value in zip(header.axes, bound, strict=True)}
+    spatial = [linear(values[axis.var]) for axis in block.axes if axis.kind is ir.AxisKind.SPATIAL]
+    own = [form.only(lambda term: bool(var_names(term) & ranges.keys())) for form in spatial]
+    return set().union(*(overlapping(form, ranges) for form in own))
+
+
+def reads_itself(body: ir.Store) -> bool:
+    """Whether the store reads its own buffer."""
+    return any(isinstance(e, ir.Load) and e.buffer == body.buffer for e in ir.walk_expr(body.value))
 
 
 def only_own_element(body: ir.Store) -> bool:

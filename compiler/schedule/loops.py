@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from vdla.compiler import ir
-from vdla.compiler.affine import var_names
+from vdla.compiler.affine import Linear, Ranges, linear, overlapping, var_names
 from vdla.compiler.schedule.tree import (
     ScheduleError,
     all_ranges,
@@ -212,13 +212,22 @@ def check_order(where: str, nest: ir.Stmt) -> None:
         if not any(axis.kind is ir.AxisKind.REDUCE for axis in block.axes):
             continue
         summed = ""
-        for loop in loops_above(nest, block):
-            kind = role(block, loop.var)
+        around = loops_above(nest, block)
+        ranges = {loop.var: (0, loop.extent - 1) for loop in around}
+        spatial = [v for a, v in zip(block.axes, block.values, strict=True) if a.kind is ir.AxisKind.SPATIAL]
+        again = {name for value in spatial for name in overlapping(within(value, ranges), ranges)}
+        for loop in around:
+            kind = "unused" if loop.var in again else role(block, loop.var)
             if kind == "reduce" and loop.extent > 1:
                 summed = loop.var
             if kind == "unused" and summed and loop.extent > 1:
                 rule = f"{loop.var} must stay outside of {summed}, over which block {block.name} sums"
                 raise ScheduleError(f"{where}: {rule}, got it inside, where each term would count {loop.extent} times")
+
+
+def within(value: ir.Expr, ranges: Ranges) -> Linear:
+    """The terms of a binding over the given loops."""
+    return linear(value).only(lambda term: bool(var_names(term) & ranges.keys()))
 
 
 def loops_above(stmt: ir.Stmt, block: ir.Block) -> list[ir.For]:

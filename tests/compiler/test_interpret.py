@@ -9,6 +9,7 @@ from vdla.compiler import ir, te
 from vdla.compiler.dtypes import INTEGER_BITS, limits, storage
 from vdla.compiler.interpret import interpret
 from vdla.compiler.memory import InterpretError
+from vdla.compiler.schedule import Schedule, ScheduleError
 
 PYTHON = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "floordiv": lambda a, b: a // b,
@@ -161,3 +162,27 @@ def test_arrays_it_refuses(arrays, message):
     with pytest.raises(InterpretError) as error:
         interpret(fn, arrays)
     assert str(error.value) == message
+
+
+def overlapping_sum(outer_sum):
+    """y[i + j] sums x over k; the loops i and j reach elements twice, which counts twice under an outer k."""
+    index = (ir.Var("vi"),)
+    update = ir.Binary("add", ir.Load("y", index), element("x", ir.Var("vk")))
+    axes = (ir.Axis("vi", 4), ir.Axis("vk", 4, ir.AxisKind.REDUCE))
+    bound = (ir.Binary("add", ir.Var("i"), ir.Var("j")), ir.Var("k"))
+    nest = ir.Block("b", axes, bound, ir.Store("y", index, update), ir.Store("y", index, ir.Const(0)))
+    for var, extent in (("j", 2), ("i", 3), ("k", 4)) if outer_sum else (("k", 4), ("j", 2), ("i", 3)):
+        nest = ir.For(var, extent, nest)
+    return function(nest, x=(4,), y=(4,))
+
+
+def test_loops_that_reach_an_element_twice_run_one_by_one():
+    assert list(interpret(overlapping_sum(False), X)["y"]) == [6, 6, 6, 6]
+    assert list(interpret(overlapping_sum(True), X)["y"]) == [6, 12, 12, 6]
+
+
+def test_reorder_refuses_to_count_twice():
+    with pytest.raises(ScheduleError) as error:
+        Schedule(overlapping_sum(False)).reorder("k", "i", "j")
+    rule = "i must stay outside of k, over which block b sums"
+    assert str(error.value) == f"reorder of k, i, j: {rule}, got it inside, where each term would count 3 times"
