@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+WIDTH = 96
+"""Characters of a schedule line that a text shows; the finding has all of it."""
+
 
 class VerifyError(ValueError):
     """A program that was refused; `verdict` says why."""
@@ -54,7 +57,8 @@ class Finding:
     schedule: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.kind.value}: {self.message}", *(f"  schedule: {line}" for line in self.schedule)])
+        lines = (f"  schedule: {_shortened(line)}" for line in self.schedule)
+        return "\n".join([f"{self.kind.value}: {self.message}", *lines])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,10 @@ class Verdict:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= WIDTH else f"{line[: WIDTH - 4]} ..."
 
 
 def _indented(text: str) -> str:

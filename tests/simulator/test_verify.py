@@ -442,6 +442,13 @@ def test_the_text_names_the_schedule_lines():
     assert caught.value.verdict is verdict
 
 
+def test_the_text_shortens_long_schedule_lines():
+    line = "for " + "x" * 200
+    verdict = verify(program(replace(DATA, dram=99), lines=[line]))
+    assert verdict.findings[0].schedule == (line,)
+    assert str(verdict).split("\n")[2] == f"    schedule: {line[:92]} ..."
+
+
 def test_many_findings_are_counted_not_listed():
     bad = program(UOPS, *[replace(DATA, dram=64, push_next=0)] * 20)
     verdict = verify(bad)
