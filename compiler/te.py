@@ -13,311 +13,44 @@ silently. Integers wrap around. A reduction is the whole value of a `compute`.
 from __future__ import annotations
 
 import inspect
-import keyword
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from vdla.compiler import ir
-from vdla.compiler.dtypes import DTYPES, is_float, is_integer, limits
-from vdla.compiler.names import Names
+from vdla.compiler.dtypes import is_float, limits
+from vdla.compiler.element import (
+    Number,
+    Operand,
+    ReduceAxis,
+    Reducer,
+    Stage,
+    TeError,
+    Tensor,
+    Value,
+    as_value,
+    axis_name,
+    binary,
+    check_dtype,
+    check_extent,
+    check_name,
+    check_shape,
+    const,
+    divide,
+    is_int,
+    joined,
+    result_of,
+    same_dtype,
+)
+from vdla.compiler.stages import create_function
 
-Number = int | float | bool
-BIT_OPS = ("and", "or")
-INTEGER_OPS = ("floordiv", "mod", "shl", "shr")
-SYMBOL = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "shl": "<<", "shr": ">>",
-          "and": "&", "or": "|", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}  # fmt: skip
-NEUTRAL = {"add": 0, "sub": 0, "mul": 1}
+__all__ = [
+    "Number", "Operand", "ReduceAxis", "Reducer", "TeError", "Tensor", "Value", "all_of", "binary", "call", "cast",
+    "clip", "compute", "const", "create_function", "divide", "if_then_else", "max", "maximum", "min", "minimum", "pad",
+    "placeholder", "reduce_axis", "reducer", "select", "sum",
+]  # fmt: skip
 MATH = ("exp", "log", "sqrt", "tanh")
 
-
-class TeError(ValueError):
-    """A tensor expression that means nothing."""
-
-
-# --- values ----------------------------------------------------------------------------------------------------------
-
-
-class Operators:
-    """Python's operators on the elements of tensors."""
-
-    def __add__(self, other: Operand) -> Value:
-        return binary("add", self, other)
-
-    def __radd__(self, other: Operand) -> Value:
-        return binary("add", other, self)
-
-    def __sub__(self, other: Operand) -> Value:
-        return binary("sub", self, other)
-
-    def __rsub__(self, other: Operand) -> Value:
-        return binary("sub", other, self)
-
-    def __mul__(self, other: Operand) -> Value:
-        return binary("mul", self, other)
-
-    def __rmul__(self, other: Operand) -> Value:
-        return binary("mul", other, self)
-
-    def __floordiv__(self, other: Operand) -> Value:
-        return binary("floordiv", self, other)
-
-    def __rfloordiv__(self, other: Operand) -> Value:
-        return binary("floordiv", other, self)
-
-    def __mod__(self, other: Operand) -> Value:
-        return binary("mod", self, other)
-
-    def __rmod__(self, other: Operand) -> Value:
-        return binary("mod", other, self)
-
-    def __lshift__(self, other: Operand) -> Value:
-        return binary("shl", self, other)
-
-    def __rlshift__(self, other: Operand) -> Value:
-        return binary("shl", other, self)
-
-    def __rshift__(self, other: Operand) -> Value:
-        return binary("shr", self, other)
-
-    def __rrshift__(self, other: Operand) -> Value:
-        return binary("shr", other, self)
-
-    def __and__(self, other: Operand) -> Value:
-        return binary("and", self, other)
-
-    def __rand__(self, other: Operand) -> Value:
-        return binary("and", other, self)
-
-    def __or__(self, other: Operand) -> Value:
-        return binary("or", self, other)
-
-    def __ror__(self, other: Operand) -> Value:
-        return binary("or", other, self)
-
-    def __lt__(self, other: Operand) -> Value:
-        return binary("lt", self, other)
-
-    def __le__(self, other: Operand) -> Value:
-        return binary("le", self, other)
-
-    def __gt__(self, other: Operand) -> Value:
-        return binary("gt", self, other)
-
-    def __ge__(self, other: Operand) -> Value:
-        return binary("ge", self, other)
-
-    def __eq__(self, other: object) -> Value:  # type: ignore[override]
-        return binary("eq", self, other)
-
-    def __ne__(self, other: object) -> Value:  # type: ignore[override]
-        return binary("ne", self, other)
-
-    def __neg__(self) -> Value:
-        return binary("sub", 0, self)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return divide(self, other)
-
-    def __rtruediv__(self, other: Operand) -> Value:
-        return divide(other, self)
-
-    __hash__ = object.__hash__
-
-    def __bool__(self) -> bool:
-        raise TeError("te: a condition on elements must not be used as a Python truth value; write &, |, te.select")
-
-
-@dataclass(frozen=True, eq=False)
-class Value(Operators):
-    """One element: its expression, its dtype, the tensors and the reduce axes that it names."""
-
-    expr: ir.Expr
-    dtype: str
-    tensors: tuple[Tensor, ...] = ()
-    axes: tuple[ReduceAxis, ...] = ()
-    reduction: Reduction | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class ReduceAxis(Operators):
-    """An axis along which the elements of one result combine; an int32 index in expressions."""
-
-    name: str
-    extent: int
-
-
-@dataclass(frozen=True, eq=False)
-class Reducer:
-    """A commutative and associative combination of two values, with its identity."""
-
-    combine: Callable[[Value, Value], Any]
-    identity: Number | Callable[[str], Number]
-    name: str
-
-    def __call__(self, value: Operand, axis: ReduceAxis | Sequence[ReduceAxis]) -> Value:
-        """The combination of `value` over all points of `axis`."""
-        body = as_value(value, f"te.{self.name}")
-        axes = (axis,) if isinstance(axis, ReduceAxis) else tuple(axis)
-        check_reduction(self.name, body, axes)
-        identity = self.identity(body.dtype) if callable(self.identity) else self.identity
-        start = const(identity, body.dtype)
-        open_axes = tuple(a for a in body.axes if not any(a is b for b in axes))
-        return Value(body.expr, body.dtype, body.tensors, open_axes, Reduction(self, axes, start.expr))
-
-
-@dataclass(frozen=True, eq=False)
-class Reduction:
-    """How the value of a stage combines: a reducer over axes, starting from `identity`."""
-
-    reducer: Reducer
-    axes: tuple[ReduceAxis, ...]
-    identity: ir.Expr
-
-
-@dataclass(frozen=True, eq=False)
-class Stage:
-    """The definition of a computed tensor: the value at the point where `axes` are its indices."""
-
-    axes: tuple[str, ...]
-    value: Value
-
-
-@dataclass(frozen=True, eq=False)
-class Tensor:
-    """A named array, given (`stage` is None) or computed. `t[i, j]` is an element."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    stage: Stage | None = None
-
-    def __getitem__(self, indices: Operand | tuple[Operand, ...]) -> Value:
-        """The element at `indices`, one int32 for each dimension."""
-        items = indices if isinstance(indices, tuple) else (indices,)
-        if len(items) != len(self.shape):
-            raise TeError(f"{self.name}: the number of indices must be its rank {len(self.shape)}, got {len(items)}")
-        values = [self._index(d, item) for d, item in enumerate(items)]
-        element = joined(ir.Load(self.name, tuple(v.expr for v in values)), self.dtype, *values)
-        return replace(element, tensors=merged((self,), element.tensors))
-
-    def _index(self, dimension: int, item: Operand) -> Value:
-        value = as_value(item, self.name)
-        if value.dtype != "int32":
-            fix = 'write te.cast("int32", ...)'
-            raise TeError(f"{self.name}: index {dimension} must be int32, got {value.dtype}; {fix}")
-        if isinstance(value.expr, ir.Const) and not 0 <= value.expr.value < self.shape[dimension]:
-            rule = f"0 <= index < {self.shape[dimension]}"
-            raise TeError(f"{self.name}: index {dimension} must satisfy {rule}, got {value.expr.value}")
-        return value
-
-
-Operand = object  # a Value, a ReduceAxis or a number; anything else is refused by `as_value`
-
-
-def as_value(item: Operand, where: str, dtype: str = "int32") -> Value:
-    """An operand as a value; a Python number takes `dtype`."""
-    match item:
-        case Value():
-            if item.reduction is not None:
-                found = f"te.{item.reduction.reducer.name} inside an expression"
-                raise TeError(f"{where}: a reduction must be the whole value of a te.compute, got {found}")
-            return item
-        case ReduceAxis():
-            return Value(ir.Var(axis_name(item.name)), "int32", axes=(item,))
-        case bool() | int() | float():
-            return const(item, dtype)
-        case Tensor(name=name):
-            raise TeError(f"{where}: an operand must be an element, got the tensor {name}; write {name}[...]")
-        case _:
-            raise TeError(f"{where}: an operand must be an element or a number, got {item!r}")
-
-
-def merged(*groups: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The members of all groups, each object once, in order."""
-    return tuple({id(member): member for group in groups for member in group}.values())
-
-
-def axis_name(name: str) -> str:
-    """The name of a block's iteration variable for the axis `name`."""
-    return f"v{name}"
-
-
 # --- operations ------------------------------------------------------------------------------------------------------
-
-
-def const(value: Number, dtype: str) -> Value:
-    """The number `value` of type `dtype`, which must hold it exactly (floats: nearest)."""
-    check_dtype("te.const", dtype)
-    if dtype == "bool":
-        if value not in (0, 1):
-            raise TeError(f"te.const: a bool must be True or False, got {value!r}")
-        return Value(ir.Const(bool(value), dtype), dtype)
-    if is_float(dtype):
-        return Value(ir.Const(float(value), dtype), dtype)
-    if isinstance(value, float):
-        raise TeError(f"te.const: a value of type {dtype} must be an integer, got {value!r}")
-    low, high = limits(dtype)
-    if not low <= value <= high:
-        raise TeError(f"te.const: a value of type {dtype} must be in {low}..{high}, got {value}")
-    return Value(ir.Const(int(value), dtype), dtype)
-
-
-def binary(op: str, a: Operand, b: Operand) -> Value:
-    """`a op b`, both of one dtype."""
-    where = f"te: operator {SYMBOL[op]}" if op in SYMBOL else f"te.{op}imum"
-    left, right = same_dtype(where, a, b)
-    check_operator(where, op, left.dtype)
-    if (same := without_effect(op, left, right)) is not None:
-        return same
-    dtype = "bool" if op in ir.COMPARE_OPS else left.dtype
-    return joined(ir.Binary(op, left.expr, right.expr), dtype, left, right)
-
-
-def without_effect(op: str, a: Value, b: Value) -> Value | None:
-    """The operand that the operation gives back unchanged: x + 0, x - 0, x * 1 (so strides of 1 leave no trace)."""
-    neutral = NEUTRAL.get(op)
-    if neutral is None or not is_integer(a.dtype):
-        return None
-    if isinstance(b.expr, ir.Const) and b.expr.value == neutral:
-        return a
-    return b if op != "sub" and isinstance(a.expr, ir.Const) and a.expr.value == neutral else None
-
-
-def joined(expr: ir.Expr, dtype: str, *parts: Value) -> Value:
-    """`expr`, made of `parts`."""
-    return Value(expr, dtype, merged(*(p.tensors for p in parts)), merged(*(p.axes for p in parts)))
-
-
-def same_dtype(where: str, a: Operand, b: Operand) -> tuple[Value, Value]:
-    """Both operands as values of one dtype."""
-    if isinstance(a, (bool, int, float)):
-        right = as_value(b, where)
-        return as_value(a, where, right.dtype), right
-    left = as_value(a, where)
-    right = as_value(b, where, left.dtype)
-    if left.dtype != right.dtype:
-        fix = f'write te.cast("{left.dtype}", ...) or te.cast("{right.dtype}", ...) on one side'
-        raise TeError(f"{where}: both sides must have one dtype, got {left.dtype} and {right.dtype}; {fix}")
-    return left, right
-
-
-def check_operator(where: str, op: str, dtype: str) -> None:
-    """Refuse an operator that its operands' dtype does not have."""
-    if op in BIT_OPS and is_float(dtype):
-        raise TeError(f"{where}: operands must be bool or integers, got {dtype}")
-    if op in INTEGER_OPS and not is_integer(dtype):
-        raise TeError(f"{where}: operands must be integers, got {dtype}")
-    if dtype == "bool" and op not in (*BIT_OPS, "eq", "ne"):
-        raise TeError(f'{where}: operands must be numbers, got bool; write te.cast("int32", ...)')
-
-
-def divide(a: Operand, b: Operand) -> Value:
-    """The quotient of two floats."""
-    left, right = same_dtype("te: operator /", a, b)
-    if not is_float(left.dtype):
-        raise TeError(f"te: operator /: operands must be floats, got {left.dtype}; write // for floor division")
-    return joined(ir.Call("divide", (left.expr, right.expr), left.dtype), left.dtype, left, right)
 
 
 def cast(dtype: str, value: Operand) -> Value:
@@ -395,20 +128,6 @@ max = reducer(maximum, lambda dtype: limits(dtype)[0], "max")
 min = reducer(minimum, lambda dtype: limits(dtype)[1], "min")
 
 
-def check_reduction(name: str, body: Value, axes: tuple[ReduceAxis, ...]) -> None:
-    """Refuse a reduction over nothing, over one axis twice or of bools."""
-    if not axes:
-        raise TeError(f"te.{name}: axis must name at least one reduce axis, got none")
-    for axis in axes:
-        if not isinstance(axis, ReduceAxis):
-            raise TeError(f"te.{name}: axis must be te.reduce_axis, got {axis!r}")
-    names = [axis.name for axis in axes]
-    if len(set(names)) != len(names):
-        raise TeError(f"te.{name}: reduce axes must have different names, got {', '.join(names)}")
-    if body.dtype == "bool":
-        raise TeError(f'te.{name}: the value must be a number, got bool; write te.cast("int32", ...)')
-
-
 # --- tensors ---------------------------------------------------------------------------------------------------------
 
 
@@ -463,18 +182,6 @@ def axis_names(where: str, body: Callable[..., Any], rank: int) -> tuple[str, ..
     return tuple(named)
 
 
-def result_of(where: str, value: object) -> Value:
-    """What the body of a compute gave, as the value of a stage."""
-    if isinstance(value, (Value, ReduceAxis, Tensor)):
-        return value if isinstance(value, Value) else as_value(value, where)
-    if isinstance(value, (bool, int, float)):
-        fix = f"write te.const({value!r}, dtype)"
-        raise TeError(f"{where}: the value must have a dtype, got the number {value!r}; {fix}")
-    if isinstance(value, tuple):
-        raise TeError(f"{where}: the value must be one element, got a tuple of {len(value)}")
-    raise TeError(f"{where}: the value must be an element, got {value!r}")
-
-
 def check_axes(where: str, axes: tuple[str, ...], value: Value) -> None:
     """Refuse a reduce axis that nothing reduces, and two axes of one name."""
     if value.axes:
@@ -483,128 +190,3 @@ def check_axes(where: str, axes: tuple[str, ...], value: Value) -> None:
     for axis in value.reduction.axes if value.reduction else ():
         if axis.name in axes:
             raise TeError(f"{where}: its axes must have different names, got {axis.name} twice")
-
-
-# --- functions -------------------------------------------------------------------------------------------------------
-
-
-def create_function(inputs: Sequence[Tensor], outputs: Sequence[Tensor], name: str) -> ir.Function:
-    """The function that computes `outputs` from `inputs`: for each stage, in order of dependence, one nest around one
-    block of the tensor's name."""
-    check_name("te.create_function", name)
-    where = f"te.create_function {name}"
-    stages = ordered_stages(where, outputs)
-    check_tensors(where, inputs, outputs, stages)
-    tensors = [*inputs, *stages]
-    names = Names({tensor.name for tensor in tensors})
-    body = ir.seq(*(stage_nest(tensor, names) for tensor in stages))
-    buffers = {t.name: ir.Buffer(t.name, t.shape, t.dtype) for t in tensors}
-    return ir.Function(name, tuple(t.name for t in (*inputs, *outputs)), buffers, body)
-
-
-def ordered_stages(where: str, outputs: Sequence[Tensor]) -> list[Tensor]:
-    """Every computed tensor that the outputs need, after those it reads."""
-    if not outputs:
-        raise TeError(f"{where}: outputs must name at least one tensor, got none")
-    done: dict[int, Tensor] = {}
-    work = [(tensor, False) for tensor in reversed(outputs)]
-    while work:
-        tensor, ready = work.pop()
-        if tensor.stage is None or id(tensor) in done:
-            continue
-        if ready:
-            done[id(tensor)] = tensor
-            continue
-        work.append((tensor, True))
-        work.extend((source, False) for source in reversed(tensor.stage.value.tensors))
-    return list(done.values())
-
-
-def check_tensors(where: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], stages: list[Tensor]) -> None:
-    """Refuse inputs that are computed, placeholders that are missing, and two tensors of one name."""
-    given = {id(tensor) for tensor in inputs}
-    for tensor in inputs:
-        if tensor.stage is not None:
-            raise TeError(f"{where}: every input must be a placeholder, got the computed {tensor.name}")
-    for tensor in outputs:
-        if tensor.stage is None:
-            raise TeError(f"{where}: every output must be computed, got the placeholder {tensor.name}")
-    for stage in stages:
-        for source in stage.stage.value.tensors if stage.stage else ():
-            if source.stage is None and id(source) not in given:
-                raise TeError(f"{where}: inputs must hold every placeholder that is read, got none named {source.name}")
-    names = [tensor.name for tensor in (*inputs, *stages)]
-    twice = sorted({n for n in names if names.count(n) > 1} | repeated(outputs))
-    if twice:
-        raise TeError(f"{where}: tensors must have different names, got {', '.join(twice)} twice")
-
-
-def repeated(tensors: Sequence[Tensor]) -> set[str]:
-    """The names of tensors listed more than once."""
-    names = [tensor.name for tensor in tensors]
-    return {name for name in names if names.count(name) > 1}
-
-
-def stage_nest(tensor: Tensor, names: Names) -> ir.Stmt:
-    """The loops of a stage around its block."""
-    stage = tensor.stage
-    assert stage is not None
-    reduction = stage.value.reduction
-    reduce_axes = reduction.axes if reduction else ()
-    axes = [ir.Axis(axis_name(a), n) for a, n in zip(stage.axes, tensor.shape, strict=True)]
-    axes += [ir.Axis(axis_name(a.name), a.extent, ir.AxisKind.REDUCE) for a in reduce_axes]
-    loops = [names.fresh(a, tensor.name) for a in (*stage.axes, *(a.name for a in reduce_axes))]
-    init, body = stage_stores(tensor.name, stage)
-    nest: ir.Stmt = ir.Block(tensor.name, tuple(axes), tuple(ir.Var(v) for v in loops), body, init)
-    for var, axis in zip(reversed(loops), reversed(axes), strict=True):
-        nest = ir.For(var, axis.extent, nest)
-    return nest
-
-
-def stage_stores(name: str, stage: Stage) -> tuple[ir.Stmt | None, ir.Stmt]:
-    """The block's init, if it reduces, and its body."""
-    here = tuple(ir.Var(axis_name(a)) for a in stage.axes)
-    value = stage.value
-    if value.reduction is None:
-        return None, ir.Store(name, here, value.expr)
-    so_far = Value(ir.Load(name, here), value.dtype)
-    combine = value.reduction.reducer
-    update = result_of(f"te.{combine.name}", combine.combine(so_far, Value(value.expr, value.dtype)))
-    if update.dtype != value.dtype:
-        raise TeError(f"te.{combine.name}: combine must keep the dtype {value.dtype}, got {update.dtype}")
-    return ir.Store(name, here, value.reduction.identity), ir.Store(name, here, update.expr)
-
-
-# --- checks ----------------------------------------------------------------------------------------------------------
-
-
-def check_name(where: str, name: str) -> None:
-    """Refuse what cannot be printed as a name."""
-    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-        raise TeError(f"{where}: the name must be a Python identifier, got {name!r}")
-
-
-def check_dtype(where: str, dtype: str) -> None:
-    """Refuse an unknown element type."""
-    if dtype not in DTYPES:
-        raise TeError(f"{where}: the dtype must be one of {', '.join(DTYPES)}, got {dtype}")
-
-
-def check_shape(where: str, shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape as a tuple of positive integers; at least one dimension."""
-    if not isinstance(shape, Sequence) or not shape:
-        raise TeError(f"{where}: the shape must be a sequence of at least one extent, got {shape!r}")
-    for dimension, extent in enumerate(shape):
-        check_extent(where, f"extent {dimension} of the shape", extent)
-    return tuple(int(extent) for extent in shape)
-
-
-def check_extent(where: str, what: str, extent: int) -> None:
-    """Refuse an extent that is not a positive integer."""
-    if not is_int(extent) or extent <= 0:
-        raise TeError(f"{where}: {what} must be a positive integer, got {extent!r}")
-
-
-def is_int(value: object) -> bool:
-    """Whether `value` is a Python integer and not a bool."""
-    return isinstance(value, int) and not isinstance(value, bool)

@@ -51,10 +51,10 @@ def cache_read(fn: ir.Function, block: str, buffer: str, scope: str) -> tuple[ir
 def cache_write(fn: ir.Function, block: str, scope: str) -> tuple[ir.Function, str]:
     """Let a block compute into a buffer `<buffer>_<scope>`, from which a new block `<buffer>_copy` copies; its name.
 
-        block c(vi=i):                  block c(vi=i):
-            c[vi] = a[vi] * 2    ->         c_acc[vi] = a[vi] * 2
-                                        block c_copy(vi=c_i):
-                                            c[vi] = c_acc[vi]
+    block c(vi=i):                  block c(vi=i):
+        c[vi] = a[vi] * 2    ->         c_acc[vi] = a[vi] * 2
+                                    block c_copy(vi=c_i):
+                                        c[vi] = c_acc[vi]
     """
     where = f"cache_write of {block}"
     leaf = movable(fn, block, where)
@@ -110,6 +110,3 @@ def retargeted(block: ir.Block, old: str, new: str) -> ir.Block:
 def with_buffer(fn: ir.Function, buffer: ir.Buffer) -> dict[str, ir.Buffer]:
     """The buffers of `fn` and one more."""
     return {**fn.buffers, buffer.name: buffer}
-
-
-

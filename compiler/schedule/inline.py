@@ -17,10 +17,10 @@ Change = Callable[[ir.Expr], ir.Expr]
 def inline(fn: ir.Function, block: str) -> ir.Function:
     """Replace each read of a block's buffer by the block's value there, and drop both.
 
-        block b(vi=i):
-            b[vi] = a[vi] + 1        ->  block c(vi=i):
-        block c(vi=i):                       c[vi] = (a[vi] + 1) * 2
-            c[vi] = b[vi] * 2
+    block b(vi=i):
+        b[vi] = a[vi] + 1        ->  block c(vi=i):
+    block c(vi=i):                       c[vi] = (a[vi] + 1) * 2
+        c[vi] = b[vi] * 2
     """
     where = f"inline of {block}"
     leaf = movable(fn, block, where)

@@ -83,9 +83,9 @@ def check_new_name(where: str, name: str, taken: list[str]) -> None:
 def fuse(fn: ir.Function, *loops: str, name: str | None = None) -> tuple[ir.Function, str]:
     """Join loops, each directly inside the one before, into one.
 
-        for i in range(3):
-            for j in range(4):         ->  for i_j in range(12):
-                block c(vi=i, vj=j): ...       block c(vi=i_j // 4, vj=i_j % 4): ...
+    for i in range(3):
+        for j in range(4):         ->  for i_j in range(12):
+            block c(vi=i, vj=j): ...       block c(vi=i_j // 4, vj=i_j % 4): ...
     """
     if len(loops) < 2:
         raise ScheduleError(f"fuse: at least two loops must be given, got {len(loops)}")

@@ -43,9 +43,7 @@ def target_loops(fn: ir.Function, loop: str, where: str) -> list[ir.For]:
     return loops_on(path)
 
 
-def nest_at(
-    fn: ir.Function, block: ir.Block, spans: Mapping[str, Span], conditions: list[ir.Expr]
-) -> ir.Stmt:
+def nest_at(fn: ir.Function, block: ir.Block, spans: Mapping[str, Span], conditions: list[ir.Expr]) -> ir.Stmt:
     """`block` in new loops: each axis in `spans` over its span, each other one over its whole domain.
 
     Conditions are added where a span can leave what is computed at all.
