@@ -46,4 +46,5 @@ def run(progress: Progress = silent, seed: int = 0) -> Result:
         "compile_seconds": round(compile_seconds, 3),
         "verify_seconds": round(verify_seconds, 3),
     }
-    return Result("compile", figures, rows, receipt(config, programs, seed, f"vdla bench compile --seed {seed} --json -"))
+    made = receipt(config, programs, seed, f"vdla bench compile --seed {seed} --json -")
+    return Result("compile", figures, rows, made)

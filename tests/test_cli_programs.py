@@ -99,7 +99,8 @@ def test_a_damaged_file_is_refused(command: str, text: Path, capsys: Capture) ->
 
 # --- compile, verify, run --------------------------------------------------------------------------------------------
 
-SMALL = ("--preset", "tiny", "--shape", "height=5", "width=6", "in_channels=6", "out_channels=8", "kernel=3", "padding=1")
+SHAPE = ("height=5", "width=6", "in_channels=6", "out_channels=8", "kernel=3", "padding=1")
+SMALL = ("--preset", "tiny", "--shape", *SHAPE)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ import pytest
 from vdla.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+DOCUMENTS += sorted((ROOT / "docs").rglob("*.md"))
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\[[^\]]+\]\(([^)#]+)(?:#[^)]*)?\)")
 
@@ -25,7 +26,7 @@ def fences(path: Path) -> list[tuple[str, str]]:
 
 
 def run_python(blocks: list[tuple[str, str]], where: str) -> list[tuple[str, str]]:
-    """Run the python blocks in one namespace; for each text block directly after one, what it says and what was printed."""
+    """Run the python blocks in one namespace; for each text block after one, what it says and what was printed."""
     space: dict[str, object] = {"__name__": where}
     compared = []
     printed: str | None = None
