@@ -21,7 +21,7 @@ from vdla.simulator.adversary import Harm, attack
 from vdla.simulator.verdict import Kind
 from vdla.simulator.verify import verify
 
-COUNT = 4000
+COUNT = 3000
 MOST_ITEMS = 1 << 22
 """Of one interleaving: a mutant with a huge loop count is left undecided beyond."""
 
