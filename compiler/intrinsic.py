@@ -35,10 +35,10 @@ class Intrinsic:
 
     `output` is the behaviour: a tensor expression of one block over placeholders, all of them one *entry* (the operand
     of a single step). `scopes` places every placeholder and the output: an on-chip buffer, "global" (DRAM),
-    "immediate" (a placeholder of shape (1,) that stands for a constant of the program) or "condition" (a bool placeholder
-    of shape (1,) that stands for any condition on loop variables). `in_place` names an operand that shares the output's
-    storage. `epilogue` marks an intrinsic that can run in the same pass as the one that produces its operand.
-    `lower` turns a nest of steps into macro-ops; `cycles` gives the duration of a number of steps on a configuration.
+    "immediate" (a placeholder of shape (1,) that stands for a constant of the program) or "condition" (a bool
+    placeholder of shape (1,) that stands for any condition on loop variables). `in_place` names an operand that shares
+    the output's storage. `epilogue` marks an intrinsic that can run in the pass that produces its operand. `lower`
+    turns a nest of steps into macro-ops; `cycles` gives the duration of a number of steps on a configuration.
     """
 
     name: str
@@ -50,20 +50,20 @@ class Intrinsic:
     epilogue: bool = False
 
     def __post_init__(self) -> None:
-        names = {*self.behaviour.params}
+        where = f"intrinsic {self.name}"
+        names = set(self.behaviour.params)
         if names != set(self.scopes):
-            raise IntrinsicError(
-                f"intrinsic {self.name}: scopes must name exactly {', '.join(sorted(names))}, got {', '.join(sorted(self.scopes))}"
-            )
+            wanted, got = (", ".join(sorted(some)) for some in (names, set(self.scopes)))
+            raise IntrinsicError(f"{where}: scopes must name exactly {wanted}, got {got}")
         for operand, scope in self.scopes.items():
             if scope not in SCOPES:
-                raise IntrinsicError(
-                    f"intrinsic {self.name}: scope of {operand} must be one of {', '.join(SCOPES)}, got {scope!r}"
-                )
+                raise IntrinsicError(f"{where}: scope of {operand} must be one of {', '.join(SCOPES)}, got {scope!r}")
         if self.in_place is not None and self.scopes.get(self.in_place) != self.scopes[self.output.name]:
-            raise IntrinsicError(f"intrinsic {self.name}: in_place must name an operand in the scope of the output, got {self.in_place!r}")
+            raise IntrinsicError(
+                f"{where}: in_place must name an operand in the scope of the output, got {self.in_place!r}"
+            )
         if len([s for s in ir.walk(self.behaviour.body) if isinstance(s, ir.Block)]) != 1:
-            raise IntrinsicError(f"intrinsic {self.name}: behaviour must be a single computation, got\n{self.behaviour}")
+            raise IntrinsicError(f"{where}: behaviour must be a single computation, got\n{self.behaviour}")
 
     @cached_property
     def behaviour(self) -> ir.Function:

@@ -170,9 +170,9 @@ class Pool(Window):
         """The program's arrays from NCHW data; the multiplier scales the maximum or the average."""
         taken = 1 if self.kind == "max" else self.taps
         offset = np.full((self.in_channels,) + (1, 1) * self.by_class, -self.input_zero_point * taken)
-        counts = self._counts() if self.by_class else taken
+        counts = self._counts() if self.excluding else np.array([[[taken]]])
         return {"data": self.pack_data("data", data)} | self.results.pack(
-            self.in_channels, bias, multiplier, offset, counts
+            self.in_channels, bias, multiplier, offset, counts if self.by_class else counts.item()
         )
 
     def _counts(self) -> Array:

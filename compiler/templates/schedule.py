@@ -65,9 +65,8 @@ def schedule_tiles(
         s.fn = whole(s.fn, placed, *(axis.var for axis in _block(s, placed).axes[-2:]))
     _place_results(s, outer, block, x)
     if not problem.raw:
-        placed = _place_scale(s, outer, block)
+        placed = _place_scale(s, outer, block) if problem.lanes == 1 else _place_lanes(s, outer)
         intrinsics[placed] = dma.load(config, Buffer.SCL)
-        s.fn = whole(s.fn, placed, *(axis.var for axis in _block(s, placed).axes[1:-1]))
     intrinsics["results"] = requantise.raw(config) if problem.raw else requantise.requantise(config)
     intrinsics["output"] = dma.store(config, problem.raw)
     for stage, intrinsic in intrinsics.items():
@@ -149,6 +148,13 @@ def _place_scale(s: Schedule, outer: Outer, block: str) -> str:
     s.compute_at(scale, block)
     s.keep(scale, *outer["batches"], *outer["rows"], *outer["cols"])
     s.annotate(scale, "store_at", outer["groups"][-1])
+    return scale
+
+
+def _place_lanes(s: Schedule, outer: Outer) -> str:
+    """Parameters that depend on the place of a result, too, arrive all at once before the group."""
+    scale = s.cache_read("results", "scale", "scl")
+    s.compute_at(scale, outer["groups"][-1])
     return scale
 
 

@@ -20,7 +20,7 @@ class Problem:
     """An operator in blocks: `rows`, `cols` of output, `taps` of the kernel, the input window of a tile of output.
 
     `row_step`, `row_span`: output rows r need input rows (r - 1) * row_step + row_span; columns alike. `weights`:
-    entries for one output and one input block. `separate`: each output block reads the input block of its own channels only.
+    entries for one output and one input block. `separate`: an output block reads only the input block of its channels.
     `phases`: results at one position of the tile loops. `inputs`: windows read, of `unit` entries a pixel;
     `through_acc`: they are held in the accumulator. `lanes`: entries of the scale for one output block.
     """
@@ -101,23 +101,26 @@ class Counts:
         return self.rows * self.cols
 
 
-def choose(config: Config, problem: Problem, threads: int) -> Tiling:
+def choose(config: Config, problem: Problem, threads: int, name: str = "tiling") -> Tiling:
     """The tiling with the lowest estimate; with fewer virtual threads where the buffers do not hold that many.
 
     Raises:
         TemplateError: not even the smallest tile fits the buffers.
     """
     best = min(
-        ((estimate(config, problem, tiling), order, tiling) for order, tiling in enumerate(tilings(config, problem, threads))),
+        (
+            (estimate(config, problem, tiling), order, tiling)
+            for order, tiling in enumerate(tilings(config, problem, threads))
+        ),
         default=None,
     )
     if best is None and threads > 1:
-        return choose(config, problem, threads - 1)
+        return choose(config, problem, threads - 1, name)
     if best is None:
         raise TemplateError(
-            f"tiling: one pixel, one output block and one input block must fit the buffers "
-            f"inp={config.inp_depth} wgt={config.wgt_depth} acc={config.acc_depth} out={config.out_depth} entries, "
-            f"got a window of {problem.window(1, 1)} and {problem.weights} weights"
+            f"{name}: one pixel, one output block and one input block must fit the buffers inp={config.inp_depth} "
+            f"wgt={config.wgt_depth} scl={config.scl_depth} acc={config.acc_depth} out={config.out_depth} entries, got a "
+            f"window of {problem.window(1, 1)}, {problem.weights} weights, {problem.lanes} lanes, {problem.phases} sums"
         )
     return best[2]
 
@@ -129,7 +132,7 @@ def tiles(config: Config, problem: Problem, threads: int, given: Tiling | None, 
         TemplateError: it does not fit, or nothing does.
     """
     if given is None:
-        return choose(config, problem, threads)
+        return choose(config, problem, threads, name)
     if not fits(config, problem, given):
         raise TemplateError(f"{name}: tiling must fit the buffers, got {given}")
     return given
@@ -151,7 +154,9 @@ def tilings(config: Config, problem: Problem, threads: int) -> Iterator[Tiling]:
                             yield tiling
 
 
-def _threaded(problem: Problem, rows: int, cols: int, out_blocks: int, in_blocks: int, keep: bool, threads: int) -> Tiling:
+def _threaded(
+    problem: Problem, rows: int, cols: int, out_blocks: int, in_blocks: int, keep: bool, threads: int
+) -> Tiling:
     """The tiling with its virtual threads over the innermost tile loop that iterates."""
     iterations = {
         "chunks": blocks(problem.in_blocks, in_blocks),
