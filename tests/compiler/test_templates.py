@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import reference
 from template_cases import CASES
 
+from vdla.benchmarks.workloads import Workload, workloads
 from vdla.compiler.templates.conv2d import conv2d
 from vdla.compiler.templates.conv2d_transpose import conv2d_transpose
 from vdla.compiler.templates.depthwise_conv2d import depthwise_conv2d
@@ -62,13 +61,12 @@ def test_random_operators_on_random_machines(operator: str, seed: int) -> None:
 # --- workloads -------------------------------------------------------------------------------------------------------
 
 
-def _workloads(operator: str) -> list[dict[str, str]]:
-    path = Path(__file__).parents[2] / "benchmarks" / "workloads.csv"
-    return [row for row in csv.DictReader(path.open(encoding="utf-8")) if row["operator"] == operator]
+def _workloads(operator: str) -> list[Workload]:
+    return [layer for layer in workloads().values() if layer.operator == operator]
 
 
-def _shape(row: dict[str, str]) -> dict[str, int]:
-    return {key: int(row[key]) for key in ("batch", "height", "width", "kernel", "stride", "padding")}
+def _shape(layer: Workload) -> dict[str, int]:
+    return {key: getattr(layer, key) for key in ("batch", "height", "width", "kernel", "stride", "padding")}
 
 
 def _over_bound(operator: Operator, total: int, steps: float) -> float:
@@ -78,9 +76,9 @@ def _over_bound(operator: Operator, total: int, steps: float) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", _workloads("depthwise_conv2d"), ids=lambda row: row["name"])
-def test_mobilenet_is_exact_and_near_the_bound(row: dict[str, str]) -> None:
-    rng, shape, channels = np.random.default_rng(7), _shape(row), int(row["in_channels"])
+@pytest.mark.parametrize("layer", _workloads("depthwise_conv2d"), ids=lambda layer: layer.name)
+def test_mobilenet_is_exact_and_near_the_bound(layer: Workload) -> None:
+    rng, shape, channels = np.random.default_rng(7), _shape(layer), layer.in_channels
     kernel, stride, padding = ((shape[k],) * 2 for k in ("kernel", "stride", "padding"))
     operator = depthwise_conv2d(PYNQ, channels=channels, activation="relu", **shape)
     data = rng.integers(-128, 128, (1, channels, shape["height"], shape["width"]))
@@ -94,10 +92,10 @@ def test_mobilenet_is_exact_and_near_the_bound(row: dict[str, str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", _workloads("conv2d_transpose"), ids=lambda row: row["name"])
-def test_dcgan_is_exact_and_near_the_bound(row: dict[str, str]) -> None:
-    rng, shape = np.random.default_rng(7), _shape(row)
-    inner, outer = int(row["in_channels"]), int(row["out_channels"])
+@pytest.mark.parametrize("layer", _workloads("conv2d_transpose"), ids=lambda layer: layer.name)
+def test_dcgan_is_exact_and_near_the_bound(layer: Workload) -> None:
+    rng, shape = np.random.default_rng(7), _shape(layer)
+    inner, outer = layer.in_channels, layer.out_channels
     kernel, stride, padding = ((shape[k],) * 2 for k in ("kernel", "stride", "padding"))
     operator = conv2d_transpose(PYNQ, in_channels=inner, out_channels=outer, **shape)
     data = rng.integers(-128, 128, (1, inner, shape["height"], shape["width"]))
