@@ -29,8 +29,8 @@ ENUMS: dict[type[IntEnum], tuple[str, str, str]] = {
 
 TIMING = {
     "PageBytes": timing.PAGE_BYTES,
-    "FetchBufferBursts": timing.FETCH_BUFFER_BURSTS,
     "LoadsInFlight": timing.LOADS_IN_FLIGHT,
+    "ComputesInFlight": timing.COMPUTES_IN_FLIGHT,
     "StoresInFlight": timing.STORES_IN_FLIGHT,
     "LoadTail": timing.LOAD_TAIL,
     "IssueOverhead": timing.ISSUE_OVERHEAD,
@@ -73,6 +73,7 @@ def _timing(config: Config) -> Iterator[str]:
     for name, value in TIMING.items():
         yield _parameter(name, value)
     yield _parameter("ComputeDepth", timing.compute_depth(config))
+    yield _parameter("FetchBufferBeats", timing.fetch_buffer_beats(config))
 
 
 def _enum(enum: type[IntEnum], width: int) -> Iterator[str]:

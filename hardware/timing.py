@@ -7,6 +7,7 @@ combine. Changing one changes both sides.
 from __future__ import annotations
 
 from vdla.hardware.config import Config
+from vdla.hardware.fields import instruction_bytes
 
 PAGE_BYTES = 4096
 """No AXI burst crosses a multiple of this address."""
@@ -19,6 +20,9 @@ LOADS_IN_FLIGHT = 4
 
 STORES_IN_FLIGHT = 4
 """STOREs that the store unit has taken and not completed: the entries of its response queue."""
+
+COMPUTES_IN_FLIGHT = 8
+"""GEMMs or VECTORs that the compute unit has started and not ended: the entries of its completion queue."""
 
 LOAD_TAIL = 2
 """From the last beat or pad entry to the end of a LOAD: the width converter's register and the buffer's write."""
@@ -49,8 +53,8 @@ def page_beats(config: Config) -> int:
 
 
 def fetch_buffer_beats(config: Config) -> int:
-    """Beats that fetch has requested and not yet dispatched, at most."""
-    return FETCH_BUFFER_BURSTS * config.burst_beats
+    """Beats that fetch has requested and not yet dispatched, at most: room for two instructions in any case."""
+    return max(FETCH_BUFFER_BURSTS * config.burst_beats, 2 * instruction_bytes(config) // config.axi_bytes)
 
 
 def accumulator_half(config: Config, index: int) -> int:

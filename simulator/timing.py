@@ -19,7 +19,7 @@ from vdla.simulator import conflicts, hang
 from vdla.simulator import timing_kernel as kernel
 from vdla.simulator.errors import SimulationError
 from vdla.simulator.stats import COUNTERS, UNITS, RunStats
-from vdla.simulator.work import POP_QUEUE, entry_beats, fetch_buffer_beats, stream_beats, work_of
+from vdla.simulator.work import POP_QUEUE, entry_beats, stream_beats, work_of
 
 Ints = NDArray[np.int64]
 
@@ -126,7 +126,7 @@ def _params(config: Config, stream_beat: int, max_cycles: int) -> Ints:
         "page_beats": contract.page_beats(config),
         "stream_base": stream_beat,
         "stream_beats": stream_beats(config),
-        "fetch_buffer": fetch_buffer_beats(config),
+        "fetch_buffer": contract.fetch_buffer_beats(config),
         "load_tail": contract.LOAD_TAIL,
         "issue_overhead": contract.ISSUE_OVERHEAD,
         "depth": contract.compute_depth(config),

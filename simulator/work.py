@@ -21,9 +21,6 @@ Ints = NDArray[np.int64]
 NONE = -1  # waits for nothing
 NEVER = -2  # waits for what no instruction does
 
-COMPUTES_IN_FLIGHT = 8
-"""GEMMs or VECTORs that the compute unit has started and not ended: the entries of its completion queue."""
-
 QUEUES = ("load_to_compute", "compute_to_load", "compute_to_store", "store_to_compute")
 UNITS = ("load", "compute", "store")
 
@@ -120,7 +117,7 @@ def _fill_dma(config: Config, table: Ints, columns: Ints) -> None:
 def _fill_order(config: Config, table: Ints, columns: Ints) -> None:
     in_flight = {
         Unit.LOAD: contract.LOADS_IN_FLIGHT,
-        Unit.COMPUTE: COMPUTES_IN_FLIGHT,
+        Unit.COMPUTE: contract.COMPUTES_IN_FLIGHT,
         Unit.STORE: contract.STORES_IN_FLIGHT,
     }
     for unit, limit in in_flight.items():
@@ -164,8 +161,3 @@ def _fill_queue(
 def stream_beats(config: Config) -> int:
     """Beats of one instruction in the stream."""
     return instruction_bytes(config) // config.axi_bytes
-
-
-def fetch_buffer_beats(config: Config) -> int:
-    """Beats that fetch has been granted and not yet dispatched, at most: some bursts, and at least two instructions."""
-    return max(contract.fetch_buffer_beats(config), 2 * stream_beats(config))

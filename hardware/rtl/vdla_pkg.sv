@@ -43,13 +43,14 @@ package vdla_pkg;
 
   // Timing contract, in cycles.
   parameter int unsigned PageBytes = 4096;
-  parameter int unsigned FetchBufferBursts = 4;
   parameter int unsigned LoadsInFlight = 4;
+  parameter int unsigned ComputesInFlight = 8;
   parameter int unsigned StoresInFlight = 4;
   parameter int unsigned LoadTail = 2;
   parameter int unsigned IssueOverhead = 2;
   parameter int unsigned StoreSetup = 2;
   parameter int unsigned ComputeDepth = 16;
+  parameter int unsigned FetchBufferBeats = 64;
   /* verilator lint_on UNUSEDPARAM */
 
   // The formats.

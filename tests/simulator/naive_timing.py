@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from vdla.hardware import timing as contract
 from vdla.hardware.isa import COL, Opcode, instruction_bytes
-from vdla.simulator.work import COMPUTES_IN_FLIGHT
+from vdla.hardware.timing import COMPUTES_IN_FLIGHT
 
 LOAD, COMPUTE, STORE = 0, 1, 2
 POPS = {
