@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import subprocess
@@ -11,11 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import vdla as package
 from vdla import __version__, atomic
 from vdla.cli import main
-from vdla.commands import BAD_INPUT, FAULT, NAMES, OK, config_command
+from vdla.commands import BAD_INPUT, FAULT, NAMES, OK, config_command, console
 from vdla.hardware.config import Config
 from vdla.hardware.presets import PRESETS
 
@@ -194,3 +196,34 @@ def test_importing_vdla_loads_nothing_heavy() -> None:
     script = f"import sys, vdla, vdla.cli; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout == "[]\n"
+
+
+# --- progress --------------------------------------------------------------------------------------------------------
+
+
+def test_short_work_shows_no_progress(capsys: Capture) -> None:
+    with console.progress("bench") as show:
+        show("one", 0, 2)
+        show("two", 1, 2)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_long_work_without_a_terminal_prints_lines(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "PLAIN_EVERY_S", 0.0)
+    with console.progress("bench") as show:
+        show("one", 0, 2)
+        show("two", 1, 2)
+    assert capsys.readouterr() == ("", "bench: one (0/2)\nbench: two (1/2)\n")
+
+
+@pytest.mark.parametrize(("after_s", "shown"), [(0.0, True), (60.0, False)])
+def test_a_terminal_gets_a_bar_once_the_work_is_long(
+    after_s: float, shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = io.StringIO()
+    terminal = Console(file=screen, force_terminal=True, width=80)
+    monkeypatch.setattr(console, "errors", lambda: terminal)
+    monkeypatch.setattr(console, "SHOW_AFTER_S", after_s)
+    with console.progress("bench") as show:
+        show("layer C2", 1, 11)
+    assert ("bench: layer C2" in screen.getvalue()) is shown
