@@ -6,13 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hand_programs import PIPELINE, program
+from hand_programs import PIPELINE, TINY, program
 from random_programs import assembled, places_of, random_steps, without_token
 
 from vdla.benchmarks import suite
 from vdla.benchmarks.mutants import run
 from vdla.benchmarks.mutation import KINDS, mutants
+from vdla.hardware.config import Dram
 from vdla.simulator.adversary import Harm, attack
+from vdla.simulator.errors import SimulationError
+from vdla.simulator.timing import time_program
 from vdla.simulator.verify import Kind, verify
 
 
@@ -30,6 +33,28 @@ def test_without_any_one_token_there_is_a_race(seed):
     steps = random_steps(seed, 30)
     fewer = without_token(places_of(steps), np.random.default_rng(seed))
     assert Kind.RACE in verify(assembled(steps, fewer)).kinds()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_verified_ends_in_the_timed_machine(seed):
+    """Under any memory, with the smallest queues; and what deadlocks there was refused as a deadlock."""
+    steps = random_steps(seed, 30)
+    places = places_of(steps)
+    drams = (Dram(), Dram(read_latency=1, write_latency=1), Dram(read_latency=999, outstanding_reads=1, burst_gap=9))
+    good = assembled(steps, places)
+    for dram in drams:
+        assert time_program(good, replace(TINY, dram=dram)).total_cycles > 0
+    for mutant in mutants(good, 20, np.random.default_rng(seed)):
+        if mutant.kind == "token" and Kind.ENCODING not in verify(mutant.program).kinds() and _hangs(mutant.program):
+            assert Kind.DEADLOCK in verify(mutant.program).kinds()
+
+
+def _hangs(candidate):
+    try:
+        time_program(candidate)
+    except SimulationError:
+        return True
+    return False
 
 
 @pytest.mark.parametrize("seed", range(12))
