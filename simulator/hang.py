@@ -9,7 +9,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Unit
 from vdla.simulator.errors import name_of
 from vdla.simulator.jit import Int
-from vdla.simulator.timing_kernel import T_C, T_D, T_E, T_S, UNKNOWN
+from vdla.simulator.timing_layout import T_C, T_D, T_E, T_S, UNKNOWN
 from vdla.simulator.work import POP_QUEUE, PUSH_QUEUE, QUEUES, F, Work
 
 Ints = NDArray[np.int64]

@@ -29,7 +29,9 @@ _SOURCES = (
     "simulator/jit.py",
     "simulator/kernels.py",
     "simulator/kernels_vnni.py",
+    "simulator/timing_counts.py",
     "simulator/timing_kernel.py",
+    "simulator/timing_layout.py",
     "simulator/vnni.py",
     "simulator/work.py",
 )

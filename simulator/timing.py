@@ -17,6 +17,7 @@ from vdla.hardware.isa import COL, Opcode, columns, instruction_bytes
 from vdla.hardware.program import STREAM, Program, place
 from vdla.simulator import conflicts, hang
 from vdla.simulator import timing_kernel as kernel
+from vdla.simulator import timing_layout as at
 from vdla.simulator.errors import SimulationError
 from vdla.simulator.stats import COUNTERS, UNITS, RunStats
 from vdla.simulator.work import POP_QUEUE, entry_beats, stream_beats, work_of
@@ -83,24 +84,24 @@ def time_columns(
     """The timing of linked instructions; `extra[k]` are the bank conflicts of a VECTOR."""
     extra = np.zeros(len(linked), np.int64) if extra is None else extra
     work = work_of(config, linked, extra)
-    times = np.full((len(linked), len(kernel.TIMES)), kernel.UNKNOWN, np.int64)
+    times = np.full((len(linked), len(at.TIMES)), at.UNKNOWN, np.int64)
     waits = np.zeros((len(linked), len(COUNTERS)), np.int64)
     fetch = np.zeros(len(COUNTERS), np.int64)
     idle = np.zeros(3, np.int64)
     scratch = _scratch(config)
     params = _params(config, stream_beat, max_cycles)
     status, cycles = kernel.run(work.table, params, times, waits, fetch, idle, *scratch, POP_QUEUE)
-    if status != kernel.DONE or cycles - 1 > max_cycles:
-        timeout = status != kernel.DEADLOCK
+    if status != at.DONE or cycles - 1 > max_cycles:
+        timeout = status != at.DEADLOCK
         raise SimulationError(hang.describe(config, linked, work, times, min(cycles, max_cycles), timeout))
     counters = _counters(linked, waits, fetch, idle)
-    return Timing(cycles, times[:, kernel.T_D], times[:, kernel.T_S], times[:, kernel.T_E], waits, counters)
+    return Timing(cycles, times[:, at.T_D], times[:, at.T_S], times[:, at.T_E], waits, counters)
 
 
 def _scratch(config: Config) -> tuple[Ints, Ints, Ints]:
     """The kernel's state, its iterators over bursts and the last beats of outstanding bursts of both channels."""
     slots = max(config.dram.outstanding_reads, config.dram.outstanding_writes)
-    state, requests = np.zeros(kernel.STATE_SIZE, np.int64), np.zeros((3, kernel.ITERATOR), np.int64)
+    state, requests = np.zeros(at.STATE_SIZE, np.int64), np.zeros((3, at.ITERATOR), np.int64)
     return state, requests, np.full((2, slots), -1, np.int64)
 
 
@@ -133,7 +134,7 @@ def _params(config: Config, stream_beat: int, max_cycles: int) -> Ints:
         "store_setup": contract.STORE_SETUP,
         "limit": max_cycles,
     }
-    return np.array([values[name] for name in kernel.PARAMS], np.int64)
+    return np.array([values[name] for name in at.PARAMS], np.int64)
 
 
 def _stats(config: Config, program: Program, linked: Ints, timing: Timing) -> RunStats:

@@ -8,67 +8,79 @@ the rules; letters D S F C N E and R L are its symbols.
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
 from vdla.simulator.jit import Int, compiled, helper
-from vdla.simulator.work import FIELDS, KIND_CORE, KIND_READ, KIND_WRITE, NEVER, NONE, F
-
-Ints = NDArray[np.int64]
-
-BUSY, LATENCY, BANDWIDTH, WAIT, COMMANDS, IDLE = 0, 1, 2, 3, 7, 8
-
-UNKNOWN = -1
-FAR = 1 << 62
-LOAD, COMPUTE, STORE, FETCH = np.arange(4)
-
-# Parameters of the machine, by index of an integer array.
-PARAMS = (
-    "read_latency", "write_latency", "outstanding_reads", "outstanding_writes", "beat_cycles", "burst_gap",
-    "burst_beats", "page_beats", "stream_base", "stream_beats", "fetch_buffer", "load_tail", "issue_overhead", "depth",
-    "store_setup", "limit",
-)  # fmt: skip
-(
-    P_READ_LATENCY, P_WRITE_LATENCY, P_READS, P_WRITES, P_BEAT, P_GAP, P_BURST, P_PAGE, P_STREAM, P_WORD,
-    P_FETCH_BUFFER, P_LOAD_TAIL, P_OVERHEAD, P_DEPTH, P_STORE_SETUP, P_LIMIT,
-) = range(len(PARAMS))  # fmt: skip
-
-# Times of an instruction, by column. Q: first cycle in which it requests bursts. COVER: last cycle covered by read
-# bursts of its unit before it.
-TIMES = ("arrival", "D", "S", "F", "C", "E", "Q", "COVER")
-T_A, T_D, T_S, T_F, T_C, T_E, T_Q, T_COVER = np.arange(
-    len(TIMES)
-)  # not literals, which would compile helpers once for each
-
-U, KINDC, PREV, POP_PREV, POP_NEXT, ROOM_PREV, ROOM_NEXT, COMMAND, LIMIT = (F[name] for name in FIELDS[:9])
-PADS, CYCLES, BASE, RUN, Y_RUNS, Y_STRIDE, Z_RUNS, Z_STRIDE, PUSH_PREV, PUSH_NEXT = (F[name] for name in FIELDS[9:])
-
-# State, by index: where each unit is in its list, and the two memory channels.
-NEXT_S, NEXT_E, NEXT_D = 0, 3, 6  # per unit: instruction to start, to end; the one to dispatch
-COVERED = 7  # per requester, by unit number (FETCH = 3): last cycle covered by its read bursts
-R_LAST, R_GRANT, R_COUNT, W_LAST, W_COUNT = 11, 12, 13, 14, 15
-F_BEATS, F_GRANT, F_COUNTED, F_MARK = (
-    16,
-    17,
-    18,
-    19,
-)  # fetch: beats granted, last grant, dispatches counted, next cycle to count
-ACTIVE = 20  # per unit: its LOAD with bursts to request, or NONE
-PENDING = 23  # per unit: its LOAD which has started and not begun to write or request, or NONE
-STATE_SIZE = 26
-ITERATOR = 5  # request time, z, y, beats left of the run, address
-
-DONE, DEADLOCK, TIMEOUT = range(3)
-
-
-@helper
-def _after(times: Ints, index: Int, event: Int) -> Int:
-    """The cycle from which an event is seen: 0 for none, UNKNOWN when it is not settled."""
-    if index == NONE:
-        return 0
-    if index == NEVER or times[index, event] == UNKNOWN:
-        return UNKNOWN
-    return times[index, event] + 1
+from vdla.simulator.timing_counts import account, after, count_fetch
+from vdla.simulator.timing_layout import (
+    ACTIVE,
+    BANDWIDTH,
+    BASE,
+    BUSY,
+    COMMAND,
+    COMPUTE,
+    COVERED,
+    CYCLES,
+    DEADLOCK,
+    DONE,
+    F_BEATS,
+    F_GRANT,
+    F_MARK,
+    FAR,
+    FETCH,
+    KINDC,
+    LATENCY,
+    LIMIT,
+    LOAD,
+    NEXT_D,
+    NEXT_E,
+    NEXT_S,
+    P_BEAT,
+    P_BURST,
+    P_DEPTH,
+    P_FETCH_BUFFER,
+    P_GAP,
+    P_LIMIT,
+    P_LOAD_TAIL,
+    P_OVERHEAD,
+    P_PAGE,
+    P_READ_LATENCY,
+    P_READS,
+    P_STORE_SETUP,
+    P_STREAM,
+    P_WORD,
+    P_WRITE_LATENCY,
+    P_WRITES,
+    PADS,
+    PENDING,
+    POP_NEXT,
+    POP_PREV,
+    PREV,
+    R_COUNT,
+    R_GRANT,
+    R_LAST,
+    ROOM_NEXT,
+    ROOM_PREV,
+    RUN,
+    STORE,
+    T_A,
+    T_C,
+    T_COVER,
+    T_D,
+    T_E,
+    T_F,
+    T_Q,
+    T_S,
+    TIMEOUT,
+    UNKNOWN,
+    W_COUNT,
+    W_LAST,
+    Y_RUNS,
+    Y_STRIDE,
+    Z_RUNS,
+    Z_STRIDE,
+    Ints,
+    U,
+)
+from vdla.simulator.work import KIND_CORE, KIND_READ, KIND_WRITE, NONE
 
 
 @helper
@@ -81,7 +93,7 @@ def _dispatch(work: Ints, times: Ints, state: Ints) -> bool:
     k = state[NEXT_D]
     if k >= len(work) or times[k, T_A] == UNKNOWN:
         return False
-    at = _after(times, work[k, COMMAND], T_S)
+    at = after(times, work[k, COMMAND], T_S)
     if at == UNKNOWN:
         return False
     previous = times[k - 1, T_D] + 1 if k > 0 else 0
@@ -92,12 +104,12 @@ def _dispatch(work: Ints, times: Ints, state: Ints) -> bool:
 
 @helper
 def _start_time(work: Ints, times: Ints, k: Int) -> Int:
-    at = _after(times, k, T_D)
+    at = after(times, k, T_D)
     if work[k, PREV] != NONE:
         at = _latest(at, times[work[k, PREV], T_F])
-    at = _latest(at, _after(times, work[k, POP_PREV], T_E))
-    at = _latest(at, _after(times, work[k, POP_NEXT], T_E))
-    return _latest(at, _after(times, work[k, LIMIT], T_E))
+    at = _latest(at, after(times, work[k, POP_PREV], T_E))
+    at = _latest(at, after(times, work[k, POP_NEXT], T_E))
+    return _latest(at, after(times, work[k, LIMIT], T_E))
 
 
 @helper
@@ -143,7 +155,7 @@ def _begin_read(work: Ints, times: Ints, state: Ints, requests: Ints, params: In
         return False
     q = times[k, T_S] + 1
     if work[k, PADS] > 0:
-        previous = _after(times, work[k, PREV], T_E)
+        previous = after(times, work[k, PREV], T_E)
         if previous == UNKNOWN:
             return False
         q = max(q, previous) + work[k, PADS]
@@ -167,9 +179,9 @@ def _end(work: Ints, times: Ints, state: Ints, unit: Int) -> bool:
     k = state[NEXT_E + unit]
     if k >= len(work) or times[k, T_C] == UNKNOWN:
         return False
-    at = max(times[k, T_C], _after(times, work[k, PREV], T_E))
-    at = _latest(at, _after(times, work[k, ROOM_PREV], T_S))
-    at = _latest(at, _after(times, work[k, ROOM_NEXT], T_S))
+    at = max(times[k, T_C], after(times, work[k, PREV], T_E))
+    at = _latest(at, after(times, work[k, ROOM_PREV], T_S))
+    at = _latest(at, after(times, work[k, ROOM_NEXT], T_S))
     if at == UNKNOWN:
         return False
     times[k, T_E] = at
@@ -284,7 +296,7 @@ def _grant(state: Ints, ring: Ints, counts: Ints, params: Ints, who: Int, g: Int
 
 @helper
 def _grant_fetch(work: Ints, times: Ints, state: Ints, ring: Ints, fetch: Ints, params: Ints, g: Int, n: Int) -> None:
-    _count_fetch(work, times, state, fetch, g)
+    count_fetch(work, times, state, fetch, g)
     first, last = _grant(state, ring, fetch, params, FETCH, g, n)
     state[F_MARK] = last + 1
     k = state[F_BEATS] // params[P_WORD]
@@ -294,36 +306,6 @@ def _grant_fetch(work: Ints, times: Ints, state: Ints, ring: Ints, fetch: Ints, 
     while (k + 1) * params[P_WORD] <= state[F_BEATS]:
         times[k, T_A] = first + ((k + 1) * params[P_WORD] - 1 - start) * params[P_BEAT] + 1
         k += 1
-
-
-@helper
-def _count_fetch(work: Ints, times: Ints, state: Ints, fetch: Ints, end: Int) -> None:
-    """Count fetch's uncovered cycles before `end`; every dispatch before `end` is settled."""
-    k = state[F_COUNTED]
-    while k < len(work) and times[k, T_D] != UNKNOWN and times[k, T_D] < end:
-        if times[k, T_D] >= state[F_MARK]:
-            _count_blocked(times, state, fetch, k, times[k, T_D])
-            fetch[BUSY] += 1
-            state[F_MARK] += 1
-        k += 1
-    state[F_COUNTED] = k
-    _count_blocked(times, state, fetch, k, end)
-
-
-@helper
-def _count_blocked(times: Ints, state: Ints, fetch: Ints, k: Int, end: Int) -> None:
-    """Cycles from the mark to before `end`, in which instruction k is the next to dispatch."""
-    mark = state[F_MARK]
-    if mark >= end:
-        return
-    if k >= len(times):
-        fetch[IDLE] += end - mark
-    else:
-        arrived = times[k, T_A]
-        arrived = end if arrived == UNKNOWN else min(max(arrived, mark), end)
-        fetch[BANDWIDTH] += arrived - mark
-        fetch[COMMANDS] += end - arrived
-    state[F_MARK] = end
 
 
 @helper
@@ -412,95 +394,6 @@ def _run(
 # --- counting, once every time is known ------------------------------------------------------------------------------
 
 
-@helper
-def _count_pushes(work: Ints, times: Ints, counts: Ints, to: Int, last: Int, lo: Int, hi: Int) -> Int:
-    """How many cycles lo..hi-1 an instruction up to `last` is blocked in its push; they count in row `to`."""
-    blocked = 0
-    j = last
-    while j != NONE and times[j, T_E] >= lo:
-        n = max(times[j, T_C], _after(times, work[j, PREV], T_E))
-        room = max(n, _after(times, work[j, ROOM_PREV], T_S))
-        before = max(0, min(room, hi) - max(n, lo))
-        after = max(0, min(times[j, T_E], hi) - max(room, lo))
-        if before > 0:
-            counts[to, WAIT + work[j, PUSH_PREV]] += before
-        if after > 0:
-            counts[to, WAIT + work[j, PUSH_NEXT]] += after
-        blocked += before + after
-        j = work[j, PREV]
-    return blocked
-
-
-@helper
-def _count_waiting(work: Ints, times: Ints, counts: Ints, k: Int, queues: Ints) -> None:
-    """The cycles between the issue stage's becoming free and the start of k."""
-    unit = work[k, U]
-    lo = times[k, T_COVER] + 1
-    if work[k, PREV] != NONE:
-        lo = max(lo, times[work[k, PREV], T_F])
-    hi = times[k, T_S]
-    at = min(max(lo, times[k, T_D] + 1), hi)
-    counts[k, COMMANDS] += max(0, at - lo)
-    at = max(lo, at)
-    for side in range(2):
-        seen = min(_after(times, work[k, POP_PREV + side], T_E), hi)
-        if seen > at:
-            counts[k, WAIT + queues[unit, side]] += seen - at
-            at = seen
-    if at < hi:
-        blocked = _count_pushes(work, times, counts, k, work[k, PREV], at, hi)
-        counts[k, LATENCY if unit == STORE else BUSY] += hi - at - blocked
-
-
-@helper
-def _count_current(work: Ints, times: Ints, counts: Ints, k: Int) -> None:
-    """The cycles from the start of k that its bursts do not account for."""
-    if work[k, KINDC] == KIND_WRITE:
-        return
-    if work[k, KINDC] != KIND_READ:
-        counts[k, BUSY] += max(0, times[k, T_F] - max(times[k, T_S], times[k, T_COVER] + 1))
-        return
-    lo = max(times[k, T_S], times[k, T_COVER] + 1)
-    hi = times[k, T_Q]
-    if lo >= hi:
-        return
-    p = hi - work[k, PADS]
-    blocked = 0
-    if work[k, PADS] > 0 and lo < p:
-        blocked = _count_pushes(work, times, counts, k, work[k, PREV], lo, p)
-    counts[k, BUSY] += hi - lo - blocked
-
-
-@helper
-def _count_tail(work: Ints, times: Ints, counts: Ints, last: Int, covered: Int, total: Int) -> Int:
-    """The cycles of a unit after its last instruction's issue; returned are those in which it is idle."""
-    lo = max(times[last, T_F], covered + 1)
-    hi = times[last, T_E] + 1
-    if lo < hi:
-        blocked = _count_pushes(work, times, counts, last, last, lo, hi)
-        counts[last, LATENCY if work[last, U] == STORE else BUSY] += hi - lo - blocked
-    return total - max(lo, hi)
-
-
-@helper
-def _account(work: Ints, times: Ints, counts: Ints, fetch: Ints, idle: Ints, state: Ints, queues: Ints) -> Int:
-    """Count the cycles that the events left open; the total."""
-    total = np.int64(0)
-    for k in range(len(work)):
-        _count_waiting(work, times, counts, k, queues)
-        _count_current(work, times, counts, k)
-        total = max(total, max(times[k, T_E], times[k, T_D]) + 1)
-    for unit in range(3):
-        last = len(work) - 1
-        while last >= 0 and work[last, U] != unit:
-            last -= 1
-        idle[unit] = total
-        if last >= 0:
-            idle[unit] = _count_tail(work, times, counts, last, state[COVERED + unit], total)
-    _count_fetch(work, times, state, fetch, total)
-    return total
-
-
 @compiled
 def run(
     work: Ints,
@@ -519,4 +412,4 @@ def run(
     status = _run(work, params, times, counts, fetch, state, requests, rings[0], rings[1])
     if status != DONE:
         return status, state[R_GRANT]
-    return status, _account(work, times, counts, fetch, idle, state, queues)
+    return status, account(work, times, counts, fetch, idle, state, queues)
