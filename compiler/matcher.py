@@ -250,10 +250,15 @@ class Matcher:
         extent = next(axis.extent for axis in self.pattern.axes if axis.var == pattern.name)
         if target == ir.Const(0) and extent == 1:
             return
-        if not isinstance(target, ir.Var) or target.name not in self.inner:
+        if not isinstance(target, ir.Var):
             raise self.fail(
-                f"index {pattern.name} of operand {operand} must be one axis with stride 1 inside the tensorized loop, "
-                f"got {expr_text(target)} in {name}; reorder that axis inwards, or pack the tensor"
+                f"index {pattern.name} of operand {operand} must be one axis with stride 1, got {expr_text(target)} in "
+                f"{name}; pack the tensor so that it is"
+            )
+        if target.name not in self.inner:
+            raise self.fail(
+                f"index {pattern.name} of operand {operand} must be an axis inside the tensorized loop, got "
+                f"{target.name} outside of it; reorder its loop inwards, or tensorize further out"
             )
         if self.inner[target.name] != extent:
             raise self.fail(

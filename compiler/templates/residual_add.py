@@ -105,8 +105,9 @@ class Addition(Window):
         )
         sums = te.compute(
             self.results_shape,
-            lambda n, co, y, x, b, o: product[n, co, y, x, b, o]
-            + te.cast("int32", second[n, co, y, x, b, o]) * self.integers[1],
+            lambda n, co, y, x, b, o: (
+                product[n, co, y, x, b, o] + te.cast("int32", second[n, co, y, x, b, o]) * self.integers[1]
+            ),
             "sums",
         )
         return [data, other, *self.results.tensors(sums)]

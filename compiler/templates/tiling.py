@@ -120,7 +120,8 @@ def choose(config: Config, problem: Problem, threads: int, name: str = "tiling")
         raise TemplateError(
             f"{name}: one pixel, one output block and one input block must fit the buffers inp={config.inp_depth} "
             f"wgt={config.wgt_depth} scl={config.scl_depth} acc={config.acc_depth} out={config.out_depth} entries, got "
-            f"a window of {problem.window(1, 1)}, {problem.weights} weights, {problem.lanes} lanes, {problem.phases} sums"
+            f"a window of {problem.window(1, 1)}, {problem.weights} weights, {problem.lanes} lanes, "
+            f"{problem.phases} sums"
         )
     return best[2]
 

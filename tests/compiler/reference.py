@@ -59,9 +59,7 @@ def windows(data: Array, kernel: Pair, stride: Pair, padding: Pair, dilation: Pa
     return found
 
 
-def conv2d(
-    data: Array, weight: Array, stride: Pair, padding: Pair, dilation: Pair = (1, 1), zero: int = 0
-) -> Array:
+def conv2d(data: Array, weight: Array, stride: Pair, padding: Pair, dilation: Pair = (1, 1), zero: int = 0) -> Array:
     """The sums of (x - zero) * w, with padding that counts as zero."""
     seen = windows(data, weight.shape[2:], stride, padding, dilation, zero) - zero
     return wrap32(np.einsum("klncyx,ockl->noyx", seen, weight.astype(np.int64), optimize=True))
@@ -95,9 +93,7 @@ def max_pool2d(data: Array, kernel: Pair, stride: Pair, padding: Pair, dilation:
     return windows(data, kernel, stride, padding, dilation, -(1 << 31)).max(axis=(0, 1))
 
 
-def sum_pool2d(
-    data: Array, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair = (1, 1), zero: int = 0
-) -> Array:
+def sum_pool2d(data: Array, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair = (1, 1), zero: int = 0) -> Array:
     """The sum of (x - zero) over each window."""
     return (windows(data, kernel, stride, padding, dilation, zero) - zero).sum(axis=(0, 1))
 
