@@ -177,6 +177,18 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     assert failure.value.filename == str(path)
 
 
+@pytest.mark.parametrize("folder", ["/", "."])
+def test_a_folder_is_no_file_to_write(folder: str) -> None:
+    with pytest.raises(IsADirectoryError):
+        atomic.write_text(Path(folder), "text")
+
+
+@pytest.mark.parametrize("seed", ["-1", "x"])
+def test_a_seed_is_a_whole_number_from_0(seed: str, capsys: Capture) -> None:
+    message = f"vdla: demo: argument --seed: value must be an integer from 0, got '{seed}' (see vdla demo --help)"
+    assert one_line_error(capsys, "demo", f"--seed={seed}") == (BAD_INPUT, message)
+
+
 # --- the public interface --------------------------------------------------------------------------------------------
 
 

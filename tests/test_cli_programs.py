@@ -243,6 +243,10 @@ def test_run_refuses_a_file_that_is_no_array(compiled: Path, tmp_path: Path, cap
     path = tmp_path / "x.npy"
     path.write_text("not an array")
     message = complaint(capsys, "run", compiled, "--input", f"data={path}", "--random-inputs", "0")
+    assert message == f"{path}: file must be an array in .npy format, got one that begins with b'not an'"
+    np.save(path, np.zeros(100, np.int8))
+    path.write_bytes(path.read_bytes()[:-1])
+    message = complaint(capsys, "run", compiled, "--input", f"data={path}", "--random-inputs", "0")
     assert message.startswith(f"{path}: content must be an array in .npy format, got ")
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
+NPY_MAGIC = b"\x93NUMPY"
 RANDOM_SHIFT = 31  # with multipliers near 2**23: sums of some thousand products come out within int8
 
 
@@ -34,13 +35,15 @@ def read_inputs(settings: Sequence[str]) -> dict[str, Array]:
 
 def read_array(path: Path) -> Array:
     """The array in a .npy file; pickled objects are refused."""
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise CommandError(f"{path}: content must be an array in .npy format, got {error}") from None
-    if not isinstance(array, np.ndarray):
-        raise CommandError(f"{path}: content must be one array in .npy format, got an archive")
-    return array
+    with path.open("rb") as file:
+        start = file.read(len(NPY_MAGIC))
+        if start != NPY_MAGIC:
+            raise CommandError(f"{path}: file must be an array in .npy format, got one that begins with {start!r}")
+        file.seek(0)
+        try:
+            return np.asarray(np.load(file, allow_pickle=False))
+        except (ValueError, EOFError) as error:
+            raise CommandError(f"{path}: content must be an array in .npy format, got {error}") from None
 
 
 def with_random(program: Program, arrays: Mapping[str, Array], seed: int) -> dict[str, Array]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from vdla.atomic import write_text
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.console import output, progress, table
+from vdla.commands.machine import natural
 
 if TYPE_CHECKING:
     from vdla.benchmarks.harness import Result
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="which benchmark (--list shows them)")
     parser.add_argument("--list", action="store_true", help="list the benchmarks")
     parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
-    parser.add_argument("--seed", type=int, default=0, help="seed of all random data (default 0)")
+    parser.add_argument("--seed", type=natural, default=0, help="seed of all random data (default 0)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.console import output, progress
-from vdla.commands.machine import add_machine_arguments, machine
+from vdla.commands.machine import add_machine_arguments, machine, natural
 
 if TYPE_CHECKING:
     from vdla.benchmarks.convolution import Bound
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layer", default="C6", metavar="NAME", help="a convolution, C1 to C12 (default C6)")
     add_machine_arguments(parser)
     parser.add_argument("--trace", type=Path, metavar="FILE", help="the Perfetto trace (default: demo.trace.json)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the random data (default 0)")
+    parser.add_argument("--seed", type=natural, default=0, help="seed of the random data (default 0)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -83,6 +83,13 @@ def key_and_value(option: str, setting: str) -> tuple[str, str]:
     return key, value
 
 
+def natural(value: str) -> int:
+    """The type of an option that is a whole number from 0."""
+    if not value.isdecimal():
+        raise argparse.ArgumentTypeError(f"value must be an integer from 0, got {value!r}")
+    return int(value)
+
+
 def integer(where: str, value: str) -> int:
     """A whole number in decimal."""
     try:

@@ -15,7 +15,7 @@ from vdla.commands import OK
 from vdla.commands.arrays import Array, read_inputs, require_all, with_random, write_outputs
 from vdla.commands.console import output, progress
 from vdla.commands.files import read_program
-from vdla.commands.machine import add_dram_arguments, with_dram
+from vdla.commands.machine import add_dram_arguments, natural, with_dram
 
 if TYPE_CHECKING:
     from vdla.hardware.program import Program
@@ -36,12 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The program, its inputs, the memory, what to print and write."""
     parser.add_argument("program", type=Path, metavar="PROGRAM", help="a program file, or assembly text (.s)")
     parser.add_argument("--input", nargs="+", default=[], metavar="NAME=FILE", help="packed arrays as .npy files")
-    parser.add_argument("--random-inputs", type=int, metavar="SEED", help="random data for inputs without a file")
+    parser.add_argument("--random-inputs", type=natural, metavar="SEED", help="random data for inputs without a file")
     parser.add_argument("--output", type=Path, metavar="DIR", help="write each output as a .npy file there")
     parser.add_argument("--timing-only", action="store_true", help="cycles without data: needs no inputs")
     parser.add_argument("--device", default="sim", metavar="NAME", help="what runs it (default sim)")
     add_dram_arguments(parser)
-    parser.add_argument("--lines", type=int, default=0, metavar="N", help="the N schedule lines that wait most")
+    parser.add_argument("--lines", type=natural, default=0, metavar="N", help="the N schedule lines that wait most")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for ui.perfetto.dev")
     parser.add_argument("--table", type=Path, metavar="FILE", help="write start and end of every instruction as text")
     parser.add_argument("--json", action="store_true", help="JSON instead of tables")
