@@ -20,9 +20,7 @@ from vdla.compiler import ir, te
 from vdla.compiler.intrinsic import Intrinsic
 from vdla.compiler.intrinsics import dma, requantise
 from vdla.compiler.schedule import Schedule
-from vdla.compiler.schedule.whole import whole
 from vdla.compiler.templates.tiling import Problem, Tiling
-from vdla.compiler.tensorize import tensorize
 from vdla.hardware.config import Buffer, Config
 
 TILE_LOOPS = ("groups", "batches", "rows", "cols", "chunks")
@@ -56,13 +54,13 @@ def schedule_tiles(
     outer, block, x = _tile(s, tiling)
     for stage in before or {}:
         s.compute_at(stage, _last(outer))
-        s.annotate(stage, "store_at", _tile_loop(outer))
+        s.store_at(stage, _tile_loop(outer))
     for stage in windows:
         s.compute_at(stage, _last(outer))
     if "weight" in s.fn.params:
         placed = _place_weights(s, outer, block, tiling)
         intrinsics[placed] = weights or dma.load(config, Buffer.WGT)
-        s.fn = whole(s.fn, placed, *(axis.var for axis in _block(s, placed).axes[-2:]))
+        s.whole(placed, *(axis.var for axis in _block(s, placed).axes[-2:]))
     _place_results(s, outer, block, x)
     if not problem.raw:
         placed = _place_scale(s, outer, block) if problem.lanes == 1 else _place_lanes(s, outer)
@@ -70,7 +68,7 @@ def schedule_tiles(
     intrinsics["results"] = requantise.raw(config) if problem.raw else requantise.requantise(config)
     intrinsics["output"] = dma.store(config, problem.raw)
     for stage, intrinsic in intrinsics.items():
-        s.fn = tensorize(s.fn, _entry_loop(s, stage, intrinsic), intrinsic)
+        s.tensorize(_entry_loop(s, stage, intrinsic), intrinsic)
     return s.fn
 
 
@@ -138,7 +136,7 @@ def _place_weights(s: Schedule, outer: Outer, block: str, tiling: Tiling) -> str
     s.compute_at(weights, block)
     if tiling.keep:
         s.keep(weights, *outer["batches"], *outer["rows"], *outer["cols"])
-    s.annotate(weights, "store_at", outer["groups"][-1] if tiling.keep else _last(outer))
+    s.store_at(weights, outer["groups"][-1] if tiling.keep else _last(outer))
     return weights
 
 
@@ -147,7 +145,7 @@ def _place_scale(s: Schedule, outer: Outer, block: str) -> str:
     scale = s.cache_read("results", "scale", "scl")
     s.compute_at(scale, block)
     s.keep(scale, *outer["batches"], *outer["rows"], *outer["cols"])
-    s.annotate(scale, "store_at", outer["groups"][-1])
+    s.store_at(scale, outer["groups"][-1])
     return scale
 
 
@@ -163,7 +161,7 @@ def _place_results(s: Schedule, outer: Outer, block: str, x: str) -> None:
     s.reverse_compute_at("results", x)
     s.reverse_compute_at("output", block)
     for stage in ("sums", "results"):
-        s.annotate(stage, "store_at", _tile_loop(outer))
+        s.store_at(stage, _tile_loop(outer))
 
 
 def _entry_loop(s: Schedule, stage: str, intrinsic: Intrinsic) -> str:

@@ -64,13 +64,17 @@ class Sliding:
 
     def check(self) -> None:
         """Refuse a shape without results and options out of range."""
-        extents = ("batch", "height", "width", "in_channels", "out_channels")
-        check_extents(self.name, ((what, getattr(self, what)) for what in extents))
+        check_extents(self.name, [("batch", self.batch), ("height", self.height), ("width", self.width)])
+        self.check_channels()
         self.check_size()
         self.results.check()
         check_range(f"{self.name}: input_zero_point", self.input_zero_point, self.config.inp_dtype)
         if self.results.raw and self.input_zero_point:
             raise TemplateError(f"{self.name}: input_zero_point must be 0 for raw sums, got {self.input_zero_point}")
+
+    def check_channels(self) -> None:
+        """Refuse numbers of channels that are none."""
+        check_extents(self.name, [("in_channels", self.in_channels), ("out_channels", self.out_channels)])
 
     def check_size(self) -> None:
         """Refuse a kernel that does not fit."""

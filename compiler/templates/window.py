@@ -14,7 +14,7 @@ from vdla.compiler.intrinsic import Intrinsic
 from vdla.compiler.intrinsics import dma
 from vdla.compiler.templates.operator import Array
 from vdla.compiler.templates.packing import blocks, check_array, pack_activations, unpack_activations
-from vdla.compiler.templates.sliding import Padding, Sliding
+from vdla.compiler.templates.sliding import Padding, Sliding, check_extents
 from vdla.compiler.templates.tiling import Problem
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import Source
@@ -27,6 +27,10 @@ class Window(Sliding):
     """A sliding window over activations, channel by channel; `fill` is what padding holds."""
 
     fill: int = 0
+
+    def check_channels(self) -> None:
+        """Refuse a number of channels that is none."""
+        check_extents(self.name, [("channels", self.in_channels)])
 
     @property
     def source(self) -> Source:
