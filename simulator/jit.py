@@ -62,3 +62,9 @@ def helper(function: Function) -> Function:
     """A function that only compiled functions call; leaving out its Python entry halves the time to compile it."""
     result: Function = njit(**_HELPER)(function)
     return result
+
+
+def inlined(function: Function) -> Function:
+    """A helper that becomes part of each caller, so that arguments which are constants there are constants inside."""
+    result: Function = njit(**_HELPER, forceinline=True)(function)
+    return result

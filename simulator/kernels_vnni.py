@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vdla.simulator.jit import Int, compiled, helper
+from vdla.simulator.jit import Int, compiled, helper, inlined
 from vdla.simulator.kernels import (
     ACC,
     ACC0,
@@ -43,6 +43,7 @@ from vdla.simulator.kernels import (
 from vdla.simulator.vnni import LANES, add16, broadcast16, dot16, load16, splat16, store16
 
 POSITIONS = 4
+COMMON_GROUPS = 4  # of four inputs each: block_in of 16
 MOST_RUNS = 64  # whether positions are independent is decided for every pair of runs
 BYTES_A_LANE = 4
 
@@ -125,8 +126,10 @@ def gemm(
                 keep = row[INIT] == 0 or uops[u, U_FIRST] == 0
                 if n == 1:
                     _run1(row, uops[u:end], i, j, keep, inp, offsets, tiles, acc, sizes)
+                elif sizes[2] == COMMON_GROUPS:
+                    _run4(row, uops[u:end], i, j, keep, inp, offsets, tiles, acc, sizes, COMMON_GROUPS)
                 else:
-                    _run4(row, uops[u:end], i, j, keep, inp, offsets, tiles, acc, sizes)
+                    _run4(row, uops[u:end], i, j, keep, inp, offsets, tiles, acc, sizes, sizes[2])
                 if row[EMIT] != EMIT_NONE and uops[end - 1, U_LAST] != 0:
                     for k in range(j, j + n):
                         off = i * row[ACC0] + k * row[ACC1] + uops[u, U_ACC]
@@ -163,12 +166,22 @@ def _run1(
             store16(acc, place, add16(add16(even, odd), splat16(-offset)))
 
 
-@helper
+@inlined
 def _run4(
-    row: Ints, uops: Ints, i: Int, j: Int, keep: bool, inp: Sums, offsets: Sums, tiles: Sums, acc: Sums, sizes: Ints
+    row: Ints,
+    uops: Ints,
+    i: Int,
+    j: Int,
+    keep: bool,
+    inp: Sums,
+    offsets: Sums,
+    tiles: Sums,
+    acc: Sums,
+    sizes: Ints,
+    groups: Int,
 ) -> None:
-    """One run at four positions, which share the weights."""
-    batch, chunks, groups = sizes[0], sizes[1], sizes[2]
+    """One run at four positions, which share the weights; the loop over `groups` unrolls where that is a constant."""
+    batch, chunks = sizes[0], sizes[1]
     wgt = row[WGT] + i * row[WGT0]
     step_acc = row[ACC1] * batch * chunks * LANES
     step_src = row[SRC1] * batch
