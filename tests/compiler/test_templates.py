@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -123,3 +125,10 @@ def test_patches_serve_where_channels_do_not_fit() -> None:
     data, weight = rng.integers(-128, 128, (1, 20, 5, 5)), rng.integers(-128, 128, (16, 20, 3, 3))
     found = operator.unpack(simulate(operator.program, operator.pack(data, weight)).outputs)
     np.testing.assert_array_equal(found, reference.conv2d(data, weight, (1, 1), (0, 0)))
+
+
+def test_the_documentation_runs(root: Path) -> None:
+    page = (root / "docs" / "templates.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 3
+    exec(compile("\n".join(blocks), "docs/templates.md", "exec"), {})
