@@ -20,12 +20,13 @@ from vdla.compiler import ir, te
 from vdla.compiler.intrinsic import Intrinsic
 from vdla.compiler.intrinsics import dma, requantise
 from vdla.compiler.schedule import Schedule
-from vdla.compiler.templates.tiling import Problem, Tiling
+from vdla.compiler.templates.tiling import Problem, Tiling, all_lanes_fit, all_weights_fit
 from vdla.hardware.config import Buffer, Config
 
 TILE_LOOPS = ("groups", "batches", "rows", "cols", "chunks")
 AXES = {"groups": "vco", "batches": "vn", "rows": "vy", "cols": "vx", "chunks": "vci"}
 ENTRY_AXES = ("vb", "vo", "vi")
+ROOT = "root"  # outside of every loop
 
 
 def schedule_tiles(
@@ -59,11 +60,14 @@ def schedule_tiles(
         s.compute_at(stage, _last(outer))
     if "weight" in s.fn.params:
         placed = _place_weights(s, outer, block, tiling)
+        if tiling.keep:
+            _allocate(s, placed, outer, all_weights_fit(config, problem))
         intrinsics[placed] = weights or dma.load(config, Buffer.WGT)
         s.whole(placed, *(axis.var for axis in _block(s, placed).axes[-2:]))
     _place_results(s, outer, block, x)
     if not problem.raw:
         placed = _place_scale(s, outer, block) if problem.lanes == 1 else _place_lanes(s, outer)
+        _allocate(s, placed, outer, all_lanes_fit(config, problem))
         intrinsics[placed] = dma.load(config, Buffer.SCL)
     intrinsics["results"] = requantise.raw(config) if problem.raw else requantise.requantise(config)
     intrinsics["output"] = dma.store(config, problem.raw)
@@ -136,7 +140,8 @@ def _place_weights(s: Schedule, outer: Outer, block: str, tiling: Tiling) -> str
     s.compute_at(weights, block)
     if tiling.keep:
         s.keep(weights, *outer["batches"], *outer["rows"], *outer["cols"])
-    s.store_at(weights, outer["groups"][-1] if tiling.keep else _last(outer))
+    else:
+        s.store_at(weights, _last(outer))
     return weights
 
 
@@ -145,7 +150,6 @@ def _place_scale(s: Schedule, outer: Outer, block: str) -> str:
     scale = s.cache_read("results", "scale", "scl")
     s.compute_at(scale, block)
     s.keep(scale, *outer["batches"], *outer["rows"], *outer["cols"])
-    s.store_at(scale, outer["groups"][-1])
     return scale
 
 
@@ -154,6 +158,14 @@ def _place_lanes(s: Schedule, outer: Outer) -> str:
     scale = s.cache_read("results", "scale", "scl")
     s.compute_at(scale, outer["groups"][-1])
     return scale
+
+
+def _allocate(s: Schedule, stage: str, outer: Outer, all_groups: bool) -> None:
+    """Room for the data of all groups at once, so that loading them waits for nothing, or for those of one."""
+    if all_groups:
+        s.annotate(stage, "store_at", ROOT)
+    else:
+        s.store_at(stage, outer["groups"][-1])
 
 
 def _place_results(s: Schedule, outer: Outer, block: str, x: str) -> None:

@@ -202,6 +202,16 @@ def fits(config: Config, problem: Problem, tiling: Tiling) -> bool:
     )
 
 
+def all_lanes_fit(config: Config, problem: Problem) -> bool:
+    """Whether the scale's buffer holds the lanes of all output blocks, so that no group waits for the one before."""
+    return problem.out_blocks * problem.lanes <= config.scl_depth
+
+
+def all_weights_fit(config: Config, problem: Problem) -> bool:
+    """Whether the weights' buffer holds the weights of all output blocks."""
+    return problem.out_blocks * problem.in_blocks * problem.weights <= config.wgt_depth
+
+
 def estimate(config: Config, problem: Problem, tiling: Tiling) -> float:
     """Cycles, roughly."""
     n = counts(problem, tiling)
@@ -229,5 +239,8 @@ def estimate(config: Config, problem: Problem, tiling: Tiling) -> float:
     if n.chunks % tiling.threads and tiling.over == "chunks":  # the last turn has no sums to fuse the results with
         steady += tiling.out_blocks * problem.results(tiling) / n.chunks
     reload = n.groups * n.chunks * max(0, all_weights + window - compute) if tiling.keep else 0
-    bubbles = (n.groups - 1) * all_weights if tiling.keep else 0
+    waiting = tiling.keep and not all_weights_fit(config, problem)
+    bubbles = (n.groups - 1) * (all_weights if waiting else 0)
+    if not (problem.raw or all_lanes_fit(config, problem)):
+        bubbles += (n.groups - 1) * config.dram.read_latency
     return first + total * steady + reload + bubbles + last
