@@ -47,6 +47,21 @@ def compute_depth(config: Config) -> int:
     return PIPELINE_DEPTH + adder_tree_depth(config)
 
 
+def compute_cycles(config: Config, iterations: int) -> int:
+    """From start to end of a GEMM, or of a VECTOR without conflicts, whose tokens find room."""
+    return iterations + ISSUE_OVERHEAD + compute_depth(config)
+
+
+def load_cycles(config: Config, beats: int) -> int:
+    """From start to end of a LOAD without padding that nothing else holds up: the channel free, slots enough."""
+    return 1 + config.dram.read_latency + (beats - 1) * config.dram.beat_cycles + LOAD_TAIL
+
+
+def store_cycles(config: Config, beats: int) -> int:
+    """From start to end of a STORE that nothing else holds up."""
+    return STORE_SETUP + (beats - 1) * config.dram.beat_cycles + config.dram.write_latency + 1
+
+
 def page_beats(config: Config) -> int:
     """Beats between the addresses that no burst crosses."""
     return PAGE_BYTES // config.axi_bytes

@@ -14,7 +14,7 @@ from vdla.compiler.fold_dma import Dma, fold_dma
 from vdla.compiler.intrinsic import CONDITION, GLOBAL, IMMEDIATE, Intrinsic
 from vdla.compiler.macro import MacroOp
 from vdla.compiler.nest import Nest
-from vdla.hardware import isa
+from vdla.hardware import isa, timing
 from vdla.hardware.config import Buffer, Config
 
 PADDED = (Buffer.INP, Buffer.ACC)
@@ -68,7 +68,10 @@ def load(config: Config, buffer: Buffer, shape: tuple[int, ...] | None = None, w
         unit = _entries(config, buffer, prod(shape) * INTEGER_BITS[dtype])
         return fold_dma(nest, Dma("chip", "data", unit, _beats(config, data)), instruction)
 
-    return Intrinsic(name, chip, scopes, lower, dma_cycles)
+    def cycles(config: Config, steps: int) -> int:
+        return timing.load_cycles(config, steps * _beats(config, data))
+
+    return Intrinsic(name, chip, scopes, lower, cycles)
 
 
 @lru_cache
@@ -86,7 +89,10 @@ def store(config: Config, raw: bool = False) -> Intrinsic:
         unit = _entries(config, Buffer.OUT, prod(shape) * INTEGER_BITS[dtype])
         return fold_dma(nest, Dma("out", "data", unit, _beats(config, data)), instruction)
 
-    return Intrinsic("store_raw" if raw else "store", data, {"out": "out", "data": GLOBAL}, lower, dma_cycles)
+    def cycles(config: Config, steps: int) -> int:
+        return timing.store_cycles(config, steps * _beats(config, data))
+
+    return Intrinsic("store_raw" if raw else "store", data, {"out": "out", "data": GLOBAL}, lower, cycles)
 
 
 def _entries(config: Config, buffer: Buffer, bits: int) -> int:
@@ -105,8 +111,3 @@ def _beats(config: Config, data: te.Tensor) -> int:
     if bits % config.axi_bits:
         raise LoweringError(f"dma: a tensor entry must be whole AXI beats of {config.axi_bits} bits, got {bits} bits")
     return bits // config.axi_bits
-
-
-def dma_cycles(config: Config, steps: int) -> int:
-    """Cycles on the bus of that many entries of the widest kind; the exact time depends on addresses and traffic."""
-    return steps * max(config.entry_bytes) // config.axi_bytes * config.dram.beat_cycles

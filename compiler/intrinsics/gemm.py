@@ -39,4 +39,4 @@ def _instruction(fields: dict[str, Any]) -> isa.Instruction:
 
 def cycles(config: Config, steps: int) -> int:
     """Cycles from start to end of an instruction of that many steps."""
-    return steps + timing.ISSUE_OVERHEAD + timing.compute_depth(config)
+    return timing.compute_cycles(config, steps)
