@@ -134,9 +134,27 @@ def tiles(config: Config, problem: Problem, threads: int, given: Tiling | None, 
     """
     if given is None:
         return choose(config, problem, threads, name)
+    _check(problem, given, name)
     if not fits(config, problem, given):
         raise TemplateError(f"{name}: tiling must fit the buffers, got {given}")
     return given
+
+
+def _check(problem: Problem, given: Tiling, name: str) -> None:
+    """Refuse sizes beyond the operator's, and more virtual threads than their loop has iterations."""
+    for what in ("rows", "cols", "out_blocks", "in_blocks"):
+        size, most = getattr(given, what), getattr(problem, what)
+        if not isinstance(size, int) or not 1 <= size <= most:
+            raise TemplateError(f"{name}: {what} of the tiling must be an integer from 1 to {most}, got {size!r}")
+    loops = _iterations(problem, given.rows, given.cols, given.out_blocks, given.in_blocks)
+    if given.over not in loops:
+        raise TemplateError(f"{name}: over of the tiling must be one of {', '.join(loops)}, got {given.over!r}")
+    most = loops[given.over]
+    if not isinstance(given.threads, int) or not 1 <= given.threads <= most:
+        raise TemplateError(
+            f"{name}: threads of the tiling must be an integer from 1 to {most}, the iterations of {given.over}, "
+            f"got {given.threads!r}"
+        )
 
 
 def tilings(config: Config, problem: Problem, threads: int) -> Iterator[Tiling]:
@@ -159,15 +177,20 @@ def _threaded(
     problem: Problem, rows: int, cols: int, out_blocks: int, in_blocks: int, keep: bool, threads: int
 ) -> Tiling:
     """The tiling with its virtual threads over the innermost tile loop that iterates."""
-    iterations = {
+    iterations = _iterations(problem, rows, cols, out_blocks, in_blocks)
+    over = next((name for name, count in iterations.items() if count > 1), "chunks")
+    return Tiling(rows, cols, out_blocks, in_blocks, keep, min(threads, iterations[over]), over)
+
+
+def _iterations(problem: Problem, rows: int, cols: int, out_blocks: int, in_blocks: int) -> dict[str, int]:
+    """How often each tile loop runs, the innermost first."""
+    return {
         "chunks": blocks(problem.in_blocks, in_blocks),
         "cols": blocks(problem.cols, cols),
         "rows": blocks(problem.rows, rows),
         "batches": problem.batches,
         "groups": blocks(problem.out_blocks, out_blocks),
     }
-    over = next((name for name, count in iterations.items() if count > 1), "chunks")
-    return Tiling(rows, cols, out_blocks, in_blocks, keep, min(threads, iterations[over]), over)
 
 
 def _sizes(extent: int) -> list[int]:

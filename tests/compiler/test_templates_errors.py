@@ -31,7 +31,8 @@ OPTIONS: dict[Callable[..., Operator], dict[str, Any]] = {
     residual_add: {**IMAGE, "channels": 5},
 }
 
-HUGE = Tiling(rows=99, cols=99, out_blocks=9, in_blocks=9, keep=False, threads=1, over="rows")
+HUGE = Tiling(rows=99, cols=99, out_blocks=1, in_blocks=1, keep=False, threads=1, over="rows")
+FINE = Tiling(rows=1, cols=3, out_blocks=1, in_blocks=1, keep=False, threads=2, over="rows")
 
 REFUSED = [
     (conv2d, {"batch": 0}, "conv2d: batch must be a positive integer, got 0"),
@@ -57,8 +58,23 @@ REFUSED = [
     (conv2d, {"virtual_threads": 0}, "conv2d: virtual_threads must be at least 1, got 0"),
     (
         conv2d,
-        {"tiling": HUGE, "packing": "channels"},
-        "conv2d: tiling must fit the buffers, got 99x99 pixels, 9 output and 9 input blocks, "
+        {"tiling": replace(FINE, rows=5)},
+        "conv2d: rows of the tiling must be an integer from 1 to 4, got 5",
+    ),
+    (
+        conv2d,
+        {"tiling": replace(FINE, over="pixels")},
+        "conv2d: over of the tiling must be one of chunks, cols, rows, batches, groups, got 'pixels'",
+    ),
+    (
+        conv2d,
+        {"tiling": replace(FINE, threads=5)},
+        "conv2d: threads of the tiling must be an integer from 1 to 4, the iterations of rows, got 5",
+    ),
+    (
+        conv2d,
+        {"tiling": HUGE, "packing": "channels", "height": 300, "width": 300},
+        "conv2d: tiling must fit the buffers, got 99x99 pixels, 1 output and 1 input blocks, "
         "1 virtual thread over rows",
     ),
     (dense, {"in_features": 0}, "dense: in_features must be a positive integer, got 0"),

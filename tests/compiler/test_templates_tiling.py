@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import reference
 
+from vdla.compiler.templates.conv2d import conv2d
 from vdla.compiler.templates.operator import TemplateError
+from vdla.compiler.templates.packing import blocks
 from vdla.compiler.templates.tiling import Problem, Tiling, choose, estimate, fits, tilings
 from vdla.hardware.config import Config
 from vdla.hardware.random_config import random_config
+from vdla.simulator.simulator import Mode, simulate
 
-PYNQ = Config.preset("pynq_z1")
+PYNQ, TINY = Config.preset("pynq_z1"), Config.preset("tiny")
 
 
 def random_problem(rng: np.random.Generator) -> Problem:
@@ -78,3 +82,27 @@ def test_more_threads_are_not_estimated_slower_than_one() -> None:
 def test_a_tiling_prints_as_what_it_is() -> None:
     tiling = Tiling(rows=14, cols=7, out_blocks=4, in_blocks=2, keep=True, threads=2, over="chunks")
     assert str(tiling) == "14x7 pixels, 4 output and 2 input blocks, weights kept, 2 virtual threads over chunks"
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_tiling_of_ones_own_gives_the_same_results(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    channels, out, kernel, stride = (int(rng.integers(1, n)) for n in (40, 30, 4, 3))
+    shape = {"batch": 2, "height": 7, "width": 9, "kernel": kernel, "stride": stride, "padding": 1, "raw": True}
+    rows, cols = ((n + 2 - kernel) // stride + 1 for n in (7, 9))
+    extents = {"rows": rows, "cols": cols}
+    extents |= {"out_blocks": blocks(out, TINY.block_out), "in_blocks": blocks(channels, TINY.block_in)}
+    sizes = {what: int(rng.integers(1, extent + 1)) for what, extent in extents.items()}
+    counts = {"batches": 2, "rows": blocks(rows, sizes["rows"])}
+    counts["groups"] = blocks(extents["out_blocks"], sizes["out_blocks"])
+    over = str(rng.choice(list(counts)))
+    tiling = Tiling(**sizes, keep=bool(rng.integers(2)), threads=int(rng.integers(1, counts[over] + 1)), over=over)
+    try:
+        operator = conv2d(TINY, in_channels=channels, out_channels=out, packing="channels", tiling=tiling, **shape)
+    except TemplateError as error:
+        assert "tiling must fit the buffers" in str(error)
+        return
+    data = rng.integers(-128, 128, (2, channels, 7, 9))
+    weight = rng.integers(-128, 128, (out, channels, kernel, kernel))
+    found = operator.unpack(simulate(operator.program, operator.pack(data, weight), mode=Mode.FUNCTION).outputs)
+    np.testing.assert_array_equal(found, reference.conv2d(data, weight, (stride, stride), (1, 1)))
