@@ -47,27 +47,22 @@ def schedule_tiles(
     """
     *inputs, output = tensors
     s = Schedule(te.create_function(inputs, [output], name))
-    windows = windows or {"padded": dma.load(config, Buffer.INP)}
-    intrinsics: dict[str, Intrinsic] = {**windows, **(before or {}), "sums": core}
+    windows, before = windows or {"padded": dma.load(config, Buffer.INP)}, before or {}
+    intrinsics: dict[str, Intrinsic] = {**windows, **before, "sums": core}
     for stage, intrinsic in intrinsics.items():
         s.set_scope(stage, intrinsic.scopes[intrinsic.output.name])
     s.set_scope("results", "out")
     outer, block, x = _tile(s, tiling)
-    for stage in before or {}:
+    for stage in (*before, *windows):
         s.compute_at(stage, _last(outer))
+    for stage in before:
         s.store_at(stage, _tile_loop(outer))
-    for stage in windows:
-        s.compute_at(stage, _last(outer))
     if "weight" in s.fn.params:
-        placed = _place_weights(s, outer, block, tiling)
-        if tiling.keep:
-            _allocate(s, placed, outer, all_weights_fit(config, problem))
+        placed = _place_weights(s, outer, block, tiling.keep, all_weights_fit(config, problem))
         intrinsics[placed] = weights or dma.load(config, Buffer.WGT)
-        s.whole(placed, *(axis.var for axis in _block(s, placed).axes[-2:]))
     _place_results(s, outer, block, x)
     if not problem.raw:
-        placed = _place_scale(s, outer, block) if problem.lanes == 1 else _place_lanes(s, outer)
-        _allocate(s, placed, outer, all_lanes_fit(config, problem))
+        placed = _place_scale(s, outer, block if problem.lanes == 1 else None, all_lanes_fit(config, problem))
         intrinsics[placed] = dma.load(config, Buffer.SCL)
     intrinsics["results"] = requantise.raw(config) if problem.raw else requantise.requantise(config)
     intrinsics["output"] = dma.store(config, problem.raw)
@@ -134,29 +129,29 @@ def _tile_loop(outer: Outer) -> str:
     return outer["cols"][-1]
 
 
-def _place_weights(s: Schedule, outer: Outer, block: str, tiling: Tiling) -> str:
+def _place_weights(s: Schedule, outer: Outer, block: str, keep: bool, all_fit: bool) -> str:
     """Weights arrive block by block, just before their first use; the group's stay on the chip if they are kept."""
     weights = s.cache_read("sums", "weight", "wgt")
     s.compute_at(weights, block)
-    if tiling.keep:
+    if keep:
         s.keep(weights, *outer["batches"], *outer["rows"], *outer["cols"])
+        _allocate(s, weights, outer, all_fit)
     else:
         s.store_at(weights, _last(outer))
+    s.whole(weights, *(axis.var for axis in _block(s, weights).axes[-2:]))
     return weights
 
 
-def _place_scale(s: Schedule, outer: Outer, block: str) -> str:
-    """The parameters of a block arrive once a group, in the chunk that finishes its first results."""
-    scale = s.cache_read("results", "scale", "scl")
-    s.compute_at(scale, block)
-    s.keep(scale, *outer["batches"], *outer["rows"], *outer["cols"])
-    return scale
+def _place_scale(s: Schedule, outer: Outer, block: str | None, all_fit: bool) -> str:
+    """The parameters of a block arrive once a group, in the chunk that finishes its first results.
 
-
-def _place_lanes(s: Schedule, outer: Outer) -> str:
-    """Parameters that depend on the place of a result, too, arrive all at once before the group."""
+    Without a `block`, they depend on the place of a result, too, and those of the group arrive before it.
+    """
     scale = s.cache_read("results", "scale", "scl")
-    s.compute_at(scale, outer["groups"][-1])
+    s.compute_at(scale, block or outer["groups"][-1])
+    if block is not None:
+        s.keep(scale, *outer["batches"], *outer["rows"], *outer["cols"])
+    _allocate(s, scale, outer, all_fit)
     return scale
 
 
