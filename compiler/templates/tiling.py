@@ -258,7 +258,8 @@ def estimate(config: Config, problem: Problem, tiling: Tiling) -> float:
     last = results + config.dram.write_latency
     if tiling.threads == 1:
         return first + total * (compute + chunk + store) + last
-    steady = max(compute, chunk, store)
+    turn = compute + chunk + config.dram.read_latency + timing.compute_depth(config)  # of one thread: load, then compute
+    steady = max(compute, chunk, store, turn / tiling.threads)
     if n.chunks % tiling.threads and tiling.over == "chunks":  # the last turn has no sums to fuse the results with
         steady += tiling.out_blocks * problem.results(tiling) / n.chunks
     reload = n.groups * n.chunks * max(0, all_weights + window - compute) if tiling.keep else 0
