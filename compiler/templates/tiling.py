@@ -14,6 +14,8 @@ from vdla.compiler.templates.packing import blocks
 from vdla.hardware import timing
 from vdla.hardware.config import Config
 
+LOOPS = ("chunks", "cols", "rows", "batches", "groups")  # the tile loops, the innermost first
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -141,20 +143,16 @@ def tiles(config: Config, problem: Problem, threads: int, given: Tiling | None, 
 
 
 def _check(problem: Problem, given: Tiling, name: str) -> None:
-    """Refuse sizes beyond the operator's, and more virtual threads than their loop has iterations."""
+    """Refuse sizes beyond the operator's, and loops that it does not have."""
     for what in ("rows", "cols", "out_blocks", "in_blocks"):
         size, most = getattr(given, what), getattr(problem, what)
         if not isinstance(size, int) or not 1 <= size <= most:
             raise TemplateError(f"{name}: {what} of the tiling must be an integer from 1 to {most}, got {size!r}")
-    loops = _iterations(problem, given.rows, given.cols, given.out_blocks, given.in_blocks)
+    loops = LOOPS[1:] if problem.separate else LOOPS
     if given.over not in loops:
         raise TemplateError(f"{name}: over of the tiling must be one of {', '.join(loops)}, got {given.over!r}")
-    most = loops[given.over]
-    if not isinstance(given.threads, int) or not 1 <= given.threads <= most:
-        raise TemplateError(
-            f"{name}: threads of the tiling must be an integer from 1 to {most}, the iterations of {given.over}, "
-            f"got {given.threads!r}"
-        )
+    if not isinstance(given.threads, int) or given.threads < 1:
+        raise TemplateError(f"{name}: threads of the tiling must be at least 1, got {given.threads!r}")
 
 
 def tilings(config: Config, problem: Problem, threads: int) -> Iterator[Tiling]:
@@ -177,20 +175,11 @@ def _threaded(
     problem: Problem, rows: int, cols: int, out_blocks: int, in_blocks: int, keep: bool, threads: int
 ) -> Tiling:
     """The tiling with its virtual threads over the innermost tile loop that iterates."""
-    iterations = _iterations(problem, rows, cols, out_blocks, in_blocks)
+    sizes = (in_blocks, cols, rows, 1, out_blocks)
+    extents = (problem.in_blocks, problem.cols, problem.rows, problem.batches, problem.out_blocks)
+    iterations = dict(zip(LOOPS, map(blocks, extents, sizes), strict=True))
     over = next((name for name, count in iterations.items() if count > 1), "chunks")
     return Tiling(rows, cols, out_blocks, in_blocks, keep, min(threads, iterations[over]), over)
-
-
-def _iterations(problem: Problem, rows: int, cols: int, out_blocks: int, in_blocks: int) -> dict[str, int]:
-    """How often each tile loop runs, the innermost first."""
-    return {
-        "chunks": blocks(problem.in_blocks, in_blocks),
-        "cols": blocks(problem.cols, cols),
-        "rows": blocks(problem.rows, rows),
-        "batches": problem.batches,
-        "groups": blocks(problem.out_blocks, out_blocks),
-    }
 
 
 def _sizes(extent: int) -> list[int]:
@@ -258,7 +247,9 @@ def estimate(config: Config, problem: Problem, tiling: Tiling) -> float:
     last = results + config.dram.write_latency
     if tiling.threads == 1:
         return first + total * (compute + chunk + store) + last
-    turn = compute + chunk + config.dram.read_latency + timing.compute_depth(config)  # of one thread: load, then compute
+    turn = (
+        compute + chunk + config.dram.read_latency + timing.compute_depth(config)
+    )  # of one thread: load, then compute
     steady = max(compute, chunk, store, turn / tiling.threads)
     if n.chunks % tiling.threads and tiling.over == "chunks":  # the last turn has no sums to fuse the results with
         steady += tiling.out_blocks * problem.results(tiling) / n.chunks

@@ -68,8 +68,13 @@ REFUSED = [
     ),
     (
         conv2d,
-        {"tiling": replace(FINE, threads=5)},
-        "conv2d: threads of the tiling must be an integer from 1 to 4, the iterations of rows, got 5",
+        {"tiling": replace(FINE, threads=0)},
+        "conv2d: threads of the tiling must be at least 1, got 0",
+    ),
+    (
+        pool2d,
+        {"tiling": replace(FINE, over="chunks")},
+        "average_pool2d: over of the tiling must be one of cols, rows, batches, groups, got 'chunks'",
     ),
     (
         conv2d,
