@@ -7,7 +7,7 @@ the slower of computing and moving each chunk. It orders candidates; how long a 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from vdla.compiler.templates.operator import TemplateError
 from vdla.compiler.templates.packing import blocks
@@ -129,7 +129,7 @@ def choose(config: Config, problem: Problem, threads: int, name: str = "tiling")
 
 
 def tiles(config: Config, problem: Problem, threads: int, given: Tiling | None, name: str) -> Tiling:
-    """The given tiling if it fits the buffers, or the best one.
+    """The given tiling if it fits the buffers, without threads that would have no iteration, or the best one.
 
     Raises:
         TemplateError: it does not fit, or nothing does.
@@ -137,9 +137,11 @@ def tiles(config: Config, problem: Problem, threads: int, given: Tiling | None, 
     if given is None:
         return choose(config, problem, threads, name)
     _check(problem, given, name)
-    if not fits(config, problem, given):
+    iterations = problem.batches if given.over == "batches" else getattr(counts(problem, given), given.over)
+    used = replace(given, threads=min(given.threads, iterations))
+    if not fits(config, problem, used):
         raise TemplateError(f"{name}: tiling must fit the buffers, got {given}")
-    return given
+    return used
 
 
 def _check(problem: Problem, given: Tiling, name: str) -> None:
