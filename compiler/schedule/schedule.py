@@ -115,8 +115,8 @@ class Schedule:
         self.fn, result = blockize.blockize(self.fn, loop)
         return result
 
-    def store_at(self, block: str, loop: str) -> None:
-        """Allocate the buffer that a block writes once an iteration of a loop around it."""
+    def store_at(self, block: str, loop: str | None) -> None:
+        """Allocate the buffer that a block writes once an iteration of a loop around it; None: once a program."""
         self.fn = store_at.store_at(self.fn, block, loop)
 
     def whole(self, block: str, *axes: str) -> None:

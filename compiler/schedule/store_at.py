@@ -6,19 +6,23 @@ from vdla.compiler import ir
 from vdla.compiler.schedule.marks import annotate
 from vdla.compiler.schedule.tree import ScheduleError, block_path, loops_on
 
+ROOT = "root"  # the mark of a buffer that is allocated outside of every loop
 
-def store_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
+
+def store_at(fn: ir.Function, block: str, loop: str | None) -> ir.Function:
     """Allocate the buffer that a block writes once an iteration of `loop`, so that its parts stay side by side.
 
         for y in range(4):                      for y in range(4):  # one tile for all of co
             for co in range(8):          ->         for co in range(8):
                 block w(vco=co): ...                    block w(vco=co): ...  # store_at=y
 
+    None for `loop` is outside of every loop: once a program.
+
     Raises:
         ScheduleError: the loop is not around the block.
     """
     where = f"store_at of {block}"
     around = [step.var for step in loops_on(block_path(fn, block, where))]
-    if loop not in around:
+    if loop is not None and loop not in around:
         raise ScheduleError(f"{where}: the loop must be one of {', '.join(around)}, got {loop!r}")
-    return annotate(fn, block, "store_at", loop)
+    return annotate(fn, block, "store_at", ROOT if loop is None else loop)

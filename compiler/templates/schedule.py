@@ -26,7 +26,6 @@ from vdla.hardware.config import Buffer, Config
 TILE_LOOPS = ("groups", "batches", "rows", "cols", "chunks")
 AXES = {"groups": "vco", "batches": "vn", "rows": "vy", "cols": "vx", "chunks": "vci"}
 ENTRY_AXES = ("vb", "vo", "vi")
-ROOT = "root"  # outside of every loop
 
 
 def schedule_tiles(
@@ -158,7 +157,7 @@ def _place_scale(s: Schedule, outer: Outer, block: str | None, all_fit: bool) ->
 def _allocate(s: Schedule, stage: str, outer: Outer, all_groups: bool) -> None:
     """Room for the data of all groups at once, so that loading them waits for nothing, or for those of one."""
     if all_groups:
-        s.annotate(stage, "store_at", ROOT)
+        s.store_at(stage, None)
     else:
         s.store_at(stage, outer["groups"][-1])
 

@@ -159,12 +159,14 @@ def _check(problem: Problem, given: Tiling, name: str) -> None:
 
 def tilings(config: Config, problem: Problem, threads: int) -> Iterator[Tiling]:
     """Every tiling that fits."""
-    for in_blocks in _sizes(problem.in_blocks):
-        for cols in _sizes(problem.cols):
-            for rows in _sizes(problem.rows):
+    most = max(config.depths)
+    row_sizes, out_sizes = _sizes(problem.rows, most), _sizes(problem.out_blocks, most)
+    for in_blocks in _sizes(problem.in_blocks, most):
+        for cols in _sizes(problem.cols, most):
+            for rows in row_sizes:
                 if in_blocks * problem.window(rows, cols) > max(config.inp_depth, config.acc_depth):
                     break
-                for out_blocks in _sizes(problem.out_blocks):
+                for out_blocks in out_sizes:
                     if out_blocks * rows * cols > config.acc_depth or out_blocks * problem.lanes > config.scl_depth:
                         break
                     for keep in (True, False):
@@ -184,9 +186,9 @@ def _threaded(
     return Tiling(rows, cols, out_blocks, in_blocks, keep, min(threads, iterations[over]), over)
 
 
-def _sizes(extent: int) -> list[int]:
-    """Tile sizes worth trying: the smallest for each number of tiles."""
-    return sorted({blocks(extent, count) for count in range(1, extent + 1)})
+def _sizes(extent: int, most: int) -> list[int]:
+    """Tile sizes worth trying, up to `most`: the smallest for each number of tiles."""
+    return [size for size in range(1, min(extent, most) + 1) if size == blocks(extent, blocks(extent, size))]
 
 
 def counts(problem: Problem, tiling: Tiling) -> Counts:
