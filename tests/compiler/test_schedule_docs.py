@@ -38,6 +38,6 @@ def test_every_primitive_is_on_the_page(root):
     from vdla.compiler.schedule import Schedule
 
     page = (root / "docs" / "schedule.md").read_text()
-    own = ("split", "fuse", "reorder", "unroll", "vthread", "parallel", "vectorize", "annotate", "set_scope")
-    own += ("compute_at", "keep", "reverse_compute_at", "inline", "cache_read", "cache_write", "blockize", "loops")
-    assert [name for name in own if not hasattr(Schedule, name) or name not in page] == []
+    own = [name for name in vars(Schedule) if not name.startswith("_")]
+    assert len(own) > 15
+    assert [name for name in own if name not in page] == []
