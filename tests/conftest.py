@@ -1,4 +1,4 @@
-"""Shared by every test: where the repository is, and golden files (`pytest --update-golden` rewrites them)."""
+"""Shared by every test: where the repository is, golden files (`pytest --update-golden` rewrites them), patience."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no fault of a test; a failing example prints what reproduces it.
+settings.register_profile("vdla", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile("vdla")
 
 ROOT = Path(__file__).resolve().parent.parent
 
