@@ -1,6 +1,7 @@
 """The roofline: no run is above its roof, whichever channel it keeps busy."""
 
 import pytest
+
 from vdla.benchmarks.layers import layer_operator
 from vdla.benchmarks.workloads import workload
 from vdla.commands.report import attained_gops, roof_gops
