@@ -180,6 +180,9 @@ class Function:
     buffers: Mapping[str, Buffer]
     body: Stmt
 
+    def __repr__(self) -> str:
+        return f"<Function {self.name}({', '.join(self.params)})>"
+
     def __str__(self) -> str:
         from vdla.compiler.printer import function_text
 

@@ -142,6 +142,9 @@ class Program:
     def __len__(self) -> int:
         return len(self.words)
 
+    def __repr__(self) -> str:
+        return f"<Program {self.name} for {self.config.name}: {len(self)} instructions, hash {self.hash}>"
+
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`."""
         for tensor in self.tensors:

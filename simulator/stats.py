@@ -40,6 +40,9 @@ class RunStats:
     bytes_read: int  # tensors and stream
     bytes_written: int
 
+    def __repr__(self) -> str:
+        return f"<RunStats {self.program}: {self.total_cycles:,} cycles, utilisation {self.utilisation:.1%}>"
+
     @property
     def seconds(self) -> float:
         """At the configuration's clock."""

@@ -41,6 +41,9 @@ class Operator:
     layouts: Mapping[str, str]
     description: str = ""
 
+    def __repr__(self) -> str:
+        return f"<Operator {self.name} for {self.config.name}: {self.description}>"
+
     @cached_property
     def program(self) -> Program:
         """The compiled program."""

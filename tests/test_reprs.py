@@ -1,0 +1,15 @@
+"""What a person sees who types the name of a result at a prompt: one line that says what it is."""
+
+from vdla.compiler.templates.dense import dense
+from vdla.hardware.config import Config
+from vdla.simulator.timing import time_program
+
+
+def test_results_introduce_themselves_in_a_line():
+    operator = dense(Config.preset("tiny"), rows=4, in_features=4, out_features=4, raw=True)
+    program = operator.program
+    stats = time_program(program)
+    assert repr(operator).startswith("<Operator dense for tiny: ")
+    assert repr(operator.function) == "<Function dense(data, weight, output)>"
+    assert repr(program) == f"<Program dense for tiny: {len(program)} instructions, hash {program.hash}>"
+    assert repr(stats) == f"<RunStats dense: {stats.total_cycles:,} cycles, utilisation {stats.utilisation:.1%}>"
