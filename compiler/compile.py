@@ -8,6 +8,7 @@ from math import prod
 from vdla.compiler import ir
 from vdla.compiler.build import build
 from vdla.compiler.dtypes import INTEGER_BITS
+from vdla.compiler.errors import LoweringError
 from vdla.compiler.interpret import output_names
 from vdla.compiler.lower import lower
 from vdla.compiler.printer import function_lines
@@ -25,6 +26,7 @@ def compile_function(
     Raises:
         LoweringError, AllocationError, UopError, IsaError: the schedule does not fit this machine; the place is named.
     """
+    _check(config, fn)
     outputs = output_names(fn)
     tensors = []
     for name in fn.params:
@@ -32,6 +34,13 @@ def compile_function(
         tensors.append(_tensor(fn.buffers[name], role, (layouts or {}).get(name, "")))
     lines = tuple(line.text for line in function_lines(fn))
     return build(config, fn.name, lower(config, fn), tensors, lines)
+
+
+def _check(config: Config, fn: ir.Function) -> None:
+    if not isinstance(config, Config):
+        raise LoweringError(f"compile_function: config must be a Config, got {type(config).__name__}")
+    if not isinstance(fn, ir.Function):
+        raise LoweringError(f"compile_function: fn must be a Function, as of schedule.fn, got {type(fn).__name__}")
 
 
 def _tensor(buffer: ir.Buffer, role: str, layout: str) -> Tensor:

@@ -11,10 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from vdla.compiler import ir
 from vdla.compiler.dtypes import DTYPES, is_float, is_integer, limits
+from vdla.hardware.checks import plain
 
 Number = int | float | bool
+MAX_EXTENT = (1 << 31) - 1  # indices are int32
 BIT_OPS = ("and", "or")
 INTEGER_OPS = ("floordiv", "mod", "shl", "shr")
 SYMBOL = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "shl": "<<", "shr": ">>",
@@ -31,6 +35,8 @@ class TeError(ValueError):
 
 class Operators:
     """Python's operators on the elements of tensors."""
+
+    __array_ufunc__ = None  # a number of numpy's on the left leaves the operation to the element
 
     def __add__(self, other: Operand) -> Value:
         return binary("add", self, other)
@@ -149,7 +155,10 @@ class Reducer:
     def __call__(self, value: Operand, axis: ReduceAxis | Sequence[ReduceAxis]) -> Value:
         """The combination of `value` over all points of `axis`."""
         body = as_value(value, f"te.{self.name}")
-        axes = (axis,) if isinstance(axis, ReduceAxis) else tuple(axis)
+        axes = (axis,) if isinstance(axis, ReduceAxis) else axis
+        if not isinstance(axes, Sequence) or not all(isinstance(a, ReduceAxis) for a in axes):
+            raise TeError(f"te.{self.name}: axis must be a te.reduce_axis or several, got {axis!r}")
+        axes = tuple(axes)
         check_reduction(self.name, body, axes)
         identity = self.identity(body.dtype) if callable(self.identity) else self.identity
         start = const(identity, body.dtype)
@@ -216,8 +225,8 @@ def as_value(item: Operand, where: str, dtype: str = "int32") -> Value:
             return item
         case ReduceAxis():
             return Value(ir.Var(axis_name(item.name)), "int32", axes=(item,))
-        case bool() | int() | float():
-            return const(item, dtype)
+        case bool() | int() | float() | np.number() | np.bool_():
+            return const(plain(item), dtype)
         case Tensor(name=name):
             raise TeError(f"{where}: an operand must be an element, got the tensor {name}; write {name}[...]")
         case _:
@@ -240,6 +249,9 @@ def axis_name(name: str) -> str:
 def const(value: Number, dtype: str) -> Value:
     """The number `value` of type `dtype`, which must hold it exactly (floats: nearest)."""
     check_dtype("te.const", dtype)
+    value = plain(value)
+    if not isinstance(value, bool | int | float):
+        raise TeError(f"te.const: the value must be a number, got {value!r}")
     if dtype == "bool":
         if value not in (0, 1):
             raise TeError(f"te.const: a bool must be True or False, got {value!r}")
@@ -348,7 +360,7 @@ def check_name(where: str, name: str) -> None:
 
 def check_dtype(where: str, dtype: str) -> None:
     """Refuse an unknown element type."""
-    if dtype not in DTYPES:
+    if not isinstance(dtype, str) or dtype not in DTYPES:
         raise TeError(f"{where}: the dtype must be one of {', '.join(DTYPES)}, got {dtype}")
 
 
@@ -361,12 +373,16 @@ def check_shape(where: str, shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(int(extent) for extent in shape)
 
 
-def check_extent(where: str, what: str, extent: int) -> None:
-    """Refuse an extent that is not a positive integer."""
-    if not is_int(extent) or extent <= 0:
-        raise TeError(f"{where}: {what} must be a positive integer, got {extent!r}")
+def check_extent(where: str, what: str, extent: int) -> int:
+    """An extent, which must be a positive integer that fits an index."""
+    value = plain(extent)
+    if not is_int(value) or value <= 0:
+        raise TeError(f"{where}: {what} must be a positive integer, got {value!r}")
+    if value > MAX_EXTENT:
+        raise TeError(f"{where}: {what} must be at most {MAX_EXTENT}, got {value}")
+    return int(value)
 
 
 def is_int(value: object) -> bool:
-    """Whether `value` is a Python integer and not a bool."""
-    return isinstance(value, int) and not isinstance(value, bool)
+    """Whether `value` is an integer, of Python's or numpy's, and not a bool."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

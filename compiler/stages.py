@@ -14,12 +14,15 @@ def create_function(inputs: Sequence[Tensor], outputs: Sequence[Tensor], name: s
     block of the tensor's name."""
     check_name("te.create_function", name)
     where = f"te.create_function {name}"
+    for what, tensors in (("inputs", inputs), ("outputs", outputs)):
+        if not isinstance(tensors, Sequence) or not all(isinstance(tensor, Tensor) for tensor in tensors):
+            raise TeError(f"{where}: {what} must be a list of tensors, got {tensors!r}")
     stages = ordered_stages(where, outputs)
     check_tensors(where, inputs, outputs, stages)
-    tensors = [*inputs, *stages]
-    names = Names({tensor.name for tensor in tensors})
+    everything = [*inputs, *stages]
+    names = Names({tensor.name for tensor in everything})
     body = ir.seq(*(stage_nest(tensor, names) for tensor in stages))
-    buffers = {t.name: ir.Buffer(t.name, t.shape, t.dtype) for t in tensors}
+    buffers = {t.name: ir.Buffer(t.name, t.shape, t.dtype) for t in everything}
     return ir.Function(name, tuple(t.name for t in (*inputs, *outputs)), buffers, body)
 
 

@@ -119,8 +119,7 @@ def reducer(
 def reduce_axis(extent: int, name: str) -> ReduceAxis:
     """An axis [0, extent) to reduce over."""
     check_name("te.reduce_axis", name)
-    check_extent(f"te.reduce_axis {name}", "the extent", extent)
-    return ReduceAxis(name, extent)
+    return ReduceAxis(name, check_extent(f"te.reduce_axis {name}", "the extent", extent))
 
 
 sum = reducer(lambda x, y: x + y, 0, "sum")
@@ -166,13 +165,17 @@ def pad(tensor: Tensor, before: Sequence[int], after: Sequence[int], value: Numb
 
 def check_padding(where: str, tensor: Tensor, amounts: Sequence[int]) -> tuple[int, ...]:
     """One amount >= 0 for each dimension."""
+    if not isinstance(amounts, Sequence):
+        raise TeError(f"{where}: padding must be {len(tensor.shape)} integers >= 0, got {amounts!r}")
     if len(amounts) != len(tensor.shape) or any(not is_int(a) or a < 0 for a in amounts):
         raise TeError(f"{where}: padding must be {len(tensor.shape)} integers >= 0, got {list(amounts)}")
-    return tuple(amounts)
+    return tuple(int(amount) for amount in amounts)
 
 
 def axis_names(where: str, body: Callable[..., Any], rank: int) -> tuple[str, ...]:
     """The parameter names of `body`; i0, i1, ... for `*indices`."""
+    if not callable(body):
+        raise TeError(f"{where}: the body must be a function of the indices, got {body!r}")
     parameters = list(inspect.signature(body).parameters.values())
     named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):

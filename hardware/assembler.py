@@ -333,6 +333,8 @@ def _source_index(row: _Row, count: int) -> int:
 
 def assemble(source: str) -> Program:
     """The program that the text describes; AsmError names line and column of what is wrong."""
+    if not isinstance(source, str):
+        raise AsmError(f"assemble: source must be text, got {type(source).__name__}")
     text = _read(source)
     config = _config(text)
     tensors = _tensors(config, text)

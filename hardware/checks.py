@@ -6,9 +6,24 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+import numpy as np
+
 
 class ConfigError(ValueError):
     """A configuration that no machine can have."""
+
+
+def plain(value: Any) -> Any:  # noqa: ANN401  what is no number of numpy's passes through
+    """A number of numpy's as the Python number, so that a shape or a size may come out of an array."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def plain_fields(instance: Any) -> None:  # noqa: ANN401  any dataclass, frozen or not
+    """Replace numpy's numbers in the fields of a new dataclass by Python's."""
+    for field in fields(instance):
+        value = getattr(instance, field.name)
+        if isinstance(value, np.generic):
+            object.__setattr__(instance, field.name, value.item())
 
 
 def require_integer(where: str, name: str, value: object, low: int, high: int) -> None:

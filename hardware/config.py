@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from vdla.hardware.checks import ConfigError, require_integer, require_known, require_power
+from vdla.hardware.checks import ConfigError, plain_fields, require_integer, require_known, require_power
 from vdla.hardware.dram import Dram
 
 __all__ = ["MIN_COMMAND_DEPTH", "MIN_TOKEN_DEPTH", "Buffer", "Config", "ConfigError", "Dram"]
@@ -87,6 +87,7 @@ class Config:
     clock_mhz: float = 100
 
     def __post_init__(self) -> None:
+        plain_fields(self)
         if not isinstance(self.name, str) or not self.name.isprintable() or not 1 <= len(self.name) <= 64:
             raise ConfigError(f"config: name must be a printable string of 1 to 64 characters, got {self.name!r}")
         self._check_fields()
@@ -154,7 +155,7 @@ class Config:
         """The preset called `name`; ConfigError lists the choices."""
         from vdla.hardware.presets import PRESETS
 
-        if name not in PRESETS:
+        if not isinstance(name, str) or name not in PRESETS:
             raise ConfigError(f"config: preset must be one of {', '.join(PRESETS)}, got {name}")
         return PRESETS[name]
 
@@ -177,8 +178,10 @@ class Config:
     @staticmethod
     def load(path: str | PathLike[str]) -> Config:
         """The configuration in a JSON file of fields, as `to_dict` gives them."""
+        if not isinstance(path, str | PathLike) or "\0" in str(path):
+            raise ConfigError(f"config: path must be a string or a path, got {path!r}")
         try:
-            values = json.loads(Path(path).read_text(encoding="utf-8"))
+            values = json.loads(Path(path).read_text(encoding="utf-8-sig"))
         except OSError as error:
             raise ConfigError(f"{path}: path must be a readable file, got {error.strerror}") from None
         except (ValueError, RecursionError) as error:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.hardware.checks import plain
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode, Words, columns, instruction_bytes, with_field
 from vdla.hardware.timing import PAGE_BYTES
@@ -60,7 +61,7 @@ class Tensor:
             raise ProgramError(f"{where}: role must be one of {', '.join(ROLES)}, got {self.role}")
         if not _is_integer(self.nbytes) or not 1 <= self.nbytes <= 1 << 37:
             raise ProgramError(f"{where}: nbytes must be an integer from 1 to {1 << 37}, got {self.nbytes!r}")
-        if not all(_is_integer(extent) and extent >= 0 for extent in self.shape):
+        if not isinstance(self.shape, tuple) or not all(_is_integer(n) and n >= 0 for n in self.shape):
             raise ProgramError(f"{where}: shape must be of integers from 0, got {self.shape}")
         self._check_text(where)
         self._check_data(where)
@@ -71,6 +72,8 @@ class Tensor:
                 raise ProgramError(f"{where}: {what} must be a printable string, got {text!r}")
 
     def _check_data(self, where: str) -> None:
+        if not isinstance(self.data, bytes | None):
+            raise ProgramError(f"{where}: data must be bytes, got {type(self.data).__name__}")
         if self.data is None and self.role == "constant":
             raise ProgramError(f"{where}: a constant must have data, got none")
         if self.data is not None and self.role not in ROLES_WITH_DATA:
@@ -110,13 +113,19 @@ class Program:
         if not isinstance(self.name, str) or not self.name.isprintable() or not self.name:
             raise ProgramError(f"program: name must be a printable string, got {self.name!r}")
         where = f"program {self.name}"
-        n = len(self.words)
+        if not isinstance(self.config, Config):
+            raise ProgramError(f"{where}: config must be a Config, got {self.config!r}")
+        n = len(self.words) if isinstance(self.words, np.ndarray) and self.words.ndim else 0
         for name, dtype, shape in (
             ("words", np.uint8, (n, instruction_bytes(self.config))),
             ("tensor_of", np.int32, (n,)),
             ("source_of", np.int32, (n,)),
         ):
             object.__setattr__(self, name, _frozen_array(where, name, getattr(self, name), dtype, shape))
+        for name, kind in (("tensors", Tensor), ("source_lines", str)):
+            members = getattr(self, name)
+            if not isinstance(members, tuple) or not all(isinstance(member, kind) for member in members):
+                raise ProgramError(f"{where}: {name} must be a tuple of {kind.__name__}, got {members!r}")
         _check_indices(where, "tensor_of", self.tensor_of, len(self.tensors))
         _check_indices(where, "source_of", self.source_of, len(self.source_lines))
         self._check_tensors(where)
@@ -136,7 +145,7 @@ class Program:
                 raise ProgramError(f"{where}: names of tensors must differ, got {tensor.name} twice")
             seen.add(tensor.name)
         for line in self.source_lines:
-            if not isinstance(line, str) or "\n" in line or "\r" in line:
+            if "\n" in line or "\r" in line:
                 raise ProgramError(f"{where}: a source line must be one line of text, got {line!r}")
 
     def __len__(self) -> int:
@@ -188,13 +197,16 @@ class Program:
 
     def _beat(self, tensor: Tensor, addresses: Mapping[str, int]) -> int:
         where = f"program {self.name}: address of {tensor.name}"
-        if tensor.name not in addresses:
-            raise ProgramError(f"{where} must be given, got addresses of {', '.join(addresses) or 'nothing'}")
-        address = addresses[tensor.name]
-        beat, rest = divmod(address, self.config.axi_bytes)
+        if not isinstance(addresses, Mapping) or tensor.name not in addresses:
+            given = ", ".join(map(str, addresses)) if isinstance(addresses, Mapping) else ""
+            raise ProgramError(f"{where} must be given, got addresses of {given or 'nothing'}")
+        address = plain(addresses[tensor.name])
+        if not _is_integer(address):
+            raise ProgramError(f"{where} must be an integer, got {address!r}")
+        beat, rest = divmod(int(address), self.config.axi_bytes)
         if rest or beat < 0:
             raise ProgramError(f"{where} must be a multiple of {self.config.axi_bytes} from 0, got {address}")
-        return beat
+        return int(beat)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the program to one file, whole or not at all."""

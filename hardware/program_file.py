@@ -6,6 +6,7 @@ Any bit of the file that differs from what was written is noticed; nothing is al
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -59,12 +60,26 @@ def to_bytes(program: Program) -> bytes:
 
 
 def write(program: Program, path: str | PathLike[str]) -> None:
-    """Write the file through a temporary one beside it, so that a reader sees the old content or the new."""
-    target = Path(path)
+    """Write the file through a temporary one beside it, so that a reader sees the old content or the new.
+
+    A symbolic link stays one; a device or a pipe, which nothing may replace, is written in place.
+    """
+    target, content = _path(path), to_bytes(program)
     try:
-        _replace(target, to_bytes(program))
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if target.exists() and not target.is_file():
+            target.write_bytes(content)
+        else:
+            _replace(Path(os.path.realpath(target)), content)
     except OSError as error:
         raise ProgramError(f"{target}: path must be writable, got {error.strerror}") from None
+
+
+def _path(path: str | PathLike[str]) -> Path:
+    if not isinstance(path, str | PathLike) or "\0" in str(path):
+        raise ProgramError(f"program file: path must be a string or a path, got {path!r}")
+    return Path(path)
 
 
 def _replace(target: Path, content: bytes) -> None:
@@ -86,13 +101,18 @@ def _replace(target: Path, content: bytes) -> None:
 
 def read(path: str | PathLike[str]) -> Program:
     """The program in the file at `path`."""
+    source = _path(path)
     try:
-        if not Path(path).is_file():  # a device or a pipe could be endless
-            raise ProgramError(f"{path}: path must be a regular file, got none there")
-        content = Path(path).read_bytes()
+        if source.exists() and not source.is_file():  # a device or a pipe could be endless
+            raise ProgramError(f"{path}: path must be a regular file, got {_kind(source)}")
+        content = source.read_bytes()
     except OSError as error:
         raise ProgramError(f"{path}: path must be a readable file, got {error.strerror}") from None
     return from_bytes(content, str(path))
+
+
+def _kind(path: Path) -> str:
+    return "a folder" if path.is_dir() else "a device or a pipe"
 
 
 def from_bytes(content: bytes, where: str) -> Program:

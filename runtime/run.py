@@ -36,7 +36,7 @@ class Result:
 
 def open_device(name: str, config: Config) -> Device:
     """The device called `name` as the machine `config`; DeviceError lists the choices."""
-    if name not in DEVICES:
+    if not isinstance(name, str) or name not in DEVICES:
         raise DeviceError(f"device: name must be one of {', '.join(DEVICES)}, got {name}")
     return DEVICES[name](config)
 
@@ -49,8 +49,11 @@ def run(
     `arrays` has the packed array of every input tensor. A device given by name is opened for this run as the machine
     `config`, by default the one the program was compiled for. Raises DeviceError, and what the device's verifier says.
     """
+    from vdla.simulator.errors import require_program
+
+    require_program("run", program, config)
     with ExitStack() as stack:
-        if isinstance(device, str):
+        if not isinstance(device, Device):
             device = stack.enter_context(open_device(device, config or program.config))
         return _run(program, arrays, device, stack)
 
@@ -64,7 +67,7 @@ def _run(program: Program, arrays: Mapping[str, Array], device: Device, stack: E
     for tensor in program.tensors:
         if tensor.data is not None:
             content[tensor.name] = np.frombuffer(tensor.data, np.uint8)
-    sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: program.words.nbytes}
+    sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: max(1, program.words.nbytes)}
     addresses = {}
     for name, nbytes in sizes.items():
         addresses[name] = device.allocate(nbytes)

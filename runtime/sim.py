@@ -26,6 +26,10 @@ class SimDevice:
     name = "sim"
 
     def __init__(self, config: Config, memory_bytes: int = DEFAULT_BYTES) -> None:
+        from vdla.hardware.config import Config
+
+        if not isinstance(config, Config):
+            raise DeviceError(f"device {self.name}: config must be a Config, got {type(config).__name__}")
         self.config = config
         self._memory: Memory | None = Memory(self.name, memory_bytes)
 
@@ -39,6 +43,8 @@ class SimDevice:
 
     def write(self, address: int, data: Bytes) -> None:
         """Copy bytes into allocated memory."""
+        if not isinstance(data, np.ndarray) or data.dtype.hasobject:
+            raise DeviceError(f"device {self.name}: data to write must be an array of numbers, got {data!r}")
         flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
         self._open().window(address, len(flat))[:] = flat
 
@@ -49,11 +55,13 @@ class SimDevice:
     def run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
         """Run a program to its end; VerifyError, SimulationError or DeviceError where it cannot."""
         from vdla.hardware.isa import columns
+        from vdla.simulator.errors import require_program
         from vdla.simulator.function import execute
         from vdla.simulator.simulator import check
         from vdla.simulator.timing import time_program
 
         memory = self._open()
+        require_program(f"device {self.name}", program)
         self._check_places(program, addresses)
         check(program)
         stats = time_program(program, self.config, dict(addresses))
@@ -68,8 +76,9 @@ class SimDevice:
             raise DeviceError(f"device {self.name}: {mismatch}")
         sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: program.words.nbytes}
         for name, nbytes in sizes.items():
-            if name not in addresses:
-                raise DeviceError(f"device {self.name}: addresses must include {name}, got {', '.join(addresses)}")
+            if not isinstance(addresses, Mapping) or name not in addresses:
+                given = ", ".join(map(str, addresses)) if isinstance(addresses, Mapping) else ""
+                raise DeviceError(f"device {self.name}: addresses must include {name}, got {given or 'none'}")
             self._open().window(addresses[name], nbytes)
 
     def _open(self) -> Memory:

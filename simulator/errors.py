@@ -5,11 +5,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode
+from vdla.hardware.program import Program
 
 
 class SimulationError(ValueError):
     """What cannot be simulated; the message names the place, the rule and the value."""
+
+
+def require_program(where: str, program: object, config: object = None) -> None:
+    """Refuse what is no Program, and a machine that is no Config."""
+    if not isinstance(program, Program):
+        raise SimulationError(f"{where}: program must be a Program, got {type(program).__name__}")
+    if config is not None and not isinstance(config, Config):
+        raise SimulationError(f"{where}: config must be a Config, got {type(config).__name__}")
 
 
 def name_of(columns: NDArray[np.int64], index: int) -> str:

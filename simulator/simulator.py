@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.isa import columns
 from vdla.hardware.program import STREAM, Program, place
-from vdla.simulator.errors import SimulationError
+from vdla.simulator.errors import SimulationError, require_program
 from vdla.simulator.function import execute
 from vdla.simulator.stats import RunStats
 from vdla.simulator.tensors import check_names, from_bytes, given, to_bytes
@@ -61,6 +61,7 @@ def simulate(
     processors have, to the same results. Raises VerifyError for a program that is not safe, SimulationError for
     arrays or a configuration that do not fit it.
     """
+    require_program("simulate", program, config)
     wanted = _mode(mode)
     device = device_config(program, config)
     check(program)

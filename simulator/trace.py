@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.atomic import write_text
 from vdla.hardware.isa import COL, FORMATS, Opcode, Unit
 from vdla.hardware.program import Program
 from vdla.simulator.errors import SimulationError
@@ -31,14 +32,8 @@ PROCESS = 1
 
 def write_trace(path: str | os.PathLike[str], program: Program, stats: RunStats) -> None:
     """Write the trace of a run, whole or not at all."""
-    target = Path(path)
     text = json.dumps({"traceEvents": list(events(program, stats)), "displayTimeUnit": "ms"})
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_text(Path(path), text)
 
 
 def events(program: Program, stats: RunStats) -> Iterator[Event]:

@@ -14,6 +14,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa import IsaError, check
 from vdla.hardware.program import Program
 from vdla.simulator import deadlock
+from vdla.simulator.errors import require_program
 from vdla.simulator.races import RaceCheck
 from vdla.simulator.tokens import token_run
 from vdla.simulator.touches import touches
@@ -30,6 +31,7 @@ def verify(program: Program, config: Config | None = None) -> Verdict:
 
     Later questions need the answers to earlier ones: a wrong configuration or an invalid word ends the search.
     """
+    require_program("verify", program, config)
     empty = Verdict(program.name, len(program))
     mismatch = None if config is None else program.config.mismatch(config)
     if mismatch is not None:

@@ -1,4 +1,7 @@
-"""Writing a file in one piece: whoever reads it sees the old content or the new, never a part."""
+"""Writing a file in one piece: whoever reads it sees the old content or the new, never a part.
+
+A symbolic link stays one: its target is replaced. A device or a pipe, which nothing may replace, is written in place.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +26,23 @@ def write_with(path: Path, write: Callable[[Path], object]) -> None:
 
     An OSError names `path`, not the temporary file.
     """
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), str(path))
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    try:
+        if path.exists() and not path.is_file():
+            write(path)
+        else:
+            _replace(Path(os.path.realpath(path)), write)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
     temporary = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
         write(temporary)
         temporary.replace(path)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)

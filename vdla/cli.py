@@ -39,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parsed = _parser(load_all()).parse_args(arguments)
     try:
         code: int = parsed.run(parsed)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is None where the shell closed it
+            sys.stdout.flush()
         return code
     except BrokenPipeError:
         return _closed_output()

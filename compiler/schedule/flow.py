@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vdla.compiler import ir
-from vdla.compiler.affine import Linear, linear, var_names
+from vdla.compiler.affine import Linear, Ranges, linear, linear_bounds, var_names
 from vdla.compiler.printer import expr_text
 from vdla.compiler.schedule.access import Leaf, leaves, read_buffers, readers_of, stores, writer_of, written
-from vdla.compiler.schedule.region import Span, need_of, touched
+from vdla.compiler.schedule.region import Span, bound_form, need_of, touched
 from vdla.compiler.schedule.tree import ScheduleError, all_ranges
 
 
@@ -41,12 +41,26 @@ def check_pair(fn: ir.Function, order: list[Leaf], writer: Leaf, reader: Leaf, b
     check_conditions(writer, reader, common, where)
     ranges, outer = all_ranges(fn), {loop.var for loop in common}
     need = need_of([reader], fn.buffers[buffer], outer, ranges)
+    check_dense(writer, buffer, outer, ranges, f"{where}: {reader.name}")
     made = touched(writer, stores(writer.block)[0].indices, fn.buffers[buffer], outer, ranges)
     for dimension, (has, wants) in enumerate(zip(made, need, strict=True)):
         if not has.covers(wants, ranges):
             place = f"while {common[-1].var} stands still" if common else "before it"
             rule = f"{reader.name} must read only what {writer.name} computes {place}"
             raise ScheduleError(f"{where}: {rule}, got {difference_text(buffer, dimension, has, wants)}")
+
+
+def check_dense(writer: Leaf, buffer: str, outer: set[str], ranges: Ranges, where: str) -> None:
+    """Refuse gaps in what is computed while the loops `outer` stand still."""
+    for index in stores(writer.block)[0].indices:
+        form = bound_form(writer, index, ranges).only(lambda t: isinstance(t, ir.Var) and t.name not in outer)
+        reach = 0
+        for term, step in sorted(form.terms.items(), key=lambda item: abs(item[1])):
+            low, high = linear_bounds(Linear({term: 1}), ranges)
+            if high > low and abs(step) > reach + 1:
+                found = expr_text(form.expr())
+                raise ScheduleError(f"{where} must read a part of {buffer} computed without gaps, got {found}")
+            reach += abs(step) * (high - low)
 
 
 def common_loops(a: Leaf, b: Leaf) -> list[ir.For]:

@@ -18,6 +18,7 @@ from vdla.compiler.schedule.tree import (
     replaced,
     substitute_loops,
 )
+from vdla.hardware.checks import plain
 
 
 def split(
@@ -53,7 +54,7 @@ def split_extents(where: str, extent: int, factor: int | None, nparts: int | Non
     """The inner and outer extents."""
     if (factor is None) == (nparts is None):
         raise ScheduleError(f"{where}: exactly one of factor and nparts must be given, got {factor} and {nparts}")
-    name, value = ("factor", factor) if nparts is None else ("nparts", nparts)
+    name, value = ("factor", plain(factor)) if nparts is None else ("nparts", plain(nparts))
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ScheduleError(f"{where}: {name} must be a positive integer, got {value!r}")
     other = -(-extent // value)
@@ -65,7 +66,7 @@ def split_names(fn: ir.Function, where: str, loop: str, names: tuple[str, str] |
     taken = names_of(fn)
     if names is None:
         return taken.fresh(f"{loop}_o", loop), taken.fresh(f"{loop}_i", loop)
-    if len(names) != 2 or names[0] == names[1]:
+    if not isinstance(names, tuple | list) or len(names) != 2 or names[0] == names[1]:
         raise ScheduleError(f"{where}: names must be two different names, got {names}")
     for name in names:
         check_new_name(where, name, [n for n in names if n in taken and n != loop])
@@ -169,7 +170,10 @@ def reorder(fn: ir.Function, *loops: str) -> ir.Function:
 
     Between the outermost and the innermost of them nothing but loops may lie.
     """
-    where = f"reorder of {', '.join(loops)}"
+    where = f"reorder of {', '.join(map(str, loops))}"
+    for loop in loops:
+        if not isinstance(loop, str):
+            raise ScheduleError(f"{where}: loops must be given by name, got {loop!r}")
     if len(set(loops)) != len(loops) or not loops:
         raise ScheduleError(f"{where}: loops must be given once each, got {', '.join(loops)}")
     all_paths = [loop_path(fn, loop, where) for loop in loops]

@@ -88,6 +88,8 @@ def set_scope(fn: ir.Function, buffer: str, scope: str) -> ir.Function:
     """
     where = f"set_scope of {buffer}"
     inner = [name for name in fn.buffers if name not in fn.params]
+    if not isinstance(buffer, str) or not isinstance(scope, str):
+        raise ScheduleError(f"{where}: the buffer and the scope must be names, got {buffer!r} and {scope!r}")
     if buffer in fn.params:
         raise ScheduleError(f"{where}: the buffer must not be a parameter, got {buffer}, which the caller holds")
     if buffer not in fn.buffers:

@@ -26,6 +26,7 @@ from vdla.compiler.schedule import (
     store_at,
     whole,
 )
+from vdla.compiler.schedule.tree import ScheduleError
 
 if TYPE_CHECKING:
     from vdla.compiler.intrinsic import Intrinsic
@@ -35,6 +36,8 @@ class Schedule:
     """Applies primitives to `fn`, one after another. Loops, blocks and buffers are named by strings."""
 
     def __init__(self, fn: ir.Function) -> None:
+        if not isinstance(fn, ir.Function):
+            raise ScheduleError(f"schedule: fn must be a Function, as of te.create_function, got {type(fn).__name__}")
         self.fn = fn
 
     def __str__(self) -> str:

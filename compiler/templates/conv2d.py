@@ -13,10 +13,11 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.intrinsics.gemm import gemm
-from vdla.compiler.templates.operator import Array, Factors, Operator, TemplateError
+from vdla.compiler.templates.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.templates.packing import (
     blocks,
     check_array,
+    check_output,
     pack_activations,
     pack_weights,
     unpack_activations,
@@ -30,6 +31,7 @@ from vdla.hardware.config import Config
 PACKINGS = ("channels", "patches")
 
 
+@template
 def conv2d(
     config: Config,
     *,
@@ -199,7 +201,7 @@ class Convolution(Sliding):
 
     def unpack(self, outputs: Mapping[str, Array]) -> Array:
         """NCHW results from the program's outputs."""
-        return unpack_activations(outputs["output"], (self.batch, self.out_channels, *self.out_size))
+        return unpack_activations(check_output(outputs, 6), (self.batch, self.out_channels, *self.out_size))
 
 
 def _sampled(inner: Sliding) -> bool:

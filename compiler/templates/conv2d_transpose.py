@@ -13,8 +13,8 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.intrinsics.gemm import gemm
-from vdla.compiler.templates.operator import Array, Factors, Operator, TemplateError
-from vdla.compiler.templates.packing import blocks, check_array, pack_activations, padded
+from vdla.compiler.templates.operator import Array, Factors, Operator, TemplateError, template
+from vdla.compiler.templates.packing import blocks, check_array, check_output, pack_activations, padded
 from vdla.compiler.templates.results import Results
 from vdla.compiler.templates.schedule import schedule_tiles
 from vdla.compiler.templates.sliding import Padding, Pair, Sliding, check_threads, pair
@@ -22,6 +22,7 @@ from vdla.compiler.templates.tiling import Problem, Tiling, tiles
 from vdla.hardware.config import Config
 
 
+@template
 def conv2d_transpose(
     config: Config,
     *,
@@ -197,7 +198,7 @@ class Transposed(Sliding):
 
     def unpack(self, outputs: Mapping[str, Array]) -> Array:
         """NCHW results from the program's outputs."""
-        out = outputs["output"]
+        out = check_output(outputs, 8)
         nb, cb, ty, sh, tx, sw, batch, block = out.shape
         full = out.transpose(0, 6, 1, 7, 2, 3, 4, 5).reshape(nb * batch, cb * block, ty * sh, tx * sw)
         return np.ascontiguousarray(full[: self.batch, : self.out_channels, : self.out_size[0], : self.out_size[1]])

@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from vdla.compiler.templates.conv2d import conv2d
-from vdla.compiler.templates.operator import Array, Factors, Operator
+from vdla.compiler.templates.operator import Array, Factors, Operator, template
 from vdla.compiler.templates.packing import blocks, check_array, padded
 from vdla.compiler.templates.sliding import check_extents
 from vdla.compiler.templates.tiling import Tiling
 from vdla.hardware.config import Config
 
 
+@template
 def dense(
     config: Config,
     *,

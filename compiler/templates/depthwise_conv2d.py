@@ -8,7 +8,7 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.intrinsics import dma, vector
-from vdla.compiler.templates.operator import Array, Factors, Operator
+from vdla.compiler.templates.operator import Array, Factors, Operator, template
 from vdla.compiler.templates.packing import blocks, check_array, padded
 from vdla.compiler.templates.results import Results
 from vdla.compiler.templates.schedule import schedule_tiles
@@ -19,6 +19,7 @@ from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Operand
 
 
+@template
 def depthwise_conv2d(
     config: Config,
     *,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, wraps
+from typing import Any, TypeVar, cast
 
 import numpy.typing as npt
 
 from vdla.compiler import ir
 from vdla.compiler.compile import compile_function
+from vdla.hardware.checks import plain
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 
@@ -49,3 +50,18 @@ class Operator:
         """The compiled program."""
         weights = tuple(name for name in WEIGHTS if name in self.function.params)
         return compile_function(self.config, self.function, weights, self.layouts)
+
+
+Template = TypeVar("Template", bound=Callable[..., Operator])
+
+
+def template(function: Template) -> Template:
+    """Mark an operator's template: its options may be numbers of numpy's, its first argument is a Config."""
+
+    @wraps(function)
+    def checked(config: Config, **options: Any) -> Operator:  # noqa: ANN401  those of the template
+        if not isinstance(config, Config):
+            raise TemplateError(f"{function.__name__}: config must be a Config, got {type(config).__name__}")
+        return function(config, **{name: plain(value) for name, value in options.items()})
+
+    return cast("Template", checked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,10 @@ def blocks(extent: int, block: int) -> int:
 
 def check_array(name: str, array: Array, shape: tuple[int, ...], dtype: str) -> Array:
     """`array`, of the expected shape and with integers in the range of `dtype`."""
-    array = np.asarray(array)
+    try:
+        array = np.asarray(array)
+    except ValueError:
+        raise TemplateError(f"{name}: rows must all be of one length, got some that are not") from None
     if array.shape != shape:
         raise TemplateError(f"{name}: shape must be {list(shape)}, got {list(array.shape)}")
     if array.dtype.kind not in "iu":
@@ -44,6 +48,15 @@ def pack_activations(array: Array, batch: int, block: int) -> Array:
     nb, cb = blocks(n, batch), blocks(c, block)
     full = padded(array, (nb * batch, cb * block, h, w)).reshape(nb, batch, cb, block, h, w)
     return np.ascontiguousarray(full.transpose(0, 2, 4, 5, 1, 3), np.int8)
+
+
+def check_output(outputs: Mapping[str, Array], rank: int) -> Array:
+    """The array of a run that holds the results."""
+    array = outputs.get("output") if isinstance(outputs, Mapping) else None
+    if not isinstance(array, np.ndarray) or array.ndim != rank:
+        got = type(outputs).__name__ if array is None else f"one of shape {list(np.shape(array))}"
+        raise TemplateError(f"unpack: outputs must have an array 'output' of {rank} dimensions, got {got}")
+    return array
 
 
 def unpack_activations(array: Array, shape: tuple[int, int, int, int]) -> Array:
@@ -87,9 +100,14 @@ def check_factors(name: str, factors: Array | float, channels: int) -> Array:
     return np.broadcast_to(given.astype(np.float64), (channels,))
 
 
+def is_integer(value: object) -> bool:
+    """Whether the value is an int and not a bool."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def check_range(name: str, value: int, dtype: str) -> tuple[int, int]:
     """The limits of `dtype`, which `value` must respect."""
     low, high = (int(v) for v in limits(dtype))
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+    if not is_integer(value) or not low <= value <= high:
         raise TemplateError(f"{name} must be an integer in {low}..{high} ({dtype}), got {value!r}")
     return low, high

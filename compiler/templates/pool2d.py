@@ -13,7 +13,7 @@ import numpy as np
 from vdla.compiler import te
 from vdla.compiler.dtypes import limits
 from vdla.compiler.intrinsics import vector
-from vdla.compiler.templates.operator import Array, Factors, Operator, TemplateError
+from vdla.compiler.templates.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.templates.results import Results
 from vdla.compiler.templates.schedule import schedule_tiles
 from vdla.compiler.templates.sliding import Pair, check_threads, pair
@@ -25,6 +25,7 @@ from vdla.hardware.isa import VectorOp
 KINDS = ("max", "average")
 
 
+@template
 def pool2d(
     config: Config,
     *,

@@ -8,7 +8,7 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.intrinsics import vector
-from vdla.compiler.templates.operator import Array, Operator, TemplateError
+from vdla.compiler.templates.operator import Array, Operator, TemplateError, template
 from vdla.compiler.templates.packing import check_range
 from vdla.compiler.templates.results import Results
 from vdla.compiler.templates.schedule import schedule_tiles
@@ -21,6 +21,7 @@ from vdla.hardware.isa import Operand
 FACTOR_BITS = 14
 
 
+@template
 def residual_add(
     config: Config,
     *,
@@ -65,9 +66,14 @@ def residual_add(
     return Operator(name, config, fn, 2 * add.steps, add.pack, add.unpack, add.layouts, str(chosen))
 
 
+def _is_pair(values: object) -> bool:
+    """Whether these are two real numbers."""
+    return isinstance(values, tuple | list) and len(values) == 2 and all(isinstance(v, int | float) for v in values)
+
+
 def _integer_factors(name: str, factors: tuple[float, float]) -> tuple[tuple[int, int], int]:
     """The factors over a common power of two: integers, the larger of FACTOR_BITS bits, and the shift."""
-    if len(factors) != 2 or not all(np.isfinite(f) and f > 0 for f in factors):
+    if not _is_pair(factors) or not all(np.isfinite(f) and f > 0 for f in factors):
         raise TemplateError(f"{name}: factors must be two positive numbers, got {factors}")
     shift = FACTOR_BITS - int(np.ceil(np.log2(max(factors)))) - 1
     if not 0 <= shift <= 30:

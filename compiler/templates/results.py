@@ -14,7 +14,7 @@ import numpy as np
 from vdla.compiler import te
 from vdla.compiler.intrinsics.requantise import requantised
 from vdla.compiler.templates.operator import Array, Factors, TemplateError
-from vdla.compiler.templates.packing import check_array, check_factors, check_range, pack_scales
+from vdla.compiler.templates.packing import check_array, check_factors, check_range, is_integer, pack_scales
 from vdla.hardware.config import Config
 
 Classes = Callable[[tuple[te.Value, ...]], tuple[te.Value, ...]]
@@ -36,9 +36,11 @@ class Results:
         low, high = check_range(f"{self.name}: zero_point", self.zero_point, self.config.out_dtype)
         if self.activation not in ("none", "relu"):
             raise TemplateError(f"{self.name}: activation must be none or relu, got {self.activation!r}")
-        low = self.bounds[0]
-        if self.ceiling is not None and not low <= self.ceiling <= high:
-            raise TemplateError(f"{self.name}: ceiling must be in {low}..{high}, got {self.ceiling}")
+        low = max(low, self.zero_point) if self.activation == "relu" else low
+        if not isinstance(self.raw, bool):
+            raise TemplateError(f"{self.name}: raw must be True or False, got {self.raw!r}")
+        if self.ceiling is not None and not (is_integer(self.ceiling) and low <= self.ceiling <= high):
+            raise TemplateError(f"{self.name}: ceiling must be in {low}..{high}, got {self.ceiling!r}")
 
     @property
     def bounds(self) -> tuple[int, int]:

@@ -11,21 +11,17 @@ from typing import Any
 
 from vdla.compiler import te
 from vdla.compiler.templates.operator import TemplateError
-from vdla.compiler.templates.packing import check_range
+from vdla.compiler.templates.packing import check_range, is_integer
 from vdla.compiler.templates.results import Results
+from vdla.hardware.checks import plain
 from vdla.hardware.config import Config
 
 Pair = tuple[int, int]
 
 
-def is_integer(value: object) -> bool:
-    """Whether the value is an int and not a bool."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def pair(name: str, what: str, value: int | Pair, low: int) -> Pair:
     """One number for both directions, or two."""
-    both = tuple(value) if isinstance(value, (tuple, list)) else (value, value)
+    both = tuple(map(plain, value)) if isinstance(value, (tuple, list)) else (value, value)
     if len(both) != 2 or not all(is_integer(v) and v >= low for v in both):
         raise TemplateError(f"{name}: {what} must be one or two integers >= {low}, got {value!r}")
     return both[0], both[1]

@@ -146,6 +146,8 @@ def tiles(config: Config, problem: Problem, threads: int, given: Tiling | None, 
 
 def _check(problem: Problem, given: Tiling, name: str) -> None:
     """Refuse sizes beyond the operator's, and loops that it does not have."""
+    if not isinstance(given, Tiling):
+        raise TemplateError(f"{name}: tiling must be a Tiling, got {given!r}")
     for what in ("rows", "cols", "out_blocks", "in_blocks"):
         size, most = getattr(given, what), getattr(problem, what)
         if not isinstance(size, int) or not 1 <= size <= most:

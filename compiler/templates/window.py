@@ -13,7 +13,7 @@ from vdla.compiler import te
 from vdla.compiler.intrinsic import Intrinsic
 from vdla.compiler.intrinsics import dma
 from vdla.compiler.templates.operator import Array
-from vdla.compiler.templates.packing import blocks, check_array, pack_activations, unpack_activations
+from vdla.compiler.templates.packing import blocks, check_array, check_output, pack_activations, unpack_activations
 from vdla.compiler.templates.sliding import Padding, Sliding, check_extents
 from vdla.compiler.templates.tiling import Problem
 from vdla.hardware.config import Buffer
@@ -99,4 +99,4 @@ class Window(Sliding):
 
     def unpack(self, outputs: Mapping[str, Array]) -> Array:
         """NCHW results from the program's outputs."""
-        return unpack_activations(outputs["output"], (self.batch, self.out_channels, *self.out_size))
+        return unpack_activations(check_output(outputs, 6), (self.batch, self.out_channels, *self.out_size))

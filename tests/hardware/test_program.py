@@ -87,7 +87,7 @@ def test_paths_refused(tmp_path):
     assert str(error.value) == f"{tmp_path}/none/p.vdla: path must be writable, got No such file or directory"
     with pytest.raises(ProgramError) as error:
         load(tmp_path)
-    assert str(error.value) == f"{tmp_path}: path must be a regular file, got none there"
+    assert str(error.value) == f"{tmp_path}: path must be a regular file, got a folder"
 
 
 def test_every_flipped_bit_and_every_truncation_is_refused():

@@ -14,9 +14,9 @@ ASSEMBLY = ".s"
 
 
 def read_text(path: Path) -> str:
-    """The content of a UTF-8 text file."""
+    """The content of a UTF-8 text file, with or without a byte order mark."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise CommandError(f"{path}: content must be UTF-8 text, got byte {error.object[error.start]:#04x}") from None
 

@@ -34,6 +34,8 @@ def read_config(path: Path) -> Config:
         document = json.loads(read_text(path))
     except json.JSONDecodeError as error:
         raise CommandError(f"{path}: content must be JSON, got an error in line {error.lineno}: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise CommandError(f"{path}: content must be JSON, got {error}") from None
     if not isinstance(document, dict):
         raise CommandError(f"{path}: content must be a table of fields, got {document!r}")
     stated = document.pop("fingerprint", None)

@@ -55,7 +55,11 @@ def from_settings(name: str, config: Config, settings: list[str], threads: int) 
     template = templates()[name]
     known = options(template)
     values: dict[str, object] = {"batch": 1} if "batch" in known else {}
-    values |= dict(_value(name, known, setting) for setting in settings)
+    given = [_value(name, known, setting) for setting in settings]
+    for key, _ in given:
+        if [other for other, _ in given].count(key) > 1:
+            raise CommandError(f"compile {name}: {key} must be given once, got it twice")
+    values |= dict(given)
     missing = [key for key, option in known.items() if option.default is option.empty and key not in values]
     if missing:
         example = " ".join(f"{key}=N" for key in missing)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vdla.commands import OK
+from vdla.commands import OK, CommandError
 from vdla.commands.arrays import Array, read_inputs, require_all, with_random, write_outputs
 from vdla.commands.console import output, progress
 from vdla.commands.files import read_program
@@ -49,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run, write, print."""
+    if arguments.timing_only and arguments.output:
+        raise CommandError(f"run: --output must be left out with --timing-only, got {arguments.output}")
     program = read_program(arguments.program)
     with progress(f"run {program.name}") as show:
         show("simulating" if arguments.device == "sim" else f"on {arguments.device}", 0, 1)
