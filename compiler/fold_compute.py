@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vdla.compiler.errors import LoweringError
 from vdla.compiler.macro import Base, MacroOp, Tile
 from vdla.compiler.nest import Access, Epilogue, Loop, Nest, affine_pieces, simplified
 from vdla.hardware import isa
@@ -42,14 +41,10 @@ class ComputeFields:
 
 
 def fold_compute(nest: Nest, operands: ComputeFields, instruction: Make) -> Iterator[MacroOp]:
-    """GEMM or VECTOR instructions for the nest; `instruction` makes one from the folded fields.
-
-    Raises:
-        LoweringError: the results do not lie in the output buffer as the sums do in the accumulator.
-    """
+    """GEMM or VECTOR instructions for the nest; `instruction` makes one from the folded fields."""
     nest = simplified(nest)
     hardware = _hardware_loops(nest)
-    excess = _loop_to_peel(nest, hardware)
+    excess = _loop_to_peel(nest, hardware, operands.acc)
     if excess is None:
         yield _compute_op(nest, operands, hardware, instruction)
         return
@@ -80,15 +75,30 @@ def _moves_scale(nest: Nest, loop: Loop) -> bool:
     return scale is not None and (scale.step(loop.var) != 0 or scale.irregular(loop.var))
 
 
-def _loop_to_peel(nest: Nest, hardware: list[Loop]) -> Loop | None:
-    """The outermost loop that has to become several instructions, if any: micro-ops cannot move the scale."""
+def _laid_out_unlike(nest: Nest, loop: Loop) -> bool:
+    if nest.epilogue is None:
+        return False
+    out, acc = nest.epilogue.access["out"], nest.epilogue.access["acc"]
+    return out.step(loop.var) != acc.step(loop.var) or out.irregular(loop.var) or acc.irregular(loop.var)
+
+
+def _loop_to_peel(nest: Nest, hardware: list[Loop], acc: str) -> Loop | None:
+    """The outermost loop that has to become several instructions, if any.
+
+    Micro-ops cannot move the scale, and a result moves in the output buffer as its sum does in the accumulator. Sums
+    that follow each other in one place are not taken apart.
+    """
+    unlike = [loop for loop in nest.loops if not loop.reduce and _laid_out_unlike(nest, loop)]
+    if unlike:
+        return unlike[0]
     unrolled = [loop for loop in nest.loops if loop not in hardware]
     moving = [loop for loop in unrolled if _moves_scale(nest, loop)]
     if moving:
         return moving[0]
     if prod(loop.extent for loop in unrolled) <= max(1, nest.config.uop_depth // KERNEL_SHARE):
         return None
-    return ([loop for loop in unrolled if not loop.reduce] or unrolled)[0]
+    in_one_place = [loop for loop in hardware if not nest.access[acc].step(loop.var)]
+    return ([loop for loop in unrolled if not loop.reduce] or in_one_place or unrolled)[0]
 
 
 def _compute_op(nest: Nest, operands: ComputeFields, hardware: list[Loop], instruction: Make) -> MacroOp:
@@ -153,7 +163,6 @@ def _ends(unrolled: list[Loop], end: int) -> npt.NDArray[np.bool_]:
 def _add_epilogue(nest: Nest, epilogue: Epilogue, fields: Fields, bases: dict[str, Base], hardware: list[Loop]) -> None:
     """The fields with which finished sums leave in the same pass."""
     out, acc, scale = epilogue.access["out"], epilogue.access["acc"], epilogue.access.get("scl")
-    _check_layout(nest, epilogue.match.intrinsic.name, out, acc)
     bases["out"] = (_tile(out), bases["acc"][1] - acc.base + out.base)
     fields |= {name: int(value) for name, value in epilogue.match.immediates.items()}
     fields["emit"] = isa.Emit.RAW if scale is None else isa.Emit.REQUANT
@@ -162,12 +171,3 @@ def _add_epilogue(nest: Nest, epilogue: Epilogue, fields: Fields, bases: dict[st
     bases["scl"] = (_tile(scale), scale.base)
     for position, loop in enumerate(hardware):
         fields[f"scl{position}"] = scale.step(loop.var)
-
-
-def _check_layout(nest: Nest, name: str, out: Access, acc: Access) -> None:
-    for loop in nest.loops:
-        if not loop.reduce and (out.step(loop.var) != acc.step(loop.var) or out.irregular(loop.var)):
-            raise LoweringError(
-                f"{name}: its result must be laid out as the accumulator's tile is, got steps of {out.step(loop.var)} "
-                f"and {acc.step(loop.var)} in loop {loop.var}; annotate both with one store_at loop"
-            )

@@ -7,11 +7,11 @@ each result where its sum is complete. Everything here is computed once for a ne
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from vdla.compiler import ir
-from vdla.compiler.affine import affine
+from vdla.compiler.affine import affine, var_names
 from vdla.compiler.conditions import Condition, conjuncts
 from vdla.compiler.errors import LoweringError
 from vdla.compiler.intrinsic import GLOBAL, ON_CHIP
@@ -28,6 +28,10 @@ class Position:
     const: int
     steps: Mapping[str, int]
     rest: tuple[tuple[ir.Expr, int], ...]
+
+    def moves(self, var: str) -> bool:
+        """Whether the entry is another one in each iteration of a loop."""
+        return var in self.steps or any(var in var_names(expr) for expr, _ in self.rest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +84,11 @@ class Leaves:
         if not (isinstance(block, ir.Block) and isinstance(after_block, ir.Block)) or inner is None or own is None:
             return None
         main, after = self.sites[block.name], self.sites[after_block.name]
-        consumes = main.output in after.match.buffers.values()
+        consumes = _sums_of(after) == main.output and GLOBAL not in main.match.intrinsic.scopes.values()
         reductions = main.reduce_loops()
         steps = [loop for loop in _runs(inner) if loop.var not in reductions and not main.inside_entry(loop)]
         extra = [loop for loop in _runs(own) if not after.inside_entry(loop)]
-        if not after.match.intrinsic.epilogue or not consumes or steps or extra:
+        if not consumes or steps or extra:
             return None
         return self._analysed(main, [*shared, *inner], self._analysed(after, shared, None))
 
@@ -93,16 +97,30 @@ class Leaves:
         once = _once(site)
         predicate = [] if site.block.predicate is None else [ir.substitute(site.block.predicate, once)]
         axes = zip(site.block.axes, site.block.values, strict=True)
+        positions = {name: self._position(site, name) for name in site.match.buffers if _in_memory(site, name)}
+        self._check_in_place(site, positions)
         return Leaf(
             site=site,
             loops=tuple(Loop(f.var, f.extent, f.var in reductions) for f in loops if not site.inside_entry(f)),
-            positions={name: self._position(site, name) for name in site.match.buffers if _in_memory(site, name)},
+            positions=positions,
             predicate=conjuncts(predicate),
             conditions=conjuncts(ir.substitute(site.bound(c), once) for c in site.match.conditions.values()),
             starts=tuple(value for axis, value in axes if axis.kind is ir.AxisKind.REDUCE),
             epilogue=epilogue,
             source=self._lines.get(site.block.name, -1),
         )
+
+    def _check_in_place(self, site: Site, positions: Mapping[str, Position]) -> None:
+        """What is computed in place lies where its operand does."""
+        intrinsic = site.match.intrinsic
+        if intrinsic.in_place is None:
+            return
+        old, new = positions[intrinsic.in_place], positions[intrinsic.output.name]
+        if replace(old, buffer=new.buffer) != new:
+            raise LoweringError(
+                f"{self.fn.name}: block {site.block.name} must write the entry of {old.buffer} that it overwrites in "
+                f"place, got another entry of {new.buffer}; compute both at one loop"
+            )
 
     def _position(self, site: Site, operand: str) -> Position:
         """The operand's entry, counted in its own entries from the start of its tile or tensor."""
@@ -134,11 +152,15 @@ Chain = tuple["list[ir.For] | None", ir.Stmt]
 
 
 def _chain(stmt: ir.Stmt) -> Chain:
-    """The loops directly inside one another from `stmt` on (None if one is not serial), and what is inside them."""
+    """The loops directly inside one another from `stmt` on (None if one is not serial), and what is inside them.
+
+    Of what kind the loops of an entry are does not matter.
+    """
     loops: list[ir.For] = []
-    serial = True
+    serial, entry = True, False
     while isinstance(stmt, ir.For):
-        serial &= stmt.kind is ir.LoopKind.SERIAL
+        entry |= "tensorize" in stmt.annotations
+        serial &= entry or stmt.kind is ir.LoopKind.SERIAL
         loops.append(stmt)
         stmt = stmt.body
     return (loops if serial else None), stmt
@@ -147,6 +169,12 @@ def _chain(stmt: ir.Stmt) -> Chain:
 def _runs(loops: list[ir.For]) -> list[ir.For]:
     """The loops of more than one iteration."""
     return [loop for loop in loops if loop.extent > 1]
+
+
+def _sums_of(site: Site) -> str | None:
+    """The buffer of the sums that an epilogue reads; only what computes them can emit them, not a copy."""
+    sums = [site.match.buffers[name] for name, scope in site.match.intrinsic.scopes.items() if scope == "acc"]
+    return sums[0] if site.match.intrinsic.epilogue and sums else None
 
 
 def _in_memory(site: Site, operand: str) -> bool:
@@ -162,7 +190,11 @@ def _accumulate(expr: ir.Expr, scale: int, steps: dict[str, int], rest: list[tup
     """Add scale * expr to the steps and the rest; the constant part is returned."""
     form = affine(expr)
     if form is None:
-        rest.append((expr, scale))
+        opposite = (expr, -scale)
+        if opposite in rest:
+            rest.remove(opposite)
+        else:
+            rest.append((expr, scale))
         return 0
     for var, step in form[0].items():
         steps[var] = steps.get(var, 0) + scale * step

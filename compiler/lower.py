@@ -13,13 +13,12 @@ from dataclasses import replace
 from vdla.compiler import ir
 from vdla.compiler.affine import var_names
 from vdla.compiler.conditions import Bounds, bounds, decided
+from vdla.compiler.contents import Contents
 from vdla.compiler.dtypes import INTEGER_BITS
-from vdla.compiler.errors import LoweringError
 from vdla.compiler.evaluate import evaluate
 from vdla.compiler.leaf import Leaf, Leaves, Position
 from vdla.compiler.macro import MacroOp, Tile
 from vdla.compiler.nest import Access, Epilogue, Loop, Nest
-from vdla.compiler.printer import expr_text
 from vdla.compiler.regions import TilePlan, plan_tiles, sites
 from vdla.hardware import isa
 from vdla.hardware.config import Config
@@ -44,6 +43,7 @@ class _Lowering:
         blocks = sites(fn)
         self.plans = plan_tiles(fn, blocks)
         self.leaves = Leaves(fn, {site.block.name: site for site in blocks}, self.plans)
+        self.contents = Contents(fn.name, self.plans)
         self.tiles: dict[tuple[str, tuple[int, ...]], Tile] = {}
 
     def run(self, stmt: ir.Stmt, env: dict[str, int]) -> Iterator[MacroOp]:
@@ -68,11 +68,13 @@ class _Lowering:
             yield from self._epilogue_alone(leaf, env)
             return
         holds = bounds(leaf.conditions, loops, env)
-        peel = _irregular(runs, loops) or (holds.irregular if holds else None)
+        peel = _irregular(runs, loops) or (holds.irregular if holds else None) or _undecided(leaf, loops, env)
         if peel is not None:
             yield from self._peeled(leaf, peel, env)
             return
-        yield from leaf.site.match.intrinsic.lower(self._nest(leaf, loops, holds, env))
+        nest = self._nest(leaf, loops, holds, env)
+        self.contents.run(leaf, nest)
+        yield from leaf.site.match.intrinsic.lower(nest)
 
     def _nest(self, leaf: Leaf, loops: tuple[Loop, ...], holds: Bounds | None, env: Env) -> Nest:
         ranges = {loop.var: holds.of(loop) for loop in loops} if holds else {}
@@ -93,16 +95,18 @@ class _Lowering:
     def _epilogue_alone(self, leaf: Leaf, env: Env) -> Iterator[MacroOp]:
         """The epilogue of a nest that adds nothing to the sums here, as a pass of its own."""
         if leaf.epilogue is not None:
-            yield from self.emit(leaf.epilogue, env)
+            left = tuple(loop for loop in leaf.epilogue.loops if loop.var not in env)
+            yield from self.emit(replace(leaf.epilogue, loops=left), env)
 
     def _peeled(self, leaf: Leaf, var: str, env: Env) -> Iterator[MacroOp]:
         """The leaf with one more loop run at compile time."""
-        loop = next(other for other in leaf.loops if other.var == var)
+        loop = _before(leaf, next(other for other in leaf.loops if other.var == var))
         inner = replace(leaf, loops=tuple(other for other in leaf.loops if other is not loop))
+        shared = leaf.epilogue is not None and loop.var in (other.var for other in leaf.epilogue.loops)
         for value in range(loop.extent):
-            unfinished = loop.reduce and value < loop.extent - 1
+            unfinished = loop.reduce and not shared and value < loop.extent - 1
             part = replace(inner, epilogue=None) if unfinished else inner
-            yield from self.emit(part, {**env, var: value})
+            yield from self.emit(part, {**env, loop.var: value})
 
     def _access(self, position: Position, env: Env) -> Access:
         base = position.const + sum(step * env[v] for v, step in position.steps.items() if v in env)
@@ -133,15 +137,8 @@ class _Lowering:
         after = leaf.epilogue
         if after is None:
             return None
-        for condition in after.predicate:
-            holds = decided(condition, loops, env)
-            if holds is None:
-                raise LoweringError(
-                    f"{self.fn.name}: the predicate of {after.site.block.name} must hold for a whole instruction or "
-                    f"not at all, got {expr_text(condition.expr)}; place it at an outer loop"
-                )
-            if not holds:
-                return None
+        if not all(decided(condition, loops, env) for condition in after.predicate):
+            return None
         return Epilogue(after.site.match, {operand: self._access(p, env) for operand, p in after.positions.items()})
 
 
@@ -156,6 +153,31 @@ def _irregular(runs: Bounds, loops: tuple[Loop, ...]) -> str | None:
     """A loop that the predicate does not simply end: it has to be run at compile time."""
     late = (loop.var for loop in loops if runs.of(loop)[0] > 0)
     return runs.irregular or next(late, None)
+
+
+def _undecided(leaf: Leaf, loops: tuple[Loop, ...], env: Env) -> str | None:
+    """A loop in some of whose iterations only the block, or only its epilogue, runs."""
+    after = leaf.epilogue
+    if after is None:
+        return None
+    for condition in after.predicate:
+        if decided(condition, loops, env) is None:
+            return next(loop.var for loop in loops if loop.var in var_names(condition.expr))
+    runs, shared = bounds(after.predicate, leaf.loops, env), {loop.var for loop in after.loops}
+    alone = (loop.var for loop in loops if runs and loop.var in shared and runs.of(_full(leaf, loop))[1] > loop.extent)
+    return next(alone, None)
+
+
+def _full(leaf: Leaf, loop: Loop) -> Loop:
+    """The loop before it was trimmed."""
+    return next(other for other in leaf.loops if other.var == loop.var)
+
+
+def _before(leaf: Leaf, loop: Loop) -> Loop:
+    """The loop, or what has to be run first: one whose sums follow each other in one place, ahead of a reduction."""
+    sums = leaf.positions[leaf.site.match.intrinsic.output.name]
+    around = (other for other in leaf.loops if not other.reduce and not sums.moves(other.var)) if loop.reduce else ()
+    return next(iter(around), loop)
 
 
 def _starts(leaf: Leaf, env: Env) -> bool:

@@ -14,7 +14,6 @@ from vdla.compiler import ir
 from vdla.compiler.affine import affine, var_names
 from vdla.compiler.errors import LoweringError
 from vdla.compiler.intrinsic import ON_CHIP, Match
-from vdla.compiler.printer import expr_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +128,8 @@ def plan_tiles(fn: ir.Function, blocks: list[Site]) -> dict[str, TilePlan]:
             plans[name] = _plan(fn, name, owner, blocks, users.get(owner, []))
     for name, plan in plans.items():
         original = plans[plan.owner]
-        if original.shape != plan.shape:
-            raise LoweringError(
-                f"{fn.name}: {name} is computed in place of {plan.owner} and must have its region, "
-                f"got {list(plan.shape)} and {list(original.shape)}; compute both at one loop"
-            )
+        if original.shape != plan.shape:  # the owner's tile holds more than what is computed in place
+            plans[name] = original
     return plans
 
 
@@ -173,8 +169,9 @@ def _plan(fn: ir.Function, name: str, owner: str, blocks: list[Site], users: lis
     outside = tuple(loop.var for loop in writer.path[:level])
     inner = {loop.var: loop.extent for loop in writer.path[level:]}
     assert isinstance(writer.block.body, ir.Store)
-    spans = [_span(writer.bound(index), inner, fn.name, name) for index in writer.block.body.indices]
-    shape = tuple(min(extent, full) for (_, extent), full in zip(spans, buffer.shape, strict=True))
+    indices = zip(writer.block.body.indices, buffer.shape, strict=True)
+    spans = [_span(writer.bound(index), inner, full) for index, full in indices]
+    shape = tuple(extent for _, extent in spans)
     vthreads = tuple(loop.var for loop in writer.path[:level] if loop.kind is ir.LoopKind.VTHREAD)
     return TilePlan(owner, buffer.scope, buffer.dtype, shape, tuple(b for b, _ in spans), frozenset(outside), vthreads)
 
@@ -201,17 +198,16 @@ def _common(a: tuple[ir.For, ...], b: tuple[ir.For, ...]) -> int:
     return count
 
 
-def _span(index: ir.Expr, inner: Mapping[str, int], function: str, buffer: str) -> tuple[ir.Expr, int]:
-    """The origin (over outer loops) and the extent of an index while the inner loops run."""
+def _span(index: ir.Expr, inner: Mapping[str, int], full: int) -> tuple[ir.Expr, int]:
+    """The origin (over outer loops) and the extent of an index while the inner loops run.
+
+    The whole dimension, where the index is not affine in them or the predicate cuts it off.
+    """
     form = affine(index)
-    if form is not None:
-        steps, _ = form
-        if all(step >= 0 for step in steps.values()):
-            extent = 1 + sum(step * (inner[v] - 1) for v, step in steps.items() if v in inner)
-            return ir.substitute(index, {v: ir.Const(0) for v in inner}), extent
-    used = {e.name for e in ir.walk_expr(index) if isinstance(e, ir.Var)} & set(inner)
-    if not used:
-        return index, 1
-    raise LoweringError(
-        f"{function}: an index of {buffer} must be affine in the loops inside its allocation, got {expr_text(index)}"
-    )
+    if form is None:
+        return (ir.Const(0), full) if var_names(index) & set(inner) else (index, 1)
+    reach = {v: step * (inner[v] - 1) for v, step in form[0].items() if v in inner}
+    extent = 1 + sum(reach.values())
+    if any(step < 0 for step in reach.values()) or extent >= full:
+        return ir.Const(0), full
+    return ir.substitute(index, {v: ir.Const(0) for v in inner}), extent
