@@ -294,6 +294,7 @@ def joined(expr: ir.Expr, dtype: str, *parts: Value) -> Value:
 
 def same_dtype(where: str, a: Operand, b: Operand) -> tuple[Value, Value]:
     """Both operands as values of one dtype."""
+    a, b = plain(a), plain(b)
     if isinstance(a, (bool, int, float)):
         right = as_value(b, where)
         return as_value(a, where, right.dtype), right

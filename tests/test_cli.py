@@ -183,6 +183,58 @@ def test_a_folder_is_no_file_to_write(folder: str) -> None:
         atomic.write_text(Path(folder), "text")
 
 
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    link, path = tmp_path / "link.txt", tmp_path / "result.txt"
+    link.symlink_to(path)
+    atomic.write_text(link, "text")
+    assert link.is_symlink()
+    assert path.read_text() == "text"
+
+
+def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    atomic.write_text(pipe, "text")
+    assert os.read(reader, 99) == b"text"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize(("text", "rule"), [
+    ("[" * 100_000, "content must be JSON, got maximum recursion depth exceeded"),
+    ('{"batch": ' + "9" * 5000 + "}", "content must be JSON, got Exceeds the limit (4300 digits)"),
+])  # fmt: skip
+def test_json_that_python_refuses(text: str, rule: str, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "machine.json"
+    path.write_text(text)
+    code, message = one_line_error(capsys, "isa", "--config", str(path))
+    assert code == BAD_INPUT
+    assert message.startswith(f"vdla: {path}: {rule}")
+
+
+def test_a_byte_order_mark_is_no_content(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "machine.json"
+    path.write_text("{}", encoding="utf-8-sig")
+    assert main(["isa", "--config", str(path)]) == OK
+    assert capsys.readouterr().out
+
+
+def test_an_option_of_a_shape_is_given_once(capsys: Capture) -> None:
+    message = "vdla: compile dense: rows must be given once, got it twice"
+    assert one_line_error(capsys, "compile", "dense", "--shape", "rows=4", "rows=5") == (BAD_INPUT, message)
+
+
+def test_timing_has_no_outputs(capsys: Capture) -> None:
+    message = "vdla: run: --output must be left out with --timing-only, got out"
+    assert one_line_error(capsys, "run", "x.vdla", "--timing-only", "--output", "out") == (BAD_INPUT, message)
+
+
+def test_a_closed_standard_output_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["config", "tiny", "--json"]) == OK
+
+
 @pytest.mark.parametrize("seed", ["-1", "x"])
 def test_a_seed_is_a_whole_number_from_0(seed: str, capsys: Capture) -> None:
     message = f"vdla: demo: argument --seed: value must be an integer from 0, got '{seed}' (see vdla demo --help)"

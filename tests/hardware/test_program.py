@@ -90,6 +90,21 @@ def test_paths_refused(tmp_path):
     assert str(error.value) == f"{tmp_path}: path must be a regular file, got a folder"
 
 
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path):
+    (tmp_path / "link.vdla").symlink_to(tmp_path / "p.vdla")
+    small().save(tmp_path / "link.vdla")
+    assert (tmp_path / "link.vdla").is_symlink()
+    assert same(load(tmp_path / "p.vdla"), small())
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    small().save(tmp_path / "pipe")
+    assert os.read(reader, 1 << 16) == to_bytes(small())
+    os.close(reader)
+    with pytest.raises(ProgramError) as error:
+        load(tmp_path / "pipe")
+    assert str(error.value) == f"{tmp_path}/pipe: path must be a regular file, got a device or a pipe"
+
+
 def test_every_flipped_bit_and_every_truncation_is_refused():
     content = to_bytes(small())
     for position in range(len(content)):

@@ -1,0 +1,230 @@
+"""Every public call with arguments of a wrong kind: one error of ours with a message, and numpy's numbers work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vdla import Config, Dram, Program, Schedule, compile_function, open_device, run, simulate, te, verify
+from vdla.compiler.errors import LoweringError
+from vdla.compiler.schedule.tree import ScheduleError
+from vdla.compiler.templates import conv2d, dense
+from vdla.compiler.templates.operator import Operator, TemplateError
+from vdla.hardware.asm import AsmError, assemble
+from vdla.hardware.checks import ConfigError
+from vdla.hardware.program import ProgramError
+from vdla.runtime.device import DeviceError
+from vdla.runtime.sim import SimDevice
+from vdla.simulator.errors import SimulationError
+
+TINY = Config.preset("tiny")
+A = te.placeholder((16, 8), "int8", "a")
+
+
+@pytest.fixture(scope="module")
+def operator() -> Operator:
+    return dense(TINY, rows=4, in_features=8, out_features=8)
+
+
+@pytest.fixture(scope="module")
+def arrays(operator: Operator) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    return operator.pack(rng.integers(-8, 8, (4, 8)), rng.integers(-8, 8, (8, 8)))
+
+
+def schedule() -> Schedule:
+    return Schedule(te.create_function([A], [te.compute((16, 8), lambda i, j: A[i, j], "c")], "copy"))
+
+
+def sum_over(axis: object) -> te.Tensor:
+    return te.compute((16,), lambda i: te.sum(A[i, 0], axis=axis), "c")  # type: ignore[arg-type]
+
+
+CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: simulate(3, {}), SimulationError, "simulate: program must be a Program, got int"),
+    (lambda: verify("p.vdla"), SimulationError, "verify: program must be a Program, got str"),
+    (lambda: run(None, {}), SimulationError, "run: program must be a Program, got NoneType"),
+    (lambda: SimDevice(TINY, 1 << 16).run(3, {}), SimulationError, "device sim: program must be a Program, got int"),
+    (lambda: SimDevice("tiny"), DeviceError, "device sim: config must be a Config, got str"),
+    (
+        lambda: SimDevice(TINY, 1 << 50),
+        DeviceError,
+        "device sim: size of memory in bytes must be from 1 to 1099511627776, got 1125899906842624",
+    ),
+    (lambda: SimDevice(TINY, 4.0), DeviceError, "device sim: size of memory in bytes must be an integer, got 4.0"),
+    (
+        lambda: SimDevice(TINY, 99).allocate("9"),
+        DeviceError,
+        "device sim: allocation in bytes must be an integer, got '9'",
+    ),
+    (lambda: SimDevice(TINY, 99).read(None, 1), DeviceError, "device sim: address must be an integer, got None"),
+    (lambda: SimDevice(TINY, 99).free(0.0), DeviceError, "device sim: address to free must be an integer, got 0.0"),
+    (
+        lambda: SimDevice(TINY, 99).write(0, [1]),
+        DeviceError,
+        "device sim: data to write must be an array of numbers, got [1]",
+    ),
+    (lambda: open_device(["sim"], TINY), DeviceError, "device: name must be one of sim, got ['sim']"),
+    (
+        lambda: compile_function(TINY, schedule()),
+        LoweringError,
+        "compile_function: fn must be a Function, as of schedule.fn, got Schedule",
+    ),
+    (
+        lambda: compile_function("tiny", schedule().fn),
+        LoweringError,
+        "compile_function: config must be a Config, got str",
+    ),
+    (lambda: Schedule(None), ScheduleError, "schedule: fn must be a Function, as of te.create_function, got NoneType"),
+    (lambda: schedule().reorder("i", 3), ScheduleError, "reorder of i, 3: loops must be given by name, got 3"),
+    (
+        lambda: schedule().split("i", factor=4, names=3),
+        ScheduleError,
+        "split of i: names must be two different names, got 3",
+    ),
+    (lambda: assemble(b""), AsmError, "assemble: source must be text, got bytes"),
+    (lambda: Program.load(None), ProgramError, "program file: path must be a string or a path, got None"),
+    (lambda: Config.load(3), ConfigError, "config: path must be a string or a path, got 3"),
+    (lambda: conv2d("tiny", batch=1), TemplateError, "conv2d: config must be a Config, got str"),
+    (
+        lambda: dense(TINY, rows=4, in_features=8, out_features=8, raw="no"),
+        TemplateError,
+        "dense: raw must be True or False, got 'no'",
+    ),
+    (
+        lambda: dense(TINY, rows=4, in_features=8, out_features=8, ceiling=1.5),
+        TemplateError,
+        "dense: ceiling must be in -128..127, got 1.5",
+    ),
+    (
+        lambda: dense(TINY, rows=4, in_features=8, out_features=8, tiling=3),
+        TemplateError,
+        "dense: tiling must be a Tiling, got 3",
+    ),
+    (
+        lambda: te.placeholder((1 << 31, 4), "int8", "a"),
+        te.TeError,
+        "te.placeholder a: extent 0 of the shape must be at most 2147483647, got 2147483648",
+    ),
+    (
+        lambda: te.placeholder((4,), ["int8"], "a"),
+        te.TeError,
+        "te.placeholder a: the dtype must be one of int2, int4, int8, int16, int32, int64, uint8, float32, float64, "
+        "bool, got ['int8']",
+    ),
+    (
+        lambda: te.compute((4,), 3, "c"),
+        te.TeError,
+        "te.compute c: the body must be a function of the indices, got 3",
+    ),
+    (lambda: te.pad(A, 1, 1, 0), te.TeError, "te.pad a: padding must be 2 integers >= 0, got 1"),
+    (lambda: sum_over(0), te.TeError, "te.sum: axis must be a te.reduce_axis or several, got 0"),
+    (
+        lambda: te.create_function([A], [3], "f"),
+        te.TeError,
+        "te.create_function f: outputs must be a list of tensors, got [3]",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "error", "message"), CALLS, ids=[case[2][:40] for case in CALLS])
+def test_wrong_kinds(call: Callable[[], Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as failure:
+        call()
+    assert str(failure.value) == message
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    four, eight = np.int64(4), np.uint8(8)
+    assert replace(TINY, block_in=four, clock_mhz=np.float32(50), dram=Dram(read_latency=np.int32(80))) == replace(
+        TINY, clock_mhz=50.0, dram=Dram()
+    )
+    assert type(Config(batch=np.int64(2)).batch) is int
+    assert te.placeholder((four, eight), "int8", "b").shape == (4, 8)
+    assert str(te.reduce_axis(four, "k").extent) == "4"
+    assert schedule().split("i", factor=four) == ("i_o", "i_i")
+    value = te.compute((16, 8), lambda i, j: np.int8(3) * A[i, j] + four, "c")
+    assert value.dtype == "int8"
+    plain = dense(TINY, rows=4, in_features=8, out_features=8)
+    assert dense(TINY, rows=four, in_features=eight, out_features=np.int16(8)).program.hash == plain.program.hash
+    device = SimDevice(TINY, np.int64(4096))
+    assert device.read(np.int64(device.allocate(four)), four).tolist() == [0, 0, 0, 0]
+
+
+def test_arrays_of_any_order_in_memory(operator: Operator, arrays: dict[str, Any]) -> None:
+    expected = simulate(operator.program, arrays).outputs["output"]
+    scale = arrays["scale"]
+    fixed = scale.copy()
+    fixed.flags.writeable = False
+    for form in (scale.astype(">i8"), scale.view(np.uint64), np.asfortranarray(scale), scale[::-1].copy()[::-1], fixed):
+        for call in (simulate, run):
+            assert np.array_equal(call(operator.program, {**arrays, "scale": form}).outputs["output"], expected)
+
+
+def refused_arrays(program: Program, arrays: Any) -> str:
+    with pytest.raises(SimulationError) as failure:
+        simulate(program, arrays)
+    return str(failure.value)
+
+
+def test_arrays_by_something_else_than_names(operator: Operator, arrays: dict[str, Any]) -> None:
+    program = operator.program
+    assert refused_arrays(program, [1]) == "simulate dense: arrays must be a mapping from tensor names, got list"
+    assert refused_arrays(program, {1: 2}) == "simulate dense: arrays must include tensor data, got 1"
+
+
+def test_a_tensor_that_does_not_fill_its_bytes(operator: Operator, arrays: dict[str, Any]) -> None:
+    """Its array would reach into the next tensor."""
+    program = operator.program
+    index = [tensor.name for tensor in program.tensors].index("scale")
+    tensors = list(program.tensors)
+    tensors[index] = replace(tensors[index], shape=(9, 9))
+    wrong = replace(program, tensors=tuple(tensors))
+    message = f"tensor scale: nbytes must be 648 for int64[9, 9], got {tensors[index].nbytes}"
+    assert refused_arrays(wrong, {**arrays, "scale": np.zeros((9, 9), np.int64)}) == message
+    tensors[index] = replace(tensors[index], dtype="x")
+    wrong = replace(program, tensors=tuple(tensors))
+    message = (
+        "tensor scale: dtype must be one of int2, int4, int8, int16, int32, int64, uint8, float32, float64, got x"
+    )
+    assert refused_arrays(wrong, arrays) == message
+
+
+def test_outputs_that_are_none(operator: Operator) -> None:
+    for outputs, got in (({}, "dict"), (None, "NoneType"), ({"output": np.zeros(3)}, "one of shape [3]")):
+        with pytest.raises(TemplateError) as failure:
+            operator.unpack(outputs)  # type: ignore[arg-type]
+        assert str(failure.value) == f"unpack: outputs must have an array 'output' of 6 dimensions, got {got}"
+
+
+def test_ragged_rows(operator: Operator) -> None:
+    with pytest.raises(TemplateError) as failure:
+        operator.pack([[1], [1, 2]], np.zeros((8, 8), int))
+    assert str(failure.value).endswith("rows must all be of one length, got some that are not")
+
+
+@pytest.mark.parametrize(("field", "value", "rule"), [
+    ("config", None, "config must be a Config, got None"),
+    ("tensors", 3, "tensors must be a tuple of Tensor, got 3"),
+    ("source_lines", ["x"], "source_lines must be a tuple of str, got ['x']"),
+])  # fmt: skip
+def test_parts_of_a_program(operator: Operator, field: str, value: object, rule: str) -> None:
+    with pytest.raises(ProgramError) as failure:
+        replace(operator.program, **{field: value})
+    assert str(failure.value) == f"program dense: {rule}"
+
+
+def test_addresses_that_are_none(operator: Operator) -> None:
+    where = "program dense: address of data must be"
+    for addresses, rule in ((None, "given, got addresses of nothing"), ({"data": "x"}, "an integer, got 'x'")):
+        with pytest.raises(ProgramError) as failure:
+            operator.program.link(addresses)  # type: ignore[arg-type]
+        assert str(failure.value) == f"{where} {rule}"
+
+
+def test_an_empty_program_runs() -> None:
+    assert run(assemble(""), {}).outputs == {}
