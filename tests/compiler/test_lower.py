@@ -359,3 +359,28 @@ def test_an_index_that_is_not_affine_in_its_allocation_takes_the_whole_dimension
     s.reorder(n, m, k, r, o, i)
     s.fuse(n, m)
     agree(tensorized(s, copies))
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_results_leave_once_where_a_reduction_is_cut_off(last):
+    s = product(ins=2)
+    copies = placed(s)
+    n, m, r, o, k, i = s.loops("sums")
+    s.reorder(n, m, k, r, o, i)
+    if last:  # the last iteration, which has the results, has no terms
+        _, k = s.split(k, factor=3)
+        s.reverse_compute_at("results", k)
+    else:  # the condition is part of that of the results, and cuts two loops
+        s.reverse_compute_at("results", k)
+        outer, k = s.split(k, factor=2)
+        s.split(outer, factor=4)
+    agree(tensorized(s, copies))
+
+
+def test_threads_inside_an_entry_mean_nothing():
+    s = product()
+    copies = placed(s)
+    n, m, r, o, k, i = s.loops("sums")
+    s.reorder(n, m, k, r, o, i)
+    s.vthread(o)
+    agree(tensorized(s, copies))

@@ -41,6 +41,12 @@ def moved_out_of_order(s):
     s.reverse_compute_at("e", "x")
 
 
+def with_gaps(s):
+    outer, inner = s.split("x", factor=5, names=("xo", "xi"))
+    s.reorder(inner, outer)
+    s.reverse_compute_at("d", inner)
+
+
 CASES = [
     (lambda s: s.loops("q"), "loops: block must be one of wide, c, d, e, got 'q'"),
     (lambda s: s.split("q", factor=2), "split of q: loop must be one of i, j, x, k, y, z, got 'q'"),
@@ -81,6 +87,7 @@ CASES = [
      "got dimension 1 of wide: reads 0..7, computed j..j"),
     (skipped,
      "reverse_compute_at of d at xio: d must run only where c has run (xio * 2 + xii < 5), got every iteration"),
+    (with_gaps, "reverse_compute_at of d at xi: d must read a part of c computed without gaps, got xo * 5"),
     (kept_region, "keep of wide_inp over x: the region must not depend on the loop, got vx = x + wide_inp_x"),
     (lambda s: s.keep("c", "y"), "keep of c over y: the loop must be one of x, k, got 'y'"),
     (lambda s: s.inline("c"), "inline of c: the block must not reduce, got a reduction"),
