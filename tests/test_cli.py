@@ -230,6 +230,15 @@ def test_timing_has_no_outputs(capsys: Capture) -> None:
     assert one_line_error(capsys, "run", "x.vdla", "--timing-only", "--output", "out") == (BAD_INPUT, message)
 
 
+def test_an_interrupt_while_the_commands_are_imported(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("vdla.cli.load_all", interrupted)
+    assert main(["config"]) == 130
+    assert capsys.readouterr().err == "vdla: interrupted\n"
+
+
 def test_a_closed_standard_output_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     assert main(["config", "tiny", "--json"]) == OK

@@ -36,16 +36,22 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
-    parsed = _parser(load_all()).parse_args(arguments)
+    try:
+        return _run(_parser(load_all()).parse_args(arguments))
+    except BrokenPipeError:
+        return _closed_output()
+    except KeyboardInterrupt:
+        return _complain("interrupted", INTERRUPTED)
+
+
+def _run(parsed: argparse.Namespace) -> int:
     try:
         code: int = parsed.run(parsed)
         if sys.stdout is not None:  # it is None where the shell closed it
             sys.stdout.flush()
         return code
     except BrokenPipeError:
-        return _closed_output()
-    except KeyboardInterrupt:
-        return _complain("interrupted", INTERRUPTED)
+        raise
     except Exception as error:
         return _report(error, parsed.debug)
 
