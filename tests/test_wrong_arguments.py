@@ -12,8 +12,9 @@ import pytest
 from vdla import Config, Dram, Program, Schedule, compile_function, open_device, run, simulate, te, verify
 from vdla.compiler.errors import LoweringError
 from vdla.compiler.schedule.tree import ScheduleError
-from vdla.compiler.templates import conv2d, dense
+from vdla.compiler.templates import conv2d, dense, residual_add
 from vdla.compiler.templates.operator import Operator, TemplateError
+from vdla.compiler.templates.tiling import Tiling
 from vdla.hardware.asm import AsmError, assemble
 from vdla.hardware.checks import ConfigError
 from vdla.hardware.program import ProgramError
@@ -89,6 +90,11 @@ CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: assemble(b""), AsmError, "assemble: source must be text, got bytes"),
     (lambda: Program.load(None), ProgramError, "program file: path must be a string or a path, got None"),
     (lambda: Config.load(3), ConfigError, "config: path must be a string or a path, got 3"),
+    (
+        lambda: residual_add(TINY, batch=1, height=4, width=4, channels=4, input_zero_points=3),
+        TemplateError,
+        "residual_add: input_zero_points must be two integers, got 3",
+    ),
     (lambda: conv2d("tiny", batch=1), TemplateError, "conv2d: config must be a Config, got str"),
     (
         lambda: dense(TINY, rows=4, in_features=8, out_features=8, raw="no"),
@@ -153,6 +159,33 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert dense(TINY, rows=four, in_features=eight, out_features=np.int16(8)).program.hash == plain.program.hash
     device = SimDevice(TINY, np.int64(4096))
     assert device.read(np.int64(device.allocate(four)), four).tolist() == [0, 0, 0, 0]
+
+
+def test_pairs_and_tilings_may_hold_numbers_of_numpy() -> None:
+    image = {"batch": 1, "height": 8, "width": 8}
+    tiling = Tiling(rows=2, cols=2, out_blocks=1, in_blocks=1, keep=False, threads=2, over="chunks")
+    layer = {**image, "in_channels": 8, "out_channels": 8}
+    plain = conv2d(TINY, **layer, kernel=(3, 1), tiling=tiling)
+    kernel, tiling = (np.int64(3), np.int64(1)), replace(tiling, rows=np.int64(2), threads=np.uint8(2))
+    assert conv2d(TINY, **layer, kernel=kernel, tiling=tiling).program.hash == plain.program.hash
+    options: dict[str, Any] = {**image, "channels": 8}
+    added = residual_add(TINY, **options, factors=(1.0, 0.5), input_zero_points=(1, 2))
+    zeros, factors = np.array([1, 2]), (np.int64(1), np.float32(0.5))
+    same = residual_add(TINY, **options, factors=factors, input_zero_points=zeros)
+    assert same.program.hash == added.program.hash
+
+
+@pytest.mark.parametrize(("wrong", "rule"), [
+    ({"rows": True}, "rows of the tiling must be an integer from 1 to 6, got True"),
+    ({"threads": True}, "threads of the tiling must be at least 1, got True"),
+    ({"keep": 3}, "keep of the tiling must be True or False, got 3"),
+])  # fmt: skip
+def test_wrong_tilings(wrong: dict[str, Any], rule: str) -> None:
+    right = Tiling(rows=2, cols=2, out_blocks=1, in_blocks=1, keep=False, threads=2, over="chunks")
+    tiling = replace(right, **wrong)
+    with pytest.raises(TemplateError) as failure:
+        conv2d(TINY, batch=1, height=8, width=8, in_channels=8, out_channels=8, kernel=3, tiling=tiling)
+    assert str(failure.value) == f"conv2d: {rule}"
 
 
 def test_arrays_of_any_order_in_memory(operator: Operator, arrays: dict[str, Any]) -> None:

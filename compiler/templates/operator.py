@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import Any, TypeVar, cast
 
+import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir
@@ -62,6 +63,12 @@ def template(function: Template) -> Template:
     def checked(config: Config, **options: Any) -> Operator:  # noqa: ANN401  those of the template
         if not isinstance(config, Config):
             raise TemplateError(f"{function.__name__}: config must be a Config, got {type(config).__name__}")
-        return function(config, **{name: plain(value) for name, value in options.items()})
+        return function(config, **{name: _plain(value) for name, value in options.items()})
 
     return cast("Template", checked)
+
+
+def _plain(option: Any) -> Any:  # noqa: ANN401  any option of a template
+    """An option without numbers of numpy's; several of them as a tuple."""
+    several = isinstance(option, tuple | list) or (isinstance(option, np.ndarray) and option.ndim > 0)
+    return tuple(map(plain, option)) if several else plain(option)

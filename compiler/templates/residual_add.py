@@ -52,7 +52,7 @@ def residual_add(
     add = Addition(
         config, name, batch, height, width, channels, channels, one, one, none, one, 0,
         Results(config, name, activation, ceiling, zero_point, raw), integers=integers, shift=shift,
-        zero_points=tuple(input_zero_points),
+        zero_points=input_zero_points,
     )  # fmt: skip
     add.check()
     check_threads(name, virtual_threads)
@@ -93,7 +93,7 @@ class Addition(Window):
     def check(self) -> None:
         """Refuse zero points out of range, too."""
         Window.check(self)
-        if len(self.zero_points) != 2:
+        if not isinstance(self.zero_points, tuple) or len(self.zero_points) != 2:
             raise TemplateError(f"{self.name}: input_zero_points must be two integers, got {self.zero_points}")
         for zero in self.zero_points:
             check_range(f"{self.name}: input_zero_points", zero, self.config.inp_dtype)

@@ -7,11 +7,12 @@ the slower of computing and moving each chunk. It orders candidates; how long a 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from vdla.compiler.templates.operator import TemplateError
-from vdla.compiler.templates.packing import blocks
+from vdla.compiler.templates.packing import blocks, is_integer
 from vdla.hardware import timing
+from vdla.hardware.checks import plain
 from vdla.hardware.config import Config
 
 LOOPS = ("chunks", "cols", "rows", "batches", "groups")  # the tile loops, the innermost first
@@ -136,7 +137,7 @@ def tiles(config: Config, problem: Problem, threads: int, given: Tiling | None, 
     """
     if given is None:
         return choose(config, problem, threads, name)
-    _check(problem, given, name)
+    given = _check(problem, given, name)
     iterations = problem.batches if given.over == "batches" else getattr(counts(problem, given), given.over)
     used = replace(given, threads=min(given.threads, iterations))
     if not fits(config, problem, used):
@@ -144,19 +145,23 @@ def tiles(config: Config, problem: Problem, threads: int, given: Tiling | None, 
     return used
 
 
-def _check(problem: Problem, given: Tiling, name: str) -> None:
-    """Refuse sizes beyond the operator's, and loops that it does not have."""
+def _check(problem: Problem, given: Tiling, name: str) -> Tiling:
+    """The tiling in Python's integers. Refuse sizes beyond the operator's, and loops that it does not have."""
     if not isinstance(given, Tiling):
         raise TemplateError(f"{name}: tiling must be a Tiling, got {given!r}")
+    given = replace(given, **{field.name: plain(getattr(given, field.name)) for field in fields(given)})
     for what in ("rows", "cols", "out_blocks", "in_blocks"):
         size, most = getattr(given, what), getattr(problem, what)
-        if not isinstance(size, int) or not 1 <= size <= most:
+        if not is_integer(size) or not 1 <= size <= most:
             raise TemplateError(f"{name}: {what} of the tiling must be an integer from 1 to {most}, got {size!r}")
     loops = LOOPS[1:] if problem.separate else LOOPS
     if given.over not in loops:
         raise TemplateError(f"{name}: over of the tiling must be one of {', '.join(loops)}, got {given.over!r}")
-    if not isinstance(given.threads, int) or given.threads < 1:
+    if not is_integer(given.threads) or given.threads < 1:
         raise TemplateError(f"{name}: threads of the tiling must be at least 1, got {given.threads!r}")
+    if not isinstance(given.keep, bool):
+        raise TemplateError(f"{name}: keep of the tiling must be True or False, got {given.keep!r}")
+    return given
 
 
 def tilings(config: Config, problem: Problem, threads: int) -> Iterator[Tiling]:
