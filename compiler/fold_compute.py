@@ -44,7 +44,7 @@ def fold_compute(nest: Nest, operands: ComputeFields, instruction: Make) -> Iter
     """GEMM or VECTOR instructions for the nest; `instruction` makes one from the folded fields."""
     nest = simplified(nest)
     hardware = _hardware_loops(nest)
-    excess = _loop_to_peel(nest, hardware, operands.acc)
+    excess = _loop_to_peel(nest, hardware)
     if excess is None:
         yield _compute_op(nest, operands, hardware, instruction)
         return
@@ -82,11 +82,11 @@ def _laid_out_unlike(nest: Nest, loop: Loop) -> bool:
     return out.step(loop.var) != acc.step(loop.var) or out.irregular(loop.var) or acc.irregular(loop.var)
 
 
-def _loop_to_peel(nest: Nest, hardware: list[Loop], acc: str) -> Loop | None:
+def _loop_to_peel(nest: Nest, hardware: list[Loop]) -> Loop | None:
     """The outermost loop that has to become several instructions, if any.
 
-    Micro-ops cannot move the scale, and a result moves in the output buffer as its sum does in the accumulator. Sums
-    that follow each other in one place are not taken apart.
+    Micro-ops cannot move the scale, and a result moves in the output buffer as its sum does in the accumulator, so that
+    each sum has a place of its own where a reduction is taken apart.
     """
     unlike = [loop for loop in nest.loops if not loop.reduce and _laid_out_unlike(nest, loop)]
     if unlike:
@@ -97,8 +97,7 @@ def _loop_to_peel(nest: Nest, hardware: list[Loop], acc: str) -> Loop | None:
         return moving[0]
     if prod(loop.extent for loop in unrolled) <= max(1, nest.config.uop_depth // KERNEL_SHARE):
         return None
-    in_one_place = [loop for loop in hardware if not nest.access[acc].step(loop.var)]
-    return ([loop for loop in unrolled if not loop.reduce] or in_one_place or unrolled)[0]
+    return ([loop for loop in unrolled if not loop.reduce] or unrolled)[0]
 
 
 def _compute_op(nest: Nest, operands: ComputeFields, hardware: list[Loop], instruction: Make) -> MacroOp:

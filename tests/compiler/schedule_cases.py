@@ -38,6 +38,7 @@ class Case:
     problem: Problem
     schedule: Schedule
     stages: dict[str, Intrinsic]
+    ends: tuple[str, str] = ("results", "output")  # what leaves the accumulator, and its copy in DRAM
     done: list[str] = field(default_factory=list)
 
     def attempt(self, step: str, *args: object) -> object:
@@ -63,17 +64,19 @@ def entry_loops(intrinsic: Intrinsic) -> int:
 
 
 def random_case(seed: int) -> Case:
-    """A problem, its tensors cached on the chip, and a dozen primitives at most."""
+    """A problem, its tensors cached on the chip, and up to two dozen primitives."""
     rng = random.Random(seed)
     problem = schedule_problems.problem(rng)
     case = Case(seed, problem, Schedule(problem.fn), dict(problem.stages))
     for stage, intrinsic in problem.stages.items():
         if stage != "output":
             case.attempt("set_scope", stage, intrinsic.scopes[intrinsic.output.name])
+    if rng.random() < 0.3:
+        _results_by_cache_write(case)
     caches = list(problem.copies.items())
     for stage in case.stages:
         _entries_last(case, stage)
-    for number in range(rng.randint(0, 16)):
+    for number in range(rng.randint(0, 24)):
         if caches and (number == 0 or rng.random() < 0.5):
             _cache(case, *caches.pop())
         _random_step(rng, case)
@@ -84,8 +87,18 @@ def random_case(seed: int) -> Case:
     return case
 
 
+def _results_by_cache_write(case: Case) -> None:
+    """The results as a cache of the output, rather than a stage of their own."""
+    case.attempt("inline", "results")
+    copy = str(case.attempt("cache_write", "output", "out"))
+    case.stages[copy] = case.stages.pop("output")
+    case.stages["output"] = case.stages.pop("results")
+    case.ends = ("output", copy)
+
+
 def _cache(case: Case, copied: tuple[str, str], intrinsic: Intrinsic) -> None:
-    copy = case.schedule.cache_read(*copied, intrinsic.scopes[intrinsic.output.name])
+    reader = case.ends[0] if copied[0] == "results" else copied[0]
+    copy = case.schedule.cache_read(reader, copied[1], intrinsic.scopes[intrinsic.output.name])
     case.done.append(f"cache_read{copied}")
     case.stages[copy] = intrinsic
 
@@ -141,7 +154,7 @@ def _at_loops(rng: random.Random, case: Case, step: str, block: str, loops: list
 
 def _place(rng: random.Random, case: Case) -> None:
     """Any producer at a loop of any consumer."""
-    block = rng.choice([b for b in case.stages if b not in ("results", "output")])
+    block = rng.choice([b for b in case.stages if b not in case.ends])
     loops = case.loops(rng.choice(list(case.stages)))
     if loops:
         case.attempt("compute_at", block, rng.choice(loops))
@@ -149,8 +162,9 @@ def _place(rng: random.Random, case: Case) -> None:
 
 def _place_results(rng: random.Random, case: Case) -> None:
     """The results at a loop of their sums, or the output at a loop of the results."""
-    block = rng.choice(["results", "output"])
-    producer = "results" if block == "output" else list(case.stages)[list(case.problem.stages).index("results") - 1]
+    block = rng.choice(case.ends)
+    before = list(case.problem.stages)
+    producer = before[before.index("results") - 1] if block == case.ends[0] else case.ends[0]
     loops = case.loops(producer)
     if loops:
         case.attempt("reverse_compute_at", block, rng.choice(loops))

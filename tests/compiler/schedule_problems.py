@@ -109,6 +109,8 @@ def matmul(m: Maker) -> Problem:
     """Sums over ci of a[ci, row] . b[co, ci]."""
     config, rng = m.config, m.rng
     rows, ins, outs = rng.randint(1, 7), rng.randint(1, 5), rng.randint(1, 4)
+    if rng.random() < 0.3:  # more terms than a kernel of tiny has micro-ops
+        rows, ins, outs = rng.randint(1, 3), 36, rng.randint(1, 2)
     a = m.tensor((ins, rows, config.batch, config.block_in), config.inp_dtype, "data")
     w = m.tensor((outs, ins, config.block_out, config.block_in), config.wgt_dtype, "weight")
     c, i = te.reduce_axis(ins, "c"), te.reduce_axis(config.block_in, "i")

@@ -339,6 +339,16 @@ def test_sums_that_follow_each_other_in_one_place_are_finished_one_by_one():
     agree(s)
 
 
+def test_a_reduction_of_several_kernels_finishes_each_sum():
+    s = product(rows=2, ins=36)
+    copies = placed(s)
+    n, m, r, o, k, i = s.loops("sums")
+    s.reorder(n, m, k, r, o, i)
+    s.reverse_compute_at("results", m)
+    s.compute_at(copies["b"], n)
+    agree(tensorized(s, copies))
+
+
 def test_no_result_is_emitted_where_no_sum_is_computed():
     s = product(outs=3)
     copies = placed(s)
