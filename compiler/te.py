@@ -97,7 +97,7 @@ def all_of(*conditions: Operand) -> Value:
 
 def call(name: str, value: Operand) -> Value:
     """A scalar function of one float: exp, log, sqrt or tanh."""
-    if name not in MATH:
+    if not isinstance(name, str) or name not in MATH:
         raise TeError(f"te.call: the function must be one of {', '.join(MATH)}, got {name}")
     inner = as_value(value, f"te.call {name}", "float32")
     if not is_float(inner.dtype):
@@ -160,7 +160,7 @@ def pad(tensor: Tensor, before: Sequence[int], after: Sequence[int], value: Numb
         inside += [i < b + n for i, b, n, a in zip(indices, low, tensor.shape, high, strict=True) if a]
         return select(all_of(*inside), tensor[moved], const(value, tensor.dtype)) if inside else tensor[moved]
 
-    return compute(shape, body, name or f"{tensor.name}_pad")
+    return compute(shape, body, f"{tensor.name}_pad" if name is None else name)
 
 
 def check_padding(where: str, tensor: Tensor, amounts: Sequence[int]) -> tuple[int, ...]:

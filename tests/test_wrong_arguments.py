@@ -12,7 +12,7 @@ import pytest
 from vdla import Config, Dram, Program, Schedule, compile_function, open_device, run, simulate, te, verify
 from vdla.compiler.errors import LoweringError
 from vdla.compiler.schedule.tree import ScheduleError
-from vdla.compiler.templates import conv2d, dense, residual_add
+from vdla.compiler.templates import conv2d, dense, pool2d, residual_add
 from vdla.compiler.templates.operator import Operator, TemplateError
 from vdla.compiler.templates.tiling import Tiling
 from vdla.hardware.asm import AsmError, assemble
@@ -86,6 +86,12 @@ CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: schedule().split("i", factor=4, names=3),
         ScheduleError,
         "split of i: names must be two different names, got 3",
+    ),
+    (lambda: schedule().fuse("i", "j", name=[4]), ScheduleError, "fuse: a loop name must be an identifier, got [4]"),
+    (
+        lambda: pool2d(TINY, kind="max", count_include_pad="x", batch=1, height=4, width=4, channels=4, kernel=2),
+        TemplateError,
+        "max_pool2d: count_include_pad must be True or False, got 'x'",
     ),
     (lambda: assemble(b""), AsmError, "assemble: source must be text, got bytes"),
     (lambda: Program.load(None), ProgramError, "program file: path must be a string or a path, got None"),

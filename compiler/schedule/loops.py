@@ -90,6 +90,8 @@ def fuse(fn: ir.Function, *loops: str, name: str | None = None) -> tuple[ir.Func
     """
     if len(loops) < 2:
         raise ScheduleError(f"fuse: at least two loops must be given, got {len(loops)}")
+    if not isinstance(name, str | None):
+        raise ScheduleError(f"fuse: a loop name must be an identifier, got {name!r}")
     fused = loops[0]
     for position, inner in enumerate(loops[1:], 2):
         last = position == len(loops)

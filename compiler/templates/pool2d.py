@@ -59,6 +59,8 @@ def pool2d(
     name = name or f"{kind}_pool2d"
     if kind not in KINDS:
         raise TemplateError(f"{name}: kind must be max or average, got {kind!r}")
+    if not isinstance(count_include_pad, bool):
+        raise TemplateError(f"{name}: count_include_pad must be True or False, got {count_include_pad!r}")
     fill = int(limits(config.inp_dtype)[0]) if kind == "max" else input_zero_point
     pool = Pool(
         config, name, batch, height, width, channels, channels, pair(name, "kernel", kernel, 1),
