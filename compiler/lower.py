@@ -77,7 +77,7 @@ class _Lowering:
         yield from leaf.site.match.intrinsic.lower(nest)
 
     def _nest(self, leaf: Leaf, loops: tuple[Loop, ...], holds: Bounds | None, env: Env) -> Nest:
-        ranges = {loop.var: holds.of(loop) for loop in loops} if holds else {}
+        valid = {loop.var: holds.of(loop) for loop in loops} if holds else {}
         return Nest(
             config=self.config,
             match=leaf.site.match,
@@ -85,9 +85,7 @@ class _Lowering:
             access={operand: self._access(p, env) for operand, p in leaf.positions.items()},
             init=_starts(leaf, env),
             epilogue=self._epilogue(leaf, loops, env),
-            valid={loop.var: ranges[loop.var] for loop in loops if ranges.get(loop.var, (0, 0)) != (0, loop.extent)}
-            if holds
-            else {},
+            valid={loop.var: valid[loop.var] for loop in loops if valid.get(loop.var) not in (None, (0, loop.extent))},
             nowhere=holds is None,
             source=leaf.source,
         )
