@@ -1,4 +1,4 @@
-"""Index arithmetic: affine forms, interval bounds, simplification, evaluation.
+"""Index arithmetic: affine forms, interval bounds, simplification; `evaluate` has values.
 
 Everything here is exact integer arithmetic on int32 index expressions. `ranges` maps a variable to its inclusive
 bounds; a variable or an element that has none may be any int32.
@@ -27,28 +27,12 @@ FUNCTIONS: dict[str, Callable[[int, int], int]] = {
 
 
 class AffineError(ValueError):
-    """An index expression that has no value: it reads a buffer or a variable that is not known."""
+    """An index expression that has no value: it reads a buffer or a variable that is not known, or narrows one."""
 
 
 def var_names(expr: ir.Expr) -> set[str]:
     """The variables in `expr`."""
     return {e.name for e in ir.walk_expr(expr) if isinstance(e, ir.Var)}
-
-
-def evaluate(expr: ir.Expr, env: Mapping[str, int]) -> int:
-    """The value of `expr` (a condition gives 0 or 1) with every variable given."""
-    match expr:
-        case ir.Var(name=name) if name in env:
-            return env[name]
-        case ir.Const(value=value):
-            return int(value)
-        case ir.Binary(op=op, a=a, b=b):
-            return int(FUNCTIONS[op](evaluate(a, env), evaluate(b, env)))
-        case ir.Select(cond=cond, a=a, b=b):
-            return evaluate(a if evaluate(cond, env) else b, env)
-        case ir.Cast(dtype="int32" | "int64", value=value):
-            return evaluate(value, env)
-    raise AffineError(f"evaluate: an index must be arithmetic on known variables, got {expr}")
 
 
 # --- sums of terms ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""The value of an index expression at concrete loop values, numbers or numpy arrays of them."""
+"""The value of an index expression or condition at concrete variables, numbers or numpy arrays of them.
+
+Exact integer arithmetic on the operators of `affine`; both sides of a select are evaluated.
+"""
 
 from __future__ import annotations
 
@@ -9,47 +12,31 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir
+from vdla.compiler.affine import FUNCTIONS, AffineError
+from vdla.compiler.printer import expr_text
 
 Values = Mapping[str, int | npt.NDArray[np.int64]]
 
-_OPS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "floordiv": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": lambda a, b: a & b,
-    "or": lambda a, b: a | b,
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-}
+_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {**FUNCTIONS, "min": np.minimum, "max": np.maximum}
 
 
 def evaluate(expr: ir.Expr, values: Values, default: int | None = None) -> Any:  # noqa: ANN401  a number or an array
-    """The value of an index expression or condition; a variable not in `values` is `default`.
+    """The value of an index expression or condition; a variable not in `values` is `default`, if there is one.
 
     Raises:
-        ValueError: the expression reads memory or calls a function, so that it is no index.
-        KeyError: a variable has no value and there is no default.
+        AffineError: the expression reads memory, calls a function, narrows a value or names an unknown variable.
     """
     match expr:
         case ir.Const(value=value):
             return value
-        case ir.Var(name=name):
-            return values[name] if default is None else values.get(name, default)
-        case ir.Binary(op=op, a=a, b=b) if op in _OPS:
-            return _OPS[op](evaluate(a, values, default), evaluate(b, values, default))
+        case ir.Var(name=name) if name in values:
+            return values[name]
+        case ir.Var() if default is not None:
+            return default
+        case ir.Binary(op=op, a=a, b=b):
+            return _FUNCTIONS[op](evaluate(a, values, default), evaluate(b, values, default))
         case ir.Select(cond=cond, a=a, b=b):
-            return np.where(
-                evaluate(cond, values, default), evaluate(a, values, default), evaluate(b, values, default)
-            )[()]
-        case ir.Cast(value=value):
+            return np.where(*(evaluate(part, values, default) for part in (cond, a, b)))[()]
+        case ir.Cast(dtype="int32" | "int64", value=value):
             return evaluate(value, values, default)
-        case _:
-            raise ValueError(f"index expression: must be arithmetic on loop variables, got {expr}")
+    raise AffineError(f"evaluate: an index must be arithmetic on known variables, got {expr_text(expr)}")

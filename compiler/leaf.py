@@ -17,7 +17,7 @@ from vdla.compiler.errors import LoweringError
 from vdla.compiler.intrinsic import GLOBAL, ON_CHIP
 from vdla.compiler.nest import Loop
 from vdla.compiler.printer import line_numbers
-from vdla.compiler.regions import Site, TilePlan
+from vdla.compiler.regions import Site, TilePlan, row_major
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +179,6 @@ def _sums_of(site: Site) -> str | None:
 
 def _in_memory(site: Site, operand: str) -> bool:
     return site.match.intrinsic.scopes[operand] in (*ON_CHIP, GLOBAL)
-
-
-def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides in elements."""
-    return tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
 def _accumulate(expr: ir.Expr, scale: int, steps: dict[str, int], rest: list[tuple[ir.Expr, int]]) -> int:

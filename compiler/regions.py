@@ -79,7 +79,12 @@ class TilePlan:
     @property
     def strides(self) -> tuple[int, ...]:
         """Row-major strides in elements."""
-        return tuple(prod(self.shape[d + 1 :]) for d in range(len(self.shape)))
+        return row_major(self.shape)
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements."""
+    return tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
 def sites(fn: ir.Function) -> list[Site]:

@@ -2,12 +2,14 @@
 
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vdla.compiler import ir
-from vdla.compiler.affine import AffineError, affine, bounds, conjuncts, evaluate, linear, simplify
+from vdla.compiler.affine import AffineError, affine, bounds, conjuncts, linear, simplify
+from vdla.compiler.evaluate import evaluate
 from vdla.compiler.printer import expr_text
 
 RANGES = {"a": (0, 3), "b": (0, 5), "c": (-2, 2)}
@@ -81,4 +83,16 @@ def test_conjuncts_of_nothing():
 def test_evaluate_needs_every_variable():
     with pytest.raises(AffineError) as error:
         evaluate(v("z"), {})
-    assert str(error.value) == "evaluate: an index must be arithmetic on known variables, got Var(name='z')"
+    assert str(error.value) == "evaluate: an index must be arithmetic on known variables, got z"
+
+
+def test_evaluate_takes_numbers_and_arrays():
+    expr = op("add", op("shl", v("x"), ir.Const(1)), op("min", v("y"), ir.Const(3)))
+    assert evaluate(expr, {"x": 5, "y": 7}) == 13
+    assert evaluate(expr, {"x": np.arange(3)}, default=2).tolist() == [2, 4, 6]
+
+
+def test_evaluate_refuses_to_narrow():
+    with pytest.raises(AffineError) as error:
+        evaluate(ir.Cast("int8", v("x")), {"x": 300})
+    assert str(error.value) == "evaluate: an index must be arithmetic on known variables, got int8(x)"
