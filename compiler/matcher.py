@@ -272,9 +272,14 @@ class Matcher:
             )
 
     def _check_lead(self, operand: str, lead: tuple[ir.Expr, ...], name: str) -> None:
-        """The leading indices choose an entry: they are the same for all of it."""
+        """The leading indices choose an entry: the same for all of it, and known when the program is compiled."""
         for index in lead:
             for e in ir.walk_expr(index):
+                if isinstance(e, ir.Load):
+                    raise self.fail(
+                        f"operand {operand} must be at a place known at compile time, got {name} at index "
+                        f"{expr_text(index)}, which reads {e.buffer}; gather it before"
+                    )
                 if isinstance(e, ir.Var) and self.inner.get(e.name, 1) > 1:
                     raise self.fail(
                         f"operand {operand} must be one entry of {name}, got index {expr_text(index)}, which depends "

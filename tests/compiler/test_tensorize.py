@@ -311,3 +311,17 @@ def test_an_epilogue_matches_with_its_constants() -> None:
     s.cache_read("y", "lanes", "scl")
     s.tensorize(s.loops("y")[-2], requantise.requantise(CONFIG))
     assert match_of(s, "y").immediates == {"zero_point": -3, "clip_lo": -128, "clip_hi": 100}
+
+
+def test_an_index_that_is_data_is_refused() -> None:
+    config = Config.preset("tiny")
+    x, order = te.placeholder((8, 1, 4), "int8", "x"), te.placeholder((6,), "int32", "order")
+    g = te.compute((6, 1, 4), lambda n, b, i: x[order[n], b, i], "g")
+    s = Schedule(te.create_function([x, order], [te.compute(g.shape, lambda *i: g[i], "out")], "gather"))
+    s.set_scope("g", "inp")
+    with pytest.raises(TensorizeError) as error:
+        s.tensorize(s.loops("g")[-2], dma.load(config, Buffer.INP))
+    assert str(error.value) == (
+        "tensorize load_inp at block g: operand data must be at a place known at compile time, got x at index "
+        "order[vn], which reads order; gather it before"
+    )
