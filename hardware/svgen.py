@@ -29,6 +29,7 @@ ENUMS: dict[type[IntEnum], tuple[str, str, str]] = {
 
 TIMING = {
     "PageBytes": timing.PAGE_BYTES,
+    "MaxOutstanding": timing.MAX_OUTSTANDING,
     "LoadsInFlight": timing.LOADS_IN_FLIGHT,
     "ComputesInFlight": timing.COMPUTES_IN_FLIGHT,
     "StoresInFlight": timing.STORES_IN_FLIGHT,
@@ -36,6 +37,24 @@ TIMING = {
     "IssueOverhead": timing.ISSUE_OVERHEAD,
     "StoreSetup": timing.STORE_SETUP,
 }
+
+
+AXI_ADDRESS_BITS = 40
+"""Bits of a byte address: what the widest boards have; `dram` counts at most 2**32 beats of 32 bytes."""
+
+FIELD_WIDTHS = {
+    "Sram": "sram",
+    "Size": "x_size",
+    "Stride": "y_stride",
+    "Uop": "uop_end",
+    "Loop": "loop0",
+    "Acc": "acc",
+    "Src": "src",
+    "Wgt": "wgt",
+    "Out": "out",
+    "Scl": "scl",
+}
+"""Prefix of the parameter, a field of that width."""
 
 
 def _parameter(name: str, value: int) -> str:
@@ -53,9 +72,12 @@ def _sizes(config: Config) -> Iterator[str]:
     for name in ("axi_bits", "burst_beats", "command_depth", "token_depth"):
         yield _parameter(_camel(name), getattr(config, name))
     yield _parameter("InstrBits", 8 * instruction_bytes(config))
+    yield _parameter("AxiAddrBits", AXI_ADDRESS_BITS)
+    yield f"  parameter logic [47:0] Fingerprint = 48'h{config.fingerprint};"
     yield from _buffers(config)
     for name in ("inp_vectors", "wgt_vectors", "out_slots"):
         yield _parameter(_camel(name), getattr(config, name))
+    yield from _fields(config)
 
 
 def _buffers(config: Config) -> Iterator[str]:
@@ -66,6 +88,14 @@ def _buffers(config: Config) -> Iterator[str]:
         yield _parameter(f"{name}Depth", depth)
         yield _parameter(f"{name}EntryBits", 8 * config.entry_bytes[buffer])
         yield _parameter(f"{name}IndexBits", (depth - 1).bit_length())
+
+
+def _fields(config: Config) -> Iterator[str]:
+    yield ""
+    yield "  // Bits of the fields that share a width."
+    slots = {slot.field.name: slot for slots in layout(config).values() for slot in slots}
+    for prefix, name in FIELD_WIDTHS.items():
+        yield _parameter(f"{prefix}FieldBits", slots[name].width)
 
 
 def _timing(config: Config) -> Iterator[str]:

@@ -15,6 +15,9 @@ PAGE_BYTES = 4096
 FETCH_BUFFER_BURSTS = 4
 """Bursts of the instruction stream that fetch buffers: the depth of its FIFO, in bursts of full length."""
 
+MAX_OUTSTANDING = 256
+"""Bursts that one requester has outstanding, at most: as many as any `Dram` allows, so the hardware never limits it."""
+
 LOADS_IN_FLIGHT = 4
 """LOADs that the load unit has taken and not completed: the entries of its completion queue."""
 

@@ -17,6 +17,8 @@ package vdla_pkg;
   parameter int unsigned CommandDepth = 16;
   parameter int unsigned TokenDepth = 16;
   parameter int unsigned InstrBits = 256;
+  parameter int unsigned AxiAddrBits = 40;
+  parameter logic [47:0] Fingerprint = 48'hab0ca3e631bc;
 
   // Buffers: entries, the bits of an entry, the bits of an index.
   parameter int unsigned InpDepth = 2048;
@@ -41,8 +43,21 @@ package vdla_pkg;
   parameter int unsigned WgtVectors = 16384;
   parameter int unsigned OutSlots = 512;
 
+  // Bits of the fields that share a width.
+  parameter int unsigned SramFieldBits = 12;
+  parameter int unsigned SizeFieldBits = 13;
+  parameter int unsigned StrideFieldBits = 24;
+  parameter int unsigned UopFieldBits = 13;
+  parameter int unsigned LoopFieldBits = 12;
+  parameter int unsigned AccFieldBits = 11;
+  parameter int unsigned SrcFieldBits = 11;
+  parameter int unsigned WgtFieldBits = 14;
+  parameter int unsigned OutFieldBits = 11;
+  parameter int unsigned SclFieldBits = 6;
+
   // Timing contract, in cycles.
   parameter int unsigned PageBytes = 4096;
+  parameter int unsigned MaxOutstanding = 256;
   parameter int unsigned LoadsInFlight = 4;
   parameter int unsigned ComputesInFlight = 8;
   parameter int unsigned StoresInFlight = 4;

@@ -1,0 +1,115 @@
+// The types that modules exchange. What depends on the configuration is in vdla_pkg, which is generated.
+
+package vdla_types_pkg;
+  import vdla_pkg::*;
+
+  // A package offers more than one design uses.
+  /* verilator lint_off UNUSEDPARAM */
+  // Units by number, as in unit_e; fetch has none. Requesters of the read channel by priority: their AXI identifiers.
+  parameter int unsigned Units = 3;
+  parameter int unsigned Requesters = 3;
+  parameter int unsigned ReqFetch = 0;
+  parameter int unsigned ReqCompute = 1;
+  parameter int unsigned ReqLoad = 2;
+
+  parameter int unsigned AxiBytes = AxiBits / 8;
+  parameter int unsigned AxiShift = $clog2(AxiBytes);
+  parameter int unsigned InstrBeats = InstrBits / AxiBits;
+
+  // The product of two sizes of a transfer, and the beats of its longest run.
+  parameter int unsigned PlaneBits = 2 * SizeFieldBits;
+
+  // Entries of a buffer in beats, and the views that a VECTOR has of them.
+  parameter int unsigned InpBeats = InpEntryBits / AxiBits;
+  parameter int unsigned WgtBeats = WgtEntryBits / AxiBits;
+  parameter int unsigned SclBeats = SclEntryBits / AxiBits;
+  parameter int unsigned UopBeats = UopEntryBits / AxiBits;
+  parameter int unsigned AccBeats = AccEntryBits / AxiBits;
+  parameter int unsigned OutBeats = OutEntryBits / AxiBits;
+  parameter int unsigned InpVectorBits = Batch * BlockOut * InpBits;
+  parameter int unsigned WgtVectorBits = BlockOut * WgtBits;
+  parameter int unsigned Lanes = Batch * BlockOut;
+
+  parameter int unsigned MostBeats = WgtBeats > SclBeats
+      ? (WgtBeats > AccBeats ? (WgtBeats > InpBeats ? WgtBeats : InpBeats)
+                             : (AccBeats > InpBeats ? AccBeats : InpBeats))
+      : (SclBeats > AccBeats ? (SclBeats > InpBeats ? SclBeats : InpBeats)
+                             : (AccBeats > InpBeats ? AccBeats : InpBeats));
+  parameter int unsigned BeatIndexBits = MostBeats > 1 ? $clog2(MostBeats) : 1;
+
+  // From the operands of the GEMM core to its sums, and the place of the accumulator's stage in the pipeline.
+  parameter int unsigned GemmLatency = 3 + $clog2(BlockIn);
+  parameter int unsigned AccStage = 3 + GemmLatency;
+
+  parameter int unsigned CounterBits = 48;
+  parameter int unsigned CommandLevelBits = $clog2(CommandDepth + 1);
+  parameter int unsigned TokenLevelBits = $clog2(TokenDepth + 1);
+  /* verilator lint_on UNUSEDPARAM */
+
+  typedef logic [InstrBits-1:0] instr_t;
+  typedef logic [AxiAddrBits-1:0] addr_t;
+  typedef logic [AxiBits-1:0] beat_t;
+
+  typedef struct packed {
+    logic push_next;
+    logic push_prev;
+    logic pop_next;
+    logic pop_prev;
+  } tokens_t;
+
+  // What waits in a command queue: the word, and y_size * x_size of a transfer.
+  typedef struct packed {
+    logic [PlaneBits-1:0] plane;
+    instr_t word;
+  } command_t;
+
+  // A burst of reads or writes; the length as AXI has it, one less than the beats.
+  typedef struct packed {
+    addr_t addr;
+    logic [7:0] len;
+  } burst_t;
+
+  // One write of a transfer into a buffer: a beat of an entry, or, with fill, padding into the whole entry.
+  // With widen a beat holds elements of InpBits for the accumulator, and covers 32 / InpBits of its beats.
+  typedef struct packed {
+    buffer_e buffer;
+    logic fill;
+    logic widen;
+    logic [SramFieldBits-1:0] index;
+    logic [BeatIndexBits-1:0] beat;
+    beat_t data;
+    logic signed [31:0] pad_value;
+  } buffer_write_t;
+
+  // What a cycle of a unit goes to, in the order of the counters' registers.
+  typedef enum logic [3:0] {
+    CntBusy = 4'd0,
+    CntMemoryLatency = 4'd1,
+    CntMemoryBandwidth = 4'd2,
+    CntWaitLoadToCompute = 4'd3,
+    CntWaitComputeToLoad = 4'd4,
+    CntWaitComputeToStore = 4'd5,
+    CntWaitStoreToCompute = 4'd6,
+    CntCommands = 4'd7,
+    CntIdle = 4'd8
+  } counter_e;
+
+  // Why the machine stopped before its program's end.
+  typedef enum logic [7:0] {
+    ErrNone = 8'd0,
+    ErrInstruction = 8'd1,
+    ErrFetch = 8'd2,
+    ErrLoad = 8'd3,
+    ErrCompute = 8'd4,
+    ErrStore = 8'd5
+  } error_e;
+
+  // What an observer needs to give every instruction its times: units execute in order.
+  typedef struct packed {
+    logic running;  // this cycle counts
+    logic dispatch;
+    logic [Units-1:0] started;
+    logic [Units-1:0] ended;
+  } trace_t;
+
+endpackage
