@@ -13,14 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
+from vdla.hardware.timing import COUNTERS, UNITS
+
+__all__ = ["COUNTERS", "UNITS", "RunStats"]
 
 Ints = NDArray[np.int64]
-
-UNITS = ("fetch", "load", "compute", "store")
-COUNTERS = (
-    "busy", "memory_latency", "memory_bandwidth", "wait_load_to_compute", "wait_compute_to_load",
-    "wait_compute_to_store", "wait_store_to_compute", "commands", "idle",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)

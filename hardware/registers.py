@@ -1,0 +1,143 @@
+"""The control registers: the one table from which the RTL's package, the driver's offsets and the page are made.
+
+Registers have 32 bits; offsets are in bytes. What is wider lies in two registers, the low half first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+
+from vdla.hardware.timing import COUNTERS, UNITS
+
+ID = 0x56444C41
+"""The letters VDLA, the first in the highest byte."""
+
+VERSION = 1
+"""Of the register table: incremented when a register changes its place or meaning."""
+
+ADDRESS_BITS = 12
+"""Of a byte address of the control port."""
+
+COUNTERS_OFFSET = 0x100
+UNIT_STRIDE = 0x80
+COUNTER_STRIDE = 8
+
+
+class Access(Enum):
+    """What software may do to a register; a refused write is answered with an error."""
+
+    RO = "read"
+    RW = "read, write while idle"
+    WO = "write, reads 0"
+    MIXED = "by bit"
+
+
+class Error(IntEnum):
+    """Why the machine stopped before its program's end."""
+
+    NONE = 0
+    INSTRUCTION = 1
+    FETCH = 2
+    LOAD = 3
+    COMPUTE = 4
+    STORE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Bit:
+    """A bit with a meaning of its own, in a register of flags."""
+
+    name: str
+    position: int
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """One word of the control port; `width` counts its used bits from bit 0, the others read 0."""
+
+    name: str
+    offset: int
+    access: Access
+    doc: str
+    width: int = 32
+    reset: int = 0
+    bits: tuple[Bit, ...] = ()
+
+
+_CONTROL = (
+    Bit("start", 0, "write 1 to run the stream; refused while busy"),
+    Bit("reset", 1, "write 1 to stop: transactions in flight are finished, then the core is cleared"),
+)
+_STATUS = (
+    Bit("busy", 0, "from start until done, error, or the end of a reset"),
+    Bit("done", 1, "the last stream ran to its end"),
+    Bit("error", 2, "the last stream was stopped by an error: ERROR and ERROR_INDEX say which"),
+)
+_INTERRUPT = (
+    Bit("enable", 0, "read and write, at any time: the interrupt line follows `pending`"),
+    Bit("pending", 1, "set at done and at error; write 1 to clear it"),
+)
+
+_SETUP = (
+    Register("ID", 0x00, Access.RO, "the letters VDLA", reset=ID),
+    Register("VERSION", 0x04, Access.RO, "version of this table", reset=VERSION),
+    Register("FINGERPRINT_LO", 0x08, Access.RO, "fingerprint of the configuration, bits 31 to 0"),
+    Register("FINGERPRINT_HI", 0x0C, Access.RO, "fingerprint of the configuration, bits 47 to 32", 16),
+    Register("CONTROL", 0x10, Access.WO, "commands to the machine", 2, bits=_CONTROL),
+    Register("STATUS", 0x14, Access.RO, "state of the machine", 3, bits=_STATUS),
+    Register("INTERRUPT", 0x18, Access.MIXED, "the interrupt line", 2, bits=_INTERRUPT),
+    Register("ERROR", 0x1C, Access.RO, "the first error of the last stream", 8),
+    Register(
+        "ERROR_INDEX", 0x20, Access.RO,
+        "where: instructions dispatched (INSTRUCTION, FETCH) or ended by the unit (LOAD, COMPUTE, STORE)",
+    ),
+    Register("STREAM_LO", 0x24, Access.RW, "byte address of the stream, bits 31 to 0; a multiple of a beat"),
+    Register("STREAM_HI", 0x28, Access.RW, "byte address of the stream, bits 39 to 32", 8),
+    Register("COUNT", 0x2C, Access.RW, "instructions of the stream"),
+    Register("READ_LATENCY", 0x30, Access.RW, "cycles that count as the memory's latency", 17, reset=80),
+    Register("READ_LIMIT", 0x34, Access.RW, "read bursts outstanding at most, 1 to 256", 9, reset=8),
+    Register("WRITE_LIMIT", 0x38, Access.RW, "write bursts that await their response at most, 1 to 256", 9, reset=8),
+)  # fmt: skip
+
+_PROGRESS = (
+    Register("CYCLES_LO", 0x40, Access.RO, "cycles of the last stream, bits 31 to 0"),
+    Register("CYCLES_HI", 0x44, Access.RO, "cycles of the last stream, bits 47 to 32", 16),
+    Register("DISPATCHED", 0x48, Access.RO, "instructions dispatched"),
+    Register("LOAD_STARTED", 0x4C, Access.RO, "instructions started by load"),
+    Register("LOAD_ENDED", 0x50, Access.RO, "instructions ended by load"),
+    Register("COMPUTE_STARTED", 0x54, Access.RO, "instructions started by compute"),
+    Register("COMPUTE_ENDED", 0x58, Access.RO, "instructions ended by compute"),
+    Register("STORE_STARTED", 0x5C, Access.RO, "instructions started by store"),
+    Register("STORE_ENDED", 0x60, Access.RO, "instructions ended by store"),
+    Register("LOAD_COMMANDS", 0x64, Access.RO, "commands waiting for load", 13),
+    Register("COMPUTE_COMMANDS", 0x68, Access.RO, "commands waiting for compute", 13),
+    Register("STORE_COMMANDS", 0x6C, Access.RO, "commands waiting for store", 13),
+    Register("LOAD_TO_COMPUTE_TOKENS", 0x70, Access.RO, "tokens from load to compute", 13),
+    Register("COMPUTE_TO_LOAD_TOKENS", 0x74, Access.RO, "tokens from compute to load", 13),
+    Register("COMPUTE_TO_STORE_TOKENS", 0x78, Access.RO, "tokens from compute to store", 13),
+    Register("STORE_TO_COMPUTE_TOKENS", 0x7C, Access.RO, "tokens from store to compute", 13),
+)
+
+
+def counter_offset(unit: str, counter: str) -> int:
+    """Byte offset of the low half of a counter; the high half, bits 47 to 32, follows."""
+    return COUNTERS_OFFSET + UNIT_STRIDE * UNITS.index(unit) + COUNTER_STRIDE * COUNTERS.index(counter)
+
+
+def _counters() -> Iterator[Register]:
+    for unit in UNITS:
+        for counter in COUNTERS:
+            name, offset = f"{unit}_{counter}".upper(), counter_offset(unit, counter)
+            doc = f"cycles of {unit} that count as {counter}"
+            yield Register(f"{name}_LO", offset, Access.RO, f"{doc}, bits 31 to 0")
+            yield Register(f"{name}_HI", offset + 4, Access.RO, f"{doc}, bits 47 to 32", 16)
+
+
+REGISTERS = (*_SETUP, *_PROGRESS, *_counters())
+"""All registers by offset."""
+
+OFFSETS = {register.name: register.offset for register in REGISTERS}
+"""Byte offset of a register by name."""
