@@ -5,93 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from vdla.runtime.device import DeviceError
-from vdla.runtime.memory import Memory
+from vdla.runtime.memory_device import MemoryDevice
 
 if TYPE_CHECKING:
-    from vdla.hardware.config import Config
     from vdla.hardware.program import Program
     from vdla.simulator.stats import RunStats
 
-Bytes = NDArray[np.uint8]
-DEFAULT_BYTES = 1 << 30
 
-
-class SimDevice:
-    """A simulated machine with `memory_bytes` of DRAM, of which only what is touched costs anything."""
+class SimDevice(MemoryDevice):
+    """A simulated machine."""
 
     name = "sim"
 
-    def __init__(self, config: Config, memory_bytes: int = DEFAULT_BYTES) -> None:
-        from vdla.hardware.config import Config
-
-        if not isinstance(config, Config):
-            raise DeviceError(f"device {self.name}: config must be a Config, got {type(config).__name__}")
-        self.config = config
-        self._memory: Memory | None = Memory(self.name, memory_bytes)
-
-    def allocate(self, nbytes: int) -> int:
-        """The address of fresh memory, zero."""
-        return self._open().allocate(nbytes)
-
-    def free(self, address: int) -> None:
-        """Give back what `allocate` returned."""
-        self._open().free(address)
-
-    def write(self, address: int, data: Bytes) -> None:
-        """Copy bytes into allocated memory."""
-        if not isinstance(data, np.ndarray) or data.dtype.hasobject:
-            raise DeviceError(f"device {self.name}: data to write must be an array of numbers, got {data!r}")
-        flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-        self._open().window(address, len(flat))[:] = flat
-
-    def read(self, address: int, nbytes: int) -> Bytes:
-        """Copy bytes out of allocated memory."""
-        return self._open().window(address, nbytes).copy()
-
-    def run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
-        """Run a program to its end; VerifyError, SimulationError or DeviceError where it cannot."""
+    def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
         from vdla.hardware.isa import columns
-        from vdla.simulator.errors import require_program
         from vdla.simulator.function import execute
-        from vdla.simulator.simulator import check
-        from vdla.simulator.timing import time_program
+        from vdla.simulator.timing import MAX_CYCLES, time_program
 
-        memory = self._open()
-        require_program(f"device {self.name}", program)
-        self._check_places(program, addresses)
-        check(program)
-        stats = time_program(program, self.config, dict(addresses))
-        execute(self.config, columns(self.config, program.link(addresses)), memory.data)
+        stats = time_program(program, self.config, dict(addresses), self.timeout_cycles or MAX_CYCLES)
+        execute(self.config, columns(self.config, program.link(addresses)), self.memory)
         return stats
-
-    def _check_places(self, program: Program, addresses: Mapping[str, int]) -> None:
-        from vdla.hardware.program import STREAM
-
-        mismatch = program.config.mismatch(self.config)
-        if mismatch is not None:
-            raise DeviceError(f"device {self.name}: {mismatch}")
-        sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: program.words.nbytes}
-        for name, nbytes in sizes.items():
-            if not isinstance(addresses, Mapping) or name not in addresses:
-                given = ", ".join(map(str, addresses)) if isinstance(addresses, Mapping) else ""
-                raise DeviceError(f"device {self.name}: addresses must include {name}, got {given or 'none'}")
-            self._open().window(addresses[name], nbytes)
-
-    def _open(self) -> Memory:
-        if self._memory is None:
-            raise DeviceError(f"device {self.name}: device must be open, got a call after close")
-        return self._memory
-
-    def close(self) -> None:
-        """Give the memory back."""
-        self._memory = None
-
-    def __enter__(self) -> SimDevice:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
