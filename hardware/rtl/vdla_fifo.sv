@@ -1,0 +1,68 @@
+// A FIFO whose head can be read in the cycle it is there: distributed memory, the first word falls through.
+//
+// Contract: no push while full_o, no pop while empty_o. full_o, empty_o and level_o come from registers alone: a pop
+// makes room from the next cycle on, a push is seen in the next cycle. Latency 1, one push and one pop a cycle.
+
+module vdla_fifo #(
+  parameter type T = logic,
+  parameter int unsigned Depth = 4,  // at least 1, any number
+  localparam int unsigned LevelBits = $clog2(Depth + 1)
+) (
+  input  logic                 clk_i,
+  input  logic                 rst_ni,
+  input  logic                 push_i,
+  input  T                     data_i,
+  output logic                 full_o,
+  output T                     head_o,
+  output logic                 empty_o,
+  input  logic                 pop_i,
+  output logic [LevelBits-1:0] level_o
+);
+
+  localparam int unsigned IndexBits = Depth > 1 ? $clog2(Depth) : 1;
+
+  typedef logic [IndexBits-1:0] index_t;
+  typedef logic [LevelBits-1:0] level_t;
+
+  index_t write_q, read_q;
+  level_t level_q;
+
+  (* ram_style = "distributed" *)
+  T       memory_q[Depth];
+
+  // The place after an index; the depth need not be a power of two.
+  function automatic index_t after(index_t index);
+    return index == index_t'(Depth - 1) ? '0 : index + 1'b1;
+  endfunction
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      write_q <= '0;
+      read_q  <= '0;
+      level_q <= '0;
+    end else begin
+      if (push_i) write_q <= after(write_q);
+      if (pop_i) read_q <= after(read_q);
+      level_q <= level_q + level_t'(push_i) - level_t'(pop_i);
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (push_i) memory_q[write_q] <= data_i;
+  end
+
+  assign head_o  = memory_q[read_q];
+  assign full_o  = level_q == level_t'(Depth);
+  assign empty_o = level_q == '0;
+  assign level_o = level_q;
+
+`ifndef SYNTHESIS
+  // Nothing is pushed into a full FIFO, nor popped from an empty one.
+  PushHasRoom_A: assert property (@(posedge clk_i) disable iff (!rst_ni) push_i |-> !full_o);
+  PopHasHead_A: assert property (@(posedge clk_i) disable iff (!rst_ni) pop_i |-> !empty_o);
+  // The level never leaves its range.
+  LevelInRange_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      level_q <= level_t'(Depth));
+`endif
+
+endmodule

@@ -1,0 +1,40 @@
+// A memory with one write port and one synchronous read port, written lane by lane: block memory.
+//
+// Contract: rdata_o is valid in the cycle after re_i and held while re_i is low. Reading an address in the cycle in
+// which it is written gives the old data here, but no user may rely on it. One read and one write a cycle.
+
+module vdla_ram #(
+  parameter int unsigned Depth = 512,
+  parameter int unsigned LaneBits = 32,
+  parameter int unsigned Lanes = 1,
+  localparam int unsigned IndexBits = Depth > 1 ? $clog2(Depth) : 1
+) (
+  input  logic                      clk_i,
+  input  logic [         Lanes-1:0] we_i,
+  input  logic [     IndexBits-1:0] waddr_i,
+  input  logic [Lanes*LaneBits-1:0] wdata_i,
+  input  logic                      re_i,
+  input  logic [     IndexBits-1:0] raddr_i,
+  output logic [Lanes*LaneBits-1:0] rdata_o
+);
+
+  // A lane is an array of its own, so that no lane enable becomes a bit mask.
+  for (genvar lane = 0; lane < Lanes; lane++) begin : gen_lane
+    logic [LaneBits-1:0] memory_q[Depth];
+    logic [LaneBits-1:0] data_q;
+
+    always_ff @(posedge clk_i) begin
+      if (we_i[lane]) memory_q[waddr_i] <= wdata_i[lane*LaneBits+:LaneBits];
+      if (re_i) data_q <= memory_q[raddr_i];
+    end
+
+    assign rdata_o[lane*LaneBits+:LaneBits] = data_q;
+  end
+
+`ifndef SYNTHESIS
+  // Indices stay in the memory, also where its depth is not a power of two.
+  WriteInRange_A: assert property (@(posedge clk_i) |we_i |-> 32'(waddr_i) < Depth);
+  ReadInRange_A: assert property (@(posedge clk_i) re_i |-> 32'(raddr_i) < Depth);
+`endif
+
+endmodule

@@ -1,0 +1,148 @@
+// The order of a unit: starts its instructions when their tokens are there, ends them in order, says what each cycle
+// goes to (docs/timing-contract.md, sections 4 to 6).
+//
+// Contract: cmd_take_o is the start S and pops the command and all its tokens in that cycle. complete_i is a pulse in
+// the cycle C of the oldest instruction in flight that is not complete and no SYNC; a SYNC is complete in the cycle
+// after its start. ended_o is the end E and pushes all tokens: the first cycle from C and from the cycle after the end
+// before it in which every queue has room. allow_i has what only the unit knows: its issue stage is free, and fewer
+// instructions are in flight than it may have, InFlight at most. Latency 0; one start and one end a cycle.
+
+module vdla_unit_control
+  import vdla_types_pkg::*;
+#(
+  parameter int unsigned InFlight = 4,
+  parameter counter_e Held = CntBusy,  // what waiting for instructions in flight counts as
+  parameter counter_e PopPrev = CntBusy,  // what waiting for each of the four queues counts as
+  parameter counter_e PopNext = CntBusy,
+  parameter counter_e PushPrev = CntBusy,
+  parameter counter_e PushNext = CntBusy,
+  localparam int unsigned LevelBits = $clog2(InFlight + 1)
+) (
+  input  logic                 clk_i,
+  input  logic                 rst_ni,
+  input  logic                 halt_i,             // nothing starts or ends
+  // The head of the command queue.
+  input  logic                 cmd_valid_i,
+  input  tokens_t              cmd_tokens_i,
+  input  logic                 cmd_sync_i,
+  output logic                 cmd_take_o,
+  // The token queues, by the registers of their levels.
+  input  logic                 prev_available_i,
+  input  logic                 next_available_i,
+  output logic                 prev_pop_o,
+  output logic                 next_pop_o,
+  input  logic                 prev_room_i,
+  input  logic                 next_room_i,
+  output logic                 prev_push_o,
+  output logic                 next_push_o,
+  // The unit's work.
+  input  logic                 allow_i,
+  input  logic                 complete_i,
+  output logic [LevelBits-1:0] in_flight_o,
+  output logic                 ended_o,
+  // What a cycle goes to.
+  input  logic                 current_i,          // S < t < F of an instruction
+  input  counter_e             current_class_i,
+  input  logic                 current_waits_i,    // it cannot begin before the one before it ends
+  input  logic                 covered_i,
+  input  counter_e             covered_class_i,
+  output counter_e             class_o,
+  output logic                 tentative_o         // `commands` if another command comes, else class_o
+);
+
+  typedef logic [LevelBits-1:0] level_t;
+
+  // What the end of an instruction needs of it.
+  typedef struct packed {
+    logic push_next;
+    logic push_prev;
+    logic sync;
+  } flight_t;
+
+  flight_t oldest;
+  logic    none_in_flight, tokens_there, oldest_complete;
+  logic    prev_full, next_full, blocked;
+  level_t  done_q;  // instructions that are complete and have not ended, without SYNCs
+
+  // --- starts
+
+  assign tokens_there = (prev_available_i || !cmd_tokens_i.pop_prev)
+                     && (next_available_i || !cmd_tokens_i.pop_next);
+  assign cmd_take_o = cmd_valid_i && tokens_there && allow_i && !halt_i;
+  assign prev_pop_o = cmd_take_o && cmd_tokens_i.pop_prev;
+  assign next_pop_o = cmd_take_o && cmd_tokens_i.pop_next;
+
+  vdla_fifo #(
+    .T    (flight_t),
+    .Depth(InFlight)
+  ) u_flight (
+    .clk_i,
+    .rst_ni,
+    .push_i (cmd_take_o),
+    .data_i ('{
+      push_next: cmd_tokens_i.push_next,
+      push_prev: cmd_tokens_i.push_prev,
+      sync: cmd_sync_i
+    }),
+    .full_o (),
+    .head_o (oldest),
+    .empty_o(none_in_flight),
+    .pop_i  (ended_o),
+    .level_o(in_flight_o)
+  );
+
+  // --- ends
+
+  assign oldest_complete = !none_in_flight && (oldest.sync || done_q != '0 || complete_i);
+  assign prev_full = oldest.push_prev && !prev_room_i;
+  assign next_full = oldest.push_next && !next_room_i;
+  assign blocked = oldest_complete && (prev_full || next_full);
+  assign ended_o = oldest_complete && !prev_full && !next_full && !halt_i;
+  assign prev_push_o = ended_o && oldest.push_prev;
+  assign next_push_o = ended_o && oldest.push_next;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) done_q <= '0;
+    else done_q <= done_q + level_t'(complete_i) - level_t'(ended_o && !oldest.sync);
+  end
+
+  // --- what the cycle goes to
+
+  counter_e held;
+
+  always_comb begin
+    held = Held;
+    if (blocked) held = prev_full ? PushPrev : PushNext;
+  end
+
+  always_comb begin
+    if (covered_i) class_o = covered_class_i;
+    else if (cmd_take_o) class_o = CntBusy;
+    else if (current_i && !current_waits_i) class_o = current_class_i;
+    else if (current_i) class_o = blocked ? held : CntBusy;
+    else if (!cmd_valid_i) class_o = none_in_flight ? CntIdle : held;
+    else if (cmd_tokens_i.pop_prev && !prev_available_i) class_o = PopPrev;
+    else if (cmd_tokens_i.pop_next && !next_available_i) class_o = PopNext;
+    else class_o = held;
+  end
+
+  assign tentative_o = !covered_i && !current_i && !cmd_valid_i;
+
+`ifndef SYNTHESIS
+  // The unit allows no more in flight than there is room for.
+  FlightHasRoom_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      cmd_take_o |-> in_flight_o < level_t'(InFlight));
+  // Nothing starts while an instruction occupies the issue stage.
+  IssueIsFree_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      current_i |-> !cmd_take_o);
+  // Only what is in flight completes.
+  CompleteInFlight_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      complete_i |-> done_q < in_flight_o);
+  // A token is pushed only into room, and popped only where one is.
+  PushHasRoom_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      (prev_push_o |-> prev_room_i) and (next_push_o |-> next_room_i));
+  PopHasToken_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      (prev_pop_o |-> prev_available_i) and (next_pop_o |-> next_available_i));
+`endif
+
+endmodule
