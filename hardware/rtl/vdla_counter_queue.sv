@@ -5,7 +5,7 @@
 
 module vdla_counter_queue #(
   parameter int unsigned Depth = 4,
-  localparam int unsigned LevelBits = $clog2(Depth + 1)
+  localparam int unsigned LevelBits = unsigned'($clog2(Depth + 1))
 ) (
   input  logic                 clk_i,
   input  logic                 rst_ni,

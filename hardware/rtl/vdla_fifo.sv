@@ -6,7 +6,7 @@
 module vdla_fifo #(
   parameter type T = logic,
   parameter int unsigned Depth = 4,  // at least 1, any number
-  localparam int unsigned LevelBits = $clog2(Depth + 1)
+  localparam int unsigned LevelBits = unsigned'($clog2(Depth + 1))
 ) (
   input  logic                 clk_i,
   input  logic                 rst_ni,
@@ -19,7 +19,7 @@ module vdla_fifo #(
   output logic [LevelBits-1:0] level_o
 );
 
-  localparam int unsigned IndexBits = Depth > 1 ? $clog2(Depth) : 1;
+  localparam int unsigned IndexBits = Depth > 1 ? unsigned'($clog2(Depth)) : 1;
 
   typedef logic [IndexBits-1:0] index_t;
   typedef logic [LevelBits-1:0] level_t;

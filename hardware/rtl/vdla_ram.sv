@@ -7,7 +7,7 @@ module vdla_ram #(
   parameter int unsigned Depth = 512,
   parameter int unsigned LaneBits = 32,
   parameter int unsigned Lanes = 1,
-  localparam int unsigned IndexBits = Depth > 1 ? $clog2(Depth) : 1
+  localparam int unsigned IndexBits = Depth > 1 ? unsigned'($clog2(Depth)) : 1
 ) (
   input  logic                      clk_i,
   input  logic [         Lanes-1:0] we_i,

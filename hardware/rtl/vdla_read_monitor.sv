@@ -26,12 +26,13 @@ module vdla_read_monitor
   typedef logic [16:0] time_t;
   typedef logic [LevelBits-1:0] level_t;
 
-  time_t  now_q, granted_at;
+  time_t  now_q, granted_at, age;
   level_t early, due_q;
   logic   no_early, becomes_due, removes, removes_early;
   logic   begun_q;  // the oldest burst has had a beat
 
-  assign becomes_due   = !no_early && time_t'(now_q - granted_at) >= latency_i;
+  assign age           = now_q - granted_at;
+  assign becomes_due   = !no_early && age >= latency_i;
   assign removes       = beat_i && last_i;
   assign removes_early = removes && due_q == '0;
 

@@ -16,7 +16,7 @@ module vdla_unit_control
   parameter counter_e PopNext = CntBusy,
   parameter counter_e PushPrev = CntBusy,
   parameter counter_e PushNext = CntBusy,
-  localparam int unsigned LevelBits = $clog2(InFlight + 1)
+  localparam int unsigned LevelBits = unsigned'($clog2(InFlight + 1))
 ) (
   input  logic                 clk_i,
   input  logic                 rst_ni,
@@ -59,7 +59,7 @@ module vdla_unit_control
     logic sync;
   } flight_t;
 
-  flight_t oldest;
+  flight_t starting, oldest;
   logic    none_in_flight, tokens_there, oldest_complete;
   logic    prev_full, next_full, blocked;
   level_t  done_q;  // instructions that are complete and have not ended, without SYNCs
@@ -72,6 +72,12 @@ module vdla_unit_control
   assign prev_pop_o = cmd_take_o && cmd_tokens_i.pop_prev;
   assign next_pop_o = cmd_take_o && cmd_tokens_i.pop_next;
 
+  assign starting = '{
+    push_next: cmd_tokens_i.push_next,
+    push_prev: cmd_tokens_i.push_prev,
+    sync: cmd_sync_i
+  };
+
   vdla_fifo #(
     .T    (flight_t),
     .Depth(InFlight)
@@ -79,11 +85,7 @@ module vdla_unit_control
     .clk_i,
     .rst_ni,
     .push_i (cmd_take_o),
-    .data_i ('{
-      push_next: cmd_tokens_i.push_next,
-      push_prev: cmd_tokens_i.push_prev,
-      sync: cmd_sync_i
-    }),
+    .data_i (starting),
     .full_o (),
     .head_o (oldest),
     .empty_o(none_in_flight),
