@@ -1,0 +1,229 @@
+// Reads the instruction stream, checks its words and dispatches them to the command queues of the units
+// (docs/timing-contract.md, section 3).
+//
+// Contract: start_i is a pulse in the cycle before cycle 0; base_i, count_i and read_latency_i are stable from then on.
+// Bursts are requested from cycle 0 on, while the whole burst has room: FetchBufferBeats granted and not dispatched.
+// An instruction is dispatched from the cycle after the arrival of its last beat, in order, one a cycle, if the queue
+// of its unit is not full. invalid_o: the next word is no instruction; it stays, and nothing more is dispatched.
+// halt_i: nothing is dispatched. Latency 1 from beat to dispatch; one beat and one instruction a cycle.
+
+module vdla_fetch
+  import vdla_pkg::*;
+  import vdla_types_pkg::*;
+(
+  input  logic                 clk_i,
+  input  logic                 rst_ni,
+  input  logic                 start_i,
+  input  logic                 halt_i,
+  input  addr_t                base_i,            // byte address, a whole number of beats
+  input  logic     [     31:0] count_i,           // instructions
+  input  logic     [     16:0] read_latency_i,
+  // Requester of the read channel.
+  output logic                 burst_valid_o,
+  output burst_t               burst_o,
+  input  logic                 burst_grant_i,
+  input  logic                 beat_valid_i,
+  input  beat_t                beat_data_i,
+  input  logic                 beat_last_i,
+  // Command queues.
+  output logic     [Units-1:0] dispatch_o,
+  output command_t             command_o,
+  input  logic     [Units-1:0] queue_full_i,
+  // State.
+  output logic                 all_dispatched_o,
+  output logic                 invalid_o,
+  output logic     [     31:0] dispatched_o,
+  output counter_e             class_o
+);
+
+  localparam int unsigned BeatsBits = 32 + $clog2(InstrBeats);
+  localparam int unsigned Words = (FetchBufferBeats + InstrBeats - 1) / InstrBeats;
+  localparam int unsigned WordIndexBits = $clog2(Words);
+  localparam int unsigned WordLevelBits = $clog2(Words + 1);
+  localparam int unsigned LaneBits = InstrBeats > 1 ? $clog2(InstrBeats) : 1;
+  localparam int unsigned PageBeats = PageBytes / AxiBytes;
+  localparam int unsigned PageBeatBits = $clog2(PageBeats);
+  localparam int unsigned RoomBits = $clog2(FetchBufferBeats + 1);
+
+  typedef logic [BeatsBits-1:0] beats_t;
+  typedef logic [WordIndexBits-1:0] word_index_t;
+  typedef logic [WordLevelBits-1:0] word_level_t;
+  typedef logic [LaneBits-1:0] lane_t;
+  typedef logic [RoomBits-1:0] room_t;
+  typedef logic [8:0] burst_beats_t;  // 1 to 256
+
+  // --- requests
+
+  addr_t        address_q;
+  beats_t       rest_q;  // beats of the stream that were not granted
+  room_t        room_q;  // beats that may be granted
+  burst_beats_t burst_beats;
+  logic         granted, dispatches;
+  logic   [PageBeatBits:0] page_rest;
+
+  assign page_rest = (PageBeatBits + 1)'(PageBeats)
+      - (PageBeatBits + 1)'(address_q[AxiShift+:PageBeatBits]);
+
+  always_comb begin
+    burst_beats = burst_beats_t'(BurstBeats);
+    if (rest_q < beats_t'(BurstBeats)) burst_beats = burst_beats_t'(rest_q);
+    if (32'(page_rest) < 32'(burst_beats)) burst_beats = burst_beats_t'(page_rest);
+  end
+
+  assign burst_valid_o = rest_q != '0 && 32'(burst_beats) <= 32'(room_q);
+  assign burst_o = '{addr: address_q, len: 8'(burst_beats - 1'b1)};
+  assign granted = burst_valid_o && burst_grant_i;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      rest_q <= '0;
+      room_q <= room_t'(FetchBufferBeats);
+    end else begin
+      if (start_i) rest_q <= beats_t'(count_i) << $clog2(InstrBeats);
+      else if (granted) rest_q <= rest_q - beats_t'(burst_beats);
+      room_q <= room_q - (granted ? room_t'(burst_beats) : '0)
+          + (dispatches ? room_t'(InstrBeats) : '0);
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    if (start_i) address_q <= base_i;
+    else if (granted) address_q <= address_q + (addr_t'(burst_beats) << AxiShift);
+  end
+
+  // --- words, written beat by beat and read whole
+
+  lane_t       lane_q;
+  word_index_t write_q, read_q;
+  word_level_t words_q;  // whole words that were not dispatched
+  instr_t      head;
+  logic        word_arrives;
+
+  function automatic word_index_t after(word_index_t index);
+    return index == word_index_t'(Words - 1) ? '0 : index + 1'b1;
+  endfunction
+
+  for (genvar lane = 0; lane < InstrBeats; lane++) begin : gen_lane
+    (* ram_style = "distributed" *)
+    beat_t memory_q[Words];
+
+    always_ff @(posedge clk_i) begin
+      if (beat_valid_i && lane_q == lane_t'(lane)) memory_q[write_q] <= beat_data_i;
+    end
+
+    assign head[lane*AxiBits+:AxiBits] = memory_q[read_q];
+  end
+
+  assign word_arrives = beat_valid_i && lane_q == lane_t'(InstrBeats - 1);
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      lane_q  <= '0;
+      write_q <= '0;
+      read_q  <= '0;
+      words_q <= '0;
+    end else begin
+      if (beat_valid_i) lane_q <= word_arrives ? '0 : lane_q + 1'b1;
+      if (word_arrives) write_q <= after(write_q);
+      if (dispatches) read_q <= after(read_q);
+      words_q <= words_q + word_level_t'(word_arrives) - word_level_t'(dispatches);
+    end
+  end
+
+  // --- dispatch
+
+  load_t       head_load;
+  store_t      head_store;
+  logic        has_word, valid;
+  unit_e       unit;
+  logic [31:0] dispatched_q;
+  logic [SizeFieldBits-1:0] rows, columns;
+
+  vdla_check u_check (
+    .word_i (head),
+    .valid_o(valid),
+    .unit_o (unit)
+  );
+
+  assign has_word = words_q != '0;
+
+  always_comb begin
+    dispatch_o = '0;
+    for (int unsigned number = 0; number < Units; number++) begin
+      dispatch_o[number] = has_word && valid && !halt_i && unit == unit_e'(number)
+          && !queue_full_i[number];
+    end
+  end
+
+  assign dispatches = |dispatch_o;
+  assign invalid_o  = has_word && !valid;
+
+  assign head_load  = load_t'(head);
+  assign head_store = store_t'(head);
+
+  always_comb begin
+    rows    = '0;
+    columns = '0;
+    if (head_load.opcode == OpLoad) begin
+      rows    = head_load.y_size;
+      columns = head_load.x_size;
+    end else if (head_load.opcode == OpStore) begin
+      rows    = head_store.y_size;
+      columns = head_store.x_size;
+    end
+  end
+
+  assign command_o = '{plane: PlaneBits'(rows) * PlaneBits'(columns), word: head};
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) dispatched_q <= '0;
+    else if (dispatches) dispatched_q <= dispatched_q + 1'b1;
+  end
+
+  assign dispatched_o     = dispatched_q;
+  assign all_dispatched_o = dispatched_q == count_i;
+
+  // --- what the cycle goes to
+
+  logic     covered;
+  counter_e covered_class;
+
+  vdla_read_monitor u_monitor (
+    .clk_i,
+    .rst_ni,
+    .latency_i(read_latency_i),
+    .grant_i  (granted),
+    .beat_i   (beat_valid_i),
+    .last_i   (beat_last_i),
+    .covered_o(covered),
+    .class_o  (covered_class)
+  );
+
+  always_comb begin
+    if (covered) class_o = covered_class;
+    else if (dispatches) class_o = CntBusy;
+    else if (all_dispatched_o) class_o = CntIdle;
+    else if (has_word) class_o = CntCommands;
+    else class_o = CntMemoryBandwidth;
+  end
+
+  // Only the sizes of a transfer are looked at here.
+  logic unused_fields;
+  assign unused_fields = ^{head_load, head_store};
+
+`ifndef SYNTHESIS
+  // A requested burst stays, unchanged, until it is granted.
+  BurstStable_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      burst_valid_o && !burst_grant_i && !start_i |=> burst_valid_o && $stable(burst_o));
+  // Only a requested burst is granted.
+  GrantRequested_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      burst_grant_i |-> burst_valid_o);
+  // What was granted finds room when it arrives.
+  WordHasRoom_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      word_arrives |-> words_q < word_level_t'(Words));
+  // One unit takes an instruction, and only if its queue has room.
+  DispatchOnce_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      $onehot0(dispatch_o) && (dispatch_o & queue_full_i) == '0);
+`endif
+
+endmodule

@@ -1,0 +1,141 @@
+// The AXI4 read master: grants the bursts of three requesters, and hands each its beats.
+//
+// Contract: a requester that requests holds its burst until req_grant_o, which is the address handshake. The first
+// requester in the order of their numbers wins; what is presented stays until it is accepted. An address is presented
+// only while fewer than read_limit_i bursts are outstanding, from the address handshake to the last beat; what changes
+// in a cycle counts from the next on. halt_i: nothing new is presented, what is presented completes. Beats are taken
+// in every cycle. Latency 0 both ways; one grant and one beat a cycle.
+
+module vdla_read_arbiter
+  import vdla_pkg::*;
+  import vdla_types_pkg::*;
+(
+  input  logic                    clk_i,
+  input  logic                    rst_ni,
+  input  logic                    halt_i,
+  input  logic   [           8:0] read_limit_i,
+  // Requests.
+  input  logic   [Requesters-1:0] req_valid_i,
+  input  burst_t [Requesters-1:0] req_burst_i,
+  output logic   [Requesters-1:0] req_grant_o,
+  // Addresses.
+  output logic   [           1:0] m_axi_arid_o,
+  output addr_t                   m_axi_araddr_o,
+  output logic   [           7:0] m_axi_arlen_o,
+  output logic   [           2:0] m_axi_arsize_o,
+  output logic   [           1:0] m_axi_arburst_o,
+  output logic   [           3:0] m_axi_arcache_o,
+  output logic   [           2:0] m_axi_arprot_o,
+  output logic                    m_axi_arvalid_o,
+  input  logic                    m_axi_arready_i,
+  // Data.
+  input  logic   [           1:0] m_axi_rid_i,
+  input  beat_t                   m_axi_rdata_i,
+  input  logic   [           1:0] m_axi_rresp_i,
+  input  logic                    m_axi_rlast_i,
+  input  logic                    m_axi_rvalid_i,
+  output logic                    m_axi_rready_o,
+  // Beats, to the requester by number.
+  output logic   [Requesters-1:0] beat_valid_o,
+  output beat_t                   beat_data_o,
+  output logic                    beat_last_o,
+  output logic                    beat_error_o,
+  output logic                    outstanding_o
+);
+
+  typedef logic [1:0] requester_t;
+  typedef logic [8:0] level_t;
+
+  requester_t first, chosen, locked_id_q;
+  logic       locked_q;  // an address was presented and not accepted
+  level_t     level_q;   // bursts whose address was accepted and whose last beat has not come
+  logic       may_present, accepted, returned;
+
+  // --- requests
+
+  always_comb begin
+    first = requester_t'(ReqFetch);
+    for (int unsigned number = Requesters; number > 0; number--) begin
+      if (req_valid_i[number-1]) first = requester_t'(number - 1);
+    end
+  end
+
+  // The monitors of the requesters have room for MaxOutstanding bursts, whatever the limit.
+  assign may_present = !halt_i && level_q < read_limit_i && level_q < level_t'(MaxOutstanding);
+  assign chosen = locked_q ? locked_id_q : first;
+
+  assign m_axi_arvalid_o = locked_q || (may_present && |req_valid_i);
+  assign accepted = m_axi_arvalid_o && m_axi_arready_i;
+
+  always_comb begin
+    req_grant_o = '0;
+    for (int unsigned number = 0; number < Requesters; number++) begin
+      req_grant_o[number] = accepted && chosen == requester_t'(number);
+    end
+  end
+
+  always_comb begin
+    m_axi_araddr_o = req_burst_i[ReqFetch].addr;
+    m_axi_arlen_o  = req_burst_i[ReqFetch].len;
+    for (int unsigned number = 1; number < Requesters; number++) begin
+      if (chosen == requester_t'(number)) begin
+        m_axi_araddr_o = req_burst_i[number].addr;
+        m_axi_arlen_o  = req_burst_i[number].len;
+      end
+    end
+  end
+
+  assign m_axi_arid_o    = chosen;
+  assign m_axi_arsize_o  = 3'(AxiShift);
+  assign m_axi_arburst_o = 2'b01;  // incrementing
+  assign m_axi_arcache_o = 4'b0011;  // normal memory, not cached, bufferable
+  assign m_axi_arprot_o  = 3'b000;
+
+  // --- beats
+
+  assign m_axi_rready_o = 1'b1;
+  assign returned = m_axi_rvalid_i && m_axi_rlast_i;
+
+  always_comb begin
+    for (int unsigned number = 0; number < Requesters; number++) begin
+      beat_valid_o[number] = m_axi_rvalid_i && m_axi_rid_i == requester_t'(number);
+    end
+  end
+
+  assign beat_data_o  = m_axi_rdata_i;
+  assign beat_last_o  = m_axi_rlast_i;
+  assign beat_error_o = m_axi_rresp_i[1];
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      locked_q    <= 1'b0;
+      locked_id_q <= '0;
+      level_q     <= '0;
+    end else begin
+      locked_q    <= m_axi_arvalid_o && !m_axi_arready_i;
+      locked_id_q <= chosen;
+      level_q     <= level_q + level_t'(accepted) - level_t'(returned);
+    end
+  end
+
+  assign outstanding_o = locked_q || level_q != '0;
+
+  // SLVERR and DECERR are the same to us, as are OKAY and EXOKAY.
+  logic unused_response;
+  assign unused_response = m_axi_rresp_i[0];
+
+`ifndef SYNTHESIS
+  // An address that is presented stays, unchanged, until it is accepted.
+  AddressStable_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      m_axi_arvalid_o && !m_axi_arready_i |=> m_axi_arvalid_o && $stable(m_axi_arid_o)
+          && $stable(m_axi_araddr_o) && $stable(m_axi_arlen_o));
+  // No burst crosses a page.
+  WithinPage_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      m_axi_arvalid_o |-> 32'(m_axi_araddr_o[11:0])
+          + AxiBytes * (32'(m_axi_arlen_o) + 1) <= PageBytes);
+  // The memory returns only what was asked for.
+  BeatHasBurst_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      m_axi_rvalid_i |-> level_q != '0 && 32'(m_axi_rid_i) < Requesters);
+`endif
+
+endmodule
