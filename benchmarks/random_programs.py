@@ -1,0 +1,176 @@
+"""Random programs that the verifier accepts, for any configuration: all instructions, field extremes, full queues.
+
+    program = random_verified_program(config, seed=7, count=40)
+
+The same configuration, seed and count give the same program. Whatever an instruction reads was written before, tokens
+order what must be ordered, and then some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.benchmarks.random_core import random_core, random_table
+from vdla.benchmarks.random_data import bytes_of, random_scales, random_words
+from vdla.benchmarks.random_dma import random_load, random_store, window_loads
+from vdla.benchmarks.random_state import Drawn, State
+from vdla.benchmarks.random_tokens import crowded, with_tokens
+from vdla.compiler.tokens import assign_tokens
+from vdla.hardware.config import Buffer, Config
+from vdla.hardware.isa import Load, MicroOp, Opcode, Sync, Unit, encode, encode_uops
+from vdla.hardware.program import UOPS, Program, Tensor
+from vdla.hardware.timing import PAGE_BYTES
+
+ROLES = {
+    "data": "input",
+    "weight": "weight",
+    "scale": "weight",
+    UOPS: "constant",
+    "bias": "input",
+    "out": "output",
+    "tmp": "scratch",
+}
+STORED = ("out", "tmp")
+WINDOW_BEATS = 64
+WINDOW_ENTRIES = (4, 28)
+DRAWS = 12
+"""Draws of one instruction, after which another kind is drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mood:
+    """What a program is full of: weights of the kinds of instructions, how many tokens, whether one takes long."""
+
+    weights: Mapping[str, float]
+    tokens: float
+    long: float
+
+
+KINDS = ("inp", "wgt", "scl", "uop", "acc", "gemm", "vector", "store", "sync_load", "sync_compute", "sync_store")
+MOODS = (
+    Mood(dict(zip(KINDS, (3, 2, 1, 0.5, 1, 5, 5, 4, 0.3, 0.3, 0.3), strict=True)), 0.3, 0.02),
+    Mood(dict(zip(KINDS, (0.5, 0.3, 0.3, 0.2, 0.5, 6, 8, 1, 0.2, 0.2, 0.2), strict=True)), 0.0, 0.03),
+    Mood(dict(zip(KINDS, (6, 4, 3, 2, 5, 1, 1, 1, 0.3, 0.3, 0.3), strict=True)), 0.5, 0.05),
+    Mood(dict(zip(KINDS, (4, 1, 1, 0, 0.3, 4, 4, 3, 3, 2, 3), strict=True)), 1.0, 0.1),
+    Mood(dict(zip(KINDS, (0.5, 0.2, 0.2, 0, 0.2, 3, 3, 8, 0.5, 0.5, 1), strict=True)), 0.8, 0.02),
+    Mood(dict(zip(KINDS, (1, 0.2, 0.2, 0, 0, 1, 1, 0.5, 6, 6, 6), strict=True)), 1.0, 0.15),
+)
+
+
+def random_verified_program(config: Config, seed: int, count: int) -> Program:
+    """`count` random instructions for `config`, and the SYNCs that their tokens need.
+
+    The first instructions fill parts of every buffer, as far as `count` goes.
+    """
+    rng = np.random.default_rng(seed)
+    mood = MOODS[int(rng.integers(len(MOODS)))]
+    table = random_table(config, rng)
+    state = State(config, rng, _sizes(config, len(table)), table)
+    state.stored = {name: np.zeros(state.sizes[name], np.bool_) for name in STORED}
+    for drawn in _fill(state)[: count if count > 1 else 0]:
+        if not state.admit(drawn):
+            raise AssertionError(f"random program {seed}: {drawn} must be sound")
+    _draw(state, mood, count)
+    return _program(state, f"random_{config.name}_{seed}_{count}", mood.tokens)
+
+
+def _sizes(config: Config, micro_ops: int) -> dict[str, int]:
+    """Beats of each tensor: a few pages, and room for some entries of the largest buffers."""
+    page, beat = PAGE_BYTES, config.axi_bytes
+    entries = {
+        "data": 40 * config.inp_entry_bytes,
+        "weight": 12 * config.wgt_entry_bytes,
+        "scale": 12 * config.scl_entry_bytes,
+        "bias": 12 * config.acc_entry_bytes,
+        **{name: 24 * config.out_entry_bytes for name in STORED},
+    }
+    sizes = {name: max(3 * page, -(-nbytes // page) * page) // beat for name, nbytes in entries.items()}
+    return {**sizes, UOPS: micro_ops * config.uop_entry_bytes // beat}
+
+
+# --- instructions ----------------------------------------------------------------------------------------------------
+
+
+def _fill(state: State) -> list[Drawn]:
+    """Loads of some micro-ops and of some entries of each buffer, in any order."""
+    config = state.config
+    table = len(state.table)
+    at = state.one((0, config.uop_depth - table))
+    fill = [Drawn(Load(Buffer.UOP, at, x_size=table), UOPS)]
+    for buffer in (Buffer.INP, Buffer.WGT, Buffer.SCL, Buffer.ACC):
+        beats = config.entry_bytes[buffer] // config.axi_bytes
+        low, high = WINDOW_ENTRIES
+        fill += window_loads(config, state.rng, buffer, max(low, min(high, WINDOW_BEATS // beats)))
+    return [fill[at] for at in state.rng.permutation(len(fill)).tolist()]
+
+
+def _draw(state: State, mood: Mood, count: int) -> None:
+    weights = np.array([mood.weights[kind] for kind in KINDS])
+    weights /= weights.sum()
+    favourite, again = KINDS[0], 0
+    while len(state.drawn) < count:
+        if again == 0:
+            favourite = KINDS[int(state.rng.choice(len(KINDS), p=weights))]
+            again = state.one((1, 1, 2, 4, 9))  # runs of one kind overlap in their unit
+        again -= 1
+        if not any(_admitted(state, favourite, state.chance(mood.long)) for _ in range(DRAWS)):
+            again = 0
+
+
+def _admitted(state: State, kind: str, long: bool) -> bool:
+    drawn = _one(state, kind, long)
+    return drawn is not None and state.admit(drawn)
+
+
+def _one(state: State, kind: str, long: bool) -> Drawn | None:
+    if kind.startswith("sync_"):
+        return Drawn(Sync(Unit[kind.removeprefix("sync_").upper()]))
+    if kind == "store":
+        return random_store(state)
+    if kind in ("gemm", "vector"):
+        return random_core(state, Opcode[kind.upper()], long)
+    return random_load(state, Buffer[kind.upper()], long)
+
+
+# --- the program -----------------------------------------------------------------------------------------------------
+
+
+def _program(state: State, name: str, wish: float) -> Program:
+    places = crowded(assign_tokens(state.steps), state.rng, wish)
+    drawn = [Drawn(Sync(Unit(place.unit))) if place.step is None else state.drawn[place.step] for place in places]
+    instructions = [with_tokens(one.instruction, place) for one, place in zip(drawn, places, strict=True)]
+    tensors = _tensors(state)
+    number = {tensor.name: index for index, tensor in enumerate(tensors)}
+    tensor_of = np.array([-1 if one.tensor is None else number[one.tensor] for one in drawn], np.int32)
+    no_source = np.full(len(drawn), -1, np.int32)
+    return Program(state.config, name, encode(state.config, instructions), tensors, tensor_of, (), no_source)
+
+
+def _tensors(state: State) -> tuple[Tensor, ...]:
+    config = state.config
+    data = {
+        "weight": bytes_of(random_words(state.rng, state.sizes["weight"] * config.axi_bytes, np.int8)),
+        "scale": bytes_of(random_scales(state.rng, state.sizes["scale"] * config.axi_bytes // 8)),
+        UOPS: encode_uops(config, [MicroOp(*row) for row in state.table.tolist()]).tobytes(),
+    }
+    return tuple(_tensor(config, name, role, state.sizes[name], data.get(name)) for name, role in ROLES.items())
+
+
+def _tensor(config: Config, name: str, role: str, beats: int, data: bytes | None) -> Tensor:
+    nbytes = beats * config.axi_bytes
+    if name == UOPS:
+        return Tensor(name, role, (nbytes // config.uop_entry_bytes,), "uop", "", nbytes, data)
+    if name == "bias":
+        return Tensor(name, role, (nbytes // 4,), "int32", "", nbytes, data)
+    return Tensor(name, role, (nbytes,), "int8", "", nbytes, data)
+
+
+def random_arrays(program: Program, seed: int) -> dict[str, NDArray[np.int8] | NDArray[np.int32]]:
+    """An array for each input of a program of this module."""
+    rng = np.random.default_rng(seed)
+    inputs = [tensor for tensor in program.tensors if tensor.role == "input"]
+    return {t.name: random_words(rng, t.nbytes, np.dtype(t.dtype).type) for t in inputs}
