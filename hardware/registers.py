@@ -20,6 +20,8 @@ VERSION = 1
 ADDRESS_BITS = 12
 """Of a byte address of the control port."""
 
+REGISTER_BITS = 32
+
 COUNTERS_OFFSET = 0x100
 UNIT_STRIDE = 0x80
 COUNTER_STRIDE = 8
@@ -62,7 +64,7 @@ class Register:
     offset: int
     access: Access
     doc: str
-    width: int = 32
+    width: int = REGISTER_BITS
     reset: int = 0
     bits: tuple[Bit, ...] = ()
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
 
-from vdla.hardware import timing
+from vdla.hardware import register_package, timing
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.fields import Slot, instruction_bytes, layout, uop_layout
 from vdla.hardware.instructions import Emit, Opcode, Operand, Source, Unit, VectorOp
@@ -168,17 +168,23 @@ def render(config: Config) -> str:
     return "\n".join(_package(config)) + "\n"
 
 
+def packages(config: Config) -> dict[str, str]:
+    """File name and text of every generated package."""
+    return {"vdla_pkg.sv": render(config), "vdla_regs_pkg.sv": register_package.render()}
+
+
 def main() -> None:
-    """`python -m vdla.hardware.svgen [preset] > vdla_pkg.sv`, or --write to replace the committed file."""
+    """`python -m vdla.hardware.svgen [preset] > vdla_pkg.sv`, or --write to replace the committed packages."""
     parser = argparse.ArgumentParser(description="SystemVerilog package of a configuration")
     parser.add_argument("preset", nargs="?", default="pynq_z1")
-    parser.add_argument("--write", action="store_true", help="write hardware/rtl/vdla_pkg.sv")
+    parser.add_argument("--write", action="store_true", help="write the packages of hardware/rtl")
     arguments = parser.parse_args()
-    text = render(Config.preset(arguments.preset))
-    if arguments.write:
-        (Path(__file__).parent / "rtl" / "vdla_pkg.sv").write_text(text)
-    else:
-        print(text, end="")
+    config = Config.preset(arguments.preset)
+    if not arguments.write:
+        print(render(config), end="")
+        return
+    for name, text in packages(config).items():
+        (Path(__file__).parent / "rtl" / name).write_text(text)
 
 
 if __name__ == "__main__":

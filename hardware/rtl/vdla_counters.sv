@@ -1,0 +1,86 @@
+// The cycles of one unit, by what they went to.
+//
+// Contract: a cycle with run_i counts once, in class_i. A tentative one is `commands` if a cycle that is not tentative
+// comes later, else what class_i says: it counts in `commands` at once, and a second time by class in a memory half of
+// its own, which the next cycle that is not tentative empties. When the run is over, fold_i with every class in
+// select_i, once each, moves what is left there to its classes; it needs two cycles after the last run_i. value_o is
+// the counter select_i, combinationally; while running it is as if another command came.
+//
+// One counter changes in a cycle, so they share a memory and an adder. Counting is a cycle behind run_i.
+
+module vdla_counters
+  import vdla_types_pkg::*;
+(
+  input  logic                   clk_i,
+  input  logic                   rst_ni,
+  input  logic                   clear_i,
+  input  logic                   run_i,
+  input  counter_e               class_i,
+  input  logic                   tentative_i,
+  input  logic                   fold_i,
+  input  logic [3:0]             select_i,
+  output logic [CounterBits-1:0] value_o
+);
+
+  typedef logic [CounterBits-1:0] count_t;
+
+  logic       run_q, tentative_q;
+  logic [3:0] class_q;
+
+  (* ram_style = "distributed" *)
+  count_t      memory_q[32];
+  logic [31:0] valid_q;  // entries that have been written since they were cleared
+  logic [4:0]  place, other;
+  count_t      before, others;
+
+  count_t commands_q, commands_d;
+  count_t settled_q;  // `commands` as of the last cycle that was not tentative
+
+  assign place  = fold_i ? {1'b0, select_i} : {tentative_q, class_q};
+  assign other  = {fold_i, select_i};
+  assign before = valid_q[place] ? memory_q[place] : '0;
+  assign others = valid_q[other] ? memory_q[other] : '0;
+
+  assign commands_d = commands_q + count_t'(tentative_q || class_q == CntCommands);
+  assign value_o    = select_i == CntCommands ? commands_q : others;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      run_q      <= 1'b0;
+      valid_q    <= '0;
+      commands_q <= '0;
+      settled_q  <= '0;
+    end else begin
+      run_q <= run_i;
+      if (clear_i) begin
+        valid_q    <= '0;
+        commands_q <= '0;
+        settled_q  <= '0;
+      end else if (fold_i) begin
+        valid_q[place] <= 1'b1;
+        commands_q     <= settled_q;
+      end else if (run_q) begin
+        if (!tentative_q) valid_q[31:16] <= '0;
+        valid_q[place] <= 1'b1;
+        commands_q     <= commands_d;
+        if (!tentative_q) settled_q <= commands_d;
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    class_q     <= class_i;
+    tentative_q <= tentative_i;
+    if (fold_i || run_q) memory_q[place] <= before + (fold_i ? others : count_t'(1));
+  end
+
+`ifndef SYNTHESIS
+  // The counters are folded and cleared when they rest.
+  RestBefore_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      fold_i || clear_i |-> !run_q && !run_i);
+  // No cycle is `commands` only perhaps: that is what being tentative says.
+  TentativeClass_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      run_i && tentative_i |-> class_i != CntCommands);
+`endif
+
+endmodule

@@ -1,0 +1,195 @@
+// The registers that software sees (docs/registers.md): decodes accesses, holds what is written.
+//
+// Contract: write_i and the address of a read are answered in the same cycle. A write to the set-up or a start while
+// the machine is busy, a write to what is read only, and every access where no register is, are refused and change
+// nothing. start_o and reset_o are pulses in the cycle of the write; a reset is never refused and cancels a start.
+
+module vdla_registers
+  import vdla_pkg::*;
+  import vdla_types_pkg::*;
+  import vdla_regs_pkg::*;
+(
+  input  logic                                   clk_i,
+  input  logic                                   rst_ni,
+  // Accesses.
+  input  logic                                   write_i,
+  input  reg_addr_t                              write_addr_i,
+  input  logic [31:0]                            write_data_i,
+  input  logic [3:0]                             write_strb_i,
+  output logic                                   write_error_o,
+  input  reg_addr_t                              read_addr_i,
+  output logic [31:0]                            read_data_o,
+  output logic                                   read_error_o,
+  // Commands and the set-up of a run.
+  output logic                                   start_o,
+  output logic                                   reset_o,
+  output addr_t                                  base_o,
+  output logic [31:0]                            count_o,
+  output logic [ReadLatencyBits-1:0]             read_latency_o,
+  output logic [ReadLimitBits-1:0]               read_limit_o,
+  output logic [WriteLimitBits-1:0]              write_limit_o,
+  // State of the machine.
+  input  logic                                   busy_i,
+  input  logic                                   done_i,
+  input  logic                                   over_i,  // pulse: done or stopped by an error
+  input  error_e                                 error_i,
+  input  logic [31:0]                            error_index_i,
+  input  logic [CounterBits-1:0]                 cycles_i,
+  input  logic [31:0]                            dispatched_i,
+  input  logic [Units-1:0][31:0]                 started_i,
+  input  logic [Units-1:0][31:0]                 ended_i,
+  input  logic [Units-1:0][CommandLevelBits-1:0] commands_i,
+  input  logic [3:0][TokenLevelBits-1:0]         tokens_i,  // in the order of their registers
+  output logic [3:0]                             counter_select_o,
+  input  logic [Units:0][CounterBits-1:0]        counters_i,  // of the selected counter; fetch first
+  output logic                                   irq_o
+);
+
+  logic [31:0]                stream_lo_q;
+  logic [StreamHiBits-1:0]    stream_hi_q;
+  logic                       enable_q, pending_q;
+
+  // --- writes
+
+  logic accepted, commanded, flagged;
+
+  // The bytes that are written over those that were there.
+  function automatic logic [31:0] merge(logic [31:0] old);
+    for (int unsigned b = 0; b < 4; b++) begin
+      merge[8*b+:8] = write_strb_i[b] ? write_data_i[8*b+:8] : old[8*b+:8];
+    end
+  endfunction
+
+  assign commanded = write_i && write_addr_i == RegControl && write_strb_i[0];
+  assign flagged   = write_i && write_addr_i == RegInterrupt && write_strb_i[0];
+  assign reset_o   = commanded && write_data_i[ControlReset];
+  assign start_o   = commanded && write_data_i[ControlStart] && !reset_o && !busy_i;
+
+  always_comb begin
+    unique case (write_addr_i)
+      RegControl: write_error_o = commanded && write_data_i[ControlStart] && !reset_o && busy_i;
+      RegInterrupt: write_error_o = 1'b0;
+      RegStreamLo, RegStreamHi, RegCount, RegReadLatency, RegReadLimit, RegWriteLimit:
+      write_error_o = busy_i;
+      default: write_error_o = 1'b1;
+    endcase
+  end
+
+  assign accepted = write_i && !write_error_o;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      stream_lo_q    <= '0;
+      stream_hi_q    <= '0;
+      count_o        <= '0;
+      read_latency_o <= ReadLatencyBits'(ReadLatencyReset);
+      read_limit_o   <= ReadLimitBits'(ReadLimitReset);
+      write_limit_o  <= WriteLimitBits'(WriteLimitReset);
+    end else if (accepted) begin
+      unique case (write_addr_i)
+        RegStreamLo: stream_lo_q <= merge(stream_lo_q);
+        RegStreamHi: stream_hi_q <= StreamHiBits'(merge(32'(stream_hi_q)));
+        RegCount: count_o <= merge(count_o);
+        RegReadLatency: read_latency_o <= ReadLatencyBits'(merge(32'(read_latency_o)));
+        RegReadLimit: read_limit_o <= ReadLimitBits'(merge(32'(read_limit_o)));
+        RegWriteLimit: write_limit_o <= WriteLimitBits'(merge(32'(write_limit_o)));
+        default: ;
+      endcase
+    end
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      enable_q  <= 1'b0;
+      pending_q <= 1'b0;
+      irq_o     <= 1'b0;
+    end else begin
+      if (flagged) enable_q <= write_data_i[InterruptEnable];
+      pending_q <= over_i || (pending_q && !(flagged && write_data_i[InterruptPending]));
+      irq_o     <= enable_q && pending_q;
+    end
+  end
+
+  // A stream begins at a beat, whatever is written.
+  assign base_o = {stream_hi_q, stream_lo_q[31:AxiShift], AxiShift'(0)};
+
+  // --- reads
+
+  // The place of a counter: unit, counter, half.
+  typedef struct packed {
+    logic [1:0] unit;
+    logic [3:0] counter;
+    logic       high;
+  } place_t;
+
+  place_t place;
+  logic   is_counter;
+  logic [CounterBits-1:0] counter;
+  logic [31:0] status, interrupt, counter_half;
+
+  assign place            = place_t'((read_addr_i - RegCounters) >> 2);
+  assign is_counter       = read_addr_i >= RegCounters
+                         && read_addr_i < RegCounters + reg_addr_t'((Units + 1) * UnitStride)
+                         && 32'(place.counter) < Counters;
+  assign counter_select_o = place.counter;
+  assign counter          = counters_i[place.unit];
+  assign counter_half     = place.high ? 32'(counter[CounterBits-1:32]) : counter[31:0];
+
+  always_comb begin
+    status = '0;
+    status[StatusBusy] = busy_i;
+    status[StatusDone] = done_i;
+    status[StatusError] = error_i != ErrNone;
+    interrupt = '0;
+    interrupt[InterruptEnable] = enable_q;
+    interrupt[InterruptPending] = pending_q;
+  end
+
+  always_comb begin
+    read_error_o = 1'b0;
+    unique case (read_addr_i)
+      RegId: read_data_o = IdReset;
+      RegVersion: read_data_o = VersionReset;
+      RegFingerprintLo: read_data_o = Fingerprint[31:0];
+      RegFingerprintHi: read_data_o = 32'(Fingerprint[47:32]);
+      RegControl: read_data_o = '0;
+      RegStatus: read_data_o = status;
+      RegInterrupt: read_data_o = interrupt;
+      RegError: read_data_o = 32'(error_i);
+      RegErrorIndex: read_data_o = error_index_i;
+      RegStreamLo: read_data_o = stream_lo_q;
+      RegStreamHi: read_data_o = 32'(stream_hi_q);
+      RegCount: read_data_o = count_o;
+      RegReadLatency: read_data_o = 32'(read_latency_o);
+      RegReadLimit: read_data_o = 32'(read_limit_o);
+      RegWriteLimit: read_data_o = 32'(write_limit_o);
+      RegCyclesLo: read_data_o = cycles_i[31:0];
+      RegCyclesHi: read_data_o = 32'(cycles_i[CounterBits-1:32]);
+      RegDispatched: read_data_o = dispatched_i;
+      RegLoadStarted: read_data_o = started_i[UnitLoad];
+      RegLoadEnded: read_data_o = ended_i[UnitLoad];
+      RegComputeStarted: read_data_o = started_i[UnitCompute];
+      RegComputeEnded: read_data_o = ended_i[UnitCompute];
+      RegStoreStarted: read_data_o = started_i[UnitStore];
+      RegStoreEnded: read_data_o = ended_i[UnitStore];
+      RegLoadCommands: read_data_o = 32'(commands_i[UnitLoad]);
+      RegComputeCommands: read_data_o = 32'(commands_i[UnitCompute]);
+      RegStoreCommands: read_data_o = 32'(commands_i[UnitStore]);
+      RegLoadToComputeTokens: read_data_o = 32'(tokens_i[0]);
+      RegComputeToLoadTokens: read_data_o = 32'(tokens_i[1]);
+      RegComputeToStoreTokens: read_data_o = 32'(tokens_i[2]);
+      RegStoreToComputeTokens: read_data_o = 32'(tokens_i[3]);
+      default: begin
+        read_data_o  = is_counter ? counter_half : '0;
+        read_error_o = !is_counter;
+      end
+    endcase
+  end
+
+`ifndef SYNTHESIS
+  // Nothing of the set-up changes while the machine uses it.
+  SetupIsStable_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      busy_i |=> $stable({base_o, count_o, read_latency_o, read_limit_o, write_limit_o}));
+`endif
+
+endmodule
