@@ -14,7 +14,7 @@ import numpy as np
 
 from vdla.compiler.tokens import QUEUES, Edge, Place, Queue
 from vdla.hardware.config import MIN_TOKEN_DEPTH
-from vdla.hardware.isa import Instruction, Unit
+from vdla.hardware.isa import Instruction
 
 
 def crowded(places: Sequence[Place], rng: np.random.Generator, wish: float) -> list[Place]:
