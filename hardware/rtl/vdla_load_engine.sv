@@ -1,0 +1,247 @@
+// Executes LOADs, for the load unit and for compute: writes the padding, requests the bursts, gives each beat its place
+// (docs/timing-contract.md, sections 2 and 5).
+//
+// Contract: start_i in cycle S takes a LOAD, while busy_o is low and fewer than LoadsInFlight are between start and
+// completion. With padding, one entry a cycle is filled from the first cycle in which alone_i says that no older load is
+// in flight; bursts are requested after it, without padding from S + 1. Beats come in the order of the bursts, from the
+// cycle after the first grant on, and are never refused. write_o comes one cycle after its beat or fill, complete_o
+// LoadTail cycles after the last one. One burst and one beat a cycle.
+
+module vdla_load_engine
+  import vdla_pkg::*;
+  import vdla_types_pkg::*;
+(
+  input  logic          clk_i,
+  input  logic          rst_ni,
+  input  logic          start_i,
+  input  command_t      command_i,
+  input  logic          alone_i,          // only this load is in flight
+  output logic          busy_o,           // S < t < F
+  output logic          requesting_o,     // q <= t < F
+  output logic          padding_waits_o,  // S < t < p
+  output logic          burst_valid_o,
+  output burst_t        burst_o,
+  input  logic          burst_grant_i,
+  input  logic          beat_valid_i,
+  input  beat_t         beat_data_i,
+  output logic          write_valid_o,
+  output buffer_write_t write_o,
+  output logic          complete_o
+);
+
+  localparam int unsigned MaxShift = $clog2(MostBeats);
+  localparam int unsigned ShiftBits = MaxShift > 0 ? $clog2(MaxShift + 1) : 1;
+
+  typedef logic [SizeFieldBits-1:0] size_t;
+  typedef logic [SramFieldBits-1:0] index_t;
+  typedef logic [BeatIndexBits-1:0] beat_index_t;
+  typedef logic [ShiftBits-1:0] shift_t;
+
+  typedef enum logic [1:0] {Idle, Pad, Request} state_e;
+
+  // The beats of an entry in DRAM, as a power of two.
+  function automatic shift_t entry_shift(buffer_e buffer, logic widen);
+    unique case (buffer)
+      BufInp:  return shift_t'($clog2(InpBeats));
+      BufWgt:  return shift_t'($clog2(WgtBeats));
+      BufScl:  return shift_t'($clog2(SclBeats));
+      BufUop:  return shift_t'($clog2(UopBeats));
+      default: return widen ? shift_t'($clog2(OutBeats)) : shift_t'($clog2(AccBeats));
+    endcase
+  endfunction
+
+  // --- the load that is started, and the one that is executed
+
+  load_t  load, load_q;
+  shift_t shift, shift_q;
+  size_t  plane_q, columns_q;
+  logic   has_data, has_padding, has_data_q;
+  logic   unused_bits;
+
+  assign load        = load_t'(command_i.word);
+  assign shift       = entry_shift(load.buffer, load.widen);
+  assign has_data    = load.y_size != '0 && load.x_size != '0;
+  assign has_padding = !has_data
+      || {load.y_before, load.y_after, load.x_before, load.x_after} != '0;
+  assign unused_bits = ^{command_i.plane[PlaneBits-1:SizeFieldBits], load_q};
+
+  always_ff @(posedge clk_i) begin
+    if (start_i) begin
+      load_q     <= load;
+      shift_q    <= shift;
+      has_data_q <= has_data;
+      plane_q    <= command_i.plane[SizeFieldBits-1:0];
+      columns_q  <= size_t'(load.x_before) + load.x_size + size_t'(load.x_after);
+    end
+  end
+
+  // --- padding, then bursts
+
+  state_e state_q, state_d;
+  logic   filling, last_fill, last_burst, queued_q;
+
+  assign busy_o          = state_q != Idle;
+  assign requesting_o    = state_q == Request;
+  assign burst_valid_o   = state_q == Request;
+  assign filling         = state_q == Pad && alone_i;
+  assign padding_waits_o = state_q == Pad && !alone_i;
+
+  always_comb begin
+    state_d = state_q;
+    unique case (state_q)
+      Idle:    if (start_i) state_d = has_padding ? Pad : Request;
+      Pad:     if (filling && last_fill) state_d = has_data_q ? Request : Idle;
+      Request: if (burst_grant_i && last_burst) state_d = Idle;
+      default: state_d = Idle;
+    endcase
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      state_q  <= Idle;
+      queued_q <= 1'b0;
+    end else begin
+      state_q  <= state_d;
+      queued_q <= requesting_o && state_d == Request;
+    end
+  end
+
+  index_t fill_index;
+
+  vdla_pad_walker u_padding (
+    .clk_i,
+    .start_i,
+    .load_i   (load_q),
+    .plane_i  (plane_q),
+    .columns_i(columns_q),
+    .step_i   (filling),
+    .index_o  (fill_index),
+    .last_o   (last_fill)
+  );
+
+  vdla_burst_cutter #(
+    .MaxShift(MaxShift)
+  ) u_bursts (
+    .clk_i,
+    .rst_ni,
+    .start_i,
+    .dram_i    (load.dram),
+    .shift_i   (shift),
+    .z_size_i  (load.z_size),
+    .y_size_i  (load.y_size),
+    .x_size_i  (load.x_size),
+    .plane_i   (command_i.plane[SizeFieldBits-1:0]),
+    .z_stride_i(load.z_stride),
+    .y_stride_i(load.y_stride),
+    .burst_o,
+    .last_o    (last_burst),
+    .grant_i   (burst_grant_i)
+  );
+
+  // --- where the data begin, and what lies between those of two planes
+
+  // Rows of padding are added up one a cycle, while they are filled: filling a row takes no less.
+  index_t     first_q, gap_q;
+  logic [7:0] before_left_q, after_left_q;
+
+  always_ff @(posedge clk_i) begin
+    if (start_i) begin
+      first_q       <= load.sram + index_t'(load.x_before);
+      gap_q         <= index_t'(load.x_before) + index_t'(load.x_after);
+      before_left_q <= load.y_before;
+      after_left_q  <= load.y_after;
+    end else if (before_left_q != '0) begin
+      first_q       <= first_q + index_t'(columns_q);
+      gap_q         <= gap_q + index_t'(columns_q);
+      before_left_q <= before_left_q - 1'b1;
+    end else if (after_left_q != '0) begin
+      gap_q        <= gap_q + index_t'(columns_q);
+      after_left_q <= after_left_q - 1'b1;
+    end
+  end
+
+  // --- the beats that arrive
+
+  logic        place_valid, place_widen, place_last;
+  buffer_e     place_buffer;
+  index_t      place_index;
+  beat_index_t place_beat;
+
+  vdla_beat_placer u_places (
+    .clk_i,
+    .rst_ni,
+    .push_i       (requesting_o && !queued_q),
+    .load_i       (load_q),
+    .last_beat_i  (beat_index_t'((32'd1 << shift_q) - 32'd1)),
+    .first_i      (first_q),
+    .gap_i        (gap_q),
+    .beat_valid_i,
+    .place_valid_o(place_valid),
+    .buffer_o     (place_buffer),
+    .widen_o      (place_widen),
+    .index_o      (place_index),
+    .beat_o       (place_beat),
+    .last_o       (place_last)
+  );
+
+  // --- the write, and the end of the load
+
+  logic                write_valid_q;
+  buffer_write_t       write_q;
+  logic [LoadTail-1:0] tail_q;
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      write_valid_q <= 1'b0;
+      tail_q        <= '0;
+    end else begin
+      write_valid_q <= filling || place_valid;
+      tail_q        <= {tail_q[LoadTail-2:0], place_last || (filling && last_fill && !has_data_q)};
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    write_q.buffer    <= filling ? load_q.buffer : place_buffer;
+    write_q.fill      <= filling;
+    write_q.widen     <= place_widen && !filling;
+    write_q.index     <= filling ? fill_index : place_index;
+    write_q.beat      <= place_beat;
+    write_q.data      <= beat_data_i;
+    write_q.pad_value <= load_q.pad_value;
+  end
+
+  assign write_valid_o = write_valid_q;
+  assign write_o       = write_q;
+  assign complete_o    = tail_q[LoadTail-1];
+
+`ifndef SYNTHESIS
+  int unsigned fills_q;
+
+  always_ff @(posedge clk_i) begin
+    if (start_i) begin
+      fills_q <= 32'(load.z_size)
+          * ((32'(load.y_before) + 32'(load.y_size) + 32'(load.y_after))
+             * (32'(load.x_before) + 32'(load.x_size) + 32'(load.x_after))
+             - 32'(load.y_size) * 32'(load.x_size));
+    end else if (filling) begin
+      fills_q <= fills_q - 1;
+    end
+  end
+
+  // Exactly the padding is filled.
+  FillsPadding_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      filling |-> last_fill == (fills_q == 1) && fills_q != 0);
+  // Padding is filled while no older load has beats to come.
+  FillsAlone_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      !(filling && beat_valid_i));
+  // A load starts only when the one before has its last grant.
+  StartsIdle_A: assert property (@(posedge clk_i) disable iff (!rst_ni) start_i |-> !busy_o);
+  // Bursts are granted only where one is requested.
+  GrantAsked_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      burst_grant_i |-> burst_valid_o);
+  // The place of the data is known when the first burst is requested.
+  PlaceKnown_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
+      requesting_o |-> before_left_q == '0 && after_left_q == '0);
+`endif
+
+endmodule
