@@ -1,9 +1,9 @@
 // An AXI4-Lite slave in front of plain registers.
 //
 // Contract: address and data of a write may come in any order and at any distance; write_o is high for one cycle when
-// both are there and the response before has been taken. read_o is high for one cycle too, not before read_ready_i.
-// In that cycle the registers answer, combinationally: what is read, and whether the access is refused (SLVERR). Of an
-// address only the word counts. One write and one read in two cycles, latency 2.
+// both are there and the response before has been taken. A read waits for read_ready_i. The registers answer in the
+// same cycle, combinationally: what is read, and whether the access is refused (SLVERR). Of an address only the word
+// counts. One write and one read in two cycles, latency 2.
 
 module vdla_axil
   import vdla_regs_pkg::*;
@@ -34,7 +34,6 @@ module vdla_axil
   output logic [31:0] write_data_o,
   output logic [3:0]  write_strb_o,
   input  logic        write_error_i,
-  output logic        read_o,
   output reg_addr_t   read_addr_o,
   input  logic        read_ready_i,
   input  logic [31:0] read_data_i,
@@ -48,13 +47,14 @@ module vdla_axil
 
   logic  aw_held_q, w_held_q, ar_held_q;
   word_t write_word_q, read_word_q;
+  logic  read;
 
   assign s_axil_awready_o = !aw_held_q;
   assign s_axil_wready_o  = !w_held_q;
   assign s_axil_arready_o = !ar_held_q;
 
   assign write_o = aw_held_q && w_held_q && (!s_axil_bvalid_o || s_axil_bready_i);
-  assign read_o  = ar_held_q && read_ready_i && (!s_axil_rvalid_o || s_axil_rready_i);
+  assign read    = ar_held_q && read_ready_i && (!s_axil_rvalid_o || s_axil_rready_i);
 
   assign write_addr_o = {write_word_q, 2'b00};
   assign read_addr_o  = {read_word_q, 2'b00};
@@ -69,9 +69,9 @@ module vdla_axil
     end else begin
       aw_held_q       <= aw_held_q ? !write_o : s_axil_awvalid_i;
       w_held_q        <= w_held_q ? !write_o : s_axil_wvalid_i;
-      ar_held_q       <= ar_held_q ? !read_o : s_axil_arvalid_i;
+      ar_held_q       <= ar_held_q ? !read : s_axil_arvalid_i;
       s_axil_bvalid_o <= write_o || (s_axil_bvalid_o && !s_axil_bready_i);
-      s_axil_rvalid_o <= read_o || (s_axil_rvalid_o && !s_axil_rready_i);
+      s_axil_rvalid_o <= read || (s_axil_rvalid_o && !s_axil_rready_i);
     end
   end
 
@@ -83,7 +83,7 @@ module vdla_axil
       write_strb_o <= s_axil_wstrb_i;
     end
     if (write_o) s_axil_bresp_o <= write_error_i ? SlvErr : Okay;
-    if (read_o) begin
+    if (read) begin
       s_axil_rdata_o <= read_data_i;
       s_axil_rresp_o <= read_error_i ? SlvErr : Okay;
     end

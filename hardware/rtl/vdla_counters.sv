@@ -31,18 +31,18 @@ module vdla_counters
   count_t      memory_q[32];
   logic [31:0] valid_q;  // entries that have been written since they were cleared
   logic [4:0]  place, other;
-  count_t      before, others;
+  count_t      value, other_value;
 
   count_t commands_q, commands_d;
   count_t settled_q;  // `commands` as of the last cycle that was not tentative
 
   assign place  = fold_i ? {1'b0, select_i} : {tentative_q, class_q};
   assign other  = {fold_i, select_i};
-  assign before = valid_q[place] ? memory_q[place] : '0;
-  assign others = valid_q[other] ? memory_q[other] : '0;
+  assign value       = valid_q[place] ? memory_q[place] : '0;
+  assign other_value = valid_q[other] ? memory_q[other] : '0;
 
   assign commands_d = commands_q + count_t'(tentative_q || class_q == CntCommands);
-  assign value_o    = select_i == CntCommands ? commands_q : others;
+  assign value_o    = select_i == CntCommands ? commands_q : other_value;
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -71,7 +71,7 @@ module vdla_counters
   always_ff @(posedge clk_i) begin
     class_q     <= class_i;
     tentative_q <= tentative_i;
-    if (fold_i || run_q) memory_q[place] <= before + (fold_i ? others : count_t'(1));
+    if (fold_i || run_q) memory_q[place] <= value + (fold_i ? other_value : count_t'(1));
   end
 
 `ifndef SYNTHESIS
