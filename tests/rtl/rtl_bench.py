@@ -1,0 +1,136 @@
+"""A module under test: its clock, its pins as integers, and the models around it, which all move in step.
+
+In a cycle every model first drives inputs, then, after the clock's edge, samples what all pins had just before it. So
+a model never sees what a register becomes at the end of the cycle it looks at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.handle import Immediate
+from cocotb.triggers import RisingEdge
+
+from vdla.hardware.config import Config
+
+PERIOD_NS = 10
+
+
+class Model(Protocol):
+    """Something that is attached to pins."""
+
+    def drive(self) -> None:
+        """Set inputs of the module for this cycle."""
+
+    def sample(self) -> None:
+        """See what happened in this cycle."""
+
+
+class Bench:
+    """`bench["push_i"] = 1` drives a pin, `bench["head_o"]` reads one, `await bench.cycle()` is one cycle."""
+
+    def __init__(self, dut: Any, *models: Model) -> None:
+        self.dut = dut
+        self.models = list(models)
+        self.time = 0
+        self._handles: dict[str, Any] = {}
+        self._driven: dict[str, int] = {}
+
+    def __getitem__(self, name: str) -> int:
+        return int(self._handle(name).value)
+
+    def __setitem__(self, name: str, value: int) -> None:
+        if self._driven.get(name) != value:
+            self._handle(name).value = self._driven[name] = int(value)
+
+    def _handle(self, name: str) -> Any:
+        if name not in self._handles:
+            self._handles[name] = getattr(self.dut, name)
+        return self._handles[name]
+
+    async def start(self, **inputs: int) -> None:
+        """Start the clock, reset the module with these inputs (all others 0), and release it."""
+        for name in ("clk_i", "rst_ni"):  # before the first evaluation, where inputs are random as well
+            self._handle(name).value = Immediate(0)
+        for handle in self.dut:
+            if handle._name.endswith("_i") and handle._name != "clk_i":
+                self[handle._name] = inputs.get(handle._name, 0)
+        Clock(self._handle("clk_i"), PERIOD_NS, "ns").start()
+        await self.reset()
+
+    async def reset(self, cycles: int = 2) -> None:
+        """Hold the reset for some cycles, without the models."""
+        self["rst_ni"] = 0
+        for _ in range(cycles):
+            await RisingEdge(self._handle("clk_i"))
+        self["rst_ni"] = 1
+
+    async def cycle(self, count: int = 1) -> None:
+        """Some cycles of the module and of its models."""
+        edge = RisingEdge(self._handle("clk_i"))
+        for _ in range(count):
+            for model in self.models:
+                model.drive()
+            await edge
+            for model in self.models:
+                model.sample()
+            self.time += 1
+
+    async def until(self, name: str, value: int = 1, timeout_cycles: int = 10_000) -> None:
+        """Cycles up to and including the first in which a pin has a value."""
+        for _ in range(timeout_cycles):
+            await self.cycle()
+            if self[name] == value:
+                return
+        raise TimeoutError(f"{name} must become {value} within {timeout_cycles} cycles, got {self[name]}")
+
+
+def config() -> Config:
+    """The configuration that the module was built for."""
+    return Config.load(os.environ["VDLA_TEST_CONFIG"])
+
+
+def seeds(count: int, dut: Any, first: int = 1) -> Iterator[np.random.Generator]:
+    """Generators of some seeds, each printed before it is used."""
+    for seed in range(first, first + count):
+        dut._log.info("seed %d", seed)
+        yield np.random.default_rng(seed)
+
+
+# --- patterns of idling and back-pressure
+
+PATTERNS = ("always", "mostly", "half", "seldom", "alternate", "bursts")
+
+
+def pattern(name: str, rng: np.random.Generator) -> Iterator[bool]:
+    """An endless series of cycles in which something is offered, or taken."""
+    chance = {"always": 1.0, "mostly": 0.9, "half": 0.5, "seldom": 0.1}.get(name)
+    if chance is not None:
+        return _random(chance, rng)
+    return _alternate() if name == "alternate" else _bursts(rng)
+
+
+def any_pattern(rng: np.random.Generator) -> Iterator[bool]:
+    """One of the patterns."""
+    return pattern(PATTERNS[rng.integers(len(PATTERNS))], rng)
+
+
+def _random(chance: float, rng: np.random.Generator) -> Iterator[bool]:
+    while True:
+        yield from (rng.random(256) < chance).tolist()
+
+
+def _alternate() -> Iterator[bool]:
+    while True:
+        yield False
+        yield True
+
+
+def _bursts(rng: np.random.Generator) -> Iterator[bool]:
+    while True:
+        yield from [True] * int(rng.integers(1, 20))
+        yield from [False] * int(rng.integers(1, 40))
