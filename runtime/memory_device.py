@@ -1,7 +1,7 @@
 """What the devices share whose DRAM is an array of this process: memory, and the checks before a run.
 
-The one invariant: a program reaches `_run` only when it was compiled for this machine, is safe, and has allocated memory
-for every tensor and for its stream.
+The one invariant: a program reaches `_run` only when it was compiled for this machine, is safe, and has allocated
+memory for every tensor and for its stream.
 """
 
 from __future__ import annotations

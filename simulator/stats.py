@@ -32,7 +32,7 @@ class RunStats:
     starts: Ints
     ends: Ints
     dispatches: Ints
-    waits: Ints  # [instruction, counter]: the unit's cycles that belong to this instruction
+    waits: Ints | None  # [instruction, counter]: the unit's cycles that belong to it; None where hardware cannot tell
     macs: int  # of GEMM, padding of blocks included
     bytes_read: int  # tensors and stream
     bytes_written: int

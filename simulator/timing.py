@@ -141,9 +141,6 @@ def _stats(config: Config, program: Program, linked: Ints, timing: Timing) -> Ru
     moved = linked[:, COL["z_size"]] * linked[:, COL["y_size"]] * linked[:, COL["x_size"]]
     moved = moved * entry_beats(config, linked) * config.axi_bytes
     opcode = linked[:, COL["opcode"]]
-    gemm = linked[opcode == Opcode.GEMM]
-    kernels = gemm[:, COL["uop_end"]] - gemm[:, COL["uop_begin"]]
-    iterations = int((gemm[:, COL["loop0"]] * gemm[:, COL["loop1"]] * kernels).sum())
     return RunStats(
         config=config,
         program=program.name,
@@ -157,7 +154,14 @@ def _stats(config: Config, program: Program, linked: Ints, timing: Timing) -> Ru
         ends=timing.ends,
         dispatches=timing.dispatches,
         waits=timing.waits,
-        macs=iterations * config.macs_per_cycle,
+        macs=macs_of(config, linked),
         bytes_read=int(moved[opcode == Opcode.LOAD].sum()) + len(linked) * instruction_bytes(config),
         bytes_written=int(moved[opcode == Opcode.STORE].sum()),
     )
+
+
+def macs_of(config: Config, columns: Ints) -> int:
+    """Multiply-accumulates of the GEMMs among instructions, padding of blocks included."""
+    gemm = columns[columns[:, COL["opcode"]] == Opcode.GEMM]
+    kernels = gemm[:, COL["uop_end"]] - gemm[:, COL["uop_begin"]]
+    return int((gemm[:, COL["loop0"]] * gemm[:, COL["loop1"]] * kernels).sum()) * config.macs_per_cycle

@@ -11,6 +11,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from vdla.commands import CommandError
 from vdla.commands.console import output, table
 from vdla.hardware.isa import COL, Unit
 from vdla.hardware.program import Program
@@ -109,7 +110,12 @@ def _share(cycles: int, total: int) -> str:
 
 
 def lines(program: Program, stats: RunStats, most: int) -> Table:
-    """The schedule lines whose instructions kept the compute unit waiting longest, and for what."""
+    """The schedule lines whose instructions kept the compute unit waiting longest, and for what.
+
+    Only for runs whose device tells what each instruction waited for.
+    """
+    if stats.waits is None:
+        raise CommandError("--lines: what each instruction waited for must be known, got a device that counts by unit")
     waits = np.array(stats.waits, copy=True)
     waits[:, COUNTERS.index("busy")] = 0
     waits[program.columns[:, COL["unit"]] != Unit.COMPUTE] = 0

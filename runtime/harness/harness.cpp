@@ -1,0 +1,75 @@
+// The library's interface: plain C functions on one machine. Nothing here knows a register's offset; the caller drives
+// the machine through its control port, as on a board.
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "machine.h"
+
+namespace vdla {
+thread_local std::string model_messages;
+thread_local bool model_stopped = false;
+}  // namespace vdla
+
+int vdla_print(const char *format, ...) {
+  char line[2048];
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = std::vsnprintf(line, sizeof line, format, arguments);
+  va_end(arguments);
+  if (vdla::model_messages.size() < 4 * sizeof line) vdla::model_messages += line;
+  return length;
+}
+
+void vl_finish(const char *, int, const char *) VL_MT_UNSAFE { vdla::model_stopped = true; }
+void vl_stop(const char *, int, const char *) VL_MT_UNSAFE { vdla::model_stopped = true; }
+void vl_fatal(const char *file, int line, const char *, const char *message) VL_MT_UNSAFE {
+  vdla_print("%s:%d: %s\n", file, line, message);
+  vdla::model_stopped = true;
+}
+
+#define VDLA_EXPORT extern "C" __attribute__((visibility("default")))
+
+using vdla::Machine;
+
+// A machine after reset, on memory of the caller that outlives it; waves go to a file unless the path is null.
+VDLA_EXPORT Machine *vdla_create(uint8_t *data, uint64_t bytes, const char *waves) {
+  auto *machine = new Machine(data, bytes);
+  if (waves != nullptr) machine->open_waves(waves);
+  machine->reset();
+  return machine;
+}
+
+VDLA_EXPORT void vdla_destroy(Machine *machine) { delete machine; }
+
+VDLA_EXPORT void vdla_configure(Machine *machine, const vdla::Parameters *parameters) {
+  machine->configure(*parameters);
+}
+
+VDLA_EXPORT int vdla_write(Machine *machine, uint32_t offset, uint32_t value) { return machine->write(offset, value); }
+
+VDLA_EXPORT int vdla_read(Machine *machine, uint32_t offset, uint32_t *value) { return machine->read(offset, value); }
+
+VDLA_EXPORT int vdla_wait(Machine *machine, uint64_t cycles) { return machine->wait(cycles); }
+
+// Events, cycles and bytes count from here.
+VDLA_EXPORT void vdla_forget_events(Machine *machine) { machine->forget_events(); }
+
+// The cycles of the events of one kind: how many, and where they lie until the machine's next step.
+VDLA_EXPORT uint64_t vdla_events(const Machine *machine, unsigned kind, const uint64_t **cycles) {
+  *cycles = machine->events(kind).data();
+  return machine->events(kind).size();
+}
+
+VDLA_EXPORT uint64_t vdla_quiet_cycles(const Machine *machine) { return machine->quiet_cycles(); }
+
+VDLA_EXPORT uint64_t vdla_running_cycles(const Machine *machine) { return machine->running_cycles(); }
+
+VDLA_EXPORT uint64_t vdla_bytes_read(const Machine *machine) { return machine->bytes_read(); }
+
+VDLA_EXPORT uint64_t vdla_bytes_written(const Machine *machine) { return machine->bytes_written(); }
+
+VDLA_EXPORT int vdla_memory_idle(const Machine *machine) { return machine->memory_idle(); }
+
+// What must not have happened, empty when nothing did.
+VDLA_EXPORT const char *vdla_fault(const Machine *machine) { return machine->fault().c_str(); }

@@ -1,0 +1,220 @@
+// The model with its clock, its memory and its control port, and what was seen of every instruction.
+// A cycle is settle(), in which outputs follow from registers and inputs, then tick(), the clock's edge.
+
+#ifndef VDLA_MACHINE_H_
+#define VDLA_MACHINE_H_
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "Vvdla.h"
+#include "read_channel.h"
+#include "verilated.h"
+#include "write_channel.h"
+#ifdef VDLA_WAVES
+#include "verilated_fst_c.h"
+#endif
+
+namespace vdla {
+
+constexpr unsigned kUnits = 3;
+constexpr unsigned kEvents = 1 + 2 * kUnits;  // dispatch, started by unit, ended by unit
+constexpr unsigned kResetCycles = 4;
+constexpr unsigned kControlCycles = 10000;  // in which the control port must answer
+
+// A fault while the model runs, from its assertions; set through the hooks in harness.cpp.
+extern thread_local std::string model_messages;
+extern thread_local bool model_stopped;
+
+class Machine {
+ public:
+  Machine(uint8_t *data, uint64_t bytes) : top_(&context_), reads_(shared_), writes_(shared_) {
+    shared_.memory = {data, bytes};
+    shared_.parameters.beat_cycles = 1;
+    shared_.parameters.burst_beats = 256;
+    model_messages.clear();
+    model_stopped = false;
+  }
+
+  ~Machine() {
+    top_.final();
+    close_waves();
+  }
+
+  void open_waves(const char *path);
+  void close_waves();
+
+  void reset() {
+    top_.rst_ni = 1;
+    settle();
+    top_.rst_ni = 0;
+    for (unsigned n = 0; n < kResetCycles; ++n) {
+      settle();
+      const bool quiet = !(top_.m_axi_arvalid_o || top_.m_axi_awvalid_o || top_.m_axi_wvalid_o);
+      shared_.require(quiet, "every channel", "be quiet in reset");
+      tick();
+    }
+    top_.rst_ni = 1;
+  }
+
+  void configure(const Parameters &parameters) {
+    shared_.parameters = parameters;
+    shared_.stalls.configure(parameters.stalls != 0, parameters.seed);
+    reads_.restart_count();
+    writes_.restart_count();
+  }
+
+  void forget_events() {
+    for (auto &times : events_) times.clear();
+    running_cycles_ = shared_.bytes_read = shared_.bytes_written = 0;
+  }
+
+  // The response, -1 when there is none.
+  int write(uint32_t offset, uint32_t value);
+  int read(uint32_t offset, uint32_t *value);
+
+  // Runs until the interrupt line is high (1), something is wrong (-1) or cycles have passed (0).
+  int wait(uint64_t cycles) {
+    for (uint64_t n = 0; n < cycles; ++n) {
+      settle();
+      if (top_.irq_o) return 1;
+      tick();
+      if (!shared_.fault.empty()) return -1;
+    }
+    return 0;
+  }
+
+  const std::vector<uint64_t> &events(unsigned kind) const { return events_[kind]; }
+  uint64_t quiet_cycles() const { return shared_.cycle - shared_.last_active; }
+  uint64_t bytes_read() const { return shared_.bytes_read; }
+  uint64_t bytes_written() const { return shared_.bytes_written; }
+  uint64_t running_cycles() const { return running_cycles_; }
+  const std::string &fault() const { return shared_.fault; }
+  bool memory_idle() const { return reads_.idle() && writes_.idle(); }
+
+ private:
+  void settle() {
+    reads_.drive(top_);
+    writes_.drive(top_);
+    top_.clk_i = 0;
+    top_.eval();
+    dump(2 * shared_.cycle);
+  }
+
+  void tick() {
+    observe(top_.trace_o);
+    reads_.sample(top_);
+    writes_.sample(top_);
+    top_.clk_i = 1;
+    top_.eval();
+    dump(2 * shared_.cycle + 1);
+    ++shared_.cycle;
+    if (model_stopped && shared_.fault.empty()) {
+      shared_.require(false, "the model", "not stop");
+      shared_.fault += ": " + model_messages;
+    }
+  }
+
+  // trace_t: running, dispatch, started[2:0], ended[2:0].
+  void observe(unsigned trace) {
+    if (!(trace & 0x80)) return;
+    if (trace & 0x7F) {
+      if (trace & 0x40) events_[0].push_back(running_cycles_);
+      for (unsigned unit = 0; unit < kUnits; ++unit) {
+        if (trace >> (3 + unit) & 1) events_[1 + unit].push_back(running_cycles_);
+        if (trace >> unit & 1) events_[1 + kUnits + unit].push_back(running_cycles_);
+      }
+      shared_.last_active = shared_.cycle;
+    }
+    ++running_cycles_;
+  }
+
+  void dump(uint64_t time);
+
+  Shared shared_;
+  VerilatedContext context_;
+  Vvdla top_;
+  ReadChannel<Vvdla> reads_;
+  WriteChannel<Vvdla> writes_;
+  std::array<std::vector<uint64_t>, kEvents> events_;
+  uint64_t running_cycles_ = 0;
+#ifdef VDLA_WAVES
+  std::unique_ptr<VerilatedFstC> waves_;
+#endif
+};
+
+// --- waves
+
+#ifdef VDLA_WAVES
+inline void Machine::open_waves(const char *path) {
+  context_.traceEverOn(true);
+  waves_ = std::make_unique<VerilatedFstC>();
+  top_.trace(waves_.get(), 99);
+  waves_->open(path);
+  shared_.require(waves_->isOpen(), "the file of waves", "be writable");
+}
+inline void Machine::close_waves() {
+  if (waves_) waves_->close();
+  waves_.reset();
+}
+inline void Machine::dump(uint64_t time) {
+  if (waves_) waves_->dump(time);
+}
+#else
+inline void Machine::open_waves(const char *) { shared_.require(false, "the library", "be built for waves"); }
+inline void Machine::close_waves() {}
+inline void Machine::dump(uint64_t) {}
+#endif
+
+// --- the control port
+
+inline int Machine::write(uint32_t offset, uint32_t value) {
+  const unsigned address_delay = shared_.stalls.on() ? shared_.stalls.below(4) : 0;
+  const unsigned data_delay = shared_.stalls.on() ? shared_.stalls.below(4) : 0;
+  bool address_taken = false, data_taken = false;
+  int response = -1;
+  top_.s_axil_awaddr_i = offset;
+  top_.s_axil_wdata_i = value;
+  top_.s_axil_wstrb_i = 0xF;
+  for (unsigned n = 0; n < kControlCycles && response < 0 && shared_.fault.empty(); ++n) {
+    top_.s_axil_awvalid_i = !address_taken && n >= address_delay;
+    top_.s_axil_wvalid_i = !data_taken && n >= data_delay;
+    top_.s_axil_bready_i = shared_.stalls.go(kControl);
+    settle();
+    if (top_.s_axil_bvalid_o && top_.s_axil_bready_i) {
+      shared_.require(address_taken && data_taken, "BVALID of the control port", "follow address and data");
+      response = top_.s_axil_bresp_o;
+    }
+    address_taken |= top_.s_axil_awvalid_i && top_.s_axil_awready_o;
+    data_taken |= top_.s_axil_wvalid_i && top_.s_axil_wready_o;
+    tick();
+  }
+  top_.s_axil_awvalid_i = top_.s_axil_wvalid_i = top_.s_axil_bready_i = 0;
+  return response;
+}
+
+inline int Machine::read(uint32_t offset, uint32_t *value) {
+  bool taken = false;
+  int response = -1;
+  top_.s_axil_araddr_i = offset;
+  for (unsigned n = 0; n < kControlCycles && response < 0 && shared_.fault.empty(); ++n) {
+    top_.s_axil_arvalid_i = !taken;
+    top_.s_axil_rready_i = shared_.stalls.go(kControl);
+    settle();
+    if (top_.s_axil_rvalid_o && top_.s_axil_rready_i) {
+      shared_.require(taken, "RVALID of the control port", "follow the address");
+      response = top_.s_axil_rresp_o;
+      *value = top_.s_axil_rdata_o;
+    }
+    taken |= top_.s_axil_arvalid_i && top_.s_axil_arready_o;
+    tick();
+  }
+  top_.s_axil_arvalid_i = top_.s_axil_rready_i = 0;
+  return response;
+}
+
+}  // namespace vdla
+
+#endif

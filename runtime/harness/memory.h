@@ -1,0 +1,83 @@
+// The memory behind the AXI port: bytes of the caller, the timing contract's parameters, an error to inject.
+
+#ifndef VDLA_MEMORY_H_
+#define VDLA_MEMORY_H_
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "stalls.h"
+
+namespace vdla {
+
+enum Response : uint8_t { kOkay = 0, kSlvErr = 2, kDecErr = 3 };
+enum Injected : uint32_t { kNone = 0, kRead = 1, kWrite = 2 };
+
+// As the caller lays it out; cycles but for the last seven.
+struct Parameters {
+  uint32_t read_latency;
+  uint32_t write_latency;
+  uint32_t beat_cycles;
+  uint32_t burst_gap;
+  uint32_t burst_beats;     // of a burst, at most
+  uint32_t stalls;          // whether channels pause at random; latencies then count for nothing
+  uint32_t seed;            // of the pauses
+  uint32_t error_channel;   // Injected
+  uint32_t error_burst;     // which burst of that channel gets the error, from 0
+  uint32_t error_beat;      // which beat of a read burst
+  uint32_t error_response;  // Response
+};
+
+struct Memory {
+  uint8_t *data = nullptr;
+  uint64_t bytes = 0;
+
+  bool holds(uint64_t address, uint64_t count) const { return address <= bytes && count <= bytes - address; }
+};
+
+// What the parts of the harness share.
+struct Shared {
+  Memory memory;
+  Parameters parameters{};
+  Stalls stalls;
+  uint64_t cycle = 0;        // since the reset
+  uint64_t bytes_read = 0;
+  uint64_t bytes_written = 0;
+  uint64_t last_active = 0;  // the last cycle in which anything moved
+  std::string fault;         // the first thing that must not happen
+
+  void require(bool holds, const char *subject, const char *rule) {
+    if (holds || !fault.empty()) return;
+    fault = std::string(subject) + " must " + rule + ", broken in cycle " + std::to_string(cycle) + " since reset";
+  }
+};
+
+// A burst as its address channel says.
+struct Burst {
+  uint64_t address = 0;
+  unsigned beats = 0;
+  unsigned id = 0;
+  uint64_t granted = 0;  // cycle of the handshake
+  uint64_t number = 0;   // on its channel, from 0
+  unsigned done = 0;     // beats that moved
+
+  bool operator==(const Burst &other) const {
+    return address == other.address && beats == other.beats && id == other.id;
+  }
+};
+
+// The rules of AXI4 and of this machine for an address channel.
+inline void check_burst(Shared &shared, const char *channel, const Burst &burst, unsigned size, unsigned type,
+                        unsigned beat_bytes) {
+  const uint64_t last = burst.address + static_cast<uint64_t>(burst.beats) * beat_bytes - 1;
+  shared.require((1u << size) == beat_bytes, channel, "have the size of a beat");
+  shared.require(type == 1, channel, "be an incrementing burst");
+  shared.require(burst.address % beat_bytes == 0, channel, "start at a multiple of a beat");
+  shared.require(burst.address / 4096 == last / 4096, channel, "not cross a multiple of 4096");
+  shared.require(burst.beats <= shared.parameters.burst_beats, channel, "not exceed burst_beats");
+}
+
+}  // namespace vdla
+
+#endif

@@ -1,0 +1,121 @@
+// The read side of the memory, as section 2 of the timing contract has it.
+// With stalls, beats of different identifiers come in any order, as AXI allows.
+
+#ifndef VDLA_READ_CHANNEL_H_
+#define VDLA_READ_CHANNEL_H_
+
+#include <algorithm>
+#include <deque>
+
+#include "memory.h"
+
+namespace vdla {
+
+template <typename Top>
+class ReadChannel {
+ public:
+  explicit ReadChannel(Shared &shared) : shared_(shared) {}
+
+  void drive(Top &top) {
+    top.m_axi_arready_i = shared_.stalls.go(kAr);
+    if (!offering_) offer(top);
+    top.m_axi_rvalid_i = offering_;
+  }
+
+  void sample(const Top &top) {
+    sample_address(top);
+    if (offering_ && top.m_axi_rready_o) take();
+  }
+
+  bool idle() const { return bursts_.empty(); }
+
+  void restart_count() { requested_ = 0; }
+
+ private:
+  static constexpr unsigned kBytes = sizeof(Top::m_axi_rdata_i);
+
+  void sample_address(const Top &top) {
+    const bool valid = top.m_axi_arvalid_o;
+    if (!valid) {
+      shared_.require(!waiting_, "ARVALID", "stay until ARREADY");
+      return;
+    }
+    Burst burst{top.m_axi_araddr_o, top.m_axi_arlen_o + 1u, top.m_axi_arid_o, shared_.cycle, requested_};
+    shared_.require(!waiting_ || burst == presented_, "AR", "not change until ARREADY");
+    presented_ = burst;
+    waiting_ = !top.m_axi_arready_i;
+    if (waiting_) return;
+    check_burst(shared_, "AR", burst, top.m_axi_arsize_o, top.m_axi_arburst_o, kBytes);
+    bursts_.push_back(burst);
+    ++requested_;
+    shared_.last_active = shared_.cycle;
+  }
+
+  // Present the next beat, if one is due.
+  void offer(Top &top) {
+    if (bursts_.empty() || !choose()) return;
+    const Burst &burst = bursts_[current_];
+    const uint64_t address = burst.address + static_cast<uint64_t>(burst.done) * kBytes;
+    const Response response = respond(burst, address);
+    if (response == kDecErr) {
+      std::memset(&top.m_axi_rdata_i, 0, kBytes);
+    } else {
+      std::memcpy(&top.m_axi_rdata_i, shared_.memory.data + address, kBytes);
+    }
+    top.m_axi_rid_i = burst.id;
+    top.m_axi_rresp_i = response;
+    top.m_axi_rlast_i = burst.done + 1 == burst.beats;
+    offering_ = true;
+  }
+
+  Response respond(const Burst &burst, uint64_t address) const {
+    if (!shared_.memory.holds(address, kBytes)) return kDecErr;
+    const Parameters &p = shared_.parameters;
+    const bool hit = p.error_channel == kRead && burst.number == p.error_burst && burst.done == p.error_beat;
+    return hit ? static_cast<Response>(p.error_response) : kOkay;
+  }
+
+  // Sets current_ to the burst whose beat comes now; false when none does.
+  bool choose() {
+    if (shared_.stalls.on()) return shared_.stalls.go(kR) && choose_any();
+    current_ = 0;
+    return shared_.cycle >= std::max(bursts_[0].granted + shared_.parameters.read_latency, next_);
+  }
+
+  // Any burst that is the oldest of its identifier; mostly the one before.
+  bool choose_any() {
+    if (current_ < bursts_.size() && bursts_[current_].done > 0 && shared_.stalls.below(8) != 0) return true;
+    current_ = shared_.stalls.below(static_cast<unsigned>(bursts_.size()));
+    for (size_t older = 0; older < current_; ++older) {
+      if (bursts_[older].id == bursts_[current_].id) current_ = older;
+    }
+    return true;
+  }
+
+  void take() {
+    const Parameters &p = shared_.parameters;
+    Burst &burst = bursts_[current_];
+    const bool last = ++burst.done == burst.beats;
+    next_ = shared_.cycle + p.beat_cycles + (last ? p.burst_gap : 0);
+    if (last) {
+      bursts_.erase(bursts_.begin() + static_cast<std::ptrdiff_t>(current_));
+      current_ = bursts_.size();
+    }
+    offering_ = false;
+    shared_.bytes_read += kBytes;
+    shared_.last_active = shared_.cycle;
+  }
+
+  Shared &shared_;
+  std::deque<Burst> bursts_;  // outstanding, the oldest first
+  Burst presented_;
+  bool waiting_ = false;  // a burst is presented and not yet taken
+  bool offering_ = false;
+  size_t current_ = 0;  // the burst of the beat that is offered
+  uint64_t next_ = 0;   // no beat before this cycle
+  uint64_t requested_ = 0;
+};
+
+}  // namespace vdla
+
+#endif

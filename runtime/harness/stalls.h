@@ -1,0 +1,51 @@
+// Random back-pressure: whether a channel moves in a cycle. Off, every channel always moves.
+// Each channel keeps a rate for a stretch of cycles, so that runs without a pause and long pauses both occur.
+
+#ifndef VDLA_STALLS_H_
+#define VDLA_STALLS_H_
+
+#include <array>
+#include <cstdint>
+
+namespace vdla {
+
+enum Channel { kAr, kR, kAw, kW, kB, kControl, kChannels };
+
+class Stalls {
+ public:
+  void configure(bool on, uint64_t seed) {
+    on_ = on;
+    state_ = seed * 0x9E3779B97F4A7C15u + 1;
+    left_.fill(0);
+  }
+
+  bool on() const { return on_; }
+
+  bool go(Channel channel) {
+    if (!on_) return true;
+    if (left_[channel]-- == 0) {
+      static constexpr unsigned kRates[] = {5, 25, 50, 90, 100};
+      rate_[channel] = kRates[below(5)];
+      left_[channel] = 8 + below(100);
+    }
+    return below(100) < rate_[channel];
+  }
+
+  // A number from 0 to limit - 1.
+  unsigned below(unsigned limit) {
+    state_ ^= state_ << 13;
+    state_ ^= state_ >> 7;
+    state_ ^= state_ << 17;
+    return static_cast<unsigned>((state_ >> 33) % limit);
+  }
+
+ private:
+  bool on_ = false;
+  uint64_t state_ = 1;
+  std::array<unsigned, kChannels> left_{};
+  std::array<unsigned, kChannels> rate_{};
+};
+
+}  // namespace vdla
+
+#endif
