@@ -1,0 +1,54 @@
+// A load's write into the accumulator: plain beats, beats of narrow elements that are widened, and padding.
+//
+// Contract: a write is any buffer_write_t, others than to the accumulator are ignored. The beats of the entry that are
+// written, and their data, are there a cycle later. One write a cycle.
+
+module vdla_accumulator_load
+  import vdla_pkg::*, vdla_types_pkg::*;
+(
+  input  logic                    clk_i,
+  input  logic                    rst_ni,
+  input  logic                    write_valid_i,
+  // verilator lint_off UNUSEDSIGNAL
+  input  buffer_write_t           write_i,
+  // verilator lint_on UNUSEDSIGNAL
+  output logic [    AccBeats-1:0] we_o,
+  output logic [AccIndexBits-1:0] index_o,
+  output logic [AccEntryBits-1:0] data_o
+);
+
+  // A widened beat covers a group of beats; all groups of an entry are offered the same data.
+  localparam int unsigned GroupBeats = 32 / InpBits;
+  localparam int unsigned Elements = AxiBits / InpBits;
+  localparam int unsigned Groups = AccBeats / GroupBeats;
+
+  logic [AccBeats-1:0] we;
+  logic [Elements-1:0][31:0] group, group_q;
+
+  always_comb begin
+    for (int unsigned k = 0; k < AccBeats; k++) begin
+      we[k] = write_valid_i && write_i.buffer == BufAcc && (write_i.fill
+          || 32'(write_i.beat) == (write_i.widen ? k / GroupBeats : k));
+    end
+    for (int unsigned k = 0; k < Elements; k++) begin
+      group[k] = write_i.data[k%(AxiBits/32)*32+:32];
+      if (write_i.widen) begin
+        group[k] = {{(32 - InpBits) {write_i.data[(k+1)*InpBits-1]}}, write_i.data[k*InpBits+:InpBits]};
+      end
+      if (write_i.fill) group[k] = write_i.pad_value;
+    end
+  end
+
+  always_ff @(posedge clk_i) begin
+    group_q <= group;
+    index_o <= AccIndexBits'(write_i.index);
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) we_o <= '0;
+    else we_o <= we;
+  end
+
+  assign data_o = {Groups{group_q}};
+
+endmodule

@@ -1,0 +1,104 @@
+// One lane of the vector unit: the new entry from the old one and two operands, in wrapping 32-bit arithmetic.
+//
+// Contract: exactly the operations of hardware/numerics.py under the controls of alu_control(). Combinational, since an
+// operation may need the result of the one before. Three multipliers of 17 x 17 bits or less, one shifter.
+
+module vdla_alu
+  import vdla_compute_pkg::*;
+(
+  input  alu_control_t       control_i,
+  input  logic signed [31:0] old_i,
+  input  logic signed [31:0] x_i,
+  input  logic signed [31:0] b_i,
+  output logic signed [31:0] new_o
+);
+
+  function automatic logic [31:0] reversed(logic [31:0] bits);
+    for (int k = 0; k < 32; k++) reversed[k] = bits[31-k];
+  endfunction
+
+  // --- product: the low 32 bits from 17 low and 15 high bits of each factor
+
+  logic [31:0] factor, product;
+  logic [31:0] low;
+  logic [14:0] middle;
+
+  assign factor = control_i.factor_x ? x_i : old_i;
+  assign low = factor[16:0] * b_i[16:0];
+  assign middle = factor[31:17] * b_i[14:0] + factor[14:0] * b_i[31:17];
+  assign product = {low[31:17] + middle, low[16:0]};
+
+  // --- sum, and the sign of the exact sum or difference of two terms for comparisons
+
+  logic [31:0] first, second;
+  logic [32:0] sum;
+  logic        subtract, negative;
+
+  // A clip compares with b where the old entry is positive, with -b where it is negative.
+  assign subtract = control_i.pick == PickClip ? !old_i[31] : control_i.subtract;
+  assign first = control_i.keep ? old_i : '0;
+  assign second = (control_i.multiply ? product : b_i) ^ {32{subtract}};
+  assign sum = {first[31], first} + {second[31], second} + 33'(subtract);
+  assign negative = sum[32];
+
+  // --- shift, rounded half up, or -b: one incrementer for both
+
+  logic signed [33:0] shiftable;
+  logic        [32:0] shifted;
+  logic        [31:0] incremented, addend;
+  logic               carry;
+
+  // A left shift is a right shift of the reversed bits. The bit below the last is the one that rounds.
+  always_comb begin
+    shiftable = {old_i[31], old_i, 1'b0};
+    if (control_i.left) shiftable = {1'b0, reversed(old_i), 1'b0};
+  end
+  assign shifted = 33'(shiftable >>> b_i[4:0]);
+
+  always_comb begin
+    addend = shifted[32:1];
+    carry = shifted[0];
+    if (control_i.left) begin
+      addend = reversed(shifted[32:1]);
+      carry = 1'b0;
+    end
+    if (control_i.pick == PickClip) begin
+      addend = ~b_i;
+      carry = 1'b1;
+    end
+  end
+  assign incremented = addend + 32'(carry);
+
+  // --- result
+
+  typedef enum logic [1:0] {
+    FromSum,
+    FromIncrement,
+    FromOld,
+    FromOperand
+  } result_e;
+
+  result_e result;
+
+  always_comb begin
+    unique case (control_i.pick)
+      PickSum: result = FromSum;
+      PickShift: result = FromIncrement;
+      PickMin: result = negative ? FromOld : FromOperand;
+      PickMax: result = negative ? FromOperand : FromOld;
+      PickClip: begin
+        if (b_i[31]) result = FromOperand;
+        else if (old_i[31]) result = negative ? FromIncrement : FromOld;
+        else result = negative ? FromOld : FromOperand;
+      end
+      default: result = FromOperand;
+    endcase
+    unique case (result)
+      FromSum: new_o = sum[31:0];
+      FromIncrement: new_o = incremented;
+      FromOld: new_o = old_i;
+      default: new_o = b_i;
+    endcase
+  end
+
+endmodule

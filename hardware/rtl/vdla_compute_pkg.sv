@@ -1,0 +1,124 @@
+// What the stages of the compute unit hand to each other.
+
+package vdla_compute_pkg;
+  import vdla_pkg::*;
+  import vdla_types_pkg::*;
+
+  // A package offers more than one design uses.
+  /* verilator lint_off UNUSEDPARAM */
+  // From a slot's arrival (u + 1) to the read of the accumulator (R), two cycles before the ALU; from there to the write
+  // of the output buffer.
+  parameter int unsigned ReadDelay = AccStage - 3;
+  parameter int unsigned OutDelay = 10;
+  /* verilator lint_on UNUSEDPARAM */
+
+  // Where the ALU takes its result from.
+  typedef enum logic [2:0] {
+    PickSum = 3'd0,
+    PickShift = 3'd1,
+    PickOperand = 3'd2,
+    PickMin = 3'd3,
+    PickMax = 3'd4,
+    PickClip = 3'd5
+  } alu_pick_e;
+
+  // The controls of the ALU: sum = (keep ? a : 0) +/- (multiply ? (factor_x ? x : a) * b : b).
+  typedef struct packed {
+    alu_pick_e pick;
+    logic keep;
+    logic subtract;
+    logic multiply;
+    logic factor_x;
+    logic left;
+  } alu_control_t;
+
+  // One pass through the pipeline: an iteration, or with `hold` the first of the two passes of an iteration that reads
+  // two entries of one half of the accumulator. The valid bits are apart (slot_valid_t), since only they are reset.
+  typedef struct packed {
+    logic vector;
+    logic second;  // x was read by the pass before
+    logic reads_acc;  // the old entry is read
+    logic reads_src;  // x is read from the accumulator
+    logic [AccFieldBits-1:0] acc;
+    logic [SrcFieldBits-1:0] src;
+    logic [WgtFieldBits-1:0] wgt;
+    logic [SclFieldBits-1:0] scl;
+    logic [OutFieldBits-1:0] out_shift;  // from an entry of the accumulator to its place in the output buffer
+    alu_control_t alu;
+    source_e source;
+    operand_e operand;
+    logic signed [15:0] imm;
+    emit_e emit;
+    logic signed [OutBits-1:0] zero_point;
+    logic signed [OutBits-1:0] clip_lo;
+    logic signed [OutBits-1:0] clip_hi;
+  } slot_t;
+
+  typedef struct packed {
+    logic execute;  // the ALU works and the entry is written
+    logic hold;  // only x is read
+  } slot_valid_t;
+
+  // Where a lane's operand comes from: the memory's halves, or what was written one or two cycles before.
+  typedef enum logic [1:0] {
+    FromLowHalf = 2'd0,
+    FromHighHalf = 2'd1,
+    FromResult = 2'd2,
+    FromResultBefore = 2'd3
+  } entry_from_e;
+
+  // The second operand.
+  typedef enum logic [1:0] {
+    SecondSum = 2'd0,  // of the GEMM core
+    SecondX = 2'd1,
+    SecondOther = 2'd2  // weights or immediate
+  } second_e;
+
+  // What all lanes of the accumulator do in the cycle before the ALU (fetch) and in that of the ALU.
+  typedef struct packed {
+    entry_from_e old_from;
+    entry_from_e x_from;
+    logic x_keeps;  // x stays that of the pass before
+    logic by_weights;
+  } lane_fetch_t;
+
+  typedef struct packed {
+    logic old_is_result;  // written in this very cycle
+    logic x_is_result;
+    logic x_is_input;
+    second_e second;
+    alu_control_t alu;
+  } lane_execute_t;
+
+  // The controls of an operation; at a micro-op that starts a sum the old entry does not count.
+  function automatic alu_control_t alu_control(vector_op_e op, logic start);
+    alu_control_t control;
+    control = '{pick: PickSum, keep: 1'b1, default: '0};
+    case (op)
+      VecAdd: ;
+      VecSub: control.subtract = 1'b1;
+      VecMul: begin
+        control.keep = 1'b0;
+        control.multiply = 1'b1;
+      end
+      VecMin: control.pick = PickMin;
+      VecMax: control.pick = PickMax;
+      VecShl: begin
+        control.pick = PickShift;
+        control.left = 1'b1;
+      end
+      VecShr: control.pick = PickShift;
+      VecClip: control.pick = PickClip;
+      VecMac: begin
+        control.keep = !start;
+        control.multiply = 1'b1;
+        control.factor_x = 1'b1;
+      end
+      default: control.pick = PickOperand;
+    endcase
+    control.subtract = control.pick inside {PickMin, PickMax} || control.subtract;
+    if (start && op != VecMac) control.pick = PickOperand;
+    return control;
+  endfunction
+
+endpackage

@@ -1,0 +1,110 @@
+// What leaves the accumulator: finished sums, requantised or raw, on their way into the output buffer.
+//
+// Contract: a slot comes in cycle R, its sums in R + 3; the parameters of requantisation are read in R + 1, the output
+// buffer is written in R + OutDelay. One slot a cycle.
+
+module vdla_emit
+  import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
+(
+  input  logic                    clk_i,
+  input  logic                    rst_ni,
+  input  logic                    valid_i,
+  // verilator lint_off UNUSEDSIGNAL
+  input  slot_t                   slot_i,
+  // verilator lint_on UNUSEDSIGNAL
+  input  logic [    Lanes*32-1:0] sums_i,
+  input  logic                    load_write_valid_i,
+  input  buffer_write_t           load_write_i,
+  input  logic                    out_re_i,
+  input  logic [OutFieldBits-1:0] out_index_i,
+  output logic [OutEntryBits-1:0] out_entry_o
+);
+
+  // What an element of the output type needs besides the lane's parameters, a cycle before the output's write.
+  typedef struct packed {
+    logic signed [OutBits-1:0] zero_point;
+    logic signed [OutBits-1:0] clip_lo;
+    logic signed [OutBits-1:0] clip_hi;
+  } range_t;
+
+  // --- R + 1: the place, the parameters' index
+
+  logic [OutDelay:1]       emits_q, raw_q;
+  logic [SclFieldBits-1:0] scl_q;
+  logic [OutFieldBits-1:0] place_q, place;
+  range_t                  range, range_late;
+  logic [SclEntryBits-1:0] scale;
+  logic [OutEntryBits-1:0] requantised;
+  logic [    Lanes*32-1:0] raw;
+
+  always_ff @(posedge clk_i) begin
+    raw_q <= {raw_q[OutDelay-1:1], slot_i.emit == EmitRaw};
+    scl_q <= slot_i.scl;
+    place_q <= OutFieldBits'(slot_i.acc) + slot_i.out_shift;
+  end
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) emits_q <= '0;
+    else emits_q <= {emits_q[OutDelay-1:1], valid_i && slot_i.emit != EmitNone};
+  end
+
+  vdla_scl_buffer u_scl (
+    .clk_i,
+    .write_valid_i(load_write_valid_i),
+    .write_i      (load_write_i),
+    .re_i         (emits_q[1]),
+    .index_i      (scl_q),
+    .entry_o      (scale)
+  );
+
+  // --- R + 2 to R + 10
+
+  assign range = '{
+    zero_point: slot_i.zero_point,
+    clip_lo: slot_i.clip_lo,
+    clip_hi: slot_i.clip_hi
+  };
+
+  vdla_delay #(
+    .Bits  ($bits(range_t)),
+    .Cycles(OutDelay - 1)
+  ) u_range (
+    .clk_i,
+    .data_i(range),
+    .data_o(range_late)
+  );
+
+  vdla_delay #(
+    .Bits  (OutFieldBits),
+    .Cycles(OutDelay - 1)
+  ) u_place (
+    .clk_i,
+    .data_i(place_q),
+    .data_o(place)
+  );
+
+  vdla_requantise u_requantise (
+    .clk_i,
+    .scale_i     (scale),
+    .raw_i       (raw_q[2]),
+    .sums_i,
+    .zero_point_i(range_late.zero_point),
+    .clip_lo_i   (range_late.clip_lo),
+    .clip_hi_i   (range_late.clip_hi),
+    .result_o    (requantised),
+    .raw_o       (raw)
+  );
+
+  vdla_out_buffer u_out (
+    .clk_i,
+    .write_i   (emits_q[OutDelay]),
+    .raw_i     (raw_q[OutDelay]),
+    .index_i   (place),
+    .result_i  (requantised),
+    .sums_i    (raw),
+    .re_i      (out_re_i),
+    .re_index_i(out_index_i),
+    .entry_o   (out_entry_o)
+  );
+
+endmodule

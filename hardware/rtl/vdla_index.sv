@@ -1,0 +1,33 @@
+// One index of the sequencer: base + i * outer + j * inner for loop counters i and j that only count.
+//
+// Contract: start_i loads the base. In a cycle with next_i the inner loop moves on, with outer_i the outer loop, for
+// the next cycle. All arithmetic is modulo 2**Bits.
+
+module vdla_index #(
+  parameter int unsigned Bits = 8
+) (
+  input  logic            clk_i,
+  input  logic            start_i,
+  input  logic [Bits-1:0] base_i,
+  input  logic            next_i,
+  input  logic            outer_i,
+  input  logic [Bits-1:0] step_outer_i,
+  input  logic [Bits-1:0] step_inner_i,
+  output logic [Bits-1:0] index_o
+);
+
+  logic [Bits-1:0] row_q, sum;
+
+  assign sum = outer_i ? row_q + step_outer_i : index_o + step_inner_i;
+
+  always_ff @(posedge clk_i) begin
+    if (start_i) begin
+      row_q <= base_i;
+      index_o <= base_i;
+    end else if (next_i) begin
+      if (outer_i) row_q <= sum;
+      index_o <= sum;
+    end
+  end
+
+endmodule

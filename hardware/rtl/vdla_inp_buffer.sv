@@ -1,0 +1,90 @@
+// The input buffer: written by load, read by GEMM as entries, by VECTOR as vectors of raw elements.
+//
+// Contract: a write is any buffer_write_t, others than to this buffer are ignored. entry_o is there in the cycle after
+// entry_re_i, vector_o in the cycle after vector_re_i; the two are not read in the same cycle.
+
+module vdla_inp_buffer
+  import vdla_pkg::*, vdla_types_pkg::*;
+(
+  input  logic                     clk_i,
+  input  logic                     write_valid_i,
+  // verilator lint_off UNUSEDSIGNAL
+  input  buffer_write_t            write_i,
+  // verilator lint_on UNUSEDSIGNAL
+  input  logic                     entry_re_i,
+  input  logic [ SrcFieldBits-1:0] entry_index_i,
+  input  logic                     vector_re_i,
+  input  logic [ SrcFieldBits-1:0] vector_index_i,
+  output logic [ InpEntryBits-1:0] entry_o,
+  output logic [InpVectorBits-1:0] vector_o
+);
+
+  // A word of the memory holds the larger of the two.
+  localparam int unsigned WordBits = InpEntryBits > InpVectorBits ? InpEntryBits : InpVectorBits;
+  localparam int unsigned Entries = WordBits / InpEntryBits;
+  localparam int unsigned Vectors = WordBits / InpVectorBits;
+  localparam int unsigned Words = InpDepth / Entries;
+  localparam int unsigned WordIndexBits = $clog2(Words);
+  localparam int unsigned Beats = WordBits / AxiBits;
+
+  logic [  Beats-1:0] we;
+  logic [AxiBits-1:0] data;
+  logic [WordBits-1:0] word;
+  logic [WordIndexBits-1:0] index;
+
+  always_comb begin
+    we = '0;
+    for (int unsigned k = 0; k < Beats; k++) begin
+      we[k] = write_valid_i && write_i.buffer == BufInp
+           && 32'(write_i.index) % Entries == k / InpBeats
+           && (write_i.fill || 32'(write_i.beat) == k % InpBeats);
+    end
+  end
+  assign data = write_i.fill ? {AxiBits / InpBits{write_i.pad_value[InpBits-1:0]}} : write_i.data;
+  assign index = entry_re_i ? WordIndexBits'(32'(entry_index_i) / Entries)
+                            : WordIndexBits'(32'(vector_index_i) / Vectors);
+
+  vdla_ram #(
+    .Depth   (Words),
+    .LaneBits(AxiBits),
+    .Lanes   (Beats)
+  ) u_ram (
+    .clk_i,
+    .we_i   (we),
+    .waddr_i(WordIndexBits'(32'(write_i.index) / Entries)),
+    .wdata_i({Beats{data}}),
+    .re_i   (entry_re_i || vector_re_i),
+    .raddr_i(index),
+    .rdata_o(word)
+  );
+
+  vdla_select #(
+    .PartBits (InpEntryBits),
+    .Parts    (Entries),
+    .IndexBits(SrcFieldBits)
+  ) u_entry (
+    .clk_i,
+    .re_i   (entry_re_i),
+    .index_i(entry_index_i),
+    .word_i (word),
+    .part_o (entry_o)
+  );
+
+  vdla_select #(
+    .PartBits (InpVectorBits),
+    .Parts    (Vectors),
+    .IndexBits(SrcFieldBits)
+  ) u_vector (
+    .clk_i,
+    .re_i   (vector_re_i),
+    .index_i(vector_index_i),
+    .word_i (word),
+    .part_o (vector_o)
+  );
+
+`ifndef SYNTHESIS
+  // There is one read port.
+  OneReader_A: assert property (@(posedge clk_i) !(entry_re_i && vector_re_i));
+`endif
+
+endmodule

@@ -1,0 +1,133 @@
+// What a slot goes through: buffers, GEMM core, accumulator, requantiser; all buffers but that of the micro-ops.
+//
+// Contract: a slot comes in cycle u + 1. GEMM reads its operands then; the accumulator, and a VECTOR's operands, are
+// read so that everything meets at the ALU in u + AccStage; the output buffer is written 8 cycles later. Load's writes
+// and store's reads are those of the buffers. One slot a cycle.
+
+module vdla_pipeline
+  import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
+(
+  input  logic                    clk_i,
+  input  logic                    rst_ni,
+  input  slot_valid_t             valid_i,
+  input  slot_t                   slot_i,
+  // Writes to inp, wgt and scl by the load unit, to acc by this unit's loads.
+  input  logic                    load_write_valid_i,
+  input  buffer_write_t           load_write_i,
+  input  logic                    acc_write_valid_i,
+  input  buffer_write_t           acc_write_i,
+  // The output buffer's reads by store.
+  input  logic                    out_re_i,
+  input  logic [OutFieldBits-1:0] out_index_i,
+  output logic [OutEntryBits-1:0] out_entry_o
+);
+
+  // --- R: the slot when the accumulator is read
+
+  slot_valid_t valid_q[ReadDelay];
+  slot_valid_t valid;
+  slot_t       slot;
+
+  vdla_delay #(
+    .Bits  ($bits(slot_t)),
+    .Cycles(ReadDelay)
+  ) u_slot (
+    .clk_i,
+    .data_i(slot_i),
+    .data_o(slot)
+  );
+
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      for (int unsigned k = 0; k < ReadDelay; k++) valid_q[k] <= '0;
+    end else begin
+      valid_q[0] <= valid_i;
+      for (int unsigned k = 1; k < ReadDelay; k++) valid_q[k] <= valid_q[k-1];
+    end
+  end
+  assign valid = valid_q[ReadDelay-1];
+
+  // --- operands: of a GEMM early, for its core; of a VECTOR with the accumulator
+
+  logic                     gemm_reads, vector_reads;
+  logic [ InpEntryBits-1:0] inp_entry, inp_operand_q;
+  logic [ WgtEntryBits-1:0] wgt_entry, wgt_operand_q;
+  logic [InpVectorBits-1:0] inp_vector;
+  logic [WgtVectorBits-1:0] wgt_vector;
+  logic [     Lanes*32-1:0] sums, result;
+
+  assign gemm_reads = valid_i.execute && !slot_i.vector;
+  assign vector_reads = valid.execute && slot.vector;
+
+  vdla_inp_buffer u_inp (
+    .clk_i,
+    .write_valid_i (load_write_valid_i),
+    .write_i       (load_write_i),
+    .entry_re_i    (gemm_reads),
+    .entry_index_i (slot_i.src),
+    .vector_re_i   (vector_reads && slot.source == SourceInp),
+    .vector_index_i(slot.src),
+    .entry_o       (inp_entry),
+    .vector_o      (inp_vector)
+  );
+
+  vdla_wgt_buffer u_wgt (
+    .clk_i,
+    .write_valid_i (load_write_valid_i),
+    .write_i       (load_write_i),
+    .entry_re_i    (gemm_reads),
+    .entry_index_i (slot_i.wgt),
+    .vector_re_i   (vector_reads && slot.operand == OperandWgt),
+    .vector_index_i(slot.wgt),
+    .entry_o       (wgt_entry),
+    .vector_o      (wgt_vector)
+  );
+
+  always_ff @(posedge clk_i) begin
+    inp_operand_q <= inp_entry;
+    wgt_operand_q <= wgt_entry;
+  end
+
+  vdla_gemm_core u_core (
+    .clk_i,
+    .inp_i (inp_operand_q),
+    .wgt_i (wgt_operand_q),
+    .sums_o(sums)
+  );
+
+  // --- R + 2: the ALU; R + 3: its result
+
+  vdla_accumulator u_accumulator (
+    .clk_i,
+    .rst_ni,
+    .valid_i      (valid),
+    .slot_i       (slot),
+    .inputs_i     (inp_vector),
+    .weights_i    (wgt_vector),
+    .sums_i       (sums),
+    .result_o     (result),
+    .write_valid_i(acc_write_valid_i),
+    .write_i      (acc_write_i)
+  );
+
+  // --- R + 1 to R + 10: what leaves
+
+  vdla_emit u_emit (
+    .clk_i,
+    .rst_ni,
+    .valid_i           (valid.execute),
+    .slot_i            (slot),
+    .sums_i            (result),
+    .load_write_valid_i,
+    .load_write_i,
+    .out_re_i,
+    .out_index_i,
+    .out_entry_o
+  );
+
+`ifndef SYNTHESIS
+  // GEMM and VECTOR are never in the pipeline together.
+  OneKind_A: assert property (@(posedge clk_i) disable iff (!rst_ni) !(gemm_reads && vector_reads));
+`endif
+
+endmodule

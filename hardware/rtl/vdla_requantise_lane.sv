@@ -1,0 +1,96 @@
+// One lane of the requantiser: clip(round((sum + bias) * mult / 2**shift) + zero_point), rounding half up.
+//
+// Contract: exactly hardware/numerics.py. With mult 1, bias 0 and shift 0 the sum comes out unchanged in raw_o. Sum,
+// bias, mult and shift are taken in cycle t, zero_point and clips in t + 6, and the results are there in t + 7. One sum
+// a cycle. Two multipliers of 25 x 18 bits, the second adds the first shifted by 17 in the cascade.
+
+module vdla_requantise_lane
+  import vdla_pkg::*;
+(
+  input  logic                      clk_i,
+  input  logic signed [       31:0] sum_i,
+  input  logic signed [       31:0] bias_i,
+  input  logic        [       23:0] mult_i,
+  input  logic        [        5:0] shift_i,
+  input  logic signed [OutBits-1:0] zero_point_i,
+  input  logic signed [OutBits-1:0] clip_lo_i,
+  input  logic signed [OutBits-1:0] clip_hi_i,
+  output logic signed [OutBits-1:0] result_o,
+  output logic        [       31:0] raw_o
+);
+
+  // --- t + 1: the biased sum; t + 2 .. t + 4: its product with mult, low part a cycle before the high part
+
+  logic        [31:0] biased_q;
+  logic signed [14:0] high_q;
+  logic signed [24:0] mult_q, mult_late_q;
+  logic signed [41:0] low_product_q, low_sum_q;
+  logic signed [39:0] high_product_q;
+  logic        [38:0] high_sum_q;
+  logic        [16:0] low_late_q;
+  logic        [55:0] product;
+
+  always_ff @(posedge clk_i) begin
+    biased_q <= sum_i + bias_i;
+    mult_q <= {1'b0, mult_i};
+    high_q <= biased_q[31:17];
+    mult_late_q <= mult_q;
+    low_product_q <= signed'({1'b0, biased_q[16:0]}) * mult_q;
+    high_product_q <= high_q * mult_late_q;
+    low_sum_q <= low_product_q;
+    high_sum_q <= 39'(high_product_q + 40'(low_sum_q >>> 17));
+    low_late_q <= low_sum_q[16:0];
+  end
+  assign product = {high_sum_q, low_late_q};
+
+  // --- t + 4: shift by a multiple of 4; t + 5: the rest. The bit below the last is the one that rounds.
+
+  logic        [ 5:0] shift;
+  logic        [ 1:0] rest_q;
+  logic signed [56:0] coarse_q, fine;
+
+  vdla_delay #(
+    .Bits  (6),
+    .Cycles(4)
+  ) u_shift (
+    .clk_i,
+    .data_i(shift_i),
+    .data_o(shift)
+  );
+
+  always_ff @(posedge clk_i) begin
+    coarse_q <= signed'({product, 1'b0}) >>> {shift[5:2], 2'b00};
+    rest_q <= shift[1:0];
+  end
+  assign fine = coarse_q >>> rest_q;
+
+  // --- t + 6: saturated to one bit more than a result: nothing in range with any zero point, whatever it rounds to
+
+  logic                    fits;
+  logic signed [OutBits:0] value_q;
+  logic                    round_q;
+  logic        [     31:0] raw_q;
+
+  assign fits = fine[56:OutBits+1] == {(56 - OutBits) {fine[56]}};
+
+  always_ff @(posedge clk_i) begin
+    value_q <= fits ? fine[OutBits+1:1] : {fine[56], {OutBits{!fine[56]}}};
+    round_q <= fine[0];
+    raw_q <= coarse_q[32:1];
+  end
+
+  // --- t + 7: the result
+
+  logic signed [OutBits+1:0] moved;
+
+  assign moved = (OutBits + 2)'(value_q) + (OutBits + 2)'(zero_point_i)
+               + signed'({{(OutBits + 1) {1'b0}}, round_q});
+
+  always_ff @(posedge clk_i) begin
+    if (moved > (OutBits + 2)'(clip_hi_i)) result_o <= clip_hi_i;
+    else if (moved < (OutBits + 2)'(clip_lo_i)) result_o <= clip_lo_i;
+    else result_o <= moved[OutBits-1:0];
+    raw_o <= raw_q;
+  end
+
+endmodule

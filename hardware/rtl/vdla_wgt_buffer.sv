@@ -1,0 +1,64 @@
+// The weight buffer: written by load, read by GEMM as entries, by VECTOR as vectors of block_out elements.
+//
+// Contract: a write is any buffer_write_t, others than to this buffer are ignored. entry_o is there in the cycle after
+// entry_re_i, vector_o in the cycle after vector_re_i; the two are not read in the same cycle.
+
+module vdla_wgt_buffer
+  import vdla_pkg::*, vdla_types_pkg::*;
+(
+  input  logic                     clk_i,
+  input  logic                     write_valid_i,
+  // verilator lint_off UNUSEDSIGNAL
+  input  buffer_write_t            write_i,
+  input  logic [ WgtFieldBits-1:0] entry_index_i,
+  // verilator lint_on UNUSEDSIGNAL
+  input  logic                     entry_re_i,
+  input  logic                     vector_re_i,
+  input  logic [ WgtFieldBits-1:0] vector_index_i,
+  output logic [ WgtEntryBits-1:0] entry_o,
+  output logic [WgtVectorBits-1:0] vector_o
+);
+
+  logic [    WgtBeats-1:0] we;
+  logic [WgtIndexBits-1:0] index;
+
+  always_comb begin
+    for (int unsigned k = 0; k < WgtBeats; k++) begin
+      we[k] = write_valid_i && write_i.buffer == BufWgt && 32'(write_i.beat) == k;
+    end
+  end
+  assign index = entry_re_i ? WgtIndexBits'(entry_index_i)
+                            : WgtIndexBits'(32'(vector_index_i) / BlockIn);
+
+  vdla_ram #(
+    .Depth   (WgtDepth),
+    .LaneBits(AxiBits),
+    .Lanes   (WgtBeats)
+  ) u_ram (
+    .clk_i,
+    .we_i   (we),
+    .waddr_i(WgtIndexBits'(write_i.index)),
+    .wdata_i({WgtBeats{write_i.data}}),
+    .re_i   (entry_re_i || vector_re_i),
+    .raddr_i(index),
+    .rdata_o(entry_o)
+  );
+
+  vdla_select #(
+    .PartBits (WgtVectorBits),
+    .Parts    (BlockIn),
+    .IndexBits(WgtFieldBits)
+  ) u_vector (
+    .clk_i,
+    .re_i   (vector_re_i),
+    .index_i(vector_index_i),
+    .word_i (entry_o),
+    .part_o (vector_o)
+  );
+
+`ifndef SYNTHESIS
+  // There is one read port.
+  OneReader_A: assert property (@(posedge clk_i) !(entry_re_i && vector_re_i));
+`endif
+
+endmodule
