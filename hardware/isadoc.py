@@ -21,7 +21,8 @@ UNITS = {
 ENUMS: tuple[type[IntEnum], ...] = (Opcode, Unit, Buffer, Emit, VectorOp, Source, Operand)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    """The lines of a Markdown table."""
     yield "| " + " | ".join(head) + " |"
     yield "|" + "---|" * len(head)
     for row in rows:
@@ -40,7 +41,7 @@ def _kind(slot: Slot) -> str:
 
 def _fields(slots: Sequence[Slot]) -> Iterator[str]:
     rows = [(f"`{slot.field.name}`", _bits(slot), slot.width, _kind(slot), slot.field.doc) for slot in slots]
-    yield from _table(("field", "bits", "width", "kind", "meaning"), rows)
+    yield from table(("field", "bits", "width", "kind", "meaning"), rows)
 
 
 def _rules(opcode: Opcode) -> Iterator[str]:
@@ -73,7 +74,7 @@ def _enums() -> Iterator[str]:
     rows = [
         (enum.__name__, _doc(enum), ", ".join(f"{member.value} {member.name}" for member in enum)) for enum in ENUMS
     ]
-    yield from _table(("kind", "meaning", "values"), rows)
+    yield from table(("kind", "meaning", "values"), rows)
 
 
 def _common_rules() -> Iterator[str]:

@@ -94,9 +94,9 @@ _SETUP = (
     Register("ERROR", 0x1C, Access.RO, "the first error of the last stream", 8),
     Register(
         "ERROR_INDEX", 0x20, Access.RO,
-        "where: instructions dispatched (INSTRUCTION, FETCH) or ended by the unit (LOAD, COMPUTE, STORE)",
+        "instructions that were dispatched (INSTRUCTION, FETCH), or that the unit had ended, before the error",
     ),
-    Register("STREAM_LO", 0x24, Access.RW, "byte address of the stream, bits 31 to 0; a multiple of a beat"),
+    Register("STREAM_LO", 0x24, Access.RW, "byte address of the stream, bits 31 to 0; those within a beat count as 0"),
     Register("STREAM_HI", 0x28, Access.RW, "byte address of the stream, bits 39 to 32", 8),
     Register("COUNT", 0x2C, Access.RW, "instructions of the stream"),
     Register("READ_LATENCY", 0x30, Access.RW, "cycles that count as the memory's latency", 17, reset=80),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from dataclasses import fields
 from pathlib import Path
@@ -14,17 +15,37 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa import encode, instruction_bytes, opcode_of
 from vdla.hardware.presets import PRESETS
 from vdla.hardware.random_program import random_instructions
-from vdla.hardware.svgen import render
+from vdla.hardware.registers import Error
+from vdla.hardware.svgen import packages, render
+from vdla.hardware.timing import COUNTERS
 
 
-def test_the_committed_package_is_up_to_date(root):
-    text = (root / "hardware" / "rtl" / "vdla_pkg.sv").read_text()
-    assert text == render(Config.preset("pynq_z1")), "run python -m vdla.hardware.svgen --write"
+@pytest.mark.parametrize("name", ["vdla_pkg.sv", "vdla_regs_pkg.sv"])
+def test_the_committed_packages_are_up_to_date(root, name):
+    text = (root / "hardware" / "rtl" / name).read_text()
+    assert text == packages(Config.preset("pynq_z1"))[name], "run python -m vdla.hardware.svgen --write"
+
+
+def members(root, enum, prefix):
+    """Names, in our spelling, and values of an enum of the types that are written by hand."""
+    text = (root / "hardware" / "rtl" / "vdla_types_pkg.sv").read_text()
+    body = re.search(r"typedef enum [^{]*\{([^}]*)\} " + enum, text)[1]
+    found = re.findall(rf"{prefix}(\w+) = \d+'d(\d+)", body)
+    return {re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower(): int(value) for name, value in found}
+
+
+def test_counters_of_the_types_are_those_of_the_contract(root):
+    assert members(root, "counter_e", "Cnt") == {name: number for number, name in enumerate(COUNTERS)}
+
+
+def test_errors_of_the_types_are_those_of_the_registers(root):
+    assert members(root, "error_e", "Err") == {error.name.lower(): error.value for error in Error}
 
 
 @pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
 def test_lines_fit(config):
-    assert max(len(line) for line in render(config).splitlines()) <= 100
+    for text in packages(config).values():
+        assert max(len(line) for line in text.splitlines()) <= 100
 
 
 def elaborate(text):
