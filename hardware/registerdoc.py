@@ -94,8 +94,8 @@ def _page() -> Iterator[str]:
     yield f"48 bits each, in two registers; the low halves lie at these offsets, {UNIT_STRIDE:#x} bytes from unit to"
     yield f"unit, {COUNTER_STRIDE} from counter to counter. Every cycle of a unit is in exactly one of them: they sum"
     yield "to CYCLES once the stream has ended ([timing-contract.md](timing-contract.md), section 6). While it runs,"
-    yield "cycles in which a unit's queue is empty count as `commands`; at the end those after its last instruction find"
-    yield "their place."
+    yield "cycles in which a unit's queue is empty count as `commands`; at the end those after its last instruction"
+    yield "find their place."
     yield ""
     yield from _counters()
 
