@@ -38,11 +38,12 @@ module vdla_load
 );
 
   localparam int unsigned LevelBits = $clog2(LoadsInFlight + 1);
+  typedef logic [LevelBits-1:0] level_t;
 
   load_t                head;
   tokens_t              tokens;
   logic                 sync;
-  logic [LevelBits-1:0] in_flight;
+  level_t               in_flight;
   logic                 engine_busy, requesting, padding_waits, complete;
   logic                 covered;
   counter_e             covered_class;
@@ -79,7 +80,7 @@ module vdla_load
     .next_room_i,
     .prev_push_o     (),
     .next_push_o,
-    .allow_i         (!engine_busy && in_flight < LevelBits'(LoadsInFlight)),
+    .allow_i         (!engine_busy && in_flight < level_t'(LoadsInFlight)),
     .complete_i      (complete),
     .in_flight_o     (in_flight),
     .ended_o,
@@ -97,7 +98,7 @@ module vdla_load
     .rst_ni,
     .start_i        (cmd_take_o && !sync),
     .command_i      (cmd_i),
-    .alone_i        (in_flight == LevelBits'(1)),
+    .alone_i        (in_flight == level_t'(1)),
     .busy_o         (engine_busy),
     .requesting_o   (requesting),
     .padding_waits_o(padding_waits),

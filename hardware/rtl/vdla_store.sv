@@ -55,6 +55,7 @@ module vdla_store
 );
 
   localparam int unsigned LevelBits = $clog2(StoresInFlight + 1);
+  typedef logic [LevelBits-1:0] level_t;
 
   // Bursts are numbered; at most MaxOutstanding await their response.
   localparam int unsigned NumberBits = $clog2(MaxOutstanding + 1);
@@ -63,7 +64,7 @@ module vdla_store
   store_t               head;
   tokens_t              tokens;
   logic                 sync, unused_bits;
-  logic [LevelBits-1:0] in_flight;
+  level_t               in_flight;
   logic                 engine_busy, setup, begun, burst, done;
   burst_t               address;
 
@@ -140,7 +141,7 @@ module vdla_store
     .next_room_i     (1'b1),
     .prev_push_o,
     .next_push_o     (),
-    .allow_i         (!engine_busy && in_flight < LevelBits'(StoresInFlight)),
+    .allow_i         (!engine_busy && in_flight < level_t'(StoresInFlight)),
     .complete_i      (complete_q),
     .in_flight_o     (in_flight),
     .ended_o,
