@@ -1,8 +1,9 @@
-// Where each beat of the loads in flight goes: loads in order, entries in order, the low beats of an entry first.
+// Where each beat of the loads in flight goes: loads in order, entries in order, the low beats of
+// an entry first.
 //
-// Contract: push_i announces a load with data before its first beat; no more than LoadsInFlight have beats to come.
-// With beat_valid_i, the other outputs say the place of that beat. A beat that no load waits for has no place.
-// Latency 0, one beat a cycle, none refused.
+// Contract: push_i announces a load with data before its first beat; no more than LoadsInFlight
+// have beats to come. With beat_valid_i, the other outputs say the place of that beat. A beat that
+// no load waits for has no place. Latency 0, one beat a cycle, none refused.
 
 module vdla_beat_placer
   import vdla_pkg::*;

@@ -1,12 +1,13 @@
-// The bursts of a transfer, in order: its rows and planes merged into runs where they follow each other in memory, each
-// run cut from its start (docs/timing-contract.md, section 2).
+// The bursts of a transfer, in order: its rows and planes merged into runs where they follow each
+// other in memory, each run cut from its start (docs/timing-contract.md, section 2).
 //
-// Contract: start_i takes a transfer with data; from the next cycle on burst_o is its first burst. grant_i moves to the
-// next one, which is there in the cycle after, also when that begins another run; last_o marks the last one. Nothing
-// starts before the last grant. Latency 1, one burst a cycle.
+// Contract: start_i takes a transfer with data; from the next cycle on burst_o is its first burst.
+// grant_i moves to the next one, which is there in the cycle after, also when that begins another
+// run; last_o marks the last one. Nothing starts before the last grant. Latency 1, one burst a
+// cycle.
 //
-// A transfer fits its buffer, so its entries are counted with the bits of a size. All registers are data: what is valid
-// is known where transfers are started.
+// A transfer fits its buffer, so its entries are counted with the bits of a size. All registers are
+// data: what is valid is known where transfers are started.
 
 module vdla_burst_cutter
   import vdla_pkg::*;
@@ -63,12 +64,12 @@ module vdla_burst_cutter
 
   // --- the burst that is offered
 
-  place_t                     addr_q;                   // of the burst
-  place_t                     row_q, plane_q;           // where its run and its plane begin
+  place_t                     addr_q;               // of the burst
+  place_t                     row_q, plane_q;       // where its run and its plane begin
   place_t                     next_run;
-  run_t                       left_q, run_q;            // beats left in the run, beats of each run
-  size_t                      rows_q, rows_left_q;      // runs of a plane, and left in this one; both less one
-  size_t                      planes_left_q;            // planes after this one
+  run_t                       left_q, run_q;        // beats left in the run, beats of each run
+  size_t                      rows_q, rows_left_q;  // runs of a plane, and left in it, less one
+  size_t                      planes_left_q;        // planes after this one
   logic [StrideFieldBits-1:0] z_stride_q, y_stride_q;
   length_t                    room, cap, beats;
   logic                       run_ends, plane_ends;

@@ -1,7 +1,8 @@
 // The load unit: LOADs of inputs, weights and scales, in order, several in flight.
 //
-// Contract: docs/timing-contract.md, section 5. Commands and tokens come from the queues by their registers, writes go
-// to the buffers one cycle after the beat or the fill; nothing of it is ever refused. One burst and one beat a cycle.
+// Contract: docs/timing-contract.md, section 5. Commands and tokens come from the queues by their
+// registers, writes go to the buffers one cycle after the beat or the fill; nothing of it is ever
+// refused. One burst and one beat a cycle.
 
 module vdla_load
   import vdla_pkg::*;

@@ -1,11 +1,12 @@
-// Executes LOADs, for the load unit and for compute: writes the padding, requests the bursts, gives each beat its place
-// (docs/timing-contract.md, sections 2 and 5).
+// Executes LOADs, for the load unit and for compute: writes the padding, requests the bursts, gives
+// each beat its place (docs/timing-contract.md, sections 2 and 5).
 //
-// Contract: start_i in cycle S takes a LOAD, while busy_o is low and fewer than LoadsInFlight are between start and
-// completion. With padding, one entry a cycle is filled from the first cycle in which alone_i says that no older load is
-// in flight; bursts are requested after it, without padding from S + 1. Beats come in the order of the bursts, from the
-// cycle after the first grant on, and are never refused. write_o comes one cycle after its beat or fill, complete_o
-// LoadTail cycles after the last one. One burst and one beat a cycle.
+// Contract: start_i in cycle S takes a LOAD, while busy_o is low and fewer than LoadsInFlight are
+// between start and completion. With padding, one entry a cycle is filled from the first cycle in
+// which alone_i says that no older load is in flight; bursts are requested after it, without
+// padding from S + 1. Beats come in the order of the bursts, from the cycle after the first grant
+// on, and are never refused. write_o comes one cycle after its beat or fill, complete_o LoadTail
+// cycles after the last one. One burst and one beat a cycle.
 
 module vdla_load_engine
   import vdla_pkg::*;

@@ -1,12 +1,14 @@
-// The entries of a load's padding, in the order of their places: one a step, data regions skipped between two steps.
+// The entries of a load's padding, in the order of their places: one a step, data regions skipped
+// between two steps.
 //
-// Contract: start_i announces a load with padding, whose fields stand at load_i, plane_i and columns_i from the next
-// cycle on. At each step_i index_o is the next entry to fill; last_o marks the last one. Latency 1, one entry a cycle:
-// the steps of a load are exactly its padding entries.
+// Contract: start_i announces a load with padding, whose fields stand at load_i, plane_i and
+// columns_i from the next cycle on. At each step_i index_o is the next entry to fill; last_o marks
+// the last one. Latency 1, one entry a cycle: the steps of a load are exactly its padding entries.
 //
-// A plane is a top of whole rows, the rows with data, and a bottom of whole rows; a row with data has padding before
-// and after them. A load without data is all top. What lies between the end of one part and the next is nothing, the
-// data of a row, or, where rows have no padding, the data of a plane: never two of them.
+// A plane is a top of whole rows, the rows with data, and a bottom of whole rows; a row with data
+// has padding before and after them. A load without data is all top. What lies between the end of
+// one part and the next is nothing, the data of a row, or, where rows have no padding, the data of
+// a plane: never two of them.
 
 module vdla_pad_walker
   import vdla_pkg::*;

@@ -1,9 +1,11 @@
-// The store unit: STOREs of the output buffer, in order, several awaiting their responses. The AXI write master.
+// The store unit: STOREs of the output buffer, in order, several awaiting their responses. The AXI
+// write master.
 //
-// Contract: docs/timing-contract.md, section 5. A burst begins while fewer than write_limit_i await their response, from
-// their first beat to the response. A STORE is complete in the cycle after the response to its last burst; responses
-// come in order and are never refused. With halt_i no burst begins and a begun one is finished; outstanding_o says that
-// something is owed. An error response is reported at once and counts as a response. One beat a cycle.
+// Contract: docs/timing-contract.md, section 5. A burst begins while fewer than write_limit_i await
+// their response, from their first beat to the response. A STORE is complete in the cycle after the
+// response to its last burst; responses come in order and are never refused. With halt_i no burst
+// begins and a begun one is finished; outstanding_o says that something is owed. An error response
+// is reported at once and counts as a response. One beat a cycle.
 
 module vdla_store
   import vdla_pkg::*;

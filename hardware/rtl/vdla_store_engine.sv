@@ -1,10 +1,11 @@
-// Executes STOREs up to their last beats: reads entries of the output buffer in order and writes them to memory in
-// bursts (docs/timing-contract.md, sections 2 and 5).
+// Executes STOREs up to their last beats: reads entries of the output buffer in order and writes
+// them to memory in bursts (docs/timing-contract.md, sections 2 and 5).
 //
-// Contract: start_i in cycle S takes a STORE while busy_o is low; its first beat and address are offered at
-// S + StoreSetup, the next burst in the cycle after the beats and the address of the one before it are taken. A burst is
-// begun only with may_begin_i; a begun one is finished. What is offered stays until it is taken. The buffer answers a
-// read in the next cycle and keeps the answer while nothing is read. One beat a cycle.
+// Contract: start_i in cycle S takes a STORE while busy_o is low; its first beat and address are
+// offered at S + StoreSetup, the next burst in the cycle after the beats and the address of the one
+// before it are taken. A burst is begun only with may_begin_i; a begun one is finished. What is
+// offered stays until it is taken. The buffer answers a read in the next cycle and keeps the answer
+// while nothing is read. One beat a cycle.
 
 module vdla_store_engine
   import vdla_pkg::*;
