@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-DEVICES: Mapping[str, Callable[[Config], Device]] = {"sim": SimDevice, "rtl": RtlDevice}
+DEVICES: Mapping[str, Callable[..., Device]] = {"sim": SimDevice, "rtl": RtlDevice}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,14 @@ class Result:
     stats: RunStats
 
 
-def open_device(name: str, config: Config) -> Device:
-    """The device called `name` as the machine `config`; DeviceError lists the choices."""
+def open_device(name: str, config: Config, **options: Any) -> Device:  # noqa: ANN401  of the device's class
+    """The device called `name` as the machine `config`; DeviceError lists the choices.
+
+    `options` are those of its class: `timeout_cycles` of all, `waves`, `assertions`, `stalls` of rtl.
+    """
     if not isinstance(name, str) or name not in DEVICES:
         raise DeviceError(f"device: name must be one of {', '.join(DEVICES)}, got {name}")
-    return DEVICES[name](config)
+    return DEVICES[name](config, **options)
 
 
 def run(

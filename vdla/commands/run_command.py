@@ -18,6 +18,7 @@ from vdla.commands.files import read_program
 from vdla.commands.machine import add_dram_arguments, natural, with_dram
 
 if TYPE_CHECKING:
+    from vdla.hardware.config import Config
     from vdla.hardware.program import Program
     from vdla.simulator.stats import RunStats
 
@@ -25,6 +26,7 @@ NAME = "run"
 HELP = "run a program and say where its cycles went"
 EXAMPLES = """\
   vdla run c2.vdla --random-inputs 0       random data
+  vdla run c2.vdla --random-inputs 0 --device rtl   the same on the hardware
   vdla run c2.vdla --input data=x.npy weight=w.npy scale=s.npy --output out/
   vdla run c2.vdla --timing-only --dram read_latency=200 beat_cycles=2
   vdla run c2.vdla --timing-only --lines 5   what waits most
@@ -39,7 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--random-inputs", type=natural, metavar="SEED", help="random data for inputs without a file")
     parser.add_argument("--output", type=Path, metavar="DIR", help="write each output as a .npy file there")
     parser.add_argument("--timing-only", action="store_true", help="cycles without data: needs no inputs")
-    parser.add_argument("--device", default="sim", metavar="NAME", help="what runs it (default sim)")
+    parser.add_argument("--device", default="sim", metavar="NAME", help="what runs it: sim (default) or rtl")
+    parser.add_argument("--timeout", type=natural, metavar="CYCLES", help="stop a run that takes longer")
+    parser.add_argument("--waves", type=Path, metavar="FILE.fst", help="write waveforms of a run on rtl")
     add_dram_arguments(parser)
     parser.add_argument("--lines", type=natural, default=0, metavar="N", help="the N schedule lines that wait most")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for ui.perfetto.dev")
@@ -51,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run, write, print."""
     if arguments.timing_only and arguments.output:
         raise CommandError(f"run: --output must be left out with --timing-only, got {arguments.output}")
+    _check_device(arguments)
     program = read_program(arguments.program)
     with progress(f"run {program.name}") as show:
         show("simulating" if arguments.device == "sim" else f"on {arguments.device}", 0, 1)
@@ -65,21 +70,45 @@ def run(arguments: argparse.Namespace) -> int:
     return OK
 
 
+def _check_device(arguments: argparse.Namespace) -> None:
+    """Options that only one of the devices has."""
+    if arguments.timing_only and arguments.device != "sim":
+        raise CommandError(f"run: --device must be sim with --timing-only, got {arguments.device}")
+    if arguments.waves and arguments.device != "rtl":
+        raise CommandError(f"run: --device must be rtl with --waves, got {arguments.device}")
+    if arguments.lines and arguments.device == "rtl":
+        raise CommandError("run: --lines must be left out on rtl, whose counters are those of units")
+
+
 def _execute(program: Program, arguments: argparse.Namespace) -> tuple[dict[str, Array], RunStats]:
     config = with_dram(program.config, arguments.dram)
     if arguments.timing_only:
-        from vdla.simulator.simulator import simulate
-
-        stats = simulate(program, config=config, mode="timing").stats
-        assert stats is not None
-        return {}, stats
-    from vdla.runtime.run import run as run_on
-
+        return {}, _timing(program, config, arguments.timeout)
     arrays = read_inputs(arguments.input)
     if arguments.random_inputs is not None:
         arrays = with_random(program, arrays, arguments.random_inputs)
     require_all(program, arrays)
-    result = run_on(program, arrays, arguments.device, config)
+    return _on_device(program, arrays, config, arguments)
+
+
+def _timing(program: Program, config: Config, timeout: int | None) -> RunStats:
+    from vdla.simulator.simulator import check
+    from vdla.simulator.timing import MAX_CYCLES, time_program
+
+    check(program)
+    return time_program(program, config, max_cycles=MAX_CYCLES if timeout is None else timeout)
+
+
+def _on_device(
+    program: Program, arrays: Mapping[str, Array], config: Config, arguments: argparse.Namespace
+) -> tuple[dict[str, Array], RunStats]:
+    from vdla.runtime.run import open_device
+    from vdla.runtime.run import run as run_on
+
+    given = {"timeout_cycles": arguments.timeout, "waves": arguments.waves}
+    options = {name: value for name, value in given.items() if value is not None}
+    with open_device(arguments.device, config, **options) as device:
+        result = run_on(program, arrays, device)
     return result.outputs, result.stats
 
 

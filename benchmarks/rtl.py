@@ -1,0 +1,75 @@
+"""Speed of the RTL under Verilator, on one core: cycles of pynq_z1 a second, over a layer of ResNet-18.
+
+Every round is compared with the simulator, times and counters and outputs; the model has one thread. `cycles_per_s` is
+the median of the rounds by the clock on the wall, `cycles_per_cpu_s` by the processor time spent, which a busy machine
+distorts less.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+
+from vdla.benchmarks.convolution import random_data
+from vdla.benchmarks.harness import Progress, Result, receipt, silent
+from vdla.benchmarks.layers import layer_operator, pack
+from vdla.benchmarks.workloads import workload
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program
+from vdla.runtime.compare import memory_bytes
+from vdla.runtime.rtl import RtlDevice
+from vdla.runtime.run import install
+from vdla.simulator.simulator import simulate
+
+PRESET = "pynq_z1"
+LAYER = "C2"
+ROUNDS = 3
+THREADS = 2
+
+
+def run(progress: Progress = silent, seed: int = 0) -> Result:
+    """Build if need be, then time the rounds."""
+    config, layer = Config.preset(PRESET), workload(LAYER)
+    operator = layer_operator(layer, config, THREADS)
+    arrays = pack(operator, random_data(layer, config, seed))
+    progress("build the RTL", 0, ROUNDS + 1)
+    rows = []
+    with RtlDevice(config, memory_bytes(operator.program)) as device:
+        for number in range(ROUNDS):
+            progress(f"round {number + 1}", number + 1, ROUNDS + 1)
+            rows.append(_round(operator.program, arrays, device))
+    progress("done", ROUNDS + 1, ROUNDS + 1)
+    figures = {name: statistics.median(row[name] for row in rows) for name in ("cycles_per_s", "cycles_per_cpu_s")}
+    figures |= {"cycles": rows[0]["cycles"], "all_exact": int(all(row["exact"] for row in rows))}
+    command = f"vdla bench rtl --seed {seed} --json -"
+    return Result("rtl", figures, rows, receipt(config, [operator.program], seed, command))
+
+
+def _round(program: Program, arrays: dict[str, Any], device: RtlDevice) -> dict[str, Any]:
+    expected = simulate(program, arrays)
+    assert expected.stats is not None
+    with ExitStack() as stack:
+        addresses = install(program, arrays, device, stack)
+        start_s, start_cpu_s = time.perf_counter(), time.process_time()
+        stats = device.run(program, addresses)
+        seconds, cpu_seconds = time.perf_counter() - start_s, time.process_time() - start_cpu_s
+        exact = not stats.differences(expected.stats) and _same(program, expected.outputs, device, addresses)
+    cycles = stats.total_cycles
+    return {
+        "cycles": cycles,
+        "cycles_per_s": cycles / seconds,
+        "cycles_per_cpu_s": cycles / cpu_seconds,
+        "exact": exact,
+    }
+
+
+def _same(program: Program, outputs: dict[str, Any], device: RtlDevice, addresses: dict[str, int]) -> bool:
+    from vdla.simulator.tensors import from_bytes
+
+    tensors = [program.tensor(name) for name in outputs]
+    got = {t.name: from_bytes(t, device.read(addresses[t.name], t.nbytes)) for t in tensors}
+    return all(np.array_equal(got[name], array) for name, array in outputs.items())

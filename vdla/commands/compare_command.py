@@ -1,0 +1,121 @@
+"""`vdla compare`: the same program on two devices, and the first thing that they do not agree on."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vdla.commands import FINDING, OK, CommandError
+from vdla.commands.arrays import read_inputs, with_random
+from vdla.commands.console import output, progress, table
+from vdla.commands.files import read_program
+from vdla.commands.machine import add_dram_arguments, natural, with_dram
+
+if TYPE_CHECKING:
+    from vdla.hardware.config import Config
+    from vdla.hardware.program import Program
+    from vdla.runtime.compare import Comparison
+    from vdla.runtime.memory_device import MemoryDevice
+
+NAME = "compare"
+HELP = "run a program on two devices and show the first difference"
+EXAMPLES = """\
+  vdla compare sim rtl c2.vdla           exit code 1 when they differ
+  vdla compare sim rtl c2.vdla --seed 7 --dram read_latency=200 beat_cycles=2
+"""
+
+NEIGHBOURS = 10  # rows of the table around the first difference
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The devices, the program, its data."""
+    parser.add_argument("first", metavar="DEVICE", help="what runs it: sim or rtl")
+    parser.add_argument("second", metavar="DEVICE", help="and what else")
+    parser.add_argument("program", type=Path, metavar="PROGRAM", help="a program file, or assembly text (.s)")
+    parser.add_argument("--input", nargs="+", default=[], metavar="NAME=FILE", help="packed arrays as .npy files")
+    parser.add_argument("--seed", type=natural, default=0, help="of the data of other inputs (default 0)")
+    parser.add_argument("--timeout", type=natural, metavar="CYCLES", help="stop a run that takes longer")
+    parser.add_argument("--assertions", action="store_true", help="stop the RTL at a broken assertion")
+    add_dram_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run on both, print what differs."""
+    from vdla.runtime.compare import compare
+
+    program = read_program(arguments.program)
+    config = with_dram(program.config, arguments.dram)
+    arrays = with_random(program, read_inputs(arguments.input), arguments.seed)
+    names = (arguments.first, arguments.second)
+    with progress(f"compare {program.name}") as show:
+        show(" and ".join(names), 0, 1)
+        with _open(names[0], program, config, arguments) as one, _open(names[1], program, config, arguments) as other:
+            comparison = compare(program, arrays, (one, other))
+    print(comparison)
+    _show(comparison)
+    return OK if comparison.equal else FINDING
+
+
+def _open(name: str, program: Program, config: Config, arguments: argparse.Namespace) -> MemoryDevice:
+    """A device with the memory that the program needs."""
+    from vdla.runtime.compare import memory_bytes
+    from vdla.runtime.rtl import RtlDevice
+    from vdla.runtime.sim import SimDevice
+
+    if name == RtlDevice.name:
+        assertions = bool(arguments.assertions)
+        return RtlDevice(config, memory_bytes(program), arguments.timeout, assertions=assertions)
+    if name != SimDevice.name:
+        raise CommandError(f"compare: device must be one of {SimDevice.name}, {RtlDevice.name}, got {name}")
+    return SimDevice(config, memory_bytes(program), arguments.timeout)
+
+
+# --- the neighbourhood of the first difference -----------------------------------------------------------------------
+
+
+def _show(comparison: Comparison) -> None:
+    """The instruction at which they part in words, and a table of what happened just before."""
+    found = comparison.parting
+    if found is None:
+        return
+    console, program = output(), comparison.program
+    console.print()
+    console.print(f"instruction {found.instruction}: {_text(program, found.instruction)}", soft_wrap=True)
+    line = int(program.source_of[found.instruction])
+    if line >= 0:
+        console.print(f"from: {program.source_lines[line].strip()}", soft_wrap=True)
+    console.print()
+    console.print(_neighbourhood(comparison))
+
+
+def _text(program: Program, row: int) -> str:
+    from vdla.hardware.disassembler import row_text
+
+    return row_text(program, row)
+
+
+def _neighbourhood(comparison: Comparison) -> Any:  # noqa: ANN401  a table of rich
+    from vdla.hardware.isa import COL, Opcode, Unit
+    from vdla.runtime.times import EVENTS, neighbours
+
+    found, program = comparison.parting, comparison.program
+    assert found is not None
+    one, other = (side.times for side in comparison.sides)
+    cycle = min(cycle for cycle in found.cycles if cycle >= 0)
+    names = "/".join(side.device for side in comparison.sides)
+    listing = table(f"up to cycle {cycle}, {names} where they differ", "", "unit", "opcode", *EVENTS)
+    for k in neighbours(one, found.instruction, cycle, NEIGHBOURS):
+        row = program.columns[k]
+        cells = [_cycles(int(ours[k]), int(theirs[k])) for ours, theirs in zip(one, other, strict=True)]
+        unit, opcode = Unit(int(row[COL["unit"]])).name.lower(), Opcode(int(row[COL["opcode"]])).name
+        listing.add_row(str(k), unit, opcode, *cells, style="bold" if k == found.instruction else None)
+    return listing
+
+
+def _cycles(one: int, other: int) -> str:
+    return _cycle(one) if one == other else f"{_cycle(one)}/{_cycle(other)}"
+
+
+def _cycle(cycle: int) -> str:
+    return "never" if cycle < 0 else str(cycle)
