@@ -17,8 +17,7 @@ from vdla.hardware.isa import Emit, Gemm, Opcode, Operand, Source, Vector, Vecto
 
 Ints = NDArray[np.int64]
 
-LONG_ITERATIONS = 1 << 13
-SHORT_ITERATIONS = 160
+SHORT = 160
 LARGEST_OFFSET = 8
 KERNELS = 7
 IMMEDIATES = (-32768, 32767, 0, 1, -1, 5, 31, 32)
@@ -67,14 +66,17 @@ def _marks(acc: Ints, rng: np.random.Generator) -> Ints:
 # --- instructions ----------------------------------------------------------------------------------------------------
 
 
-def random_core(state: State, opcode: Opcode, long: bool = False) -> Drawn | None:
-    """A GEMM or VECTOR on loaded micro-ops; None where no place was found for an index."""
+def random_core(state: State, opcode: Opcode, most: int = SHORT, quiet: bool = False) -> Drawn | None:
+    """A GEMM or VECTOR of up to `most` iterations on loaded micro-ops; None where an index found no place.
+
+    A quiet one sends nothing to the output buffer.
+    """
     begin, end = _micro_ops(state) or (0, 0)
     if begin == end:
         return None
     part = state.uops[begin:end]
-    loops = _loops(state, end - begin, long)
-    emit = Emit(state.one((0, 1, 1, 2)))
+    loops = _loops(state, end - begin, most)
+    emit = Emit.NONE if quiet else Emit(state.one((0, 1, 1, 2)))
     form = {"uop_begin": begin, "uop_end": end, "loop0": loops[0], "loop1": loops[1], "emit": emit}
     form["init"] = state.one((0, 1))
     operation = _operation(state, opcode)
@@ -100,10 +102,12 @@ def _micro_ops(state: State) -> tuple[int, int] | None:
     return begin, begin + min(room, state.one((1, 1, 2, 3, 4, 5, 8, room)))
 
 
-def _loops(state: State, kernel: int, long: bool) -> tuple[int, int]:
+def _loops(state: State, kernel: int, iterations: int) -> tuple[int, int]:
     high = _high(state, "loop0")
-    most = max(1, min((LONG_ITERATIONS if long else SHORT_ITERATIONS) // kernel, high))
-    if long:
+    most = max(1, min(iterations // kernel, high))
+    if iterations > SHORT:
+        config = state.config
+        most = state.one((most, min(most, config.acc_depth, config.out_depth)))  # a whole buffer, where it fits
         return (most, 1) if state.chance(0.5) else (1, most)
     first = min(most, state.one((1, 1, 1, 2, 3, 4, 7)))
     return first, max(1, min(most // first, state.one((1, 1, 2, 3, 5, 9))))

@@ -6,19 +6,19 @@ both hold them; what is stored is loaded back where it fits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vdla.benchmarks.random_state import Drawn, State
+from vdla.benchmarks.random_state import Drawn, State, intervals
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Load, Store
 from vdla.hardware.timing import page_beats
 
 STRIDE_HIGH = (1 << 24) - 1
 PAD_HIGH = 255
-LONG_BEATS = 4096
-SHORT_BEATS = 96
+MOST_BEATS = 4096
+SHORT = 96
 SOURCES = {Buffer.INP: "data", Buffer.WGT: "weight", Buffer.SCL: "scale", Buffer.UOP: "uops", Buffer.ACC: "bias"}
 PADDED = (Buffer.INP, Buffer.ACC)
 
@@ -44,39 +44,41 @@ class Shape:
         return self.y > 0 and self.x > 0
 
 
-def random_load(state: State, buffer: Buffer, long: bool = False) -> Drawn | None:
-    """A LOAD into `buffer`; None where what was drawn does not fit."""
+def random_load(state: State, buffer: Buffer, most: int = SHORT) -> Drawn | None:
+    """A LOAD of up to `most` beats into `buffer`; None where what was drawn does not fit."""
     widen = int(buffer == Buffer.ACC and state.chance(0.4))
     entry = (Buffer.OUT if widen else buffer, state.config.entry_bytes[Buffer.OUT if widen else buffer])
     beats = entry[1] // state.config.axi_bytes
     depth = state.config.depths[buffer]
-    shape = _shape(state, buffer, depth, beats, long)
+    shape = _shape(state, buffer, depth, beats, most)
     if shape.entries > depth or shape.entries < 1:
         return None
-    pads = _paddings(state, buffer, shape)
     where, tensor = {}, None
     if shape.has_data:
         tensor = _source(state, buffer)
+        if tensor in state.stored and state.chance(0.5):
+            shape = replace(shape, y=1, x=1)  # few beats were stored, so that little fits
         placed = _in_dram(state, shape, beats, tensor, reads=True)
         if placed is None:
             return None
         where = placed
     sram = state.below(depth - shape.entries + 1)
+    pads = _paddings(state, buffer, shape)
     sizes = {"z_size": shape.z, "y_size": shape.y, "x_size": shape.x}
     return Drawn(Load(buffer, sram, **sizes, widen=widen, **where, **pads), tensor)
 
 
-def random_store(state: State) -> Drawn | None:
-    """A STORE of results that are there, to any place of a tensor that may be written."""
+def random_store(state: State, most: int = SHORT) -> Drawn | None:
+    """A STORE of up to `most` beats of results that are there, to any place of a tensor that may be written."""
     run = state.interval(state.written[Buffer.OUT])
     if run is None:
         return None
     beats = state.config.out_entry_bytes // state.config.axi_bytes
-    most = min(run[1] - run[0], max(1, (LONG_BEATS if state.chance(0.05) else SHORT_BEATS) // beats))
-    shape = _sizes(state, most)
+    entries = min(run[1] - run[0], max(1, min(most, MOST_BEATS) // beats))
+    shape = _line(state, entries) if most > SHORT or state.chance(0.2) else _sizes(state, entries)
     tensor = ("out", "tmp")[state.one((0, 1))]
     where = _in_dram(state, shape, beats, tensor, reads=False)
-    if where is None or shape.entries > most:
+    if where is None or shape.entries > entries:
         return None
     sram = run[0] + state.below(run[1] - run[0] - shape.entries + 1)
     return Drawn(Store(sram, z_size=shape.z, y_size=shape.y, x_size=shape.x, **where), tensor)
@@ -96,14 +98,18 @@ def window_loads(config: Config, rng: np.random.Generator, buffer: Buffer, most:
 # --- shapes ----------------------------------------------------------------------------------------------------------
 
 
-def _shape(state: State, buffer: Buffer, depth: int, beats: int, long: bool) -> Shape:
-    if long:
-        most = min(depth, max(1, LONG_BEATS // beats))
-        return Shape(1, 1, most) if state.chance(0.5) else Shape(*state.rng.permutation([1, most, 1]).tolist())
-    most = min(depth, max(1, SHORT_BEATS // beats))
+def _shape(state: State, buffer: Buffer, depth: int, beats: int, room: int) -> Shape:
+    most = min(depth, max(1, min(room, MOST_BEATS) // beats))
+    if room > SHORT:
+        return _line(state, most)
     if buffer not in PADDED or state.chance(0.4):
         return _sizes(state, most)
     return _padded(state, depth, most)
+
+
+def _line(state: State, size: int) -> Shape:
+    """All in one direction."""
+    return Shape(1, 1, size) if state.chance(0.5) else Shape(*state.rng.permutation([1, size, 1]).tolist())
 
 
 def _sizes(state: State, most: int) -> Shape:
@@ -118,7 +124,7 @@ def _sizes(state: State, most: int) -> Shape:
 def _padded(state: State, depth: int, most: int) -> Shape:
     data = _sizes(state, max(1, most // 3))
     y_pad, x_pad = ((state.one((0, 1, 2)), state.one((0, 1, 3))) for _ in range(2))
-    kind = int(state.rng.integers(6))
+    kind = state.one((0, 1, 2, 2, 3, 4, 4))
     z = data.z if data.z * 16 <= depth else 1
     if kind == 0:
         return Shape(z, data.y, data.x, x_pad=x_pad)
@@ -171,11 +177,15 @@ def _in_dram(state: State, shape: Shape, beats: int, tensor: str, reads: bool) -
     span = plane + (shape.z - 1) * z_stride
     if span > room:
         return None
-    return {"dram": run[0] + _start(state, room - span, unit), "y_stride": y_stride, "z_stride": z_stride}
+    start = run[0] + _start(state, room - span, unit)
+    if not reads and state.chance(0.4):  # go on where an earlier store ended, so that long runs can be loaded
+        ends = [end for _, end in intervals(state.stored[tensor]) if end + span <= room]
+        start = state.one(ends) if ends else start
+    return {"dram": start, "y_stride": y_stride, "z_stride": z_stride}
 
 
 def _stride(state: State, count: int, dense: int, room: int, unit: int) -> int:
-    """From one row (plane) to the next: anything where there is one, else mostly dense, at times apart or overlapping."""
+    """From one row (plane) to the next: anything where there is one, else dense, apart or overlapping."""
     if count == 1:
         return state.one((0, dense, 1, STRIDE_HIGH)) // unit * unit
     most = max(0, room // count)
@@ -186,5 +196,5 @@ def _stride(state: State, count: int, dense: int, room: int, unit: int) -> int:
 def _start(state: State, room: int, unit: int) -> int:
     page = page_beats(state.config)
     near = page - 1 - int(state.rng.integers(min(page, 8)))  # a run from here crosses a 4 KiB boundary
-    choices = [0, room, near, page, int(state.rng.integers(room + 1))]
+    choices = [0, 1, room, near, page, int(state.rng.integers(room + 1))]
     return state.one([start for start in choices if start <= room]) // unit * unit

@@ -18,9 +18,9 @@ from vdla.benchmarks.random_core import random_core, random_table
 from vdla.benchmarks.random_data import bytes_of, random_scales, random_words
 from vdla.benchmarks.random_dma import random_load, random_store, window_loads
 from vdla.benchmarks.random_state import Drawn, State
-from vdla.benchmarks.random_tokens import crowded, with_tokens
-from vdla.compiler.tokens import assign_tokens
-from vdla.hardware.config import Buffer, Config
+from vdla.benchmarks.random_tokens import Wish, crowded, with_tokens
+from vdla.compiler.tokens import QUEUES, assign_tokens
+from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer, Config
 from vdla.hardware.isa import Load, MicroOp, Opcode, Sync, Unit, encode, encode_uops
 from vdla.hardware.program import UOPS, Program, Tensor
 from vdla.hardware.timing import PAGE_BYTES
@@ -37,6 +37,9 @@ ROLES = {
 STORED = ("out", "tmp")
 WINDOW_BEATS = 64
 WINDOW_ENTRIES = (4, 28)
+SHORT, MEDIUM, LONG = 96, 500, 1 << 13
+"""Beats or iterations of an instruction, at most."""
+LEAST_TO_CHOKE = 50
 DRAWS = 12
 """Draws of one instruction, after which another kind is drawn."""
 
@@ -51,6 +54,13 @@ class Mood:
 
 
 KINDS = ("inp", "wgt", "scl", "uop", "acc", "gemm", "vector", "store", "sync_load", "sync_compute", "sync_store")
+QUIET = ("gemm_quiet", "vector_quiet")
+CHOKES = {  # for each queue: instructions that push, and slow ones that pop and depend on none of them
+    (Unit.LOAD, Unit.COMPUTE): (("inp", "wgt", "sync_load"), ("gemm", "vector")),
+    (Unit.COMPUTE, Unit.LOAD): (QUIET, ("scl",)),
+    (Unit.COMPUTE, Unit.STORE): (QUIET, ("store",)),
+    (Unit.STORE, Unit.COMPUTE): (("store",), QUIET),
+}
 MOODS = (
     Mood(dict(zip(KINDS, (3, 2, 1, 0.5, 1, 5, 5, 4, 0.3, 0.3, 0.3), strict=True)), 0.3, 0.02),
     Mood(dict(zip(KINDS, (0.5, 0.3, 0.3, 0.2, 0.5, 6, 8, 1, 0.2, 0.2, 0.2), strict=True)), 0.0, 0.03),
@@ -74,8 +84,11 @@ def random_verified_program(config: Config, seed: int, count: int) -> Program:
     for drawn in _fill(state)[: count if count > 1 else 0]:
         if not state.admit(drawn):
             raise AssertionError(f"random program {seed}: {drawn} must be sound")
+    wish = Wish(mood.tokens)
+    if count >= LEAST_TO_CHOKE and state.chance(0.4):
+        wish = _choke(state, count)
     _draw(state, mood, count)
-    return _program(state, f"random_{config.name}_{seed}_{count}", mood.tokens)
+    return _program(state, f"random_{config.name}_{seed}_{count}", wish)
 
 
 def _sizes(config: Config, micro_ops: int) -> dict[str, int]:
@@ -117,29 +130,49 @@ def _draw(state: State, mood: Mood, count: int) -> None:
             favourite = KINDS[int(state.rng.choice(len(KINDS), p=weights))]
             again = state.one((1, 1, 2, 4, 9))  # runs of one kind overlap in their unit
         again -= 1
-        if not any(_admitted(state, favourite, state.chance(mood.long)) for _ in range(DRAWS)):
+        most = LONG if state.chance(mood.long) else SHORT
+        if not any(_admitted(state, favourite, most) for _ in range(DRAWS)):
             again = 0
 
 
-def _admitted(state: State, kind: str, long: bool) -> bool:
-    drawn = _one(state, kind, long)
+def _choke(state: State, count: int) -> Wish:
+    """Many instructions of one unit for each slow one of its neighbour, so that the tokens between them pile up.
+
+    As many tokens are wished for as the neighbour takes.
+    """
+    source, target = QUEUES[int(state.rng.integers(len(QUEUES)))]
+    many, slow = (kinds[int(state.rng.integers(len(kinds)))] for kinds in CHOKES[source, target])
+    each = state.one((1, 2, 3))
+    room = count - len(state.drawn) - MIN_TOKEN_DEPTH * (each + 1)
+    for _ in range(2 if Unit.STORE in (source, target) else 0):
+        _admitted(state, "vector", MEDIUM)  # results to store
+    rounds = [slow, *[many] * each] * max(1, room // (each + 1))
+    for kind in [*[many] * (each * MIN_TOKEN_DEPTH), *rounds, *[slow] * MIN_TOKEN_DEPTH]:
+        most = MEDIUM if kind == slow else SHORT
+        if len(state.drawn) < count and not _admitted(state, kind, most):
+            _admitted(state, f"sync_{(target if kind == slow else source).name.lower()}", most)
+    return Wish(1 / each, (source, target))
+
+
+def _admitted(state: State, kind: str, most: int) -> bool:
+    drawn = _one(state, kind, most)
     return drawn is not None and state.admit(drawn)
 
 
-def _one(state: State, kind: str, long: bool) -> Drawn | None:
+def _one(state: State, kind: str, most: int) -> Drawn | None:
     if kind.startswith("sync_"):
         return Drawn(Sync(Unit[kind.removeprefix("sync_").upper()]))
     if kind == "store":
-        return random_store(state)
-    if kind in ("gemm", "vector"):
-        return random_core(state, Opcode[kind.upper()], long)
-    return random_load(state, Buffer[kind.upper()], long)
+        return random_store(state, most)
+    if kind.startswith(("gemm", "vector")):
+        return random_core(state, Opcode[kind.removesuffix("_quiet").upper()], most, kind in QUIET)
+    return random_load(state, Buffer[kind.upper()], most)
 
 
 # --- the program -----------------------------------------------------------------------------------------------------
 
 
-def _program(state: State, name: str, wish: float) -> Program:
+def _program(state: State, name: str, wish: Wish) -> Program:
     places = crowded(assign_tokens(state.steps), state.rng, wish)
     drawn = [Drawn(Sync(Unit(place.unit))) if place.step is None else state.drawn[place.step] for place in places]
     instructions = [with_tokens(one.instruction, place) for one, place in zip(drawn, places, strict=True)]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -17,19 +18,43 @@ from vdla.hardware.config import MIN_TOKEN_DEPTH
 from vdla.hardware.isa import Instruction
 
 
-def crowded(places: Sequence[Place], rng: np.random.Generator, wish: float) -> list[Place]:
-    """The places with extra tokens in each queue; `wish` from 0 to 1 says how many are tried."""
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Extra tokens to try: from this share of the pushing units' instructions, in one queue or in all (None)."""
+
+    share: float
+    queue: Queue | None = None
+
+
+def crowded(places: Sequence[Place], rng: np.random.Generator, wish: Wish) -> list[Place]:
+    """The places with extra tokens."""
     result = list(places)
-    for queue in QUEUES:
-        edges = _edges(result, queue)
-        sources, targets = ([k for k, place in enumerate(result) if place.unit == unit] for unit in queue)
-        late = rng.random() < 0.7  # tokens that stay long in their queue fill it
-        for source in rng.permutation(sources)[: int(wish * len(sources))].tolist():
-            edge = _extra(edges, source, targets, rng, late)
-            if edge is not None:
-                edges.insert(bisect_left(edges, edge), edge)
-                _add(result, queue, edge)
+    for queue in QUEUES if wish.queue is None else (wish.queue,):
+        pushers, poppers = ([k for k, place in enumerate(result) if place.unit == unit] for unit in queue)
+        chosen = [source for number, source in enumerate(pushers) if _chosen(number, wish, rng)]
+        _fill(result, queue, chosen, poppers, None if wish.queue or rng.random() < 0.7 else rng)
     return result
+
+
+def _chosen(number: int, wish: Wish, rng: np.random.Generator) -> bool:
+    """At random; evenly where a queue is to be filled."""
+    if wish.queue is None:
+        return bool(rng.random() < wish.share)
+    return int((number + 1) * wish.share) > int(number * wish.share)
+
+
+def _fill(
+    places: list[Place], queue: Queue, sources: Sequence[int], targets: Sequence[int], rng: np.random.Generator | None
+) -> None:
+    """A token from each source: to the last target before its queue would be full, or to any before (given `rng`)."""
+    edges = _edges(places, queue)
+    for number, source in enumerate(sources):
+        end = sources[number + MIN_TOKEN_DEPTH] if number + MIN_TOKEN_DEPTH < len(sources) else len(places)
+        near = targets[bisect_left(targets, source) : bisect_left(targets, end)]
+        edge = _extra(edges, source, near[::-1] if rng is None else rng.permutation(near).tolist())
+        if edge is not None:
+            edges.insert(bisect_left(edges, edge), edge)
+            _add(places, queue, edge)
 
 
 def _edges(places: Sequence[Place], queue: Queue) -> list[Edge]:
@@ -40,20 +65,15 @@ def _edges(places: Sequence[Place], queue: Queue) -> list[Edge]:
     return list(zip(pushes, pops, strict=True))
 
 
-def _extra(
-    edges: Sequence[Edge], source: int, targets: Sequence[int], rng: np.random.Generator, late: bool
-) -> Edge | None:
+def _extra(edges: Sequence[Edge], source: int, targets: Sequence[int]) -> Edge | None:
+    """A token from `source` to the first of the targets where it crosses no other."""
     at = bisect_left(edges, (source, -1))
     if at < len(edges) and edges[at][0] == source:
         return None
-    first = max(source, edges[at - 1][1] if at else -1)
+    first = edges[at - 1][1] if at else -1
     last = edges[at][1] if at < len(edges) else 1 << 62
-    choices = [target for target in targets if first < target < last]
-    if late:
-        choices.reverse()
-    else:
-        rng.shuffle(choices)
-    return next((edge for target in choices if _fits(edges, at, edge := (source, target))), None)
+    fitting = ((source, target) for target in targets if first < target < last)
+    return next((edge for edge in fitting if _fits(edges, at, edge)), None)
 
 
 def _fits(edges: Sequence[Edge], at: int, edge: Edge) -> bool:
@@ -70,7 +90,7 @@ def _add(places: list[Place], queue: Queue, edge: Edge) -> None:
 
 def with_tokens(instruction: Instruction, place: Place) -> Instruction:
     """The instruction with the tokens of its place."""
-    bits = {
+    bits: dict[str, Any] = {
         f"{verb}_{side}": int(place.unit + distance in {int(unit) for unit in units})
         for verb, units in (("pop", place.pops), ("push", place.pushes))
         for side, distance in (("prev", -1), ("next", 1))

@@ -1,0 +1,109 @@
+"""Coverage of the fields: zero, one, the least and the greatest value that a verified program can say in each.
+
+The greatest is that of the encoding, or of the buffer that the field indexes: a base at its last entry, a size of the
+whole buffer. Bins are named `FORMAT.field value`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware.config import Buffer, Config
+from vdla.hardware.isa import COL, FORMATS, UOP_FORMAT, Emit, Opcode, Source, check_uops, layout
+from vdla.hardware.program import UOPS, Program
+
+Ints = NDArray[np.int64]
+
+TOKENS = ("pop_prev", "pop_next", "push_prev", "push_next")
+FROM_ONE = {
+    Opcode.LOAD: ("z_size",),
+    Opcode.STORE: ("z_size", "y_size", "x_size"),
+    Opcode.GEMM: ("uop_end", "loop0", "loop1"),
+    Opcode.VECTOR: ("uop_end", "loop0", "loop1"),
+}
+SIZES = ("z_size", "y_size", "x_size")
+OF_RESULT = ("zero_point", "clip_lo", "clip_hi")
+
+
+def _values(opcode: Opcode) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The numbers of a format with the values looked for."""
+    for field in FORMATS[opcode]:
+        if field.enum is not None or field.name in TOKENS:
+            continue
+        values: tuple[str, ...] = ("min", "zero", "one", "max") if field.signed else ("zero", "one", "max")
+        if field.name in ("init", "widen"):
+            values = ("zero", "one")
+        yield field.name, values[1:] if field.name in FROM_ONE.get(opcode, ()) else values
+
+
+BINS: tuple[str, ...] = (
+    *(f"{op.name}.{name} {value}" for op in Opcode for name, values in _values(op) for value in values),
+    *(f"MICRO-OP.{f.name} {value}" for f in UOP_FORMAT[:3] for value in ("zero", "one", "max")),
+    *(f"MICRO-OP.{f.name} {value}" for f in UOP_FORMAT[3:] for value in ("zero", "one")),
+)
+
+
+def count(program: Program) -> Counter[str]:
+    """How many instructions (and micro-ops of the table) are in each bin."""
+    counts: Counter[str] = Counter()
+    for opcode in Opcode:
+        rows = program.columns[program.columns[:, COL["opcode"]] == opcode]
+        for name, values in _values(opcode) if len(rows) else ():
+            column = rows[:, COL[name]]
+            sought = {"zero": 0, "one": 1, **_ends(program.config, opcode, name, rows)}
+            for value in values:
+                counts[f"{opcode.name}.{name} {value}"] += int((column == sought[value]).sum())
+    counts.update(_micro_ops(program))
+    return +counts
+
+
+def _ends(config: Config, opcode: Opcode, name: str, rows: Ints) -> dict[str, int | Ints]:
+    """The least and the greatest value of a field, for each row where that depends on the row."""
+    slot = next(slot for slot in layout(config)[opcode] if slot.field.name == name)
+    limits = _limits(config, opcode, rows)
+    if name in limits:
+        return {"min": slot.low, "max": limits[name]}
+    if name == "pad_value":  # the element's own width limits it
+        half = np.where(rows[:, COL["buffer"]] == Buffer.INP, 1 << (config.inp_bits - 1), 1 << 31)
+        return {"min": -half, "max": half - 1}
+    return {"min": slot.low, "max": slot.high}
+
+
+def _limits(config: Config, opcode: Opcode, rows: Ints) -> dict[str, int | Ints]:
+    """The greatest values that the buffers allow."""
+    if opcode in (Opcode.LOAD, Opcode.STORE):
+        buffers = rows[:, COL["buffer"]] if opcode == Opcode.LOAD else np.full(len(rows), int(Buffer.OUT))
+        depth = np.array(config.depths, np.int64)[buffers]
+        return {"sram": depth - 1, **dict.fromkeys(SIZES, depth)}
+    gemm = opcode == Opcode.GEMM
+    from_inp = rows[:, COL["source"]] == Source.INP
+    vectors = np.where(from_inp, config.inp_vectors, config.acc_depth)
+    raw = rows[:, COL["emit"]] == Emit.RAW
+    return {
+        "uop_begin": config.uop_depth - 1,
+        "uop_end": config.uop_depth,
+        "src": (np.full(len(rows), config.inp_depth) if gemm else vectors) - 1,
+        "wgt": (config.wgt_depth if gemm else config.wgt_vectors) - 1,
+        "out": np.where(raw, config.out_slots, config.out_depth) - 1,
+    }
+
+
+def _micro_ops(program: Program) -> Iterator[str]:
+    for tensor in program.tensors:
+        if tensor.name == UOPS and tensor.data:
+            config = program.config
+            words = np.frombuffer(tensor.data, np.uint8).reshape(-1, config.uop_entry_bytes)
+            yield from _micro_op_bins(config, check_uops(config, words))
+
+
+def _micro_op_bins(config: Config, table: Ints) -> Iterator[str]:
+    high = (config.acc_depth - 1, max(config.inp_depth, config.acc_depth) - 1, config.wgt_depth - 1)
+    for at, field in enumerate(UOP_FORMAT):
+        sought = {"zero": 0, "one": 1} | ({"max": high[at]} if at < len(high) else {})
+        for value, number in sought.items():
+            if (table[:, at] == number).any():
+                yield f"MICRO-OP.{field.name} {value}"

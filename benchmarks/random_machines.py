@@ -1,0 +1,80 @@
+"""The machines and memories on which devices are compared: presets, and shapes at the edges of what is allowed.
+
+Each machine costs a build of the hardware's model, a memory none; all have queues of the smallest depths but the
+presets.
+"""
+
+from __future__ import annotations
+
+from vdla.hardware.config import MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH, Config, Dram
+
+# Sub-byte weights and the widest bus; more sums than results, so that one instruction fills the output buffer.
+WIDE = Config(
+    name="wide",
+    batch=4,
+    block_in=8,
+    block_out=8,
+    wgt_bits=4,
+    axi_bits=256,
+    burst_beats=5,
+    inp_kib=1,
+    wgt_kib=1,
+    scl_kib=1,
+    uop_kib=1,
+    acc_kib=8,
+    out_kib=1,
+    command_depth=MIN_COMMAND_DEPTH,
+    token_depth=MIN_TOKEN_DEPTH,
+)
+# One output channel; bursts of a length that divides nothing.
+COLUMN = Config(
+    name="column",
+    batch=8,
+    block_in=8,
+    block_out=1,
+    axi_bits=64,
+    burst_beats=3,
+    inp_kib=1,
+    wgt_kib=1,
+    scl_kib=1,
+    uop_kib=1,
+    acc_kib=2,
+    out_kib=1,
+    command_depth=MIN_COMMAND_DEPTH,
+    token_depth=MIN_TOKEN_DEPTH + 1,
+)
+# One input channel: no adder tree.
+ROW = Config(
+    name="row",
+    batch=4,
+    block_in=1,
+    block_out=4,
+    axi_bits=32,
+    burst_beats=256,
+    inp_kib=1,
+    wgt_kib=1,
+    scl_kib=1,
+    uop_kib=1,
+    acc_kib=4,
+    out_kib=1,
+    command_depth=MIN_COMMAND_DEPTH + 1,
+    token_depth=MIN_TOKEN_DEPTH,
+)
+
+MACHINES: tuple[Config, ...] = (
+    Config.preset("tiny"),
+    Config.preset("pynq_z1"),
+    Config.preset("int4"),
+    Config.preset("batch4"),
+    WIDE,
+    COLUMN,
+    ROW,
+)
+
+DRAMS: tuple[Dram, ...] = (
+    Dram(),
+    Dram(read_latency=1, write_latency=1, outstanding_reads=1, outstanding_writes=1),
+    Dram(read_latency=300, write_latency=200, outstanding_reads=2, outstanding_writes=1, beat_cycles=3, burst_gap=2),
+    Dram(read_latency=20, write_latency=60, outstanding_reads=256, outstanding_writes=256, burst_gap=1),
+    Dram(read_latency=7, write_latency=3, outstanding_reads=3, outstanding_writes=2, beat_cycles=2),
+)
