@@ -1,7 +1,7 @@
 // Whether a word is a valid instruction, and which unit executes it. Combinational.
 //
-// Accepts exactly the words that the encoder accepts (docs/isa.md): a known opcode, known values of enumerations,
-// 0 in the bits that the format does not use, and the rules of its fields.
+// Accepts exactly the words that the encoder accepts (docs/isa.md): a known opcode, known values of
+// enumerations, 0 in the bits that the format does not use, and the rules of its fields.
 
 module vdla_check
   import vdla_pkg::*;
@@ -28,8 +28,8 @@ module vdla_check
 
   // --- bits that no field has are 0
 
-  // The bits from the highest one of a word down. A format without unused bits has no field `reserved`, so the used
-  // bits are found from the topmost field.
+  // The bits from the highest one of a word down. A format without unused bits has no field
+  // `reserved`, so the used bits are found from the topmost field.
   function automatic instr_t down_from(instr_t word);
     instr_t mask;
     mask = word;
@@ -98,7 +98,7 @@ module vdla_check
 
   // --- LOAD
 
-  localparam int unsigned SignBits = 33 - InpBits;  // from the sign of an element up, in a pad value
+  localparam int unsigned SignBits = 33 - InpBits;  // of a pad value, the sign and above
 
   logic to_acc, to_known, paddable, padding, data, pad_fits, has_rows, has_columns, load_valid;
 

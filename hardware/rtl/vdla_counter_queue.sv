@@ -1,7 +1,8 @@
 // A token queue: a FIFO of nothing, so a counter.
 //
-// Contract: no push without room_o, no pop without available_o. Both come from the register: a token pushed in cycle t
-// is available from t + 1 on, a token popped in t makes room from t + 1 on. One push and one pop a cycle.
+// Contract: no push without room_o, no pop without available_o. Both come from the register: a
+// token pushed in cycle t is available from t + 1 on, a token popped in t makes room from t + 1 on.
+// One push and one pop a cycle.
 
 module vdla_counter_queue #(
   parameter int unsigned Depth = 4,

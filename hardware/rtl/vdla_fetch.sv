@@ -1,11 +1,12 @@
-// Reads the instruction stream, checks its words and dispatches them to the command queues of the units
-// (docs/timing-contract.md, section 3).
+// Reads the instruction stream, checks its words and dispatches them to the command queues of the
+// units (docs/timing-contract.md, section 3).
 //
-// Contract: start_i is a pulse in the cycle before cycle 0; base_i, count_i and read_latency_i are stable from then on.
-// Bursts are requested from cycle 0 on, while the whole burst has room: FetchBufferBeats granted and not dispatched.
-// An instruction is dispatched from the cycle after the arrival of its last beat, in order, one a cycle, if the queue
-// of its unit is not full. invalid_o: the next word is no instruction; it stays, and nothing more is dispatched.
-// halt_i: nothing is dispatched. Latency 1 from beat to dispatch; one beat and one instruction a cycle.
+// Contract: start_i is a pulse in the cycle before cycle 0; base_i, count_i and read_latency_i are
+// stable from then on. Bursts are requested from cycle 0 on, while the whole burst has room:
+// FetchBufferBeats granted and not dispatched. An instruction is dispatched from the cycle after
+// the arrival of its last beat, in order, one a cycle, if the queue of its unit is not full.
+// invalid_o: the next word is no instruction; it stays, and nothing more is dispatched. halt_i:
+// nothing is dispatched. Latency 1 from beat to dispatch; one beat and one instruction a cycle.
 
 module vdla_fetch
   import vdla_pkg::*;
@@ -52,43 +53,49 @@ module vdla_fetch
   typedef logic [RoomBits-1:0] room_t;
   typedef logic [8:0] burst_beats_t;  // 1 to 256
 
-  // --- requests
+  // --- requests: the next burst is cut when the one before it is granted, so it comes from
+  // registers
 
-  addr_t        address_q;
-  beats_t       rest_q;  // beats of the stream that were not granted
-  room_t        room_q;  // beats that may be granted
-  burst_beats_t burst_beats;
+  addr_t        address_d, address_q;
+  beats_t       rest_d, rest_q;    // beats of the stream from the next burst on
+  burst_beats_t burst_d, burst_q;  // beats of the next burst
+  logic         more_q;            // there is a next burst
+  room_t        room_q;            // beats that may be granted
   logic         granted, dispatches;
   logic   [PageBeatBits:0] page_rest;
 
+  assign address_d = start_i ? base_i : address_q + (addr_t'(burst_q) << AxiShift);
+  assign rest_d = start_i ? beats_t'(count_i) << $clog2(InstrBeats) : rest_q - beats_t'(burst_q);
   assign page_rest = (PageBeatBits + 1)'(PageBeats)
-      - (PageBeatBits + 1)'(address_q[AxiShift+:PageBeatBits]);
+      - (PageBeatBits + 1)'(address_d[AxiShift+:PageBeatBits]);
 
   always_comb begin
-    burst_beats = burst_beats_t'(BurstBeats);
-    if (rest_q < beats_t'(BurstBeats)) burst_beats = burst_beats_t'(rest_q);
-    if (32'(page_rest) < 32'(burst_beats)) burst_beats = burst_beats_t'(page_rest);
+    burst_d = burst_beats_t'(BurstBeats);
+    if (rest_d < beats_t'(BurstBeats)) burst_d = burst_beats_t'(rest_d);
+    if (32'(page_rest) < 32'(burst_d)) burst_d = burst_beats_t'(page_rest);
   end
 
-  assign burst_valid_o = rest_q != '0 && 32'(burst_beats) <= 32'(room_q);
-  assign burst_o = '{addr: address_q, len: 8'(burst_beats - 1'b1)};
+  assign burst_valid_o = more_q && 32'(burst_q) <= 32'(room_q);
+  assign burst_o = '{addr: address_q, len: 8'(burst_q - 1'b1)};
   assign granted = burst_valid_o && burst_grant_i;
 
-  always_ff @(posedge clk_i or negedge rst_ni) begin
-    if (!rst_ni) begin
-      rest_q <= '0;
-      room_q <= room_t'(FetchBufferBeats);
-    end else begin
-      if (start_i) rest_q <= beats_t'(count_i) << $clog2(InstrBeats);
-      else if (granted) rest_q <= rest_q - beats_t'(burst_beats);
-      room_q <= room_q - (granted ? room_t'(burst_beats) : '0)
-          + (dispatches ? room_t'(InstrBeats) : '0);
+  always_ff @(posedge clk_i) begin
+    if (start_i || granted) begin
+      address_q <= address_d;
+      rest_q    <= rest_d;
+      burst_q   <= burst_d;
     end
   end
 
-  always_ff @(posedge clk_i) begin
-    if (start_i) address_q <= base_i;
-    else if (granted) address_q <= address_q + (addr_t'(burst_beats) << AxiShift);
+  always_ff @(posedge clk_i or negedge rst_ni) begin
+    if (!rst_ni) begin
+      more_q <= 1'b0;
+      room_q <= room_t'(FetchBufferBeats);
+    end else begin
+      if (start_i || granted) more_q <= rest_d != '0;
+      room_q <= room_q - (granted ? room_t'(burst_q) : '0)
+          + (dispatches ? room_t'(InstrBeats) : '0);
+    end
   end
 
   // --- words, written beat by beat and read whole

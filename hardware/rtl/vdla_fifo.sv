@@ -1,7 +1,9 @@
-// A FIFO whose head can be read in the cycle it is there: distributed memory, the first word falls through.
+// A FIFO whose head can be read in the cycle it is there: distributed memory, the first word falls
+// through.
 //
-// Contract: no push while full_o, no pop while empty_o. full_o, empty_o and level_o come from registers alone: a pop
-// makes room from the next cycle on, a push is seen in the next cycle. Latency 1, one push and one pop a cycle.
+// Contract: no push while full_o, no pop while empty_o. full_o, empty_o and level_o come from
+// registers alone: a pop makes room from the next cycle on, a push is seen in the next cycle.
+// Latency 1, one push and one pop a cycle.
 
 module vdla_fifo #(
   parameter type T = logic,

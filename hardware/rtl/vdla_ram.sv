@@ -1,7 +1,8 @@
 // A memory with one write port and one synchronous read port, written lane by lane: block memory.
 //
-// Contract: rdata_o is valid in the cycle after re_i and held while re_i is low. Reading an address in the cycle in
-// which it is written gives the old data here, but no user may rely on it. One read and one write a cycle.
+// Contract: rdata_o is valid in the cycle after re_i and held while re_i is low. Reading an address
+// in the cycle in which it is written gives the old data here, but no user may rely on it. One read
+// and one write a cycle.
 
 module vdla_ram #(
   parameter int unsigned Depth = 512,

@@ -1,10 +1,11 @@
 // The AXI4 read master: grants the bursts of three requesters, and hands each its beats.
 //
-// Contract: a requester that requests holds its burst until req_grant_o, which is the address handshake. The first
-// requester in the order of their numbers wins; what is presented stays until it is accepted. An address is presented
-// only while fewer than read_limit_i bursts are outstanding, from the address handshake to the last beat; what changes
-// in a cycle counts from the next on. halt_i: nothing new is presented, what is presented completes. Beats are taken
-// in every cycle. Latency 0 both ways; one grant and one beat a cycle.
+// Contract: a requester that requests holds its burst until req_grant_o, which is the address
+// handshake. The first requester in the order of their numbers wins; what is presented stays until
+// it is accepted. An address is presented only while fewer than read_limit_i bursts are
+// outstanding, from the address handshake to the last beat; what changes in a cycle counts from the
+// next on. halt_i: nothing new is presented, what is presented completes. Beats are taken in every
+// cycle. Latency 0 both ways; one grant and one beat a cycle.
 
 module vdla_read_arbiter
   import vdla_pkg::*;

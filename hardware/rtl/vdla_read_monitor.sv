@@ -1,11 +1,13 @@
-// What a unit's cycle goes to while it has read bursts outstanding: waiting for the memory's latency, for the channel,
-// or taking a beat (docs/timing-contract.md, section 6).
+// What a unit's cycle goes to while it has read bursts outstanding: waiting for the memory's
+// latency, for the channel, or taking a beat (docs/timing-contract.md, section 6).
 //
-// Contract: a grant adds a burst, the last beat removes the oldest one; MaxOutstanding at most. The cycle of the grant
-// and that of the last beat both count as covered. Latency 0; one grant and one beat a cycle.
+// Contract: a grant adds a burst, the last beat removes the oldest one; MaxOutstanding at most. The
+// cycle of the grant and that of the last beat both count as covered. Latency 0; one grant and one
+// beat a cycle.
 //
-// A burst is due from latency_i cycles after its grant. Grants are a cycle apart, so bursts become due one a cycle, and
-// a queue of the grant times of those not yet due suffices: no age ever exceeds the latency, however slow the memory.
+// A burst is due from latency_i cycles after its grant. Grants are a cycle apart, so bursts become
+// due one a cycle, and a queue of the grant times of those not yet due suffices: no age ever
+// exceeds the latency, however slow the memory.
 
 module vdla_read_monitor
   import vdla_pkg::*;

@@ -1,11 +1,12 @@
-// The order of a unit: starts its instructions when their tokens are there, ends them in order, says what each cycle
-// goes to (docs/timing-contract.md, sections 4 to 6).
+// The order of a unit: starts its instructions when their tokens are there, ends them in order,
+// says what each cycle goes to (docs/timing-contract.md, sections 4 to 6).
 //
-// Contract: cmd_take_o is the start S and pops the command and all its tokens in that cycle. complete_i is a pulse in
-// the cycle C of the oldest instruction in flight that is not complete and no SYNC; a SYNC is complete in the cycle
-// after its start. ended_o is the end E and pushes all tokens: the first cycle from C and from the cycle after the end
-// before it in which every queue has room. allow_i has what only the unit knows: its issue stage is free, and fewer
-// instructions are in flight than it may have, InFlight at most. Latency 0; one start and one end a cycle.
+// Contract: cmd_take_o is the start S and pops the command and all its tokens in that cycle.
+// complete_i is a pulse in the cycle C of the oldest instruction in flight that is not complete and
+// no SYNC; a SYNC is complete in the cycle after its start. ended_o is the end E and pushes all
+// tokens: the first cycle from C and from the cycle after the end before it in which every queue
+// has room. allow_i has what only the unit knows: its issue stage is free, and fewer instructions
+// are in flight than it may have, InFlight at most. Latency 0; one start and one end a cycle.
 
 module vdla_unit_control
   import vdla_types_pkg::*;
@@ -46,8 +47,8 @@ module vdla_unit_control
   input  logic                 current_waits_i,    // it cannot begin before the one before it ends
   input  logic                 covered_i,
   input  counter_e             covered_class_i,
-  output counter_e             class_o,
-  output logic                 tentative_o         // `commands` if another command comes, else class_o
+  output counter_e             class_o,            // of this cycle, if not tentative
+  output logic                 tentative_o         // `commands` if a command follows, else class_o
 );
 
   typedef logic [LevelBits-1:0] level_t;

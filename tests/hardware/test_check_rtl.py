@@ -124,7 +124,11 @@ def valid(config, rng, count=150):
 def plain(config):
     """The columns of an instruction for each way in which fields depend on each other, all else simple."""
     loads = [Load(buffer) for buffer in Buffer if buffer is not Buffer.OUT]
-    fills = [Load(buffer, y_size=0, x_size=0, y_before=1, x_after=1) for buffer in (Buffer.INP, Buffer.ACC)]
+    fills = [
+        Load(buffer, y_size=rows, x_size=columns, y_before=1, x_after=1)
+        for buffer in (Buffer.INP, Buffer.ACC)
+        for rows, columns in ((0, 0), (0, 1), (1, 0))
+    ]
     gemms = [Gemm(emit=emit) for emit in Emit]
     operands = [(op, operand) for op in (VectorOp.ADD, VectorOp.MAC) for operand in Operand]
     vectors = [Vector(op, operand, emit=emit) for op, operand in operands for emit in (Emit.NONE, Emit.REQUANT)]
