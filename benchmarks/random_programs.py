@@ -131,7 +131,7 @@ def _draw(state: State, mood: Mood, count: int) -> None:
             again = state.one((1, 1, 2, 4, 9))  # runs of one kind overlap in their unit
         again -= 1
         most = LONG if state.chance(mood.long) else SHORT
-        if not any(_admitted(state, favourite, most) for _ in range(DRAWS)):
+        if not _admitted(state, favourite, most):
             again = 0
 
 
@@ -142,7 +142,7 @@ def _choke(state: State, count: int) -> Wish:
     """
     source, target = QUEUES[int(state.rng.integers(len(QUEUES)))]
     many, slow = (kinds[int(state.rng.integers(len(kinds)))] for kinds in CHOKES[source, target])
-    each = state.one((1, 2, 3))
+    each = state.one((1, 2))
     room = count - len(state.drawn) - MIN_TOKEN_DEPTH * (each + 1)
     for _ in range(2 if Unit.STORE in (source, target) else 0):
         _admitted(state, "vector", MEDIUM)  # results to store
@@ -155,8 +155,8 @@ def _choke(state: State, count: int) -> Wish:
 
 
 def _admitted(state: State, kind: str, most: int) -> bool:
-    drawn = _one(state, kind, most)
-    return drawn is not None and state.admit(drawn)
+    drafts = (_one(state, kind, most) for _ in range(DRAWS))
+    return any(draft is not None and state.admit(draft) for draft in drafts)
 
 
 def _one(state: State, kind: str, most: int) -> Drawn | None:
