@@ -114,7 +114,7 @@ def compare(program: Program, arrays: Mapping[str, Array], devices: tuple[Memory
     return Comparison(
         program,
         (first, second),
-        parting(first.times, second.times),
+        parting(first.times, second.times) if first.times.known and second.times.known else None,
         tuple(statistics),
         _corruption(program, addresses, first.memory, second.memory),
     )

@@ -101,6 +101,11 @@ class MemoryDevice:
                 given = ", ".join(map(str, addresses)) if isinstance(addresses, Mapping) else ""
                 raise DeviceError(f"device {self.name}: addresses must include {name}, got {given or 'none'}")
             self._open().window(addresses[name], nbytes)
+        beat = self.config.axi_bytes
+        if addresses[STREAM] % beat:
+            raise DeviceError(
+                f"device {self.name}: address of {STREAM} must be a multiple of {beat}, got {addresses[STREAM]}"
+            )
 
     # --- life
 

@@ -29,6 +29,11 @@ class Times:
         """The three in the order of EVENTS."""
         return iter((self.dispatches, self.starts, self.ends))
 
+    @property
+    def known(self) -> bool:
+        """Whether anything is known, or there is nothing to know."""
+        return not len(self.starts) or any(bool((events != UNKNOWN).any()) for events in self)
+
     @staticmethod
     def of(stats: RunStats) -> Times:
         """Those of a run that ended."""

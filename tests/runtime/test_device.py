@@ -11,12 +11,17 @@ from vdla.hardware.numerics import pack_scale, requantise
 from vdla.hardware.program import STREAM
 from vdla.runtime.device import ALIGNMENT, Device, DeviceError
 from vdla.runtime.run import DEVICES, open_device, run
+from vdla.simulator.errors import SimulationError
 from vdla.simulator.simulator import simulate
+from vdla.simulator.verdict import VerifyError
 
 TINY = Config.preset("tiny")
 
 
-@pytest.fixture(params=sorted(DEVICES))
+PRESENT = [pytest.param(name, marks=[pytest.mark.rtl] if name == "rtl" else []) for name in DEVICES]
+
+
+@pytest.fixture(params=PRESENT)
 def device(request):
     with open_device(request.param, TINY) as opened:
         yield opened
@@ -105,12 +110,44 @@ def test_places_must_be_allocated(device):
         device.run(program, addresses)
 
 
-def test_a_closed_device_says_so():
-    device = open_device("sim", TINY)
+@pytest.mark.parametrize("name", PRESENT)
+def test_a_closed_device_says_so(name):
+    device = open_device(name, TINY)
     device.close()
-    with pytest.raises(DeviceError) as error:
-        device.allocate(1)
-    assert str(error.value) == "device sim: device must be open, got a call after close"
+    device.close()
+    program, arrays, _ = product()
+    for use in (lambda: device.allocate(1), lambda: device.run(program, {}), lambda: run(program, arrays, device)):
+        with pytest.raises(DeviceError) as error:
+            use()
+        assert str(error.value) == f"device {name}: device must be open, got a call after close"
+
+
+def test_a_program_that_is_not_safe_is_refused(device):
+    program, arrays, _ = product()
+    backwards = replace(program, words=program.words[::-1].copy(), tensor_of=program.tensor_of[::-1].copy())
+    with pytest.raises(VerifyError):
+        run(backwards, arrays, device)
+    assert run(program, arrays, device).stats.total_cycles > 0
+
+
+def test_a_program_that_takes_too_long_is_ended_with_the_state(device):
+    program, arrays, _ = product()
+    with (
+        open_device(device.name, TINY, timeout_cycles=100) as hasty,
+        pytest.raises((DeviceError, SimulationError), match="the program must end") as error,
+    ):
+        run(program, arrays, hasty)
+    assert [line.split(":")[0] for line in str(error.value).splitlines()[1:]] == [
+        "  fetch", "  load", "  compute", "  store", "  queues"
+    ]  # fmt: skip
+
+
+def test_a_stream_must_begin_at_a_beat(device):
+    program, _, _ = product()
+    addresses = {tensor.name: device.allocate(tensor.nbytes) for tensor in program.tensors}
+    addresses[STREAM] = device.allocate(program.words.nbytes + 2) + 2
+    with pytest.raises(DeviceError, match=f"address of {STREAM} must be a multiple of 4"):
+        device.run(program, addresses)
 
 
 def test_an_unknown_device_lists_the_choices():
