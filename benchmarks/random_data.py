@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.numerics import MULT_BITS, SHIFT_MAX, pack_scale
+from vdla.hardware.program import Program, Tensor
+from vdla.simulator.tensors import array_dtype, given
 
 Ints = NDArray[np.int64]
 STYLES = 3
@@ -51,3 +54,19 @@ def _of(rng: np.random.Generator, count: int, extremes: tuple[int, ...], span: t
 def bytes_of(array: NDArray[Any]) -> bytes:
     """The bytes of an array as they lie in DRAM."""
     return array.astype(array.dtype.newbyteorder("<")).tobytes()
+
+
+def random_arrays(program: Program, seed: int) -> dict[str, NDArray[Any]]:
+    """An array for each tensor that a program must be given; int64 stands for packed scales."""
+    rng = np.random.default_rng(seed)
+    return {tensor.name: _array(tensor, rng).reshape(tensor.shape) for tensor in given(program)}
+
+
+def _array(tensor: Tensor, rng: np.random.Generator) -> NDArray[Any]:
+    count = prod(tensor.shape)
+    if tensor.dtype == "int64":
+        return random_scales(rng, count).view(np.int64)
+    dtype = array_dtype(tensor)
+    words = random_words(rng, count * dtype.itemsize, dtype.type)
+    bits = {"int2": 2, "int4": 4}.get(tensor.dtype)
+    return words if bits is None else words >> (8 - bits)

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.benchmarks.random_core import random_core, random_table
 from vdla.benchmarks.random_data import bytes_of, random_scales, random_words
@@ -200,10 +199,3 @@ def _tensor(config: Config, name: str, role: str, beats: int, data: bytes | None
     if name == "bias":
         return Tensor(name, role, (nbytes // 4,), "int32", "", nbytes, data)
     return Tensor(name, role, (nbytes,), "int8", "", nbytes, data)
-
-
-def random_arrays(program: Program, seed: int) -> dict[str, NDArray[np.int8] | NDArray[np.int32]]:
-    """An array for each input of a program of this module."""
-    rng = np.random.default_rng(seed)
-    inputs = [tensor for tensor in program.tensors if tensor.role == "input"]
-    return {t.name: random_words(rng, t.nbytes, np.dtype(t.dtype).type) for t in inputs}

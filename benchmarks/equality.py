@@ -1,0 +1,198 @@
+"""Equality of RTL and simulator: times, counters and memory of random programs and of the suite, on several machines.
+
+Every random program is verified; what they reach is measured (benchmarks/coverage.py). A program on which the two
+differ is shrunk and printed with what replays it. `--long` runs 10,000 programs and ResNet-18's layers.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from vdla.benchmarks import suite
+from vdla.benchmarks.coverage import Coverage, goals
+from vdla.benchmarks.harness import Progress, Result, receipt, silent
+from vdla.benchmarks.judge import Judge, Open, rtl_judge
+from vdla.benchmarks.layers import FIRST, PRESET, layer_operator
+from vdla.benchmarks.random_data import random_arrays
+from vdla.benchmarks.random_machines import DRAMS, MACHINES
+from vdla.benchmarks.random_programs import random_verified_program
+from vdla.benchmarks.shrink import shrink
+from vdla.benchmarks.workloads import resnet18_layers, workload
+from vdla.hardware.asm import disassemble
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program
+
+COUNTS = (60, 80, 25, 70, 1, 60, 40, 80, 2, 70, 0, 60)
+"""Instructions of the random programs of one machine and memory, in turn."""
+EACH = len(COUNTS)
+EACH_LONG = 24 * EACH
+BATCH = 2 * EACH
+WORKERS = 2
+MOST_SHRUNK = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A program (None: the random one of `seed` and `count`) on one machine with its memory."""
+
+    config: Config
+    seed: int
+    count: int = 0
+    program: Program | None = None
+
+    def made(self) -> Program:
+        """The program."""
+        return self.program or random_verified_program(self.config, self.seed, self.count)
+
+    def __str__(self) -> str:
+        name = self.program.name if self.program else f"{self.count} random instructions"
+        return f"{name}, seed {self.seed}, on {self.config.name} with {self.config.dram}"
+
+
+@dataclass
+class Outcome:
+    """What became of some cases of one machine."""
+
+    machine: str
+    programs: int = 0
+    instructions: int = 0
+    cycles: int = 0
+    coverage: Coverage = field(default_factory=Coverage)
+    hashes: dict[str, str] = field(default_factory=dict)
+    mismatches: list[tuple[Case, str]] = field(default_factory=list)
+
+
+def run(
+    progress: Progress = silent,
+    seed: int = 0,
+    long: bool = False,
+    batches: Sequence[Sequence[Case]] | None = None,
+    opened: Open = rtl_judge,
+    workers: int = WORKERS,
+) -> Result:
+    """Compare all cases; `workers` processes share them, 0: this one does all."""
+    chosen = all_batches(seed, long) if batches is None else batches
+    outcomes = _outcomes(chosen, opened, workers, progress)
+    mismatches = [found for outcome in outcomes for found in outcome.mismatches]
+    found = [explain(case, text, opened) for case, text in mismatches[:MOST_SHRUNK]]
+    print(*found, sep="\n", end="\n" if found else "", file=sys.stderr)
+    coverage = Coverage()
+    for outcome in outcomes:
+        coverage.merge(outcome.coverage)
+    rows = _rows(outcomes)
+    figures = {name: sum(row[name] for row in rows) for name in ("programs", "instructions", "cycles", "mismatches")}
+    figures |= {
+        "configurations": len({batch[0].config.fingerprint for batch in chosen if batch}),
+        "memories": len({batch[0].config.dram for batch in chosen if batch}),
+        "bins": len(goals()),
+        "bins_covered": len(goals()) - len(coverage.missing()),
+    }
+    command = f"vdla bench equality{' --long' if long else ''} --seed {seed} --json -"
+    made = receipt(chosen[0][0].config, [], seed, command) | {
+        "programs": {name: value for outcome in outcomes for name, value in outcome.hashes.items()},
+        "found": found,
+        "bins_missing": coverage.missing(),
+    }
+    return Result("equality", figures, rows, made)
+
+
+def _rows(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
+    rows: dict[str, dict[str, Any]] = {}
+    for outcome in sorted(outcomes, key=lambda outcome: outcome.machine):
+        names = ("programs", "instructions", "cycles", "mismatches")
+        row = rows.setdefault(outcome.machine, {"machine": outcome.machine, **dict.fromkeys(names, 0)})
+        for name in names[:3]:
+            row[name] += getattr(outcome, name)
+        row["mismatches"] += len(outcome.mismatches)
+    return list(rows.values())
+
+
+# --- cases -----------------------------------------------------------------------------------------------------------
+
+
+def all_batches(seed: int, long: bool) -> list[list[Case]]:
+    """The cases, each batch of one machine and memory; the longest batches first."""
+    found = [[Case(program.config, seed, program=program)] for program in _compiled(long)]
+    machines = [replace(machine, dram=dram) for dram in DRAMS for machine in MACHINES]
+    for number, machine in enumerate(machines):
+        found += random_batches(machine, (seed * len(machines) + number) * EACH_LONG, EACH_LONG if long else EACH)
+    return found
+
+
+def random_batches(machine: Config, first_seed: int, programs: int) -> list[list[Case]]:
+    """Batches of random programs on one machine with its memory."""
+    cases = [Case(machine, first_seed + at, COUNTS[at % len(COUNTS)]) for at in range(programs)]
+    return [cases[at : at + BATCH] for at in range(0, programs, BATCH)]
+
+
+def _compiled(long: bool) -> list[Program]:
+    layers = [*resnet18_layers(), workload(FIRST)] if long else []
+    convolutions = [layer_operator(layer, Config.preset(PRESET), 2).program for layer in layers]
+    return sorted(convolutions + suite.programs(), key=len, reverse=True)
+
+
+# --- running ---------------------------------------------------------------------------------------------------------
+
+
+def _outcomes(batches: Sequence[Sequence[Case]], opened: Open, workers: int, progress: Progress) -> list[Outcome]:
+    total = sum(len(batch) for batch in batches)
+    outcomes: list[Outcome] = []
+    progress("start", 0, total)
+    for outcome in _finished(batches, partial(judged, opened=opened), workers):
+        outcomes.append(outcome)
+        done = sum(outcome.programs for outcome in outcomes)
+        bad = sum(len(outcome.mismatches) for outcome in outcomes)
+        progress(f"{outcome.machine}, {bad} mismatches", done, total)
+    return outcomes
+
+
+def _finished(
+    batches: Sequence[Sequence[Case]], work: Callable[[Sequence[Case]], Outcome], workers: int
+) -> Iterable[Outcome]:
+    if not workers:
+        yield from map(work, batches)
+        return
+    context = multiprocessing.get_context("spawn")  # a fork would inherit the threads of compiled code
+    with ProcessPoolExecutor(workers, context) as pool:
+        for done in as_completed([pool.submit(work, batch) for batch in batches]):
+            yield done.result()
+
+
+def judged(batch: Sequence[Case], opened: Open = rtl_judge) -> Outcome:
+    """Compare the cases of one machine and memory."""
+    outcome = Outcome(batch[0].config.name)
+    with opened(batch[0].config) as judge:
+        for case in batch:
+            _judge(case, judge, outcome)
+    return outcome
+
+
+def _judge(case: Case, judge: Judge, outcome: Outcome) -> None:
+    program = case.made()
+    stats, difference = judge(program, random_arrays(program, case.seed))
+    outcome.programs += 1
+    outcome.instructions += len(program)
+    outcome.cycles += 0 if stats is None else stats.total_cycles
+    outcome.hashes[program.name] = program.hash
+    if stats is not None and case.program is None:
+        outcome.coverage.add(program, stats)
+    if difference:
+        outcome.mismatches.append((case, difference))
+
+
+# --- mismatches ------------------------------------------------------------------------------------------------------
+
+
+def explain(case: Case, difference: str, opened: Open = rtl_judge) -> str:
+    """The case, what differs, and the shrunk program in words, without the contents of its tensors."""
+    with opened(case.config) as judge:
+        small = shrink(case.made(), lambda program: bool(judge(program, random_arrays(program, case.seed))[1]))
+        again = judge(small, random_arrays(small, case.seed))[1]
+    text = [line for line in disassemble(small, numbered=True).splitlines() if not line.startswith(".data ")]
+    return "\n".join([f"equality: {case}", difference, f"shrunk to {len(small)} instructions:", again, *text, ""])
