@@ -1,7 +1,8 @@
 """A module under test: its clock, its pins as integers, and the models around it, which all move in step.
 
 In a cycle every model first drives inputs, then, after the clock's edge, samples what all pins had just before it. So
-a model never sees what a register becomes at the end of the cycle it looks at.
+a model never sees what a register becomes at the end of the cycle it looks at. A model whose inputs depend on outputs
+of the same cycle also has `settle`, which is called in the middle of the cycle.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.handle import Immediate
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import FallingEdge, RisingEdge
 
 from vdla.hardware.config import Config
 
@@ -72,9 +73,14 @@ class Bench:
     async def cycle(self, count: int = 1) -> None:
         """Some cycles of the module and of its models."""
         edge = RisingEdge(self._handle("clk_i"))
+        settling = [model for model in self.models if hasattr(model, "settle")]
         for _ in range(count):
             for model in self.models:
                 model.drive()
+            if settling:
+                await FallingEdge(self._handle("clk_i"))
+            for model in settling:
+                model.settle()
             await edge
             for model in self.models:
                 model.sample()

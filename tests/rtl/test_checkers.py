@@ -1,23 +1,44 @@
 """The protocol checkers themselves: right traffic passes, and each way of being wrong breaks the rule made for it."""
 
 import cocotb
-import numpy as np
 import pytest
 from rtl_bench import Bench
 from rtl_runner import simulate
 
-READ_RULES = (
-    "AddressStaysOffered AddressIsStable BurstIsWhole BurstInPage BurstIsShort IdIsKnown LimitIsKept BeatIsStable "
-    "BeatWasRequested LastIsLast"
-).split()
-WRITE_RULES = (
-    "AddressStaysOffered AddressIsStable BurstIsWhole BurstInPage BurstIsShort BeatIsStable BeatHasAddress BeatIsFull "
-    "LastIsLast LimitIsKept ResponseWasRequested"
-).split()
-LITE_RULES = (
-    "WriteAddressIsStable WriteDataIsStable WriteResponseIsStable ReadAddressIsStable ReadDataIsStable "
-    "WriteWasRequested ReadWasRequested"
-).split()
+READ_RULES = [
+    "AddressStaysOffered",
+    "AddressIsStable",
+    "BurstIsWhole",
+    "BurstInPage",
+    "BurstIsShort",
+    "IdIsKnown",
+    "LimitIsKept",
+    "BeatIsStable",
+    "BeatWasRequested",
+    "LastIsLast",
+]
+WRITE_RULES = [
+    "AddressStaysOffered",
+    "AddressIsStable",
+    "BurstIsWhole",
+    "BurstInPage",
+    "BurstIsShort",
+    "BeatIsStable",
+    "BeatHasAddress",
+    "BeatIsFull",
+    "LastIsLast",
+    "LimitIsKept",
+    "ResponseWasRequested",
+]
+LITE_RULES = [
+    "WriteAddressIsStable",
+    "WriteDataIsStable",
+    "WriteResponseIsStable",
+    "ReadAddressIsStable",
+    "ReadDataIsStable",
+    "WriteWasRequested",
+    "ReadWasRequested",
+]
 
 
 @pytest.mark.rtl
@@ -96,10 +117,16 @@ WRITE_CASES = {
     "BeatIsFull": [[aw(), w(strb=0x7F)]],
     "LastIsLast": [[aw(), w(last=1)], [aw(), w(), w()]],
     "LimitIsKept": [[*[aw(beats=1), w(last=1)] * 2, aw(), w()]],
-    "ResponseWasRequested": [[b()], [aw(), w(), b()], [aw(beats=1), {**w(last=1), **b()}], [aw(), w(), w(last=1), b(ident=1)],
-                             [aw(ready=0, beats=1), {**aw(ready=0, beats=1), **w(last=1)}, {**aw(ready=0, beats=1), **b()}],
-                             [aw(beats=1), w(last=1), b(ready=0), b(2)], [aw(beats=1), w(last=1), b(ready=0), {}]],
-}  # fmt: skip
+    "ResponseWasRequested": [
+        [b()],
+        [aw(), w(), b()],
+        [aw(beats=1), {**w(last=1), **b()}],
+        [aw(), w(), w(last=1), b(ident=1)],
+        [aw(ready=0, beats=1), {**aw(ready=0, beats=1), **w(last=1)}, {**aw(ready=0, beats=1), **b()}],
+        [aw(beats=1), w(last=1), b(ready=0), b(2)],
+        [aw(beats=1), w(last=1), b(ready=0), {}],
+    ],
+}
 
 
 def lite_write(address=4, data=7, ready=1):
@@ -121,15 +148,21 @@ def lite_r(data=1, ready=1):
 
 
 LITE_CASES = {
-    "": [[lite_write(ready=0), lite_write(), lite_b(ready=0), lite_b()], [lite_read(), lite_read(8), lite_r(), lite_r(2)]],
+    "": [
+        [lite_write(ready=0), lite_write(), lite_b(ready=0), lite_b()],
+        [lite_read(), lite_read(8), lite_r(), lite_r(2)],
+    ],
     "WriteAddressIsStable": [[lite_write(ready=0), {**lite_write(), "awaddr": 8}]],
-    "WriteDataIsStable": [[lite_write(ready=0), lite_write(data=8)], [lite_write(ready=0), {**lite_write(), "wstrb": 1}]],
+    "WriteDataIsStable": [
+        [lite_write(ready=0), lite_write(data=8)],
+        [lite_write(ready=0), {**lite_write(), "wstrb": 1}],
+    ],
     "WriteResponseIsStable": [[lite_write(), lite_b(ready=0), lite_b(2)], [lite_write(), lite_b(ready=0), {}]],
     "ReadAddressIsStable": [[lite_read(ready=0), lite_read(8)], [lite_read(ready=0), {}]],
     "ReadDataIsStable": [[lite_read(), lite_r(ready=0), lite_r(2)], [lite_read(), lite_r(ready=0), {}]],
     "WriteWasRequested": [[lite_b()], [{"awvalid": 1, "awready": 1}, lite_b()], [lite_write(), lite_b(), lite_b()]],
     "ReadWasRequested": [[lite_r()], [lite_read(), lite_r(), lite_r()]],
-}  # fmt: skip
+}
 
 CASES = {
     "axi_read_check": (READ_RULES, READ_CASES),

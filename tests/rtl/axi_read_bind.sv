@@ -1,0 +1,26 @@
+// Watches the machine's AXI4 reads, wherever the arbiter is.
+
+bind vdla_read_arbiter axi_read_check #(
+  .AddrBits (vdla_pkg::AxiAddrBits),
+  .DataBits (vdla_pkg::AxiBits),
+  .Ids      (vdla_types_pkg::Requesters),
+  .MostBeats(vdla_pkg::BurstBeats)
+) u_read_check (
+  .clk_i,
+  .rst_ni,
+  .limit_i  (read_limit_i),
+  .arid_i   (m_axi_arid_o),
+  .araddr_i (m_axi_araddr_o),
+  .arlen_i  (m_axi_arlen_o),
+  .arsize_i (m_axi_arsize_o),
+  .arburst_i(m_axi_arburst_o),
+  .arvalid_i(m_axi_arvalid_o),
+  .arready_i(m_axi_arready_i),
+  .rid_i    (m_axi_rid_i),
+  .rdata_i  (m_axi_rdata_i),
+  .rresp_i  (m_axi_rresp_i),
+  .rlast_i  (m_axi_rlast_i),
+  .rvalid_i (m_axi_rvalid_i),
+  .rready_i (m_axi_rready_o),
+  .broken_o ()
+);
