@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.handle import Immediate
-from cocotb.triggers import FallingEdge, RisingEdge
+from cocotb.triggers import FallingEdge, RisingEdge, Timer
 
 from vdla.hardware.config import Config
 
@@ -55,8 +55,12 @@ class Bench:
 
     async def start(self, **inputs: int) -> None:
         """Start the clock, reset the module with these inputs (all others 0), and release it."""
-        for name in ("clk_i", "rst_ni"):  # before the first evaluation, where inputs are random as well
-            self._handle(name).value = Immediate(0)
+        # Inputs are random before the first evaluation as well; the reset's edge must come before the first clock's.
+        self._handle("clk_i").value = Immediate(0)
+        self._handle("rst_ni").value = Immediate(1)
+        await Timer(PERIOD_NS, "ns")
+        self["rst_ni"] = 0
+        await Timer(PERIOD_NS, "ns")
         for handle in self.dut:
             if handle._name.endswith("_i") and handle._name != "clk_i":
                 self[handle._name] = inputs.get(handle._name, 0)

@@ -93,6 +93,7 @@ class Machine:
         await self.bench.until("irq_o", 1, TIMEOUT_CYCLES)
         assert await self.read("INTERRUPT") == ENABLE | PENDING
         await self.write("INTERRUPT", ENABLE | PENDING)
+        await self.bench.cycle()  # the line comes from a register
         assert self.bench["irq_o"] == 0
         return await self.read("STATUS")
 
