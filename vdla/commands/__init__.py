@@ -10,7 +10,7 @@ import argparse
 from importlib import import_module
 from typing import Protocol, cast
 
-NAMES = ("demo", "compile", "run", "compare", "verify", "asm", "disasm", "isa", "config", "bench", "doctor")
+NAMES = ("demo", "compile", "run", "compare", "verify", "asm", "disasm", "isa", "config", "area", "bench", "doctor")
 
 OK = 0
 FINDING = 1  # the command worked and what it looked at is not right

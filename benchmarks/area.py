@@ -1,0 +1,37 @@
+"""What pynq_z1 takes of the FPGA on its board, by unit, synthesised by Yosys.
+
+The first run takes minutes; later ones read the result from the cache as long as the RTL is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from vdla.benchmarks.harness import Progress, Result, receipt, silent
+from vdla.hardware.area import area
+from vdla.hardware.config import Config
+from vdla.hardware.parts import part_of_preset
+
+PRESET = "pynq_z1"
+
+
+def run(progress: Progress = silent, seed: int = 0) -> Result:
+    """The area of the default configuration; `fits` is 1 when its part has enough of everything."""
+    config = Config.preset(PRESET)
+    part = part_of_preset(PRESET)
+    result = area(config, part, progress)
+    total = result.total
+    figures = {
+        "fits": int(result.fits),
+        "lut": total.lut,
+        "lut_share": round(total.lut / part.lut, 3),
+        "ff": total.ff,
+        "dsp": total.dsp,
+        "bram36": total.bram36,
+        "lut_per_mac": round(result.lut_per_mac, 2),
+        "levels": result.longest.levels,
+        "path_ns": result.longest.estimate_ns,
+    }
+    rows = [{"unit": unit.path, "module": unit.module, **asdict(unit.usage)} for unit in result.units]
+    about = {**receipt(config, [], seed, "vdla bench area --json -"), "part": part.name, "yosys": result.yosys}
+    return Result("area", figures, rows, about)

@@ -1,0 +1,225 @@
+"""The longest path between registers of a mapped Xilinx netlist: a timing proxy, known before any placement.
+
+Delays are round numbers of a slow Series 7 part, and every net is given the same. What placement and routing do to a
+path is not in it, nor false paths: it compares designs, it does not say the clock that a board reaches.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+NET_NS = 0.6
+CLOCK_TO_Q_NS = 0.5
+SETUP_NS = 0.1
+
+# Through a cell from any input; a carry chain is entered once and then passed from slice to slice.
+LUT_NS, MUX_NS, CARRY_ENTRY_NS, CARRY_NS = 0.12, 0.25, 0.6, 0.12
+
+MEMORY_OUT_NS = {"RAMB": 2.5, "URAM": 2.5, "SRL": 1.1, "RAM": 1.0}
+MEMORY_IN_NS = 0.5
+
+# A DSP slice: through the multiplier, through the adder after it; to their registers it is as far as through them.
+DSP_MULTIPLY_NS, DSP_ADD_NS = 2.5, 1.4
+
+_LUT = re.compile(r"LUT[1-6]|INV")
+_MUX = re.compile(r"MUXF[789]")
+_CARRY = re.compile(r"CARRY[48]")
+_BLOCK = re.compile(r"RAMB\d+E\d|URAM\d+")
+_SHIFT = re.compile(r"SRLC?(16|32)E")
+_LUT_MEMORY = re.compile(r"RAM\d+.*")
+
+
+@dataclass(frozen=True, slots=True)
+class LogicPath:
+    """The path: `levels` of LUTs and carry chains on it, its estimated time, its ends and the cells on the way."""
+
+    levels: int
+    estimate_ns: float
+    start: str
+    end: str
+    cells: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Cell:
+    """How signals pass a cell: through it (`through_ns`), out of its registers, into them."""
+
+    name: str
+    kind: str
+    inputs: list[int]
+    outputs: list[int]
+    through_ns: float | None = None
+    launch_ns: float | None = None
+    capture_ns: float | None = None
+    levels: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    time_ns: float
+    levels: int
+    cell: _Cell
+    before: _Arrival | None
+
+
+def longest_path(module: Mapping[str, Any]) -> LogicPath:
+    """The longest path of a module in Yosys's JSON form, all of its hierarchy flattened."""
+    cells = [cell for name, body in module["cells"].items() if (cell := _cell(name, body)).outputs or cell.inputs]
+    arrivals = _arrivals(cells)
+    ends = (
+        (_at(arrivals, cell, cell.capture_ns), cell)
+        for cell in cells
+        if cell.capture_ns is not None and any(bit in arrivals for bit in cell.inputs)
+    )
+    best = max(ends, key=lambda pair: pair[0][0], default=None)
+    if best is None:
+        return LogicPath(0, 0.0, "", "", ())
+    (time_ns, last), end = best
+    way = list(_way(last))
+    names = _names(module)
+    return LogicPath(
+        last.levels, round(time_ns, 2), _name(way[0], names), _name(end, names), (*_summary(way), end.kind)
+    )
+
+
+def _at(arrivals: Mapping[int, _Arrival], cell: _Cell, delay_ns: float) -> tuple[float, _Arrival]:
+    """When the last input of a cell is there, through the cell's own delay, and which arrival that is."""
+    last = max((arrivals[bit] for bit in cell.inputs if bit in arrivals), key=lambda arrival: arrival.time_ns)
+    chained = _CARRY.fullmatch(cell.kind) and _CARRY.fullmatch(last.cell.kind)
+    return last.time_ns + (CARRY_NS if chained else NET_NS + delay_ns), last
+
+
+def _arrivals(cells: Sequence[_Cell]) -> dict[int, _Arrival]:
+    """When each net that a register or memory drives, directly or not, is stable; in topological order."""
+    driver = {bit: cell for cell in cells if cell.through_ns is not None for bit in cell.outputs}
+    readers: dict[int, list[_Cell]] = defaultdict(list)
+    waits: dict[str, int] = {}
+    ready: deque[_Cell] = deque()
+    for cell in cells:
+        if cell.through_ns is None:
+            continue
+        before = {id(driver[bit]) for bit in cell.inputs if bit in driver}
+        waits[cell.name] = len(before)
+        for one in {id(driver[bit]): driver[bit] for bit in cell.inputs if bit in driver}.values():
+            readers[id(one)].append(cell)
+        if not before:
+            ready.append(cell)
+    arrivals = {
+        bit: _Arrival(cell.launch_ns, 0, cell, None)
+        for cell in cells
+        if cell.launch_ns is not None
+        for bit in cell.outputs
+    }
+    while ready:
+        cell = ready.popleft()
+        assert cell.through_ns is not None
+        if any(bit in arrivals for bit in cell.inputs):
+            time_ns, last = _at(arrivals, cell, cell.through_ns)
+            chained = _CARRY.fullmatch(cell.kind) and _CARRY.fullmatch(last.cell.kind)
+            through = _Arrival(time_ns, last.levels + (0 if chained else cell.levels), cell, last)
+            arrivals.update((bit, _later(arrivals.get(bit), through)) for bit in cell.outputs)
+        for reader in readers[id(cell)]:
+            waits[reader.name] -= 1
+            if waits[reader.name] == 0:
+                ready.append(reader)
+    return arrivals
+
+
+def _later(old: _Arrival | None, new: _Arrival) -> _Arrival:
+    """A memory in LUTs drives its output both from its clock and from its read address."""
+    return new if old is None or new.time_ns > old.time_ns else old
+
+
+def _cell(name: str, body: Mapping[str, Any]) -> _Cell:
+    directions, connections = body["port_directions"], body["connections"]
+    kind = body["type"]
+    ports: dict[str, list[int]] = {"input": [], "output": []}
+    for port, bits in connections.items():
+        if port not in ("C", "CLK", "WCLK") or _is_dsp(kind):
+            ports[directions[port]] += [bit for bit in bits if isinstance(bit, int)]
+    cell = _Cell(name, kind, ports["input"], ports["output"])
+    if _LUT.fullmatch(kind):
+        cell.through_ns, cell.levels = LUT_NS, 1
+    elif _MUX.fullmatch(kind):
+        cell.through_ns = MUX_NS
+    elif _CARRY.fullmatch(kind):
+        cell.through_ns, cell.levels = CARRY_ENTRY_NS, 1
+    elif _is_dsp(kind):
+        _dsp(cell, body)
+    else:
+        _stateful(cell)
+    return cell
+
+
+def _stateful(cell: _Cell) -> None:
+    """Registers and memories."""
+    cell.capture_ns, cell.launch_ns = SETUP_NS, CLOCK_TO_Q_NS
+    if _BLOCK.fullmatch(cell.kind):
+        cell.capture_ns, cell.launch_ns = MEMORY_IN_NS, MEMORY_OUT_NS[cell.kind[:4]]
+    elif _SHIFT.fullmatch(cell.kind):
+        cell.capture_ns, cell.launch_ns = MEMORY_IN_NS, MEMORY_OUT_NS["SRL"]
+    elif _LUT_MEMORY.fullmatch(cell.kind):
+        cell.capture_ns, cell.launch_ns = MEMORY_IN_NS, MEMORY_OUT_NS["RAM"]
+        cell.through_ns, cell.levels = LUT_NS, 1
+
+
+def _is_dsp(kind: str) -> bool:
+    return kind.startswith("DSP48")
+
+
+def _dsp(cell: _Cell, body: Mapping[str, Any]) -> None:
+    """A slice with a register after its adder, after its multiplier alone, before it alone, or with none."""
+    clocks = body["connections"].get("CLK", [])
+    cell.inputs = [bit for bit in cell.inputs if bit not in clocks]
+    has = {name: int(str(body["parameters"].get(name, "0")), 2) > 0 for name in ("AREG", "MREG", "PREG")}
+    multiplies = body["parameters"].get("USE_MULT", "MULTIPLY").strip() != "NONE"
+    inward = DSP_MULTIPLY_NS if multiplies and not has["AREG"] else 0.0
+    if has["PREG"]:
+        cell.launch_ns = CLOCK_TO_Q_NS
+        cell.capture_ns = inward + (0.0 if has["MREG"] else DSP_ADD_NS) + SETUP_NS
+    elif has["MREG"] or has["AREG"]:
+        cell.launch_ns = CLOCK_TO_Q_NS + DSP_ADD_NS + (0.0 if has["MREG"] else DSP_MULTIPLY_NS)
+        cell.capture_ns = inward + SETUP_NS
+    else:
+        cell.through_ns, cell.levels = inward + DSP_ADD_NS, 1
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+def _way(last: _Arrival) -> Iterator[_Cell]:
+    """The cells of a path, first to last."""
+    if last.before is not None:
+        yield from _way(last.before)
+    yield last.cell
+
+
+def _summary(way: Sequence[_Cell]) -> list[str]:
+    """The kinds of cells, a carry chain as one."""
+    kinds: list[str] = []
+    for cell in way:
+        if not (kinds and _CARRY.fullmatch(cell.kind) and kinds[-1] == cell.kind):
+            kinds.append(cell.kind)
+    return kinds
+
+
+def _names(module: Mapping[str, Any]) -> dict[int, str]:
+    """A name of each net: a declared one before one that Yosys made."""
+    names: dict[int, str] = {}
+    for name, net in module["netnames"].items():
+        if net.get("hide_name"):
+            continue
+        for position, bit in enumerate(net["bits"]):
+            if isinstance(bit, int) and (bit not in names or len(name) < len(names[bit])):
+                names[bit] = f"{name}[{position}]" if len(net["bits"]) > 1 else name
+    return names
+
+
+def _name(cell: _Cell, names: Mapping[int, str]) -> str:
+    """What a reader knows the end of a path by: the net it drives, else the cell."""
+    known = [names[bit] for bit in cell.outputs if bit in names]
+    return min(known, key=len) if known else cell.name

