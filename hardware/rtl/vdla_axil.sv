@@ -1,9 +1,10 @@
 // An AXI4-Lite slave in front of plain registers.
 //
-// Contract: address and data of a write may come in any order and at any distance; write_o is high for one cycle when
-// both are there and the response before has been taken. A read waits for read_ready_i. The registers answer in the
-// same cycle, combinationally: what is read, and whether the access is refused (SLVERR). Of an address only the word
-// counts. One write and one read in two cycles, latency 2.
+// Contract: address and data of a write may come in any order and at any distance; write_o is high
+// for one cycle when both are there and the response before has been taken. A read waits for
+// read_ready_i. The registers answer in the same cycle, combinationally: what is read, and whether
+// the access is refused (SLVERR). Of an address only the word counts. One write and one read in two
+// cycles, latency 2.
 
 module vdla_axil
   import vdla_regs_pkg::*;

@@ -1,12 +1,14 @@
-// The machine's state: starts a stream, counts its cycles, stops at its end, an error, or when software says so.
+// The machine's state: starts a stream, counts its cycles, stops at its end, an error, or when
+// software says so.
 //
-//   Idle -> Clear -> Run -> Fold -> Idle    a stream: the core is reset, runs, and the counters are put in order
+//   Idle -> Clear -> Run -> Fold -> Idle    a stream: core reset, run, counters put in order
 //   Run -> Stop -> Fold -> Idle             an error: nothing new begins, what AXI owes is awaited
 //   any -> Stop -> Clear -> Idle            a reset by software
 //
-// Contract: run_o is high in exactly the cycles that count, 0 to total - 1, and in those before an error or a reset
-// took effect. fetch_start_o is high in the cycle before. The core's reset is a register; the core is clean after
-// Clear, and rests as it was, halted, after a stream, so that software can read where it stood. The first error wins.
+// Contract: run_o is high in exactly the cycles that count, 0 to total - 1, and in those before an
+// error or a reset took effect. fetch_start_o is high in the cycle before. The core's reset is a
+// register; the core is clean after Clear, and rests as it was, halted, after a stream, so that
+// software can read where it stood. The first error wins.
 
 module vdla_control
   import vdla_types_pkg::*;

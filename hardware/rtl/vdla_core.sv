@@ -1,8 +1,9 @@
 // The core: fetch, load, compute and store, their command and token queues, the arbiter of reads.
 //
-// Contract: docs/timing-contract.md to the cycle. start_i is a pulse in the cycle before cycle 0, with a core that was
-// reset; the set-up is stable from then on. finished_o is high from the cycle after the last end and dispatch on.
-// halt_i: nothing is dispatched, starts, ends, or is asked of memory; quiet_o says when memory owes nothing any more.
+// Contract: docs/timing-contract.md to the cycle. start_i is a pulse in the cycle before cycle 0,
+// with a core that was reset; the set-up is stable from then on. finished_o is high from the cycle
+// after the last end and dispatch on. halt_i: nothing is dispatched, starts, ends, or is asked of
+// memory; quiet_o says when memory owes nothing any more.
 
 module vdla_core
   import vdla_pkg::*;

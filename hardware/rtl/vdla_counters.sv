@@ -1,12 +1,14 @@
 // The cycles of one unit, by what they went to.
 //
-// Contract: a cycle with run_i counts once, in class_i. A tentative one is `commands` if a cycle that is not tentative
-// comes later, else what class_i says: it counts in `commands` at once, and a second time by class in a memory half of
-// its own, which the next cycle that is not tentative empties. When the run is over, fold_i with every class in
-// select_i, once each, moves what is left there to its classes; it needs two cycles after the last run_i. value_o is
-// the counter select_i, combinationally; while running it is as if another command came.
+// Contract: a cycle with run_i counts once, in class_i. A tentative one is `commands` if a cycle
+// that is not tentative comes later, else what class_i says: it counts in `commands` at once, and a
+// second time by class in a memory half of its own, which the next cycle that is not tentative
+// empties. When the run is over, fold_i with every class in select_i, once each, moves what is left
+// there to its classes; it needs two cycles after the last run_i. value_o is the counter select_i,
+// combinationally; while running it is as if another command came.
 //
-// One counter changes in a cycle, so they share a memory and an adder. Counting is a cycle behind run_i.
+// One counter changes in a cycle, so they share a memory and an adder. Counting is a cycle behind
+// run_i.
 
 module vdla_counters
   import vdla_types_pkg::*;

@@ -1,8 +1,9 @@
 // The registers that software sees (docs/registers.md): decodes accesses, holds what is written.
 //
-// Contract: write_i and the address of a read are answered in the same cycle. A write to the set-up or a start while
-// the machine is busy, a write to what is read only, and every access where no register is, are refused and change
-// nothing. start_o and reset_o are pulses in the cycle of the write; a reset is never refused and cancels a start.
+// Contract: write_i and the address of a read are answered in the same cycle. A write to the set-up
+// or a start while the machine is busy, a write to what is read only, and every access where no
+// register is, are refused and change nothing. start_o and reset_o are pulses in the cycle of the
+// write; a reset is never refused and cancels a start.
 
 module vdla_registers
   import vdla_pkg::*;
@@ -41,7 +42,8 @@ module vdla_registers
   input  logic [Units-1:0][CommandLevelBits-1:0] commands_i,
   input  logic [3:0][TokenLevelBits-1:0]         tokens_i,  // in the order of their registers
   output logic [3:0]                             counter_select_o,
-  input  logic [Units:0][CounterBits-1:0]        counters_i,  // of the selected counter; fetch first
+  // Of the selected counter, fetch first.
+  input  logic [Units:0][CounterBits-1:0]        counters_i,
   output logic                                   irq_o
 );
 
