@@ -2,8 +2,8 @@
 
     with RtlDevice(config) as device: run(program, arrays, device)
 
-The first use of a configuration builds it, which takes about a minute. Times of instructions come from the trace port,
-everything else from the registers and the memory, as on a board.
+The first use of a configuration builds it, which takes about half a minute. Times of instructions come from the trace
+port, everything else from the registers and the memory, as on a board.
 """
 
 from __future__ import annotations
