@@ -1,8 +1,10 @@
-// The accumulator: its memory in two halves, each with one read and one write a cycle, and the lanes that work on it.
+// The accumulator: its memory in two halves, each with one read and one write a cycle, and the
+// lanes that work on it.
 //
-// Contract: a slot and its valid bits come in the cycle in which its entries are read (R). R + 1: vectors of the other
-// buffers. R + 2: the GEMM core's sums; the ALU. R + 3: result_o, which is also written; a later slot gets it wherever
-// it is by then. Load's writes come only while nothing else is there. One slot a cycle.
+// Contract: a slot and its valid bits come in the cycle in which its entries are read (R). R + 1:
+// vectors of the other buffers. R + 2: the GEMM core's sums; the ALU. R + 3: result_o, which is
+// also written; a later slot gets it wherever it is by then. Load's writes come only while nothing
+// else is there. One slot a cycle.
 
 module vdla_accumulator
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
@@ -61,7 +63,8 @@ module vdla_accumulator
   lane_fetch_t   fetch, fetch_q;
   lane_execute_t execute_q;
 
-  // The second pass of an iteration keeps x, or takes it over from the result that the first pass found.
+  // The second pass of an iteration keeps x, or takes it over from the result that the first pass
+  // found.
   always_comb begin
     fetch = fetch_q;
     if (fetch_q.x_keeps) begin

@@ -1,8 +1,9 @@
-// One lane of the accumulator: gathers the operands of the ALU from memory, from forwarded results and from other
-// buffers, and holds its results.
+// One lane of the accumulator: gathers the operands of the ALU from memory, from forwarded results
+// and from other buffers, and holds its results.
 //
-// Contract: fetch_i and what comes from memories belong to the cycle before the ALU, execute_i and the GEMM core's sum
-// to that of the ALU; result_o is there in the next one. One operation a cycle, on whatever entry.
+// Contract: fetch_i and what comes from memories belong to the cycle before the ALU, execute_i and
+// the GEMM core's sum to that of the ALU; result_o is there in the next one. One operation a cycle,
+// on whatever entry.
 
 module vdla_accumulator_lane
   import vdla_pkg::*, vdla_compute_pkg::*;

@@ -1,7 +1,8 @@
-// A load's write into the accumulator: plain beats, beats of narrow elements that are widened, and padding.
+// A load's write into the accumulator: plain beats, beats of narrow elements that are widened, and
+// padding.
 //
-// Contract: a write is any buffer_write_t, others than to the accumulator are ignored. The beats of the entry that are
-// written, and their data, are there a cycle later. One write a cycle.
+// Contract: a write is any buffer_write_t, others than to the accumulator are ignored. The beats of
+// the entry that are written, and their data, are there a cycle later. One write a cycle.
 
 module vdla_accumulator_load
   import vdla_pkg::*, vdla_types_pkg::*;
@@ -33,7 +34,7 @@ module vdla_accumulator_load
     for (int unsigned k = 0; k < Elements; k++) begin
       group[k] = write_i.data[k%(AxiBits/32)*32+:32];
       if (write_i.widen) begin
-        group[k] = {{(32 - InpBits) {write_i.data[(k+1)*InpBits-1]}}, write_i.data[k*InpBits+:InpBits]};
+        group[k] = 32'(signed'(write_i.data[k*InpBits+:InpBits]));
       end
       if (write_i.fill) group[k] = write_i.pad_value;
     end

@@ -1,7 +1,9 @@
-// One lane of the vector unit: the new entry from the old one and two operands, in wrapping 32-bit arithmetic.
+// One lane of the vector unit: the new entry from the old one and two operands, in wrapping 32-bit
+// arithmetic.
 //
-// Contract: exactly the operations of hardware/numerics.py under the controls of alu_control(). Combinational, since an
-// operation may need the result of the one before. Three multipliers of 17 x 17 bits or less, one shifter.
+// Contract: exactly the operations of hardware/numerics.py under the controls of alu_control().
+// Combinational, since an operation may need the result of the one before. Three multipliers of 17
+// x 17 bits or less, one shifter.
 
 module vdla_alu
   import vdla_compute_pkg::*;
@@ -48,7 +50,8 @@ module vdla_alu
   logic        [31:0] incremented, addend;
   logic               carry;
 
-  // A left shift is a right shift of the reversed bits. The bit below the last is the one that rounds.
+  // A left shift is a right shift of the reversed bits. The bit below the last is the one that
+  // rounds.
   always_comb begin
     shiftable = {old_i[31], old_i, 1'b0};
     if (control_i.left) shiftable = {1'b0, reversed(old_i), 1'b0};

@@ -1,8 +1,10 @@
-// The compute unit: executes GEMM, VECTOR, SYNC and the loads of micro-ops and sums; holds all buffers.
+// The compute unit: executes GEMM, VECTOR, SYNC and the loads of micro-ops and sums; holds all
+// buffers.
 //
-// Contract: docs/timing-contract.md, section 5. A GEMM after a GEMM and a VECTOR after a VECTOR start as soon as the
-// issue stage is free, with ComputesInFlight in flight at most; everything else starts when nothing is in flight. The
-// end of a GEMM or VECTOR is that of its issue, ComputeDepth cycles later, whatever it computes. One iteration a cycle.
+// Contract: docs/timing-contract.md, section 5. A GEMM after a GEMM and a VECTOR after a VECTOR
+// start as soon as the issue stage is free, with ComputesInFlight in flight at most; everything
+// else starts when nothing is in flight. The end of a GEMM or VECTOR is that of its issue,
+// ComputeDepth cycles later, whatever it computes. One iteration a cycle.
 
 module vdla_compute
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
@@ -69,7 +71,8 @@ module vdla_compute
   counter_e current_class, covered_class;
   logic     covered;
 
-  // After another kind of instruction nothing may be in flight; then the issue stage is free as well.
+  // After another kind of instruction nothing may be in flight; then the issue stage is free as
+  // well.
   assign follows = is_looped && command.opcode == previous_q;
   assign allow = in_flight == '0
               || (follows && !issues && in_flight < LevelBits'(ComputesInFlight));

@@ -6,8 +6,8 @@ package vdla_compute_pkg;
 
   // A package offers more than one design uses.
   /* verilator lint_off UNUSEDPARAM */
-  // From a slot's arrival (u + 1) to the read of the accumulator (R), two cycles before the ALU; from there to the write
-  // of the output buffer.
+  // From a slot's arrival (u + 1) to the read of the accumulator (R), two cycles before the ALU;
+  // from there to the write of the output buffer.
   parameter int unsigned ReadDelay = AccStage - 3;
   parameter int unsigned OutDelay = 10;
   /* verilator lint_on UNUSEDPARAM */
@@ -32,8 +32,9 @@ package vdla_compute_pkg;
     logic left;
   } alu_control_t;
 
-  // One pass through the pipeline: an iteration, or with `hold` the first of the two passes of an iteration that reads
-  // two entries of one half of the accumulator. The valid bits are apart (slot_valid_t), since only they are reset.
+  // One pass through the pipeline: an iteration, or with `hold` the first of the two passes of an
+  // iteration that reads two entries of one half of the accumulator. The valid bits are apart
+  // (slot_valid_t), since only they are reset.
   typedef struct packed {
     logic vector;
     logic second;  // x was read by the pass before
@@ -43,7 +44,7 @@ package vdla_compute_pkg;
     logic [SrcFieldBits-1:0] src;
     logic [WgtFieldBits-1:0] wgt;
     logic [SclFieldBits-1:0] scl;
-    logic [OutFieldBits-1:0] out_shift;  // from an entry of the accumulator to its place in the output buffer
+    logic [OutFieldBits-1:0] out_shift;  // from acc to the place in the output buffer
     alu_control_t alu;
     source_e source;
     operand_e operand;
@@ -59,7 +60,8 @@ package vdla_compute_pkg;
     logic hold;  // only x is read
   } slot_valid_t;
 
-  // Where a lane's operand comes from: the memory's halves, or what was written one or two cycles before.
+  // Where a lane's operand comes from: the memory's halves, or what was written one or two cycles
+  // before.
   typedef enum logic [1:0] {
     FromLowHalf = 2'd0,
     FromHighHalf = 2'd1,
@@ -74,7 +76,8 @@ package vdla_compute_pkg;
     SecondOther = 2'd2  // weights or immediate
   } second_e;
 
-  // What all lanes of the accumulator do in the cycle before the ALU (fetch) and in that of the ALU.
+  // What all lanes of the accumulator do in the cycle before the ALU (fetch) and in that of the
+  // ALU.
   typedef struct packed {
     entry_from_e old_from;
     entry_from_e x_from;

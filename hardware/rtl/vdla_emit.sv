@@ -1,7 +1,8 @@
-// What leaves the accumulator: finished sums, requantised or raw, on their way into the output buffer.
+// What leaves the accumulator: finished sums, requantised or raw, on their way into the output
+// buffer.
 //
-// Contract: a slot comes in cycle R, its sums in R + 3; the parameters of requantisation are read in R + 1, the output
-// buffer is written in R + OutDelay. One slot a cycle.
+// Contract: a slot comes in cycle R, its sums in R + 3; the parameters of requantisation are read
+// in R + 1, the output buffer is written in R + OutDelay. One slot a cycle.
 
 module vdla_emit
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
@@ -20,7 +21,8 @@ module vdla_emit
   output logic [OutEntryBits-1:0] out_entry_o
 );
 
-  // What an element of the output type needs besides the lane's parameters, a cycle before the output's write.
+  // What an element of the output type needs besides the lane's parameters, a cycle before the
+  // output's write.
   typedef struct packed {
     logic signed [OutBits-1:0] zero_point;
     logic signed [OutBits-1:0] clip_lo;

@@ -1,7 +1,8 @@
 // The input buffer: written by load, read by GEMM as entries, by VECTOR as vectors of raw elements.
 //
-// Contract: a write is any buffer_write_t, others than to this buffer are ignored. entry_o is there in the cycle after
-// entry_re_i, vector_o in the cycle after vector_re_i; the two are not read in the same cycle.
+// Contract: a write is any buffer_write_t, others than to this buffer are ignored. entry_o is there
+// in the cycle after entry_re_i, vector_o in the cycle after vector_re_i; the two are not read in
+// the same cycle.
 
 module vdla_inp_buffer
   import vdla_pkg::*, vdla_types_pkg::*;

@@ -1,7 +1,8 @@
-// The output buffer: written by the compute unit, an entry of results or a slot of sums at a time, read by store.
+// The output buffer: written by the compute unit, an entry of results or a slot of sums at a time,
+// read by store.
 //
-// Contract: index_i counts in entries, with raw_i in slots of 32 / OutBits entries. entry_o is there in the cycle after
-// re_i and stays until the next.
+// Contract: index_i counts in entries, with raw_i in slots of 32 / OutBits entries. entry_o is
+// there in the cycle after re_i and stays until the next.
 
 module vdla_out_buffer
   import vdla_pkg::*, vdla_types_pkg::*;

@@ -1,8 +1,10 @@
-// What a slot goes through: buffers, GEMM core, accumulator, requantiser; all buffers but that of the micro-ops.
+// What a slot goes through: buffers, GEMM core, accumulator, requantiser; all buffers but that of
+// the micro-ops.
 //
-// Contract: a slot comes in cycle u + 1. GEMM reads its operands then; the accumulator, and a VECTOR's operands, are
-// read so that everything meets at the ALU in u + AccStage; the output buffer is written 8 cycles later. Load's writes
-// and store's reads are those of the buffers. One slot a cycle.
+// Contract: a slot comes in cycle u + 1. GEMM reads its operands then; the accumulator, and a
+// VECTOR's operands, are read so that everything meets at the ALU in u + AccStage; the output
+// buffer is written 8 cycles later. Load's writes and store's reads are those of the buffers. One
+// slot a cycle.
 
 module vdla_pipeline
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;

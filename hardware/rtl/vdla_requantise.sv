@@ -1,7 +1,8 @@
 // The requantiser: all lanes of an entry of sums to an entry of results, or the sums themselves.
 //
-// Contract: scale_i and raw_i belong to the sums of the next cycle t; zero_point_i and clips are taken in t + 6. In
-// t + 7 result_o is the packed entry of results, and raw_o, where raw_i was set, the entry of sums. One entry a cycle.
+// Contract: scale_i and raw_i belong to the sums of the next cycle t; zero_point_i and clips are
+// taken in t + 6. In t + 7 result_o is the packed entry of results, and raw_o, where raw_i was set,
+// the entry of sums. One entry a cycle.
 
 module vdla_requantise
   import vdla_pkg::*, vdla_types_pkg::*;

@@ -1,6 +1,7 @@
 // The part of a wide memory word that the low bits of an index name.
 //
-// Contract: part_o belongs to the index of the last cycle with re_i, as the word of a vdla_ram that is read with it.
+// Contract: part_o belongs to the index of the last cycle with re_i, as the word of a vdla_ram that
+// is read with it.
 
 module vdla_select #(
   parameter int unsigned PartBits = 8,

@@ -1,8 +1,8 @@
 // The loops of a GEMM or VECTOR: fetches the micro-ops and makes the pipeline's slots.
 //
-// Contract: start_i is the cycle S; the address of the first micro-op is read in S + 1, its indices are added in S + 2,
-// its slot is there in S + 3. An iteration whose two entries lie in one half of the accumulator makes two slots.
-// busy_o: S < t < F; done_o: t = F - 1. One slot a cycle.
+// Contract: start_i is the cycle S; the address of the first micro-op is read in S + 1, its indices
+// are added in S + 2, its slot is there in S + 3. An iteration whose two entries lie in one half of
+// the accumulator makes two slots. busy_o: S < t < F; done_o: t = F - 1. One slot a cycle.
 
 module vdla_sequencer
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
@@ -11,7 +11,7 @@ module vdla_sequencer
   input  logic                    rst_ni,
   input  logic                    start_i,
   // verilator lint_off UNUSEDSIGNAL
-  input  vector_t                 command_i,  // a GEMM has the same fields, and zeros for the others
+  input  vector_t                 command_i,  // a GEMM has zeros where it has no field
   // verilator lint_on UNUSEDSIGNAL
   output logic                    busy_o,
   output logic                    done_o,

@@ -1,7 +1,8 @@
-// The micro-op buffer: written by compute's loads, read by its sequencer. Only bits that mean something are kept.
+// The micro-op buffer: written by compute's loads, read by its sequencer. Only bits that mean
+// something are kept.
 //
-// Contract: a write is any buffer_write_t, others than to this buffer are ignored. uop_o is there in the cycle after
-// re_i and stays until the next.
+// Contract: a write is any buffer_write_t, others than to this buffer are ignored. uop_o is there
+// in the cycle after re_i and stays until the next.
 
 module vdla_uop_buffer
   import vdla_pkg::*, vdla_types_pkg::*;
