@@ -77,7 +77,7 @@ def _check_device(arguments: argparse.Namespace) -> None:
     if arguments.waves and arguments.device != "rtl":
         raise CommandError(f"run: --device must be rtl with --waves, got {arguments.device}")
     if arguments.lines and arguments.device == "rtl":
-        raise CommandError("run: --lines must be left out on rtl, whose counters are those of units")
+        raise CommandError("run: --lines must be left out on rtl, which counts by unit")
 
 
 def _execute(program: Program, arguments: argparse.Namespace) -> tuple[dict[str, Array], RunStats]:

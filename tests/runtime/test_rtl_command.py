@@ -1,0 +1,85 @@
+"""`vdla run` on the RTL: one more word than on the simulator, and what only one of the two can do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vdla.benchmarks.gemm_program import Tiling, gemm_program
+from vdla.cli import main
+from vdla.commands.doctor_command import _rtl
+from vdla.hardware.config import Config
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    gemm_program(Tiling(Config.preset("tiny"), 6, 8, 8, 2, 1)).save(tmp_path / "p.vdla")
+    return str(tmp_path / "p.vdla")
+
+
+def complaint(capsys: Capture, *arguments: str) -> str:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return captured.err.removeprefix("vdla: ").strip()
+
+
+@pytest.mark.rtl
+def test_the_rtl_gives_the_same_results_and_figures(file: str, tmp_path: Path, capsys: Capture) -> None:
+    documents, outputs = [], []
+    for device in ("sim", "rtl"):
+        folder = tmp_path / device
+        arguments = ["run", file, "--random-inputs", "0", "--json", "--device", device, "--output", str(folder)]
+        assert main([*arguments, "--table", str(tmp_path / f"{device}.txt")]) == 0
+        documents.append(json.loads(capsys.readouterr().out))
+        outputs.append(np.load(folder / "out.npy"))
+    assert (outputs[0] == outputs[1]).all()
+    written = [document.pop("written") for document in documents]
+    assert len(written[0]) == len(written[1]) == 2
+    assert documents[0] == documents[1]
+    assert (tmp_path / "sim.txt").read_text() == (tmp_path / "rtl.txt").read_text()
+
+
+@pytest.mark.rtl
+def test_tables_of_a_run_on_the_rtl_are_printed(file: str, capsys: Capture) -> None:
+    assert main(["run", file, "--random-inputs", "0", "--device", "rtl"]) == 0
+    assert "cycles of each unit (%)" in capsys.readouterr().out
+
+
+@pytest.mark.rtl
+def test_a_timeout_of_a_run_on_the_rtl_says_where_it_stood(file: str, capsys: Capture) -> None:
+    message = complaint(capsys, "run", file, "--random-inputs", "0", "--device", "rtl", "--timeout", "50")
+    assert message.startswith("device rtl: the program must end in at most 50 cycles, got a timeout (cycle ")
+    assert "of 22 instructions dispatched; load: 1 started, 0 ended, " in message
+
+
+def test_a_timeout_of_the_simulator_is_the_same_option(file: str, capsys: Capture) -> None:
+    message = complaint(capsys, "run", file, "--random-inputs", "0", "--timeout", "50")
+    assert message.startswith("timing: the program must end in time, got a timeout after cycle 50; fetch: ")
+    assert complaint(capsys, "run", file, "--timing-only", "--timeout", "50") == message
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (("--device", "rtl", "--timing-only"), "run: --device must be sim with --timing-only, got rtl"),
+        (("--waves", "x.fst"), "run: --device must be rtl with --waves, got sim"),
+        (("--device", "rtl", "--lines", "3"), "run: --lines must be left out on rtl, which counts by unit"),
+    ],
+)
+def test_options_of_one_device_are_refused_on_the_other(
+    file: str, capsys: Capture, options: tuple[str, ...], expected: str
+) -> None:
+    assert complaint(capsys, "run", file, "--random-inputs", "0", *options) == expected
+
+
+def test_the_doctor_says_whether_the_rtl_can_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    finding = _rtl()
+    assert (finding.what, finding.state, finding.healthy) == ("device rtl", "cannot be built", True)
+    assert finding.advice == "a C++ compiler must be on PATH, got none (apt-get install g++)"
