@@ -28,7 +28,7 @@ from vdla.hardware.asm import disassemble
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 
-COUNTS = (60, 80, 25, 70, 1, 60, 40, 80, 2, 70, 0, 60)
+COUNTS = (60, 90, 25, 80, 1, 60, 40, 90, 2, 80, 0, 60)
 """Instructions of the random programs of one machine and memory, in turn."""
 EACH = len(COUNTS)
 EACH_LONG = 24 * EACH
@@ -117,11 +117,17 @@ def _rows(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
 
 
 def all_batches(seed: int, long: bool) -> list[list[Case]]:
-    """The cases, each batch of one machine and memory; the longest batches first."""
-    found = [[Case(program.config, seed, program=program)] for program in _compiled(long)]
+    """The cases, each batch of one machine and memory: compiled programs, the longest first, then random ones."""
+    compiled = [[Case(program.config, seed, program=program)] for program in _compiled(long)]
+    return compiled + all_random(seed, EACH_LONG if long else EACH)
+
+
+def all_random(seed: int, each: int = EACH) -> list[list[Case]]:
+    """Batches of `each` random programs on every machine with every memory; no two seeds have one in common."""
+    found = []
     machines = [replace(machine, dram=dram) for dram in DRAMS for machine in MACHINES]
     for number, machine in enumerate(machines):
-        found += random_batches(machine, (seed * len(machines) + number) * EACH_LONG, EACH_LONG if long else EACH)
+        found += random_batches(machine, (seed * len(machines) + number) * EACH_LONG, each)
     return found
 
 

@@ -36,7 +36,7 @@ ROLES = {
 STORED = ("out", "tmp")
 WINDOW_BEATS = 64
 WINDOW_ENTRIES = (4, 28)
-SHORT, MEDIUM, LONG = 96, 500, 1 << 13
+TINY, SHORT, MEDIUM, LONG = 4, 96, 500, 1 << 13
 """Beats or iterations of an instruction, at most."""
 LEAST_TO_CHOKE = 50
 DRAWS = 12
@@ -55,18 +55,18 @@ class Mood:
 KINDS = ("inp", "wgt", "scl", "uop", "acc", "gemm", "vector", "store", "sync_load", "sync_compute", "sync_store")
 QUIET = ("gemm_quiet", "vector_quiet")
 CHOKES = {  # for each queue: instructions that push, and slow ones that pop and depend on none of them
-    (Unit.LOAD, Unit.COMPUTE): (("inp", "wgt", "sync_load"), ("gemm", "vector")),
+    (Unit.LOAD, Unit.COMPUTE): (("scl", "sync_load"), QUIET),
     (Unit.COMPUTE, Unit.LOAD): (QUIET, ("scl",)),
     (Unit.COMPUTE, Unit.STORE): (QUIET, ("store",)),
     (Unit.STORE, Unit.COMPUTE): (("store",), QUIET),
 }
 MOODS = (
-    Mood(dict(zip(KINDS, (3, 2, 1, 0.5, 1, 5, 5, 4, 0.3, 0.3, 0.3), strict=True)), 0.3, 0.02),
+    Mood(dict(zip(KINDS, (3, 2, 1, 0.5, 1, 5, 5, 4, 0.3, 0.3, 0.3), strict=True)), 0.3, 0.05),
     Mood(dict(zip(KINDS, (0.5, 0.3, 0.3, 0.2, 0.5, 6, 8, 1, 0.2, 0.2, 0.2), strict=True)), 0.0, 0.03),
     Mood(dict(zip(KINDS, (6, 4, 3, 2, 5, 1, 1, 1, 0.3, 0.3, 0.3), strict=True)), 0.5, 0.05),
-    Mood(dict(zip(KINDS, (4, 1, 1, 0, 0.3, 4, 4, 3, 3, 2, 3), strict=True)), 1.0, 0.1),
-    Mood(dict(zip(KINDS, (0.5, 0.2, 0.2, 0, 0.2, 3, 3, 8, 0.5, 0.5, 1), strict=True)), 0.8, 0.02),
-    Mood(dict(zip(KINDS, (1, 0.2, 0.2, 0, 0, 1, 1, 0.5, 6, 6, 6), strict=True)), 1.0, 0.15),
+    Mood(dict(zip(KINDS, (4, 1, 1, 0.2, 1.5, 4, 4, 3, 3, 2, 3), strict=True)), 1.0, 0.1),
+    Mood(dict(zip(KINDS, (0.5, 0.2, 0.2, 0, 0.2, 3, 3, 8, 0.5, 0.5, 1), strict=True)), 0.8, 0.08),
+    Mood(dict(zip(KINDS, (1, 0.2, 0.2, 0.3, 2, 1, 3, 0.5, 6, 4, 6), strict=True)), 1.0, 0.15),
 )
 
 
@@ -84,7 +84,7 @@ def random_verified_program(config: Config, seed: int, count: int) -> Program:
         if not state.admit(drawn):
             raise AssertionError(f"random program {seed}: {drawn} must be sound")
     wish = Wish(mood.tokens)
-    if count >= LEAST_TO_CHOKE and state.chance(0.4):
+    if count >= LEAST_TO_CHOKE and state.chance(0.5):
         wish = _choke(state, count)
     _draw(state, mood, count)
     return _program(state, f"random_{config.name}_{seed}_{count}", wish)
@@ -129,7 +129,7 @@ def _draw(state: State, mood: Mood, count: int) -> None:
             favourite = KINDS[int(state.rng.choice(len(KINDS), p=weights))]
             again = state.one((1, 1, 2, 4, 9))  # runs of one kind overlap in their unit
         again -= 1
-        most = LONG if state.chance(mood.long) else SHORT
+        most = LONG if state.chance(0.3 if favourite == "store" else mood.long) else SHORT
         if not _admitted(state, favourite, most):
             again = 0
 
@@ -141,13 +141,13 @@ def _choke(state: State, count: int) -> Wish:
     """
     source, target = QUEUES[int(state.rng.integers(len(QUEUES)))]
     many, slow = (kinds[int(state.rng.integers(len(kinds)))] for kinds in CHOKES[source, target])
-    each = state.one((1, 2))
+    each = state.one((1, 2, 2))
     room = count - len(state.drawn) - MIN_TOKEN_DEPTH * (each + 1)
     for _ in range(2 if Unit.STORE in (source, target) else 0):
         _admitted(state, "vector", MEDIUM)  # results to store
     rounds = [slow, *[many] * each] * max(1, room // (each + 1))
     for kind in [*[many] * (each * MIN_TOKEN_DEPTH), *rounds, *[slow] * MIN_TOKEN_DEPTH]:
-        most = MEDIUM if kind == slow else SHORT
+        most = MEDIUM if kind == slow else TINY
         if len(state.drawn) < count and not _admitted(state, kind, most):
             _admitted(state, f"sync_{(target if kind == slow else source).name.lower()}", most)
     return Wish(1 / each, (source, target))

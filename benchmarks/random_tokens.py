@@ -17,6 +17,8 @@ from vdla.compiler.tokens import QUEUES, Edge, Place, Queue
 from vdla.hardware.config import MIN_TOKEN_DEPTH
 from vdla.hardware.isa import Instruction
 
+CHOICES = ("first", "last", "last", "any")
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
@@ -32,7 +34,7 @@ def crowded(places: Sequence[Place], rng: np.random.Generator, wish: Wish) -> li
     for queue in QUEUES if wish.queue is None else (wish.queue,):
         pushers, poppers = ([k for k, place in enumerate(result) if place.unit == unit] for unit in queue)
         chosen = [source for number, source in enumerate(pushers) if _chosen(number, wish, rng)]
-        _fill(result, queue, chosen, poppers, None if wish.queue or rng.random() < 0.7 else rng)
+        _fill(result, queue, chosen, poppers, "last" if wish.queue else str(rng.choice(CHOICES)), rng)
     return result
 
 
@@ -44,14 +46,20 @@ def _chosen(number: int, wish: Wish, rng: np.random.Generator) -> bool:
 
 
 def _fill(
-    places: list[Place], queue: Queue, sources: Sequence[int], targets: Sequence[int], rng: np.random.Generator | None
+    places: list[Place],
+    queue: Queue,
+    sources: Sequence[int],
+    targets: Sequence[int],
+    choice: str,
+    rng: np.random.Generator,
 ) -> None:
-    """A token from each source: to the last target before its queue would be full, or to any before (given `rng`)."""
+    """A token from each source: to the first, the last or any target before its queue would be full."""
     edges = _edges(places, queue)
     for number, source in enumerate(sources):
         end = sources[number + MIN_TOKEN_DEPTH] if number + MIN_TOKEN_DEPTH < len(sources) else len(places)
         near = targets[bisect_left(targets, source) : bisect_left(targets, end)]
-        edge = _extra(edges, source, near[::-1] if rng is None else rng.permutation(near).tolist())
+        ordered = {"first": near, "last": near[::-1], "any": rng.permutation(near).tolist()}[choice]
+        edge = _extra(edges, source, ordered)
         if edge is not None:
             edges.insert(bisect_left(edges, edge), edge)
             _add(places, queue, edge)

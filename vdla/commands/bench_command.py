@@ -6,6 +6,7 @@ import argparse
 import ast
 from importlib import import_module
 from importlib.resources import files
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -24,11 +25,12 @@ EXAMPLES = """\
   vdla bench layers                 a table of ResNet-18's convolutions
   vdla bench layers --json -        the same as JSON on standard output
   vdla bench compile --json c.json  the same into a file
+  vdla bench equality --long        10,000 random programs on simulator and RTL
 """
 
 # Figures that are a verdict: 1, or 0, is the only good value.
 MUST_BE_ONE = ("all_exact",)
-MUST_BE_ZERO = ("missed", "false_alarms")
+MUST_BE_ZERO = ("missed", "false_alarms", "mismatches")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,13 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="list the benchmarks")
     parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
     parser.add_argument("--seed", type=natural, default=0, help="seed of all random data (default 0)")
+    parser.add_argument("--long", action="store_true", help="much more of it, for hours (equality only)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the benchmark; exit code 1 when a figure that is a verdict says no."""
     if arguments.list:
         return _list()
-    result = run_benchmark(arguments.name, arguments.seed)
+    result = run_benchmark(arguments.name, arguments.seed, arguments.long)
     if arguments.json == "-":
         print(result.json(), end="")
     elif arguments.json:
@@ -66,14 +69,17 @@ def _has_run(tree: ast.Module) -> bool:
     return any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in tree.body)
 
 
-def run_benchmark(name: str | None, seed: int) -> Result:
-    """The result of the benchmark called `name`."""
+def run_benchmark(name: str | None, seed: int, long: bool = False) -> Result:
+    """The result of the benchmark called `name`; only some have a long form."""
     known = descriptions()
     if name not in known:
         raise CommandError(f"bench: name must be one of {', '.join(known)}, got {name or 'nothing'}")
     module = import_module(f"vdla.benchmarks.{name}")
+    if long and "long" not in signature(module.run).parameters:
+        raise CommandError(f"bench {name}: --long must be for a benchmark with a long form, got {name}")
+    options = {"long": True} if long else {}
     with progress(f"bench {name}") as show:
-        return cast("Result", module.run(show, seed=seed))
+        return cast("Result", module.run(show, seed=seed, **options))
 
 
 def passed(result: Result) -> bool:
