@@ -28,7 +28,7 @@ from vdla.hardware.asm import disassemble
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 
-COUNTS = (60, 90, 25, 80, 1, 60, 40, 90, 2, 80, 0, 60)
+COUNTS = (60, 90, 25, 90, 1, 60, 40, 90, 2, 90, 0, 60)
 """Instructions of the random programs of one machine and memory, in turn."""
 EACH = len(COUNTS)
 EACH_LONG = 24 * EACH

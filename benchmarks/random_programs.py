@@ -18,7 +18,7 @@ from vdla.benchmarks.random_data import bytes_of, random_scales, random_words
 from vdla.benchmarks.random_dma import random_load, random_store, window_loads
 from vdla.benchmarks.random_state import Drawn, State
 from vdla.benchmarks.random_tokens import Wish, crowded, with_tokens
-from vdla.compiler.tokens import QUEUES, assign_tokens
+from vdla.compiler.tokens import assign_tokens
 from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer, Config
 from vdla.hardware.isa import Load, MicroOp, Opcode, Sync, Unit, encode, encode_uops
 from vdla.hardware.program import UOPS, Program, Tensor
@@ -54,12 +54,19 @@ class Mood:
 
 KINDS = ("inp", "wgt", "scl", "uop", "acc", "gemm", "vector", "store", "sync_load", "sync_compute", "sync_store")
 QUIET = ("gemm_quiet", "vector_quiet")
-CHOKES = {  # for each queue: instructions that push, and slow ones that pop and depend on none of them
-    (Unit.LOAD, Unit.COMPUTE): (("scl", "sync_load"), QUIET),
-    (Unit.COMPUTE, Unit.LOAD): (QUIET, ("scl",)),
-    (Unit.COMPUTE, Unit.STORE): (QUIET, ("store",)),
-    (Unit.STORE, Unit.COMPUTE): (("store",), QUIET),
-}
+LOADS, COMPUTES, STORES = Unit
+CHOKES = (  # a queue; what pushes to it, and what is slow to pop from it and mostly depends on nothing that pushes
+    ((LOADS, COMPUTES), "scl", "gemm_quiet"),
+    ((LOADS, COMPUTES), "sync_load", "vector_quiet"),
+    ((COMPUTES, LOADS), "gemm_quiet", "scl"),
+    ((COMPUTES, LOADS), "gemm_quiet", "scl"),
+    ((COMPUTES, LOADS), "vector_quiet", "wgt"),
+    ((COMPUTES, LOADS), "vector_quiet", "inp"),
+    ((COMPUTES, STORES), "gemm_quiet", "store"),
+    ((COMPUTES, STORES), "vector_quiet", "store"),
+    ((STORES, COMPUTES), "store", "gemm_quiet"),
+    ((STORES, COMPUTES), "store", "vector_quiet"),
+)
 MOODS = (
     Mood(dict(zip(KINDS, (3, 2, 1, 0.5, 1, 5, 5, 4, 0.3, 0.3, 0.3), strict=True)), 0.3, 0.05),
     Mood(dict(zip(KINDS, (0.5, 0.3, 0.3, 0.2, 0.5, 6, 8, 1, 0.2, 0.2, 0.2), strict=True)), 0.0, 0.03),
@@ -139,18 +146,18 @@ def _choke(state: State, count: int) -> Wish:
 
     As many tokens are wished for as the neighbour takes.
     """
-    source, target = QUEUES[int(state.rng.integers(len(QUEUES)))]
-    many, slow = (kinds[int(state.rng.integers(len(kinds)))] for kinds in CHOKES[source, target])
+    queue, many, slow = CHOKES[int(state.rng.integers(len(CHOKES)))]
+    source, target = queue
     each = state.one((1, 2, 2))
     room = count - len(state.drawn) - MIN_TOKEN_DEPTH * (each + 1)
-    for _ in range(2 if Unit.STORE in (source, target) else 0):
+    for _ in range(2 if STORES in queue else 0):
         _admitted(state, "vector", MEDIUM)  # results to store
     rounds = [slow, *[many] * each] * max(1, room // (each + 1))
     for kind in [*[many] * (each * MIN_TOKEN_DEPTH), *rounds, *[slow] * MIN_TOKEN_DEPTH]:
         most = MEDIUM if kind == slow else TINY
         if len(state.drawn) < count and not _admitted(state, kind, most):
             _admitted(state, f"sync_{(target if kind == slow else source).name.lower()}", most)
-    return Wish(1 / each, (source, target))
+    return Wish(1 / each, queue)
 
 
 def _admitted(state: State, kind: str, most: int) -> bool:

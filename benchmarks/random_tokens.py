@@ -15,8 +15,9 @@ import numpy as np
 
 from vdla.compiler.tokens import QUEUES, Edge, Place, Queue
 from vdla.hardware.config import MIN_TOKEN_DEPTH
-from vdla.hardware.isa import Instruction
+from vdla.hardware.isa import Instruction, Unit
 
+MOST_LOADED = 4
 CHOICES = ("first", "last", "last", "any")
 
 
@@ -31,11 +32,28 @@ class Wish:
 def crowded(places: Sequence[Place], rng: np.random.Generator, wish: Wish) -> list[Place]:
     """The places with extra tokens."""
     result = list(places)
+    middle = [k for k, place in enumerate(result) if place.unit == Unit.COMPUTE]
+    for index in rng.permutation(middle)[:MOST_LOADED].tolist() if wish.share > rng.random() else ():
+        _load_fully(result, index)
     for queue in QUEUES if wish.queue is None else (wish.queue,):
         pushers, poppers = ([k for k, place in enumerate(result) if place.unit == unit] for unit in queue)
         chosen = [source for number, source in enumerate(pushers) if _chosen(number, wish, rng)]
         _fill(result, queue, chosen, poppers, "last" if wish.queue else str(rng.choice(CHOICES)), rng)
     return result
+
+
+def _load_fully(places: list[Place], index: int) -> None:
+    """As many of all its tokens as an instruction of compute can get, each from or to a near neighbour."""
+    for queue in QUEUES:
+        edges = _edges(places, queue)
+        if queue[0] == Unit.COMPUTE:
+            near = (k for k in range(index + 1, len(places)) if places[k].unit == queue[1])
+            edge = next((e for k in near if (e := _extra(edges, index, [k]))), None)
+        else:
+            near = (k for k in range(index - 1, -1, -1) if places[k].unit == queue[0])
+            edge = next((e for k in near if (e := _extra(edges, k, [index]))), None)
+        if edge is not None:
+            _add(places, queue, edge)
 
 
 def _chosen(number: int, wish: Wish, rng: np.random.Generator) -> bool:
