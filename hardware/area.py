@@ -60,7 +60,7 @@ CELLS: tuple[tuple[str, Usage], ...] = (
     (r"URAM288(_BASE)?", Usage(uram=1)),
     (r"CARRY4", Usage(carry4=1)),
     (r"CARRY8", Usage(carry4=2)),
-    (r"MUXF[789]|GND|VCC|BUFG", Usage()),
+    (r"MUXF[789]|GND|VCC|BUFG|\$scopeinfo", Usage()),
 )
 """What a cell takes, by a pattern of its type."""
 

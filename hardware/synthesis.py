@@ -36,9 +36,20 @@ UNITS = (
 
 STAGES = (
     "begin", "prepare", "map_dsp", "coarse", "map_memory", "map_ffram", "fine", "map_cells", "map_ffs", "map_luts",
-    "finalize", "check",
 )  # fmt: skip
-"""Labels of Yosys's `synth_xilinx`; a stage runs from its label to the next, the last one is left out."""
+"""Labels of Yosys's `synth_xilinx`; a stage runs from its label to the next, the last one is ours."""
+
+MAP_LUTS = (
+    "opt_expr -mux_undef -noclkinv",
+    "abc -luts 2:2,3,6:5,10,20",
+    "clean",
+    "xilinx_srl -fixed -minlen 3",
+    "techmap -map +/xilinx/lut_map.v -map +/xilinx/cells_map.v -D LUT_WIDTH=6",
+    "xilinx_dffopt",
+    "opt_lut_ins -tech xilinx",
+    "clean",
+)
+"""As in `synth_xilinx`, with abc in place of abc9, which ends without a word on the machine's top (Yosys 0.70)."""
 
 MARK = "vdla-stage:"
 
@@ -129,12 +140,15 @@ def script(part: Part) -> str:
     for stage, end in pairwise(STAGES):
         lines += [f"log {MARK} {stage}", f"synth_xilinx {options} -run {stage}:{end}"]
     lines += [
+        f"log {MARK} {STAGES[-1]}",
+        *MAP_LUTS,
         "tee -q -o stat.json stat -json",
         f"log {MARK} longest path",
-        "setattr -mod -unset keep_hierarchy *",
+        f"setattr -mod -unset keep_hierarchy {TOP}_*",
         "flatten",
         "opt_clean",
-        "write_json netlist.json",
+        f"select {TOP}",
+        "write_json -noscopeinfo -selected netlist.json",
     ]
     return "\n".join(lines) + "\n"
 

