@@ -40,6 +40,7 @@ class Bench:
         self.time = 0
         self._handles: dict[str, Any] = {}
         self._driven: dict[str, int] = {}
+        self._resets = any(handle._name == "rst_ni" for handle in dut)  # datapaths have no reset
 
     def __getitem__(self, name: str) -> int:
         return int(self._handle(name).value)
@@ -57,9 +58,10 @@ class Bench:
         """Start the clock, reset the module with these inputs (all others 0), and release it."""
         # Inputs are random before the first evaluation as well; the reset's edge must come before the first clock's.
         self._handle("clk_i").value = Immediate(0)
-        self._handle("rst_ni").value = Immediate(1)
-        await Timer(PERIOD_NS, "ns")
-        self["rst_ni"] = 0
+        if self._resets:
+            self._handle("rst_ni").value = Immediate(1)
+            await Timer(PERIOD_NS, "ns")
+            self["rst_ni"] = 0
         await Timer(PERIOD_NS, "ns")
         for handle in self.dut:
             if handle._name.endswith("_i") and handle._name != "clk_i":
@@ -69,10 +71,12 @@ class Bench:
 
     async def reset(self, cycles: int = 2) -> None:
         """Hold the reset for some cycles, without the models."""
-        self["rst_ni"] = 0
+        if self._resets:
+            self["rst_ni"] = 0
         for _ in range(cycles):
             await RisingEdge(self._handle("clk_i"))
-        self["rst_ni"] = 1
+        if self._resets:
+            self["rst_ni"] = 1
 
     async def cycle(self, count: int = 1) -> None:
         """Some cycles of the module and of its models."""

@@ -28,7 +28,7 @@ def test_requantise_lane(name):
 
 
 @pytest.mark.rtl
-@pytest.mark.parametrize("name", ["tiny", "int4", "batch4"])
+@pytest.mark.parametrize("name", ["tiny", "int4"])
 def test_gemm_core(name):
     simulate("vdla_gemm_core", __file__, name)
 

@@ -8,9 +8,9 @@ from burst_memory import BurstMemory
 from naive_function import Naive
 from rtl_bench import Bench, any_pattern, config, seeds
 from rtl_runner import simulate
-from unit_pins import Commands, Ends, Tokens, commands, field_bits, run_to_the_end, split
+from unit_pins import Commands, Ends, Tokens, commands, run_to_the_end, split, write_widths
 
-from vdla.hardware.isa import Buffer, Load, Opcode, Sync, Unit, columns, encode
+from vdla.hardware.isa import Buffer, Load, Sync, Unit, columns, encode
 
 BYTES = 1 << 16
 LOADED = (Buffer.INP, Buffer.WGT, Buffer.SCL)
@@ -60,18 +60,7 @@ class Buffers:
     def __init__(self, bench, machine, naive):
         self.bench, self.machine, self.naive = bench, machine, naive
         self.entries = {b: naive.buffers[b].copy() for b in LOADED}
-        beats = (
-            max(machine.entry_bytes[b] for b in (Buffer.INP, Buffer.WGT, Buffer.SCL, Buffer.ACC)) // machine.axi_bytes
-        )
-        self.widths = [
-            ("pad_value", 32),
-            ("data", machine.axi_bits),
-            ("beat", max(1, (beats - 1).bit_length())),
-            ("index", field_bits(machine, Opcode.LOAD, "sram")),
-            ("widen", 1),
-            ("fill", 1),
-            ("buffer", 3),
-        ]
+        self.widths = write_widths(machine)
 
     def drive(self):
         pass

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rtl_bench import Bench
 
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, Opcode, Words, columns, instruction_bytes, layout
+from vdla.hardware.isa import COL, Buffer, Opcode, Words, columns, instruction_bytes, layout
 
 
 def field_bits(config: Config, opcode: Opcode, name: str) -> int:
@@ -23,6 +23,29 @@ def split(value: int, widths: Sequence[tuple[str, int]]) -> dict[str, int]:
         result[name] = value & (1 << width) - 1
         value >>= width
     return result
+
+
+def join(values: Mapping[str, int], widths: Sequence[tuple[str, int]]) -> int:
+    """The packed struct of these fields; the inverse of `split`, fields left out are 0."""
+    result = shift = 0
+    for name, width in widths:
+        result |= (values.get(name, 0) & (1 << width) - 1) << shift
+        shift += width
+    return result
+
+
+def write_widths(config: Config) -> list[tuple[str, int]]:
+    """The fields of a write into a buffer, from the lowest bit on."""
+    beats = max(config.entry_bytes[b] for b in (Buffer.INP, Buffer.WGT, Buffer.SCL, Buffer.ACC)) // config.axi_bytes
+    return [
+        ("pad_value", 32),
+        ("data", config.axi_bits),
+        ("beat", max(1, (beats - 1).bit_length())),
+        ("index", field_bits(config, Opcode.LOAD, "sram")),
+        ("widen", 1),
+        ("fill", 1),
+        ("buffer", 3),
+    ]
 
 
 def commands(config: Config, words: Words) -> list[int]:
