@@ -1,4 +1,4 @@
-"""Functional coverage: which bins of fields, forms, hazards and queue states a set of programs has reached.
+"""Functional coverage of the equality benchmark's random programs: fields, forms, hazards, queue states.
 
 A bin that no verified program can reach is in UNREACHABLE with its reason; all others are goals.
 """
@@ -9,11 +9,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Any
 
 from vdla.benchmarks import coverage_fields, coverage_forms, coverage_runs
+from vdla.benchmarks.cases import all_random
+from vdla.benchmarks.harness import Progress, Result, receipt, silent
 from vdla.hardware.isa import Operand, VectorOp
 from vdla.hardware.program import Program
 from vdla.simulator.stats import RunStats
+from vdla.simulator.timing import time_program
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "fields": coverage_fields.BINS,
@@ -57,7 +61,7 @@ class Coverage:
         """The goals that were not reached, in order."""
         return [name for name in goals() if not self.counts[name]]
 
-    def rows(self) -> list[dict[str, object]]:
+    def rows(self) -> list[dict[str, Any]]:
         """One row a group: goals, how many of them were reached, how many bins are unreachable."""
         return [
             {
@@ -86,3 +90,20 @@ class Coverage:
 def goals() -> list[str]:
     """Every bin that a verified program can reach."""
     return [name for names in GROUPS.values() for name in names if name not in UNREACHABLE]
+
+
+def run(progress: Progress = silent, seed: int = 0) -> Result:
+    """Coverage of the random programs that the equality benchmark runs with this seed, without the RTL."""
+    coverage = Coverage()
+    batches = all_random(seed)
+    for number, batch in enumerate(batches):
+        progress(batch[0].config.name, number, len(batches))
+        for case in batch:
+            program = case.made()
+            coverage.add(program, time_program(program, case.config))
+    progress("done", len(batches), len(batches))
+    rows = coverage.rows()
+    figures = {name: sum(row[name] for row in rows) for name in ("bins", "unreachable", "covered", "missing")}
+    made = receipt(batches[0][0].config, [], seed, f"vdla bench coverage --seed {seed} --json -")
+    details = {"bins_missing": coverage.missing(), "unreachable": dict(UNREACHABLE), "counts": dict(coverage.counts)}
+    return Result("coverage", figures, rows, {**made, **details})

@@ -10,49 +10,25 @@ import multiprocessing
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from vdla.benchmarks import suite
+from vdla.benchmarks.cases import EACH, EACH_LONG, Case, all_random
 from vdla.benchmarks.coverage import Coverage, goals
 from vdla.benchmarks.harness import Progress, Result, receipt, silent
 from vdla.benchmarks.judge import Judge, Open, rtl_judge
 from vdla.benchmarks.layers import FIRST, PRESET, layer_operator
 from vdla.benchmarks.random_data import random_arrays
-from vdla.benchmarks.random_machines import DRAMS, MACHINES
-from vdla.benchmarks.random_programs import random_verified_program
 from vdla.benchmarks.shrink import shrink
 from vdla.benchmarks.workloads import resnet18_layers, workload
 from vdla.hardware.asm import disassemble
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 
-COUNTS = (60, 90, 25, 90, 1, 60, 40, 90, 2, 90, 0, 60)
-"""Instructions of the random programs of one machine and memory, in turn."""
-EACH = len(COUNTS)
-EACH_LONG = 24 * EACH
-BATCH = 2 * EACH
 WORKERS = 2
 MOST_SHRUNK = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A program (None: the random one of `seed` and `count`) on one machine with its memory."""
-
-    config: Config
-    seed: int
-    count: int = 0
-    program: Program | None = None
-
-    def made(self) -> Program:
-        """The program."""
-        return self.program or random_verified_program(self.config, self.seed, self.count)
-
-    def __str__(self) -> str:
-        name = self.program.name if self.program else f"{self.count} random instructions"
-        return f"{name}, seed {self.seed}, on {self.config.name} with {self.config.dram}"
 
 
 @dataclass
@@ -98,6 +74,7 @@ def run(
         "programs": {name: value for outcome in outcomes for name, value in outcome.hashes.items()},
         "found": found,
         "bins_missing": coverage.missing(),
+        "bins_counts": dict(coverage.counts),
     }
     return Result("equality", figures, rows, made)
 
@@ -120,21 +97,6 @@ def all_batches(seed: int, long: bool) -> list[list[Case]]:
     """The cases, each batch of one machine and memory: compiled programs, the longest first, then random ones."""
     compiled = [[Case(program.config, seed, program=program)] for program in _compiled(long)]
     return compiled + all_random(seed, EACH_LONG if long else EACH)
-
-
-def all_random(seed: int, each: int = EACH) -> list[list[Case]]:
-    """Batches of `each` random programs on every machine with every memory; no two seeds have one in common."""
-    found = []
-    machines = [replace(machine, dram=dram) for dram in DRAMS for machine in MACHINES]
-    for number, machine in enumerate(machines):
-        found += random_batches(machine, (seed * len(machines) + number) * EACH_LONG, each)
-    return found
-
-
-def random_batches(machine: Config, first_seed: int, programs: int) -> list[list[Case]]:
-    """Batches of random programs on one machine with its memory."""
-    cases = [Case(machine, first_seed + at, COUNTS[at % len(COUNTS)]) for at in range(programs)]
-    return [cases[at : at + BATCH] for at in range(0, programs, BATCH)]
 
 
 def _compiled(long: bool) -> list[Program]:

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from hand_programs import PIPELINE, changed, program
 
-from vdla.benchmarks.coverage import GROUPS, UNREACHABLE, Coverage, goals
-from vdla.benchmarks.equality import COUNTS, EACH, all_random
+from vdla.benchmarks.cases import COUNTS, EACH
+from vdla.benchmarks.coverage import GROUPS, UNREACHABLE, Coverage, goals, run
 from vdla.benchmarks.random_programs import random_verified_program
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Load, MicroOp, Operand, Vector, VectorOp
@@ -94,12 +94,11 @@ def test_the_report_names_what_is_missing_and_what_cannot_be() -> None:
 
 @pytest.mark.slow
 def test_the_random_programs_of_the_benchmark_reach_every_bin() -> None:
-    coverage = Coverage()
-    for batch in all_random(0):
-        for case in batch:
-            made = case.made()
-            coverage.add(made, time_program(made, case.config))
-    assert coverage.missing() == []
+    steps: list[tuple[str, int, int]] = []
+    result = run(lambda *step: steps.append(step))
+    assert result.receipt["bins_missing"] == []
+    assert result.figures["covered"] == len(goals()) == result.figures["bins"] - result.figures["unreachable"]
+    assert (steps[0], steps[-1]) == (("tiny", 0, 35), ("done", 35, 35))
 
 
 def test_merged_coverage_is_that_of_all() -> None:

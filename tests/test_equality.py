@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from vdla.benchmarks.equality import Case, judged, random_batches, run
+from vdla.benchmarks.cases import Case, random_batches
+from vdla.benchmarks.equality import judged, run
 from vdla.benchmarks.random_machines import DRAMS
 from vdla.cli import main
 from vdla.hardware.config import Config

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vdla.benchmarks.equality import all_random
+from vdla.benchmarks.cases import all_random
 from vdla.benchmarks.random_data import random_arrays
 from vdla.benchmarks.random_machines import DRAMS, MACHINES
 from vdla.benchmarks.random_programs import random_verified_program

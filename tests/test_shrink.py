@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from vdla.benchmarks import suite
-from vdla.benchmarks.equality import Case, explain, random_batches, run
+from vdla.benchmarks.cases import Case, random_batches
+from vdla.benchmarks.equality import explain, run
 from vdla.benchmarks.judge import Arrays, Judge, Judged
 from vdla.benchmarks.listing import listing_of
 from vdla.benchmarks.random_programs import random_verified_program
