@@ -57,6 +57,8 @@ class _Cell:
     launch_ns: float | None = None
     capture_ns: float | None = None
     levels: int = 0
+    multiplied: frozenset[int] = frozenset()  # inputs of a DSP slice that take longer, by this time
+    multiplied_ns: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +91,13 @@ def longest_path(module: Mapping[str, Any]) -> LogicPath:
 
 def _at(arrivals: Mapping[int, _Arrival], cell: _Cell, delay_ns: float) -> tuple[float, _Arrival]:
     """When the last input of a cell is there, through the cell's own delay, and which arrival that is."""
-    last = max((arrivals[bit] for bit in cell.inputs if bit in arrivals), key=lambda arrival: arrival.time_ns)
+    late = (
+        (cell.multiplied_ns if bit in cell.multiplied else 0.0, arrivals[bit]) for bit in cell.inputs if bit in arrivals
+    )
+    extra_ns, last = max(late, key=lambda pair: pair[0] + pair[1].time_ns)
     if _chained(cell, last):
         return last.time_ns + CARRY_NS, last
-    return last.time_ns + (0.0 if _MUX.fullmatch(cell.kind) else NET_NS) + delay_ns, last
+    return last.time_ns + (0.0 if _MUX.fullmatch(cell.kind) else NET_NS) + extra_ns + delay_ns, last
 
 
 def _chained(cell: _Cell, last: _Arrival) -> bool:
@@ -179,19 +184,21 @@ def _is_dsp(kind: str) -> bool:
 
 def _dsp(cell: _Cell, body: Mapping[str, Any]) -> None:
     """A slice with a register after its adder, after its multiplier alone, before it alone, or with none."""
-    clocks = body["connections"].get("CLK", [])
-    cell.inputs = [bit for bit in cell.inputs if bit not in clocks]
+    connections = body["connections"]
+    cell.inputs = [bit for bit in cell.inputs if bit not in connections.get("CLK", [])]
     has = {name: int(str(body["parameters"].get(name, "0")), 2) > 0 for name in ("AREG", "MREG", "PREG")}
     multiplies = body["parameters"].get("USE_MULT", "MULTIPLY").strip() != "NONE"
-    inward = DSP_MULTIPLY_NS if multiplies and not has["AREG"] else 0.0
+    if multiplies and not has["AREG"]:
+        cell.multiplied = frozenset(bit for port in "ABD" for bit in connections.get(port, []) if isinstance(bit, int))
+        cell.multiplied_ns = DSP_MULTIPLY_NS
     if has["PREG"]:
-        cell.launch_ns = CLOCK_TO_Q_NS
-        cell.capture_ns = inward + (0.0 if has["MREG"] else DSP_ADD_NS) + SETUP_NS
+        cell.launch_ns, cell.capture_ns = CLOCK_TO_Q_NS, DSP_ADD_NS + SETUP_NS
+        cell.multiplied_ns -= DSP_ADD_NS if has["MREG"] else 0.0
     elif has["MREG"] or has["AREG"]:
         cell.launch_ns = CLOCK_TO_Q_NS + DSP_ADD_NS + (0.0 if has["MREG"] else DSP_MULTIPLY_NS)
-        cell.capture_ns = inward + SETUP_NS
+        cell.capture_ns = SETUP_NS
     else:
-        cell.through_ns, cell.levels = inward + DSP_ADD_NS, 1
+        cell.through_ns, cell.levels = DSP_ADD_NS, 1
 
 
 # --- names -----------------------------------------------------------------------------------------------------------

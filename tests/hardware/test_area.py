@@ -125,6 +125,15 @@ def test_registers_of_a_slice_end_a_path():
     assert longest_path(registered).cells == ("FDRE", "DSP48E1")
 
 
+def test_only_factors_pass_the_multiplier():
+    none = {"AREG": "0", "MREG": "0", "PREG": "0"}
+    module = netlist(a=("FDRE", [1], []), d=("DSP48E1", [2], [1], none), b=("FDRE", [3], [2]))
+    assert longest_path(module).estimate_ns == 5.7  # 0.5 + (0.6 + 2.5 + 1.4) + (0.6 + 0.1)
+    module["cells"]["d"]["connections"] = {"Q": [2], "C": [1]}
+    module["cells"]["d"]["port_directions"]["C"] = "input"
+    assert longest_path(module).estimate_ns == 3.2
+
+
 def test_no_registers_no_path():
     assert longest_path(netlist(a=("LUT1", [1], [2]))) == LogicPath(0, 0.0, "", "", ())
 
