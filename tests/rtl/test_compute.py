@@ -6,6 +6,7 @@ import pytest
 from axi_memory import Storage
 from burst_memory import BurstMemory
 from naive_function import Naive
+from odd_config import ODD
 from rtl_bench import Bench, any_pattern, config, seeds
 from rtl_runner import simulate
 from unit_pins import Commands, Ends, Tokens, commands, join, run_to_the_end, write_widths
@@ -35,11 +36,6 @@ UOPS = 16
 FILLED = 32  # entries of inp, wgt and scl
 ENTRIES = 12  # entries of each half of the accumulator that are loaded
 UOP_AT, ACC_AT, WIDE_AT = 0, 0x2000, 0x3000
-# Narrow weights, several rows, blocks that differ, queues and bursts of odd sizes.
-ODD = Config(
-    name="odd", batch=2, block_in=8, block_out=4, inp_bits=4, wgt_bits=2, inp_kib=1, wgt_kib=1, scl_kib=1, uop_kib=1,
-    acc_kib=2, out_kib=2, command_depth=5, token_depth=9, axi_bits=32, burst_beats=5,
-)  # fmt: skip
 
 
 @pytest.mark.rtl
