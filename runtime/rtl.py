@@ -203,9 +203,10 @@ def _writable(waves: Path | None) -> Path | None:
 
 
 def _fill(times: Ints, where: NDArray[np.intp], seen: Ints) -> None:
-    """The times seen, in order."""
-    count = min(len(where), len(seen))
-    times[where[:count]] = seen[:count]
+    """The times seen, in order; not all need have happened."""
+    if len(seen) > len(where):
+        raise DeviceError(f"device rtl: trace must have at most {len(where)} events of a kind, got {len(seen)}")
+    times[where[: len(seen)]] = seen
 
 
 def _longest(program: Program) -> int:

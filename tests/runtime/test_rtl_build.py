@@ -101,9 +101,7 @@ def test_a_build_that_fails_leaves_no_library(cache: Path, tmp_path: Path, monke
     with pytest.raises(DeviceError) as error:
         library(TINY)
     log = next(cache.glob("*.log"))
-    assert str(error.value) == (
-        f"device rtl: verilator must succeed, got exit code 7 ({log})\n%Error: vdla.sv:3: no"
-    )
+    assert str(error.value) == (f"device rtl: verilator must succeed, got exit code 7 ({log})\n%Error: vdla.sv:3: no")
     assert "%Error: vdla.sv:3: no" in log.read_text()
     assert [path.suffix for path in cache.iterdir() if path.suffix not in (".log", ".lock")] == []
 

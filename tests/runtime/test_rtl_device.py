@@ -87,9 +87,7 @@ def test_an_invalid_instruction_stops_the_machine_at_its_index(device: RtlDevice
         device.write(addresses[STREAM], words)
         with pytest.raises(DeviceError) as error:
             device.execute(addresses[STREAM], len(words))
-    assert str(error.value) == (
-        f"device rtl: instruction {index} must be valid, got a word that the machine refuses"
-    )
+    assert str(error.value) == (f"device rtl: instruction {index} must be valid, got a word that the machine refuses")
 
 
 def test_a_truncated_stream_stops_at_the_first_word_that_is_missing(device: RtlDevice) -> None:
@@ -215,9 +213,7 @@ def test_a_machine_of_another_configuration_is_refused(device: RtlDevice) -> Non
     other = replace(TINY, inp_kib=2)
     with pytest.raises(DeviceError) as error:
         device.driver.identify(other)
-    assert str(error.value) == (
-        f"device rtl: fingerprint must be {other.fingerprint}, got {TINY.fingerprint}"
-    )
+    assert str(error.value) == (f"device rtl: fingerprint must be {other.fingerprint}, got {TINY.fingerprint}")
 
 
 def test_refused_accesses_to_registers_say_where(device: RtlDevice) -> None:
