@@ -83,7 +83,7 @@ def test_a_text_must_be_utf8(text: Path, capsys: Capture) -> None:
 @pytest.mark.parametrize("command", ["disasm", "verify", "run"])
 def test_a_missing_file_is_named(command: str, tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "absent.vdla"
-    assert complaint(capsys, command, path) .startswith(f"{path}: path must be a ")
+    assert complaint(capsys, command, path).startswith(f"{path}: path must be a ")
 
 
 @pytest.mark.parametrize("command", ["disasm", "verify", "run"])
@@ -212,9 +212,7 @@ def test_run_writes_trace_and_table(compiled: Path, tmp_path: Path, capsys: Capt
     assert f"wrote {trace}\nwrote {table}" in capsys.readouterr().out
 
 
-def test_run_shows_figures_stalls_and_lines(
-    compiled: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_shows_figures_stalls_and_lines(compiled: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["run", str(compiled), "--random-inputs", "0", "--lines", "3"]) == OK
     shown = capsys.readouterr().out

@@ -227,9 +227,7 @@ def test_a_tensor_that_does_not_fill_its_bytes(operator: Operator, arrays: dict[
     assert refused_arrays(wrong, {**arrays, "scale": np.zeros((9, 9), np.int64)}) == message
     tensors[index] = replace(tensors[index], dtype="x")
     wrong = replace(program, tensors=tuple(tensors))
-    message = (
-        "tensor scale: dtype must be one of int2, int4, int8, int16, int32, int64, uint8, float32, float64, got x"
-    )
+    message = "tensor scale: dtype must be one of int2, int4, int8, int16, int32, int64, uint8, float32, float64, got x"
     assert refused_arrays(wrong, arrays) == message
 
 
