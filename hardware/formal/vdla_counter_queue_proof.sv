@@ -1,4 +1,5 @@
-// Proof: vdla_counter_queue counts exactly, and between users who keep its contract never over- or underflows.
+// Proof: vdla_counter_queue counts exactly, and between users who keep its contract never over- or
+// underflows.
 module vdla_counter_queue_proof #(
   parameter int unsigned Depth = 4
 ) (

@@ -1,7 +1,8 @@
-// Proof: what is pushed into vdla_fifo comes out unchanged, in its turn; the level is the number of what is in it.
+// Proof: what is pushed into vdla_fifo comes out unchanged, in its turn; the level is the number of
+// what is in it.
 //
-// One element is followed, any one: `follow_i` is free, and the first push under it is the one. `ahead_q` is the number
-// of elements before it.
+// One element is followed, any one: `follow_i` is free, and the first push under it is the one.
+// `ahead_q` is the number of elements before it.
 module vdla_fifo_proof #(
   parameter int unsigned Depth = 4
 ) (

@@ -1,5 +1,6 @@
-// Proof: the arbiter presents a burst until it is accepted, grants one at a time in the order of priority, keeps to the
-// limit of outstanding bursts, presents nothing new when halted, and hands each beat to the one it is for.
+// Proof: the arbiter presents a burst until it is accepted, grants one at a time in the order of
+// priority, keeps to the limit of outstanding bursts, presents nothing new when halted, and hands
+// each beat to the one it is for.
 module vdla_read_arbiter_proof
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -59,7 +60,8 @@ module vdla_read_arbiter_proof
   addr_t  araddr_q;
   logic   [1:0] arid_q;
   logic   [7:0] arlen_q;
-  logic   [9:0] count_q;  // bursts accepted and not returned; a bit wider, so that it would show an overflow
+  // Bursts accepted and not returned; a bit wider, so that it would show an overflow.
+  logic   [9:0] count_q;
 
   always_ff @(posedge clk_i) begin
     rst_ni    <= 1'b1;
@@ -74,7 +76,10 @@ module vdla_read_arbiter_proof
     araddr_q  <= araddr;
     arlen_q   <= arlen;
     if (!rst_ni) count_q <= '0;
-    else count_q <= count_q + 10'(arvalid && m_axi_arready_i) - 10'(m_axi_rvalid_i && m_axi_rlast_i);
+    else begin
+      count_q <= count_q + 10'(arvalid && m_axi_arready_i)
+                         - 10'(m_axi_rvalid_i && m_axi_rlast_i);
+    end
   end
 
   logic held;  // what was presented and is still to be accepted
@@ -102,7 +107,8 @@ module vdla_read_arbiter_proof
 
       // What is presented stays, unchanged.
       if (held) assert (arvalid && arid == arid_q && araddr == araddr_q && arlen == arlen_q);
-      // It is the burst of a requester, of the first in order when it is new, and nothing new when halted or full.
+      // It is the burst of a requester, of the first in order when it is new, and nothing new when
+      // halted or full.
       if (arvalid) begin
         assert (32'(arid) < Requesters && req_valid_i[arid]);
         assert (araddr == req_burst_i[arid].addr && arlen == req_burst_i[arid].len);
@@ -123,7 +129,8 @@ module vdla_read_arbiter_proof
       // What makes these inductive.
       assert (10'(u_arbiter.level_q) == count_q);
       assert (u_arbiter.locked_q == held);
-      if (held) assert (u_arbiter.locked_id_q == arid_q && 32'(arid_q) < Requesters && valid_q[arid_q]);
+      if (held) assert (u_arbiter.locked_id_q == arid_q);
+      if (held) assert (32'(arid_q) < Requesters && valid_q[arid_q]);
       if (held) assert (count_q < 10'(read_limit_i) && grant_q == '0);
       if (held) assert (araddr_q == burst_q[arid_q].addr && arlen_q == burst_q[arid_q].len);
     end

@@ -1,7 +1,9 @@
-// Proof: a unit and its token queues. Tokens never over- or underflow whatever the neighbours do, instructions in flight
-// never exceed their limit, and each one that starts ends once, not before it is complete.
+// Proof: a unit and its token queues. Tokens never over- or underflow whatever the neighbours do,
+// instructions in flight never exceed their limit, and each one that starts ends once, not before
+// it is complete.
 //
-// Beyond its queues a neighbour pushes and pops as it likes, where there is room and where there are tokens.
+// Beyond its queues a neighbour pushes and pops as it likes, where there is room and where there
+// are tokens.
 module vdla_unit_control_proof
   import vdla_types_pkg::*;
 #(
@@ -93,7 +95,8 @@ module vdla_unit_control_proof
     end else begin
       working_q    <= working_q + flight_t'(starts_work) - flight_t'(ends_work);
       incomplete_q <= incomplete_q + flight_t'(starts_work) - flight_t'(complete);
-      syncs_q      <= syncs_q + flight_t'(take && cmd_sync_i) - flight_t'(ended && u_control.oldest.sync);
+      syncs_q      <= syncs_q + flight_t'(take && cmd_sync_i)
+                              - flight_t'(ended && u_control.oldest.sync);
     end
   end
 
@@ -129,7 +132,8 @@ module vdla_unit_control_proof
       assert (u_control.done_q == working_q - incomplete_q);
       assert (32'(in_flight) == 32'(working_q) + 32'(syncs_q));
       assert (kept_syncs == syncs_q);
-      assert (32'(u_control.u_flight.read_q) < InFlight && 32'(u_control.u_flight.write_q) == 32'(place));
+      assert (32'(u_control.u_flight.read_q) < InFlight);
+      assert (32'(u_control.u_flight.write_q) == 32'(place));
     end
   end
 endmodule

@@ -1,15 +1,19 @@
-// The multipliers: sums of batch x block_out products of block_in elements each, exact for all operands.
+// The multipliers: sums of batch x block_out products of block_in elements each, exact for all
+// operands.
 //
-// sums_o[b*BlockOut+o] = sum over k of inp_i[b][k] * wgt_i[o][k]. Latency: GemmLatency = 3 + $clog2(BlockIn) cycles.
-// Throughput: one a cycle. No valid bit and no reset: what comes out is what went in GemmLatency cycles before.
+// sums_o[b*BlockOut+o] = sum over k of inp_i[b][k] * wgt_i[o][k]. Latency: GemmLatency = 3 +
+// $clog2(BlockIn) cycles. Throughput: one a cycle. No valid bit and no reset: what comes out is
+// what went in GemmLatency cycles before.
 //
-// One DSP slice makes the products of Fields weights with one activation b. With m = 2**(WgtBits-1) its 25-bit operand
-// holds the weight of the top field, signed, and below it each other weight d as the unsigned d + m, Spacing bits apart:
-//   P = top * b << (Fields-1) * Spacing  +  sum over the other fields f of ((d[f] + m) * b) << f * Spacing
-// Chains of Depth slices sum Depth elements k. They start at C, which has Offset - m * (sum of the chain's b) in every
-// lower field, so that each of them ends as Offset + its sum: within [0, 2**Spacing), so that no field borrows from the
-// one above it. An adder tree sums the chains; it takes Offset away by turning the top bit of a field into a sign, which
-// leaves Missing in each chain, and gives back all of these together at its first leaf.
+// One DSP slice makes the products of Fields weights with one activation b. With m = 2**(WgtBits-1)
+// its 25-bit operand holds the weight of the top field, signed, and below it each other weight d as
+// the unsigned d + m, Spacing bits apart:
+//   P = top * b << (Fields-1) * Spacing  +  sum over f < Fields-1 of (d[f] + m) * b << f * Spacing
+// Chains of Depth slices sum Depth elements k. They start at C, which has Offset - m * (sum of the
+// chain's b) in every lower field, so that each of them ends as Offset + its sum: within [0,
+// 2**Spacing), so that no field borrows from the one above it. An adder tree sums the chains; it
+// takes Offset away by turning the top bit of a field into a sign, which leaves Missing in each
+// chain, and gives back all of these together at its first leaf.
 module vdla_gemm_core
   import vdla_pkg::*;
   import vdla_types_pkg::*;
