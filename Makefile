@@ -9,7 +9,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?= -n 2
-BENCHES ?= layers simulator compile mutants
+BENCHES ?= layers simulator compile mutants coverage equality rtl area
 # What a second numpy major version could break; the rest of the tests do not touch numpy's edges.
 NUMPY1_TESTS ?= tests/hardware tests/simulator tests/test_cli.py tests/test_benchmarks.py tests/test_suite.py
 
