@@ -47,14 +47,18 @@ module vdla_accumulator
     return index[Top] ? FromHighHalf : FromLowHalf;
   endfunction
 
+  function automatic second_e second_from(logic vector, operand_e operand, logic forwarded);
+    if (!vector) return SecondSum;
+    if (operand != OperandSrc) return SecondOther;
+    return forwarded ? SecondResult : SecondX;
+  endfunction
+
   // --- R + 1 and R + 2: the lanes' controls
 
   typedef struct packed {
     logic old_is_result;
     logic x_is_result;
-    logic vector;
-    source_e source;
-    operand_e operand;
+    second_e second;
     alu_control_t alu;
     logic signed [15:0] imm;
   } late_t;
@@ -78,23 +82,20 @@ module vdla_accumulator
       old_from: entry_from(slot_i.acc, at_alu_q, alu_index_q, at_write_q, write_index_q),
       x_from: entry_from(source, at_alu_q, alu_index_q, at_write_q, write_index_q),
       x_keeps: slot_i.second,
+      x_is_input: slot_i.source == SourceInp,
       by_weights: slot_i.operand == OperandWgt
     };
     late_q <= '{
       old_is_result: old_is_result,
       x_is_result: x_is_result,
-      vector: slot_i.vector,
-      source: slot_i.source,
-      operand: slot_i.operand,
+      second: second_from(slot_i.vector, slot_i.operand, x_is_result),
       alu: slot_i.alu,
       imm: slot_i.imm
     };
     execute_q.old_is_result <= late_q.old_is_result;
     execute_q.x_is_result <= late_q.x_is_result;
-    execute_q.x_is_input <= late_q.source == SourceInp;
+    execute_q.second <= late_q.second;
     execute_q.alu <= late_q.alu;
-    if (!late_q.vector) execute_q.second <= SecondSum;
-    else execute_q.second <= late_q.operand == OperandSrc ? SecondX : SecondOther;
     fetch_index_q <= slot_i.acc;
     alu_index_q <= fetch_index_q;
     write_index_q <= alu_index_q;

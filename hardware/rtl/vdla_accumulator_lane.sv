@@ -21,7 +21,6 @@ module vdla_accumulator_lane
 );
 
   logic        [       31:0] old_q, x_q, before_q;
-  logic signed [InpBits-1:0] input_q;
   logic signed [       15:0] other_q;
   logic        [       31:0] old, x, second, result;
 
@@ -39,21 +38,22 @@ module vdla_accumulator_lane
     old_q <= taken(fetch_i.old_from, low_half_i, high_half_i, result_o, before_q);
     if (!fetch_i.x_keeps) begin
       x_q <= taken(fetch_i.x_from, low_half_i, high_half_i, result_o, before_q);
+      if (fetch_i.x_is_input) x_q <= 32'(input_i);
     end
-    input_q <= input_i;
     other_q <= fetch_i.by_weights ? 16'(weight_i) : imm_i;
     before_q <= result_o;
     result_o <= result;
   end
 
+  // What is between these registers and the multipliers is one level of logic.
   assign old = execute_i.old_is_result ? result_o : old_q;
+  assign x = execute_i.x_is_result ? result_o : x_q;
 
   always_comb begin
-    x = execute_i.x_is_result ? result_o : x_q;
-    if (execute_i.x_is_input) x = 32'(input_q);
     unique case (execute_i.second)
       SecondSum: second = sum_i;
-      SecondX: second = x;
+      SecondX: second = x_q;
+      SecondResult: second = result_o;
       default: second = 32'(other_q);
     endcase
   end

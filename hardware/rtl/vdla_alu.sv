@@ -19,27 +19,35 @@ module vdla_alu
     for (int k = 0; k < 32; k++) reversed[k] = bits[31-k];
   endfunction
 
-  // --- product: the low 32 bits from 17 low and 15 high bits of each factor
+  logic [31:0] first, second;
 
-  logic [31:0] factor, product;
-  logic [31:0] low;
-  logic [14:0] middle;
+  assign first = control_i.keep ? old_i : '0;
+
+  // --- product and sum: from 17 low and 15 high bits of each factor, low 32 bits alone. The three
+  // products are found side by side: the terms of the upper bits are added in carry-save form,
+  // which keeps that sum out of the multipliers' own adders, where it would be a chain.
+
+  logic [31:0] factor, low, accumulated;
+  logic [14:0] middle, other_middle;
+  logic [13:0] carries;
 
   assign factor = control_i.factor_x ? x_i : old_i;
-  assign low = factor[16:0] * b_i[16:0];
-  assign middle = factor[31:17] * b_i[14:0] + factor[14:0] * b_i[31:17];
-  assign product = {low[31:17] + middle, low[16:0]};
+  assign low = factor[16:0] * b_i[16:0] + first;
+  assign middle = factor[31:17] * b_i[14:0];
+  assign other_middle = factor[14:0] * b_i[31:17];
+  assign carries = low[30:17] & middle[13:0] | low[30:17] & other_middle[13:0]
+      | middle[13:0] & other_middle[13:0];
+  assign accumulated[16:0] = low[16:0];
+  assign accumulated[31:17] = (low[31:17] ^ middle ^ other_middle) + {carries, 1'b0};
 
-  // --- sum, and the sign of the exact sum or difference of two terms for comparisons
+  // --- sum without a product, and the sign of the exact sum or difference for comparisons
 
-  logic [31:0] first, second;
   logic [32:0] sum;
   logic        subtract, negative;
 
   // A clip compares with b where the old entry is positive, with -b where it is negative.
   assign subtract = control_i.pick == PickClip ? !old_i[31] : control_i.subtract;
-  assign first = control_i.keep ? old_i : '0;
-  assign second = (control_i.multiply ? product : b_i) ^ {32{subtract}};
+  assign second = b_i ^ {32{subtract}};
   assign sum = {first[31], first} + {second[31], second} + 33'(subtract);
   assign negative = sum[32];
 
@@ -82,6 +90,8 @@ module vdla_alu
   } result_e;
 
   result_e result;
+  (* keep *)  // the product comes last, so nothing else is left to choose behind it
+  logic [31:0] other;
 
   always_comb begin
     unique case (control_i.pick)
@@ -97,11 +107,13 @@ module vdla_alu
       default: result = FromOperand;
     endcase
     unique case (result)
-      FromSum: new_o = sum[31:0];
-      FromIncrement: new_o = incremented;
-      FromOld: new_o = old_i;
-      default: new_o = b_i;
+      FromSum: other = sum[31:0];
+      FromIncrement: other = incremented;
+      FromOld: other = old_i;
+      default: other = b_i;
     endcase
   end
+
+  assign new_o = control_i.pick == PickSum && control_i.multiply ? accumulated : other;
 
 endmodule

@@ -73,7 +73,8 @@ package vdla_compute_pkg;
   typedef enum logic [1:0] {
     SecondSum = 2'd0,  // of the GEMM core
     SecondX = 2'd1,
-    SecondOther = 2'd2  // weights or immediate
+    SecondResult = 2'd2,  // x, written in this very cycle
+    SecondOther = 2'd3  // weights or immediate
   } second_e;
 
   // What all lanes of the accumulator do in the cycle before the ALU (fetch) and in that of the
@@ -82,13 +83,13 @@ package vdla_compute_pkg;
     entry_from_e old_from;
     entry_from_e x_from;
     logic x_keeps;  // x stays that of the pass before
+    logic x_is_input;
     logic by_weights;
   } lane_fetch_t;
 
   typedef struct packed {
     logic old_is_result;  // written in this very cycle
     logic x_is_result;
-    logic x_is_input;
     second_e second;
     alu_control_t alu;
   } lane_execute_t;
