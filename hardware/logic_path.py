@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 NET_NS = 0.6
@@ -71,7 +71,7 @@ class _Arrival:
 
 def longest_path(module: Mapping[str, Any]) -> LogicPath:
     """The longest path of a module in Yosys's JSON form, all of its hierarchy flattened."""
-    cells = [cell for name, body in module["cells"].items() if (cell := _cell(name, body)).outputs or cell.inputs]
+    cells = [cell for name, body in module["cells"].items() for cell in _cells(name, body)]
     arrivals = _arrivals(cells)
     ends = (
         (_at(arrivals, cell, cell.capture_ns), cell)
@@ -143,6 +143,31 @@ def _arrivals(cells: Sequence[_Cell]) -> dict[int, _Arrival]:
 def _later(old: _Arrival | None, new: _Arrival) -> _Arrival:
     """A memory in LUTs drives its output both from its clock and from its read address."""
     return new if old is None or new.time_ns > old.time_ns else old
+
+
+def _cells(name: str, body: Mapping[str, Any]) -> Iterator[_Cell]:
+    """The cell; of a memory in LUTs what is written and what is read apart, since no write passes to its output."""
+    cell = _cell(name, body)
+    if _LUT_MEMORY.fullmatch(cell.kind) and not _BLOCK.fullmatch(cell.kind):
+        addresses = {bit for port in _read_addresses(body["connections"]) for bit in body["connections"][port]}
+        written = [bit for bit in cell.inputs if bit not in addresses]
+        yield replace(cell, inputs=written, outputs=[], through_ns=None, launch_ns=None)
+        cell.inputs, cell.capture_ns = [bit for bit in cell.inputs if bit in addresses], None
+    if cell.inputs or cell.outputs:
+        yield cell
+
+
+def _read_addresses(connections: Mapping[str, Any]) -> Iterator[str]:
+    """The ports of a memory in LUTs that choose what it shows: that which is written may be chosen by others."""
+    for port in connections:
+        if port.startswith("ADDR"):
+            reads = bool(connections.get(f"DO{port[4:]}"))
+        elif re.fullmatch(r"A\d*", port):
+            reads = bool(connections.get("SPO") or connections.get("O"))
+        else:
+            reads = port.startswith("DPRA")
+        if reads:
+            yield port
 
 
 def _cell(name: str, body: Mapping[str, Any]) -> _Cell:
