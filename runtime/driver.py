@@ -117,7 +117,11 @@ class Driver:
         return f"{self.where}: {access} of {unit} must succeed, got an error after {index} of its instructions"
 
     def request_reset(self) -> None:
-        """Tell the machine to stop; it finishes its transactions in flight and is then no longer busy."""
+        """Tell the machine to stop; it finishes its transactions in flight and is then no longer busy.
+
+        Without the interrupt, which an error of those transactions would raise.
+        """
+        self.write("INTERRUPT", _BITS["INTERRUPT", "pending"])
         self.write("CONTROL", _BITS["CONTROL", "reset"])
 
     # --- what a run took

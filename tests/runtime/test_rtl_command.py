@@ -69,7 +69,7 @@ def test_a_timeout_of_the_simulator_is_the_same_option(file: str, capsys: Captur
     [
         (("--device", "rtl", "--timing-only"), "run: --device must be sim with --timing-only, got rtl"),
         (("--waves", "x.fst"), "run: --device must be rtl with --waves, got sim"),
-        (("--device", "rtl", "--lines", "3"), "run: --lines must be left out on rtl, which counts by unit"),
+        (("--device", "rtl", "--lines", "3"), "run: --lines must be left out on rtl, which counts by unit, got 3"),
     ],
 )
 def test_options_of_one_device_are_refused_on_the_other(
@@ -78,8 +78,29 @@ def test_options_of_one_device_are_refused_on_the_other(
     assert complaint(capsys, "run", file, "--random-inputs", "0", *options) == expected
 
 
+@pytest.mark.parametrize("command", [("run",), ("run", "--timing-only"), ("compare", "sim", "sim")])
+@pytest.mark.parametrize("value", ["0", "-1", "x"])
+def test_a_timeout_must_be_a_number_from_1(file: str, capsys: Capture, command: tuple[str, ...], value: str) -> None:
+    with pytest.raises(SystemExit):
+        main([*command, file, f"--timeout={value}"])
+    expected = f"argument --timeout: value must be an integer from 1, got '{value}' (see vdla {command[0]} --help)"
+    assert capsys.readouterr().err == f"vdla: {command[0]}: {expected}\n"
+
+
+def test_a_timeout_beyond_all_numbers_of_the_simulator_is_none(file: str, capsys: Capture) -> None:
+    assert main(["run", file, "--timing-only", "--json", "--timeout", str(1 << 70)]) == 0
+    assert json.loads(capsys.readouterr().out)["total_cycles"] == 477
+
+
+@pytest.mark.rtl
+def test_a_file_of_waves_is_among_what_was_written(file: str, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "run.fst"
+    assert main(["run", file, "--random-inputs", "0", "--device", "rtl", "--waves", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["written"] == [str(path)]
+
+
 def test_the_doctor_says_whether_the_rtl_can_be_built(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     finding = _rtl()
     assert (finding.what, finding.state, finding.healthy) == ("device rtl", "cannot be built", True)
-    assert finding.advice == "a C++ compiler must be on PATH, got none (apt-get install g++)"
+    assert finding.advice == "CXX must be the one word that runs a C++ compiler, got no-such-compiler"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +19,7 @@ from vdla.hardware.numerics import pack_scale
 from vdla.hardware.program import STREAM, Program
 from vdla.hardware.registers import OFFSETS
 from vdla.runtime.device import DeviceError
+from vdla.runtime.driver import Driver
 from vdla.runtime.rtl import Injection, RtlDevice
 from vdla.runtime.run import install, run
 from vdla.simulator.simulator import simulate
@@ -206,6 +209,92 @@ def test_times_are_the_simulators_under_any_memory(changes: dict[str, int]) -> N
     assert stats.differences(expected) == []
 
 
+def test_a_reset_is_enough_even_behind_the_slowest_memory() -> None:
+    """The bursts in flight end soon all the same: after a failure the memory answers at once."""
+    slow = replace(TINY.dram, read_latency=65536, write_latency=65536, outstanding_reads=256, beat_cycles=256)
+    with RtlDevice(replace(TINY, dram=slow), MEMORY, assertions=True, timeout_cycles=300) as device:
+        machine = device._machine
+        fails(device)
+        assert device._machine is machine
+        device.timeout_cycles = None
+        expected = simulate(PROGRAM, arrays(), device.config).stats
+        assert expected is not None
+        assert run(PROGRAM, arrays(), device).stats.differences(expected) == []
+
+
+# --- wrong use -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "count", "expected"),
+    [
+        (-4, 1, "address of the stream must be an integer from 0 to 1099511627775, got -4"),
+        (1 << 40, 1, "address of the stream must be an integer from 0 to 1099511627775, got 1099511627776"),
+        ("a", 1, "address of the stream must be an integer from 0 to 1099511627775, got 'a'"),
+        (2, 1, "address of the stream must be a multiple of 4, got 2"),
+        (0, -1, "number of instructions must be an integer from 0 to 4294967295, got -1"),
+        (0, 1.0, "number of instructions must be an integer from 0 to 4294967295, got 1.0"),
+    ],
+)
+def test_words_that_cannot_be_run_are_refused(device: RtlDevice, address: Any, count: Any, expected: str) -> None:
+    with pytest.raises(DeviceError) as error:
+        device.execute(address, count)
+    assert str(error.value) == f"device rtl: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"burst": -1}, "injected burst must be an integer from 0 to 4294967295, got -1"),
+        ({"burst": 0, "beat": 256}, "injected beat must be an integer from 0 to 255, got 256"),
+        ({"burst": 0, "response": 1}, "injected response must be an integer from 2 to 3, got 1"),
+    ],
+)
+def test_injections_that_cannot_be_are_refused(fields: dict[str, int], expected: str) -> None:
+    with pytest.raises(DeviceError) as error:
+        Injection(False, **fields)
+    assert str(error.value) == f"device rtl: {expected}"
+
+
+@pytest.mark.parametrize("seed", [-1, 1 << 32, "x", True])
+def test_a_wrong_seed_is_refused(seed: Any) -> None:
+    with pytest.raises(DeviceError) as error:
+        RtlDevice(TINY, MEMORY, stalls=seed)
+    assert str(error.value) == f"device rtl: seed of stalls must be an integer from 0 to 4294967295, got {seed!r}"
+
+
+def test_a_closed_machine_says_so() -> None:
+    with RtlDevice(TINY, MEMORY, assertions=True) as closed:
+        pass
+    uses = (lambda: closed.execute(0, 0), lambda: closed.times(PROGRAM), lambda: closed.driver.read("STATUS"))
+    for use in uses:
+        with pytest.raises(DeviceError) as error:
+            use()
+        assert str(error.value) == "device rtl: device must be open, got a call after close"
+
+
+def test_a_second_thread_is_refused(device: RtlDevice) -> None:
+    with ThreadPoolExecutor(1) as pool, device._alone():
+        for use in (lambda: device.execute(0, 0), device.close):
+            with pytest.raises(DeviceError) as error:
+                pool.submit(use).result()
+            expected = "device rtl: device must be used by one thread at a time, got a call from another"
+            assert str(error.value) == expected
+
+
+def test_a_forked_process_can_run_and_close_its_copy(device: RtlDevice) -> None:
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            device.execute(0, 0)
+            device.close()
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 # --- identity, registers, waves --------------------------------------------------------------------------------------
 
 
@@ -232,6 +321,35 @@ def test_waveforms_are_written(tmp_path: Path) -> None:
     assert len(content) > 10_000
     assert content[0] == 0  # the header's block
     assert int.from_bytes(content[1:9], "big") == 329
+
+
+def test_waves_of_a_machine_that_had_to_be_replaced_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(driver: Driver) -> None:
+        raise DeviceError("no reset")
+
+    path = tmp_path / "run.fst"
+    with RtlDevice(TINY, MEMORY, 50, waves=str(path)) as device:
+        monkeypatch.setattr(Driver, "request_reset", refuse)
+        fails(device)
+        content = path.read_bytes()
+        device.timeout_cycles = None
+        same_as_the_simulator(device)
+    assert path.read_bytes() == content
+    assert int.from_bytes(content[1:9], "big") == 329
+
+
+@pytest.mark.parametrize(
+    ("waves", "expected"),
+    [
+        (3, "a path, got 3"),
+        ("a\0b", "writable, got embedded null byte"),
+        ("/", "writable, got [Errno 21] Is a directory: '/'"),
+    ],
+)
+def test_what_is_no_file_of_waves_is_refused(waves: Any, expected: str) -> None:
+    with pytest.raises(DeviceError) as error:
+        RtlDevice(TINY, MEMORY, waves=waves)
+    assert str(error.value) == f"device rtl: file of waves must be {expected}"
 
 
 def test_a_file_of_waves_that_cannot_be_written_is_refused(tmp_path: Path) -> None:

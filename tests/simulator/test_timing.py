@@ -96,6 +96,15 @@ def test_too_many_cycles_are_an_error():
         timed(TINY, Load(Buffer.INP, x_size=200), max_cycles=50)
 
 
+def test_the_most_cycles_are_those_of_the_whole_program():
+    program, _, _ = small_gemm(TINY)
+    total = time_program(program).total_cycles
+    assert time_program(program, max_cycles=total).total_cycles == total
+    assert time_program(program, max_cycles=1 << 80).total_cycles == total
+    with pytest.raises(SimulationError, match=f"must end in time, got a timeout after cycle {total - 1}\n"):
+        time_program(program, max_cycles=total - 1)
+
+
 @pytest.mark.parametrize("preset", ["pynq_z1", "tiny", "int4", "batch4"])
 def test_statistics_of_a_program(preset):
     program, _, _ = small_gemm(Config.preset(preset))

@@ -10,7 +10,7 @@ from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.arrays import read_inputs, with_random
 from vdla.commands.console import output, progress, table
 from vdla.commands.files import read_program
-from vdla.commands.machine import add_dram_arguments, natural, with_dram
+from vdla.commands.machine import add_dram_arguments, natural, positive, with_dram
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("program", type=Path, metavar="PROGRAM", help="a program file, or assembly text (.s)")
     parser.add_argument("--input", nargs="+", default=[], metavar="NAME=FILE", help="packed arrays as .npy files")
     parser.add_argument("--seed", type=natural, default=0, help="of the data of other inputs (default 0)")
-    parser.add_argument("--timeout", type=natural, metavar="CYCLES", help="stop a run that takes longer")
+    parser.add_argument("--timeout", type=positive, metavar="CYCLES", help="stop a run that takes longer")
     parser.add_argument("--assertions", action="store_true", help="stop the RTL at a broken assertion")
     add_dram_arguments(parser)
 
@@ -44,10 +44,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Run on both, print what differs."""
     from vdla.runtime.compare import compare
 
+    names = (arguments.first, arguments.second)
+    if arguments.assertions and "rtl" not in names:
+        raise CommandError(f"compare: --assertions must be left out without rtl, got {' and '.join(names)}")
     program = read_program(arguments.program)
     config = with_dram(program.config, arguments.dram)
     arrays = with_random(program, read_inputs(arguments.input), arguments.seed)
-    names = (arguments.first, arguments.second)
     with progress(f"compare {program.name}") as show:
         show(" and ".join(names), 0, 1)
         with _open(names[0], program, config, arguments) as one, _open(names[1], program, config, arguments) as other:

@@ -158,7 +158,7 @@ def _rtl() -> Finding:
     from vdla.runtime.rtl_build import cache_folder, find_tools
 
     try:
-        tools = find_tools()
+        tools, folder = find_tools(), cache_folder()
     except DeviceError as error:
         return Finding("device rtl", "cannot be built", advice=str(error).removeprefix("device rtl: "))
-    return Finding("device rtl", f"can be built with {tools.versions}", advice=f"kept in {cache_folder()}")
+    return Finding("device rtl", f"can be built with {tools.versions}", advice=f"kept in {folder}")

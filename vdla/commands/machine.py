@@ -92,6 +92,13 @@ def natural(value: str) -> int:
     return int(value)
 
 
+def positive(value: str) -> int:
+    """The type of an option that is a whole number from 1."""
+    if not value.isdecimal() or not int(value):
+        raise argparse.ArgumentTypeError(f"value must be an integer from 1, got {value!r}")
+    return int(value)
+
+
 def integer(where: str, value: str) -> int:
     """A whole number in decimal."""
     try:

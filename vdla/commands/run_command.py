@@ -15,7 +15,7 @@ from vdla.commands import OK, CommandError
 from vdla.commands.arrays import Array, read_inputs, require_all, with_random, write_outputs
 from vdla.commands.console import output, progress
 from vdla.commands.files import read_program
-from vdla.commands.machine import add_dram_arguments, natural, with_dram
+from vdla.commands.machine import add_dram_arguments, natural, positive, with_dram
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, metavar="DIR", help="write each output as a .npy file there")
     parser.add_argument("--timing-only", action="store_true", help="cycles without data: needs no inputs")
     parser.add_argument("--device", default="sim", metavar="NAME", help="what runs it: sim (default) or rtl")
-    parser.add_argument("--timeout", type=natural, metavar="CYCLES", help="stop a run that takes longer")
+    parser.add_argument("--timeout", type=positive, metavar="CYCLES", help="stop a run that takes longer")
     parser.add_argument("--waves", type=Path, metavar="FILE.fst", help="write waveforms of a run on rtl")
     add_dram_arguments(parser)
     parser.add_argument("--lines", type=natural, default=0, metavar="N", help="the N schedule lines that wait most")
@@ -77,7 +77,7 @@ def _check_device(arguments: argparse.Namespace) -> None:
     if arguments.waves and arguments.device != "rtl":
         raise CommandError(f"run: --device must be rtl with --waves, got {arguments.device}")
     if arguments.lines and arguments.device == "rtl":
-        raise CommandError("run: --lines must be left out on rtl, which counts by unit")
+        raise CommandError(f"run: --lines must be left out on rtl, which counts by unit, got {arguments.lines}")
 
 
 def _execute(program: Program, arguments: argparse.Namespace) -> tuple[dict[str, Array], RunStats]:
@@ -119,6 +119,7 @@ def _write(
     from vdla.commands.traces import write_table, write_trace
 
     written = write_outputs(arguments.output, outputs) if arguments.output else []
+    written += [arguments.waves] if arguments.waves else []
     for path, write in ((arguments.trace, write_trace), (arguments.table, write_table)):
         if path:
             write(path, program, stats)
