@@ -71,19 +71,36 @@ module vdla_burst_cutter
   size_t                      rows_q, rows_left_q;  // runs of a plane, and left in it, less one
   size_t                      planes_left_q;        // planes after this one
   logic [StrideFieldBits-1:0] z_stride_q, y_stride_q;
-  length_t                    room, cap, beats;
+  length_t                    room_q, room;         // beats to the end of the page
+  length_t                    cap, cap_q;           // the burst is no longer than this
+  logic [7:0]                 cap_len_q;            // as a length: one less
   logic                       run_ends, plane_ends;
 
-  assign room       = length_t'(PageBeats) - length_t'(addr_q[PageBits-1:0]);
-  assign cap        = room < length_t'(BurstCap) ? room : length_t'(BurstCap);
-  assign run_ends   = left_q <= run_t'(cap);
-  assign beats      = run_ends ? length_t'(left_q) : cap;
+  assign run_ends   = left_q <= run_t'(cap_q);
   assign plane_ends = rows_left_q == '0;
   assign next_run   = plane_ends ? plane_q + place_t'(z_stride_q) : row_q + place_t'(y_stride_q);
 
   assign burst_o.addr = {{(AxiAddrBits - 32 - AxiShift) {1'b0}}, addr_q, {AxiShift{1'b0}}};
-  assign burst_o.len  = 8'(beats - length_t'(beats != '0));
+  assign burst_o.len  = run_ends ? 8'(left_q - 1'b1) : cap_len_q;
   assign last_o       = run_ends && plane_ends && planes_left_q == '0;
+
+  // A burst inside a run that leaves it unfinished ends with the page or has BurstCap beats.
+  always_comb begin
+    if (start_i) room = length_t'(PageBeats) - length_t'(dram_i[PageBits-1:0]);
+    else if (run_ends) room = length_t'(PageBeats) - length_t'(next_run[PageBits-1:0]);
+    else if (room_q <= length_t'(BurstCap)) room = length_t'(PageBeats);
+    else room = room_q - length_t'(BurstCap);
+  end
+
+  assign cap = room < length_t'(BurstCap) ? room : length_t'(BurstCap);
+
+  always_ff @(posedge clk_i) begin
+    if (start_i || grant_i) begin
+      room_q    <= room;
+      cap_q     <= cap;
+      cap_len_q <= 8'(cap - 1'b1);
+    end
+  end
 
   always_ff @(posedge clk_i) begin
     if (start_i) begin
@@ -109,8 +126,8 @@ module vdla_burst_cutter
         rows_left_q <= rows_left_q - 1'b1;
       end
     end else if (grant_i) begin
-      addr_q <= addr_q + place_t'(cap);
-      left_q <= left_q - run_t'(cap);
+      addr_q <= addr_q + place_t'(cap_q);
+      left_q <= left_q - run_t'(cap_q);
     end
   end
 

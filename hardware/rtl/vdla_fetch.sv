@@ -44,6 +44,7 @@ module vdla_fetch
   localparam int unsigned LaneBits = InstrBeats > 1 ? $clog2(InstrBeats) : 1;
   localparam int unsigned PageBeats = PageBytes / AxiBytes;
   localparam int unsigned PageBeatBits = $clog2(PageBeats);
+  localparam int unsigned BurstCap = BurstBeats < PageBeats ? BurstBeats : PageBeats;
   localparam int unsigned RoomBits = $clog2(FetchBufferBeats + 1);
 
   typedef logic [BeatsBits-1:0] beats_t;
@@ -52,28 +53,29 @@ module vdla_fetch
   typedef logic [LaneBits-1:0] lane_t;
   typedef logic [RoomBits-1:0] room_t;
   typedef logic [8:0] burst_beats_t;  // 1 to 256
+  typedef logic [PageBeatBits:0] page_beats_t;
 
   // --- requests: the next burst is cut when the one before it is granted, so it comes from
   // registers
 
-  addr_t        address_d, address_q;
+  addr_t        address_q;
   beats_t       rest_d, rest_q;    // beats of the stream from the next burst on
-  burst_beats_t burst_d, burst_q;  // beats of the next burst
+  page_beats_t  page_d, page_q;    // beats from there to the end of the page
+  burst_beats_t cap, burst_q;      // beats of the next burst
   logic         more_q;            // there is a next burst
   room_t        room_q;            // beats that may be granted
   logic         granted, dispatches;
-  logic   [PageBeatBits:0] page_rest;
 
-  assign address_d = start_i ? base_i : address_q + (addr_t'(burst_q) << AxiShift);
   assign rest_d = start_i ? beats_t'(count_i) << $clog2(InstrBeats) : rest_q - beats_t'(burst_q);
-  assign page_rest = (PageBeatBits + 1)'(PageBeats)
-      - (PageBeatBits + 1)'(address_d[AxiShift+:PageBeatBits]);
 
+  // A burst that is not the last one ends with the page or has BurstCap beats.
   always_comb begin
-    burst_d = burst_beats_t'(BurstBeats);
-    if (rest_d < beats_t'(BurstBeats)) burst_d = burst_beats_t'(rest_d);
-    if (32'(page_rest) < 32'(burst_d)) burst_d = burst_beats_t'(page_rest);
+    if (start_i) page_d = page_beats_t'(PageBeats) - page_beats_t'(base_i[AxiShift+:PageBeatBits]);
+    else if (page_q <= page_beats_t'(BurstCap)) page_d = page_beats_t'(PageBeats);
+    else page_d = page_q - page_beats_t'(BurstCap);
   end
+
+  assign cap = page_d < page_beats_t'(BurstCap) ? burst_beats_t'(page_d) : burst_beats_t'(BurstCap);
 
   assign burst_valid_o = more_q && 32'(burst_q) <= 32'(room_q);
   assign burst_o = '{addr: address_q, len: 8'(burst_q - 1'b1)};
@@ -81,11 +83,19 @@ module vdla_fetch
 
   always_ff @(posedge clk_i) begin
     if (start_i || granted) begin
-      address_q <= address_d;
+      address_q <= start_i ? base_i : address_q + (addr_t'(burst_q) << AxiShift);
       rest_q    <= rest_d;
-      burst_q   <= burst_d;
+      page_q    <= page_d;
+      burst_q   <= rest_d < beats_t'(cap) ? burst_beats_t'(rest_d) : cap;
     end
   end
+
+  // Grants and dispatches are known late: they only choose among sums of registers.
+  room_t spent, spent_and_freed, freed;
+
+  assign spent           = room_q - room_t'(burst_q);
+  assign spent_and_freed = room_q - (room_t'(burst_q) - room_t'(InstrBeats));
+  assign freed           = room_q + room_t'(InstrBeats);
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
@@ -93,8 +103,9 @@ module vdla_fetch
       room_q <= room_t'(FetchBufferBeats);
     end else begin
       if (start_i || granted) more_q <= rest_d != '0;
-      room_q <= room_q - (granted ? room_t'(burst_q) : '0)
-          + (dispatches ? room_t'(InstrBeats) : '0);
+      if (granted && dispatches) room_q <= spent_and_freed;
+      else if (granted) room_q <= spent;
+      else if (dispatches) room_q <= freed;
     end
   end
 
@@ -133,7 +144,8 @@ module vdla_fetch
       if (beat_valid_i) lane_q <= word_arrives ? '0 : lane_q + 1'b1;
       if (word_arrives) write_q <= after(write_q);
       if (dispatches) read_q <= after(read_q);
-      words_q <= words_q + word_level_t'(word_arrives) - word_level_t'(dispatches);
+      if (word_arrives && !dispatches) words_q <= words_q + 1'b1;
+      if (!word_arrives && dispatches) words_q <= words_q - 1'b1;
     end
   end
 
