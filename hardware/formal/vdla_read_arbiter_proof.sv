@@ -129,7 +129,7 @@ module vdla_read_arbiter_proof
       // What makes these inductive.
       assert (10'(u_arbiter.level_q) == count_q);
       assert (u_arbiter.locked_q == held);
-      if (held) assert (u_arbiter.locked_id_q == arid_q);
+      if (held) assert (u_arbiter.locked_id_q == Requesters'(1) << arid_q);
       if (held) assert (32'(arid_q) < Requesters && valid_q[arid_q]);
       if (held) assert (count_q < 10'(read_limit_i) && grant_q == '0);
       if (held) assert (araddr_q == burst_q[arid_q].addr && arlen_q == burst_q[arid_q].len);

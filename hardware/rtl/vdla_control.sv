@@ -61,22 +61,32 @@ module vdla_control
   state_e     state_q, state_d;
   logic [3:0] step_q;  // cycles in this state: of Clear and Fold
   logic       starting_q, resetting_q;  // why the core is cleared
+  logic       step_ends;
   error_e     error;
   logic [31:0] error_index;
 
   // --- the state
 
+  // Clear and Fold last for known numbers of cycles, whatever the core says meanwhile.
+  always_comb begin
+    unique case (state_q)
+      StClear: step_ends = step_q == ClearCycles - 1'b1;
+      StFold:  step_ends = step_q == LastCounter;
+      default: step_ends = 1'b1;
+    endcase
+  end
+
   always_comb begin
     state_d = state_q;
     unique case (state_q)
       StIdle: if (start_i) state_d = StClear;
-      StClear: if (step_q == ClearCycles - 1'b1) state_d = starting_q ? StRun : StIdle;
+      StClear: if (step_ends) state_d = starting_q ? StRun : StIdle;
       StRun: begin
         if (error != ErrNone) state_d = StStop;
         else if (finished_i) state_d = StFold;
       end
       StStop: if (quiet_i) state_d = resetting_q ? StClear : StFold;
-      StFold: if (step_q == LastCounter) state_d = StIdle;
+      StFold: if (step_ends) state_d = StIdle;
       default: state_d = StIdle;
     endcase
     // A reset goes by way of Stop, which knows when AXI is quiet.
@@ -92,7 +102,7 @@ module vdla_control
       core_rst_no <= 1'b0;
     end else begin
       state_q     <= state_d;
-      step_q      <= state_d == state_q ? step_q + 1'b1 : '0;
+      step_q      <= step_ends || reset_i ? '0 : step_q + 1'b1;
       starting_q  <= state_q == StIdle ? start_i : starting_q && !reset_i;
       resetting_q <= reset_i || (resetting_q && state_q != StClear);
       core_rst_no <= state_q != StClear || step_q >= ResetCycles;
@@ -101,12 +111,12 @@ module vdla_control
 
   assign busy_o        = state_q != StIdle;
   assign halt_o        = state_q != StRun && !(state_q == StClear && step_q > ResetCycles);
-  assign fetch_start_o = state_q == StClear && state_d == StRun;
+  assign fetch_start_o = state_q == StClear && step_ends && starting_q && !reset_i;
   assign run_o         = state_q == StRun && !finished_i;
   assign clear_o       = state_q == StClear;
   assign fold_o        = state_q == StFold;
   assign fold_select_o = step_q;
-  assign over_o        = state_q == StFold && state_d == StIdle;
+  assign over_o        = state_q == StFold && step_ends && !reset_i;
 
   // --- errors
 

@@ -114,6 +114,7 @@ module vdla_fetch
   lane_t       lane_q;
   word_index_t write_q, read_q;
   word_level_t words_q;  // whole words that were not dispatched
+  word_level_t one_more, one_less;
   instr_t      head;
   logic        word_arrives;
 
@@ -132,6 +133,9 @@ module vdla_fetch
     assign head[lane*AxiBits+:AxiBits] = memory_q[read_q];
   end
 
+  // As in vdla_fifo: dispatches come late and only choose.
+  assign one_more = words_q + 1'b1;
+  assign one_less = ~(~words_q + 1'b1);
   assign word_arrives = beat_valid_i && lane_q == lane_t'(InstrBeats - 1);
 
   always_ff @(posedge clk_i or negedge rst_ni) begin
@@ -144,8 +148,8 @@ module vdla_fetch
       if (beat_valid_i) lane_q <= word_arrives ? '0 : lane_q + 1'b1;
       if (word_arrives) write_q <= after(write_q);
       if (dispatches) read_q <= after(read_q);
-      if (word_arrives && !dispatches) words_q <= words_q + 1'b1;
-      if (!word_arrives && dispatches) words_q <= words_q - 1'b1;
+      if (word_arrives && !dispatches) words_q <= one_more;
+      if (!word_arrives && dispatches) words_q <= one_less;
     end
   end
 

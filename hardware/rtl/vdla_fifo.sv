@@ -28,6 +28,7 @@ module vdla_fifo #(
 
   index_t write_q, read_q;
   level_t level_q;
+  level_t one_more, one_less;
 
   (* ram_style = "distributed" *)
   T       memory_q[Depth];
@@ -37,6 +38,11 @@ module vdla_fifo #(
     return index == index_t'(Depth - 1) ? '0 : index + 1'b1;
   endfunction
 
+  // Pushes and pops come late and only choose between two sums; of a sum and a difference synthesis
+  // would make one adder behind them.
+  assign one_more = level_q + 1'b1;
+  assign one_less = ~(~level_q + 1'b1);
+
   always_ff @(posedge clk_i or negedge rst_ni) begin
     if (!rst_ni) begin
       write_q <= '0;
@@ -45,7 +51,8 @@ module vdla_fifo #(
     end else begin
       if (push_i) write_q <= after(write_q);
       if (pop_i) read_q <= after(read_q);
-      level_q <= level_q + level_t'(push_i) - level_t'(pop_i);
+      if (push_i && !pop_i) level_q <= one_more;
+      if (pop_i && !push_i) level_q <= one_less;
     end
   end
 

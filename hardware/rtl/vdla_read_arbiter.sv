@@ -47,39 +47,39 @@ module vdla_read_arbiter
   typedef logic [1:0] requester_t;
   typedef logic [8:0] level_t;
 
-  requester_t first, chosen, locked_id_q;
-  logic       locked_q;  // an address was presented and not accepted
-  level_t     level_q;   // bursts whose address was accepted and whose last beat has not come
-  logic       may_present, accepted, returned;
+  logic [Requesters-1:0] first, presented, locked_id_q;  // one bit each
+  requester_t            chosen;
+  logic                  locked_q;  // an address was presented and not accepted
+  level_t                level_q;   // bursts accepted whose last beat has not come
+  logic                  may_present, accepted, returned;
 
   // --- requests
 
-  always_comb begin
-    first = requester_t'(ReqFetch);
-    for (int unsigned number = Requesters; number > 0; number--) begin
-      if (req_valid_i[number-1]) first = requester_t'(number - 1);
-    end
-  end
-
   // The monitors of the requesters have room for MaxOutstanding bursts, whatever the limit.
   assign may_present = !halt_i && level_q < read_limit_i && level_q < level_t'(MaxOutstanding);
-  assign chosen = locked_q ? locked_id_q : first;
 
-  assign m_axi_arvalid_o = locked_q || (may_present && |req_valid_i);
-  assign accepted = m_axi_arvalid_o && m_axi_arready_i;
-
+  // Requests and grants are known late, so no number is encoded and decoded between them.
   always_comb begin
-    req_grant_o = '0;
-    for (int unsigned number = 0; number < Requesters; number++) begin
-      req_grant_o[number] = accepted && chosen == requester_t'(number);
+    first = '0;
+    for (int unsigned number = Requesters; number > 0; number--) begin
+      if (req_valid_i[number-1]) first = Requesters'(1) << (number - 1);
     end
+    if (!may_present) first = '0;
   end
 
+  assign presented = locked_q ? locked_id_q : first;
+
+  assign m_axi_arvalid_o = presented != '0;
+  assign accepted = m_axi_arvalid_o && m_axi_arready_i;
+  assign req_grant_o = presented & {Requesters{m_axi_arready_i}};
+
   always_comb begin
+    chosen = requester_t'(ReqFetch);
     m_axi_araddr_o = req_burst_i[ReqFetch].addr;
     m_axi_arlen_o  = req_burst_i[ReqFetch].len;
     for (int unsigned number = 1; number < Requesters; number++) begin
-      if (chosen == requester_t'(number)) begin
+      if (presented[number]) begin
+        chosen = requester_t'(number);
         m_axi_araddr_o = req_burst_i[number].addr;
         m_axi_arlen_o  = req_burst_i[number].len;
       end
@@ -114,7 +114,7 @@ module vdla_read_arbiter
       level_q     <= '0;
     end else begin
       locked_q    <= m_axi_arvalid_o && !m_axi_arready_i;
-      locked_id_q <= chosen;
+      locked_id_q <= presented;
       level_q     <= level_q + level_t'(accepted) - level_t'(returned);
     end
   end
