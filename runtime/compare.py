@@ -68,7 +68,8 @@ class Comparison:
         """One line a finding; where they are equal, how much was compared."""
         stats = self.sides[0].stats
         if self.equal and stats is not None:
-            return f"equal: {len(self.program)} instructions, {stats.total_cycles} cycles"
+            count = len(self.program)
+            return f"equal: {count} instruction{'' if count == 1 else 's'}, {stats.total_cycles} cycles"
         return "\n".join(self.findings())
 
     def findings(self) -> list[str]:

@@ -243,6 +243,8 @@ def _writable(waves: Path | str) -> Path:
         Path(waves).open("wb").close()
     except (OSError, ValueError) as error:  # a null character is a ValueError
         raise DeviceError(f"device rtl: file of waves must be writable, got {error}") from None
+    if not Path(waves).is_file():  # the writer goes back in it
+        raise DeviceError(f"device rtl: file of waves must be a regular file, got {waves}")
     return Path(waves)
 
 

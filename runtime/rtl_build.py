@@ -1,7 +1,8 @@
 """Building the RTL of a configuration into a shared library, once: Verilator makes C++ of it, g++ the library.
 
 Libraries are cached under the user's cache folder by a hash of everything that they are made from. A file in the cache
-is whole, since it is renamed into place; processes that want the same one wait for the first to build it.
+is whole, since it is renamed into place; one that was damaged since is built again. Processes that want the same one
+wait for the first to build it.
 """
 
 from __future__ import annotations
@@ -166,16 +167,27 @@ def library(config: Config, options: Options | None = None) -> Path:
     package = package_text(config)
     folder = cache_folder()
     path = folder / f"{_hash(package, tools, options)}.so"
-    if path.exists():
+    if _whole(path):
         return path
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with _lock(path.with_suffix(".lock")):
-            if not path.exists():
+            if not _whole(path):
                 _build(config.name, package, path, tools, options)
     except OSError as error:
         raise DeviceError(f"device rtl: cache must be writable, got {error}") from None
     return path
+
+
+def _whole(path: Path) -> bool:
+    """Whether the file was written to its end: it then ends with its own name, which no loader minds."""
+    name = path.stem.encode()
+    try:
+        with path.open("rb") as file:
+            file.seek(-len(name), os.SEEK_END)
+            return file.read() == name
+    except OSError:
+        return False
 
 
 @contextmanager
@@ -192,6 +204,8 @@ def _build(name: str, package: str, path: Path, tools: Tools, options: Options) 
         work = _Work(Path(folder), path.with_suffix(".log"), tools, options)
         work.verilate(package)
         work.compile()
+        with (work.folder / "library.so").open("ab") as file:
+            file.write(path.stem.encode())
         os.replace(work.folder / "library.so", path)
 
 

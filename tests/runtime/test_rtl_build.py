@@ -78,7 +78,7 @@ def count_builds(name: str, package: str, path: Path, tools: Tools, options: Opt
     with (path.parent / "builds").open("a") as log:
         log.write("built\n")
     time.sleep(0.3)
-    path.write_bytes(b"library")
+    path.write_bytes(b"library" + path.stem.encode())
 
 
 def test_whoever_wants_the_same_library_waits_for_the_first(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,6 +89,16 @@ def test_whoever_wants_the_same_library_waits_for_the_first(cache: Path, monkeyp
         paths = set(pool.map(lambda _: library(TINY), range(4)))
     assert len(paths) == 1
     assert (cache / "builds").read_text() == "built\n"
+
+
+@pytest.mark.parametrize("damage", [b"", b"libr", b"something else, which is longer"])
+def test_a_library_that_was_damaged_is_built_again(cache: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes) -> None:
+    monkeypatch.setattr(rtl_build, "_build", count_builds)
+    monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: TOOLS)
+    whole = library(TINY).read_bytes()
+    library(TINY).write_bytes(damage)
+    assert library(TINY).read_bytes() == library(TINY).read_bytes() == whole
+    assert (cache / "builds").read_text() == "built\n" * 2
 
 
 def test_a_build_that_fails_leaves_no_library(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from vdla.benchmarks.gemm_program import Tiling, gemm_program
 from vdla.cli import main
-from vdla.commands.doctor_command import _rtl
+from vdla.commands.doctor_command import _rtl, _waveforms
 from vdla.hardware.config import Config
+from vdla.runtime import rtl_build
 
 Capture = pytest.CaptureFixture[str]
 
@@ -97,6 +98,13 @@ def test_a_file_of_waves_is_among_what_was_written(file: str, tmp_path: Path, ca
     path = tmp_path / "run.fst"
     assert main(["run", file, "--random-inputs", "0", "--device", "rtl", "--waves", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["written"] == [str(path)]
+
+
+def test_the_doctor_says_whether_waveforms_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rtl_build, "_has_header", lambda compiler, header: False)
+    finding = _waveforms()
+    assert (finding.what, finding.state, finding.healthy) == ("waveforms", "cannot be written", True)
+    assert finding.advice == "zlib must be installed for waveforms, got none (apt-get install zlib1g-dev)"
 
 
 def test_the_doctor_says_whether_the_rtl_can_be_built(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -343,6 +343,7 @@ def test_waves_of_a_machine_that_had_to_be_replaced_are_kept(tmp_path: Path, mon
     [
         (3, "a path, got 3"),
         ("a\0b", "writable, got embedded null byte"),
+        ("/dev/null", "a regular file, got /dev/null"),
         ("/", "writable, got [Errno 21] Is a directory: '/'"),
     ],
 )

@@ -149,7 +149,7 @@ def _tools() -> list[Finding]:
     missing = [name for name, path in found.items() if path is None]
     state = f"missing {', '.join(missing)}" if missing else "g++, make and perl are here"
     advice = "apt-get install g++ make perl" if missing else ""
-    return [Finding("tools of the rtl extra", state, advice=advice), _rtl()]
+    return [Finding("tools of the rtl extra", state, advice=advice), _rtl(), _waveforms()]
 
 
 def _rtl() -> Finding:
@@ -162,3 +162,15 @@ def _rtl() -> Finding:
     except DeviceError as error:
         return Finding("device rtl", "cannot be built", advice=str(error).removeprefix("device rtl: "))
     return Finding("device rtl", f"can be built with {tools.versions}", advice=f"kept in {folder}")
+
+
+def _waveforms() -> Finding:
+    """Whether runs on the device rtl can leave waveforms."""
+    from vdla.runtime.device import DeviceError
+    from vdla.runtime.rtl_build import find_tools
+
+    try:
+        find_tools(waves=True)
+    except DeviceError as error:
+        return Finding("waveforms", "cannot be written", advice=str(error).removeprefix("device rtl: "))
+    return Finding("waveforms", "can be written")
