@@ -112,3 +112,9 @@ def test_the_doctor_says_whether_the_rtl_can_be_built(monkeypatch: pytest.Monkey
     finding = _rtl()
     assert (finding.what, finding.state, finding.healthy) == ("device rtl", "cannot be built", True)
     assert finding.advice == "CXX must be the one word that runs a C++ compiler, got no-such-compiler"
+
+
+def test_a_benchmark_whose_result_has_no_folder_is_refused_before_it_runs(tmp_path: Path, capsys: Capture) -> None:
+    folder = tmp_path / "absent"
+    message = complaint(capsys, "bench", "equality", "--json", str(folder / "x.json"))
+    assert message == f"bench: folder of --json must exist, got {folder}"

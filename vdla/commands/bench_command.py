@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, cast
 from vdla.atomic import write_text
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.console import output, progress, table
+from vdla.commands.files import require_folder
 from vdla.commands.machine import natural
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the benchmark; exit code 1 when a figure that is a verdict says no."""
     if arguments.list:
         return _list()
+    if arguments.json not in (None, "-"):
+        require_folder("bench", "--json", Path(arguments.json))
     result = run_benchmark(arguments.name, arguments.seed, arguments.long)
     if arguments.json == "-":
         print(result.json(), end="")

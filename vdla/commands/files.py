@@ -21,6 +21,12 @@ def read_text(path: Path) -> str:
         raise CommandError(f"{path}: content must be UTF-8 text, got byte {error.object[error.start]:#04x}") from None
 
 
+def require_folder(command: str, option: str, path: Path) -> None:
+    """Refuse a file to write in a folder that is not there, before the work whose result it would take."""
+    if not path.parent.is_dir():
+        raise CommandError(f"{command}: folder of {option} must exist, got {path.parent}")
+
+
 def read_program(path: Path) -> Program:
     """The program in a program file, or in assembly text when the name ends in .s."""
     from vdla.hardware.asm import AsmError, assemble
