@@ -10,6 +10,7 @@ import os
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,6 +84,15 @@ def _open_library(path: Path) -> ctypes.CDLL:
         raise DeviceError(f"device rtl: library must load, got {error} (remove {path} to build it again)") from None
 
 
+def _destroy(library: ctypes.CDLL, pointer: int, memory: NDArray[np.uint8], process: int) -> None:
+    """Give a machine back while its memory is there.
+
+    A forked process has a copy without its threads, which could not be ended: there it is left as it is.
+    """
+    if process == os.getpid():
+        library.vdla_destroy(pointer)
+
+
 class Machine:
     """One machine, after its reset; close it before the memory goes."""
 
@@ -90,9 +100,9 @@ class Machine:
         self._where = where
         self._library = _load(path)
         self._memory = memory
-        self._process = os.getpid()
         target = None if waves is None else os.fsencode(waves)
         self._pointer: int | None = self._library.vdla_create(memory.ctypes.data, len(memory), target)
+        self._end = finalize(self, _destroy, self._library, self._pointer, memory, os.getpid())
         self.check()
 
     @property
@@ -103,12 +113,8 @@ class Machine:
         return self._pointer
 
     def close(self) -> None:
-        """Give the machine back; waves are whole from then on.
-
-        A forked process has a copy without its threads, which could not be ended: there it is left as it is.
-        """
-        if self._pointer is not None and self._process == os.getpid():
-            self._library.vdla_destroy(self._pointer)
+        """Give the machine back; waves are whole from then on. At the latest this happens at the end of Python."""
+        self._end()
         self._pointer = None
 
     def check(self) -> None:

@@ -323,6 +323,14 @@ def test_waveforms_are_written(tmp_path: Path) -> None:
     assert int.from_bytes(content[1:9], "big") == 329
 
 
+def test_waves_of_a_device_that_nobody_closes_are_whole_in_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "run.fst"
+    device = RtlDevice(TINY, MEMORY, waves=path)
+    same_as_the_simulator(device)
+    del device
+    assert int.from_bytes(path.read_bytes()[1:9], "big") == 329
+
+
 def test_waves_of_a_machine_that_had_to_be_replaced_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(driver: Driver) -> None:
         raise DeviceError("no reset")
