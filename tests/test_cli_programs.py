@@ -287,8 +287,8 @@ def test_doctor_finds_this_installation_healthy(capsys: Capture) -> None:
 def test_bench_lists_and_refuses(capsys: Capture) -> None:
     assert main(["bench", "--list"]) == OK
     listed = capsys.readouterr().out
-    assert all(f"{name} " in listed for name in ("layers", "simulator", "compile", "mutants"))
-    message = "bench: name must be one of compile, layers, mutants, simulator, got nope"
+    assert all(f"{name} " in listed for name in ("layers", "simulator", "compile", "mutants", "equality", "rtl"))
+    message = "bench: name must be one of area, compile, coverage, equality, layers, mutants, rtl, simulator, got nope"
     assert complaint(capsys, "bench", "nope") == message
 
 
