@@ -12,7 +12,6 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -21,18 +20,16 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vdla.hardware.rtl_files import PACKAGE, TOP, rtl_files
 from vdla.runtime.device import DeviceError
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
 
 HARNESS = Path(__file__).resolve().parent / "harness"
-PACKAGE = "vdla_pkg.sv"  # generated for each configuration
-TOP = "vdla"
 RUNTIME_SOURCES = ("verilated.cpp", "verilated_threads.cpp")
 WAVE_SOURCES = ("verilated_fst_c.cpp",)
 WAVE_HEADER = "zlib.h"
@@ -110,19 +107,6 @@ def _has_header(compiler: str, header: str) -> bool:
 # --- what a library is made from -------------------------------------------------------------------------------------
 
 
-def rtl_sources() -> list[Path]:
-    """The SystemVerilog files but the generated package; packages first, each after those it uses."""
-    import vdla.hardware
-
-    folder = Path(next(iter(vdla.hardware.__path__))) / "rtl"
-    files = sorted(path for path in folder.glob("*.sv") if path.name != PACKAGE)
-    packages = {path.stem: path for path in files if path.stem.endswith("_pkg")}
-    names = {name: re.findall(r"\b(\w+_pkg)::", path.read_text(encoding="utf-8")) for name, path in packages.items()}
-    uses = {name: (set(used) & set(packages)) - {name} for name, used in names.items()}
-    order = TopologicalSorter(uses).static_order()
-    return [packages[name] for name in order] + [path for path in files if path.stem not in packages]
-
-
 def _harness_sources() -> list[Path]:
     return sorted(path for path in HARNESS.rglob("*") if path.suffix in (".h", ".cpp"))
 
@@ -139,7 +123,7 @@ def _hash(package: str, tools: Tools, options: Options) -> str:
     settings = [package, tools.versions, *options.verilate, *options.compile, *options.link, *FAST, *SLOW, *LINK]
     for part in settings:
         digest.update(part.encode() + b"\0")
-    for path in (*rtl_sources(), *_harness_sources()):
+    for path in (*rtl_files(), *_harness_sources()):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:24]
 
@@ -223,7 +207,7 @@ class _Work:
         generated = self.folder / PACKAGE
         generated.write_text(package, encoding="utf-8")
         self.log.write_text(f"{self.tools.versions}\n", encoding="utf-8")
-        files = [str(path) for path in (generated, *rtl_sources())]
+        files = [str(path) for path in (generated, *rtl_files())]
         program = str(self.tools.verilator_root / "bin" / "verilator_bin")
         self._run("verilator", [program, *self.options.verilate, "--Mdir", str(self.folder), *files])
 

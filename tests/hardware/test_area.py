@@ -167,11 +167,18 @@ def test_packages_come_before_what_uses_them():
     names = [path.name for path in rtl_files()]
     assert PACKAGE not in names
     assert set(names) == {path.name for path in FOLDER.glob("*.sv")} - {PACKAGE}
+    assert names.index("vdla_types_pkg.sv") < names.index("vdla_compute_pkg.sv")
     first_module = next(index for index, name in enumerate(names) if not name.endswith("_pkg.sv"))
     assert not any(name.endswith("_pkg.sv") for name in names[first_module:])
 
 
 # --- Yosys and the command
+
+
+def test_a_folder_that_is_missing_is_named_before_the_work(tmp_path, capsys):
+    missing = tmp_path / "missing"
+    assert cli.main(["area", "--json", str(missing / "area.json")]) == 2
+    assert capsys.readouterr().err == f"vdla: area: folder of --json must exist, got {missing}\n"
 
 
 def test_a_missing_yosys_is_named_with_the_extra(monkeypatch, tmp_path):

@@ -16,7 +16,7 @@ import pytest
 from vdla.hardware.config import Config
 from vdla.runtime import rtl_build
 from vdla.runtime.device import DeviceError
-from vdla.runtime.rtl_build import Options, Tools, library, package_text, rtl_sources
+from vdla.runtime.rtl_build import Options, Tools, library, package_text
 from vdla.runtime.rtl_library import Machine
 
 TINY = Config.preset("tiny")
@@ -55,19 +55,11 @@ def test_sizes_queues_tools_and_options_need_another_library() -> None:
 
 def test_every_source_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "vdla.sv"
-    monkeypatch.setattr(rtl_build, "rtl_sources", lambda: [source])
+    monkeypatch.setattr(rtl_build, "rtl_files", lambda: [source])
     source.write_text("module vdla; endmodule")
     before = key(TINY)
     source.write_text("module vdla; logic a; endmodule")
     assert key(TINY) != before
-
-
-def test_packages_come_first_and_after_those_they_use() -> None:
-    names = [path.name for path in rtl_sources()]
-    assert "vdla_pkg.sv" not in names  # each configuration has its own
-    assert names.index("vdla_types_pkg.sv") < names.index("vdla_compute_pkg.sv")
-    packages = [name.endswith("_pkg.sv") for name in names]
-    assert packages == sorted(packages, reverse=True)
 
 
 # --- building once ---------------------------------------------------------------------------------------------------

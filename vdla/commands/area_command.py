@@ -12,6 +12,7 @@ from rich.table import Table
 from vdla.atomic import write_text
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.console import output, progress, table
+from vdla.commands.files import require_folder
 from vdla.commands.machine import add_machine_arguments, machine
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 NAME = "area"
 HELP = "count what a machine takes of an FPGA"
 EXAMPLES = """\
-  vdla area                        pynq_z1 on its xc7z020, by unit; minutes, once
-  vdla area --preset zcu104        on the part of that board
+  vdla area                  pynq_z1 on its xc7z020, by unit; minutes, once
+  vdla area --preset zcu104  on the part of that board
   vdla area --config my.json --part xc7z010 --json -
 """
 
@@ -49,6 +50,8 @@ def run(arguments: argparse.Namespace) -> int:
     from vdla.hardware.parts import PARTS, part_of_preset
 
     config = machine(arguments)
+    if arguments.json not in (None, "-"):
+        require_folder(NAME, "--json", Path(arguments.json))
     if arguments.part not in (None, *PARTS):
         raise CommandError(f"area: part must be one of {', '.join(PARTS)}, got {arguments.part}")
     part = PARTS[arguments.part] if arguments.part else part_of_preset(config.name)
