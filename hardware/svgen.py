@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import IntEnum
 from pathlib import Path
 
@@ -171,6 +172,11 @@ def render(config: Config) -> str:
 def packages(config: Config) -> dict[str, str]:
     """File name and text of every generated package."""
     return {"vdla_pkg.sv": render(config), "vdla_regs_pkg.sv": register_package.render()}
+
+
+def render_nameless(config: Config) -> str:
+    """The text for tools: the same for configurations that differ in name, memory and clock only."""
+    return render(replace(config, name="rtl"))
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,8 @@ from vdla.hardware.config import Config
 from vdla.hardware.logic_path import LogicPath
 from vdla.hardware.parts import Part
 from vdla.hardware.rtl_files import PACKAGE, TOP, rtl_files
-from vdla.hardware.svgen import render
+from vdla.hardware.svgen import render_nameless
+from vdla.hardware.user_cache import CacheError, user_cache
 from vdla.hardware.yosys import YosysError, run_yosys, yosys_version
 
 # progress(what, done, total)
@@ -77,8 +78,9 @@ def synthesise(config: Config, part: Part, progress: Progress) -> Synthesis:
     """The synthesis of a configuration, from the cache where it is there; minutes where it is not."""
     version = yosys_version()
     path = cache_folder() / f"{_hash(config, part, version)}.json"
-    if path.exists():
-        return _from_json(json.loads(path.read_text(encoding="utf-8")))
+    kept = _load(path)
+    if kept is not None:
+        return kept
     with tempfile.TemporaryDirectory(prefix="vdla-area-") as folder:
         result = _run(config, part, version, Path(folder), progress)
     try:
@@ -93,18 +95,15 @@ def synthesise(config: Config, part: Part, progress: Progress) -> Synthesis:
 
 def cache_folder() -> Path:
     """Where results are kept."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "vdla" / "area"
-
-
-def _package(config: Config) -> str:
-    """The generated package, the same for configurations that differ in name, memory and clock only."""
-    return render(replace(config, name="area"))
+    try:
+        return user_cache("area")
+    except CacheError as error:
+        raise YosysError(f"area: {error}") from None
 
 
 def _hash(config: Config, part: Part, version: str) -> str:
     digest = hashlib.sha256()
-    for text in (_package(config), script(part), version, Path(logic_path.__file__).read_text(encoding="utf-8")):
+    for text in (render_nameless(config), script(part), version, Path(logic_path.__file__).read_text(encoding="utf-8")):
         digest.update(text.encode() + b"\0")
     for path in rtl_files():
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -116,6 +115,14 @@ def _store(path: Path, result: Synthesis) -> None:
     with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".new", delete=False, encoding="utf-8") as file:
         json.dump(asdict(result), file)
     os.replace(file.name, path)
+
+
+def _load(path: Path) -> Synthesis | None:
+    """What is kept there; None where nothing is, or nothing whole."""
+    try:
+        return _from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _from_json(document: Mapping[str, Any]) -> Synthesis:
@@ -154,7 +161,7 @@ def script(part: Part) -> str:
 
 
 def _run(config: Config, part: Part, version: str, folder: Path, progress: Progress) -> Synthesis:
-    (folder / PACKAGE).write_text(_package(config), encoding="utf-8")
+    (folder / PACKAGE).write_text(render_nameless(config), encoding="utf-8")
     for path in rtl_files():
         (folder / path.name).write_bytes(path.read_bytes())
     stages = count()

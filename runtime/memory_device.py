@@ -6,6 +6,7 @@ memory for every tensor and for its stream.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
@@ -26,7 +27,7 @@ Bytes = NDArray[np.uint8]
 DEFAULT_BYTES = 1 << 30
 
 
-class MemoryDevice:
+class MemoryDevice(ABC):
     """A machine with `memory_bytes` of DRAM, of which only what is touched costs anything."""
 
     name: ClassVar[str]
@@ -86,8 +87,9 @@ class MemoryDevice:
         check(program)
         return self._run(program, addresses)
 
+    @abstractmethod
     def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
-        raise NotImplementedError
+        """Run a program that was checked."""
 
     def _check_places(self, program: Program, addresses: Mapping[str, int]) -> None:
         from vdla.hardware.program import STREAM

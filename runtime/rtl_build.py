@@ -19,11 +19,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.hardware.rtl_files import PACKAGE, TOP, rtl_files
+from vdla.hardware.user_cache import CacheError, user_cache
 from vdla.runtime.device import DeviceError
 
 if TYPE_CHECKING:
@@ -111,13 +112,6 @@ def _harness_sources() -> list[Path]:
     return sorted(path for path in HARNESS.rglob("*") if path.suffix in (".h", ".cpp"))
 
 
-def package_text(config: Config) -> str:
-    """The generated package, the same for configurations that differ in name, memory and clock only."""
-    from vdla.hardware.svgen import render
-
-    return render(replace(config, name="rtl"))
-
-
 def _hash(package: str, tools: Tools, options: Options) -> str:
     digest = hashlib.sha256()
     settings = [package, tools.versions, *options.verilate, *options.compile, *options.link, *FAST, *SLOW, *LINK]
@@ -130,15 +124,10 @@ def _hash(package: str, tools: Tools, options: Options) -> str:
 
 def cache_folder() -> Path:
     """Where the libraries are kept."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else _home() / ".cache") / "vdla" / "rtl"
-
-
-def _home() -> Path:
     try:
-        return Path.home()
-    except RuntimeError:
-        raise DeviceError("device rtl: cache must have a folder, got no home folder (set XDG_CACHE_HOME)") from None
+        return user_cache("rtl")
+    except CacheError as error:
+        raise DeviceError(f"device rtl: {error}") from None
 
 
 # --- building --------------------------------------------------------------------------------------------------------
@@ -148,7 +137,9 @@ def library(config: Config, options: Options | None = None) -> Path:
     """The shared library of a configuration, built if it is not in the cache."""
     options = options or Options()
     tools = find_tools(options.waves)
-    package = package_text(config)
+    from vdla.hardware.svgen import render_nameless
+
+    package = render_nameless(config)
     folder = cache_folder()
     path = folder / f"{_hash(package, tools, options)}.so"
     if _whole(path):

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import re
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
@@ -151,11 +152,27 @@ def test_a_result_is_kept_for_the_same_sources(monkeypatch, tmp_path):
     again = synthesise(replace(TINY, name="other", clock_mhz=70), Z020, silent)
     assert json.dumps(asdict(again)) == json.dumps(asdict(first))
     assert len(runs) == 1
+    for damaged in ("", "{}", "[1]"):
+        for path in synthesis.cache_folder().iterdir():
+            path.write_text(damaged)
+        synthesise(TINY, Z020, silent)
+    assert len(runs) == 4
     synthesise(replace(TINY, command_depth=8), Z020, silent)
     synthesise(TINY, PARTS["zu3eg"], silent)
     monkeypatch.setattr(synthesis, "yosys_version", lambda: "0.71")
     synthesise(TINY, Z020, silent)
-    assert len(runs) == 4
+    assert len(runs) == 7
+
+
+def test_without_a_home_folder_the_cache_must_be_named(monkeypatch):
+    def homeless():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(YosysError) as failure:
+        synthesis.cache_folder()
+    assert str(failure.value) == "area: cache must have a folder, got no home folder (set XDG_CACHE_HOME)"
 
 
 def test_units_are_modules_of_the_design():

@@ -21,6 +21,7 @@ import pytest
 from vdla.hardware.config import Config
 from vdla.hardware.rtl_files import FOLDER, PACKAGE
 from vdla.hardware.svgen import render
+from vdla.hardware.user_cache import user_cache
 
 FLAGS = ("-std=c++20", "-O0", "-pthread")
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
@@ -39,7 +40,7 @@ def program(top: str, sources: Sequence[str], config: Config, main: str) -> Path
 
 
 def _cache() -> Path:
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vdla" / "programs"
+    folder = user_cache("programs")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 

@@ -22,6 +22,7 @@ import pytest
 
 from vdla.hardware import svgen
 from vdla.hardware.config import Config
+from vdla.hardware.user_cache import user_cache
 
 HERE = Path(__file__).resolve().parent
 RTL = HERE.parent.parent / "hardware" / "rtl"
@@ -90,8 +91,7 @@ def _sources(top: str, config: Config, binds: Sequence[str], folder: Path) -> li
 
 
 def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "vdla" / "cocotb"
+    return user_cache("cocotb")
 
 
 def _key(sources: list[Path], options: Sequence[str]) -> str:

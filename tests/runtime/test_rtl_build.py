@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from vdla.hardware.config import Config
+from vdla.hardware.svgen import render_nameless
 from vdla.runtime import rtl_build
 from vdla.runtime.device import DeviceError
-from vdla.runtime.rtl_build import Options, Tools, library, package_text
+from vdla.runtime.rtl_build import Options, Tools, library
 from vdla.runtime.rtl_library import Machine
 
 TINY = Config.preset("tiny")
@@ -30,7 +31,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def key(config: Config, tools: Tools = TOOLS, options: Options | None = None) -> str:
-    return rtl_build._hash(package_text(config), tools, options or Options())
+    return rtl_build._hash(render_nameless(config), tools, options or Options())
 
 
 # --- what a library depends on ---------------------------------------------------------------------------------------

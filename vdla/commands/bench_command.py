@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="list the benchmarks")
     parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
     parser.add_argument("--seed", type=natural, default=0, help="seed of all random data (default 0)")
-    parser.add_argument("--long", action="store_true", help="much more of it: a quarter of an hour or longer (equality only)")
+    parser.add_argument("--long", action="store_true", help="much more of it, for a quarter of an hour (equality)")
 
 
 def run(arguments: argparse.Namespace) -> int:
