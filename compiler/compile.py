@@ -44,5 +44,5 @@ def _check(config: Config, fn: ir.Function) -> None:
 
 
 def _tensor(buffer: ir.Buffer, role: str, layout: str) -> Tensor:
-    nbytes = prod(buffer.shape) * INTEGER_BITS[buffer.dtype] // 8
-    return Tensor(buffer.name, role, buffer.shape, buffer.dtype, layout, nbytes)
+    nbytes = prod(buffer.dims) * INTEGER_BITS[buffer.dtype] // 8
+    return Tensor(buffer.name, role, buffer.dims, buffer.dtype, layout, nbytes)

@@ -46,9 +46,9 @@ def loop_ranges(fn: ir.Function) -> dict[str, tuple[int, int]]:
     ranges: dict[str, tuple[int, int]] = {}
     for stmt in ir.walk(fn.body):
         if isinstance(stmt, ir.For):
-            ranges[stmt.var] = (0, stmt.extent - 1)
+            ranges[stmt.var] = (0, stmt.size - 1)
         if isinstance(stmt, ir.Block) and not isinstance(stmt.body, ir.Store):
-            ranges.update((axis.var, (0, axis.extent - 1)) for axis in stmt.axes)
+            ranges.update((axis.var, (0, axis.size - 1)) for axis in stmt.axes)
     return ranges
 
 
@@ -94,13 +94,29 @@ class Interpreter:
             case ir.Seq(stmts=stmts):
                 for inner in stmts:
                     self.run(inner, env)
-            case ir.For(var=var, extent=extent, body=body):
-                for i in range(extent):
+            case ir.For(var=var, body=body):
+                for i in range(stmt.size):
                     self.run(body, env | {var: i})
             case ir.Block():
                 self._run_block(stmt, env)
             case ir.Store():
                 run_store(self.memory, stmt, Points(env, EVERYWHERE, stmt.buffer))
+            case ir.Together(stores=stores):
+                self._run_together(stores, Points(env, EVERYWHERE, ""))
+            case ir.If(cond=cond, body=body):
+                if self.memory.value(cond, Points(env, EVERYWHERE, "if")):
+                    self.run(body, env)
+            case ir.Alloc(buffer=buffer, body=body):
+                self.memory.written[buffer][...] = False
+                self.run(body, env)
+            case ir.Step(body=body):
+                self.run(body, env)
+
+    def _run_together(self, stores: tuple[ir.Store, ...], at: Points) -> None:
+        values = [self.memory.value(store.value, replace(at, where=store.buffer)) for store in stores]
+        places = [tuple(ir.Const(int(self.memory.index(i, at))) for i in store.indices) for store in stores]
+        for store, indices, value in zip(stores, places, values, strict=True):
+            self.memory.store(store.buffer, indices, value, replace(at, where=store.buffer))
 
     def _nest(self, stmt: ir.Stmt) -> Nest | None:
         if id(stmt) not in self._nests:
@@ -134,7 +150,7 @@ def check_axis(block: ir.Block, axis: ir.Axis, values: Array, mask: Mask) -> Non
     outside = np.asarray(((values < 0) | (values >= axis.extent)) & mask)
     if outside.any():
         value = np.broadcast_to(values, outside.shape)[outside][0]
-        raise InterpretError(f"block {block.name}: axis {axis.var} must be in 0..{axis.extent - 1}, got {value}")
+        raise InterpretError(f"block {block.name}: axis {axis.var} must be in 0..{axis.size - 1}, got {value}")
 
 
 def at_start(block: ir.Block, at: Points) -> Mask:
@@ -247,7 +263,7 @@ def repeated(headers: tuple[ir.For | ir.Block, ...], block: ir.Block) -> set[str
     ranges: dict[str, tuple[int, int]] = {}
     for header in (*headers, block):
         if isinstance(header, ir.For):
-            ranges[header.var] = (0, header.extent - 1)
+            ranges[header.var] = (0, header.size - 1)
         else:
             bound = [ir.substitute(value, values) for value in header.values]
             values |= {axis.var: value for axis, value in zip(header.axes, bound, strict=True)}
@@ -278,7 +294,7 @@ def term_of(body: ir.Store) -> tuple[str, ir.Expr] | None:
 
 def size(nest: Nest) -> int:
     """How many points run at once."""
-    return int(np.prod([loop.extent for loop in (*nest.spatial, *nest.reduce)], dtype=np.int64))
+    return int(np.prod([loop.size for loop in (*nest.spatial, *nest.reduce)], dtype=np.int64))
 
 
 def run_nest(memory: Memory, nest: Nest, env: Env) -> None:
@@ -303,13 +319,13 @@ def term_is_sum(nest: Nest) -> bool:
 
 def serial_points(loops: tuple[ir.For, ...]) -> Iterator[Env]:
     """Every setting of the loop variables, in order."""
-    for point in product(*(range(loop.extent) for loop in loops)):
+    for point in product(*(range(loop.size) for loop in loops)):
         yield {loop.var: i for loop, i in zip(loops, point, strict=True)}
 
 
 def open_grid(loops: tuple[ir.For, ...]) -> Env:
     """Each loop variable along a dimension of its own."""
-    axes = np.ix_(*(np.arange(loop.extent, dtype=np.int32) for loop in loops))
+    axes = np.ix_(*(np.arange(loop.size, dtype=np.int32) for loop in loops))
     return {loop.var: axis for loop, axis in zip(loops, axes, strict=True)}
 
 
@@ -330,7 +346,7 @@ def combine_along(memory: Memory, nest: Nest, at: Points) -> None:
     assert term is not None
     op, expr = term
     dtype = memory.buffers[nest.body.buffer].dtype
-    shape = tuple(loop.extent for loop in (*nest.spatial, *nest.reduce))
+    shape = tuple(loop.size for loop in (*nest.spatial, *nest.reduce))
     along = tuple(range(len(nest.spatial), len(shape)))
     mask = np.broadcast_to(at.mask, shape)
     terms = np.broadcast_to(memory.value(expr, at), shape)

@@ -2,7 +2,8 @@
 
 Every node is immutable; a pass or a schedule primitive returns a new tree. Buffers are referred to by name, and a
 `Function` owns the table of names. A `Block` computes one element (or, once blockized, one tile) at the position its
-axes are bound to; the loops around it only say which positions, in which order.
+axes are bound to; the loops around it only say which positions, in which order. The passes that lead to native code
+take the blocks away; what they leave is loops, stores and the three nodes of "lowered statements".
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vdla.compiler.intrinsic import Match
 
 Scalar = int | float | bool
 
@@ -77,8 +81,14 @@ class Call:
 
 
 Expr = Var | Const | Binary | Cast | Select | Load | Call
+Extent = int | Expr  # a number, or an int32 expression over the scalars of the function
 
-ARITHMETIC_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max", "shl", "shr", "and", "or")
+
+class SymbolicError(ValueError):
+    """A symbolic extent where a number is needed."""
+
+
+ARITHMETIC_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max", "shl", "shr", "and", "or", "xor")
 COMPARE_OPS = ("eq", "ne", "lt", "le", "gt", "ge")
 BINARY_OPS = ARITHMETIC_OPS + COMPARE_OPS
 
@@ -97,21 +107,27 @@ class LoopKind(Enum):
 
 
 class AxisKind(Enum):
-    """Whether the iterations along an axis are independent or combine into one value."""
+    """Whether the iterations along an axis are independent, combine into one value, or each read the ones before."""
 
     SPATIAL = "spatial"
     REDUCE = "reduce"
+    SCAN = "scan"
 
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`for var in range(extent)`; the extent is static and the names of nested loops differ."""
+    """`for var in range(extent)`; the names of nested loops differ."""
 
     var: str
-    extent: int
+    extent: Extent
     body: Stmt
     kind: LoopKind = LoopKind.SERIAL
     annotations: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """The extent, which must be a number."""
+        return number(self.extent, f"loop {self.var}: the extent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,12 +147,24 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """Several stores at once: every value and index is evaluated before the first is stored. Never of length one."""
+
+    stores: tuple[Store, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Axis:
     """An iteration variable of a block, with its domain [0, extent)."""
 
     var: str
-    extent: int
+    extent: Extent
     kind: AxisKind = AxisKind.SPATIAL
+
+    @property
+    def size(self) -> int:
+        """The extent, which must be a number."""
+        return number(self.extent, f"axis {self.var}: the extent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +186,37 @@ class Block:
     annotations: Mapping[str, Any] = field(default_factory=dict)
 
 
-Stmt = For | Seq | Store | Block
+# --- lowered statements ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """`body` where `cond` holds."""
+
+    cond: Expr
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
+class Alloc:
+    """The intermediate buffer named `buffer` exists, without content at first, while `body` runs."""
+
+    buffer: str
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a declared intrinsic: `match.entries` are its operands' places over the loop variables around it.
+
+    `body` is what the step does, as loops and stores; it stays executable.
+    """
+
+    match: Match
+    body: Stmt
+
+
+Stmt = For | Seq | Store | Together | Block | If | Alloc | Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,19 +224,29 @@ class Buffer:
     """A dense row-major array. `scope` is "global" (DRAM) or the name of an on-chip buffer."""
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Extent, ...]
     dtype: str
     scope: str = "global"
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The shape, which must be of numbers."""
+        return tuple(number(extent, f"buffer {self.name}: dimension {d}") for d, extent in enumerate(self.shape))
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A loop nest over `params` (inputs, then outputs: global buffers of the caller) and intermediate buffers."""
+    """A loop nest over `params` (inputs, then outputs: global buffers of the caller) and intermediate buffers.
+
+    `scalars` are the names of the symbolic extents: int32, at least 1, each a whole dimension of some parameter, from
+    whose shape it is known when the function is called.
+    """
 
     name: str
     params: tuple[str, ...]
     buffers: Mapping[str, Buffer]
     body: Stmt
+    scalars: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Function {self.name}({', '.join(self.params)})>"
@@ -201,14 +269,33 @@ def seq(*stmts: Stmt) -> Stmt:
 def children(stmt: Stmt) -> tuple[Stmt, ...]:
     """The statements directly inside `stmt`; a block's `init` before its body."""
     match stmt:
-        case For(body=body):
+        case For(body=body) | If(body=body) | Alloc(body=body) | Step(body=body):
             return (body,)
         case Seq(stmts=stmts):
             return stmts
+        case Together(stores=stores):
+            return stores
         case Block(init=init, body=body):
             return (body,) if init is None else (init, body)
         case Store():
             return ()
+
+
+def with_children(stmt: Stmt, new: tuple[Stmt, ...]) -> Stmt:
+    """`stmt` with its direct statements replaced, in the order of `children`."""
+    match stmt:
+        case For() | If() | Alloc() | Step():
+            return replace(stmt, body=new[0])
+        case Seq():
+            return seq(*new)
+        case Together():
+            return Together(tuple(store for store in new if isinstance(store, Store)))
+        case Block(init=None):
+            return replace(stmt, body=new[0])
+        case Block():
+            return replace(stmt, init=new[0], body=new[1])
+        case Store():
+            return stmt
 
 
 def walk(stmt: Stmt) -> Iterator[Stmt]:
@@ -266,6 +353,19 @@ def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
     old = operands(expr)
     new = tuple(substitute(operand, values) for operand in old)
     return expr if new == old else with_operands(expr, new)
+
+
+def number(extent: Extent, what: str) -> int:
+    """A static extent.
+
+    Raises:
+        SymbolicError: it is an expression.
+    """
+    if isinstance(extent, int):
+        return extent
+    from vdla.compiler.printer import expr_text
+
+    raise SymbolicError(f"{what} must be a number, got {expr_text(extent)}")
 
 
 def dtype_of(expr: Expr, buffers: Mapping[str, Buffer]) -> str:

@@ -101,7 +101,7 @@ class Leaves:
         self._check_in_place(site, positions)
         return Leaf(
             site=site,
-            loops=tuple(Loop(f.var, f.extent, f.var in reductions) for f in loops if not site.inside_entry(f)),
+            loops=tuple(Loop(f.var, f.size, f.var in reductions) for f in loops if not site.inside_entry(f)),
             positions=positions,
             predicate=conjuncts(predicate),
             conditions=conjuncts(ir.substitute(site.bound(c), once) for c in site.match.conditions.values()),
@@ -125,9 +125,9 @@ class Leaves:
     def _position(self, site: Site, operand: str) -> Position:
         """The operand's entry, counted in its own entries from the start of its tile or tensor."""
         name = site.match.buffers[operand]
-        unit = prod(site.match.intrinsic.behaviour.buffers[operand].shape)
+        unit = prod(site.match.intrinsic.behaviour.buffers[operand].dims)
         plan = self.plans.get(name)
-        strides = plan.strides if plan else row_major(self.fn.buffers[name].shape)
+        strides = plan.strides if plan else row_major(self.fn.buffers[name].dims)
         indices = site.match.entries[operand]
         if any(stride % unit for stride in strides[: len(indices)]):
             raise LoweringError(
@@ -168,7 +168,7 @@ def _chain(stmt: ir.Stmt) -> Chain:
 
 def _runs(loops: list[ir.For]) -> list[ir.For]:
     """The loops of more than one iteration."""
-    return [loop for loop in loops if loop.extent > 1]
+    return [loop for loop in loops if loop.size > 1]
 
 
 def _sums_of(site: Site) -> str | None:

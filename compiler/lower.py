@@ -54,7 +54,7 @@ class _Lowering:
             return
         match stmt:
             case ir.For():
-                for value in range(stmt.extent):
+                for value in range(stmt.size):
                     yield from self.run(stmt.body, {**env, stmt.var: value})
             case _:
                 for child in ir.children(stmt):

@@ -56,11 +56,11 @@ class Memory:
     def __init__(self, buffers: Mapping[str, ir.Buffer], ranges: Ranges) -> None:
         self.buffers = buffers
         self.ranges = ranges
-        self.arrays = {name: np.zeros(b.shape, storage(b.dtype)) for name, b in buffers.items()}
+        self.arrays = {name: np.zeros(b.dims, storage(b.dtype)) for name, b in buffers.items()}
         self.given: set[str] = set()
         self._checked: dict[int, list[ir.Axis]] = {}
         self._functions: dict[int, Evaluate | None] = {}
-        self.written = {name: np.zeros(b.shape, np.bool_) for name, b in buffers.items()}
+        self.written = {name: np.zeros(b.dims, np.bool_) for name, b in buffers.items()}
 
     def fill(self, name: str, array: Array) -> None:
         """Give a whole buffer its content."""
@@ -72,7 +72,7 @@ class Memory:
         """The axes whose bindings can leave their domain as far as the ranges of the loops show."""
         if id(block) not in self._checked:
             pairs = [(axis, bounds(value, self.ranges)) for axis, value in zip(block.axes, block.values, strict=True)]
-            self._checked[id(block)] = [a for a, (low, high) in pairs if low < 0 or high >= a.extent]
+            self._checked[id(block)] = [a for a, (low, high) in pairs if low < 0 or high >= a.size]
         return self._checked[id(block)]
 
     def index(self, expr: ir.Expr, at: Points) -> Any:  # noqa: ANN401  an int or an array of ints
@@ -133,7 +133,7 @@ class Memory:
         if self._check_inside("load", name, places, at.mask, at.where):
             inside = places
         else:
-            shape = self.buffers[name].shape
+            shape = self.buffers[name].dims
             inside = tuple(np.clip(place, 0, extent - 1) for place, extent in zip(places, shape, strict=True))
         if name not in self.given and not self.written[name][inside].all():
             self._check_written(name, places, ~self.written[name][inside] & at.mask, at)
@@ -146,7 +146,7 @@ class Memory:
 
     def _check_inside(self, action: str, name: str, places: tuple[Array, ...], mask: Mask, where: str) -> bool:
         """Whether every place is inside; an error if one is not and the mask holds there."""
-        shape = self.buffers[name].shape
+        shape = self.buffers[name].dims
         pairs = list(zip(places, shape, strict=True))
         far = [(p, n) for p, n in pairs if p.size and (p.min() < 0 or p.max() >= n)]
         for place, extent in far:

@@ -21,11 +21,11 @@ from vdla.compiler.dtypes import is_float
 
 INDENT = "    "
 SYMBOLS = {"eq": ("==", 3), "ne": ("!=", 3), "lt": ("<", 3), "le": ("<=", 3), "gt": (">", 3), "ge": (">=", 3),
-           "or": ("|", 4), "and": ("&", 5), "shl": ("<<", 6), "shr": (">>", 6), "add": ("+", 7), "sub": ("-", 7),
-           "mul": ("*", 8), "floordiv": ("//", 8), "mod": ("%", 8)}  # fmt: skip
+           "or": ("|", 4), "xor": ("^", 5), "and": ("&", 6), "shl": ("<<", 7), "shr": (">>", 7), "add": ("+", 8),
+           "sub": ("-", 8), "mul": ("*", 9), "floordiv": ("//", 9), "mod": ("%", 9)}  # fmt: skip
 WORDS = {"or": ("or", 1), "and": ("and", 2)}  # of conditions
 COMPARE_LEVEL = 3
-CLOSED = 9  # binds tighter than any operator
+CLOSED = 10  # binds tighter than any operator
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,12 @@ def line_numbers(fn: ir.Function) -> dict[str, int]:
 def buffer_text(buffer: ir.Buffer) -> str:
     """Type, shape and, when it is on the chip, scope."""
     scope = "" if buffer.scope == "global" else f" in {buffer.scope}"
-    return f"{buffer.dtype}[{', '.join(map(str, buffer.shape))}]{scope}"
+    return f"{buffer.dtype}[{', '.join(map(extent_text, buffer.shape))}]{scope}"
+
+
+def extent_text(extent: ir.Extent) -> str:
+    """An extent: a number or an expression."""
+    return str(extent) if isinstance(extent, int) else expr_text(extent)
 
 
 def stmt_text(stmt: ir.Stmt) -> str:
@@ -79,6 +84,18 @@ def stmt_lines(stmt: ir.Stmt, depth: int, owner: str) -> Iterator[Line]:
                 yield from stmt_lines(inner, depth, owner)
         case ir.Store(buffer=buffer, indices=indices, value=value):
             yield Line(f"{indent}{buffer}[{index_text(indices)}] = {expr_text(value)}", owner)
+        case ir.Together(stores=stores):
+            targets = ", ".join(f"{store.buffer}[{index_text(store.indices)}]" for store in stores)
+            yield Line(f"{indent}{targets} = {', '.join(expr_text(store.value) for store in stores)}", owner)
+        case ir.If(cond=cond, body=body):
+            yield Line(f"{indent}if {expr_text(cond)}:", owner)
+            yield from stmt_lines(body, depth + 1, owner)
+        case ir.Alloc(buffer=buffer, body=body):
+            yield Line(f"{indent}with alloc({buffer}):", owner)
+            yield from stmt_lines(body, depth + 1, owner)
+        case ir.Step(match=match, body=body):
+            yield Line(f"{indent}step {match.intrinsic.name}:", owner)
+            yield from stmt_lines(body, depth + 1, owner)
         case ir.For():
             yield Line(f"{indent}{loop_header(stmt)}", stmt.var)
             yield from stmt_lines(stmt.body, depth + 1, stmt.var)
@@ -93,12 +110,12 @@ def stmt_lines(stmt: ir.Stmt, depth: int, owner: str) -> Iterator[Line]:
 def loop_header(loop: ir.For) -> str:
     """`for var in range(extent):`, with the kind in place of range and the annotations as a comment."""
     kind = "range" if loop.kind is ir.LoopKind.SERIAL else loop.kind.value
-    return f"for {loop.var} in {kind}({loop.extent}):{notes(loop.annotations)}"
+    return f"for {loop.var} in {kind}({extent_text(loop.extent)}):{notes(loop.annotations)}"
 
 
 def block_header(block: ir.Block) -> str:
     """`block name(axis=value, axis=reduce value) where predicate:`."""
-    kinds = ("reduce " if axis.kind is ir.AxisKind.REDUCE else "" for axis in block.axes)
+    kinds = ("" if axis.kind is ir.AxisKind.SPATIAL else f"{axis.kind.value} " for axis in block.axes)
     bound = (f"{a.var}={kind}{expr_text(v)}" for a, kind, v in zip(block.axes, kinds, block.values, strict=True))
     where = "" if block.predicate is None else f" where {expr_text(block.predicate)}"
     return f"block {block.name}({', '.join(bound)}){where}:{notes(block.annotations)}"

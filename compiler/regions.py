@@ -172,9 +172,9 @@ def _plan(fn: ir.Function, name: str, owner: str, blocks: list[Site], users: lis
     group = {other for other in fn.buffers if other == owner or _owners(blocks).get(other) == owner}
     level = min(_level(site, users) for site in users if site.output in group)
     outside = tuple(loop.var for loop in writer.path[:level])
-    inner = {loop.var: loop.extent for loop in writer.path[level:]}
+    inner = {loop.var: loop.size for loop in writer.path[level:]}
     assert isinstance(writer.block.body, ir.Store)
-    indices = zip(writer.block.body.indices, buffer.shape, strict=True)
+    indices = zip(writer.block.body.indices, buffer.dims, strict=True)
     spans = [_span(writer.bound(index), inner, full) for index, full in indices]
     shape = tuple(extent for _, extent in spans)
     vthreads = tuple(loop.var for loop in writer.path[:level] if loop.kind is ir.LoopKind.VTHREAD)

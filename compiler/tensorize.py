@@ -47,7 +47,7 @@ def perfect_nest(nest: ir.For, intrinsic: Intrinsic) -> tuple[ir.Block, dict[str
     loops: dict[str, int] = {}
     stmt: ir.Stmt = nest
     while isinstance(stmt, ir.For):
-        loops[stmt.var] = stmt.extent
+        loops[stmt.var] = stmt.size
         stmt = stmt.body
     if not isinstance(stmt, ir.Block):
         raise TensorizeError(
@@ -101,5 +101,5 @@ def _mark(stmt: ir.Stmt, loop: str, old: ir.Block, new: ir.Block, intrinsic: Int
             return stmt if all(a is b for a, b in zip(changed, stmts, strict=True)) else ir.Seq(changed)
         case ir.Block():
             return new if stmt is old else stmt
-        case ir.Store():
+        case _:
             return stmt

@@ -123,12 +123,12 @@ def is_kept(condition: ir.Expr, used: set[str]) -> bool:
 def summed_loops(leaf: Leaf, common: list[ir.For]) -> list[ir.For]:
     """The loops among `common` over which a leaf sums."""
     names = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
-    return [loop for loop in common if loop.var in names and loop.extent > 1]
+    return [loop for loop in common if loop.var in names and loop.size > 1]
 
 
 def is_last(loop: ir.For) -> ir.Expr:
     """The condition of the last iteration."""
-    return ir.Binary("eq", ir.Var(loop.var), ir.Const(loop.extent - 1))
+    return ir.Binary("eq", ir.Var(loop.var), ir.Const(loop.size - 1))
 
 
 def is_first(loop: ir.For) -> ir.Expr:

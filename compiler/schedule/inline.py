@@ -68,9 +68,6 @@ def map_values(stmt: ir.Stmt, change: Change) -> ir.Stmt:
     match stmt:
         case ir.Store():
             return replace(stmt, indices=tuple(change(i) for i in stmt.indices), value=change(stmt.value))
-        case ir.For():
-            return replace(stmt, body=map_values(stmt.body, change))
-        case ir.Seq():
-            return replace(stmt, stmts=tuple(map_values(inner, change) for inner in stmt.stmts))
         case ir.Block():
             return stmt
+    return ir.with_children(stmt, tuple(map_values(inner, change) for inner in ir.children(stmt)))

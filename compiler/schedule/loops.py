@@ -39,13 +39,13 @@ def split(
     where = f"split of {loop}"
     path = loop_path(fn, loop, where)
     old = loop_at(path)
-    inner_extent, outer_extent = split_extents(where, old.extent, factor, nparts)
+    inner_extent, outer_extent = split_extents(where, old.size, factor, nparts)
     outer, inner = split_names(fn, where, loop, names)
     ranges = all_ranges(fn) | {outer: (0, outer_extent - 1), inner: (0, inner_extent - 1)}
     index = ir.Binary("add", ir.Binary("mul", ir.Var(outer), ir.Const(inner_extent)), ir.Var(inner))
     body = substitute_loops(old.body, {loop: index}, ranges)
     if outer_extent * inner_extent != old.extent:
-        body = guarded(body, ir.Binary("lt", index, ir.Const(old.extent)))
+        body = guarded(body, ir.Binary("lt", index, ir.Const(old.size)))
     nest = ir.For(outer, outer_extent, ir.For(inner, inner_extent, body, old.kind, old.annotations))
     return replaced(fn, path, nest), (outer, inner)
 
@@ -111,9 +111,9 @@ def fuse_two(fn: ir.Function, outer: str, inner: str, name: str, given: bool) ->
     if given:
         check_new_name(where, name, [name] if name in taken and name not in (outer, inner) else [])
     fresh = name if given else taken.fresh(name, outer)
-    var, width = ir.Var(fresh), ir.Const(two.extent)
+    var, width = ir.Var(fresh), ir.Const(two.size)
     values: dict[str, ir.Expr] = {outer: ir.Binary("floordiv", var, width), inner: ir.Binary("mod", var, width)}
-    extent = one.extent * two.extent
+    extent = one.size * two.size
     body = substitute_loops(two.body, values, all_ranges(fn) | {fresh: (0, extent - 1)})
     return replaced(fn, path, ir.For(fresh, extent, body, one.kind, {**two.annotations, **one.annotations})), fresh
 
@@ -219,14 +219,14 @@ def check_order(where: str, nest: ir.Stmt) -> None:
             continue
         summed = ""
         around = loops_above(nest, block)
-        ranges = {loop.var: (0, loop.extent - 1) for loop in around}
+        ranges = {loop.var: (0, loop.size - 1) for loop in around}
         spatial = [v for a, v in zip(block.axes, block.values, strict=True) if a.kind is ir.AxisKind.SPATIAL]
         again = {name for value in spatial for name in overlapping(within(value, ranges), ranges)}
         for loop in around:
             kind = "unused" if loop.var in again else role(block, loop.var)
-            if kind == "reduce" and loop.extent > 1:
+            if kind == "reduce" and loop.size > 1:
                 summed = loop.var
-            if kind == "unused" and summed and loop.extent > 1:
+            if kind == "unused" and summed and loop.size > 1:
                 rule = f"{loop.var} must stay outside of {summed}, over which block {block.name} sums"
                 raise ScheduleError(f"{where}: {rule}, got it inside, where each term would count {loop.extent} times")
 

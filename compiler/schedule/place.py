@@ -52,7 +52,7 @@ def nest_at(fn: ir.Function, block: ir.Block, spans: Mapping[str, Span], conditi
     loops: list[tuple[str, int]] = []
     values: list[ir.Expr] = []
     for axis in block.axes:
-        span = spans.get(axis.var) or Span(Linear({}), 0, axis.extent - 1, 0, axis.extent - 1)
+        span = spans.get(axis.var) or Span(Linear({}), 0, axis.size - 1, 0, axis.size - 1)
         var = fresh_loop(names, axis, block.name)
         value = span.offset + Linear({ir.Var(var): 1}, span.low)
         conditions = [*conditions, *clamps(value, span, ranges)]

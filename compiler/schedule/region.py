@@ -80,7 +80,7 @@ def touched(leaf: Leaf, indices: Indices, buffer: ir.Buffer, outer: Collection[s
     limits = limits_of(leaf.conditions)
     domains = ranges | {axis.var: (0, axis.extent - 1) for axis in leaf.block.axes}  # type: ignore[operator]
     spans = []
-    for index, extent in zip(indices, buffer.shape, strict=True):
+    for index, extent in zip(indices, buffer.dims, strict=True):
         floor, ceil = bounds(index, domains)
         offset, (low, high) = span_of(bound_form(leaf, index, ranges), outer, ranges, limits)
         spans.append(Span(offset, low, high, max(floor, 0), min(ceil, extent - 1)))

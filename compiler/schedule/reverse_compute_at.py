@@ -51,7 +51,7 @@ def producers_under(fn: ir.Function, consumer: Leaf, loop: str) -> list[Leaf]:
 def consumed(fn: ir.Function, block: ir.Block, producers: list[Leaf], outer: set[str]) -> dict[str, Span]:
     """The span of each axis of the consumer that indexes a produced dimension by itself plus a constant."""
     spans: dict[str, Span] = {}
-    extents = {axis.var: axis.extent for axis in block.axes if axis.kind is ir.AxisKind.SPATIAL}
+    extents = {axis.var: axis.size for axis in block.axes if axis.kind is ir.AxisKind.SPATIAL}
     for producer in producers:
         store = stores(producer.block)[0]
         made = touched(producer, store.indices, fn.buffers[store.buffer], outer, all_ranges(fn))

@@ -83,30 +83,15 @@ def all_ranges(fn: ir.Function) -> dict[str, Range]:
     ranges: dict[str, Range] = {}
     for stmt in ir.walk(fn.body):
         if isinstance(stmt, ir.For):
-            ranges[stmt.var] = (0, stmt.extent - 1)
+            ranges[stmt.var] = (0, stmt.size - 1)
     return ranges
-
-
-def with_children(stmt: ir.Stmt, new: tuple[ir.Stmt, ...]) -> ir.Stmt:
-    """`stmt` with its direct statements replaced, in the order of `ir.children`."""
-    match stmt:
-        case ir.For():
-            return replace(stmt, body=new[0])
-        case ir.Seq():
-            return ir.seq(*new)
-        case ir.Block(init=None):
-            return replace(stmt, body=new[0])
-        case ir.Block():
-            return replace(stmt, init=new[0], body=new[1])
-        case ir.Store():
-            return stmt
 
 
 def replaced(fn: ir.Function, path: Path, new: ir.Stmt) -> ir.Function:
     """`fn` with the statement at the end of `path` replaced."""
     old = path[-1]
     for parent in reversed(path[:-1]):
-        new, old = with_children(parent, tuple(new if c is old else c for c in ir.children(parent))), parent
+        new, old = ir.with_children(parent, tuple(new if c is old else c for c in ir.children(parent))), parent
     return replace(fn, body=new)
 
 
@@ -128,7 +113,7 @@ def rewrite_blocks(stmt: ir.Stmt, change: Callable[[ir.Block], ir.Block]) -> ir.
     old = ir.children(stmt)
     new = tuple(rewrite_blocks(child, change) for child in old)
     if any(a is not b for a, b in zip(old, new, strict=True)):
-        stmt = with_children(stmt, new)
+        stmt = ir.with_children(stmt, new)
     return change(stmt) if isinstance(stmt, ir.Block) else stmt
 
 
@@ -174,4 +159,4 @@ def guarded(stmt: ir.Stmt, condition: ir.Expr) -> ir.Stmt:
     """`stmt` with a condition added to its outermost blocks."""
     if isinstance(stmt, ir.Block):
         return replace(stmt, predicate=predicate_of([*conjuncts(stmt.predicate), condition]))
-    return with_children(stmt, tuple(guarded(child, condition) for child in ir.children(stmt)))
+    return ir.with_children(stmt, tuple(guarded(child, condition) for child in ir.children(stmt)))
