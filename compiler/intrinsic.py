@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 GLOBAL = "global"
 IMMEDIATE = "immediate"
 CONDITION = "condition"
+MEMORY = "memory"  # of a CPU: whatever buffer
 ON_CHIP = ("inp", "wgt", "scl", "acc", "out")
-SCOPES = (GLOBAL, *ON_CHIP, IMMEDIATE, CONDITION)
+SCOPES = (GLOBAL, *ON_CHIP, IMMEDIATE, CONDITION, MEMORY)
 
 
 class IntrinsicError(ValueError):

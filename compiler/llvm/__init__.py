@@ -1,0 +1,1 @@
+"""From plain loops to machine code, through LLVM."""

@@ -1,0 +1,1 @@
+"""Operators as tensor expressions, with default schedules for the CPU."""

@@ -1,0 +1,74 @@
+"""A CPU to compile for: what schedules and the code generator need to know of it.
+
+Nothing here needs LLVM, but for `host`, which asks it what machine this is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class TargetError(ValueError):
+    """A target that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A CPU. `vector_bytes` and `vector_registers` are of its widest vectors; `features` are LLVM's names."""
+
+    name: str
+    triple: str
+    cpu: str
+    features: frozenset[str]
+    vector_bytes: int
+    vector_registers: int
+
+    def has(self, *features: str) -> bool:
+        """Whether the CPU has all of `features`."""
+        return self.features.issuperset(features)
+
+    def lanes(self, dtype_bytes: int) -> int:
+        """The elements of that width in one vector."""
+        return self.vector_bytes // dtype_bytes
+
+    def __repr__(self) -> str:
+        return f"<Target {self.name}>"
+
+
+def _fixed(name: str, triple: str, cpu: str, features: str, vector_bytes: int, vector_registers: int) -> Target:
+    return Target(name, triple, cpu, frozenset(features.split()), vector_bytes, vector_registers)
+
+
+AVX2 = "sse2 ssse3 sse4.1 sse4.2 popcnt avx avx2 fma f16c bmi bmi2"
+AVX512 = f"{AVX2} avx512f avx512dq avx512bw avx512vl avx512vnni"
+TARGETS = {
+    target.name: target
+    for target in (
+        _fixed("x86-64", "x86_64-unknown-linux-gnu", "x86-64", "sse2", 16, 16),
+        _fixed("x86-64-avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", AVX2, 32, 16),
+        _fixed("x86-64-avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", AVX512, 64, 32),
+        _fixed("cortex-a9", "armv7a-unknown-linux-gnueabihf", "cortex-a9", "neon vfp3 fp16", 16, 16),
+        _fixed("aarch64", "aarch64-unknown-linux-gnu", "generic", "neon", 16, 32),
+    )
+}
+
+
+def target_named(name: str) -> Target:
+    """"host", or one of TARGETS."""
+    if name == "host":
+        return host()
+    if name not in TARGETS:
+        raise TargetError(f"target: the name must be one of host, {', '.join(TARGETS)}, got {name!r}")
+    return TARGETS[name]
+
+
+def host() -> Target:
+    """The CPU that this runs on."""
+    from llvmlite import binding
+
+    features = frozenset(name for name, has in binding.get_host_cpu_features().items() if has)
+    wide = "avx512f" in features
+    vector_bytes = 64 if wide else 32 if "avx2" in features else 16
+    few = "avx2" in features and not wide
+    registers = 16 if few else 32
+    return Target("host", binding.get_process_triple(), binding.get_host_cpu_name(), features, vector_bytes, registers)
