@@ -1,29 +1,29 @@
 """Tensor intrinsics: declared, not built in. The machine's own operations use the API that a user's do.
 
-An intrinsic says what it computes on one entry of each operand (a tensor expression), where each operand lives, how a
-loop nest around it becomes instructions, and what these cost. Matching (`tensorize`) and lowering know nothing else.
+An intrinsic says what it computes on one entry of each operand (a tensor expression), where each operand lives and how
+it becomes instructions: of the VDLA, with what they cost, or of a CPU, with the features that the CPU must have.
+Matching (`tensorize`) and lowering know nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 from vdla.compiler import ir, te
 from vdla.hardware.config import Config
-
-if TYPE_CHECKING:
-    from vdla.compiler.macro import MacroOp
-    from vdla.compiler.nest import Nest
 
 GLOBAL = "global"
 IMMEDIATE = "immediate"
 CONDITION = "condition"
 MEMORY = "memory"  # of a CPU: whatever buffer
 ON_CHIP = ("inp", "wgt", "scl", "acc", "out")
-SCOPES = (GLOBAL, *ON_CHIP, IMMEDIATE, CONDITION, MEMORY)
+SCOPES = {
+    "vdla": (GLOBAL, *ON_CHIP, IMMEDIATE, CONDITION),
+    "cpu": (MEMORY, IMMEDIATE, CONDITION),
+}
 
 
 class IntrinsicError(ValueError):
@@ -32,39 +32,60 @@ class IntrinsicError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Intrinsic:
-    """One tensor instruction of a machine.
+    """One tensor instruction of a machine: `target` is "vdla" or "cpu".
 
     `output` is the behaviour: a tensor expression of one block over placeholders, all of them one *entry* (the operand
-    of a single step). `scopes` places every placeholder and the output: an on-chip buffer, "global" (DRAM),
-    "immediate" (a placeholder of shape (1,) that stands for a constant of the program) or "condition" (a bool
-    placeholder of shape (1,) that stands for any condition on loop variables). `in_place` names an operand that shares
-    the output's storage. `epilogue` marks an intrinsic that can run in the pass that produces its operand. `lower`
-    turns a nest of steps into macro-ops; `cycles` gives the duration of a number of steps on a configuration.
+    of a single step). `scopes` places every placeholder and the output: "memory" (a CPU's: whatever buffer), an on-chip
+    buffer or "global" (the VDLA's), "immediate" (a placeholder of shape (1,) that stands for a constant of the
+    program) or "condition" (a bool placeholder of shape (1,) that stands for any condition on loop variables).
+    `in_place` names an operand that shares the output's storage.
+
+    Of the VDLA: `lower` turns a nest of steps (a `Nest`) into macro-ops; `cycles` gives the duration of a number of
+    steps on a configuration; `epilogue` marks an intrinsic that can run in the pass that produces its operand. Of a
+    CPU: `lower` emits one step (a `NativeStep`), and `requires` are the features, by LLVM's names, without which a CPU
+    runs the behaviour instead.
     """
 
     name: str
     output: te.Tensor
     scopes: Mapping[str, str]
-    lower: Callable[[Nest], Iterable[MacroOp]]
-    cycles: Callable[[Config, int], int]
+    lower: Callable[[Any], Any]
+    cycles: Callable[[Config, int], int] | None = None
     in_place: str | None = None
     epilogue: bool = False
+    target: str = "vdla"
+    requires: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         where = f"intrinsic {self.name}"
+        self._check_target(where)
         names = set(self.behaviour.params)
         if names != set(self.scopes):
             wanted, got = (", ".join(sorted(some)) for some in (names, set(self.scopes)))
             raise IntrinsicError(f"{where}: scopes must name exactly {wanted}, got {got}")
+        known = SCOPES[self.target]
         for operand, scope in self.scopes.items():
-            if scope not in SCOPES:
-                raise IntrinsicError(f"{where}: scope of {operand} must be one of {', '.join(SCOPES)}, got {scope!r}")
+            if scope not in known:
+                raise IntrinsicError(f"{where}: scope of {operand} must be one of {', '.join(known)}, got {scope!r}")
         if self.in_place is not None and self.scopes.get(self.in_place) != self.scopes[self.output.name]:
             raise IntrinsicError(
                 f"{where}: in_place must name an operand in the scope of the output, got {self.in_place!r}"
             )
         if len([s for s in ir.walk(self.behaviour.body) if isinstance(s, ir.Block)]) != 1:
             raise IntrinsicError(f"{where}: behaviour must be a single computation, got\n{self.behaviour}")
+
+    def _check_target(self, where: str) -> None:
+        """Refuse an unknown machine, and what only the other one has."""
+        if self.target not in SCOPES:
+            raise IntrinsicError(f"{where}: target must be one of {', '.join(SCOPES)}, got {self.target!r}")
+        if not isinstance(self.requires, tuple) or not all(isinstance(name, str) for name in self.requires):
+            raise IntrinsicError(f"{where}: requires must be a tuple of names of features, got {self.requires!r}")
+        if self.target == "vdla" and self.requires:
+            raise IntrinsicError(f"{where}: requires must be empty for target vdla, got {', '.join(self.requires)}")
+        if self.target == "vdla" and self.cycles is None:
+            raise IntrinsicError(f"{where}: cycles must be given for target vdla, got None")
+        if self.target == "cpu" and self.epilogue:
+            raise IntrinsicError(f"{where}: epilogue must be False for target cpu, got True")
 
     @cached_property
     def behaviour(self) -> ir.Function:

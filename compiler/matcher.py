@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from vdla.compiler import ir
-from vdla.compiler.intrinsic import CONDITION, IMMEDIATE, Intrinsic, Match
+from vdla.compiler.intrinsic import CONDITION, IMMEDIATE, MEMORY, Intrinsic, Match
 from vdla.compiler.printer import expr_text
 
 NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "shl": 0, "shr": 0}
@@ -132,6 +132,8 @@ class Matcher:
                 self._unify(pattern.a, target)  # no condition: it always holds
             case ir.Const(), ir.Const() if pattern == target:
                 pass
+            case ir.Var(), _:
+                self._match_axis(f"{pattern.name} in the value", pattern, target)
             case _:
                 raise self._wrong_form(pattern, target)
 
@@ -220,7 +222,8 @@ class Matcher:
                 "pack the tensor so that these come last"
             )
         for p, t in zip(pattern, tail, strict=True):
-            self._match_axis(operand, p, t, name)
+            assert isinstance(p, ir.Var)
+            self._match_axis(f"index {p.name} of operand {operand}", p, t, name)
         if found.shape[len(found.shape) - rank :] != wanted.shape:
             raise self.fail(
                 f"the last dimensions of operand {operand} must be {list(wanted.shape)}, one entry, got {name} of "
@@ -231,7 +234,7 @@ class Matcher:
 
     def _check_scope(self, operand: str, found: ir.Buffer) -> None:
         scope = self._scope(operand)
-        if found.scope == scope:
+        if scope in (found.scope, MEMORY):
             return
         assert isinstance(self.block.body, ir.Store)
         written = found.name == self.block.body.buffer
@@ -245,20 +248,18 @@ class Matcher:
             f"operand {operand} must be in scope {scope!r}, got {found.name} in {found.scope!r}; {remedy} puts it there"
         )
 
-    def _match_axis(self, operand: str, pattern: ir.Expr, target: ir.Expr, name: str) -> None:
-        assert isinstance(pattern, ir.Var)
+    def _match_axis(self, what: str, pattern: ir.Var, target: ir.Expr, buffer: str = "") -> None:
+        """An axis of the intrinsic against an axis of the block: an index of `buffer`, or a number in the value."""
         extent = next(axis.extent for axis in self.pattern.axes if axis.var == pattern.name)
         if target == ir.Const(0) and extent == 1:
             return
+        place, packed = (f" in {buffer}", "; pack the tensor so that it is") if buffer else ("", "")
         if not isinstance(target, ir.Var):
-            raise self.fail(
-                f"index {pattern.name} of operand {operand} must be one axis with stride 1, got {expr_text(target)} in "
-                f"{name}; pack the tensor so that it is"
-            )
+            raise self.fail(f"{what} must be one axis with stride 1, got {expr_text(target)}{place}{packed}")
         if target.name not in self.inner:
             raise self.fail(
-                f"index {pattern.name} of operand {operand} must be an axis inside the tensorized loop, got "
-                f"{target.name} outside of it; reorder its loop inwards, or tensorize further out"
+                f"{what} must be an axis inside the tensorized loop, got {target.name} outside of it; "
+                "reorder its loop inwards, or tensorize further out"
             )
         if self.inner[target.name] != extent:
             raise self.fail(
@@ -266,9 +267,9 @@ class Matcher:
                 f"pad or split it to {extent}"
             )
         if self.found.axes.setdefault(pattern.name, target.name) != target.name:
+            swap = "; swap the last dimensions of that tensor" if buffer else ""
             raise self.fail(
-                f"index {pattern.name} of operand {operand} must be axis {self.found.axes[pattern.name]} as elsewhere, "
-                f"got {target.name} in {name}; swap the last dimensions of that tensor"
+                f"{what} must be axis {self.found.axes[pattern.name]} as elsewhere, got {target.name}{place}{swap}"
             )
 
     def _check_lead(self, operand: str, lead: tuple[ir.Expr, ...], name: str) -> None:

@@ -116,6 +116,11 @@ def _match_of(block: ir.Block, fn: ir.Function) -> Match:
             f"{fn.name}: block {block.name} must be tensorized, as the VDLA has no scalar unit, got a scalar "
             "computation; tensorize its innermost loops"
         )
+    if match.intrinsic.target != "vdla":
+        raise LoweringError(
+            f"{fn.name}: the intrinsic of block {block.name} must be of target vdla, got {match.intrinsic} of "
+            f"{match.intrinsic.target}"
+        )
     return match
 
 
