@@ -14,7 +14,10 @@ class TargetError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A CPU. `vector_bytes` and `vector_registers` are of its widest vectors; `features` are LLVM's names."""
+    """A CPU. `vector_bytes` and `vector_registers` are of its widest vectors; `features` are LLVM's names.
+
+    `missing` are features that LLVM would take the CPU to have by its name, and that this one has not.
+    """
 
     name: str
     triple: str
@@ -22,6 +25,7 @@ class Target:
     features: frozenset[str]
     vector_bytes: int
     vector_registers: int
+    missing: frozenset[str] = frozenset()
 
     def has(self, *features: str) -> bool:
         """Whether the CPU has all of `features`."""
@@ -66,9 +70,11 @@ def host() -> Target:
     """The CPU that this runs on."""
     from llvmlite import binding
 
-    features = frozenset(name for name, has in binding.get_host_cpu_features().items() if has)
+    known = binding.get_host_cpu_features()
+    features = frozenset(name for name, has in known.items() if has)
     wide = "avx512f" in features
     vector_bytes = 64 if wide else 32 if "avx2" in features else 16
     few = "avx2" in features and not wide
     registers = 16 if few else 32
-    return Target("host", binding.get_process_triple(), binding.get_host_cpu_name(), features, vector_bytes, registers)
+    cpu, triple = binding.get_host_cpu_name(), binding.get_process_triple()
+    return Target("host", triple, cpu, features, vector_bytes, registers, frozenset(known) - features)

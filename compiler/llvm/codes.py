@@ -1,7 +1,7 @@
 """The numbers of the C ABI: what a kernel returns, and what it calls the element types.
 
-The one table of each: the wrapper, the C header and the Python boundary are made from these. Numbers never change, since
-objects that were built before keep them.
+The one table of each: the wrapper, the C header and the Python boundary are made from these. Numbers never change,
+since objects that were built before keep them.
 """
 
 from __future__ import annotations

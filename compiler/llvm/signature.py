@@ -30,12 +30,20 @@ OPERATORS: Mapping[str, Callable[[int, int], int]] = {
 """What an extent may be made with."""
 
 SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}
-C_WORDS = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register "
-    "restrict return short signed sizeof static struct switch typedef union unsigned void volatile while main "
-    "bool class delete false friend namespace new operator private protected public template this true try using "
-    "virtual catch throw export typename explicit mutable and or not xor asm".split()
-)
+_KEYWORDS = """
+auto break case char const continue default do double else enum extern float for goto if inline int long register
+restrict return short signed sizeof static struct switch typedef union unsigned void volatile while main asm
+and bool catch class delete export explicit false friend mutable namespace new not operator or private protected public
+template this throw true try typename using virtual xor
+"""
+_LIBRARY = """
+abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax
+fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 logb modf nearbyint pow remainder rint round scalbn sin sinh
+sqrt tan tanh tgamma trunc abort calloc div exit free malloc memcpy memmove memset qsort rand read realloc select send
+signal sleep time wait write
+"""
+TAKEN = frozenset([*_KEYWORDS.split(), *(word + suffix for word in _LIBRARY.split() for suffix in ("", "f", "l"))])
+"""Names that a C program already has a meaning for."""
 
 
 class SignatureError(ValueError):
@@ -67,6 +75,11 @@ class Signature:
     scalars: tuple[str, ...] = ()
 
     @property
+    def symbol(self) -> str:
+        """What the kernel is called in C: its name, unless C has that already."""
+        return f"{self.name}_kernel" if self.name in TAKEN else self.name
+
+    @property
     def inputs(self) -> tuple[Argument, ...]:
         """The arguments that are only read."""
         return tuple(argument for argument in self.arguments if not argument.output)
@@ -77,7 +90,7 @@ class Signature:
         return tuple(argument for argument in self.arguments if argument.output)
 
     def source(self, scalar: str) -> tuple[int, int]:
-        """The argument and the dimension from which a symbolic extent is known: the first of its name, inputs before."""
+        """The argument and the dimension from which a symbolic extent is known: of an input, if one has it."""
         places = [
             (argument.output, position, dimension)
             for position, argument in enumerate(self.arguments)
@@ -103,8 +116,8 @@ def from_text(text: str) -> Signature:
     return Signature(raw["name"], arguments, tuple(raw["scalars"]))
 
 
-def _tuples(extent: int | str | Sequence[Any]) -> Extent:
-    if isinstance(extent, int | str):
+def _tuples(extent: int | str | list[Any]) -> Extent:
+    if isinstance(extent, (int, str)):
         return extent
     op, a, b = extent
     return op, _tuples(a), _tuples(b)
@@ -153,7 +166,7 @@ def signature_of(fn: ir.Function) -> Signature:
     from vdla.compiler.interpret import output_names
     from vdla.compiler.llvm.codes import DTYPES
 
-    if not re.fullmatch(r"[A-Za-z]\w*", fn.name, re.ASCII) or fn.name in C_WORDS:
+    if not re.fullmatch(r"[A-Za-z]\w*", fn.name, re.ASCII):
         raise SignatureError(f"native: name of the function must be an identifier of C, got {fn.name!r}")
     outputs = output_names(fn)
     arguments = []

@@ -1,0 +1,81 @@
+"""From a function to an object file with a C entry, in one call; what comes out needs nothing of VDLA any more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from vdla.compiler import ir
+from vdla.compiler.llvm import objects
+from vdla.compiler.llvm.abi import add_entry
+from vdla.compiler.llvm.header import header
+from vdla.compiler.llvm.signature import Signature, signature_of
+from vdla.compiler.target import Target, TargetError, target_named
+
+
+@dataclass(frozen=True, slots=True)
+class NativeObject:
+    """A compiled function. `llvm` is its module before LLVM's passes, in LLVM's assembly language."""
+
+    signature: Signature
+    target: Target
+    object: bytes
+    llvm: str
+
+    @property
+    def name(self) -> str:
+        """The symbol of the entry."""
+        return self.signature.symbol
+
+    @property
+    def parallel(self) -> bool:
+        """Whether it has loops that run on the thread pool."""
+        return objects.module_is_parallel(self.llvm)
+
+    @property
+    def header(self) -> str:
+        """The C header."""
+        return header(self.signature, self.parallel)
+
+    @property
+    def optimised(self) -> str:
+        """The module after LLVM's passes; they run again for this."""
+        return objects.optimised(self.llvm, self.target)
+
+    @property
+    def assembly(self) -> str:
+        """The target's assembly; the passes run again for this."""
+        return objects.assembly(self.llvm, self.target)
+
+    def __repr__(self) -> str:
+        return f"<NativeObject {self.name} for {self.target.name}, {len(self.object)} bytes>"
+
+
+def compile_native(
+    fn: ir.Function, target: str | Target = "host", *, contract: bool = True, cached: bool = True
+) -> NativeObject:
+    """The machine code of a function, scheduled or not, for a target.
+
+    `contract` lets a product and a sum become one fused operation; `cached` takes the object from the user's cache if
+    it was compiled before.
+
+    Raises:
+        TargetError, SignatureError: there is no such target, or C has no words for the function.
+        PassError, CodegenError: the function cannot be lowered; the pass and the place are named.
+    """
+    if not isinstance(fn, ir.Function):
+        raise TargetError(f"compile_native: fn must be a Function, as of schedule.fn, got {type(fn).__name__}")
+    from vdla.compiler.llvm.module import emit
+    from vdla.compiler.passes.pipeline import lower
+
+    machine = target_named(target) if isinstance(target, str) else target
+    signature = signature_of(fn)
+    module = emit(lower(fn, machine), machine, contract)
+    return from_module(module, signature, machine, cached=cached)
+
+
+def from_module(module: Any, signature: Signature, target: Target, *, cached: bool = True) -> NativeObject:  # noqa: ANN401
+    """The object of a module that holds the body of a kernel; adds the entry to it."""
+    add_entry(module, signature)
+    text = str(module)
+    return NativeObject(signature, target, objects.object_code(text, target, cached=cached), text)
