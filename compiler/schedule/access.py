@@ -78,6 +78,11 @@ def stores(block: ir.Block) -> list[ir.Store]:
     return [stmt for stmt in ir.walk(block.body) if isinstance(stmt, ir.Store)]
 
 
+def store_to(block: ir.Block, buffer: str) -> ir.Store:
+    """The store of a leaf's body to `buffer`."""
+    return next(store for store in stores(block) if store.buffer == buffer)
+
+
 def written(block: ir.Block) -> set[str]:
     """The buffers that a leaf writes."""
     return {store.buffer for store in stores(block)}

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from vdla.compiler import ir
 from vdla.compiler.affine import Linear, Ranges, linear, linear_bounds, var_names
 from vdla.compiler.printer import expr_text
-from vdla.compiler.schedule.access import Leaf, leaves, read_buffers, readers_of, stores, writer_of, written
+from vdla.compiler.schedule.access import Leaf, leaves, read_buffers, readers_of, store_to, writer_of, written
 from vdla.compiler.schedule.region import Span, bound_form, need_of, touched
 from vdla.compiler.schedule.tree import ScheduleError, all_ranges
 
@@ -42,7 +42,7 @@ def check_pair(fn: ir.Function, order: list[Leaf], writer: Leaf, reader: Leaf, b
     ranges, outer = all_ranges(fn), {loop.var for loop in common}
     need = need_of([reader], fn.buffers[buffer], outer, ranges)
     check_dense(writer, buffer, outer, ranges, f"{where}: {reader.name}")
-    made = touched(writer, stores(writer.block)[0].indices, fn.buffers[buffer], outer, ranges)
+    made = touched(writer, store_to(writer.block, buffer).indices, fn.buffers[buffer], outer, ranges)
     for dimension, (has, wants) in enumerate(zip(made, need, strict=True)):
         if not has.covers(wants, ranges):
             place = f"while {common[-1].var} stands still" if common else "before it"
@@ -52,7 +52,7 @@ def check_pair(fn: ir.Function, order: list[Leaf], writer: Leaf, reader: Leaf, b
 
 def check_dense(writer: Leaf, buffer: str, outer: set[str], ranges: Ranges, where: str) -> None:
     """Refuse gaps in what is computed while the loops `outer` stand still."""
-    for index in stores(writer.block)[0].indices:
+    for index in store_to(writer.block, buffer).indices:
         form = bound_form(writer, index, ranges).only(lambda t: isinstance(t, ir.Var) and t.name not in outer)
         reach = 0
         for term, step in sorted(form.terms.items(), key=lambda item: abs(item[1])):

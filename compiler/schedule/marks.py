@@ -6,8 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from vdla.compiler import ir
+from vdla.compiler.printer import extent_text
+from vdla.compiler.schedule.independent import THREAD, check_independent
 from vdla.compiler.schedule.loops import outermost_blocks, role
-from vdla.compiler.schedule.tree import ScheduleError, loop_at, loop_names, loop_path, paths, replaced
+from vdla.compiler.schedule.tree import Path, ScheduleError, loop_at, loop_path, loops_on, paths, replaced
+
+THREADS = tuple(f"{group}Idx.{axis}" for group in ("block", "thread") for axis in "xyz")
 
 
 def unroll(fn: ir.Function, loop: str) -> ir.Function:
@@ -15,7 +19,9 @@ def unroll(fn: ir.Function, loop: str) -> ir.Function:
 
     for i in range(4): ...  ->  for i in unroll(4): ...
     """
-    return with_kind(fn, loop, ir.LoopKind.UNROLL, f"unroll of {loop}")
+    where = f"unroll of {loop}"
+    check_static(loop_at(loop_path(fn, loop, where)), where)
+    return with_kind(fn, loop, ir.LoopKind.UNROLL, where)
 
 
 def vthread(fn: ir.Function, loop: str) -> ir.Function:
@@ -35,9 +41,12 @@ def parallel(fn: ir.Function, loop: str) -> ir.Function:
     """Run the iterations on several cores.
 
     for i in range(8): ...  ->  for i in parallel(8): ...
+
+    No iteration may write what another one reads or writes. Buffers that only blocks inside the loop touch are an
+    iteration's own, so producers that `compute_at` put there may compute overlapping parts.
     """
     where = f"parallel of {loop}"
-    check_roles(fn, loop, where, ("spatial",))
+    check_independent(fn, loop_at(loop_path(fn, loop, where)), where, "the loop", shared=False)
     return with_kind(fn, loop, ir.LoopKind.PARALLEL, where)
 
 
@@ -45,10 +54,60 @@ def vectorize(fn: ir.Function, loop: str) -> ir.Function:
     """Run the iterations in the lanes of a vector.
 
     for i in range(8): ...  ->  for i in vectorize(8): ...
+
+    The extent must be a number; no lane may write what another one reads or writes, and vectors hold no vectors.
     """
     where = f"vectorize of {loop}"
-    check_roles(fn, loop, where, ("spatial",))
+    path = loop_path(fn, loop, where)
+    check_static(loop_at(path), where)
+    inside = [stmt for stmt in ir.walk(loop_at(path)) if isinstance(stmt, ir.For)]
+    for other in (*loops_on(path)[:-1], *inside[1:]):
+        if other.kind is ir.LoopKind.VECTORIZE:
+            rule = "no other vectorized loop must lie around it or inside"
+            raise ScheduleError(f"{where}: {rule}, got {other.var}")
+    check_independent(fn, loop_at(path), where, "the loop", shared=True)
     return with_kind(fn, loop, ir.LoopKind.VECTORIZE, where)
+
+
+def bind(fn: ir.Function, loop: str, thread: str) -> ir.Function:
+    """Run the iterations as the blocks or threads of a grid.
+
+    for i in range(8): ...  ->  for i in range(8):  # thread=blockIdx.x
+
+    What may be parallel may be bound. Where there is no grid, as on a CPU, a bound loop runs one iteration after
+    another. An axis of the grid has one extent, and binds one of the loops around a block.
+    """
+    where = f"bind of {loop}"
+    path = loop_path(fn, loop, where)
+    old = loop_at(path)
+    if thread not in THREADS:
+        raise ScheduleError(f"{where}: the thread must be one of {', '.join(THREADS)}, got {thread!r}")
+    if THREAD in old.annotations:
+        raise ScheduleError(f"{where}: the loop must not be bound yet, got {old.annotations[THREAD]}")
+    if old.kind is not ir.LoopKind.SERIAL:
+        raise ScheduleError(f"{where}: the loop must be serial, got {old.kind.value}")
+    check_axis(fn, path, thread, where)
+    check_independent(fn, old, where, "the loop", shared=False)
+    return replaced(fn, path, replace(old, annotations={**old.annotations, THREAD: thread}))
+
+
+def check_axis(fn: ir.Function, path: Path, thread: str, where: str) -> None:
+    """Refuse an axis that binds a loop of another extent, or one around this or inside it."""
+    loop = loop_at(path)
+    near = [*loops_on(path)[:-1], *(stmt for stmt in ir.walk(loop.body) if isinstance(stmt, ir.For))]
+    for other in (stmt for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For)):
+        if other.annotations.get(THREAD) == thread:
+            if other.extent != loop.extent:
+                rule = f"the extent of {thread} must be that of {other.var}, {extent_text(other.extent)}"
+                raise ScheduleError(f"{where}: {rule}, got {extent_text(loop.extent)}")
+            if other in near:
+                raise ScheduleError(f"{where}: {thread} must bind one loop around a block, got {other.var} too")
+
+
+def check_static(loop: ir.For, where: str) -> None:
+    """Refuse a symbolic extent."""
+    if not isinstance(loop.extent, int):
+        raise ScheduleError(f"{where}: the extent must be a number, got {extent_text(loop.extent)}")
 
 
 def check_roles(fn: ir.Function, loop: str, where: str, allowed: tuple[str, ...]) -> None:
@@ -66,6 +125,8 @@ def with_kind(fn: ir.Function, loop: str, kind: ir.LoopKind, where: str) -> ir.F
     old = loop_at(path)
     if old.kind not in (ir.LoopKind.SERIAL, kind):
         raise ScheduleError(f"{where}: the loop must be serial, got {old.kind.value}")
+    if THREAD in old.annotations:
+        raise ScheduleError(f"{where}: the loop must not be bound, got {old.annotations[THREAD]}")
     return replaced(fn, path, replace(old, kind=kind))
 
 
@@ -106,6 +167,3 @@ def loops_of(fn: ir.Function, block: str) -> list[str]:
             return [stmt.var for stmt in path if isinstance(stmt, ir.For)]
     known = [p[-1].name for p in paths(fn.body) if isinstance(p[-1], ir.Block)]
     raise ScheduleError(f"loops: block must be one of {', '.join(known)}, got {block!r}")
-
-
-__all__ = ["annotate", "loop_names", "loops_of", "parallel", "set_scope", "unroll", "vectorize", "vthread"]

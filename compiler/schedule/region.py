@@ -56,6 +56,12 @@ class Span:
         """Every position moved by `by`."""
         return Span(self.offset, self.low + by, self.high + by, self.floor + by, self.ceil + by)
 
+    def meets(self, other: Span, ranges: Ranges) -> bool:
+        """Whether some position may lie in both, for equal outer loops."""
+        least, most = linear_bounds(other.offset + self.offset.scaled(-1), ranges)
+        apart = other.low + least > self.high or other.high + most < self.low
+        return not apart and self.floor <= other.ceil and other.floor <= self.ceil
+
     def covers(self, need: Span, ranges: Ranges) -> bool:
         """Whether every position of `need` lies inside, whatever the outer loops are."""
         least, most = linear_bounds(need.offset + self.offset.scaled(-1), ranges)

@@ -6,12 +6,13 @@
     s.reorder(yo, x, yi)
     print(s.fn)
 
-Every method is a primitive of this folder applied to `s.fn`; it refuses, with a ScheduleError, what would change the
-result. A refused method leaves the schedule as it was.
+Every primitive is a function of this folder applied to `s.fn`; it refuses, with a ScheduleError, what would change the
+result. A refused one leaves the schedule as it was; an accepted one is recorded in `s.trace`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vdla.compiler import ir
@@ -24,8 +25,11 @@ from vdla.compiler.schedule import (
     marks,
     reverse_compute_at,
     store_at,
+    tiles,
     whole,
 )
+from vdla.compiler.schedule.tiles import Four
+from vdla.compiler.schedule.trace import Trace, is_primitive, parsed, primitive
 from vdla.compiler.schedule.tree import ScheduleError
 
 if TYPE_CHECKING:
@@ -39,6 +43,22 @@ class Schedule:
         if not isinstance(fn, ir.Function):
             raise ScheduleError(f"schedule: fn must be a Function, as of te.create_function, got {type(fn).__name__}")
         self.fn = fn
+        self.trace = Trace()
+
+    @classmethod
+    def replay(cls, fn: ir.Function, trace: Trace | str, intrinsics: Mapping[str, Intrinsic] | None = None) -> Schedule:
+        """`fn` under the primitives of a trace, or of its text; `intrinsics` are those that the text names."""
+        if isinstance(trace, str):
+            known = {name for name, method in vars(cls).items() if is_primitive(method)}
+            trace = parsed(trace, known, intrinsics or {})
+        schedule = cls(fn)
+        for step in trace:
+            getattr(schedule, step.name)(*step.args, **step.keywords)
+        return schedule
+
+    def python(self) -> str:
+        """The Python that rebuilds the schedule from its function: what `replay` reads."""
+        return self.trace.python()
 
     def __str__(self) -> str:
         return str(self.fn)
@@ -47,6 +67,7 @@ class Schedule:
         """The loops around a block, outermost first."""
         return marks.loops_of(self.fn, block)
 
+    @primitive
     def split(
         self, loop: str, factor: int | None = None, nparts: int | None = None, names: tuple[str, str] | None = None
     ) -> tuple[str, str]:
@@ -54,78 +75,107 @@ class Schedule:
         self.fn, result = loops.split(self.fn, loop, factor, nparts, names)
         return result
 
+    @primitive
     def fuse(self, *names: str, name: str | None = None) -> str:
         """Join nested loops into one; its name."""
         self.fn, result = loops.fuse(self.fn, *names, name=name)
         return result
 
+    @primitive
     def reorder(self, *names: str) -> None:
         """Put loops of one nest in the given order."""
         self.fn = loops.reorder(self.fn, *names)
 
+    @primitive
     def unroll(self, loop: str) -> None:
         """Write out a loop when lowering."""
         self.fn = marks.unroll(self.fn, loop)
 
+    @primitive
+    def tile(self, y: str, x: str, y_factor: int, x_factor: int, names: Four | None = None) -> Four:
+        """Run two nested loops in tiles; the names of the outer and the inner two."""
+        self.fn, result = tiles.tile(self.fn, y, x, y_factor, x_factor, names)
+        return result
+
+    @primitive
     def vthread(self, loop: str) -> None:
         """Run a loop as virtual threads."""
         self.fn = marks.vthread(self.fn, loop)
 
+    @primitive
     def parallel(self, loop: str) -> None:
         """Run a loop on several cores."""
         self.fn = marks.parallel(self.fn, loop)
 
+    @primitive
     def vectorize(self, loop: str) -> None:
         """Run a loop in the lanes of a vector."""
         self.fn = marks.vectorize(self.fn, loop)
 
+    @primitive
+    def bind(self, loop: str, thread: str) -> None:
+        """Run a loop as an axis of a grid."""
+        self.fn = marks.bind(self.fn, loop, thread)
+
+    @primitive
     def annotate(self, name: str, key: str, value: Any) -> None:  # noqa: ANN401  any printable value
         """Attach a key and value to a loop or a block."""
         self.fn = marks.annotate(self.fn, name, key, value)
 
+    @primitive
     def set_scope(self, buffer: str, scope: str) -> None:
         """Put an intermediate buffer into a memory."""
         self.fn = marks.set_scope(self.fn, buffer, scope)
 
+    @primitive
     def compute_at(self, block: str, loop: str) -> None:
         """Compute a producer inside a loop around its readers."""
         self.fn = compute_at.compute_at(self.fn, block, loop)
 
+    @primitive
     def keep(self, block: str, *names: str) -> None:
         """Run a block only in the first iteration of loops that its region does not depend on."""
         self.fn = compute_at.keep(self.fn, block, *names)
 
+    @primitive
     def reverse_compute_at(self, block: str, loop: str) -> None:
         """Run a consumer inside a loop around its producers."""
         self.fn = reverse_compute_at.reverse_compute_at(self.fn, block, loop)
 
+    @primitive
     def inline(self, block: str) -> None:
         """Write the value of a block where it is read."""
         self.fn = inline.inline(self.fn, block)
 
+    @primitive
     def cache_read(self, block: str, buffer: str, scope: str) -> str:
         """Let a block read a buffer from a copy in another memory; the name of the copy and its block."""
         self.fn, result = cache.cache_read(self.fn, block, buffer, scope)
         return result
 
+    @primitive
     def cache_write(self, block: str, scope: str) -> str:
         """Let a block compute into a buffer of another memory; the name of the block that copies it back."""
         self.fn, result = cache.cache_write(self.fn, block, scope)
         return result
 
+    @primitive
     def blockize(self, loop: str) -> str:
         """Make all iterations of a loop one block around the block inside; its name."""
         self.fn, result = blockize.blockize(self.fn, loop)
         return result
 
+    @primitive
     def store_at(self, block: str, loop: str | None) -> None:
         """Allocate the buffer that a block writes once an iteration of a loop around it; None: once a program."""
         self.fn = store_at.store_at(self.fn, block, loop)
 
+    @primitive
     def whole(self, block: str, *axes: str) -> None:
         """Compute a placed block over the full extent of some of its axes."""
         self.fn = whole.whole(self.fn, block, *axes)
 
+    @primitive
     def tensorize(self, loop: str, intrinsic: Intrinsic) -> None:
         """Run the nest from a loop inwards as one step of an intrinsic."""
         from vdla.compiler.tensorize import tensorize  # an intrinsic's behaviour is itself a function

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from vdla.compiler import ir
+from vdla.compiler.schedule.independent import ROOT
 from vdla.compiler.schedule.marks import annotate
 from vdla.compiler.schedule.tree import ScheduleError, block_path, loops_on
-
-ROOT = "root"  # the mark of a buffer that is allocated outside of every loop
 
 
 def store_at(fn: ir.Function, block: str, loop: str | None) -> ir.Function:

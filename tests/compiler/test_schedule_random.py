@@ -61,7 +61,9 @@ def random_step(rng, s):
         ("split", loop, None, rng.randint(1, 4)),
         ("reorder", *rng.sample(own, rng.randint(1, len(own)))),
         ("fuse", *own[position : position + 2]),
-        (rng.choice(["vthread", "parallel", "unroll"]), loop),
+        ("tile", *own[position : position + 2], rng.randint(1, 4), rng.randint(1, 3)) if own[1:] else ("inline", block),
+        (rng.choice(["vthread", "parallel", "unroll", "vectorize"]), loop),
+        ("bind", loop, rng.choice(["blockIdx.x", "threadIdx.x"])),
         ("compute_at", block, loop),
         ("compute_at", block, loop),
         ("reverse_compute_at", block, loop),
@@ -72,7 +74,7 @@ def random_step(rng, s):
         ("keep", block, loop),
         ("blockize", loop),
     ]
-    weights = [4, 2, 3, 1, 1, 4, 4, 4, 4, 1, 2, 1, 2, 1]
+    weights = [4, 2, 3, 1, 1, 1, 1, 4, 4, 4, 4, 1, 2, 1, 2, 1]
     return rng.choices(steps, weights)[0]
 
 

@@ -1,0 +1,194 @@
+"""What was applied to a schedule, as data and as the Python that does it again.
+
+Every primitive is recorded by one decorator. The names that `split`, `fuse` and `tile` chose are part of the record;
+all other names follow from the function, so a replay on the same function is exact.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+
+from vdla.compiler.schedule.independent import check_marked
+from vdla.compiler.schedule.tree import ScheduleError
+from vdla.hardware.checks import plain
+
+if TYPE_CHECKING:
+    from vdla.compiler.intrinsic import Intrinsic
+    from vdla.compiler.schedule.schedule import Schedule
+
+RESULTS = {"split": "names", "fuse": "name", "tile": "names"}  # the argument that takes the names a primitive returns
+INTRINSICS = "intrinsics"
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One primitive with its arguments."""
+
+    name: str
+    args: tuple[Any, ...]
+    keywords: Mapping[str, Any]
+
+    def values(self) -> tuple[Any, ...]:
+        """All arguments."""
+        return (*self.args, *self.keywords.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """The primitives applied to a function, in order; `str` gives the lines that apply them to a schedule `s`."""
+
+    steps: tuple[Step, ...] = ()
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __str__(self) -> str:
+        return "\n".join(step_text(step, self.intrinsics) for step in self.steps)
+
+    @property
+    def intrinsics(self) -> dict[str, Intrinsic]:
+        """The intrinsics used, by name; one that shares its name with an earlier one has a number."""
+        from vdla.compiler.intrinsic import Intrinsic
+
+        named: dict[str, Intrinsic] = {}
+        for value in (value for step in self.steps for value in step.values()):
+            if isinstance(value, Intrinsic) and not any(value is known for known in named.values()):
+                same = sum(known.name == value.name for known in named.values())
+                named[f"{value.name}_{same + 1}" if same else value.name] = value
+        return named
+
+    def python(self) -> str:
+        """A function of the schedule's function (and of the intrinsics by name) that gives the schedule."""
+        given = f"fn, {INTRINSICS}" if self.intrinsics else "fn"
+        lines = [f"def schedule({given}):", "    s = Schedule(fn)", *(f"    {line}" for line in str(self).splitlines())]
+        return "\n".join(["from vdla.compiler.schedule import Schedule", "", "", *lines, "    return s", ""])
+
+
+# --- recording -------------------------------------------------------------------------------------------------------
+
+
+def primitive(method: Callable[Concatenate[Schedule, P], R]) -> Callable[Concatenate[Schedule, P], R]:
+    """A method of Schedule that rewrites `fn`: recorded if it is accepted; if it is not, nothing has changed."""
+    signature = inspect.signature(method)
+
+    @wraps(method)
+    def applied(self: Schedule, *args: P.args, **keywords: P.kwargs) -> R:
+        before = self.fn
+        try:
+            result = method(self, *args, **keywords)
+            check_marked(self.fn, f"{method.__name__} of {args[0] if args else ''}")
+        except BaseException:
+            self.fn = before
+            raise
+        step = step_of(signature, method.__name__, signature.bind(self, *args, **keywords), result)
+        self.trace = Trace((*self.trace.steps, step))
+        return result
+
+    applied.__dict__["primitive"] = True
+    return cast("Callable[Concatenate[Schedule, P], R]", applied)
+
+
+def is_primitive(method: object) -> bool:
+    """Whether an attribute of Schedule is a recorded primitive."""
+    return getattr(method, "primitive", False) is True
+
+
+def step_of(signature: inspect.Signature, name: str, bound: inspect.BoundArguments, result: object) -> Step:
+    """The record of a call: required arguments in order, the others by name where they are not the default."""
+    arguments = dict(list(bound.arguments.items())[1:])
+    if name in RESULTS:
+        arguments[RESULTS[name]] = result
+    args: list[Any] = []
+    keywords: dict[str, Any] = {}
+    for key, value in arguments.items():
+        parameter = signature.parameters[key]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            args += value
+        elif parameter.default is parameter.empty:
+            args.append(plain(value))
+        elif value != parameter.default:
+            keywords[key] = plain(value)
+    return Step(name, tuple(args), keywords)
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+def step_text(step: Step, intrinsics: Mapping[str, Intrinsic]) -> str:
+    """`s.split("i", factor=4, names=("i_o", "i_i"))`."""
+    args = [value_text(step.name, value, intrinsics) for value in step.args]
+    args += [f"{key}={value_text(step.name, value, intrinsics)}" for key, value in step.keywords.items()]
+    return f"s.{step.name}({', '.join(args)})"
+
+
+def value_text(name: str, value: object, intrinsics: Mapping[str, Intrinsic]) -> str:
+    """An argument as Python: a literal, or an intrinsic by its name."""
+    known = next((key for key, intrinsic in intrinsics.items() if intrinsic is value), None)
+    if known is not None:
+        return f"{INTRINSICS}[{json.dumps(known)}]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, tuple) and len(value) > 1:
+        return f"({', '.join(value_text(name, item, intrinsics) for item in value)})"
+    try:
+        if ast.literal_eval(repr(value)) == value:
+            return repr(value)
+    except (ValueError, SyntaxError):
+        pass
+    raise ScheduleError(f"trace: an argument of {name} must be a literal or an intrinsic to be written, got {value!r}")
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def parsed(text: str, primitives: set[str], intrinsics: Mapping[str, Intrinsic]) -> Trace:
+    """The trace that `str` or `python` of a trace wrote. Nothing of the text is executed."""
+    try:
+        body = ast.parse(text).body
+    except SyntaxError as error:
+        raise ScheduleError(f"replay: the text must be Python, got an error in line {error.lineno}") from error
+    inner = next((stmt.body for stmt in body if isinstance(stmt, ast.FunctionDef)), body)
+    return Trace(tuple(step_in(stmt, primitives, intrinsics) for stmt in inner if not is_frame(stmt)))
+
+
+def is_frame(stmt: ast.stmt) -> bool:
+    """Whether a line is one of those around the primitives: `s = Schedule(fn)` and `return s`."""
+    return ast.unparse(stmt) in ("s = Schedule(fn)", "return s")
+
+
+def step_in(stmt: ast.stmt, primitives: set[str], intrinsics: Mapping[str, Intrinsic]) -> Step:
+    """The primitive that a line applies."""
+    match stmt:
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name("s"), name), args, keywords)) if name in primitives:
+            values = tuple(argument(arg, stmt.lineno, intrinsics) for arg in args)
+            named = {key.arg: argument(key.value, stmt.lineno, intrinsics) for key in keywords if key.arg}
+            return Step(name, values, named)
+    found = ast.unparse(stmt)
+    raise ScheduleError(f"replay: line {stmt.lineno} must apply a primitive to s, got {found}")
+
+
+def argument(expr: ast.expr, line: int, intrinsics: Mapping[str, Intrinsic]) -> Any:  # noqa: ANN401  any literal
+    """The value of an argument."""
+    match expr:
+        case ast.Subscript(ast.Name("intrinsics"), ast.Constant(str() as name)):
+            if name not in intrinsics:
+                known = ", ".join(intrinsics) or "none"
+                raise ScheduleError(f"replay: line {line}: the intrinsic must be one of those given ({known}), "
+                                    f"got {name}")  # fmt: skip
+            return intrinsics[name]
+    try:
+        return ast.literal_eval(expr)
+    except ValueError as error:
+        found = ast.unparse(expr)
+        raise ScheduleError(f"replay: line {line}: an argument must be a literal, got {found}") from error
