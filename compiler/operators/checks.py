@@ -1,0 +1,112 @@
+"""What operators ask of their arguments: ranks, dtypes, axes, extents, windows' options.
+
+Every function takes `where`, the operator's name, which begins the message of the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vdla.compiler import te
+from vdla.compiler.dtypes import is_float
+from vdla.hardware.checks import plain
+
+
+class OperatorError(ValueError):
+    """Arguments that an operator has no meaning for."""
+
+
+def check_tensor(where: str, what: str, tensor: te.Tensor) -> None:
+    """Refuse what is no tensor."""
+    if not isinstance(tensor, te.Tensor):
+        raise OperatorError(f"{where}: {what} must be a te.Tensor, got {tensor!r}")
+
+
+def check_rank(where: str, what: str, tensor: te.Tensor, least: int, most: int | None = None) -> None:
+    """Refuse a tensor of fewer than `least` or more than `most` dimensions."""
+    check_tensor(where, what, tensor)
+    rank = len(tensor.shape)
+    if most == least and rank != least:
+        raise OperatorError(f"{where}: {what} must have {least} dimensions, got {rank}")
+    if rank < least:
+        raise OperatorError(f"{where}: {what} must have at least {least} dimensions, got {rank}")
+    if most is not None and rank > most:
+        raise OperatorError(f"{where}: {what} must have at most {most} dimensions, got {rank}")
+
+
+def check_float(where: str, what: str, tensor: te.Tensor) -> None:
+    """Refuse a tensor whose elements are not floats."""
+    check_tensor(where, what, tensor)
+    if not is_float(tensor.dtype):
+        raise OperatorError(f"{where}: {what} must be of a float dtype, got {tensor.dtype}")
+
+
+def check_number(where: str, what: str, tensor: te.Tensor) -> None:
+    """Refuse a tensor of bools."""
+    check_tensor(where, what, tensor)
+    if tensor.dtype == "bool":
+        raise OperatorError(f"{where}: {what} must be of a number dtype, got bool")
+
+
+def check_same_dtype(where: str, *tensors: te.Tensor) -> None:
+    """Refuse tensors of different dtypes."""
+    for tensor in tensors:
+        check_tensor(where, "every operand", tensor)
+    dtypes = [tensor.dtype for tensor in tensors]
+    if len(set(dtypes)) > 1:
+        raise OperatorError(f"{where}: all operands must have one dtype, got {', '.join(dtypes)}")
+
+
+def check_choice(where: str, what: str, value: str, choices: Sequence[str]) -> None:
+    """Refuse an option that is not one of `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        raise OperatorError(f"{where}: {what} must be one of {', '.join(choices)}, got {value!r}")
+
+
+def integer(where: str, what: str, value: object) -> int:
+    """An integer of Python's or numpy's."""
+    value = plain(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise OperatorError(f"{where}: {what} must be an integer, got {value!r}")
+    return value
+
+
+def at_least(where: str, what: str, value: object, least: int) -> int:
+    """An integer of at least `least`."""
+    checked = integer(where, what, value)
+    if checked < least:
+        raise OperatorError(f"{where}: {what} must be at least {least}, got {checked}")
+    return checked
+
+
+def integers(where: str, what: str, values: object, count: int, least: int | None = None) -> tuple[int, ...]:
+    """`count` integers; one integer stands for all of them."""
+    values = plain(values)
+    if isinstance(values, int) and not isinstance(values, bool):
+        values = (values,) * count
+    if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != count:
+        raise OperatorError(f"{where}: {what} must be {count} integers, got {values!r}")
+    if least is None:
+        return tuple(integer(where, what, value) for value in values)
+    return tuple(at_least(where, what, value, least) for value in values)
+
+
+def axis_of(where: str, rank: int, axis: object, what: str = "axis") -> int:
+    """The dimension that `axis` names; negative ones count from the end."""
+    value = integer(where, what, axis)
+    if not -rank <= value < rank:
+        raise OperatorError(f"{where}: {what} must be in {-rank}..{rank - 1}, got {value}")
+    return value % rank
+
+
+def axes_of(where: str, rank: int, axes: object) -> tuple[int, ...]:
+    """The dimensions that `axes` (None: all of them; an integer or several) name, in ascending order."""
+    if axes is None:
+        return tuple(range(rank))
+    if isinstance(axes, Sequence) and not isinstance(axes, str):
+        found = [axis_of(where, rank, axis, "every axis") for axis in axes]
+    else:
+        found = [axis_of(where, rank, axes)]
+    if len(set(found)) != len(found):
+        raise OperatorError(f"{where}: axes must name each dimension once, got {list(axes)!r}")  # type: ignore[call-overload]
+    return tuple(sorted(found))

@@ -1,0 +1,175 @@
+"""Transposed convolution over any number of spatial dimensions, with groups: the gradient of a convolution.
+
+Each element of the input adds a scaled kernel to the result. Here each element of the result gathers what reaches it:
+of the taps of a kernel only every s-th (s: the stride divided by what it shares with the dilation) meets an element of
+the input, and only those are summed, so nothing is multiplied with the zeros between the elements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vdla.compiler import te
+from vdla.compiler.element import as_value
+from vdla.compiler.operators.checks import (
+    OperatorError,
+    at_least,
+    check_number,
+    check_rank,
+    check_same_dtype,
+    integers,
+)
+from vdla.compiler.operators.elementwise import elementwise
+from vdla.compiler.operators.softmax import wide
+from vdla.compiler.operators.windows import Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One spatial dimension: result place p meets, for t in range(taps), kernel tap `tap(p, t)` at input place
+    `place(p, t)`, where both are in range and p is not between the elements."""
+
+    extent: int
+    kernel: int
+    stride: int
+    dilation: int
+    before: int
+
+    @property
+    def shared(self) -> int:
+        """What stride and dilation have in common."""
+        return math.gcd(self.stride, self.dilation)
+
+    @property
+    def spacing(self) -> int:
+        """The distance of the taps that meet an element."""
+        return self.stride // self.shared
+
+    @property
+    def taps(self) -> int:
+        """The most taps that meet an element at one place."""
+        return -(-self.kernel // self.spacing)
+
+    def tap(self, p: te.Value, t: te.Operand) -> te.Value:
+        """The kernel's tap: the t-th solution k of k * dilation = p + before (modulo the stride)."""
+        if self.spacing == 1:
+            return as_value(t, "conv_transpose") + 0
+        inverse = pow(self.dilation // self.shared, -1, self.spacing)
+        first = (((p + self.before) // self.shared) * inverse) % self.spacing
+        return first + as_value(t, "conv_transpose") * self.spacing
+
+    def place(self, p: te.Value, t: te.Operand) -> te.Value:
+        """The input's place."""
+        return (p + self.before - self.tap(p, t) * self.dilation) // self.stride
+
+    def met(self, p: te.Value, t: te.Operand) -> list[te.Value]:
+        """The conditions under which tap t meets an element."""
+        conditions = [self.place(p, t) >= 0, self.place(p, t) < self.extent]
+        if self.kernel % self.spacing:
+            conditions.append(self.tap(p, t) < self.kernel)
+        if self.shared > 1:
+            conditions.append((p + self.before) % self.shared == 0)
+        return conditions
+
+
+def conv_transpose(
+    x: te.Tensor,
+    weight: te.Tensor,
+    bias: te.Tensor | None = None,
+    strides: Ints = 1,
+    pads: Ints = 0,
+    output_padding: Ints = 0,
+    dilations: Ints = 1,
+    groups: int = 1,
+    name: str | None = None,
+) -> te.Tensor:
+    """x [N, C, spatial...], weight [C, K / groups, kernel...], bias [K] -> [N, K, spatial...] of extents
+    (extent - 1) * stride + (kernel - 1) * dilation + 1 + output_padding - pads. `pads` are those before each spatial
+    dimension, then after each. Integers wrap; narrow floats are summed in float32."""
+    rank = check_operands(x, weight, bias)
+    count = at_least("conv_transpose", "groups", groups, 1)
+    if x.shape[1] % count:
+        raise OperatorError(f"conv_transpose: groups must divide the {x.shape[1]} channels, got {count}")
+    result = f"{x.name}_conv_transpose" if name is None else name
+    phases, spatial = phases_of(x, weight, strides, pads, output_padding, dilations, rank)
+    channels, outs = x.shape[1] // count, weight.shape[1]
+    shape = (x.shape[0], outs * count, *spatial)
+    total = sums(x, weight, phases, shape, channels, outs, result if plain_result(x, bias) else f"{result}_sum")
+    if plain_result(x, bias):
+        return total
+    return elementwise(total, lambda v: te.cast(x.dtype, v), result) if bias is None else biased(total, bias, result)
+
+
+def sums(
+    x: te.Tensor,
+    weight: te.Tensor,
+    phases: Sequence[Phase],
+    shape: Sequence[int],
+    channels: int,
+    outs: int,
+    name: str,
+) -> te.Tensor:
+    """The stage that multiplies and adds."""
+    c = te.reduce_axis(channels, "c")
+    taps = [te.reduce_axis(phase.taps, f"t{d}") for d, phase in enumerate(phases)]
+    grouped = outs != shape[1]
+
+    def value(*i: te.Value) -> te.Value:
+        n, k, *at = i
+        steps = list(zip(phases, at, taps, strict=True))
+        channel = k // outs * channels + c if grouped else c
+        element = wide(x[(n, channel, *(phase.place(p, t) for phase, p, t in steps))])
+        factor = wide(weight[(channel, k % outs if grouped else k, *(phase.tap(p, t) for phase, p, t in steps))])
+        met = [condition for phase, p, t in steps for condition in phase.met(p, t)]
+        return te.sum(te.select(te.all_of(*met), element * factor, te.const(0, element.dtype)), axis=[c, *taps])
+
+    return te.compute(shape, value, name)
+
+
+def plain_result(x: te.Tensor, bias: te.Tensor | None) -> bool:
+    """Whether the sums are the result."""
+    return bias is None and x.dtype not in ("float16", "bfloat16")
+
+
+def biased(total: te.Tensor, bias: te.Tensor, name: str) -> te.Tensor:
+    """The sums plus one value a channel, in the dtype of the bias."""
+
+    def value(*i: te.Value) -> te.Value:
+        return te.cast(bias.dtype, total[i] + wide(bias[i[1]]))
+
+    return te.compute(total.shape, value, name)
+
+
+def check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None) -> int:
+    """The number of spatial dimensions of operands that fit each other."""
+    check_rank("conv_transpose", "x", x, 3)
+    check_number("conv_transpose", "x", x)
+    check_rank("conv_transpose", "weight", weight, len(x.shape), len(x.shape))
+    if weight.shape[0] != x.shape[1]:
+        rule = f"the first extent of weight must be the {x.shape[1]} channels of x"
+        raise OperatorError(f"conv_transpose: {rule}, got {weight.shape[0]}")
+    check_same_dtype("conv_transpose", x, weight, *([] if bias is None else [bias]))
+    return len(x.shape) - 2
+
+
+def phases_of(
+    x: te.Tensor, weight: te.Tensor, strides: Ints, pads: Ints, extra: Ints, dilations: Ints, rank: int
+) -> tuple[list[Phase], list[int]]:
+    """Each spatial dimension, and its extent in the result."""
+    where = "conv_transpose"
+    steps, gaps = integers(where, "strides", strides, rank, 1), integers(where, "dilations", dilations, rank, 1)
+    margins, added = integers(where, "pads", pads, 2 * rank, 0), integers(where, "output_padding", extra, rank, 0)
+    phases, extents = [], []
+    for d in range(rank):
+        if added[d] >= max(steps[d], gaps[d]):
+            rule = f"output_padding must be less than the stride or the dilation, {max(steps[d], gaps[d])}"
+            raise OperatorError(f"{where}: {rule}, got {added[d]}")
+        kernel, before, after = weight.shape[2 + d], margins[d], margins[rank + d]
+        whole = (x.shape[2 + d] - 1) * steps[d] + (kernel - 1) * gaps[d] + 1 + added[d]
+        if whole <= before + after:
+            raise OperatorError(f"{where}: a result must have elements, got {whole} less the padding {before + after}")
+        phases.append(Phase(x.shape[2 + d], kernel, steps[d], gaps[d], before))
+        extents.append(whole - before - after)
+    return phases, extents

@@ -1,0 +1,113 @@
+"""Reading at places that are data: gather, gather_elements, gather_nd, one_hot.
+
+Indices are of any integer dtype; negative ones count from the end. What is out of range even so never reads outside of
+the tensor: `mode` "clip" takes the nearest element, "wrap" counts modulo the extent.
+"""
+
+from __future__ import annotations
+
+from vdla.compiler import te
+from vdla.compiler.dtypes import is_integer
+from vdla.compiler.operators.checks import OperatorError, at_least, axis_of, check_choice, check_rank, check_tensor
+
+MODES = ("clip", "wrap")
+
+
+def gather(x: te.Tensor, indices: te.Tensor, axis: int = 0, mode: str = "clip", name: str | None = None) -> te.Tensor:
+    """The slices of `x` along `axis` that `indices` name: their shape stands in place of the dimension."""
+    along = prepared("gather", x, indices, mode, axis)
+    rank = len(indices.shape)
+
+    def value(*i: te.Value) -> te.Value:
+        place = within(indices[i[along : along + rank]], x.shape[along], mode)
+        return x[(*i[:along], place, *i[along + rank :])]
+
+    shape = (*x.shape[:along], *indices.shape, *x.shape[along + 1 :])
+    return te.compute(shape, value, f"{x.name}_gather" if name is None else name)
+
+
+def gather_elements(
+    x: te.Tensor, indices: te.Tensor, axis: int = 0, mode: str = "clip", name: str | None = None
+) -> te.Tensor:
+    """For each element of `indices` the element of `x` at its place, but along `axis` at the index itself."""
+    along = prepared("gather_elements", x, indices, mode, axis)
+    check_rank("gather_elements", "indices", indices, len(x.shape), len(x.shape))
+    for d, (extent, most) in enumerate(zip(indices.shape, x.shape, strict=True)):
+        if d != along and extent > most:
+            raise OperatorError(f"gather_elements: extent {d} of indices must be at most {most}, got {extent}")
+
+    def value(*i: te.Value) -> te.Value:
+        return x[(*i[:along], within(indices[i], x.shape[along], mode), *i[along + 1 :])]
+
+    return te.compute(indices.shape, value, f"{x.name}_gather_elements" if name is None else name)
+
+
+def gather_nd(
+    x: te.Tensor, indices: te.Tensor, batch_dims: int = 0, mode: str = "clip", name: str | None = None
+) -> te.Tensor:
+    """The last dimension of `indices` holds points of the leading dimensions of `x` behind `batch_dims` common ones."""
+    prepared("gather_nd", x, indices, mode, 0)
+    shared = at_least("gather_nd", "batch_dims", batch_dims, 0)
+    depth = indices.shape[-1]
+    if shared >= min(len(x.shape), len(indices.shape)):
+        raise OperatorError(f"gather_nd: batch_dims must be less than both ranks, got {shared}")
+    if depth > len(x.shape) - shared:
+        rule = f"the last extent of indices must be at most {len(x.shape) - shared}"
+        raise OperatorError(f"gather_nd: {rule}, got {depth}")
+    if x.shape[:shared] != indices.shape[:shared]:
+        found = f"{list(x.shape)} and {list(indices.shape)}"
+        raise OperatorError(f"gather_nd: the first {shared} extents must be equal, got {found}")
+    points = len(indices.shape) - 1
+
+    def value(*i: te.Value) -> te.Value:
+        at = [within(indices[(*i[:points], te.const(d, "int32"))], x.shape[shared + d], mode) for d in range(depth)]
+        return x[(*i[:shared], *at, *i[points:])]
+
+    result = f"{x.name}_gather_nd" if name is None else name
+    shape = (*indices.shape[:-1], *x.shape[shared + depth :])
+    return te.compute(shape, value, result) if shape else te.compute((1,), lambda one: value(), result)
+
+
+def one_hot(
+    indices: te.Tensor, depth: int, on: te.Value, off: te.Value, axis: int = -1, name: str | None = None
+) -> te.Tensor:
+    """`on` where the place along a new dimension of extent `depth` at `axis` is the index, else `off`; a negative index
+    counts from the end, and one that is out of range is nowhere."""
+    check_indices("one_hot", indices)
+    count = at_least("one_hot", "depth", depth, 1)
+    along = axis_of("one_hot", len(indices.shape) + 1, axis)
+
+    def value(*i: te.Value) -> te.Value:
+        index = te.cast("int64", indices[(*i[:along], *i[along + 1 :])])
+        place = te.cast("int64", i[along])
+        return te.select((index == place) | (index + count == place), on, off)
+
+    shape = (*indices.shape[:along], count, *indices.shape[along:])
+    return te.compute(shape, value, f"{indices.name}_one_hot" if name is None else name)
+
+
+# --- parts -----------------------------------------------------------------------------------------------------------
+
+
+def prepared(where: str, x: te.Tensor, indices: te.Tensor, mode: str, axis: int) -> int:
+    """The dimension, after the checks that all gathers share."""
+    check_tensor(where, "x", x)
+    check_indices(where, indices)
+    check_choice(where, "mode", mode, MODES)
+    return axis_of(where, len(x.shape), axis)
+
+
+def check_indices(where: str, indices: te.Tensor) -> None:
+    """Refuse indices that are no integers."""
+    check_tensor(where, "indices", indices)
+    if not is_integer(indices.dtype):
+        raise OperatorError(f"{where}: indices must be of an integer dtype, got {indices.dtype}")
+
+
+def within(index: te.Value, extent: int, mode: str) -> te.Value:
+    """The index as an int32 in [0, extent); computed in int64, so that no index wraps on the way."""
+    wide = te.cast("int64", index)
+    if mode == "wrap":
+        return te.cast("int32", wide % extent)
+    counted = te.select(wide < 0, wide + extent, wide)
+    return te.cast("int32", te.clip(counted, 0, extent - 1))

@@ -1,0 +1,301 @@
+"""Operators that move elements and compute nothing: transpose, reshape, concat, split, slice, tile and their kin.
+
+All take any dtype. Axes may be negative, counted from the end.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Sequence
+
+from vdla.compiler import te
+from vdla.compiler.operators.checks import (
+    OperatorError,
+    at_least,
+    axes_of,
+    axis_of,
+    check_choice,
+    check_rank,
+    check_same_dtype,
+    check_tensor,
+    integer,
+    integers,
+)
+
+ZERO = te.const(0, "int32")
+
+
+def transpose(x: te.Tensor, order: Sequence[int] | None = None, name: str | None = None) -> te.Tensor:
+    """Dimension d of the result is dimension order[d] of `x`; None reverses them."""
+    check_tensor("transpose", "x", x)
+    rank = len(x.shape)
+    chosen = tuple(range(rank))[::-1] if order is None else tuple(axis_of("transpose", rank, d) for d in order)
+    if sorted(chosen) != list(range(rank)):
+        raise OperatorError(f"transpose: order must name each of {rank} dimensions once, got {list(order or ())}")
+    place = [chosen.index(d) for d in range(rank)]
+    shape = [x.shape[d] for d in chosen]
+    return te.compute(shape, lambda *i: x[tuple(i[p] for p in place)], name_of(x, "transpose", name))
+
+
+# --- the same elements under another shape ---------------------------------------------------------------------------
+
+
+def reshape(x: te.Tensor, shape: Sequence[int], allow_zero: bool = False, name: str | None = None) -> te.Tensor:
+    """The elements in the same row-major order; one extent may be -1 (what is left), and 0 keeps the one of `x`."""
+    check_tensor("reshape", "x", x)
+    target = new_shape(x.shape, [integer("reshape", "every extent", extent) for extent in shape], allow_zero)
+    runs = matched_runs(x.shape, target)
+
+    def value(*i: te.Value) -> te.Value:
+        places: list[te.Value] = []
+        for (start, stop), (first, last) in runs:
+            places += unflattened(flattened(i[first:last], target[first:last]), x.shape[start:stop])
+        return x[tuple(places)]
+
+    return te.compute(target, value, name_of(x, "reshape", name))
+
+
+def new_shape(old: Sequence[int], wanted: Sequence[int], allow_zero: bool) -> tuple[int, ...]:
+    """The shape that a reshape means."""
+    asked = f"got {list(wanted)} for {list(old)}"
+    if any(extent == 0 and (allow_zero or d >= len(old)) for d, extent in enumerate(wanted)):
+        raise OperatorError(f"reshape: a result must have elements, {asked}")
+    shape = [old[d] if extent == 0 else extent for d, extent in enumerate(wanted)]
+    if not shape or sum(extent == -1 for extent in shape) > 1 or any(extent < -1 for extent in shape):
+        raise OperatorError(f"reshape: extents must be positive, 0, or once -1, {asked}")
+    total, known = math.prod(old), math.prod(extent for extent in shape if extent != -1)
+    if total % known or (-1 not in shape and total != known):
+        raise OperatorError(f"reshape: the number of elements must stay {total}, {asked}")
+    return tuple(total // known if extent == -1 else extent for extent in shape)
+
+
+Run = tuple[int, int]
+
+
+def matched_runs(old: Sequence[int], new: Sequence[int]) -> list[tuple[Run, Run]]:
+    """Dimensions of both shapes cut into the shortest runs of equal products, so that indices stay simple."""
+    runs = []
+    start = first = 0
+    while start < len(old) or first < len(new):
+        stop, last = min(start + 1, len(old)), min(first + 1, len(new))
+        while (a := math.prod(old[start:stop])) != (b := math.prod(new[first:last])):
+            stop, last = (stop + 1, last) if a < b else (stop, last + 1)
+        runs.append(((start, stop), (first, last)))
+        start, first = stop, last
+    return runs
+
+
+def flattened(indices: Sequence[te.Value], extents: Sequence[int]) -> te.Value:
+    """The row-major position of a point."""
+    total: te.Value = ZERO
+    for index, extent in zip(indices, extents, strict=True):
+        total = total * extent + index if total is not ZERO else index
+    return total
+
+
+def unflattened(position: te.Value, extents: Sequence[int]) -> list[te.Value]:
+    """The point at a row-major position."""
+    places: list[te.Value] = []
+    below = 1
+    for d in range(len(extents) - 1, -1, -1):
+        digit = position if below == 1 else position // below
+        below *= extents[d]
+        last = d == 0 or math.prod(extents[:d]) == 1
+        places.append(ZERO if extents[d] == 1 else digit if last else digit % extents[d])
+    return places[::-1]
+
+
+def flatten(x: te.Tensor, axis: int = 1, name: str | None = None) -> te.Tensor:
+    """A matrix: the dimensions before `axis` are its rows, those from it on its columns."""
+    check_tensor("flatten", "x", x)
+    rank = len(x.shape)
+    cut = integer("flatten", "axis", axis)
+    if not -rank <= cut <= rank:
+        raise OperatorError(f"flatten: axis must be in {-rank}..{rank}, got {cut}")
+    cut = cut % rank if cut < rank else rank
+    shape = (math.prod(x.shape[:cut]), math.prod(x.shape[cut:]))
+    return reshape(x, shape, name=name_of(x, "flatten", name))
+
+
+def squeeze(x: te.Tensor, axes: int | Sequence[int] | None = None, name: str | None = None) -> te.Tensor:
+    """Without the given dimensions, of extent 1; None: without all such. At least one dimension stays."""
+    check_tensor("squeeze", "x", x)
+    rank = len(x.shape)
+    gone = axes_of("squeeze", rank, axes) if axes is not None else [d for d in range(rank) if is_one(x.shape[d])]
+    for d in gone:
+        if not is_one(x.shape[d]):
+            raise OperatorError(f"squeeze: dimension {d} must have the extent 1, got {x.shape[d]}")
+    kept = [d for d in range(rank) if d not in gone] or [0]
+    shape = [x.shape[d] for d in kept]
+
+    def value(*i: te.Value) -> te.Value:
+        at = dict(zip(kept, i, strict=True))
+        return x[tuple(at.get(d, ZERO) for d in range(rank))]
+
+    return te.compute(shape, value, name_of(x, "squeeze", name))
+
+
+def unsqueeze(x: te.Tensor, axes: int | Sequence[int], name: str | None = None) -> te.Tensor:
+    """With dimensions of extent 1 at the given places of the result."""
+    check_tensor("unsqueeze", "x", x)
+    added = 1 if not isinstance(axes, Sequence) else len(axes)
+    new = axes_of("unsqueeze", len(x.shape) + added, axes)
+    source = iter(x.shape)
+    shape = [1 if d in new else next(source) for d in range(len(x.shape) + added)]
+    kept = [d for d in range(len(shape)) if d not in new]
+    return te.compute(shape, lambda *i: x[tuple(i[d] for d in kept)], name_of(x, "unsqueeze", name))
+
+
+def is_one(extent: object) -> bool:
+    """Whether an extent is the number 1."""
+    return isinstance(extent, int) and extent == 1
+
+
+# --- parts of tensors ------------------------------------------------------------------------------------------------
+
+
+def concat(tensors: Sequence[te.Tensor], axis: int = 0, name: str | None = None) -> te.Tensor:
+    """The tensors one after another along `axis`."""
+    if not tensors:
+        raise OperatorError("concat: tensors must be at least one, got none")
+    check_same_dtype("concat", *tensors)
+    along = axis_of("concat", len(tensors[0].shape), axis)
+    for tensor in tensors[1:]:
+        check_beside(tensors[0], tensor, along)
+    starts = [sum(tensor.shape[along] for tensor in tensors[:n]) for n in range(len(tensors) + 1)]
+    shape = [starts[-1] if d == along else extent for d, extent in enumerate(tensors[0].shape)]
+
+    def value(*i: te.Value) -> te.Value:
+        parts = [t[(*i[:along], i[along] - start, *i[along + 1 :])] for t, start in zip(tensors, starts, strict=False)]
+        chosen = parts[-1]
+        for part, end in zip(parts[-2::-1], starts[-2:0:-1], strict=True):
+            chosen = te.select(i[along] < end, part, chosen)
+        return chosen
+
+    return te.compute(shape, value, name_of(tensors[0], "concat", name))
+
+
+def check_beside(first: te.Tensor, other: te.Tensor, along: int) -> None:
+    """Refuse a tensor that does not fit beside the first along a dimension."""
+    a, b = list(first.shape), list(other.shape)
+    if len(a) != len(b) or a[:along] + a[along + 1 :] != b[:along] + b[along + 1 :]:
+        raise OperatorError(f"concat: shapes must be equal but along axis {along}, got {a} and {b}")
+
+
+def split(
+    x: te.Tensor, parts: int | Sequence[int], axis: int = 0, names: Sequence[str] | None = None
+) -> tuple[te.Tensor, ...]:
+    """`x` cut along `axis`: into so many parts, of which the last may be smaller, or into parts of given lengths."""
+    check_tensor("split", "x", x)
+    along = axis_of("split", len(x.shape), axis)
+    extent = x.shape[along]
+    lengths = part_lengths(extent, parts) if not isinstance(parts, Sequence) else [*parts]
+    lengths = [at_least("split", "every length", length, 1) for length in lengths]
+    if sum(lengths) != extent:
+        raise OperatorError(f"split: lengths must sum to the extent {extent}, got {lengths}")
+    titles = [f"{x.name}_{n}" for n in range(len(lengths))] if names is None else names
+    if len(titles) != len(lengths):
+        raise OperatorError(f"split: names must be {len(lengths)}, one for each part, got {len(titles)}")
+    starts = [sum(lengths[:n]) for n in range(len(lengths))]
+    pieces = zip(starts, lengths, titles, strict=True)
+    return tuple(slice(x, [start], [start + length], [along], name=title) for start, length, title in pieces)
+
+
+def part_lengths(extent: int, parts: object) -> list[int]:
+    """The lengths of a number of equal parts, the last one with what is left."""
+    count = at_least("split", "parts", parts, 1)
+    each = -(-extent // count)
+    if each * (count - 1) >= extent:
+        raise OperatorError(f"split: parts must all have elements, got {count} of {extent}")
+    return [each] * (count - 1) + [extent - each * (count - 1)]
+
+
+def slice(
+    x: te.Tensor,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    axes: Sequence[int] | None = None,
+    steps: Sequence[int] | None = None,
+    name: str | None = None,
+) -> te.Tensor:
+    """x[start:end:step] along each of `axes` (None: the first ones); what is negative or too large is as in Python."""
+    check_tensor("slice", "x", x)
+    rank, count = len(x.shape), len(starts)
+    chosen = [axis_of("slice", rank, d, "every axis") for d in (range(count) if axes is None else axes)]
+    if len(set(chosen)) != len(chosen):
+        raise OperatorError(f"slice: axes must name each dimension once, got {list(axes or ())}")
+    lows, highs = integers("slice", "starts", starts, len(chosen)), integers("slice", "ends", ends, len(chosen))
+    strides = integers("slice", "steps", 1 if steps is None else steps, len(chosen))
+    cuts = {d: cut(x.shape[d], *bounds) for d, *bounds in zip(chosen, lows, highs, strides, strict=True)}
+    shape = [len(cuts[d]) if d in cuts else extent for d, extent in enumerate(x.shape)]
+
+    def value(*i: te.Value) -> te.Value:
+        return x[tuple(at * cuts[d].step + cuts[d].start if d in cuts else at for d, at in enumerate(i))]
+
+    return te.compute(shape, value, name_of(x, "slice", name))
+
+
+def cut(extent: int, start: int, end: int, step: int) -> range:
+    """The positions of a slice."""
+    if step == 0:
+        raise OperatorError("slice: steps must not be 0, got 0")
+    positions = range(*builtins.slice(start, end, step).indices(extent))
+    if not positions:
+        raise OperatorError(f"slice: a result must have elements, got {start}:{end}:{step} of {extent}")
+    return positions
+
+
+def tile(x: te.Tensor, repeats: int | Sequence[int], name: str | None = None) -> te.Tensor:
+    """`x` repeated so many times along each dimension."""
+    check_tensor("tile", "x", x)
+    times = integers("tile", "repeats", repeats, len(x.shape), 1)
+    shape = [extent * n for extent, n in zip(x.shape, times, strict=True)]
+
+    def value(*i: te.Value) -> te.Value:
+        return x[tuple(at if n == 1 else at % extent for at, extent, n in zip(i, x.shape, times, strict=True))]
+
+    return te.compute(shape, value, name_of(x, "tile", name))
+
+
+# --- between channels and space --------------------------------------------------------------------------------------
+
+
+def depth_to_space(x: te.Tensor, block: int, order: str = "DCR", name: str | None = None) -> te.Tensor:
+    """[N, C, H, W] to [N, C / block^2, H * block, W * block]; `order` DCR: the block's row and column are the slow part
+    of the channel, CRD: the fast one."""
+    check_rank("depth_to_space", "x", x, 4, 4)
+    check_choice("depth_to_space", "order", order, ("DCR", "CRD"))
+    size = at_least("depth_to_space", "block", block, 1)
+    images, channels, rows, columns = x.shape
+    if channels % (size * size):
+        raise OperatorError(f"depth_to_space: channels must be a multiple of {size * size}, got {channels}")
+    depth = channels // (size * size)
+
+    def value(n: te.Value, c: te.Value, y: te.Value, z: te.Value) -> te.Value:
+        phase = (y % size) * size + z % size
+        channel = phase * depth + c if order == "DCR" else c * (size * size) + phase
+        return x[n, channel, y // size, z // size]
+
+    return te.compute((images, depth, rows * size, columns * size), value, name_of(x, "depth_to_space", name))
+
+
+def space_to_depth(x: te.Tensor, block: int, name: str | None = None) -> te.Tensor:
+    """[N, C, H, W] to [N, C * block^2, H / block, W / block], the inverse of DCR."""
+    check_rank("space_to_depth", "x", x, 4, 4)
+    size = at_least("space_to_depth", "block", block, 1)
+    images, channels, rows, columns = x.shape
+    if rows % size or columns % size:
+        raise OperatorError(f"space_to_depth: rows and columns must be multiples of {size}, got {rows} and {columns}")
+
+    def value(n: te.Value, d: te.Value, y: te.Value, z: te.Value) -> te.Value:
+        phase = d // channels
+        return x[n, d % channels, y * size + phase // size, z * size + phase % size]
+
+    shape = (images, channels * size * size, rows // size, columns // size)
+    return te.compute(shape, value, name_of(x, "space_to_depth", name))
+
+
+def name_of(x: te.Tensor, operator: str, name: str | None) -> str:
+    """The name of an operator's result: as given, else `<input>_<operator>`."""
+    return f"{x.name}_{operator}" if name is None else name

@@ -1,0 +1,69 @@
+"""Padding: elements added on each side of each dimension, or with negative amounts taken away.
+
+Modes are those of numpy: "constant", "edge" (the last element again), "reflect" (mirrored, the edge once), "wrap" (from
+the other end).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vdla.compiler import te
+from vdla.compiler.operators.checks import OperatorError, check_choice, check_tensor, integers
+
+MODES = ("constant", "edge", "reflect", "wrap")
+
+
+def pad(
+    x: te.Tensor,
+    before: Sequence[int],
+    after: Sequence[int],
+    value: te.Number = 0,
+    mode: str = "constant",
+    name: str | None = None,
+) -> te.Tensor:
+    """`x` with `before` and `after` elements added on each side of each dimension; `value` fills in mode "constant"."""
+    check_tensor("pad", "x", x)
+    check_choice("pad", "mode", mode, MODES)
+    rank = len(x.shape)
+    low, high = integers("pad", "before", before, rank), integers("pad", "after", after, rank)
+    shape = tuple(padded_extent(d, b, n, a) for d, (b, n, a) in enumerate(zip(low, x.shape, high, strict=True)))
+    result = f"{x.name}_pad" if name is None else name
+    if mode == "constant":
+        return te.compute(shape, lambda *i: constant_padded(x, low, high, i, value), result)
+
+    def moved(*i: te.Value) -> te.Value:
+        return x[tuple(source(at - b, n, mode, b, a) for at, b, n, a in zip(i, low, x.shape, high, strict=True))]
+
+    return te.compute(shape, moved, result)
+
+
+def padded_extent(d: int, before: int, extent: int, after: int) -> int:
+    """The extent of a padded dimension."""
+    total = before + extent + after
+    if total < 1:
+        raise OperatorError(f"pad: dimension {d} must keep elements, got {before} and {after} for {extent}")
+    return total
+
+
+def constant_padded(
+    x: te.Tensor, low: Sequence[int], high: Sequence[int], at: Sequence[te.Value], value: te.Number
+) -> te.Value:
+    """An element of `x` or the fill value."""
+    moved = tuple(i - b for i, b in zip(at, low, strict=True))
+    inside = [m >= 0 for m, b in zip(moved, low, strict=True) if b > 0]
+    inside += [m < n for m, n, a in zip(moved, x.shape, high, strict=True) if a > 0]
+    return te.select(te.all_of(*inside), x[moved], te.const(value, x.dtype)) if inside else x[moved]
+
+
+def source(place: te.Value, extent: int, mode: str, before: int, after: int) -> te.Value:
+    """The place in [0, extent) whose element stands at `place`, which is in [-before, extent + after)."""
+    if before <= 0 and after <= 0:
+        return place
+    if mode == "edge" or extent == 1:
+        return te.clip(place, 0, extent - 1)
+    if mode == "wrap":
+        return place % extent
+    period = 2 * (extent - 1)
+    turned = place % period
+    return te.minimum(turned, period - turned)

@@ -1,0 +1,162 @@
+"""Reductions along some axes of a tensor.
+
+`axes` is None (all dimensions), an integer or several, negative ones counted from the end; with `keepdims` a reduced
+dimension stays with extent 1. A tensor has at least one dimension, so the reduction of all of them without `keepdims`
+has the shape (1,). Elements of float16 and bfloat16 are summed in float32; integers wrap in their own dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from vdla.compiler import te
+from vdla.compiler.dtypes import limits
+from vdla.compiler.operators.checks import axes_of, check_float, check_number
+from vdla.compiler.operators.elementwise import elementwise, magnitude
+
+Axes = int | Sequence[int] | None
+Body = Callable[[te.Value], te.Value]
+NARROW_FLOATS = ("float16", "bfloat16")
+product = te.reducer(lambda x, y: x * y, 1, "product")
+
+
+def reduced_shape(shape: Sequence[int], axes: Sequence[int], keepdims: bool) -> tuple[int, ...]:
+    """The shape of the result; at least one dimension."""
+    if keepdims:
+        return tuple(1 if d in axes else extent for d, extent in enumerate(shape))
+    return tuple(extent for d, extent in enumerate(shape) if d not in axes) or (1,)
+
+
+def source_indices(
+    rank: int, axes: Sequence[int], keepdims: bool, at: Sequence[te.Value], along: Sequence[te.Operand]
+) -> tuple[te.Operand, ...]:
+    """The indices of the element that contributes to the result at `at`, `along` being the reduced ones."""
+    inner = dict(zip(axes, along, strict=True))
+    outer = iter(at)
+    if keepdims:
+        return tuple(inner.get(d, index) for d, index in enumerate(outer))
+    return tuple(inner[d] if d in inner else next(outer) for d in range(rank))
+
+
+def reduce_with(
+    reducer: te.Reducer, x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str, body: Body = lambda v: v
+) -> te.Tensor:
+    """`body` of the elements of `x`, combined along `axes` (ascending)."""
+    along = [te.reduce_axis(x.shape[d], f"r{d}") for d in axes]
+    rank = len(x.shape)
+
+    def value(*at: te.Value) -> te.Value:
+        return reducer(body(x[source_indices(rank, axes, keepdims, at, along)]), axis=along)
+
+    return te.compute(reduced_shape(x.shape, axes, keepdims), value, name)
+
+
+def summed(x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str, body: Body = lambda v: v) -> te.Tensor:
+    """The sum of `body` of the elements along `axes`; narrow floats are added in float32 and rounded once."""
+    if x.dtype not in NARROW_FLOATS:
+        return reduce_with(te.sum, x, axes, keepdims, name, body)
+    wide = reduce_with(te.sum, x, axes, keepdims, f"{name}_wide", lambda v: te.cast("float32", body(v)))
+    return elementwise(wide, lambda v: te.cast(x.dtype, v), name)
+
+
+def prepared(operator: str, x: te.Tensor, axes: Axes, name: str | None) -> tuple[tuple[int, ...], str]:
+    """The axes in ascending order, and the result's name."""
+    check_number(operator, "x", x)
+    return axes_of(operator, len(x.shape), axes), f"{x.name}_{operator}" if name is None else name
+
+
+# --- one pass --------------------------------------------------------------------------------------------------------
+
+
+def sum(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
+    """The sum."""
+    chosen, result = prepared("sum", x, axes, name)
+    return summed(x, chosen, keepdims, result)
+
+
+def prod(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
+    """The product."""
+    chosen, result = prepared("prod", x, axes, name)
+    return reduce_with(product, x, chosen, keepdims, result)
+
+
+def max(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
+    """The largest element; NaN if there is one."""
+    chosen, result = prepared("max", x, axes, name)
+    return reduce_with(te.max, x, chosen, keepdims, result)
+
+
+def min(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
+    """The smallest element; NaN if there is one."""
+    chosen, result = prepared("min", x, axes, name)
+    return reduce_with(te.min, x, chosen, keepdims, result)
+
+
+def sum_square(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
+    """The sum of the squares."""
+    chosen, result = prepared("sum_square", x, axes, name)
+    return summed(x, chosen, keepdims, result, lambda v: v * v)
+
+
+def l1_norm(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
+    """The sum of the magnitudes."""
+    chosen, result = prepared("l1_norm", x, axes, name)
+    return summed(x, chosen, keepdims, result, magnitude)
+
+
+# --- several passes --------------------------------------------------------------------------------------------------
+
+
+def mean(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
+    """The sum divided by the number of elements; floats only."""
+    check_float("mean", "x", x)
+    chosen, result = prepared("mean", x, axes, name)
+    total = summed(x, chosen, keepdims, f"{result}_sum")
+    return elementwise(total, lambda v: v / count_of(x, chosen, v.dtype), result)
+
+
+def l2_norm(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
+    """The square root of the sum of the squares; floats only."""
+    check_float("l2_norm", "x", x)
+    chosen, result = prepared("l2_norm", x, axes, name)
+    total = summed(x, chosen, keepdims, f"{result}_sum", lambda v: v * v)
+    return elementwise(total, lambda v: te.call("sqrt", v), result)
+
+
+def log_sum(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
+    """The logarithm of the sum; floats only."""
+    check_float("log_sum", "x", x)
+    chosen, result = prepared("log_sum", x, axes, name)
+    total = summed(x, chosen, keepdims, f"{result}_sum")
+    return elementwise(total, lambda v: te.call("log", v), result)
+
+
+def logsumexp(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
+    """log(sum(exp(x))), the largest element taken out first, so that no power overflows; floats only."""
+    check_float("logsumexp", "x", x)
+    chosen, result = prepared("logsumexp", x, axes, name)
+    largest = reduce_with(te.max, x, chosen, True, f"{result}_max")
+    shifted = te.compute(x.shape, lambda *i: te.call("exp", x[i] - finite(largest, chosen, i)), f"{result}_exp")
+    total = summed(shifted, chosen, keepdims, f"{result}_sum")
+
+    def value(*at: te.Value) -> te.Value:
+        zeros = [te.const(0, "int32") for _ in chosen]
+        there = source_indices(len(x.shape), chosen, keepdims, at, zeros)
+        return te.call("log", total[at]) + finite(largest, chosen, there)
+
+    return te.compute(total.shape, value, result)
+
+
+def finite(largest: te.Tensor, axes: Sequence[int], at: Sequence[te.Operand]) -> te.Value:
+    """The maximum that belongs to the element at `at`; 0 for an infinite one, as inf - inf would be NaN."""
+    here = largest[tuple(te.const(0, "int32") if d in axes else i for d, i in enumerate(at))]
+    low, high = limits(largest.dtype)
+    return te.select((here == low) | (here == high), te.const(0, largest.dtype), here)
+
+
+def count_of(x: te.Tensor, axes: Sequence[int], dtype: str) -> te.Value:
+    """The number of elements along `axes`, as a float."""
+    count = te.const(1, dtype)
+    for d in axes:
+        count = count * te.cast(dtype, te.const(x.shape[d], "int32"))
+    return count

@@ -1,0 +1,218 @@
+"""Operators that move elements, against numpy; padding and gathering too."""
+
+import itertools
+
+import numpy as np
+import pytest
+from run_operator import integers, run
+
+from vdla.compiler import te
+from vdla.compiler.operators import gather as gathers
+from vdla.compiler.operators import movement as ops
+from vdla.compiler.operators.checks import OperatorError
+from vdla.compiler.operators.pad import pad
+
+DATA = integers((2, 3, 4, 5), "int16", low=-999, high=999)
+
+
+def same(operator, expected, *arrays):
+    got = run(operator, *(arrays or (DATA,)))
+    np.testing.assert_array_equal(got, expected)
+    assert got.dtype == expected.dtype
+
+
+@pytest.mark.parametrize("order", [None, *itertools.permutations(range(4))][::5], ids=str)
+def test_transpose(order):
+    same(lambda x: ops.transpose(x, order), DATA.transpose(order))
+
+
+def test_transpose_counts_from_the_end():
+    same(lambda x: ops.transpose(x, (0, -1, 1, -2)), DATA.transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize(
+    "shape", [(120,), (6, 20), (2, 3, 20), (2, 12, 5), (5, 4, 3, 2), (2, 1, 3, 2, 2, 5, 1), (3, -1, 2)], ids=str
+)
+def test_reshape(shape):
+    same(lambda x: ops.reshape(x, shape), DATA.reshape(shape))
+
+
+def test_reshape_keeps_extents_that_are_0_and_finds_the_one_that_is_left():
+    same(lambda x: ops.reshape(x, (0, -1, 0)), DATA.reshape(2, 15, 4))
+    same(lambda x: ops.reshape(x, (1, 1)), np.array([[7]]), np.array([7]))
+
+
+def test_a_reshape_that_splits_one_dimension_leaves_the_others_alone():
+    x = te.placeholder((2, 3, 8), "int8", "x")
+    text = str(te.create_function([x], [ops.reshape(x, (2, 3, 2, 4), name="y")], "f"))
+    assert "y[vi0, vi1, vi2, vi3] = x[vi0, vi1, vi2 * 4 + vi3]" in text
+
+
+@pytest.mark.parametrize("axis", range(-4, 5))
+def test_flatten(axis):
+    rows = int(np.prod(DATA.shape[: axis if axis >= 0 else axis + 4]))
+    same(lambda x: ops.flatten(x, axis), DATA.reshape(rows, -1))
+
+
+def test_squeeze_and_unsqueeze():
+    x = DATA.reshape(1, 2, 1, 60, 1)
+    same(lambda t: ops.squeeze(t), x.squeeze(), x)
+    same(lambda t: ops.squeeze(t, (0, -1)), x.squeeze((0, -1)), x)
+    same(lambda t: ops.squeeze(t), np.array([3]), np.array([[3]]))
+    same(lambda t: ops.unsqueeze(t, (0, -2, 3)), np.expand_dims(DATA, (0, -2, 3)))
+    same(lambda t: ops.unsqueeze(t, -1), np.expand_dims(DATA, -1))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_concat_and_split_are_inverses(axis):
+    parts = [integers((2, 3, 4), seed=n) for n in range(3)]
+    whole = np.concatenate([parts[0], *(p.take([0, 1], axis) for p in parts[1:])], axis)
+    same(lambda *t: ops.concat(t, axis), whole, parts[0], *(p.take([0, 1], axis) for p in parts[1:]))
+    lengths = [whole.shape[axis] - 4, 2, 2]
+    pieces = run(lambda t: ops.split(t, lengths, axis), whole)
+    for piece, expected in zip(pieces, np.split(whole, np.cumsum(lengths)[:-1], axis), strict=True):
+        np.testing.assert_array_equal(piece, expected)
+
+
+def test_split_into_equal_parts_leaves_the_rest_to_the_last():
+    assert [p.shape for p in run(lambda t: ops.split(t, 3, 0), np.arange(8))] == [(3,), (3,), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "axes", "steps"),
+    [
+        ((1,), (2,), None, None),
+        ((0, 1), (2, 99), (1, -1), None),
+        ((-1, 4), (-99, 0), (2, 3), (-1, -2)),
+        ((-3, 1), (99, -1), (3, 2), (2, 1)),
+    ],
+    ids=str,
+)
+def test_slice(starts, ends, axes, steps):
+    cuts = [slice(None)] * 4
+    for n, axis in enumerate(range(len(starts)) if axes is None else axes):
+        cuts[axis] = slice(starts[n], ends[n], steps[n] if steps else 1)
+    same(lambda x: ops.slice(x, starts, ends, axes, steps), DATA[tuple(cuts)])
+
+
+def test_tile():
+    same(lambda x: ops.tile(x, (1, 2, 1, 3)), np.tile(DATA, (1, 2, 1, 3)))
+
+
+@pytest.mark.parametrize("order", ["DCR", "CRD"])
+def test_depth_to_space(order):
+    x = integers((2, 12, 3, 5))
+    split = x.reshape(2, 2, 2, 3, 3, 5) if order == "DCR" else x.reshape(2, 3, 2, 2, 3, 5)
+    places = (0, 3, 4, 1, 5, 2) if order == "DCR" else (0, 1, 4, 2, 5, 3)
+    expected = split.transpose(places).reshape(2, 3, 6, 10)
+    same(lambda t: ops.depth_to_space(t, 2, order), expected, x)
+    if order == "DCR":
+        same(lambda t: ops.space_to_depth(t, 2), x, expected)
+
+
+# --- padding ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
+@pytest.mark.parametrize("amounts", [((0, 0), (1, 2)), ((3, 0), (0, 7)), ((9, 9), (8, 8))], ids=str)
+def test_padding_modes_are_numpys(mode, amounts):
+    x = integers((3, 4))
+    options = {"constant_values": 7} if mode == "constant" else {}
+    pairs = list(zip(*amounts, strict=True))
+    same(lambda t: pad(t, *amounts, 7, mode), np.pad(x, pairs, mode, **options), x)
+
+
+def test_negative_padding_takes_away():
+    x = integers((5, 6))
+    same(lambda t: pad(t, (-1, 2), (0, -3), 9), np.pad(x[1:, :3], ((0, 0), (2, 0)), constant_values=9), x)
+    same(lambda t: pad(t, (0, -2), (-2, 0), mode="edge"), x[:-2, 2:], x)
+
+
+def test_reflecting_one_element_repeats_it():
+    same(lambda t: pad(t, (2,), (2,), mode="reflect"), np.full(5, 3), np.array([3]))
+
+
+# --- gathering -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "int8"])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_gather(axis, dtype):
+    extent = DATA.shape[axis]
+    indices = integers((2, 3), dtype, low=-extent, high=extent)
+    same(lambda x, i: gathers.gather(x, i, axis), np.take(DATA, indices, axis), DATA, indices)
+
+
+def test_what_is_out_of_range_is_clipped_or_wrapped():
+    x, indices = np.arange(10, 15), np.array([-(1 << 40), -6, -5, 4, 5, 1 << 40])
+    same(lambda t, i: gathers.gather(t, i), x[[0, 0, 0, 4, 4, 4]], x, indices)
+    same(lambda t, i: gathers.gather(t, i, mode="wrap"), x[indices % 5], x, indices)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_gather_elements(axis):
+    x = integers((3, 4, 5))
+    indices = integers((2, 3, 4), "int64", low=-x.shape[axis], high=x.shape[axis])
+    part = x[tuple(slice(None) if d == axis else slice(n) for d, n in enumerate(indices.shape))]
+    same(lambda t, i: gathers.gather_elements(t, i, axis), np.take_along_axis(part, indices, axis), x, indices)
+
+
+def test_gather_nd():
+    x = integers((3, 4, 5))
+    points = np.stack([integers((2, 3), "int64", n, 0, e) for n, e in enumerate(x.shape)], -1)
+    same(lambda t, i: gathers.gather_nd(t, i), x[tuple(np.moveaxis(points, -1, 0))], x, points)
+    same(lambda t, i: gathers.gather_nd(t, i), x[tuple(np.moveaxis(points[..., :2], -1, 0))], x, points[..., :2])
+    columns = integers((3, 2, 1), "int64", low=-4, high=4)
+    expected = np.stack([x[n, columns[n, :, 0]] for n in range(3)])
+    same(lambda t, i: gathers.gather_nd(t, i, 1), expected, x, columns)
+    same(lambda t, i: gathers.gather_nd(t, i), x[2, 1, 3:4], x, np.array([2, 1, 3]))
+
+
+def test_one_hot():
+    indices = np.array([[0, 3], [-1, 9]])
+    on, off = te.const(5, "int8"), te.const(2, "int8")
+    expected = np.full((2, 4, 2), 2, np.int8)
+    expected[0, 0, 0] = expected[0, 3, 1] = expected[1, 3, 0] = 5
+    same(lambda i: gathers.one_hot(i, 4, on, off, 1), expected, indices)
+
+
+X, Y = te.placeholder((2, 3), "int32", "x"), te.placeholder((2, 2), "int32", "y")
+F, Z = te.placeholder((2, 3), "float32", "f"), te.placeholder((1, 5, 3, 3), "int32", "z")
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: ops.transpose(X, (0, 0)), "transpose: order must name each of 2 dimensions once, got [0, 0]"),
+        (lambda: ops.reshape(X, (4,)), "reshape: the number of elements must stay 6, got [4] for [2, 3]"),
+        (lambda: ops.reshape(X, (-1, -1)), "reshape: extents must be positive, 0, or once -1, got [-1, -1] for [2, 3]"),
+        (lambda: ops.reshape(X, (6, 1, 0)), "reshape: a result must have elements, got [6, 1, 0] for [2, 3]"),
+        (lambda: ops.flatten(X, 3), "flatten: axis must be in -2..2, got 3"),
+        (lambda: ops.squeeze(X, 1), "squeeze: dimension 1 must have the extent 1, got 3"),
+        (lambda: ops.concat([]), "concat: tensors must be at least one, got none"),
+        (lambda: ops.concat([X, Y]), "concat: shapes must be equal but along axis 0, got [2, 3] and [2, 2]"),
+        (lambda: ops.concat([X, F]), "concat: all operands must have one dtype, got int32, float32"),
+        (lambda: ops.split(X, [1, 1], 1), "split: lengths must sum to the extent 3, got [1, 1]"),
+        (lambda: ops.split(X, 4, 1), "split: parts must all have elements, got 4 of 3"),
+        (lambda: ops.slice(X, [0], [1], [0], [0]), "slice: steps must not be 0, got 0"),
+        (lambda: ops.slice(X, [1], [1]), "slice: a result must have elements, got 1:1:1 of 2"),
+        (lambda: ops.slice(X, [0, 0], [1, 1], [1, -1]), "slice: axes must name each dimension once, got [1, -1]"),
+        (lambda: ops.tile(X, (0, 1)), "tile: repeats must be at least 1, got 0"),
+        (lambda: ops.depth_to_space(Z, 2), "depth_to_space: channels must be a multiple of 4, got 5"),
+        (lambda: ops.space_to_depth(Z, 2), "space_to_depth: rows and columns must be multiples of 2, got 3 and 3"),
+        (lambda: pad(X, (1,), (1, 1)), "pad: before must be 2 integers, got (1,)"),
+        (lambda: pad(X, (-2, 0), (0, 0)), "pad: dimension 0 must keep elements, got -2 and 0 for 2"),
+        (lambda: pad(X, (0, 0), (1, 1), mode="zero"),
+         "pad: mode must be one of constant, edge, reflect, wrap, got 'zero'"),
+        (lambda: gathers.gather(X, F), "gather: indices must be of an integer dtype, got float32"),
+        (lambda: gathers.gather(X, X, mode="error"), "gather: mode must be one of clip, wrap, got 'error'"),
+        (lambda: gathers.gather_elements(Y, X), "gather_elements: extent 1 of indices must be at most 2, got 3"),
+        (lambda: gathers.gather_nd(X, X), "gather_nd: the last extent of indices must be at most 2, got 3"),
+        (lambda: gathers.gather_nd(X, Y, 2), "gather_nd: batch_dims must be less than both ranks, got 2"),
+        (lambda: gathers.one_hot(X, 0, 1, 0), "one_hot: depth must be at least 1, got 0"),
+    ],
+)  # fmt: skip
+def test_what_means_nothing_is_refused(build, message):
+    with pytest.raises(OperatorError) as error:
+        build()
+    assert str(error.value) == message

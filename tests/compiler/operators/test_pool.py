@@ -1,0 +1,119 @@
+"""Pooling with every option, against windows taken one by one."""
+
+import itertools
+
+import numpy as np
+import pytest
+from run_operator import floats, integers, run
+
+from vdla.compiler import te
+from vdla.compiler.operators import pool as ops
+from vdla.compiler.operators.checks import OperatorError
+from vdla.compiler.operators.windows import same_pads
+
+
+def windows_along(extent, kernel, stride, before, after, dilation, ceil_mode):
+    """For each window the positions of its taps, also of those in the padding."""
+    positions = []
+    start = -before
+    while start + (kernel - 1) * dilation < extent + after:
+        positions.append([start + k * dilation for k in range(kernel)])
+        start += stride
+    not_reached = positions[-1][-1] < extent + after - 1
+    if ceil_mode and not_reached and start < extent:
+        positions.append([start + k * dilation for k in range(kernel)])
+    return positions
+
+
+def model(x, combine, kernel, strides, pads, dilations, ceil_mode, include_pad):
+    rank = x.ndim - 2
+    lines = [
+        windows_along(x.shape[2 + d], kernel[d], strides[d], pads[d], pads[rank + d], dilations[d], ceil_mode)
+        for d in range(rank)
+    ]
+    result = np.zeros((*x.shape[:2], *(len(line) for line in lines)), x.dtype)
+    for at in np.ndindex(*result.shape):
+        values, counted = [], 0
+        for places in itertools.product(*(lines[d][at[2 + d]] for d in range(rank))):
+            inside = all(0 <= p < n for p, n in zip(places, x.shape[2:], strict=True))
+            padded = all(-pads[d] <= p < x.shape[2 + d] + pads[rank + d] for d, p in enumerate(places))
+            counted += padded if include_pad else inside
+            if inside:
+                values.append(x[(*at[:2], *places)])
+        result[at] = combine(values, counted)
+    return result
+
+
+CASES = [
+    ((2, 3, 8, 9), (2, 2), (2, 2), (0, 0, 0, 0), (1, 1)),
+    ((1, 2, 7, 7), (3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
+    ((1, 2, 7, 6), (3, 2), (1, 2), (1, 0, 2, 1), (1, 1)),
+    ((1, 1, 10, 9), (3, 2), (2, 3), (1, 1, 0, 1), (2, 3)),
+    ((2, 2, 11), (4,), (3,), (1, 2), (1,)),
+    ((1, 1, 5, 6, 4), (2, 3, 2), (2, 1, 2), (0, 1, 1, 1, 0, 0), (1, 2, 1)),
+]
+
+
+@pytest.mark.parametrize("ceil_mode", [False, True])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_maxima(case, ceil_mode):
+    shape, *options = case
+    for x in (floats(shape), integers(shape, "int8", low=-128, high=-100)):
+        got = run(lambda t: ops.max_pool(t, *options, ceil_mode=ceil_mode), x)
+        np.testing.assert_array_equal(got, model(x, lambda v, n: max(v), *options, ceil_mode, False))
+
+
+@pytest.mark.parametrize("include", [False, True])
+@pytest.mark.parametrize("ceil_mode", [False, True])
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_averages(case, ceil_mode, include):
+    shape, *options = case
+    x = floats(shape)
+    got = run(lambda t: ops.average_pool(t, *options, ceil_mode=ceil_mode, count_include_pad=include), x)
+    expected = model(x, lambda v, n: sum(v) / n, *options, ceil_mode, include)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_ceil_mode_adds_no_window_that_begins_behind_the_input():
+    x = floats((1, 1, 4))
+    assert run(lambda t: ops.max_pool(t, 1, 3, 0, ceil_mode=True), x).shape == (1, 1, 2)
+    assert run(lambda t: ops.max_pool(t, 2, 3, (0, 1), ceil_mode=True), x).shape == (1, 1, 2)
+    assert run(lambda t: ops.max_pool(t, 2, 2, (1, 1), ceil_mode=True), x).shape == (1, 1, 3)
+    assert run(lambda t: ops.average_pool(t, 2, 2, ceil_mode=True), floats((1, 1, 5))).shape == (1, 1, 3)
+
+
+def test_global_pools():
+    x = floats((2, 3, 4, 5))
+    np.testing.assert_array_equal(run(ops.global_max_pool, x), x.max(axis=(2, 3), keepdims=True))
+    got = run(ops.global_average_pool, x)
+    np.testing.assert_allclose(got, x.mean(axis=(2, 3), keepdims=True), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("lower", "expected"), [(False, (0, 1, 1, 1)), (True, (1, 1, 0, 1))])
+def test_padding_that_keeps_the_extent(lower, expected):
+    assert same_pads("pool", (6, 6), (2, 3), (1, 1), lower=lower) == expected
+    assert same_pads("pool", (7,), 3, 2, 2) == (2, 2)
+
+
+X = te.placeholder((1, 2, 5, 5), "float32", "x")
+TOO_LONG = "a window must not be longer than the padded input"
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: ops.max_pool(X, 0), "max_pool: kernel must be at least 1, got 0"),
+        (lambda: ops.max_pool(X, (2, 2, 2)), "max_pool: kernel must be 2 integers, got (2, 2, 2)"),
+        (lambda: ops.max_pool(X, 2, pads=2),
+         "max_pool: pads must be less than the window of 2, got 2 along spatial dimension 0"),
+        (lambda: ops.max_pool(X, 6), f"max_pool: {TOO_LONG}, got a window of 6 over 5 along spatial dimension 0"),
+        (lambda: ops.average_pool(te.placeholder((1, 2), "float32", "x"), 2),
+         "average_pool: x must have at least 3 dimensions, got 2"),
+        (lambda: ops.average_pool(te.placeholder((1, 2, 3), "int8", "x"), 2),
+         "average_pool: x must be of a float dtype, got int8"),
+    ],
+)  # fmt: skip
+def test_what_means_nothing_is_refused(build, message):
+    with pytest.raises(OperatorError) as error:
+        build()
+    assert str(error.value) == message

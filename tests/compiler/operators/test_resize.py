@@ -1,0 +1,111 @@
+"""Resizing against the formulas of ONNX in floating point."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from run_operator import floats, integers, run
+
+from vdla.compiler import te
+from vdla.compiler.operators.checks import OperatorError
+from vdla.compiler.operators.resize import resize_linear, resize_nearest
+
+COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"]
+SIZES = [(7, 4), (3, 10), (1, 1), (14, 15), (5, 6)]
+
+
+def coordinate(place, extent, new, scale, mode):
+    if mode == "half_pixel":
+        return (place + 0.5) / scale - 0.5
+    if mode == "pytorch_half_pixel":
+        return (place + 0.5) / scale - 0.5 if new > 1 else 0
+    if mode == "asymmetric":
+        return place / scale
+    return place * (extent - 1) / (new - 1) if new > 1 else 0
+
+
+def matrix(extent, new, scale, mode, weigh):
+    """The linear map along one dimension."""
+    result = np.zeros((new, extent))
+    for place in range(new):
+        for index, weight in weigh(coordinate(place, extent, new, scale, mode)):
+            result[place, min(max(index, 0), extent - 1)] += weight
+    return result
+
+
+def linear(x):
+    low = int(np.floor(x))
+    return [(low, 1 - (x - low)), (low + 1, x - low)]
+
+
+ROUNDINGS = {
+    "round_prefer_floor": lambda x: [(int(np.ceil(round(x - 0.5, 9))), 1)],
+    "round_prefer_ceil": lambda x: [(int(np.floor(round(x + 0.5, 9))), 1)],
+    "floor": lambda x: [(int(np.floor(round(x, 9))), 1)],
+    "ceil": lambda x: [(int(np.ceil(round(x, 9))), 1)],
+}
+
+
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_linear(size, coordinates):
+    x = floats((2, 3, 5, 6))
+    rows, columns = (matrix(n, m, m / n, coordinates, linear) for n, m in zip((5, 6), size, strict=True))
+    got = run(lambda t: resize_linear(t, (2, 3, *size), coordinates=coordinates), x)
+    np.testing.assert_allclose(got, np.einsum("yr,zc,nkrc->nkyz", rows, columns, x), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("size", SIZES, ids=str)
+def test_nearest(size, coordinates, rounding):
+    x = integers((1, 2, 5, 6), "int8")
+    maps = [matrix(n, m, m / n, coordinates, ROUNDINGS[rounding]) for n, m in zip((5, 6), size, strict=True)]
+    got = run(lambda t: resize_nearest(t, (1, 2, *size), coordinates=coordinates, rounding=rounding), x)
+    np.testing.assert_array_equal(got, np.einsum("yr,zc,nkrc->nkyz", *maps, x).astype(np.int8))
+
+
+@pytest.mark.parametrize("scale", [0.6, 1.7, 2, 0.25, Fraction(7, 3)], ids=str)
+def test_scales_give_the_extent_and_the_coordinates(scale):
+    x = floats((10,))
+    new = int(10 * scale)
+    expected = matrix(10, new, float(scale), "half_pixel", linear) @ x
+    np.testing.assert_allclose(run(lambda t: resize_linear(t, scales=[scale]), x), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_three_dimensions_and_onnxs_reference():
+    onnx = pytest.importorskip("onnx")
+    from onnx.reference import ReferenceEvaluator
+
+    x = floats((1, 1, 3, 4, 5))
+    sizes = np.array([1, 1, 5, 3, 8], np.int64)
+    node = onnx.helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], mode="linear")
+    expected = ReferenceEvaluator(node).run(None, {"x": x, "sizes": sizes})[0]
+    got = run(lambda t: resize_linear(t, sizes.tolist()), x)
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+X, I = te.placeholder((2, 3), "float32", "x"), te.placeholder((2, 3), "int32", "i")  # noqa: E741
+MODES = "half_pixel, pytorch_half_pixel, asymmetric, align_corners"
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: resize_linear(I, (2, 6)), "resize_linear: x must be of a float dtype, got int32"),
+        (lambda: resize_linear(X), "resize_linear: exactly one of shape and scales must be given, got None and None"),
+        (lambda: resize_linear(X, (2,)), "resize_linear: shape must have 2 entries, one a dimension, got 1"),
+        (lambda: resize_linear(X, (2, 0)), "resize_linear: every new extent must be at least 1, got 0"),
+        (lambda: resize_linear(X, scales=(1, 0.0)), "resize_linear: every scale must be a positive number, got 0.0"),
+        (lambda: resize_nearest(X, scales=(1, 0.1)),
+         "resize_nearest: a result must have elements, got the scale 0.1 for 3"),
+        (lambda: resize_nearest(X, (2, 3), rounding="up"),
+         "resize_nearest: rounding must be one of round_prefer_floor, round_prefer_ceil, floor, ceil, got 'up'"),
+        (lambda: resize_nearest(X, (2, 3), coordinates="x"),
+         f"resize_nearest: coordinates must be one of {MODES}, got 'x'"),
+    ],
+)  # fmt: skip
+def test_what_means_nothing_is_refused(build, message):
+    with pytest.raises(OperatorError) as error:
+        build()
+    assert str(error.value) == message
