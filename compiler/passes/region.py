@@ -1,0 +1,69 @@
+"""The part of a buffer that is live inside an allocation: where it begins, and how large it is.
+
+It is the smallest box, moving with the loops outside, that holds every access made inside. A dimension of which no
+bound is known, or that different accesses move through differently, is kept whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from vdla.compiler import ir
+from vdla.compiler.affine import Linear, Ranges, bounds
+from vdla.compiler.schedule.access import Indices, Leaf
+from vdla.compiler.schedule.region import Span, bound_form, limits_of, span_of
+
+UNBOUNDED = 1 << 28  # an extent as large as that follows from a symbolic one
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One dimension: `extent` positions from `origin`, a sum over the loops outside."""
+
+    origin: Linear
+    extent: ir.Extent
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The indices, over its axes, at which a leaf reads or writes."""
+
+    leaf: Leaf
+    indices: Indices
+
+
+def windows(accesses: Iterable[Access], buffer: ir.Buffer, outer: Collection[str], ranges: Ranges) -> list[Window]:
+    """The part of `buffer` that the accesses touch while the loops `outer` stand still."""
+    total: list[Span] | None = None
+    for access in accesses:
+        spans = spans_of(access, buffer, outer, ranges)
+        total = spans if total is None else [a.union(b) for a, b in zip(total, spans, strict=True)]
+    assert total is not None
+    return [window(span, extent) for span, extent in zip(total, buffer.shape, strict=True)]
+
+
+def spans_of(access: Access, buffer: ir.Buffer, outer: Collection[str], ranges: Ranges) -> list[Span]:
+    """The region that one access touches; a symbolic dimension ends at the greatest int32."""
+    leaf = access.leaf
+    limits = limits_of(leaf.conditions)
+    domains = {**ranges, **{axis.var: (0, greatest(axis.extent, ranges)) for axis in leaf.block.axes}}
+    spans = []
+    for index, extent in zip(access.indices, buffer.shape, strict=True):
+        floor, ceil = bounds(index, domains)
+        offset, (low, high) = span_of(bound_form(leaf, index, ranges), outer, ranges, limits)
+        spans.append(Span(offset, low, high, max(floor, 0), min(ceil, greatest(extent, ranges))))
+    return spans
+
+
+def greatest(extent: ir.Extent, ranges: Ranges) -> int:
+    """The last position of an extent."""
+    return (extent if isinstance(extent, int) else bounds(extent, ranges)[1]) - 1
+
+
+def window(span: Span, extent: ir.Extent) -> Window:
+    """The window of a span in a dimension of `extent`."""
+    span = span.clamped().whole()
+    if span.extent >= UNBOUNDED or (isinstance(extent, int) and span.extent >= extent):
+        return Window(Linear({}), extent)
+    return Window(span.offset + Linear({}, span.low), max(span.extent, 1))

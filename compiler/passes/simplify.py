@@ -1,0 +1,103 @@
+"""Simplify: indices and conditions by the bounds of the loops, and the statements that follow from them.
+
+What never runs is gone, and so are loops of one iteration; a condition stands outside of the loops that it does not
+depend on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from vdla.compiler import ir
+from vdla.compiler.affine import FALSE, TRUE, conjunction, conjuncts, var_names
+from vdla.compiler.passes.scope import Scope
+from vdla.compiler.passes.walk import matched, scalar_ranges, stored
+
+NOTHING = ir.Seq(())  # never left inside of anything but a function that does nothing
+
+
+def simplify(fn: ir.Function) -> ir.Function:
+    """`fn` with simpler indices and conditions.
+
+    for i in range(4):                         for i in range(4):
+        for j in range(1):               ->        c[i * 2] = a[i * 2]
+            if i * 2 + j < 8:
+                c[i * 2 + j] = a[j + i * 2]
+    """
+    return replace(fn, body=simplified(fn.body, Scope(scalar_ranges(fn))))
+
+
+def simplified(stmt: ir.Stmt, scope: Scope) -> ir.Stmt:
+    """`stmt` simplified at its place; NOTHING if it never does anything."""
+    match stmt:
+        case ir.For():
+            return loop(stmt, scope)
+        case ir.If(cond=cond, body=body):
+            return conditional(scope.condition(cond), body, scope)
+        case ir.Seq(stmts=stmts):
+            return sequence(simplified(inner, scope) for inner in stmts)
+        case ir.Store():
+            return stored(stmt, scope.index, scope.value)
+        case ir.Together(stores=stores):
+            return ir.Together(tuple(stored(store, scope.index, scope.value) for store in stores))
+        case ir.Alloc(buffer=buffer, body=body):
+            inside = simplified(body, scope)
+            return inside if inside == NOTHING else ir.Alloc(buffer, inside)
+        case ir.Step(match=match, body=body):
+            return ir.Step(matched(match, scope.condition), simplified(body, scope))
+    return stmt
+
+
+def sequence(stmts: Iterator[ir.Stmt]) -> ir.Stmt:
+    """The statements that do something, one after another."""
+    return ir.seq(*stmts)
+
+
+def loop(stmt: ir.For, scope: Scope) -> ir.Stmt:
+    """A loop, its body if that runs once, with conditions on other variables outside."""
+    extent = stmt.extent if isinstance(stmt.extent, int) else as_extent(scope.index(stmt.extent))
+    if extent == 1:
+        return simplified(stmt.body, scope.bound(stmt.var, ir.Const(0)))
+    if isinstance(extent, int) and extent <= 0:
+        return NOTHING
+    body = simplified(stmt.body, scope.inside(replace(stmt, extent=extent)))
+    if body == NOTHING:
+        return NOTHING
+    outer, body = hoisted(stmt.var, body)
+    new = ir.For(stmt.var, extent, body, stmt.kind, stmt.annotations)
+    return new if outer == TRUE else ir.If(outer, new)
+
+
+def as_extent(expr: ir.Expr) -> ir.Extent:
+    """An extent, a number where it is one."""
+    return int(expr.value) if isinstance(expr, ir.Const) else expr
+
+
+def hoisted(var: str, body: ir.Stmt) -> tuple[ir.Expr, ir.Stmt]:
+    """The part of a body's condition that does not depend on the loop, and the body with the rest."""
+    if not isinstance(body, ir.If):
+        return TRUE, body
+    parts = conjuncts(body.cond)
+    outer = [part for part in parts if var not in var_names(part) and not reads(part)]
+    inner = conjunction(part for part in parts if part not in outer)
+    return conjunction(outer), body.body if inner == TRUE else ir.If(inner, body.body)
+
+
+def reads(expr: ir.Expr) -> bool:
+    """Whether an expression reads a buffer."""
+    return any(isinstance(inner, ir.Load) for inner in ir.walk_expr(expr))
+
+
+def conditional(cond: ir.Expr, body: ir.Stmt, scope: Scope) -> ir.Stmt:
+    """A conditional statement whose condition is simplified."""
+    if cond == FALSE:
+        return NOTHING
+    if cond == TRUE:
+        return simplified(body, scope)
+    inner = simplified(body, scope.where(cond))
+    if inner == NOTHING:
+        return NOTHING
+    if isinstance(inner, ir.If):
+        return ir.If(conjunction([cond, inner.cond]), inner.body)
+    return ir.If(cond, inner)

@@ -1,0 +1,203 @@
+"""Place storage: each intermediate buffer becomes as small as what is live, and is allocated where it is used.
+
+A buffer is allocated inside the innermost loop that holds all its accesses and in each iteration of which whatever is
+read was written. It stays outside of a loop over which its sums or its recurrence run, of one in some of whose
+iterations only it is written (`keep`), of the loop that `store_at` names the inside of, and of vectorized loops, whose
+lanes then have a place each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from vdla.compiler import ir
+from vdla.compiler.affine import Linear, Ranges, linear, var_names
+from vdla.compiler.dtypes import storage as stored_dtype
+from vdla.compiler.intrinsic import Match
+from vdla.compiler.passes.padding import aligned, doubled
+from vdla.compiler.passes.region import Access, Window, windows
+from vdla.compiler.passes.walk import loop_ranges, rebuilt, scalar_ranges, stored, with_bodies
+from vdla.compiler.schedule.access import Leaf, leaves, loads, stores, written
+
+STACK_BYTES = 16 * 1024  # of one buffer; what is larger comes from the heap
+Loops = tuple[ir.For, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A buffer as it is allocated: its new shape, the loop inside which it is (None: the function), its windows.
+
+    `parity` is the loop whose even and odd iterations have a half each, of a double buffer.
+    """
+
+    buffer: ir.Buffer
+    inside: str | None
+    windows: tuple[Window, ...]
+    parity: str | None
+
+    def moved(self, indices: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
+        """Indices of the whole buffer, in the allocated one."""
+        inner = zip(indices, self.windows, strict=False)  # the entries of a step have leading indices only
+        new = tuple(shifted(index, window.origin) for index, window in inner)
+        return new if self.parity is None else (ir.Binary("mod", ir.Var(self.parity), ir.Const(2)), *new)
+
+
+def place_storage(fn: ir.Function) -> ir.Function:
+    """`fn` with an Alloc around the accesses of each intermediate buffer, and the buffers cut to what is live there.
+
+    for i in range(64):                              for i in range(64):
+        for j in range(16):                              with alloc(t):
+            block t(vi=i, vj=j): t[vi, vj] = ...  ->         for j in range(16):
+        for j2 in range(16):                                     block t(vi=i, vj=j): t[vi - i, vj] = ...
+            block c(vi=i, vj=j2): ... t[vi, vj]              for j2 in range(16):
+                                                                 block c(vi=i, vj=j2): ... t[vi - i, vj]
+    """
+    ranges = loop_ranges(fn.body, scalar_ranges(fn))
+    used = users(fn)
+    plans = {name: plan_of(fn.buffers[name], touching, ranges) for name, touching in used.items()}
+    body = allocated(rewritten(fn.body, plans), plans)
+    buffers = {name: fn.buffers[name] for name in fn.params} | {name: plan.buffer for name, plan in plans.items()}
+    return replace(fn, body=body, buffers=buffers)
+
+
+def users(fn: ir.Function) -> dict[str, list[Access]]:
+    """The accesses of each intermediate buffer, in program order; buffers that nothing touches are left out."""
+    found: dict[str, list[Access]] = {name: [] for name in fn.buffers if name not in fn.params}
+    for leaf in leaves(fn):
+        touched = [(store.buffer, store.indices) for store in stores(leaf.block)]
+        touched += [(load.buffer, load.indices) for load in loads(leaf.block)]
+        for name, indices in dict.fromkeys(touched):
+            if name in found:
+                found[name].append(Access(leaf, indices))
+    return {name: accesses for name, accesses in found.items() if accesses}
+
+
+def plan_of(buffer: ir.Buffer, accesses: list[Access], ranges: Ranges) -> Plan:
+    """How a buffer is allocated."""
+    touching = list({id(access.leaf): access.leaf for access in accesses}.values())
+    writers = [leaf for leaf in touching if buffer.name in written(leaf.block)]
+    around = touching[0].loops[: level(touching, writers, buffer.name)]
+    box = tuple(windows(accesses, buffer, {loop.var for loop in around}, ranges))
+    shape = aligned(buffer.name, tuple(window.extent for window in box), writers)
+    parity = around[-1].var if around and doubled(writers) else None
+    shape = shape if parity is None else (2, *shape)
+    new = replace(buffer, shape=shape, scope=scope_of(shape, buffer.dtype))
+    return Plan(new, outermost(around if parity is None else around[:-1], new), box, parity)
+
+
+def scope_of(shape: tuple[ir.Extent, ...], dtype: str) -> str:
+    """Where a buffer is: the stack if it is small, the heap if it is large or symbolic."""
+    sizes = [extent for extent in shape if isinstance(extent, int)]
+    small = len(sizes) == len(shape) and prod(sizes) * stored_dtype(dtype).itemsize <= STACK_BYTES
+    return "stack" if small else "heap"
+
+
+def level(touching: list[Leaf], writers: list[Leaf], buffer: str) -> int:
+    """The number of loops around the allocation."""
+    common = shared(touching)
+    names = [loop.var for loop in common]
+    barred = {loop.var for loop in common if loop.kind is ir.LoopKind.VECTORIZE}
+    for writer in writers:
+        barred |= carried(writer) | partial(writer, [leaf for leaf in touching if leaf is not writer])
+    depth = min([len(common), *(names.index(name) for name in barred if name in names)])
+    places = [writer.block.annotations["store_at"] for writer in writers if "store_at" in writer.block.annotations]
+    return min([depth, *(names.index(place) + 1 if place in names else 0 for place in places)])
+
+
+def shared(touching: list[Leaf]) -> Loops:
+    """The loops around all leaves, outermost first."""
+    first, *others = (leaf.loops for leaf in touching)
+    count = min((same(first, other) for other in others), default=len(first))
+    return first[:count]
+
+
+def same(a: Loops, b: Loops) -> int:
+    """How many loops, from the outermost, are the same."""
+    pairs = [one is two for one, two in zip(a, b, strict=False)]
+    return pairs.index(False) if False in pairs else len(pairs)
+
+
+def carried(writer: Leaf) -> set[str]:
+    """The loops that carry a sum or a recurrence from one iteration to the next."""
+    values = [*writer.values_of(ir.AxisKind.REDUCE), *writer.values_of(ir.AxisKind.SCAN)]
+    return {loop.var for loop in writer.loops if loop.extent != 1} & {name for v in values for name in var_names(v)}
+
+
+def partial(writer: Leaf, others: list[Leaf]) -> set[str]:
+    """The loops in some of whose iterations alone a region is written that is the same in all of them."""
+    bound = {name for value in writer.values.values() for name in var_names(value)}
+    alone = [c for c in writer.conditions if not all(c in other.conditions for other in others)]
+    return {name for condition in alone for name in var_names(condition)} - bound
+
+
+def outermost(around: Loops, buffer: ir.Buffer) -> str | None:
+    """The loop inside which an allocation is made that serves all loops `around`, one iteration after another.
+
+    Not once an iteration where that costs time or copies the allocation: a heap buffer goes out to the innermost
+    parallel loop, one inside unrolled loops out of these.
+    """
+    kept = list(around)
+    while kept and kept[-1].kind is not ir.LoopKind.PARALLEL:
+        if buffer.scope != "heap" and not any(loop.kind is ir.LoopKind.UNROLL for loop in kept):
+            break
+        kept.pop()
+    return kept[-1].var if kept else None
+
+
+# --- rewriting -------------------------------------------------------------------------------------------------------
+
+
+def rewritten(stmt: ir.Stmt, plans: Mapping[str, Plan]) -> ir.Stmt:
+    """`stmt` with the indices of intermediate buffers moved."""
+
+    def moved(expr: ir.Expr) -> ir.Expr:
+        new = rebuilt(expr, moved)
+        if isinstance(new, ir.Load) and new.buffer in plans:
+            return ir.Load(new.buffer, plans[new.buffer].moved(new.indices))
+        return new
+
+    def visit(inner: ir.Stmt) -> ir.Stmt:
+        match inner:
+            case ir.Store(buffer=buffer):
+                new = stored(inner, moved, moved)
+                return replace(new, indices=plans[buffer].moved(new.indices)) if buffer in plans else new
+            case ir.If(cond=cond, body=body):
+                return ir.If(moved(cond), visit(body))
+            case ir.Block(annotations={"intrinsic": Match() as match}):
+                marked = {**inner.annotations, "intrinsic": moved_match(match, plans)}
+                return with_bodies(replace(inner, annotations=marked), visit)
+        return with_bodies(inner, visit)
+
+    return visit(stmt)
+
+
+def moved_match(match: Match, plans: Mapping[str, Plan]) -> Match:
+    """A match with its entries moved."""
+    entries = {
+        name: plans[match.buffers[name]].moved(indices) if match.buffers.get(name) in plans else indices
+        for name, indices in match.entries.items()
+    }
+    return replace(match, entries=entries)
+
+
+def shifted(index: ir.Expr, origin: Linear) -> ir.Expr:
+    """`index - origin`."""
+    return (linear(index) + origin.scaled(-1)).expr() if origin.terms or origin.const else index
+
+
+def allocated(body: ir.Stmt, plans: Mapping[str, Plan]) -> ir.Stmt:
+    """`body` with each buffer allocated inside its loop."""
+
+    def around(place: str | None, stmt: ir.Stmt) -> ir.Stmt:
+        for name in reversed([name for name, plan in plans.items() if plan.inside == place]):
+            stmt = ir.Alloc(name, stmt)
+        return stmt
+
+    def visit(stmt: ir.Stmt) -> ir.Stmt:
+        if isinstance(stmt, ir.For):
+            return replace(stmt, body=around(stmt.var, visit(stmt.body)))
+        return stmt if isinstance(stmt, ir.Block) else with_bodies(stmt, visit)
+
+    return around(None, visit(body))

@@ -1,0 +1,130 @@
+"""Vectorize: loops of lanes move inwards, each to a single store.
+
+The iterations of a VECTORIZE loop are independent (the schedule primitive sees to that), so that the loop distributes
+over statements and changes places with the loops inside. What does not depend on the lane happens once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vdla.compiler import ir
+from vdla.compiler.affine import var_names
+from vdla.compiler.passes.walk import substituted, with_bodies
+
+MAX_LANES = 64  # a longer loop becomes a serial one around vectors of as many lanes
+
+
+def vectorize(fn: ir.Function) -> ir.Function:
+    """`fn` with every VECTORIZE loop directly around one store, or a condition of lanes around it.
+
+    for j in vectorize(8):                    for j in vectorize(8):
+        c[j] = 0.0                                c[j] = 0.0
+        for k in range(16):          ->       for k in range(16):
+            c[j] = c[j] + a[k, j]                 for j in vectorize(8):
+                                                      c[j] = c[j] + a[k, j]
+
+    A loop with a symbolic extent or around steps of intrinsics becomes serial, and so does the outer one of two.
+    """
+    return replace(fn, body=vectorized(fn.body))
+
+
+def vectorized(stmt: ir.Stmt) -> ir.Stmt:
+    """`stmt` with its loops of lanes moved inwards, inner ones first."""
+    new = with_bodies(stmt, vectorized)
+    if not isinstance(new, ir.For) or new.kind is not ir.LoopKind.VECTORIZE:
+        return new
+    if not isinstance(new.extent, int):
+        return serial(new, new.body)
+    return cut(new, new.extent) if new.extent > MAX_LANES else lanes(new, new.body)
+
+
+def cut(loop: ir.For, extent: int) -> ir.Stmt:
+    """A long loop as a serial one around vectors, and a last vector for the rest."""
+    var, whole = ir.Var(loop.var), extent // MAX_LANES
+    outer = f"{loop.var}_v"
+    start = ir.Binary("mul", ir.Var(outer), ir.Const(MAX_LANES))
+    inner = lanes(replace(loop, extent=MAX_LANES), moved(loop, ir.Binary("add", start, var)))
+    main = ir.For(outer, whole, inner)
+    if extent % MAX_LANES == 0:
+        return main
+    rest = replace(loop, extent=extent % MAX_LANES)
+    return ir.seq(main, lanes(rest, moved(loop, ir.Binary("add", var, ir.Const(whole * MAX_LANES)))))
+
+
+def moved(loop: ir.For, index: ir.Expr) -> ir.Stmt:
+    """The body of a loop at another index."""
+    return substituted(loop.body, {loop.var: index})
+
+
+def lanes(loop: ir.For, stmt: ir.Stmt) -> ir.Stmt:
+    """All lanes of `loop` for a statement of its body."""
+    if not depends(stmt, loop.var):
+        return stmt
+    match stmt:
+        case ir.Seq(stmts=stmts):
+            return ir.seq(*(lanes(loop, inner) for inner in stmts))
+        case ir.For(kind=ir.LoopKind.VECTORIZE):
+            return serial(loop, stmt)
+        case ir.For(body=body):
+            return replace(stmt, body=lanes(loop, body))
+        case ir.If(cond=cond, body=body) if loop.var not in var_names(cond):
+            return ir.If(cond, lanes(loop, body))
+        case ir.If(cond=cond, body=body):
+            return masked(loop, cond, body)
+        case ir.Store() | ir.Together():
+            return replace(loop, body=stmt) if spread(stmt, loop.var) else serial(loop, stmt)
+    return serial(loop, stmt)
+
+
+def masked(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
+    """The lanes in which a condition holds, for each statement of `body`."""
+    if reads(cond) & writes(body):
+        return serial(loop, ir.If(cond, body))
+    match body:
+        case ir.Seq(stmts=stmts):
+            return ir.seq(*(masked(loop, cond, inner) for inner in stmts))
+        case ir.For(kind=ir.LoopKind.SERIAL | ir.LoopKind.PARALLEL, body=inner):
+            return replace(body, body=masked(loop, cond, inner))
+        case ir.If(cond=other, body=inner) if loop.var not in var_names(other):
+            return ir.If(other, masked(loop, cond, inner))
+        case ir.If(cond=other, body=inner):
+            return masked(loop, ir.Binary("and", cond, other), inner)
+        case ir.Store() | ir.Together() if spread(body, loop.var):
+            return replace(loop, body=ir.If(cond, body))
+    return serial(loop, ir.If(cond, body))
+
+
+def serial(loop: ir.For, body: ir.Stmt) -> ir.Stmt:
+    """The lanes one after another."""
+    return replace(loop, kind=ir.LoopKind.SERIAL, body=body)
+
+
+def spread(stmt: ir.Store | ir.Together, var: str) -> bool:
+    """Whether each lane stores to an element of its own."""
+    stores = stmt.stores if isinstance(stmt, ir.Together) else (stmt,)
+    return all(any(var in var_names(index) for index in store.indices) for store in stores)
+
+
+def depends(stmt: ir.Stmt, var: str) -> bool:
+    """Whether a variable is in an expression of `stmt`."""
+    match stmt:
+        case ir.Store(indices=indices, value=value):
+            return any(var in var_names(expr) for expr in (*indices, value))
+        case ir.If(cond=cond) if var in var_names(cond):
+            return True
+        case ir.Step(match=match):
+            indices = tuple(index for entry in match.entries.values() for index in entry)
+            if any(var in var_names(expr) for expr in (*indices, *match.conditions.values())):
+                return True
+    return any(depends(child, var) for child in ir.children(stmt))
+
+
+def reads(expr: ir.Expr) -> set[str]:
+    """The buffers that an expression reads."""
+    return {inner.buffer for inner in ir.walk_expr(expr) if isinstance(inner, ir.Load)}
+
+
+def writes(stmt: ir.Stmt) -> set[str]:
+    """The buffers that a statement writes."""
+    return {inner.buffer for inner in ir.walk(stmt) if isinstance(inner, ir.Store)}
