@@ -62,7 +62,7 @@ CASES = [
     (lambda s: (s.unroll("i"), s.fuse("i", "j")),
      "fuse of i and j: both loops must be of one kind, got unroll and serial"),
     (lambda s: s.tile("i", "x", 2, 2),
-     "tile of i and x: reorder of i_o, x_o, i_i, x_i: loops must lie inside each other, got i_o beside x_i"),
+     "tile of i and x: reorder of i_o, x_o, i_i, x_i: loops must lie inside each other, got x_o beside i_i"),
     (lambda s: s.tile("i", "j", 2, 2, names=("p", "q")),
      "tile of i and j: names must be four different names, got ('p', 'q')"),
     (lambda s: s.reorder("i", "i"), "reorder of i, i: loops must be given once each, got i, i"),
