@@ -1,0 +1,146 @@
+"""One LLVM function while it is written: where its instructions go and what they may use by name.
+
+Everything known in a `Frame` dominates the place that its builder is at: `scope` forgets what was found inside of a
+loop or branch. `Kernel` is what all functions of one module share.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from llvmlite import ir as llvm
+
+from vdla.compiler import ir
+from vdla.compiler.affine import Range
+from vdla.compiler.llvm.lanes import Lanes
+from vdla.compiler.llvm.types import I32, Type, Value, index_type
+from vdla.compiler.llvm.values import Operators
+from vdla.compiler.target import Target
+
+MAX_EXTENT = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a buffer begins, and the alignment in bytes of that."""
+
+    pointer: Value
+    align: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """The module of one lowered function. `apart` gives, for a buffer, the metadata of its accesses."""
+
+    fn: ir.Function
+    target: Target
+    contract: bool
+    module: Value
+    apart: dict[str, dict[str, Value]]
+
+    @property
+    def index(self) -> Type:
+        """The integer type of indices."""
+        return index_type(self.target)
+
+
+@dataclass(slots=True)
+class Frame:
+    """A function of a kernel. `variables` are loop variables and scalars of index type, outermost first; `heap` are the
+    buffers to free before leaving; `fail` ends the function for want of memory; `value` evaluates an expression, which
+    indices and values need of each other."""
+
+    kernel: Kernel
+    function: Value
+    builder: Value
+    fail: Callable[[Frame], None]
+    value: Callable[[Frame, ir.Expr, Lanes | None], Value]
+    variables: dict[str, Value] = field(default_factory=dict)
+    ranges: dict[str, Range] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
+    heap: list[Value] = field(default_factory=list)
+    memo: ChainMap[Any, Value] = field(default_factory=ChainMap)
+
+    @property
+    def operators(self) -> Operators:
+        """The operators on elements at the builder's place."""
+        return Operators(self.builder, self.kernel.target, self.kernel.contract)
+
+    def index(self, number: int) -> Value:
+        """A constant index."""
+        return self.kernel.index(number)
+
+    def once(self, key: object, make: Callable[[], Value]) -> Value:
+        """The value of `key`, made where it is asked for first."""
+        if key not in self.memo:
+            self.memo[key] = make()
+        return self.memo[key]
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """What is found inside is forgotten at the end."""
+        outer = self.memo
+        self.memo = outer.new_child()
+        yield
+        self.memo = outer
+
+    @contextmanager
+    def bound(self, var: str, value: Value, largest: int) -> Iterator[None]:
+        """A variable in [0, largest] has `value` inside."""
+        self.variables[var], self.ranges[var] = value, (0, largest)
+        with self.scope():
+            yield
+        del self.variables[var], self.ranges[var]
+
+    def block(self, name: str) -> Value:
+        """A new block of the function, after all others."""
+        return self.function.append_basic_block(name)
+
+    @contextmanager
+    def branch(self, cond: Value, name: str) -> Iterator[None]:
+        """What is written inside happens where `cond` holds."""
+        then, after = self.block(name), self.block("after")
+        self.builder.cbranch(cond, then, after)
+        self.builder.position_at_end(then)
+        with self.scope():
+            yield
+        self.builder.branch(after)
+        self.builder.position_at_end(after)
+
+    def choose(self, cond: Value, a: Callable[[], Value], b: Callable[[], Value]) -> Value:
+        """The value of the side that is taken; the other one is not run."""
+        taken = (self.block("then"), self.block("else"))
+        after = self.block("after")
+        self.builder.cbranch(cond, *taken)
+        results = []
+        for block, side in zip(taken, (a, b), strict=True):
+            self.builder.position_at_end(block)
+            with self.scope():
+                results.append((side(), self.builder.block))
+            self.builder.branch(after)
+        self.builder.position_at_end(after)
+        phi = self.builder.phi(results[0][0].type)
+        for value, block in results:
+            phi.add_incoming(value, block)
+        return phi
+
+    def at_entry(self) -> Value:
+        """A builder at the start of the function, for what must happen once."""
+        entry = self.function.entry_basic_block
+        builder = llvm.IRBuilder(entry)
+        builder.position_at_start(entry)
+        return builder
+
+
+def lane_numbers(count: int, kind: Type) -> Value:
+    """The vector 0, 1, 2, ..."""
+    return llvm.Constant(llvm.VectorType(kind, count), list(range(count)))
+
+
+def lane_order(order: list[int]) -> Value:
+    """The constant that a shuffle takes."""
+    return llvm.Constant(llvm.VectorType(I32, len(order)), order)

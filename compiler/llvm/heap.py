@@ -1,0 +1,52 @@
+"""Temporaries on the heap: the C library's `aligned_alloc` and `free`; a failure frees what is held and leaves."""
+
+from __future__ import annotations
+
+from llvmlite import ir as llvm
+
+from vdla.compiler import ir
+from vdla.compiler.llvm.addresses import index
+from vdla.compiler.llvm.frame import Frame
+from vdla.compiler.llvm.types import POINTER, VOID, Value, nbytes
+
+ALIGN = 64  # of temporaries, in bytes: a cache line, and the widest vector
+
+
+def allocate(frame: Frame, buffer: ir.Buffer) -> Value:
+    """The address of room for `buffer`; the function fails where there is none."""
+    kind = llvm.FunctionType(POINTER, [frame.kernel.index, frame.kernel.index])
+    arguments = [frame.index(ALIGN), _whole_lines(frame, buffer)]
+    room = frame.builder.call(_function(frame, "aligned_alloc", kind), arguments)
+    missing = frame.builder.icmp_unsigned("==", room, llvm.Constant(POINTER, None))
+    failed, going_on = frame.block("no_memory"), frame.block("allocated")
+    frame.builder.cbranch(missing, failed, going_on)
+    frame.builder.position_at_end(failed)
+    leave(frame)
+    frame.builder.position_at_end(going_on)
+    return room
+
+
+def free(frame: Frame, room: Value) -> None:
+    """Give back what `allocate` gave."""
+    frame.builder.call(_function(frame, "free", llvm.FunctionType(VOID, [POINTER])), [room])
+
+
+def leave(frame: Frame) -> None:
+    """End the function for want of memory; what it holds is freed first."""
+    for held in reversed(frame.heap):
+        free(frame, held)
+    frame.fail(frame)
+
+
+def _whole_lines(frame: Frame, buffer: ir.Buffer) -> Value:
+    """The bytes of the buffer, rounded up to ALIGN, which `aligned_alloc` wants."""
+    size = frame.index(nbytes(buffer.dtype))
+    for extent in buffer.shape:
+        factor = frame.index(extent) if isinstance(extent, int) else index(frame, extent)
+        size = frame.builder.mul(size, factor)
+    return frame.builder.and_(frame.builder.add(size, frame.index(ALIGN - 1)), frame.index(-ALIGN))
+
+
+def _function(frame: Frame, name: str, kind: Value) -> Value:
+    found = frame.kernel.module.globals.get(name)
+    return found if found is not None else llvm.Function(frame.kernel.module, kind, name)

@@ -1,0 +1,60 @@
+"""Counted loops in LLVM's preferred form: a test in front where nothing may run, the other one at the end.
+
+Loops that the schedule has already made of vectors or unrolled are marked, so that LLVM neither widens nor unrolls them
+again: that would take most of the time of compilation and undo the schedule's choice of registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir as llvm
+
+from vdla.compiler import ir
+from vdla.compiler.llvm.frame import Frame
+from vdla.compiler.llvm.types import Value
+
+
+def count_up(frame: Frame, loop: ir.For, begin: Value, end: Value, largest: int, body: Callable[[], None]) -> None:
+    """`for begin <= loop.var < end`, in which the variable is at most `largest`; `body` writes what is inside."""
+    if isinstance(begin, llvm.Constant) and isinstance(end, llvm.Constant):
+        return _at_least_once(frame, loop, begin, end, largest, body)
+    some = frame.builder.icmp_signed("<", begin, end)
+    with frame.branch(some, "any"):
+        _at_least_once(frame, loop, begin, end, largest, body)
+
+
+def _at_least_once(
+    frame: Frame, loop: ir.For, begin: Value, end: Value, largest: int, body: Callable[[], None]
+) -> None:
+    builder, before = frame.builder, frame.builder.block
+    inside, after = frame.block(f"loop.{loop.var}"), frame.block(f"end.{loop.var}")
+    builder.branch(inside)
+    builder.position_at_end(inside)
+    counter = builder.phi(frame.kernel.index, loop.var)
+    counter.add_incoming(begin, before)
+    with frame.bound(loop.var, counter, largest):
+        body()
+    following = builder.add(counter, frame.index(1), flags=("nuw", "nsw"))
+    counter.add_incoming(following, builder.block)
+    again = builder.cbranch(builder.icmp_signed("<", following, end), inside, after)
+    if is_final(loop):
+        again.set_metadata("llvm.loop", _final(frame.kernel.module))
+    builder.position_at_end(after)
+
+
+def is_final(loop: ir.For) -> bool:
+    """Whether the schedule has made vectors inside of the loop."""
+    inner = (stmt for stmt in ir.walk(loop.body) if isinstance(stmt, ir.For | ir.Step))
+    return any(isinstance(stmt, ir.Step) or stmt.kind is ir.LoopKind.VECTORIZE for stmt in inner)
+
+
+def _final(module: Value) -> Value:
+    """The metadata of a loop that LLVM leaves as it is: its first operand is itself, which makes it this loop's own."""
+    properties = [
+        module.add_metadata(["llvm.loop.unroll.disable"]),
+        module.add_metadata(["llvm.loop.vectorize.enable", llvm.IntType(1)(0)]),
+    ]
+    node = module.add_metadata([f"loop {len(module.metadata)}", *properties])
+    node.operands = (node, *properties)
+    return node

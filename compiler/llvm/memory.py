@@ -1,0 +1,172 @@
+"""Loads and stores of elements, one or a vector of them.
+
+Lanes that lie near each other at known distances come with one load of all that lies between and a shuffle; it reads
+nothing outside of the buffer, since the first and the last element are inside. Other lanes are gathered one by one.
+"""
+
+from __future__ import annotations
+
+from llvmlite import ir as llvm
+
+from vdla.compiler import ir
+from vdla.compiler.affine import Linear
+from vdla.compiler.llvm.addresses import alignment, place_of, pointer, total
+from vdla.compiler.llvm.casts import from_memory, to_memory
+from vdla.compiler.llvm.frame import Frame, lane_order
+from vdla.compiler.llvm.lanes import Lanes, Pattern, is_inside, pattern_of
+from vdla.compiler.llvm.types import (
+    I1,
+    I32,
+    POINTER,
+    VOID,
+    Type,
+    Value,
+    broadcast,
+    constant,
+    intrinsic,
+    nbytes,
+    stored_type,
+    suffix,
+    undefined,
+)
+
+MAX_SPAN = 4  # times the lanes: up to so much is loaded for a shuffle
+
+
+def load(frame: Frame, name: str, indices: tuple[ir.Expr, ...], lanes: Lanes | None = None) -> Value:
+    """An element, or one for every lane; what the lanes outside of the mask get is arbitrary."""
+    return from_memory(frame.builder, _load(frame, name, indices, lanes), frame.kernel.fn.buffers[name].dtype)
+
+
+def _load(frame: Frame, name: str, indices: tuple[ir.Expr, ...], lanes: Lanes | None) -> Value:
+    form = place_of(frame, name, indices)
+    inside = is_inside(indices, frame.kernel.fn.buffers[name], all_ranges(frame, lanes))
+    mask = None if lanes is None or inside else lanes.mask
+    if lanes is None:
+        return _read(frame, name, form, _kind(frame, name))
+    pattern = pattern_of(form, lanes)
+    if pattern.is_uniform:
+        return _load_one(frame, name, pattern.start + Linear({}, pattern.steps[0]), mask)
+    if pattern.is_contiguous and mask is not None:
+        return _load_masked(frame, name, pattern, mask)
+    if pattern.is_static and mask is None and pattern.span <= MAX_SPAN * lanes.count:
+        return _load_near(frame, name, pattern)
+    return _gather(frame, name, pattern, lanes.only(mask))
+
+
+def all_ranges(frame: Frame, lanes: Lanes | None) -> dict[str, tuple[int, int]]:
+    """The bounds of the variables, the lane variable among them."""
+    return frame.ranges if lanes is None else {**frame.ranges, lanes.var: (0, lanes.count - 1)}
+
+
+def _kind(frame: Frame, name: str) -> Type:
+    return stored_type(frame.kernel.fn.buffers[name].dtype, frame.kernel.target)
+
+
+def _marked(frame: Frame, name: str, access: Value) -> Value:
+    """An access that is known to be of this buffer and no other."""
+    for key, node in frame.kernel.apart.get(name, {}).items():
+        access.set_metadata(key, node)
+    return access
+
+
+def _read(frame: Frame, name: str, form: Linear, kind: Type, sure: bool = True) -> Value:
+    address = pointer(frame, name, form, sure)
+    return _marked(frame, name, frame.builder.load(address, typ=kind, align=alignment(frame, name, form)))
+
+
+def _load_one(frame: Frame, name: str, form: Linear, mask: Value | None) -> Value:
+    """One element for all lanes, not read where no lane takes part."""
+    kind = _kind(frame, name)
+    if mask is None:
+        return _read(frame, name, form, kind)
+    some = intrinsic(frame.builder, f"llvm.vector.reduce.or.{suffix(mask.type)}", I1, [mask])
+    return frame.choose(some, lambda: _read(frame, name, form, kind), lambda: undefined(kind))
+
+
+def _first(pattern: Pattern) -> Linear:
+    return pattern.start + Linear({}, min(pattern.steps))
+
+
+def _load_near(frame: Frame, name: str, pattern: Pattern) -> Value:
+    whole = _read(frame, name, _first(pattern), llvm.VectorType(_kind(frame, name), pattern.span))
+    if pattern.is_contiguous:
+        return whole
+    order = [step - min(pattern.steps) for step in pattern.steps]
+    return frame.builder.shuffle_vector(whole, undefined(whole.type), lane_order(order))
+
+
+def _load_masked(frame: Frame, name: str, pattern: Pattern, mask: Value) -> Value:
+    kind = llvm.VectorType(_kind(frame, name), len(pattern.steps))
+    address = pointer(frame, name, _first(pattern), sure=False)
+    arguments = [address, I32(_align(frame, name, pattern)), mask, undefined(kind)]
+    return _marked(frame, name, intrinsic(frame.builder, f"llvm.masked.load.{suffix(kind)}.p0", kind, arguments))
+
+
+def _align(frame: Frame, name: str, pattern: Pattern) -> int:
+    return alignment(frame, name, _first(pattern))
+
+
+def _addresses(frame: Frame, name: str, pattern: Pattern, lanes: Lanes) -> Value:
+    """The address of each lane's element."""
+    base = pointer(frame, name, pattern.start, sure=False)
+    steps = llvm.Constant(llvm.VectorType(frame.kernel.index, lanes.count), list(pattern.steps))
+    rest = total(frame, pattern.rest, lanes)
+    distance = steps if rest is None else frame.builder.add(broadcast(frame.builder, rest, lanes.count), steps)
+    kind = _kind(frame, name)
+    result = frame.builder.gep(base, [distance], source_etype=kind)
+    result.type = llvm.VectorType(POINTER, lanes.count)  # the library takes it for the type of the base
+    return result
+
+
+def _size(frame: Frame, name: str) -> Value:
+    """The alignment of single elements."""
+    return I32(nbytes(frame.kernel.fn.buffers[name].dtype))
+
+
+def _gather(frame: Frame, name: str, pattern: Pattern, lanes: Lanes) -> Value:
+    kind = llvm.VectorType(_kind(frame, name), lanes.count)
+    arguments = [_addresses(frame, name, pattern, lanes), _size(frame, name), _mask(lanes)]
+    arguments.append(undefined(kind))
+    return _marked(
+        frame, name, intrinsic(frame.builder, f"llvm.masked.gather.{suffix(kind)}.v{lanes.count}p0", kind, arguments)
+    )
+
+
+def _mask(lanes: Lanes) -> Value:
+    """The lanes that take part, all if there is no mask."""
+    return lanes.mask if lanes.mask is not None else constant(llvm.VectorType(I1, lanes.count), 1)
+
+
+# --- stores ----------------------------------------------------------------------------------------------------------
+
+
+def store(frame: Frame, name: str, indices: tuple[ir.Expr, ...], value: Value, lanes: Lanes | None = None) -> None:
+    """Write an element, or one for every lane of the mask; where several lanes write one element, the last stays."""
+    value = to_memory(frame.builder, value, frame.kernel.fn.buffers[name].dtype)
+    form = place_of(frame, name, indices)
+    if lanes is None:
+        return _write(frame, name, form, value)
+    value, pattern = broadcast(frame.builder, value, lanes.count), pattern_of(form, lanes)
+    if not pattern.is_contiguous:
+        return _scatter(frame, name, pattern, value, lanes)
+    if lanes.mask is None:
+        return _write(frame, name, _first(pattern), value)
+    return _store_masked(frame, name, pattern, value, lanes.mask)
+
+
+def _write(frame: Frame, name: str, form: Linear, value: Value) -> None:
+    address = pointer(frame, name, form, sure=True)
+    _marked(frame, name, frame.builder.store(value, address, align=alignment(frame, name, form)))
+
+
+def _store_masked(frame: Frame, name: str, pattern: Pattern, value: Value, mask: Value) -> None:
+    address = pointer(frame, name, _first(pattern), sure=False)
+    arguments = [value, address, I32(_align(frame, name, pattern)), mask]
+    _marked(frame, name, intrinsic(frame.builder, f"llvm.masked.store.{suffix(value.type)}.p0", VOID, arguments))
+
+
+def _scatter(frame: Frame, name: str, pattern: Pattern, value: Value, lanes: Lanes) -> None:
+    arguments = [value, _addresses(frame, name, pattern, lanes), _size(frame, name), _mask(lanes)]
+    function = f"llvm.masked.scatter.{suffix(value.type)}.v{lanes.count}p0"
+    _marked(frame, name, intrinsic(frame.builder, function, VOID, arguments))

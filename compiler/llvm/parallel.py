@@ -1,0 +1,115 @@
+"""A PARALLEL loop: its body as a function of its own, `void (closure, begin, end)`, which the pool calls for pieces.
+
+The closure is everything that the body may name: an error flag, where the buffers begin, and the values of the scalars
+and of the loops around. A piece that gets no memory sets the flag; the loop fails when all pieces have ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir as llvm
+
+from vdla.compiler import ir
+from vdla.compiler.llvm.addresses import index
+from vdla.compiler.llvm.frame import MAX_EXTENT, Frame, Place
+from vdla.compiler.llvm.heap import leave
+from vdla.compiler.llvm.loops import count_up
+from vdla.compiler.llvm.pool import PARALLEL
+from vdla.compiler.llvm.types import I32, I64, POINTER, VOID, Type, Value
+
+Emit = Callable[[Frame, ir.Stmt], None]
+FLAG_BYTES = 4
+
+
+def run(frame: Frame, loop: ir.For, emit: Emit) -> None:
+    """Call the pool for the whole loop, and fail if it or a piece failed."""
+    kind = closure_type(frame)
+    closure = frame.at_entry().alloca(kind, name="closure")
+    fill(frame, closure, kind)
+    body = outline(frame, loop, kind, emit)
+    arguments = [body, closure, _extent(frame, loop)]
+    status = frame.builder.call(_pool(frame), arguments)
+    flag = frame.builder.load(closure, typ=I32)
+    bad = frame.builder.icmp_unsigned("!=", frame.builder.or_(status, flag), I32(0))
+    failed, after = frame.block("failed"), frame.block("done")
+    frame.builder.cbranch(bad, failed, after)
+    frame.builder.position_at_end(failed)
+    leave(frame)
+    frame.builder.position_at_end(after)
+
+
+def closure_type(frame: Frame) -> Type:
+    """The flag, a pointer a buffer, and an index a variable, in the order of the frame."""
+    numbers = [frame.kernel.index for _ in frame.variables]
+    return llvm.LiteralStructType([I32, *(POINTER for _ in frame.places), *numbers])
+
+
+def _field(builder: Value, closure: Value, kind: Type, place: int) -> Value:
+    return builder.gep(closure, [I32(0), I32(place)], inbounds=True, source_etype=kind)
+
+
+def fill(frame: Frame, closure: Value, kind: Type) -> None:
+    """Store what the body may name."""
+    values = [I32(0), *(place.pointer for place in frame.places.values()), *frame.variables.values()]
+    for number, value in enumerate(values):
+        frame.builder.store(value, _field(frame.builder, closure, kind, number))
+
+
+def outline(frame: Frame, loop: ir.For, kind: Type, emit: Emit) -> Value:
+    """The function of the body."""
+    name = f"{frame.function.name}.{loop.var}"
+    signature = llvm.FunctionType(VOID, [POINTER, I64, I64])
+    function = llvm.Function(frame.kernel.module, signature, frame.kernel.module.get_unique_name(name))
+    function.linkage = "internal"
+    function.attributes = frame.function.attributes
+    closure, begin, end = function.args
+    inner = Frame(frame.kernel, function, llvm.IRBuilder(function.append_basic_block("entry")), _fail, frame.value)
+    _bind(frame, inner, closure, kind)
+    count_up(inner, loop, _index(inner, begin), _index(inner, end), _largest(loop), lambda: emit(inner, loop.body))
+    inner.builder.ret_void()
+    return function
+
+
+def _bind(outer: Frame, inner: Frame, closure: Value, kind: Type) -> None:
+    """Give the body the names that the place of the loop has."""
+    fields = iter(range(1, len(kind.elements)))
+
+    def take() -> Value:
+        number = next(fields)
+        address = _field(inner.builder, closure, kind, number)
+        return inner.builder.load(address, typ=kind.elements[number])
+
+    for name, place in outer.places.items():
+        inner.places[name] = Place(take(), place.align)
+    for name in outer.variables:
+        inner.variables[name] = take()
+    inner.ranges = dict(outer.ranges)
+
+
+def _fail(frame: Frame) -> None:
+    """A piece without memory: say so to the one who called the pool."""
+    closure = frame.function.args[0]
+    frame.builder.store_atomic(I32(1), closure, "monotonic", FLAG_BYTES)
+    frame.builder.ret_void()
+
+
+def _largest(loop: ir.For) -> int:
+    return loop.extent - 1 if isinstance(loop.extent, int) else MAX_EXTENT - 1
+
+
+def _extent(frame: Frame, loop: ir.For) -> Value:
+    if isinstance(loop.extent, int):
+        return I64(loop.extent)
+    extent = index(frame, loop.extent)
+    return extent if extent.type == I64 else frame.builder.sext(extent, I64)
+
+
+def _index(frame: Frame, number: Value) -> Value:
+    return number if number.type == frame.kernel.index else frame.builder.trunc(number, frame.kernel.index)
+
+
+def _pool(frame: Frame) -> Value:
+    found = frame.kernel.module.globals.get(PARALLEL)
+    kind = llvm.FunctionType(I32, [POINTER, POINTER, I64])
+    return found if found is not None else llvm.Function(frame.kernel.module, kind, PARALLEL)

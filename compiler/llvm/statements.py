@@ -1,0 +1,124 @@
+"""Statements of the lowered form, written into a frame.
+
+A loop is tested at its end, behind a test at its start where its extent may be 0. A VECTORIZE loop around stores is one
+operation on all its lanes; around anything else it is a serial loop.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from llvmlite import ir as llvm
+
+from vdla.compiler import ir
+from vdla.compiler.llvm import heap, memory, parallel
+from vdla.compiler.llvm.addresses import index
+from vdla.compiler.llvm.errors import CodegenError
+from vdla.compiler.llvm.expressions import value, within
+from vdla.compiler.llvm.frame import MAX_EXTENT, Frame, Place
+from vdla.compiler.llvm.lanes import Lanes
+from vdla.compiler.llvm.loops import count_up
+from vdla.compiler.llvm.types import POINTER, VOID, Value, intrinsic, stored_type
+from vdla.compiler.llvm.types import lanes as lanes_of
+
+
+def emit(frame: Frame, stmt: ir.Stmt) -> None:
+    """Write `stmt` at the frame's builder."""
+    match stmt:
+        case ir.Seq(stmts=stmts):
+            for inner in stmts:
+                emit(frame, inner)
+        case ir.Store() | ir.Together():
+            store(frame, stmt, None)
+        case ir.If(cond=cond, body=body):
+            with frame.branch(value(frame, cond), "if"):
+                emit(frame, body)
+        case ir.For():
+            _loop(frame, stmt)
+        case ir.Alloc(buffer=name, body=body):
+            _alloc(frame, frame.kernel.fn.buffers[name], body)
+        case ir.Step(body=body):
+            emit(frame, body)
+        case ir.Block(name=name):
+            raise CodegenError(f"{frame.kernel.fn.name}: a function must be lowered first, got the block {name}")
+
+
+def store(frame: Frame, stmt: ir.Store | ir.Together, lanes: Lanes | None) -> None:
+    """One store, or several whose values are all known before the first is written."""
+    stores = stmt.stores if isinstance(stmt, ir.Together) else (stmt,)
+    values = [value(frame, inner.value, lanes) for inner in stores]
+    for inner, result in zip(stores, values, strict=True):
+        memory.store(frame, inner.buffer, inner.indices, result, lanes)
+
+
+# --- loops -----------------------------------------------------------------------------------------------------------
+
+
+def _loop(frame: Frame, loop: ir.For) -> None:
+    if loop.kind is ir.LoopKind.VECTORIZE and loop.size > 1 and is_vector(loop.body):
+        return _vector(frame, loop.body, Lanes(loop.var, loop.size))
+    if loop.kind is ir.LoopKind.PARALLEL:
+        return parallel.run(frame, loop, emit)
+    if loop.extent == 1:
+        with frame.bound(loop.var, frame.index(0), 0):
+            return emit(frame, loop.body)
+    end, largest = extent_of(frame, loop)
+    if largest >= 0:
+        count_up(frame, loop, frame.index(0), end, largest, lambda: emit(frame, loop.body))
+    return None
+
+
+def extent_of(frame: Frame, loop: ir.For) -> tuple[Value, int]:
+    """The extent of a loop, and the largest value that its variable may have."""
+    if isinstance(loop.extent, int):
+        return frame.index(loop.extent), loop.extent - 1
+    return index(frame, loop.extent), MAX_EXTENT - 1
+
+
+def is_vector(stmt: ir.Stmt) -> bool:
+    """Whether a statement is one that runs on all lanes at once."""
+    match stmt:
+        case ir.Store() | ir.Together():
+            return True
+        case ir.If(body=body):
+            return is_vector(body)
+    return False
+
+
+def _vector(frame: Frame, stmt: ir.Stmt, lanes: Lanes) -> None:
+    if isinstance(stmt, ir.Store | ir.Together):
+        return store(frame, stmt, lanes)
+    assert isinstance(stmt, ir.If)
+    cond = value(frame, stmt.cond, lanes)
+    if lanes_of(cond) is not None:
+        return _vector(frame, stmt.body, within(frame, lanes, cond))
+    with frame.branch(cond, "if"):
+        return _vector(frame, stmt.body, lanes)
+
+
+# --- temporaries -----------------------------------------------------------------------------------------------------
+
+
+def _alloc(frame: Frame, buffer: ir.Buffer, body: ir.Stmt) -> None:
+    if buffer.scope == "stack":
+        return _on_stack(frame, buffer, body)
+    place = heap.allocate(frame, buffer)
+    frame.places[buffer.name] = Place(place, heap.ALIGN)
+    frame.heap.append(place)
+    emit(frame, body)
+    frame.heap.pop()
+    heap.free(frame, place)
+    del frame.places[buffer.name]
+    return None
+
+
+def _on_stack(frame: Frame, buffer: ir.Buffer, body: ir.Stmt) -> None:
+    """Room at the entry of the function, whose content begins and ends with the Alloc."""
+    kind = llvm.ArrayType(stored_type(buffer.dtype, frame.kernel.target), prod(buffer.dims))
+    room = frame.at_entry().alloca(kind, name=buffer.name)
+    room.align, room.type = heap.ALIGN, POINTER
+    frame.places[buffer.name] = Place(room, heap.ALIGN)
+    intrinsic(frame.builder, "llvm.lifetime.start.p0", VOID, [room])
+    emit(frame, body)
+    intrinsic(frame.builder, "llvm.lifetime.end.p0", VOID, [room])
+    del frame.places[buffer.name]
