@@ -17,10 +17,11 @@ from llvmlite import ir as llvm
 from vdla.compiler import ir
 from vdla.compiler.affine import Range
 from vdla.compiler.llvm.lanes import Lanes
-from vdla.compiler.llvm.types import I32, Type, Value, index_type
+from vdla.compiler.llvm.types import POINTER, Type, Value, index_type
 from vdla.compiler.llvm.values import Operators
 from vdla.compiler.target import Target
 
+ALIGN = 64  # of temporaries, in bytes: a cache line, and the widest vector
 MAX_EXTENT = (1 << 31) - 1
 
 
@@ -128,19 +129,22 @@ class Frame:
             phi.add_incoming(value, block)
         return phi
 
-    def at_entry(self) -> Value:
-        """A builder at the start of the function, for what must happen once."""
-        entry = self.function.entry_basic_block
-        builder = llvm.IRBuilder(entry)
-        builder.position_at_start(entry)
-        return builder
+    def on_stack(self, kind: Type, name: str) -> Value:
+        """The address of room in the function's stack frame."""
+        builder = llvm.IRBuilder()
+        builder.position_before(self.function.entry_basic_block.terminator)
+        room = builder.alloca(kind, name=name)
+        room.align, room.type = ALIGN, POINTER
+        return room
+
+
+def begin(function: Value) -> Value:
+    """A builder at the start of a new function, behind a block for the stack frame."""
+    entry, start = function.append_basic_block("entry"), function.append_basic_block("start")
+    llvm.IRBuilder(entry).branch(start)
+    return llvm.IRBuilder(start)
 
 
 def lane_numbers(count: int, kind: Type) -> Value:
     """The vector 0, 1, 2, ..."""
     return llvm.Constant(llvm.VectorType(kind, count), list(range(count)))
-
-
-def lane_order(order: list[int]) -> Value:
-    """The constant that a shuffle takes."""
-    return llvm.Constant(llvm.VectorType(I32, len(order)), order)

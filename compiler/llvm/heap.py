@@ -6,10 +6,8 @@ from llvmlite import ir as llvm
 
 from vdla.compiler import ir
 from vdla.compiler.llvm.addresses import index
-from vdla.compiler.llvm.frame import Frame
+from vdla.compiler.llvm.frame import ALIGN, Frame
 from vdla.compiler.llvm.types import POINTER, VOID, Value, nbytes
-
-ALIGN = 64  # of temporaries, in bytes: a cache line, and the widest vector
 
 
 def allocate(frame: Frame, buffer: ir.Buffer) -> Value:

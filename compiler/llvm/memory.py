@@ -12,7 +12,7 @@ from vdla.compiler import ir
 from vdla.compiler.affine import Linear
 from vdla.compiler.llvm.addresses import alignment, place_of, pointer, total
 from vdla.compiler.llvm.casts import from_memory, to_memory
-from vdla.compiler.llvm.frame import Frame, lane_order
+from vdla.compiler.llvm.frame import Frame
 from vdla.compiler.llvm.lanes import Lanes, Pattern, is_inside, pattern_of
 from vdla.compiler.llvm.types import (
     I1,
@@ -24,6 +24,7 @@ from vdla.compiler.llvm.types import (
     broadcast,
     constant,
     intrinsic,
+    lane_order,
     nbytes,
     stored_type,
     suffix,
@@ -92,7 +93,7 @@ def _load_near(frame: Frame, name: str, pattern: Pattern) -> Value:
     whole = _read(frame, name, _first(pattern), llvm.VectorType(_kind(frame, name), pattern.span))
     if pattern.is_contiguous:
         return whole
-    order = [step - min(pattern.steps) for step in pattern.steps]
+    order = tuple(step - min(pattern.steps) for step in pattern.steps)
     return frame.builder.shuffle_vector(whole, undefined(whole.type), lane_order(order))
 
 

@@ -13,7 +13,7 @@ from llvmlite import ir as llvm
 
 from vdla.compiler import ir
 from vdla.compiler.llvm.expressions import value
-from vdla.compiler.llvm.frame import MAX_EXTENT, Frame, Kernel, Place
+from vdla.compiler.llvm.frame import MAX_EXTENT, Frame, Kernel, Place, begin
 from vdla.compiler.llvm.statements import emit as emit_statement
 from vdla.compiler.llvm.types import I32, I64, POINTER, Value, nbytes
 from vdla.compiler.target import Target
@@ -60,7 +60,7 @@ def _begin(kernel: Kernel) -> Frame:
     kind = llvm.FunctionType(I32, [POINTER] * len(fn.params) + [I64] * len(fn.scalars))
     function = llvm.Function(kernel.module, kind, body_name(fn.name))
     function.attributes = Attributes(kernel.target)
-    frame = Frame(kernel, function, llvm.IRBuilder(function.append_basic_block("entry")), _fail, value)
+    frame = Frame(kernel, function, begin(function), _fail, value)
     for name, argument in zip(fn.params, function.args, strict=False):
         describe(argument, fn.buffers[name])
         frame.places[name] = Place(argument, nbytes(fn.buffers[name].dtype))

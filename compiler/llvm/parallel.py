@@ -25,7 +25,7 @@ FLAG_BYTES = 4
 def run(frame: Frame, loop: ir.For, emit: Emit) -> None:
     """Call the pool for the whole loop, and fail if it or a piece failed."""
     kind = closure_type(frame)
-    closure = frame.at_entry().alloca(kind, name="closure")
+    closure = frame.on_stack(kind, "closure")
     fill(frame, closure, kind)
     body = outline(frame, loop, kind, emit)
     arguments = [body, closure, _extent(frame, loop)]
@@ -64,7 +64,7 @@ def outline(frame: Frame, loop: ir.For, kind: Type, emit: Emit) -> Value:
     function.linkage = "internal"
     function.attributes = frame.function.attributes
     closure, begin, end = function.args
-    inner = Frame(frame.kernel, function, llvm.IRBuilder(function.append_basic_block("entry")), _fail, frame.value)
+    inner = Frame(frame.kernel, function, begin(function), _fail, frame.value)
     _bind(frame, inner, closure, kind)
     count_up(inner, loop, _index(inner, begin), _index(inner, end), _largest(loop), lambda: emit(inner, loop.body))
     inner.builder.ret_void()

@@ -13,12 +13,12 @@ from llvmlite import ir as llvm
 from vdla.compiler import ir
 from vdla.compiler.llvm import heap, memory, parallel
 from vdla.compiler.llvm.addresses import index
-from vdla.compiler.llvm.errors import CodegenError
 from vdla.compiler.llvm.expressions import value, within
-from vdla.compiler.llvm.frame import MAX_EXTENT, Frame, Place
+from vdla.compiler.llvm.frame import ALIGN, MAX_EXTENT, Frame, Place
 from vdla.compiler.llvm.lanes import Lanes
 from vdla.compiler.llvm.loops import count_up
-from vdla.compiler.llvm.types import POINTER, VOID, Value, intrinsic, stored_type
+from vdla.compiler.llvm.objects import CodegenError
+from vdla.compiler.llvm.types import VOID, Value, intrinsic, stored_type
 from vdla.compiler.llvm.types import lanes as lanes_of
 
 
@@ -103,7 +103,7 @@ def _alloc(frame: Frame, buffer: ir.Buffer, body: ir.Stmt) -> None:
     if buffer.scope == "stack":
         return _on_stack(frame, buffer, body)
     place = heap.allocate(frame, buffer)
-    frame.places[buffer.name] = Place(place, heap.ALIGN)
+    frame.places[buffer.name] = Place(place, ALIGN)
     frame.heap.append(place)
     emit(frame, body)
     frame.heap.pop()
@@ -115,9 +115,8 @@ def _alloc(frame: Frame, buffer: ir.Buffer, body: ir.Stmt) -> None:
 def _on_stack(frame: Frame, buffer: ir.Buffer, body: ir.Stmt) -> None:
     """Room at the entry of the function, whose content begins and ends with the Alloc."""
     kind = llvm.ArrayType(stored_type(buffer.dtype, frame.kernel.target), prod(buffer.dims))
-    room = frame.at_entry().alloca(kind, name=buffer.name)
-    room.align, room.type = heap.ALIGN, POINTER
-    frame.places[buffer.name] = Place(room, heap.ALIGN)
+    room = frame.on_stack(kind, buffer.name)
+    frame.places[buffer.name] = Place(room, ALIGN)
     intrinsic(frame.builder, "llvm.lifetime.start.p0", VOID, [room])
     emit(frame, body)
     intrinsic(frame.builder, "llvm.lifetime.end.p0", VOID, [room])

@@ -7,6 +7,7 @@ Every function here that takes a value takes a vector of values as well.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from llvmlite import ir as llvm
@@ -136,7 +137,13 @@ def broadcast(builder: Value, value: Value, count: int) -> Value:
     if isinstance(value, llvm.Constant):
         return in_lanes(value, kind)
     first = builder.insert_element(undefined(kind), value, I32(0))
-    return builder.shuffle_vector(first, undefined(kind), constant(llvm.VectorType(I32, count), 0))
+    return builder.shuffle_vector(first, undefined(kind), lane_order((0,) * count))
+
+
+@cache
+def lane_order(order: tuple[int, ...]) -> Value:
+    """The constant that a shuffle takes."""
+    return llvm.Constant(llvm.VectorType(I32, len(order)), list(order))
 
 
 def intrinsic(builder: Value, name: str, result: Type, args: list[Value]) -> Value:
