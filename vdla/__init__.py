@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from vdla.compiler.schedule import Schedule
     from vdla.hardware.config import Buffer, Config, Dram
     from vdla.hardware.program import Program
+    from vdla.runtime.native import build
     from vdla.runtime.run import open_device, run
     from vdla.simulator.simulator import simulate
     from vdla.simulator.verify import verify
@@ -26,6 +27,7 @@ __all__ = [
     "Dram",
     "Program",
     "Schedule",
+    "build",
     "compile_function",
     "open_device",
     "run",
@@ -40,6 +42,7 @@ _HOMES = {
     "Dram": "vdla.hardware.config",
     "Program": "vdla.hardware.program",
     "Schedule": "vdla.compiler.schedule",
+    "build": "vdla.runtime.native",
     "compile_function": "vdla.compiler.compile",
     "open_device": "vdla.runtime.run",
     "run": "vdla.runtime.run",

@@ -106,7 +106,10 @@ class _Entry:
         self.builder.ret(self.builder.select(fine, I32(Code.OK), I32(Code.MEMORY)))
 
     def _as(self, value: Value, kind: ir.Type) -> Value:
-        return value if value.type == kind else self.builder.bitcast(value, kind)
+        """A value as the body takes it; an extent fits whatever integers it has for them."""
+        if value.type == kind:
+            return value
+        return self.builder.trunc(value, kind) if isinstance(kind, ir.IntType) else self.builder.bitcast(value, kind)
 
     # --- checks
 
