@@ -139,6 +139,17 @@ def _mask(lanes: Lanes) -> Value:
     return lanes.mask if lanes.mask is not None else constant(llvm.VectorType(I1, lanes.count), 1)
 
 
+def load_run(frame: Frame, name: str, place: Linear, length: int) -> Value:
+    """`length` elements, one behind the other, as a vector."""
+    dtype = frame.kernel.fn.buffers[name].dtype
+    return from_memory(frame.builder, _read(frame, name, place, llvm.VectorType(_kind(frame, name), length)), dtype)
+
+
+def store_run(frame: Frame, name: str, place: Linear, value: Value) -> None:
+    """Write a vector to elements that lie one behind the other."""
+    _write(frame, name, place, to_memory(frame.builder, value, frame.kernel.fn.buffers[name].dtype))
+
+
 # --- stores ----------------------------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from llvmlite import ir as llvm
 from vdla.compiler import ir
 from vdla.compiler.llvm.expressions import value
 from vdla.compiler.llvm.frame import MAX_EXTENT, Frame, Kernel, Place, begin
+from vdla.compiler.llvm.objects import Machine
 from vdla.compiler.llvm.statements import emit as emit_statement
 from vdla.compiler.llvm.types import I32, I64, POINTER, Value, nbytes
 from vdla.compiler.target import Target
@@ -90,7 +91,6 @@ class Attributes(llvm.FunctionAttributes):  # type: ignore[misc]  # llvmlite has
 
     def __init__(self, target: Target) -> None:
         words = [f'"target-cpu"="{target.cpu}"', f'"prefer-vector-width"="{8 * target.vector_bytes}"']
-        if target.features:
-            words.append(f'"target-features"="{",".join(f"+{name}" for name in sorted(target.features))}"')
+        words.append(f'"target-features"="{Machine.of(target).features}"')
         self._known = frozenset([*super()._known, *words])
         super().__init__(["nounwind", *words])

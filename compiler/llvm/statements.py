@@ -18,7 +18,9 @@ from vdla.compiler.llvm.frame import ALIGN, MAX_EXTENT, Frame, Place
 from vdla.compiler.llvm.lanes import Lanes
 from vdla.compiler.llvm.loops import count_up
 from vdla.compiler.llvm.objects import CodegenError
-from vdla.compiler.llvm.types import VOID, Value, intrinsic, stored_type
+from vdla.compiler.llvm.step import NativeStep
+from vdla.compiler.llvm.types import VOID, Value, stored_type
+from vdla.compiler.llvm.types import intrinsic as call_intrinsic
 from vdla.compiler.llvm.types import lanes as lanes_of
 
 
@@ -37,8 +39,8 @@ def emit(frame: Frame, stmt: ir.Stmt) -> None:
             _loop(frame, stmt)
         case ir.Alloc(buffer=name, body=body):
             _alloc(frame, frame.kernel.fn.buffers[name], body)
-        case ir.Step(body=body):
-            emit(frame, body)
+        case ir.Step():
+            _step(frame, stmt)
         case ir.Block(name=name):
             raise CodegenError(f"{frame.kernel.fn.name}: a function must be lowered first, got the block {name}")
 
@@ -96,6 +98,15 @@ def _vector(frame: Frame, stmt: ir.Stmt, lanes: Lanes) -> None:
         return _vector(frame, stmt.body, lanes)
 
 
+def _step(frame: Frame, step: ir.Step) -> None:
+    """A step of an intrinsic, or of its behaviour where the CPU has not what it takes."""
+    intrinsic = step.match.intrinsic
+    if intrinsic.target == "cpu" and frame.kernel.target.has(*intrinsic.requires):
+        intrinsic.lower(NativeStep(frame, step.match))
+    else:
+        emit(frame, step.body)
+
+
 # --- temporaries -----------------------------------------------------------------------------------------------------
 
 
@@ -117,7 +128,7 @@ def _on_stack(frame: Frame, buffer: ir.Buffer, body: ir.Stmt) -> None:
     kind = llvm.ArrayType(stored_type(buffer.dtype, frame.kernel.target), prod(buffer.dims))
     room = frame.on_stack(kind, buffer.name)
     frame.places[buffer.name] = Place(room, ALIGN)
-    intrinsic(frame.builder, "llvm.lifetime.start.p0", VOID, [room])
+    call_intrinsic(frame.builder, "llvm.lifetime.start.p0", VOID, [room])
     emit(frame, body)
-    intrinsic(frame.builder, "llvm.lifetime.end.p0", VOID, [room])
+    call_intrinsic(frame.builder, "llvm.lifetime.end.p0", VOID, [room])
     del frame.places[buffer.name]
