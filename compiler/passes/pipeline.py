@@ -10,6 +10,7 @@ from vdla.compiler.passes.blocks import remove_blocks
 from vdla.compiler.passes.check import Level, check
 from vdla.compiler.passes.decompose import decompose
 from vdla.compiler.passes.parallel import one_level
+from vdla.compiler.passes.partition import partition
 from vdla.compiler.passes.simplify import simplify
 from vdla.compiler.passes.storage import place_storage
 from vdla.compiler.passes.unroll import unroll
@@ -31,6 +32,7 @@ PIPELINE = (
     Pass("place storage", place_storage, Level.PLACED),
     Pass("remove blocks", remove_blocks, Level.LOOPS),
     Pass("simplify", simplify, Level.LOOPS),
+    Pass("partition", partition, Level.LOOPS),
     Pass("unroll", unroll, Level.UNROLLED),
     Pass("vectorize", vectorize, Level.UNROLLED),
     Pass("check parallel", one_level, Level.LOWERED),

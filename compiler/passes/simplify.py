@@ -55,17 +55,22 @@ def sequence(stmts: Iterator[ir.Stmt]) -> ir.Stmt:
 
 
 def loop(stmt: ir.For, scope: Scope) -> ir.Stmt:
-    """A loop, its body if that runs once, with conditions on other variables outside."""
+    """A loop, or its body if that runs once."""
     extent = stmt.extent if isinstance(stmt.extent, int) else as_extent(scope.index(stmt.extent))
     if extent == 1:
         return simplified(stmt.body, scope.bound(stmt.var, ir.Const(0)))
     if isinstance(extent, int) and extent <= 0:
         return NOTHING
-    body = simplified(stmt.body, scope.inside(replace(stmt, extent=extent)))
+    new = replace(stmt, extent=extent)
+    return closed(new, simplified(stmt.body, scope.inside(new)))
+
+
+def closed(loop: ir.For, body: ir.Stmt) -> ir.Stmt:
+    """A loop around a simplified body, with conditions on other variables outside."""
     if body == NOTHING:
         return NOTHING
-    outer, body = hoisted(stmt.var, body)
-    new = ir.For(stmt.var, extent, body, stmt.kind, stmt.annotations)
+    outer, body = hoisted(loop.var, body)
+    new = replace(loop, body=body)
     return new if outer == TRUE else ir.If(outer, new)
 
 

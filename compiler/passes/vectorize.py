@@ -10,6 +10,8 @@ from dataclasses import replace
 
 from vdla.compiler import ir
 from vdla.compiler.affine import var_names
+from vdla.compiler.passes.scope import Scope
+from vdla.compiler.passes.simplify import simplified
 from vdla.compiler.passes.walk import substituted, with_bodies
 
 MAX_LANES = 64  # a longer loop becomes a serial one around vectors of as many lanes
@@ -91,8 +93,23 @@ def masked(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
         case ir.If(cond=other, body=inner):
             return masked(loop, ir.Binary("and", cond, other), inner)
         case ir.Store() | ir.Together() if spread(body, loop.var):
-            return replace(loop, body=ir.If(cond, body))
+            return narrowed(loop, cond, body)
     return serial(loop, ir.If(cond, body))
+
+
+def narrowed(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
+    """The lanes in which a condition holds: fewer lanes where it says between which numbers they are, else a mask."""
+    assert isinstance(loop.extent, int)
+    ranges = {loop.var: (0, loop.extent - 1)}
+    scope = Scope(ranges).where(cond)
+    low, high = scope.ranges[loop.var]
+    if (low, high) == ranges[loop.var]:
+        return replace(loop, body=ir.If(cond, body))
+    if low > high:
+        return ir.Seq(())
+    part = replace(loop, extent=high - low + 1)
+    index = ir.Binary("add", ir.Var(loop.var), ir.Const(low))
+    return simplified(replace(part, body=substituted(ir.If(cond, body), {loop.var: index})), Scope({}))
 
 
 def serial(loop: ir.For, body: ir.Stmt) -> ir.Stmt:

@@ -1,0 +1,123 @@
+"""Random schedules, lowered: every pass keeps the meaning, bit for bit, and leaves a valid function."""
+
+import random
+
+import numpy as np
+import pytest
+from schedule_cases import random_case
+
+from vdla.compiler import ir, te
+from vdla.compiler.interpret import interpret
+from vdla.compiler.passes.check import check
+from vdla.compiler.passes.pipeline import PIPELINE
+from vdla.compiler.schedule import Schedule, ScheduleError
+
+
+def matmul():
+    a, b = te.placeholder((5, 6), "float32", "a"), te.placeholder((6, 4), "float32", "b")
+    k = te.reduce_axis(6, "k")
+    wide = te.compute((5, 6), lambda i, j: a[i, j] * 2, "wide")
+    c = te.compute((5, 4), lambda i, j: te.sum(wide[i, k] * b[k, j], axis=k), "c")
+    return te.create_function([a, b], [te.compute((5, 4), lambda i, j: te.maximum(c[i, j], 0.0), "d")], "matmul")
+
+
+def pooling():
+    x = te.placeholder((9, 8), "int8", "x")
+    padded = te.pad(x, (1, 1), (1, 1), -128, "padded")
+    ky, kx = te.reduce_axis(3, "ky"), te.reduce_axis(3, "kx")
+    pooled = te.compute((4, 4), lambda y, z: te.max(padded[y * 2 + ky, z * 2 + kx], axis=[ky, kx]), "pooled")
+    small = te.compute((4, 4), lambda y, z: te.clip(pooled[y, z], -100, 100), "small")
+    return te.create_function([x], [te.compute((8, 8), lambda y, z: small[y // 2, z // 2], "large")], "pooling")
+
+
+def softmax():
+    x = te.placeholder((4, 7), "float32", "x")
+    k, m = te.reduce_axis(7, "k"), te.reduce_axis(7, "m")
+    top = te.compute((4,), lambda i: te.max(x[i, m], axis=m), "top")
+    power = te.compute((4, 7), lambda i, j: te.call("exp", x[i, j] - top[i]), "power")
+    total = te.compute((4,), lambda i: te.sum(power[i, k], axis=k), "total")
+    return te.create_function([x], [te.compute((4, 7), lambda i, j: power[i, j] / total[i], "y")], "softmax")
+
+
+FUNCTIONS = {fn.name: fn for fn in (matmul(), pooling(), softmax())}
+
+
+def inputs(fn):
+    rng = np.random.default_rng(3)
+    given = [fn.buffers[name] for name in fn.params if name in "abx"]
+    return {b.name: rng.integers(-99, 99, b.shape).astype(b.dtype) / np.array(7, b.dtype) if b.dtype == "float32"
+            else rng.integers(-99, 99, b.shape).astype(b.dtype) for b in given}  # fmt: skip
+
+
+def random_step(rng, s):
+    """A random primitive on random names; most combinations are legal somewhere."""
+    blocks = [line.split("(")[0].split()[1] for line in str(s.fn).splitlines() if line.strip().startswith("block ")]
+    loops = [line.split()[1] for line in str(s.fn).splitlines() if line.strip().startswith("for ")]
+    block, loop, buffer = rng.choice(blocks), rng.choice(loops), rng.choice(sorted(s.fn.buffers))
+    own = s.loops(block) or loops
+    position = rng.randrange(max(len(own) - 1, 1))
+    steps = [
+        ("split", loop, rng.randint(1, 5)),
+        ("reorder", *rng.sample(own, rng.randint(1, len(own)))),
+        ("fuse", *own[position : position + 2]),
+        ("unroll", loop),
+        ("vectorize", rng.choice([loop, own[-1]])),
+        (rng.choice(["vthread", "parallel"]), loop),
+        ("compute_at", block, loop),
+        ("reverse_compute_at", block, loop),
+        ("inline", block),
+        ("cache_read", block, buffer, "near"),
+        ("cache_write", block, "near"),
+        ("keep", block, loop),
+        ("blockize", loop),
+        ("store_at", block, rng.choice([None, *own])),
+    ]
+    weights = [5, 4, 1, 3, 3, 1, 8, 5, 1, 2, 2, 2, 1, 1]
+    return rng.choices(steps, weights)[0]
+
+
+def random_schedule(seed, fn):
+    """A schedule of `fn`, and the steps that were accepted."""
+    rng, s, done = random.Random(seed), Schedule(fn), []
+    for _ in range(rng.randint(1, 16)):
+        step, *args = random_step(rng, s)
+        try:
+            getattr(s, step)(*args)
+        except ScheduleError:
+            continue
+        done.append((step, *args))
+    return s, done
+
+
+def assert_lowers(fn, arrays, note):
+    lowered = fn
+    for step in PIPELINE:
+        lowered = step.run(lowered)
+        check(lowered, step.level)
+    got = interpret(lowered, arrays)
+    for name, array in interpret(fn, arrays).items():
+        np.testing.assert_array_equal(got[name], array, err_msg=f"{note}\n{fn}\nlowered:\n{lowered}")
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+@pytest.mark.parametrize("block", range(4))
+def test_lowering_keeps_the_meaning(name, block):
+    for seed in range(block * 10, block * 10 + 10):
+        s, done = random_schedule(seed, FUNCTIONS[name])
+        assert_lowers(s.fn, inputs(s.fn), f"seed {seed}: {done}")
+
+
+def points(stmt):
+    """How many stores run, which the interpreter takes one by one once they are lowered."""
+    if isinstance(stmt, ir.Store):
+        return 1
+    times = stmt.size if isinstance(stmt, ir.For) else 1
+    return times * sum(points(child) for child in ir.children(stmt))
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_lowering_keeps_the_meaning_of_accelerator_schedules(seed):
+    case = random_case(seed)
+    if points(case.schedule.fn.body) > 20_000:
+        pytest.skip("too many points for the interpreter")
+    assert_lowers(case.schedule.fn, case.problem.arrays, str(case))
