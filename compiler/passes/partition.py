@@ -8,6 +8,7 @@ allows. Unrolled loops are not cut: writing them out decides their conditions.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from vdla.compiler import ir
 from vdla.compiler.affine import Range
@@ -77,7 +78,7 @@ def loop(stmt: ir.For, scope: Scope, budget: Budget) -> ir.Stmt:
     if not edges or not budget.pays((pieces - 1) * weight(stmt.body)):
         return replace(stmt, body=partitioned(stmt.body, scope.inside(stmt), budget))
     ends = [0, *edges, stmt.size]
-    parts = [piece(stmt, first, end, scope) for first, end in zip(ends, ends[1:], strict=False)]
+    parts = [piece(stmt, first, end, scope) for first, end in pairwise(ends)]
     order = sorted(range(pieces), key=lambda n: ends[n] - ends[n + 1])  # the longest takes of the budget first
     inner = {n: within(parts[n], stmt.var, scope, budget) for n in order}
     return ir.seq(*(inner[n] for n in range(pieces)))
