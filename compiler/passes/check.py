@@ -6,7 +6,6 @@ nested loops and allocations have names of their own, types agree, and no node i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -15,6 +14,8 @@ from vdla.compiler.passes.errors import PassError
 from vdla.compiler.printer import expr_text
 
 Bound = frozenset[str]
+Seen = tuple[str, Bound]
+NONE: Bound = frozenset()
 
 
 class Level(IntEnum):
@@ -43,7 +44,7 @@ class Checker:
 
     fn: ir.Function
     level: Level
-    types: dict[int, tuple[ir.Expr, str, Bound]] = field(default_factory=dict)
+    types: dict[int, tuple[ir.Expr, Seen]] = field(default_factory=dict)
 
     def fail(self, what: str, rule: str, got: str) -> PassError:
         """The error for a broken rule."""
@@ -77,7 +78,7 @@ class Checker:
         if loop.var in bound:
             raise self.fail(f"loop {loop.var}", "have a name of its own", "one inside of another")
         if not isinstance(loop.extent, int):
-            self.typed(loop.extent, "int32", f"the extent of loop {loop.var}", frozenset(self.fn.scalars), frozenset())
+            self.typed(loop.extent, "int32", f"the extent of loop {loop.var}", frozenset(self.fn.scalars), NONE)
         for kind, lowest in ((ir.LoopKind.UNROLL, Level.UNROLLED), (ir.LoopKind.VTHREAD, Level.LOOPS)):
             if loop.kind is kind and self.level >= lowest:
                 raise self.fail(f"loop {loop.var}", f"not be {kind.value} any more", f"level {self.level.name}")
@@ -125,47 +126,48 @@ class Checker:
         for operand, indices in step.match.entries.items():
             for index in indices:
                 self.typed(index, "int32", f"the entry of {operand}", bound, live)
+        for operand, condition in step.match.conditions.items():
+            self.typed(condition, "bool", f"the condition {operand}", bound, live)
 
     # -- expressions
 
     def typed(self, expr: ir.Expr, dtype: str, what: str, bound: Bound, live: Bound) -> None:
         """Check an expression that must be of one type."""
-        found = self.dtype(expr, bound, live)
+        found, _ = self.seen(expr, bound, live)
         if found != dtype:
             raise self.fail(what, f"be {dtype}", f"{found} {expr_text(expr)}")
 
-    def dtype(self, expr: ir.Expr, bound: Bound, live: Bound) -> str:
-        """The type of an expression whose parts are in order."""
-        seen = self.types.get(id(expr))
-        if seen is not None and seen[2] <= bound | live:
-            return seen[1]
-        dtype = self.checked(expr, bound, live)
-        self.types[id(expr)] = (expr, dtype, frozenset(needed(expr)))
-        return dtype
+    def seen(self, expr: ir.Expr, bound: Bound, live: Bound) -> Seen:
+        """The type of an expression that is in order, and the variables and buffers that it names."""
+        known = self.types.get(id(expr))
+        if known is not None and known[1][1] <= bound | live:
+            return known[1]
+        found = self.checked(expr, bound, live)
+        self.types[id(expr)] = (expr, found)
+        return found
 
-    def checked(self, expr: ir.Expr, bound: Bound, live: Bound) -> str:
-        """The type of an expression, its parts checked."""
+    def checked(self, expr: ir.Expr, bound: Bound, live: Bound) -> Seen:
+        """The type of an expression and what it names, its parts checked."""
+        parts = [self.seen(operand, bound, live) for operand in ir.operands(expr)]
+        names = NONE.union(*(part[1] for part in parts))
         match expr:
             case ir.Var(name=name):
                 if name not in bound:
                     raise self.fail("a variable", "be bound by a loop around it", name)
-                return "int32"
+                return "int32", frozenset((name,))
             case ir.Load(buffer=buffer, indices=indices):
                 self.access("load from", buffer, indices, bound, live)
-                return self.fn.buffers[buffer].dtype
-            case ir.Select(cond=cond, a=a, b=b):
+                return self.fn.buffers[buffer].dtype, names | {buffer}
+            case ir.Select(cond=cond):
                 self.typed(cond, "bool", "a condition", bound, live)
-                return self.same(expr, a, b, bound, live)
-            case ir.Binary(op=op, a=a, b=b):
-                dtype = self.same(expr, a, b, bound, live)
-                return "bool" if op in ir.COMPARE_OPS else dtype
-        for operand in ir.operands(expr):
-            self.dtype(operand, bound, live)
-        return ir.dtype_of(expr, self.fn.buffers)
+                return self.same(expr, parts[1][0], parts[2][0]), names
+            case ir.Binary(op=op):
+                dtype = self.same(expr, parts[0][0], parts[1][0])
+                return "bool" if op in ir.COMPARE_OPS else dtype, names
+        return ir.dtype_of(expr, self.fn.buffers), names
 
-    def same(self, expr: ir.Expr, a: ir.Expr, b: ir.Expr, bound: Bound, live: Bound) -> str:
+    def same(self, expr: ir.Expr, left: str, right: str) -> str:
         """The one type of two sides."""
-        left, right = self.dtype(a, bound, live), self.dtype(b, bound, live)
         if left != right:
             raise self.fail(f"both sides of {expr_text(expr)}", "be of one type", f"{left} and {right}")
         return left
@@ -173,7 +175,7 @@ class Checker:
     def access(self, what: str, buffer: str, indices: tuple[ir.Expr, ...], bound: Bound, live: Bound) -> None:
         """Check the buffer and the indices of a load or store."""
         if buffer not in self.fn.buffers:
-            raise self.fail(f"a {what} {buffer}", "name a buffer of the function", buffer)
+            raise self.fail(f"a {what} {buffer}", "name a buffer of the function", "another")
         if self.level >= Level.PLACED and buffer not in live:
             raise self.fail(f"a {what} {buffer}", "lie inside an alloc of it", "one outside")
         rank = len(self.fn.buffers[buffer].shape)
@@ -181,12 +183,3 @@ class Checker:
             raise self.fail(f"a {what} {buffer}", f"have {rank} indices", str(len(indices)))
         for index in indices:
             self.typed(index, "int32", f"an index of {buffer}", bound, live)
-
-
-def needed(expr: ir.Expr) -> Iterator[str]:
-    """The variables and buffers that an expression names."""
-    for inner in ir.walk_expr(expr):
-        if isinstance(inner, ir.Var):
-            yield inner.name
-        if isinstance(inner, ir.Load):
-            yield inner.buffer

@@ -51,7 +51,8 @@ def spans_of(access: Access, buffer: ir.Buffer, outer: Collection[str], ranges: 
     spans = []
     for index, extent in zip(access.indices, buffer.shape, strict=True):
         floor, ceil = bounds(index, domains)
-        offset, (low, high) = span_of(bound_form(leaf, index, ranges), outer, ranges, limits)
+        form = bound_form(leaf, index, ranges).only(lambda term: bounds(term, ranges) != (0, 0))  # loops that stand still
+        offset, (low, high) = span_of(form, outer, ranges, limits)
         spans.append(Span(offset, low, high, max(floor, 0), min(ceil, greatest(extent, ranges))))
     return spans
 
