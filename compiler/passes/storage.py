@@ -83,14 +83,17 @@ def plan_of(buffer: ir.Buffer, accesses: list[Access], ranges: Ranges) -> Plan:
     shape = aligned(buffer.name, tuple(window.extent for window in box), writers)
     parity = around[-1].var if around and doubled(writers) else None
     shape = shape if parity is None else (2, *shape)
-    new = replace(buffer, shape=shape, scope=scope_of(shape, buffer.dtype))
+    new = replace(buffer, shape=shape, scope=scope_of(shape, buffer))
     return Plan(new, outermost(around if parity is None else around[:-1], new), box, parity)
 
 
-def scope_of(shape: tuple[ir.Extent, ...], dtype: str) -> str:
-    """Where a buffer is: the stack if it is small, the heap if it is large or symbolic."""
+def scope_of(shape: tuple[ir.Extent, ...], buffer: ir.Buffer) -> str:
+    """Where a buffer is: where `set_scope` put it, else the stack if it is small, the heap if it is large; a symbolic
+    one is always on the heap."""
     sizes = [extent for extent in shape if isinstance(extent, int)]
-    small = len(sizes) == len(shape) and prod(sizes) * stored_dtype(dtype).itemsize <= STACK_BYTES
+    if len(sizes) == len(shape) and buffer.scope in ("stack", "heap"):
+        return buffer.scope
+    small = len(sizes) == len(shape) and prod(sizes) * stored_dtype(buffer.dtype).itemsize <= STACK_BYTES
     return "stack" if small else "heap"
 
 

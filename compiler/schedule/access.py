@@ -111,9 +111,9 @@ def init_stores(block: ir.Block) -> list[ir.Store]:
     return [] if block.init is None else [s for s in ir.walk(block.init) if isinstance(s, ir.Store)]
 
 
-def writer_of(all_leaves: list[Leaf], buffer: str) -> Leaf | None:
-    """The leaf that writes `buffer`, if one does."""
-    return next((leaf for leaf in all_leaves if buffer in written(leaf.block)), None)
+def writers_of(all_leaves: list[Leaf], buffer: str) -> list[Leaf]:
+    """The leaves that write `buffer`: none for an input, two for a decomposed sum."""
+    return [leaf for leaf in all_leaves if buffer in written(leaf.block)]
 
 
 def readers_of(all_leaves: list[Leaf], buffer: str) -> list[Leaf]:

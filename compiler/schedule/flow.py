@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from vdla.compiler import ir
 from vdla.compiler.affine import Linear, Ranges, linear, linear_bounds, var_names
 from vdla.compiler.printer import expr_text
-from vdla.compiler.schedule.access import Leaf, leaves, read_buffers, readers_of, store_to, writer_of, written
+from vdla.compiler.schedule.access import Leaf, leaves, read_buffers, readers_of, reads, store_to, writers_of, written
 from vdla.compiler.schedule.region import Span, bound_form, need_of, touched
 from vdla.compiler.schedule.tree import ScheduleError, all_ranges
 
@@ -23,12 +23,21 @@ def check_flow(fn: ir.Function, name: str, where: str) -> None:
     all_leaves = leaves(fn)
     block = next(leaf for leaf in all_leaves if leaf.name == name)
     for buffer in sorted(read_buffers(block.block)):
-        writer = writer_of(all_leaves, buffer)
-        if writer is not None:
+        for writer in writers_of(all_leaves, buffer):
             check_pair(fn, all_leaves, writer, block, buffer, where)
     for buffer in sorted(written(block.block)):
         for reader in readers_of(all_leaves, buffer):
             check_pair(fn, all_leaves, block, reader, buffer, where)
+        check_start(fn, all_leaves, buffer, where)
+
+
+def check_start(fn: ir.Function, order: list[Leaf], buffer: str, where: str) -> None:
+    """Refuse a decomposed sum that goes on from what its start has not written."""
+    starts = [leaf for leaf in writers_of(order, buffer) if not reads(leaf.block, buffer)]
+    for start in starts:
+        for leaf in writers_of(order, buffer):
+            if leaf.block.init is None and reads(leaf.block, buffer):
+                check_pair(fn, order, start, leaf, buffer, where)
 
 
 def check_pair(fn: ir.Function, order: list[Leaf], writer: Leaf, reader: Leaf, buffer: str, where: str) -> None:

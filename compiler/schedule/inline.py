@@ -43,7 +43,7 @@ def inline(fn: ir.Function, block: str) -> ir.Function:
 
 def check_inlinable(fn: ir.Function, leaf: Leaf, where: str) -> None:
     """Refuse a reduction and an output."""
-    if leaf.block.init is not None:
+    if leaf.block.init is not None or leaf.values_of(ir.AxisKind.REDUCE):
         raise ScheduleError(f"{where}: the block must not reduce, got a reduction")
     if store_of(leaf).buffer in fn.params:
         raise ScheduleError(f"{where}: the block must not compute an output, got {store_of(leaf).buffer}")

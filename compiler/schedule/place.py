@@ -8,7 +8,7 @@ from dataclasses import replace
 from vdla.compiler import ir
 from vdla.compiler.affine import Linear, Ranges, linear_bounds, predicate_of
 from vdla.compiler.names import Names
-from vdla.compiler.schedule.access import Leaf, leaf_at, stores
+from vdla.compiler.schedule.access import Leaf, leaf_at, leaves, stores, written
 from vdla.compiler.schedule.region import Span
 from vdla.compiler.schedule.tree import (
     Path,
@@ -20,6 +20,7 @@ from vdla.compiler.schedule.tree import (
     loops_on,
     names_of,
     replaced,
+    substitute_loops,
 )
 
 
@@ -27,12 +28,22 @@ def movable(fn: ir.Function, name: str, where: str) -> Leaf:
     """The leaf `name`, which must compute one element at its own spatial axes."""
     path = block_path(fn, name, where)
     block = block_at(path)
-    if any(isinstance(stmt, ir.Block) for stmt in (*path[:-1], *list(ir.walk(block))[1:])):
-        raise ScheduleError(f"{where}: the block must be moved before it is blockized, got {name}")
+    check_not_blockized(path, "moved", where)
     spatial = tuple(ir.Var(axis.var) for axis in block.axes if axis.kind is ir.AxisKind.SPATIAL)
     if not isinstance(block.body, ir.Store) or block.body.indices != spatial:
         raise ScheduleError(f"{where}: the block must compute one element at its spatial axes, got {name}")
+    for other in leaves(fn):
+        if other.name != name and written(other.block) & written(block):
+            rule = f"the block must be the only one that writes {block.body.buffer}"
+            raise ScheduleError(f"{where}: {rule}, got {other.name} too; decompose its sum last")
     return leaf_at(path)
+
+
+def check_not_blockized(path: Path, done: str, where: str) -> None:
+    """Refuse a block inside of a block, or around one."""
+    block = block_at(path)
+    if any(isinstance(stmt, ir.Block) for stmt in (*path[:-1], *list(ir.walk(block))[1:])):
+        raise ScheduleError(f"{where}: the block must be {done} before it is blockized, got {block.name}")
 
 
 def target_loops(fn: ir.Function, loop: str, where: str) -> list[ir.For]:
@@ -61,6 +72,18 @@ def nest_at(fn: ir.Function, block: ir.Block, spans: Mapping[str, Span], conditi
     nest: ir.Stmt = replace(block, values=tuple(values), predicate=predicate_of(conditions))
     for var, extent in reversed(loops):
         nest = ir.For(var, extent, nest)
+    return nest
+
+
+def renamed_loops(fn: ir.Function, block: ir.Block, loops: list[ir.For]) -> ir.Stmt:
+    """`block`, whose bindings name `loops`, in serial loops of their extents with names of their own."""
+    names = names_of(fn)
+    fresh = {loop.var: names.fresh(loop.var, block.name) for loop in loops}
+    ranges = all_ranges(fn)
+    ranges |= {new: ranges[old] for old, new in fresh.items()}
+    nest = substitute_loops(block, {old: ir.Var(new) for old, new in fresh.items()}, ranges)
+    for loop in reversed(loops):
+        nest = ir.For(fresh[loop.var], loop.extent, nest)
     return nest
 
 

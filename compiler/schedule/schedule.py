@@ -20,10 +20,14 @@ from vdla.compiler.schedule import (
     blockize,
     cache,
     compute_at,
+    decompose_reduction,
     inline,
     loops,
     marks,
     reverse_compute_at,
+    reverse_inline,
+    rfactor,
+    storage,
     store_at,
     tiles,
     whole,
@@ -181,3 +185,35 @@ class Schedule:
         from vdla.compiler.tensorize import tensorize  # an intrinsic's behaviour is itself a function
 
         self.fn = tensorize(self.fn, loop, intrinsic)
+
+    @primitive
+    def decompose_reduction(self, block: str, loop: str) -> str:
+        """Start the sums of a block in front of a loop; the name of the block that does."""
+        self.fn, result = decompose_reduction.decompose_reduction(self.fn, block, loop)
+        return result
+
+    @primitive
+    def rfactor(self, loop: str, factor_axis: int = 0) -> str:
+        """Sum along all reduce loops but one into a new dimension, then along that; the name of the partial sums."""
+        self.fn, result = rfactor.rfactor(self.fn, loop, factor_axis)
+        return result
+
+    @primitive
+    def reverse_inline(self, block: str) -> None:
+        """Merge an element-wise consumer into its producer."""
+        self.fn = reverse_inline.reverse_inline(self.fn, block)
+
+    @primitive
+    def double_buffer(self, buffer: str) -> None:
+        """Give an intermediate buffer two places, used in turn."""
+        self.fn = storage.double_buffer(self.fn, buffer)
+
+    @primitive
+    def prefetch(self, block: str, buffer: str, loop: str, distance: int = 1) -> None:
+        """Bring what a block will read in a later iteration close to it."""
+        self.fn = storage.prefetch(self.fn, block, buffer, loop, distance)
+
+    @primitive
+    def storage_align(self, buffer: str, dimension: int, factor: int, offset: int = 0) -> None:
+        """Pad the stride of a dimension of an intermediate buffer."""
+        self.fn = storage.storage_align(self.fn, buffer, dimension, factor, offset)

@@ -10,13 +10,9 @@ from dataclasses import replace
 from vdla.compiler import ir
 from vdla.compiler.affine import conjuncts, predicate_of, var_names
 from vdla.compiler.printer import expr_text
-from vdla.compiler.schedule.tree import (
-    ScheduleError,
-    block_at,
-    block_path,
-    loops_on,
-    replaced,
-)
+from vdla.compiler.schedule.access import leaf_at
+from vdla.compiler.schedule.compute_at import check_only_writer
+from vdla.compiler.schedule.tree import ScheduleError, block_at, block_path, loops_on, replaced
 
 
 def whole(fn: ir.Function, block: str, *axes: str) -> ir.Function:
@@ -48,6 +44,7 @@ def _whole_axis(fn: ir.Function, block: str, axis: str) -> ir.Function:
     own = next(step for step in loops_on(path) if step.var == loop.name)
     if any(isinstance(s, ir.Block) and s is not found for s in ir.walk(own)):
         raise ScheduleError(f"{where}: the loop {own.var} must hold no other block")
+    check_only_writer(fn, leaf_at(path), where)
     kept = [c for c in conjuncts(found.predicate) if loop.name not in var_names(c)]
     fn = replaced(fn, path, replace(found, predicate=predicate_of(kept)))
     position = path.index(own)

@@ -47,7 +47,63 @@ def with_gaps(s):
     s.reverse_compute_at("d", inner)
 
 
+def decomposed(s):
+    s.decompose_reduction("c", "k")
+
+
 CASES = [
+    (lambda s: s.decompose_reduction("wide", "i"),
+     "decompose_reduction of wide at i: the block must be a reduction with an init, got wide"),
+    (lambda s: s.decompose_reduction("c", "i"),
+     "decompose_reduction of c at i: the loop must be one of x, k, got 'i'"),
+    (lambda s: (s.reorder("k", "x"), s.decompose_reduction("c", "x")),
+     "decompose_reduction of c at x: the loop must lie outside of k, over which the block sums, got x inside"),
+    (lambda s: (s.compute_at("d", "z"), s.compute_at("c", "z"), s.decompose_reduction("c", "z")),
+     "decompose_reduction of c at z: each sum of c must start once from the loop inwards, "
+     "got one start in several iterations of z"),
+    (lambda s: (s.blockize("k"), s.decompose_reduction("c", "x")),
+     "decompose_reduction of c at x: the block must be decomposed before it is blockized, got c"),
+    (lambda s: (decomposed(s), s.decompose_reduction("c", "k")),
+     "decompose_reduction of c at k: the block must be a reduction with an init, got c"),
+    (lambda s: (decomposed(s), s.compute_at("c", "y")),
+     "compute_at of c at y: the block must be the only one that writes c, got c_init too; decompose its sum last"),
+    (lambda s: (decomposed(s), s.keep("c_init", "x")),
+     "keep of c_init over x: the region must not depend on the loop, got vx = x"),
+    (lambda s: (s.compute_at("wide", "x"), decomposed(s), s.reorder("k", "x")),
+     "reorder of k, x: only one loop must lie directly inside x, got loop i, block c_init, loop k"),
+    (lambda s: s.rfactor("x"),
+     "rfactor of x: one block must reduce over the loop from an init, got spatial in block c"),
+    (lambda s: s.rfactor("k", 2), "rfactor of k: the factor axis must be in 0..1, got 2"),
+    (lambda s: (decomposed(s), s.rfactor("k")),
+     "rfactor of k: one block must reduce over the loop from an init, got reduce in block c"),
+    (lambda s: (s.blockize("k"), s.rfactor("k")), "rfactor of k: the loop must not lie inside of a block, got k"),
+    (lambda s: (s.reorder("k", "x"), s.reverse_compute_at("d", "x"), s.rfactor("k")),
+     "rfactor of k: d must come after c, which computes c, got it before"),
+    (lambda s: s.reverse_inline("c"), "reverse_inline of c: the block must not reduce, got a reduction"),
+    (lambda s: s.reverse_inline("d"),
+     "reverse_inline of d: the producer c must not reduce, got a reduction; reverse_compute_at moves d behind it"),
+    (lambda s: s.reverse_inline("e"),
+     "reverse_inline of e: one computed buffer must be read by this block alone, all of it, at its own axes, "
+     "got d[vz], d[vz + 1]"),
+    (lambda s: s.reverse_inline("wide"),
+     "reverse_inline of wide: one computed buffer must be read by this block alone, all of it, at its own axes, "
+     "got none"),
+    (lambda s: s.double_buffer("a"),
+     "double_buffer of a: the buffer must not be a parameter, got a, which the caller holds"),
+    (lambda s: s.double_buffer("wide"),
+     "double_buffer of wide: a loop must lie around all its accesses, got none; place its writer by compute_at"),
+    (lambda s: s.prefetch("c", "a", "x"),
+     "prefetch of a for c: the block must read the buffer, got none of its elements read"),
+    (lambda s: s.prefetch("c", "w", "i"), "prefetch of w for c: the loop must be one of x, k, got 'i'"),
+    (lambda s: s.prefetch("c", "w", "x", 0),
+     "prefetch of w for c: the distance must be an integer of at least 1, got 0"),
+    (lambda s: s.storage_align("q", 0, 8), "storage_align of q: the buffer must be one of wide, c, d, got 'q'"),
+    (lambda s: s.storage_align("wide", 1, 8),
+     "storage_align of wide: the dimension must be in 0..0, before the last one, got 1"),
+    (lambda s: s.storage_align("c", 0, 8),
+     "storage_align of c: the buffer must have two dimensions or more, as the last has a stride of one, got 1"),
+    (lambda s: s.storage_align("wide", 0, 8, 8),
+     "storage_align of wide: the offset must be below the factor 8, got 8"),
     (lambda s: s.loops("q"), "loops: block must be one of wide, c, d, e, got 'q'"),
     (lambda s: s.split("q", factor=2), "split of q: loop must be one of i, j, x, k, y, z, got 'q'"),
     (lambda s: s.split("i"), "split of i: exactly one of factor and nparts must be given, got None and None"),

@@ -73,8 +73,14 @@ def random_step(rng, s):
         ("cache_write", block, "acc"),
         ("keep", block, loop),
         ("blockize", loop),
+        ("decompose_reduction", block, rng.choice(own)),
+        ("rfactor", loop, rng.randint(0, 2)),
+        ("reverse_inline", block),
+        ("double_buffer", buffer),
+        ("prefetch", block, buffer, rng.choice(own)),
+        ("storage_align", buffer, rng.randint(0, 1), 8, 4),
     ]
-    weights = [4, 2, 3, 1, 1, 1, 1, 4, 4, 4, 4, 1, 2, 1, 2, 1]
+    weights = [4, 2, 3, 1, 1, 1, 1, 4, 4, 4, 4, 1, 2, 1, 2, 1, 2, 2, 2, 1, 1, 1]
     return rng.choices(steps, weights)[0]
 
 

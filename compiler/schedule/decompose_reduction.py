@@ -1,0 +1,97 @@
+"""The primitive that takes the start of a sum out of the block that adds its terms.
+
+From then on two blocks write the buffer: the one that starts its sums and the one that goes on with them. Neither is
+moved any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vdla.compiler import ir
+from vdla.compiler.affine import conjuncts, predicate_of, var_names
+from vdla.compiler.printer import expr_text
+from vdla.compiler.schedule.access import Leaf, leaf_at, stores
+from vdla.compiler.schedule.flow import check_flow
+from vdla.compiler.schedule.independent import distinct
+from vdla.compiler.schedule.place import check_not_blockized, renamed_loops, target_loops
+from vdla.compiler.schedule.tree import ScheduleError, all_ranges, block_path, loop_path, names_of, replaced
+
+
+def decompose_reduction(fn: ir.Function, block: str, loop: str) -> tuple[ir.Function, str]:
+    """Start the sums of a block in a block `<name>_init` in front of `loop`; its name.
+
+        for i in range(4):                             for i in range(4):
+            for k in range(8):                             block c_init(vi=i): c[vi] = 0
+                block c(vi=i, vk=reduce k):      ->        for k in range(8):
+                    init: c[vi] = 0                            block c(vi=i, vk=reduce k): c[vi] = c[vi] + ...
+                    c[vi] = c[vi] + ...
+
+    The new block has loops of its own for those loops, from `loop` inwards, that choose the element.
+    """
+    where = f"decompose_reduction of {block} at {loop}"
+    leaf = leaf_at(block_path(fn, block, where))
+    check_not_blockized(leaf.path, "decomposed", where)
+    if leaf.block.init is None:
+        raise ScheduleError(f"{where}: the block must be a reduction with an init, got {block}")
+    target_loops(fn, loop, where)
+    inner = loops_from(leaf, loop, where)
+    summed = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
+    check_outside(leaf, loop, summed, where)
+    check_once(fn, leaf, inner, summed, where)
+    name = names_of(fn).fresh(f"{block}_init", block)
+    start = starting_block(leaf, name, {step.var for step in inner} & summed, where)
+    nest = renamed_loops(fn, start, [step for step in inner if step.var not in summed])
+    path = block_path(fn, block, where)
+    result = replaced(fn, path, replace(leaf.block, init=None))
+    path = loop_path(result, loop, where)
+    result = replaced(result, path, ir.seq(nest, path[-1]))
+    check_flow(result, name, where)
+    return result, name
+
+
+def loops_from(leaf: Leaf, loop: str, where: str) -> list[ir.For]:
+    """The loops around a leaf, from `loop` inwards."""
+    names = [step.var for step in leaf.loops]
+    if loop not in names:
+        raise ScheduleError(f"{where}: the loop must be one of {', '.join(names)}, got {loop!r}")
+    return list(leaf.loops[names.index(loop) :])
+
+
+def check_outside(leaf: Leaf, loop: str, summed: set[str], where: str) -> None:
+    """Refuse a start inside of a loop over which the block sums."""
+    for step in leaf.loops:
+        if step.var == loop:
+            return
+        if step.var in summed and step.extent != 1:
+            rule = f"the loop must lie outside of {step.var}, over which the block sums"
+            raise ScheduleError(f"{where}: {rule}, got {loop} inside")
+
+
+def check_once(fn: ir.Function, leaf: Leaf, inner: list[ir.For], summed: set[str], where: str) -> None:
+    """Refuse loops inside which a sum starts more than once: only its first start would be left."""
+    (store, *_) = stores(leaf.block)
+    chosen = {name for value in leaf.values_of(ir.AxisKind.SPATIAL) for name in var_names(value)}
+    for step in inner:
+        if step.extent == 1 or (step.var in summed and step.var not in chosen):
+            continue
+        if not distinct(leaf, store.indices, step.var, all_ranges(fn)):
+            rule = f"each sum of {leaf.name} must start once from the loop inwards"
+            raise ScheduleError(f"{where}: {rule}, got one start in several iterations of {step.var}")
+
+
+def starting_block(leaf: Leaf, name: str, dropped: set[str], where: str) -> ir.Block:
+    """The block that starts the sums, over the loops that choose the element."""
+    block = leaf.block
+    kept = [place for place, axis in enumerate(block.axes) if axis.kind is not ir.AxisKind.REDUCE]
+    conditions: list[ir.Expr] = []
+    for condition in conjuncts(block.predicate):
+        if not var_names(condition) & dropped:
+            conditions.append(condition)
+        elif not var_names(condition) <= dropped:
+            rule = "no condition must tie the element to the terms of its sum"
+            raise ScheduleError(f"{where}: {rule}, got {expr_text(condition)}")
+    axes = tuple(block.axes[place] for place in kept)
+    values = tuple(ir.substitute(block.values[p], dict.fromkeys(dropped, ir.Const(0))) for p in kept)
+    assert block.init is not None
+    return ir.Block(name, axes, values, block.init, None, predicate_of(conditions))

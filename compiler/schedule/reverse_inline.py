@@ -1,0 +1,88 @@
+"""The primitive that removes a block by computing its value where its operand is computed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vdla.compiler import ir
+from vdla.compiler.printer import index_text
+from vdla.compiler.schedule.access import Indices, Leaf, leaf_at, leaves, readers_of, reads, writers_of
+from vdla.compiler.schedule.flow import check_flow
+from vdla.compiler.schedule.place import movable, store_of
+from vdla.compiler.schedule.tree import ScheduleError, block_path, removed, replaced
+
+
+def reverse_inline(fn: ir.Function, block: str) -> ir.Function:
+    """Let the producer of an element-wise block compute that block's value, and drop the block.
+
+    block b(vi=i):
+        b[vi] = a[vi] + 1        ->  block b(vi=i):
+    block c(vi=i):                       c[vi] = (a[vi] + 1) * 2
+        c[vi] = b[vi] * 2
+
+    The block reads its operand at its own axes, in any order; it is the only one that does.
+    """
+    where = f"reverse_inline of {block}"
+    consumer = movable(fn, block, where)
+    if consumer.block.init is not None or consumer.values_of(ir.AxisKind.REDUCE):
+        raise ScheduleError(f"{where}: the block must not reduce, got a reduction")
+    producer, indices = only_producer(fn, consumer, where)
+    check_producer(fn, producer, consumer, where)
+    without = removed(fn, consumer.path)
+    path = block_path(without, producer.name, where)
+    merged = merged_block(leaf_at(path), consumer, indices)
+    result = replaced(without, path, merged)
+    gone = store_of(producer).buffer
+    result = replace(result, buffers={name: buffer for name, buffer in fn.buffers.items() if name != gone})
+    check_flow(result, producer.name, where)
+    return result
+
+
+def only_producer(fn: ir.Function, consumer: Leaf, where: str) -> tuple[Leaf, Indices]:
+    """The block whose element the consumer takes, and where it reads it: at each of its axes once."""
+    axes = {axis.var for axis in consumer.block.axes}
+    found: list[str] = []
+    for buffer, domain in fn.buffers.items():
+        accesses, order = reads(consumer.block, buffer), leaves(fn)
+        for writer in writers_of(order, buffer):
+            same = len(accesses) == 1 and len(accesses[0]) == len(axes)
+            if same and {i.name for i in accesses[0] if isinstance(i, ir.Var)} == axes:
+                extents = tuple(consumer.axis_of(i.name).extent for i in accesses[0] if isinstance(i, ir.Var))
+                if extents == domain.shape and [r.name for r in readers_of(order, buffer)] == [consumer.name]:
+                    return writer, accesses[0]
+            found += [f"{buffer}[{index_text(indices)}]" for indices in accesses]
+    rule = "one computed buffer must be read by this block alone, all of it, at its own axes"
+    raise ScheduleError(f"{where}: {rule}, got {', '.join(found) or 'none'}")
+
+
+def check_producer(fn: ir.Function, producer: Leaf, consumer: Leaf, where: str) -> None:
+    """Refuse a producer whose value is not final, that the caller wants, or that computes more."""
+    movable(fn, producer.name, where)
+    if producer.block.init is not None or producer.values_of(ir.AxisKind.REDUCE):
+        rule = f"the producer {producer.name} must not reduce"
+        raise ScheduleError(f"{where}: {rule}, got a reduction; reverse_compute_at moves {consumer.name} behind it")
+    buffer = store_of(producer).buffer
+    if buffer in fn.params:
+        raise ScheduleError(f"{where}: the producer must not compute an output, got {buffer}")
+
+
+def merged_block(producer: Leaf, consumer: Leaf, indices: Indices) -> ir.Block:
+    """The producer with the consumer's value and buffer; its axes in the order of that buffer's dimensions."""
+    old, store = store_of(producer), store_of(consumer)
+    places = {axis.name: here for axis, here in zip(indices, old.indices, strict=True) if isinstance(axis, ir.Var)}
+
+    def merged(expr: ir.Expr) -> ir.Expr:
+        if isinstance(expr, ir.Load) and expr.buffer == old.buffer:
+            return old.value
+        if isinstance(expr, ir.Var):
+            return places[expr.name]
+        return ir.with_operands(expr, tuple(merged(operand) for operand in ir.operands(expr)))
+
+    target = tuple(merged(index) for index in store.indices)
+    values = dict(zip((axis.var for axis in producer.block.axes), producer.block.values, strict=True))
+    names = [index.name for index in target if isinstance(index, ir.Var)]
+    axes = tuple(producer.axis_of(name) for name in names)
+    bound = tuple(values[name] for name in names)
+    body = ir.Store(store.buffer, target, merged(store.value))
+    notes = {**consumer.block.annotations, **producer.block.annotations}
+    return replace(producer.block, axes=axes, values=bound, body=body, annotations=notes)

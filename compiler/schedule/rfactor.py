@@ -1,0 +1,189 @@
+"""The primitive that sums in two steps: partial sums side by side, then their sum."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from vdla.compiler import ir
+from vdla.compiler.affine import TRUE, Ranges, conjuncts, predicate_of, simplify, var_names
+from vdla.compiler.printer import expr_text
+from vdla.compiler.schedule.access import Leaf, init_stores, leaves, stores
+from vdla.compiler.schedule.combiner import replaced_terms, terms_of
+from vdla.compiler.schedule.flow import check_flow
+from vdla.compiler.schedule.loops import role
+from vdla.compiler.schedule.place import check_not_blockized, renamed_loops, target_loops
+from vdla.compiler.schedule.tree import (
+    ScheduleError,
+    all_ranges,
+    block_path,
+    loop_path,
+    names_of,
+    replaced,
+)
+from vdla.hardware.checks import plain
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A reduction about to be cut: its leaf, the loop that becomes spatial, the other loops that it sums over.
+
+    `buffers` maps each buffer of sums to that of its partial sums, whose dimension `position` counts the iterations of
+    `loop`; `axis` is that dimension's axis.
+    """
+
+    leaf: Leaf
+    loop: ir.For
+    others: list[ir.For]
+    buffers: Mapping[str, str]
+    position: int
+    axis: ir.Axis
+
+    @property
+    def spatial(self) -> list[ir.Axis]:
+        """The spatial axes of the reduction."""
+        return [axis for axis in self.leaf.block.axes if axis.kind is ir.AxisKind.SPATIAL]
+
+    def partial(self, indices: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
+        """Where the partial sums of an element lie."""
+        return (*indices[: self.position], ir.Var(self.axis.var), *indices[self.position :])
+
+
+def rfactor(fn: ir.Function, loop: str, factor_axis: int = 0) -> tuple[ir.Function, str]:
+    """Sum along the other reduce loops into a new buffer with a dimension for `loop`, then along that dimension; the
+    name of the block of the partial sums. `factor_axis` says which dimension of the new buffer it is.
+
+        for i in range(4):                           for i in range(4):
+            for ko in range(2):                          for ko in range(2):
+                for ki in range(8):                          for ki in range(8):
+                    block c(vi=i,              ->                block c_rf(vko=ko, vi=i, vki=reduce ki):
+                            vk=reduce ko * 8 + ki):                  c_rf[vko, vi] += a[vi, vko * 8 + vki]
+                        c[vi] += a[vi, vk]                   for c_ko in range(2):
+                                                                 block c(vi=i, vko=reduce c_ko):
+                                                                     c[vi] += c_rf[vko, vi]
+
+    The terms are added in another order, which floats show. `loop` is spatial from then on: it may be vectorized.
+    """
+    where = f"rfactor of {loop}"
+    target_loops(fn, loop, where)
+    split = split_at(fn, loop, factor_axis, where)
+    ranges = all_ranges(fn)
+    check_every_iteration(split, ranges, where)
+    terms = terms_of(stores(split.leaf.block), where)
+    partial = partial_block(fn, split, terms, f"{split.leaf.name}_rf")
+    total = total_nest(fn, split, terms, ranges)
+    top = loop_path(fn, outermost(split), where)
+    position = len(top) - 1
+    result = replaced(fn, split.leaf.path, partial)
+    here = block_path(result, partial.name, where)[: position + 1]
+    result = replaced(result, here, ir.seq(here[-1], total))
+    result = replace(result, buffers=with_partials(fn, split))
+    for block in (partial.name, split.leaf.name):
+        check_flow(result, block, where)
+    return result, partial.name
+
+
+def split_at(fn: ir.Function, loop: str, axis: int, where: str) -> Split:
+    """The reduction that the loop is part of."""
+    around = [leaf for leaf in leaves(fn) if loop in [step.var for step in leaf.loops]]
+    mine = [leaf for leaf in around if role(leaf.block, loop) == "reduce"]
+    if len(mine) != 1 or mine[0].block.init is None:
+        found = ", ".join(f"{role(leaf.block, loop)} in block {leaf.name}" for leaf in around)
+        raise ScheduleError(f"{where}: one block must reduce over the loop from an init, got {found}")
+    leaf = mine[0]
+    check_not_blockized(leaf.path, "factored", where)
+    summed = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
+    chosen = {name for value in leaf.values_of(ir.AxisKind.SPATIAL) for name in var_names(value)}
+    both = sorted(summed & chosen)
+    if both:
+        raise ScheduleError(f"{where}: no loop must choose both the element and the term, got {both[0]}")
+    rank = len(stores(leaf.block)[0].indices)
+    if not isinstance(plain(axis), int) or isinstance(axis, bool) or not 0 <= axis <= rank:
+        raise ScheduleError(f"{where}: the factor axis must be in 0..{rank}, got {axis!r}")
+    names = names_of(fn)
+    own = next(step for step in leaf.loops if step.var == loop)
+    others = [step for step in leaf.loops if step.var in summed and step is not own]
+    buffers = {store.buffer: names.fresh(f"{store.buffer}_rf", leaf.name) for store in stores(leaf.block)}
+    return Split(leaf, own, others, buffers, int(axis), ir.Axis(f"v{loop}", own.extent))
+
+
+def outermost(split: Split) -> str:
+    """The outermost loop that the reduction sums over: behind it the partial sums are complete."""
+    summed = {split.loop.var, *(loop.var for loop in split.others)}
+    return next(loop.var for loop in split.leaf.loops if loop.var in summed)
+
+
+def check_every_iteration(split: Split, ranges: Ranges, where: str) -> None:
+    """Refuse a condition that leaves a partial sum without its first term, and so without a start."""
+    first = {loop.var: ir.Const(0) for loop in split.others}
+    summed = {split.loop.var, *first}
+    for condition in conjuncts(split.leaf.block.predicate):
+        if var_names(condition) & summed and simplify(ir.substitute(condition, first), ranges) != TRUE:
+            rule = f"each iteration of {split.loop.var} must have a first term"
+            raise ScheduleError(f"{where}: {rule}, got the condition {expr_text(condition)}")
+
+
+def partial_block(fn: ir.Function, split: Split, terms: list[ir.Expr], name: str) -> ir.Block:
+    """The block of the partial sums, at the place of the reduction."""
+    block = split.leaf.block
+    rest = [ir.Axis(f"v{loop.var}", loop.extent, ir.AxisKind.REDUCE) for loop in split.others]
+    new = {loop.var: ir.Var(f"v{loop.var}") for loop in (*split.others, split.loop)}
+    inside = {
+        axis.var: ir.substitute(value, new)
+        for axis, value in zip(block.axes, block.values, strict=True)
+        if axis.kind is ir.AxisKind.REDUCE
+    }
+
+    def moved(store: ir.Store, value: ir.Expr) -> ir.Store:
+        return ir.Store(split.buffers[store.buffer], split.partial(store.indices), value)
+
+    own: dict[ir.Expr, ir.Expr] = {
+        ir.Load(store.buffer, store.indices): ir.Load(split.buffers[store.buffer], split.partial(store.indices))
+        for store in stores(block)
+    }
+    values = [store.value for store in stores(block)] if rest else terms
+    body = together([
+        moved(store, ir.substitute(replaced_terms(value, own), inside))
+        for store, value in zip(stores(block), values, strict=True)
+    ])  # fmt: skip
+    init = together([moved(store, store.value) for store in init_stores(block)]) if rest else None
+    axes = list(split.spatial)
+    bound = [split.leaf.values[axis.var] for axis in axes]
+    axes.insert(split.position, split.axis)
+    bound.insert(split.position, ir.Var(split.loop.var))
+    bound += [ir.Var(loop.var) for loop in split.others]
+    fresh = names_of(fn).fresh(name, split.leaf.name) if name not in split.buffers.values() else name
+    return replace(block, name=fresh, axes=(*axes, *rest), values=tuple(bound), body=body, init=init)
+
+
+def total_nest(fn: ir.Function, split: Split, terms: list[ir.Expr], ranges: Ranges) -> ir.Stmt:
+    """The block that adds the partial sums, in loops of its own behind those of the partial sums."""
+    block = split.leaf.block
+    partials: dict[ir.Expr, ir.Expr] = {
+        term: ir.Load(split.buffers[store.buffer], split.partial(store.indices))
+        for store, term in zip(stores(block), terms, strict=True)
+    }
+    body = together([replace(s, value=replaced_terms(s.value, partials)) for s in stores(block)])
+    axes = (*split.spatial, replace(split.axis, kind=ir.AxisKind.REDUCE))
+    bound = (*(split.leaf.values[axis.var] for axis in split.spatial), ir.Var(split.loop.var))
+    summed = {split.loop.var, *(loop.var for loop in split.others)}
+    kept = [c for c in conjuncts(block.predicate) if not var_names(c) & summed]
+    total = replace(block, axes=axes, values=bound, body=body, predicate=predicate_of(kept))
+    names = [loop.var for loop in split.leaf.loops]
+    inner = split.leaf.loops[names.index(outermost(split)) :]
+    return renamed_loops(fn, total, [*(loop for loop in inner if loop.var not in summed), split.loop])
+
+
+def together(parts: list[ir.Store]) -> ir.Stmt:
+    """Stores at once; a single one stays itself."""
+    return parts[0] if len(parts) == 1 else ir.Together(tuple(parts))
+
+
+def with_partials(fn: ir.Function, split: Split) -> dict[str, ir.Buffer]:
+    """The buffers of `fn` and those of the partial sums, in the same memory as the sums (a parameter's: global)."""
+    new = dict(fn.buffers)
+    for buffer, name in split.buffers.items():
+        old = fn.buffers[buffer]
+        shape = (*old.shape[: split.position], split.loop.extent, *old.shape[split.position :])
+        new[name] = replace(old, name=name, shape=shape)
+    return new

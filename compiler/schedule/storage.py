@@ -1,0 +1,101 @@
+"""Primitives that say how a buffer lies in memory: double_buffer, prefetch, storage_align. None changes a value.
+
+They annotate the block that writes the buffer, or the loop that is to fetch ahead; lowering does what they say where
+the target can.
+"""
+
+from __future__ import annotations
+
+from vdla.compiler import ir
+from vdla.compiler.schedule.access import Leaf, leaves, reads, writers_of
+from vdla.compiler.schedule.flow import common_loops
+from vdla.compiler.schedule.marks import annotate
+from vdla.compiler.schedule.tree import ScheduleError, block_path, loops_on
+from vdla.hardware.checks import plain
+
+
+def double_buffer(fn: ir.Function, buffer: str) -> ir.Function:
+    """Give an intermediate buffer two places, of which the iterations of the loop around its accesses use one each in
+    turn, so that one is filled while the other is read.
+
+    block w(vi=i): ...  ->  block w(vi=i): ...  # double_buffer=True
+
+    Raises:
+        ScheduleError: no loop lies around all accesses, so there is nothing to alternate.
+    """
+    where = f"double_buffer of {buffer}"
+    writer = writer_in(fn, buffer, where)
+    order = leaves(fn)
+    users = [leaf for leaf in order if reads(leaf.block, buffer) or leaf in writers_of(order, buffer)]
+    around = min((common_loops(writer, user) for user in users), key=len)
+    if not around:
+        raise ScheduleError(
+            f"{where}: a loop must lie around all its accesses, got none; place its writer by compute_at"
+        )
+    return annotate(fn, writer.name, "double_buffer", True)
+
+
+def prefetch(fn: ir.Function, block: str, buffer: str, loop: str, distance: int = 1) -> ir.Function:
+    """Ask for what a block will read `distance` iterations of `loop` later. A hint: a target may leave it out.
+
+    for i in range(8): ...  ->  for i in range(8): ...  # prefetch=('a', 'c', 1)
+
+    Raises:
+        ScheduleError: the block does not read the buffer, or the loop is not around it.
+    """
+    where = f"prefetch of {buffer} for {block}"
+    path = block_path(fn, block, where)
+    around = [step.var for step in loops_on(path)]
+    if loop not in around:
+        raise ScheduleError(f"{where}: the loop must be one of {', '.join(around)}, got {loop!r}")
+    leaf = next((leaf for leaf in leaves(fn) if leaf.name == block), None)
+    if leaf is None or not reads(leaf.block, buffer):
+        raise ScheduleError(f"{where}: the block must read the buffer, got none of its elements read")
+    check_positive(where, "distance", distance, 1)
+    return annotate(fn, loop, "prefetch", (buffer, block, int(distance)))
+
+
+def storage_align(fn: ir.Function, buffer: str, dimension: int, factor: int, offset: int = 0) -> ir.Function:
+    """Pad an intermediate buffer so that the stride of a dimension, in elements, is `offset` modulo `factor`: rows of a
+    power of two then do not all fall into the same sets of a cache.
+
+    block w(vi=i, vj=j): ...  ->  block w(vi=i, vj=j): ...  # storage_align=(0, 32, 8)
+
+    Raises:
+        ScheduleError: the last dimension, whose stride is one element, or an offset outside of [0, factor).
+    """
+    where = f"storage_align of {buffer}"
+    writer = writer_in(fn, buffer, where)
+    last = len(fn.buffers[buffer].shape) - 1
+    if last == 0:
+        rule = "the buffer must have two dimensions or more, as the last has a stride of one"
+        raise ScheduleError(f"{where}: {rule}, got 1")
+    if not is_integer(dimension) or not 0 <= dimension < last:
+        raise ScheduleError(f"{where}: the dimension must be in 0..{last - 1}, before the last one, got {dimension!r}")
+    check_positive(where, "factor", factor, 1)
+    check_positive(where, "offset", offset, 0)
+    if offset >= factor:
+        raise ScheduleError(f"{where}: the offset must be below the factor {factor}, got {offset}")
+    return annotate(fn, writer.name, "storage_align", (int(dimension), int(factor), int(offset)))
+
+
+def writer_in(fn: ir.Function, buffer: str, where: str) -> Leaf:
+    """The block that writes an intermediate buffer."""
+    inner = [name for name in fn.buffers if name not in fn.params]
+    if buffer in fn.params:
+        raise ScheduleError(f"{where}: the buffer must not be a parameter, got {buffer}, which the caller holds")
+    if buffer not in inner:
+        raise ScheduleError(f"{where}: the buffer must be one of {', '.join(inner)}, got {buffer!r}")
+    return writers_of(leaves(fn), buffer)[-1]
+
+
+def check_positive(where: str, what: str, value: object, least: int) -> None:
+    """Refuse what is no integer of at least `least`."""
+    number = plain(value)
+    if not is_integer(number) or number < least:
+        raise ScheduleError(f"{where}: the {what} must be an integer of at least {least}, got {value!r}")
+
+
+def is_integer(value: object) -> bool:
+    """Whether `value` is an integer and no bool."""
+    return isinstance(plain(value), int) and not isinstance(value, bool)
