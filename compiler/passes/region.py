@@ -51,8 +51,8 @@ def spans_of(access: Access, buffer: ir.Buffer, outer: Collection[str], ranges: 
     spans = []
     for index, extent in zip(access.indices, buffer.shape, strict=True):
         floor, ceil = bounds(index, domains)
-        form = bound_form(leaf, index, ranges).only(lambda term: bounds(term, ranges) != (0, 0))  # loops that stand still
-        offset, (low, high) = span_of(form, outer, ranges, limits)
+        moving = bound_form(leaf, index, ranges).only(lambda term: bounds(term, ranges) != (0, 0))
+        offset, (low, high) = span_of(moving, outer, ranges, limits)
         spans.append(Span(offset, low, high, max(floor, 0), min(ceil, greatest(extent, ranges))))
     return spans
 
