@@ -63,10 +63,10 @@ def outline(frame: Frame, loop: ir.For, kind: Type, emit: Emit) -> Value:
     function = llvm.Function(frame.kernel.module, signature, frame.kernel.module.get_unique_name(name))
     function.linkage = "internal"
     function.attributes = frame.function.attributes
-    closure, begin, end = function.args
+    closure, first, last = function.args
     inner = Frame(frame.kernel, function, begin(function), _fail, frame.value)
     _bind(frame, inner, closure, kind)
-    count_up(inner, loop, _index(inner, begin), _index(inner, end), _largest(loop), lambda: emit(inner, loop.body))
+    count_up(inner, loop, _index(inner, first), _index(inner, last), _largest(loop), lambda: emit(inner, loop.body))
     inner.builder.ret_void()
     return function
 
