@@ -12,7 +12,7 @@ from llvmlite import ir as llvm
 
 from vdla.compiler import ir
 from vdla.compiler.llvm.addresses import index
-from vdla.compiler.llvm.frame import MAX_EXTENT, Frame, Place
+from vdla.compiler.llvm.frame import MAX_EXTENT, Frame, Place, begin
 from vdla.compiler.llvm.heap import leave
 from vdla.compiler.llvm.loops import count_up
 from vdla.compiler.llvm.pool import PARALLEL
