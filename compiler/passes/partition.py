@@ -7,13 +7,15 @@ allows. Unrolled loops are not cut: writing them out decides their conditions.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from vdla.compiler import ir
 from vdla.compiler.affine import Range
 from vdla.compiler.passes.scope import Scope
-from vdla.compiler.passes.simplify import closed, simplified
+from vdla.compiler.passes.simplify import NOTHING, as_extent, closed, simplified
+from vdla.compiler.passes.symbolic import Part, holding, symbolic_parts
 from vdla.compiler.passes.walk import last, scalar_ranges, with_bodies
 from vdla.compiler.passes.zones import Zone, comparisons, zone
 
@@ -23,10 +25,11 @@ PEELED = 3  # iterations in which a condition depends on inner loops that are ta
 
 
 @dataclass(slots=True)
-class Budget:
-    """How many stores may be added."""
+class Cutter:
+    """How many stores may be added, and which variables are symbolic extents."""
 
     stores: int
+    scalars: frozenset[str]
 
     def pays(self, stores: int) -> bool:
         """Whether there is enough left, which is then taken."""
@@ -46,8 +49,8 @@ def partition(fn: ir.Function) -> ir.Function:
                                                    c[j + 8] = 0
     """
     before = weight(fn.body)
-    budget = Budget(max((GROWTH - 1) * before, SMALL - before))
-    return replace(fn, body=partitioned(fn.body, Scope(scalar_ranges(fn)), budget))
+    cutter = Cutter(max((GROWTH - 1) * before, SMALL - before), frozenset(fn.scalars))
+    return replace(fn, body=partitioned(fn.body, Scope(scalar_ranges(fn)), cutter))
 
 
 def weight(stmt: ir.Stmt) -> int:
@@ -59,55 +62,67 @@ def weight(stmt: ir.Stmt) -> int:
     return inside * times if isinstance(times, int) else inside
 
 
-def partitioned(stmt: ir.Stmt, scope: Scope, budget: Budget) -> ir.Stmt:
+def partitioned(stmt: ir.Stmt, scope: Scope, cutter: Cutter) -> ir.Stmt:
     """`stmt` with its loops cut."""
     match stmt:
         case ir.For():
-            return loop(stmt, scope, budget)
+            return loop(stmt, scope, cutter)
         case ir.If(cond=cond, body=body):
-            return ir.If(cond, partitioned(body, scope.where(cond), budget))
+            return ir.If(cond, partitioned(body, scope.where(cond), cutter))
         case ir.Step():
             return stmt
-    return with_bodies(stmt, lambda child: partitioned(child, scope, budget))
+    return with_bodies(stmt, lambda child: partitioned(child, scope, cutter))
 
 
-def loop(stmt: ir.For, scope: Scope, budget: Budget) -> ir.Stmt:
+def loop(stmt: ir.For, scope: Scope, cutter: Cutter) -> ir.Stmt:
     """A loop cut, and the loops inside each part."""
-    edges = cuts(stmt)
-    pieces = len(edges) + 1
-    if not edges or not budget.pays((pieces - 1) * weight(stmt.body)):
-        return replace(stmt, body=partitioned(stmt.body, scope.inside(stmt), budget))
-    ends = [0, *edges, stmt.size]
-    parts = [piece(stmt, first, end, scope) for first, end in pairwise(ends)]
-    order = sorted(range(pieces), key=lambda n: ends[n] - ends[n + 1])  # the longest takes of the budget first
-    inner = {n: within(parts[n], stmt.var, scope, budget) for n in order}
-    return ir.seq(*(inner[n] for n in range(pieces)))
+    parts = parts_of(stmt, cutter.scalars)
+    if not parts or not cutter.pays((len(parts) - 1) * weight(stmt.body)):
+        return replace(stmt, body=partitioned(stmt.body, scope.inside(stmt), cutter))
+    pieces = [piece(stmt, part, scope) for part in parts]
+    order = sorted(range(len(parts)), key=lambda n: -size(pieces[n], stmt.var))  # the longest part is paid for first
+    inner = {n: within(pieces[n], stmt.var, scope, cutter) for n in order}
+    return ir.seq(*(inner[n] for n in range(len(parts))))
 
 
-def piece(stmt: ir.For, first: int, end: int, scope: Scope) -> ir.Stmt:
-    """The iterations [first, end) of a loop, counted from 0 and simplified."""
-    if end - first == 1:
-        return simplified(stmt.body, scope.bound(stmt.var, ir.Const(first)))
-    part = replace(stmt, extent=end - first)
-    index = ir.Binary("add", ir.Var(stmt.var), ir.Const(first))
-    return closed(part, simplified(stmt.body, scope.inside(part).bound(stmt.var, index)))
+def size(stmt: ir.Stmt, var: str) -> int:
+    """How many iterations of the loop over `var` a part has."""
+    if isinstance(stmt, ir.For) and stmt.var == var:
+        return last(stmt, {}) + 1
+    return 1
 
 
-def within(part: ir.Stmt, var: str, scope: Scope, budget: Budget) -> ir.Stmt:
+def parts_of(stmt: ir.For, scalars: Collection[str]) -> list[Part]:
+    """The parts in which a loop is cut; none if it is not."""
+    if stmt.kind is ir.LoopKind.UNROLL:
+        return []
+    inner, found = inner_ranges(stmt.body), set(comparisons(stmt.body))
+    symbolic = symbolic_parts(stmt, found, inner, scalars) if scalars else []
+    if symbolic or not isinstance(stmt.extent, int):
+        return symbolic
+    edges = {edge for c in found if (z := zone(c, stmt.var, inner)) is not None for edge in edges_of(z)}
+    ends = [0, *sorted(edge for edge in edges if 0 < edge < stmt.extent), stmt.extent]
+    parts = [Part(ir.Const(first), ir.Const(end), frozenset()) for first, end in pairwise(ends)]
+    return parts if len(parts) > 1 else []
+
+
+def piece(stmt: ir.For, part: Part, scope: Scope) -> ir.Stmt:
+    """A part of a loop, counted from 0 and simplified."""
+    body = holding(stmt.body, part.holding)
+    extent = as_extent(scope.index(ir.Binary("sub", part.end, part.first)))
+    first = scope.index(part.first)
+    if isinstance(extent, int) and extent <= 1:
+        return NOTHING if extent < 1 else simplified(body, scope.bound(stmt.var, first))
+    new = replace(stmt, extent=extent)
+    index = ir.Binary("add", ir.Var(stmt.var), first)
+    return closed(new, simplified(body, scope.inside(new).bound(stmt.var, index)))
+
+
+def within(part: ir.Stmt, var: str, scope: Scope, cutter: Cutter) -> ir.Stmt:
     """A part with the loops inside cut; that over `var` itself has no more conditions that could cut it."""
     if isinstance(part, ir.For) and part.var == var:
-        return replace(part, body=partitioned(part.body, scope.inside(part), budget))
-    return partitioned(part, scope, budget)
-
-
-def cuts(stmt: ir.For) -> list[int]:
-    """The iterations, other than the first, at which a part begins."""
-    if stmt.kind is ir.LoopKind.UNROLL or not isinstance(stmt.extent, int):
-        return []
-    inner = inner_ranges(stmt.body)
-    found = {zone(comparison, stmt.var, inner) for comparison in comparisons(stmt.body)}
-    edges = {edge for z in found if z is not None for edge in edges_of(z)}
-    return sorted(edge for edge in edges if 0 < edge < stmt.extent)
+        return replace(part, body=partitioned(part.body, scope.inside(part), cutter))
+    return partitioned(part, scope, cutter)
 
 
 def edges_of(z: Zone) -> range:

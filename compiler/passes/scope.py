@@ -26,6 +26,8 @@ from vdla.compiler.affine import (
 )
 from vdla.compiler.passes.walk import last, rebuilt
 
+SLACK = 1 << 16  # what a symbolic extent may come nearer to the limits of int32, such as the 7 of (n + 7) // 8
+LOWEST, HIGHEST = ANY[0] - SLACK, ANY[1] + SLACK
 INDEX_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max", *ir.COMPARE_OPS, "and", "or")
 
 
@@ -101,7 +103,11 @@ class Scope:
     def arithmetic(self, expr: ir.Expr) -> ir.Expr:
         """Arithmetic on loop variables, with the values put in, simplified."""
         full = ir.substitute(expr, self.values) if self.values else expr
-        return self.sorted(simplify(full, self.ranges)) if fits(full, self.ranges) else full
+        return self.sorted(simplify(full, self.ranges) if fits(full, self.ranges) else self.by_parts(full))
+
+    def by_parts(self, expr: ir.Expr) -> ir.Expr:
+        """Arithmetic with an operation that may have wrapped, simplified inside of that."""
+        return rebuilt(expr, lambda e: simplify(e, self.ranges) if fits(e, self.ranges) else self.by_parts(e))
 
     def sorted(self, expr: ir.Expr) -> ir.Expr:
         """The sums in an expression with their terms in the order of the loops."""
@@ -135,7 +141,7 @@ def fits(expr: ir.Expr, ranges: Mapping[str, Range]) -> bool:
     if expr.op in ("add", "sub", "mul", "and", "or"):
         return fits(expr.a, ranges) and fits(expr.b, ranges)
     sides = [linear_bounds(linear(side), ranges) for side in (expr.a, expr.b)]
-    exact = all(ANY[0] <= low and high <= ANY[1] for low, high in sides)
+    exact = all(low >= LOWEST and high <= HIGHEST for low, high in sides)
     return exact and fits(expr.a, ranges) and fits(expr.b, ranges)
 
 

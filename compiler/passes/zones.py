@@ -55,18 +55,28 @@ def parts(cond: ir.Expr) -> Iterator[ir.Binary]:
             yield from parts(cond.b)
 
 
+def difference(comparison: ir.Binary) -> Linear:
+    """What a comparison compares with 0; that of `a < b` and `a <= b` is the one of `b > a` and `b >= a`."""
+    form = linear(comparison.a) + linear(comparison.b).scaled(-1)
+    return form.scaled(-1) if comparison.op in ("lt", "le") else form
+
+
+def at_least(comparison: ir.Binary) -> Linear | None:
+    """The form that is >= 0 where an inequality holds."""
+    if comparison.op in ("eq", "ne"):
+        return None
+    form = difference(comparison)
+    return form + Linear({}, -1) if comparison.op in ("lt", "gt") else form
+
+
 def zone(comparison: ir.Binary, var: str, inner: Mapping[str, Range]) -> Zone | None:
     """The zone of a comparison along the loop `var`; None if it does not depend on it, or on a loop outside too."""
-    if comparison.op in ("lt", "le"):
-        return zone(ir.Binary({"lt": "gt", "le": "ge"}[comparison.op], comparison.b, comparison.a), var, inner)
-    form = linear(comparison.a) + linear(comparison.b).scaled(-1)
+    form = at_least(comparison) or difference(comparison)
     step = form.terms.get(ir.Var(var), 0)
     rest = Linear({t: f for t, f in form.terms.items() if t != ir.Var(var)}, form.const)
     if not step or not all(var_names(term) <= inner.keys() for term in rest.terms):
         return None
     low, high = linear_bounds(rest, inner)
-    if comparison.op == "gt":
-        low, high = low - 1, high - 1
     if comparison.op in ("eq", "ne"):
         low, high = (low, high) if step > 0 else (-high, -low)
         return Zone(-(high // abs(step)), -low // abs(step) + 1)
