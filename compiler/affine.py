@@ -16,11 +16,13 @@ Ranges = Mapping[str, Range]
 ANY: Range = (-(1 << 31), (1 << 31) - 1)
 TRUE = ir.Const(True, "bool")
 FALSE = ir.Const(False, "bool")
+LOGIC_OPS = ("and", "or", "xor")
 
 FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
-    "floordiv": lambda a, b: a // b, "mod": lambda a, b: a % b, "min": min, "max": max,
+    "floordiv": lambda a, b: a // b if b else 0, "mod": lambda a, b: a % b if b else 0, "min": min, "max": max,
     "shl": lambda a, b: a << b, "shr": lambda a, b: a >> b, "and": lambda a, b: a & b, "or": lambda a, b: a | b,
+    "xor": lambda a, b: a ^ b,
     "eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b, "le": lambda a, b: a <= b,
     "gt": lambda a, b: a > b, "ge": lambda a, b: a >= b,
 }  # fmt: skip
@@ -155,7 +157,9 @@ def operation_bounds(op: str, a: Range, b: Range) -> Range:
         return FUNCTIONS[op](a[0], b[0]), FUNCTIONS[op](a[1], b[0])
     if op == "floordiv" and b[0] == b[1] > 0:
         return a[0] // b[0], a[1] // b[0]
-    if op in ("and", "or") and min(a[0], b[0]) >= 0 and max(a[1], b[1]) <= 1:
+    if op in LOGIC_OPS and min(a[0], b[0]) >= 0 and max(a[1], b[1]) <= 1:
+        if op == "xor" and (a[0] < a[1] or b[0] < b[1]):
+            return 0, 1
         return FUNCTIONS[op](a[0], b[0]), FUNCTIONS[op](a[1], b[1])
     return ANY
 

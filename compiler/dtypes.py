@@ -1,20 +1,31 @@
-"""Element types by name: width, kind, range, storage in numpy.
+"""Element types by name: width, kind, range, storage in numpy, conversion.
 
 Sub-byte integers live one to an `int8` in numpy arrays, always in their own range: every operation ends in `wrap`.
+float16 and bfloat16 are only stored: whatever is done with them is done in float32, and rounded by `wrap`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-INTEGER_BITS = {"int2": 2, "int4": 4, "int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint8": 8}
-FLOATS = ("float32", "float64")
+INTEGER_BITS = {
+    "int2": 2, "int4": 4, "int8": 8, "int16": 16, "int32": 32, "int64": 64,
+    "uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64,
+}  # fmt: skip
+SMALL_FLOATS = ("float16", "bfloat16")
+FLOATS = (*SMALL_FLOATS, "float32", "float64")
 DTYPES = (*INTEGER_BITS, *FLOATS, "bool")
 
 Array = npt.NDArray[Any]
+
+STORAGE: dict[str, np.dtype[Any]] = {
+    dtype: np.dtype({"int2": "int8", "int4": "int8", "bfloat16": ml_dtypes.bfloat16}.get(dtype, dtype))
+    for dtype in DTYPES
+}
 
 
 def is_integer(dtype: str) -> bool:
@@ -31,25 +42,45 @@ def limits(dtype: str) -> tuple[int | float, int | float]:
     """The smallest and the largest value of a number type."""
     if is_float(dtype):
         return -float("inf"), float("inf")
-    if dtype == "uint8":
-        return 0, 255
+    if dtype.startswith("u"):
+        return 0, (1 << INTEGER_BITS[dtype]) - 1
     half = 1 << (INTEGER_BITS[dtype] - 1)
     return -half, half - 1
 
 
 def storage(dtype: str) -> np.dtype[Any]:
     """The numpy dtype that holds elements of `dtype`."""
-    return np.dtype("int8" if dtype in ("int2", "int4") else dtype)
+    return STORAGE[dtype]
+
+
+def widened(values: Array, dtype: str) -> Array:
+    """`values` of type `dtype` in the type in which operations on them are done, exactly."""
+    return values.astype(np.float32) if dtype in SMALL_FLOATS else values
 
 
 def wrap(values: Array, dtype: str) -> Array:
-    """`values` converted to `dtype`: integers modulo their range, floats to integers towards zero."""
+    """`values` (not of a small float) converted to `dtype`.
+
+    Integers wrap modulo their range. Floats become integers towards zero, saturating, NaN becoming 0, and a bool where
+    they are not 0. A small float is rounded to by way of float32, to nearest even.
+    """
+    if dtype in SMALL_FLOATS:
+        return values.astype(np.float32, copy=False).astype(STORAGE[dtype])
     if dtype == "bool" or is_float(dtype):
-        return values.astype(storage(dtype))
+        return values.astype(STORAGE[dtype])
     if values.dtype.kind == "f":
-        values = values.astype(np.int64)
-    stored = values.astype(storage(dtype), copy=False)
+        return saturated(values, dtype)
+    stored = values.astype(STORAGE[dtype], copy=False)
     if INTEGER_BITS[dtype] >= 8:
         return stored
     spare = 8 - INTEGER_BITS[dtype]
     return (stored << spare) >> spare
+
+
+def saturated(values: Array, dtype: str) -> Array:
+    """Floats as integers: towards zero, no further than the limits, NaN as 0."""
+    low, high = limits(dtype)
+    above = float(high + 1)  # a power of two, so exact; the highest integer itself may not be
+    inside = np.where((values > low) & (values < above), values, 0).astype(STORAGE[dtype])
+    number = STORAGE[dtype].type
+    return np.asarray(np.where(values <= low, number(low), np.where(values >= above, number(high), inside)))

@@ -7,22 +7,29 @@ which tensors it reads and which reduce axes it uses, so that a stage knows what
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vdla.compiler import ir
+from vdla.compiler.affine import var_names
 from vdla.compiler.dtypes import DTYPES, is_float, is_integer, limits
+from vdla.compiler.printer import expr_text
 from vdla.hardware.checks import plain
 
+if TYPE_CHECKING:
+    from vdla.compiler.reduction import Reduction
+
 Number = int | float | bool
+Dim = Any  # an extent: an int, or a Value over symbols; what is done with it is done with both
 MAX_EXTENT = (1 << 31) - 1  # indices are int32
-BIT_OPS = ("and", "or")
+BIT_OPS = ("and", "or", "xor")
 INTEGER_OPS = ("floordiv", "mod", "shl", "shr")
 SYMBOL = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "shl": "<<", "shr": ">>",
-          "and": "&", "or": "|", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}  # fmt: skip
+          "and": "&", "or": "|", "xor": "^", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
+          "ge": ">="}  # fmt: skip
 NEUTRAL = {"add": 0, "sub": 0, "mul": 1}
 
 
@@ -92,6 +99,12 @@ class Operators:
     def __ror__(self, other: Operand) -> Value:
         return binary("or", other, self)
 
+    def __xor__(self, other: Operand) -> Value:
+        return binary("xor", self, other)
+
+    def __rxor__(self, other: Operand) -> Value:
+        return binary("xor", other, self)
+
     def __lt__(self, other: Operand) -> Value:
         return binary("lt", self, other)
 
@@ -127,13 +140,15 @@ class Operators:
 
 @dataclass(frozen=True, eq=False)
 class Value(Operators):
-    """One element: its expression, its dtype, the tensors and the reduce axes that it names."""
+    """One element: its expression, its dtype, the tensors, reduce axes and symbols that it names."""
 
     expr: ir.Expr
     dtype: str
     tensors: tuple[Tensor, ...] = ()
     axes: tuple[ReduceAxis, ...] = ()
     reduction: Reduction | None = None
+    part: int = 0  # of the reduction
+    symbols: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,56 +156,63 @@ class ReduceAxis(Operators):
     """An axis along which the elements of one result combine; an int32 index in expressions."""
 
     name: str
-    extent: int
-
-
-@dataclass(frozen=True, eq=False)
-class Reducer:
-    """A commutative and associative combination of two values, with its identity."""
-
-    combine: Callable[[Value, Value], Any]
-    identity: Number | Callable[[str], Number]
-    name: str
-
-    def __call__(self, value: Operand, axis: ReduceAxis | Sequence[ReduceAxis]) -> Value:
-        """The combination of `value` over all points of `axis`."""
-        body = as_value(value, f"te.{self.name}")
-        axes = (axis,) if isinstance(axis, ReduceAxis) else axis
-        if not isinstance(axes, Sequence) or not all(isinstance(a, ReduceAxis) for a in axes):
-            raise TeError(f"te.{self.name}: axis must be a te.reduce_axis or several, got {axis!r}")
-        axes = tuple(axes)
-        check_reduction(self.name, body, axes)
-        identity = self.identity(body.dtype) if callable(self.identity) else self.identity
-        start = const(identity, body.dtype)
-        open_axes = tuple(a for a in body.axes if not any(a is b for b in axes))
-        return Value(body.expr, body.dtype, body.tensors, open_axes, Reduction(self, axes, start.expr))
-
-
-@dataclass(frozen=True, eq=False)
-class Reduction:
-    """How the value of a stage combines: a reducer over axes, starting from `identity`."""
-
-    reducer: Reducer
-    axes: tuple[ReduceAxis, ...]
-    identity: ir.Expr
+    extent: Dim
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """The definition of a computed tensor: the value at the point where `axes` are its indices."""
+    """One computation, a block: the tensors `names`, whose elements at the point where `axes` are the indices are
+    `values`, combined by `reduction` if there is one."""
 
+    name: str
+    names: tuple[str, ...]
+    shape: tuple[Dim, ...]
     axes: tuple[str, ...]
-    value: Value
+    values: tuple[Value, ...]
+    reduction: Reduction | None = None
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def value(self) -> Value:
+        """The (first) element."""
+        return self.values[0]
+
+    @property
+    def reads(self) -> tuple[Tensor, ...]:
+        """The tensors that it reads."""
+        return merged(*(value.tensors for value in self.values))
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """Itself."""
+        return (self,)
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """Stages that run step by step, each with the step as its first axis, named `axis`; backwards if `reverse`.
+
+    `reads` are the tensors outside of the scan that its stages read.
+    """
+
+    axis: str
+    extent: Dim
+    reverse: bool
+    stages: tuple[Stage, ...]
+    reads: tuple[Tensor, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A named array, given (`stage` is None) or computed. `t[i, j]` is an element."""
+    """A named array, given (`stage` is None) or computed. `t[i, j]` is an element.
+
+    Each dimension of `shape` is an int, or an element over symbols of `te.var` that combines with ints as any element.
+    """
 
     name: str
-    shape: tuple[int, ...]
+    shape: tuple[Dim, ...]
     dtype: str
-    stage: Stage | None = None
+    stage: Stage | Scan | None = None
 
     def __getitem__(self, indices: Operand | tuple[Operand, ...]) -> Value:
         """The element at `indices`, one int32 for each dimension."""
@@ -202,13 +224,12 @@ class Tensor:
         return replace(element, tensors=merged((self,), element.tensors))
 
     def _index(self, dimension: int, item: Operand) -> Value:
-        value = as_value(item, self.name)
+        value, extent = as_value(item, self.name), self.shape[dimension]
         if value.dtype != "int32":
             fix = 'write te.cast("int32", ...)'
             raise TeError(f"{self.name}: index {dimension} must be int32, got {value.dtype}; {fix}")
-        if isinstance(value.expr, ir.Const) and not 0 <= value.expr.value < self.shape[dimension]:
-            rule = f"0 <= index < {self.shape[dimension]}"
-            raise TeError(f"{self.name}: index {dimension} must satisfy {rule}, got {value.expr.value}")
+        if isinstance(value.expr, ir.Const) and isinstance(extent, int) and not 0 <= value.expr.value < extent:
+            raise TeError(f"{self.name}: index {dimension} must satisfy 0 <= index < {extent}, got {value.expr.value}")
         return value
 
 
@@ -289,7 +310,9 @@ def without_effect(op: str, a: Value, b: Value) -> Value | None:
 
 def joined(expr: ir.Expr, dtype: str, *parts: Value) -> Value:
     """`expr`, made of `parts`."""
-    return Value(expr, dtype, merged(*(p.tensors for p in parts)), merged(*(p.axes for p in parts)))
+    tensors, axes = merged(*(p.tensors for p in parts)), merged(*(p.axes for p in parts))
+    symbols = tuple(dict.fromkeys(symbol for p in parts for symbol in p.symbols))
+    return Value(expr, dtype, tensors, axes, symbols=symbols)
 
 
 def same_dtype(where: str, a: Operand, b: Operand) -> tuple[Value, Value]:
@@ -324,29 +347,13 @@ def divide(a: Operand, b: Operand) -> Value:
     return joined(ir.Call("divide", (left.expr, right.expr), left.dtype), left.dtype, left, right)
 
 
-def check_reduction(name: str, body: Value, axes: tuple[ReduceAxis, ...]) -> None:
-    """Refuse a reduction over nothing, over one axis twice or of bools."""
-    if not axes:
-        raise TeError(f"te.{name}: axis must name at least one reduce axis, got none")
-    for axis in axes:
-        if not isinstance(axis, ReduceAxis):
-            raise TeError(f"te.{name}: axis must be te.reduce_axis, got {axis!r}")
-    names = [axis.name for axis in axes]
-    if len(set(names)) != len(names):
-        raise TeError(f"te.{name}: reduce axes must have different names, got {', '.join(names)}")
-    if body.dtype == "bool":
-        raise TeError(f'te.{name}: the value must be a number, got bool; write te.cast("int32", ...)')
-
-
-def result_of(where: str, value: object) -> Value:
-    """What the body of a compute gave, as the value of a stage."""
+def element_of(where: str, value: object) -> Value:
+    """What a function of the user's gave, as an element."""
     if isinstance(value, (Value, ReduceAxis, Tensor)):
         return value if isinstance(value, Value) else as_value(value, where)
     if isinstance(value, (bool, int, float)):
         fix = f"write te.const({value!r}, dtype)"
         raise TeError(f"{where}: the value must have a dtype, got the number {value!r}; {fix}")
-    if isinstance(value, tuple):
-        raise TeError(f"{where}: the value must be one element, got a tuple of {len(value)}")
     raise TeError(f"{where}: the value must be an element, got {value!r}")
 
 
@@ -365,23 +372,42 @@ def check_dtype(where: str, dtype: str) -> None:
         raise TeError(f"{where}: the dtype must be one of {', '.join(DTYPES)}, got {dtype}")
 
 
-def check_shape(where: str, shape: Sequence[int]) -> tuple[int, ...]:
-    """The shape as a tuple of positive integers; at least one dimension."""
+def check_shape(where: str, shape: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The shape as a tuple of extents; at least one dimension."""
     if not isinstance(shape, Sequence) or not shape:
         raise TeError(f"{where}: the shape must be a sequence of at least one extent, got {shape!r}")
-    for dimension, extent in enumerate(shape):
-        check_extent(where, f"extent {dimension} of the shape", extent)
-    return tuple(int(extent) for extent in shape)
+    return tuple(check_extent(where, f"extent {d} of the shape", extent) for d, extent in enumerate(shape))
 
 
-def check_extent(where: str, what: str, extent: int) -> int:
-    """An extent, which must be a positive integer that fits an index."""
+def check_extent(where: str, what: str, extent: Dim) -> Dim:
+    """An extent: a positive integer that fits an index, or an int32 over symbols alone."""
+    if isinstance(extent, Value):
+        return check_symbolic(where, what, extent)
     value = plain(extent)
     if not is_int(value) or value <= 0:
         raise TeError(f"{where}: {what} must be a positive integer, got {value!r}")
     if value > MAX_EXTENT:
         raise TeError(f"{where}: {what} must be at most {MAX_EXTENT}, got {value}")
     return int(value)
+
+
+def check_symbolic(where: str, what: str, extent: Value) -> Value:
+    """An extent that is an expression, such as `n + 2`."""
+    if extent.dtype != "int32":
+        raise TeError(f"{where}: {what} must be int32, got {extent.dtype}")
+    if extent.tensors or not var_names(extent.expr) <= set(extent.symbols):
+        raise TeError(f"{where}: {what} must be made of numbers and te.var, got {expr_text(extent.expr)}")
+    return extent
+
+
+def extent_of(dim: Dim) -> ir.Extent:
+    """An extent in the loop nest."""
+    return dim.expr if isinstance(dim, Value) else int(dim)
+
+
+def symbols_of(dims: Sequence[Dim]) -> tuple[str, ...]:
+    """The symbols in extents."""
+    return tuple(symbol for dim in dims if isinstance(dim, Value) for symbol in dim.symbols)
 
 
 def is_int(value: object) -> bool:

@@ -17,7 +17,24 @@ from vdla.compiler.printer import expr_text
 
 Values = Mapping[str, int | npt.NDArray[np.int64]]
 
-_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {**FUNCTIONS, "min": np.minimum, "max": np.maximum}
+
+def quotient(a: Any, b: Any) -> Any:  # noqa: ANN401  numbers or arrays
+    """`a // b`, 0 where `b` is."""
+    if np.ndim(b) == 0:
+        return a // b if b else a * 0
+    return np.where(b == 0, 0, a // np.where(b == 0, 1, b))
+
+
+def remainder(a: Any, b: Any) -> Any:  # noqa: ANN401  numbers or arrays
+    """`a % b`, 0 where `b` is."""
+    if np.ndim(b) == 0:
+        return a % b if b else a * 0
+    return np.where(b == 0, 0, a % np.where(b == 0, 1, b))
+
+
+_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    **FUNCTIONS, "min": np.minimum, "max": np.maximum, "floordiv": quotient, "mod": remainder,
+}  # fmt: skip
 
 
 def evaluate(expr: ir.Expr, values: Values, default: int | None = None) -> Any:  # noqa: ANN401  a number or an array

@@ -91,7 +91,7 @@ class Intrinsic:
     def behaviour(self) -> ir.Function:
         """The tensor expression as a loop nest: placeholders first, the output last."""
         stage = self.output.stage
-        inputs = [t for t in stage.value.tensors if t.stage is None] if stage else []
+        inputs = [t for t in stage.reads if t.stage is None] if stage else []
         return te.create_function(inputs, [self.output], self.name)
 
     def __repr__(self) -> str:

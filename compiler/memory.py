@@ -16,19 +16,21 @@ import numpy.typing as npt
 from vdla.compiler import ir
 from vdla.compiler.affine import Ranges, bounds
 from vdla.compiler.arithmetic import Evaluate, index_function
-from vdla.compiler.dtypes import Array, storage, wrap
+from vdla.compiler.dtypes import SMALL_FLOATS, Array, storage, widened, wrap
+from vdla.compiler.functions import FUNCTIONS
 
 Mask = npt.NDArray[np.bool_]
 EVERYWHERE: Mask = np.array(True)
 NOWHERE: Mask = np.array(False)
 
+# On integers these are the language's own at the limits: numpy divides by 0 to 0, the lowest integer by -1 to itself,
+# and shifts by negative amounts as by those beyond the width, to 0 or to all sign bits.
 OPERATIONS = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": np.floor_divide, "mod": np.mod,
     "min": np.minimum, "max": np.maximum, "shl": np.left_shift, "shr": np.right_shift,
-    "and": np.bitwise_and, "or": np.bitwise_or,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
 }  # fmt: skip
-CALLS = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh, "divide": np.divide}
 
 
 class InterpretError(ValueError):
@@ -82,9 +84,18 @@ class Memory:
         function = self._functions[id(expr)]
         return self.value(expr, at) if function is None else function(at.values)
 
-    def store(self, name: str, indices: tuple[ir.Expr, ...], value: Array, at: Points) -> None:
+    def places(self, indices: tuple[ir.Expr, ...], at: Points) -> list[Array]:
+        """The values of the indices of an element."""
+        return [np.asarray(self.index(index, at)) for index in indices]
+
+    def store_all(self, stores: tuple[ir.Store, ...], at: Points) -> None:
+        """Every value and place is known before the first is stored."""
+        ready = [(store.buffer, self.places(store.indices, at), self.value(store.value, at)) for store in stores]
+        for name, places, value in ready:
+            self.store(name, places, value, at)
+
+    def store(self, name: str, places: list[Array], value: Array, at: Points) -> None:
         """Write `value` at every point of the mask."""
-        places = [np.asarray(self.index(index, at)) for index in indices]
         shape = np.broadcast_shapes(at.mask.shape, *(p.shape for p in places))
         chosen = np.broadcast_to(at.mask, shape)
         target = tuple(np.broadcast_to(place, shape)[chosen] for place in places)
@@ -98,28 +109,25 @@ class Memory:
             case ir.Var(name=name):
                 return np.asarray(at.values[name], np.int32)
             case ir.Const(value=value, dtype=dtype):
-                return np.asarray(value, storage(dtype))
+                return wrap(np.asarray(value), dtype) if dtype in SMALL_FLOATS else np.asarray(value, storage(dtype))
             case ir.Binary():
                 return self._binary(expr, at)
             case ir.Cast(dtype=dtype, value=inner):
-                return wrap(np.asarray(self.value(inner, at)), dtype)
+                return wrap(self._operand(inner, at), dtype)
             case ir.Select(cond=cond, a=a, b=b):
                 return self._select(self.value(cond, at), a, b, at)
             case ir.Load(buffer=buffer, indices=indices):
-                return self._load(buffer, tuple(np.asarray(self.index(index, at)) for index in indices), at)
+                return self._load(buffer, tuple(self.places(indices, at)), at)
             case ir.Call(name=name, args=args, dtype=dtype):
-                result = CALLS[name](*(self.value(arg, at) for arg in args))
-                return np.asarray(result).astype(storage(dtype))
+                return wrap(np.asarray(FUNCTIONS[name].model(*(self._operand(arg, at) for arg in args))), dtype)
+
+    def _operand(self, expr: ir.Expr, at: Points) -> Array:
+        """The value of an operand, in the type in which operations on it are done."""
+        return widened(np.asarray(self.value(expr, at)), ir.dtype_of(expr, self.buffers))
 
     def _binary(self, expr: ir.Binary, at: Points) -> Array:
-        dtype = ir.dtype_of(expr.a, self.buffers)
-        a, b = self.value(expr.a, at), self.value(expr.b, at)
-        if expr.op in ("floordiv", "mod"):
-            b = refuse(b == 0, b, at, f"the divisor of {'//' if expr.op == 'floordiv' else '%'} must not be 0")
-        if expr.op in ("shl", "shr"):
-            b = refuse(b < 0, b, at, f"the amount of {'<<' if expr.op == 'shl' else '>>'} must be >= 0")
-        result = np.asarray(OPERATIONS[expr.op](a, b))
-        return result if expr.op in ir.COMPARE_OPS else wrap(result, dtype)
+        result = np.asarray(OPERATIONS[expr.op](self._operand(expr.a, at), self._operand(expr.b, at)))
+        return result if expr.op in ir.COMPARE_OPS else wrap(result, ir.dtype_of(expr.a, self.buffers))
 
     def _select(self, cond: Array, a: ir.Expr, b: ir.Expr, at: Points) -> Array:
         then, other = at.only(cond), at.only(~cond)
@@ -156,15 +164,6 @@ class Memory:
                 rule = f"every {action} must be inside the shape {list(shape)}"
                 raise InterpretError(f"block {where}: {rule}, got {text}")
         return not far
-
-
-def refuse(bad: Array, values: Array, at: Points, rule: str) -> Array:
-    """`values` with 1 at the bad ones, which must all be outside of the mask."""
-    if not bad.any():
-        return values
-    if (bad & at.mask).any():
-        raise InterpretError(f"block {at.where}: {rule}, got {np.asarray(values)[bad].flat[0]}")
-    return np.where(bad, np.ones_like(values), values)
 
 
 def element_text(name: str, places: tuple[Array, ...], chosen: Mask) -> str:

@@ -7,22 +7,43 @@
     fn = te.create_function([a, b], [c], "matmul")
 
 Both sides of an operator have one dtype, except that a Python number takes that of the other side; nothing is converted
-silently. Integers wrap around. A reduction is the whole value of a `compute`.
+silently. Integers wrap around. A reduction is the whole value of a `compute`. `docs/expressions.md` shows all of it.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, overload
 
 from vdla.compiler import ir
-from vdla.compiler.dtypes import is_float, limits
+from vdla.compiler.calls import (
+    abs,
+    call,
+    ceil,
+    cos,
+    divide,
+    erf,
+    exp,
+    floor,
+    isnan,
+    log,
+    popcount,
+    pow,
+    round,
+    rsqrt,
+    sigmoid,
+    sin,
+    sqrt,
+    tanh,
+    trunc,
+)
 from vdla.compiler.element import (
+    Dim,
     Number,
     Operand,
     ReduceAxis,
-    Reducer,
     Stage,
     TeError,
     Tensor,
@@ -35,26 +56,28 @@ from vdla.compiler.element import (
     check_name,
     check_shape,
     const,
-    divide,
+    element_of,
     is_int,
     joined,
-    result_of,
     same_dtype,
 )
+from vdla.compiler.reduction import Reducer, Reduction, TupleReducer, argmax, argmin, max, min, reducer, sum
+from vdla.compiler.scan import scan
 from vdla.compiler.stages import create_function
 
 __all__ = [
-    "Number", "Operand", "ReduceAxis", "Reducer", "TeError", "Tensor", "Value", "all_of", "binary", "call", "cast",
-    "clip", "compute", "const", "create_function", "divide", "if_then_else", "max", "maximum", "min", "minimum", "pad",
-    "placeholder", "reduce_axis", "reducer", "select", "sum",
+    "Dim", "Number", "Operand", "ReduceAxis", "Reducer", "TeError", "Tensor", "TupleReducer", "Value", "abs", "all_of",
+    "argmax", "argmin", "binary", "call", "cast", "ceil", "clip", "compute", "const", "cos", "create_function",
+    "divide", "erf", "exp", "floor", "full", "if_then_else", "isnan", "log", "max", "maximum", "min", "minimum", "pad",
+    "placeholder", "popcount", "pow", "reduce_axis", "reducer", "round", "rsqrt", "scan", "select", "sigmoid", "sin",
+    "sqrt", "sum", "tanh", "trunc", "var",
 ]  # fmt: skip
-MATH = ("exp", "log", "sqrt", "tanh")
 
 # --- operations ------------------------------------------------------------------------------------------------------
 
 
 def cast(dtype: str, value: Operand) -> Value:
-    """`value` converted to `dtype`: integers wrap, floats to integers round towards zero."""
+    """`value` converted to `dtype`: integers wrap, floats to integers round towards zero and saturate, NaN as 0."""
     check_dtype("te.cast", dtype)
     inner = as_value(value, "te.cast")
     return inner if inner.dtype == dtype else joined(ir.Cast(dtype, inner.expr), dtype, inner)
@@ -95,57 +118,73 @@ def all_of(*conditions: Operand) -> Value:
     return result
 
 
-def call(name: str, value: Operand) -> Value:
-    """A scalar function of one float: exp, log, sqrt or tanh."""
-    if not isinstance(name, str) or name not in MATH:
-        raise TeError(f"te.call: the function must be one of {', '.join(MATH)}, got {name}")
-    inner = as_value(value, f"te.call {name}", "float32")
-    if not is_float(inner.dtype):
-        raise TeError(f'te.call {name}: the operand must be a float, got {inner.dtype}; write te.cast("float32", ...)')
-    return joined(ir.Call(name, (inner.expr,), inner.dtype), inner.dtype, inner)
+def var(name: str) -> Value:
+    """A symbolic extent, for shapes and reduce axes, alone or in int32 arithmetic, and in elements.
+
+    At least 1; in a function it must be a whole dimension of some parameter. One name is one symbol.
+    """
+    check_name("te.var", name)
+    return Value(ir.Var(name), "int32", symbols=(name,))
 
 
-# --- reductions ------------------------------------------------------------------------------------------------------
-
-
-def reducer(
-    combine: Callable[[Value, Value], Any], identity: Number | Callable[[str], Number], name: str = "reducer"
-) -> Reducer:
-    """A user-defined reducer; `combine` must be commutative and associative, `identity` its neutral value or a function
-    from dtype to it."""
-    return Reducer(combine, identity, name)
-
-
-def reduce_axis(extent: int, name: str) -> ReduceAxis:
+def reduce_axis(extent: Dim, name: str) -> ReduceAxis:
     """An axis [0, extent) to reduce over."""
     check_name("te.reduce_axis", name)
     return ReduceAxis(name, check_extent(f"te.reduce_axis {name}", "the extent", extent))
 
 
-sum = reducer(lambda x, y: x + y, 0, "sum")
-max = reducer(maximum, lambda dtype: limits(dtype)[0], "max")
-min = reducer(minimum, lambda dtype: limits(dtype)[1], "min")
-
-
 # --- tensors ---------------------------------------------------------------------------------------------------------
 
 
-def placeholder(shape: Sequence[int], dtype: str, name: str) -> Tensor:
+def placeholder(shape: Sequence[Dim], dtype: str, name: str) -> Tensor:
     """A tensor that is given."""
     check_name("te.placeholder", name)
     check_dtype(f"te.placeholder {name}", dtype)
     return Tensor(name, check_shape(f"te.placeholder {name}", shape), dtype)
 
 
-def compute(shape: Sequence[int], body: Callable[..., Any], name: str) -> Tensor:
-    """The tensor whose element at `indices` is `body(*indices)`; the parameters of `body` name its axes."""
-    check_name("te.compute", name)
-    where = f"te.compute {name}"
+Elements = Callable[..., tuple[Operand, ...]]
+
+
+@overload
+def compute(
+    shape: Sequence[Dim], body: Elements, name: str | Sequence[str], annotations: Mapping[str, Any] | None = None
+) -> tuple[Tensor, ...]: ...
+@overload
+def compute(
+    shape: Sequence[Dim], body: Callable[..., Any], name: str, annotations: Mapping[str, Any] | None = None
+) -> Tensor: ...
+def compute(
+    shape: Sequence[Dim],
+    body: Callable[..., Any],
+    name: str | Sequence[str],
+    annotations: Mapping[str, Any] | None = None,
+) -> Tensor | tuple[Tensor, ...]:
+    """The tensor whose element at `indices` is `body(*indices)`; the parameters of `body` name its axes.
+
+    Where `body` returns a tuple, as a reducer of tuples does, the result is a tuple of tensors of one shape, computed
+    by one block: `name_0`, `name_1`, ..., or named by the sequence `name`. `annotations` go to that block; their
+    values are numbers, strings, None, or tuples of such.
+    """
+    names = (name,) if isinstance(name, str) else tuple(name) if isinstance(name, Sequence) else (name,)
+    for each in names:
+        check_name("te.compute", each)
+    where = f"te.compute {', '.join(names)}"
     extents = check_shape(where, shape)
     axes = axis_names(where, body, len(extents))
-    value = result_of(where, body(*(Value(ir.Var(axis_name(a)), "int32") for a in axes)))
-    check_axes(where, axes, value)
-    return Tensor(name, extents, value.dtype, Stage(axes, value))
+    result = body(*(Value(ir.Var(axis_name(a)), "int32") for a in axes))
+    values, reduction = stage_values(where, result if isinstance(result, tuple) else (result,))
+    check_axes(where, axes, reduction)
+    single = not isinstance(result, tuple)
+    stage = Stage(names[0], names_of(where, name, len(values), single), extents, axes, values, reduction,
+                  check_annotations(where, annotations or {}))  # fmt: skip
+    tensors = tuple(Tensor(n, extents, v.dtype, stage) for n, v in zip(stage.names, values, strict=True))
+    return tensors[0] if single else tensors
+
+
+def full(shape: Sequence[Dim], value: Number, dtype: str, name: str) -> Tensor:
+    """The tensor of equal elements."""
+    return compute(shape, lambda *i: const(value, dtype), name)
 
 
 def pad(tensor: Tensor, before: Sequence[int], after: Sequence[int], value: Number, name: str | None = None) -> Tensor:
@@ -173,11 +212,12 @@ def check_padding(where: str, tensor: Tensor, amounts: Sequence[int]) -> tuple[i
 
 
 def axis_names(where: str, body: Callable[..., Any], rank: int) -> tuple[str, ...]:
-    """The parameter names of `body`; i0, i1, ... for `*indices`."""
+    """The parameter names of `body`, those without a default; i0, i1, ... for `*indices`."""
     if not callable(body):
         raise TeError(f"{where}: the body must be a function of the indices, got {body!r}")
     parameters = list(inspect.signature(body).parameters.values())
-    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    named = [p.name for p in parameters if p.kind in places and p.default is p.empty]
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         named += [f"i{d}" for d in range(len(named), rank)]
     if len(named) != rank:
@@ -185,11 +225,56 @@ def axis_names(where: str, body: Callable[..., Any], rank: int) -> tuple[str, ..
     return tuple(named)
 
 
-def check_axes(where: str, axes: tuple[str, ...], value: Value) -> None:
-    """Refuse a reduce axis that nothing reduces, and two axes of one name."""
-    if value.axes:
-        names = ", ".join(axis.name for axis in value.axes)
+def stage_values(where: str, results: tuple[Any, ...]) -> tuple[tuple[Value, ...], Reduction | None]:
+    """The elements of a stage, and how they combine if they do."""
+    if not results:
+        raise TeError(f"{where}: the value must be an element or a tuple of elements, got ()")
+    values = tuple(element_of(where, result) for result in results)
+    if any(value.axes for value in values):
+        names = ", ".join(dict.fromkeys(axis.name for value in values for axis in value.axes))
         raise TeError(f"{where}: a reduce axis must be named by the reduction around it, got {names} outside of one")
-    for axis in value.reduction.axes if value.reduction else ():
-        if axis.name in axes:
-            raise TeError(f"{where}: its axes must have different names, got {axis.name} twice")
+    reduction = values[0].reduction
+    if any(value.reduction is not reduction for value in values[1:]):
+        raise TeError(f"{where}: a tuple must be one reduction or none, got parts of several")
+    if reduction is not None and [value.part for value in values] != list(range(len(reduction.identities))):
+        got = ", ".join(str(value.part) for value in values)
+        parts = len(reduction.identities)
+        raise TeError(f"{where}: a reduction must be given with all of its {parts} parts in order, got {got}")
+    return tuple(replace(value, reduction=None) for value in values), reduction
+
+
+def names_of(where: str, name: str | Sequence[str], count: int, single: bool) -> tuple[str, ...]:
+    """The names of a stage's tensors."""
+    if isinstance(name, str):
+        return (name,) if single else tuple(f"{name}_{part}" for part in range(count))
+    if single or len(name) != count:
+        got = f"{len(name)} for {'one element' if single else count}"
+        raise TeError(f"{where}: the names must be as many as the elements of the tuple, got {got}")
+    return tuple(name)
+
+
+def check_axes(where: str, axes: tuple[str, ...], reduction: Reduction | None) -> None:
+    """Refuse two axes of one name."""
+    names = [*axes, *(axis.name for axis in (reduction.axes if reduction else ()))]
+    for name in names:
+        if names.count(name) > 1:
+            raise TeError(f"{where}: its axes must have different names, got {name} twice")
+
+
+def check_annotations(where: str, annotations: Mapping[str, Any]) -> dict[str, Any]:
+    """The annotations of a block: names to printable constants."""
+    if not isinstance(annotations, Mapping):
+        raise TeError(f"{where}: annotations must be a mapping, got {annotations!r}")
+    for key, value in annotations.items():
+        if not isinstance(key, str) or not key.isidentifier():
+            raise TeError(f"{where}: the name of an annotation must be a Python identifier, got {key!r}")
+        if not is_constant(value):
+            raise TeError(f"{where}: annotation {key} must be a number, a string, None or a tuple, got {value!r}")
+    return dict(annotations)
+
+
+def is_constant(value: object) -> bool:
+    """Whether `value` prints as what gives it again."""
+    if isinstance(value, tuple):
+        return all(is_constant(part) for part in value)
+    return value is None or isinstance(value, bool | int | float | str)

@@ -130,7 +130,7 @@ class _Operands:
         """The declaration, with the lowering to VECTOR."""
         scopes = {"x": self.source.name.lower(), "wgt": "wgt", "imm": IMMEDIATE, "old": "acc", "acc": "acc"}
         assert acc.stage is not None
-        used = {"acc", *(t.name for t in acc.stage.value.tensors)}
+        used = {"acc", *(t.name for t in acc.stage.reads)}
         fields = ComputeFields("acc", "x" if "x" in used else "", "wgt" if "wgt" in used else "")
 
         def lower(nest: Nest) -> Iterator[MacroOp]:

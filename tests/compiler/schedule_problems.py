@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import ir, te
+from vdla.compiler.element import Stage
 from vdla.compiler.intrinsic import Intrinsic
 from vdla.compiler.intrinsics import dma, gemm, requantise, vector
 from vdla.hardware.config import Buffer, Config
@@ -209,7 +210,7 @@ def depthwise(m: Maker) -> Problem:
 
 def _fill_of(window: te.Tensor) -> int:
     """The padding value of a window."""
-    assert window.stage is not None
+    assert isinstance(window.stage, Stage)
     select = window.stage.value.expr
     assert isinstance(select, ir.Select) and isinstance(select.b, ir.Const)
     return int(select.b.value)

@@ -115,8 +115,8 @@ K = te.reduce_axis(3, "k")
          'te: operator +: operands must be numbers, got bool; write te.cast("int32", ...)'),
         (lambda: te.cast("float32", W[0]) % 2, "te: operator %: operands must be integers, got float32"),
         (lambda: te.cast("int7", W[0]),
-         "te.cast: the dtype must be one of int2, int4, int8, int16, int32, int64, uint8, float32, float64, bool, "
-         "got int7"),
+         "te.cast: the dtype must be one of int2, int4, int8, int16, int32, int64, uint8, uint16, uint32, uint64, "
+         "float16, bfloat16, float32, float64, bool, got int7"),
         (lambda: te.select(W[0], 1, 2), "te.select: the condition must be bool, got int32"),
         (lambda: bool(W[0] < 1),
          "te: a condition on elements must not be used as a Python truth value; write &, |, te.select"),
@@ -130,8 +130,6 @@ K = te.reduce_axis(3, "k")
          "te.compute c: its axes must have different names, got k twice"),
         (lambda: te.compute((4, 3), lambda i: A[i, 0], "c"),
          "te.compute c: the function must take one index for each of 2 dimensions, got 1"),
-        (lambda: te.compute((4,), lambda i: (A[i, 0], A[i, 1]), "c"),
-         "te.compute c: the value must be one element, got a tuple of 2"),
         (lambda: te.compute((4,), lambda i: 0, "c"),
          "te.compute c: the value must have a dtype, got the number 0; write te.const(0, dtype)"),
         (lambda: te.compute((4,), lambda i: W, "c"),
@@ -144,7 +142,17 @@ K = te.reduce_axis(3, "k")
         (lambda: te.placeholder((1,), "int8", "for"),
          "te.placeholder: the name must be a Python identifier, got 'for'"),
         (lambda: te.pad(A, (1,), (0, 0), 0), "te.pad a: padding must be 2 integers >= 0, got [1]"),
-        (lambda: te.call("gamma", W[0]), "te.call: the function must be one of exp, log, sqrt, tanh, got gamma"),
+        (lambda: te.call("gamma", W[0]),
+         "te.call: the function must be one of exp, log, sqrt, rsqrt, tanh, sigmoid, erf, sin, cos, pow, divide, floor, "
+         "ceil, round, trunc, abs, popcount, isnan, got gamma"),
+        (lambda: te.call("pow", W[0]), "te.call pow: the number of arguments must be 2, got 1"),
+        (lambda: te.exp(W[0]), 'te.call exp: the operand must be a float, got int32; write te.cast("float32", ...)'),
+        (lambda: te.popcount(te.cast("int4", W[0])),
+         "te.call popcount: the operand must be an integer of whole bytes, got int4"),
+        (lambda: te.abs(W[0] < 1), "te.call abs: the operand must be a number, got bool"),
+        (lambda: te.pow(te.cast("float32", W[0]), te.cast("float64", W[0])),
+         'te.call pow: both sides must have one dtype, got float32 and float64; '
+         'write te.cast("float32", ...) or te.cast("float64", ...) on one side'),
     ],
 )  # fmt: skip
 def test_errors(build, message):

@@ -1,0 +1,202 @@
+"""Reductions: how many elements combine into one, or into a tuple of several that belong together.
+
+A combination is commutative and associative, so that a schedule may choose its order; for floats that holds but for
+rounding. `argmax` and `argmin` compare positions too, so the first of equal elements wins in whatever order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, overload
+
+from vdla.compiler import ir
+from vdla.compiler.dtypes import is_float, limits
+from vdla.compiler.element import (
+    Number,
+    Operand,
+    ReduceAxis,
+    TeError,
+    Value,
+    as_value,
+    binary,
+    check_name,
+    const,
+    element_of,
+)
+
+Identity = Number | Callable[[str], Number]  # a number, or what gives it for a dtype
+LAST = limits("int32")[1]  # no position of an element
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """How the values of a stage combine: a reducer over axes, starting from `identities`."""
+
+    reducer: Reducer | TupleReducer
+    axes: tuple[ReduceAxis, ...]
+    identities: tuple[ir.Expr, ...]
+
+    def combined(self, so_far: tuple[Value, ...], new: tuple[Value, ...]) -> tuple[Value, ...]:
+        """What was combined so far with one more, each of the dtype that it has."""
+        where = f"te.{self.reducer.name}"
+        results = self.reducer.apply(so_far, new)
+        if len(results) != len(new):
+            raise TeError(f"{where}: combine must return {len(new)} elements, got {len(results)}")
+        values = tuple(element_of(where, result) for result in results)
+        for value, old in zip(values, so_far, strict=True):
+            if value.dtype != old.dtype:
+                raise TeError(f"{where}: combine must keep the dtype {old.dtype}, got {value.dtype}")
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class Reducer:
+    """A commutative and associative combination of two values, with its identity."""
+
+    combine: Callable[[Value, Value], Any]
+    identity: Identity
+    name: str
+
+    def __call__(self, value: Operand, axis: ReduceAxis | Sequence[ReduceAxis]) -> Value:
+        """The combination of `value` over all points of `axis`."""
+        return reduced(self, (value,), (self.identity,), axis)[0]
+
+    def apply(self, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Any, ...]:
+        """The combination of two values, each a tuple of one."""
+        return (self.combine(a[0], b[0]),)
+
+
+@dataclass(frozen=True, eq=False)
+class TupleReducer:
+    """A commutative and associative combination of two tuples of values, with the tuple that is its identity."""
+
+    combine: Callable[[tuple[Value, ...], tuple[Value, ...]], tuple[Any, ...]]
+    identity: tuple[Identity, ...]
+    name: str
+
+    def __call__(self, values: tuple[Operand, ...], axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[Value, ...]:
+        """The combination of the tuple over all points of `axis`: the whole value of a compute."""
+        if not isinstance(values, tuple) or len(values) != len(self.identity):
+            count = len(values) if isinstance(values, tuple) else 1
+            raise TeError(f"te.{self.name}: the value must be a tuple of {len(self.identity)} elements, got {count}")
+        return reduced(self, values, self.identity, axis)
+
+    def apply(self, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Any, ...]:
+        """The combination of two tuples."""
+        results = self.combine(a, b)
+        if not isinstance(results, tuple):
+            raise TeError(f"te.{self.name}: combine must return {len(a)} elements, got {results!r}")
+        return results
+
+
+@overload
+def reducer(
+    combine: Callable[[tuple[Value, ...], tuple[Value, ...]], tuple[Any, ...]],
+    identity: tuple[Identity, ...],
+    name: str = "reducer",
+) -> TupleReducer: ...
+@overload
+def reducer(combine: Callable[[Value, Value], Any], identity: Identity, name: str = "reducer") -> Reducer: ...
+def reducer(
+    combine: Callable[[Any, Any], Any], identity: Identity | tuple[Identity, ...], name: str = "reducer"
+) -> Reducer | TupleReducer:
+    """A user-defined reducer: `reducer(lambda x, y: x * y, 1, "product")`.
+
+    `combine` must be commutative and associative; `identity` is its neutral value, or a function from dtype to it. With
+    a tuple of identities the reducer combines tuples, and takes and gives tuples of so many elements.
+    """
+    check_name("te.reducer", name)
+    return TupleReducer(combine, identity, name) if isinstance(identity, tuple) else Reducer(combine, identity, name)
+
+
+def reduced(
+    reducer: Reducer | TupleReducer,
+    values: tuple[Operand, ...],
+    identities: tuple[Identity, ...],
+    axis: ReduceAxis | Sequence[ReduceAxis],
+) -> tuple[Value, ...]:
+    """The values, marked as combined over `axis`."""
+    where = f"te.{reducer.name}"
+    bodies = tuple(as_value(value, where) for value in values)
+    axes = checked_axes(where, axis)
+    for body in bodies:
+        if body.dtype == "bool" and isinstance(reducer, Reducer):
+            raise TeError(f'{where}: the value must be a number, got bool; write te.cast("int32", ...)')
+    starts = tuple(start_of(identity, body.dtype) for identity, body in zip(identities, bodies, strict=True))
+    reduction = Reduction(reducer, axes, starts)
+    opened = [tuple(a for a in body.axes if not any(a is b for b in axes)) for body in bodies]
+    return tuple(
+        replace(body, axes=rest, reduction=reduction, part=part)
+        for part, (body, rest) in enumerate(zip(bodies, opened, strict=True))
+    )
+
+
+def start_of(identity: Identity, dtype: str) -> ir.Expr:
+    """The identity as a constant."""
+    return const(identity(dtype) if callable(identity) else identity, dtype).expr
+
+
+def checked_axes(where: str, axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[ReduceAxis, ...]:
+    """The axes of a reduction: at least one, of different names."""
+    axes = (axis,) if isinstance(axis, ReduceAxis) else axis
+    if not isinstance(axes, Sequence) or not all(isinstance(a, ReduceAxis) for a in axes):
+        raise TeError(f"{where}: axis must be a te.reduce_axis or several, got {axis!r}")
+    if not axes:
+        raise TeError(f"{where}: axis must name at least one reduce axis, got none")
+    names = [a.name for a in axes]
+    if len(set(names)) != len(names):
+        raise TeError(f"{where}: reduce axes must have different names, got {', '.join(names)}")
+    return tuple(axes)
+
+
+# --- the reducers that are there -------------------------------------------------------------------------------------
+
+sum = reducer(lambda x, y: x + y, 0, "sum")
+max = reducer(lambda x, y: binary("max", x, y), lambda dtype: limits(dtype)[0], "max")
+min = reducer(lambda x, y: binary("min", x, y), lambda dtype: limits(dtype)[1], "min")
+
+
+def is_nan(x: Value) -> Value:
+    """Whether a float is no number."""
+    return x != x
+
+
+def first_of(a: tuple[Value, ...], b: tuple[Value, ...], op: str) -> tuple[Value, ...]:
+    """Of two pairs (element, position) that with the better element, of equal ones that at the lower position.
+
+    NaN is better than any number, as in numpy.
+    """
+    better, equal = binary(op, b[0], a[0]), b[0] == a[0]
+    if is_float(a[0].dtype):
+        better = better | (is_nan(b[0]) & (a[0] == a[0]))
+        equal = equal | (is_nan(b[0]) & is_nan(a[0]))
+    chosen = better | (equal & (b[1] < a[1]))
+    return tuple(replace(y, expr=ir.Select(chosen.expr, y.expr, x.expr)) for x, y in zip(a, b, strict=True))
+
+
+_ARGMAX = reducer(lambda a, b: first_of(a, b, "gt"), (lambda dtype: limits(dtype)[0], LAST), "argmax")
+_ARGMIN = reducer(lambda a, b: first_of(a, b, "lt"), (lambda dtype: limits(dtype)[1], LAST), "argmin")
+
+
+def argmax(value: Operand, axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[Value, Value]:
+    """(the largest element, its position along `axis`), the position int32 and of equal elements the lowest.
+
+    Along several axes the position counts row-major, the last axis fastest. NaN is larger than any number.
+    """
+    return arg_reduced(_ARGMAX, value, axis)
+
+
+def argmin(value: Operand, axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[Value, Value]:
+    """(the smallest element, its position along `axis`), as `argmax`; NaN is smaller than any number."""
+    return arg_reduced(_ARGMIN, value, axis)
+
+
+def arg_reduced(pairs: TupleReducer, value: Operand, axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[Value, Value]:
+    """The best element and its position."""
+    axes = checked_axes(f"te.{pairs.name}", axis)
+    position = as_value(axes[0], f"te.{pairs.name}")
+    for other in axes[1:]:
+        position = position * other.extent + other
+    element, where = pairs((value, position), axes)
+    return element, where
