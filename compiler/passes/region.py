@@ -51,8 +51,9 @@ def spans_of(access: Access, buffer: ir.Buffer, outer: Collection[str], ranges: 
     spans = []
     for index, extent in zip(access.indices, buffer.shape, strict=True):
         floor, ceil = bounds(index, domains)
-        moving = bound_form(leaf, index, ranges).only(lambda term: bounds(term, ranges) != (0, 0))
-        offset, (low, high) = span_of(moving, outer, ranges, limits)
+        form = bound_form(leaf, index, ranges)
+        moving = form.only(lambda term: bounds(term, ranges) != (0, 0))  # without loops of one iteration
+        offset, (low, high) = span_of(moving + Linear({}, form.const), outer, ranges, limits)
         spans.append(Span(offset, low, high, max(floor, 0), min(ceil, greatest(extent, ranges))))
     return spans
 
