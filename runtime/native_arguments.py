@@ -9,8 +9,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from vdla.compiler.llvm.signature import Argument, Signature, extent_text, shape
 
 Array = NDArray[Any]
 MAX_EXTENT = 2**31 - 1
+FIELDS = 4  # of a struct: data, shape, rank, dtype
 SUB_BYTE = {"int2": (-2, 1), "int4": (-8, 7)}
 """The values that fit, of types that are stored in more bits than they have."""
 
@@ -29,16 +29,14 @@ class NativeError(ValueError):
     """A kernel that cannot be loaded here, or was called with what it does not take."""
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(NamedTuple):
     """The structs of a call, and the extents that they point to."""
 
     structs: bytes
-    extents: Array
+    extents: object
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(NamedTuple):
     """What an argument must be, as numpy says it; no `shape` where it is symbolic."""
 
     argument: Argument
@@ -61,6 +59,7 @@ class Packer:
         ]
         self._struct = struct.Struct("PPii" * len(self._wanted))
         self._static = all(wanted.shape is not None for wanted in self._wanted)
+        self._inputs_first = signature.arguments == (*self.inputs, *self.outputs)
         self._sub_byte = any(argument.dtype in SUB_BYTE for argument in self.inputs)
         self._laid = _laid(argument.static or () for argument in signature.arguments)
 
@@ -104,6 +103,8 @@ class Packer:
 
     def ordered(self, inputs: Iterable[Array], outputs: Iterable[Array]) -> list[Array]:
         """Inputs and outputs in the order of the arguments."""
+        if self._inputs_first:
+            return [*inputs, *outputs]
         from_inputs, from_outputs = iter(inputs), iter(outputs)
         return [next(from_outputs if wanted.output else from_inputs) for wanted in self._wanted]
 
@@ -111,20 +112,20 @@ class Packer:
 
     def pack(self, arrays: Sequence[Array]) -> Packed:
         """The structs for the entry; NativeError where an array is not what the kernel takes."""
+        fields: list[int] = []
         for array, wanted in zip(arrays, self._wanted, strict=True):
-            if not isinstance(array, np.ndarray) or array.dtype != wanted.dtype or array.shape != wanted.shape:
+            _, shape, dtype, output, rank, number = wanted
+            if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != shape:
                 self._check_kind(wanted, array)
             flags = array.flags
-            if not flags.c_contiguous or (wanted.output and not flags.writeable):
+            if not flags.c_contiguous or (output and not flags.writeable):
                 self._refuse_memory(wanted, array)
+            fields += (address(array), 0, rank, number)
         if not self._static:
             self._check_symbolic(arrays)
         if self._sub_byte:
             self._check_ranges(arrays)
-        extents, places = self._laid if self._static else _laid(array.shape for array in arrays)
-        fields: list[int] = []
-        for array, wanted, place in zip(arrays, self._wanted, places, strict=True):
-            fields += (address(array), place, wanted.rank, wanted.number)
+        extents, fields[1::FIELDS] = self._laid if self._static else _laid(array.shape for array in arrays)
         return Packed(self._struct.pack(*fields), extents)
 
     def _check_kind(self, wanted: _Wanted, array: object) -> None:
@@ -232,12 +233,13 @@ def address(array: Array) -> int:
         return int(array.ctypes.data)
 
 
-def _laid(shapes: Iterable[tuple[int, ...]]) -> tuple[Array, list[int]]:
+def _laid(shapes: Iterable[tuple[int, ...]]) -> tuple[object, list[int]]:
     """The extents of all shapes one after another, and the address at which those of each begin."""
     every = list(shapes)
-    extents = np.array([extent for shape in every for extent in shape] or [0], np.int64)
-    place, places = int(extents.ctypes.data), []
+    flat = [extent for shape in every for extent in shape]
+    extents = (ctypes.c_int64 * len(flat))(*flat)
+    place, places = ctypes.addressof(extents), []
     for shape in every:
         places.append(place)
-        place += extents.itemsize * len(shape)
+        place += ctypes.sizeof(ctypes.c_int64) * len(shape)
     return extents, places

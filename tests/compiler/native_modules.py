@@ -86,3 +86,13 @@ def _parallel(made: ir.Module, builder: ir.IRBuilder, pointers: Any, extent: Any
     for k, pointer in enumerate(pointers):
         builder.store(pointer, builder.gep(place, [I32(0), I32(k)], source_etype=closure_kind))
     builder.call(pool, [piece, place, extent])
+
+
+def nothing(signature: Signature, result: int = 0) -> ir.Module:
+    """A module whose body does nothing but return."""
+    made = ir.Module(signature.name)
+    kinds = [POINTER] * len(signature.arguments) + [I64] * len(signature.scalars)
+    body = ir.Function(made, ir.FunctionType(I32, kinds), body_name(signature.name))
+    body.linkage = "internal"
+    ir.IRBuilder(body.append_basic_block("entry")).ret(I32(result))
+    return made
