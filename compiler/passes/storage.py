@@ -78,7 +78,7 @@ def plan_of(buffer: ir.Buffer, accesses: list[Access], ranges: Ranges) -> Plan:
     """How a buffer is allocated."""
     touching = list({id(access.leaf): access.leaf for access in accesses}.values())
     writers = [leaf for leaf in touching if buffer.name in written(leaf.block)]
-    around = touching[0].loops[: level(touching, writers, buffer.name)]
+    around = touching[0].loops[: level(touching, writers, accesses)]
     box = tuple(windows(accesses, buffer, {loop.var for loop in around}, ranges))
     shape = aligned(buffer.name, tuple(window.extent for window in box), writers)
     parity = around[-1].var if around and doubled(writers) else None
@@ -97,13 +97,14 @@ def scope_of(shape: tuple[ir.Extent, ...], buffer: ir.Buffer) -> str:
     return "stack" if small else "heap"
 
 
-def level(touching: list[Leaf], writers: list[Leaf], buffer: str) -> int:
+def level(touching: list[Leaf], writers: list[Leaf], accesses: list[Access]) -> int:
     """The number of loops around the allocation."""
     common = shared(touching)
     names = [loop.var for loop in common]
     barred = {loop.var for loop in common if loop.kind is ir.LoopKind.VECTORIZE}
     for writer in writers:
-        barred |= carried(writer) | partial(writer, [leaf for leaf in touching if leaf is not writer])
+        others = [leaf for leaf in touching if leaf is not writer]
+        barred |= summed(writer) | recurring(writer, accesses) | partial(writer, others)
     depth = min([len(common), *(names.index(name) for name in barred if name in names)])
     places = [writer.block.annotations["store_at"] for writer in writers if "store_at" in writer.block.annotations]
     return min([depth, *(names.index(place) + 1 if place in names else 0 for place in places)])
@@ -122,10 +123,23 @@ def same(a: Loops, b: Loops) -> int:
     return pairs.index(False) if False in pairs else len(pairs)
 
 
-def carried(writer: Leaf) -> set[str]:
-    """The loops that carry a sum or a recurrence from one iteration to the next."""
-    values = [*writer.values_of(ir.AxisKind.REDUCE), *writer.values_of(ir.AxisKind.SCAN)]
-    return {loop.var for loop in writer.loops if loop.extent != 1} & {name for v in values for name in var_names(v)}
+def summed(writer: Leaf) -> set[str]:
+    """The loops over which a writer sums, which carry its sums from one iteration to the next."""
+    names = {name for value in writer.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
+    return {loop.var for loop in writer.loops if loop.extent != 1} & names
+
+
+def recurring(writer: Leaf, accesses: list[Access]) -> set[str]:
+    """The loops over the steps of a recurrence, where a step reads what another one wrote."""
+    steps = {name for value in writer.values_of(ir.AxisKind.SCAN) for name in var_names(value)}
+    places = {tuple(step_of(access.leaf.bound(index), steps) for index in access.indices) for access in accesses}
+    return steps if len(places) > 1 else set()
+
+
+def step_of(index: Linear, steps: set[str]) -> tuple[object, ...]:
+    """Which step an index is of, if it depends on the step."""
+    terms = index.only(lambda term: bool(var_names(term) & steps)).terms
+    return (frozenset(terms.items()), index.const) if terms else ()
 
 
 def partial(writer: Leaf, others: list[Leaf]) -> set[str]:
