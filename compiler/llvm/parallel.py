@@ -19,7 +19,6 @@ from vdla.compiler.llvm.pool import PARALLEL
 from vdla.compiler.llvm.types import I32, I64, POINTER, VOID, Type, Value
 
 Emit = Callable[[Frame, ir.Stmt], None]
-FLAG_BYTES = 4
 
 
 def run(frame: Frame, loop: ir.For, emit: Emit) -> None:
@@ -90,7 +89,7 @@ def _bind(outer: Frame, inner: Frame, closure: Value, kind: Type) -> None:
 def _fail(frame: Frame) -> None:
     """A piece without memory: say so to the one who called the pool."""
     closure = frame.function.args[0]
-    frame.builder.store_atomic(I32(1), closure, "monotonic", FLAG_BYTES)
+    frame.builder.atomic_rmw("or", closure, I32(1), "monotonic")
     frame.builder.ret_void()
 
 
