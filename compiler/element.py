@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vdla.compiler import ir
-from vdla.compiler.affine import var_names
+from vdla.compiler.affine import simplify, var_names
 from vdla.compiler.dtypes import DTYPES, is_float, is_integer, limits
 from vdla.compiler.printer import expr_text
 from vdla.hardware.checks import plain
@@ -382,7 +382,10 @@ def check_shape(where: str, shape: Sequence[Dim]) -> tuple[Dim, ...]:
 def check_extent(where: str, what: str, extent: Dim) -> Dim:
     """An extent: a positive integer that fits an index, or an int32 over symbols alone."""
     if isinstance(extent, Value):
-        return check_symbolic(where, what, extent)
+        extent = check_symbolic(where, what, extent)
+        if not isinstance(extent.expr, ir.Const):
+            return extent
+        extent = extent.expr.value
     value = plain(extent)
     if not is_int(value) or value <= 0:
         raise TeError(f"{where}: {what} must be a positive integer, got {value!r}")
@@ -392,12 +395,13 @@ def check_extent(where: str, what: str, extent: Dim) -> Dim:
 
 
 def check_symbolic(where: str, what: str, extent: Value) -> Value:
-    """An extent that is an expression, such as `n + 2`."""
+    """An extent that is an expression, such as `n + 2`, simplified, so that equal extents are equal expressions."""
     if extent.dtype != "int32":
         raise TeError(f"{where}: {what} must be int32, got {extent.dtype}")
     if extent.tensors or not var_names(extent.expr) <= set(extent.symbols):
         raise TeError(f"{where}: {what} must be made of numbers and te.var, got {expr_text(extent.expr)}")
-    return extent
+    expr = simplify(extent.expr, {})
+    return replace(extent, expr=expr, symbols=tuple(s for s in extent.symbols if s in var_names(expr)))
 
 
 def extent_of(dim: Dim) -> ir.Extent:

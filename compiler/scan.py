@@ -76,7 +76,7 @@ def checked_results(returned: object, starts: tuple[Tensor, ...]) -> tuple[Tenso
     results = returned if isinstance(returned, tuple) else (returned,)
     for result in results:
         if not isinstance(result, Tensor) or not isinstance(result.stage, Stage):
-            got = result.name if isinstance(result, Tensor) else repr(result)
+            got = result.name if isinstance(result, Tensor) else type(result).__name__
             raise TeError(f"{WHERE}: the cell must return tensors that it computes, got {got}")
     if len(results) < len(starts):
         raise TeError(f"{WHERE}: the cell must return each of {len(starts)} states, got {len(results)}")
