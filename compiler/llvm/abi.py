@@ -41,6 +41,7 @@ def add_entry(module: ir.Module, signature: Signature) -> None:
     body.attributes.add("noinline")  # what it promises of its pointers must not depend on what the inliner keeps
     kind = ir.FunctionType(I32, (POINTER, I32))
     function = ir.Function(module, kind, signature.symbol)
+    function.attributes.add("nounwind")
     entry = _Entry(function, signature)
     entry.check()
     entry.call(body)

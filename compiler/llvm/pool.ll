@@ -34,16 +34,16 @@
 @vdla_pool = weak_odr hidden global %pool zeroinitializer, align 64
 @vdla_pool_variable = private constant [13 x i8] c"VDLA_THREADS\00"
 
-declare i32 @getpid()
-declare ptr @getenv(ptr)
-declare i32 @atoi(ptr)
-declare i32 @sched_getaffinity(i32, %word, ptr)
-declare i32 @pthread_create(ptr, ptr, ptr, ptr)
-declare i32 @pthread_detach(%word)
-declare i32 @pthread_mutex_lock(ptr)
-declare i32 @pthread_mutex_unlock(ptr)
-declare i32 @pthread_cond_wait(ptr, ptr)
-declare i32 @pthread_cond_broadcast(ptr)
+declare i32 @getpid() nounwind
+declare ptr @getenv(ptr) nounwind
+declare i32 @atoi(ptr) nounwind
+declare i32 @sched_getaffinity(i32, %word, ptr) nounwind
+declare i32 @pthread_create(ptr, ptr, ptr, ptr) nounwind
+declare i32 @pthread_detach(%word) nounwind
+declare i32 @pthread_mutex_lock(ptr) nounwind
+declare i32 @pthread_mutex_unlock(ptr) nounwind
+declare i32 @pthread_cond_wait(ptr, ptr) nounwind
+declare i32 @pthread_cond_broadcast(ptr) nounwind
 declare i64 @llvm.ctpop.i64(i64)
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
@@ -54,7 +54,7 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 ; --- how many threads ------------------------------------------------------------------------------------------------
 
 ; The processors that this process may use.
-define linkonce_odr hidden i32 @vdla_pool_processors() noinline {
+define linkonce_odr hidden i32 @vdla_pool_processors() noinline nounwind {
 entry:
   %mask = alloca [16 x i64], align 8
   call void @llvm.memset.p0.i64(ptr %mask, i8 0, i64 128, i1 false)
@@ -80,7 +80,7 @@ done:
 }
 
 ; What VDLA_THREADS says, from 1 to 256; else the processors.
-define linkonce_odr hidden i32 @vdla_pool_default() noinline {
+define linkonce_odr hidden i32 @vdla_pool_default() noinline nounwind {
 entry:
   %text = call ptr @getenv(ptr @vdla_pool_variable)
   %set = icmp ne ptr %text, null
@@ -101,7 +101,7 @@ count:
   ret i32 %few
 }
 
-define weak_odr i32 @vdla_threads() noinline {
+define weak_odr i32 @vdla_threads() noinline nounwind {
 entry:
   %limit.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 2
   %limit = load atomic i32, ptr %limit.place monotonic, align 4
@@ -126,7 +126,7 @@ ask:
   ret i32 %default
 }
 
-define weak_odr void @vdla_set_threads(i32 %count) noinline {
+define weak_odr void @vdla_set_threads(i32 %count) noinline nounwind {
   %least = call i32 @llvm.smax.i32(i32 %count, i32 0)
   %limit = call i32 @llvm.smin.i32(i32 %least, i32 256)
   %limit.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 2
@@ -137,7 +137,7 @@ define weak_odr void @vdla_set_threads(i32 %count) noinline {
 ; --- the work --------------------------------------------------------------------------------------------------------
 
 ; Run pieces of the region until none is left.
-define linkonce_odr hidden void @vdla_pool_work() noinline {
+define linkonce_odr hidden void @vdla_pool_work() noinline nounwind {
 entry:
   %next.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 8
   %pieces = load i32, ptr getelementptr inbounds (%pool, ptr @vdla_pool, i32 0, i32 9), align 4
@@ -157,7 +157,7 @@ run:
   %begin = mul i64 %wide, %length
   %full = add i64 %begin, %length
   %end = call i64 @llvm.umin.i64(i64 %full, i64 %extent)
-  call void %body(ptr %closure, i64 %begin, i64 %end)
+  call void %body(ptr %closure, i64 %begin, i64 %end) nounwind
   br label %take
 
 done:
@@ -165,7 +165,7 @@ done:
 }
 
 ; Take part in the region if there is a seat.
-define linkonce_odr hidden void @vdla_pool_join() noinline {
+define linkonce_odr hidden void @vdla_pool_join() noinline nounwind {
 entry:
   %seats.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 5
   %first = load atomic i32, ptr %seats.place monotonic, align 4
@@ -212,7 +212,7 @@ done:
 }
 
 ; Look at a word until it is, or is not, `value`, but not for long; whether it came so.
-define linkonce_odr hidden i1 @vdla_pool_spin(ptr %place, i32 %value, i1 %equal) noinline {
+define linkonce_odr hidden i1 @vdla_pool_spin(ptr %place, i32 %value, i1 %equal) noinline nounwind {
 entry:
   %spins.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 17
   %spins = load atomic i32, ptr %spins.place monotonic, align 4
@@ -239,7 +239,7 @@ done:
 }
 
 ; A worker: waits for regions, takes part in each, for ever.
-define linkonce_odr hidden ptr @vdla_pool_worker(ptr %start) noinline {
+define linkonce_odr hidden ptr @vdla_pool_worker(ptr %start) noinline nounwind {
 entry:
   %region.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 4
   %sleeping.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 6
@@ -276,7 +276,7 @@ wake:
 ; --- the caller ------------------------------------------------------------------------------------------------------
 
 ; Whether the pool is this process's and free; if so it is busy from now on.
-define linkonce_odr hidden i1 @vdla_pool_claim() noinline {
+define linkonce_odr hidden i1 @vdla_pool_claim() noinline nounwind {
 entry:
   %process.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 0
   %process = call i32 @getpid()
@@ -314,7 +314,7 @@ busy:
 }
 
 ; Start workers until there are `wanted`, as far as the system lets us; how many there are.
-define linkonce_odr hidden i32 @vdla_pool_start(i32 %wanted) noinline {
+define linkonce_odr hidden i32 @vdla_pool_start(i32 %wanted) noinline nounwind {
 entry:
   %thread = alloca %word, align 8
   %workers.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 3
@@ -355,7 +355,7 @@ done:
 }
 
 ; Write down the region: about eight pieces a thread, so that a slow thread holds nobody up for long.
-define linkonce_odr hidden void @vdla_pool_describe(ptr %body, ptr %closure, i64 %extent, i32 %threads) noinline {
+define linkonce_odr hidden void @vdla_pool_describe(ptr %body, ptr %closure, i64 %extent, i32 %threads) noinline nounwind {
   %wide = zext i32 %threads to i64
   %many = mul i64 %wide, 8
   %even = udiv i64 %extent, %many
@@ -374,7 +374,7 @@ define linkonce_odr hidden void @vdla_pool_describe(ptr %body, ptr %closure, i64
 }
 
 ; Open the region and wake who sleeps.
-define linkonce_odr hidden void @vdla_pool_open(i32 %workers) noinline {
+define linkonce_odr hidden void @vdla_pool_open(i32 %workers) noinline nounwind {
 entry:
   %seats.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 5
   %region.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 4
@@ -398,7 +398,7 @@ done:
 }
 
 ; Close the region and wait until the last has stood up.
-define linkonce_odr hidden void @vdla_pool_close() noinline {
+define linkonce_odr hidden void @vdla_pool_close() noinline nounwind {
 entry:
   %seats.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 5
   %before = atomicrmw and ptr %seats.place, i32 -65536 seq_cst, align 4
@@ -432,7 +432,7 @@ done:
 }
 
 ; Run body(closure, begin, end) over [0, extent), in pieces, on up to vdla_threads() threads, this one among them.
-define weak_odr i32 @vdla_parallel(ptr %body, ptr %closure, i64 %extent) noinline {
+define weak_odr i32 @vdla_parallel(ptr %body, ptr %closure, i64 %extent) noinline nounwind {
 entry:
   %several = icmp ugt i64 %extent, 1
   br i1 %several, label %limit, label %alone
@@ -462,6 +462,6 @@ share:
   ret i32 0
 
 alone:
-  call void %body(ptr %closure, i64 0, i64 %extent)
+  call void %body(ptr %closure, i64 0, i64 %extent) nounwind
   ret i32 0
 }

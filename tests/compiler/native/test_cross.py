@@ -1,0 +1,124 @@
+"""Whole functions as programs: results of this machine and of emulated Arms against the interpreter, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from native_programs import call, run, toolchain
+
+from vdla.compiler import ir, te
+from vdla.compiler.interpret import checked_input, interpret, output_names
+from vdla.compiler.llvm.compile import compile_native
+from vdla.compiler.schedule import Schedule
+
+TARGETS = ("host", "cortex-a9", "aarch64")
+
+
+def matmul(dtype: str, total: str, shape: tuple[int, int, int]) -> ir.Function:
+    rows, columns, depth = shape
+    a = te.placeholder((rows, depth), dtype, "a")
+    b = te.placeholder((depth, columns), dtype, "b")
+    k = te.reduce_axis(depth, "k")
+    product = te.compute(
+        (rows, columns), lambda i, j: te.sum(te.cast(total, a[i, k]) * te.cast(total, b[k, j]), axis=k), "c"
+    )
+    return te.create_function([a, b], [product], "matmul")
+
+
+def parallel_matmul() -> ir.Function:
+    schedule = Schedule(matmul("float32", "float32", (37, 24, 19)))
+    i, j, _ = schedule.loops("c")
+    schedule.parallel(i)
+    schedule.vectorize(schedule.split(j, 8)[1])
+    return schedule.fn
+
+
+def integers(dtype: str) -> ir.Function:
+    """Everything that integers can do; divisors of all signs, and 0."""
+    a, b = te.placeholder((200,), dtype, "a"), te.placeholder((200,), dtype, "b")
+    quotient = te.compute((200,), lambda i: a[i] // b[i], "quotient")
+    rest = te.compute((200,), lambda i: a[i] % b[i], "rest")
+    mixed = te.compute((200,), lambda i: te.select(a[i] < b[i], a[i] * b[i] - 3, te.maximum(a[i], b[i])), "mixed")
+    return te.create_function([a, b], [quotient, rest, mixed], "integers")
+
+
+def halves() -> ir.Function:
+    a, b = te.placeholder((100,), "float16", "a"), te.placeholder((100,), "float16", "b")
+    c = te.compute((100,), lambda i: a[i] * b[i] + a[i], "c")
+    return te.create_function([a, b], [c], "halves")
+
+
+def conversions() -> ir.Function:
+    a = te.placeholder((100,), "float32", "a")
+    dtypes = ("int8", "int32", "int64", "float64")
+    to = [te.compute((100,), lambda i, dtype=dtype: te.cast(dtype, a[i] * 1000.0), dtype) for dtype in dtypes]
+    return te.create_function([a], to, "conversions")
+
+
+FUNCTIONS: dict[str, Callable[[], ir.Function]] = {
+    "int8 matmul": lambda: matmul("int8", "int32", (5, 33, 17)),
+    "float32 matmul": lambda: matmul("float32", "float32", (9, 21, 40)),
+    "float64 matmul": lambda: matmul("float64", "float64", (3, 5, 7)),
+    "parallel matmul with tails": parallel_matmul,
+    "int32 arithmetic": lambda: integers("int32"),
+    "int8 arithmetic": lambda: integers("int8"),
+    "int64 arithmetic": lambda: integers("int64"),
+    "float16 arithmetic": halves,
+    "conversions": conversions,
+}
+
+
+def inputs_of(fn: ir.Function, seed: int = 0) -> dict[str, Any]:
+    random = np.random.default_rng(seed)
+    outputs, made = output_names(fn), {}
+    for name in fn.params:
+        buffer = fn.buffers[name]
+        if name in outputs:
+            continue
+        if "float" in buffer.dtype:
+            array = (random.standard_normal(buffer.dims) * 3).astype(buffer.dtype)
+        else:
+            array = random.integers(-100, 100, buffer.dims).astype(buffer.dtype)
+            array.flat[:3] = (0, -1, np.iinfo(buffer.dtype).min)
+        made[name] = checked_input(fn.name, buffer, array)
+    return made
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("target", TARGETS)
+def test_programs_agree_with_the_interpreter(target: str, name: str, tmp_path: Path) -> None:
+    toolchain(target)
+    fn = FUNCTIONS[name]()
+    inputs = inputs_of(fn)
+    built = compile_native(fn, target, contract=False, cached=False)
+    got = call(tmp_path, target, built, inputs, VDLA_THREADS="3")
+    for output, want in interpret(fn, inputs).items():
+        np.testing.assert_array_equal(got[output].view(np.uint8), want.view(np.uint8), err_msg=output)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_objects_need_only_the_c_library(target: str, name: str, tmp_path: Path) -> None:
+    """No soft-float arithmetic, and nothing that only one compiler's library has."""
+    toolchain(target)
+    built = compile_native(FUNCTIONS[name](), target)
+    (tmp_path / "kernel.o").write_bytes(built.object)
+    needed = {line.split()[-1] for line in run(["nm", "--undefined-only", str(tmp_path / "kernel.o")]).splitlines()}
+    pool = {"getpid", "getenv", "atoi", "sched_getaffinity", "pthread_create", "pthread_detach", "pthread_mutex_lock"}
+    pool |= {"pthread_mutex_unlock", "pthread_cond_wait", "pthread_cond_broadcast"}
+    library = {"memset", "memcpy", "memmove", "malloc", "free", "aligned_alloc", "posix_memalign"}
+    division = {"__aeabi_idiv", "__aeabi_uidiv", "__aeabi_ldivmod", "__aeabi_uldivmod", "__aeabi_idivmod"}
+    division |= {"__aeabi_uidivmod", "__aeabi_f2lz", "__aeabi_d2lz", "__aeabi_l2f", "__aeabi_l2d"}
+    own = {"_GLOBAL_OFFSET_TABLE_", *(("__aeabi_memset", "__aeabi_memcpy") if target == "cortex-a9" else ())}
+    assert needed <= pool | library | own | (division if target == "cortex-a9" else set())
+
+
+def test_assembly_and_optimised_text_are_of_the_target() -> None:
+    built = compile_native(parallel_matmul(), "cortex-a9")
+    assert "vmla.f32\tq" in built.assembly
+    assert 'target triple = "armv7a-unknown-linux-gnueabihf"' in built.optimised
+    assert "define i32 @matmul(" in built.llvm
