@@ -39,7 +39,28 @@ def softmax():
     return te.create_function([x], [te.compute((4, 7), lambda i, j: power[i, j] / total[i], "y")], "softmax")
 
 
-FUNCTIONS = {fn.name: fn for fn in (matmul(), pooling(), softmax())}
+def recurrence():
+    x, a = te.placeholder((5, 4), "float32", "x"), te.placeholder((4,), "float32", "a")
+    b = te.placeholder((4, 4), "float32", "b")
+    k = te.reduce_axis(4, "k")
+
+    def cell(t, h):
+        gate = te.compute((4,), lambda j: te.sum(h[k] * b[j, k], axis=k), "gate")
+        return te.compute((4,), lambda j: te.maximum(gate[j] + x[t, j], h[j]), "state")
+
+    states = te.scan(5, cell, [a])
+    return te.create_function([x, a, b], [te.compute((5, 4), lambda t, j: states[t, j] * 2, "y")], "recurrence")
+
+
+def largest():
+    x = te.placeholder((5, 7), "int8", "x")
+    k = te.reduce_axis(7, "k")
+    value, place = te.compute((5,), lambda i: te.argmax(x[i, k], k), ("value", "place"))
+    found = te.compute((5,), lambda i: te.cast("int32", value[i]) + place[i] * 1000, "found")
+    return te.create_function([x], [found], "largest")
+
+
+FUNCTIONS = {fn.name: fn for fn in (matmul(), pooling(), softmax(), recurrence(), largest())}
 
 
 def inputs(fn):
