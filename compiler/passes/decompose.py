@@ -114,7 +114,7 @@ class Starts:
         values = {**values, **{old: ir.Var(new) for old, new in fresh.items()}}
         body = self.start_block(block, values, {**self.ranges, **{new: self.ranges[old] for old, new in fresh.items()}})
         for loop in reversed(kept):
-            body = None if body is None else ir.For(fresh[loop.var], loop.extent, body, loop.kind)
+            body = None if body is None else ir.For(fresh[loop.var], loop.extent, body, kind_of(loop, inner, kept))
         return None if body is None else Start(body, inner[0].var if inner else None)
 
     def driving(self, block: ir.Block, reduces: bool) -> set[str]:
@@ -143,6 +143,15 @@ class Starts:
         name = self.names.fresh(f"{block.name}_init", block.name)
         axes, bound = tuple(axis for axis, _ in kept), tuple(value for _, value in kept)
         return ir.Block(name, axes, bound, block.init, None, predicate_of(conditions))
+
+
+def kind_of(loop: ir.For, inner: list[ir.For], kept: list[ir.For]) -> ir.LoopKind:
+    """The kind of a loop of a start: that of the sum's, but of an entry of an intrinsic the last dimension are lanes
+    and the others are written out, so that the sums can stay in registers."""
+    entry = next((n for n, other in enumerate(inner) if "tensorize" in other.annotations), len(inner))
+    if not any(loop is other for other in inner[entry:]):
+        return loop.kind
+    return ir.LoopKind.VECTORIZE if loop is kept[-1] else ir.LoopKind.UNROLL
 
 
 def at_start(block: ir.Block) -> ir.Expr:
