@@ -67,8 +67,8 @@ def assembly(fn: ir.Function, target: Target = HOST, contract: bool = True) -> s
 class Compiled:
     """A loaded body; call it with one array a parameter, and the scalars."""
 
-    def __init__(self, fn: ir.Function, contract: bool = False) -> None:
-        code = objects.object_code(module_text(fn, contract=contract), HOST, cached=False)
+    def __init__(self, fn: ir.Function, contract: bool = False, target: Target = HOST) -> None:
+        code = objects.object_code(module_text(fn, target, contract), target, cached=False)
         self.fn, symbol = fn, body_name(fn.name)
         builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(symbol)
         self.library = builder.link(binding.create_lljit_compiler(), f"lowered{next(NUMBERS)}")
