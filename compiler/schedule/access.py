@@ -39,6 +39,10 @@ class Leaf:
         """An expression over the block's axes, over loop variables."""
         return linear(ir.substitute(expr, self.values))
 
+    def element(self) -> list[ir.Expr]:
+        """The bindings of the axes that choose the element."""
+        return [self.values[axis.var] for axis in self.block.axes if axis.kind is not ir.AxisKind.REDUCE]
+
     def values_of(self, kind: ir.AxisKind) -> list[ir.Expr]:
         """The bindings of the axes of one kind."""
         return [self.values[axis.var] for axis in self.block.axes if axis.kind is kind]

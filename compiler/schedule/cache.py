@@ -58,10 +58,10 @@ def cache_write(fn: ir.Function, block: str, scope: str) -> tuple[ir.Function, s
     """
     where = f"cache_write of {block}"
     leaf = movable(fn, block, where)
-    buffer = store_of(leaf).buffer
+    buffer = store_of(leaf, where).buffer
     names = names_of(fn)
     cached, name = names.fresh(f"{buffer}_{scope}", block), names.fresh(f"{buffer}_copy", block)
-    axes = [axis.var for axis in leaf.block.axes if axis.kind is ir.AxisKind.SPATIAL]
+    axes = [axis.var for axis in leaf.block.axes if axis.kind is not ir.AxisKind.REDUCE]
     copy = copy_block(name, axes, fn.buffers[buffer], source=cached, target=buffer)
     result = replaced(fn, leaf.path, retargeted(leaf.block, buffer, cached))
     result = replace(result, buffers=with_buffer(fn, replace(fn.buffers[buffer], name=cached, scope=scope)))

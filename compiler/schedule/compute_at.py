@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 
 from vdla.compiler import ir
 from vdla.compiler.affine import FALSE, affine, conjuncts, predicate_of, simplify, var_names
 from vdla.compiler.printer import expr_text
 from vdla.compiler.schedule.access import Leaf, leaf_at, leaves, readers_of, written
 from vdla.compiler.schedule.flow import check_flow, is_first
-from vdla.compiler.schedule.place import holds, inserted, movable, nest_at, store_of, target_loops
+from vdla.compiler.schedule.place import check_step, holds, inserted, movable, nest_at, target_loops
 from vdla.compiler.schedule.region import Span, need_of
 from vdla.compiler.schedule.tree import ScheduleError, all_ranges, block_path, loop_names, removed, replaced
 
@@ -27,34 +28,48 @@ def compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
     """
     where = f"compute_at of {block} at {loop}"
     leaf = movable(fn, block, where)
-    buffer = store_of(leaf).buffer
-    if buffer in fn.params:
-        raise ScheduleError(f"{where}: the block must not compute an output, got {buffer}")
+    buffers = sorted(written(leaf.block))
+    for buffer in buffers:
+        if buffer in fn.params:
+            raise ScheduleError(f"{where}: the block must not compute an output, got {buffer}")
     target_loops(fn, loop, where)
-    readers = readers_of(leaves(fn), buffer)
+    readers = readers_of_any(leaves(fn), buffers)
     outside = [reader.name for reader in readers if loop not in [step.var for step in reader.loops]]
     if outside or not readers:
         found = f"{', '.join(outside)} outside" if outside else "none"
-        raise ScheduleError(f"{where}: every reader of {buffer} must lie inside {loop}, got {found}")
+        raise ScheduleError(f"{where}: every reader of {', '.join(buffers)} must lie inside {loop}, got {found}")
     without = removed(fn, leaf.path)
     if loop not in loop_names(without):
         raise ScheduleError(f"{where}: the loop must lie around a reader, got a loop of {block} alone")
-    result = computed_at(without, leaf.block, loop, where)
+    result = computed_at(without, leaf.block, loop, where, leaf)
     check_flow(result, block, where)
     return result
 
 
-def computed_at(fn: ir.Function, block: ir.Block, loop: str | None, where: str) -> ir.Function:
-    """`fn` with `block`, which it lacks so far, computed for its readers inside `loop` (None: the whole function)."""
-    store = block.body
-    assert isinstance(store, ir.Store)
-    readers = readers_of(leaves(fn), store.buffer)
+def computed_at(
+    fn: ir.Function, block: ir.Block, loop: str | None, where: str, placed: Leaf | None = None
+) -> ir.Function:
+    """`fn` with `block`, which it lacks so far, computed for its readers inside `loop` (None: the whole function);
+    `placed` is where it was before."""
+    order, buffers = leaves(fn), sorted(written(block))
     outer = {step.var for step in target_loops(fn, loop, where)} if loop is not None else set()
-    spans = [span.whole() for span in need_of(readers, fn.buffers[store.buffer], outer, all_ranges(fn))]
-    spatial = [axis.var for axis in block.axes if axis.kind is ir.AxisKind.SPATIAL]
-    by_axis: dict[str, Span] = dict(zip(spatial, spans, strict=True))
+    ranges = all_ranges(fn)
+    needs = [need_of(found, fn.buffers[b], outer, ranges) for b in buffers if (found := readers_of(order, b))]
+    spans = [reduce(Span.union, dimension) for dimension in zip(*needs, strict=True)]
+    own = [axis for axis in block.axes if axis.kind is not ir.AxisKind.REDUCE]
+    scanned = {axis.var for axis in own if axis.kind is ir.AxisKind.SCAN}
+    by_axis = {a.var: s if a.var in scanned else s.whole() for a, s in zip(own, spans, strict=True)}
+    if placed is not None:
+        check_step(placed, by_axis, outer, where)
+    readers = readers_of_any(order, buffers)
     nest = nest_at(fn, block, by_axis, shared_conditions(readers, outer))
     return inserted(fn, loop, nest, holds({reader.name for reader in readers}), after=False)
+
+
+def readers_of_any(order: list[Leaf], buffers: list[str]) -> list[Leaf]:
+    """The leaves that read one of `buffers`, in program order."""
+    readers = [reader for buffer in buffers for reader in readers_of(order, buffer)]
+    return sorted({reader.name: reader for reader in readers}.values(), key=order.index)
 
 
 def shared_conditions(readers: list[Leaf], outer: set[str]) -> list[ir.Expr]:

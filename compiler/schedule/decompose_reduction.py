@@ -12,7 +12,7 @@ from vdla.compiler import ir
 from vdla.compiler.affine import conjuncts, predicate_of, var_names
 from vdla.compiler.printer import expr_text
 from vdla.compiler.schedule.access import Leaf, leaf_at, stores
-from vdla.compiler.schedule.flow import check_flow
+from vdla.compiler.schedule.flow import check_flow, scanned_loops
 from vdla.compiler.schedule.independent import distinct
 from vdla.compiler.schedule.place import check_not_blockized, renamed_loops, target_loops
 from vdla.compiler.schedule.tree import ScheduleError, all_ranges, block_path, loop_path, names_of, replaced
@@ -38,6 +38,7 @@ def decompose_reduction(fn: ir.Function, block: str, loop: str) -> tuple[ir.Func
     inner = loops_from(leaf, loop, where)
     summed = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
     check_outside(leaf, loop, summed, where)
+    check_inside_steps(leaf, inner, where)
     check_once(fn, leaf, inner, summed, where)
     name = names_of(fn).fresh(f"{block}_init", block)
     start = starting_block(leaf, name, {step.var for step in inner} & summed, where)
@@ -68,10 +69,18 @@ def check_outside(leaf: Leaf, loop: str, summed: set[str], where: str) -> None:
             raise ScheduleError(f"{where}: {rule}, got {loop} inside")
 
 
+def check_inside_steps(leaf: Leaf, inner: list[ir.For], where: str) -> None:
+    """Refuse a start in front of the steps of a scan."""
+    for step in inner:
+        if step.var in scanned_loops(leaf):
+            rule = f"the loop must lie inside of {step.var}, along which the block goes on"
+            raise ScheduleError(f"{where}: {rule}, got {inner[0].var}")
+
+
 def check_once(fn: ir.Function, leaf: Leaf, inner: list[ir.For], summed: set[str], where: str) -> None:
     """Refuse loops inside which a sum starts more than once: only its first start would be left."""
     (store, *_) = stores(leaf.block)
-    chosen = {name for value in leaf.values_of(ir.AxisKind.SPATIAL) for name in var_names(value)}
+    chosen = {name for value in leaf.element() for name in var_names(value)}
     for step in inner:
         if step.extent == 1 or (step.var in summed and step.var not in chosen):
             continue

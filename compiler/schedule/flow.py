@@ -13,8 +13,18 @@ from collections.abc import Mapping
 from vdla.compiler import ir
 from vdla.compiler.affine import Linear, Ranges, linear, linear_bounds, var_names
 from vdla.compiler.printer import expr_text
-from vdla.compiler.schedule.access import Leaf, leaves, read_buffers, readers_of, reads, store_to, writers_of, written
-from vdla.compiler.schedule.region import Span, bound_form, need_of, touched
+from vdla.compiler.schedule.access import (
+    Indices,
+    Leaf,
+    leaves,
+    read_buffers,
+    readers_of,
+    reads,
+    store_to,
+    writers_of,
+    written,
+)
+from vdla.compiler.schedule.region import Span, bound_form, need_at, touched
 from vdla.compiler.schedule.tree import ScheduleError, all_ranges
 
 
@@ -42,21 +52,70 @@ def check_start(fn: ir.Function, order: list[Leaf], buffer: str, where: str) -> 
 
 def check_pair(fn: ir.Function, order: list[Leaf], writer: Leaf, reader: Leaf, buffer: str, where: str) -> None:
     """Refuse a value of `buffer` that is lost between two blocks."""
+    common = common_loops(writer, reader)
+    accesses = reads(reader.block, buffer)
+    states = [access for access in accesses if is_state(writer, reader, buffer, access, common)]
+    if states:
+        steps = common[: max(place for place, loop in enumerate(common) if loop.var in scanned_loops(writer)) + 1]
+        check_cover(fn, writer, reader, buffer, states, steps, where)
+    now = [access for access in accesses if access not in states]
+    if not now:
+        return
     if order.index(writer) > order.index(reader):
         rule = f"{reader.name} must come after {writer.name}, which computes {buffer}"
         raise ScheduleError(f"{where}: {rule}, got it before")
-    common = common_loops(writer, reader)
     check_complete(writer, reader, common, where)
+    check_cover(fn, writer, reader, buffer, now, common, where)
+
+
+def scanned_loops(leaf: Leaf) -> set[str]:
+    """The loops over the steps of a scan."""
+    return {name for value in leaf.values_of(ir.AxisKind.SCAN) for name in var_names(value)}
+
+
+def is_state(writer: Leaf, reader: Leaf, buffer: str, access: Indices, common: list[ir.For]) -> bool:
+    """Whether an element is one that the writer computed in an earlier step of a scan that both are in."""
+    if not scanned_loops(writer) or not scanned_loops(writer) <= {loop.var for loop in common}:
+        return False
+    for own, index in zip(store_to(writer.block, buffer).indices, access, strict=True):
+        if is_step(writer, own):
+            step = writer.bound(own)
+            ago = step + reader.bound(index).scaled(-1)
+            forwards = all(factor > 0 for factor in step.terms.values())
+            backwards = all(factor < 0 for factor in step.terms.values())
+            if not ago.terms and ((forwards and ago.const > 0) or (backwards and ago.const < 0)):
+                return True
+    return False
+
+
+def check_cover(
+    fn: ir.Function,
+    writer: Leaf,
+    reader: Leaf,
+    buffer: str,
+    accesses: list[Indices],
+    common: list[ir.For],
+    where: str,
+) -> None:
+    """Refuse accesses of elements that the writer does not compute while the common loops stand still; of a state, in
+    an earlier step."""
     check_conditions(writer, reader, common, where)
-    ranges, outer = all_ranges(fn), {loop.var for loop in common}
-    need = need_of([reader], fn.buffers[buffer], outer, ranges)
+    ranges, outer, shape = all_ranges(fn), {loop.var for loop in common}, fn.buffers[buffer]
     check_dense(writer, buffer, outer, ranges, f"{where}: {reader.name}")
-    made = touched(writer, store_to(writer.block, buffer).indices, fn.buffers[buffer], outer, ranges)
+    made = touched(writer, store_to(writer.block, buffer).indices, shape, outer, ranges)
+    need = [span.clamped() for span in need_at(reader, accesses, shape, outer, ranges)]
     for dimension, (has, wants) in enumerate(zip(made, need, strict=True)):
-        if not has.covers(wants, ranges):
+        index = store_to(writer.block, buffer).indices[dimension]
+        earlier = is_state(writer, reader, buffer, accesses[0], common) and is_step(writer, index)
+        if not earlier and not has.covers(wants, ranges):
             place = f"while {common[-1].var} stands still" if common else "before it"
             rule = f"{reader.name} must read only what {writer.name} computes {place}"
             raise ScheduleError(f"{where}: {rule}, got {difference_text(buffer, dimension, has, wants)}")
+
+
+def is_step(leaf: Leaf, index: ir.Expr) -> bool:
+    """Whether an index is the step of a scan."""
+    return isinstance(index, ir.Var) and leaf.axis_of(index.name).kind is ir.AxisKind.SCAN
 
 
 def check_dense(writer: Leaf, buffer: str, outer: set[str], ranges: Ranges, where: str) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.schedule.access import Leaf, leaves, readers_of
+from vdla.compiler.schedule.access import Leaf, leaves, readers_of, reads, stores, written
 from vdla.compiler.schedule.flow import check_flow
-from vdla.compiler.schedule.place import movable, store_of
+from vdla.compiler.schedule.place import movable
 from vdla.compiler.schedule.tree import ScheduleError, removed, rewrite_blocks
 
 Change = Callable[[ir.Expr], ir.Expr]
@@ -25,7 +25,8 @@ def inline(fn: ir.Function, block: str) -> ir.Function:
     where = f"inline of {block}"
     leaf = movable(fn, block, where)
     check_inlinable(fn, leaf, where)
-    readers = {reader.name for reader in readers_of(leaves(fn), store_of(leaf).buffer)}
+    buffers = written(leaf.block)
+    readers = {reader.name for buffer in buffers for reader in readers_of(leaves(fn), buffer)}
     if not readers:
         raise ScheduleError(f"{where}: the block must have a reader, got none")
     without = removed(fn, leaf.path)
@@ -34,30 +35,33 @@ def inline(fn: ir.Function, block: str) -> ir.Function:
         return with_value(reader, leaf) if reader.name in readers else reader
 
     body = rewrite_blocks(without.body, change)
-    buffers = {name: buffer for name, buffer in fn.buffers.items() if name != store_of(leaf).buffer}
-    result = replace(without, body=body, buffers=buffers)
+    rest = {name: buffer for name, buffer in fn.buffers.items() if name not in buffers}
+    result = replace(without, body=body, buffers=rest)
     for reader in sorted(readers):
         check_flow(result, reader, where)
     return result
 
 
 def check_inlinable(fn: ir.Function, leaf: Leaf, where: str) -> None:
-    """Refuse a reduction and an output."""
+    """Refuse a reduction, a recurrence and an output."""
     if leaf.block.init is not None or leaf.values_of(ir.AxisKind.REDUCE):
         raise ScheduleError(f"{where}: the block must not reduce, got a reduction")
-    if store_of(leaf).buffer in fn.params:
-        raise ScheduleError(f"{where}: the block must not compute an output, got {store_of(leaf).buffer}")
+    for buffer in sorted(written(leaf.block)):
+        if reads(leaf.block, buffer):
+            raise ScheduleError(f"{where}: the block must not read what it computes, got a read of {buffer}")
+        if buffer in fn.params:
+            raise ScheduleError(f"{where}: the block must not compute an output, got {buffer}")
 
 
 def with_value(reader: ir.Block, leaf: Leaf) -> ir.Block:
-    """A reader with the value of `leaf` in place of its loads."""
-    store = store_of(leaf)
-    axes = [index.name for index in store.indices if isinstance(index, ir.Var)]
+    """A reader with the values of `leaf` in place of its loads."""
+    values = {store.buffer: store.value for store in stores(leaf.block)}
+    axes = [index.name for index in stores(leaf.block)[0].indices if isinstance(index, ir.Var)]
 
     def inlined(expr: ir.Expr) -> ir.Expr:
         new = ir.with_operands(expr, tuple(inlined(operand) for operand in ir.operands(expr)))
-        if isinstance(new, ir.Load) and new.buffer == store.buffer:
-            return ir.substitute(store.value, dict(zip(axes, new.indices, strict=True)))
+        if isinstance(new, ir.Load) and new.buffer in values:
+            return ir.substitute(values[new.buffer], dict(zip(axes, new.indices, strict=True)))
         return new
 
     return replace(reader, body=map_values(reader.body, inlined))

@@ -126,9 +126,11 @@ def check_fusable(where: str, one: ir.For, two: ir.For) -> None:
         return
     for block in outermost_blocks(two.body):
         roles = role(block, one.var), role(block, two.var)
-        if "reduce" in roles and "spatial" in roles:
+        mixed = ("reduce" in roles and "spatial" in roles) or ("scan" in roles and roles[0] != roles[1])
+        if mixed:
             found = f"{roles[0]} {one.var} and {roles[1]} {two.var}"
-            rule = f"both loops must be spatial or both reduce in block {block.name}"
+            kinds = "both scan" if "scan" in roles else "both reduce"
+            rule = f"both loops must be spatial or {kinds} in block {block.name}"
             raise ScheduleError(f"{where}: {rule}, got {found}")
 
 
@@ -187,8 +189,10 @@ def reorder(fn: ir.Function, *loops: str) -> ir.Function:
     top = min(all_paths, key=len)
     between = deepest[len(top) - 1 :]
     check_perfect(where, between)
-    nest = permuted([loop_at(deepest[: len(top) + d]) for d in range(len(between))], loops)
+    old = [loop_at(deepest[: len(top) + d]) for d in range(len(between))]
+    nest = permuted(old, loops)
     check_order(where, nest)
+    check_steps(where, old, nest)
     return replaced(fn, top, nest)
 
 
@@ -229,6 +233,27 @@ def check_order(where: str, nest: ir.Stmt) -> None:
             if kind == "unused" and summed and loop.size > 1:
                 rule = f"{loop.var} must stay outside of {summed}, over which block {block.name} sums"
                 raise ScheduleError(f"{where}: {rule}, got it inside, where each term would count {loop.extent} times")
+
+
+def check_steps(where: str, old: list[ir.For], nest: ir.Stmt) -> None:
+    """Refuse a loop that changes sides with one over the steps of a scan."""
+    before, after = [loop.var for loop in old], chain_vars(nest, len(old))
+    for block in outermost_blocks(nest):
+        for step in (var for var in before if role(block, var) == "scan"):
+            moved = set(before[: before.index(step)]) ^ set(after[: after.index(step)])
+            if moved:
+                rule = f"{min(moved)} must stay on its side of {step}, along which block {block.name} goes on"
+                side = "outside" if min(moved) in after[: after.index(step)] else "inside"
+                raise ScheduleError(f"{where}: {rule}, got it {side}")
+
+
+def chain_vars(nest: ir.Stmt, depth: int) -> list[str]:
+    """The variables of the outermost loops of a nest."""
+    names: list[str] = []
+    while len(names) < depth and isinstance(nest, ir.For):
+        names.append(nest.var)
+        nest = nest.body
+    return names
 
 
 def within(value: ir.Expr, ranges: Ranges) -> Linear:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.affine import Linear, Ranges, linear_bounds, predicate_of
+from vdla.compiler.affine import Linear, Ranges, linear, linear_bounds, predicate_of, var_names
 from vdla.compiler.names import Names
+from vdla.compiler.printer import expr_text
 from vdla.compiler.schedule.access import Leaf, leaf_at, leaves, stores, written
 from vdla.compiler.schedule.region import Span
 from vdla.compiler.schedule.tree import (
@@ -25,16 +26,16 @@ from vdla.compiler.schedule.tree import (
 
 
 def movable(fn: ir.Function, name: str, where: str) -> Leaf:
-    """The leaf `name`, which must compute one element at its own spatial axes."""
+    """The leaf `name`, which must compute one element, of one buffer or of each of several, at its own spatial axes."""
     path = block_path(fn, name, where)
     block = block_at(path)
     check_not_blockized(path, "moved", where)
-    spatial = tuple(ir.Var(axis.var) for axis in block.axes if axis.kind is ir.AxisKind.SPATIAL)
-    if not isinstance(block.body, ir.Store) or block.body.indices != spatial:
+    own = tuple(ir.Var(axis.var) for axis in block.axes if axis.kind is not ir.AxisKind.REDUCE)
+    if any(store.indices != own for store in stores(block)):
         raise ScheduleError(f"{where}: the block must compute one element at its spatial axes, got {name}")
     for other in leaves(fn):
         if other.name != name and written(other.block) & written(block):
-            rule = f"the block must be the only one that writes {block.body.buffer}"
+            rule = f"the block must be the only one that writes {', '.join(sorted(written(block)))}"
             raise ScheduleError(f"{where}: {rule}, got {other.name} too; decompose its sum last")
     return leaf_at(path)
 
@@ -55,7 +56,8 @@ def target_loops(fn: ir.Function, loop: str, where: str) -> list[ir.For]:
 
 
 def nest_at(fn: ir.Function, block: ir.Block, spans: Mapping[str, Span], conditions: list[ir.Expr]) -> ir.Stmt:
-    """`block` in new loops: each axis in `spans` over its span, each other one over its whole domain.
+    """`block` in new loops: each axis in `spans` over its span, each other one over its whole domain; a step of a scan
+    has no loop.
 
     Conditions are added where a span can leave what is computed at all.
     """
@@ -63,6 +65,9 @@ def nest_at(fn: ir.Function, block: ir.Block, spans: Mapping[str, Span], conditi
     loops: list[tuple[str, int]] = []
     values: list[ir.Expr] = []
     for axis in block.axes:
+        if axis.kind is ir.AxisKind.SCAN and axis.var in spans:
+            values.append((spans[axis.var].offset + Linear({}, spans[axis.var].low)).expr())
+            continue
         span = spans.get(axis.var) or Span(Linear({}), 0, axis.size - 1, 0, axis.size - 1)
         var = fresh_loop(names, axis, block.name)
         value = span.offset + Linear({ir.Var(var): 1}, span.low)
@@ -73,6 +78,23 @@ def nest_at(fn: ir.Function, block: ir.Block, spans: Mapping[str, Span], conditi
     for var, extent in reversed(loops):
         nest = ir.For(var, extent, nest)
     return nest
+
+
+def check_step(leaf: Leaf, spans: Mapping[str, Span], outer: Collection[str], where: str) -> None:
+    """Refuse a place at which a block of a scan would not compute the step of the loops that it is in."""
+    for axis in leaf.block.axes:
+        if axis.kind is ir.AxisKind.SCAN:
+            step = leaf.values[axis.var]
+            around = sorted(var_names(step) - set(outer))
+            if around:
+                rule = f"{leaf.name} must stay inside of {around[0]}, along which it goes on"
+                raise ScheduleError(f"{where}: {rule}, got a place outside")
+            span = spans.get(axis.var)
+            if span is None or span.extent != 1 or span.offset + Linear({}, span.low) != linear(step):
+                found = "all" if span is None else expr_text((span.offset + Linear({}, span.low)).expr())
+                raise ScheduleError(
+                    f"{where}: {leaf.name} must compute the step {expr_text(linear(step).expr())} there, got {found}"
+                )
 
 
 def renamed_loops(fn: ir.Function, block: ir.Block, loops: list[ir.For]) -> ir.Stmt:
@@ -124,6 +146,9 @@ def holds(blocks: set[str]) -> Callable[[ir.Stmt], bool]:
     return lambda stmt: any(isinstance(inner, ir.Block) and inner.name in blocks for inner in ir.walk(stmt))
 
 
-def store_of(leaf: Leaf) -> ir.Store:
+def store_of(leaf: Leaf, where: str) -> ir.Store:
     """The one store of a movable leaf."""
-    return stores(leaf.block)[0]
+    first, *others = stores(leaf.block)
+    if others:
+        raise ScheduleError(f"{where}: the block must compute one value, got {len(others) + 1} at once")
+    return first

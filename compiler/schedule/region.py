@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from functools import reduce
 
 from vdla.compiler import ir
 from vdla.compiler.affine import Linear, Range, Ranges, bounds, linear, linear_bounds, simplify, var_names
@@ -72,13 +73,16 @@ class Span:
 
 def need_of(readers: Iterable[Leaf], buffer: ir.Buffer, outer: Collection[str], ranges: Ranges) -> list[Span]:
     """The region of `buffer` that `readers` read while the loops `outer` stand still."""
-    total: list[Span] | None = None
-    for reader in readers:
-        for indices in reads(reader.block, buffer.name):
-            spans = touched(reader, indices, buffer, outer, ranges)
-            total = spans if total is None else [a.union(b) for a, b in zip(total, spans, strict=True)]
-    assert total is not None
-    return [span.clamped() for span in total]
+    needs = [need_at(reader, reads(reader.block, buffer.name), buffer, outer, ranges) for reader in readers]
+    return [reduce(Span.union, dimension).clamped() for dimension in zip(*needs, strict=True)]
+
+
+def need_at(
+    reader: Leaf, accesses: Iterable[Indices], buffer: ir.Buffer, outer: Collection[str], ranges: Ranges
+) -> list[Span]:
+    """The region that some accesses of a leaf touch."""
+    spans = [touched(reader, indices, buffer, outer, ranges) for indices in accesses]
+    return [reduce(Span.union, dimension) for dimension in zip(*spans, strict=True)]
 
 
 def touched(leaf: Leaf, indices: Indices, buffer: ir.Buffer, outer: Collection[str], ranges: Ranges) -> list[Span]:

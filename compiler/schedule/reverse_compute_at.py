@@ -6,7 +6,7 @@ from vdla.compiler import ir
 from vdla.compiler.affine import linear, var_names
 from vdla.compiler.schedule.access import Leaf, leaves, read_buffers, reads, stores, written
 from vdla.compiler.schedule.flow import check_flow, is_last, selecting_conditions, summed_loops
-from vdla.compiler.schedule.place import holds, inserted, movable, nest_at, target_loops
+from vdla.compiler.schedule.place import check_step, holds, inserted, movable, nest_at, target_loops
 from vdla.compiler.schedule.region import Span, touched
 from vdla.compiler.schedule.tree import ScheduleError, all_ranges, loop_names, removed
 
@@ -35,6 +35,7 @@ def reverse_compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
     common = target_loops(without, loop, where)
     spans = consumed(without, leaf.block, producers, {step.var for step in common})
     conditions = [c for producer in producers for c in conditions_after(producer, common)]
+    check_step(leaf, spans, [step.var for step in common], where)
     nest = nest_at(without, leaf.block, spans, conditions)
     result = inserted(without, loop, nest, holds({producer.name for producer in producers}), after=True)
     check_flow(result, block, where)
@@ -51,9 +52,8 @@ def producers_under(fn: ir.Function, consumer: Leaf, loop: str) -> list[Leaf]:
 def consumed(fn: ir.Function, block: ir.Block, producers: list[Leaf], outer: set[str]) -> dict[str, Span]:
     """The span of each axis of the consumer that indexes a produced dimension by itself plus a constant."""
     spans: dict[str, Span] = {}
-    extents = {axis.var: axis.size for axis in block.axes if axis.kind is ir.AxisKind.SPATIAL}
-    for producer in producers:
-        store = stores(producer.block)[0]
+    extents = {axis.var: axis.size for axis in block.axes if axis.kind is not ir.AxisKind.REDUCE}
+    for producer, store in ((leaf, store) for leaf in producers for store in stores(leaf.block)):
         made = touched(producer, store.indices, fn.buffers[store.buffer], outer, all_ranges(fn))
         for indices in reads(block, store.buffer):
             for index, span in zip(indices, made, strict=True):

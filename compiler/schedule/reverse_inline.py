@@ -28,11 +28,11 @@ def reverse_inline(fn: ir.Function, block: str) -> ir.Function:
         raise ScheduleError(f"{where}: the block must not reduce, got a reduction")
     producer, indices = only_producer(fn, consumer, where)
     check_producer(fn, producer, consumer, where)
+    gone = store_of(producer, where).buffer
     without = removed(fn, consumer.path)
     path = block_path(without, producer.name, where)
-    merged = merged_block(leaf_at(path), consumer, indices)
+    merged = merged_block(leaf_at(path), consumer, indices, where)
     result = replaced(without, path, merged)
-    gone = store_of(producer).buffer
     result = replace(result, buffers={name: buffer for name, buffer in fn.buffers.items() if name != gone})
     check_flow(result, producer.name, where)
     return result
@@ -61,14 +61,14 @@ def check_producer(fn: ir.Function, producer: Leaf, consumer: Leaf, where: str) 
     if producer.block.init is not None or producer.values_of(ir.AxisKind.REDUCE):
         rule = f"the producer {producer.name} must not reduce"
         raise ScheduleError(f"{where}: {rule}, got a reduction; reverse_compute_at moves {consumer.name} behind it")
-    buffer = store_of(producer).buffer
+    buffer = store_of(producer, where).buffer
     if buffer in fn.params:
         raise ScheduleError(f"{where}: the producer must not compute an output, got {buffer}")
 
 
-def merged_block(producer: Leaf, consumer: Leaf, indices: Indices) -> ir.Block:
+def merged_block(producer: Leaf, consumer: Leaf, indices: Indices, where: str) -> ir.Block:
     """The producer with the consumer's value and buffer; its axes in the order of that buffer's dimensions."""
-    old, store = store_of(producer), store_of(consumer)
+    old, store = store_of(producer, where), store_of(consumer, where)
     places = {axis.name: here for axis, here in zip(indices, old.indices, strict=True) if isinstance(axis, ir.Var)}
 
     def merged(expr: ir.Expr) -> ir.Expr:

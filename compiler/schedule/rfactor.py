@@ -41,8 +41,8 @@ class Split:
 
     @property
     def spatial(self) -> list[ir.Axis]:
-        """The spatial axes of the reduction."""
-        return [axis for axis in self.leaf.block.axes if axis.kind is ir.AxisKind.SPATIAL]
+        """The axes that choose the element."""
+        return [axis for axis in self.leaf.block.axes if axis.kind is not ir.AxisKind.REDUCE]
 
     def partial(self, indices: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
         """Where the partial sums of an element lie."""
@@ -93,7 +93,7 @@ def split_at(fn: ir.Function, loop: str, axis: int, where: str) -> Split:
     leaf = mine[0]
     check_not_blockized(leaf.path, "factored", where)
     summed = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
-    chosen = {name for value in leaf.values_of(ir.AxisKind.SPATIAL) for name in var_names(value)}
+    chosen = {name for value in leaf.element() for name in var_names(value)}
     both = sorted(summed & chosen)
     if both:
         raise ScheduleError(f"{where}: no loop must choose both the element and the term, got {both[0]}")

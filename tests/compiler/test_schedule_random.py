@@ -37,7 +37,37 @@ def two_outputs():
     return te.create_function([x], [total, moved], "two_outputs")
 
 
-FUNCTIONS = {fn.name: fn for fn in (matmul(), pooling(), two_outputs())}
+def recurrence():
+    x, w = te.placeholder((5, 4), "int32", "x"), te.placeholder((4, 4), "int32", "a")
+    start = te.placeholder((4,), "int32", "b")
+    k = te.reduce_axis(4, "k")
+
+    def cell(t, h, u):
+        total = te.compute((4,), lambda i: te.sum(w[i, k] * h[k], axis=k), "total")
+        gate = te.compute((4,), lambda i: total[i] % 31 + u[i], "gate")
+        return te.compute((4,), lambda i: gate[i] + x[t, i], "h"), te.compute((4,), lambda i: gate[i] - h[i], "u")
+
+    h, u = te.scan(5, cell, (start, start), reverse=True)
+    wide = te.compute((5, 4), lambda i, j: x[i, j] * 2, "wide")
+    last = te.compute((5, 4), lambda i, j: h[i, j] * 3 + u[i, 3 - j] + wide[i, j], "last")
+    return te.create_function([x, w, start], [last], "recurrence")
+
+
+def greatest():
+    x = te.placeholder((6, 9), "int32", "x")
+    k = te.reduce_axis(9, "k")
+
+    def later(a, b):
+        larger = (b[0] > a[0]) | ((b[0] == a[0]) & (b[1] < a[1]))
+        return te.select(larger, b[0], a[0]), te.select(larger, b[1], a[1])
+
+    argmax = te.reducer(later, (-(1 << 31), (1 << 31) - 1), "argmax")
+    wide = te.compute((6, 9), lambda i, j: x[i, j] % 7, "wide")
+    value, place = te.compute((6,), lambda i: argmax((wide[i, k], k), axis=k), ("value", "place"))
+    return te.create_function([x], [te.compute((6,), lambda i: value[i] * 100 + place[i], "out")], "greatest")
+
+
+FUNCTIONS = {fn.name: fn for fn in (matmul(), pooling(), two_outputs(), recurrence(), greatest())}
 
 
 def inputs(fn):

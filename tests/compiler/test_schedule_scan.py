@@ -1,0 +1,100 @@
+"""Schedules of recurrences and of reducers of several values: what is legal keeps the meaning, the rest is refused."""
+
+import numpy as np
+import pytest
+from test_schedule_random import EXPECTED, FUNCTIONS, inputs
+
+from vdla.compiler.interpret import interpret
+from vdla.compiler.schedule import Schedule, ScheduleError
+
+
+def recurrence() -> Schedule:
+    return Schedule(FUNCTIONS["recurrence"])
+
+
+def greatest() -> Schedule:
+    return Schedule(FUNCTIONS["greatest"])
+
+
+LEGAL = [
+    ("recurrence", lambda s: s.split("t", 2)),
+    ("recurrence", lambda s: s.compute_at("total", "gate_i")),
+    ("recurrence", lambda s: s.parallel("i")),
+    ("recurrence", lambda s: (s.reorder("k", "i"), s.vectorize("i"))),
+    ("recurrence", lambda s: s.inline("wide")),
+    ("recurrence", lambda s: s.inline("gate")),
+    ("recurrence", lambda s: s.decompose_reduction("total", "i")),
+    ("recurrence", lambda s: (s.rfactor("k", 2), s.vectorize("k"))),
+    ("recurrence", lambda s: s.unroll("t")),
+    ("recurrence", lambda s: (s.inline("wide"), s.reverse_compute_at("last", "t"))),
+    ("recurrence", lambda s: s.reverse_compute_at("h", "gate_i")),
+    ("recurrence", lambda s: s.reverse_compute_at("gate", "k")),
+    ("recurrence", lambda s: s.inline("h")),
+    ("recurrence", lambda s: s.inline("u")),
+    ("greatest", lambda s: s.compute_at("value", "out_i")),
+    ("greatest", lambda s: s.reverse_compute_at("out", "value_i")),
+    ("greatest", lambda s: (s.split("k", 3), s.rfactor("k_i", 1), s.vectorize("k_i"))),
+    ("greatest", lambda s: (s.split("k", 3), s.rfactor("k_o"), s.parallel("k_o"))),
+    ("greatest", lambda s: s.decompose_reduction("value", "k")),
+    ("greatest", lambda s: s.parallel("value_i")),
+]
+
+
+@pytest.mark.parametrize(("name", "rewrite"), LEGAL)
+def test_legal(name, rewrite):
+    s = Schedule(FUNCTIONS[name])
+    rewrite(s)
+    assert s.fn is not FUNCTIONS[name]
+    got = interpret(s.fn, inputs(s.fn))
+    for output, array in EXPECTED[name].items():
+        np.testing.assert_array_equal(got[output], array, err_msg=str(s))
+
+
+REFUSED = [
+    (recurrence, lambda s: s.parallel("t"), "parallel of t: the loop must be spatial in block total, got scan"),
+    (recurrence, lambda s: s.vectorize("t"), "vectorize of t: the loop must be spatial in block total, got scan"),
+    (recurrence, lambda s: s.bind("t", "blockIdx.x"),
+     "bind of t: the loop must be spatial in block total, got scan"),
+    (recurrence, lambda s: s.vthread("t"), "vthread of t: the loop must be spatial or reduce in block total, got scan"),
+    (recurrence, lambda s: (s.split("t", 2), s.reorder("t_i", "t_o")),
+     "reorder of t_i, t_o: t_i must stay on its side of t_o, along which block total goes on, got it outside"),
+    (recurrence, lambda s: s.compute_at("total", "last_i"),
+     "compute_at of total at last_i: every reader of total must lie inside last_i, got gate outside"),
+    (recurrence, lambda s: s.compute_at("h", "last_i"),
+     "compute_at of h at last_i: every reader of h must lie inside last_i, got total, u outside"),
+    (recurrence, lambda s: s.compute_at("gate", "h_i"),
+     "compute_at of gate at h_i: every reader of gate must lie inside h_i, got u outside"),
+    (recurrence, lambda s: s.compute_at("u", "t"),
+     "compute_at of u at t: every reader of u must lie inside t, got last outside"),
+    (recurrence, lambda s: (s.split("t", 2), s.compute_at("total", "t_o")),
+     "compute_at of total at t_o: total must stay inside of t_i, along which it goes on, got a place outside"),
+    (recurrence, lambda s: (s.split("t", 2), s.reverse_compute_at("u", "t_o")),
+     "reverse_compute_at of u at t_o: u must stay inside of t_i, along which it goes on, got a place outside"),
+    (recurrence, lambda s: s.reverse_compute_at("last", "h_i"),
+     "reverse_compute_at of last at h_i: last must come after u, which computes u, got it before"),
+    (recurrence, lambda s: s.reverse_compute_at("total", "u_i"),
+     "reverse_compute_at of total at u_i: a producer of a, b, h must lie inside u_i, got none"),
+    (recurrence, lambda s: s.reverse_compute_at("total", "h_i"),
+     "reverse_compute_at of total at h_i: total must compute the step t * -1 + 4 there, got t * -1 + 3"),
+    (recurrence, lambda s: s.cache_write("h", "local"),
+     "cache_write of h: total must come after h_copy, which computes h, got it before"),
+    (recurrence, lambda s: s.cache_read("total", "h", "local"),
+     "cache_read of h for total: h_local must come after h, which computes h, got it before"),
+    (recurrence, lambda s: s.decompose_reduction("total", "t"),
+     "decompose_reduction of total at t: the loop must lie inside of t, along which the block goes on, got t"),
+    (recurrence, lambda s: s.reverse_inline("h"),
+     "reverse_inline of h: one computed buffer must be read by this block alone, all of it, at its own axes, "
+     "got gate[vt, vi]"),
+    (greatest, lambda s: s.cache_write("value", "local"),
+     "cache_write of value: the block must compute one value, got 2 at once"),
+    (greatest, lambda s: s.inline("value"), "inline of value: the block must not reduce, got a reduction"),
+    (greatest, lambda s: s.vectorize("k"), "vectorize of k: the loop must be spatial in block value, got reduce"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("start", "rewrite", "message"), REFUSED)
+def test_refused(start, rewrite, message):
+    s = start()
+    with pytest.raises(ScheduleError) as error:
+        rewrite(s)
+    assert str(error.value) == message
