@@ -32,8 +32,8 @@ def expected(a: Any, b: Any) -> Any:
     return (a * np.float32(2) + b).astype(np.float32)
 
 
-def module(signature: Signature, parallel: bool = False, result: int = 0) -> ir.Module:
-    """A module with the body of a kernel; the elements are those of the first argument."""
+def module(signature: Signature, parallel: bool = False, result: int = 0, work: int = 1) -> ir.Module:
+    """A module with the body of a kernel, which computes every element `work` times; those of the first argument."""
     made = ir.Module(signature.name)
     kinds = [POINTER] * len(signature.arguments) + [I64] * len(signature.scalars)
     body = ir.Function(made, ir.FunctionType(I32, kinds), body_name(signature.name))
@@ -44,14 +44,14 @@ def module(signature: Signature, parallel: bool = False, result: int = 0) -> ir.
     for size in signature.arguments[0].shape:
         extent = builder.mul(extent, scalars[0] if isinstance(size, str) else I64(size))
     if parallel:
-        _parallel(made, builder, pointers, extent)
+        _parallel(made, builder, pointers, extent, work)
     else:
         _loop(builder, pointers, I64(0), extent)
     builder.ret(I32(result))
     return made
 
 
-def _loop(builder: ir.IRBuilder, pointers: Any, begin: Any, end: Any) -> None:
+def _loop(builder: ir.IRBuilder, pointers: Any, begin: Any, end: Any, work: int = 1) -> None:
     function = builder.function
     before, head = builder.block, function.append_basic_block("head")
     inside, done = function.append_basic_block("inside"), function.append_basic_block("done")
@@ -63,13 +63,35 @@ def _loop(builder: ir.IRBuilder, pointers: Any, begin: Any, end: Any) -> None:
     builder.position_at_end(inside)
     a, b, c = (builder.gep(pointer, [i], source_etype=F32) for pointer in pointers)
     twice = builder.fmul(builder.load(a, typ=F32), F32(2.0))
-    builder.store(builder.fadd(twice, builder.load(b, typ=F32)), c)
-    i.add_incoming(builder.add(i, I64(1)), inside)
+    total = builder.fadd(twice, builder.load(b, typ=F32))
+    if work > 1:
+        total = _repeated(builder, total, work)
+    builder.store(total, c)
+    i.add_incoming(builder.add(i, I64(1)), builder.block)
     builder.branch(head)
     builder.position_at_end(done)
 
 
-def _parallel(made: ir.Module, builder: ir.IRBuilder, pointers: Any, extent: Any) -> None:
+def _repeated(builder: ir.IRBuilder, start: Any, work: int) -> Any:
+    """A value after a chain of `work` dependent products, each of which leaves it as it is."""
+    before, again, done = builder.block, builder.append_basic_block("again"), builder.append_basic_block("ready")
+    one = builder.fsub(start, start)
+    one = builder.fadd(one, F32(1.0))
+    builder.branch(again)
+    builder.position_at_end(again)
+    count, total = builder.phi(I64), builder.phi(F32)
+    count.add_incoming(I64(0), before)
+    total.add_incoming(start, before)
+    following = builder.fmul(total, one)
+    more = builder.add(count, I64(1))
+    count.add_incoming(more, again)
+    total.add_incoming(following, again)
+    builder.cbranch(builder.icmp_signed("<", more, I64(work)), again, done)
+    builder.position_at_end(done)
+    return following
+
+
+def _parallel(made: ir.Module, builder: ir.IRBuilder, pointers: Any, extent: Any, work: int) -> None:
     kind = ir.FunctionType(ir.VoidType(), (POINTER, I64, I64))
     piece = ir.Function(made, kind, "piece")
     piece.linkage = "internal"
@@ -79,7 +101,7 @@ def _parallel(made: ir.Module, builder: ir.IRBuilder, pointers: Any, extent: Any
     held = [
         inner.load(inner.gep(closure, [I32(0), I32(k)], source_etype=closure_kind), typ=POINTER) for k in range(3)
     ]
-    _loop(inner, held, begin, end)
+    _loop(inner, held, begin, end, work)
     inner.ret_void()
     pool = ir.Function(made, ir.FunctionType(I32, (POINTER, POINTER, I64)), "vdla_parallel")
     place = builder.inttoptr(builder.ptrtoint(builder.alloca(closure_kind), I64), POINTER)
