@@ -17,6 +17,7 @@ from vdla.compiler import ir
 from vdla.compiler.dtypes import Array, storage, wrap
 from vdla.compiler.grid import Env, Nest, at_start, enter, nest_of, run_nest
 from vdla.compiler.memory import EVERYWHERE, InterpretError, Memory, Points
+from vdla.compiler.point import PointRunner
 from vdla.compiler.specialise import scalars_of, specialise
 
 
@@ -32,7 +33,10 @@ def interpret(fn: ir.Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
     for name, array in checked_inputs(fn, outputs, arrays).items():
         memory.fill(name, array)
     with np.errstate(all="ignore"):
-        Interpreter(memory).run(fn.body, {})
+        if any(isinstance(stmt, ir.Block) for stmt in ir.walk(fn.body)):
+            Interpreter(memory).run(fn.body, {})
+        else:
+            PointRunner(memory).run(fn.body)
     for name in outputs:
         missing = int((~memory.written[name]).sum())
         if missing:

@@ -143,8 +143,8 @@ K = te.reduce_axis(3, "k")
          "te.placeholder: the name must be a Python identifier, got 'for'"),
         (lambda: te.pad(A, (1,), (0, 0), 0), "te.pad a: padding must be 2 integers >= 0, got [1]"),
         (lambda: te.call("gamma", W[0]),
-         "te.call: the function must be one of exp, log, sqrt, rsqrt, tanh, sigmoid, erf, sin, cos, pow, divide, floor, "
-         "ceil, round, trunc, abs, popcount, isnan, got gamma"),
+         "te.call: the function must be one of exp, log, sqrt, rsqrt, tanh, sigmoid, erf, sin, cos, pow, divide, "
+         "floor, ceil, round, trunc, abs, popcount, isnan, got gamma"),
         (lambda: te.call("pow", W[0]), "te.call pow: the number of arguments must be 2, got 1"),
         (lambda: te.exp(W[0]), 'te.call exp: the operand must be a float, got int32; write te.cast("float32", ...)'),
         (lambda: te.popcount(te.cast("int4", W[0])),
