@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.dtypes import storage
 from vdla.compiler.llvm.codes import DTYPES, TEXTS, Code, dtype_bytes, split
 from vdla.compiler.llvm.signature import Argument, Signature, extent_text, shape_text, value
 
@@ -223,6 +222,16 @@ class Packer:
         mine = arrays[position]
         others = zip(self.signature.arguments, arrays, strict=True)
         return [a.name for i, (a, array) in enumerate(others) if i != position and np.may_share_memory(mine, array)]
+
+
+def storage(dtype: str) -> np.dtype[Any]:
+    """The numpy dtype of an element type; nothing but numpy is needed, except for bfloat16."""
+    if dtype == "bfloat16":
+        from ml_dtypes import bfloat16
+
+        found: np.dtype[Any] = np.dtype(bfloat16)
+        return found
+    return np.dtype("int8" if dtype in SUB_BYTE else dtype)
 
 
 def address(array: Array) -> int:
