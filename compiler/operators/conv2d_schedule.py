@@ -1,0 +1,52 @@
+"""The CPU schedule of a convolution: a register tile of pixels by blocks of output channels, summed in one go.
+
+The stage that brings the sums into the order of the result is cut into tiles, and the sums of a tile are computed
+inside, so that they stay in registers and whatever a graph does with the result happens while they are at hand.
+"""
+
+from __future__ import annotations
+
+from vdla.compiler.operators.nest import nest_named, size_of
+from vdla.compiler.operators.readers import reader_of
+from vdla.compiler.operators.tile import Tile, register_tile
+from vdla.compiler.schedule import Schedule
+from vdla.compiler.target import Target
+
+
+def schedule_conv2d(schedule: Schedule, block: str, target: Target) -> None:
+    """Tile the stage that reads the sums, and compute them inside of its tiles."""
+    sums = nest_named(schedule.fn, block)
+    blocks, rows, columns, lanes = (size_of(axis.extent) for axis in sums.leaf.block.axes[1:5])
+    tile = register_tile(target, (rows, columns, blocks))
+    reader = reader_of(schedule, block, (4, 5))
+    place = tiled_reader(schedule, reader, tile, lanes)
+    schedule.compute_at(block, place)
+    tile_sums(schedule, block, place)
+
+
+def tiled_reader(schedule: Schedule, reader: str, tile: Tile, lanes: int) -> str:
+    """Cut the reader into tiles; the loop inside which a tile is."""
+    n, channel, row, column, *lane = schedule.loops(reader)
+    outer, inner = schedule.split(channel, factor=tile.vectors if lane else tile.vectors * lanes)
+    column_outer, column_inner = schedule.split(column, factor=tile.rows // tile.depth)
+    row_outer, row_inner = schedule.split(row, factor=tile.depth)
+    if lane:
+        schedule.vectorize(*lane)
+    else:
+        inner, within = schedule.split(inner, factor=lanes)
+        lane = [within]
+    schedule.reorder(n, outer, row_outer, column_outer, inner, *lane, row_inner, column_inner)
+    for loop in (inner, row_inner, column_inner):
+        schedule.unroll(loop)
+    schedule.parallel(schedule.fuse(n, outer, row_outer))
+    return column_outer
+
+
+def tile_sums(schedule: Schedule, block: str, place: str) -> None:
+    """The loops of a tile: reductions outside, pixels and blocks written out, a vector of channels innermost."""
+    loops = schedule.loops(block)
+    n, blocks, rows, columns, lane, *reduce = loops[loops.index(place) + 1 :]
+    schedule.reorder(n, *reduce, rows, columns, blocks, lane)
+    for loop in (rows, columns, blocks):
+        schedule.unroll(loop)
+    schedule.vectorize(lane)

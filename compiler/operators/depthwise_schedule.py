@@ -1,0 +1,45 @@
+"""The CPU schedule of a depthwise convolution: lanes along the rows of the image, several rows summed at once.
+
+The padded image is made a channel at a time, just before it is read; rows that two results share are loaded once.
+"""
+
+from __future__ import annotations
+
+from vdla.compiler.operators.nest import nest_named, size_of
+from vdla.compiler.operators.readers import padding_of, reader_of
+from vdla.compiler.schedule import Schedule
+from vdla.compiler.target import Target
+
+MOST_TAPS = 25  # of a window whose taps are written out
+MOST_SUMS = 8  # vectors that are summed at once
+
+
+def schedule_depthwise_conv2d(schedule: Schedule, block: str, target: Target) -> None:
+    """Tile the stage that reads the sums, and compute the padding and the sums inside of its tiles."""
+    nest = nest_named(schedule.fn, block)
+    rows, columns, *taps = (size_of(axis.extent) for axis in nest.leaf.block.axes[2:])
+    lanes = even_part(columns, target.lanes(nest.element_bytes))
+    depth = even_part(rows, MOST_SUMS if columns <= lanes else MOST_SUMS // 2)
+    reader, padding = reader_of(schedule, block, (4,)), padding_of(schedule, block)
+    n, channel, row, column = schedule.loops(reader)
+    row_outer, row_inner = schedule.split(row, factor=depth)
+    column_outer, column_inner = schedule.split(column, factor=lanes)
+    schedule.reorder(n, channel, row_outer, column_outer, row_inner, column_inner)
+    image = schedule.fuse(n, channel)
+    schedule.compute_at(block, column_outer)
+    loops = schedule.loops(block)
+    n, channel, row, column, *reduce = loops[loops.index(column_outer) + 1 :]
+    schedule.reorder(n, channel, *reduce, row, column)
+    for loop in (row, row_inner, *(reduce if taps[0] * taps[1] <= MOST_TAPS else ())):
+        schedule.unroll(loop)
+    for loop in (column, column_inner):
+        schedule.vectorize(loop)
+    if padding is not None:
+        schedule.compute_at(padding, image)
+        schedule.vectorize(schedule.loops(padding)[-1])
+    schedule.parallel(image)
+
+
+def even_part(extent: int, most: int) -> int:
+    """The size of the parts if `extent` is cut into as few as possible, each of at most `most`, as even as can be."""
+    return -(-extent // -(-extent // most))

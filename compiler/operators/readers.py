@@ -1,0 +1,40 @@
+"""The stages around the sums of an operator: the one that makes its padded image, the one that takes its results."""
+
+from __future__ import annotations
+
+from vdla.compiler import ir
+from vdla.compiler.operators.nest import Nest, nest_named, nests
+from vdla.compiler.schedule import Schedule
+from vdla.compiler.schedule.access import read_buffers, written
+
+
+def reader_of(schedule: Schedule, block: str, ranks: tuple[int, ...]) -> str:
+    """The one stage of as many dimensions as one of `ranks` that takes the results; else a copy of them."""
+    (buffer,) = written(nest_named(schedule.fn, block).leaf.block)
+    readers = [
+        nest for nest in nests(schedule.fn) if buffer in read_buffers(nest.leaf.block) and nest.leaf.name != block
+    ]
+    if len(readers) == 1 and takes_each(readers[0], ranks):
+        return readers[0].leaf.name
+    return schedule.cache_write(block, "stack")
+
+
+def takes_each(reader: Nest, ranks: tuple[int, ...]) -> bool:
+    """Whether a stage has loops of its own over so many dimensions, and combines nothing."""
+    axes = reader.leaf.block.axes
+    return reader.alone and len(axes) in ranks and all(axis.kind is ir.AxisKind.SPATIAL for axis in axes)
+
+
+def padding_of(schedule: Schedule, block: str) -> str | None:
+    """The stage that makes the padded image, which only `block` reads."""
+    read = read_buffers(nest_named(schedule.fn, block).leaf.block)
+    makers = [nest for nest in nests(schedule.fn) if written(nest.leaf.block) & read and nest.leaf.name != block]
+    if len(makers) != 1 or not makers[0].alone or is_read_twice(schedule, makers[0]):
+        return None
+    return makers[0].leaf.name
+
+
+def is_read_twice(schedule: Schedule, maker: Nest) -> bool:
+    """Whether more than one stage reads what a stage makes."""
+    made = written(maker.leaf.block)
+    return sum(bool(made & read_buffers(nest.leaf.block)) for nest in nests(schedule.fn)) > 1

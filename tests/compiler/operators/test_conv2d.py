@@ -1,0 +1,205 @@
+"""Convolution with every option, against sums over windows; scheduled for several CPUs, and as machine code."""
+
+import numpy as np
+import pytest
+from run_operator import function_of, integers, run
+
+from vdla.compiler import ir, te
+from vdla.compiler.interpret import interpret
+from vdla.compiler.operators import elementwise
+from vdla.compiler.operators.broadcast import add
+from vdla.compiler.operators.checks import OperatorError
+from vdla.compiler.operators.conv2d import conv2d, pack_conv2d
+from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.operators.schedule import default_schedule
+from vdla.runtime.native import build
+
+
+def model(x, weight, strides=1, pads=0, dilations=1, groups=1):
+    """The sum over each window, one tap of all channels at a time, in float64."""
+    (sy, sx), (dy, dx) = np.broadcast_to(strides, 2), np.broadcast_to(dilations, 2)
+    top, left, bottom, right = np.broadcast_to(pads, 4)
+    image = np.pad(x.astype(float), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    outs, channels, kh, kw = weight.shape
+    height = (image.shape[2] - (kh - 1) * dy - 1) // sy + 1
+    width = (image.shape[3] - (kw - 1) * dx - 1) // sx + 1
+    result = np.zeros((x.shape[0], outs, height, width))
+    for o, r, q in np.ndindex(outs, kh, kw):
+        first = o // (outs // groups) * channels
+        rows = slice(r * dy, r * dy + (height - 1) * sy + 1, sy)
+        columns = slice(q * dx, q * dx + (width - 1) * sx + 1, sx)
+        taps = image[:, first : first + channels, rows, columns]
+        result[:, o] += np.einsum("nchw,c->nhw", taps, weight[o, :, r, q].astype(float))
+    return result
+
+
+# x, weight, strides, pads, dilations, groups
+CASES = {
+    "3x3": ((1, 3, 6, 8), (32, 3, 3, 3), 1, 1, 1, 1),
+    "1x1": ((2, 5, 4, 4), (16, 5, 1, 1), 1, 0, 1, 1),
+    "1x1_strided": ((1, 5, 6, 7), (16, 5, 1, 1), 2, 0, 1, 1),
+    "7x7": ((1, 3, 14, 14), (17, 3, 7, 7), 2, 3, 1, 1),
+    "odd_channels": ((1, 3, 5, 5), (21, 3, 3, 3), 1, 1, 1, 1),
+    "few_channels": ((1, 4, 5, 6), (3, 4, 3, 3), 1, 1, 1, 1),
+    "uneven": ((1, 2, 7, 9), (8, 2, 2, 3), (1, 2), (0, 1, 2, 0), (2, 1), 1),
+    "long_row": ((1, 2, 3, 43), (16, 2, 3, 3), 1, 1, 1, 1),
+    "grouped": ((1, 6, 5, 5), (32, 3, 3, 3), 1, 1, 1, 2),
+    "odd_groups": ((1, 6, 5, 4), (15, 2, 3, 3), 1, 1, 1, 3),
+}
+
+
+def operands(name):
+    shape, kernel, *options = CASES[name]
+    return integers(shape, "float32", 1, -5, 5), integers(kernel, "float32", 2, -5, 5), options
+
+
+def unpacked(name, target="host"):
+    x, weight, (strides, pads, dilations, groups) = operands(name)
+    fn, (output,) = function_of(
+        lambda a, w: conv2d(a, w, None, strides, pads, dilations, groups, target=target), x, weight
+    )
+    return fn, {"a": x, "b": weight}, output.name
+
+
+def packed(name, target="host"):
+    x, weight, (strides, pads, dilations, groups) = operands(name)
+    weights = pack_conv2d(weight, target, groups)
+    fn, (output,) = function_of(
+        lambda a, w: conv2d(a, w, None, strides, pads, dilations, groups, len(weight)), x, weights
+    )
+    return fn, {"a": x, "b": weights}, output.name
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_option(name):
+    x, weight, options = operands(name)
+    for form in (packed, unpacked):
+        fn, arrays, output = form(name)
+        np.testing.assert_array_equal(interpret(fn, arrays)[output], model(x, weight, *options))
+
+
+@pytest.mark.parametrize("target", ["x86-64-avx512", "x86-64-avx2", "cortex-a9"])
+@pytest.mark.parametrize("name", CASES)
+def test_the_schedule_keeps_the_meaning(name, target):
+    x, weight, options = operands(name)
+    fn, arrays, output = packed(name, target)
+    schedule = default_schedule(fn, target)
+    assert any(isinstance(s, ir.For) and s.kind is ir.LoopKind.UNROLL for s in ir.walk(schedule.fn.body))
+    np.testing.assert_array_equal(interpret(schedule.fn, arrays)[output], model(x, weight, *options))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_machine_code(name):
+    x, weight, options = operands(name)
+    for form in (packed, unpacked):
+        fn, arrays, _ = form(name)
+        kernel = build(default_schedule(fn).fn)
+        np.testing.assert_array_equal(kernel(*arrays.values()), model(x, weight, *options))
+
+
+def residual(x, w, bias, other):
+    """conv + bias + other, then relu."""
+    return elementwise.relu(add(conv2d(x, w, bias, 1, 1, name="conv"), other))
+
+
+def test_what_a_graph_adds_joins_the_tiles_of_the_sums():
+    x, weight, _ = operands("3x3")
+    bias, other = integers(32, "float32", 3), integers((1, 32, 6, 8), "float32", 4)
+    fn, _ = function_of(residual, x, pack_conv2d(weight), bias, other)
+    schedule = default_schedule(fn)
+    blocks = [s.name for s in ir.walk(schedule.fn.body) if isinstance(s, ir.Block)]
+    assert len(blocks) == 3  # padding, sums, and all that happens to a sum
+    expected = np.maximum(model(x, weight, 1, 1) + bias[:, None, None] + other, 0)
+    arrays = (x, pack_conv2d(weight), bias, other)
+    np.testing.assert_array_equal(build(schedule.fn)(*arrays), expected)
+
+
+def test_two_readers_get_the_same_sums():
+    def twice(x, w):
+        total = conv2d(x, w, None, 1, 1, name="conv")
+        return elementwise.relu(total, "positive"), elementwise.negative(total, "negative")
+
+    x, weight, _ = operands("3x3")
+    fn, _ = function_of(twice, x, pack_conv2d(weight))
+    positive, negative = build(default_schedule(fn).fn)(x, pack_conv2d(weight))
+    expected = model(x, weight, 1, 1)
+    np.testing.assert_array_equal(positive, np.maximum(expected, 0))
+    np.testing.assert_array_equal(negative, -expected)
+
+
+def test_channels_in_blocks():
+    x, weight = integers((1, 16, 5, 6), "float32", 1, -5, 5), integers((32, 16, 3, 3), "float32", 2, -5, 5)
+    blocks = np.ascontiguousarray(x.reshape(1, 2, 8, 5, 6).transpose(0, 1, 3, 4, 2))
+    weights = pack_conv2d(weight, "x86-64-avx512")
+    fn, (output,) = function_of(lambda a, w: conv2d(a, w, None, 1, 1), blocks, weights)
+    expected = model(x, weight, 1, 1).reshape(1, 2, 16, 5, 6).transpose(0, 1, 3, 4, 2)
+    np.testing.assert_array_equal(interpret(fn, {"a": blocks, "b": weights})[output.name], expected)
+    np.testing.assert_array_equal(build(default_schedule(fn).fn)(blocks, weights), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "int32"])
+def test_other_dtypes(dtype):
+    x, weight, options = operands("3x3")
+    arrays = x.astype(dtype), pack_conv2d(weight.astype(dtype))
+    fn, _ = function_of(lambda a, w: conv2d(a, w, None, 1, 1, out_channels=32), *arrays)
+    np.testing.assert_array_equal(build(default_schedule(fn).fn)(*arrays), model(x, weight, *options).astype(dtype))
+
+
+DEPTHWISE = {
+    "3x3": ((1, 3, 9, 20), (3, 1, 3, 3), 1, 1, 1),
+    "strided": ((2, 2, 9, 28), (2, 1, 3, 3), 2, 1, 1),
+    "small": ((1, 5, 7, 7), (5, 1, 3, 3), 1, 1, 1),
+    "times": ((1, 3, 5, 33), (6, 1, 3, 2), (1, 2), (0, 1, 2, 0), (2, 1)),
+    "large": ((1, 2, 9, 17), (2, 1, 7, 7), 1, 3, 1),
+    "plain": ((1, 2, 4, 5), (2, 1, 2, 2), 1, 0, 1),
+}
+
+
+@pytest.mark.parametrize("name", DEPTHWISE)
+def test_depthwise(name):
+    shape, kernel, *options = DEPTHWISE[name]
+    x, weight = integers(shape, "float32", 1, -5, 5), integers(kernel, "float32", 2, -5, 5)
+    bias = integers(kernel[0], "float32", 3)
+    expected = model(x, weight, *options, groups=shape[1])
+    np.testing.assert_array_equal(run(lambda a, w: depthwise_conv2d(a, w, None, *options), x, weight), expected)
+    expected += bias[:, None, None]
+    fn, (output,) = function_of(lambda a, w, b: depthwise_conv2d(a, w, b, *options), x, weight, bias)
+    arrays = {"a": x, "b": weight, "c": bias}
+    for target in ("x86-64-avx512", "cortex-a9"):
+        scheduled = default_schedule(fn, target).fn
+        assert any(isinstance(s, ir.For) and s.kind is ir.LoopKind.VECTORIZE for s in ir.walk(scheduled.body))
+        np.testing.assert_array_equal(interpret(scheduled, arrays)[output.name], expected)
+    np.testing.assert_array_equal(build(default_schedule(fn).fn)(x, weight, bias), expected)
+
+
+X, W = te.placeholder((1, 4, 5, 5), "float32", "x"), te.placeholder((6, 4, 3, 3), "float32", "w")
+P, B = te.placeholder((2, 4, 3, 3, 8), "float32", "p"), te.placeholder((5,), "float32", "b")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: conv2d(X, W, groups=4), "conv2d: groups must divide the 6 output channels, got 4"),
+        (lambda: conv2d(X, W, groups=2), "conv2d: weight must have 4 / 2 input channels, as x and groups say, got 4"),
+        (lambda: conv2d(X, W, B), "conv2d: bias must be of shape [6], got [5]"),
+        (lambda: conv2d(X, P, out_channels=5), "conv2d: weight must have 1 blocks of 8 channels, got 2"),
+        (
+            lambda: conv2d(X, te.placeholder((6, 4, 9, 3), "float32", "w")),
+            "conv2d: a window must not be longer than the padded input, got a window of 9 over 5 along spatial "
+            "dimension 0",
+        ),
+        (lambda: depthwise_conv2d(X, W), "depthwise_conv2d: weight must be [4 * times, 1, KH, KW], got [6, 4, 3, 3]"),
+        (
+            lambda: pack_conv2d(np.zeros((2, 3))),
+            "pack_conv2d: weight must be an array [CO, CI, KH, KW], got 2 dimensions",
+        ),
+        (
+            lambda: pack_conv2d(np.zeros((5, 1, 1, 1)), groups=2),
+            "pack_conv2d: groups must divide the 5 output channels, got 2",
+        ),
+    ],
+)
+def test_wrong_arguments(call, message):
+    with pytest.raises(OperatorError) as failure:
+        call()
+    assert str(failure.value) == message
