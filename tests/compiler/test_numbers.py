@@ -112,9 +112,12 @@ def test_ties_of_small_floats_round_to_even():
     values = np.array([1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20], np.float32)
     got = both_ways(lambda x: te.cast("bfloat16", x), x=(values, "float32")).astype(np.float32)
     assert got.tolist() == [1.0, 1 + 2**-6, 1 + 2**-7]
-    # float64 goes by way of float32, where this is a tie already
-    twice = both_ways(lambda x: te.cast("bfloat16", x), x=(np.array([1 + 2**-8 + 2**-40]), "float64"))
-    assert twice.astype(np.float32).tolist() == [1.0]
+
+
+@pytest.mark.parametrize(("dtype", "digits"), [("float16", 11), ("bfloat16", 8)])
+def test_float64_becomes_a_small_float_by_way_of_float32_where_it_is_a_tie(dtype, digits):
+    got = both_ways(lambda x: te.cast(dtype, x), x=(np.array([1 + 2**-digits + 2**-40]), "float64"))
+    assert got.astype(np.float32).tolist() == [1.0]
 
 
 def test_a_sum_of_small_floats_rounds_in_each_step():

@@ -172,6 +172,35 @@ def test_a_tuple_in_a_cell():
     np.testing.assert_array_equal(got["when"][-1], array.argmax(0))
 
 
+def by_hand(bound, loops, value):
+    """y[vt, vi] of 4 steps of 3 as one block with the given loops and bindings."""
+    axes = (ir.Axis("vt", 4, ir.AxisKind.SCAN), ir.Axis("vi", 3))
+    nest = ir.Block("y", axes, bound, ir.Store("y", (ir.Var("vt"), ir.Var("vi")), value))
+    for var, extent in reversed(loops):
+        nest = ir.For(var, extent, nest)
+    fn = ir.Function("f", ("y",), {"y": ir.Buffer("y", (4, 3), "int32")}, nest)
+    return interpret(fn, {})["y"].tolist()
+
+
+def before(axis, indices):
+    """1 + y at `indices`, or 1 where `axis` is 0."""
+    one = ir.Const(1)
+    return ir.Select(ir.Binary("eq", axis, ir.Const(0)), one, ir.Binary("add", ir.Load("y", indices), one))
+
+
+def test_a_loop_over_steps_and_elements_runs_one_by_one():
+    fused = (ir.Binary("floordiv", ir.Var("f"), ir.Const(3)), ir.Binary("mod", ir.Var("f"), ir.Const(3)))
+    step, element = ir.Var("vt"), ir.Var("vi")
+    value = before(step, (ir.Binary("sub", step, ir.Const(1)), element))
+    assert by_hand(fused, [("f", 12)], value) == [[step + 1] * 3 for step in range(4)]
+
+
+def test_elements_of_one_step_that_read_each_other_run_one_by_one():
+    step, element = ir.Var("vt"), ir.Var("vi")
+    value = before(element, (step, ir.Binary("sub", element, ir.Const(1))))
+    assert by_hand((ir.Var("t"), ir.Var("i")), [("t", 4), ("i", 3)], value) == [[1, 2, 3]] * 4
+
+
 X = te.placeholder((4, 3), "int32", "x")
 START = te.placeholder((3,), "int32", "start")
 
