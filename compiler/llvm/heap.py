@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
@@ -37,11 +39,13 @@ def leave(frame: Frame) -> None:
 
 
 def _whole_lines(frame: Frame, buffer: ir.Buffer) -> Value:
-    """The bytes of the buffer, rounded up to ALIGN, which `aligned_alloc` wants."""
-    size = frame.index(nbytes(buffer.dtype))
+    """The bytes of the buffer, rounded up to ALIGN, which `aligned_alloc` wants; more than there can be if too many."""
+    size = frame.index(nbytes(buffer.dtype) * prod(extent for extent in buffer.shape if isinstance(extent, int)))
     for extent in buffer.shape:
-        factor = frame.index(extent) if isinstance(extent, int) else index(frame, extent)
-        size = frame.builder.mul(size, factor)
+        if not isinstance(extent, int):
+            both = frame.builder.umul_with_overflow(size, index(frame, extent))
+            product, overflows = (frame.builder.extract_value(both, place) for place in (0, 1))
+            size = frame.builder.select(overflows, frame.index(-ALIGN), product)
     return frame.builder.and_(frame.builder.add(size, frame.index(ALIGN - 1)), frame.index(-ALIGN))
 
 

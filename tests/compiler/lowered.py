@@ -16,6 +16,7 @@ from vdla.compiler.target import Target, target_named
 
 HOST = target_named("host")
 NUMBERS = count()
+LOADED = []  # workers of the thread pool run in what was loaded, as long as the process does
 
 Expr = ir.Expr | int
 
@@ -72,6 +73,7 @@ class Compiled:
         self.fn, symbol = fn, body_name(fn.name)
         builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(symbol)
         self.library = builder.link(binding.create_lljit_compiler(), f"lowered{next(NUMBERS)}")
+        LOADED.append(self.library)
         kinds = [ctypes.c_void_p] * len(fn.params) + [ctypes.c_int64] * len(fn.scalars)
         self.entry = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(self.library[symbol])
 

@@ -1,0 +1,179 @@
+"""Accesses of lanes and of conditions: which elements are read and written, and that no other one is touched.
+
+The arrays lie between pages that nobody may touch, so that a stray access ends the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+
+import numpy as np
+import pytest
+from lowered import Compiled, add, binary, function, load, module_text, mul, store, vector
+
+from vdla.compiler import ir
+from vdla.compiler.interpret import interpret
+
+X, LANE, N = ir.Var("x"), ir.Var("l"), ir.Var("n")
+PAGE = mmap.PAGESIZE
+KEPT: list[mmap.mmap] = []
+
+
+def fenced(array: np.ndarray, at_end: bool) -> np.ndarray:
+    """A copy that begins or ends at a page that cannot be accessed."""
+    pages = -(-array.nbytes // PAGE)
+    room = mmap.mmap(-1, (pages + 2) * PAGE)
+    KEPT.append(room)
+    base = ctypes.addressof(ctypes.c_char.from_buffer(room))
+    libc = ctypes.CDLL(None)
+    for page in (0, pages + 1):
+        assert libc.mprotect(ctypes.c_void_p(base + page * PAGE), ctypes.c_size_t(PAGE), 0) == 0
+    start = PAGE + (pages * PAGE - array.nbytes if at_end else 0)
+    copy = np.frombuffer(room, array.dtype, array.size, start).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def check(fn: ir.Function, *inputs: np.ndarray) -> None:
+    """The interpreter's results, with arrays fenced at either side; the last parameter is the output."""
+    out = fn.params[-1]
+    wanted = interpret(fn, dict(zip(fn.params, inputs, strict=False)))[out]
+    kernel = Compiled(fn)
+    for at_end in (False, True):
+        found = fenced(np.zeros_like(wanted), at_end)
+        assert kernel(*(fenced(array, at_end) for array in inputs), found) == 0
+        assert np.array_equal(found, wanted)
+
+
+def ramp(*shape: int, dtype: str = "float32") -> np.ndarray:
+    return np.arange(1, np.prod(shape) + 1).reshape(shape).astype(dtype)
+
+
+def buffers(dtype: str, **shapes: tuple[ir.Extent, ...]) -> list[ir.Buffer]:
+    return [ir.Buffer(name, shape, dtype) for name, shape in shapes.items()]
+
+
+PATTERNS = {
+    "contiguous": add(LANE, 3),
+    "backwards": binary("sub", 18, LANE),
+    "every second": mul(LANE, 2),
+    "every third, backwards": binary("sub", 24, mul(LANE, 3)),
+    "each twice": binary("floordiv", LANE, 2),
+    "turning": binary("mod", add(LANE, 5), 8),
+    "far apart": mul(LANE, 7),
+    "one": ir.Const(4),
+    "clamped": binary("min", LANE, 5),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "bfloat16"])
+@pytest.mark.parametrize("name", PATTERNS)
+def test_lanes_read_their_elements_and_no_others(name: str, dtype: str) -> None:
+    size = 57
+    fn = function(buffers(dtype, a=(size,), y=(9,)), vector("l", 9, store("y", (LANE,), load("a", PATTERNS[name]))))
+    values = np.arange(size) % 3 > 0 if dtype == "bool" else ramp(size)
+    from vdla.compiler.dtypes import storage
+
+    check(fn, values.astype(storage(dtype)))
+
+
+def test_lanes_that_lie_near_each_other_come_with_one_load() -> None:
+    place = mul(LANE, 2)
+    fn = function(buffers("float32", a=(15,), y=(8,)), vector("l", 8, store("y", (LANE,), load("a", place))))
+    text = module_text(fn)
+    assert text.count(" load <15 x float>") == 1
+    assert "gather" not in text
+
+
+def test_places_that_are_known_late_are_gathered() -> None:
+    fn = function(
+        [ir.Buffer("a", (20,), "float32"), ir.Buffer("i", (8,), "int32"), ir.Buffer("y", (8,), "float32")],
+        vector("l", 8, store("y", (LANE,), load("a", load("i", LANE)))),
+    )
+    check(fn, ramp(20), np.array([19, 0, 3, 3, 7, 18, 1, 0], np.int32))
+
+
+@pytest.mark.parametrize("name", ["backwards", "every second"])
+def test_lanes_write_their_elements_and_no_others(name: str) -> None:
+    size = 19
+    clear = ir.For("x", size, store("y", (X,), ir.Const(0.0, "float32")))
+    write = vector("l", 9, store("y", (PATTERNS[name],), load("a", LANE)))
+    check(function(buffers("float32", a=(9,), y=(size,)), ir.seq(clear, write)), ramp(9))
+
+
+def padded(lanes: int) -> ir.Function:
+    """A row with two elements of padding at each side."""
+    size = 13
+    place = binary("sub", X if lanes == 1 else add(mul(X, lanes), LANE), 2)
+    inside = binary("and", binary("ge", place, 0), binary("lt", place, size))
+    value = ir.Select(inside, load("a", place), ir.Const(0.5, "float32"))
+    write = store("y", (add(place, 2),), value)
+    body = ir.For("x", 17, write) if lanes == 1 else ir.seq(
+        ir.For("x", 17 // lanes, vector("l", lanes, write)),
+        *(store("y", (i,), ir.Const(0.5, "float32")) for i in range(17 // lanes * lanes, 17)),
+    )  # fmt: skip
+    return function(buffers("float32", a=(size,), y=(17,)), body)
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 8, 16])
+def test_padding_is_not_read(lanes: int) -> None:
+    check(padded(lanes), ramp(13))
+
+
+def test_a_condition_of_no_lane_is_a_branch() -> None:
+    row = binary("sub", X, 1)
+    inside = binary("and", binary("ge", row, 0), binary("lt", row, 3))
+    value = ir.Select(inside, load("a", row, LANE), ir.Const(-1.0, "float32"))
+    fn = function(buffers("float32", a=(3, 8), y=(5, 8)), ir.For("x", 5, vector("l", 8, store("y", (X, LANE), value))))
+    check(fn, ramp(3, 8))
+    assert "masked" not in module_text(fn)
+
+
+def test_one_element_for_all_lanes_is_not_read_where_no_lane_takes_it() -> None:
+    far = add(mul(X, 100), 2)
+    value = ir.Select(binary("lt", add(LANE, mul(X, 8)), 5), load("a", far), load("b", LANE))
+    fn = function(
+        buffers("float32", a=(3,), b=(8,), y=(2, 8)), ir.For("x", 2, vector("l", 8, store("y", (X, LANE), value)))
+    )
+    check(fn, ramp(3), ramp(8))
+
+
+def test_lanes_outside_of_a_condition_are_not_written() -> None:
+    size, lanes = 21, 8
+    place = add(mul(X, lanes), LANE)
+    body = ir.For("x", 3, vector("l", lanes, ir.If(binary("lt", place, size), store("y", (place,), load("a", place)))))
+    check(function(buffers("int16", a=(size,), y=(size,)), body), ramp(size, dtype="int16"))
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_stores_at_once_read_before_they_write(lanes: int) -> None:
+    index = X if lanes == 1 else LANE
+    fill = ir.For(
+        "k",
+        4,
+        ir.seq(
+            store("y", (0, ir.Var("k")), load("a", 0, ir.Var("k"))),
+            store("y", (1, ir.Var("k")), load("a", 1, ir.Var("k"))),
+        ),
+    )
+    swap = ir.Together((store("y", (0, index), load("y", 1, index)), store("y", (1, index), load("y", 0, index))))
+    loop = ir.For("x", 4, swap) if lanes == 1 else vector("l", lanes, swap)
+    fn = function(buffers("int32", a=(2, 4), y=(2, 4)), ir.seq(fill, loop))
+    a, found = ramp(2, 4, dtype="int32"), np.zeros((2, 4), np.int32)
+    assert Compiled(fn)(a, found) == 0
+    assert np.array_equal(found, a[::-1])
+
+
+def test_symbolic_shapes_are_strides() -> None:
+    rows, half = ir.Var("m"), binary("floordiv", N, 2)
+    params = buffers("float64", a=(rows, N), y=(N, rows))
+    body = ir.For("x", rows, ir.For("j", N, store("y", (ir.Var("j"), X), load("a", X, ir.Var("j")))))
+    twice = ir.For("x", half, store("y", (X, 0), ir.Binary("add", load("y", X, 0), ir.Const(0.5, "float64"))))
+    kernel = Compiled(function(params, ir.seq(body, twice), scalars=("m", "n")))
+    for m, n in ((3, 5), (1, 1), (4, 2)):
+        a, found = ramp(m, n, dtype="float64"), np.zeros((n, m))
+        assert kernel(a, found, m=m, n=n) == 0
+        wanted = a.T.copy()
+        wanted[: n // 2, 0] += 0.5
+        assert np.array_equal(found, wanted)
