@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from vdla.compiler import ir
 from vdla.compiler.affine import (
     FALSE,
+    Linear,
     Ranges,
     conjunction,
     conjuncts,
@@ -126,8 +127,10 @@ class Starts:
         """Whether each element starts once in the loops `inner`: none of them repeats it."""
         own = {loop.var for loop in inner}
         forms = [linear(v) for a, v in zip(block.axes, block.values, strict=True) if a.kind is not ir.AxisKind.REDUCE]
-        again = [overlapping(form.only(lambda t: bool(var_names(t) & own)), self.ranges) for form in forms]
-        return own <= summed | placed and not own & summed & placed and not any(again)
+        inner_forms = [form.only(lambda t: bool(var_names(t) & own)) for form in forms]
+        if any(overlapping(form, self.ranges) for form in inner_forms) or not paired(inner_forms):
+            return False
+        return own <= summed | placed and not own & summed & placed
 
     def start_block(self, block: ir.Block, values: Values, ranges: Ranges) -> ir.Stmt | None:
         """The block that starts the sums at the first terms; None if its condition leaves them out."""
@@ -143,6 +146,17 @@ class Starts:
         name = self.names.fresh(f"{block.name}_init", block.name)
         axes, bound = tuple(axis for axis, _ in kept), tuple(value for _, value in kept)
         return ir.Block(name, axes, bound, block.init, None, predicate_of(conditions))
+
+
+def paired(forms: list[Linear]) -> bool:
+    """Whether quotients come with their remainders, as fused loops have them, so that no value of a loop is lost."""
+    terms = {term for form in forms for term in form.terms}
+    partners = {"floordiv": "mod", "mod": "floordiv"}
+    return all(
+        isinstance(term, ir.Var)
+        or (isinstance(term, ir.Binary) and ir.Binary(partners.get(term.op, ""), term.a, term.b) in terms)
+        for term in terms
+    )
 
 
 def kind_of(loop: ir.For, inner: list[ir.For], kept: list[ir.For]) -> ir.LoopKind:

@@ -114,8 +114,10 @@ def piece(stmt: ir.For, part: Part, scope: Scope) -> ir.Stmt:
     if isinstance(extent, int) and extent <= 1:
         return NOTHING if extent < 1 else simplified(body, scope.bound(stmt.var, first))
     new = replace(stmt, extent=extent)
-    index = ir.Binary("add", ir.Var(stmt.var), first)
-    return closed(new, simplified(body, scope.inside(new).bound(stmt.var, index)))
+    inside = scope.inside(new)
+    if first != ir.Const(0):
+        inside = inside.bound(stmt.var, ir.Binary("add", ir.Var(stmt.var), first))
+    return closed(new, simplified(body, inside))
 
 
 def within(part: ir.Stmt, var: str, scope: Scope, cutter: Cutter) -> ir.Stmt:

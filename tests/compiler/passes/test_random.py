@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from schedule_cases import random_case
 
-from vdla.compiler import ir, te
+from vdla.compiler import te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.passes.check import check
 from vdla.compiler.passes.pipeline import PIPELINE
@@ -128,17 +128,7 @@ def test_lowering_keeps_the_meaning(name, block):
         assert_lowers(s.fn, inputs(s.fn), f"seed {seed}: {done}")
 
 
-def points(stmt):
-    """How many stores run, which the interpreter takes one by one once they are lowered."""
-    if isinstance(stmt, ir.Store):
-        return 1
-    times = stmt.size if isinstance(stmt, ir.For) else 1
-    return times * sum(points(child) for child in ir.children(stmt))
-
-
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(16))
 def test_lowering_keeps_the_meaning_of_accelerator_schedules(seed):
     case = random_case(seed)
-    if points(case.schedule.fn.body) > 20_000:
-        pytest.skip("too many points for the interpreter")
     assert_lowers(case.schedule.fn, case.problem.arrays, str(case))
