@@ -12,6 +12,7 @@ from vdla.compiler.operators.tile import Tile, register_tile
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
+CORNER = 4  # columns that LLVM brings from lanes into rows of memory with shuffles
 
 def schedule_conv2d(schedule: Schedule, block: str, target: Target) -> None:
     """Tile the stage that reads the sums, and compute them inside of its tiles."""
@@ -35,8 +36,10 @@ def tiled_reader(schedule: Schedule, reader: str, tile: Tile, lanes: int) -> str
     else:
         inner, within = schedule.split(inner, factor=lanes)
         lane = [within]
-    schedule.reorder(n, outer, row_outer, column_outer, inner, *lane, row_inner, column_inner)
-    for loop in (inner, row_inner, column_inner):
+    columns = tile.rows // tile.depth
+    group, column_inner = schedule.split(column_inner, factor=columns if columns % CORNER else CORNER)
+    schedule.reorder(n, outer, row_outer, column_outer, inner, row_inner, group, *lane, column_inner)
+    for loop in (inner, row_inner, group, column_inner):
         schedule.unroll(loop)
     schedule.parallel(schedule.fuse(n, outer, row_outer))
     return column_outer

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from vdla.compiler.target import Target
 
 IN_FLIGHT = 8  # sums that hide the latency of a multiply-add
-LOAD = 0.1  # of a multiply-add, what waiting for an operand costs
+VECTOR_LOAD = 0.2  # of a multiply-add: what a vector from the second-level cache costs
+BROADCAST = 0.1  # and an element from the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ def cost(tile: Tile, extents: tuple[int, int, int]) -> float:
     per_row = tile.rows // tile.depth
     work = padded(depth, tile.depth) * padded(rows, per_row) * padded(vectors, tile.vectors)
     sums = tile.rows * tile.vectors
-    return work * (max(1.0, IN_FLIGHT / sums) + LOAD / tile.rows + LOAD / tile.vectors)
+    return work * (max(1.0, IN_FLIGHT / sums) + VECTOR_LOAD / tile.rows + BROADCAST / tile.vectors)
 
 
 def padded(extent: int, factor: int) -> int:
