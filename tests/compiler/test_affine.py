@@ -19,16 +19,19 @@ LEAVES = st.one_of(st.sampled_from([ir.Var(name) for name in RANGES]), st.intege
 
 
 def combined(inner):
-    constants, positive = st.integers(-3, 6).map(ir.Const), st.integers(1, 7).map(ir.Const)
+    constants, divisors = st.integers(-3, 6).map(ir.Const), st.integers(-2, 7).map(ir.Const)
     return st.one_of(
         st.builds(ir.Binary, st.sampled_from(["add", "sub", "min", "max"]), inner, inner),
         st.builds(ir.Binary, st.just("mul"), inner, constants),
-        st.builds(ir.Binary, st.sampled_from(["floordiv", "mod"]), inner, positive),
+        st.builds(ir.Binary, st.sampled_from(["floordiv", "mod"]), inner, st.one_of(divisors, inner)),
     )
 
 
 EXPRESSIONS = st.recursive(LEAVES, combined, max_leaves=8)
-CONDITIONS = st.builds(ir.Binary, st.sampled_from(ir.COMPARE_OPS), EXPRESSIONS, st.integers(-5, 20).map(ir.Const))
+COMPARISONS = st.builds(ir.Binary, st.sampled_from(ir.COMPARE_OPS), EXPRESSIONS, st.integers(-5, 20).map(ir.Const))
+CONDITIONS = st.one_of(
+    COMPARISONS, st.builds(ir.Binary, st.sampled_from(["and", "or", "xor"]), COMPARISONS, COMPARISONS)
+)
 
 
 @given(st.one_of(EXPRESSIONS, CONDITIONS))
