@@ -10,7 +10,10 @@ import argparse
 from importlib import import_module
 from typing import Protocol, cast
 
-NAMES = ("demo", "compile", "run", "compare", "verify", "asm", "disasm", "isa", "config", "area", "bench", "doctor")
+NAMES = (
+    "demo", "compile", "native", "run", "compare", "verify", "asm", "disasm", "isa", "config", "area", "bench",
+    "doctor",
+)  # fmt: skip
 
 OK = 0
 FINDING = 1  # the command worked and what it looked at is not right

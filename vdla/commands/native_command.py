@@ -1,0 +1,100 @@
+"""`vdla native`: an operator to an object file and a C header for a CPU."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vdla.atomic import write_bytes, write_text
+from vdla.commands import OK, CommandError
+
+if TYPE_CHECKING:
+    from vdla.commands.native_operators import Build
+    from vdla.compiler.llvm.compile import NativeObject
+
+NAME = "native"
+HELP = "compile an operator into an object file for a CPU"
+EXAMPLES = """\
+  vdla native --list                               operators, layers, targets
+  vdla native C6 -o out                            out/c6.o and out/c6.h
+  vdla native dense --shape rows=4 in_features=100 \\
+      out_features=10 --target cortex-a9 -o out    for the board's Arm core
+  vdla native softmax --shape rows=8 columns=1000 \\
+      --assembly --llvm -o out                     and out/softmax.s, .ll
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What to compile, for which CPU, where to."""
+    parser.add_argument("operator", nargs="?", metavar="OPERATOR", help="an operator, or a layer such as C6 or D3")
+    parser.add_argument("--list", action="store_true", help="list the operators, the layers and the targets")
+    parser.add_argument("--shape", nargs="+", default=[], metavar="KEY=N", help="the operator's extents")
+    parser.add_argument("--dtype", default="float32", metavar="DTYPE", help="the element type (default float32)")
+    parser.add_argument("--target", default="host", metavar="NAME", help="the CPU (default host: this one)")
+    parser.add_argument("-o", "--output", type=Path, default=Path(), metavar="FOLDER", help="where the files go")
+    parser.add_argument("--assembly", action="store_true", help="write the assembly too")
+    parser.add_argument("--llvm", action="store_true", help="write the text of the LLVM module too")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Compile, then write."""
+    if arguments.list:
+        return _list()
+    from vdla.compiler.llvm.compile import compile_native
+    from vdla.compiler.operators.schedule import default_schedule
+    from vdla.compiler.target import target_named
+
+    target = target_named(arguments.target)
+    fn = _operator(arguments)(arguments.dtype, target)
+    fn = replace(fn, name=arguments.operator.lower())
+    built = compile_native(default_schedule(fn, target).fn, target)
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    for path in _write(built, arguments):
+        print(path)
+    libraries = "-lm -lpthread" if built.parallel else "-lm"
+    print(f"{built.name}: {len(built.object):,} bytes for {target.name} ({target.triple}); link with {libraries}")
+    return OK
+
+
+def _operator(arguments: argparse.Namespace) -> Build:
+    from vdla.benchmarks.workloads import workload, workloads
+    from vdla.commands.native_operators import OPERATORS, from_settings, from_workload
+
+    name = arguments.operator or ""
+    if name in OPERATORS:
+        return from_settings(name, arguments.shape)
+    if name.upper() not in workloads():
+        choices = f"{', '.join(OPERATORS)}, {', '.join(workloads())}"
+        raise CommandError(f"native: operator must be one of {choices}, got {name or 'nothing'}")
+    if arguments.shape:
+        raise CommandError(f"native {name}: --shape must be left out for a named layer, got {arguments.shape[0]}")
+    return from_workload(workload(name))
+
+
+def _write(built: NativeObject, arguments: argparse.Namespace) -> list[Path]:
+    """The files that were written."""
+    base = arguments.output / built.name
+    write_bytes(base.with_suffix(".o"), built.object)
+    texts = {".h": built.header}
+    if arguments.assembly:
+        texts[".s"] = built.assembly
+    if arguments.llvm:
+        texts[".ll"] = built.llvm
+    for suffix, text in texts.items():
+        write_text(base.with_suffix(suffix), text)
+    return [base.with_suffix(suffix) for suffix in (".o", *texts)]
+
+
+def _list() -> int:
+    from vdla.benchmarks.workloads import workloads
+    from vdla.commands.native_operators import OPERATORS, keys
+    from vdla.compiler.target import TARGETS
+
+    for name in OPERATORS:
+        words = [f"{key}={'N' if p.default is p.empty else p.default}" for key, p in keys(name).items()]
+        print(f"{name}\n  {' '.join(words)}")
+    print(f"layers\n  {' '.join(workloads())}")
+    print(f"targets\n  host {' '.join(TARGETS)}")
+    return OK
