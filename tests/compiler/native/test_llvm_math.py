@@ -16,8 +16,8 @@ from vdla.compiler.llvm.objects import CodegenError
 from vdla.compiler.target import target_named
 
 LANES = 8
-SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 2.5, -2.5, 1e-45, -1e-45, 1e-38, 3e38, -3e38, 88.72, 88.73,
-           -87.4, -103.9, -104.5, 0.55, 0.9, 4, 1e-10, 8388607.5, 1e9]  # fmt: skip
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 2.5, -2.5, 1e-45, -1e-45, 1e-38, 3e38, -3e38, 88.72,
+           88.73, -87.4, -103.9, -104.5, 0.55, 0.9, 4, 1e-10, 8388607.5, 1e9]  # fmt: skip
 WIDE: dict[str, Callable[..., np.ndarray]] = {
     "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh,
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "erf": np.vectorize(math.erf), "sin": np.sin, "cos": np.cos,
@@ -97,8 +97,8 @@ def test_what_is_defined_exactly_is_exact(name: str, dtype: str, target: str) ->
     wanted = np.asarray(FUNCTIONS[name].model(*wide))
     found = run(name, dtype, *args, target=target)
     assert np.array_equal(found.astype(np.float64), wanted.astype(found.dtype).astype(np.float64), equal_nan=True)
-    if wanted.dtype.kind == "f":
-        assert np.array_equal(np.signbit(found.astype(np.float64)), np.signbit(wanted)) or np.isnan(wanted).any()
+    number = ~np.isnan(wanted)
+    assert np.array_equal(np.signbit(found[number].astype(np.float64)), np.signbit(wanted[number].astype(np.float64)))
 
 
 @pytest.mark.parametrize("dtype", ["int2", "int4", "int8", "int16", "int32", "int64", "uint8", "uint64"])
