@@ -134,10 +134,10 @@ def test_a_condition_of_no_lane_is_a_branch() -> None:
 
 
 def test_one_element_for_all_lanes_is_not_read_where_no_lane_takes_it() -> None:
-    far = add(mul(X, 100), 2)
+    far = add(mul(X, 10000), 2)
     value = ir.Select(binary("lt", add(LANE, mul(X, 8)), 5), load("a", far), load("b", LANE))
     fn = function(
-        buffers("float32", a=(3,), b=(8,), y=(2, 8)), ir.For("x", 2, vector("l", 8, store("y", (X, LANE), value)))
+        buffers("float32", a=(3,), b=(8,), y=(99, 8)), ir.For("x", 99, vector("l", 8, store("y", (X, LANE), value)))
     )
     check(fn, ramp(3), ramp(8))
 
