@@ -7,16 +7,14 @@ which tensors it reads and which reduce axes it uses, so that a stage knows what
 from __future__ import annotations
 
 import keyword
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vdla.compiler import ir
-from vdla.compiler.affine import simplify, var_names
 from vdla.compiler.dtypes import DTYPES, is_float, is_integer, limits
-from vdla.compiler.printer import expr_text
 from vdla.hardware.checks import plain
 
 if TYPE_CHECKING:
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 
 Number = int | float | bool
 Dim = Any  # an extent: an int, or a Value over symbols; what is done with it is done with both
-MAX_EXTENT = (1 << 31) - 1  # indices are int32
 BIT_OPS = ("and", "or", "xor")
 INTEGER_OPS = ("floordiv", "mod", "shl", "shr")
 SYMBOL = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "shl": "<<", "shr": ">>",
@@ -370,50 +367,3 @@ def check_dtype(where: str, dtype: str) -> None:
     """Refuse an unknown element type."""
     if not isinstance(dtype, str) or dtype not in DTYPES:
         raise TeError(f"{where}: the dtype must be one of {', '.join(DTYPES)}, got {dtype}")
-
-
-def check_shape(where: str, shape: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The shape as a tuple of extents; at least one dimension."""
-    if not isinstance(shape, Sequence) or not shape:
-        raise TeError(f"{where}: the shape must be a sequence of at least one extent, got {shape!r}")
-    return tuple(check_extent(where, f"extent {d} of the shape", extent) for d, extent in enumerate(shape))
-
-
-def check_extent(where: str, what: str, extent: Dim) -> Dim:
-    """An extent: a positive integer that fits an index, or an int32 over symbols alone."""
-    if isinstance(extent, Value):
-        extent = check_symbolic(where, what, extent)
-        if not isinstance(extent.expr, ir.Const):
-            return extent
-        extent = extent.expr.value
-    value = plain(extent)
-    if not is_int(value) or value <= 0:
-        raise TeError(f"{where}: {what} must be a positive integer, got {value!r}")
-    if value > MAX_EXTENT:
-        raise TeError(f"{where}: {what} must be at most {MAX_EXTENT}, got {value}")
-    return int(value)
-
-
-def check_symbolic(where: str, what: str, extent: Value) -> Value:
-    """An extent that is an expression, such as `n + 2`, simplified, so that equal extents are equal expressions."""
-    if extent.dtype != "int32":
-        raise TeError(f"{where}: {what} must be int32, got {extent.dtype}")
-    if extent.tensors or not var_names(extent.expr) <= set(extent.symbols):
-        raise TeError(f"{where}: {what} must be made of numbers and te.var, got {expr_text(extent.expr)}")
-    expr = simplify(extent.expr, {})
-    return replace(extent, expr=expr, symbols=tuple(s for s in extent.symbols if s in var_names(expr)))
-
-
-def extent_of(dim: Dim) -> ir.Extent:
-    """An extent in the loop nest."""
-    return dim.expr if isinstance(dim, Value) else int(dim)
-
-
-def symbols_of(dims: Sequence[Dim]) -> tuple[str, ...]:
-    """The symbols in extents."""
-    return tuple(symbol for dim in dims if isinstance(dim, Value) for symbol in dim.symbols)
-
-
-def is_int(value: object) -> bool:
-    """Whether `value` is an integer, of Python's or numpy's, and not a bool."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -22,10 +22,9 @@ from vdla.compiler.element import (
     Tensor,
     Value,
     axis_name,
-    check_extent,
-    extent_of,
     merged,
 )
+from vdla.compiler.extents import check_extent, extent_of
 from vdla.compiler.stages import last_of, ordered_units
 
 WHERE = "te.scan"

@@ -14,9 +14,8 @@ from vdla.compiler.element import (
     Value,
     axis_name,
     check_name,
-    extent_of,
-    symbols_of,
 )
+from vdla.compiler.extents import extent_of, symbols_of
 from vdla.compiler.names import Names
 
 

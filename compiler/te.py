@@ -52,15 +52,13 @@ from vdla.compiler.element import (
     axis_name,
     binary,
     check_dtype,
-    check_extent,
     check_name,
-    check_shape,
     const,
     element_of,
-    is_int,
     joined,
     same_dtype,
 )
+from vdla.compiler.extents import check_extent, check_shape, is_int
 from vdla.compiler.reduction import Reducer, Reduction, TupleReducer, argmax, argmin, max, min, reducer, sum
 from vdla.compiler.scan import scan
 from vdla.compiler.stages import create_function
