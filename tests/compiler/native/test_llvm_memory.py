@@ -134,12 +134,11 @@ def test_a_condition_of_no_lane_is_a_branch() -> None:
 
 
 def test_one_element_for_all_lanes_is_not_read_where_no_lane_takes_it() -> None:
-    far = add(mul(X, 10000), 2)
-    value = ir.Select(binary("lt", add(LANE, mul(X, 8)), 5), load("a", far), load("b", LANE))
-    fn = function(
-        buffers("float32", a=(3,), b=(8,), y=(99, 8)), ir.For("x", 99, vector("l", 8, store("y", (X, LANE), value)))
-    )
-    check(fn, ramp(3), ramp(8))
+    value = ir.Select(load("m", X, LANE), load("a", mul(X, 10000)), ir.Const(0.5, "float32"))
+    params = [ir.Buffer("m", (9, 8), "bool"), *buffers("float32", a=(3,), y=(9, 8))]
+    mask = np.zeros((9, 8), bool)
+    mask[0, 3:5] = True
+    check(function(params, ir.For("x", 9, vector("l", 8, store("y", (X, LANE), value)))), mask, ramp(3))
 
 
 def test_lanes_outside_of_a_condition_are_not_written() -> None:
