@@ -38,15 +38,15 @@ def windows(accesses: Iterable[Access], buffer: ir.Buffer, outer: Collection[str
     total: list[Span] | None = None
     for access in accesses:
         spans = spans_of(access, buffer, outer, ranges)
-        total = spans if total is None else [a.union(b) for a, b in zip(total, spans, strict=True)]
+        total = spans if total is None else [a.union(b, ranges) for a, b in zip(total, spans, strict=True)]
     assert total is not None
-    return [window(span, extent) for span, extent in zip(total, buffer.shape, strict=True)]
+    return [window(span, extent, ranges) for span, extent in zip(total, buffer.shape, strict=True)]
 
 
 def spans_of(access: Access, buffer: ir.Buffer, outer: Collection[str], ranges: Ranges) -> list[Span]:
     """The region that one access touches; a symbolic dimension ends at the greatest int32."""
     leaf = access.leaf
-    limits = limits_of(leaf.conditions)
+    limits = limits_of(leaf.conditions, ranges)
     domains = {**ranges, **{axis.var: (0, greatest(axis.extent, ranges)) for axis in leaf.block.axes}}
     spans = []
     for index, extent in zip(access.indices, buffer.shape, strict=True):
@@ -54,7 +54,8 @@ def spans_of(access: Access, buffer: ir.Buffer, outer: Collection[str], ranges: 
         form = bound_form(leaf, index, ranges)
         moving = form.only(lambda term: bounds(term, ranges) != (0, 0))  # without loops of one iteration
         offset, (low, high) = span_of(moving + Linear({}, form.const), outer, ranges, limits)
-        spans.append(Span(offset, low, high, max(floor, 0), min(ceil, greatest(extent, ranges))))
+        edges = max(floor, 0), min(ceil, greatest(extent, ranges))
+        spans.append(Span(offset, low, high, *(Linear({}, edge) for edge in edges)))
     return spans
 
 
@@ -63,9 +64,10 @@ def greatest(extent: ir.Extent, ranges: Ranges) -> int:
     return (extent if isinstance(extent, int) else bounds(extent, ranges)[1]) - 1
 
 
-def window(span: Span, extent: ir.Extent) -> Window:
+def window(span: Span, extent: ir.Extent, ranges: Ranges) -> Window:
     """The window of a span in a dimension of `extent`."""
-    span = span.clamped().whole()
-    if span.extent >= UNBOUNDED or (isinstance(extent, int) and span.extent >= extent):
+    span = span.clamped(ranges).whole(ranges)
+    size = span.extent
+    if size.terms or size.const >= UNBOUNDED or (isinstance(extent, int) and size.const >= extent):
         return Window(Linear({}), extent)
-    return Window(span.offset + Linear({}, span.low), max(span.extent, 1))
+    return Window(span.first, max(size.const, 1))

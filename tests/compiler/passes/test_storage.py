@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loop_nests import expr, function, load, loop, op, store
 
 from vdla.compiler import ir, te
 from vdla.compiler.interpret import interpret
@@ -85,6 +86,16 @@ def test_the_origin_is_the_first_row_that_is_read():
     s.compute_at("t", "io")
     assert declared(s, "t") == ((5, 16), "stack")
     assert "t[vi + io * -4, vj]" in str(placed(s)).replace("t[vi - io * 4", "t[vi + io * -4")
+    same_result(s)
+
+
+def test_a_part_that_begins_further_on_is_counted_from_its_begin():
+    a = te.placeholder((19,), "int32", "a")
+    t = te.compute((19,), lambda i: a[i] * 2, "t")
+    s = Schedule(te.create_function([a], [te.compute((16,), lambda i: t[i + 3] + 1, "c")], "later"))
+    s.split("c_i", factor=4, names=("io", "ii"))
+    s.compute_at("t", "io")
+    assert declared(s, "t")[0] == (4,)
     same_result(s)
 
 
@@ -200,6 +211,20 @@ def test_the_states_of_a_recurrence_outlive_its_steps():
     assert allocated_in(s, "gate") == "for t in range(5):"
     assert declared(s, "state") == ((5, 4), "stack")
     same_result(s)
+
+
+def test_sums_that_start_inside_of_their_loop_outlive_its_iterations():
+    axes = (ir.Axis("vi", 4), ir.Axis("vk", 6, ir.AxisKind.REDUCE))
+    value = ir.Binary("add", load("t", "vi"), load("a", "vk"))
+    late = op("ge", "k", 2)  # leaves out the first terms
+    sums = ir.Block("t", axes, (expr("i"), expr("k")), store("t", "vi", value=value), store("t", "vi", value=5), late)
+    use = ir.Block("c", axes[:1], (expr("j"),), store("c", "vi", value=load("t", "vi")), None, op("eq", "k", 5))
+    start = ir.Block("s", axes[:1], (expr("z"),), store("t", "vi", value=1), None, op("eq", "k", 0))
+    body = loop("k", 6, loop("z", 4, start), loop("i", 4, sums), loop("j", 4, use))
+    fn = place_storage(decompose(function(body, temporaries=("t",), a=(6,), c=(4,), t=(4,))))
+    assert isinstance(fn.body, ir.Alloc)
+    a = np.arange(6, dtype="int32")
+    np.testing.assert_array_equal(interpret(fn, {"a": a})["c"], [1 + 2 + 3 + 4 + 5] * 4)
 
 
 def test_a_symbolic_buffer_is_on_the_heap():

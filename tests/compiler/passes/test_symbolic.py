@@ -65,22 +65,26 @@ def test_every_size_is_right(n):
     np.testing.assert_array_equal(interpret(lowered, {"a": a})["c"], a * 2 + 1)
 
 
-def shifted():
-    """c[i] = a[i - 1] + a[i + 1], 0 outside."""
-    left = ir.Select(op("ge", "vi", 1), load("a", at("vi", -1)), expr(0))
-    right = ir.Select(op("lt", at("vi", 1), "n"), load("a", at("vi", 1)), expr(0))
+def shifted(by):
+    """c[i] = a[i - by] + a[i + by], 0 outside."""
+    left = ir.Select(op("ge", "vi", by), load("a", at("vi", -by)), expr(0))
+    right = ir.Select(op("lt", at("vi", by), "n"), load("a", at("vi", by)), expr(0))
     body = loop("i", N, block("c", expr("i"), store("c", "vi", value=op("add", left, right))))
     return function(body, ("n",), a=(N,), c=(N,))
 
 
-def test_padding_is_cut_off_on_both_sides():
-    main = lower(shifted(), TARGET).body.stmts[1]
-    assert "select" not in text(function(main, a=(1,), c=(1,)))
+@pytest.mark.parametrize("by", [1, 3])
+def test_padding_is_cut_off_on_both_sides(by):
+    first, main, last = lower(shifted(by), TARGET).body.stmts
+    assert "select" in str(function(last, a=(1,), c=(1,)))
+    assert "select" not in str(function(main, a=(1,), c=(1,)))
+    assert first != main
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 9])
-def test_padding_of_every_size_is_right(n):
+@pytest.mark.parametrize("by", [1, 3])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 9])
+def test_padding_of_every_size_is_right(n, by):
     a = np.arange(1, n + 1, dtype="int32")
-    full = np.pad(a, 1)
-    lowered = specialise(lower(shifted(), TARGET), {"n": n})
-    np.testing.assert_array_equal(interpret(lowered, {"a": a})["c"], full[:-2] + full[2:])
+    full = np.pad(a, by)
+    lowered = specialise(lower(shifted(by), TARGET), {"n": n})
+    np.testing.assert_array_equal(interpret(lowered, {"a": a})["c"], full[: -2 * by] + full[2 * by :])
