@@ -27,6 +27,11 @@ class Target:
     vector_registers: int
     missing: frozenset[str] = frozenset()
 
+    @property
+    def architecture(self) -> str:
+        """One of ARCHITECTURES."""
+        return architecture_of(self.triple)
+
     def has(self, *features: str) -> bool:
         """Whether the CPU has all of `features`."""
         return self.features.issuperset(features)
@@ -53,8 +58,22 @@ TARGETS = {
         _fixed("x86-64-avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", AVX512, 64, 32),
         _fixed("cortex-a9", "armv7a-unknown-linux-gnueabihf", "cortex-a9", "neon vfp3 fp16", 16, 16),
         _fixed("aarch64", "aarch64-unknown-linux-gnu", "generic", "neon", 16, 32),
+        _fixed("cortex-a53", "aarch64-unknown-linux-gnu", "cortex-a53", "neon", 16, 32),
+        _fixed("neoverse-n1", "aarch64-unknown-linux-gnu", "neoverse-n1", "neon dotprod fullfp16", 16, 32),
     )
 }
+"""By name. A board's core among them: cortex-a9 of the Zynq-7000, cortex-a53 of the Zynq UltraScale+."""
+
+ARCHITECTURES = ("x86_64", "arm", "aarch64")
+
+
+def architecture_of(triple: str) -> str:
+    """The one of ARCHITECTURES that a triple begins with."""
+    first = triple.split("-")[0]
+    found = "arm" if first.startswith("arm") and not first.startswith("arm64") else first.replace("arm64", "aarch64")
+    if found not in ARCHITECTURES:
+        raise TargetError(f"target: the architecture must be one of {', '.join(ARCHITECTURES)}, got {first}")
+    return found
 
 
 def target_named(name: str) -> Target:
@@ -72,9 +91,15 @@ def host() -> Target:
 
     known = binding.get_host_cpu_features()
     features = frozenset(name for name, has in known.items() if has)
-    wide = "avx512f" in features
-    vector_bytes = 64 if wide else 32 if "avx2" in features else 16
-    few = "avx2" in features and not wide
-    registers = 16 if few else 32
     cpu, triple = binding.get_host_cpu_name(), binding.get_process_triple()
+    vector_bytes, registers = _vectors(architecture_of(triple), features)
     return Target("host", triple, cpu, features, vector_bytes, registers, frozenset(known) - features)
+
+
+def _vectors(architecture: str, features: frozenset[str]) -> tuple[int, int]:
+    """The bytes of the widest vectors, and how many registers hold them."""
+    if architecture == "aarch64":
+        return 16, 32
+    if "avx512f" in features:
+        return 64, 32
+    return (32 if "avx2" in features else 16), 16

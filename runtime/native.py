@@ -103,13 +103,12 @@ def build(fn: ir.Function, target: str | Target = "host", *, contract: bool = Tr
 
 def load(built: NativeObject) -> Kernel:
     """The kernel of an object that was compiled for this machine."""
-    from vdla.compiler.llvm.pool import architecture
     from vdla.compiler.target import target_named
     from vdla.runtime.native_jit import load as load_object
 
     host = target_named("host")
-    if architecture(built.target.triple) != architecture(host.triple):
-        kind, name = architecture(host.triple), built.target.name
+    if built.target.architecture != host.architecture:
+        kind, name = host.architecture, built.target.name
         raise NativeError(f"{built.name}: target must be of this machine ({kind}), got {name} (link its object there)")
     lacking = sorted(built.target.features - host.features)
     if lacking:

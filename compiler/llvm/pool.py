@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from vdla.compiler.target import architecture_of
+
 PARALLEL = "vdla_parallel"
 PUBLIC = (PARALLEL, "vdla_set_threads", "vdla_threads")
 """What is called from outside; the rest is hidden."""
@@ -20,16 +22,10 @@ PAUSES = {
 """What tells a processor that it waits for another, by architecture."""
 
 
-def architecture(triple: str) -> str:
-    """One of PAUSES."""
-    first = triple.split("-")[0]
-    return "arm" if first.startswith("arm") else first
-
-
 @cache
 def pool_text(triple: str) -> str:
     """The pool in LLVM's assembly language."""
-    kind = architecture(triple)
+    kind = architecture_of(triple)
     word = "i32" if kind == "arm" else "i64"
     pause = PAUSES[kind]
     declared = pause.replace("i32 1", "i32 immarg")

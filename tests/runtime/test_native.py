@@ -236,6 +236,22 @@ def test_want_of_memory_is_an_error() -> None:
     refuses(kernel(native_modules.STATIC, result=1), message, *arrays())
 
 
+def outer() -> Any:
+    """Sums over an n x n intermediate, which needs 16 TB where n is 2^21."""
+    n = te.var("n")
+    a = te.placeholder((n,), "float32", "a")
+    square = te.compute((n, n), lambda i, j: a[i] * a[j], "square")
+    k = te.reduce_axis(n, "k")
+    return te.create_function([a], [te.compute((n,), lambda i: te.sum(square[i, k], axis=k), "c")], "outer")
+
+
+def test_intermediate_results_that_do_not_fit_are_an_error() -> None:
+    called = build(outer())
+    np.testing.assert_array_equal(called(np.arange(5, dtype=F32)), np.arange(5) * 10)
+    message = "outer: there must be memory for the intermediate results, got none"
+    refuses(called, message, np.zeros(1 << 21, F32))
+
+
 # --- whole functions
 
 
