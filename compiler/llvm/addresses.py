@@ -11,7 +11,7 @@ from math import gcd
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
-from vdla.compiler.affine import Linear, bounds, linear, var_names
+from vdla.compiler.affine import Linear, bounds, collected, linear, var_names
 from vdla.compiler.llvm.frame import Frame, lane_numbers
 from vdla.compiler.llvm.lanes import Lanes, varies
 from vdla.compiler.llvm.types import Type, Value, broadcast, element, is_signed, like, nbytes, same, stored_type
@@ -20,12 +20,15 @@ INDEX_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max")
 
 
 def place_of(frame: Frame, name: str, indices: tuple[ir.Expr, ...]) -> Linear:
-    """The element at `indices`, counted from the start of the buffer, as a sum."""
+    """The element at `indices`, counted from the start of the buffer, as a sum.
+
+    Rows and columns that come from one fused loop are put together again: its lanes are contiguous.
+    """
     total, stride = Linear({}), Linear({}, 1)
     for index, extent in zip(reversed(indices), reversed(frame.kernel.fn.buffers[name].shape), strict=True):
         total = total + product(linear(index), stride)
         stride = product(stride, Linear({}, extent) if isinstance(extent, int) else linear(extent))
-    return total
+    return collected(total)
 
 
 def product(a: Linear, b: Linear) -> Linear:

@@ -86,6 +86,17 @@ def test_lanes_that_lie_near_each_other_come_with_one_load() -> None:
     assert "gather" not in text
 
 
+def test_lanes_of_rows_and_columns_that_were_one_loop_are_contiguous() -> None:
+    place = add(mul(X, 8), LANE)
+    rows = binary("floordiv", place, 6)
+    indices = (binary("floordiv", rows, 4), binary("mod", rows, 4), binary("mod", place, 6))
+    nest = ir.For("x", 6, vector("l", 8, store("y", indices, load("a", *indices))))
+    fn = function(buffers("float32", a=(2, 4, 6), y=(2, 4, 6)), nest)
+    assert "gather" not in module_text(fn)
+    assert "scatter" not in module_text(fn)
+    check(fn, ramp(2, 4, 6))
+
+
 def test_places_that_are_known_late_are_gathered() -> None:
     fn = function(
         [ir.Buffer("a", (20,), "float32"), ir.Buffer("i", (8,), "int32"), ir.Buffer("y", (8,), "float32")],
