@@ -1,0 +1,98 @@
+"""Float32 on one thread: layers against ONNX Runtime, a matrix product against numpy, fused against unfused stages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.benchmarks.contest import contest, geomean
+from vdla.benchmarks.cpu_layers import Operands, layers, operands_of, our_layer, their_layer
+from vdla.benchmarks.cpu_part import Measured, Part, Step
+from vdla.benchmarks.workloads import Workload
+from vdla.compiler import te
+from vdla.compiler.operators.broadcast import add
+from vdla.compiler.operators.elementwise import relu
+from vdla.compiler.operators.matmul import matmul
+from vdla.compiler.operators.schedule import default_schedule
+from vdla.runtime.native import Bound, build
+
+MATMUL = 1024
+FLOATS = "float32"
+
+
+def measure_layers(seed: int, step: Step) -> Part:
+    """Every layer against ONNX Runtime."""
+    measured = []
+    for layer in layers():
+        step(f"{layer.name} float32")
+        measured.append(measure_layer(layer, operands_of(layer, seed)))
+    ratios = [one.times.ratio for one in measured]
+    error = max(one.error for one in measured)
+    return Part({"f32_geomean": geomean(ratios), "f32_worst": min(ratios), "f32_error": error}, measured)
+
+
+def measure_layer(layer: Workload, operands: Operands) -> Measured:
+    """One layer on both sides."""
+    ours = our_layer(layer, operands, biased=False)
+    theirs, expected = their_layer(layer, operands)
+    ours()
+    theirs()
+    error = difference(ours.outputs[0], expected)
+    return Measured(f"{layer.name} float32", contest(ours, theirs), 2 * layer.macs, error)
+
+
+def difference(got: NDArray[np.float32], expected: NDArray[np.float32]) -> float:
+    """The greatest difference, over the greatest expected value."""
+    return float(np.abs(got - expected).max() / np.abs(expected).max())
+
+
+def measure_matmul(seed: int, step: Step) -> Part:
+    """A square product against numpy's BLAS on one thread."""
+    from threadpoolctl import threadpool_limits
+
+    step(f"matmul {MATMUL}")
+    rng = np.random.default_rng(seed)
+    a, b = (rng.standard_normal((MATMUL, MATMUL), np.float32) for _ in range(2))
+    result = np.empty_like(a)
+    ours = kernel_of(lambda x, y: matmul(x, y, name="c"), a, b)
+    with threadpool_limits(1):
+        ours()
+        np.matmul(a, b, out=result)
+        error = difference(ours.outputs[0], result)
+        times = contest(ours, lambda: np.matmul(a, b, out=result))
+    return Part({"matmul_ratio": times.ratio}, [Measured(f"matmul {MATMUL}", times, 2 * MATMUL**3, error)])
+
+
+def kernel_of(operator: Callable[..., te.Tensor], *arrays: NDArray[np.float32]) -> Bound:
+    """A kernel of its own for one operator, called with arrays."""
+    inputs = [te.placeholder(array.shape, FLOATS, f"x{n}") for n, array in enumerate(arrays)]
+    fn = te.create_function(inputs, [operator(*inputs)], "stage")
+    return build(default_schedule(fn).fn).bind(*arrays)
+
+
+def measure_fusion(seed: int, step: Step) -> Part:
+    """Convolution, bias and relu in one kernel, against three kernels one after another."""
+    measured = []
+    for layer in layers():
+        step(f"{layer.name} fused")
+        measured.append(measure_fused(layer, operands_of(layer, seed)))
+    return Part({"fusion_speedup": geomean(one.times.ratio for one in measured)}, measured)
+
+
+def measure_fused(layer: Workload, operands: Operands) -> Measured:
+    """One layer with bias and relu; their times are those of the three kernels."""
+    fused = our_layer(layer, operands, biased=True, finish=lambda y: relu(y, "positive"))
+    first = our_layer(layer, operands, biased=False)
+    second = kernel_of(lambda y, b: add(y, b, "sum"), first.outputs[0], operands.bias[:, None, None])
+    third = kernel_of(lambda y: relu(y, "positive"), second.outputs[0])
+
+    def apart() -> None:
+        for kernel in (first, second, third):
+            kernel()
+
+    fused()
+    apart()
+    error = difference(fused.outputs[0], third.outputs[0])
+    return Measured(f"{layer.name} fused", contest(fused, apart), 2 * layer.macs, error)

@@ -1,0 +1,122 @@
+"""Layers of the workload table in float32 on the CPU: their data, our kernels, and ONNX Runtime's.
+
+Images and results are NCHW on both sides, in arrays of the caller; weights are given when a layer is built, so that
+each side may lay them out as it likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.benchmarks.workloads import Workload, workloads
+from vdla.compiler import te
+from vdla.compiler.operators.conv2d import conv2d, pack_conv2d
+from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.operators.schedule import default_schedule
+from vdla.runtime.native import Bound, build
+
+Floats = NDArray[np.float32]
+Finish = Callable[[te.Tensor], te.Tensor]
+OPERATORS = ("conv2d", "depthwise_conv2d")
+
+
+def layers() -> list[Workload]:
+    """C1 to C12 and D1 to D9."""
+    return [layer for layer in workloads().values() if layer.operator in OPERATORS]
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """`data` [N, C, H, W], `weight` [O, C / groups, K, K], `bias` [O]."""
+
+    data: Floats
+    weight: Floats
+    bias: Floats
+
+
+def operands_of(layer: Workload, seed: int) -> Operands:
+    """Normally distributed operands."""
+    rng = np.random.default_rng([seed, *layer.name.encode()])
+    channels = 1 if is_depthwise(layer) else layer.in_channels
+    shapes = (
+        (layer.batch, layer.in_channels, layer.height, layer.width),
+        (layer.out_channels, channels, layer.kernel, layer.kernel),
+        (layer.out_channels,),
+    )
+    return Operands(*(rng.standard_normal(shape, np.float32) for shape in shapes))
+
+
+def is_depthwise(layer: Workload) -> bool:
+    """Whether each channel has windows of its own."""
+    return layer.operator == "depthwise_conv2d"
+
+
+def our_layer(layer: Workload, operands: Operands, biased: bool, finish: Finish | None = None) -> Bound:
+    """Our kernel for a layer, called with its operands; `finish` is what follows in the same kernel."""
+    weight = operands.weight if is_depthwise(layer) else pack_conv2d(operands.weight)
+    arrays = [operands.data, weight, *([operands.bias] if biased else [])]
+    inputs = [te.placeholder(a.shape, "float32", name) for a, name in zip(arrays, ("x", "w", "b"), strict=False)]
+    result = convolution(layer, *inputs)
+    outputs = [result if finish is None else finish(result)]
+    return build(default_schedule(te.create_function(inputs, outputs, layer.name)).fn).bind(*arrays)
+
+
+def convolution(layer: Workload, x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None) -> te.Tensor:
+    """The tensor expression of a layer."""
+    if is_depthwise(layer):
+        return depthwise_conv2d(x, weight, bias, layer.stride, layer.padding, name="y")
+    channels = layer.out_channels
+    return conv2d(x, weight, bias, layer.stride, layer.padding, out_channels=channels, name="y")
+
+
+def their_layer(layer: Workload, operands: Operands) -> tuple[Callable[[], object], Floats]:
+    """ONNX Runtime's kernel for a layer, called with its operands, and the array of its result."""
+    shape = (layer.batch, layer.out_channels, layer.out_height, layer.out_width)
+    result = np.empty(shape, np.float32)
+    return session_call(conv_model(layer, operands.weight), operands.data, result), result
+
+
+def conv_model(layer: Workload, weight: Floats) -> bytes:
+    """A model of one Conv, its weight a constant."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    group = layer.in_channels if is_depthwise(layer) else 1
+    window: dict[str, Any] = {
+        "kernel_shape": [layer.kernel] * 2,
+        "strides": [layer.stride] * 2,
+        "pads": [layer.padding] * 4,
+    }
+    node = helper.make_node("Conv", ["x", "w"], ["y"], group=group, **window)
+    x = helper.make_tensor_value_info(
+        "x", TensorProto.FLOAT, [layer.batch, layer.in_channels, layer.height, layer.width]
+    )
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([node], layer.name, [x], [y], [numpy_helper.from_array(weight, "w")])
+    return serialised(graph)
+
+
+def serialised(graph: Any) -> bytes:  # noqa: ANN401  onnx has no types
+    """The model of a graph with an input x and an output y."""
+    from onnx import helper
+
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return bytes(model.SerializeToString())
+
+
+def session_call(model: bytes, data: NDArray[Any], result: NDArray[Any]) -> Callable[[], object]:
+    """A run of a model on one thread, from and into arrays of the caller."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", onnxruntime.OrtValue.ortvalue_from_numpy(data))
+    binding.bind_output("y", "cpu", 0, result.dtype.type, list(result.shape), result.ctypes.data)
+    return lambda: session.run_with_iobinding(binding)
