@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from vdla.compiler import ir
 from vdla.compiler.affine import Linear, Ranges, conjuncts, linear, linear_bounds, predicate_of, var_names
-from vdla.compiler.printer import expr_text
+from vdla.compiler.printer import expr_text, extent_text
 from vdla.compiler.schedule.loops import content_text
-from vdla.compiler.schedule.tree import ScheduleError, all_ranges, loop_at, loop_path, names_of, replaced
+from vdla.compiler.schedule.symbols import domains_of
+from vdla.compiler.schedule.tree import ScheduleError, loop_at, loop_path, names_of, replaced
 
 
 def blockize(fn: ir.Function, loop: str) -> tuple[ir.Function, str]:
@@ -25,7 +26,10 @@ def blockize(fn: ir.Function, loop: str) -> tuple[ir.Function, str]:
     path = loop_path(fn, loop, where)
     inner_loops, block = chain(loop_at(path), where)
     inner = {step.var for step in inner_loops}
-    ranges = all_ranges(fn)
+    for extent in (*(step.extent for step in inner_loops), *(axis.extent for axis in block.axes)):
+        if not isinstance(extent, int):
+            raise ScheduleError(f"{where}: every extent of {block.name} must be a number, got {extent_text(extent)}")
+    ranges = domains_of(fn)
     name = names_of(fn).fresh(f"{block.name}_o", block.name)
     parts = [tile_axis(axis, value, inner, ranges, where) for axis, value in zip(block.axes, block.values, strict=True)]
     outer = [(axis, value) for axis, value, _ in parts if axis is not None]

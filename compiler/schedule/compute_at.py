@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce
 
 from vdla.compiler import ir
 from vdla.compiler.affine import FALSE, affine, conjuncts, predicate_of, simplify, var_names
@@ -11,8 +10,9 @@ from vdla.compiler.printer import expr_text
 from vdla.compiler.schedule.access import Leaf, leaf_at, leaves, readers_of, written
 from vdla.compiler.schedule.flow import check_flow, is_first
 from vdla.compiler.schedule.place import check_step, holds, inserted, movable, nest_at, target_loops
-from vdla.compiler.schedule.region import Span, need_of
-from vdla.compiler.schedule.tree import ScheduleError, all_ranges, block_path, loop_names, removed, replaced
+from vdla.compiler.schedule.region import need_of, union
+from vdla.compiler.schedule.symbols import domains_of
+from vdla.compiler.schedule.tree import ScheduleError, block_path, loop_names, removed, replaced
 
 
 def compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
@@ -53,12 +53,12 @@ def computed_at(
     `placed` is where it was before."""
     order, buffers = leaves(fn), sorted(written(block))
     outer = {step.var for step in target_loops(fn, loop, where)} if loop is not None else set()
-    ranges = all_ranges(fn)
+    ranges = domains_of(fn)
     needs = [need_of(found, fn.buffers[b], outer, ranges) for b in buffers if (found := readers_of(order, b))]
-    spans = [reduce(Span.union, dimension) for dimension in zip(*needs, strict=True)]
+    spans = [union(dimension, ranges) for dimension in zip(*needs, strict=True)]
     own = [axis for axis in block.axes if axis.kind is not ir.AxisKind.REDUCE]
     scanned = {axis.var for axis in own if axis.kind is ir.AxisKind.SCAN}
-    by_axis = {a.var: s if a.var in scanned else s.whole() for a, s in zip(own, spans, strict=True)}
+    by_axis = {a.var: s if a.var in scanned else s.whole(ranges) for a, s in zip(own, spans, strict=True)}
     if placed is not None:
         check_step(placed, by_axis, outer, where)
     readers = readers_of_any(order, buffers)
@@ -76,7 +76,8 @@ def shared_conditions(readers: list[Leaf], outer: set[str]) -> list[ir.Expr]:
     """The conditions over outer loops without which no reader runs."""
     first, *others = readers
     shared = [c for c in first.conditions if all(c in other.conditions for other in others)]
-    return [c for c in shared if var_names(c) <= outer]
+    inner = {loop.var for loop in first.loops} - outer
+    return [c for c in shared if not var_names(c) & inner]
 
 
 def keep(fn: ir.Function, block: str, *loops: str) -> ir.Function:

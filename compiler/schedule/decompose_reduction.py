@@ -15,7 +15,8 @@ from vdla.compiler.schedule.access import Leaf, leaf_at, stores
 from vdla.compiler.schedule.flow import check_flow, scanned_loops
 from vdla.compiler.schedule.independent import distinct
 from vdla.compiler.schedule.place import check_not_blockized, renamed_loops, target_loops
-from vdla.compiler.schedule.tree import ScheduleError, all_ranges, block_path, loop_path, names_of, replaced
+from vdla.compiler.schedule.symbols import domains_of
+from vdla.compiler.schedule.tree import ScheduleError, block_path, loop_path, names_of, replaced
 
 
 def decompose_reduction(fn: ir.Function, block: str, loop: str) -> tuple[ir.Function, str]:
@@ -84,7 +85,7 @@ def check_once(fn: ir.Function, leaf: Leaf, inner: list[ir.For], summed: set[str
     for step in inner:
         if step.extent == 1 or (step.var in summed and step.var not in chosen):
             continue
-        if not distinct(leaf, store.indices, step.var, all_ranges(fn)):
+        if not distinct(leaf, store.indices, step.var, domains_of(fn)):
             rule = f"each sum of {leaf.name} must start once from the loop inwards"
             raise ScheduleError(f"{where}: {rule}, got one start in several iterations of {step.var}")
 

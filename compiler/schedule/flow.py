@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vdla.compiler import ir
-from vdla.compiler.affine import Linear, Ranges, linear, linear_bounds, var_names
+from vdla.compiler.affine import Linear, linear, linear_bounds, var_names
 from vdla.compiler.printer import expr_text
 from vdla.compiler.schedule.access import (
     Indices,
@@ -25,7 +25,8 @@ from vdla.compiler.schedule.access import (
     written,
 )
 from vdla.compiler.schedule.region import Span, bound_form, need_at, touched
-from vdla.compiler.schedule.tree import ScheduleError, all_ranges
+from vdla.compiler.schedule.symbols import Domains, domains_of, extent_form, term_bounds
+from vdla.compiler.schedule.tree import ScheduleError
 
 
 def check_flow(fn: ir.Function, name: str, where: str) -> None:
@@ -100,10 +101,10 @@ def check_cover(
     """Refuse accesses of elements that the writer does not compute while the common loops stand still; of a state, in
     an earlier step."""
     check_conditions(writer, reader, common, where)
-    ranges, outer, shape = all_ranges(fn), {loop.var for loop in common}, fn.buffers[buffer]
+    ranges, outer, shape = domains_of(fn), {loop.var for loop in common}, fn.buffers[buffer]
     check_dense(writer, buffer, outer, ranges, f"{where}: {reader.name}")
     made = touched(writer, store_to(writer.block, buffer).indices, shape, outer, ranges)
-    need = [span.clamped() for span in need_at(reader, accesses, shape, outer, ranges)]
+    need = [span.clamped(ranges) for span in need_at(reader, accesses, shape, outer, ranges)]
     for dimension, (has, wants) in enumerate(zip(made, need, strict=True)):
         index = store_to(writer.block, buffer).indices[dimension]
         earlier = is_state(writer, reader, buffer, accesses[0], common) and is_step(writer, index)
@@ -118,17 +119,25 @@ def is_step(leaf: Leaf, index: ir.Expr) -> bool:
     return isinstance(index, ir.Var) and leaf.axis_of(index.name).kind is ir.AxisKind.SCAN
 
 
-def check_dense(writer: Leaf, buffer: str, outer: set[str], ranges: Ranges, where: str) -> None:
+def check_dense(writer: Leaf, buffer: str, outer: set[str], ranges: Domains, where: str) -> None:
     """Refuse gaps in what is computed while the loops `outer` stand still."""
     for index in store_to(writer.block, buffer).indices:
-        form = bound_form(writer, index, ranges).only(lambda t: isinstance(t, ir.Var) and t.name not in outer)
+        form = bound_form(writer, index, ranges).only(lambda t: is_gapless(t) and not var_names(t) & outer)
         reach = 0
         for term, step in sorted(form.terms.items(), key=lambda item: abs(item[1])):
-            low, high = linear_bounds(Linear({term: 1}), ranges)
-            if high > low and abs(step) > reach + 1:
+            low, high = term_bounds(term, ranges)
+            if high != low and abs(step) > reach + 1:
                 found = expr_text(form.expr())
                 raise ScheduleError(f"{where} must read a part of {buffer} computed without gaps, got {found}")
-            reach += abs(step) * (high - low)
+            reach += abs(step) * max(linear_bounds(high + low.scaled(-1), ranges)[0], 0)  # of the smallest extent
+
+
+def is_gapless(term: ir.Expr) -> bool:
+    """Whether a term takes all values between its bounds: a variable, or one part of a fused one."""
+    match term:
+        case ir.Binary(op="floordiv" | "mod", a=ir.Var(), b=ir.Const()):
+            return True
+    return isinstance(term, ir.Var)
 
 
 def common_loops(a: Leaf, b: Leaf) -> list[ir.For]:
@@ -161,12 +170,16 @@ def selecting_conditions(leaf: Leaf, common: list[ir.For]) -> list[ir.Expr]:
     summed = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
     used = {name for value in leaf.values.values() for name in var_names(value)}
     forms = [linear(value).terms for value in leaf.values.values()]
+    loops = {loop.var for loop in leaf.loops}
     return [
         condition
         for condition in leaf.conditions
         if var_names(condition) & outer
         and not is_kept(condition, used)
-        and (is_equality(condition) or not (var_names(condition) <= summed or bounds_axis(condition, forms)))
+        and (
+            is_equality(condition)
+            or not (var_names(condition) & loops <= summed or bounds_axis(condition, forms, loops))
+        )
     ]
 
 
@@ -175,9 +188,12 @@ def is_equality(condition: ir.Expr) -> bool:
     return isinstance(condition, ir.Binary) and condition.op == "eq"
 
 
-def bounds_axis(condition: ir.Expr, forms: list[Mapping[ir.Expr, int]]) -> bool:
-    """Whether a condition compares the binding of an axis with a constant."""
-    return isinstance(condition, ir.Binary) and (linear(condition.a) + linear(condition.b).scaled(-1)).terms in forms
+def bounds_axis(condition: ir.Expr, forms: list[Mapping[ir.Expr, int]], loops: set[str]) -> bool:
+    """Whether a condition compares the binding of an axis with a number or symbols."""
+    if not isinstance(condition, ir.Binary):
+        return False
+    difference = linear(condition.a) + linear(condition.b).scaled(-1)
+    return difference.only(lambda term: bool(var_names(term) & loops)).terms in forms
 
 
 def is_kept(condition: ir.Expr, used: set[str]) -> bool:
@@ -191,12 +207,13 @@ def is_kept(condition: ir.Expr, used: set[str]) -> bool:
 def summed_loops(leaf: Leaf, common: list[ir.For]) -> list[ir.For]:
     """The loops among `common` over which a leaf sums."""
     names = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
-    return [loop for loop in common if loop.var in names and loop.size > 1]
+    return [loop for loop in common if loop.var in names and loop.extent != 1]
 
 
 def is_last(loop: ir.For) -> ir.Expr:
     """The condition of the last iteration."""
-    return ir.Binary("eq", ir.Var(loop.var), ir.Const(loop.size - 1))
+    last = extent_form(loop.extent) + Linear({}, -1)
+    return ir.Binary("eq", ir.Var(loop.var), last.expr())
 
 
 def is_first(loop: ir.For) -> ir.Expr:
@@ -211,5 +228,5 @@ def difference_text(buffer: str, dimension: int, has: Span, wants: Span) -> str:
 
 def span_text(span: Span) -> str:
     """A span as `first..last`."""
-    first, last = (expr_text((span.offset + Linear({}, edge)).expr()) for edge in (span.low, span.high))
+    first, last = (expr_text((span.offset + edge).expr()) for edge in (span.low, span.high))
     return f"{first}..{last}"

@@ -13,7 +13,8 @@ from vdla.compiler.printer import expr_text
 from vdla.compiler.schedule.access import Indices, Leaf, leaves, reads, stores, written
 from vdla.compiler.schedule.flow import check_pair, is_equality
 from vdla.compiler.schedule.region import Limit, bound_form, limited_bounds, limits_of, touched
-from vdla.compiler.schedule.tree import ScheduleError, all_ranges, paths
+from vdla.compiler.schedule.symbols import at_least, domains_of
+from vdla.compiler.schedule.tree import ScheduleError, paths
 
 ROOT = "root"  # `store_at` of a buffer that is allocated outside of every loop
 THREAD = "thread"  # the annotation of a loop that `bind` made an axis of a grid
@@ -78,7 +79,7 @@ def check_reads(fn: ir.Function, order: list[Leaf], writer: Leaf, buffer: str, l
 def reads_others(fn: ir.Function, writer: Leaf, reader: Leaf, buffer: str, loop: ir.For) -> bool:
     """Whether a block reads elements that the writer may write, other than in place, while the loops outside stand
     still."""
-    ranges, outer = all_ranges(fn), set(loop_vars(writer)[: loop_vars(writer).index(loop.var)])
+    ranges, outer = domains_of(fn), set(loop_vars(writer)[: loop_vars(writer).index(loop.var)])
     own = [store.indices for store in stores(writer.block) if store.buffer == buffer]
     accesses = [i for i in reads(reader.block, buffer) if reader.name != writer.name or i not in own]
     made = [touched(writer, indices, fn.buffers[buffer], outer, ranges) for indices in own]
@@ -112,7 +113,7 @@ def allocated_inside(leaf: Leaf, var: str) -> bool:
 
 def check_distinct(fn: ir.Function, leaf: Leaf, buffer: str, loop: ir.For, where: str) -> None:
     """Refuse a block that writes one element of `buffer` in several iterations."""
-    ranges = all_ranges(fn)
+    ranges = domains_of(fn)
     for store in stores(leaf.block):
         if store.buffer == buffer and not distinct(leaf, store.indices, loop.var, ranges):
             found = ", ".join(expr_text(bound_form(leaf, index, ranges).expr()) for index in store.indices)
@@ -125,7 +126,7 @@ def distinct(leaf: Leaf, indices: Indices, var: str, ranges: Ranges) -> bool:
     names = loop_vars(leaf)
     inner = set(names[names.index(var) :])
     forms = [bound_form(leaf, index, ranges).only(lambda t: bool(var_names(t) & inner)) for index in indices]
-    limits = limits_of(leaf.conditions)
+    limits = limits_of(leaf.conditions, ranges)
     known: set[ir.Expr] = set()
     while ir.Var(var) not in known:
         forms = [without(form, known) for form in forms]
@@ -149,7 +150,7 @@ def leading(form: Linear, ranges: Ranges, limits: list[Limit]) -> list[ir.Expr]:
     for term, factor in sorted(form.terms.items(), key=lambda item: -abs(item[1])):
         rest = without(rest, {term})
         low, high = limited_bounds(rest, ranges, limits)
-        if abs(factor) <= high - low:
+        if not at_least(low + Linear({}, abs(factor) - 1), high, ranges):
             break
         result.append(term)
     return result

@@ -7,9 +7,10 @@ from itertools import pairwise
 
 from vdla.compiler import ir
 from vdla.compiler.affine import Linear, Ranges, linear, overlapping, var_names
+from vdla.compiler.printer import extent_text
+from vdla.compiler.schedule.symbols import Domains, at_least, ceil_divided, domains_of, extent_form, extent_of
 from vdla.compiler.schedule.tree import (
     ScheduleError,
-    all_ranges,
     guarded,
     loop_at,
     loop_path,
@@ -39,26 +40,33 @@ def split(
     where = f"split of {loop}"
     path = loop_path(fn, loop, where)
     old = loop_at(path)
-    inner_extent, outer_extent = split_extents(where, old.size, factor, nparts)
+    ranges = domains_of(fn)
+    inner_extent, outer_extent = split_extents(where, old.extent, factor, nparts, ranges)
     outer, inner = split_names(fn, where, loop, names)
-    ranges = all_ranges(fn) | {outer: (0, outer_extent - 1), inner: (0, inner_extent - 1)}
+    ranges = ranges.with_extents({outer: outer_extent, inner: inner_extent})
     index = ir.Binary("add", ir.Binary("mul", ir.Var(outer), ir.Const(inner_extent)), ir.Var(inner))
     body = substitute_loops(old.body, {loop: index}, ranges)
-    if outer_extent * inner_extent != old.extent:
-        body = guarded(body, ir.Binary("lt", index, ir.Const(old.size)))
+    if not at_least(extent_form(old.extent), extent_form(outer_extent).scaled(inner_extent), ranges):
+        body = guarded(body, ir.Binary("lt", index, extent_form(old.extent).expr()))
     nest = ir.For(outer, outer_extent, ir.For(inner, inner_extent, body, old.kind, old.annotations))
     return replaced(fn, path, nest), (outer, inner)
 
 
-def split_extents(where: str, extent: int, factor: int | None, nparts: int | None) -> tuple[int, int]:
+def split_extents(
+    where: str, extent: ir.Extent, factor: int | None, nparts: int | None, ranges: Ranges
+) -> tuple[int, ir.Extent]:
     """The inner and outer extents."""
     if (factor is None) == (nparts is None):
         raise ScheduleError(f"{where}: exactly one of factor and nparts must be given, got {factor} and {nparts}")
     name, value = ("factor", plain(factor)) if nparts is None else ("nparts", plain(nparts))
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ScheduleError(f"{where}: {name} must be a positive integer, got {value!r}")
-    other = -(-extent // value)
-    return (value, other) if nparts is None else (other, value)
+    if nparts is None:
+        return value, ceil_divided(extent, value, ranges)
+    if not isinstance(extent, int):
+        raise ScheduleError(f"{where}: nparts must be of an extent that is a number, got {extent_text(extent)}; give "
+                            "the factor")  # fmt: skip
+    return -(-extent // value), value
 
 
 def split_names(fn: ir.Function, where: str, loop: str, names: tuple[str, str] | None) -> tuple[str, str]:
@@ -111,10 +119,12 @@ def fuse_two(fn: ir.Function, outer: str, inner: str, name: str, given: bool) ->
     if given:
         check_new_name(where, name, [name] if name in taken and name not in (outer, inner) else [])
     fresh = name if given else taken.fresh(name, outer)
-    var, width = ir.Var(fresh), ir.Const(two.size)
+    if not isinstance(two.extent, int):
+        raise ScheduleError(f"{where}: the extent of {inner} must be a number, got {extent_text(two.extent)}")
+    var, width = ir.Var(fresh), ir.Const(two.extent)
     values: dict[str, ir.Expr] = {outer: ir.Binary("floordiv", var, width), inner: ir.Binary("mod", var, width)}
-    extent = one.size * two.size
-    body = substitute_loops(two.body, values, all_ranges(fn) | {fresh: (0, extent - 1)})
+    extent = extent_of(extent_form(one.extent).scaled(two.extent))
+    body = substitute_loops(two.body, values, domains_of(fn).with_extents({fresh: extent}))
     return replaced(fn, path, ir.For(fresh, extent, body, one.kind, {**two.annotations, **one.annotations})), fresh
 
 
@@ -191,7 +201,7 @@ def reorder(fn: ir.Function, *loops: str) -> ir.Function:
     check_perfect(where, between)
     old = [loop_at(deepest[: len(top) + d]) for d in range(len(between))]
     nest = permuted(old, loops)
-    check_order(where, nest)
+    check_order(where, nest, domains_of(fn))
     check_steps(where, old, nest)
     return replaced(fn, top, nest)
 
@@ -216,23 +226,25 @@ def permuted(chain: list[ir.For], loops: tuple[str, ...]) -> ir.Stmt:
     return nest
 
 
-def check_order(where: str, nest: ir.Stmt) -> None:
+def check_order(where: str, nest: ir.Stmt, known: Domains) -> None:
     """Refuse a loop that repeats a reduction inside of the loops that it sums over: each term would count twice."""
     for block in outermost_blocks(nest):
         if not any(axis.kind is ir.AxisKind.REDUCE for axis in block.axes):
             continue
         summed = ""
         around = loops_above(nest, block)
-        ranges = {loop.var: (0, loop.size - 1) for loop in around}
+        ranges = {loop.var: known[loop.var] for loop in around}
         spatial = [v for a, v in zip(block.axes, block.values, strict=True) if a.kind is ir.AxisKind.SPATIAL]
         again = {name for value in spatial for name in overlapping(within(value, ranges), ranges)}
         for loop in around:
             kind = "unused" if loop.var in again else role(block, loop.var)
-            if kind == "reduce" and loop.size > 1:
+            if kind == "reduce" and loop.extent != 1:
                 summed = loop.var
-            if kind == "unused" and summed and loop.size > 1:
+            if kind == "unused" and summed and loop.extent != 1:
                 rule = f"{loop.var} must stay outside of {summed}, over which block {block.name} sums"
-                raise ScheduleError(f"{where}: {rule}, got it inside, where each term would count {loop.extent} times")
+                raise ScheduleError(
+                    f"{where}: {rule}, got it inside, where each term would count {extent_text(loop.extent)} times"
+                )
 
 
 def check_steps(where: str, old: list[ir.For], nest: ir.Stmt) -> None:

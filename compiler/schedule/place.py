@@ -6,15 +6,15 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.affine import Linear, Ranges, linear, linear_bounds, predicate_of, var_names
+from vdla.compiler.affine import Linear, Ranges, linear, predicate_of, var_names
 from vdla.compiler.names import Names
 from vdla.compiler.printer import expr_text
 from vdla.compiler.schedule.access import Leaf, leaf_at, leaves, stores, written
-from vdla.compiler.schedule.region import Span
+from vdla.compiler.schedule.region import ONE, Span, whole_span
+from vdla.compiler.schedule.symbols import at_least, domains_of, extent_of, form_bounds
 from vdla.compiler.schedule.tree import (
     Path,
     ScheduleError,
-    all_ranges,
     block_at,
     block_path,
     loop_path,
@@ -61,18 +61,18 @@ def nest_at(fn: ir.Function, block: ir.Block, spans: Mapping[str, Span], conditi
 
     Conditions are added where a span can leave what is computed at all.
     """
-    names, ranges = names_of(fn), all_ranges(fn)
-    loops: list[tuple[str, int]] = []
+    names, ranges = names_of(fn), domains_of(fn)
+    loops: list[tuple[str, ir.Extent]] = []
     values: list[ir.Expr] = []
     for axis in block.axes:
         if axis.kind is ir.AxisKind.SCAN and axis.var in spans:
-            values.append((spans[axis.var].offset + Linear({}, spans[axis.var].low)).expr())
+            values.append(spans[axis.var].first.expr())
             continue
-        span = spans.get(axis.var) or Span(Linear({}), 0, axis.size - 1, 0, axis.size - 1)
+        span = spans.get(axis.var) or whole_span(axis.extent)
         var = fresh_loop(names, axis, block.name)
-        value = span.offset + Linear({ir.Var(var): 1}, span.low)
+        value = span.first + Linear({ir.Var(var): 1})
         conditions = [*conditions, *clamps(value, span, ranges)]
-        loops.append((var, span.extent))
+        loops.append((var, extent_of(span.extent)))
         values.append(value.expr())
     nest: ir.Stmt = replace(block, values=tuple(values), predicate=predicate_of(conditions))
     for var, extent in reversed(loops):
@@ -90,8 +90,8 @@ def check_step(leaf: Leaf, spans: Mapping[str, Span], outer: Collection[str], wh
                 rule = f"{leaf.name} must stay inside of {around[0]}, along which it goes on"
                 raise ScheduleError(f"{where}: {rule}, got a place outside")
             span = spans.get(axis.var)
-            if span is None or span.extent != 1 or span.offset + Linear({}, span.low) != linear(step):
-                found = "all" if span is None else expr_text((span.offset + Linear({}, span.low)).expr())
+            if span is None or span.extent != ONE or span.first != linear(step):
+                found = "all" if span is None else expr_text(span.first.expr())
                 raise ScheduleError(
                     f"{where}: {leaf.name} must compute the step {expr_text(linear(step).expr())} there, got {found}"
                 )
@@ -101,8 +101,7 @@ def renamed_loops(fn: ir.Function, block: ir.Block, loops: list[ir.For]) -> ir.S
     """`block`, whose bindings name `loops`, in serial loops of their extents with names of their own."""
     names = names_of(fn)
     fresh = {loop.var: names.fresh(loop.var, block.name) for loop in loops}
-    ranges = all_ranges(fn)
-    ranges |= {new: ranges[old] for old, new in fresh.items()}
+    ranges = domains_of(fn).with_extents({fresh[loop.var]: loop.extent for loop in loops})
     nest = substitute_loops(block, {old: ir.Var(new) for old, new in fresh.items()}, ranges)
     for loop in reversed(loops):
         nest = ir.For(fresh[loop.var], loop.extent, nest)
@@ -116,13 +115,12 @@ def fresh_loop(names: Names, axis: ir.Axis, block: str) -> str:
 
 def clamps(value: Linear, span: Span, ranges: Ranges) -> list[ir.Expr]:
     """The conditions that keep `value` in [floor, ceil], where it can leave."""
-    low, _ = linear_bounds(span.offset, ranges)
-    _, high = linear_bounds(span.offset, ranges)
+    low, high = form_bounds(span.offset, ranges)
     conditions: list[ir.Expr] = []
-    if low + span.low < span.floor:
-        conditions.append(ir.Binary("ge", value.expr(), ir.Const(span.floor)))
-    if high + span.high > span.ceil:
-        conditions.append(ir.Binary("lt", value.expr(), ir.Const(span.ceil + 1)))
+    if not at_least(low + span.low, span.floor, ranges):
+        conditions.append(ir.Binary("ge", value.expr(), span.floor.expr()))
+    if not at_least(span.ceil, high + span.high, ranges):
+        conditions.append(ir.Binary("lt", value.expr(), (span.ceil + ONE).expr()))
     return conditions
 
 

@@ -11,89 +11,122 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from vdla.compiler import ir
-from vdla.compiler.affine import Linear, Range, Ranges, bounds, linear, linear_bounds, simplify, var_names
+from vdla.compiler.affine import Linear, Ranges, linear, linear_bounds, simplify, var_names
 from vdla.compiler.schedule.access import Indices, Leaf, reads
+from vdla.compiler.schedule.symbols import (
+    Bounds,
+    Domains,
+    at_least,
+    extent_form,
+    form_bounds,
+    is_symbolic,
+    larger,
+    smaller,
+)
 
-Limit = tuple[Linear, Range]  # a sum of terms, without constant, and what a condition leaves of its range
-FAR = 1 << 40
+ZERO, ONE = Linear({}), Linear({}, 1)
+
+Limit = tuple[Linear, Linear | None, Linear | None]  # a sum of terms over loops, and what a condition leaves of it
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One dimension of a region."""
+    """One dimension of a region; the bounds are sums over the symbols of the function, most often numbers."""
 
     offset: Linear
-    low: int
-    high: int
-    floor: int
-    ceil: int
+    low: Linear
+    high: Linear
+    floor: Linear
+    ceil: Linear
 
     @property
-    def extent(self) -> int:
+    def extent(self) -> Linear:
         """The number of positions while the outer loops stand still."""
-        return self.high - self.low + 1
+        return self.high + self.low.scaled(-1) + ONE
 
-    def whole(self) -> Span:
+    @property
+    def first(self) -> Linear:
+        """The first position."""
+        return self.offset + self.low
+
+    def whole(self, ranges: Ranges) -> Span:
         """All of [floor, ceil] where the span is as wide, else the span."""
-        if self.extent > self.ceil - self.floor:
-            return replace(self, offset=Linear({}), low=self.floor, high=max(self.ceil, self.floor))
+        if at_least(self.extent, self.ceil + self.floor.scaled(-1) + ONE, ranges):
+            return replace(self, offset=ZERO, low=self.floor, high=larger(self.ceil, self.floor, ranges))
         return self
 
-    def clamped(self) -> Span:
+    def clamped(self, ranges: Ranges) -> Span:
         """The same span inside [floor, ceil], if no outer loop moves it."""
         if self.offset.terms:
             return self
-        low = min(max(self.low, self.floor), self.ceil)
-        return replace(self, low=low, high=max(min(self.high, self.ceil), low))
+        low = smaller(larger(self.low, self.floor, ranges), self.ceil, ranges)
+        return replace(self, low=low, high=larger(smaller(self.high, self.ceil, ranges), low, ranges))
 
-    def union(self, other: Span) -> Span:
+    def union(self, other: Span, ranges: Ranges) -> Span:
         """A span that holds both."""
-        floor, ceil = min(self.floor, other.floor), max(self.ceil, other.ceil)
+        floor, ceil = smaller(self.floor, other.floor, ranges), larger(self.ceil, other.ceil, ranges)
         if self.offset == other.offset:
-            return Span(self.offset, min(self.low, other.low), max(self.high, other.high), floor, ceil)
-        return Span(Linear({}), floor, ceil, floor, ceil)
+            low, high = smaller(self.low, other.low, ranges), larger(self.high, other.high, ranges)
+            return Span(self.offset, low, high, floor, ceil)
+        return Span(ZERO, floor, ceil, floor, ceil)
 
     def shifted(self, by: int) -> Span:
         """Every position moved by `by`."""
-        return Span(self.offset, self.low + by, self.high + by, self.floor + by, self.ceil + by)
+        more = Linear({}, by)
+        return Span(self.offset, self.low + more, self.high + more, self.floor + more, self.ceil + more)
 
     def meets(self, other: Span, ranges: Ranges) -> bool:
         """Whether some position may lie in both, for equal outer loops."""
-        least, most = linear_bounds(other.offset + self.offset.scaled(-1), ranges)
-        apart = other.low + least > self.high or other.high + most < self.low
-        return not apart and self.floor <= other.ceil and other.floor <= self.ceil
+        least, most = form_bounds(other.offset + self.offset.scaled(-1), ranges)
+        after = at_least(other.low + least, self.high + ONE, ranges)
+        before = at_least(self.low, other.high + most + ONE, ranges)
+        apart = at_least(self.floor, other.ceil + ONE, ranges) or at_least(other.floor, self.ceil + ONE, ranges)
+        return not (after or before or apart)
 
     def covers(self, need: Span, ranges: Ranges) -> bool:
         """Whether every position of `need` lies inside, whatever the outer loops are."""
-        least, most = linear_bounds(need.offset + self.offset.scaled(-1), ranges)
-        if self.low <= need.low + least and self.high >= need.high + most:
+        least, most = form_bounds(need.offset + self.offset.scaled(-1), ranges)
+        if at_least(need.low + least, self.low, ranges) and at_least(self.high, need.high + most, ranges):
             return True
-        return not self.offset.terms and self.low <= need.floor and self.high >= need.ceil
+        fixed = not self.offset.terms
+        return fixed and at_least(need.floor, self.low, ranges) and at_least(self.high, need.ceil, ranges)
 
 
-def need_of(readers: Iterable[Leaf], buffer: ir.Buffer, outer: Collection[str], ranges: Ranges) -> list[Span]:
+def whole_span(extent: ir.Extent) -> Span:
+    """All positions below an extent."""
+    last = extent_form(extent) + ONE.scaled(-1)
+    return Span(ZERO, ZERO, last, ZERO, last)
+
+
+def union(spans: Iterable[Span], ranges: Ranges) -> Span:
+    """A span that holds all of `spans`."""
+    return reduce(lambda a, b: a.union(b, ranges), spans)
+
+
+def need_of(readers: Iterable[Leaf], buffer: ir.Buffer, outer: Collection[str], ranges: Domains) -> list[Span]:
     """The region of `buffer` that `readers` read while the loops `outer` stand still."""
     needs = [need_at(reader, reads(reader.block, buffer.name), buffer, outer, ranges) for reader in readers]
-    return [reduce(Span.union, dimension).clamped() for dimension in zip(*needs, strict=True)]
+    return [union(dimension, ranges).clamped(ranges) for dimension in zip(*needs, strict=True)]
 
 
 def need_at(
-    reader: Leaf, accesses: Iterable[Indices], buffer: ir.Buffer, outer: Collection[str], ranges: Ranges
+    reader: Leaf, accesses: Iterable[Indices], buffer: ir.Buffer, outer: Collection[str], ranges: Domains
 ) -> list[Span]:
     """The region that some accesses of a leaf touch."""
     spans = [touched(reader, indices, buffer, outer, ranges) for indices in accesses]
-    return [reduce(Span.union, dimension) for dimension in zip(*spans, strict=True)]
+    return [union(dimension, ranges) for dimension in zip(*spans, strict=True)]
 
 
-def touched(leaf: Leaf, indices: Indices, buffer: ir.Buffer, outer: Collection[str], ranges: Ranges) -> list[Span]:
+def touched(leaf: Leaf, indices: Indices, buffer: ir.Buffer, outer: Collection[str], ranges: Domains) -> list[Span]:
     """The region that one access of a leaf touches."""
-    limits = limits_of(leaf.conditions)
-    domains = ranges | {axis.var: (0, axis.extent - 1) for axis in leaf.block.axes}  # type: ignore[operator]
+    limits = limits_of(leaf.conditions, ranges)
+    domains = ranges.with_extents({axis.var: axis.extent for axis in leaf.block.axes})
     spans = []
-    for index, extent in zip(indices, buffer.dims, strict=True):
-        floor, ceil = bounds(index, domains)
+    for index, extent in zip(indices, buffer.shape, strict=True):
+        floor, ceil = form_bounds(linear(index), domains)
+        last = extent_form(extent) + ONE.scaled(-1)
         offset, (low, high) = span_of(bound_form(leaf, index, ranges), outer, ranges, limits)
-        spans.append(Span(offset, low, high, max(floor, 0), min(ceil, extent - 1)))
+        spans.append(Span(offset, low, high, larger(floor, ZERO, ranges), smaller(ceil, last, ranges)))
     return spans
 
 
@@ -105,7 +138,7 @@ def bound_form(leaf: Leaf, index: ir.Expr, ranges: Ranges) -> Linear:
     return linear(simplify(form.expr(), ranges))
 
 
-def span_of(form: Linear, outer: Collection[str], ranges: Ranges, limits: list[Limit]) -> tuple[Linear, Range]:
+def span_of(form: Linear, outer: Collection[str], ranges: Ranges, limits: list[Limit]) -> tuple[Linear, Bounds]:
     """The offset over the outer loops and the bounds of the rest."""
     offset, inner = Linear({}), Linear({}, form.const)
     for term, factor in form.terms.items():
@@ -136,26 +169,29 @@ def divided_span(term: ir.Expr, outer: Collection[str], ranges: Ranges) -> tuple
     return Linear({quotient: 1}), Linear({ir.Binary("mod", term, ir.Const(steps + 1)): 1})
 
 
-def limits_of(conditions: Iterable[ir.Expr]) -> list[Limit]:
-    """What comparisons with constants say about sums."""
+def limits_of(conditions: Iterable[ir.Expr], ranges: Ranges) -> list[Limit]:
+    """What comparisons with numbers and symbols say about sums."""
     limits: list[Limit] = []
     for condition in conditions:
         if isinstance(condition, ir.Binary) and condition.op in ("lt", "le", "gt", "ge", "eq"):
             form = linear(condition.a) + linear(condition.b).scaled(-1)
-            edge = -form.const
-            allowed = {"lt": (-FAR, edge - 1), "le": (-FAR, edge), "gt": (edge + 1, FAR), "ge": (edge, FAR)}
-            limits.append((Linear(form.terms), allowed.get(condition.op, (edge, edge))))
+            part = form.only(lambda term: not is_symbolic(term, ranges))
+            edge = part + form.scaled(-1)
+            below, above = edge + ONE.scaled(-1), edge + ONE
+            allowed = {"lt": (None, below), "le": (None, edge), "gt": (above, None), "ge": (edge, None)}
+            limits.append((part, *allowed.get(condition.op, (edge, edge))))
     return limits
 
 
-def limited_bounds(form: Linear, ranges: Ranges, limits: list[Limit]) -> Range:
+def limited_bounds(form: Linear, ranges: Ranges, limits: list[Limit]) -> Bounds:
     """Bounds of a sum, where a condition limits a part of it."""
-    low, high = linear_bounds(form, ranges)
-    for part, (least, most) in limits:
+    low, high = form_bounds(form, ranges)
+    for part, least, most in limits:
         factor = multiple_of(form, part)
         if factor > 0:
-            rest_low, rest_high = linear_bounds(form + part.scaled(-factor), ranges)
-            low, high = max(low, rest_low + factor * least), min(high, rest_high + factor * most)
+            rest_low, rest_high = form_bounds(form + part.scaled(-factor), ranges)
+            low = low if least is None else larger(low, rest_low + least.scaled(factor), ranges)
+            high = high if most is None else smaller(high, rest_high + most.scaled(factor), ranges)
     return low, high
 
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from vdla.compiler import ir
 from vdla.compiler.affine import linear, var_names
-from vdla.compiler.schedule.access import Leaf, leaves, read_buffers, reads, stores, written
-from vdla.compiler.schedule.flow import check_flow, is_last, selecting_conditions, summed_loops
+from vdla.compiler.schedule.access import Leaf, leaf_at, leaves, read_buffers, reads, stores, written
+from vdla.compiler.schedule.flow import (
+    check_dense,
+    check_flow,
+    difference_text,
+    is_last,
+    selecting_conditions,
+    summed_loops,
+)
 from vdla.compiler.schedule.place import check_step, holds, inserted, movable, nest_at, target_loops
-from vdla.compiler.schedule.region import Span, touched
-from vdla.compiler.schedule.tree import ScheduleError, all_ranges, loop_names, removed
+from vdla.compiler.schedule.region import ZERO, Span, touched, whole_span
+from vdla.compiler.schedule.symbols import domains_of
+from vdla.compiler.schedule.tree import ScheduleError, block_path, removed
 
 
 def reverse_compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
@@ -24,10 +34,10 @@ def reverse_compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
     """
     where = f"reverse_compute_at of {block} at {loop}"
     leaf = movable(fn, block, where)
-    target_loops(fn, loop, where)
-    without = removed(fn, leaf.path)
-    if loop not in loop_names(without):
+    inside = ir.walk(target_loops(fn, loop, where)[-1])
+    if all(stmt is leaf.block for stmt in inside if isinstance(stmt, ir.Block)):
         raise ScheduleError(f"{where}: the loop must lie around a producer, got a loop of {block} alone")
+    without = removed(fn, leaf.path)
     producers = producers_under(without, leaf, loop)
     if not producers:
         read = ", ".join(sorted(read_buffers(leaf.block)))
@@ -39,7 +49,22 @@ def reverse_compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
     nest = nest_at(without, leaf.block, spans, conditions)
     result = inserted(without, loop, nest, holds({producer.name for producer in producers}), after=True)
     check_flow(result, block, where)
+    check_outputs(result, block, where)
     return result
+
+
+def check_outputs(fn: ir.Function, block: str, where: str) -> None:
+    """Refuse a place at which a block leaves out elements of an output: those that need nothing of the producers."""
+    leaf = leaf_at(block_path(fn, block, where))
+    ranges = domains_of(fn)
+    for store in (store for store in stores(leaf.block) if store.buffer in fn.params):
+        check_dense(leaf, store.buffer, set(), ranges, f"{where}: the caller")
+        made = touched(leaf, store.indices, fn.buffers[store.buffer], set(), ranges)
+        for dimension, (span, extent) in enumerate(zip(made, fn.buffers[store.buffer].shape, strict=True)):
+            whole = whole_span(extent)
+            if not span.covers(whole, ranges):
+                found = difference_text(store.buffer, dimension, span, whole)
+                raise ScheduleError(f"{where}: {block} must compute all of its output there, got {found}")
 
 
 def producers_under(fn: ir.Function, consumer: Leaf, loop: str) -> list[Leaf]:
@@ -52,20 +77,37 @@ def producers_under(fn: ir.Function, consumer: Leaf, loop: str) -> list[Leaf]:
 def consumed(fn: ir.Function, block: ir.Block, producers: list[Leaf], outer: set[str]) -> dict[str, Span]:
     """The span of each axis of the consumer that indexes a produced dimension by itself plus a constant."""
     spans: dict[str, Span] = {}
-    extents = {axis.var: axis.size for axis in block.axes if axis.kind is not ir.AxisKind.REDUCE}
+    sources: dict[str, tuple[str, int]] = {}
+    ranges = domains_of(fn)
+    extents = {axis.var: axis.extent for axis in block.axes if axis.kind is not ir.AxisKind.REDUCE}
     for producer, store in ((leaf, store) for leaf in producers for store in stores(leaf.block)):
-        made = touched(producer, store.indices, fn.buffers[store.buffer], outer, all_ranges(fn))
+        made = touched(producer, store.indices, fn.buffers[store.buffer], outer, ranges)
         for indices in reads(block, store.buffer):
-            for index, span in zip(indices, made, strict=True):
+            for dimension, (index, span) in enumerate(zip(indices, made, strict=True)):
                 axis, const = single_axis(index, extents)
-                if axis and axis not in spans:
+                if axis and axis not in spans and is_apart(span, (producer.name, dimension), spans, sources):
+                    sources[axis] = producer.name, dimension
                     moved = span.shifted(-const)
-                    domain = Span(moved.offset, moved.low, moved.high, 0, extents[axis] - 1)
-                    spans[axis] = domain.clamped()
+                    last = whole_span(extents[axis]).high
+                    spans[axis] = Span(moved.offset, moved.low, moved.high, ZERO, last).clamped(ranges)
     return spans
 
 
-def single_axis(index: ir.Expr, extents: dict[str, int]) -> tuple[str, int]:
+def is_apart(
+    span: Span, source: tuple[str, int], spans: Mapping[str, Span], sources: Mapping[str, tuple[str, int]]
+) -> bool:
+    """Whether an axis may follow a dimension of a producer: no loop moves it together with another axis, which would
+    leave a diagonal of their elements. Two dimensions of one producer are apart."""
+    own = {name for term in span.offset.terms for name in var_names(term)}
+    for axis, other in spans.items():
+        together = own & {name for term in other.offset.terms for name in var_names(term)}
+        apart = sources[axis][0] == source[0] and sources[axis][1] != source[1]
+        if together and not apart:
+            return False
+    return True
+
+
+def single_axis(index: ir.Expr, extents: dict[str, ir.Extent]) -> tuple[str, int]:
     """The axis and constant of an index `axis + const`; no axis for any other."""
     form = linear(index)
     match list(form.terms.items()):
@@ -76,6 +118,6 @@ def single_axis(index: ir.Expr, extents: dict[str, int]) -> tuple[str, int]:
 
 def conditions_after(producer: Leaf, common: list[ir.For]) -> list[ir.Expr]:
     """Where, among the iterations of the common loops, the producer has finished its elements."""
-    outer = {loop.var for loop in common}
-    inherited = [c for c in selecting_conditions(producer, common) if var_names(c) <= outer]
+    inner = {loop.var for loop in producer.loops} - {loop.var for loop in common}
+    inherited = [c for c in selecting_conditions(producer, common) if not var_names(c) & inner]
     return [*inherited, *(is_last(loop) for loop in summed_loops(producer, common))]

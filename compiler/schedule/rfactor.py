@@ -13,9 +13,9 @@ from vdla.compiler.schedule.combiner import replaced_terms, terms_of
 from vdla.compiler.schedule.flow import check_flow
 from vdla.compiler.schedule.loops import role
 from vdla.compiler.schedule.place import check_not_blockized, renamed_loops, target_loops
+from vdla.compiler.schedule.symbols import domains_of
 from vdla.compiler.schedule.tree import (
     ScheduleError,
-    all_ranges,
     block_path,
     loop_path,
     names_of,
@@ -67,7 +67,7 @@ def rfactor(fn: ir.Function, loop: str, factor_axis: int = 0) -> tuple[ir.Functi
     where = f"rfactor of {loop}"
     target_loops(fn, loop, where)
     split = split_at(fn, loop, factor_axis, where)
-    ranges = all_ranges(fn)
+    ranges = domains_of(fn)
     check_every_iteration(split, ranges, where)
     terms = terms_of(stores(split.leaf.block), where)
     partial = partial_block(fn, split, terms, f"{split.leaf.name}_rf")

@@ -78,15 +78,6 @@ def block_at(path: Path) -> ir.Block:
     return block
 
 
-def all_ranges(fn: ir.Function) -> dict[str, Range]:
-    """The bounds of every loop variable, and of the axes of blocks that hold other blocks."""
-    ranges: dict[str, Range] = {}
-    for stmt in ir.walk(fn.body):
-        if isinstance(stmt, ir.For):
-            ranges[stmt.var] = (0, stmt.size - 1)
-    return ranges
-
-
 def replaced(fn: ir.Function, path: Path, new: ir.Stmt) -> ir.Function:
     """`fn` with the statement at the end of `path` replaced."""
     old = path[-1]

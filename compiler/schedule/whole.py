@@ -39,9 +39,10 @@ def _whole_axis(fn: ir.Function, block: str, axis: str) -> ir.Function:
     values = dict(zip(extents, found.values, strict=True))
     loop = values[axis]
     others = set().union(*(var_names(v) for a, v in values.items() if a != axis))
-    if not isinstance(loop, ir.Var) or loop.name in others:
+    around = {step.var: step for step in loops_on(path)}
+    if not isinstance(loop, ir.Var) or loop.name in others or loop.name not in around:
         raise ScheduleError(f"{where}: the axis must be driven by a loop of its own, got {expr_text(loop)}")
-    own = next(step for step in loops_on(path) if step.var == loop.name)
+    own = around[loop.name]
     if any(isinstance(s, ir.Block) and s is not found for s in ir.walk(own)):
         raise ScheduleError(f"{where}: the loop {own.var} must hold no other block")
     check_only_writer(fn, leaf_at(path), where)
