@@ -9,13 +9,13 @@ Arrays are tiny, so that a case costs little; extents are mostly odd, so that no
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.fuzz_values import FLOATS, INTEGERS, LARGEST, Grade, Place, Values
+from vdla.benchmarks.fuzz_values import FLOATS, INTEGERS, LARGEST, WIDE_FLOATS, Grade, Place, Values
 from vdla.compiler import ir, te
 from vdla.compiler.dtypes import DTYPES, Array, is_float, limits, storage
 from vdla.compiler.element import as_value
@@ -23,6 +23,8 @@ from vdla.compiler.element import as_value
 EXTENTS = (1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 11)
 MOST_ELEMENTS = 120
 MOST_TERMS = 40
+SYMBOLS = ("n", "m")
+KINDS = {"elements": 10, "rough": 2, "reduce": 7, "best": 2, "recurrence": 2, "pair": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,76 +52,147 @@ def random_problem(seed: int) -> Problem:
 
 @dataclass
 class Maker:
-    """The tensors so far."""
+    """The tensors so far. `symbols` are extents that the function learns from its inputs."""
 
     rng: random.Random
     values: Values = field(init=False)
+    symbols: dict[str, int] = field(init=False)
+    known: list[te.Value] = field(default_factory=list)
     inputs: list[te.Tensor] = field(default_factory=list)
     stages: list[te.Tensor] = field(default_factory=list)
     arrays: dict[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.values = Values(self.rng)
+        count = self.rng.choice((0, 0, 0, 0, 1, 2))
+        self.symbols = {name: self.rng.choice(EXTENTS) for name in SYMBOLS[:count]}
 
-    def shape(self) -> tuple[int, ...]:
-        """A shape of one to three dimensions and not many elements."""
+    # --- shapes ------------------------------------------------------------------------------------------------------
+
+    def size(self, extent: te.Dim) -> int:
+        """The number that an extent is in this problem."""
+        return extent if isinstance(extent, int) else self.symbols[extent.symbols[0]]
+
+    def shape(self, choices: Sequence[te.Value]) -> tuple[te.Dim, ...]:
+        """A shape of one to three dimensions and not many elements; some of its extents are symbols of `choices`."""
         while True:
-            shape = tuple(self.rng.choice(EXTENTS) for _ in range(self.rng.choice((1, 2, 2, 2, 3))))
-            if np.prod(shape) <= MOST_ELEMENTS:
+            rank = self.rng.choice((1, 2, 2, 2, 3))
+            shape = tuple(self.extent(choices) for _ in range(rank))
+            if np.prod([self.size(extent) for extent in shape]) <= MOST_ELEMENTS:
                 return shape
+
+    def extent(self, choices: Sequence[te.Value]) -> te.Dim:
+        """A number, or a symbol."""
+        return self.rng.choice(choices) if choices and self.rng.random() < 0.4 else self.rng.choice(EXTENTS)
+
+    # --- tensors -----------------------------------------------------------------------------------------------------
 
     def add_input(self) -> None:
         """A placeholder and its array: small whole numbers, now and then the ends of the range."""
-        dtype = self.rng.choice(DTYPES)
-        tensor = te.placeholder(self.shape(), dtype, "abc"[len(self.inputs)])
+        dtype, shape = self.rng.choice(DTYPES), self.shape([te.var(name) for name in self.symbols])
+        tensor = te.placeholder(shape, dtype, "abc"[len(self.inputs)])
         generator = np.random.default_rng(self.rng.randrange(1 << 32))
         self.inputs.append(tensor)
-        self.arrays[tensor.name] = random_array(generator, tensor.shape, dtype)
+        self.known += [extent for extent in shape if not isinstance(extent, int)]
+        self.arrays[tensor.name] = random_array(generator, tuple(self.size(extent) for extent in shape), dtype)
         self.values.tensors.append((tensor, Grade.EXACT))
 
     def add_stage(self) -> None:
-        """A computed tensor."""
-        kind = self.rng.choices(("elements", "rough", "reduce"), (5, 1, 4))[0]
-        tensor, grade = getattr(self, f"_{kind}")(f"t{len(self.stages)}")
-        self.stages.append(tensor)
-        self.values.tensors.append((tensor, grade))
+        """A computed tensor, or several of one block."""
+        kind = self.rng.choices(list(KINDS), list(KINDS.values()))[0]
+        tensors, grade = getattr(self, kind)(f"t{len(self.stages)}")
+        self.stages += tensors
+        self.values.tensors += [(tensor, grade) for tensor in tensors]
 
-    def _elements(self, name: str) -> tuple[te.Tensor, Grade]:
-        shape, dtype = self.shape(), self.rng.choice(DTYPES)
-        grade = self.rng.choice((Grade.EXACT, Grade.FRACTION)) if is_float(dtype) else Grade.EXACT
-        depth = self.rng.randint(1, 3)
-        body = self._body(lambda at: self.values.element(at, dtype, grade, depth), shape)
-        return te.compute(shape, body, name), grade
-
-    def _rough(self, name: str) -> tuple[te.Tensor, Grade]:
-        shape, dtype = self.shape(), self.rng.choice(FLOATS[2:])
-        body = self._body(lambda at: self.values.element(at, dtype, Grade.ROUGH, 2), shape)
-        return te.compute(shape, body, name), Grade.ROUGH
-
-    def _body(self, element: Any, shape: tuple[int, ...]) -> Any:  # noqa: ANN401  a function of the indices
+    def body(self, element: Callable[[list[Place]], Any], shape: Sequence[te.Dim]) -> Callable[..., Any]:
+        """The function of the indices that calls `element` with their places."""
         return lambda *i: element([Place(v, n) for v, n in zip(i, shape, strict=True)])
 
-    def _reduce(self, name: str) -> tuple[te.Tensor, Grade]:
-        shape, dtype = self.shape(), self.rng.choice((*INTEGERS, *FLOATS))
-        axes = self._reduce_axes(1 + (self.rng.random() < 0.4))
+    def elements(self, name: str) -> Made:
+        """Each element by itself."""
+        shape, dtype, depth = self.shape(self.known), self.rng.choice(DTYPES), self.rng.randint(1, 3)
+        grade = self.rng.choice((Grade.EXACT, Grade.FRACTION)) if is_float(dtype) else Grade.EXACT
+        value = self.body(lambda at: self.values.element(at, dtype, grade, depth), shape)
+        return [te.compute(shape, value, name)], grade
+
+    def rough(self, name: str) -> Made:
+        """Functions such as exp."""
+        shape, dtype = self.shape(self.known), self.rng.choice(WIDE_FLOATS)
+        value = self.body(lambda at: self.values.element(at, dtype, Grade.ROUGH, 2), shape)
+        return [te.compute(shape, value, name)], Grade.ROUGH
+
+    def pair(self, name: str) -> Made:
+        """Two elements of one block."""
+        shape, dtypes = self.shape(self.known), self.rng.choices(DTYPES, k=2)
+
+        def value(at: list[Place]) -> tuple[te.Value, ...]:
+            return tuple(self.values.element(at, dtype, Grade.EXACT, 1) for dtype in dtypes)
+
+        return list(te.compute(shape, self.body(value, shape), (name, f"{name}b"))), Grade.EXACT
+
+    # --- reductions --------------------------------------------------------------------------------------------------
+
+    def reduce(self, name: str) -> Made:
+        """A sum, product or extreme of terms; those of floats are small, so that their order cannot be seen."""
+        shape, dtype = self.shape(self.known), self.rng.choice((*INTEGERS, *FLOATS))
+        axes = self.reduce_axes(1 + (self.rng.random() < 0.4))
         reducer = self.rng.choice((te.sum, te.sum, te.max, te.min, PRODUCT))
+        value = self.body(lambda at: reducer(self.term(at, axes, dtype), axis=axes), shape)
+        return [te.compute(shape, value, name)], Grade.EXACT
 
-        def value(at: list[Place]) -> te.Value:
-            places = [*at, *(Place(as_value(axis, "fuzz"), axis.extent) for axis in axes)]
-            self.rng.shuffle(places)
-            element = self.values.element(places, dtype, Grade.EXACT, self.rng.randint(0, 2))
-            bounded = te.clip(element, -LARGEST, LARGEST) if is_float(dtype) else element
-            return reducer(bounded, axis=axes)
+    def best(self, name: str) -> Made:
+        """The best element and its position."""
+        shape, dtype = self.shape(self.known), self.rng.choice((*INTEGERS, *FLOATS))
+        axes = self.reduce_axes(1 + (self.rng.random() < 0.3))
+        reducer = self.rng.choice((te.argmax, te.argmin))
+        value = self.body(lambda at: reducer(self.term(at, axes, dtype), axis=axes), shape)
+        return list(te.compute(shape, value, (name, f"{name}b"))), Grade.EXACT
 
-        return te.compute(shape, self._body(value, shape), name), Grade.EXACT
+    def term(self, at: list[Place], axes: Sequence[te.ReduceAxis], dtype: str) -> te.Value:
+        """What is combined along `axes`."""
+        places = [*at, *(Place(as_value(axis, "fuzz"), axis.extent) for axis in axes)]
+        self.rng.shuffle(places)
+        element = self.values.element(places, dtype, Grade.EXACT, self.rng.randint(0, 2))
+        return te.clip(element, -LARGEST, LARGEST) if is_float(dtype) else element
 
-    def _reduce_axes(self, count: int) -> list[te.ReduceAxis]:
+    def reduce_axes(self, count: int) -> list[te.ReduceAxis]:
+        """Axes of not many points."""
         while True:
-            extents = [self.rng.choice(EXTENTS) for _ in range(count)]
-            if np.prod(extents) <= MOST_TERMS:
+            extents = [self.extent(self.known) for _ in range(count)]
+            if np.prod([self.size(extent) for extent in extents]) <= MOST_TERMS:
                 return [te.reduce_axis(extent, f"k{n}") for n, extent in enumerate(extents)]
 
+    # --- recurrences -------------------------------------------------------------------------------------------------
 
+    def recurrence(self, name: str) -> Made:
+        """A state that each step computes from the one before, forwards or backwards."""
+        shape, dtype = self.shape(self.known), self.rng.choice(DTYPES)
+        steps = self.extent(self.known)
+        start = te.compute(
+            shape, self.body(lambda at: self.values.element(at, dtype, Grade.EXACT, 1), shape), f"{name}s"
+        )
+        before = len(self.values.tensors)
+
+        def cell(t: te.Value, state: te.Tensor) -> te.Tensor:
+            self.values.tensors.append((state, Grade.EXACT))
+            value = self.body(lambda at: self.next_state(t, steps, state, at), shape)
+            after: te.Tensor = te.compute(shape, value, name)
+            return after
+
+        states = te.scan(steps, cell, start, reverse=self.rng.random() < 0.3)
+        del self.values.tensors[before:]
+        return [states], Grade.EXACT
+
+    def next_state(self, t: te.Value, steps: te.Dim, state: te.Tensor, at: list[Place]) -> te.Value:
+        """A state of the step before and something new, so small that states of floats stay whole numbers."""
+        own = self.values.element([*at, Place(t, steps)], state.dtype, Grade.EXACT, 1)
+        old = state[tuple(place.value for place in at)]
+        if state.dtype == "bool":
+            return old ^ own
+        return te.clip(old + own, -LARGEST, LARGEST) if is_float(state.dtype) else old + own
+
+
+Made = tuple[list[te.Tensor], Grade]
 PRODUCT = te.reducer(lambda x, y: x * y, 1, "product")
 
 

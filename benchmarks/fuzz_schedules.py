@@ -70,7 +70,9 @@ class Rewrites:
 
     def short_loop(self) -> str:
         """A loop of few iterations."""
-        short = [loop.var for loop in self.statements(ir.For) if loop.size <= MOST_LANES]
+        short = [
+            loop.var for loop in self.statements(ir.For) if isinstance(loop.extent, int) and loop.extent <= MOST_LANES
+        ]
         return self.rng.choice(short) if short else "none"
 
     def block(self) -> str:

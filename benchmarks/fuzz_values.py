@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from vdla.compiler import te
-from vdla.compiler.dtypes import DTYPES, is_float, is_integer
+from vdla.compiler.dtypes import DTYPES, INTEGER_BITS, SMALL_FLOATS, is_float, is_integer
+from vdla.compiler.extents import extent_of
 
 INTEGERS = tuple(dtype for dtype in DTYPES if is_integer(dtype))
 FLOATS = tuple(dtype for dtype in DTYPES if is_float(dtype))
-FUNCTIONS = ("exp", "log", "sqrt", "tanh")
+WIDE_FLOATS = tuple(dtype for dtype in FLOATS if dtype not in SMALL_FLOATS)
+ROUGH_FUNCTIONS = ("exp", "log", "tanh", "sigmoid", "erf", "sin", "cos", "rsqrt")
+WHOLE_FUNCTIONS = ("floor", "ceil", "round", "trunc", "abs")
 LARGEST = 2  # the magnitude of a term of a float sum: 64 of them are a whole number of bfloat16
 
 
@@ -31,10 +34,10 @@ class Grade(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """An index variable, of a result or of a reduction, in [0, extent)."""
+    """An index variable, of a result or of a reduction, in [0, extent); the extent may be a symbol."""
 
     value: te.Value
-    extent: int
+    extent: te.Dim
 
 
 @dataclass
@@ -92,40 +95,43 @@ class Values:
         inside = [(i >= 0) & (i < extent) for i, extent in zip(moved, tensor.shape, strict=True)]
         return te.select(te.all_of(*inside), tensor[tuple(moved)], self.number(tensor.dtype))
 
-    def index(self, at: Sequence[Place], d: int, extent: int) -> te.Value:
+    def index(self, at: Sequence[Place], d: int, extent: te.Dim) -> te.Value:
         """An index below `extent`."""
         place = at[d] if d < len(at) and self.rng.random() < 0.7 else self.rng.choice(at)
         kind = self.rng.random()
         if kind < 0.06:
-            return te.const(self.rng.randrange(extent), "int32")
+            return te.const(self.rng.randrange(extent) if isinstance(extent, int) else 0, "int32")
         if kind < 0.12:
             return self.gathered(at, extent)
         if kind < 0.18:
             return self.sum_of_two(at, place, extent)
-        if place.extent > extent:
-            return self.rng.choice((place.value % extent, te.minimum(place.value, extent - 1)))
-        return self.below(place, extent)
+        if same_extent(place.extent, extent):
+            return place.value if self.rng.random() < 0.8 else as_int32(extent) - 1 - place.value
+        if isinstance(place.extent, int) and isinstance(extent, int) and place.extent < extent:
+            return self.below(place.value, place.extent, extent)
+        return self.rng.choice((place.value % extent, te.minimum(place.value, extent - 1)))
 
-    def below(self, place: Place, extent: int) -> te.Value:
-        """An index along a place that is no longer than the dimension."""
-        choices = [place.value] * 6
-        choices.append(place.value + self.rng.randint(0, extent - place.extent))
-        choices.append(te.const(extent - 1, "int32") - place.value)
-        if 2 * place.extent - 1 <= extent:
-            choices.append(place.value * 2)
+    def below(self, value: te.Value, own: int, extent: int) -> te.Value:
+        """An index along a place of extent `own` that is shorter than the dimension."""
+        choices = [value] * 3
+        choices.append(value + self.rng.randint(0, extent - own))
+        choices.append(te.const(extent - 1, "int32") - value)
+        if 2 * own - 1 <= extent:
+            choices.append(value * 2)
         return self.rng.choice(choices)
 
-    def sum_of_two(self, at: Sequence[Place], place: Place, extent: int) -> te.Value:
+    def sum_of_two(self, at: Sequence[Place], place: Place, extent: te.Dim) -> te.Value:
         """The window index y * stride + k, modulo the extent where it could leave it."""
         other, stride = self.rng.choice(at), self.rng.randint(1, 2)
-        largest = (place.extent - 1) * stride + other.extent - 1
         total = place.value * stride + other.value
-        return total if largest < extent else total % extent
+        numbers = all(isinstance(n, int) for n in (place.extent, other.extent, extent))
+        if numbers and (place.extent - 1) * stride + other.extent - 1 < extent:
+            return total
+        return total % extent
 
-    def gathered(self, at: Sequence[Place], extent: int) -> te.Value:
+    def gathered(self, at: Sequence[Place], extent: te.Dim) -> te.Value:
         """An index that is data."""
-        value = self.load(at, Grade.EXACT)
-        return te.cast("int32", te.cast("int64", value) % extent)
+        return te.cast("int32", te.cast("int64", self.load(at, Grade.EXACT)) % te.cast("int64", as_int32(extent)))
 
     # --- operations --------------------------------------------------------------------------------------------------
 
@@ -142,12 +148,14 @@ class Values:
     def converted(self, at: Sequence[Place], dtype: str, grade: Grade, depth: int) -> te.Value:
         """A value of another dtype, converted."""
         if is_float(dtype) and grade is Grade.ROUGH:
-            return te.cast(dtype, self.element(at, self.rng.choice(FLOATS[2:]), grade, depth))
+            return te.cast(dtype, self.element(at, self.rng.choice(WIDE_FLOATS), grade, depth))
         return te.cast(dtype, self.element(at, self.rng.choice(DTYPES), min(grade, Grade.FRACTION), depth))
 
     def integer_operation(self, at: Sequence[Place], dtype: str, grade: Grade, depth: int) -> te.Value:
         """Any operator of integers; quotients and shifts of any operands."""
         a, b = (self.element(at, dtype, min(grade, Grade.FRACTION), depth) for _ in range(2))
+        if self.rng.random() < 0.08:
+            return te.abs(a) if INTEGER_BITS[dtype] < 8 or self.rng.random() < 0.5 else te.popcount(a)
         op = self.rng.choice(("add", "sub", "mul", "min", "max", "floordiv", "mod", "shl", "shr", "and", "or", "xor"))
         return te.binary(op, a, b)
 
@@ -156,11 +164,28 @@ class Values:
         if grade is Grade.ROUGH and self.rng.random() < 0.5:
             return self.function(te.clip(self.element(at, dtype, grade, depth), -4, 4))
         a, b = (self.element(at, dtype, grade, depth) for _ in range(2))
-        if grade is not Grade.EXACT and self.rng.random() < 0.25:
-            return a / (b * b + 1) if grade is Grade.FRACTION else te.clip(a, -8, 8) / 4
+        if grade is Grade.ROUGH and self.rng.random() < 0.25:
+            return te.clip(a, -8, 8) / 4
+        if grade is not Grade.ROUGH and self.rng.random() < 0.1:
+            return te.call(self.rng.choice(WHOLE_FUNCTIONS), a)
+        if grade is Grade.FRACTION and self.rng.random() < 0.25:
+            return self.rng.choice((a / (b * b + 1), te.sqrt(te.abs(a))))
         return te.binary(self.rng.choice(("add", "sub", "mul", "min", "max")), a, b)
 
     def function(self, value: te.Value) -> te.Value:
         """A function of a bounded value, far from where it jumps or has a pole."""
-        name = self.rng.choice(FUNCTIONS)
-        return te.call(name, value * value + 1 if name in ("log", "sqrt") else value)
+        name = self.rng.choice((*ROUGH_FUNCTIONS, "pow"))
+        positive = value * value + 1
+        if name == "pow":
+            return te.pow(positive, te.clip(value, -1, 2))
+        return te.call(name, positive if name in ("log", "rsqrt") else value)
+
+
+def same_extent(a: te.Dim, b: te.Dim) -> bool:
+    """Whether two extents are equal whatever the symbols are."""
+    return extent_of(a) == extent_of(b)
+
+
+def as_int32(extent: te.Dim) -> te.Value:
+    """An extent as an element."""
+    return te.const(extent, "int32") if isinstance(extent, int) else extent
