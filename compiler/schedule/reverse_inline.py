@@ -64,6 +64,8 @@ def check_producer(fn: ir.Function, producer: Leaf, consumer: Leaf, where: str) 
     buffer = store_of(producer, where).buffer
     if buffer in fn.params:
         raise ScheduleError(f"{where}: the producer must not compute an output, got {buffer}")
+    if reads(producer.block, buffer):
+        raise ScheduleError(f"{where}: the producer {producer.name} must not read its own results, got a recurrence")
 
 
 def merged_block(producer: Leaf, consumer: Leaf, indices: Indices, where: str) -> ir.Block:
