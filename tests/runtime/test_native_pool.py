@@ -23,6 +23,7 @@ from vdla.runtime.native import Kernel, NativeError, load, set_threads, threads
 F32 = np.float32
 ROWS = 20_000
 PATIENCE_S = 60
+ROUNDS = 10  # until the best time is one that nothing disturbed
 LONG = Signature("long", tuple(Argument(name, "float32", (ROWS, 4), name == "c") for name in "abc"))
 
 
@@ -151,8 +152,9 @@ def test_two_threads_are_nearly_twice_as_fast() -> None:
     """The best times of each: a busy machine gives the second processor at some time within a minute."""
     bound = kernel(work=500).bind(*arrays())
     best = {1: float("inf"), 2: float("inf")}
-    deadline = time.monotonic() + PATIENCE_S
-    while best[1] < 1.5 * best[2] and time.monotonic() < deadline:
+    deadline, rounds = time.monotonic() + PATIENCE_S, 0
+    while rounds < ROUNDS or (best[1] < 1.5 * best[2] and time.monotonic() < deadline):
+        rounds += 1
         for count in best:
             set_threads(count)
             start = time.perf_counter()
