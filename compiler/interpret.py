@@ -1,10 +1,10 @@
 """The meaning of a loop nest, run with numpy: `interpret(fn, {"a": array, ...})` gives the outputs.
 
-Loops run in order, blocks happen where their predicate holds, `init` when every reduce axis is 0, the side of a select
-that is not taken is not read, and integers wrap. A nest around one block runs many points at once wherever that cannot
-be told from running them one by one: see `grid.py`. Reading an intermediate element before it is written is an error,
-so a schedule that breaks a dependence shows. Lowered functions run too, loops of every kind in order; an `Alloc`
-forgets what its buffer held.
+Loops of every kind run in order, blocks happen where their predicate holds, `init` when every reduce axis is 0, the
+side of a select that is not taken is not read, and integers wrap. `point.py` runs one point after another; a nest
+around one block runs many points at once wherever that cannot be told from running them one by one: see `grid.py`.
+Reading an intermediate element before it is written is an error, so a schedule that breaks a dependence shows. Lowered
+functions run too; an `Alloc` forgets what its buffer held.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ import numpy as np
 
 from vdla.compiler import ir
 from vdla.compiler.dtypes import Array, storage, wrap
-from vdla.compiler.grid import Env, Nest, at_start, enter, nest_of, run_nest
-from vdla.compiler.memory import EVERYWHERE, InterpretError, Memory, Points
-from vdla.compiler.point import PointRunner
+from vdla.compiler.memory import InterpretError, Memory
+from vdla.compiler.point import Runner
 from vdla.compiler.specialise import scalars_of, specialise
 
 
@@ -33,10 +32,7 @@ def interpret(fn: ir.Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
     for name, array in checked_inputs(fn, outputs, arrays).items():
         memory.fill(name, array)
     with np.errstate(all="ignore"):
-        if any(isinstance(stmt, ir.Block) for stmt in ir.walk(fn.body)):
-            Interpreter(memory).run(fn.body, {})
-        else:
-            PointRunner(memory).run(fn.body)
+        Runner(memory).statement(fn.body)({})
     for name in outputs:
         missing = int((~memory.written[name]).sum())
         if missing:
@@ -45,13 +41,17 @@ def interpret(fn: ir.Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def loop_ranges(fn: ir.Function) -> dict[str, tuple[int, int]]:
-    """The bounds of every loop variable, and of the axes of blocks, which are checked on the way in."""
+    """The bounds of every loop variable, and of the axes of blocks, which are checked on the way in.
+
+    Axes of several blocks may have one name; the bounds are those of all of them.
+    """
     ranges: dict[str, tuple[int, int]] = {}
     for stmt in ir.walk(fn.body):
-        if isinstance(stmt, ir.For):
-            ranges[stmt.var] = (0, stmt.size - 1)
+        pairs = [(stmt.var, stmt.size)] if isinstance(stmt, ir.For) else []
         if isinstance(stmt, ir.Block) and not isinstance(stmt.body, ir.Store):
-            ranges.update((axis.var, (0, axis.size - 1)) for axis in stmt.axes)
+            pairs = [(axis.var, axis.size) for axis in stmt.axes]
+        for name, extent in pairs:
+            ranges[name] = (0, max(extent - 1, ranges.get(name, (0, 0))[1]))
     return ranges
 
 
@@ -80,50 +80,3 @@ def checked_input(where: str, buffer: ir.Buffer, array: Array) -> Array:
         value = int(array[wrapped != array].flat[0])
         raise InterpretError(f"{where}: elements of {buffer.name} must be in the range of {buffer.dtype}, got {value}")
     return array
-
-
-class Interpreter:
-    """Runs statements on a memory."""
-
-    def __init__(self, memory: Memory) -> None:
-        self.memory = memory
-        self._nests: dict[int, Nest | None] = {}
-
-    def run(self, stmt: ir.Stmt, env: Env) -> None:
-        """Run `stmt` with the variables around it."""
-        if isinstance(stmt, (ir.For, ir.Block)) and (nest := self._nest(stmt)) is not None:
-            return run_nest(self.memory, nest, env)
-        match stmt:
-            case ir.Seq(stmts=stmts):
-                for inner in stmts:
-                    self.run(inner, env)
-            case ir.For(var=var, body=body):
-                for i in range(stmt.size):
-                    self.run(body, env | {var: i})
-            case ir.Block():
-                self._run_block(stmt, env)
-            case ir.Store():
-                self.memory.store_all((stmt,), Points(env, EVERYWHERE, stmt.buffer))
-            case ir.Together(stores=stores):
-                self.memory.store_all(stores, Points(env, EVERYWHERE, stores[0].buffer))
-            case ir.If(cond=cond, body=body):
-                if self.memory.index(cond, Points(env, EVERYWHERE, "if")):
-                    self.run(body, env)
-            case ir.Alloc(buffer=buffer, body=body):
-                self.memory.written[buffer][...] = False
-                self.run(body, env)
-            case ir.Step(body=body):
-                self.run(body, env)
-
-    def _nest(self, stmt: ir.Stmt) -> Nest | None:
-        if id(stmt) not in self._nests:
-            self._nests[id(stmt)] = nest_of(stmt)
-        return self._nests[id(stmt)]
-
-    def _run_block(self, block: ir.Block, env: Env) -> None:
-        at = enter(self.memory, block, Points(env, EVERYWHERE, block.name))
-        if not at.mask.all():
-            return
-        if block.init is not None and at_start(block, at).all():
-            self.run(block.init, dict(at.values))
-        self.run(block.body, dict(at.values))

@@ -1,5 +1,5 @@
-"""Lowered statements, one point after another: each statement and expression becomes a Python function of the loop
-variables, so that walking the tree costs once.
+"""Statements and expressions as Python functions of the loop variables, one point after another, so that walking the
+tree costs once. A nest with enough points for numpy is left to `grid.py`.
 
 The operations are those of `Memory.value`, on numpy scalars, so that both ways give the same bits.
 """
@@ -16,51 +16,74 @@ from vdla.compiler.affine import affine
 from vdla.compiler.arithmetic import index_function
 from vdla.compiler.dtypes import INTEGER_BITS, Array, widened, wrap
 from vdla.compiler.functions import FUNCTIONS
+from vdla.compiler.grid import Nest, nest_of, run_nest, size
 from vdla.compiler.memory import EVERYWHERE, OPERATIONS, InterpretError, Memory, Points
 
-Env = dict[str, int]
+Env = dict[str, Any]
 Run = Callable[[Env], None]
 Evaluate = Callable[[Env], Any]
+FEWEST_AT_ONCE = 8  # points of a nest; fewer are faster one by one
 PLAIN = {"float32", "float64", "bool"} | {dtype for dtype, bits in INTEGER_BITS.items() if bits >= 8}
 
 
-class PointRunner:
+class Runner:
     """Makes functions of statements on a memory."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
 
-    def run(self, stmt: ir.Stmt) -> None:
-        """Run a statement that holds no block."""
-        self.statement(stmt)({})
-
-    def statement(self, stmt: ir.Stmt) -> Run:
-        """A statement as a function."""
+    def statement(self, stmt: ir.Stmt, where: str | None = None) -> Run:
+        """A statement as a function; `where` is the block around it, if there is one, for messages."""
+        nest = nest_of(stmt)
+        if nest is not None and size(nest) >= FEWEST_AT_ONCE:
+            return at_once(self.memory, nest)
         match stmt:
             case ir.For(var=var, body=body):
-                return loop(var, stmt.size, self.statement(body))
+                return loop(var, stmt.size, self.statement(body, where))
             case ir.Seq(stmts=stmts):
-                return sequence([self.statement(inner) for inner in stmts])
-            case ir.Store():
-                return self._together((stmt,))
+                return sequence([self.statement(inner, where) for inner in stmts])
+            case ir.Store(buffer=buffer):
+                return self._together((stmt,), where or buffer)
             case ir.Together(stores=stores):
-                return self._together(stores)
+                return self._together(stores, where or stores[0].buffer)
             case ir.If(cond=cond, body=body):
-                return conditional(self.index(cond, "if"), self.statement(body))
+                return conditional(self.index(cond, where or "if"), self.statement(body, where))
             case ir.Alloc(buffer=buffer, body=body):
-                return sequence([forget(self.memory.written[buffer]), self.statement(body)])
+                return sequence([forget(self.memory.written[buffer]), self.statement(body, where)])
             case ir.Step(body=body):
-                return self.statement(body)
-            case ir.Block():
-                raise AssertionError("a function with blocks runs otherwise")
+                return self.statement(body, where)
+            case ir.Block(predicate=predicate):
+                inside = self._block(stmt)
+                return inside if predicate is None else conditional(self.index(predicate, stmt.name), inside)
 
-    def _together(self, stores: tuple[ir.Store, ...]) -> Run:
+    def _block(self, block: ir.Block) -> Run:
+        """A block where its predicate holds."""
+        name = block.name
+        bound = [(axis, self.index(value, name)) for axis, value in zip(block.axes, block.values, strict=True)]
+        reduced = [axis.var for axis in block.axes if axis.kind is ir.AxisKind.REDUCE]
+        init = None if block.init is None else self.statement(block.init, name)
+        body = self.statement(block.body, name)
+
+        def run(env: Env) -> None:
+            inner = dict(env)
+            for axis, value in bound:
+                at = inner[axis.var] = value(env)
+                if not 0 <= at < axis.size:
+                    rule = f"axis {axis.var} must be in 0..{axis.size - 1}"
+                    raise InterpretError(f"block {name}: {rule}, got {at}")
+            if init is not None and not any(inner[var] for var in reduced):
+                init(inner)
+            body(inner)
+
+        return run
+
+    def _together(self, stores: tuple[ir.Store, ...], where: str) -> Run:
         parts = [
             (
                 self.memory.arrays[store.buffer],
                 self.memory.written[store.buffer],
-                self.place("store", store.buffer, store.indices, store.buffer),
-                self.value(store.value, store.buffer),
+                self.place("store", store.buffer, store.indices, where),
+                self.value(store.value, where),
             )
             for store in stores
         ]
@@ -150,6 +173,11 @@ class PointRunner:
             return array[at]
 
         return run
+
+
+def at_once(memory: Memory, nest: Nest) -> Run:
+    """A nest, many points at once."""
+    return lambda env: run_nest(memory, nest, env)
 
 
 def loop(var: str, extent: int, body: Run) -> Run:

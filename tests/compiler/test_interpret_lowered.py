@@ -1,14 +1,16 @@
-"""The interpreter on lowered functions: what is in order, at once, forgotten, conditional; with blocks and without."""
+"""The interpreter on lowered functions: what is in order, at once, forgotten, conditional; and that one point after
+another gives what many points at once give."""
 
 import random
 
 import numpy as np
 import pytest
 
-from vdla.compiler import ir, te
+from vdla.compiler import ir, point, te
 from vdla.compiler.dtypes import wrap
 from vdla.compiler.interpret import interpret
 from vdla.compiler.memory import InterpretError
+from vdla.compiler.schedule import Schedule
 
 AT, J = ir.Var("i"), ir.Var("j")
 X = np.arange(4, dtype=np.int32)
@@ -28,13 +30,13 @@ def op(name, a, b):
 
 
 def function(body, blocks=False, **shapes):
-    """A function of x and y; with `blocks`, a block around everything, which takes the other way through."""
+    """A function of x and y; with `blocks`, a block around everything."""
     shapes = {"x": (4,), "y": (4,), **shapes}
     buffers = {name: ir.Buffer(name, shape, "int32") for name, shape in shapes.items()}
     return ir.Function("f", ("x", "y"), buffers, ir.Block("all", (), (), body) if blocks else body)
 
 
-@pytest.fixture(params=[False, True], ids=["points", "blocks"])
+@pytest.fixture(params=[False, True], ids=["lowered", "blocks"])
 def run(request):
     return lambda body, **shapes: interpret(function(body, request.param, **shapes), {"x": X})["y"].tolist()
 
@@ -93,7 +95,7 @@ REFUSED = [
 def test_what_it_refuses(body, message, blocks):
     with pytest.raises(InterpretError) as error:
         interpret(function(body, blocks, t=(1,)), {"x": X})
-    assert str(error.value) == f"block y: {message}"
+    assert str(error.value) == f"block {'all' if blocks else 'y'}: {message}"
 
 
 def test_an_output_that_is_not_written_is_refused():
@@ -140,3 +142,59 @@ def test_points_one_by_one_give_the_bits_of_all_at_once(seed):
     nan = many != many
     assert (nan == (single != single)).all()
     np.testing.assert_array_equal(many.view(raw)[~nan], single.view(raw)[~nan])
+
+
+def convolution():
+    x, w = te.placeholder((6, 7), "int8", "x"), te.placeholder((3, 3), "int8", "w")
+    ky, kx = te.reduce_axis(3, "ky"), te.reduce_axis(3, "kx")
+    padded = te.pad(x, (1, 1), (1, 1), 3)
+    return [x, w], te.compute(
+        (6, 7),
+        lambda i, j: te.sum(te.cast("int16", padded[i + ky, j + kx]) * te.cast("int16", w[ky, kx]), axis=[ky, kx]),
+        "y",
+    )
+
+
+def matmul(dtype):
+    x, w = te.placeholder((6, 7), dtype, "x"), te.placeholder((7, 5), dtype, "w")
+    k = te.reduce_axis(7, "k")
+    return [x, w], te.compute((6, 5), lambda i, j: te.sum(x[i, k] * w[k, j], axis=k), "y")
+
+
+def greatest():
+    x, w = te.placeholder((6, 7), "float32", "x"), te.placeholder((7,), "float32", "w")
+    k = te.reduce_axis(7, "k")
+    return [x, w], te.compute((6,), lambda i: te.argmax(x[i, k] * w[k], axis=k), "y")[1]
+
+
+def recurrence():
+    x, w = te.placeholder((6, 7), "int64", "x"), te.placeholder((7, 7), "int64", "w")
+    k = te.reduce_axis(7, "k")
+
+    def cell(t, h):
+        return te.compute((7,), lambda i: te.sum(h[k] * w[i, k] % 17 + x[t, k], axis=k), "y")
+
+    return [x, w], te.scan(6, cell, te.compute((7,), lambda i: w[i, 0], "start"))
+
+
+CASES = {
+    "convolution": convolution, "greatest": greatest, "recurrence": recurrence,
+    **{f"matmul {dtype}": lambda dtype=dtype: matmul(dtype) for dtype in ("int32", "float32", "bfloat16")},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("case", sorted(CASES))
+def test_nests_point_by_point_and_many_at_once(case, split, monkeypatch):
+    inputs, output = CASES[case]()
+    schedule = Schedule(te.create_function(inputs, [output], "f"))
+    if split:
+        schedule.split(schedule.loops(output.stage.stages[-1].name)[-2 if case == "recurrence" else 0], factor=4)
+    rng = np.random.default_rng(0)
+    arrays = {t.name: wrap(rng.integers(-9, 9, t.shape), t.dtype) for t in inputs}
+    many = interpret(schedule.fn, arrays)[output.name]
+    monkeypatch.setattr(point, "FEWEST_AT_ONCE", 1 << 40)
+    monkeypatch.setattr(point, "run_nest", None)
+    one = interpret(schedule.fn, arrays)[output.name]
+    assert one.dtype == many.dtype
+    np.testing.assert_array_equal(one, many)
