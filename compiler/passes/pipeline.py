@@ -12,6 +12,7 @@ from vdla.compiler.passes.decompose import decompose
 from vdla.compiler.passes.parallel import one_level
 from vdla.compiler.passes.partition import partition
 from vdla.compiler.passes.simplify import simplify
+from vdla.compiler.passes.steps import choose_steps
 from vdla.compiler.passes.storage import place_storage
 from vdla.compiler.passes.unroll import unroll
 from vdla.compiler.passes.vectorize import vectorize
@@ -45,6 +46,7 @@ def lower(fn: ir.Function, target: Target) -> ir.Function:
     Raises:
         PassError: the schedule asks for what cannot be had, such as unrolling more than the limit.
     """
+    fn = choose_steps(fn, target)
     for step in PIPELINE:
         fn = step.run(fn)
         check(fn, step.level)

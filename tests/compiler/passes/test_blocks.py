@@ -35,16 +35,16 @@ def test_virtual_threads_are_serial():
     assert text(remove_blocks(s.fn)).startswith("\nfor i in range(4):")
 
 
-def dot():
+def dot(*requires):
     """acc[o] += sum of x[i] * w[o, i], four terms for four lanes."""
     x, w = te.placeholder((4,), "int8", "x"), te.placeholder((4, 4), "int8", "w")
     i = te.reduce_axis(4, "i")
     acc = te.compute((4,), lambda o: te.sum(te.cast("int32", x[i]) * te.cast("int32", w[o, i]), axis=i), "acc")
     scopes = {"x": MEMORY, "w": MEMORY, "acc": MEMORY}
-    return Intrinsic("dot", acc, scopes, lambda step: None, target="cpu")
+    return Intrinsic("dot", acc, scopes, lambda step: None, target="cpu", requires=requires)
 
 
-def tensorized(rows=6):
+def tensorized(rows=6, requires=()):
     x, w = te.placeholder((rows, 2, 4), "int8", "x"), te.placeholder((3, 2, 4, 4), "int8", "w")
     ko, ki = te.reduce_axis(2, "ko"), te.reduce_axis(4, "ki")
 
@@ -58,7 +58,7 @@ def tensorized(rows=6):
     s.reorder("ro", "d_n", "ri")
     s.compute_at("c", "d_n")
     s.reorder("ko", "r", "n", "o", "ki")
-    s.tensorize("o", dot())
+    s.tensorize("o", dot(*requires))
     return s
 
 
@@ -92,11 +92,12 @@ for d_n in range(3):
 
 
 def test_steps_keep_the_meaning():
-    s, rng = tensorized(), np.random.default_rng(1)
+    s, rng = tensorized(requires=("sse2",)), np.random.default_rng(1)
     shapes = {name: s.fn.buffers[name].shape for name in "xw"}
     arrays = {name: rng.integers(-99, 99, shape).astype("int8") for name, shape in shapes.items()}
-    lowered = lower(s.fn, TARGETS["x86-64"])
-    np.testing.assert_array_equal(interpret(lowered, arrays)["d"], interpret(s.fn, arrays)["d"])
+    for target in ("x86-64", "aarch64"):
+        lowered = lower(s.fn, TARGETS[target])
+        np.testing.assert_array_equal(interpret(lowered, arrays)["d"], interpret(s.fn, arrays)["d"])
 
 
 def test_a_condition_around_a_step_stays():
@@ -104,3 +105,20 @@ def test_a_condition_around_a_step_stays():
     stmt = remove_blocks(decompose(s.fn)).body
     guarded = [i for i in ir.walk(stmt) if isinstance(i, ir.If) and isinstance(i.body, ir.Step)]
     assert len(guarded) == 1
+
+
+def test_without_its_features_a_cpu_runs_lanes():
+    s = tensorized(4, ("sse2",))
+    assert "step dot:" in str(lower(s.fn, TARGETS["x86-64"]))
+    assert text(lower(s.fn, TARGETS["aarch64"])).startswith("""
+for d_n in range(3):
+    with alloc(c):
+        for r_init in range(4):
+            for o_init in vectorize(4):
+                c[r_init, 0, o_init] = 0
+        for ko in range(2):
+            for r in range(4):
+                for ki in range(4):
+                    for o in vectorize(4):
+                        c[r, 0, o] = c[r, 0, o] + int32(x[r, ko, ki]) * int32(w[d_n, ko, o, ki])
+""")

@@ -1,0 +1,58 @@
+"""Choose steps: tensorized nests whose intrinsic the CPU lacks become loops again, of lanes where they can be.
+
+This comes before the passes, as the only choice that depends on the CPU.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vdla.compiler import ir
+from vdla.compiler.affine import var_names
+from vdla.compiler.intrinsic import Match
+from vdla.compiler.passes.walk import with_bodies
+from vdla.compiler.target import Target
+
+WRITTEN_OUT = 16  # the longest outer dimension of an entry that is unrolled, so that its sums can stay in registers
+
+
+def choose_steps(fn: ir.Function, target: Target) -> ir.Function:
+    """`fn` with only such tensorized nests as `target` has the features for.
+
+    for o in range(16):  # tensorize=dot         for o in vectorize(16):
+        for i in range(4):                 ->        for i in range(4):
+            block c(...):  # intrinsic=dot               block c(...):
+    """
+    return replace(fn, body=chosen(fn.body, target))
+
+
+def chosen(stmt: ir.Stmt, target: Target) -> ir.Stmt:
+    """`stmt` with the nests that `target` has."""
+    if not (isinstance(stmt, ir.For) and "tensorize" in stmt.annotations):
+        return with_bodies(stmt, lambda child: chosen(child, target))
+    block = next(inner for inner in ir.walk(stmt) if isinstance(inner, ir.Block))
+    match = block.annotations["intrinsic"]
+    if isinstance(match, Match) and match.intrinsic.target == "cpu" and target.has(*match.intrinsic.requires):
+        return stmt
+    return as_lanes(stmt, spatial_loops(stmt, block))
+
+
+def spatial_loops(nest: ir.For, block: ir.Block) -> list[str]:
+    """The loops of an entry that choose the element, outermost first."""
+    pairs = zip(block.axes, block.values, strict=True)
+    names = {name for axis, v in pairs if axis.kind is not ir.AxisKind.REDUCE for name in var_names(v)}
+    return [inner.var for inner in ir.walk(nest) if isinstance(inner, ir.For) and inner.var in names]
+
+
+def as_lanes(stmt: ir.Stmt, spatial: list[str]) -> ir.Stmt:
+    """A nest without its mark: the last dimension of an entry are lanes, short ones outside of it are written out."""
+    new = with_bodies(stmt, lambda child: as_lanes(child, spatial))
+    if isinstance(new, ir.Block):
+        return replace(new, annotations={k: v for k, v in new.annotations.items() if k != "intrinsic"})
+    if not isinstance(new, ir.For):
+        return new
+    kind = ir.LoopKind.SERIAL
+    if new.var in spatial:
+        short = isinstance(new.extent, int) and new.extent <= WRITTEN_OUT
+        kind = ir.LoopKind.VECTORIZE if new.var == spatial[-1] else ir.LoopKind.UNROLL if short else kind
+    return replace(new, kind=kind, annotations={k: v for k, v in new.annotations.items() if k != "tensorize"})
