@@ -35,13 +35,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """The module of one lowered function. `apart` gives, for a buffer, the metadata of its accesses."""
+    """The module of one lowered function."""
 
     fn: ir.Function
     target: Target
     contract: bool
     module: Value
-    apart: dict[str, dict[str, Value]]
 
     @property
     def index(self) -> Type:

@@ -51,4 +51,9 @@ def _whole_lines(frame: Frame, buffer: ir.Buffer) -> Value:
 
 def _function(frame: Frame, name: str, kind: Value) -> Value:
     found = frame.kernel.module.globals.get(name)
-    return found if found is not None else llvm.Function(frame.kernel.module, kind, name)
+    if found is not None:
+        return found
+    function = llvm.Function(frame.kernel.module, kind, name)
+    if kind.return_type == POINTER:
+        function.return_value.attributes.add("noalias")
+    return function

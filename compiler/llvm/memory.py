@@ -64,16 +64,9 @@ def _kind(frame: Frame, name: str) -> Type:
     return stored_type(frame.kernel.fn.buffers[name].dtype, frame.kernel.target)
 
 
-def _marked(frame: Frame, name: str, access: Value) -> Value:
-    """An access that is known to be of this buffer and no other."""
-    for key, node in frame.kernel.apart.get(name, {}).items():
-        access.set_metadata(key, node)
-    return access
-
-
 def _read(frame: Frame, name: str, form: Linear, kind: Type, sure: bool = True) -> Value:
     address = pointer(frame, name, form, sure)
-    return _marked(frame, name, frame.builder.load(address, typ=kind, align=alignment(frame, name, form)))
+    return frame.builder.load(address, typ=kind, align=alignment(frame, name, form))
 
 
 def _load_one(frame: Frame, name: str, form: Linear, mask: Value | None) -> Value:
@@ -101,7 +94,7 @@ def _load_masked(frame: Frame, name: str, pattern: Pattern, mask: Value) -> Valu
     kind = llvm.VectorType(_kind(frame, name), len(pattern.steps))
     address = pointer(frame, name, _first(pattern), sure=False)
     arguments = [address, I32(_align(frame, name, pattern)), mask, undefined(kind)]
-    return _marked(frame, name, intrinsic(frame.builder, f"llvm.masked.load.{suffix(kind)}.p0", kind, arguments))
+    return intrinsic(frame.builder, f"llvm.masked.load.{suffix(kind)}.p0", kind, arguments)
 
 
 def _align(frame: Frame, name: str, pattern: Pattern) -> int:
@@ -129,9 +122,7 @@ def _gather(frame: Frame, name: str, pattern: Pattern, lanes: Lanes) -> Value:
     kind = llvm.VectorType(_kind(frame, name), lanes.count)
     arguments = [_addresses(frame, name, pattern, lanes), _size(frame, name), _mask(lanes)]
     arguments.append(undefined(kind))
-    return _marked(
-        frame, name, intrinsic(frame.builder, f"llvm.masked.gather.{suffix(kind)}.v{lanes.count}p0", kind, arguments)
-    )
+    return intrinsic(frame.builder, f"llvm.masked.gather.{suffix(kind)}.v{lanes.count}p0", kind, arguments)
 
 
 def _mask(lanes: Lanes) -> Value:
@@ -160,6 +151,8 @@ def store(frame: Frame, name: str, indices: tuple[ir.Expr, ...], value: Value, l
     if lanes is None:
         return _write(frame, name, form, value)
     value, pattern = broadcast(frame.builder, value, lanes.count), pattern_of(form, lanes)
+    if not pattern.is_contiguous and pattern.is_static and lanes.mask is None:
+        return _store_each(frame, name, pattern, value)
     if not pattern.is_contiguous:
         return _scatter(frame, name, pattern, value, lanes)
     if lanes.mask is None:
@@ -169,16 +162,23 @@ def store(frame: Frame, name: str, indices: tuple[ir.Expr, ...], value: Value, l
 
 def _write(frame: Frame, name: str, form: Linear, value: Value) -> None:
     address = pointer(frame, name, form, sure=True)
-    _marked(frame, name, frame.builder.store(value, address, align=alignment(frame, name, form)))
+    frame.builder.store(value, address, align=alignment(frame, name, form))
 
 
 def _store_masked(frame: Frame, name: str, pattern: Pattern, value: Value, mask: Value) -> None:
     address = pointer(frame, name, _first(pattern), sure=False)
     arguments = [value, address, I32(_align(frame, name, pattern)), mask]
-    _marked(frame, name, intrinsic(frame.builder, f"llvm.masked.store.{suffix(value.type)}.p0", VOID, arguments))
+    intrinsic(frame.builder, f"llvm.masked.store.{suffix(value.type)}.p0", VOID, arguments)
+
+
+def _store_each(frame: Frame, name: str, pattern: Pattern, value: Value) -> None:
+    """The lanes one by one: no slower than a scatter, and where neighbours are written too, LLVM joins them."""
+    for lane, step in enumerate(pattern.steps):
+        element = frame.builder.extract_element(value, I32(lane))
+        _write(frame, name, pattern.start + Linear({}, step), element)
 
 
 def _scatter(frame: Frame, name: str, pattern: Pattern, value: Value, lanes: Lanes) -> None:
     arguments = [value, _addresses(frame, name, pattern, lanes), _size(frame, name), _mask(lanes)]
     function = f"llvm.masked.scatter.{suffix(value.type)}.v{lanes.count}p0"
-    _marked(frame, name, intrinsic(frame.builder, function, VOID, arguments))
+    intrinsic(frame.builder, function, VOID, arguments)

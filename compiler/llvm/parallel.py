@@ -12,6 +12,7 @@ from llvmlite import ir as llvm
 
 from vdla.compiler import ir
 from vdla.compiler.llvm.addresses import index
+from vdla.compiler.llvm.attributes import Attributes, describe
 from vdla.compiler.llvm.frame import MAX_EXTENT, Frame, Place, begin
 from vdla.compiler.llvm.heap import leave
 from vdla.compiler.llvm.loops import count_up
@@ -56,34 +57,42 @@ def fill(frame: Frame, closure: Value, kind: Type) -> None:
 
 
 def outline(frame: Frame, loop: ir.For, kind: Type, emit: Emit) -> Value:
-    """The function of the body."""
+    """The function that the pool calls: what is in the closure becomes the arguments of the body."""
+    work = _body(frame, loop, kind, emit)
+    function = _function(frame, f"{work.name}.piece", [POINTER, I64, I64])
+    builder, closure = begin(function), function.args[0]
+    fields = [
+        builder.load(_field(builder, closure, kind, number), typ=kind.elements[number])
+        for number in range(1, len(kind.elements))
+    ]
+    builder.call(work, [*function.args, *fields])
+    builder.ret_void()
+    return function
+
+
+def _body(frame: Frame, loop: ir.For, kind: Type, emit: Emit) -> Value:
+    """The body for a part of the loop; buffers are arguments, of which LLVM can be told that they are apart."""
     name = f"{frame.function.name}.{loop.var}"
-    signature = llvm.FunctionType(VOID, [POINTER, I64, I64])
-    function = llvm.Function(frame.kernel.module, signature, frame.kernel.module.get_unique_name(name))
-    function.linkage = "internal"
-    function.attributes = frame.function.attributes
-    closure, first, last = function.args
+    function = _function(frame, name, [POINTER, I64, I64, *kind.elements[1:]])
+    function.attributes.add("noinline")
+    first, last, *fields = function.args[1:]
     inner = Frame(frame.kernel, function, begin(function), _fail, frame.value)
-    _bind(frame, inner, closure, kind)
+    for (buffer, place), pointer in zip(frame.places.items(), fields, strict=False):
+        describe(pointer, place.align)
+        inner.places[buffer] = Place(pointer, place.align)
+    inner.variables = dict(zip(frame.variables, fields[len(frame.places) :], strict=True))
+    inner.ranges = dict(frame.ranges)
     count_up(inner, loop, _index(inner, first), _index(inner, last), _largest(loop), lambda: emit(inner, loop.body))
     inner.builder.ret_void()
     return function
 
 
-def _bind(outer: Frame, inner: Frame, closure: Value, kind: Type) -> None:
-    """Give the body the names that the place of the loop has."""
-    fields = iter(range(1, len(kind.elements)))
-
-    def take() -> Value:
-        number = next(fields)
-        address = _field(inner.builder, closure, kind, number)
-        return inner.builder.load(address, typ=kind.elements[number])
-
-    for name, place in outer.places.items():
-        inner.places[name] = Place(take(), place.align)
-    for name in outer.variables:
-        inner.variables[name] = take()
-    inner.ranges = dict(outer.ranges)
+def _function(frame: Frame, name: str, kinds: list[Type]) -> Value:
+    """An internal function for the same CPU."""
+    module = frame.kernel.module
+    function = llvm.Function(module, llvm.FunctionType(VOID, kinds), module.get_unique_name(name))
+    function.linkage, function.attributes = "internal", Attributes(frame.kernel.target)
+    return function
 
 
 def _fail(frame: Frame) -> None:
