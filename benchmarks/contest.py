@@ -1,6 +1,8 @@
 """Two pieces of work timed side by side: their runs alternate, so that whatever else the machine does meets both.
 
-Times are seconds of one run, the median of several rounds; a round repeats short work until it can be timed.
+Times are seconds that the processor spent on one run, in all threads of this process, the median of several rounds: on
+one thread that is the time on the wall, but for what other processes take of it. A round repeats short work until it
+can be timed.
 """
 
 from __future__ import annotations
@@ -45,10 +47,10 @@ def repeats_of(work: Work) -> int:
 
 def seconds(work: Work, repeats: int) -> float:
     """The mean time of a run."""
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(repeats):
         work()
-    return (time.perf_counter() - start) / repeats
+    return (time.process_time() - start) / repeats
 
 
 def geomean(values: Iterable[float]) -> float:

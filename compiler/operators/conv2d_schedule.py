@@ -14,6 +14,7 @@ from vdla.compiler.target import Target
 
 CORNER = 4  # columns that LLVM brings from lanes into rows of memory with shuffles
 
+
 def schedule_conv2d(schedule: Schedule, block: str, target: Target) -> None:
     """Tile the stage that reads the sums, and compute them inside of its tiles."""
     sums = nest_named(schedule.fn, block)
@@ -31,9 +32,7 @@ def tiled_reader(schedule: Schedule, reader: str, tile: Tile, lanes: int) -> str
     outer, inner = schedule.split(channel, factor=tile.vectors if lane else tile.vectors * lanes)
     column_outer, column_inner = schedule.split(column, factor=tile.rows // tile.depth)
     row_outer, row_inner = schedule.split(row, factor=tile.depth)
-    if lane:
-        schedule.vectorize(*lane)
-    else:
+    if not lane:
         inner, within = schedule.split(inner, factor=lanes)
         lane = [within]
     columns = tile.rows // tile.depth
@@ -41,6 +40,7 @@ def tiled_reader(schedule: Schedule, reader: str, tile: Tile, lanes: int) -> str
     schedule.reorder(n, outer, row_outer, column_outer, inner, row_inner, group, *lane, column_inner)
     for loop in (inner, row_inner, group, column_inner):
         schedule.unroll(loop)
+    schedule.vectorize(*lane)
     schedule.parallel(schedule.fuse(n, outer, row_outer))
     return column_outer
 
