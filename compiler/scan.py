@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, overload
 
 from vdla.compiler import ir
 from vdla.compiler.element import (
@@ -30,7 +30,17 @@ from vdla.compiler.stages import last_of, ordered_units
 WHERE = "te.scan"
 
 
-def scan(extent: Dim, cell: Callable[..., Any], init: Tensor | Sequence[Tensor], *, reverse: bool = False) -> Any:  # noqa: ANN401  a tensor or a tuple of tensors, as the cell returns
+@overload
+def scan(
+    extent: Dim, cell: Callable[..., tuple[Tensor, ...]], init: Tensor | Sequence[Tensor], *, reverse: bool = False
+) -> tuple[Tensor, ...]: ...
+@overload
+def scan(
+    extent: Dim, cell: Callable[..., Tensor], init: Tensor | Sequence[Tensor], *, reverse: bool = False
+) -> Tensor: ...
+def scan(
+    extent: Dim, cell: Callable[..., Any], init: Tensor | Sequence[Tensor], *, reverse: bool = False
+) -> Tensor | tuple[Tensor, ...]:
     """The states of a recurrence at every step: tensors with the step as their first dimension.
 
     `cell(t, *states)` is called once. `t` is the step, an index; `states` stand for the states before the step, of the
