@@ -125,8 +125,8 @@ CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: te.placeholder((4,), ["int8"], "a"),
         te.TeError,
-        "te.placeholder a: the dtype must be one of int2, int4, int8, int16, int32, int64, uint8, float32, float64, "
-        "bool, got ['int8']",
+        "te.placeholder a: the dtype must be one of int2, int4, int8, int16, int32, int64, uint8, uint16, uint32, "
+        "uint64, float16, bfloat16, float32, float64, bool, got ['int8']",
     ),
     (
         lambda: te.compute((4,), 3, "c"),
