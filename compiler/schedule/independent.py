@@ -7,25 +7,41 @@ so its elements may coincide. The lanes of a vectorized loop share their buffers
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from vdla.compiler import ir
 from vdla.compiler.affine import Linear, Ranges, linear, var_names
 from vdla.compiler.printer import expr_text
-from vdla.compiler.schedule.access import Indices, Leaf, leaves, reads, stores, written
+from vdla.compiler.schedule.access import Indices, Leaf, leaves, read_buffers, reads, stores, written
 from vdla.compiler.schedule.flow import check_pair, is_equality
 from vdla.compiler.schedule.region import Limit, bound_form, limited_bounds, limits_of, touched
-from vdla.compiler.schedule.symbols import at_least, domains_of
-from vdla.compiler.schedule.tree import ScheduleError, paths
+from vdla.compiler.schedule.symbols import Domains, at_least, domains_of
+from vdla.compiler.schedule.tree import ScheduleError
 
 ROOT = "root"  # `store_at` of a buffer that is allocated outside of every loop
+Known = Mapping[str, tuple[ir.For, frozenset[str]]]
 THREAD = "thread"  # the annotation of a loop that `bind` made an axis of a grid
 
 
-def check_marked(fn: ir.Function, where: str) -> None:
-    """Refuse `fn` if the iterations of a loop that is parallel, vectorized or bound depend on each other."""
-    for path in paths(fn.body):
-        loop = path[-1]
-        if isinstance(loop, ir.For) and (what := mark_of(loop)):
-            check_independent(fn, loop, where, f"the {what} loop {loop.var}", shared=what == "vectorized")
+def check_marked(fn: ir.Function, where: str, known: Known) -> Known:
+    """Refuse `fn` if the iterations of a loop that is parallel, vectorized or bound depend on each other.
+
+    `known` are the loops checked so far, with the buffers that were their own: what is the same is not checked again.
+    The result is that of `fn`.
+    """
+    marked = {stmt.var: stmt for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For) and mark_of(stmt)}
+    if not marked:
+        return {}
+    order, ranges = leaves(fn), domains_of(fn)
+    result: dict[str, tuple[ir.For, frozenset[str]]] = {}
+    for var, loop in marked.items():
+        what = mark_of(loop)
+        check = Iterations(fn, order, ranges, loop, where, f"the {what} loop {var}")
+        result[var] = (loop, frozenset() if what == "vectorized" else check.private())
+        if var not in known or known[var][0] is not loop or known[var][1] != result[var][1]:
+            check.run(result[var][1])
+    return result
 
 
 def mark_of(loop: ir.For) -> str:
@@ -38,17 +54,10 @@ def mark_of(loop: ir.For) -> str:
     return "bound" if THREAD in loop.annotations else ""
 
 
-def check_independent(fn: ir.Function, loop: ir.For, where: str, what: str, shared: bool) -> None:
+def check_independent(fn: ir.Function, loop: ir.For, where: str, shared: bool) -> None:
     """Refuse a loop that carries a dependence. `shared`: iterations share buffers that they could have one each of."""
-    order = leaves(fn)
-    inside = [leaf for leaf in order if loop.var in loop_vars(leaf)]
-    for leaf in inside:
-        check_role(leaf, loop.var, f"{where}: {what}")
-    for writer in inside:
-        for buffer in sorted(written(writer.block)):
-            check_reads(fn, order, writer, buffer, loop, where)
-            if shared or not is_private(fn, order, buffer, loop):
-                check_distinct(fn, writer, buffer, loop, f"{where}: {what}")
+    check = Iterations(fn, leaves(fn), domains_of(fn), loop, where, "the loop")
+    check.run(frozenset() if shared else check.private())
 
 
 def loop_vars(leaf: Leaf) -> list[str]:
@@ -64,27 +73,77 @@ def check_role(leaf: Leaf, var: str, where: str) -> None:
             raise ScheduleError(f"{where} must be spatial in block {leaf.name}, got {kind.value}")
 
 
-def check_reads(fn: ir.Function, order: list[Leaf], writer: Leaf, buffer: str, loop: ir.For, where: str) -> None:
-    """Refuse a read inside the loop of what another iteration writes."""
-    for reader in order:
-        if loop.var in loop_vars(reader) and reads_others(fn, writer, reader, buffer, loop):
-            if reader.name == writer.name:
-                found = f"a read of {buffer} beside the element that it writes"
-                raise ScheduleError(f"{where}: block {reader.name} must not read other iterations of {loop.var}, "
-                                    f"got {found}")  # fmt: skip
-            check_pair(fn, order, writer, reader, buffer, where)
-            check_no_keep(writer, reader, buffer, loop.var, where)
+@dataclass(frozen=True, slots=True)
+class Iterations:
+    """The iterations of a loop of a function; `order` are its leaves, `what` the loop in messages."""
 
+    fn: ir.Function
+    order: list[Leaf]
+    ranges: Domains
+    loop: ir.For
+    where: str
+    what: str
 
-def reads_others(fn: ir.Function, writer: Leaf, reader: Leaf, buffer: str, loop: ir.For) -> bool:
-    """Whether a block reads elements that the writer may write, other than in place, while the loops outside stand
-    still."""
-    ranges, outer = domains_of(fn), set(loop_vars(writer)[: loop_vars(writer).index(loop.var)])
-    own = [store.indices for store in stores(writer.block) if store.buffer == buffer]
-    accesses = [i for i in reads(reader.block, buffer) if reader.name != writer.name or i not in own]
-    made = [touched(writer, indices, fn.buffers[buffer], outer, ranges) for indices in own]
-    needs = [touched(reader, indices, fn.buffers[buffer], outer, ranges) for indices in accesses]
-    return any(all(a.meets(b, ranges) for a, b in zip(m, n, strict=True)) for m in made for n in needs)
+    def run(self, private: frozenset[str]) -> None:
+        """Refuse a dependence between iterations, which share all but the buffers in `private`."""
+        inside = self.inside()
+        for leaf in inside:
+            check_role(leaf, self.loop.var, f"{self.where}: {self.what}")
+        for writer in inside:
+            for buffer in sorted(written(writer.block)):
+                for reader in inside:
+                    self.check_read(writer, reader, buffer)
+                if buffer not in private:
+                    self.check_distinct(writer, buffer)
+
+    def inside(self) -> list[Leaf]:
+        """The leaves in the loop."""
+        return [leaf for leaf in self.order if self.loop.var in loop_vars(leaf)]
+
+    def private(self) -> frozenset[str]:
+        """The buffers of which lowering gives each iteration its own: nothing outside of the loop touches them."""
+        var = self.loop.var
+        touching = [(leaf, written(leaf.block) | read_buffers(leaf.block)) for leaf in self.order]
+        outside = {
+            buffer
+            for leaf, buffers in touching
+            for buffer in buffers
+            if var not in loop_vars(leaf) or not allocated_inside(leaf, var)
+        }
+        inner = {buffer for leaf, buffers in touching for buffer in buffers}
+        return frozenset(inner - outside - set(self.fn.params))
+
+    def check_read(self, writer: Leaf, reader: Leaf, buffer: str) -> None:
+        """Refuse a read of what another iteration writes."""
+        if not self.reads_others(writer, reader, buffer):
+            return
+        if reader.name == writer.name:
+            rule = f"block {reader.name} must not read other iterations of {self.loop.var}"
+            raise ScheduleError(f"{self.where}: {rule}, got a read of {buffer} beside the element that it writes")
+        check_pair(self.fn, self.order, writer, reader, buffer, self.where)
+        check_no_keep(writer, reader, buffer, self.loop.var, self.where)
+
+    def reads_others(self, writer: Leaf, reader: Leaf, buffer: str) -> bool:
+        """Whether a block reads elements that the writer may write, other than in place, while the loops outside stand
+        still."""
+        names, shape = loop_vars(writer), self.fn.buffers[buffer]
+        outer = set(names[: names.index(self.loop.var)])
+        own = [store.indices for store in stores(writer.block) if store.buffer == buffer]
+        accesses = [i for i in reads(reader.block, buffer) if reader.name != writer.name or i not in own]
+        if not accesses:
+            return False
+        made = [touched(writer, indices, shape, outer, self.ranges) for indices in own]
+        needs = [touched(reader, indices, shape, outer, self.ranges) for indices in accesses]
+        return any(all(a.meets(b, self.ranges) for a, b in zip(m, n, strict=True)) for m in made for n in needs)
+
+    def check_distinct(self, leaf: Leaf, buffer: str) -> None:
+        """Refuse a block that writes one element of `buffer` in several iterations."""
+        for store in stores(leaf.block):
+            if store.buffer == buffer and not distinct(leaf, store.indices, self.loop.var, self.ranges):
+                forms = [bound_form(leaf, index, self.ranges) for index in store.indices]
+                found = ", ".join(expr_text(form.expr()) for form in forms)
+                rule = f"must write other elements of {buffer} in each iteration of block {leaf.name}"
+                raise ScheduleError(f"{self.where}: {self.what} {rule}, got {buffer}[{found}]")
 
 
 def check_no_keep(writer: Leaf, reader: Leaf, buffer: str, var: str, where: str) -> None:
@@ -96,29 +155,11 @@ def check_no_keep(writer: Leaf, reader: Leaf, buffer: str, var: str, where: str)
             raise ScheduleError(f"{where}: {rule}, got {found}")
 
 
-def is_private(fn: ir.Function, order: list[Leaf], buffer: str, loop: ir.For) -> bool:
-    """Whether lowering gives each iteration a buffer of its own: nothing outside of the loop touches it."""
-    if buffer in fn.params:
-        return False
-    users = [leaf for leaf in order if buffer in written(leaf.block) or reads(leaf.block, buffer)]
-    return all(loop.var in loop_vars(leaf) and allocated_inside(leaf, loop.var) for leaf in users)
-
-
 def allocated_inside(leaf: Leaf, var: str) -> bool:
     """Whether no `store_at` asks for an allocation outside of the loop."""
     place = leaf.block.annotations.get("store_at")
     names = loop_vars(leaf)
     return place not in (ROOT, *names[: names.index(var)])
-
-
-def check_distinct(fn: ir.Function, leaf: Leaf, buffer: str, loop: ir.For, where: str) -> None:
-    """Refuse a block that writes one element of `buffer` in several iterations."""
-    ranges = domains_of(fn)
-    for store in stores(leaf.block):
-        if store.buffer == buffer and not distinct(leaf, store.indices, loop.var, ranges):
-            found = ", ".join(expr_text(bound_form(leaf, index, ranges).expr()) for index in store.indices)
-            rule = f"must write other elements of {buffer} in each iteration of block {leaf.name}"
-            raise ScheduleError(f"{where} {rule}, got {buffer}[{found}]")
 
 
 def distinct(leaf: Leaf, indices: Indices, var: str, ranges: Ranges) -> bool:

@@ -46,7 +46,7 @@ def parallel(fn: ir.Function, loop: str) -> ir.Function:
     iteration's own, so producers that `compute_at` put there may compute overlapping parts.
     """
     where = f"parallel of {loop}"
-    check_independent(fn, loop_at(loop_path(fn, loop, where)), where, "the loop", shared=False)
+    check_independent(fn, loop_at(loop_path(fn, loop, where)), where, shared=False)
     return with_kind(fn, loop, ir.LoopKind.PARALLEL, where)
 
 
@@ -65,7 +65,7 @@ def vectorize(fn: ir.Function, loop: str) -> ir.Function:
         if other.kind is ir.LoopKind.VECTORIZE:
             rule = "no other vectorized loop must lie around it or inside"
             raise ScheduleError(f"{where}: {rule}, got {other.var}")
-    check_independent(fn, loop_at(path), where, "the loop", shared=True)
+    check_independent(fn, loop_at(path), where, shared=True)
     return with_kind(fn, loop, ir.LoopKind.VECTORIZE, where)
 
 
@@ -87,7 +87,7 @@ def bind(fn: ir.Function, loop: str, thread: str) -> ir.Function:
     if old.kind is not ir.LoopKind.SERIAL:
         raise ScheduleError(f"{where}: the loop must be serial, got {old.kind.value}")
     check_axis(fn, path, thread, where)
-    check_independent(fn, old, where, "the loop", shared=False)
+    check_independent(fn, old, where, shared=False)
     return replaced(fn, path, replace(old, annotations={**old.annotations, THREAD: thread}))
 
 

@@ -120,7 +120,7 @@ def need_at(
 def touched(leaf: Leaf, indices: Indices, buffer: ir.Buffer, outer: Collection[str], ranges: Domains) -> list[Span]:
     """The region that one access of a leaf touches."""
     limits = limits_of(leaf.conditions, ranges)
-    domains = ranges.with_extents({axis.var: axis.extent for axis in leaf.block.axes})
+    domains = ranges.only_symbols().with_extents({axis.var: axis.extent for axis in leaf.block.axes})
     spans = []
     for index, extent in zip(indices, buffer.shape, strict=True):
         floor, ceil = form_bounds(linear(index), domains)

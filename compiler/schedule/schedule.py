@@ -38,6 +38,7 @@ from vdla.compiler.schedule.tree import ScheduleError
 
 if TYPE_CHECKING:
     from vdla.compiler.intrinsic import Intrinsic
+    from vdla.compiler.schedule.independent import Known
 
 
 class Schedule:
@@ -48,6 +49,7 @@ class Schedule:
             raise ScheduleError(f"schedule: fn must be a Function, as of te.create_function, got {type(fn).__name__}")
         self.fn = fn
         self.trace = Trace()
+        self.checked: Known = {}  # the loops whose iterations are known to be independent
 
     @classmethod
     def replay(cls, fn: ir.Function, trace: Trace | str, intrinsics: Mapping[str, Intrinsic] | None = None) -> Schedule:

@@ -24,15 +24,21 @@ class Domains(dict[str, Range]):
         self.lasts = dict(lasts)
         self.symbols = symbols
 
+    def only_symbols(self) -> Domains:
+        """The symbols without any loops."""
+        return Domains({name: self[name] for name in self.symbols}, {}, self.symbols)
+
     def with_extents(self, extents: Mapping[str, ir.Extent]) -> Domains:
         """These and variables that run from 0 below their extents."""
         new = Domains(self, self.lasts, self.symbols)
         for name, extent in extents.items():
-            new.pop(name, None), new.lasts.pop(name, None)
+            if isinstance(extent, int):
+                new[name] = (0, extent - 1)
+                new.lasts.pop(name, None)
+                continue
             last = extent_form(extent) + Linear({}, -1)
-            if last.terms:
-                new.lasts[name] = last
             new[name] = (0, max(linear_bounds(last, self)[1], 0))
+            new.lasts[name] = last
         return new
 
 
@@ -72,6 +78,9 @@ def is_symbolic(term: ir.Expr, domains: Ranges) -> bool:
 
 def form_bounds(form: Linear, domains: Ranges) -> Bounds:
     """The least and the greatest value of a sum while its loops run."""
+    if not isinstance(domains, Domains) or not domains.symbols:
+        least_number, most_number = linear_bounds(form, domains)
+        return Linear({}, least_number), Linear({}, most_number)
     low = high = Linear({}, form.const)
     for term, factor in form.terms.items():
         least, most = term_bounds(term, domains)

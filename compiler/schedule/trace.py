@@ -87,7 +87,7 @@ def primitive(method: Callable[Concatenate[Schedule, P], R]) -> Callable[Concate
         before = self.fn
         try:
             result = method(self, *args, **keywords)
-            check_marked(self.fn, f"{method.__name__} of {args[0] if args else ''}")
+            self.checked = check_marked(self.fn, f"{method.__name__} of {args[0] if args else ''}", self.checked)
         except BaseException:
             self.fn = before
             raise
