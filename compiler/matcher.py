@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from vdla.compiler import ir
+from vdla.compiler.entry_window import window_start
 from vdla.compiler.intrinsic import CONDITION, IMMEDIATE, MEMORY, Intrinsic, Match
 from vdla.compiler.printer import expr_text
 
@@ -221,16 +222,34 @@ class Matcher:
                 f"operand {operand} must have dimensions {list(wanted.shape)}, got {name} of {list(found.shape)}; "
                 "pack the tensor so that these come last"
             )
-        for p, t in zip(pattern, tail, strict=True):
+        inside = 0
+        if self._is_window(operand, pattern[0], tail[0]):
+            inside, lead = 1, (*lead, self._match_window(operand, pattern[0], tail[0], name))
+        for p, t in zip(pattern[inside:], tail[inside:], strict=True):
             assert isinstance(p, ir.Var)
             self._match_axis(f"index {p.name} of operand {operand}", p, t, name)
-        if found.shape[len(found.shape) - rank :] != wanted.shape:
+        if found.shape[len(found.shape) - rank + inside :] != wanted.shape[inside:]:
             raise self.fail(
-                f"the last dimensions of operand {operand} must be {list(wanted.shape)}, one entry, got {name} of "
-                f"{list(found.shape)}; pack the tensor so that these come last"
+                f"the last dimensions of operand {operand} must be {list(wanted.shape[inside:])}, one entry, "
+                f"got {name} of {list(found.shape)}; pack the tensor so that these come last"
             )
         self._check_lead(operand, lead, name)
         self._bind(operand, name, lead)
+
+    def _is_window(self, operand: str, pattern: ir.Expr, target: ir.Expr) -> bool:
+        """Whether the entry may begin anywhere along its first dimension: in a CPU's memory, at a sum."""
+        return self._scope(operand) == MEMORY and not (isinstance(pattern, ir.Var) and isinstance(target, ir.Var))
+
+    def _match_window(self, operand: str, pattern: ir.Expr, target: ir.Expr, name: str) -> ir.Expr:
+        """Where the window begins."""
+        extents = {axis.var: axis.size for axis in self.pattern.axes}
+        start = window_start(pattern, target, self.found.axes, self.inner, extents)
+        if start is None:
+            raise self.fail(
+                f"the first index of operand {operand} must be {expr_text(pattern)} plus what stands still inside the "
+                f"tensorized loop, got {expr_text(target)} in {name}; reorder the loops, or pack the tensor"
+            )
+        return start
 
     def _check_scope(self, operand: str, found: ir.Buffer) -> None:
         scope = self._scope(operand)

@@ -74,8 +74,15 @@ class NativeStep:
         return self.match.intrinsic.behaviour.buffers[operand].dims
 
     def _start(self, operand: str) -> Linear:
-        zeros = tuple(ir.Const(0) for _ in self._shape(operand))
-        return place_of(self.frame, self.match.buffers[operand], (*self.match.entries[operand], *zeros))
+        return self._place(operand, (0,) * len(self._shape(operand)))
+
+    def _place(self, operand: str, inside: tuple[int, ...]) -> Linear:
+        """Where an element of an entry lies; a window's first index begins at its start."""
+        buffer, entry = self.match.buffers[operand], self.match.entries[operand]
+        rest = inside[len(entry) + len(inside) - len(self.frame.kernel.fn.buffers[buffer].shape) :]
+        if len(rest) < len(inside):
+            entry = (*entry[:-1], ir.Binary("add", entry[-1], ir.Const(inside[0])))
+        return place_of(self.frame, buffer, (*entry, *map(ir.Const, rest)))
 
     def _inner(self, operand: str) -> int:
         """How many of an entry's last dimensions lie without gaps in its buffer."""
@@ -93,10 +100,8 @@ class NativeStep:
     def _places(self, operand: str) -> list[Linear]:
         """Where the runs of an entry begin."""
         shape, inner = self._shape(operand), self._inner(operand)
-        buffer, entry = self.match.buffers[operand], self.match.entries[operand]
         rows = product(*(range(extent) for extent in shape[:-inner]))
-        zeros = (0,) * inner
-        return [place_of(self.frame, buffer, (*entry, *map(ir.Const, row + zeros))) for row in rows]
+        return [self._place(operand, row + (0,) * inner) for row in rows]
 
     def _part(self, value: Value, start: int, length: int) -> Value:
         order = lane_order(tuple(range(start, start + length)))

@@ -1,0 +1,126 @@
+"""Bit-serial products: numbers of one or two bits, multiplied plane by plane with AND and a count of ones.
+
+A *plane* holds one bit of many numbers, packed into words along the reduction; bit b of a word belongs to element b of
+its group. Unipolar numbers are 0, 1, ... (or two's complement, where the highest plane counts negatively); bipolar ones
+have one bit that means -1 or 1. The sums are exact.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from vdla.compiler import te
+from vdla.compiler.intrinsic import MEMORY, Intrinsic
+from vdla.compiler.intrinsics.lanes import Builder, Val, call, part, splat
+
+if TYPE_CHECKING:
+    from vdla.compiler.llvm.step import NativeStep
+
+WORD_BITS = 32
+
+
+@lru_cache
+def unipolar(lanes: int, weight_bits: int, data_bits: int, signed: bool = False) -> Intrinsic:
+    """acc[o] += sum over planes p, q and bits b of (w[p, o] bit b) * (x[q] bit b) * 2**(p + q).
+
+    `w` is uint32 of (weight_bits, lanes), `x` uint32 of (data_bits,), `acc` int32 of (lanes,). Of `signed` weights the
+    highest plane counts -2**p.
+    """
+    w = te.placeholder((weight_bits, lanes), "uint32", "w")
+    x = te.placeholder((data_bits,), "uint32", "x")
+    p, q = te.reduce_axis(weight_bits, "p"), te.reduce_axis(data_bits, "q")
+    b = te.reduce_axis(WORD_BITS, "b")
+
+    def value(o: te.Value) -> te.Value:
+        both = te.cast("int32", bit(w[p, o], b) & bit(x[q], b)) << (p + q)
+        if signed:
+            both = te.select(p == weight_bits - 1, -both, both)
+        return te.sum(both, axis=[p, q, b])
+
+    def lower(step: NativeStep) -> None:
+        planes = Planes(step.builder, step.load("w"), step.load("x"), lanes)
+        step.store("acc", planes.add_to(step.load("acc"), weight_bits, data_bits, signed))
+
+    kind = f"{'s' if signed else 'u'}{weight_bits}u{data_bits}"
+    scopes = {"w": MEMORY, "x": MEMORY, "acc": MEMORY}
+    return Intrinsic(f"bitserial_{kind}_{lanes}", te.compute((lanes,), value, "acc"), scopes, lower, target="cpu")
+
+
+@lru_cache
+def bipolar(lanes: int) -> Intrinsic:
+    """acc[o] += sum over bits b of 1 where w[o] and x agree in bit b, -1 where they differ: XNOR and a count.
+
+    `w` is uint32 of (lanes,), `x` uint32 of (1,), `acc` int32 of (lanes,).
+    """
+    w, x = te.placeholder((lanes,), "uint32", "w"), te.placeholder((1,), "uint32", "x")
+    b = te.reduce_axis(WORD_BITS, "b")
+
+    def value(o: te.Value) -> te.Value:
+        agree = bit(w[o], b) == bit(x[0], b)
+        return te.sum(te.select(agree, te.const(1, "int32"), te.const(-1, "int32")), axis=b)
+
+    def lower(step: NativeStep) -> None:
+        builder, acc = step.builder, step.load("acc")
+        differ = ones(builder, builder.xor(step.load("w"), broadcast(builder, step.load("x"), 0, lanes)))
+        twice = builder.shl(differ, constant(1, lanes))
+        step.store("acc", builder.add(acc, builder.sub(constant(WORD_BITS, lanes), twice)))
+
+    scopes = {"w": MEMORY, "x": MEMORY, "acc": MEMORY}
+    return Intrinsic(f"bitserial_bipolar_{lanes}", te.compute((lanes,), value, "acc"), scopes, lower, target="cpu")
+
+
+def bit(word: te.Value, place: te.ReduceAxis) -> te.Value:
+    """Bit `place` of a word, 0 or 1."""
+    return (word >> te.cast("uint32", place)) & 1
+
+
+# --- emission --------------------------------------------------------------------------------------------------------
+
+
+class Planes:
+    """The planes of one step, in vectors of `lanes` words."""
+
+    def __init__(self, builder: Builder, w: Val, x: Val, lanes: int) -> None:
+        self.builder, self.w, self.x, self.lanes = builder, w, x, lanes
+
+    def add_to(self, acc: Val, weight_bits: int, data_bits: int, signed: bool) -> Val:
+        """`acc` with the products of all planes; those of one weight are added before they are shifted."""
+        for place in range(weight_bits + data_bits - 1):
+            pairs = [(p, place - p) for p in range(weight_bits) if 0 <= place - p < data_bits]
+            top = weight_bits - 1 if signed else weight_bits
+            plus = [self.product(p, q) for p, q in pairs if p < top]
+            minus = [self.product(p, q) for p, q in pairs if p >= top]
+            for sums, combine in ((plus, self.builder.add), (minus, self.builder.sub)):
+                if sums:
+                    acc = combine(acc, self.builder.shl(self.total(sums), constant(place, self.lanes)))
+        return acc
+
+    def product(self, p: int, q: int) -> Val:
+        """How many bits plane `p` of the weights and plane `q` of the data share, in each lane."""
+        plane = part(self.builder, self.w, p * self.lanes, self.lanes)
+        return ones(self.builder, self.builder.and_(plane, broadcast(self.builder, self.x, q, self.lanes)))
+
+    def total(self, values: list[Val]) -> Val:
+        """The sum of a list that is not empty."""
+        first, *rest = values
+        for value in rest:
+            first = self.builder.add(first, value)
+        return first
+
+
+def ones(builder: Builder, value: Val) -> Val:
+    """How many bits of each lane are 1."""
+    return call(builder, f"llvm.ctpop.v{value.type.count}i{value.type.element.width}", value.type, value)
+
+
+def broadcast(builder: Builder, value: Val, place: int, lanes: int) -> Val:
+    """One lane in all of `lanes`."""
+    return splat(builder, builder.extract_element(value, ir.Constant(ir.IntType(32), place)), lanes)
+
+
+def constant(value: int, lanes: int) -> Val:
+    """An int32 in every lane."""
+    return ir.Constant(ir.VectorType(ir.IntType(32), lanes), [value] * lanes)

@@ -1,0 +1,166 @@
+"""Dot products of small groups, the heart of integer convolutions: acc[o] += sum over i of x[i] * w[o, i], in int32.
+
+One group of activations meets the weights of several outputs, which lie output by output; or, with `Lanes.DATA`, one
+group of weights meets the activations of several outputs: acc[o] += sum over i of x[o, i] * w[i]. The sums are exact:
+products are never narrower than they need to be, and int32 wraps as the expression does. Each function gives the
+intrinsic of one instruction set, `best_dot` the one that a CPU runs fastest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from vdla.compiler import te
+from vdla.compiler.intrinsic import MEMORY, Intrinsic
+from vdla.compiler.intrinsics.lanes import Builder, Val, call, repeated, splat, vector
+from vdla.compiler.target import Target
+
+if TYPE_CHECKING:
+    from vdla.compiler.llvm.step import NativeStep
+
+Emit = Callable[[Builder, Val, Val, Val], Val]  # (builder, acc, x, w) -> the new acc; x and w in all lanes
+
+
+class Lanes(Enum):
+    """Which operand differs from lane to lane; the other one is one group for all of them."""
+
+    WEIGHTS = "weights"
+    DATA = "data"
+
+
+def declare(
+    name: str, lanes: int, group: int, dtypes: tuple[str, str], requires: tuple[str, ...], side: Lanes, emit: Emit
+) -> Intrinsic:
+    """A dot product over `group` activations for `lanes` outputs; `dtypes` are those of the activations and weights."""
+    shapes = {Lanes.WEIGHTS: ((group,), (lanes, group)), Lanes.DATA: ((lanes, group), (group,))}[side]
+    x, w = te.placeholder(shapes[0], dtypes[0], "x"), te.placeholder(shapes[1], dtypes[1], "w")
+    i = te.reduce_axis(group, "i")
+
+    def value(o: te.Value) -> te.Value:
+        left, right = (x[i], w[o, i]) if side is Lanes.WEIGHTS else (x[o, i], w[i])
+        return te.sum(te.cast("int32", left) * te.cast("int32", right), axis=i)
+
+    def lower(step: NativeStep) -> None:
+        operands = [in_all_lanes(step.builder, step.load(operand), lanes, group) for operand in ("x", "w")]
+        step.store("acc", emit(step.builder, step.load("acc"), *operands))
+
+    scopes = {"x": MEMORY, "w": MEMORY, "acc": MEMORY}
+    full = name if side is Lanes.WEIGHTS else f"{name}_data"
+    return Intrinsic(full, te.compute((lanes,), value, "acc"), scopes, lower, target="cpu", requires=requires)
+
+
+def in_all_lanes(builder: Builder, value: Val, lanes: int, group: int) -> Val:
+    """An operand for every lane: one group is repeated."""
+    kind = ir.VectorType(value.type.element, lanes * group)
+    return value if value.type == kind else builder.bitcast(repeated(builder, value, lanes), kind)
+
+
+# --- x86-64 ----------------------------------------------------------------------------------------------------------
+
+WIDTH_FEATURES = {4: ("avx512vl",), 8: ("avx512vl",), 16: ("avx512f",)}
+
+
+@lru_cache
+def vnni(lanes: int = 16, side: Lanes = Lanes.WEIGHTS) -> Intrinsic:
+    """Four uint8 by four int8 in each of 16, 8 or 4 lanes: vpdpbusd."""
+    return _vnni(f"vnni_{lanes}", "vpdpbusd", lanes, 4, ("uint8", "int8"), side)
+
+
+@lru_cache
+def vnni_pairs(lanes: int = 16, side: Lanes = Lanes.WEIGHTS) -> Intrinsic:
+    """Two int16 by two int16 in each of 16, 8 or 4 lanes: vpdpwssd."""
+    return _vnni(f"vnni_pairs_{lanes}", "vpdpwssd", lanes, 2, ("int16", "int16"), side)
+
+
+def _vnni(name: str, instruction: str, lanes: int, group: int, dtypes: tuple[str, str], side: Lanes) -> Intrinsic:
+    """One of the two VNNI instructions."""
+
+    def emit(builder: Builder, acc: Val, x: Val, w: Val) -> Val:
+        words = (builder.bitcast(operand, acc.type) for operand in (x, w))
+        return call(builder, f"llvm.x86.avx512.{instruction}.{lanes * 32}", acc.type, acc, *words)
+
+    return declare(name, lanes, group, dtypes, ("avx512vnni", *WIDTH_FEATURES[lanes]), side, emit)
+
+
+MADD = {
+    16: ("avx512bw", "llvm.x86.avx512.pmaddw.d.512"),
+    8: ("avx2", "llvm.x86.avx2.pmadd.wd"),
+    4: ("sse2", "llvm.x86.sse2.pmadd.wd"),
+}
+
+
+@lru_cache
+def madd(lanes: int = 8, side: Lanes = Lanes.WEIGHTS) -> Intrinsic:
+    """Two int16 by two int16 in each of 16, 8 or 4 lanes, without VNNI: pmaddwd and an addition."""
+    feature, name = MADD[lanes]
+
+    def emit(builder: Builder, acc: Val, x: Val, w: Val) -> Val:
+        return builder.add(acc, call(builder, name, acc.type, x, w))
+
+    return declare(f"madd_{lanes}", lanes, 2, ("int16", "int16"), (feature,), side, emit)
+
+
+@lru_cache
+def maddubs(weights: str = "int4") -> Intrinsic:
+    """Four uint8 by four int4 (or int2) in each of 8 lanes with AVX2: pmaddubsw and pmaddwd.
+
+    pmaddubsw adds two products in int16 and saturates, so that it is exact only where weights have few bits: of two
+    products of a uint8 and an int4 the sum is at most 2 * 255 * 8.
+    """
+
+    def emit(builder: Builder, acc: Val, x: Val, w: Val) -> Val:
+        pairs = call(builder, "llvm.x86.avx2.pmadd.ub.sw", vector(16, 16), x, w)
+        ones = splat(builder, ir.Constant(ir.IntType(16), 1), 16)
+        return builder.add(acc, call(builder, "llvm.x86.avx2.pmadd.wd", acc.type, pairs, ones))
+
+    return declare(f"maddubs_{weights}", 8, 4, ("uint8", weights), ("avx2",), Lanes.WEIGHTS, emit)
+
+
+# --- Arm -------------------------------------------------------------------------------------------------------------
+
+
+@lru_cache
+def neon_pairs(side: Lanes = Lanes.WEIGHTS) -> Intrinsic:
+    """Two int8 by two int8 in each of 4 lanes, on 32-bit Arm and AArch64: smull, and sadalp, which adds neighbours."""
+
+    def emit(builder: Builder, acc: Val, x: Val, w: Val) -> Val:
+        products = builder.mul(*(builder.sext(operand, vector(16, 8)) for operand in (x, w)))
+        if builder.module.triple.startswith("aarch64"):
+            return builder.add(acc, call(builder, "llvm.aarch64.neon.saddlp.v4i32.v8i16", acc.type, products))
+        return call(builder, "llvm.arm.neon.vpadals.v4i32.v8i16", acc.type, acc, products)
+
+    return declare("neon_pairs", 4, 2, ("int8", "int8"), ("neon",), side, emit)
+
+
+@lru_cache
+def neon_mac(side: Lanes = Lanes.WEIGHTS) -> Intrinsic:
+    """One int16 by one int16 in each of 4 lanes: vmlal.s16, smlal."""
+
+    def emit(builder: Builder, acc: Val, x: Val, w: Val) -> Val:
+        return builder.add(acc, builder.mul(*(builder.sext(operand, acc.type) for operand in (x, w))))
+
+    return declare("neon_mac", 4, 1, ("int16", "int16"), ("neon",), side, emit)
+
+
+@lru_cache
+def neon_dot(side: Lanes = Lanes.WEIGHTS) -> Intrinsic:
+    """Four int8 by four int8 in each of 4 lanes on AArch64 with dot products: sdot."""
+
+    def emit(builder: Builder, acc: Val, x: Val, w: Val) -> Val:
+        return call(builder, "llvm.aarch64.neon.sdot.v4i32.v16i8", acc.type, acc, x, w)
+
+    return declare("neon_dot", 4, 4, ("int8", "int8"), ("neon", "dotprod"), side, emit)
+
+
+# --- choosing --------------------------------------------------------------------------------------------------------
+
+
+def best_dot(target: Target) -> Intrinsic:
+    """The dot product with which `target` convolves integers fastest; a CPU that has none runs its behaviour."""
+    candidates = (vnni(16), vnni(8), madd(16), madd(8), madd(4), neon_dot(), neon_pairs())
+    return next((intrinsic for intrinsic in candidates if target.has(*intrinsic.requires)), madd(4))
