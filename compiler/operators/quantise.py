@@ -1,0 +1,66 @@
+"""Quantised numbers: q stands for (q - zero_point) * scale. Sums of products stay int32; results are rescaled.
+
+Rescaling follows ONNX's QLinear operators: the sum as float32 times a float32 scale, rounded half to even, plus the
+zero point, saturated.
+"""
+
+from __future__ import annotations
+
+from vdla.compiler import te
+from vdla.compiler.dtypes import limits
+from vdla.compiler.operators.checks import OperatorError, check_choice, check_tensor, integer
+
+QUANTISED = ("uint8", "int8")
+
+
+def requantised(total: te.Value, scale: te.Value, zero_point: int, dtype: str) -> te.Value:
+    """An int32 sum as `dtype`; the cast of a float saturates."""
+    rounded = te.call("round", te.cast("float32", total) * scale)
+    return te.cast(dtype, rounded + float(zero_point))
+
+
+def shifted(value: te.Value, dtype: str) -> te.Value:
+    """A uint8 or int8 as `dtype`, moved by `shift_of`."""
+    shift = shift_of(value.dtype, dtype)
+    return te.cast(dtype, te.cast("int32", value) + shift if shift else value)
+
+
+def shift_of(source: str, dtype: str) -> int:
+    """What is added to an activation of dtype `source` so that it fits `dtype`: 128, -128 or 0."""
+    return int(limits(dtype)[0] - limits(source)[0]) if dtype in QUANTISED else 0
+
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+
+def check_zero_point(where: str, what: str, zero_point: object, dtype: str) -> int:
+    """A zero point: an integer in the range of its dtype."""
+    checked = integer(where, what, zero_point)
+    low, high = limits(dtype)
+    if not low <= checked <= high:
+        raise OperatorError(f"{where}: {what} must be in {low}..{high} for {dtype}, got {checked}")
+    return checked
+
+
+def check_quantised(where: str, what: str, tensor: te.Tensor) -> None:
+    """Refuse a tensor that is not of 8-bit integers."""
+    check_tensor(where, what, tensor)
+    check_choice(where, f"the dtype of {what}", tensor.dtype, QUANTISED)
+
+
+def check_vector(where: str, what: str, tensor: te.Tensor, extent: int, dtype: str) -> None:
+    """Refuse what is not one number of `dtype` for each of `extent` channels."""
+    check_tensor(where, what, tensor)
+    if tensor.shape != (extent,) or tensor.dtype != dtype:
+        found = f"{tensor.dtype}{list(tensor.shape)}"
+        raise OperatorError(f"{where}: {what} must be {dtype}[{extent}], one number a channel, got {found}")
+
+
+def check_rescaling(
+    where: str, bias: te.Tensor, scale: te.Tensor, channels: int, zero_point: object, dtype: str
+) -> None:
+    """Refuse a bias, scale, zero point or dtype of the result that `requantised` cannot use."""
+    check_vector(where, "bias", bias, channels, "int32")
+    check_vector(where, "scale", scale, channels, "float32")
+    check_choice(where, "dtype", dtype, QUANTISED)
+    check_zero_point(where, "y_zero_point", zero_point, dtype)
