@@ -2,7 +2,8 @@
 
 Conditions are those of split tails, of padding, of the last iteration of a sum. A loop is cut where a condition is
 decided for all iterations of the loops inside; these are cut in turn in each part, as far as the growth of the code
-allows. Unrolled loops are not cut: writing them out decides their conditions.
+allows. Unrolled loops are not cut: writing them out decides their conditions. The parts of a parallel loop become
+branches of its body, so that all iterations still run at once.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from vdla.compiler import ir
-from vdla.compiler.affine import Range
+from vdla.compiler.affine import TRUE, Range, conjunction
 from vdla.compiler.passes.scope import Scope
 from vdla.compiler.passes.simplify import NOTHING, as_extent, closed, simplified
 from vdla.compiler.passes.symbolic import Part, holding, symbolic_parts
@@ -79,10 +80,26 @@ def loop(stmt: ir.For, scope: Scope, cutter: Cutter) -> ir.Stmt:
     parts = parts_of(stmt, cutter.scalars)
     if not parts or not cutter.pays((len(parts) - 1) * weight(stmt.body)):
         return replace(stmt, body=partitioned(stmt.body, scope.inside(stmt), cutter))
+    if stmt.kind is ir.LoopKind.PARALLEL:
+        return replace(stmt, body=ir.seq(*(branch(stmt, part, scope, cutter) for part in parts)))
     pieces = [piece(stmt, part, scope) for part in parts]
     order = sorted(range(len(parts)), key=lambda n: -size(pieces[n], stmt.var))  # the longest part is paid for first
     inner = {n: within(pieces[n], stmt.var, scope, cutter) for n in order}
     return ir.seq(*(inner[n] for n in range(len(parts))))
+
+
+def branch(stmt: ir.For, part: Part, scope: Scope, cutter: Cutter) -> ir.Stmt:
+    """A part of a parallel loop, whose iterations stay together so that all of them run at once: a condition."""
+    var, inside = ir.Var(stmt.var), scope.inside(stmt)
+    first, end = inside.index(part.first), inside.index(part.end)
+    cond = conjunction([ir.Binary("ge", var, first), ir.Binary("lt", var, end)])
+    if scope.index(ir.Binary("sub", part.end, part.first)) == ir.Const(1):
+        cond, inside = ir.Binary("eq", var, first), inside.bound(stmt.var, first)
+    else:
+        cond = inside.condition(cond)
+        inside = inside.where(cond)
+    body = partitioned(simplified(holding(stmt.body, part.holding), inside), inside, cutter)
+    return NOTHING if body == NOTHING else body if cond == TRUE else ir.If(cond, body)
 
 
 def size(stmt: ir.Stmt, var: str) -> int:

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from loop_nests import UNROLL, VECTORIZE, at, expr, function, load, loop, op, store, text
+from loop_nests import PARALLEL, UNROLL, VECTORIZE, at, expr, function, load, loop, op, store, text
 
 from vdla.compiler import ir
 from vdla.compiler.passes.partition import SMALL, partition, weight
@@ -74,6 +74,27 @@ for k in range(7):
     c[0] = k
 c[0] = 7
 b[0] = 1
+"""
+    )
+
+
+def test_the_iterations_of_a_parallel_loop_stay_together():
+    inside = op("and", op("ge", "y", 1), op("lt", "y", 9))
+    value = ir.Select(inside, load("a", at("y", -1), "x"), expr(0))
+    fn = function(loop("y", 10, loop("x", 8, store("c", "y", "x", value=value)), kind=PARALLEL), a=(8, 8), c=(10, 8))
+    assert (
+        text(partition(fn))
+        == """
+for y in parallel(10):
+    if y == 0:
+        for x in range(8):
+            c[0, x] = 0
+    if y >= 1 and y < 9:
+        for x in range(8):
+            c[y, x] = a[y - 1, x]
+    if y == 9:
+        for x in range(8):
+            c[9, x] = 0
 """
     )
 

@@ -83,7 +83,7 @@ def random_step(rng, s):
         ("fuse", *own[position : position + 2]),
         ("unroll", loop),
         ("vectorize", rng.choice([loop, own[-1]])),
-        (rng.choice(["vthread", "parallel"]), loop),
+        (rng.choice(["vthread", "parallel", "parallel"]), loop),
         ("compute_at", block, loop),
         ("reverse_compute_at", block, loop),
         ("inline", block),
@@ -93,7 +93,7 @@ def random_step(rng, s):
         ("blockize", loop),
         ("store_at", block, rng.choice([None, *own])),
     ]
-    weights = [5, 4, 1, 3, 3, 1, 8, 5, 1, 2, 2, 2, 1, 1]
+    weights = [5, 4, 1, 3, 3, 2, 8, 5, 1, 2, 2, 2, 1, 1]
     return rng.choices(steps, weights)[0]
 
 
