@@ -44,5 +44,7 @@ def _check(config: Config, fn: ir.Function) -> None:
 
 
 def _tensor(buffer: ir.Buffer, role: str, layout: str) -> Tensor:
+    if buffer.dtype not in INTEGER_BITS:
+        raise LoweringError(f"compile_function: elements of {buffer.name} must be integers, got {buffer.dtype}")
     nbytes = prod(buffer.dims) * INTEGER_BITS[buffer.dtype] // 8
     return Tensor(buffer.name, role, buffer.dims, buffer.dtype, layout, nbytes)

@@ -123,6 +123,9 @@ class Operators:
     def __neg__(self) -> Value:
         return binary("sub", 0, self)
 
+    def __invert__(self) -> Value:
+        return inverted(self)
+
     def __truediv__(self, other: Operand) -> Value:
         return divide(self, other)
 
@@ -334,6 +337,15 @@ def check_operator(where: str, op: str, dtype: str) -> None:
         raise TeError(f"{where}: operands must be integers, got {dtype}")
     if dtype == "bool" and op not in (*BIT_OPS, "eq", "ne"):
         raise TeError(f'{where}: operands must be numbers, got bool; write te.cast("int32", ...)')
+
+
+def inverted(item: Operand) -> Value:
+    """Every bit the other way; of a bool, whether it does not hold."""
+    value = as_value(item, "te: operator ~")
+    if is_float(value.dtype):
+        raise TeError(f"te: operator ~: the operand must be bool or an integer, got {value.dtype}")
+    ones = True if value.dtype == "bool" else limits(value.dtype)[1] if value.dtype.startswith("u") else -1
+    return binary("xor", value, ones)
 
 
 def divide(a: Operand, b: Operand) -> Value:

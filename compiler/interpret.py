@@ -25,12 +25,13 @@ def interpret(fn: ir.Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
 
     The symbols of `fn` are what the shapes of the arrays say.
     """
+    outputs = output_names(fn)
+    check_names(fn, outputs, arrays)
     if fn.scalars:
         fn = specialise(fn, scalars_of(fn, {name: array.shape for name, array in arrays.items()}))
-    outputs = output_names(fn)
     memory = Memory(fn.buffers, loop_ranges(fn))
-    for name, array in checked_inputs(fn, outputs, arrays).items():
-        memory.fill(name, array)
+    for name, array in arrays.items():
+        memory.fill(name, checked_input(fn.name, fn.buffers[name], array))
     with np.errstate(all="ignore"):
         Runner(memory).statement(fn.body)({})
     for name in outputs:
@@ -61,12 +62,14 @@ def output_names(fn: ir.Function) -> list[str]:
     return [name for name in fn.params if name in stored]
 
 
-def checked_inputs(fn: ir.Function, outputs: list[str], arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The input arrays, of the declared shapes and dtypes."""
+def check_names(fn: ir.Function, outputs: list[str], arrays: Mapping[str, Array]) -> None:
+    """Refuse anything but one array for each input."""
     expected = [name for name in fn.params if name not in outputs]
     if set(arrays) != set(expected):
         raise InterpretError(f"{fn.name}: arrays must be given for {', '.join(expected)}, got {', '.join(arrays)}")
-    return {name: checked_input(fn.name, fn.buffers[name], arrays[name]) for name in expected}
+    for name in expected:
+        if not isinstance(arrays[name], np.ndarray):
+            raise InterpretError(f"{fn.name}: {name} must be a numpy array, got {type(arrays[name]).__name__}")
 
 
 def checked_input(where: str, buffer: ir.Buffer, array: Array) -> Array:

@@ -107,6 +107,8 @@ def reducer(
     a tuple of identities the reducer combines tuples, and takes and gives tuples of so many elements.
     """
     check_name("te.reducer", name)
+    if not callable(combine):
+        raise TeError(f"te.reducer {name}: combine must be a function of two values, got {combine!r}")
     return TupleReducer(combine, identity, name) if isinstance(identity, tuple) else Reducer(combine, identity, name)
 
 

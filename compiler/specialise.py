@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from vdla.compiler import ir
 from vdla.compiler.evaluate import evaluate
+from vdla.compiler.extents import is_int
 
 if TYPE_CHECKING:
     from vdla.compiler.intrinsic import Match
@@ -30,10 +31,11 @@ def specialise(fn: ir.Function, values: Mapping[str, int]) -> ir.Function:
     if set(values) != set(fn.scalars):
         raise SpecialiseError(f"{where}: values must be given for {listed(fn.scalars)}, got {listed(tuple(values))}")
     for name, value in values.items():
-        if not isinstance(value, int) or value < 1:
+        if not is_int(value) or value < 1:
             raise SpecialiseError(f"{where}: {name} must be an integer >= 1, got {value!r}")
     if not fn.scalars:
         return fn
+    values = {name: int(value) for name, value in values.items()}
     constants: dict[str, ir.Expr] = {name: ir.Const(value) for name, value in values.items()}
     buffers = {name: special_buffer(where, buffer, values) for name, buffer in fn.buffers.items()}
     return replace(fn, buffers=buffers, body=special_stmt(fn.body, constants, values), scalars=())

@@ -24,6 +24,7 @@ from vdla.simulator.errors import SimulationError
 
 TINY = Config.preset("tiny")
 A = te.placeholder((16, 8), "int8", "a")
+FLOATS = te.placeholder((2,), "float32", "x")
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +75,11 @@ CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: compile_function(TINY, schedule()),
         LoweringError,
         "compile_function: fn must be a Function, as of schedule.fn, got Schedule",
+    ),
+    (
+        lambda: compile_function(TINY, te.create_function([FLOATS], [te.compute((2,), lambda i: FLOATS[i], "y")], "f")),
+        LoweringError,
+        "compile_function: elements of x must be integers, got float32",
     ),
     (
         lambda: compile_function("tiny", schedule().fn),

@@ -145,6 +145,7 @@ def test_functions_it_refuses(body, message):
     ("arrays", "message"),
     [
         ({}, "f: arrays must be given for x, got "),
+        ({"x": [1, 2, 3, 4]}, "f: x must be a numpy array, got list"),
         ({"x": np.zeros(3, np.int8)}, "f: x must have the shape (4,), got (3,)"),
         ({"x": np.zeros(4, np.int32)}, "f: x must have the dtype int8, got int32"),
         ({"x": np.full(4, 8, np.int8)}, "f: elements of x must be in the range of int4, got 8"),

@@ -81,6 +81,18 @@ def test_floats_between_the_limits_are_cut():
     assert both_ways(lambda x: te.cast("uint8", x), x=(values, "float64")).tolist() == [127, 128, 0, 0, 0]
 
 
+@pytest.mark.parametrize("dtype", ["int4", "int32", "uint8", "uint64"])
+def test_inverted_bits(dtype):
+    values = wrap(np.array([0, -1, 5]), dtype)
+    np.testing.assert_array_equal(both_ways(lambda x: ~x, x=(values, dtype)), ~values)
+
+
+def test_what_does_not_hold():
+    values = np.array([0, 1, 2], np.int32)
+    got = both_ways(lambda x: te.select(~((x > 0) ^ (x > 1)), x, -1), x=(values, "int32"))
+    assert got.tolist() == [0, -1, 2]
+
+
 def test_to_bool_is_not_zero():
     values = np.array([0.0, -0.0, 0.25, NAN, INF], np.float32)
     got = both_ways(lambda x: te.cast("bool", x), x=(values, "float32"))

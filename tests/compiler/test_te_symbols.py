@@ -90,8 +90,10 @@ def sizes(**shapes):
     [
         (lambda: interpret(matmul(), sizes(a=(2, 3), b=(4, 5))),
          "matmul: k must be the same everywhere, got 3 in a and 4 in b"),
-        (lambda: interpret(matmul(), sizes(b=(4, 5))),
-         "matmul: n must be a dimension of an array that is given, got none; call specialise(fn, {'n': ...}) first"),
+        (lambda: interpret(te.create_function([W], [te.compute((N,), lambda i: W[0], "y")], "f"), sizes(w=(4,))),
+         "f: n must be a dimension of an array that is given, got none; call specialise(fn, {'n': ...}) first"),
+        (lambda: interpret(matmul(), sizes(a=(2, 0), b=(0, 5))),
+         "specialise matmul: k must be an integer >= 1, got 0"),
         (lambda: specialise(matmul(), {"n": 1, "k": 2}),
          "specialise matmul: values must be given for n, k, m, got n, k"),
         (lambda: specialise(matmul(), {"n": 1, "k": 2, "m": 0}), "specialise matmul: m must be an integer >= 1, got 0"),
