@@ -127,7 +127,8 @@ class Values:
         numbers = all(isinstance(n, int) for n in (place.extent, other.extent, extent))
         if numbers and (place.extent - 1) * stride + other.extent - 1 < extent:
             return total
-        return total % extent
+        wrapped: te.Value = total % extent
+        return wrapped
 
     def gathered(self, at: Sequence[Place], extent: te.Dim) -> te.Value:
         """An index that is data."""

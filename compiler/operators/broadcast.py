@@ -9,22 +9,31 @@ from collections.abc import Callable, Sequence
 
 from vdla.compiler import te
 from vdla.compiler.dtypes import is_float, is_integer
-from vdla.compiler.operators.checks import OperatorError, check_number, check_same_dtype, check_tensor
+from vdla.compiler.operators.checks import (
+    OperatorError,
+    check_float,
+    check_number,
+    check_same_dtype,
+    check_tensor,
+    is_one,
+    same_extent,
+    shape_text,
+)
 
 Combine = Callable[[te.Value, te.Value], te.Value]
 
 
-def broadcast_shape(where: str, *shapes: Sequence[int]) -> tuple[int, ...]:
-    """The shape that all of `shapes` broadcast to."""
+def broadcast_shape(where: str, *shapes: Sequence[te.Dim]) -> tuple[te.Dim, ...]:
+    """The shape that all of `shapes` broadcast to. A symbolic extent is no 1, and equal to itself alone."""
     rank = max(len(shape) for shape in shapes)
     lined_up = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     result = []
     for extents in zip(*lined_up, strict=True):
-        wide = {extent for extent in extents if extent != 1}
-        if len(wide) > 1:
-            found = " and ".join(str(list(shape)) for shape in shapes)
+        wide = [extent for extent in extents if not is_one(extent)] or [1]
+        if not all(same_extent(extent, wide[0]) for extent in wide):
+            found = " and ".join(shape_text(shape) for shape in shapes)
             raise OperatorError(f"{where}: shapes must broadcast to one another, got {found}")
-        result.append(wide.pop() if wide else 1)
+        result.append(wide[0])
     return tuple(result)
 
 
@@ -32,7 +41,7 @@ def element(x: te.Tensor, indices: Sequence[te.Value]) -> te.Value:
     """The element of `x` at a point of the shape that it broadcasts to."""
     own = indices[len(indices) - len(x.shape) :]
     zero = te.const(0, "int32")
-    return x[tuple(zero if extent == 1 else index for index, extent in zip(own, x.shape, strict=True))]
+    return x[tuple(zero if is_one(extent) else index for index, extent in zip(own, x.shape, strict=True))]
 
 
 def combined(where: str, combine: Callable[..., te.Value], tensors: Sequence[te.Tensor], name: str) -> te.Tensor:
@@ -43,7 +52,7 @@ def combined(where: str, combine: Callable[..., te.Value], tensors: Sequence[te.
     return te.compute(shape, lambda *i: combine(*(element(tensor, i) for tensor in tensors)), name)
 
 
-def broadcast_to(x: te.Tensor, shape: Sequence[int], name: str | None = None) -> te.Tensor:
+def broadcast_to(x: te.Tensor, shape: Sequence[te.Dim], name: str | None = None) -> te.Tensor:
     """`x` repeated to the shape that it and `shape` broadcast to (numpy's rule, in both directions as ONNX has it)."""
     check_tensor("broadcast_to", "x", x)
     full = broadcast_shape("broadcast_to", x.shape, shape)
@@ -94,6 +103,12 @@ def maximum(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
 def minimum(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
     """The smaller; NaN if either is."""
     return arithmetic("minimum", te.minimum, a, b, name)
+
+
+def power(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:
+    """a to the power of b, both floats."""
+    check_float("power", "a", a)
+    return arithmetic("power", te.pow, a, b, name)
 
 
 def remainder(a: te.Tensor, b: te.Tensor, name: str | None = None) -> te.Tensor:

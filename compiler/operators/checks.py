@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 from vdla.compiler import te
 from vdla.compiler.dtypes import is_float
+from vdla.compiler.extents import extent_of
+from vdla.compiler.printer import expr_text
 from vdla.hardware.checks import plain
 
 
@@ -110,3 +112,43 @@ def axes_of(where: str, rank: int, axes: object) -> tuple[int, ...]:
     if len(set(found)) != len(found):
         raise OperatorError(f"{where}: axes must name each dimension once, got {list(axes)!r}")  # type: ignore[call-overload]
     return tuple(sorted(found))
+
+
+# --- extents ---------------------------------------------------------------------------------------------------------
+
+
+def is_one(extent: te.Dim) -> bool:
+    """Whether an extent is the number 1."""
+    return isinstance(extent, int) and extent == 1
+
+
+def same_extent(a: te.Dim, b: te.Dim) -> bool:
+    """Whether two extents are equal, whatever the symbols are."""
+    return extent_of(a) == extent_of(b)
+
+
+def same_shape(a: Sequence[te.Dim], b: Sequence[te.Dim]) -> bool:
+    """Whether two shapes are equal, whatever the symbols are."""
+    return len(a) == len(b) and all(same_extent(x, y) for x, y in zip(a, b, strict=True))
+
+
+def shape_text(shape: Sequence[te.Dim]) -> str:
+    """A shape as text."""
+    return f"[{', '.join(dim_text(extent) for extent in shape)}]"
+
+
+def dim_text(extent: te.Dim) -> str:
+    """An extent as text."""
+    return expr_text(extent.expr) if isinstance(extent, te.Value) else str(extent)
+
+
+def as_element(extent: te.Dim) -> te.Value:
+    """An extent as an int32 element."""
+    return extent if isinstance(extent, te.Value) else te.const(extent, "int32")
+
+
+def static(where: str, what: str, extent: te.Dim) -> int:
+    """An extent that must be a number."""
+    if not isinstance(extent, int):
+        raise OperatorError(f"{where}: {what} must be a number, got {dim_text(extent)}")
+    return extent

@@ -113,17 +113,17 @@ def relu6(x: te.Tensor, name: str | None = None) -> te.Tensor:
 
 def exp(x: te.Tensor, name: str | None = None) -> te.Tensor:
     """e to the power of x."""
-    return of_float(x, "exp", lambda v: te.call("exp", v), name)
+    return of_float(x, "exp", te.exp, name)
 
 
 def log(x: te.Tensor, name: str | None = None) -> te.Tensor:
     """The natural logarithm."""
-    return of_float(x, "log", lambda v: te.call("log", v), name)
+    return of_float(x, "log", te.log, name)
 
 
 def sqrt(x: te.Tensor, name: str | None = None) -> te.Tensor:
     """The square root."""
-    return of_float(x, "sqrt", lambda v: te.call("sqrt", v), name)
+    return of_float(x, "sqrt", te.sqrt, name)
 
 
 def reciprocal(x: te.Tensor, name: str | None = None) -> te.Tensor:
@@ -131,9 +131,44 @@ def reciprocal(x: te.Tensor, name: str | None = None) -> te.Tensor:
     return of_float(x, "reciprocal", lambda v: 1 / v, name)
 
 
+def erf(x: te.Tensor, name: str | None = None) -> te.Tensor:
+    """The error function."""
+    return of_float(x, "erf", te.erf, name)
+
+
+def sin(x: te.Tensor, name: str | None = None) -> te.Tensor:
+    """The sine."""
+    return of_float(x, "sin", te.sin, name)
+
+
+def cos(x: te.Tensor, name: str | None = None) -> te.Tensor:
+    """The cosine."""
+    return of_float(x, "cos", te.cos, name)
+
+
+def floor(x: te.Tensor, name: str | None = None) -> te.Tensor:
+    """The largest whole number that is not greater."""
+    return of_float(x, "floor", te.floor, name)
+
+
+def ceil(x: te.Tensor, name: str | None = None) -> te.Tensor:
+    """The smallest whole number that is not less."""
+    return of_float(x, "ceil", te.ceil, name)
+
+
+def round(x: te.Tensor, name: str | None = None) -> te.Tensor:
+    """The nearest whole number, of two the even one."""
+    return of_float(x, "round", te.round, name)
+
+
+def isnan(x: te.Tensor, name: str | None = None) -> te.Tensor:
+    """Whether an element is no number, as bool."""
+    return of_float(x, "isnan", te.isnan, name)
+
+
 def tanh(x: te.Tensor, name: str | None = None) -> te.Tensor:
     """The hyperbolic tangent."""
-    return of_float(x, "tanh", lambda v: te.call("tanh", v), name)
+    return of_float(x, "tanh", te.tanh, name)
 
 
 # --- activations -----------------------------------------------------------------------------------------------------
@@ -141,12 +176,12 @@ def tanh(x: te.Tensor, name: str | None = None) -> te.Tensor:
 
 def sigmoid(x: te.Tensor, name: str | None = None) -> te.Tensor:
     """1 / (1 + exp(-x))."""
-    return of_float(x, "sigmoid", sigmoid_of, name)
+    return of_float(x, "sigmoid", te.sigmoid, name)
 
 
 def silu(x: te.Tensor, name: str | None = None) -> te.Tensor:
     """x * sigmoid(x), also called swish; -0 towards minus infinity."""
-    return of_float(x, "silu", lambda v: v / (1 + te.call("exp", -v)), name)
+    return of_float(x, "silu", lambda v: v * te.sigmoid(v), name)
 
 
 def softplus(x: te.Tensor, name: str | None = None) -> te.Tensor:
@@ -156,7 +191,7 @@ def softplus(x: te.Tensor, name: str | None = None) -> te.Tensor:
 
 def mish(x: te.Tensor, name: str | None = None) -> te.Tensor:
     """x * tanh(softplus(x))."""
-    return of_float(x, "mish", lambda v: v * te.call("tanh", softplus_of(v)), name)
+    return of_float(x, "mish", lambda v: v * te.tanh(softplus_of(v)), name)
 
 
 def softsign(x: te.Tensor, name: str | None = None) -> te.Tensor:
@@ -171,21 +206,21 @@ def leaky_relu(x: te.Tensor, alpha: float = 0.01, name: str | None = None) -> te
 
 def elu(x: te.Tensor, alpha: float = 1.0, name: str | None = None) -> te.Tensor:
     """x where x >= 0, else alpha * (exp(x) - 1)."""
-    return of_float(x, "elu", lambda v: te.select(v < 0, (te.call("exp", v) - 1) * alpha, v), name)
+    return of_float(x, "elu", lambda v: te.select(v < 0, (te.exp(v) - 1) * alpha, v), name)
 
 
 def selu(
     x: te.Tensor, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805, name: str | None = None
 ) -> te.Tensor:
     """gamma * elu(x, alpha)."""
-    return of_float(x, "selu", lambda v: te.select(v > 0, v, (te.call("exp", v) - 1) * alpha) * gamma, name)
+    return of_float(x, "selu", lambda v: te.select(v > 0, v, (te.exp(v) - 1) * alpha) * gamma, name)
 
 
 def celu(x: te.Tensor, alpha: float = 1.0, name: str | None = None) -> te.Tensor:
     """max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)."""
     if not alpha:
         raise OperatorError(f"celu: alpha must not be 0, got {alpha}")
-    return of_float(x, "celu", lambda v: te.select(v > 0, v, (te.call("exp", v / alpha) - 1) * alpha), name)
+    return of_float(x, "celu", lambda v: te.select(v > 0, v, (te.exp(v / alpha) - 1) * alpha), name)
 
 
 def thresholded_relu(x: te.Tensor, alpha: float = 1.0, name: str | None = None) -> te.Tensor:
@@ -232,23 +267,18 @@ def magnitude(v: te.Value) -> te.Value:
     return te.maximum(v, -v) if limits(v.dtype)[0] < 0 else v
 
 
-def sigmoid_of(v: te.Value) -> te.Value:
-    """1 / (1 + exp(-v))."""
-    return 1 / (1 + te.call("exp", -v))
-
-
 def softplus_of(v: te.Value) -> te.Value:
     """max(v, 0) + log(1 + exp(-|v|)); the logarithm of a rounded 1 + e is put right by e / (the rounded sum - 1)."""
-    small = te.call("exp", -magnitude(v))
+    small = te.exp(-magnitude(v))
     rounded = 1 + small
-    return te.maximum(v, 0) + te.select(rounded == 1, small, te.call("log", rounded) * small / (rounded - 1))
+    return te.maximum(v, 0) + te.select(rounded == 1, small, te.log(rounded) * small / (rounded - 1))
 
 
 def gelu_of(v: te.Value) -> te.Value:
     """v / 2 * (1 + erf(v / sqrt(2)))."""
-    return v * 0.5 * (1 + te.call("erf", v * math.sqrt(0.5)))
+    return v * 0.5 * (1 + te.erf(v * math.sqrt(0.5)))
 
 
 def gelu_by_tanh(v: te.Value) -> te.Value:
     """v / 2 * (1 + tanh(sqrt(2 / pi) * (v + 0.044715 * v^3)))."""
-    return v * 0.5 * (1 + te.call("tanh", (v + v * v * v * 0.044715) * math.sqrt(2 / math.pi)))
+    return v * 0.5 * (1 + te.tanh((v + v * v * v * 0.044715) * math.sqrt(2 / math.pi)))

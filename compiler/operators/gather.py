@@ -8,7 +8,20 @@ from __future__ import annotations
 
 from vdla.compiler import te
 from vdla.compiler.dtypes import is_integer
-from vdla.compiler.operators.checks import OperatorError, at_least, axis_of, check_choice, check_rank, check_tensor
+from vdla.compiler.operators.checks import (
+    OperatorError,
+    as_element,
+    at_least,
+    axis_of,
+    check_choice,
+    check_rank,
+    check_tensor,
+    dim_text,
+    same_extent,
+    same_shape,
+    shape_text,
+    static,
+)
 
 MODES = ("clip", "wrap")
 
@@ -33,8 +46,10 @@ def gather_elements(
     along = prepared("gather_elements", x, indices, mode, axis)
     check_rank("gather_elements", "indices", indices, len(x.shape), len(x.shape))
     for d, (extent, most) in enumerate(zip(indices.shape, x.shape, strict=True)):
-        if d != along and extent > most:
-            raise OperatorError(f"gather_elements: extent {d} of indices must be at most {most}, got {extent}")
+        if d != along and not same_extent(extent, most) and is_longer(extent, most):
+            raise OperatorError(
+                f"gather_elements: extent {d} of indices must be at most {dim_text(most)}, got {dim_text(extent)}"
+            )
 
     def value(*i: te.Value) -> te.Value:
         return x[(*i[:along], within(indices[i], x.shape[along], mode), *i[along + 1 :])]
@@ -48,14 +63,14 @@ def gather_nd(
     """The last dimension of `indices` holds points of the leading dimensions of `x` behind `batch_dims` common ones."""
     prepared("gather_nd", x, indices, mode, 0)
     shared = at_least("gather_nd", "batch_dims", batch_dims, 0)
-    depth = indices.shape[-1]
+    depth = static("gather_nd", "the last extent of indices", indices.shape[-1])
     if shared >= min(len(x.shape), len(indices.shape)):
         raise OperatorError(f"gather_nd: batch_dims must be less than both ranks, got {shared}")
     if depth > len(x.shape) - shared:
         rule = f"the last extent of indices must be at most {len(x.shape) - shared}"
         raise OperatorError(f"gather_nd: {rule}, got {depth}")
-    if x.shape[:shared] != indices.shape[:shared]:
-        found = f"{list(x.shape)} and {list(indices.shape)}"
+    if not same_shape(x.shape[:shared], indices.shape[:shared]):
+        found = f"{shape_text(x.shape)} and {shape_text(indices.shape)}"
         raise OperatorError(f"gather_nd: the first {shared} extents must be equal, got {found}")
     points = len(indices.shape) - 1
 
@@ -104,10 +119,15 @@ def check_indices(where: str, indices: te.Tensor) -> None:
         raise OperatorError(f"{where}: indices must be of an integer dtype, got {indices.dtype}")
 
 
-def within(index: te.Value, extent: int, mode: str) -> te.Value:
+def is_longer(extent: te.Dim, most: te.Dim) -> bool:
+    """Whether an extent is, or as a symbol may be, greater than another one."""
+    return not isinstance(extent, int) or not isinstance(most, int) or extent > most
+
+
+def within(index: te.Value, extent: te.Dim, mode: str) -> te.Value:
     """The index as an int32 in [0, extent); computed in int64, so that no index wraps on the way."""
-    wide = te.cast("int64", index)
+    wide, count = te.cast("int64", index), te.cast("int64", as_element(extent))
     if mode == "wrap":
-        return te.cast("int32", wide % extent)
-    counted = te.select(wide < 0, wide + extent, wide)
-    return te.cast("int32", te.clip(counted, 0, extent - 1))
+        return te.cast("int32", wide % count)
+    counted = te.select(wide < 0, wide + count, wide)
+    return te.cast("int32", te.clip(counted, 0, count - 1))

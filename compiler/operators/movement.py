@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from vdla.compiler import te
@@ -19,8 +20,13 @@ from vdla.compiler.operators.checks import (
     check_rank,
     check_same_dtype,
     check_tensor,
+    dim_text,
     integer,
     integers,
+    is_one,
+    same_shape,
+    shape_text,
+    static,
 )
 
 ZERO = te.const(0, "int32")
@@ -41,10 +47,14 @@ def transpose(x: te.Tensor, order: Sequence[int] | None = None, name: str | None
 # --- the same elements under another shape ---------------------------------------------------------------------------
 
 
-def reshape(x: te.Tensor, shape: Sequence[int], allow_zero: bool = False, name: str | None = None) -> te.Tensor:
-    """The elements in the same row-major order; one extent may be -1 (what is left), and 0 keeps the one of `x`."""
+def reshape(x: te.Tensor, shape: Sequence[te.Dim], allow_zero: bool = False, name: str | None = None) -> te.Tensor:
+    """The elements in the same row-major order; one extent may be -1 (what is left), and 0 keeps the one of `x`.
+
+    Symbolic extents stay: each stands in both shapes, or the one that is left is it.
+    """
     check_tensor("reshape", "x", x)
-    target = new_shape(x.shape, [integer("reshape", "every extent", extent) for extent in shape], allow_zero)
+    wanted = [e if isinstance(e, te.Value) else integer("reshape", "every extent", e) for e in shape]
+    target = new_shape(x.shape, wanted, allow_zero)
     runs = matched_runs(x.shape, target)
 
     def value(*i: te.Value) -> te.Value:
@@ -56,37 +66,57 @@ def reshape(x: te.Tensor, shape: Sequence[int], allow_zero: bool = False, name: 
     return te.compute(target, value, name_of(x, "reshape", name))
 
 
-def new_shape(old: Sequence[int], wanted: Sequence[int], allow_zero: bool) -> tuple[int, ...]:
+def new_shape(old: Sequence[te.Dim], wanted: Sequence[te.Dim], allow_zero: bool) -> tuple[te.Dim, ...]:
     """The shape that a reshape means."""
-    asked = f"got {list(wanted)} for {list(old)}"
-    if any(extent == 0 and (allow_zero or d >= len(old)) for d, extent in enumerate(wanted)):
+    asked = f"got {shape_text(old)} to {shape_text(wanted)}"
+    if any(is_number(e, 0) and (allow_zero or d >= len(old)) for d, e in enumerate(wanted)):
         raise OperatorError(f"reshape: a result must have elements, {asked}")
-    shape = [old[d] if extent == 0 else extent for d, extent in enumerate(wanted)]
-    if not shape or sum(extent == -1 for extent in shape) > 1 or any(extent < -1 for extent in shape):
+    shape = [old[d] if is_number(extent, 0) else extent for d, extent in enumerate(wanted)]
+    unknown = [d for d, extent in enumerate(shape) if is_number(extent, -1)]
+    if not shape or len(unknown) > 1 or any(isinstance(e, int) and e < -1 for e in shape):
         raise OperatorError(f"reshape: extents must be positive, 0, or once -1, {asked}")
-    total, known = math.prod(old), math.prod(extent for extent in shape if extent != -1)
-    if total % known or (-1 not in shape and total != known):
-        raise OperatorError(f"reshape: the number of elements must stay {total}, {asked}")
-    return tuple(total // known if extent == -1 else extent for extent in shape)
+    (total, symbols), (known, kept) = volume(old), volume([e for e in shape if not is_number(e, -1)])
+    left = symbols - kept
+    if kept - symbols or (left and (not unknown or left.total() > 1 or total != known)):
+        raise OperatorError(f"reshape: a symbolic extent must stay, {asked}")
+    if total % known or (not unknown and total != known):
+        raise OperatorError(f"reshape: the number of elements must stay, {asked}")
+    rest = next((e for e in old if isinstance(e, te.Value) and dim_text(e) in left), total // known)
+    return tuple(rest if d in unknown else extent for d, extent in enumerate(shape))
+
+
+def is_number(extent: te.Dim, number: int) -> bool:
+    """Whether an extent is a certain number."""
+    return isinstance(extent, int) and extent == number
+
+
+def volume(extents: Sequence[te.Dim]) -> tuple[int, Counter[str]]:
+    """The product of the numbers among extents, and the symbolic ones."""
+    numbers = math.prod(extent for extent in extents if isinstance(extent, int))
+    return numbers, Counter(dim_text(extent) for extent in extents if not isinstance(extent, int))
 
 
 Run = tuple[int, int]
 
 
-def matched_runs(old: Sequence[int], new: Sequence[int]) -> list[tuple[Run, Run]]:
+def matched_runs(old: Sequence[te.Dim], new: Sequence[te.Dim]) -> list[tuple[Run, Run]]:
     """Dimensions of both shapes cut into the shortest runs of equal products, so that indices stay simple."""
     runs = []
     start = first = 0
     while start < len(old) or first < len(new):
         stop, last = min(start + 1, len(old)), min(first + 1, len(new))
-        while (a := math.prod(old[start:stop])) != (b := math.prod(new[first:last])):
-            stop, last = (stop + 1, last) if a < b else (stop, last + 1)
+        while (a := volume(old[start:stop])) != (b := volume(new[first:last])):
+            shorter = a[1] < b[1] or (a[1] == b[1] and a[0] < b[0])
+            if (shorter and stop < len(old)) or last == len(new):
+                stop += 1
+            else:
+                last += 1
         runs.append(((start, stop), (first, last)))
         start, first = stop, last
     return runs
 
 
-def flattened(indices: Sequence[te.Value], extents: Sequence[int]) -> te.Value:
+def flattened(indices: Sequence[te.Value], extents: Sequence[te.Dim]) -> te.Value:
     """The row-major position of a point."""
     total: te.Value = ZERO
     for index, extent in zip(indices, extents, strict=True):
@@ -94,15 +124,15 @@ def flattened(indices: Sequence[te.Value], extents: Sequence[int]) -> te.Value:
     return total
 
 
-def unflattened(position: te.Value, extents: Sequence[int]) -> list[te.Value]:
+def unflattened(position: te.Value, extents: Sequence[te.Dim]) -> list[te.Value]:
     """The point at a row-major position."""
     places: list[te.Value] = []
-    below = 1
+    below: te.Dim = 1
     for d in range(len(extents) - 1, -1, -1):
-        digit = position if below == 1 else position // below
-        below *= extents[d]
-        last = d == 0 or math.prod(extents[:d]) == 1
-        places.append(ZERO if extents[d] == 1 else digit if last else digit % extents[d])
+        digit = position if is_one(below) else position // below
+        below = below * extents[d]
+        last = all(is_one(extent) for extent in extents[:d])
+        places.append(ZERO if is_one(extents[d]) else digit if last else digit % extents[d])
     return places[::-1]
 
 
@@ -114,8 +144,16 @@ def flatten(x: te.Tensor, axis: int = 1, name: str | None = None) -> te.Tensor:
     if not -rank <= cut <= rank:
         raise OperatorError(f"flatten: axis must be in {-rank}..{rank}, got {cut}")
     cut = cut % rank if cut < rank else rank
-    shape = (math.prod(x.shape[:cut]), math.prod(x.shape[cut:]))
+    shape = (product(x.shape[:cut]), product(x.shape[cut:]))
     return reshape(x, shape, name=name_of(x, "flatten", name))
+
+
+def product(extents: Sequence[te.Dim]) -> te.Dim:
+    """The product of extents."""
+    total: te.Dim = 1
+    for extent in extents:
+        total = total * extent
+    return total
 
 
 def squeeze(x: te.Tensor, axes: int | Sequence[int] | None = None, name: str | None = None) -> te.Tensor:
@@ -125,7 +163,7 @@ def squeeze(x: te.Tensor, axes: int | Sequence[int] | None = None, name: str | N
     gone = axes_of("squeeze", rank, axes) if axes is not None else [d for d in range(rank) if is_one(x.shape[d])]
     for d in gone:
         if not is_one(x.shape[d]):
-            raise OperatorError(f"squeeze: dimension {d} must have the extent 1, got {x.shape[d]}")
+            raise OperatorError(f"squeeze: dimension {d} must have the extent 1, got {dim_text(x.shape[d])}")
     kept = [d for d in range(rank) if d not in gone] or [0]
     shape = [x.shape[d] for d in kept]
 
@@ -147,11 +185,6 @@ def unsqueeze(x: te.Tensor, axes: int | Sequence[int], name: str | None = None) 
     return te.compute(shape, lambda *i: x[tuple(i[d] for d in kept)], name_of(x, "unsqueeze", name))
 
 
-def is_one(extent: object) -> bool:
-    """Whether an extent is the number 1."""
-    return isinstance(extent, int) and extent == 1
-
-
 # --- parts of tensors ------------------------------------------------------------------------------------------------
 
 
@@ -163,7 +196,8 @@ def concat(tensors: Sequence[te.Tensor], axis: int = 0, name: str | None = None)
     along = axis_of("concat", len(tensors[0].shape), axis)
     for tensor in tensors[1:]:
         check_beside(tensors[0], tensor, along)
-    starts = [sum(tensor.shape[along] for tensor in tensors[:n]) for n in range(len(tensors) + 1)]
+    lengths = [static("concat", f"the extent of {tensor.name}", tensor.shape[along]) for tensor in tensors]
+    starts = [sum(lengths[:n]) for n in range(len(tensors) + 1)]
     shape = [starts[-1] if d == along else extent for d, extent in enumerate(tensors[0].shape)]
 
     def value(*i: te.Value) -> te.Value:
@@ -179,8 +213,9 @@ def concat(tensors: Sequence[te.Tensor], axis: int = 0, name: str | None = None)
 def check_beside(first: te.Tensor, other: te.Tensor, along: int) -> None:
     """Refuse a tensor that does not fit beside the first along a dimension."""
     a, b = list(first.shape), list(other.shape)
-    if len(a) != len(b) or a[:along] + a[along + 1 :] != b[:along] + b[along + 1 :]:
-        raise OperatorError(f"concat: shapes must be equal but along axis {along}, got {a} and {b}")
+    if len(a) != len(b) or not same_shape(a[:along] + a[along + 1 :], b[:along] + b[along + 1 :]):
+        found = f"{shape_text(a)} and {shape_text(b)}"
+        raise OperatorError(f"concat: shapes must be equal but along axis {along}, got {found}")
 
 
 def split(
@@ -189,7 +224,7 @@ def split(
     """`x` cut along `axis`: into so many parts, of which the last may be smaller, or into parts of given lengths."""
     check_tensor("split", "x", x)
     along = axis_of("split", len(x.shape), axis)
-    extent = x.shape[along]
+    extent = static("split", "the extent", x.shape[along])
     lengths = part_lengths(extent, parts) if not isinstance(parts, Sequence) else [*parts]
     lengths = [at_least("split", "every length", length, 1) for length in lengths]
     if sum(lengths) != extent:
@@ -227,7 +262,10 @@ def slice(
         raise OperatorError(f"slice: axes must name each dimension once, got {list(axes or ())}")
     lows, highs = integers("slice", "starts", starts, len(chosen)), integers("slice", "ends", ends, len(chosen))
     strides = integers("slice", "steps", 1 if steps is None else steps, len(chosen))
-    cuts = {d: cut(x.shape[d], *bounds) for d, *bounds in zip(chosen, lows, highs, strides, strict=True)}
+    cuts = {
+        d: cut(static("slice", f"extent {d}", x.shape[d]), *bounds)
+        for d, *bounds in zip(chosen, lows, highs, strides, strict=True)
+    }
     shape = [len(cuts[d]) if d in cuts else extent for d, extent in enumerate(x.shape)]
 
     def value(*i: te.Value) -> te.Value:

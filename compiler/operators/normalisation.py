@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import OperatorError, at_least, axis_of, check_float, check_rank
+from vdla.compiler.operators.checks import (
+    OperatorError,
+    at_least,
+    axis_of,
+    check_float,
+    check_rank,
+    same_shape,
+    shape_text,
+    static,
+)
 from vdla.compiler.operators.elementwise import elementwise
 from vdla.compiler.operators.reduction import count_of, reduce_with
 from vdla.compiler.operators.softmax import wide
@@ -34,7 +43,7 @@ def batch_norm(
     for what, parameter in (("scale", scale), ("bias", bias), ("mean", mean), ("variance", variance)):
         check_parameter("batch_norm", what, parameter, x, (channel,))
     result = f"{x.name}_batch_norm" if name is None else name
-    spread = elementwise(variance, lambda v: te.call("sqrt", wide(v) + epsilon), f"{result}_spread")
+    spread = elementwise(variance, lambda v: te.sqrt(wide(v) + epsilon), f"{result}_spread")
     factor = te.compute(scale.shape, lambda c: wide(scale[c]) / spread[c], f"{result}_factor")
     shift = te.compute(bias.shape, lambda c: wide(bias[c]) - wide(mean[c]) * factor[c], f"{result}_shift")
 
@@ -113,7 +122,7 @@ def group_norm(
     """[N, C, spatial...]: the channels in `groups` equal groups, each normalised with its spatial dimensions."""
     check_rank("group_norm", "x", x, 2)
     check_float("group_norm", "x", x)
-    count, channels = at_least("group_norm", "groups", groups, 1), x.shape[1]
+    count, channels = at_least("group_norm", "groups", groups, 1), static("group_norm", "channels", x.shape[1])
     if channels % count:
         raise OperatorError(f"group_norm: groups must divide the {channels} channels, got {count}")
     check_parameter("group_norm", "scale", scale, x, (1,))
@@ -152,7 +161,7 @@ def factor_of(squares: te.Tensor, x: te.Tensor, axes: Sequence[int], epsilon: fl
     """1 / sqrt(squares / the elements of a group + epsilon)."""
 
     def body(v: te.Value) -> te.Value:
-        return 1 / te.call("sqrt", v / count_of(x, axes, v.dtype) + epsilon)
+        return 1 / te.sqrt(v / count_of(x, axes, v.dtype) + epsilon)
 
     return elementwise(squares, body, f"{name}_factor")
 
@@ -182,7 +191,8 @@ def check_parameter(where: str, what: str, parameter: te.Tensor, x: te.Tensor, a
     """Refuse a parameter that has not the extents of `x` along `axes`, or another dtype."""
     check_rank(where, what, parameter, len(axes), len(axes))
     expected = [x.shape[d] for d in axes]
-    if list(parameter.shape) != expected:
-        raise OperatorError(f"{where}: {what} must have the shape {expected}, got {list(parameter.shape)}")
+    if not same_shape(parameter.shape, expected):
+        found = shape_text(parameter.shape)
+        raise OperatorError(f"{where}: {what} must have the shape {shape_text(expected)}, got {found}")
     if parameter.dtype != x.dtype:
         raise OperatorError(f"{where}: {what} must have the dtype {x.dtype} of x, got {parameter.dtype}")

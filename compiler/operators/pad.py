@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import OperatorError, check_choice, check_tensor, integers
+from vdla.compiler.operators.checks import OperatorError, check_choice, check_tensor, integers, static
 
 MODES = ("constant", "edge", "reflect", "wrap")
 
@@ -38,8 +38,11 @@ def pad(
     return te.compute(shape, moved, result)
 
 
-def padded_extent(d: int, before: int, extent: int, after: int) -> int:
+def padded_extent(d: int, before: int, extent: te.Dim, after: int) -> te.Dim:
     """The extent of a padded dimension."""
+    if before == after == 0:
+        return extent
+    extent = static("pad", "a dimension that changes", extent)
     total = before + extent + after
     if total < 1:
         raise OperatorError(f"pad: dimension {d} must keep elements, got {before} and {after} for {extent}")
@@ -56,14 +59,15 @@ def constant_padded(
     return te.select(te.all_of(*inside), x[moved], te.const(value, x.dtype)) if inside else x[moved]
 
 
-def source(place: te.Value, extent: int, mode: str, before: int, after: int) -> te.Value:
+def source(place: te.Value, extent: te.Dim, mode: str, before: int, after: int) -> te.Value:
     """The place in [0, extent) whose element stands at `place`, which is in [-before, extent + after)."""
     if before <= 0 and after <= 0:
         return place
-    if mode == "edge" or extent == 1:
-        return te.clip(place, 0, extent - 1)
+    count = static("pad", "a dimension that changes", extent)
+    if mode == "edge" or count == 1:
+        return te.clip(place, 0, count - 1)
     if mode == "wrap":
-        return place % extent
-    period = 2 * (extent - 1)
+        return place % count
+    period = 2 * (count - 1)
     turned = place % period
     return te.minimum(turned, period - turned)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from vdla.compiler import te
 from vdla.compiler.dtypes import limits
-from vdla.compiler.operators.checks import axes_of, check_float, check_number
+from vdla.compiler.operators.checks import as_element, axes_of, axis_of, check_float, check_number
 from vdla.compiler.operators.elementwise import elementwise, magnitude
 
 Axes = int | Sequence[int] | None
@@ -20,7 +20,7 @@ NARROW_FLOATS = ("float16", "bfloat16")
 product = te.reducer(lambda x, y: x * y, 1, "product")
 
 
-def reduced_shape(shape: Sequence[int], axes: Sequence[int], keepdims: bool) -> tuple[int, ...]:
+def reduced_shape(shape: Sequence[te.Dim], axes: Sequence[int], keepdims: bool) -> tuple[te.Dim, ...]:
     """The shape of the result; at least one dimension."""
     if keepdims:
         return tuple(1 if d in axes else extent for d, extent in enumerate(shape))
@@ -120,7 +120,7 @@ def l2_norm(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str |
     check_float("l2_norm", "x", x)
     chosen, result = prepared("l2_norm", x, axes, name)
     total = summed(x, chosen, keepdims, f"{result}_sum", lambda v: v * v)
-    return elementwise(total, lambda v: te.call("sqrt", v), result)
+    return elementwise(total, lambda v: te.sqrt(v), result)
 
 
 def log_sum(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
@@ -128,7 +128,7 @@ def log_sum(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str |
     check_float("log_sum", "x", x)
     chosen, result = prepared("log_sum", x, axes, name)
     total = summed(x, chosen, keepdims, f"{result}_sum")
-    return elementwise(total, lambda v: te.call("log", v), result)
+    return elementwise(total, lambda v: te.log(v), result)
 
 
 def logsumexp(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
@@ -136,13 +136,13 @@ def logsumexp(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str
     check_float("logsumexp", "x", x)
     chosen, result = prepared("logsumexp", x, axes, name)
     largest = reduce_with(te.max, x, chosen, True, f"{result}_max")
-    shifted = te.compute(x.shape, lambda *i: te.call("exp", x[i] - finite(largest, chosen, i)), f"{result}_exp")
+    shifted = te.compute(x.shape, lambda *i: te.exp(x[i] - finite(largest, chosen, i)), f"{result}_exp")
     total = summed(shifted, chosen, keepdims, f"{result}_sum")
 
     def value(*at: te.Value) -> te.Value:
         zeros = [te.const(0, "int32") for _ in chosen]
         there = source_indices(len(x.shape), chosen, keepdims, at, zeros)
-        return te.call("log", total[at]) + finite(largest, chosen, there)
+        return te.log(total[at]) + finite(largest, chosen, there)
 
     return te.compute(total.shape, value, result)
 
@@ -158,5 +158,43 @@ def count_of(x: te.Tensor, axes: Sequence[int], dtype: str) -> te.Value:
     """The number of elements along `axes`, as a float."""
     count = te.const(1, dtype)
     for d in axes:
-        count = count * te.cast(dtype, te.const(x.shape[d], "int32"))
+        count = count * te.cast(dtype, as_element(x.shape[d]))
     return count
+
+
+# --- positions -------------------------------------------------------------------------------------------------------
+
+
+def argmax(
+    x: te.Tensor, axis: int = 0, keepdims: bool = False, last: bool = False, name: str | None = None
+) -> te.Tensor:
+    """The position of the largest element along `axis`, int64; of equal ones the first, or with `last` the last."""
+    return position("argmax", te.argmax, x, axis, keepdims, last, name)
+
+
+def argmin(
+    x: te.Tensor, axis: int = 0, keepdims: bool = False, last: bool = False, name: str | None = None
+) -> te.Tensor:
+    """The position of the smallest element along `axis`, int64; of equal ones the first, or with `last` the last."""
+    return position("argmin", te.argmin, x, axis, keepdims, last, name)
+
+
+Best = Callable[[te.Value, te.ReduceAxis], tuple[te.Value, te.Value]]
+
+
+def position(
+    operator: str, best: Best, x: te.Tensor, axis: int, keepdims: bool, last: bool, name: str | None
+) -> te.Tensor:
+    """The position that `best` finds; `last` reads backwards."""
+    check_number(operator, "x", x)
+    along = axis_of(operator, len(x.shape), axis)
+    result = f"{x.name}_{operator}" if name is None else name
+    k, end = te.reduce_axis(x.shape[along], "k"), as_element(x.shape[along]) - 1
+    place = end - k if last else k
+
+    def value(*at: te.Value) -> tuple[te.Value, te.Value]:
+        return best(x[source_indices(len(x.shape), (along,), keepdims, at, (place,))], k)
+
+    shape = reduced_shape(x.shape, (along,), keepdims)
+    found = te.compute(shape, value, (f"{result}_value", f"{result}_place"))[1]
+    return elementwise(found, lambda v: te.cast("int64", end - v if last else v), result)

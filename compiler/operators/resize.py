@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import OperatorError, at_least, check_choice, check_float, check_tensor
+from vdla.compiler.operators.checks import (
+    OperatorError,
+    at_least,
+    check_choice,
+    check_float,
+    check_tensor,
+    same_extent,
+    static,
+)
 from vdla.compiler.operators.softmax import wide
 
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
@@ -42,7 +50,7 @@ class Line:
 
 def resize_nearest(
     x: te.Tensor,
-    shape: Sequence[int] | None = None,
+    shape: Sequence[te.Dim] | None = None,
     scales: Sequence[float | Fraction] | None = None,
     coordinates: str = "half_pixel",
     rounding: str = "round_prefer_floor",
@@ -61,7 +69,7 @@ def resize_nearest(
 
 def resize_linear(
     x: te.Tensor,
-    shape: Sequence[int] | None = None,
+    shape: Sequence[te.Dim] | None = None,
     scales: Sequence[float | Fraction] | None = None,
     coordinates: str = "half_pixel",
     name: str | None = None,
@@ -83,10 +91,10 @@ def resize_linear(
 def lines_of(
     where: str,
     x: te.Tensor,
-    shape: Sequence[int] | None,
+    shape: Sequence[te.Dim] | None,
     scales: Sequence[float | Fraction] | None,
     coordinates: str,
-) -> tuple[tuple[int, ...], list[Line]]:
+) -> tuple[tuple[te.Dim, ...], list[Line]]:
     """The new shape and the coordinates along each dimension."""
     check_choice(where, "coordinates", coordinates, COORDINATES)
     given = shape if scales is None else scales
@@ -95,12 +103,25 @@ def lines_of(
     if len(given) != len(x.shape):
         what = "shape" if scales is None else "scales"
         raise OperatorError(f"{where}: {what} must have {len(x.shape)} entries, one a dimension, got {len(given)}")
-    target, lines = [], []
+    target: list[te.Dim] = []
+    lines = []
     for extent, entry in zip(x.shape, given, strict=True):
+        if is_unchanged(extent, entry, scales is not None):
+            target.append(extent)
+            lines.append(Line(1, 1, 0, 1))
+            continue
+        extent = static(where, "a dimension that changes", extent)
         new, scale = (new_extent(where, entry), None) if scales is None else scaled_extent(where, extent, entry)
         target.append(new)
         lines.append(line_of(extent, new, Fraction(new, extent) if scale is None else scale, coordinates))
     return tuple(target), lines
+
+
+def is_unchanged(extent: te.Dim, entry: object, is_scale: bool) -> bool:
+    """Whether a dimension stays: a scale of 1, or its own symbol."""
+    if is_scale:
+        return isinstance(entry, int | float | Fraction) and entry == 1
+    return isinstance(entry, te.Value) and same_extent(entry, extent)
 
 
 def new_extent(where: str, entry: object) -> int:

@@ -19,7 +19,7 @@ def softmax(x: te.Tensor, axis: int = -1, name: str | None = None) -> te.Tensor:
     largest = reduce_with(te.max, x, (dimension,), True, f"{result}_max")
 
     def power(*i: te.Value) -> te.Value:
-        return te.call("exp", wide(x[i]) - wide(largest[row(dimension, i)]))
+        return te.exp(wide(x[i]) - wide(largest[row(dimension, i)]))
 
     powers = te.compute(x.shape, power, f"{result}_exp")
     total = reduce_with(te.sum, powers, (dimension,), True, f"{result}_sum")
@@ -38,9 +38,9 @@ def log_softmax(x: te.Tensor, axis: int = -1, name: str | None = None) -> te.Ten
     def shifted(i: Sequence[te.Value]) -> te.Value:
         return wide(x[tuple(i)]) - wide(largest[row(dimension, i)])
 
-    powers = te.compute(x.shape, lambda *i: te.call("exp", shifted(i)), f"{result}_exp")
+    powers = te.compute(x.shape, lambda *i: te.exp(shifted(i)), f"{result}_exp")
     total = reduce_with(te.sum, powers, (dimension,), True, f"{result}_sum")
-    logs = elementwise(total, lambda v: te.call("log", v), f"{result}_log")
+    logs = elementwise(total, lambda v: te.log(v), f"{result}_log")
     return te.compute(x.shape, lambda *i: te.cast(x.dtype, shifted(i) - logs[row(dimension, i)]), result)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from vdla.compiler import te
 from vdla.compiler.element import as_value
-from vdla.compiler.operators.checks import OperatorError, integers
+from vdla.compiler.operators.checks import OperatorError, integers, static
 
 Ints = int | Sequence[int]
 
@@ -52,7 +52,7 @@ class Windows:
 
 def windows_of(
     where: str,
-    extents: Sequence[int],
+    extents: Sequence[te.Dim],
     kernel: Ints,
     strides: Ints = 1,
     pads: Ints = 0,
@@ -62,6 +62,7 @@ def windows_of(
     """The windows with these options; `ceil_mode` adds a last window that leaves the padded input, unless it would
     begin behind the input and the padding before it."""
     rank = len(extents)
+    extents = [static(where, f"spatial extent {d}", extent) for d, extent in enumerate(extents)]
     taps = integers(where, "kernel", kernel, rank, 1)
     steps = integers(where, "strides", strides, rank, 1)
     gaps = integers(where, "dilations", dilations, rank, 1)

@@ -7,9 +7,10 @@ the target can.
 from __future__ import annotations
 
 from vdla.compiler import ir
+from vdla.compiler.printer import expr_text
 from vdla.compiler.schedule.access import Leaf, leaves, reads, writers_of
 from vdla.compiler.schedule.flow import common_loops
-from vdla.compiler.schedule.marks import annotate
+from vdla.compiler.schedule.marks import annotated
 from vdla.compiler.schedule.tree import ScheduleError, block_path, loops_on
 from vdla.hardware.checks import plain
 
@@ -32,7 +33,7 @@ def double_buffer(fn: ir.Function, buffer: str) -> ir.Function:
         raise ScheduleError(
             f"{where}: a loop must lie around all its accesses, got none; place its writer by compute_at"
         )
-    return annotate(fn, writer.name, "double_buffer", True)
+    return annotated(fn, writer.name, "double_buffer", True, where)
 
 
 def prefetch(fn: ir.Function, block: str, buffer: str, loop: str, distance: int = 1) -> ir.Function:
@@ -52,7 +53,7 @@ def prefetch(fn: ir.Function, block: str, buffer: str, loop: str, distance: int 
     if leaf is None or not reads(leaf.block, buffer):
         raise ScheduleError(f"{where}: the block must read the buffer, got none of its elements read")
     check_positive(where, "distance", distance, 1)
-    return annotate(fn, loop, "prefetch", (buffer, block, int(distance)))
+    return annotated(fn, loop, "prefetch", (buffer, block, int(distance)), where)
 
 
 def storage_align(fn: ir.Function, buffer: str, dimension: int, factor: int, offset: int = 0) -> ir.Function:
@@ -72,11 +73,14 @@ def storage_align(fn: ir.Function, buffer: str, dimension: int, factor: int, off
         raise ScheduleError(f"{where}: {rule}, got 1")
     if not is_integer(dimension) or not 0 <= dimension < last:
         raise ScheduleError(f"{where}: the dimension must be in 0..{last - 1}, before the last one, got {dimension!r}")
+    for behind in fn.buffers[buffer].shape[dimension + 1 :]:
+        if not isinstance(behind, int):
+            raise ScheduleError(f"{where}: the dimensions behind must be numbers, got {expr_text(behind)}")
     check_positive(where, "factor", factor, 1)
     check_positive(where, "offset", offset, 0)
     if offset >= factor:
         raise ScheduleError(f"{where}: the offset must be below the factor {factor}, got {offset}")
-    return annotate(fn, writer.name, "storage_align", (int(dimension), int(factor), int(offset)))
+    return annotated(fn, writer.name, "storage_align", (int(dimension), int(factor), int(offset)), where)
 
 
 def writer_in(fn: ir.Function, buffer: str, where: str) -> Leaf:

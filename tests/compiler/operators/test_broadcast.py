@@ -40,6 +40,11 @@ def test_division_of_floats_is_exact_and_of_integers_towards_zero():
     np.testing.assert_array_equal(run(ops.remainder, x, y), x % y)
 
 
+def test_powers():
+    a, b = floats((4, 5), seed=1, low=0.1), floats((5,), seed=2)
+    np.testing.assert_allclose(run(ops.power, a, b), a.astype(float) ** b, rtol=1e-5)
+
+
 def test_bools_and_where():
     a, b = np.array([True, True, False, False]), np.array([True, False, True, False])
     np.testing.assert_array_equal(run(ops.logical_and, a, b), a & b)

@@ -43,6 +43,13 @@ MODELS = {
     "thresholded_relu": lambda x: np.where(x > 1, x, 0),
     "hard_sigmoid": lambda x: np.clip(0.2 * x + 0.5, 0, 1),
     "hard_swish": lambda x: x * np.clip(x / 6 + 0.5, 0, 1),
+    "gelu": lambda x: x / 2 * (1 + erf(x / np.sqrt(2))),
+    "erf": erf,
+    "sin": np.sin,
+    "cos": np.cos,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.round,
     "relu": lambda x: np.maximum(x, 0),
     "relu6": lambda x: np.clip(x, 0, 6),
     "square": lambda x: x * x,
@@ -111,6 +118,7 @@ def test_options_of_activations():
 
 
 def test_casts_and_bools():
+    np.testing.assert_array_equal(run(ops.isnan, np.array([np.nan, 1, np.inf], np.float32)), [True, False, False])
     x = np.array([-1.7, 0, 2.9], np.float32)
     np.testing.assert_array_equal(run(lambda t: ops.cast(t, "int32"), x), [-1, 0, 2])
     np.testing.assert_array_equal(run(lambda t: ops.cast(t, "bool"), x), [True, False, True])

@@ -184,9 +184,9 @@ F, Z = te.placeholder((2, 3), "float32", "f"), te.placeholder((1, 5, 3, 3), "int
     ("build", "message"),
     [
         (lambda: ops.transpose(X, (0, 0)), "transpose: order must name each of 2 dimensions once, got [0, 0]"),
-        (lambda: ops.reshape(X, (4,)), "reshape: the number of elements must stay 6, got [4] for [2, 3]"),
-        (lambda: ops.reshape(X, (-1, -1)), "reshape: extents must be positive, 0, or once -1, got [-1, -1] for [2, 3]"),
-        (lambda: ops.reshape(X, (6, 1, 0)), "reshape: a result must have elements, got [6, 1, 0] for [2, 3]"),
+        (lambda: ops.reshape(X, (4,)), "reshape: the number of elements must stay, got [2, 3] to [4]"),
+        (lambda: ops.reshape(X, (-1, -1)), "reshape: extents must be positive, 0, or once -1, got [2, 3] to [-1, -1]"),
+        (lambda: ops.reshape(X, (6, 1, 0)), "reshape: a result must have elements, got [2, 3] to [6, 1, 0]"),
         (lambda: ops.flatten(X, 3), "flatten: axis must be in -2..2, got 3"),
         (lambda: ops.squeeze(X, 1), "squeeze: dimension 1 must have the extent 1, got 3"),
         (lambda: ops.concat([]), "concat: tensors must be at least one, got none"),

@@ -59,6 +59,24 @@ def test_the_sum_of_powers_survives_large_and_infinite_elements():
     np.testing.assert_allclose(run(lambda t: ops.logsumexp(t, 1), x), expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, -1])
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+def test_positions(name, axis, keepdims):
+    x = integers((3, 4, 5), "int8", low=-3, high=3)
+    model = getattr(np, name)
+    got = run(lambda t: getattr(ops, name)(t, axis, keepdims), x)
+    np.testing.assert_array_equal(got, model(x, axis=axis, keepdims=keepdims))
+    assert got.dtype == np.int64
+    backwards = x.shape[axis] - 1 - model(np.flip(x, axis), axis=axis, keepdims=keepdims)
+    np.testing.assert_array_equal(run(lambda t: getattr(ops, name)(t, axis, keepdims, last=True), x), backwards)
+
+
+def test_the_position_of_nan_is_numpys():
+    x = np.array([[1, np.nan, 5], [-np.inf, -np.inf, -np.inf]], np.float32)
+    np.testing.assert_array_equal(run(lambda t: ops.argmax(t, 1), x), np.argmax(x, 1))
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_softmax(axis):
     x = floats((3, 4, 5), low=-30, high=1000)

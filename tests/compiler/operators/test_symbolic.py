@@ -1,0 +1,95 @@
+"""Operators on tensors whose batch is a symbol: one function for every batch."""
+
+import numpy as np
+import pytest
+from run_operator import floats
+
+from vdla.compiler import te
+from vdla.compiler.interpret import interpret
+from vdla.compiler.operators import broadcast, elementwise, movement, normalisation, pool, reduction
+from vdla.compiler.operators.checks import OperatorError
+from vdla.compiler.operators.conv_transpose import conv_transpose
+from vdla.compiler.operators.gather import gather
+from vdla.compiler.operators.pad import pad
+from vdla.compiler.operators.resize import resize_linear
+from vdla.compiler.operators.schedule import default_schedule
+from vdla.compiler.operators.softmax import softmax
+from vdla.runtime.native import build
+
+N = te.var("n")
+SHAPE = (N, 6, 5, 4)
+
+
+def placeholder():
+    return te.placeholder(SHAPE, "float32", "x")
+
+
+def constant(shape, dtype, name):
+    return te.full(shape, 1, dtype, name)
+
+
+OPERATORS = {
+    "relu": elementwise.relu,
+    "row": lambda x: broadcast.multiply(x, te.compute((1, 4), lambda i, j: te.cast("float32", j + i), "row")),
+    "twice": lambda x: broadcast.add(x, elementwise.relu(x)),
+    "mean": lambda x: reduction.mean(x, (1, -1)),
+    "mean_of_batch": lambda x: reduction.mean(x, 0),
+    "argmax": lambda x: reduction.argmax(x, 1),
+    "argmin_of_batch": lambda x: reduction.argmin(x, 0, last=True),
+    "softmax": lambda x: softmax(x, 2),
+    "softmax_of_batch": lambda x: softmax(x, 0),
+    "layer_norm": lambda x: normalisation.layer_norm(x, axis=1),
+    "group_norm": lambda x: normalisation.group_norm(
+        x, constant((6,), "float32", "s"), constant((6,), "float32", "b"), 3
+    ),
+    "pool": lambda x: pool.max_pool(x, 3, 2, 1),
+    "average": lambda x: pool.average_pool(x, 2, ceil_mode=True),
+    "flatten": lambda x: movement.flatten(x),
+    "reshape": lambda x: movement.reshape(x, (0, 2, -1)),
+    "reshape_left": lambda x: movement.reshape(x, (3, -1, 40)),
+    "transpose": lambda x: movement.transpose(x, (1, 0, 3, 2)),
+    "concat": lambda x: movement.concat([x, elementwise.relu(x)], 1),
+    "slice": lambda x: movement.slice(x, [1], [4], [2]),
+    "gather": lambda x: gather(x, te.compute((2,), lambda i: i * 7 - 3, "places"), 0),
+    "pad": lambda x: pad(x, (0, 0, 1, 1), (0, 0, 1, 0), mode="reflect"),
+    "resize": lambda x: resize_linear(x, scales=[1, 1, 2, 2]),
+    "conv_transpose": lambda x: conv_transpose(x, constant((6, 2, 3, 3), "float32", "w"), None, 2, 1, 1),
+}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_one_function_is_right_for_every_batch(name):
+    x = placeholder()
+    result = OPERATORS[name](x)
+    fn = te.create_function([x], [result], "f")
+    assert fn.scalars == ("n",)
+    kernel = build(default_schedule(fn).fn)
+    for batch in (1, 3):
+        a = floats((batch, 6, 5, 4), seed=batch)
+        fixed = te.placeholder(a.shape, "float32", "x")
+        expected = interpret(te.create_function([fixed], [OPERATORS[name](fixed)], "f"), {"x": a})[result.name]
+        np.testing.assert_allclose(interpret(fn, {"x": a})[result.name], expected, rtol=1e-6)
+        np.testing.assert_allclose(kernel(a), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda x: movement.concat([x, x]), "concat: the extent of x must be a number, got n"),
+        (lambda x: movement.slice(x, [0], [1]), "slice: extent 0 must be a number, got n"),
+        (lambda x: pad(x, (1, 0, 0, 0), (0, 0, 0, 0)), "pad: a dimension that changes must be a number, got n"),
+        (lambda x: pool.max_pool(movement.transpose(x, (1, 2, 0, 3)), 2),
+         "max_pool: spatial extent 0 must be a number, got n"),
+        (lambda x: movement.reshape(x, (-1, 60)), "reshape: a symbolic extent must stay, got [n, 6, 5, 4] to [-1, 60]"),
+        (lambda x: resize_linear(x, scales=[2, 1, 1, 1]),
+         "resize_linear: a dimension that changes must be a number, got n"),
+        (
+            lambda x: broadcast.add(x, te.placeholder((te.var("m"), 6, 5, 4), "float32", "y")),
+            "add: shapes must broadcast to one another, got [n, 6, 5, 4] and [m, 6, 5, 4]",
+        ),
+    ],
+)  # fmt: skip
+def test_what_needs_a_number_says_so(build, message):
+    with pytest.raises(OperatorError) as error:
+        build(placeholder())
+    assert str(error.value) == message

@@ -1,0 +1,88 @@
+"""Rewrites that the fuzzer found to be accepted though they lose a value: each is refused, with its reason."""
+
+import pytest
+
+from vdla.compiler import te
+from vdla.compiler.schedule import Schedule, ScheduleError
+
+A = te.placeholder((4,), "int32", "a")
+
+
+def padded():
+    b = te.compute((4,), lambda i: A[i] + 1, "b")
+    c = te.compute((6,), lambda i: te.select((i >= 1) & (i < 5), b[i - 1], 7), "c")
+    return Schedule(te.create_function([A], [c], "f"))
+
+
+def outer_sum():
+    b = te.compute((4,), lambda i: A[i] + 1, "b")
+    return Schedule(te.create_function([A], [te.compute((4, 4), lambda i, j: b[i] * b[j], "c")], "f"))
+
+
+def alone():
+    return Schedule(te.create_function([A], [te.compute((4,), lambda i: A[i] + 1, "c")], "f"))
+
+
+def recurrence():
+    start = te.full((4,), 0, "int32", "start")
+    h = te.scan(3, lambda t, h: te.compute((4,), lambda i: h[i] + A[i], "h"), start)
+    return Schedule(te.create_function([A], [te.compute((3, 4), lambda t, i: h[t, i] * 2, "c")], "f"))
+
+
+def symbolic_rows():
+    x = te.placeholder((4, te.var("n")), "int32", "x")
+    b = te.compute(x.shape, lambda i, j: x[i, j] + 1, "b")
+    return Schedule(te.create_function([x], [te.compute(x.shape, lambda i, j: b[i, j] * 2, "c")], "f"))
+
+
+def blockized():
+    s = alone()
+    s.split("i", factor=2)
+    s.blockize("i_i")
+    return s
+
+
+@pytest.mark.parametrize(
+    ("make", "rewrite", "message"),
+    [
+        (
+            padded,
+            lambda s: s.reverse_compute_at("c", "i"),
+            "reverse_compute_at of c at i: c must compute all of its output there, "
+            "got dimension 0 of c: reads 0..5, computed 1..4",
+        ),
+        (
+            alone,
+            lambda s: s.reverse_compute_at("c", "i"),
+            "reverse_compute_at of c at i: the loop must lie around a producer, got a loop of c alone",
+        ),
+        (
+            outer_sum,
+            lambda s: s.reverse_compute_at("c", "i"),
+            "reverse_compute_at of c at i: c must read only what b computes while i stands still, "
+            "got dimension 0 of b: reads 0..3, computed i..i",
+        ),
+        (
+            recurrence,
+            lambda s: s.reverse_inline("c"),
+            "reverse_inline of c: the producer h must not read its own results, got a recurrence",
+        ),
+        (
+            symbolic_rows,
+            lambda s: s.storage_align("b", 0, 8, 1),
+            "storage_align of b: the dimensions behind must be numbers, got n",
+        ),
+        (
+            blockized,
+            lambda s: s.whole("c", "vi"),
+            "whole of c over vi: the axis must be driven by a loop of its own, got vi_o * 2 + i_i",
+        ),
+    ],
+)
+def test_a_rewrite_that_loses_a_value_is_refused(make, rewrite, message):
+    schedule = make()
+    before = schedule.fn
+    with pytest.raises(ScheduleError) as error:
+        rewrite(schedule)
+    assert str(error.value) == message
+    assert schedule.fn is before
