@@ -12,7 +12,7 @@ from dataclasses import replace
 from vdla.compiler import ir
 from vdla.compiler.intrinsic import Intrinsic, Match
 from vdla.compiler.matcher import Matcher, TensorizeError
-from vdla.compiler.printer import expr_text
+from vdla.compiler.printer import expr_text, extent_text
 
 __all__ = ["TensorizeError", "match_block", "tensorize"]
 
@@ -47,7 +47,12 @@ def perfect_nest(nest: ir.For, intrinsic: Intrinsic) -> tuple[ir.Block, dict[str
     loops: dict[str, int] = {}
     stmt: ir.Stmt = nest
     while isinstance(stmt, ir.For):
-        loops[stmt.var] = stmt.size
+        if not isinstance(stmt.extent, int):
+            raise TensorizeError(
+                f"tensorize {intrinsic.name} at loop {nest.var}: every extent inside must be a number, got "
+                f"{extent_text(stmt.extent)} of loop {stmt.var}; split it and tensorize the inner loop"
+            )
+        loops[stmt.var] = stmt.extent
         stmt = stmt.body
     if not isinstance(stmt, ir.Block):
         raise TensorizeError(

@@ -12,6 +12,15 @@ from vdla.compiler.schedule.loops import outermost_blocks, role
 from vdla.compiler.schedule.tree import Path, ScheduleError, loop_at, loop_path, loops_on, paths, replaced
 
 THREADS = tuple(f"{group}Idx.{axis}" for group in ("block", "thread") for axis in "xyz")
+RESERVED = {
+    "double_buffer": "double_buffer",
+    "intrinsic": "tensorize",
+    "prefetch": "prefetch",
+    "storage_align": "storage_align",
+    "store_at": "store_at",
+    "tensorize": "tensorize",
+    THREAD: "bind",
+}
 
 
 def unroll(fn: ir.Function, loop: str) -> ir.Function:
@@ -135,11 +144,19 @@ def annotate(fn: ir.Function, name: str, key: str, value: Any) -> ir.Function:  
 
     for i in range(4): ...  ->  for i in range(4):  # key=value
     """
+    if not isinstance(key, str) or key in RESERVED:
+        fix = f"; use {RESERVED[key]}" if key in RESERVED else ""
+        raise ScheduleError(f"annotate: the key must be a string that no primitive sets, got {key!r}{fix}")
+    return annotated(fn, name, key, value, "annotate")
+
+
+def annotated(fn: ir.Function, name: str, key: str, value: Any, where: str) -> ir.Function:  # noqa: ANN401
+    """`fn` with a key and value attached to a loop or a block."""
     for path in paths(fn.body):
         stmt = path[-1]
         if (isinstance(stmt, ir.For) and stmt.var == name) or (isinstance(stmt, ir.Block) and stmt.name == name):
             return replaced(fn, path, replace(stmt, annotations={**stmt.annotations, key: value}))
-    raise ScheduleError(f"annotate: the name must be a loop or a block of {fn.name}, got {name!r}")
+    raise ScheduleError(f"{where}: the name must be a loop or a block of {fn.name}, got {name!r}")
 
 
 def set_scope(fn: ir.Function, buffer: str, scope: str) -> ir.Function:

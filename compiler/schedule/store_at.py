@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vdla.compiler import ir
 from vdla.compiler.schedule.independent import ROOT
-from vdla.compiler.schedule.marks import annotate
+from vdla.compiler.schedule.marks import annotated
 from vdla.compiler.schedule.tree import ScheduleError, block_path, loops_on
 
 
@@ -24,4 +24,4 @@ def store_at(fn: ir.Function, block: str, loop: str | None) -> ir.Function:
     around = [step.var for step in loops_on(block_path(fn, block, where))]
     if loop is not None and loop not in around:
         raise ScheduleError(f"{where}: the loop must be one of {', '.join(around)}, got {loop!r}")
-    return annotate(fn, block, "store_at", ROOT if loop is None else loop)
+    return annotated(fn, block, "store_at", ROOT if loop is None else loop, where)

@@ -12,6 +12,8 @@ from vdla.compiler.affine import conjuncts, predicate_of, var_names
 from vdla.compiler.printer import expr_text
 from vdla.compiler.schedule.access import leaf_at
 from vdla.compiler.schedule.compute_at import check_only_writer
+from vdla.compiler.schedule.flow import check_flow
+from vdla.compiler.schedule.loops import content_text
 from vdla.compiler.schedule.tree import ScheduleError, block_at, block_path, loops_on, replaced
 
 
@@ -22,21 +24,24 @@ def whole(fn: ir.Function, block: str, *axes: str) -> ir.Function:
             block w(vi=i): ...       ->         block w(vi=i): ...
 
     Raises:
-        ScheduleError: an axis that does not exist, or that is driven by more than a loop of its own.
+        ScheduleError: an axis that does not exist or is not spatial, that is driven by more than a loop of its own, or
+            of which the block reads what is not computed.
     """
     for axis in axes:
-        fn = _whole_axis(fn, block, axis)
+        fn = whole_axis(fn, block, axis)
+        check_flow(fn, block, f"whole of {block} over {axis}")
     return fn
 
 
-def _whole_axis(fn: ir.Function, block: str, axis: str) -> ir.Function:
+def whole_axis(fn: ir.Function, block: str, axis: str) -> ir.Function:
+    """`whole` for one axis."""
     where = f"whole of {block} over {axis}"
     path = block_path(fn, block, where)
     found = block_at(path)
-    extents = {a.var: a.extent for a in found.axes}
+    extents = {a.var: a.extent for a in found.axes if a.kind is ir.AxisKind.SPATIAL}
     if axis not in extents:
         raise ScheduleError(f"{where}: the axis must be one of {', '.join(extents)}, got {axis!r}")
-    values = dict(zip(extents, found.values, strict=True))
+    values = {a.var: value for a, value in zip(found.axes, found.values, strict=True)}
     loop = values[axis]
     others = set().union(*(var_names(v) for a, v in values.items() if a != axis))
     around = {step.var: step for step in loops_on(path)}
@@ -44,7 +49,7 @@ def _whole_axis(fn: ir.Function, block: str, axis: str) -> ir.Function:
         raise ScheduleError(f"{where}: the axis must be driven by a loop of its own, got {expr_text(loop)}")
     own = around[loop.name]
     if any(isinstance(s, ir.Block) and s is not found for s in ir.walk(own)):
-        raise ScheduleError(f"{where}: the loop {own.var} must hold no other block")
+        raise ScheduleError(f"{where}: the loop {own.var} must hold no other block, got {content_text(own)}")
     check_only_writer(fn, leaf_at(path), where)
     kept = [c for c in conjuncts(found.predicate) if loop.name not in var_names(c)]
     fn = replaced(fn, path, replace(found, predicate=predicate_of(kept)))

@@ -1,9 +1,14 @@
 """Every rewrite that is refused, with its exact words."""
 
 import pytest
+import test_schedule_parallel
 
 from vdla.compiler import te
+from vdla.compiler.intrinsics import gemm
 from vdla.compiler.schedule import Schedule, ScheduleError
+from vdla.compiler.schedule.trace import is_primitive
+from vdla.compiler.tensorize import TensorizeError
+from vdla.hardware.config import Config
 
 
 def dense() -> Schedule:
@@ -165,12 +170,48 @@ CASES = [
 ]  # fmt: skip
 
 
+CASES += [
+    (lambda s: s.unroll("q"), "unroll of q: loop must be one of i, j, x, k, y, z, got 'q'"),
+    (lambda s: (s.vthread("i"), s.unroll("i")), "unroll of i: the loop must be serial, got vthread"),
+    (lambda s: s.annotate("x", "store_at", "root"),
+     "annotate: the key must be a string that no primitive sets, got 'store_at'; use store_at"),
+    (lambda s: s.annotate("x", 3, 4), "annotate: the key must be a string that no primitive sets, got 3"),
+    (lambda s: s.cache_write("q", "acc"), "cache_write of q: block must be one of wide, c, d, e, got 'q'"),
+    (lambda s: (s.compute_at("c", "y"), s.decompose_reduction("c", "k"), s.cache_write("c", "acc")),
+     "cache_write of c: the block must be the only one that writes c, got c_init too; decompose its sum last"),
+    (lambda s: (s.compute_at("c", "y"), s.cache_write("c", "acc")),
+     "cache_write of c: d must come after c_copy, which computes c, got it before"),
+    (lambda s: (s.split("i", 2), s.reverse_compute_at("c", "i_o"), s.blockize("i_o")),
+     "blockize of i_o: the loop must hold one block, got loop i_i, loop x inside i_o"),
+    (lambda s: s.store_at("wide", "x"), "store_at of wide: the loop must be one of i, j, got 'x'"),
+    (lambda s: s.whole("c", "vk"), "whole of c over vk: the axis must be one of vx, got 'vk'"),
+    (lambda s: (s.compute_at("d", "z"), s.whole("d", "vy")),
+     "whole of d over vy: the axis must be driven by a loop of its own, got z + y"),
+    (lambda s: (s.compute_at("c", "y"), s.compute_at("wide", "x"), s.whole("wide", "vi")),
+     "whole of wide over vi: the axis must be driven by a loop of its own, got y + x + i"),
+    (lambda s: (s.compute_at("wide", "x"), s.keep("wide", "x")),
+     "keep of wide over x: the region must not depend on the loop, got vi = x + i"),
+    (lambda s: s.inline("q"), "inline of q: block must be one of wide, c, d, e, got 'q'"),
+    (lambda s: s.tensorize("q", gemm.gemm(Config.preset("tiny"))),
+     "tensorize: loop must be one of i, j, x, k, y, z, got 'q'"),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(("rewrite", "message"), CASES)
 def test_refused(rewrite, message):
     s = dense()
-    with pytest.raises(ScheduleError) as error:
+    with pytest.raises((ScheduleError, TensorizeError)) as error:
         rewrite(s)
     assert str(error.value) == message
+
+
+def test_every_primitive_is_refused_somewhere():
+    named = {message.split()[0].rstrip(":") for _, message in CASES} | {
+        message.split()[0] for cases in (test_schedule_parallel.REFUSED,) for _, message in cases
+    }
+    primitives = {name for name, method in vars(Schedule).items() if is_primitive(method)}
+    assert len(primitives) > 25
+    assert primitives - named == set()
 
 
 def test_a_refused_rewrite_changes_nothing():

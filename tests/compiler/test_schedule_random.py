@@ -108,9 +108,11 @@ def random_step(rng, s):
         ("reverse_inline", block),
         ("double_buffer", buffer),
         ("prefetch", block, buffer, rng.choice(own)),
+        ("whole", block, "v" + rng.choice("ijyz")),
+        ("store_at", block, rng.choice([None, *own])),
         ("storage_align", buffer, rng.randint(0, 1), 8, 4),
     ]
-    weights = [4, 2, 3, 1, 1, 1, 1, 4, 4, 4, 4, 1, 2, 1, 2, 1, 2, 2, 2, 1, 1, 1]
+    weights = [4, 2, 3, 1, 1, 1, 1, 4, 4, 4, 4, 1, 2, 1, 2, 1, 2, 2, 2, 1, 1, 2, 1, 1]
     return rng.choices(steps, weights)[0]
 
 
