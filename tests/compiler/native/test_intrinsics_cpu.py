@@ -1,0 +1,178 @@
+"""Each intrinsic of CPUs, on random and on extreme numbers, against the interpreter: here, and on emulated Arms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from native_programs import call, toolchain
+
+from vdla.compiler import ir, te
+from vdla.compiler.dtypes import limits
+from vdla.compiler.interpret import interpret
+from vdla.compiler.intrinsic import Intrinsic
+from vdla.compiler.intrinsics import bitserial, dot, window_dot
+from vdla.compiler.intrinsics.dot import Lanes
+from vdla.compiler.llvm.compile import compile_native
+from vdla.compiler.schedule import Schedule
+from vdla.compiler.target import TARGETS, Target, host
+from vdla.runtime.native import build
+
+STEPS = 5  # along the reduction, so that sums grow over several steps
+
+DOTS = {
+    intrinsic.name: intrinsic
+    for side in Lanes
+    for intrinsic in (
+        *(dot.vnni(lanes, side) for lanes in (16, 8, 4)),
+        *(dot.vnni_pairs(lanes, side) for lanes in (16, 8, 4)),
+        *(dot.madd(lanes, side) for lanes in (16, 8, 4)),
+        dot.neon_pairs(side),
+        dot.neon_mac(side),
+        dot.neon_dot(side),
+    )
+}
+SPECIAL = {
+    intrinsic.name: intrinsic
+    for intrinsic in (
+        dot.maddubs("int4"),
+        dot.maddubs("int2"),
+        *(window_dot.vnni_windows(lanes, stride) for lanes in (16, 8) for stride in (1, 2, 3, 4)),
+        *(bitserial.unipolar(lanes, w, x) for lanes in (16, 4) for w in (1, 2) for x in (1, 2)),
+        bitserial.unipolar(16, 2, 2, signed=True),
+        bitserial.unipolar(8, 2, 1, signed=True),
+        bitserial.bipolar(16),
+        bitserial.bipolar(4),
+    )
+}
+EVERY = DOTS | SPECIAL
+INSTRUCTIONS = {
+    "vnni_16": ("x86-64-avx512", "vpdpbusd\t"),
+    "vnni_8_data": ("x86-64-avx512", "vpdpbusd\t"),
+    "vnni_pairs_16": ("x86-64-avx512", "vpdpwssd\t"),
+    "madd_8": ("x86-64-avx2", "vpmaddwd\t"),
+    "madd_4": ("x86-64", "pmaddwd\t"),
+    "maddubs_int4": ("x86-64-avx2", "vpmaddubsw\t"),
+    "neon_mac": ("cortex-a9", "vmlal.s16\t"),
+    "neon_pairs": ("cortex-a9", "vpadal.s16\t"),
+    "bitserial_u2u2_4": ("aarch64", "cnt\t"),
+}
+ARM = {
+    "cortex-a9": ("neon_pairs", "neon_mac", "neon_mac_data", "bitserial_u2u2_4", "bitserial_bipolar_4"),
+    "aarch64": ("neon_pairs", "neon_pairs_data", "neon_mac", "bitserial_s2u2_16", "bitserial_bipolar_4"),
+}
+
+
+def stage(intrinsic: Intrinsic) -> Schedule:
+    """A reduction of several steps of the intrinsic, in an order of its own, tensorized."""
+    behaviour = intrinsic.behaviour
+    block = next(stmt for stmt in ir.walk(behaviour.body) if isinstance(stmt, ir.Block))
+    inputs = [te.placeholder((STEPS, *buffer.dims), buffer.dtype, name)
+              for name, buffer in behaviour.buffers.items() if name != intrinsic.output.name]  # fmt: skip
+    given = {tensor.name: tensor for tensor in inputs}
+    k = te.reduce_axis(STEPS, "k")
+    reduced = [axis for axis in block.axes if axis.kind is ir.AxisKind.REDUCE]
+    own = {axis.var: te.reduce_axis(axis.size, axis.var[1:]) for axis in reduced}
+    term = intrinsic.output.stage.value
+
+    def value(o: te.Value) -> te.Value:
+        at = {"vo": o, **own}
+        return te.sum(rebuilt(term.expr, given, k, at), axis=[k, *own.values()])
+
+    sums = te.compute(behaviour.buffers[intrinsic.output.name].dims, value, "sums")
+    schedule = Schedule(te.create_function(inputs, [sums], "steps"))
+    lane, outer, *inner = schedule.loops("sums")
+    schedule.reorder(outer, lane, *inner)
+    schedule.tensorize(lane, intrinsic)
+    return schedule
+
+
+def rebuilt(expr: ir.Expr, given: dict[str, te.Tensor], k: Any, at: dict[str, Any]) -> Any:
+    """An expression of the behaviour over the tensors of the test."""
+    match expr:
+        case ir.Var(name=name):
+            return at[name]
+        case ir.Const(value=number, dtype=dtype):
+            return te.const(number, dtype)
+        case ir.Load(buffer=name, indices=indices):
+            return given[name][(k, *(rebuilt(index, given, k, at) for index in indices))]
+        case ir.Cast(dtype=dtype, value=inner):
+            return te.cast(dtype, rebuilt(inner, given, k, at))
+        case ir.Select(cond=cond, a=a, b=b):
+            return te.select(*(rebuilt(part, given, k, at) for part in (cond, a, b)))
+        case ir.Binary(op=op, a=a, b=b):
+            return te.binary(op, rebuilt(a, given, k, at), rebuilt(b, given, k, at))
+    raise AssertionError(expr)
+
+
+def numbers(fn: ir.Function, kind: str) -> dict[str, Any]:
+    """Inputs: random, all of them the lowest or the highest number of their type, or a mix of both."""
+    random = np.random.default_rng(len(kind))
+    made = {}
+    for name in fn.params[:-1]:
+        buffer = fn.buffers[name]
+        low, high = limits(buffer.dtype)
+        ends = {"low": [low], "high": [high], "mixed": [low, high]}.get(kind)
+        shape, dtype = buffer.dims, "int8" if buffer.dtype in ("int2", "int4") else buffer.dtype
+        if ends is None:
+            made[name] = random.integers(low, high, shape, dtype="int64", endpoint=True).astype(dtype)
+        else:
+            made[name] = random.choice(np.array(ends, "int64"), shape).astype(dtype)
+    return made
+
+
+@pytest.mark.parametrize("kind", ["random", "low", "high", "mixed"])
+@pytest.mark.parametrize("name", EVERY)
+def test_steps_compute_their_behaviour(name: str, kind: str) -> None:
+    intrinsic = EVERY[name]
+    if not host().has(*intrinsic.requires):
+        pytest.skip(f"needs a CPU with {', '.join(intrinsic.requires)}")
+    fn = stage(intrinsic).fn
+    inputs = numbers(fn, kind)
+    expected = interpret(fn, inputs)["sums"]
+    np.testing.assert_array_equal(build(fn)(*inputs.values()), expected)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_cpu_without_the_features_runs_the_behaviour(name: str) -> None:
+    plain = Target("plain", host().triple, "x86-64" if "x86" in host().triple else "generic", frozenset(), 16, 16)
+    fn = stage(EVERY[name]).fn
+    inputs = numbers(fn, "random")
+    np.testing.assert_array_equal(build(fn, plain)(*inputs.values()), interpret(fn, inputs)["sums"])
+
+
+@pytest.mark.parametrize("target", ARM)
+@pytest.mark.parametrize("kind", ["random", "mixed"])
+def test_steps_on_emulated_arms(target: str, kind: str, tmp_path: Path) -> None:
+    toolchain(target)
+    for name in ARM[target]:
+        fn = stage(EVERY[name]).fn
+        inputs = numbers(fn, kind)
+        folder = tmp_path / name
+        folder.mkdir()
+        found = call(folder, target, compile_native(fn, target), inputs)["sums"]
+        np.testing.assert_array_equal(found, interpret(fn, inputs)["sums"], err_msg=name)
+
+
+@pytest.mark.parametrize("name", INSTRUCTIONS)
+def test_steps_are_the_instructions(name: str) -> None:
+    target, instruction = INSTRUCTIONS[name]
+    assert instruction in compile_native(stage(EVERY[name]).fn, target).assembly
+
+
+def test_dot_products_on_aarch64_with_dotprod() -> None:
+    plain = TARGETS["aarch64"]
+    machine = Target("dotprod", plain.triple, "generic", frozenset({"neon", "dotprod"}), 16, 32)
+    assert "sdot\t" in compile_native(stage(dot.neon_dot()).fn, machine).assembly
+    assert "sdot\t" not in compile_native(stage(dot.neon_dot()).fn, plain).assembly
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [("x86-64-avx512", "vnni_16"), ("x86-64-avx2", "madd_8"), ("x86-64", "madd_4"), ("aarch64", "neon_pairs"),
+     ("cortex-a9", "neon_pairs")],
+)  # fmt: skip
+def test_the_best_dot_product_of_a_target(target: str, name: str) -> None:
+    assert dot.best_dot(TARGETS[target]).name == name
