@@ -6,7 +6,6 @@ depend on.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from vdla.compiler import ir
@@ -36,7 +35,7 @@ def simplified(stmt: ir.Stmt, scope: Scope) -> ir.Stmt:
         case ir.If(cond=cond, body=body):
             return conditional(scope.condition(cond), body, scope)
         case ir.Seq(stmts=stmts):
-            return sequence(simplified(inner, scope) for inner in stmts)
+            return ir.seq(*(simplified(inner, scope) for inner in stmts))
         case ir.Store():
             return stored(stmt, scope.index, scope.value)
         case ir.Together(stores=stores):
@@ -47,11 +46,6 @@ def simplified(stmt: ir.Stmt, scope: Scope) -> ir.Stmt:
         case ir.Step(match=match, body=body):
             return ir.Step(matched(match, scope.condition), simplified(body, scope))
     return stmt
-
-
-def sequence(stmts: Iterator[ir.Stmt]) -> ir.Stmt:
-    """The statements that do something, one after another."""
-    return ir.seq(*stmts)
 
 
 def loop(stmt: ir.For, scope: Scope) -> ir.Stmt:

@@ -14,6 +14,7 @@ from vdla.compiler.affine import FALSE, TRUE, Linear, linear, var_names
 from vdla.compiler.passes.errors import PassError
 from vdla.compiler.passes.scope import Scope, is_pure
 from vdla.compiler.passes.walk import loop_ranges, matched, rebuilt, scalar_ranges, stored, with_bodies
+from vdla.compiler.printer import extent_text
 
 UNROLL_LIMIT = 1 << 13  # stores; more is no faster on any CPU, and takes LLVM minutes
 Env = Mapping[str, int]
@@ -45,18 +46,11 @@ def count(stmt: ir.Stmt) -> int:
         return inside
     where = f"unroll of {stmt.var}"
     if not isinstance(stmt.extent, int):
-        raise PassError(f"{where}: the extent must be a number, got {stmt_extent(stmt)}; split the loop first")
+        raise PassError(f"{where}: the extent must be a number, got {extent_text(stmt.extent)}; split the loop first")
     if stmt.extent * inside > UNROLL_LIMIT:
         found = f"{stmt.extent} iterations of {inside}"
         raise PassError(f"{where}: the loop must write out at most {UNROLL_LIMIT} stores, got {found}")
     return stmt.extent * inside
-
-
-def stmt_extent(loop: ir.For) -> str:
-    """The extent of a loop, for messages."""
-    from vdla.compiler.printer import extent_text
-
-    return extent_text(loop.extent)
 
 
 @dataclass(slots=True)
