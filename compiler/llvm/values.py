@@ -13,12 +13,13 @@ from vdla.compiler import ir
 from vdla.compiler.llvm.floats import narrow, widen
 from vdla.compiler.llvm.types import (
     BITS,
+    FLOAT,
     NARROW_FLOATS,
     Value,
+    element,
     intrinsic,
     is_float,
     is_signed,
-    is_x86,
     same,
     suffix,
     value_type,
@@ -84,8 +85,8 @@ class Operators:
         return getattr(self.builder, FLOAT_OPS[op])(a, b, flags=self.flags)
 
     def _float_extreme(self, op: str, a: Value, b: Value) -> Value:
-        """NaN if either side is NaN. On x86 the instructions give the second side then, so a constant goes first."""
-        if not is_x86(self.target):
+        """NaN if either side is NaN. x86 has instructions that give the second side then, so a constant goes first."""
+        if self.target.triple.startswith("aarch64") or (self.target.has("neon") and element(a.type) == FLOAT):
             return intrinsic(self.builder, f"llvm.{op}imum.{suffix(a.type)}", a.type, [a, b])
         if isinstance(b, llvm.Constant):
             a, b = b, a

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 import numpy as np
 import pytest
-from lowered import HOST, Compiled, add, function, load, mul, store, vector
+from lowered import HOST, Compiled, add, assembly, function, load, mul, store, vector
 
 from vdla.compiler import ir
 from vdla.compiler.dtypes import DTYPES, is_float, is_integer, limits, storage, wrap
@@ -158,3 +159,22 @@ def test_floats_of_16_bits_are_the_same_without_instructions_for_them(dtype: str
 
 def narrowed(dtype: str) -> ir.Store:
     return store("narrow", (at(8),), ir.Cast(dtype, load("x", at(8))))
+
+
+CALLS = re.compile(r"^\s*(?:call[lq]?|bl|b|jmp)\s+([A-Za-z_]\w*)", re.MULTILINE)
+COMPILERS_OWN = re.compile(r"memcpy|memset|__aeabi_\w+")  # part of every C compiler
+ROUNDINGS = ("floor", "ceil", "round", "trunc", "exp", "log", "tanh", "sigmoid")
+
+
+@pytest.mark.parametrize("target", ["x86-64", "cortex-a9", "aarch64"])
+@pytest.mark.parametrize("dtype", ["int4", "int32", "float16", "bfloat16", "float32", "float64"])
+def test_operators_call_no_library(dtype: str, target: str) -> None:
+    values = [
+        ir.Binary(op, load("a", at(4)), load("b", at(4))) for op in operators_of(dtype) if op not in ir.COMPARE_OPS
+    ]
+    values += [ir.Call(name, (load("a", at(4)),), dtype) for name in ROUNDINGS if is_float(dtype)]
+    outputs = [ir.Buffer(f"y{n}", (64,), dtype) for n in range(len(values))]
+    stores = [store(out.name, (at(4),), value) for out, value in zip(outputs, values, strict=True)]
+    params = [ir.Buffer(name, (64,), dtype) for name in ("a", "b")]
+    text = assembly(function([*params, *outputs], over(64, 4, *stores)), target_named(target))
+    assert [name for name in CALLS.findall(text) if not COMPILERS_OWN.fullmatch(name)] == []
