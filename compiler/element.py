@@ -9,7 +9,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -222,6 +222,9 @@ class Tensor:
         values = [self._index(d, item) for d, item in enumerate(items)]
         element = joined(ir.Load(self.name, tuple(v.expr for v in values)), self.dtype, *values)
         return replace(element, tensors=merged((self,), element.tensors))
+
+    def __iter__(self) -> NoReturn:
+        raise TeError(f"{self.name}: a tensor must be indexed, got a loop over it")
 
     def _index(self, dimension: int, item: Operand) -> Value:
         value, extent = as_value(item, self.name), self.shape[dimension]

@@ -47,6 +47,9 @@ class Reduction:
         for value, old in zip(values, so_far, strict=True):
             if value.dtype != old.dtype:
                 raise TeError(f"{where}: combine must keep the dtype {old.dtype}, got {value.dtype}")
+            if value.tensors or value.axes:
+                names = ", ".join([*(t.name for t in value.tensors), *(axis.name for axis in value.axes)])
+                raise TeError(f"{where}: combine must be made of its arguments and numbers alone, got {names}")
         return values
 
 

@@ -101,6 +101,7 @@ K = te.reduce_axis(3, "k")
     ("build", "message"),
     [
         (lambda: A[0], "a: the number of indices must be its rank 2, got 1"),
+        (lambda: list(A), "a: a tensor must be indexed, got a loop over it"),
         (lambda: A[0, 3], "a: index 1 must satisfy 0 <= index < 3, got 3"),
         (lambda: A[A[0, 0], 0], 'a: index 0 must be int32, got int8; write te.cast("int32", ...)'),
         (

@@ -145,6 +145,7 @@ def test_tuples_that_are_refused(build, message):
         (lambda a, b: (a[0], b[1], b[1]), "te.odd: combine must return 2 elements, got 3"),
         (lambda a, b: (a[0] < b[0], b[1]), "te.odd: combine must keep the dtype int32, got bool"),
         (lambda a, b: a[0], "te.odd: combine must return 2 elements, got "),
+        (lambda a, b: (a[0] + A[0, 0], b[1]), "te.odd: combine must be made of its arguments and numbers alone, got a"),
     ],
 )
 def test_combinations_that_are_refused(combine, message):
