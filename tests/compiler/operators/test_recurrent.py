@@ -1,0 +1,115 @@
+"""Recurrent layers against loops over steps in numpy, and against ONNX's reference."""
+
+import numpy as np
+import pytest
+from run_operator import floats, function_of, run
+
+from vdla.compiler import te
+from vdla.compiler.interpret import interpret
+from vdla.compiler.operators.checks import OperatorError
+from vdla.compiler.operators.recurrent import gru, lstm
+from vdla.compiler.operators.schedule import default_schedule
+from vdla.runtime.native import build
+
+T, N, WIDTH, H = 4, 2, 3, 5
+
+
+def operands(gates, bias=True, dtype="float32"):
+    arrays = [floats((T, N, WIDTH), dtype, 1), floats((gates * H, WIDTH), dtype, 2), floats((gates * H, H), dtype, 3)]
+    return [*arrays, floats(2 * gates * H, dtype, 4)] if bias else arrays
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm_model(x, w, r, b, h, c, reverse=False):
+    ys = {}
+    for t in range(len(x))[:: -1 if reverse else 1]:
+        gates = x[t] @ w.T + h @ r.T + b[: 4 * H] + b[4 * H :]
+        enter, leave, forget, new = np.split(gates, 4, axis=1)
+        c = sigmoid(forget) * c + sigmoid(enter) * np.tanh(new)
+        h = sigmoid(leave) * np.tanh(c)
+        ys[t] = h
+    return np.stack([ys[t] for t in range(len(x))]), h, c
+
+
+def gru_model(x, w, r, b, h, linear, reverse=False):
+    (wz, wr, wh), (rz, rr, rh) = np.split(w, 3), np.split(r, 3)
+    bz, br, bh, cz, cr, ch = np.split(b, 6)
+    ys = {}
+    for t in range(len(x))[:: -1 if reverse else 1]:
+        z = sigmoid(x[t] @ wz.T + h @ rz.T + bz + cz)
+        reset = sigmoid(x[t] @ wr.T + h @ rr.T + br + cr)
+        inner = reset * (h @ rh.T + ch) if linear else (reset * h) @ rh.T + ch
+        h = (1 - z) * np.tanh(x[t] @ wh.T + inner + bh) + z * h
+        ys[t] = h
+    return np.stack([ys[t] for t in range(len(x))]), h
+
+
+def near(got, expected):
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_lstm(dtype, reverse):
+    x, w, r, b = operands(4, dtype=dtype)
+    h0, c0 = floats((N, H), dtype, 5), floats((N, H), dtype, 6)
+    got = run(lambda x, w, r, b, h, c: lstm(x, w, r, b, h, c, reverse), x, w, r, b, h0, c0)
+    near(got, lstm_model(x, w, r, b, h0, c0, reverse))
+
+
+def test_lstm_without_bias_and_states():
+    x, w, r = operands(4, bias=False)
+    zero = np.zeros((N, H), np.float32)
+    near(run(lstm, x, w, r), lstm_model(x, w, r, np.zeros(8 * H, np.float32), zero, zero))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("linear", [False, True])
+def test_gru(linear, reverse):
+    x, w, r, b = operands(3)
+    h0 = floats((N, H), seed=5)
+    got = run(lambda x, w, r, b, h: gru(x, w, r, b, h, linear, reverse), x, w, r, b, h0)
+    near(got, gru_model(x, w, r, b, h0, linear, reverse))
+
+
+def test_the_order_of_the_gates_is_onnxs():
+    onnx = pytest.importorskip("onnx")
+    from onnx.reference import ReferenceEvaluator
+
+    x, w, r, b = operands(4)
+    node = onnx.helper.make_node("LSTM", ["x", "w", "r", "b"], ["y", "h", "c"], hidden_size=H)
+    feeds = {"x": x, "w": w[None], "r": r[None], "b": b[None]}
+    y, h, c = (np.asarray(part, np.float32) for part in ReferenceEvaluator(node).run(None, feeds))
+    near(run(lstm, x, w, r, b), (y.reshape(T, N, H), h.reshape(N, H), c.reshape(N, H)))
+
+
+def test_a_scheduled_lstm_runs_natively():
+    arrays = operands(4)
+    fn, outputs = function_of(lambda x, w, r, b: lstm(x, w, r, b), *arrays)
+    schedule = default_schedule(fn)
+    expected = interpret(fn, dict(zip("abcd", arrays, strict=True)))
+    near(build(schedule.fn)(*arrays), [expected[tensor.name] for tensor in outputs])
+
+
+X, W = te.placeholder((T, N, WIDTH), "float32", "x"), te.placeholder((4 * H, WIDTH), "float32", "w")
+R, B = te.placeholder((4 * H, H), "float32", "r"), te.placeholder((7,), "float32", "b")
+
+
+@pytest.mark.parametrize(
+    ("build_it", "message"),
+    [
+        (lambda: lstm(X, R, R), "lstm: weight must have the shape [20, 3], got [20, 5]"),
+        (lambda: lstm(X, W, R, B), "lstm: bias must have the shape [40], got [7]"),
+        (lambda: gru(X, W, R), "gru: weight must have the shape [15, 3], got [20, 3]"),
+        (lambda: lstm(W, W, R), "lstm: x must have 3 dimensions, got 2"),
+        (lambda: lstm(X, W, R, None, B), "lstm: start_h must have 2 dimensions, got 1"),
+    ],
+)
+def test_what_means_nothing_is_refused(build_it, message):
+    with pytest.raises(OperatorError) as error:
+        build_it()
+    assert str(error.value) == message
