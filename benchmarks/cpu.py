@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from vdla.benchmarks.cpu_float import measure_fusion, measure_layers, measure_matmul
+from vdla.benchmarks.cpu_int8 import measure_int8
 from vdla.benchmarks.cpu_layers import layers
 from vdla.benchmarks.cpu_part import Part, Step
 from vdla.benchmarks.harness import Progress, Result, cpu_model, installed_version, silent, versions
@@ -19,6 +20,7 @@ from vdla.runtime.native import set_threads
 # Each measures its part, with the number of steps that it says.
 PARTS: tuple[tuple[Callable[[int, Step], Part], int], ...] = (
     (measure_layers, len(layers())),
+    (measure_int8, len(layers())),
     (measure_matmul, 1),
     (measure_fusion, len(layers())),
 )
