@@ -42,6 +42,7 @@ def vthread(fn: ir.Function, loop: str) -> ir.Function:
     Each block inside either computes other elements in each iteration, or adds to the same sums.
     """
     where = f"vthread of {loop}"
+    check_static(loop_at(loop_path(fn, loop, where)), where)
     check_roles(fn, loop, where, ("spatial", "reduce", "unused"))
     return with_kind(fn, loop, ir.LoopKind.VTHREAD, where)
 

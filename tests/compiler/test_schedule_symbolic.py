@@ -116,7 +116,36 @@ def test_a_multiple_of_the_factor_needs_no_condition():
     assert "for i_o_i_i in range(n * 8):" in str(s)
 
 
+def copied():
+    """c[j] = b[j] + y[j] of m elements, where b has n: only a caller knows which of them is more."""
+    n, m = te.var("n"), te.var("m")
+    x, y = te.placeholder((n,), "int32", "x"), te.placeholder((m,), "int32", "y")
+    b = te.compute((n,), lambda i: x[i] * 2, "b")
+    return te.create_function([x, y], [te.compute((m,), lambda j: b[j] + y[j], "c")], "copied")
+
+
+def test_a_bound_that_is_not_decided_stays_a_minimum():
+    s = Schedule(copied())
+    outer, _ = s.split("j", 4)
+    s.compute_at("b", outer)
+    assert "block b(vi=j_o * 4 + i) where j_o * 4 + i < min(m - 1, n - 1) + 1:" in str(s)
+    for values in ({"n": 9, "m": 5}, {"n": 7, "m": 7}):
+        x, y = (np.arange(values[name], dtype=np.int32) for name in "nm")
+        got = interpret(specialise(s.fn, values), {"x": x, "y": y})["c"]
+        np.testing.assert_array_equal(got, 2 * x[: values["m"]] + y)
+
+
+def test_a_comparison_that_is_not_decided_is_refused():
+    with pytest.raises(ScheduleError) as error:
+        Schedule(copied()).reverse_compute_at("c", "i")
+    assert str(error.value) == (
+        "reverse_compute_at of c at i: c must compute all of its output there, "
+        "got dimension 0 of c: reads 0..m - 1, computed 0..min(n - 1, m - 1)"
+    )
+
+
 REFUSED = [
+    ("rows", lambda s: s.vthread("i"), "vthread of i: the extent must be a number, got n"),
     ("rows", lambda s: s.unroll("i"), "unroll of i: the extent must be a number, got n"),
     ("rows", lambda s: s.vectorize("i"), "vectorize of i: the extent must be a number, got n"),
     ("rows", lambda s: s.split("i", nparts=4),
