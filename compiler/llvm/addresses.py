@@ -6,6 +6,7 @@ first, so that what does not change in a loop can leave it, and constants last, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import gcd
 
 from llvmlite import ir as llvm
@@ -89,8 +90,8 @@ def reads(expr: ir.Expr) -> bool:
 
 def total(frame: Frame, form: Linear, lanes: Lanes | None = None) -> Value | None:
     """The terms of a sum, without its constant; None if it has none."""
-    result = None
-    for term, factor in sorted(form.terms.items(), key=lambda item: depth(frame, item[0])):
+    result, order = None, {name: place for place, name in enumerate(frame.variables)}
+    for term, factor in sorted(form.terms.items(), key=lambda item: depth(order, item[0])):
         part = _combined(frame, "mul", index(frame, term, lanes), factor)
         result = part if result is None else _combined(frame, "add", result, part)
     return result
@@ -107,9 +108,10 @@ def _combined(frame: Frame, op: str, a: Value, b: Value | int) -> Value:
     return frame.once((op, a, b), lambda: getattr(frame.builder, op)(a, right))
 
 
-def depth(frame: Frame, term: ir.Expr) -> int:
+def depth(order: Mapping[str, int], term: ir.Expr) -> int:
     """How far in the innermost variable of a term is; the lane variable is inside of all others."""
-    order = {name: place for place, name in enumerate(frame.variables)}
+    if isinstance(term, ir.Var):
+        return order.get(term.name, len(order))
     if reads(term):
         return len(order)
     return max((order.get(name, len(order)) for name in var_names(term)), default=-1)

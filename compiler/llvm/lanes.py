@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from vdla.compiler import ir
 from vdla.compiler.affine import Linear, Ranges, bounds, var_names
@@ -71,10 +72,17 @@ def pattern_of(form: Linear, lanes: Lanes) -> Pattern:
     numbers = np.arange(lanes.count)
     steps = np.zeros(lanes.count, np.int64)
     for term, factor in own.items():
-        function = index_function(term)
-        assert function is not None
-        steps = steps + factor * np.asarray(function({lanes.var: numbers}))
+        steps = steps + factor * along(term, lanes.var, numbers)
     return Pattern(Linear(start, form.const), tuple(int(step) for step in steps), Linear(rest))
+
+
+def along(term: ir.Expr, var: str, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The value of a term of `var` alone, for each number that this may be."""
+    if isinstance(term, ir.Var):
+        return numbers
+    function = index_function(term)
+    assert function is not None
+    return np.asarray(function({var: numbers}), np.int64)
 
 
 def is_number(term: ir.Expr) -> bool:
