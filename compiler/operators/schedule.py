@@ -24,6 +24,7 @@ def operators() -> Mapping[str, ScheduleOperator]:
     from vdla.compiler.operators.conv2d_schedule import schedule_conv2d
     from vdla.compiler.operators.depthwise_schedule import schedule_depthwise_conv2d
     from vdla.compiler.operators.matmul_schedule import schedule_matmul
+    from vdla.compiler.operators.winograd_schedule import schedule_winograd_conv2d
     from vdla.compiler.operators.qconv2d_schedule import schedule_qconv2d
     from vdla.compiler.operators.qdepthwise_schedule import schedule_qdepthwise_conv2d
 
@@ -31,6 +32,7 @@ def operators() -> Mapping[str, ScheduleOperator]:
         "conv2d": schedule_conv2d,
         "depthwise_conv2d": schedule_depthwise_conv2d,
         "matmul": schedule_matmul,
+        "winograd_conv2d": schedule_winograd_conv2d,
         "qconv2d": schedule_qconv2d,
         "qdepthwise_conv2d": schedule_qdepthwise_conv2d,
     }

@@ -1,0 +1,146 @@
+"""Winograd's convolution against sums over windows, and which convolution is chosen for which shapes."""
+
+import numpy as np
+import pytest
+from run_operator import floats, function_of, integers, run
+from window_sums import model
+
+from vdla.compiler import ir, te
+from vdla.compiler.interpret import interpret
+from vdla.compiler.operators import elementwise
+from vdla.compiler.operators.checks import OperatorError
+from vdla.compiler.operators.convolution import convolution
+from vdla.compiler.operators.schedule import default_schedule
+from vdla.compiler.operators.winograd import TRANSFORMS, pack_winograd, winograd_conv2d
+from vdla.runtime.native import build
+
+# x, weight, pads
+CASES = {
+    "whole_tiles": ((1, 3, 8, 8), (16, 3, 3, 3), 1),
+    "odd": ((2, 5, 7, 9), (21, 5, 3, 3), 1),
+    "uneven": ((1, 2, 6, 11), (4, 2, 3, 3), (0, 2, 1, 0)),
+    "one_tile": ((1, 4, 3, 3), (8, 4, 3, 3), 0),
+}
+ERRORS = {2: 2e-6, 4: 2e-5}  # over the greatest result
+
+
+def operands(name):
+    shape, kernel, pads = CASES[name]
+    return floats(shape, seed=1), floats(kernel, seed=2), pads
+
+
+def close(got, expected, results):
+    assert got.shape == expected.shape
+    assert np.abs(got - expected).max() <= ERRORS[results] * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("results", TRANSFORMS)
+def test_the_transforms_are_exact_in_rational_numbers(results):
+    transform = TRANSFORMS[results]
+    data, window = np.arange(1.0, transform.taken + 1) ** 2, np.array([2.0, -3.0, 5.0])
+    products = (np.array(transform.weight) @ window) * (np.array(transform.data) @ data)
+    np.testing.assert_allclose(
+        np.array(transform.product) @ products, np.correlate(data, window, "valid"), rtol=1e-12, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("results", TRANSFORMS)
+@pytest.mark.parametrize("name", CASES)
+def test_the_convolution(name, results):
+    x, weight, pads = operands(name)
+    packed = pack_winograd(weight, results)
+    got = run(lambda a, w: winograd_conv2d(a, w, None, pads, len(weight)), x, packed)
+    close(got, model(x, weight, 1, pads), results)
+
+
+@pytest.mark.parametrize("results", TRANSFORMS)
+@pytest.mark.parametrize("name", CASES)
+def test_the_schedule_keeps_the_meaning(name, results):
+    x, weight, pads = operands(name)
+    expected = model(x, weight, 1, pads)
+    for target in ("x86-64-avx512", "cortex-a9"):
+        packed = pack_winograd(weight, results, target)
+        fn, (output,) = function_of(lambda a, w: winograd_conv2d(a, w, None, pads, len(weight)), x, packed)
+        scheduled = default_schedule(fn, target).fn
+        assert any(isinstance(s, ir.For) and s.kind is ir.LoopKind.UNROLL for s in ir.walk(scheduled.body))
+        close(interpret(scheduled, {"a": x, "b": packed})[output.name], expected, results)
+    packed = pack_winograd(weight, results)
+    fn, _ = function_of(lambda a, w: winograd_conv2d(a, w, None, pads, len(weight)), x, packed)
+    close(build(default_schedule(fn).fn)(x, packed), expected, results)
+
+
+def test_bias_and_relu_join():
+    x, weight, pads = operands("odd")
+    bias = floats(21, seed=3)
+    packed = pack_winograd(weight, 2)
+    fn, _ = function_of(lambda a, w, b: elementwise.relu(winograd_conv2d(a, w, b, pads, 21)), x, packed, bias)
+    expected = np.maximum(model(x, weight, 1, pads) + bias[:, None, None], 0)
+    close(build(default_schedule(fn).fn)(x, packed, bias), expected, 2)
+
+
+CHOICES = {
+    "winograd": (((1, 64, 14, 14), (64, 64, 3, 3)), {"pads": 1}, "winograd2"),
+    "few_channels": (((1, 3, 14, 14), (64, 3, 3, 3)), {"pads": 1}, "direct"),
+    "strided": (((1, 64, 14, 14), (64, 64, 3, 3)), {"strides": 2}, "direct"),
+    "integers": (((1, 64, 14, 14), (64, 64, 3, 3)), {"dtype": "int32"}, "direct"),
+    "grouped": (((1, 64, 14, 14), (64, 32, 3, 3)), {"groups": 2}, "direct"),
+    "depthwise": (((1, 8, 6, 7), (8, 1, 3, 3)), {"groups": 8, "strides": 2}, "depthwise"),
+    "asked_for": (((1, 8, 6, 7), (8, 8, 3, 3)), {"algorithm": "winograd4"}, "winograd4"),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_the_choice_by_shapes(name):
+    shapes, options, expected = CHOICES[name]
+    assert convolution(*shapes, **options).algorithm == expected
+
+
+@pytest.mark.parametrize("algorithm", ["direct", "winograd2", "winograd4"])
+def test_a_layer_packs_what_it_reads(algorithm):
+    x, weight = integers((1, 5, 6, 7), "float32", 1, -5, 5), integers((12, 5, 3, 3), "float32", 2, -5, 5)
+    layer = convolution(x.shape, weight.shape, pads=1, algorithm=algorithm)
+    data, weights = te.placeholder(x.shape, "float32", "x"), layer.weight("w")
+    assert layer.pack(weight).shape == weights.shape
+    fn = te.create_function([data, weights], [layer.output(data, weights, name="y")], "layer")
+    got = interpret(fn, {"x": x, "w": layer.pack(weight)})["y"]
+    np.testing.assert_allclose(got, model(x, weight, 1, 1), atol=1e-2)
+
+
+X = te.placeholder((1, 4, 5, 5), "float32", "x")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: pack_winograd(np.zeros((2, 2, 3, 3)), 3), "pack_winograd: results must be 2 or 4, got 3"),
+        (
+            lambda: pack_winograd(np.zeros((2, 2, 5, 5))),
+            "pack_winograd: weight must be an array [CO, CI, 3, 3], got [2, 2, 5, 5]",
+        ),
+        (
+            lambda: winograd_conv2d(X, te.placeholder((5, 5, 1, 4, 8), "float32", "w")),
+            "winograd_conv2d: weight must be [4, 4, ...] or [6, 6, ...], as pack_winograd makes it, "
+            "got [5, 5, 1, 4, 8]",
+        ),
+        (
+            lambda: winograd_conv2d(X, te.placeholder((4, 4, 1, 3, 8), "float32", "w")),
+            "winograd_conv2d: weight must have 4 input channels, as x, got 3",
+        ),
+        (
+            lambda: winograd_conv2d(X, te.placeholder((4, 4, 1, 4, 8), "float32", "w"), out_channels=9),
+            "winograd_conv2d: out_channels must be in 1..8, the channels of weight, got 9",
+        ),
+        (
+            lambda: convolution((1, 4, 5, 5), (8, 4, 5, 5), algorithm="winograd2"),
+            "convolution: algorithm must be one of direct, got 'winograd2'",
+        ),
+        (
+            lambda: convolution((1, 4, 5, 5), (8, 3, 5, 5)),
+            "convolution: weight_shape must be [1 * outputs, 4 / 1, KH, KW], got [8, 3, 5, 5]",
+        ),
+    ],
+)
+def test_wrong_arguments(call, message):
+    with pytest.raises(OperatorError) as failure:
+        call()
+    assert str(failure.value) == message
