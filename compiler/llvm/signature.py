@@ -167,14 +167,15 @@ def signature_of(fn: ir.Function) -> Signature:
     from vdla.compiler.llvm.codes import DTYPES
 
     if not re.fullmatch(r"[A-Za-z]\w*", fn.name, re.ASCII):
-        raise SignatureError(f"native: name of the function must be an identifier of C, got {fn.name!r}")
+        rule = "name of the function must be an identifier of C, a letter first"
+        raise SignatureError(f"native: {rule}, got {fn.name!r}")
     outputs = output_names(fn)
     arguments = []
     for name in fn.params:
         buffer = fn.buffers[name]
         if buffer.dtype not in DTYPES:
             raise SignatureError(f"{fn.name}: dtype of {name} must be one of {', '.join(DTYPES)}, got {buffer.dtype}")
-        shape = tuple(_extent(f"{fn.name}: {name}", extent) for extent in buffer.shape)
+        shape = tuple(_extent(f"{fn.name}: extent of {name}", extent) for extent in buffer.shape)
         arguments.append(Argument(name, buffer.dtype, shape, name in outputs))
     found = Signature(fn.name, tuple(arguments), fn.scalars)
     for scalar in fn.scalars:
@@ -197,4 +198,4 @@ def _extent(where: str, extent: ir.Extent) -> Extent:
             return op, _extent(where, a), _extent(where, b)
     from vdla.compiler.printer import expr_text
 
-    raise SignatureError(f"{where}: an extent must be made with {', '.join(OPERATORS)}, got {expr_text(extent)}")
+    raise SignatureError(f"{where} must be made with {', '.join(OPERATORS)}, got {expr_text(extent)}")
