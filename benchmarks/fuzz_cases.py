@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vdla.benchmarks.fuzz_functions import Problem, random_problem
+from vdla.benchmarks.fuzz_intrinsics import INTRINSICS
 from vdla.benchmarks.fuzz_schedules import Rewrites, Surprise
 from vdla.compiler import ir
 from vdla.compiler.dtypes import Array
@@ -43,17 +44,20 @@ class Outcome:
     @property
     def script(self) -> str:
         """Python that shows the fault."""
-        return SCRIPT.format(schedule=self.trace.python(), seed=self.seed, fault=self.fault)
+        given = ", INTRINSICS" if self.trace.intrinsics else ""
+        return SCRIPT.format(schedule=self.trace.python(), seed=self.seed, given=given, fault=self.fault)
 
 
 SCRIPT = """\
 from vdla.benchmarks.fuzz_cases import fault_of
 from vdla.benchmarks.fuzz_functions import random_problem
+from vdla.benchmarks.fuzz_intrinsics import INTRINSICS
 {schedule}
 
 problem = random_problem({seed})
-print(problem.fn, schedule(problem.fn).fn, sep="\\n\\n")
-print(fault_of(problem, schedule(problem.fn)))
+scheduled = schedule(problem.fn{given})
+print(problem.fn, scheduled.fn, sep="\\n\\n")
+print(fault_of(problem, scheduled))
 # {fault}
 """
 
@@ -72,7 +76,7 @@ def run_case(seed: int, native: bool = True) -> Outcome:
 
 def fault_of(problem: Problem, schedule: Schedule, native: bool = True) -> str:
     """How a scheduled problem goes wrong; empty if it does not."""
-    if str(Schedule.replay(problem.fn, schedule.python()).fn) != str(schedule.fn):
+    if str(Schedule.replay(problem.fn, schedule.python(), INTRINSICS).fn) != str(schedule.fn):
         return "replay: the printed schedule must give the same function, got another one"
     expected = interpret(problem.fn, problem.arrays)
     try:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from vdla.benchmarks.fuzz_intrinsics import GROUPS, LANES
 from vdla.benchmarks.fuzz_values import FLOATS, INTEGERS, LARGEST, WIDE_FLOATS, Grade, Place, Values
 from vdla.compiler import ir, te
 from vdla.compiler.dtypes import DTYPES, Array, is_float, limits, storage
@@ -24,7 +25,8 @@ EXTENTS = (1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 11)
 MOST_ELEMENTS = 120
 MOST_TERMS = 40
 SYMBOLS = ("n", "m")
-KINDS = {"elements": 10, "rough": 2, "reduce": 7, "best": 2, "recurrence": 2, "pair": 1}
+DOT = "dot"  # the annotation of a block that an intrinsic may compute
+KINDS = {"elements": 10, "rough": 2, "reduce": 7, "best": 2, "recurrence": 2, "pair": 1, "dot": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +92,15 @@ class Maker:
     def add_input(self) -> None:
         """A placeholder and its array: small whole numbers, now and then the ends of the range."""
         dtype, shape = self.rng.choice(DTYPES), self.shape([te.var(name) for name in self.symbols])
-        tensor = te.placeholder(shape, dtype, "abc"[len(self.inputs)])
+        self.known += [extent for extent in shape if not isinstance(extent, int)]
+        self.place_input(te.placeholder(shape, dtype, "abc"[len(self.inputs)]))
+
+    def place_input(self, tensor: te.Tensor) -> None:
+        """An input with its array."""
         generator = np.random.default_rng(self.rng.randrange(1 << 32))
         self.inputs.append(tensor)
-        self.known += [extent for extent in shape if not isinstance(extent, int)]
-        self.arrays[tensor.name] = random_array(generator, tuple(self.size(extent) for extent in shape), dtype)
+        shape = tuple(self.size(extent) for extent in tensor.shape)
+        self.arrays[tensor.name] = random_array(generator, shape, tensor.dtype)
         self.values.tensors.append((tensor, Grade.EXACT))
 
     def add_stage(self) -> None:
@@ -161,6 +167,21 @@ class Maker:
             extents = [self.extent(self.known) for _ in range(count)]
             if np.prod([self.size(extent) for extent in extents]) <= MOST_TERMS:
                 return [te.reduce_axis(extent, f"k{n}") for n, extent in enumerate(extents)]
+
+    def dot(self, name: str) -> Made:
+        """A matrix product over groups of integers, which an intrinsic may compute."""
+        group, *dtypes = GROUPS[self.rng.choice(list(GROUPS))]
+        rows, blocks, groups = (self.rng.choice((1, 2, 3)) for _ in range(3))
+        shapes = {f"{name}x": (rows, groups, group), f"{name}w": (blocks, groups, LANES, group)}
+        for (operand, shape), dtype in zip(shapes.items(), dtypes, strict=True):
+            self.place_input(te.placeholder(shape, dtype, operand))
+        x, w = (tensor for tensor, _ in self.values.tensors[-2:])
+        k, i = te.reduce_axis(groups, "k0"), te.reduce_axis(group, "k1")
+
+        def value(y: te.Value, b: te.Value, o: te.Value) -> te.Value:
+            return te.sum(te.cast("int32", x[y, k, i]) * te.cast("int32", w[b, k, o, i]), axis=[k, i])
+
+        return [te.compute((rows, blocks, LANES), value, name, {DOT: group})], Grade.EXACT
 
     # --- recurrences -------------------------------------------------------------------------------------------------
 

@@ -12,9 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from vdla.benchmarks.fuzz_functions import DOT
+from vdla.benchmarks.fuzz_intrinsics import GROUPS, INTRINSICS
 from vdla.compiler import ir
+from vdla.compiler.affine import var_names
 from vdla.compiler.schedule import Schedule, ScheduleError
+from vdla.compiler.schedule.access import leaves
 from vdla.compiler.schedule.trace import is_primitive
+from vdla.compiler.tensorize import TensorizeError
 
 SCOPES = ("global", "stack", "heap")
 MOST_STEPS = 9
@@ -42,13 +47,13 @@ class Rewrites:
                 return
             self.attempt(self.rng.choice(PRIMITIVES))
 
-    def attempt(self, name: str) -> None:
-        """One primitive, with arguments drawn for it."""
-        arguments = ARGUMENTS[name](self)
+    def attempt(self, name: str, given: tuple[Any, ...] | None = None) -> None:
+        """One primitive, with arguments drawn for it if none are given."""
+        arguments = ARGUMENTS[name](self) if given is None else given
         before = self.schedule.fn
         try:
             getattr(self.schedule, name)(*arguments)
-        except ScheduleError:
+        except (ScheduleError, TensorizeError):
             self.refused[name] += 1
             if self.schedule.fn is not before:
                 raise Surprise(f"{name}{arguments}: a refused rewrite must leave the function as it was") from None
@@ -105,6 +110,30 @@ class Rewrites:
         return loops[: self.rng.randint(2, max(2, len(loops)))]
 
 
+def keep_arguments(r: Rewrites) -> tuple[str, str]:
+    """A block and a loop around it, mostly one that its place does not depend on."""
+    pairs = [
+        (leaf.name, loop.var)
+        for leaf in leaves(r.schedule.fn)
+        for loop in leaf.loops
+        if not any(loop.var in var_names(value) for value in leaf.values.values())
+    ]
+    return r.rng.choice(pairs) if pairs and r.rng.random() < 0.8 else (r.block(), r.loop())
+
+
+def tensorize_arguments(r: Rewrites) -> tuple[Any, ...]:
+    """A loop and an intrinsic; mostly the loops of a dot product, brought into the order of one."""
+    dots = [block for block in r.statements(ir.Block) if DOT in block.annotations]
+    if not dots or r.rng.random() < 0.3:
+        return r.loop(), r.rng.choice(list(INTRINSICS.values()))
+    block = r.rng.choice(dots)
+    loops = r.schedule.loops(block.name)
+    if len(loops) == 5:  # row, block, lane, group, term
+        r.attempt("reorder", (loops[3], loops[2]))
+    fits = [i for i in INTRINSICS.values() if GROUPS[i.name][0] == block.annotations[DOT]]
+    return r.rng.choice(r.schedule.loops(block.name)[-2:]), r.rng.choice(fits)
+
+
 def split_arguments(r: Rewrites) -> tuple[Any, ...]:
     """A loop and a factor, or a number of parts."""
     factor = r.rng.choice((1, 2, 2, 3, 4, 4, 5, 8, 16))
@@ -134,7 +163,7 @@ ARGUMENTS: dict[str, Callable[[Rewrites], tuple[Any, ...]]] = {
     "annotate": lambda r: (r.rng.choice((r.loop(), r.block(), "nowhere")), "note", r.rng.randint(0, 9)),
     "set_scope": lambda r: (r.buffer(), r.rng.choice(SCOPES)),
     "compute_at": lambda r: (r.block(), r.loop()),
-    "keep": lambda r: (r.block(), r.loop()),
+    "keep": keep_arguments,
     "reverse_compute_at": lambda r: (r.block(), r.loop()),
     "inline": lambda r: (r.block(),),
     "reverse_inline": lambda r: (r.block(),),
@@ -145,6 +174,7 @@ ARGUMENTS: dict[str, Callable[[Rewrites], tuple[Any, ...]]] = {
     "double_buffer": lambda r: (r.buffer(),),
     "prefetch": lambda r: (*reader_and_buffer(r), r.loop(), r.rng.randint(1, 2)),
     "storage_align": lambda r: (r.buffer(), r.rng.randint(0, 2), r.rng.choice((4, 8, 16)), r.rng.choice((0, 1, 3))),
+    "tensorize": tensorize_arguments,
     "blockize": lambda r: (r.loop(),),
     "store_at": lambda r: (r.block(), r.rng.choice((r.loop(), None))),
     "whole": lambda r: (r.block(), r.rng.choice(("vi0", "vi1", "vk0"))),
