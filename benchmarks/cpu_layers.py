@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from vdla.benchmarks.workloads import Workload, workloads
 from vdla.compiler import te
-from vdla.compiler.operators.conv2d import conv2d, pack_conv2d
-from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.operators.convolution import convolution
 from vdla.compiler.operators.schedule import default_schedule
 from vdla.runtime.native import Bound, build
 
@@ -58,20 +57,15 @@ def is_depthwise(layer: Workload) -> bool:
 
 def our_layer(layer: Workload, operands: Operands, biased: bool, finish: Finish | None = None) -> Bound:
     """Our kernel for a layer, called with its operands; `finish` is what follows in the same kernel."""
-    weight = operands.weight if is_depthwise(layer) else pack_conv2d(operands.weight)
-    arrays = [operands.data, weight, *([operands.bias] if biased else [])]
-    inputs = [te.placeholder(a.shape, "float32", name) for a, name in zip(arrays, ("x", "w", "b"), strict=False)]
-    result = convolution(layer, *inputs)
+    data, weight, bias = operands.data, operands.weight, operands.bias
+    groups = layer.in_channels if is_depthwise(layer) else 1
+    form = convolution(data.shape, weight.shape, layer.stride, layer.padding, groups=groups)
+    x, w, b = te.placeholder(data.shape, "float32", "x"), form.weight("w"), te.placeholder(bias.shape, "float32", "b")
+    result = form.output(x, w, b if biased else None, "y")
     outputs = [result if finish is None else finish(result)]
-    return build(default_schedule(te.create_function(inputs, outputs, layer.name)).fn).bind(*arrays)
-
-
-def convolution(layer: Workload, x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None) -> te.Tensor:
-    """The tensor expression of a layer."""
-    if is_depthwise(layer):
-        return depthwise_conv2d(x, weight, bias, layer.stride, layer.padding, name="y")
-    channels = layer.out_channels
-    return conv2d(x, weight, bias, layer.stride, layer.padding, out_channels=channels, name="y")
+    fn = te.create_function([x, w, b] if biased else [x, w], outputs, layer.name)
+    kernel = build(default_schedule(fn).fn)
+    return kernel.bind(data, form.pack(weight), *([bias] if biased else []))
 
 
 def their_layer(layer: Workload, operands: Operands) -> tuple[Callable[[], object], Floats]:
