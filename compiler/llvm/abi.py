@@ -14,6 +14,7 @@ from typing import Any
 from llvmlite import ir
 
 from vdla.compiler.llvm.codes import ARGUMENT_SHIFT, DTYPES, Code, dtype_bytes
+from vdla.compiler.llvm.module import body_name
 from vdla.compiler.llvm.signature import Extent, Signature
 
 I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
@@ -23,11 +24,6 @@ DATA, SHAPE, RANK, DTYPE = range(4)  # the fields of a tensor
 MAX_SCALAR = 2**31 - 1
 
 Value = Any  # llvmlite's, which has no types
-
-
-def body_name(name: str) -> str:
-    """What the code generator calls the function that does the work."""
-    return f"{name}__body"
 
 
 def signature_name(symbol: str) -> str:

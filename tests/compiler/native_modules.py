@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from vdla.compiler.llvm.abi import body_name
+from vdla.compiler.llvm.module import body_name
 from vdla.compiler.llvm.signature import Argument, Signature
 
 I32, I64, F32, POINTER = ir.IntType(32), ir.IntType(64), ir.FloatType(), ir.PointerType()
