@@ -181,3 +181,19 @@ def test_reorder_refuses_to_count_twice():
         Schedule(overlapping_sum(False)).reorder("k", "i", "j")
     rule = "i must stay outside of k, over which block b sums"
     assert str(error.value) == f"reorder of k, i, j: {rule}, got it inside, where each term would count 3 times"
+
+
+def test_axes_of_one_name_are_checked_in_every_block():
+    """The second block's axis `vo` is smaller; that of the first still leaves the domain of the block inside."""
+
+    def nest(name, extent):
+        store = ir.Store("y", (ir.Var("va"), ir.Var("vj")), ir.Const(1))
+        inner = ir.Block(name, (ir.Axis("va", 2), ir.Axis("vj", 4)), (ir.Var("vo"), ir.Var(f"{name}_j")), store)
+        loop = ir.For(f"{name}_j", 4, inner)
+        return ir.For(
+            f"{name}_i", extent, ir.Block(f"{name}_o", (ir.Axis("vo", extent),), (ir.Var(f"{name}_i"),), loop)
+        )
+
+    with pytest.raises(InterpretError) as error:
+        interpret(function(ir.seq(nest("a", 4), nest("b", 2)), x=(4,), y=(4, 4)), X)
+    assert str(error.value) == "block a: axis va must be in 0..1, got 2"
