@@ -72,6 +72,9 @@ def tile_axis(
     whole = fixed.const % tile == 0 and all(factor % tile == 0 for factor in fixed.terms.values())
     unit = tile if whole else 1
     start = Linear({term: factor // unit for term, factor in fixed.terms.items()}, fixed.const // unit)
+    if linear_bounds(start, ranges)[0] < 0:
+        rule = f"the binding of {axis.var} must not begin before 0"
+        raise ScheduleError(f"{where}: {rule}, got {expr_text(start.expr())}, cut by a condition inside")
     extent = max(-(-axis.size // unit), linear_bounds(start, ranges)[1] + 1)  # whole tiles may lie outside
     outer = ir.Axis(f"{axis.var}_o", extent, axis.kind)
     return outer, start.expr(), (Linear({ir.Var(outer.var): unit}) + moving).expr()

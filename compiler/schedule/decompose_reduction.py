@@ -13,7 +13,7 @@ from vdla.compiler.affine import conjuncts, predicate_of, var_names
 from vdla.compiler.printer import expr_text
 from vdla.compiler.schedule.access import Leaf, leaf_at, stores
 from vdla.compiler.schedule.flow import check_flow, scanned_loops
-from vdla.compiler.schedule.independent import distinct
+from vdla.compiler.schedule.independent import check_terms_once, distinct
 from vdla.compiler.schedule.place import check_not_blockized, renamed_loops, target_loops
 from vdla.compiler.schedule.symbols import domains_of
 from vdla.compiler.schedule.tree import ScheduleError, block_path, loop_path, names_of, replaced
@@ -41,6 +41,7 @@ def decompose_reduction(fn: ir.Function, block: str, loop: str) -> tuple[ir.Func
     check_outside(leaf, loop, summed, where)
     check_inside_steps(leaf, inner, where)
     check_once(fn, leaf, inner, summed, where)
+    check_terms_once(leaf, inner, domains_of(fn), where)
     name = names_of(fn).fresh(f"{block}_init", block)
     start = starting_block(leaf, name, {step.var for step in inner} & summed, where)
     nest = renamed_loops(fn, start, [step for step in inner if step.var not in summed])

@@ -179,6 +179,15 @@ def distinct(leaf: Leaf, indices: Indices, var: str, ranges: Ranges) -> bool:
     return True
 
 
+def check_terms_once(leaf: Leaf, inner: list[ir.For], ranges: Domains, where: str) -> None:
+    """Refuse loops that add a term of a sum more than once: started in one place, it would count as often."""
+    axes = tuple(ir.Var(axis.var) for axis in leaf.block.axes)
+    for step in inner:
+        if step.extent != 1 and not distinct(leaf, axes, step.var, ranges):
+            rule = f"each term of {leaf.name} must be added once from the loop inwards"
+            raise ScheduleError(f"{where}: {rule}, got one term in several iterations of {step.var}")
+
+
 def without(form: Linear, known: set[ir.Expr]) -> Linear:
     """The terms that are not known."""
     return form.only(lambda term: term not in known)

@@ -129,15 +129,14 @@ def fuse_two(fn: ir.Function, outer: str, inner: str, name: str, given: bool) ->
 
 
 def check_fusable(where: str, one: ir.For, two: ir.For) -> None:
-    """Refuse loops of different kinds, and a mix of spatial and reduce."""
+    """Refuse loops of different kinds, and one that sums or goes on along steps with one that does not."""
     if one.kind is not two.kind:
         raise ScheduleError(f"{where}: both loops must be of one kind, got {one.kind.value} and {two.kind.value}")
     if 1 in (one.extent, two.extent):
         return
     for block in outermost_blocks(two.body):
         roles = role(block, one.var), role(block, two.var)
-        mixed = ("reduce" in roles and "spatial" in roles) or ("scan" in roles and roles[0] != roles[1])
-        if mixed:
+        if roles[0] != roles[1] and ("reduce" in roles or "scan" in roles):
             found = f"{roles[0]} {one.var} and {roles[1]} {two.var}"
             kinds = "both scan" if "scan" in roles else "both reduce"
             rule = f"both loops must be spatial or {kinds} in block {block.name}"
@@ -154,7 +153,7 @@ def outermost_blocks(stmt: ir.Stmt) -> list[ir.Block]:
 def role(block: ir.Block, var: str) -> str:
     """What a loop does for a block: "spatial", "reduce", "mixed", or "unused"."""
     kinds = {axis.kind for axis, value in zip(block.axes, block.values, strict=True) if var in var_names(value)}
-    if len(kinds) == 2:
+    if len(kinds) > 1:
         return "mixed"
     return kinds.pop().value if kinds else "unused"
 

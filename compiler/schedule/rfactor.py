@@ -11,6 +11,7 @@ from vdla.compiler.printer import expr_text
 from vdla.compiler.schedule.access import Leaf, init_stores, leaves, stores
 from vdla.compiler.schedule.combiner import replaced_terms, terms_of
 from vdla.compiler.schedule.flow import check_flow
+from vdla.compiler.schedule.independent import check_terms_once
 from vdla.compiler.schedule.loops import role
 from vdla.compiler.schedule.place import check_not_blockized, renamed_loops, target_loops
 from vdla.compiler.schedule.symbols import domains_of
@@ -69,6 +70,8 @@ def rfactor(fn: ir.Function, loop: str, factor_axis: int = 0) -> tuple[ir.Functi
     split = split_at(fn, loop, factor_axis, where)
     ranges = domains_of(fn)
     check_every_iteration(split, ranges, where)
+    names = [step.var for step in split.leaf.loops]
+    check_terms_once(split.leaf, list(split.leaf.loops[names.index(outermost(split)) :]), ranges, where)
     terms = terms_of(stores(split.leaf.block), where)
     partial = partial_block(fn, split, terms, f"{split.leaf.name}_rf")
     total = total_nest(fn, split, terms, ranges)

@@ -1,9 +1,11 @@
 """Every rewrite that is refused, with its exact words."""
 
+from dataclasses import replace
+
 import pytest
 import test_schedule_parallel
 
-from vdla.compiler import te
+from vdla.compiler import ir, te
 from vdla.compiler.intrinsics import gemm
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.schedule.trace import is_primitive
@@ -203,6 +205,50 @@ def test_refused(rewrite, message):
     with pytest.raises((ScheduleError, TensorizeError)) as error:
         rewrite(s)
     assert str(error.value) == message
+
+
+def repeated_sum() -> Schedule:
+    """A sum that each iteration of u starts again, as moves of blocks can leave it."""
+    a, k = te.placeholder((4, 6), "int32", "a"), te.reduce_axis(6, "k")
+    fn = te.create_function([a], [te.compute((4,), lambda i: te.sum(a[i, k], axis=k), "c")], "repeated")
+    assert isinstance(fn.body, ir.For)
+    return Schedule(replace(fn, body=replace(fn.body, body=ir.For("u", 3, fn.body.body))))
+
+
+REPEATED = [
+    (lambda s: s.fuse("u", "k"),
+     "fuse of u and k: both loops must be spatial or both reduce in block c, got unused u and reduce k"),
+    (lambda s: s.reorder("k", "u"),
+     "reorder of k, u: u must stay outside of k, over which block c sums, got it inside, where each term would count 3 "
+     "times"),
+    (lambda s: s.decompose_reduction("c", "u"),
+     "decompose_reduction of c at u: each sum of c must start once from the loop inwards, "
+     "got one start in several iterations of u"),
+    (lambda s: s.parallel("u"),
+     "parallel of u: the loop must write other elements of c in each iteration of block c, got c[i]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("rewrite", "message"), REPEATED)
+def test_a_sum_that_starts_again_is_not_added_twice(rewrite, message):
+    with pytest.raises(ScheduleError) as error:
+        rewrite(repeated_sum())
+    assert str(error.value) == message
+
+
+def test_terms_that_come_again_are_not_factored():
+    body = repeated_sum().fn.body
+    assert isinstance(body, ir.For) and isinstance(body.body, ir.For) and isinstance(body.body.body, ir.For)
+    block = body.body.body.body
+    assert isinstance(block, ir.Block)
+    again = replace(block, values=(block.values[0], ir.Binary("mod", ir.Var("f"), ir.Const(6))))
+    s = Schedule(replace(repeated_sum().fn, body=replace(body, body=ir.For("f", 18, again))))
+    found = "each term of c must be added once from the loop inwards, got one term in several iterations of f"
+    for where, rewrite in (("rfactor of f", lambda: s.rfactor("f")),
+                           ("decompose_reduction of c at f", lambda: s.decompose_reduction("c", "f"))):  # fmt: skip
+        with pytest.raises(ScheduleError) as error:
+            rewrite()
+        assert str(error.value) == f"{where}: {found}"
 
 
 def test_every_primitive_is_refused_somewhere():
