@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from vdla.compiler import te
 from vdla.compiler.intrinsic import MEMORY, Intrinsic
-from vdla.compiler.intrinsics.lanes import Builder, Val, call, part, splat
+from vdla.compiler.intrinsics.lanes import Builder, Val, call, part, splat, vector
 
 if TYPE_CHECKING:
     from vdla.compiler.llvm.step import NativeStep
@@ -35,10 +35,7 @@ def unipolar(lanes: int, weight_bits: int, data_bits: int, signed: bool = False)
     b = te.reduce_axis(WORD_BITS, "b")
 
     def value(o: te.Value) -> te.Value:
-        both = te.cast("int32", bit(w[p, o], b) & bit(x[q], b)) << (p + q)
-        if signed:
-            both = te.select(p == weight_bits - 1, -both, both)
-        return te.sum(both, axis=[p, q, b])
+        return te.sum(product_of(w[p, o], x[q], p, q, b, weight_bits if signed else None), axis=[p, q, b])
 
     def lower(step: NativeStep) -> None:
         planes = Planes(step.builder, step.load("w"), step.load("x"), lanes)
@@ -53,14 +50,13 @@ def unipolar(lanes: int, weight_bits: int, data_bits: int, signed: bool = False)
 def bipolar(lanes: int) -> Intrinsic:
     """acc[o] += sum over bits b of 1 where w[o] and x agree in bit b, -1 where they differ: XNOR and a count.
 
-    `w` is uint32 of (lanes,), `x` uint32 of (1,), `acc` int32 of (lanes,).
+    `w` is uint32 of (1, lanes), `x` uint32 of (1,), `acc` int32 of (lanes,).
     """
-    w, x = te.placeholder((lanes,), "uint32", "w"), te.placeholder((1,), "uint32", "x")
+    w, x = te.placeholder((1, lanes), "uint32", "w"), te.placeholder((1,), "uint32", "x")
     b = te.reduce_axis(WORD_BITS, "b")
 
     def value(o: te.Value) -> te.Value:
-        agree = bit(w[o], b) == bit(x[0], b)
-        return te.sum(te.select(agree, te.const(1, "int32"), te.const(-1, "int32")), axis=b)
+        return te.sum(agreement(w[0, o], x[0], b), axis=b)
 
     def lower(step: NativeStep) -> None:
         builder, acc = step.builder, step.load("acc")
@@ -70,6 +66,52 @@ def bipolar(lanes: int) -> Intrinsic:
 
     scopes = {"w": MEMORY, "x": MEMORY, "acc": MEMORY}
     return Intrinsic(f"bitserial_bipolar_{lanes}", te.compute((lanes,), value, "acc"), scopes, lower, target="cpu")
+
+
+@lru_cache
+def planes(bits: int) -> Intrinsic:
+    """acc[q] += sum over b of bit q of x[b], at place b: numbers taken apart into words of their planes.
+
+    `x` is uint8 of (32,), `acc` uint32 of (bits,).
+    """
+    x = te.placeholder((WORD_BITS,), "uint8", "x")
+    b = te.reduce_axis(WORD_BITS, "b")
+    acc = te.compute((bits,), lambda q: te.sum(plane_of(x[b], q, b), axis=b), "acc")
+
+    def lower(step: NativeStep) -> None:
+        builder, numbers, words = step.builder, step.load("x"), step.load("acc")
+        for q in range(bits):
+            plane = builder.trunc(
+                builder.lshr(numbers, ir.Constant(numbers.type, [q] * WORD_BITS)), vector(1, WORD_BITS)
+            )
+            place = ir.Constant(ir.IntType(32), q)
+            word = builder.add(builder.extract_element(words, place), builder.bitcast(plane, ir.IntType(WORD_BITS)))
+            words = builder.insert_element(words, word, place)
+        step.store("acc", words)
+
+    return Intrinsic(f"bitserial_planes_{bits}", acc, {"x": MEMORY, "acc": MEMORY}, lower, target="cpu")
+
+
+# --- what they compute -----------------------------------------------------------------------------------------------
+
+
+def product_of(
+    w: te.Value, x: te.Value, p: te.ReduceAxis, q: te.ReduceAxis, b: te.ReduceAxis, signed_bits: int | None
+) -> te.Value:
+    """The product of bit `b` of plane `p` of the weights and plane `q` of the data; of weights of `signed_bits` bits in
+    two's complement the highest plane counts negatively."""
+    both = te.cast("int32", bit(w, b) & bit(x, b)) << (p + q)
+    return both if signed_bits is None else te.select(p == signed_bits - 1, -both, both)
+
+
+def agreement(w: te.Value, x: te.Value, b: te.ReduceAxis) -> te.Value:
+    """1 where bit `b` of both words is the same, -1 where not."""
+    return te.select(bit(w, b) == bit(x, b), te.const(1, "int32"), te.const(-1, "int32"))
+
+
+def plane_of(x: te.Value, q: te.Value, b: te.ReduceAxis) -> te.Value:
+    """Bit `q` of a uint8, at place `b` of a word."""
+    return te.cast("uint32", (x >> te.cast("uint8", q)) & 1) << te.cast("uint32", b)
 
 
 def bit(word: te.Value, place: te.ReduceAxis) -> te.Value:

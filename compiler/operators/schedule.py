@@ -23,17 +23,20 @@ def operators() -> Mapping[str, ScheduleOperator]:
     """The schedule of each annotated operator: a function of the schedule, the block's name and the target."""
     from vdla.compiler.operators.conv2d_schedule import schedule_conv2d
     from vdla.compiler.operators.depthwise_schedule import schedule_depthwise_conv2d
+    from vdla.compiler.operators.dot_rows_schedule import schedule_bitserial_dense, schedule_qdense
     from vdla.compiler.operators.matmul_schedule import schedule_matmul
-    from vdla.compiler.operators.winograd_schedule import schedule_winograd_conv2d
     from vdla.compiler.operators.qconv2d_schedule import schedule_qconv2d
     from vdla.compiler.operators.qdepthwise_schedule import schedule_qdepthwise_conv2d
+    from vdla.compiler.operators.winograd_schedule import schedule_winograd_conv2d
 
     return {
+        "bitserial_dense": schedule_bitserial_dense,
         "conv2d": schedule_conv2d,
         "depthwise_conv2d": schedule_depthwise_conv2d,
         "matmul": schedule_matmul,
         "winograd_conv2d": schedule_winograd_conv2d,
         "qconv2d": schedule_qconv2d,
+        "qdense": schedule_qdense,
         "qdepthwise_conv2d": schedule_qdepthwise_conv2d,
     }
 

@@ -35,7 +35,7 @@ def attempt(schedule: Schedule, change: Callable[[], object]) -> bool:
 def schedule_stage(schedule: Schedule, block: str, target: Target) -> None:
     """Give one block its lanes and threads, if its loops are still as they were created."""
     nest = nest_named(schedule.fn, block)
-    if any(loop.kind is not ir.LoopKind.SERIAL for loop in nest.leaf.loops):
+    if any(loop.kind is not ir.LoopKind.SERIAL or "tensorize" in loop.annotations for loop in nest.leaf.loops):
         return
     whole = points(nest.leaf.loops)
     vectorize_stage(schedule, block, target)

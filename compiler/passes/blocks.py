@@ -6,6 +6,7 @@ Loops of virtual threads, which only the accelerator has, become serial ones.
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
 from vdla.compiler import ir
 from vdla.compiler.affine import conjuncts, predicate_of, var_names
@@ -46,18 +47,25 @@ def axis_values(block: ir.Block) -> Values:
 
 
 def step(nest: ir.For) -> ir.Stmt:
-    """The step that a tensorized nest is; its loops alone where its condition divides an entry."""
+    """The step that a tensorized nest is; its loops alone where its condition divides an entry, or where its loops do
+    not run through just one: they were moved after they were tensorized."""
     block = next(stmt for stmt in ir.walk(nest) if isinstance(stmt, ir.Block))
     match = block.annotations.get("intrinsic")
-    own = {stmt.var for stmt in ir.walk(nest) if isinstance(stmt, ir.For)}
-    inside = [c for c in conjuncts(block.predicate) if var_names(c) & own]
-    if not isinstance(match, Match) or inside:
+    own = [stmt for stmt in ir.walk(nest) if isinstance(stmt, ir.For)]
+    inside = [c for c in conjuncts(block.predicate) if var_names(c) & {loop.var for loop in own}]
+    if not isinstance(match, Match) or inside or prod(loop.size for loop in own) != points(match):
         return without_blocks(replace(nest, annotations={}))
     values = axis_values(block)
     body = without_blocks(unconditional(replace(nest, annotations={})))
     found = ir.Step(matched(match, lambda expr: ir.substitute(expr, values)), body)
     predicate = predicate_of(conjuncts(block.predicate))
     return found if predicate is None else ir.If(predicate, found)
+
+
+def points(match: Match) -> int:
+    """The iterations of the loops over one entry."""
+    block = next(stmt for stmt in ir.walk(match.intrinsic.behaviour.body) if isinstance(stmt, ir.Block))
+    return prod(axis.size for axis in block.axes)
 
 
 def unconditional(stmt: ir.Stmt) -> ir.Stmt:

@@ -176,3 +176,12 @@ def test_dot_products_on_aarch64_with_dotprod() -> None:
 )  # fmt: skip
 def test_the_best_dot_product_of_a_target(target: str, name: str) -> None:
     assert dot.best_dot(TARGETS[target]).name == name
+
+
+def test_a_nest_whose_loops_moved_is_no_step_any_more() -> None:
+    intrinsic = dot.madd(4)
+    schedule = stage(intrinsic)
+    _, lane, inner = schedule.loops("sums")
+    schedule.reorder(inner, lane)
+    inputs = numbers(schedule.fn, "random")
+    np.testing.assert_array_equal(build(schedule.fn)(*inputs.values()), interpret(schedule.fn, inputs)["sums"])
