@@ -288,7 +288,7 @@ def test_bench_lists_and_refuses(capsys: Capture) -> None:
     assert main(["bench", "--list"]) == OK
     listed = capsys.readouterr().out
     assert all(f"{name} " in listed for name in ("layers", "simulator", "compile", "mutants", "equality", "rtl"))
-    message = "bench: name must be one of area, compile, coverage, equality, layers, mutants, rtl, simulator, got nope"
+    message = "bench: name must be one of area, compile, coverage, cpu, equality, fuzz, layers, mutants, rtl, simulator, got nope"
     assert complaint(capsys, "bench", "nope") == message
 
 

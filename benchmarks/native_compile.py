@@ -1,0 +1,42 @@
+"""Compile time of native kernels: C1 to C12 from tensor expression to machine code, by the processor's time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from vdla.benchmarks.workloads import Workload, resnet18_layers, workload
+from vdla.compiler import te
+from vdla.compiler.llvm.compile import compile_native
+from vdla.compiler.operators.convolution import convolution
+from vdla.compiler.operators.schedule import default_schedule
+
+# Not one of the measured layers: the first kernel of a process also pays for LLVM's start.
+WARM_UP = Workload("warm_up", "conv2d", 1, 9, 9, 16, 16, 3, 1, 1, "")
+
+
+def convolutions() -> list[Workload]:
+    """The measured layers."""
+    return [workload("C1"), *resnet18_layers()]
+
+
+def native_seconds(step: Callable[[str], None]) -> dict[str, float]:
+    """The seconds for each layer, nothing of it from a cache."""
+    compile_seconds(WARM_UP)
+    seconds = {}
+    for layer in convolutions():
+        step(f"{layer.name} native")
+        seconds[layer.name] = compile_seconds(layer)
+    return seconds
+
+
+def compile_seconds(layer: Workload) -> float:
+    """The time from nothing to an object of machine code, in the processor's seconds."""
+    start = time.process_time()
+    data = (layer.batch, layer.in_channels, layer.height, layer.width)
+    weight = (layer.out_channels, layer.in_channels, layer.kernel, layer.kernel)
+    form = convolution(data, weight, layer.stride, layer.padding)
+    x, w = te.placeholder(data, "float32", "x"), form.weight("w")
+    fn = te.create_function([x, w], [form.output(x, w, name="y")], layer.name)
+    compile_native(default_schedule(fn).fn, cached=False)
+    return time.process_time() - start
