@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from vdla.benchmarks.cpu_bitserial import SIZES, measure_bitserial
 from vdla.benchmarks.cpu_float import measure_fusion, measure_layers, measure_matmul
 from vdla.benchmarks.cpu_int8 import measure_int8
 from vdla.benchmarks.cpu_layers import layers
@@ -23,6 +24,7 @@ PARTS: tuple[tuple[Callable[[int, Step], Part], int], ...] = (
     (measure_int8, len(layers())),
     (measure_matmul, 1),
     (measure_fusion, len(layers())),
+    (measure_bitserial, len(SIZES)),
 )
 LIBRARIES = ("llvmlite", "onnxruntime", "threadpoolctl")
 

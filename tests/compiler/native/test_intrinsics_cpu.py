@@ -43,6 +43,7 @@ SPECIAL = {
         *(bitserial.unipolar(lanes, w, x) for lanes in (16, 4) for w in (1, 2) for x in (1, 2)),
         bitserial.unipolar(16, 2, 2, signed=True),
         bitserial.unipolar(8, 2, 1, signed=True),
+        *(bitserial.planes(bits) for bits in (1, 2)),
         bitserial.bipolar(16),
         bitserial.bipolar(4),
     )
@@ -73,12 +74,13 @@ def stage(intrinsic: Intrinsic) -> Schedule:
               for name, buffer in behaviour.buffers.items() if name != intrinsic.output.name]  # fmt: skip
     given = {tensor.name: tensor for tensor in inputs}
     k = te.reduce_axis(STEPS, "k")
+    (place,) = (axis.var for axis in block.axes if axis.kind is ir.AxisKind.SPATIAL)
     reduced = [axis for axis in block.axes if axis.kind is ir.AxisKind.REDUCE]
     own = {axis.var: te.reduce_axis(axis.size, axis.var[1:]) for axis in reduced}
     term = intrinsic.output.stage.value
 
     def value(o: te.Value) -> te.Value:
-        at = {"vo": o, **own}
+        at = {place: o, **own}
         return te.sum(rebuilt(term.expr, given, k, at), axis=[k, *own.values()])
 
     sums = te.compute(behaviour.buffers[intrinsic.output.name].dims, value, "sums")
