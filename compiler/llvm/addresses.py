@@ -45,7 +45,8 @@ def index(frame: Frame, expr: ir.Expr, lanes: Lanes | None = None) -> Value:
     """An index expression as an integer as wide as a pointer; in every lane where it differs among them."""
     if reads(expr) or (varies(expr, lanes) and not isinstance(expr, ir.Var | ir.Const)):
         return _index(frame, expr, lanes)
-    return frame.once(expr, lambda: _index(frame, expr, lanes))
+    key = (expr, lanes.count) if lanes is not None and varies(expr, lanes) else expr  # loops in turn may share a name
+    return frame.once(key, lambda: _index(frame, expr, lanes))
 
 
 def _index(frame: Frame, expr: ir.Expr, lanes: Lanes | None) -> Value:

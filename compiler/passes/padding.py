@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from math import prod
+from itertools import count
+from math import gcd, prod
 
 from vdla.compiler import ir
 from vdla.compiler.passes.errors import PassError
 from vdla.compiler.schedule.access import Leaf
 
 Shape = tuple[ir.Extent, ...]
-LONGEST = 1 << 16  # paddings tried
 
 
 def doubled(writers: list[Leaf]) -> bool:
@@ -27,7 +27,10 @@ def aligned(buffer: str, shape: Shape, writers: list[Leaf]) -> Shape:
 
 
 def padded(buffer: str, shape: Shape, axis: int, factor: int, offset: int) -> Shape:
-    """The shape with dimension `axis + 1` enlarged until the stride of `axis` is `offset` modulo `factor`."""
+    """The shape with dimension `axis + 1` enlarged until the stride of `axis` is `offset` modulo `factor`.
+
+    The dimensions behind it are enlarged too, where the stride could not be that otherwise.
+    """
     inner = shape[axis + 1 :]
     sizes = [extent for extent in inner if isinstance(extent, int)]
     where = f"place storage of {buffer}"
@@ -35,9 +38,8 @@ def padded(buffer: str, shape: Shape, axis: int, factor: int, offset: int) -> Sh
         return shape  # the stride of the last dimension is one element
     if len(sizes) < len(inner):
         raise PassError(f"{where}: storage_align of dimension {axis} must be inside of static dimensions")
-    row = prod(sizes[1:])
-    for more in range(min(factor, LONGEST)):
-        if (sizes[0] + more) * row % factor == offset % factor:
-            return (*shape[: axis + 1], sizes[0] + more, *shape[axis + 2 :])
-    rule = f"the stride of dimension {axis} must be able to be {offset} modulo {factor}"
-    raise PassError(f"{where}: {rule}, got multiples of {row}")
+    rows = sizes[1:]
+    if offset % gcd(prod(rows), factor):
+        rows = [next(n for n in count(size) if gcd(n, factor) == 1) for size in rows]
+    first = next(n for n in count(sizes[0]) if n * prod(rows) % factor == offset % factor)
+    return (*shape[: axis + 1], first, *rows)

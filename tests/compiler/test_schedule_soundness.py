@@ -35,6 +35,13 @@ def symbolic_rows():
     return Schedule(te.create_function([x], [te.compute(x.shape, lambda i, j: b[i, j] * 2, "c")], "f"))
 
 
+def cut():
+    b = te.compute((6,), lambda i: te.cast("int32", i), "b")
+    s = Schedule(te.create_function([A], [te.compute((4,), lambda i: b[i + 1] + A[i], "c")], "f"))
+    s.reverse_compute_at("c", "i")
+    return s
+
+
 def blockized():
     s = alone()
     s.split("i", factor=2)
@@ -71,6 +78,11 @@ def blockized():
             symbolic_rows,
             lambda s: s.storage_align("b", 0, 8, 1),
             "storage_align of b: the dimensions behind must be numbers, got n",
+        ),
+        (
+            cut,
+            lambda s: s.blockize("c_i"),
+            "blockize of c_i: the binding of vi must not begin before 0, got i - 1, cut by a condition inside",
         ),
         (
             blockized,

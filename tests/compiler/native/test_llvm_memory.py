@@ -190,3 +190,11 @@ def test_symbolic_shapes_are_strides() -> None:
         wanted = a.T.copy()
         wanted[: n // 2, 0] += 0.5
         assert np.array_equal(found, wanted)
+
+
+def test_vectors_of_two_lengths_may_share_the_name_of_their_lanes() -> None:
+    parts = [vector("l", n, store("y", (add(LANE, at),), load("a", add(LANE, at), 0))) for n, at in ((3, 0), (2, 3))]
+    places = [ir.Buffer("a", (5, N), "int32"), ir.Buffer("y", (5,), "int32")]
+    a, y = ramp(5, 7, dtype="int32"), np.zeros(5, np.int32)
+    assert Compiled(function(places, ir.seq(*parts), scalars=["n"]))(a, y, n=7) == 0
+    assert np.array_equal(y, a[:, 0])
