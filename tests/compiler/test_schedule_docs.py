@@ -1,10 +1,16 @@
 """docs/schedule.md: every code block runs, and the text below it is what it prints; `--update-golden` rewrites it."""
 
 import re
+from importlib import import_module
+from inspect import isfunction
+from pkgutil import iter_modules
 
 import numpy as np
 
+from vdla.compiler import schedule, tensorize
 from vdla.compiler.interpret import interpret
+from vdla.compiler.schedule import Schedule
+from vdla.compiler.schedule.trace import is_primitive
 from vdla.compiler.specialise import specialise
 
 EXAMPLE = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
@@ -42,9 +48,16 @@ def test_the_examples_keep_the_meaning(root):
 
 
 def test_every_primitive_is_on_the_page(root):
-    from vdla.compiler.schedule import Schedule
-
     page = (root / "docs" / "schedule.md").read_text()
     own = [name for name in vars(Schedule) if not name.startswith("_")]
     assert len(own) > 15
     assert [name for name in own if name not in page] == []
+
+
+def test_every_primitive_shows_before_and_after():
+    names = {name for name, method in vars(Schedule).items() if is_primitive(method)}
+    modules = [import_module(f"vdla.compiler.schedule.{m.name}") for m in iter_modules(schedule.__path__)]
+    functions = [f for m in (*modules, tensorize) for f in vars(m).values() if isfunction(f)]
+    found = {f.__name__: f for f in functions if f.__name__ in names}
+    assert found.keys() == names
+    assert [name for name, function in found.items() if not re.search(r"->|before:", function.__doc__)] == []
