@@ -15,6 +15,8 @@ from vdla.compiler.operators.tile import register_tile
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
+MOST_STREAMS = 4  # blocks whose weights are read side by side: their distances tend to be multiples of a cache way
+
 
 def schedule_qdense(schedule: Schedule, block: str, target: Target) -> None:
     """Steps of the target's dot product; the groups written out."""
@@ -48,7 +50,7 @@ def schedule_rows(schedule: Schedule, block: str, target: Target, intrinsic: Int
     """Tile the result and compute the sums of a tile inside; steps of `intrinsic` written out."""
     leaf = nest_named(schedule.fn, block).leaf.block
     rows, blocks, lanes = (size_of(axis.extent) for axis in leaf.axes[:3])
-    tile = register_tile(target, (1, rows, blocks), lambda t: t.depth == 1)
+    tile = register_tile(target, (1, rows, blocks), lambda t: t.depth == 1 and t.vectors <= MOST_STREAMS)
     result = stage_of(schedule, block, "result")
     whole = schedule.fn.buffers[result].dims[1] >= lanes  # of fewer outputs a tile would be no whole vector
     if whole:
