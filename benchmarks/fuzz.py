@@ -11,7 +11,7 @@ import multiprocessing
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
@@ -45,6 +45,9 @@ class Batch:
         self.accepted += other.accepted
         self.refused += other.refused
         self.wrong += other.wrong
+
+
+Work = Callable[[Sequence[int]], Batch]
 
 
 def run(
@@ -83,30 +86,31 @@ def made_of(seed: int, long: bool, total: Batch) -> dict[str, Any]:
 # --- running ---------------------------------------------------------------------------------------------------------
 
 
-def finished(batches: Sequence[Sequence[int]], workers: int) -> Iterable[Batch]:
+def finished(batches: Sequence[Sequence[int]], workers: int, work: Work | None = None) -> Iterable[Batch]:
     """The batches as they end; those that a broken pool held are run again, apart."""
+    job = work or judged
     if not workers:
-        yield from map(judged, batches)
+        yield from map(job, batches)
         return
     broken: list[Sequence[int]] = []
     with new_pool(workers) as pool:
-        futures = {pool.submit(judged, batch): batch for batch in batches}
+        futures = {pool.submit(job, batch): batch for batch in batches}
         for future in as_completed(futures):
             try:
                 yield future.result()
             except BrokenProcessPool:
                 broken.append(futures[future])
     for batch in broken:
-        yield from together_or_alone(batch)
+        yield from together_or_alone(batch, job)
 
 
-def together_or_alone(batch: Sequence[int]) -> Iterable[Batch]:
+def together_or_alone(batch: Sequence[int], work: Work) -> Iterable[Batch]:
     """A batch in a process of its own; if it ends that, its cases in one each."""
     try:
         with new_pool(1) as pool:
-            yield pool.submit(judged, batch).result()
+            yield pool.submit(work, batch).result()
     except BrokenProcessPool:
-        yield from map(alone, batch)
+        yield from (alone(seed, work) for seed in batch)
 
 
 def new_pool(workers: int) -> ProcessPoolExecutor:
@@ -114,15 +118,14 @@ def new_pool(workers: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
 
 
-def alone(seed: int) -> Batch:
+def alone(seed: int, work: Work) -> Batch:
     """One case in a process of its own."""
     try:
         with new_pool(1) as pool:
-            return pool.submit(judged, [seed]).result()
+            return pool.submit(work, [seed]).result()
     except BrokenProcessPool:
-        return Batch(
-            1, wrong=[Outcome(seed, f"crash: the process must live through {TIMEOUT_S} s, got its end", Trace())]
-        )
+        fault = f"crash: the process must live through the case, {TIMEOUT_S} s at most, got its end"
+        return Batch(1, wrong=[Outcome(seed, fault, Trace())])
 
 
 def judged(seeds: Sequence[int]) -> Batch:
