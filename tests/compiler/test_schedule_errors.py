@@ -251,6 +251,19 @@ def test_terms_that_come_again_are_not_factored():
         assert str(error.value) == f"{where}: {found}"
 
 
+def test_a_loop_over_elements_and_terms_is_not_factored():
+    body = repeated_sum().fn.body
+    assert isinstance(body, ir.For) and isinstance(body.body, ir.For) and isinstance(body.body.body, ir.For)
+    block, f, k = body.body.body.body, ir.Var("f"), ir.Var("k")
+    assert isinstance(block, ir.Block)
+    term = ir.Binary("add", ir.Binary("mul", ir.Binary("mod", f, ir.Const(2)), ir.Const(3)), k)
+    both = replace(block, values=(ir.Binary("floordiv", f, ir.Const(2)), term))
+    s = Schedule(replace(repeated_sum().fn, body=ir.For("f", 8, ir.For("k", 3, both))))
+    with pytest.raises(ScheduleError) as error:
+        s.rfactor("k")
+    assert str(error.value) == "rfactor of k: no loop must choose both the element and the term, got f"
+
+
 def test_every_primitive_is_refused_somewhere():
     named = {message.split()[0].rstrip(":") for _, message in CASES} | {
         message.split()[0] for cases in (test_schedule_parallel.REFUSED,) for _, message in cases

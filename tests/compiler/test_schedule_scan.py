@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from test_schedule_random import EXPECTED, FUNCTIONS, inputs
 
+from vdla.compiler import te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule, ScheduleError
 
@@ -98,3 +99,35 @@ def test_refused(start, rewrite, message):
     with pytest.raises(ScheduleError) as error:
         rewrite(s)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_same_step_is_no_earlier_one(reverse):
+    x, start = te.placeholder((5, 4), "int32", "x"), te.placeholder((4,), "int32", "start")
+
+    def cell(t, h):
+        p = te.compute((4,), lambda i: h[3 - i] * 2, "p")
+        q = te.compute((4,), lambda j: x[t, j] + p[j], "q")
+        return te.compute((4,), lambda i: p[i] + q[i], "r")
+
+    fn = te.create_function([x, start], [te.scan(5, cell, start, reverse=reverse)], "steps")
+    s = Schedule(fn)
+    with pytest.raises(ScheduleError) as error:
+        s.reverse_compute_at("r", "i")
+    assert str(error.value) == "reverse_compute_at of r at i: r must come after q, which computes q, got it before"
+    s.reverse_compute_at("r", "j")
+    arrays = {"x": np.arange(20, dtype=np.int32).reshape(5, 4), "start": np.arange(4, dtype=np.int32)}
+    np.testing.assert_array_equal(interpret(s.fn, arrays)["r"], interpret(fn, arrays)["r"])
+
+
+def test_a_transposed_consumer_merges_into_its_producer():
+    x = te.placeholder((3, 5), "int32", "x")
+    b = te.compute((3, 5), lambda i, j: x[i, j] * 2 + j, "b")
+    c = te.compute((5, 3), lambda p, q: b[q, p] + 10 * p, "c")
+    s = Schedule(te.create_function([x], [c], "turned"))
+    s.reverse_inline("c")
+    assert "block b(vj=j, vi=i):" in str(s)
+    assert "c[vj, vi] = x[vi, vj] * 2 + vj + 10 * vj" in str(s)
+    array = np.arange(15, dtype=np.int32).reshape(3, 5)
+    expected = (array * 2 + np.arange(5)).T + 10 * np.arange(5)[:, None]
+    np.testing.assert_array_equal(interpret(s.fn, {"x": array})["c"], expected)
