@@ -1,0 +1,231 @@
+"""Quantised convolutions, dense and depthwise: against numpy, ONNX Runtime, and on CPUs of all kinds."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from native_programs import call, toolchain
+from quantised_model import convolved, rescaled
+
+from vdla.compiler import ir, te
+from vdla.compiler.interpret import interpret
+from vdla.compiler.llvm.compile import compile_native
+from vdla.compiler.operators.checks import OperatorError
+from vdla.compiler.operators.qconv2d import qconv2d
+from vdla.compiler.operators.qdepthwise_conv2d import qdepthwise_conv2d
+from vdla.compiler.operators.qweights import pack_qconv2d, pack_qdepthwise_conv2d
+from vdla.compiler.operators.schedule import default_schedule
+from vdla.compiler.target import TARGETS, Target, host, target_named
+from vdla.runtime.native import build
+
+Array = np.ndarray[Any, Any]
+AVX512 = TARGETS["x86-64-avx512"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A convolution; `outputs` is None for a depthwise one."""
+
+    data: tuple[int, int, int, int]
+    outputs: int | None
+    kernel: tuple[int, int]
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilations: tuple[int, int] = (1, 1)
+    x_dtype: str = "uint8"
+    dtype: str = "uint8"
+    x_zero: int = 7
+    y_zero: int = 12
+
+    def operands(self) -> tuple[Array, Array, Array, Array]:
+        """Data, weights, bias, scale; data and weights reach the ends of their types."""
+        random = np.random.default_rng(1)
+        channels = self.data[1]
+        outputs = channels if self.outputs is None else self.outputs
+        weight_shape = (outputs, 1 if self.outputs is None else channels, *self.kernel)
+        limits = np.iinfo(self.x_dtype)
+        x = random.integers(limits.min, limits.max, self.data, self.x_dtype, endpoint=True)
+        weight = random.integers(-128, 127, weight_shape, np.int8, endpoint=True)
+        x.flat[:2], weight.flat[:2] = (limits.min, limits.max), (-128, 127)
+        bias = random.integers(-5000, 5000, outputs, np.int32)
+        return x, weight, bias, random.uniform(2e-3, 8e-3, outputs).astype(np.float32)
+
+    def expected(self) -> Array:
+        """By numpy."""
+        x, weight, bias, scale = self.operands()
+        total = convolved(x, weight, self.x_zero, self.strides, self.pads, self.dilations, self.outputs is None)
+        return rescaled(total + bias[:, None, None], scale[:, None, None], self.y_zero, self.dtype)
+
+    def function(self, target: Target) -> tuple[ir.Function, dict[str, Array]]:
+        """The operator with its packed operands, by name."""
+        x, weight, bias, scale = self.operands()
+        window = {"strides": self.strides, "dilations": self.dilations}
+        zeros = {"x_zero_point": self.x_zero, "y_zero_point": self.y_zero, "dtype": self.dtype}
+        if self.outputs is None:
+            packed = pack_qdepthwise_conv2d(weight[:, 0], scale, target, bias, self.x_zero, self.x_dtype, **window)
+        else:
+            packed = pack_qconv2d(weight, scale, target, bias, self.x_zero, self.x_dtype)
+        arrays = {"x": x, "w": packed.weight, "b": packed.bias, "s": packed.scale}
+        tensors = [te.placeholder(array.shape, array.dtype.name, name) for name, array in arrays.items()]
+        last = self.kernel if self.outputs is None else self.outputs
+        operator = qdepthwise_conv2d if self.outputs is None else qconv2d
+        result = operator(*tensors, target, last, pads=self.pads, name="y", **window, **zeros)  # type: ignore[operator]
+        return te.create_function(tensors, [result], "layer"), arrays
+
+
+CASES = {
+    "3x3": Case((1, 8, 9, 14), 32, (3, 3), pads=(1, 1, 1, 1)),
+    "channels that fill no group, outputs that fill no lanes": Case((2, 5, 6, 7), 21, (3, 3), pads=(1, 1, 1, 1)),
+    "few outputs": Case((1, 3, 6, 11), 3, (2, 2)),
+    "first layer": Case((1, 3, 15, 23), 16, (7, 7), (2, 2), (3, 3, 3, 3)),
+    "1x1 with stride": Case((1, 6, 9, 10), 40, (1, 1), (2, 2)),
+    "int8": Case((1, 7, 5, 13), 18, (3, 1), x_dtype="int8", dtype="int8", x_zero=-128, y_zero=5),
+    "dilated, padded on one side": Case((1, 4, 12, 11), 17, (3, 2), (1, 2), (2, 0, 0, 1), (2, 3), y_zero=255),
+    "depthwise": Case((1, 5, 9, 16), None, (3, 3), pads=(1, 1, 1, 1)),
+    "depthwise, whole vectors": Case((2, 4, 5, 32), None, (3, 3), pads=(1, 1, 1, 1)),
+    "depthwise with stride": Case((1, 6, 11, 21), None, (3, 3), (2, 2), (1, 1, 1, 1)),
+    "depthwise, short rows": Case(
+        (1, 9, 7, 7), None, (3, 3), pads=(1, 1, 1, 1), x_dtype="int8", dtype="int8", x_zero=-3
+    ),
+    "depthwise, long kernel": Case((1, 3, 8, 20), None, (5, 6), (1, 3), (2, 2, 2, 3)),
+    "depthwise, dilated": Case((1, 3, 9, 17), None, (3, 3), dilations=(2, 2), dtype="int8", y_zero=-128),
+    "depthwise, wide stride": Case((1, 2, 6, 40), None, (2, 3), (1, 5)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_expression_is_the_operator(name: str) -> None:
+    case = CASES[name]
+    for target in ("x86-64-avx512", "aarch64"):
+        fn, arrays = case.function(TARGETS[target])
+        np.testing.assert_array_equal(interpret(fn, arrays)["y"], case.expected())
+
+
+@pytest.mark.parametrize("target", ["host", "x86-64-avx2", "x86-64"])
+@pytest.mark.parametrize("name", CASES)
+def test_scheduled_kernels_are_exact(name: str, target: str) -> None:
+    machine = target_named(target)
+    if not host().has(*machine.features):
+        pytest.skip(f"needs a CPU with all features of {target}")
+    case = CASES[name]
+    fn, arrays = case.function(machine)
+    kernel = build(default_schedule(fn, machine).fn, machine)
+    np.testing.assert_array_equal(kernel(*arrays.values()), case.expected())
+
+
+def test_a_layout_for_another_cpu_runs_everywhere() -> None:
+    """Packed for VNNI, compiled for a CPU that has not even AVX2: the behaviour of the steps is compiled."""
+    case = CASES["3x3"]
+    fn, arrays = case.function(TARGETS["x86-64-avx512"])
+    kernel = build(default_schedule(fn, TARGETS["x86-64-avx512"]).fn, TARGETS["x86-64"])
+    np.testing.assert_array_equal(kernel(*arrays.values()), case.expected())
+
+
+@pytest.mark.parametrize("target", ["cortex-a9", "aarch64"])
+@pytest.mark.parametrize("name", ["channels that fill no group, outputs that fill no lanes", "depthwise with stride"])
+def test_kernels_on_emulated_arms(target: str, name: str, tmp_path: Path) -> None:
+    toolchain(target)
+    case = CASES[name]
+    fn, arrays = case.function(TARGETS[target])
+    built = compile_native(default_schedule(fn, target).fn, target)
+    np.testing.assert_array_equal(call(tmp_path, target, built, arrays)["y"], case.expected())
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.x_dtype == case.dtype])
+def test_results_are_those_of_onnx_runtime(name: str) -> None:
+    """Where the library has exact products: without VNNI its sums of uint8 by int8 saturate."""
+    pytest.importorskip("onnxruntime")
+    if not host().has("avx512vnni"):
+        pytest.skip("needs a CPU with avx512vnni, on which ONNX Runtime is exact")
+    case = CASES[name]
+    x, weight, bias, scale = case.operands()
+    np.testing.assert_array_equal(qlinear_conv(case, x, weight, bias, scale), case.expected())
+
+
+def qlinear_conv(case: Case, x: Array, weight: Array, bias: Array, scale: Array) -> Array:
+    """ONNX Runtime's result; the scales of data and results are 1, so that those of the weights are ours."""
+    import onnxruntime
+    from onnx import TensorProto, helper, numpy_helper
+
+    kind = TensorProto.UINT8 if case.dtype == "uint8" else TensorProto.INT8
+    zero = np.dtype(case.dtype).type
+    constants = {
+        "xs": np.float32(1), "xz": zero(case.x_zero), "w": weight, "ws": scale, "wz": np.zeros(len(weight), np.int8),
+        "ys": np.float32(1), "yz": zero(case.y_zero), "b": bias,
+    }  # fmt: skip
+    node = helper.make_node(
+        "QLinearConv", ["x", *constants], ["y"], group=case.data[1] if case.outputs is None else 1,
+        kernel_shape=case.kernel, strides=case.strides, pads=case.pads, dilations=case.dilations,
+    )  # fmt: skip
+    inputs = [helper.make_tensor_value_info("x", kind, case.data)]
+    outputs = [helper.make_tensor_value_info("y", kind, None)]
+    tensors = [numpy_helper.from_array(np.asarray(value), key) for key, value in constants.items()]
+    graph = helper.make_graph([node], "layer", inputs, outputs, tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, {"x": x})[0]
+
+
+def test_rounding_is_to_the_even_neighbour() -> None:
+    """Sums 1, 3, 5 and 255 times 0.5."""
+    packed = pack_qconv2d(np.ones((1, 1, 1, 1), np.int8), np.float32(0.5), AVX512)
+    x = np.array([1, 3, 5, 255], np.uint8).reshape(1, 1, 1, 4)
+    arrays = {"x": x, "w": packed.weight, "b": packed.bias, "s": packed.scale}
+    tensors = [te.placeholder(array.shape, array.dtype.name, name) for name, array in arrays.items()]
+    fn = te.create_function(tensors, [qconv2d(*tensors, AVX512, 1, name="y")], "halves")
+    assert interpret(fn, arrays)["y"].ravel().tolist() == [0, 2, 2, 128]
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+def layer(**changes: Any) -> te.Tensor:
+    shapes = {"x": ((1, 8, 5, 5), "uint8"), "w": ((2, 2, 3, 3, 16, 4), "int8"), "b": ((32,), "int32"),
+              "s": ((32,), "float32")}  # fmt: skip
+    given = {name: changes.pop(name, default) for name, default in shapes.items()}
+    tensors = [te.placeholder(shape, dtype, name) for name, (shape, dtype) in given.items()]
+    return qconv2d(*tensors, AVX512, name="layer", **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"x": ((8, 5, 5), "uint8")}, "x must have 4 dimensions, got 3"),
+        ({"x": ((1, 8, 5, 5), "int16")}, "the dtype of x must be one of uint8, int8, got 'int16'"),
+        (
+            {"w": ((2, 2, 3, 3, 4, 16), "int8")},
+            "weight must be int8[CO / 16, 2, KH, KW, 16, 4], got int8[2, 2, 3, 3, 4, 16]; pack_qconv2d packs it for a "
+            "target",
+        ),
+        ({"b": ((31,), "int32")}, "bias must be int32[32], one number a channel, got int32[31]"),
+        ({"s": ((32,), "float64")}, "scale must be float32[32], one number a channel, got float64[32]"),
+        ({"dtype": "int16"}, "dtype must be one of uint8, int8, got 'int16'"),
+        ({"x_zero_point": 256}, "x_zero_point must be in 0..255 for uint8, got 256"),
+        ({"dtype": "int8", "y_zero_point": 128}, "y_zero_point must be in -128..127 for int8, got 128"),
+        ({"out_channels": 33}, "out_channels must be at most 32, those of the weights, got 33"),
+    ],
+)
+def test_wrong_arguments_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(OperatorError, match=f"^{re.escape(f'layer: {message}')}$"):
+        layer(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"weight": np.zeros((4, 2, 3, 3))}, "weight must be an int8 array [CO, CI, KH, KW], got float64[4, 2, 3, 3]"),
+        ({"scale": np.ones(3)}, "scale must be one number or 4, got shape [3]"),
+        ({"bias": np.zeros(4)}, "bias must be an int32 array of 4, got float64[4]"),
+        ({"x_dtype": "int16"}, "x_dtype must be one of uint8, int8, got 'int16'"),
+        ({"x_zero_point": -1}, "x_zero_point must be in 0..255 for uint8, got -1"),
+    ],
+)
+def test_what_cannot_be_packed_is_refused(changes: dict[str, Any], message: str) -> None:
+    options = {"weight": np.zeros((4, 2, 3, 3), np.int8), "scale": np.ones(4), "target": AVX512, **changes}
+    with pytest.raises(OperatorError, match=f"^{re.escape(f'pack_qconv2d: {message}')}$"):
+        pack_qconv2d(**options)
