@@ -410,7 +410,8 @@ sleep:
   %mutex = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 14
   %stood = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 16
   %locked = call i32 @pthread_mutex_lock(ptr %mutex)
-  store atomic i32 1, ptr %waiting.place seq_cst, align 4
+  ; An exchange, not a store: QEMU's AArch64 lets the load below overtake a store, and the wake-up would be lost.
+  %announced = atomicrmw xchg ptr %waiting.place, i32 1 seq_cst, align 4
   br label %check
 
 check:
