@@ -50,9 +50,11 @@ def reads_any(expr: ir.Expr, buffers: set[str]) -> bool:
 
 
 def replaced_terms(expr: ir.Expr, terms: dict[ir.Expr, ir.Expr]) -> ir.Expr:
-    """`expr` with each term replaced."""
+    """`expr` with each term replaced, but not in the places of elements."""
     if expr in terms:
         return terms[expr]
+    if isinstance(expr, ir.Load):
+        return expr
     old = ir.operands(expr)
     new = tuple(replaced_terms(operand, terms) for operand in old)
     return expr if new == old else ir.with_operands(expr, new)

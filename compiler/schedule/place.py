@@ -65,10 +65,11 @@ def nest_at(fn: ir.Function, block: ir.Block, spans: Mapping[str, Span], conditi
     loops: list[tuple[str, ir.Extent]] = []
     values: list[ir.Expr] = []
     for axis in block.axes:
-        if axis.kind is ir.AxisKind.SCAN and axis.var in spans:
-            values.append(spans[axis.var].first.expr())
-            continue
         span = spans.get(axis.var) or whole_span(axis.extent)
+        if axis.kind is ir.AxisKind.SCAN and axis.var in spans:
+            conditions = [*conditions, *clamps(span.first, span, ranges)]
+            values.append(span.first.expr())
+            continue
         var = fresh_loop(names, axis, block.name)
         value = span.first + Linear({ir.Var(var): 1})
         conditions = [*conditions, *clamps(value, span, ranges)]

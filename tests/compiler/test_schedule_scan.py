@@ -131,3 +131,36 @@ def test_a_transposed_consumer_merges_into_its_producer():
     array = np.arange(15, dtype=np.int32).reshape(3, 5)
     expected = (array * 2 + np.arange(5)).T + 10 * np.arange(5)[:, None]
     np.testing.assert_array_equal(interpret(s.fn, {"x": array})["c"], expected)
+
+
+def combined(combine, identity):
+    x, k = te.placeholder((3, 8), "int32", "x"), te.reduce_axis(8, "k")
+    total = te.reducer(combine, identity, "total")
+    s = Schedule(te.create_function([x], [te.compute((3,), lambda i: total(x[i, k], axis=k), "y")], "combined"))
+    s.split("k", 4)
+    return s
+
+
+def test_any_reducer_is_factored():
+    s = combined(lambda a, b: te.select(a > b, a, b), -(1 << 31))
+    s.rfactor("k_i", 1)
+    x = np.random.default_rng(0).integers(-99, 99, (3, 8)).astype(np.int32)
+    np.testing.assert_array_equal(interpret(s.fn, {"x": x})["y"], x.max(axis=1))
+
+
+def test_what_combines_more_than_one_term_is_not_factored():
+    with pytest.raises(ScheduleError) as error:
+        combined(lambda a, b: a * 2 + b, 0).rfactor("k_i")
+    assert str(error.value) == "rfactor of k_i: y must combine with one term, got y[vi] * 2 + x[vi, vk]"
+
+
+def test_a_term_that_is_an_index_is_not_taken_for_a_place():
+    x, k = te.placeholder((3,), "int32", "x"), te.reduce_axis(8, "k")
+    fn = te.create_function([x], [te.compute((3,), lambda i: te.sum(i + x[0] * 0, axis=k), "y")], "indices")
+    plain = te.create_function([x], [te.compute((3,), lambda i: te.sum(te.cast("int32", i), axis=k), "y")], "plain")
+    for function in (fn, plain):
+        s = Schedule(function)
+        s.split("k", 4)
+        s.rfactor("k_i", 1)
+        got = interpret(s.fn, {"x": np.ones(3, np.int32)})["y"]
+        np.testing.assert_array_equal(got, 8 * np.arange(3))
