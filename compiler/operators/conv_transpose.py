@@ -20,10 +20,13 @@ from vdla.compiler.operators.checks import (
     check_rank,
     check_same_dtype,
     integers,
+    static,
 )
-from vdla.compiler.operators.elementwise import elementwise
 from vdla.compiler.operators.softmax import wide
 from vdla.compiler.operators.windows import Ints
+
+NAME = "conv_transpose"
+ZERO = te.const(0, "int32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,8 @@ class Phase:
         return -(-self.kernel // self.spacing)
 
     def tap(self, p: te.Value, t: te.Operand) -> te.Value:
-        """The kernel's tap: the t-th solution k of k * dilation = p + before (modulo the stride)."""
+        """The kernel's tap: the t-th solution k of k * dilation = p + before (modulo the stride). Places a whole number
+        of strides apart have the same."""
         if self.spacing == 1:
             return as_value(t, "conv_transpose") + 0
         inverse = pow(self.dilation // self.shared, -1, self.spacing)
@@ -64,11 +68,11 @@ class Phase:
         """The input's place."""
         return (p + self.before - self.tap(p, t) * self.dilation) // self.stride
 
-    def met(self, p: te.Value, t: te.Operand) -> list[te.Value]:
-        """The conditions under which tap t meets an element."""
-        conditions = [self.place(p, t) >= 0, self.place(p, t) < self.extent]
+    def met(self, place: te.Value, tap: te.Value, p: te.Value) -> list[te.Value]:
+        """The conditions under which a tap meets an element."""
+        conditions = [place >= 0, place < self.extent]
         if self.kernel % self.spacing:
-            conditions.append(self.tap(p, t) < self.kernel)
+            conditions.append(tap < self.kernel)
         if self.shared > 1:
             conditions.append((p + self.before) % self.shared == 0)
         return conditions
@@ -90,56 +94,51 @@ def conv_transpose(
     dimension, then after each. Integers wrap; narrow floats are summed in float32."""
     rank = check_operands(x, weight, bias)
     count = at_least("conv_transpose", "groups", groups, 1)
-    if x.shape[1] % count:
+    if static("conv_transpose", "channels", x.shape[1]) % count:
         raise OperatorError(f"conv_transpose: groups must divide the {x.shape[1]} channels, got {count}")
     result = f"{x.name}_conv_transpose" if name is None else name
     phases, spatial = phases_of(x, weight, strides, pads, output_padding, dilations, rank)
-    channels, outs = x.shape[1] // count, weight.shape[1]
-    shape = (x.shape[0], outs * count, *spatial)
-    total = sums(x, weight, phases, shape, channels, outs, result if plain_result(x, bias) else f"{result}_sum")
-    if plain_result(x, bias):
-        return total
-    return elementwise(total, lambda v: te.cast(x.dtype, v), result) if bias is None else biased(total, bias, result)
+    shape = (x.shape[0], weight.shape[1] * count, *spatial)
+    return ordered(
+        sums(x, weight, phases, shape, count, f"{result}_sum"), bias, phases[-1].stride, shape, x.dtype, result
+    )
 
 
 def sums(
-    x: te.Tensor,
-    weight: te.Tensor,
-    phases: Sequence[Phase],
-    shape: Sequence[int],
-    channels: int,
-    outs: int,
-    name: str,
+    x: te.Tensor, weight: te.Tensor, phases: Sequence[Phase], shape: Sequence[te.Dim], groups: int, name: str
 ) -> te.Tensor:
-    """The stage that multiplies and adds."""
+    """The stage that multiplies and adds: [N, K, spatial..., stride, last / stride], so that what follows each other in
+    it reads neighbours of the input. Behind the end of the last dimension it has results that nobody takes."""
+    channels, outs, last = x.shape[1] // groups, weight.shape[1], phases[-1]
     c = te.reduce_axis(channels, "c")
     taps = [te.reduce_axis(phase.taps, f"t{d}") for d, phase in enumerate(phases)]
-    grouped = outs != shape[1]
 
     def value(*i: te.Value) -> te.Value:
-        n, k, *at = i
-        steps = list(zip(phases, at, taps, strict=True))
-        channel = k // outs * channels + c if grouped else c
-        element = wide(x[(n, channel, *(phase.place(p, t) for phase, p, t in steps))])
-        factor = wide(weight[(channel, k % outs if grouped else k, *(phase.tap(p, t) for phase, p, t in steps))])
-        met = [condition for phase, p, t in steps for condition in phase.met(p, t)]
-        return te.sum(te.select(te.all_of(*met), element * factor, te.const(0, element.dtype)), axis=[c, *taps])
+        n, k, *at, phase, step = i
+        channel = k // outs * channels + c if groups > 1 else c
+        kernel = [d.tap(p, t) for d, p, t in zip(phases, [*at, phase], taps, strict=True)]
+        places = [d.place(p, t) for d, p, t in zip(phases, [*at, phase], taps, strict=True)]
+        places[-1] = step + places[-1]
+        element = wide(x[(n, channel, *places)]) * wide(weight[(channel, k % outs if groups > 1 else k, *kernel)])
+        every = zip(phases, places, kernel, [*at, phase], strict=True)
+        met = [condition for d, place, tap, p in every for condition in d.met(place, tap, p)]
+        return te.sum(te.select(te.all_of(*met), element, te.const(0, element.dtype)), axis=[c, *taps])
+
+    steps = -(-shape[-1] // last.stride)
+    return te.compute((*shape[:-1], last.stride, steps), value, name, {"operator": NAME})
+
+
+def ordered(
+    total: te.Tensor, bias: te.Tensor | None, stride: int, shape: Sequence[te.Dim], dtype: str, name: str
+) -> te.Tensor:
+    """The sums in the order of the result, plus one value a channel."""
+
+    def value(*i: te.Value) -> te.Value:
+        *outer, p = i
+        one = total[(*outer, p % stride, p // stride)] if stride > 1 else total[(*outer, ZERO, p)]
+        return te.cast(dtype, one if bias is None else one + wide(bias[i[1]]))
 
     return te.compute(shape, value, name)
-
-
-def plain_result(x: te.Tensor, bias: te.Tensor | None) -> bool:
-    """Whether the sums are the result."""
-    return bias is None and x.dtype not in ("float16", "bfloat16")
-
-
-def biased(total: te.Tensor, bias: te.Tensor, name: str) -> te.Tensor:
-    """The sums plus one value a channel, in the dtype of the bias."""
-
-    def value(*i: te.Value) -> te.Value:
-        return te.cast(bias.dtype, total[i] + wide(bias[i[1]]))
-
-    return te.compute(total.shape, value, name)
 
 
 def check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None) -> int:
@@ -162,14 +161,15 @@ def phases_of(
     steps, gaps = integers(where, "strides", strides, rank, 1), integers(where, "dilations", dilations, rank, 1)
     margins, added = integers(where, "pads", pads, 2 * rank, 0), integers(where, "output_padding", extra, rank, 0)
     phases, extents = [], []
+    spatial = [static(where, f"spatial extent {d}", extent) for d, extent in enumerate(x.shape[2:])]
     for d in range(rank):
         if added[d] >= max(steps[d], gaps[d]):
             rule = f"output_padding must be less than the stride or the dilation, {max(steps[d], gaps[d])}"
             raise OperatorError(f"{where}: {rule}, got {added[d]}")
         kernel, before, after = weight.shape[2 + d], margins[d], margins[rank + d]
-        whole = (x.shape[2 + d] - 1) * steps[d] + (kernel - 1) * gaps[d] + 1 + added[d]
+        whole = (spatial[d] - 1) * steps[d] + (kernel - 1) * gaps[d] + 1 + added[d]
         if whole <= before + after:
             raise OperatorError(f"{where}: a result must have elements, got {whole} less the padding {before + after}")
-        phases.append(Phase(x.shape[2 + d], kernel, steps[d], gaps[d], before))
+        phases.append(Phase(spatial[d], kernel, steps[d], gaps[d], before))
         extents.append(whole - before - after)
     return phases, extents

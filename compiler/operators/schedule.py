@@ -22,6 +22,7 @@ ScheduleOperator = Callable[[Schedule, str, Target], None]
 def operators() -> Mapping[str, ScheduleOperator]:
     """The schedule of each annotated operator: a function of the schedule, the block's name and the target."""
     from vdla.compiler.operators.conv2d_schedule import schedule_conv2d
+    from vdla.compiler.operators.conv_transpose_schedule import schedule_conv_transpose
     from vdla.compiler.operators.depthwise_schedule import schedule_depthwise_conv2d
     from vdla.compiler.operators.dot_rows_schedule import schedule_bitserial_dense, schedule_qdense
     from vdla.compiler.operators.matmul_schedule import schedule_matmul
@@ -32,6 +33,7 @@ def operators() -> Mapping[str, ScheduleOperator]:
     return {
         "bitserial_dense": schedule_bitserial_dense,
         "conv2d": schedule_conv2d,
+        "conv_transpose": schedule_conv_transpose,
         "depthwise_conv2d": schedule_depthwise_conv2d,
         "matmul": schedule_matmul,
         "winograd_conv2d": schedule_winograd_conv2d,
