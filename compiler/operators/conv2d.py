@@ -71,15 +71,20 @@ class Part:
         """Blocks of lanes of a group; the last one may be filled up with zeros."""
         return -(-self.outs // self.lanes)
 
+    @property
+    def regular(self) -> bool:
+        """Whether no block but the last one is filled up."""
+        return self.groups == 1 or self.outs % self.lanes == 0
+
     def block(self, channel: te.Value) -> te.Value:
         """The block of an output channel."""
-        if self.outs % self.lanes == 0:
+        if self.regular:
             return channel // self.lanes
         return (channel // self.outs) * self.blocks + (channel % self.outs) // self.lanes
 
     def lane(self, channel: te.Value) -> te.Value:
         """The place of an output channel in its block."""
-        return (channel if self.outs % self.lanes == 0 else channel % self.outs) % self.lanes
+        return (channel if self.regular else channel % self.outs) % self.lanes
 
 
 def lanes_of(outs: int, dtype: str, target: Target) -> int:
@@ -140,7 +145,7 @@ def summed(image: te.Tensor, weight: te.Tensor, part: Part, name: str) -> te.Ten
         return te.sum(element * wide(weight[cb, ci, taps[0], taps[1], c]), axis=[ci, *taps])
 
     shape = (image.shape[0], part.groups * part.blocks, *windows.counts, part.lanes)
-    return te.compute(shape, value, name, annotations={"operator": NAME})
+    return te.compute(shape, value, name, {"operator": NAME, "group": part.outs if part.groups > 1 else 0})
 
 
 def pixel(image: te.Tensor, n: te.Operand, channel: te.Operand, y: te.Operand, x: te.Operand) -> tuple[te.Operand, ...]:

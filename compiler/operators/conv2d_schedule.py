@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from vdla.compiler.operators.nest import nest_named, size_of
 from vdla.compiler.operators.readers import reader_of
+from vdla.compiler.operators.stages import attempt
 from vdla.compiler.operators.tile import Tile, register_tile
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
@@ -19,16 +20,20 @@ def schedule_conv2d(schedule: Schedule, block: str, target: Target) -> None:
     """Tile the stage that reads the sums, and compute them inside of its tiles."""
     sums = nest_named(schedule.fn, block)
     blocks, rows, columns, lanes = (size_of(axis.extent) for axis in sums.leaf.block.axes[1:5])
-    tile = register_tile(target, (rows, columns, blocks))
+    group = int(sums.leaf.block.annotations["group"])
+    tile = register_tile(target, (rows, columns, -(-group // lanes) if group else blocks))
     reader = reader_of(schedule, block, (4, 5))
-    place = tiled_reader(schedule, reader, tile, lanes)
+    place = tiled_reader(schedule, reader, tile, lanes, group)
     schedule.compute_at(block, place)
     tile_sums(schedule, block, place)
 
 
-def tiled_reader(schedule: Schedule, reader: str, tile: Tile, lanes: int) -> str:
-    """Cut the reader into tiles; the loop inside which a tile is."""
+def tiled_reader(schedule: Schedule, reader: str, tile: Tile, lanes: int, group: int) -> str:
+    """Cut the reader into tiles, none of channels of two groups; the loop inside which a tile is."""
     n, channel, row, column, *lane = schedule.loops(reader)
+    if group:
+        groups, channel = schedule.split(channel, factor=-(-group // lanes) if lane else group)
+        n = schedule.fuse(n, groups)
     outer, inner = schedule.split(channel, factor=tile.vectors if lane else tile.vectors * lanes)
     column_outer, column_inner = schedule.split(column, factor=tile.rows // tile.depth)
     row_outer, row_inner = schedule.split(row, factor=tile.depth)
@@ -36,12 +41,13 @@ def tiled_reader(schedule: Schedule, reader: str, tile: Tile, lanes: int) -> str
         inner, within = schedule.split(inner, factor=lanes)
         lane = [within]
     columns = tile.rows // tile.depth
-    group, column_inner = schedule.split(column_inner, factor=columns if columns % CORNER else CORNER)
-    schedule.reorder(n, outer, row_outer, column_outer, inner, row_inner, group, *lane, column_inner)
-    for loop in (inner, row_inner, group, column_inner):
+    corner, column_inner = schedule.split(column_inner, factor=columns if columns % CORNER else CORNER)
+    schedule.reorder(n, outer, row_outer, column_outer, inner, row_inner, corner, *lane, column_inner)
+    for loop in (inner, row_inner, corner, column_inner):
         schedule.unroll(loop)
     schedule.vectorize(*lane)
-    schedule.parallel(schedule.fuse(n, outer, row_outer))
+    threads = schedule.fuse(n, outer, row_outer)
+    attempt(schedule, lambda: schedule.parallel(threads))  # a block that is filled up seems to reach the next group
     return column_outer
 
 
