@@ -30,6 +30,8 @@ LEGAL = [
     ("recurrence", lambda s: (s.inline("wide"), s.reverse_compute_at("last", "t"))),
     ("recurrence", lambda s: s.reverse_compute_at("h", "gate_i")),
     ("recurrence", lambda s: s.reverse_compute_at("gate", "k")),
+    ("recurrence", lambda s: (s.split("t", 3), s.split("gate_i", 3), s.reverse_compute_at("h", "gate_i_i"))),
+    ("recurrence", lambda s: (s.split("t", 3), s.split("gate_i", 3), s.compute_at("total", "gate_i_i"))),
     ("recurrence", lambda s: s.inline("h")),
     ("recurrence", lambda s: s.inline("u")),
     ("greatest", lambda s: s.compute_at("value", "out_i")),
