@@ -20,7 +20,7 @@ from vdla.compiler.passes.symbolic import Part, holding, symbolic_parts
 from vdla.compiler.passes.walk import last, scalar_ranges, with_bodies
 from vdla.compiler.passes.zones import Zone, comparisons, zone
 
-GROWTH = 3  # times as many stores as before, at most,
+GROWTH = 5  # times as many stores as before, at most: two loops cut, in two places one of them,
 SMALL = 256  # or as many as that
 PEELED = 3  # iterations in which a condition depends on inner loops that are taken one by one
 
