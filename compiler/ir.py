@@ -3,7 +3,7 @@
 Every node is immutable; a pass or a schedule primitive returns a new tree. Buffers are referred to by name, and a
 `Function` owns the table of names. A `Block` computes one element (or, once blockized, one tile) at the position its
 axes are bound to; the loops around it only say which positions, in which order. The passes that lead to native code
-take the blocks away; what they leave is loops, stores and the three nodes of "lowered statements".
+take the blocks away; what they leave is loops, stores and the four nodes of "lowered statements".
 """
 
 from __future__ import annotations
@@ -216,7 +216,18 @@ class Step:
     body: Stmt
 
 
-Stmt = For | Seq | Store | Together | Block | If | Alloc | Step
+@dataclass(frozen=True, slots=True)
+class Prefetch:
+    """A request to have the cache line of an element near: a hint, without effect on what is computed.
+
+    The indices may lie outside of the buffer; what they read themselves may not.
+    """
+
+    buffer: str
+    indices: tuple[Expr, ...]
+
+
+Stmt = For | Seq | Store | Together | Block | If | Alloc | Step | Prefetch
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +288,7 @@ def children(stmt: Stmt) -> tuple[Stmt, ...]:
             return stores
         case Block(init=init, body=body):
             return (body,) if init is None else (init, body)
-        case Store():
+        case Store() | Prefetch():
             return ()
 
 
@@ -294,7 +305,7 @@ def with_children(stmt: Stmt, new: tuple[Stmt, ...]) -> Stmt:
             return replace(stmt, body=new[0])
         case Block():
             return replace(stmt, init=new[0], body=new[1])
-        case Store():
+        case Store() | Prefetch():
             return stmt
 
 

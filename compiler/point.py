@@ -52,6 +52,8 @@ class Runner:
                 return sequence([forget(self.memory.written[buffer]), self.statement(body, where)])
             case ir.Step(body=body):
                 return self.statement(body, where)
+            case ir.Prefetch():
+                return sequence([])
             case ir.Block(predicate=predicate):
                 inside = self._block(stmt)
                 return inside if predicate is None else conditional(self.index(predicate, stmt.name), inside)

@@ -96,6 +96,8 @@ def stmt_lines(stmt: ir.Stmt, depth: int, owner: str) -> Iterator[Line]:
         case ir.Step(match=match, body=body):
             yield Line(f"{indent}step {match.intrinsic.name}:", owner)
             yield from stmt_lines(body, depth + 1, owner)
+        case ir.Prefetch(buffer=buffer, indices=indices):
+            yield Line(f"{indent}prefetch {buffer}[{index_text(indices)}]", owner)
         case ir.For():
             yield Line(f"{indent}{loop_header(stmt)}", stmt.var)
             yield from stmt_lines(stmt.body, depth + 1, stmt.var)

@@ -70,6 +70,8 @@ def special_stmt(stmt: ir.Stmt, constants: Mapping[str, ir.Expr], values: Mappin
         case ir.Store(indices=indices, value=value):
             places = tuple(ir.substitute(index, constants) for index in indices)
             return replace(stmt, indices=places, value=ir.substitute(value, constants))
+        case ir.Prefetch(indices=indices):
+            return replace(stmt, indices=tuple(ir.substitute(index, constants) for index in indices))
         case ir.If(cond=cond):
             return replace(stmt, cond=ir.substitute(cond, constants))
         case ir.Block():

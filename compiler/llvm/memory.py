@@ -6,6 +6,8 @@ nothing outside of the buffer, since the first and the last element are inside. 
 
 from __future__ import annotations
 
+from math import prod
+
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
@@ -31,6 +33,7 @@ from vdla.compiler.llvm.types import (
     undefined,
 )
 
+MASKED_BYTES = 4  # elements from which on AVX-512 itself has masks
 MAX_SPAN = 4  # times the lanes: up to so much is loaded for a shuffle
 
 
@@ -83,11 +86,65 @@ def _first(pattern: Pattern) -> Linear:
 
 
 def _load_near(frame: Frame, name: str, pattern: Pattern) -> Value:
-    whole = _read(frame, name, _first(pattern), llvm.VectorType(_kind(frame, name), pattern.span))
     if pattern.is_contiguous:
-        return whole
-    order = tuple(step - min(pattern.steps) for step in pattern.steps)
-    return frame.builder.shuffle_vector(whole, undefined(whole.type), lane_order(order))
+        return _load_run(frame, name, _first(pattern), pattern.span)
+    steps = [step - min(pattern.steps) for step in pattern.steps]
+    width, span = whole_vector(len(steps)), pattern.span
+    if not width < span <= 2 * width:
+        whole = _load_run(frame, name, _first(pattern), span)
+        return frame.builder.shuffle_vector(whole, undefined(whole.type), lane_order(tuple(steps)))
+    kind = llvm.VectorType(_kind(frame, name), width)
+    low = _read(frame, name, _first(pattern), kind)
+    high = _read(frame, name, _first(pattern) + Linear({}, span - width), kind)  # they may overlap
+    order = tuple(step if step < width else step - span + 2 * width for step in steps)
+    return frame.builder.shuffle_vector(low, high, lane_order(order))
+
+
+def whole_vector(count: int) -> int:
+    """The least power of two that holds so many lanes."""
+    return 1 << (count - 1).bit_length()
+
+
+def _load_run(frame: Frame, name: str, form: Linear, count: int) -> Value:
+    """Elements one behind the other; an odd number with one masked load where there are masks, not piece by piece."""
+    kind = _kind(frame, name)
+    if not has_masks(frame, name, count):
+        return _read(frame, name, form, llvm.VectorType(kind, count))
+    wide = llvm.VectorType(kind, whole_vector(count))
+    arguments = [pointer(frame, name, form, sure=True), I32(alignment(frame, name, form))]
+    arguments += [leading(wide.count, count), undefined(wide)]
+    whole = intrinsic(frame.builder, f"llvm.masked.load.{suffix(wide)}.p0", wide, arguments)
+    return frame.builder.shuffle_vector(whole, undefined(wide), lane_order(tuple(range(count))))
+
+
+def _write_run(frame: Frame, name: str, form: Linear, value: Value) -> None:
+    """The counterpart of `_load_run`."""
+    count = value.type.count
+    if not has_masks(frame, name, count):
+        return _write(frame, name, form, value)
+    width = whole_vector(count)
+    order = tuple(min(lane, count - 1) for lane in range(width))
+    whole = frame.builder.shuffle_vector(value, undefined(value.type), lane_order(order))
+    arguments = [whole, pointer(frame, name, form, sure=True), I32(alignment(frame, name, form)), leading(width, count)]
+    intrinsic(frame.builder, f"llvm.masked.store.{suffix(whole.type)}.p0", VOID, arguments)
+
+
+def has_masks(frame: Frame, name: str, count: int) -> bool:
+    """Whether `count` elements are worth a masked access: no whole vector, and no more than one.
+
+    What is small enough on the stack lives in registers, which a mask would keep it from.
+    """
+    target, buffer = frame.kernel.target, frame.kernel.fn.buffers[name]
+    size = nbytes(buffer.dtype)
+    if buffer.scope == "stack" and size * prod(buffer.dims) <= target.vector_bytes * target.vector_registers:
+        return False
+    odd = whole_vector(count) != count and whole_vector(count) * size <= target.vector_bytes
+    return odd and size >= MASKED_BYTES and target.has("avx512vl")
+
+
+def leading(lanes: int, count: int) -> Value:
+    """The mask of the first `count` of the lanes."""
+    return llvm.Constant(llvm.VectorType(I1, lanes), [int(lane < count) for lane in range(lanes)])
 
 
 def _load_masked(frame: Frame, name: str, pattern: Pattern, mask: Value) -> Value:
@@ -141,6 +198,13 @@ def store_run(frame: Frame, name: str, place: Linear, value: Value) -> None:
     _write(frame, name, place, to_memory(frame.builder, value, frame.kernel.fn.buffers[name].dtype))
 
 
+def prefetch(frame: Frame, name: str, indices: tuple[ir.Expr, ...]) -> None:
+    """Ask for the cache line of an element, which may lie outside of the buffer."""
+    address = pointer(frame, name, place_of(frame, name, indices), sure=False)
+    read, keep, data = I32(0), I32(3), I32(1)
+    intrinsic(frame.builder, "llvm.prefetch.p0", VOID, [address, read, keep, data])
+
+
 # --- stores ----------------------------------------------------------------------------------------------------------
 
 
@@ -156,7 +220,7 @@ def store(frame: Frame, name: str, indices: tuple[ir.Expr, ...], value: Value, l
     if not pattern.is_contiguous:
         return _scatter(frame, name, pattern, value, lanes)
     if lanes.mask is None:
-        return _write(frame, name, _first(pattern), value)
+        return _write_run(frame, name, _first(pattern), value)
     return _store_masked(frame, name, pattern, value, lanes.mask)
 
 

@@ -35,6 +35,8 @@ def emit(frame: Frame, stmt: ir.Stmt) -> None:
         case ir.If(cond=cond, body=body):
             with frame.branch(value(frame, cond), "if"):
                 emit(frame, body)
+        case ir.Prefetch(buffer=name, indices=indices):
+            memory.prefetch(frame, name, indices)
         case ir.For():
             _loop(frame, stmt)
         case ir.Alloc(buffer=name, body=body):

@@ -60,6 +60,8 @@ class Checker:
                 bound |= {stmt.var}
             case ir.Store():
                 self.store(stmt, bound, live)
+            case ir.Prefetch(buffer=buffer, indices=indices):
+                self.access("prefetch of", buffer, indices, bound, live)
             case ir.If(cond=cond):
                 self.typed(cond, "bool", "a condition", bound, live)
             case ir.Alloc(buffer=buffer):

@@ -11,6 +11,7 @@ from vdla.compiler.passes.check import Level, check
 from vdla.compiler.passes.decompose import decompose
 from vdla.compiler.passes.parallel import one_level
 from vdla.compiler.passes.partition import partition
+from vdla.compiler.passes.prefetch import prefetch
 from vdla.compiler.passes.simplify import simplify
 from vdla.compiler.passes.steps import choose_steps
 from vdla.compiler.passes.storage import place_storage
@@ -31,6 +32,7 @@ class Pass:
 PIPELINE = (
     Pass("decompose", decompose, Level.DECOMPOSED),
     Pass("place storage", place_storage, Level.PLACED),
+    Pass("prefetch", prefetch, Level.PLACED),
     Pass("remove blocks", remove_blocks, Level.LOOPS),
     Pass("simplify", simplify, Level.LOOPS),
     Pass("partition", partition, Level.LOOPS),

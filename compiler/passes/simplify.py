@@ -11,7 +11,7 @@ from dataclasses import replace
 from vdla.compiler import ir
 from vdla.compiler.affine import FALSE, TRUE, conjunction, conjuncts, var_names
 from vdla.compiler.passes.scope import Scope
-from vdla.compiler.passes.walk import matched, scalar_ranges, stored
+from vdla.compiler.passes.walk import fetched, matched, scalar_ranges, stored
 
 NOTHING = ir.Seq(())  # never left inside of anything but a function that does nothing
 
@@ -38,6 +38,8 @@ def simplified(stmt: ir.Stmt, scope: Scope) -> ir.Stmt:
             return ir.seq(*(simplified(inner, scope) for inner in stmts))
         case ir.Store():
             return stored(stmt, scope.index, scope.value)
+        case ir.Prefetch():
+            return fetched(stmt, scope.index)
         case ir.Together(stores=stores):
             return ir.Together(tuple(stored(store, scope.index, scope.value) for store in stores))
         case ir.Alloc(buffer=buffer, body=body):
@@ -61,11 +63,21 @@ def loop(stmt: ir.For, scope: Scope) -> ir.Stmt:
 
 def closed(loop: ir.For, body: ir.Stmt) -> ir.Stmt:
     """A loop around a simplified body, with conditions on other variables outside."""
-    if body == NOTHING:
+    if body == NOTHING or ("prefetch" in loop.annotations and is_idle(body)):
         return NOTHING
     outer, body = hoisted(loop.var, body)
     new = replace(loop, body=body)
     return new if outer == TRUE else ir.If(outer, new)
+
+
+def is_idle(stmt: ir.Stmt) -> bool:
+    """Whether a statement only requests what nobody will read."""
+    match stmt:
+        case ir.Seq(stmts=stmts):
+            return all(is_idle(inner) for inner in stmts)
+        case ir.For(body=body) | ir.If(body=body):
+            return is_idle(body)
+    return isinstance(stmt, ir.Prefetch)
 
 
 def as_extent(expr: ir.Expr) -> ir.Extent:

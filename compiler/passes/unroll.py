@@ -13,7 +13,7 @@ from vdla.compiler import ir
 from vdla.compiler.affine import FALSE, TRUE, Linear, linear, var_names
 from vdla.compiler.passes.errors import PassError
 from vdla.compiler.passes.scope import Scope, is_pure
-from vdla.compiler.passes.walk import loop_ranges, matched, rebuilt, scalar_ranges, stored, with_bodies
+from vdla.compiler.passes.walk import fetched, loop_ranges, matched, rebuilt, scalar_ranges, stored, with_bodies
 from vdla.compiler.printer import extent_text
 
 UNROLL_LIMIT = 1 << 13  # stores; more is no faster on any CPU, and takes LLVM minutes
@@ -70,6 +70,8 @@ class Unroller:
                 return ir.seq(*(self.statement(body, {**env, var: i}) for i in range(stmt.size)))
             case ir.Store():
                 return stored(stmt, lambda e: self.expr(e, env, True), lambda e: self.expr(e, env, False))
+            case ir.Prefetch():
+                return fetched(stmt, lambda e: self.expr(e, env, True))
             case ir.If(cond=cond, body=body):
                 new = self.expr(cond, env, True)
                 if new == FALSE:

@@ -76,6 +76,8 @@ def lanes(loop: ir.For, stmt: ir.Stmt) -> ir.Stmt:
             return masked(loop, cond, body)
         case ir.Store() | ir.Together():
             return replace(loop, body=stmt) if spread(stmt, loop.var) else serial(loop, stmt)
+        case ir.Prefetch():
+            return first_lane(loop, stmt)
     return serial(loop, stmt)
 
 
@@ -94,7 +96,14 @@ def masked(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
             return masked(loop, ir.Binary("and", cond, other), inner)
         case ir.Store() | ir.Together() if spread(body, loop.var):
             return narrowed(loop, cond, body)
+        case ir.Prefetch():
+            return first_lane(loop, ir.If(cond, body))
     return serial(loop, ir.If(cond, body))
+
+
+def first_lane(loop: ir.For, stmt: ir.Stmt) -> ir.Stmt:
+    """A request that stands for those of all lanes."""
+    return simplified(substituted(stmt, {loop.var: ir.Const(0)}), Scope({}))
 
 
 def narrowed(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
@@ -128,6 +137,8 @@ def depends(stmt: ir.Stmt, var: str) -> bool:
     match stmt:
         case ir.Store(indices=indices, value=value):
             return any(var in var_names(expr) for expr in (*indices, value))
+        case ir.Prefetch(indices=indices):
+            return any(var in var_names(index) for index in indices)
         case ir.If(cond=cond) if var in var_names(cond):
             return True
         case ir.Step(match=match):

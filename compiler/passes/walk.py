@@ -39,6 +39,11 @@ def stored(store: ir.Store, index: Change, value: Change) -> ir.Store:
     return store if indices is store.indices and new is store.value else ir.Store(store.buffer, indices, new)
 
 
+def fetched(request: ir.Prefetch, index: Change) -> ir.Prefetch:
+    """A request with its indices changed."""
+    return ir.Prefetch(request.buffer, each(request.indices, index))
+
+
 def matched(match: Match, change: Change) -> Match:
     """A match with its entries and conditions changed."""
     entries = {name: each(indices, change) for name, indices in match.entries.items()}
@@ -56,6 +61,8 @@ def substituted(stmt: ir.Stmt, values: Values) -> ir.Stmt:
         match inner:
             case ir.Store():
                 return stored(inner, change, change)
+            case ir.Prefetch():
+                return fetched(inner, change)
             case ir.If(cond=cond, body=body):
                 return ir.If(change(cond), visit(body))
             case ir.Step(match=match, body=body):

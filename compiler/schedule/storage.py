@@ -37,9 +37,9 @@ def double_buffer(fn: ir.Function, buffer: str) -> ir.Function:
 
 
 def prefetch(fn: ir.Function, block: str, buffer: str, loop: str, distance: int = 1) -> ir.Function:
-    """Ask for what a block will read `distance` iterations of `loop` later. A hint: a target may leave it out.
+    """Ask for what a block will read `distance` iterations of `loop` later: on a CPU, a request for each cache line.
 
-    for i in range(8): ...  ->  for i in range(8): ...  # prefetch=('a', 'c', 1)
+    for i in range(8): ...  ->  for i in range(8): ...  # prefetch=(('a', 'c', 1),)
 
     Raises:
         ScheduleError: the block does not read the buffer, or the loop is not around it.
@@ -53,7 +53,8 @@ def prefetch(fn: ir.Function, block: str, buffer: str, loop: str, distance: int 
     if leaf is None or not reads(leaf.block, buffer):
         raise ScheduleError(f"{where}: the block must read the buffer, got none of its elements read")
     check_positive(where, "distance", distance, 1)
-    return annotated(fn, loop, "prefetch", (buffer, block, int(distance)), where)
+    earlier = next(step for step in loops_on(path) if step.var == loop).annotations.get("prefetch", ())
+    return annotated(fn, loop, "prefetch", (*earlier, (buffer, block, int(distance))), where)
 
 
 def storage_align(fn: ir.Function, buffer: str, dimension: int, factor: int, offset: int = 0) -> ir.Function:
