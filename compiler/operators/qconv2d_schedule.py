@@ -13,7 +13,7 @@ from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
 TRANSPOSED = 64  # bytes that are brought from the order of the lanes into that of the result at once
-LONGEST_ROW = 16  # results of one channel that are written at once
+SHORTEST_ROW, LONGEST_ROW = 4, 16  # results of one channel that are written at once
 
 
 def schedule_qconv2d(schedule: Schedule, block: str, target: Target) -> None:
@@ -34,7 +34,7 @@ def schedule_qconv2d(schedule: Schedule, block: str, target: Target) -> None:
 def transposed(schedule: Schedule, result: str, vectors: int, columns: int, lanes: int) -> str:
     """Cut the result into rows of `vectors` blocks, and these into pieces that a few shuffles transpose; the loop in
     which a row is."""
-    length = part(columns, LONGEST_ROW)
+    length = piece(columns)
     copy = schedule.cache_write(result, "stack")
     n, channel, row, column = schedule.loops(copy)
     outer, inner = schedule.split(channel, factor=vectors * lanes)
@@ -53,10 +53,14 @@ def transposed(schedule: Schedule, result: str, vectors: int, columns: int, lane
     return row
 
 
-def part(extent: int, most: int) -> int:
-    """The largest divisor of at most `most`, or `most` where there is only a small one."""
-    best = divisor(extent, most)
-    return best if best == extent or best > most // 4 else most
+def piece(columns: int) -> int:
+    """How many results of a row are written at once: a power of two where one divides the row, as stores are then
+    whole; else a divisor; else what leaves a rest."""
+    even = columns & -columns
+    if even >= SHORTEST_ROW:
+        return min(even, LONGEST_ROW)
+    best = divisor(columns, LONGEST_ROW)
+    return best if best == columns or best >= SHORTEST_ROW else LONGEST_ROW
 
 
 def divisor(extent: int, most: int) -> int:
