@@ -20,6 +20,9 @@ from vdla.compiler.target import Target
 from vdla.hardware.user_cache import CacheError, user_cache
 
 OPTIMISATION = 3
+STRAIGHT_LINES = False
+"""Whether LLVM puts scalar statements side by side into vectors. What LLVM 22 makes of `uitofp(sext x)` and of
+conditions is wrong, and the schedule says which lanes there are; see tests/compiler/native/test_straight_lines.py."""
 DIGEST_BYTES = 32
 _LOCK = Lock()  # LLVM's default context is one for the process
 
@@ -94,7 +97,7 @@ def _optimised(text: str, machine: Machine) -> Any:  # noqa: ANN401  llvmlite ha
         module.link_in(_parsed(pool_text(machine.triple)))
     module.triple, module.data_layout = machine.triple, str(compiler.target_data)
     options = binding.create_pipeline_tuning_options(OPTIMISATION)
-    options.loop_vectorization = options.slp_vectorization = True
+    options.loop_vectorization, options.slp_vectorization = True, STRAIGHT_LINES
     builder = binding.create_pass_builder(compiler, options)
     builder.getModulePassManager().run(module, builder)
     return module
@@ -120,7 +123,7 @@ def module_is_parallel(text: str) -> bool:
 def _path(text: str, machine: Machine) -> Path | None:
     """Where the object is kept, if there is a place."""
     pool = pool_text(machine.triple) if module_is_parallel(text) else ""
-    versions = f"{binding.llvm_version_info} {OPTIMISATION}"
+    versions = f"{binding.llvm_version_info} {OPTIMISATION} {STRAIGHT_LINES}"
     everything = "\0".join((text, pool, machine.triple, machine.cpu, machine.features, versions))
     try:
         return user_cache("native") / f"{hashlib.sha256(everything.encode()).hexdigest()}.o"
