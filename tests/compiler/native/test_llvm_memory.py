@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from lowered import Compiled, add, binary, function, load, module_text, mul, sto
 
 from vdla.compiler import ir
 from vdla.compiler.interpret import interpret
+from vdla.compiler.target import TARGETS
 
 X, LANE, N = ir.Var("x"), ir.Var("l"), ir.Var("n")
 PAGE = mmap.PAGESIZE
@@ -78,12 +81,33 @@ def test_lanes_read_their_elements_and_no_others(name: str, dtype: str) -> None:
     check(fn, values.astype(storage(dtype)))
 
 
-def test_lanes_that_lie_near_each_other_come_with_one_load() -> None:
+def test_lanes_that_lie_near_each_other_come_with_two_whole_vectors() -> None:
     place = mul(LANE, 2)
     fn = function(buffers("float32", a=(15,), y=(8,)), vector("l", 8, store("y", (LANE,), load("a", place))))
     text = module_text(fn)
-    assert text.count(" load <15 x float>") == 1
+    assert text.count(" load <8 x float>") == 2
     assert "gather" not in text
+    far = function(buffers("float32", a=(22,), y=(8,)), vector("l", 8, store("y", (LANE,), load("a", mul(LANE, 3)))))
+    assert module_text(far).count(" load <22 x float>") == 1
+
+
+def test_rows_of_odd_lengths_are_masked_where_there_are_masks_but_not_in_registers() -> None:
+    def row(count: int, scope: str = "global") -> ir.Function:
+        a, y = (ir.Buffer(name, (count,), "float32") for name in "ay")
+        t = ir.Buffer("t", (count,), "float32", scope)
+        copies = [vector(v, count, store(to, (ir.Var(v),), load(of, ir.Var(v)))) for v, to, of in ("lta", "myt")]
+        return function([a, t, y], ir.seq(*copies))
+
+    def masked(fn: ir.Function) -> int:
+        return len(re.findall(r"call .*llvm\.masked", module_text(fn, TARGETS["x86-64-avx512"])))
+
+    for fn, found in ((row(7), 4), (row(8), 0)):
+        assert masked(fn) == found
+        assert "masked" not in module_text(fn, TARGETS["x86-64-avx2"])
+    inner = row(7, "stack")
+    inside = replace(inner, params=("a", "y"), body=ir.Alloc("t", inner.body))
+    assert masked(inside) == 2
+    check(inside, ramp(7))
 
 
 def test_lanes_of_rows_and_columns_that_were_one_loop_are_contiguous() -> None:
