@@ -46,9 +46,9 @@ def in_selects(expr: ir.Expr) -> Iterator[ir.Binary]:
 
 
 def parts(cond: ir.Expr) -> Iterator[ir.Binary]:
-    """The comparisons that a condition combines."""
+    """The comparisons that a condition combines, but for those of what buffers hold, which may change in the loop."""
     if isinstance(cond, ir.Binary):
-        if cond.op in COMPARISONS:
+        if cond.op in COMPARISONS and not any(isinstance(inner, ir.Load) for inner in ir.walk_expr(cond)):
             yield cond
         if cond.op in ("and", "or"):
             yield from parts(cond.a)

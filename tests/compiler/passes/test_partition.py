@@ -138,3 +138,11 @@ def test_comparisons_are_found_in_conditions_selects_and_indices():
     chosen = ir.Select(op("or", op("lt", "i", 1), op("eq", "i", 5)), expr(0), expr(1))
     stmt = ir.If(op("and", op("ge", "i", 2), op("ne", "i", 3)), store("c", chosen, value=chosen))
     assert sorted(c.op for c in comparisons(stmt)) == ["eq", "eq", "ge", "lt", "lt", "ne"]
+
+
+def test_what_a_buffer_holds_cuts_no_loop():
+    n = ir.Var("n")
+    cond = ir.Binary("lt", ir.Var("k"), ir.Load("best", (ir.Binary("sub", n, ir.Const(1)),)))
+    nest = loop("k", 8, ir.If(cond, store("best", at("n", -1), value="k")))
+    fn = ir.Function("f", ("best",), {"best": ir.Buffer("best", (n,), "int32")}, nest, ("n",))
+    assert partition(fn) == fn
