@@ -1,0 +1,48 @@
+"""float16 and bfloat16: sums in float32, rounded once; in the interpreter and as machine code."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from run_operator import floats, function_of, run
+
+from vdla.compiler.operators import broadcast, elementwise, normalisation, pool, reduction, softmax
+from vdla.compiler.operators.conv_transpose import conv_transpose
+from vdla.compiler.operators.resize import resize_linear
+from vdla.compiler.operators.schedule import default_schedule
+from vdla.runtime.native import build
+
+DTYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
+
+
+def layer_model(x):
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+
+
+CASES = {
+    "sum": (lambda x: reduction.sum(x, -1), lambda x: x.sum(-1)),
+    "mean": (lambda x: reduction.mean(x, (0, 2)), lambda x: x.mean((0, 2))),
+    "softmax": (softmax.softmax, lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True)),
+    "log_softmax": (softmax.log_softmax, lambda x: x - np.log(np.exp(x).sum(-1, keepdims=True))),
+    "layer_norm": (normalisation.layer_norm, layer_model),
+    "average_pool": (lambda x: pool.average_pool(x, 3), lambda x: (x[..., :-2] + x[..., 1:-1] + x[..., 2:]) / 3),
+    "relu": (elementwise.relu, lambda x: np.maximum(x, 0)),
+    "twice": (lambda x: broadcast.add(x, x), lambda x: x + x),
+    "resize": (lambda x: resize_linear(x, (3, 5, 80)), None),
+    "conv_transpose": (lambda x: conv_transpose(x, elementwise.identity(x, "w"), None, 2), None),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_rounded_once(name, dtype):
+    operator, model = CASES[name]
+    x = floats((5, 5, 40) if name == "conv_transpose" else (3, 5, 40), low=-2).astype(DTYPES[dtype])
+    fn, _ = function_of(operator, x)
+    got = run(operator, x)
+    assert got.dtype == DTYPES[dtype]
+    eps = float(ml_dtypes.finfo(DTYPES[dtype]).eps)
+    if model is not None:
+        expected = model(x.astype(np.float64))
+        np.testing.assert_allclose(got.astype(np.float64), expected, rtol=eps, atol=eps / 4)
+    native = build(default_schedule(fn).fn)(x)
+    np.testing.assert_allclose(native.astype(np.float64), got.astype(np.float64), rtol=eps, atol=eps / 4)
