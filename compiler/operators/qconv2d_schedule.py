@@ -41,7 +41,8 @@ def transposed(schedule: Schedule, result: str, vectors: int, columns: int, lane
     inner, lane = schedule.split(inner, factor=lanes)
     column, within = schedule.split(column, factor=length)
     schedule.reorder(n, outer, row, inner, column, lane, within)
-    schedule.parallel(outer)
+    row = schedule.fuse(n, outer, row)
+    schedule.parallel(row)
     schedule.compute_at(result, column)
     *_, lane_inside, row_inside, column_inside = schedule.loops(result)[-3:]
     schedule.reorder(row_inside, lane_inside, column_inside)
