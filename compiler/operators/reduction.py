@@ -55,8 +55,20 @@ def summed(x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str, body: B
     """The sum of `body` of the elements along `axes`; narrow floats are added in float32 and rounded once."""
     if x.dtype not in NARROW_FLOATS:
         return reduce_with(te.sum, x, axes, keepdims, name, body)
-    wide = reduce_with(te.sum, x, axes, keepdims, f"{name}_wide", lambda v: te.cast("float32", body(v)))
-    return elementwise(wide, lambda v: te.cast(x.dtype, v), name)
+    return of_sum(x, axes, keepdims, name, lambda v: v, body)
+
+
+def of_sum(
+    x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str, finish: Body, body: Body = lambda v: v
+) -> te.Tensor:
+    """`finish` of the sum, which for narrow floats is one of float32, rounded after it."""
+    total = reduce_with(te.sum, x, axes, keepdims, f"{name}_sum", lambda v: body(te.cast(wide_dtype(x), v)))
+    return elementwise(total, lambda v: te.cast(x.dtype, finish(v)), name)
+
+
+def wide_dtype(x: te.Tensor) -> str:
+    """The dtype in which the elements of `x` are summed."""
+    return "float32" if x.dtype in NARROW_FLOATS else x.dtype
 
 
 def prepared(operator: str, x: te.Tensor, axes: Axes, name: str | None) -> tuple[tuple[int, ...], str]:
@@ -111,24 +123,21 @@ def mean(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | No
     """The sum divided by the number of elements; floats only."""
     check_float("mean", "x", x)
     chosen, result = prepared("mean", x, axes, name)
-    total = summed(x, chosen, keepdims, f"{result}_sum")
-    return elementwise(total, lambda v: v / count_of(x, chosen, v.dtype), result)
+    return of_sum(x, chosen, keepdims, result, lambda v: v / count_of(x, chosen, v.dtype))
 
 
 def l2_norm(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
     """The square root of the sum of the squares; floats only."""
     check_float("l2_norm", "x", x)
     chosen, result = prepared("l2_norm", x, axes, name)
-    total = summed(x, chosen, keepdims, f"{result}_sum", lambda v: v * v)
-    return elementwise(total, lambda v: te.sqrt(v), result)
+    return of_sum(x, chosen, keepdims, result, te.sqrt, lambda v: v * v)
 
 
 def log_sum(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
     """The logarithm of the sum; floats only."""
     check_float("log_sum", "x", x)
     chosen, result = prepared("log_sum", x, axes, name)
-    total = summed(x, chosen, keepdims, f"{result}_sum")
-    return elementwise(total, lambda v: te.log(v), result)
+    return of_sum(x, chosen, keepdims, result, te.log)
 
 
 def logsumexp(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
@@ -136,13 +145,17 @@ def logsumexp(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str
     check_float("logsumexp", "x", x)
     chosen, result = prepared("logsumexp", x, axes, name)
     largest = reduce_with(te.max, x, chosen, True, f"{result}_max")
-    shifted = te.compute(x.shape, lambda *i: te.exp(x[i] - finite(largest, chosen, i)), f"{result}_exp")
-    total = summed(shifted, chosen, keepdims, f"{result}_sum")
+    wide = wide_dtype(x)
+
+    def power(*i: te.Value) -> te.Value:
+        return te.exp(te.cast(wide, x[i]) - te.cast(wide, finite(largest, chosen, i)))
+
+    total = summed(te.compute(x.shape, power, f"{result}_exp"), chosen, keepdims, f"{result}_sum")
 
     def value(*at: te.Value) -> te.Value:
         zeros = [te.const(0, "int32") for _ in chosen]
         there = source_indices(len(x.shape), chosen, keepdims, at, zeros)
-        return te.log(total[at]) + finite(largest, chosen, there)
+        return te.cast(x.dtype, te.log(total[at]) + te.cast(wide, finite(largest, chosen, there)))
 
     return te.compute(total.shape, value, result)
 
