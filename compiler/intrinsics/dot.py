@@ -62,29 +62,43 @@ def in_all_lanes(builder: Builder, value: Val, lanes: int, group: int) -> Val:
 
 # --- x86-64 ----------------------------------------------------------------------------------------------------------
 
-WIDTH_FEATURES = {4: ("avx512vl",), 8: ("avx512vl",), 16: ("avx512f",)}
+WIDTHS = {4: ("avx512vl",), 8: ("avx512vl",), 16: ("avx512f",)}
 
 
 @lru_cache
 def vnni(lanes: int = 16, side: Lanes = Lanes.WEIGHTS) -> Intrinsic:
     """Four uint8 by four int8 in each of 16, 8 or 4 lanes: vpdpbusd."""
-    return _vnni(f"vnni_{lanes}", "vpdpbusd", lanes, 4, ("uint8", "int8"), side)
+    return _vnni(f"vnni_{lanes}", "vpdpbusd", lanes, 4, ("uint8", "int8"), ("avx512vnni", *WIDTHS[lanes]), side)
+
+
+@lru_cache
+def avx_vnni(lanes: int = 8, side: Lanes = Lanes.WEIGHTS) -> Intrinsic:
+    """The same in 8 or 4 lanes, on CPUs that have VNNI but not AVX-512."""
+    return _vnni(f"avx_vnni_{lanes}", "vpdpbusd", lanes, 4, ("uint8", "int8"), ("avxvnni",), side)
 
 
 @lru_cache
 def vnni_pairs(lanes: int = 16, side: Lanes = Lanes.WEIGHTS) -> Intrinsic:
     """Two int16 by two int16 in each of 16, 8 or 4 lanes: vpdpwssd."""
-    return _vnni(f"vnni_pairs_{lanes}", "vpdpwssd", lanes, 2, ("int16", "int16"), side)
+    return _vnni(f"vnni_pairs_{lanes}", "vpdpwssd", lanes, 2, ("int16", "int16"), ("avx512vnni", *WIDTHS[lanes]), side)
 
 
-def _vnni(name: str, instruction: str, lanes: int, group: int, dtypes: tuple[str, str], side: Lanes) -> Intrinsic:
-    """One of the two VNNI instructions."""
+def _vnni(
+    name: str,
+    instruction: str,
+    lanes: int,
+    group: int,
+    dtypes: tuple[str, str],
+    requires: tuple[str, ...],
+    side: Lanes,
+) -> Intrinsic:
+    """One of the VNNI instructions; LLVM chooses the encoding by the features."""
 
     def emit(builder: Builder, acc: Val, x: Val, w: Val) -> Val:
         words = (builder.bitcast(operand, acc.type) for operand in (x, w))
         return call(builder, f"llvm.x86.avx512.{instruction}.{lanes * 32}", acc.type, acc, *words)
 
-    return declare(name, lanes, group, dtypes, ("avx512vnni", *WIDTH_FEATURES[lanes]), side, emit)
+    return declare(name, lanes, group, dtypes, requires, side, emit)
 
 
 MADD = {
@@ -162,5 +176,5 @@ def neon_dot(side: Lanes = Lanes.WEIGHTS) -> Intrinsic:
 
 def best_dot(target: Target) -> Intrinsic:
     """The dot product with which `target` convolves integers fastest; a CPU that has none runs its behaviour."""
-    candidates = (vnni(16), vnni(8), madd(16), madd(8), madd(4), neon_dot(), neon_pairs())
+    candidates = (vnni(16), vnni(8), avx_vnni(8), madd(16), madd(8), madd(4), neon_dot(), neon_pairs())
     return next((intrinsic for intrinsic in candidates if target.has(*intrinsic.requires)), madd(4))

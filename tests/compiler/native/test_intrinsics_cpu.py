@@ -27,6 +27,7 @@ DOTS = {
     for side in Lanes
     for intrinsic in (
         *(dot.vnni(lanes, side) for lanes in (16, 8, 4)),
+        *(dot.avx_vnni(lanes, side) for lanes in (8, 4)),
         *(dot.vnni_pairs(lanes, side) for lanes in (16, 8, 4)),
         *(dot.madd(lanes, side) for lanes in (16, 8, 4)),
         dot.neon_pairs(side),
@@ -169,6 +170,15 @@ def test_dot_products_on_aarch64_with_dotprod() -> None:
     machine = Target("dotprod", plain.triple, "generic", frozenset({"neon", "dotprod"}), 16, 32)
     assert "sdot\t" in compile_native(stage(dot.neon_dot()).fn, machine).assembly
     assert "sdot\t" not in compile_native(stage(dot.neon_dot()).fn, plain).assembly
+
+
+def test_vnni_without_avx512() -> None:
+    plain = TARGETS["x86-64-avx2"]
+    machine = Target("avxvnni", plain.triple, "alderlake", plain.features | {"avxvnni"}, 32, 16)
+    assert dot.best_dot(machine).name == "avx_vnni_8"
+    assembly = compile_native(stage(dot.avx_vnni(8)).fn, machine).assembly
+    assert "vpdpbusd" in assembly
+    assert "zmm" not in assembly
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,14 @@ def test_a_layout_for_another_cpu_runs_everywhere() -> None:
     np.testing.assert_array_equal(kernel(*arrays.values()), case.expected())
 
 
+@pytest.mark.parametrize(
+    ("target", "instruction"), [("cortex-a9", "vpadal.s16"), ("aarch64", "sadalp"), ("x86-64-avx512", "vpdpbusd")]
+)
+def test_kernels_are_made_of_the_dot_product(target: str, instruction: str) -> None:
+    fn, _ = CASES["3x3"].function(TARGETS[target])
+    assert f"\t{instruction}\t" in compile_native(default_schedule(fn, target).fn, target).assembly
+
+
 @pytest.mark.parametrize("target", ["cortex-a9", "aarch64"])
 @pytest.mark.parametrize("name", ["channels that fill no group, outputs that fill no lanes", "depthwise with stride"])
 def test_kernels_on_emulated_arms(target: str, name: str, tmp_path: Path) -> None:
