@@ -3,7 +3,7 @@
 Every node is immutable; a pass or a schedule primitive returns a new tree. Buffers are referred to by name, and a
 `Function` owns the table of names. A `Block` computes one element (or, once blockized, one tile) at the position its
 axes are bound to; the loops around it only say which positions, in which order. The passes that lead to native code
-take the blocks away; what they leave is loops, stores and the four nodes of "lowered statements".
+take the blocks away; what they leave is loops, stores and the five nodes of "lowered statements".
 """
 
 from __future__ import annotations
@@ -217,6 +217,17 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Rooms:
+    """Intermediate buffers on the heap, which exist, without content at first, while `body` runs.
+
+    Those of one row lie in one room, the first and largest one's: each is needed when the others are not.
+    """
+
+    rows: tuple[tuple[str, ...], ...]
+    body: Stmt
+
+
+@dataclass(frozen=True, slots=True)
 class Prefetch:
     """A request to have the cache line of an element near: a hint, without effect on what is computed.
 
@@ -227,7 +238,7 @@ class Prefetch:
     indices: tuple[Expr, ...]
 
 
-Stmt = For | Seq | Store | Together | Block | If | Alloc | Step | Prefetch
+Stmt = For | Seq | Store | Together | Block | If | Alloc | Rooms | Step | Prefetch
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +291,7 @@ def seq(*stmts: Stmt) -> Stmt:
 def children(stmt: Stmt) -> tuple[Stmt, ...]:
     """The statements directly inside `stmt`; a block's `init` before its body."""
     match stmt:
-        case For(body=body) | If(body=body) | Alloc(body=body) | Step(body=body):
+        case For(body=body) | If(body=body) | Alloc(body=body) | Rooms(body=body) | Step(body=body):
             return (body,)
         case Seq(stmts=stmts):
             return stmts
@@ -295,7 +306,7 @@ def children(stmt: Stmt) -> tuple[Stmt, ...]:
 def with_children(stmt: Stmt, new: tuple[Stmt, ...]) -> Stmt:
     """`stmt` with its direct statements replaced, in the order of `children`."""
     match stmt:
-        case For() | If() | Alloc() | Step():
+        case For() | If() | Alloc() | Rooms() | Step():
             return replace(stmt, body=new[0])
         case Seq():
             return seq(*new)

@@ -50,6 +50,9 @@ class Runner:
                 return conditional(self.index(cond, where or "if"), self.statement(body, where))
             case ir.Alloc(buffer=buffer, body=body):
                 return sequence([forget(self.memory.written[buffer]), self.statement(body, where)])
+            case ir.Rooms(rows=rows, body=body):
+                held = [forget(self.memory.written[buffer]) for row in rows for buffer in row]
+                return sequence([*held, self.statement(body, where)])
             case ir.Step(body=body):
                 return self.statement(body, where)
             case ir.Prefetch():

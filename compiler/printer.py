@@ -93,6 +93,9 @@ def stmt_lines(stmt: ir.Stmt, depth: int, owner: str) -> Iterator[Line]:
         case ir.Alloc(buffer=buffer, body=body):
             yield Line(f"{indent}with alloc({buffer}):", owner)
             yield from stmt_lines(body, depth + 1, owner)
+        case ir.Rooms(rows=rows, body=body):
+            yield Line(f"{indent}with rooms({', '.join(map(' '.join, rows))}):", owner)
+            yield from stmt_lines(body, depth + 1, owner)
         case ir.Step(match=match, body=body):
             yield Line(f"{indent}step {match.intrinsic.name}:", owner)
             yield from stmt_lines(body, depth + 1, owner)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vdla.compiler import ir
@@ -10,17 +10,22 @@ from vdla.compiler.llvm import objects
 from vdla.compiler.llvm.abi import add_entry
 from vdla.compiler.llvm.header import header
 from vdla.compiler.llvm.signature import Signature, signature_of
+from vdla.compiler.passes.rooms import Footprint, footprint
 from vdla.compiler.target import Target, TargetError, target_named
+
+NO_FOOTPRINT = Footprint()
 
 
 @dataclass(frozen=True, slots=True)
 class NativeObject:
-    """A compiled function. `llvm` is its module before LLVM's passes, in LLVM's assembly language."""
+    """A compiled function. `llvm` is its module before LLVM's passes, in LLVM's assembly language; `footprint` is what it
+    takes from the heap."""
 
     signature: Signature
     target: Target
     object: bytes
     llvm: str
+    footprint: Footprint = NO_FOOTPRINT
 
     @property
     def name(self) -> str:
@@ -70,8 +75,9 @@ def compile_native(
 
     machine = target_named(target) if isinstance(target, str) else target
     signature = signature_of(fn)
-    module = emit(lower(fn, machine), machine, contract)
-    return from_module(module, signature, machine, cached=cached)
+    lowered = lower(fn, machine)
+    built = from_module(emit(lowered, machine, contract), signature, machine, cached=cached)
+    return replace(built, footprint=footprint(lowered))
 
 
 def from_module(module: Any, signature: Signature, target: Target, *, cached: bool = True) -> NativeObject:  # noqa: ANN401

@@ -1,15 +1,36 @@
-"""Temporaries on the heap: the C library's `aligned_alloc` and `free`; a failure frees what is held and leaves."""
+"""Temporaries on the heap: the C library's `aligned_alloc` and `free`; a failure frees what is held and leaves.
+
+Each room is an allocation of its own, so that LLVM knows that what is needed at one time lies apart.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
 from vdla.compiler.llvm.addresses import index
-from vdla.compiler.llvm.frame import ALIGN, Frame
+from vdla.compiler.llvm.frame import ALIGN, Frame, Place
 from vdla.compiler.llvm.types import POINTER, VOID, Value, nbytes
+
+
+@contextmanager
+def rooms(frame: Frame, stmt: ir.Rooms) -> Iterator[None]:
+    """The buffers of `stmt` have their places inside."""
+    held = []
+    for row in stmt.rows:
+        held.append(allocate(frame, frame.kernel.fn.buffers[row[0]]))
+        frame.heap.append(held[-1])
+        frame.places.update({name: Place(held[-1], ALIGN) for name in row})
+    yield
+    for room in reversed(held):
+        frame.heap.pop()
+        free(frame, room)
+    for name in (name for row in stmt.rows for name in row):
+        del frame.places[name]
 
 
 def allocate(frame: Frame, buffer: ir.Buffer) -> Value:

@@ -7,6 +7,7 @@ and of the loops around. A piece that gets no memory sets the flag; the loop fai
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from llvmlite import ir as llvm
 
@@ -14,7 +15,7 @@ from vdla.compiler import ir
 from vdla.compiler.llvm.addresses import index
 from vdla.compiler.llvm.attributes import Attributes, describe
 from vdla.compiler.llvm.frame import MAX_EXTENT, Frame, Place, begin
-from vdla.compiler.llvm.heap import leave
+from vdla.compiler.llvm.heap import leave, rooms
 from vdla.compiler.llvm.loops import count_up
 from vdla.compiler.llvm.pool import PARALLEL
 from vdla.compiler.llvm.types import I32, I64, POINTER, VOID, Type, Value
@@ -82,7 +83,12 @@ def _body(frame: Frame, loop: ir.For, kind: Type, emit: Emit) -> Value:
         inner.places[buffer] = Place(pointer, place.align)
     inner.variables = dict(zip(frame.variables, fields[len(frame.places) :], strict=True))
     inner.ranges = dict(frame.ranges)
-    count_up(inner, loop, _index(inner, first), _index(inner, last), _largest(loop), lambda: emit(inner, loop.body))
+    part = _index(inner, first), _index(inner, last)
+    if isinstance(loop.body, ir.Rooms):  # one for all iterations
+        with rooms(inner, loop.body):
+            count_up(inner, loop, *part, _largest(loop), partial(emit, inner, loop.body.body))
+    else:
+        count_up(inner, loop, *part, _largest(loop), partial(emit, inner, loop.body))
     inner.builder.ret_void()
     return function
 

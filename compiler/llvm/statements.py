@@ -41,6 +41,9 @@ def emit(frame: Frame, stmt: ir.Stmt) -> None:
             _loop(frame, stmt)
         case ir.Alloc(buffer=name, body=body):
             _alloc(frame, frame.kernel.fn.buffers[name], body)
+        case ir.Rooms(body=body):
+            with heap.rooms(frame, stmt):
+                emit(frame, body)
         case ir.Step():
             _step(frame, stmt)
         case ir.Block(name=name):
@@ -113,19 +116,6 @@ def _step(frame: Frame, step: ir.Step) -> None:
 
 
 def _alloc(frame: Frame, buffer: ir.Buffer, body: ir.Stmt) -> None:
-    if buffer.scope == "stack":
-        return _on_stack(frame, buffer, body)
-    place = heap.allocate(frame, buffer)
-    frame.places[buffer.name] = Place(place, ALIGN)
-    frame.heap.append(place)
-    emit(frame, body)
-    frame.heap.pop()
-    heap.free(frame, place)
-    del frame.places[buffer.name]
-    return None
-
-
-def _on_stack(frame: Frame, buffer: ir.Buffer, body: ir.Stmt) -> None:
     """Room at the entry of the function, whose content begins and ends with the Alloc."""
     kind = llvm.ArrayType(stored_type(buffer.dtype, frame.kernel.target), prod(buffer.dims))
     room = frame.on_stack(kind, buffer.name)

@@ -26,7 +26,7 @@ class Level(IntEnum):
     PLACED = 2  # buffers allocated
     LOOPS = 3  # no block
     UNROLLED = 4  # no UNROLL loop
-    LOWERED = 5  # lanes around single stores, one level of parallel loops
+    LOWERED = 5  # lanes around single stores, one level of parallel loops, no heap outside of rooms
 
 
 def check(fn: ir.Function, level: Level) -> None:
@@ -67,6 +67,10 @@ class Checker:
             case ir.Alloc(buffer=buffer):
                 self.alloc(buffer, live)
                 live |= {buffer}
+            case ir.Rooms(rows=rows):
+                for buffer in (buffer for row in rows for buffer in row):
+                    self.alloc(buffer, live, in_room=True)
+                    live |= {buffer}
             case ir.Block():
                 self.block(stmt, bound, live)
                 bound |= {axis.var for axis in stmt.axes}
@@ -100,10 +104,12 @@ class Checker:
             if not isinstance(loop.extent, int):
                 raise self.fail(f"vector loop {loop.var}", "have a number of lanes", expr_text(loop.extent))
 
-    def alloc(self, buffer: str, live: Bound) -> None:
+    def alloc(self, buffer: str, live: Bound, *, in_room: bool = False) -> None:
         """Check an allocation."""
         if buffer not in self.fn.buffers or buffer in self.fn.params:
             raise self.fail(f"alloc of {buffer}", "name an intermediate buffer", "another")
+        if self.level is Level.LOWERED and not in_room and self.fn.buffers[buffer].scope == "heap":
+            raise self.fail(f"alloc of {buffer}", "be on the stack", "one on the heap, which rooms hold")
         if buffer in live:
             raise self.fail(f"alloc of {buffer}", "be the only one around", "one inside of another")
 

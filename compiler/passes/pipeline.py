@@ -12,6 +12,7 @@ from vdla.compiler.passes.decompose import decompose
 from vdla.compiler.passes.parallel import one_level
 from vdla.compiler.passes.partition import partition
 from vdla.compiler.passes.prefetch import prefetch
+from vdla.compiler.passes.rooms import share_rooms
 from vdla.compiler.passes.simplify import simplify
 from vdla.compiler.passes.steps import choose_steps
 from vdla.compiler.passes.storage import place_storage
@@ -38,7 +39,8 @@ PIPELINE = (
     Pass("partition", partition, Level.LOOPS),
     Pass("unroll", unroll, Level.UNROLLED),
     Pass("vectorize", vectorize, Level.UNROLLED),
-    Pass("check parallel", one_level, Level.LOWERED),
+    Pass("check parallel", one_level, Level.UNROLLED),
+    Pass("share rooms", share_rooms, Level.LOWERED),
 )
 
 

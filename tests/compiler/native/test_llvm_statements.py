@@ -13,6 +13,7 @@ from vdla.compiler.intrinsic import IMMEDIATE, MEMORY, Intrinsic, Match
 from vdla.compiler.llvm.objects import CodegenError
 from vdla.compiler.llvm.step import NativeStep
 from vdla.compiler.llvm.types import broadcast, same
+from vdla.compiler.passes.rooms import share_rooms
 
 X, K, LANE, N = ir.Var("x"), ir.Var("k"), ir.Var("l"), ir.Var("n")
 ONE = ir.Const(1, "int32")
@@ -31,7 +32,7 @@ def row_sums(scope: str, kind: ir.LoopKind) -> ir.Function:
     clear = store("y", (X,), ir.Const(0))
     total = ir.For("k", 16, store("y", (X,), ir.Binary("add", load("y", X), load("t", K))))
     body = ir.For("x", N, ir.Alloc("t", ir.seq(halves, clear, total)), kind)
-    return function(params, body, [temporary], scalars=["n"])
+    return share_rooms(function(params, body, [temporary], scalars=["n"]))
 
 
 @pytest.mark.parametrize("kind", [ir.LoopKind.SERIAL, ir.LoopKind.PARALLEL])
@@ -54,9 +55,9 @@ def test_temporaries_on_the_heap_are_given_back() -> None:
 def test_no_memory_is_an_error_and_not_a_crash(shape: tuple[ir.Extent, ...], kind: ir.LoopKind) -> None:
     held, large = ir.Buffer("h", (8,), "float64", "heap"), ir.Buffer("t", shape, "float64", "heap")
     zeros = tuple(0 for _ in shape)
-    inner = ir.seq(store("t", zeros, ir.Const(1.0, "float64")), store("y", (0,), load("t", *zeros)))
+    inner = ir.seq(store("t", zeros, load("h", 0)), store("y", (0,), load("t", *zeros)))
     body = ir.Alloc("h", ir.For("x", 2, ir.Alloc("t", inner), kind))
-    fn = function([ir.Buffer("y", (N,), "float64")], body, [held, large], scalars=["n"])
+    fn = share_rooms(function([ir.Buffer("y", (N,), "float64")], body, [held, large], scalars=["n"]))
     assert Compiled(fn)(np.zeros(4), n=1 << 30)  # some products of which are 0 in 64 bits == NO_MEMORY
     held_and_freed = module_text(fn).count('call void @"free"')
     assert held_and_freed == 3  # at both ends, and where the function fails
