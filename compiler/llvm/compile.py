@@ -18,8 +18,8 @@ NO_FOOTPRINT = Footprint()
 
 @dataclass(frozen=True, slots=True)
 class NativeObject:
-    """A compiled function. `llvm` is its module before LLVM's passes, in LLVM's assembly language; `footprint` says what
-    it takes from the heap."""
+    """A compiled function. `llvm` is its module before LLVM's passes, in LLVM's assembly language; `footprint` is the
+    heap that it needs."""
 
     signature: Signature
     target: Target
