@@ -45,7 +45,7 @@ def run_python(blocks: list[tuple[str, str]], where: str) -> list[tuple[str, str
 
 def test_the_readmes_code_prints_what_the_readme_says() -> None:
     compared = run_python(fences(ROOT / "README.md"), "README.md")
-    assert len(compared) == 2
+    assert len(compared) == 3
     for said, printed in compared:
         assert printed == said
 
