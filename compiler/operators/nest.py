@@ -14,7 +14,6 @@ from vdla.compiler.affine import Linear, var_names
 from vdla.compiler.dtypes import storage
 from vdla.compiler.schedule.access import Leaf, leaves, loads, stores
 from vdla.compiler.schedule.loops import role
-from vdla.compiler.schedule.tree import paths
 
 NOMINAL = 64  # iterations of a loop whose extent is a symbol, where sizes are compared
 
@@ -78,12 +77,13 @@ def nests(fn: ir.Function) -> list[Nest]:
 
 def nest_named(fn: ir.Function, block: str) -> Nest:
     """The nest of one leaf block."""
-    return next(nest for nest in nests(fn) if nest.leaf.name == block)
+    leaf = next(leaf for leaf in leaves(fn) if leaf.name == block)
+    return Nest(fn, leaf, own_loops(leaf))
 
 
 def own_loops(leaf: Leaf) -> tuple[ir.For, ...]:
     """The loops around a leaf that hold no other block."""
-    return tuple(loop for loop in leaf.loops if sum(isinstance(p[-1], ir.Block) for p in paths(loop.body)) == 1)
+    return tuple(loop for loop in leaf.loops if sum(isinstance(stmt, ir.Block) for stmt in ir.walk(loop.body)) == 1)
 
 
 def size_of(extent: ir.Extent) -> int:

@@ -157,7 +157,8 @@ def lanes_of_results(schedule: Schedule, loop: ir.For, reduced: list[ir.For], la
 def lanes_of_terms(schedule: Schedule, nest: Nest, loop: ir.For, lanes: int) -> None:
     """Each lane the partial result of every so-manieth term; the partial results are combined at the end."""
     inner = schedule.split(loop.var, factor=lanes)[1] if size_of(loop.extent) > lanes else loop.var
-    partial = schedule.rfactor(inner, factor_axis=len(nest.leaf.values_of(ir.AxisKind.SPATIAL)))
+    kept = sum(axis.kind is not ir.AxisKind.REDUCE for axis in nest.leaf.block.axes)
+    partial = schedule.rfactor(inner, factor_axis=kept)
     own = nest_named(schedule.fn, partial)
     lane = own.loops("spatial")[-1]
     schedule.reorder(*(r.var for r in own.loops("reduce")), lane.var)

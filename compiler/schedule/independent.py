@@ -34,10 +34,11 @@ def check_marked(fn: ir.Function, where: str, known: Known) -> Known:
     if not marked:
         return {}
     order, ranges = leaves(fn), domains_of(fn)
+    touching = touched_buffers(order)
     result: dict[str, tuple[ir.For, frozenset[str]]] = {}
     for var, loop in marked.items():
         what = mark_of(loop)
-        check = Iterations(fn, order, ranges, loop, where, f"the {what} loop {var}")
+        check = Iterations(fn, order, touching, ranges, loop, where, f"the {what} loop {var}")
         result[var] = (loop, frozenset() if what == "vectorized" else check.private())
         if var not in known or known[var][0] is not loop or known[var][1] != result[var][1]:
             check.run(result[var][1])
@@ -56,8 +57,14 @@ def mark_of(loop: ir.For) -> str:
 
 def check_independent(fn: ir.Function, loop: ir.For, where: str, shared: bool) -> None:
     """Refuse a loop that carries a dependence. `shared`: iterations share buffers that they could have one each of."""
-    check = Iterations(fn, leaves(fn), domains_of(fn), loop, where, "the loop")
+    order = leaves(fn)
+    check = Iterations(fn, order, touched_buffers(order), domains_of(fn), loop, where, "the loop")
     check.run(frozenset() if shared else check.private())
+
+
+def touched_buffers(order: list[Leaf]) -> list[set[str]]:
+    """The buffers that each leaf reads or writes."""
+    return [written(leaf.block) | read_buffers(leaf.block) for leaf in order]
 
 
 def loop_vars(leaf: Leaf) -> list[str]:
@@ -75,10 +82,12 @@ def check_role(leaf: Leaf, var: str, where: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Iterations:
-    """The iterations of a loop of a function; `order` are its leaves, `what` the loop in messages."""
+    """The iterations of a loop of a function; `order` are its leaves with the buffers they touch, `what` the loop in
+    messages."""
 
     fn: ir.Function
     order: list[Leaf]
+    touching: list[set[str]]
     ranges: Domains
     loop: ir.For
     where: str
@@ -103,15 +112,11 @@ class Iterations:
     def private(self) -> frozenset[str]:
         """The buffers of which lowering gives each iteration its own: nothing outside of the loop touches them."""
         var = self.loop.var
-        touching = [(leaf, written(leaf.block) | read_buffers(leaf.block)) for leaf in self.order]
-        outside = {
-            buffer
-            for leaf, buffers in touching
-            for buffer in buffers
-            if var not in loop_vars(leaf) or not allocated_inside(leaf, var)
-        }
-        inner = {buffer for leaf, buffers in touching for buffer in buffers}
-        return frozenset(inner - outside - set(self.fn.params))
+        inside, outside = set[str](), set(self.fn.params)
+        for leaf, buffers in zip(self.order, self.touching, strict=True):
+            within = any(loop is self.loop for loop in leaf.loops) and allocated_inside(leaf, var)
+            (inside if within else outside).update(buffers)
+        return frozenset(inside - outside)
 
     def check_read(self, writer: Leaf, reader: Leaf, buffer: str) -> None:
         """Refuse a read of what another iteration writes."""
