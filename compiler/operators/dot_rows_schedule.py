@@ -29,7 +29,7 @@ def schedule_bitserial_dense(schedule: Schedule, block: str, target: Target) -> 
     """Steps of bit-serial products, of data taken apart into planes a word at a time."""
     data = stage_of(schedule, block, "data")
     leaf = nest_named(schedule.fn, block).leaf.block
-    lanes, data_bits = size_of(leaf.axes[2].extent), schedule.fn.buffers[data].dims[2]
+    lanes, data_bits = size_of(leaf.axes[2].extent), size_of(schedule.fn.buffers[data].shape[2])
     coding = Coding(leaf.annotations["coding"])
     if coding is Coding.BIPOLAR:
         intrinsic = bitserial.bipolar(lanes)
@@ -52,7 +52,7 @@ def schedule_rows(schedule: Schedule, block: str, target: Target, intrinsic: Int
     rows, blocks, lanes = (size_of(axis.extent) for axis in leaf.axes[:3])
     tile = register_tile(target, (1, rows, blocks), lambda t: t.depth == 1 and t.vectors <= MOST_STREAMS)
     result = stage_of(schedule, block, "result")
-    whole = schedule.fn.buffers[result].dims[1] >= lanes  # of fewer outputs a tile would be no whole vector
+    whole = size_of(schedule.fn.buffers[result].shape[1]) >= lanes  # of fewer outputs a tile would be no whole vector
     if whole:
         schedule.compute_at(block, tiled_result(schedule, result, tile.rows, tile.vectors, lanes))
     m, n, lane, depth, *entry = schedule.loops(block)[-len(leaf.axes) :]

@@ -21,7 +21,7 @@ def schedule_qdepthwise_conv2d(schedule: Schedule, block: str, target: Target) -
     """Rows of lanes, one after another: sums, rescaling, the result."""
     leaf = nest_named(schedule.fn, block).leaf.block
     data, lanes, result = (str(leaf.annotations[key]) for key in ("data", "lanes", "result"))
-    columns, width = schedule.fn.buffers[result].dims[3], size_of(leaf.axes[4].extent)
+    columns, width = size_of(schedule.fn.buffers[result].shape[3]), size_of(leaf.axes[4].extent)
     if columns % width:
         channels, place = through_lanes(schedule, lanes, result, data)
     else:
@@ -56,7 +56,7 @@ def through_lanes(schedule: Schedule, lanes: str, result: str, data: str) -> tup
 
 def channels_at_once(schedule: Schedule, data: str) -> int:
     """How many channels' data are made together."""
-    _, channels, rows, columns = schedule.fn.buffers[data].dims
+    _, channels, rows, columns = (size_of(extent) for extent in schedule.fn.buffers[data].shape)
     most = max(1, PADDED_BYTES // (rows * columns))
     return max(size for size in range(1, min(most, channels) + 1) if channels % size == 0)
 

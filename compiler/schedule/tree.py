@@ -56,7 +56,7 @@ def block_names(fn: ir.Function) -> list[str]:
 
 def names_of(fn: ir.Function) -> Names:
     """The names in use."""
-    return Names([*loop_names(fn), *block_names(fn), *fn.buffers])
+    return Names([*loop_names(fn), *block_names(fn), *fn.buffers, *fn.scalars])
 
 
 def loops_on(path: Path) -> list[ir.For]:

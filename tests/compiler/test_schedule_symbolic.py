@@ -170,3 +170,15 @@ def test_refused(name, rewrite, message):
     with pytest.raises(ScheduleError) as error:
         rewrite(s)
     assert str(error.value) == message
+
+
+def test_new_loops_take_no_symbol_s_name() -> None:
+    """An axis may be named as a symbol is; the loop that computes a region along it may not."""
+    n = te.var("n")
+    x = te.placeholder((n, 8), "int32", "x")
+    a = te.compute((n, 8), lambda n, j: x[n, j] + 1, "a")
+    s = Schedule(te.create_function([x], [te.compute((n, 8), lambda n, j: a[n, j] * 2, "b")], "doubled"))
+    s.compute_at("a", s.loops("b")[0])
+    assert "n" not in s.loops("a")
+    array = np.arange(24, dtype=np.int32).reshape(3, 8)
+    np.testing.assert_array_equal(interpret(s.fn, {"x": array})["b"], (array + 1) * 2)

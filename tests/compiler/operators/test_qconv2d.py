@@ -61,8 +61,8 @@ class Case:
         total = convolved(x, weight, self.x_zero, self.strides, self.pads, self.dilations, self.outputs is None)
         return rescaled(total + bias[:, None, None], scale[:, None, None], self.y_zero, self.dtype)
 
-    def function(self, target: Target) -> tuple[ir.Function, dict[str, Array]]:
-        """The operator with its packed operands, by name."""
+    def function(self, target: Target, batch: Any = None) -> tuple[ir.Function, dict[str, Array]]:
+        """The operator with its packed operands, by name; `batch` may be a symbol."""
         x, weight, bias, scale = self.operands()
         window = {"strides": self.strides, "dilations": self.dilations}
         zeros = {"x_zero_point": self.x_zero, "y_zero_point": self.y_zero, "dtype": self.dtype}
@@ -72,6 +72,8 @@ class Case:
             packed = pack_qconv2d(weight, scale, target, bias, self.x_zero, self.x_dtype)
         arrays = {"x": x, "w": packed.weight, "b": packed.bias, "s": packed.scale}
         tensors = [te.placeholder(array.shape, array.dtype.name, name) for name, array in arrays.items()]
+        if batch is not None:
+            tensors[0] = te.placeholder((batch, *self.data[1:]), self.x_dtype, "x")
         last = self.kernel if self.outputs is None else self.outputs
         operator = qdepthwise_conv2d if self.outputs is None else qconv2d
         result = operator(*tensors, target, last, pads=self.pads, name="y", **window, **zeros)  # type: ignore[operator]
@@ -116,6 +118,16 @@ def test_scheduled_kernels_are_exact(name: str, target: str) -> None:
     fn, arrays = case.function(machine)
     kernel = build(default_schedule(fn, machine).fn, machine)
     np.testing.assert_array_equal(kernel(*arrays.values()), case.expected())
+
+
+@pytest.mark.parametrize("name", ["channels that fill no group, outputs that fill no lanes", "depthwise"])
+def test_the_batch_may_be_a_symbol(name: str) -> None:
+    case = CASES[name]
+    fn, arrays = case.function(host(), te.var("n"))
+    kernel = build(default_schedule(fn).fn)
+    np.testing.assert_array_equal(kernel(*arrays.values()), case.expected())
+    x, *rest = arrays.values()
+    np.testing.assert_array_equal(kernel(np.tile(x, (3, 1, 1, 1)), *rest), np.tile(case.expected(), (3, 1, 1, 1)))
 
 
 def test_a_layout_for_another_cpu_runs_everywhere() -> None:

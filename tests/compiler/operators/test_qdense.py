@@ -113,6 +113,24 @@ def test_kernels_on_emulated_arms(name: str, target: str, tmp_path: Path) -> Non
     np.testing.assert_array_equal(call(tmp_path, target, built, arrays)["y"], expected)
 
 
+@pytest.mark.parametrize("name", ["int8 ragged", "s2u2 ragged"])
+def test_rows_may_be_a_symbol(name: str) -> None:
+    fn, arrays, expected = LAYERS[name](host())
+    tensors = [te.placeholder(array.shape, array.dtype.name, given) for given, array in arrays.items()]
+    tensors[0] = te.placeholder((te.var("m"), arrays["x"].shape[1]), "uint8", "x")
+    outputs = expected.shape[1]
+    if name.startswith("int8"):
+        result = qdense(*tensors, host(), outputs, 12, name="y")
+    else:
+        result = bitserial_dense(*tensors, host(), 2, Coding.SIGNED, outputs, "y")
+    schedule = default_schedule(te.create_function(tensors, [result], "rows"))
+    assert "# tensorize=" in str(schedule.fn)
+    kernel = build(schedule.fn)
+    np.testing.assert_array_equal(kernel(*arrays.values()), expected)
+    first, *rest = arrays.values()
+    np.testing.assert_array_equal(kernel(np.tile(first, (7, 1)), *rest), np.tile(expected, (7, 1)))
+
+
 # --- packing and errors ----------------------------------------------------------------------------------------------
 
 
