@@ -55,6 +55,8 @@ def _load(frame: Frame, name: str, indices: tuple[ir.Expr, ...], lanes: Lanes | 
         return _load_masked(frame, name, pattern, mask)
     if pattern.is_static and mask is None and pattern.span <= MAX_SPAN * lanes.count:
         return _load_near(frame, name, pattern)
+    if pattern.is_static and mask is None and in_registers(frame, name):
+        return _load_each(frame, name, pattern)
     return _gather(frame, name, pattern, lanes.only(mask))
 
 
@@ -100,6 +102,16 @@ def _load_near(frame: Frame, name: str, pattern: Pattern) -> Value:
     return frame.builder.shuffle_vector(low, high, lane_order(order))
 
 
+def _load_each(frame: Frame, name: str, pattern: Pattern) -> Value:
+    """The lanes one by one: of what is in registers, LLVM makes shuffles of them."""
+    kind = _kind(frame, name)
+    result = undefined(llvm.VectorType(kind, len(pattern.steps)))
+    for lane, step in enumerate(pattern.steps):
+        element = _read(frame, name, pattern.start + Linear({}, step), kind)
+        result = frame.builder.insert_element(result, element, I32(lane))
+    return result
+
+
 def whole_vector(count: int) -> int:
     """The least power of two that holds so many lanes."""
     return 1 << (count - 1).bit_length()
@@ -132,14 +144,18 @@ def _write_run(frame: Frame, name: str, form: Linear, value: Value) -> None:
 def has_masks(frame: Frame, name: str, count: int) -> bool:
     """Whether `count` elements are worth a masked access: no whole vector, and no more than one.
 
-    What is small enough on the stack lives in registers, which a mask would keep it from.
+    A mask would keep a buffer from registers.
     """
-    target, buffer = frame.kernel.target, frame.kernel.fn.buffers[name]
-    size = nbytes(buffer.dtype)
-    if buffer.scope == "stack" and size * prod(buffer.dims) <= target.vector_bytes * target.vector_registers:
-        return False
+    target, size = frame.kernel.target, nbytes(frame.kernel.fn.buffers[name].dtype)
     odd = whole_vector(count) != count and whole_vector(count) * size <= target.vector_bytes
-    return odd and size >= MASKED_BYTES and target.has("avx512vl")
+    return odd and size >= MASKED_BYTES and target.has("avx512vl") and not in_registers(frame, name)
+
+
+def in_registers(frame: Frame, name: str) -> bool:
+    """Whether a buffer is on the stack and small enough to live in registers, if its places are known."""
+    target, buffer = frame.kernel.target, frame.kernel.fn.buffers[name]
+    room = target.vector_bytes * target.vector_registers
+    return buffer.scope == "stack" and nbytes(buffer.dtype) * prod(buffer.dims) <= room
 
 
 def leading(lanes: int, count: int) -> Value:

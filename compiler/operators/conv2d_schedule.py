@@ -13,7 +13,7 @@ from vdla.compiler.operators.tile import Tile, register_tile
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
-CORNER = 4  # columns that LLVM brings from lanes into rows of memory with shuffles
+CORNER = 4  # columns that come from as many vectors with few shuffles
 
 
 def schedule_conv2d(schedule: Schedule, block: str, target: Target) -> None:
@@ -35,20 +35,28 @@ def tiled_reader(schedule: Schedule, reader: str, tile: Tile, lanes: int, group:
         groups, channel = schedule.split(channel, factor=-(-group // lanes) if lane else group)
         n = schedule.fuse(n, groups)
     outer, inner = schedule.split(channel, factor=tile.vectors if lane else tile.vectors * lanes)
-    column_outer, column_inner = schedule.split(column, factor=tile.rows // tile.depth)
-    row_outer, row_inner = schedule.split(row, factor=tile.depth)
-    if not lane:
-        inner, within = schedule.split(inner, factor=lanes)
-        lane = [within]
     columns = tile.rows // tile.depth
-    corner, column_inner = schedule.split(column_inner, factor=columns if columns % CORNER else CORNER)
-    schedule.reorder(n, outer, row_outer, column_outer, inner, row_inner, corner, *lane, column_inner)
-    for loop in (inner, row_inner, corner, column_inner):
+    column_outer, column_inner = schedule.split(column, factor=columns)
+    row_outer, row_inner = schedule.split(row, factor=tile.depth)
+    schedule.reorder(n, outer, row_outer, column_outer, inner, row_inner, column_inner, *lane)
+    for loop in (inner, row_inner):
         schedule.unroll(loop)
-    schedule.vectorize(*lane)
+    if lane:
+        schedule.unroll(column_inner)
+        schedule.vectorize(*lane)
+    else:
+        turn_corners(schedule, inner, row_inner, column_inner, columns)
     threads = schedule.fuse(n, outer, row_outer)
     attempt(schedule, lambda: schedule.parallel(threads))  # a block that is filled up seems to reach the next group
     return column_outer
+
+
+def turn_corners(schedule: Schedule, channel: str, row: str, column: str, columns: int) -> None:
+    """Store a few columns of one channel at a time: what lay in lanes of channels comes to lie along the columns."""
+    corner, lane = schedule.split(column, factor=columns if columns % CORNER else CORNER)
+    schedule.reorder(row, corner, channel, lane)
+    schedule.unroll(corner)
+    schedule.vectorize(lane)
 
 
 def tile_sums(schedule: Schedule, block: str, place: str) -> None:

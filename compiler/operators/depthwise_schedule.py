@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from vdla.compiler.operators.nest import nest_named, size_of
 from vdla.compiler.operators.readers import padding_of, reader_of
+from vdla.compiler.operators.tile import even_part, lanes_along
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
 MOST_TAPS = 25  # of a window whose taps are written out
-MOST_SUMS = 8  # vectors that are summed at once
+SUMS = 4  # of so many registers, one is a sum
 
 
 def schedule_depthwise_conv2d(schedule: Schedule, block: str, target: Target) -> None:
     """Tile the stage that reads the sums, and compute the padding and the sums inside of its tiles."""
     nest = nest_named(schedule.fn, block)
     rows, columns, *taps = (size_of(axis.extent) for axis in nest.leaf.block.axes[2:])
-    lanes = even_part(columns, target.lanes(nest.element_bytes))
-    depth = even_part(rows, MOST_SUMS if columns <= lanes else MOST_SUMS // 2)
+    lanes = lanes_along(columns, target, nest.element_bytes)
+    most = target.vector_registers // SUMS
+    depth = even_part(rows, most if columns <= lanes else max(1, most // 2))
     reader, padding = reader_of(schedule, block, (4,)), padding_of(schedule, block)
     n, channel, row, column = schedule.loops(reader)
     row_outer, row_inner = schedule.split(row, factor=depth)
@@ -38,8 +40,3 @@ def schedule_depthwise_conv2d(schedule: Schedule, block: str, target: Target) ->
         schedule.compute_at(padding, image)
         schedule.vectorize(schedule.loops(padding)[-1])
     schedule.parallel(image)
-
-
-def even_part(extent: int, most: int) -> int:
-    """The size of the parts if `extent` is cut into as few as possible, each of at most `most`, as even as can be."""
-    return -(-extent // -(-extent // most))

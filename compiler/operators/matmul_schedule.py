@@ -6,10 +6,9 @@ second-level cache. It pays where enough rows read it.
 
 from __future__ import annotations
 
-from vdla.compiler.operators.depthwise_schedule import even_part
 from vdla.compiler.operators.nest import Nest, nest_named, size_of
 from vdla.compiler.operators.readers import reader_of
-from vdla.compiler.operators.tile import Tile, register_tile
+from vdla.compiler.operators.tile import Tile, lanes_along, register_tile
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.schedule.access import loads
 from vdla.compiler.target import Target
@@ -26,7 +25,7 @@ def schedule_matmul(schedule: Schedule, block: str, target: Target) -> None:
     """Tile the stage that reads the sums, and compute them inside of its tiles."""
     nest = nest_named(schedule.fn, block)
     *batch, rows, columns, depth = (size_of(axis.extent) for axis in nest.leaf.block.axes)
-    lanes = even_part(columns, target.lanes(nest.element_bytes))
+    lanes = lanes_along(columns, target, nest.element_bytes)
     tile = tile_of(target, nest, (rows, columns, depth), lanes)
     panel = panel_of(nest) if rows >= REUSES * tile.rows and columns > tile.vectors * lanes else None
     reader = reader_of(schedule, block, (2 + len(batch),))

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from vdla.compiler.target import Target
 
 IN_FLIGHT = 8  # sums that hide the latency of a multiply-add
-VECTOR_LOAD = 0.2  # of a multiply-add: what a vector from the second-level cache costs
-BROADCAST = 0.1  # and an element from the first
+VECTOR_LOAD = 0.5  # of a multiply-add: what a vector from the second-level cache costs
+BROADCAST = 0.2  # and an element from the first
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +62,19 @@ def candidates(target: Target, extents: tuple[int, int, int]) -> Iterable[Tile]:
             yield Tile(r, v)
         for d in range(2, min(depth, most // v // rows) + 1 if rows * v <= most else 0):
             yield Tile(d * rows, v, d)
+
+
+def lanes_along(extent: int, target: Target, element_bytes: int) -> int:
+    """The lanes of vectors along rows of `extent` elements.
+
+    Where there are masks, equal parts, as few as can be; else whole vectors, or the largest part of one that fits.
+    """
+    most = target.lanes(element_bytes)
+    if target.has("avx512vl"):
+        return even_part(extent, most)
+    return min(most, 1 << (extent.bit_length() - 1))
+
+
+def even_part(extent: int, most: int) -> int:
+    """The size of the parts if `extent` is cut into as few as possible, each of at most `most`, as even as can be."""
+    return -(-extent // -(-extent // most))

@@ -89,9 +89,9 @@ def tiled_reader(schedule: Schedule, reader: str, results: int, depth: int, lane
     row_tile, row = schedule.split(row, factor=results)
     column_tile, column = schedule.split(column, factor=results)
     schedule.reorder(n, band, outer, row_tile, column_tile, row, lane, column)
-    schedule.unroll(row)
-    schedule.unroll(column)
-    schedule.vectorize(lane)
+    for loop in (row, lane):
+        schedule.unroll(loop)
+    schedule.vectorize(column)
     band = schedule.fuse(n, band)
     schedule.parallel(band)
     return band, column_tile

@@ -1,0 +1,73 @@
+"""What the default schedules of products and convolutions become: tiles in registers, for every vector width."""
+
+import re
+
+import pytest
+
+from vdla.compiler import te
+from vdla.compiler.llvm.compile import compile_native
+from vdla.compiler.operators.convolution import convolution
+from vdla.compiler.operators.matmul import matmul
+from vdla.compiler.operators.schedule import default_schedule
+from vdla.compiler.operators.tile import Tile, accumulators, candidates, register_tile
+from vdla.compiler.target import TARGETS, target_named
+
+
+def layer(target, weight, **options):
+    data = (1, weight[1] * options.get("groups", 1), 14, 14)
+    form = convolution(data, weight, target=target, **options)
+    x, w = te.placeholder(data, "float32", "x"), form.weight("w")
+    return te.create_function([x, w], [form.output(x, w, name="y")], "layer")
+
+
+def product(target):
+    a, b = te.placeholder((64, 96), "float32", "a"), te.placeholder((96, 128), "float32", "b")
+    return te.create_function([a, b], [matmul(a, b)], "product")
+
+
+KERNELS = {
+    "matmul": product,
+    "direct": lambda target: layer(target, (64, 32, 3, 3), pads=1, algorithm="direct"),
+    "pointwise": lambda target: layer(target, (64, 32, 1, 1), strides=2),
+    "depthwise": lambda target: layer(target, (32, 1, 3, 3), pads=1, groups=32),
+}
+FUSED = {
+    "x86-64-avx512": r"vfmadd\w+ps",
+    "x86-64-avx2": r"vfmadd\w+ps",
+    "cortex-a9": r"vm(?:la|ul)\.f32",  # LLVM fuses few for this core, where fused ones wait
+    "aarch64": r"fmla",
+}
+
+
+def blocks(text):
+    """The straight pieces of code: between labels and jumps."""
+    return re.split(r"\n[.\w]+:|\n\s(?:j\w+|b\w{2}|b\.\w+|cbn?z)\s", text)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("target", FUSED)
+def test_the_busiest_code_is_products_in_registers(name, target):
+    fn = KERNELS[name](target)
+    text = compile_native(default_schedule(fn, target).fn, target).assembly
+    assert not re.search(r"gather|scatter", text)
+    busiest = max(blocks(text), key=lambda block: len(re.findall(FUSED[target], block)))
+    products = len(re.findall(FUSED[target], busiest))
+    assert products >= 6
+    spills = re.findall(r"\((?:%rsp|%rbp)\)|\[sp|\[r11", busiest)
+    assert len(spills) <= products // 3
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_tiles_fit_the_registers(name):
+    target = target_named(name)
+    for extents in ((56, 56, 16), (7, 7, 64), (1, 1, 10), (3, 3, 1), (1, 1024, 64)):
+        tile = register_tile(target, extents)
+        assert tile in set(candidates(target, extents))
+        assert tile.rows * tile.vectors <= accumulators(target) < target.vector_registers
+
+
+def test_tiles_that_divide_the_image_are_preferred():
+    target = target_named("x86-64-avx512")
+    assert register_tile(target, (14, 14, 16)) == Tile(7, 2)
+    assert register_tile(target, (1, 1024, 64), lambda tile: tile.rows <= 4).rows == 4
+    assert register_tile(target, (4, 4, 1)) == Tile(16, 1, 4)
