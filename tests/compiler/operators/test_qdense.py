@@ -115,7 +115,7 @@ def test_kernels_on_emulated_arms(name: str, target: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("name", ["int8 ragged", "s2u2 ragged"])
 def test_rows_may_be_a_symbol(name: str) -> None:
-    fn, arrays, expected = LAYERS[name](host())
+    _, arrays, expected = LAYERS[name](host())
     tensors = [te.placeholder(array.shape, array.dtype.name, given) for given, array in arrays.items()]
     tensors[0] = te.placeholder((te.var("m"), arrays["x"].shape[1]), "uint8", "x")
     outputs = expected.shape[1]
