@@ -1,0 +1,59 @@
+"""Quantised layers one after another in one function, with other stages between: each keeps its own schedule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from vdla.compiler import te
+from vdla.compiler.interpret import interpret
+from vdla.compiler.operators.broadcast import maximum
+from vdla.compiler.operators.movement import reshape
+from vdla.compiler.operators.qconv2d import qconv2d
+from vdla.compiler.operators.qdense import qdense
+from vdla.compiler.operators.qdepthwise_conv2d import qdepthwise_conv2d
+from vdla.compiler.operators.qweights import PackedWeights, pack_qconv2d, pack_qdense, pack_qdepthwise_conv2d
+from vdla.compiler.operators.schedule import default_schedule
+from vdla.compiler.target import host
+from vdla.runtime.native import build
+
+RANDOM = np.random.default_rng(4)
+
+
+def weights(*shape: int) -> np.ndarray[Any, Any]:
+    return RANDOM.integers(-128, 127, shape, np.int8, endpoint=True)
+
+
+def test_a_network() -> None:
+    machine, scale = host(), np.float32(1e-3)
+    arrays: dict[str, Any] = {"x": RANDOM.integers(0, 255, (2, 5, 8, 8), np.uint8, endpoint=True)}
+    inputs = [te.placeholder((2, 5, 8, 8), "uint8", "x")]
+
+    def given(layer: str, packed: PackedWeights) -> list[te.Tensor]:
+        named = {f"{layer}_w": packed.weight, f"{layer}_b": packed.bias, f"{layer}_s": packed.scale}
+        tensors = [te.placeholder(array.shape, array.dtype.name, name) for name, array in named.items()]
+        arrays.update(named)
+        inputs.extend(tensors)
+        return tensors
+
+    first = given("first", pack_qconv2d(weights(20, 5, 3, 3), scale, machine, x_zero_point=7))
+    y = qconv2d(inputs[0], *first, machine, 20, 7, 100, pads=1, name="wide")
+    floor = te.placeholder((1,), "uint8", "floor")
+    inputs.append(floor)
+    arrays["floor"] = np.array([100], np.uint8)
+    y = maximum(y, floor, name="relu")
+    second = given("second", pack_qdepthwise_conv2d(weights(20, 3, 3), scale * 4, machine, None, 100, strides=2))
+    y = qdepthwise_conv2d(y, *second, machine, 3, 100, 50, strides=2, pads=1, name="deep")
+    third = given("third", pack_qconv2d(weights(33, 20, 1, 1), scale, machine, x_zero_point=50))
+    y = qconv2d(y, *third, machine, 33, 50, 60, name="narrow")
+    last = given("last", pack_qdense(weights(10, 33 * 16), scale, machine, x_zero_point=60))
+    y = qdense(reshape(y, (2, 33 * 16)), *last, machine, 10, 128, name="scores")
+
+    fn = te.create_function(inputs, [y], "network")
+    schedule = default_schedule(fn)
+    result = build(schedule.fn)(*(arrays[name] for name in fn.params[:-1]))
+    np.testing.assert_array_equal(result, interpret(fn, arrays)["scores"])
+    assert np.unique(result).size > 10
+    dots = str(schedule.fn).count("# tensorize=")
+    assert dots == (4 if machine.has("avx512vnni", "avx512vbmi") else 3)
