@@ -199,9 +199,9 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """The intermediate buffer named `buffer` exists, without content at first, while `body` runs."""
+    """The intermediate buffers named exist, without content at first, while `body` runs."""
 
-    buffer: str
+    buffers: tuple[str, ...]
     body: Stmt
 
 

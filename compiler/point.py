@@ -48,8 +48,9 @@ class Runner:
                 return self._together(stores, where or stores[0].buffer)
             case ir.If(cond=cond, body=body):
                 return conditional(self.index(cond, where or "if"), self.statement(body, where))
-            case ir.Alloc(buffer=buffer, body=body):
-                return sequence([forget(self.memory.written[buffer]), self.statement(body, where)])
+            case ir.Alloc(buffers=buffers, body=body):
+                held = [forget(self.memory.written[buffer]) for buffer in buffers]
+                return sequence([*held, self.statement(body, where)])
             case ir.Rooms(rows=rows, body=body):
                 held = [forget(self.memory.written[buffer]) for row in rows for buffer in row]
                 return sequence([*held, self.statement(body, where)])

@@ -90,8 +90,8 @@ def stmt_lines(stmt: ir.Stmt, depth: int, owner: str) -> Iterator[Line]:
         case ir.If(cond=cond, body=body):
             yield Line(f"{indent}if {expr_text(cond)}:", owner)
             yield from stmt_lines(body, depth + 1, owner)
-        case ir.Alloc(buffer=buffer, body=body):
-            yield Line(f"{indent}with alloc({buffer}):", owner)
+        case ir.Alloc(buffers=buffers, body=body):
+            yield Line(f"{indent}with alloc({', '.join(buffers)}):", owner)
             yield from stmt_lines(body, depth + 1, owner)
         case ir.Rooms(rows=rows, body=body):
             yield Line(f"{indent}with rooms({', '.join(map(' '.join, rows))}):", owner)

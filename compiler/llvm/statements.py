@@ -39,8 +39,8 @@ def emit(frame: Frame, stmt: ir.Stmt) -> None:
             memory.prefetch(frame, name, indices)
         case ir.For():
             _loop(frame, stmt)
-        case ir.Alloc(buffer=name, body=body):
-            _alloc(frame, frame.kernel.fn.buffers[name], body)
+        case ir.Alloc(buffers=buffers, body=body):
+            _alloc(frame, [frame.kernel.fn.buffers[name] for name in buffers], body)
         case ir.Rooms(body=body):
             with heap.rooms(frame, stmt):
                 emit(frame, body)
@@ -115,12 +115,15 @@ def _step(frame: Frame, step: ir.Step) -> None:
 # --- temporaries -----------------------------------------------------------------------------------------------------
 
 
-def _alloc(frame: Frame, buffer: ir.Buffer, body: ir.Stmt) -> None:
+def _alloc(frame: Frame, buffers: list[ir.Buffer], body: ir.Stmt) -> None:
     """Room at the entry of the function, whose content begins and ends with the Alloc."""
-    kind = llvm.ArrayType(stored_type(buffer.dtype, frame.kernel.target), prod(buffer.dims))
-    room = frame.on_stack(kind, buffer.name)
-    frame.places[buffer.name] = Place(room, ALIGN)
-    call_intrinsic(frame.builder, "llvm.lifetime.start.p0", VOID, [room])
+    rooms = []
+    for buffer in buffers:
+        kind = llvm.ArrayType(stored_type(buffer.dtype, frame.kernel.target), prod(buffer.dims))
+        rooms.append(frame.on_stack(kind, buffer.name))
+        frame.places[buffer.name] = Place(rooms[-1], ALIGN)
+        call_intrinsic(frame.builder, "llvm.lifetime.start.p0", VOID, [rooms[-1]])
     emit(frame, body)
-    call_intrinsic(frame.builder, "llvm.lifetime.end.p0", VOID, [room])
-    del frame.places[buffer.name]
+    for buffer, room in zip(buffers, rooms, strict=True):
+        call_intrinsic(frame.builder, "llvm.lifetime.end.p0", VOID, [room])
+        del frame.places[buffer.name]

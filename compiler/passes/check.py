@@ -64,9 +64,10 @@ class Checker:
                 self.access("prefetch of", buffer, indices, bound, live)
             case ir.If(cond=cond):
                 self.typed(cond, "bool", "a condition", bound, live)
-            case ir.Alloc(buffer=buffer):
-                self.alloc(buffer, live)
-                live |= {buffer}
+            case ir.Alloc(buffers=buffers):
+                for buffer in buffers:
+                    self.alloc(buffer, live)
+                    live |= {buffer}
             case ir.Rooms(rows=rows):
                 for buffer in (buffer for row in rows for buffer in row):
                     self.alloc(buffer, live, in_room=True)

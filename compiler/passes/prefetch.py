@@ -41,7 +41,7 @@ class Ahead:
     def lives(self, name: str) -> bool:
         """Whether a buffer is the same one in the next iteration."""
         inside = self.leaf.path[self.leaf.path.index(self.loop) :]
-        return not any(isinstance(stmt, ir.Alloc) and stmt.buffer == name for stmt in inside)
+        return not any(isinstance(stmt, ir.Alloc) and name in stmt.buffers for stmt in inside)
 
 
 def prefetch(fn: ir.Function) -> ir.Function:

@@ -46,12 +46,14 @@ class Footprint:
 def share_rooms(fn: ir.Function) -> ir.Function:
     """`fn` with the temporaries of the heap in rooms.
 
-    with alloc(t):                     with rooms(t u):
-        with alloc(u):                     for i in range(9000): t[i] = ...
-            for i: t[i] = ...     ->       for i in range(9000): c[i] = ... t[i]
-            for i: c[i] = ... t[i]         for i in range(9000): u[i] = ... c[i]
-            for i: u[i] = ... c[i]         ...
-            ...
+    with alloc(t, u):                  with rooms(t u):
+        for i in range(9000):              for i in range(9000):
+            t[i] = ...                         t[i] = ...
+        for i in range(9000):     ->       for i in range(9000):
+            c[i] = t[i]                        c[i] = t[i]
+        for i in range(9000):              for i in range(9000):
+            u[i] = c[i]                        u[i] = c[i]
+        ...                                ...
     """
     buffers = dict(fn.buffers)
     return replace(fn, body=arranged(fn.body, buffers), buffers=buffers)
@@ -83,7 +85,7 @@ def own_allocs(stmt: ir.Stmt) -> Iterator[str]:
     while pending:
         inner = pending.pop()
         if isinstance(inner, ir.Alloc):
-            found[inner.buffer] = None
+            found.update(dict.fromkeys(inner.buffers))
         if not (isinstance(inner, ir.For) and inner.kind is ir.LoopKind.PARALLEL):
             pending.extend(ir.children(inner))
     return iter(found)
@@ -91,8 +93,10 @@ def own_allocs(stmt: ir.Stmt) -> Iterator[str]:
 
 def without(stmt: ir.Stmt, held: set[str]) -> ir.Stmt:
     """`stmt` without the allocations of some buffers."""
-    if isinstance(stmt, ir.Alloc) and stmt.buffer in held:
-        return without(stmt.body, held)
+    if isinstance(stmt, ir.Alloc):
+        rest = tuple(name for name in stmt.buffers if name not in held)
+        body = without(stmt.body, held)
+        return ir.Alloc(rest, body) if rest else body
     return with_bodies(stmt, lambda child: without(child, held))
 
 

@@ -42,9 +42,9 @@ def simplified(stmt: ir.Stmt, scope: Scope) -> ir.Stmt:
             return fetched(stmt, scope.index)
         case ir.Together(stores=stores):
             return ir.Together(tuple(stored(store, scope.index, scope.value) for store in stores))
-        case ir.Alloc(buffer=buffer, body=body):
+        case ir.Alloc(buffers=buffers, body=body):
             inside = simplified(body, scope)
-            return inside if inside == NOTHING else ir.Alloc(buffer, inside)
+            return inside if inside == NOTHING else ir.Alloc(buffers, inside)
         case ir.Step(match=match, body=body):
             return ir.Step(matched(match, scope.condition), simplified(body, scope))
     return stmt

@@ -208,9 +208,8 @@ def allocated(body: ir.Stmt, plans: Mapping[str, Plan]) -> ir.Stmt:
     """`body` with each buffer allocated inside its loop."""
 
     def around(place: str | None, stmt: ir.Stmt) -> ir.Stmt:
-        for name in reversed([name for name, plan in plans.items() if plan.inside == place]):
-            stmt = ir.Alloc(name, stmt)
-        return stmt
+        here = tuple(name for name, plan in plans.items() if plan.inside == place)
+        return ir.Alloc(here, stmt) if here else stmt
 
     def visit(stmt: ir.Stmt) -> ir.Stmt:
         if isinstance(stmt, ir.For):

@@ -76,12 +76,12 @@ def test_a_loop_of_extent_zero_does_nothing(run):
 
 
 def test_an_allocated_buffer_serves_each_iteration(run):
-    body = ir.Alloc("t", ir.seq(put("t", 0, op("mul", at("x", AT), 2)), put("y", AT, at("t", 0))))
+    body = ir.Alloc(("t",), ir.seq(put("t", 0, op("mul", at("x", AT), 2)), put("y", AT, at("t", 0))))
     assert run(ir.For("i", 4, body), t=(1,)) == [0, 2, 4, 6]
 
 
 REFUSED = [
-    (ir.For("i", 4, ir.Alloc("t", ir.seq(ir.If(op("eq", AT, 0), put("t", 0, 1)), put("y", AT, at("t", 0))))),
+    (ir.For("i", 4, ir.Alloc(("t",), ir.seq(ir.If(op("eq", AT, 0), put("t", 0, 1)), put("y", AT, at("t", 0))))),
      "t[0] must be written before it is read, got a read first"),
     (ir.For("i", 5, put("y", AT, 1)), "every store must be inside the shape [4], got y[4]"),
     (ir.For("i", 4, put("y", AT, at("x", op("sub", AT, 1)))), "every load must be inside the shape [4], got x[-1]"),

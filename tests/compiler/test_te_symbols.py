@@ -66,7 +66,7 @@ def test_specialised_functions_are_as_if_written_with_numbers():
 def test_specialising_reaches_lowered_statements():
     n = ir.Var("n")
     store = ir.Store("y", (ir.Var("i"),), ir.Binary("add", n, ir.Var("i")))
-    body = ir.For("i", n, ir.If(ir.Binary("lt", ir.Var("i"), n), ir.Alloc("t", store)))
+    body = ir.For("i", n, ir.If(ir.Binary("lt", ir.Var("i"), n), ir.Alloc(("t",), store)))
     buffers = {"y": ir.Buffer("y", (n,), "int32"), "t": ir.Buffer("t", (ir.Binary("sub", n, ir.Const(1)),), "int32")}
     fn = ir.Function("f", ("y",), buffers, body, ("n",))
     special = specialise(fn, {"n": 3})

@@ -105,7 +105,7 @@ def test_rows_of_odd_lengths_are_masked_where_there_are_masks_but_not_in_registe
         assert masked(fn) == found
         assert "masked" not in module_text(fn, TARGETS["x86-64-avx2"])
     inner = row(7, "stack")
-    inside = replace(inner, params=("a", "y"), body=ir.Alloc("t", inner.body))
+    inside = replace(inner, params=("a", "y"), body=ir.Alloc(("t",), inner.body))
     assert masked(inside) == 2
     check(inside, ramp(7))
 

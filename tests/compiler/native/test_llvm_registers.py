@@ -31,7 +31,7 @@ def tile(rows: int, columns: int, lanes: int, depth: int) -> ir.Function:
 
     init = everywhere("t", lambda row, column: ir.Const(0.0, FLOAT))
     update, result = everywhere("t", product), everywhere("c", lambda row, column: load("t", row, column))
-    body = ir.Alloc("t", ir.seq(*init, ir.For("k", depth, ir.seq(*update)), *result))
+    body = ir.Alloc(("t",), ir.seq(*init, ir.For("k", depth, ir.seq(*update)), *result))
     return function(params, body, [ir.Buffer("t", (rows, width), FLOAT, "stack")])
 
 

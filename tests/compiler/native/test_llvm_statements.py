@@ -31,7 +31,7 @@ def row_sums(scope: str, kind: ir.LoopKind) -> ir.Function:
     halves = vector("l", 16, store("t", (LANE,), ir.Binary("add", load("a", X, LANE), load("a", X, add(LANE, 16)))))
     clear = store("y", (X,), ir.Const(0))
     total = ir.For("k", 16, store("y", (X,), ir.Binary("add", load("y", X), load("t", K))))
-    body = ir.For("x", N, ir.Alloc("t", ir.seq(halves, clear, total)), kind)
+    body = ir.For("x", N, ir.Alloc(("t",), ir.seq(halves, clear, total)), kind)
     return share_rooms(function(params, body, [temporary], scalars=["n"]))
 
 
@@ -56,7 +56,7 @@ def test_no_memory_is_an_error_and_not_a_crash(shape: tuple[ir.Extent, ...], kin
     held, large = ir.Buffer("h", (8,), "float64", "heap"), ir.Buffer("t", shape, "float64", "heap")
     zeros = tuple(0 for _ in shape)
     inner = ir.seq(store("t", zeros, load("h", 0)), store("y", (0,), load("t", *zeros)))
-    body = ir.Alloc("h", ir.For("x", 2, ir.Alloc("t", inner), kind))
+    body = ir.Alloc(("h",), ir.For("x", 2, ir.Alloc(("t",), inner), kind))
     fn = share_rooms(function([ir.Buffer("y", (N,), "float64")], body, [held, large], scalars=["n"]))
     assert Compiled(fn)(np.zeros(4), n=1 << 30)  # some products of which are 0 in 64 bits == NO_MEMORY
     held_and_freed = module_text(fn).count('call void @"free"')

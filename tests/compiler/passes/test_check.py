@@ -26,9 +26,9 @@ ERRORS = {
     "f: a load from t must lie inside an alloc of it, got one outside": (
         store("c", 0, value=load("t", 0)), Level.PLACED),
     "f: alloc of t must be the only one around, got one inside of another": (
-        ir.Alloc("t", ir.Alloc("t", store("t", 0, value=0))), Level.PLACED),
+        ir.Alloc(("t",), ir.Alloc(("t",), store("t", 0, value=0))), Level.PLACED),
     "f: alloc of c must name an intermediate buffer, got another": (
-        ir.Alloc("c", store("c", 0, value=0)), Level.PLACED),
+        ir.Alloc(("c",), store("c", 0, value=0)), Level.PLACED),
     "f: loop i must not be unroll any more, got level UNROLLED": (
         loop("i", 4, store("c", "i", value=0), kind=UNROLL), Level.UNROLLED),
     "f: parallel loop i must hold no other, got j": (
@@ -64,4 +64,4 @@ def test_an_expression_that_was_right_in_one_place_is_checked_in_another():
 
 def test_the_lowered_form_is_accepted():
     lanes = loop("j", 4, ir.If(op("lt", "j", 3), store("t", "j", value=load("c", "j"))), kind=VECTORIZE)
-    check(function(loop("i", 4, ir.Alloc("t", lanes), kind=PARALLEL), **TEMPORARY), Level.LOWERED)
+    check(function(loop("i", 4, ir.Alloc(("t",), lanes), kind=PARALLEL), **TEMPORARY), Level.LOWERED)

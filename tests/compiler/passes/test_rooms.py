@@ -122,8 +122,13 @@ def test_a_lowered_function_has_rooms_for_the_heap():
     fn = chain(2)
     held = {**fn.buffers, "t0": ir.Buffer("t0", (LARGE,), "float32", "heap")}
     store = ir.Store("t0", (ir.Const(0),), ir.Const(0.0, "float32"))
-    bare = ir.Function("f", fn.params, held, ir.Alloc("t0", store))
+    bare = ir.Function("f", fn.params, held, ir.Alloc(("t0",), store))
     with pytest.raises(PassError) as error:
         check(bare, Level.LOWERED)
     assert str(error.value) == "f: alloc of t0 must be on the stack, got one on the heap, which rooms hold"
     check(share_rooms(bare), Level.LOWERED)
+
+
+def test_hundreds_of_stages_are_one_level_deep():
+    fn = chain(300, extent=40)
+    np.testing.assert_array_equal(build(fn)(np.zeros(40, np.float32)), np.full(40, 300, np.float32))

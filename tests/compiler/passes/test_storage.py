@@ -1,5 +1,7 @@
 """Buffers cut to what is live, and allocated there."""
 
+import re
+
 import numpy as np
 from loop_nests import expr, function, load, loop, op, store
 
@@ -44,7 +46,7 @@ def declared(s, buffer):
 def allocated_in(s, buffer):
     """The line of the loop inside which a buffer is allocated."""
     lines = str(placed(s)).splitlines()
-    place = next(n for n, line in enumerate(lines) if f"alloc({buffer})" in line)
+    place = next(n for n, line in enumerate(lines) if re.search(rf"alloc\(.*\b{buffer}\b", line))
     around = [
         line.strip()
         for line in lines[:place]
