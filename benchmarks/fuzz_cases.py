@@ -21,6 +21,7 @@ from vdla.compiler.dtypes import Array
 from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.schedule.trace import Trace
+from vdla.compiler.tensorize import TensorizeError
 
 ROUGH = 1e-3  # relative to the largest element: a few operations on values with some wrong last places
 ALIKE = ""
@@ -150,5 +151,5 @@ def fault_under(problem: Problem, trace: Trace) -> str:
     """How a problem goes wrong under a trace; empty also where the trace is not legal."""
     try:
         return fault_of(problem, Schedule.replay(problem.fn, trace))
-    except (ScheduleError, AssertionError):
+    except (ScheduleError, TensorizeError):
         return ALIKE

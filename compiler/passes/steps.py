@@ -31,7 +31,9 @@ def chosen(stmt: ir.Stmt, target: Target) -> ir.Stmt:
     if not (isinstance(stmt, ir.For) and "tensorize" in stmt.annotations):
         return with_bodies(stmt, lambda child: chosen(child, target))
     block = next(inner for inner in ir.walk(stmt) if isinstance(inner, ir.Block))
-    match = block.annotations["intrinsic"]
+    match = block.annotations.get("intrinsic")
+    if match is None:  # the nest was cut into blocks since
+        return unmarked(stmt)
     if isinstance(match, Match) and match.intrinsic.target == "cpu" and target.has(*match.intrinsic.requires):
         return stmt
     return as_lanes(stmt, spatial_loops(stmt, block))
@@ -42,6 +44,14 @@ def spatial_loops(nest: ir.For, block: ir.Block) -> list[str]:
     pairs = zip(block.axes, block.values, strict=True)
     names = {name for axis, v in pairs if axis.kind is not ir.AxisKind.REDUCE for name in var_names(v)}
     return [inner.var for inner in ir.walk(nest) if isinstance(inner, ir.For) and inner.var in names]
+
+
+def unmarked(stmt: ir.Stmt) -> ir.Stmt:
+    """A nest without its marks, and as it is otherwise."""
+    new = with_bodies(stmt, unmarked)
+    if not isinstance(new, ir.Block | ir.For):
+        return new
+    return replace(new, annotations={k: v for k, v in new.annotations.items() if k not in ("tensorize", "intrinsic")})
 
 
 def as_lanes(stmt: ir.Stmt, spatial: list[str]) -> ir.Stmt:

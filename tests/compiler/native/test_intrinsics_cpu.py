@@ -197,3 +197,11 @@ def test_a_nest_whose_loops_moved_is_no_step_any_more() -> None:
     schedule.reorder(inner, lane)
     inputs = numbers(schedule.fn, "random")
     np.testing.assert_array_equal(build(schedule.fn)(*inputs.values()), interpret(schedule.fn, inputs)["sums"])
+
+
+def test_a_nest_that_was_cut_into_blocks_is_no_step_any_more() -> None:
+    schedule = stage(dot.madd(4))
+    *_, inner = schedule.loops("sums")
+    schedule.blockize(inner)
+    inputs = numbers(schedule.fn, "random")
+    np.testing.assert_array_equal(build(schedule.fn)(*inputs.values()), interpret(schedule.fn, inputs)["sums"])
