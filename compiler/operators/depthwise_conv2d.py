@@ -1,7 +1,8 @@
 """Depthwise convolution: each channel of the image with a window, or several, of its own.
 
 `<name>_pad` is the padded image, `<name>_sum` the sums, and `<name>` adds the bias. Lanes run along the rows of the
-image, so that it stays in the order [N, C, H, W].
+image, so that it stays in the order [N, C, H, W]. With a stride, the padded image has its columns in phases of it: what
+a tap reads for one result after another then lies side by side.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def depthwise_conv2d(
     result = f"{x.name}_{NAME}" if name is None else name
     check_operands(x, weight, bias)
     windows = windows_of(NAME, x.shape[2:4], weight.shape[2:4], strides, pads, dilations)
-    total = summed(padded(x, windows, f"{result}_pad"), weight, windows, f"{result}_sum")
+    image = padded(x, windows, f"{result}_pad") if windows.strides[1] == 1 else phased(x, windows, f"{result}_pad")
+    total = summed(image, weight, windows, f"{result}_sum")
 
     def value(n: te.Value, c: te.Value, oh: te.Value, ow: te.Value) -> te.Value:
         sums = total[n, c, oh, ow]
@@ -40,16 +42,32 @@ def depthwise_conv2d(
     return te.compute(total.shape, value, result)
 
 
+def phased(x: te.Tensor, windows: Windows, name: str) -> te.Tensor:
+    """[N, C, rows, stride, columns / stride]: the padded image, as far as windows reach, its columns in phases."""
+    stride, (top, left) = windows.strides[1], windows.before
+    rows, columns = (windows.last(d) + windows.before[d] + 1 for d in range(2))
+
+    def value(n: te.Value, c: te.Value, h: te.Value, phase: te.Value, w: te.Value) -> te.Value:
+        y, column = h - top, w * stride + phase - left
+        inside = te.all_of(*within(y, top, rows, x.shape[2]), *within(column, left, columns, x.shape[3]))
+        return te.select(inside, x[n, c, y, column], te.const(0, x.dtype))
+
+    def within(place: te.Value, before: int, reach: int, extent: int) -> list[te.Value]:
+        return [place >= 0] * (before > 0) + [place < extent] * (reach - before > extent or stride > 1)
+
+    return te.compute((*x.shape[:2], rows, stride, -(-columns // stride)), value, name)
+
+
 def summed(image: te.Tensor, weight: te.Tensor, windows: Windows, name: str) -> te.Tensor:
     """[N, C * times, OH, OW]: the sums."""
     taps = te.reduce_axis(windows.kernel[0], "kh"), te.reduce_axis(windows.kernel[1], "kw")
-    times = weight.shape[0] // image.shape[1]
+    times, stride = weight.shape[0] // image.shape[1], windows.strides[1]
 
     def value(n: te.Value, c: te.Value, oh: te.Value, ow: te.Value) -> te.Value:
-        places = zip((oh, ow), taps, windows.strides, windows.dilations, strict=True)
-        y, x = (place * stride + tap * gap for place, tap, stride, gap in places)
+        y, offset = oh * windows.strides[0] + taps[0] * windows.dilations[0], taps[1] * windows.dilations[1]
+        columns = (ow + offset,) if stride == 1 else (offset % stride, ow + offset // stride)
         channel = c if times == 1 else c // times
-        return te.sum(wide(image[n, channel, y, x]) * wide(weight[c, 0, taps[0], taps[1]]), axis=[*taps])
+        return te.sum(wide(image[(n, channel, y, *columns)]) * wide(weight[c, 0, taps[0], taps[1]]), axis=[*taps])
 
     shape = (image.shape[0], weight.shape[0], *windows.counts)
     return te.compute(shape, value, name, annotations={"operator": NAME})

@@ -12,6 +12,7 @@ from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
 MOST_TAPS = 25  # of a window whose taps are written out
+PHASED_RANK = 5  # of a padded image with its columns in phases of the stride
 SUMS = 4  # of so many registers, one is a sum
 
 
@@ -38,5 +39,9 @@ def schedule_depthwise_conv2d(schedule: Schedule, block: str, target: Target) ->
         schedule.vectorize(loop)
     if padding is not None:
         schedule.compute_at(padding, image)
-        schedule.vectorize(schedule.loops(padding)[-1])
+        *_, phase, column = schedule.loops(padding)
+        if len(nest_named(schedule.fn, padding).leaf.block.axes) == PHASED_RANK:
+            schedule.reorder(column, phase)  # so that the edges of a row are cut off for all phases at once
+            schedule.unroll(phase)
+        schedule.vectorize(column)
     schedule.parallel(image)
