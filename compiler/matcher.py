@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from vdla.compiler import ir
+from vdla.compiler.affine import bounds
 from vdla.compiler.entry_window import window_start
 from vdla.compiler.intrinsic import CONDITION, IMMEDIATE, MEMORY, Intrinsic, Match
 from vdla.compiler.printer import expr_text
@@ -216,12 +217,12 @@ class Matcher:
         if found.dtype != wanted.dtype:
             raise self.fail(f"operand {operand} must be {wanted.dtype}, got {name} of {found.dtype}; declare it so")
         rank = len(wanted.shape)
-        lead, tail = indices[: len(indices) - rank], indices[len(indices) - rank :]
         if len(found.shape) < rank:
             raise self.fail(
                 f"operand {operand} must have dimensions {list(wanted.shape)}, got {name} of {list(found.shape)}; "
                 "pack the tensor so that these come last"
             )
+        lead, tail = indices[: len(indices) - rank], indices[len(indices) - rank :]
         inside = 0
         if self._is_window(operand, pattern[0], tail[0]):
             inside, lead = 1, (*lead, self._match_window(operand, pattern[0], tail[0], name))
@@ -249,6 +250,10 @@ class Matcher:
                 f"the first index of operand {operand} must be {expr_text(pattern)} plus what stands still inside the "
                 f"tensorized loop, got {expr_text(target)} in {name}; reorder the loops, or pack the tensor"
             )
+        reach = bounds(pattern, {var: (0, extent - 1) for var, extent in extents.items()})[1] + 1
+        length = self.intrinsic.behaviour.buffers[operand].dims[0]
+        if reach != length:  # a step takes all of its entry, which would end outside of the buffer
+            raise self.fail(f"operand {operand} must be read whole to be a window, got {reach} of {length}")
         return start
 
     def _check_scope(self, operand: str, found: ir.Buffer) -> None:

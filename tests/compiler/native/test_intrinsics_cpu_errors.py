@@ -139,6 +139,18 @@ def test_windows_of_another_stride_do_not_match() -> None:
         step(sliding(1), window_dot.vnni_windows(16, 2))
 
 
+def test_a_window_is_read_whole() -> None:
+    """An entry longer than what the behaviour reads could end outside of the buffer."""
+    x, w = te.placeholder((20,), "uint8", "x"), te.placeholder((4,), "int8", "w")
+    i = te.reduce_axis(4, "i")
+    acc = te.compute((16,), lambda o: te.sum(te.cast("int32", x[o + i]) * te.cast("int32", w[i]), axis=i), "acc")
+    scopes = {"x": MEMORY, "w": MEMORY, "acc": MEMORY}
+    wide = Intrinsic("wide", acc, scopes, lambda step: None, target="cpu")
+    message = "tensorize wide at block c: operand x must be read whole to be a window, got 19 of 20"
+    with pytest.raises(TensorizeError, match=f"^{re.escape(message)}$"):
+        step(sliding(1), wide)
+
+
 def test_the_accelerator_has_no_instructions_of_a_cpu() -> None:
     schedule = product()
     step(schedule, dot.vnni(16))
