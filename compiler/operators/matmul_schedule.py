@@ -6,8 +6,11 @@ second-level cache. It pays where enough rows read it.
 
 from __future__ import annotations
 
+from math import prod
+
 from vdla.compiler.operators.nest import Nest, nest_named, size_of
 from vdla.compiler.operators.readers import reader_of
+from vdla.compiler.operators.stages import PARALLEL_POINTS
 from vdla.compiler.operators.tile import Tile, lanes_along, register_tile
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.schedule.access import loads
@@ -34,6 +37,9 @@ def schedule_matmul(schedule: Schedule, block: str, target: Target) -> None:
     tile_sums(schedule, block, place, lanes)
     if panel is not None:
         pack_panel(schedule, block, panel, panels, lanes)
+    if rows * columns * depth >= PARALLEL_POINTS:
+        across = -(-columns // (tile.vectors * lanes)) * prod(batch)
+        schedule.parallel(panels if across >= PARALLEL_PANELS else place)
 
 
 def tile_of(target: Target, nest: Nest, extents: tuple[int, int, int], lanes: int) -> Tile:
