@@ -16,6 +16,7 @@ from vdla.compiler.schedule import Schedule
 from vdla.compiler.schedule.access import read_buffers, written
 from vdla.compiler.target import Target
 
+BANDS = 4  # from so many on they are the parallel loop, else loops inside of one
 CACHE_BYTES = 1 << 19  # of the second-level cache, for data and products of the rows in work
 
 
@@ -38,11 +39,14 @@ def schedule_winograd_conv2d(schedule: Schedule, block: str, target: Target) -> 
     depth = rows_of_tiles(nest)
     tile = register_tile(target, (depth, across, blocks))
     reader = reader_of(schedule, stages.sums, (4,))
-    band, place = tiled_reader(schedule, reader, taken - WINDOW + 1, depth, lanes)
+    band, channels, place = tiled_reader(schedule, reader, taken - WINDOW + 1, depth, lanes)
     transform_back(schedule, stages.sums, place, (2, 3))
     transform_back(schedule, stages.columns, place, (2, 4))
-    multiply(schedule, block, band, tile)
-    transform_data(schedule, stages, band, target)
+    product = multiply(schedule, block, band, tile)
+    data = transform_data(schedule, stages, band, target)
+    whole = -(-size_of(nest.leaf.block.axes[4].extent) // depth) * size_of(nest.leaf.block.axes[0].extent)
+    for loop in (band,) if whole >= BANDS else (channels, product, data):
+        schedule.parallel(loop)
 
 
 def transform_back(schedule: Schedule, block: str, place: str, unrolled: tuple[int, int]) -> None:
@@ -54,8 +58,8 @@ def transform_back(schedule: Schedule, block: str, place: str, unrolled: tuple[i
     schedule.vectorize(loops[-1])
 
 
-def multiply(schedule: Schedule, block: str, band: str, tile: Tile) -> None:
-    """Sum products in register tiles of image tiles by vectors of channels."""
+def multiply(schedule: Schedule, block: str, band: str, tile: Tile) -> str:
+    """Sum products in register tiles of image tiles by vectors of channels; the loop over places in a tile."""
     schedule.compute_at(block, band)
     n, i, j, channels, down, across, lane, ci = inside(schedule, block, band)
     channels_outer, channels = schedule.split(channels, factor=tile.vectors)
@@ -65,6 +69,7 @@ def multiply(schedule: Schedule, block: str, band: str, tile: Tile) -> None:
     for loop in (down, across, channels):
         schedule.unroll(loop)
     schedule.vectorize(lane)
+    return schedule.fuse(i, j)
 
 
 def rows_of_tiles(nest: Nest) -> int:
@@ -81,8 +86,9 @@ def rows_of_tiles(nest: Nest) -> int:
     return min(range(1, down + 1), key=traffic)
 
 
-def tiled_reader(schedule: Schedule, reader: str, results: int, depth: int, lanes: int) -> tuple[str, str]:
-    """Cut the reader into bands of rows of tiles and tiles in them; the loops inside which a band and a tile are."""
+def tiled_reader(schedule: Schedule, reader: str, results: int, depth: int, lanes: int) -> tuple[str, str, str]:
+    """Cut the reader into bands of rows of tiles and tiles in them; the loops inside which a band, its channels and a
+    tile are."""
     n, channel, row, column = schedule.loops(reader)
     outer, lane = schedule.split(channel, factor=lanes)
     band, row = schedule.split(row, factor=results * depth)
@@ -92,13 +98,11 @@ def tiled_reader(schedule: Schedule, reader: str, results: int, depth: int, lane
     for loop in (row, lane):
         schedule.unroll(loop)
     schedule.vectorize(column)
-    band = schedule.fuse(n, band)
-    schedule.parallel(band)
-    return band, column_tile
+    return schedule.fuse(n, band), outer, column_tile
 
 
-def transform_data(schedule: Schedule, stages: Stages, band: str, target: Target) -> None:
-    """Transform a row of tiles of one channel at a time, lanes along it."""
+def transform_data(schedule: Schedule, stages: Stages, band: str, target: Target) -> str:
+    """Transform a row of tiles of one channel at a time, lanes along it; the loop over channels."""
     schedule.compute_at(stages.data, band)
     n, i, j, c, th, tw = inside(schedule, stages.data, band)
     schedule.reorder(n, c, th, i, j, tw)
@@ -106,11 +110,13 @@ def transform_data(schedule: Schedule, stages: Stages, band: str, target: Target
     schedule.unroll(j)
     schedule.vectorize(tw)
     schedule.compute_at(stages.rows, th)
+    channels = c
     n, c, row, i, w = inside(schedule, stages.rows, th)
     outer, lane = schedule.split(w, factor=target.lanes(nest_named(schedule.fn, stages.rows).element_bytes))
     schedule.reorder(n, c, row, outer, i, lane)
     schedule.unroll(i)
     schedule.vectorize(lane)
+    return channels
 
 
 def inside(schedule: Schedule, block: str, place: str) -> list[str]:
