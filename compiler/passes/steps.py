@@ -1,6 +1,7 @@
 """Choose steps: tensorized nests whose intrinsic the CPU lacks become loops again, of lanes where they can be.
 
-This comes before the passes, as the only choice that depends on the CPU.
+This comes before the passes, as the only choice that depends on the CPU. A nest is matched anew: rewrites since it was
+tensorized may have given it other buffers, or moved its loops.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from dataclasses import replace
 
 from vdla.compiler import ir
 from vdla.compiler.affine import var_names
-from vdla.compiler.intrinsic import Match
+from vdla.compiler.intrinsic import Intrinsic, Match
 from vdla.compiler.passes.walk import with_bodies
 from vdla.compiler.target import Target
+from vdla.compiler.tensorize import TensorizeError, match_block, perfect_nest
 
 WRITTEN_OUT = 16  # the longest outer dimension of an entry that is unrolled, so that its sums can stay in registers
 
@@ -23,20 +25,36 @@ def choose_steps(fn: ir.Function, target: Target) -> ir.Function:
         for i in range(4):                 ->        for i in range(4):
             block c(...):  # intrinsic=dot               block c(...):
     """
-    return replace(fn, body=chosen(fn.body, target))
+    return replace(fn, body=chosen(fn.body, fn, target))
 
 
-def chosen(stmt: ir.Stmt, target: Target) -> ir.Stmt:
+def chosen(stmt: ir.Stmt, fn: ir.Function, target: Target) -> ir.Stmt:
     """`stmt` with the nests that `target` has."""
     if not (isinstance(stmt, ir.For) and "tensorize" in stmt.annotations):
-        return with_bodies(stmt, lambda child: chosen(child, target))
+        return with_bodies(stmt, lambda child: chosen(child, fn, target))
     block = next(inner for inner in ir.walk(stmt) if isinstance(inner, ir.Block))
     match = block.annotations.get("intrinsic")
-    if match is None:  # the nest was cut into blocks since
+    if not isinstance(match, Match) or (now := matched_again(stmt, fn, match.intrinsic)) is None:
         return unmarked(stmt)
-    if isinstance(match, Match) and match.intrinsic.target == "cpu" and target.has(*match.intrinsic.requires):
-        return stmt
+    if match.intrinsic.target == "cpu" and target.has(*match.intrinsic.requires):
+        return with_match(stmt, now)
     return as_lanes(stmt, spatial_loops(stmt, block))
+
+
+def matched_again(nest: ir.For, fn: ir.Function, intrinsic: Intrinsic) -> Match | None:
+    """How a nest is a step of `intrinsic` now; None if rewrites since have moved its loops or blocks."""
+    try:
+        block, loops = perfect_nest(nest, intrinsic)
+        return match_block(fn, block, loops, intrinsic)
+    except TensorizeError:
+        return None
+
+
+def with_match(stmt: ir.Stmt, match: Match) -> ir.Stmt:
+    """A nest whose block is a step as `match` says, of the buffers that it reads and writes now."""
+    if isinstance(stmt, ir.Block):
+        return replace(stmt, annotations={**stmt.annotations, "intrinsic": match})
+    return with_bodies(stmt, lambda child: with_match(child, match))
 
 
 def spatial_loops(nest: ir.For, block: ir.Block) -> list[str]:

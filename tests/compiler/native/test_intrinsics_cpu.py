@@ -198,3 +198,10 @@ def test_a_nest_whose_loops_moved_is_no_step_any_more() -> None:
     moved = reorder(schedule.fn, inner, lane)
     inputs = numbers(moved, "random")
     np.testing.assert_array_equal(build(moved)(*inputs.values()), interpret(moved, inputs)["sums"])
+
+
+def test_a_step_follows_the_buffers_that_later_rewrites_give_it() -> None:
+    schedule = stage(dot.madd(4))
+    schedule.cache_write("sums", "stack")
+    inputs = numbers(schedule.fn, "random")
+    np.testing.assert_array_equal(build(schedule.fn)(*inputs.values()), interpret(schedule.fn, inputs)["sums"])
