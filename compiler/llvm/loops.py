@@ -1,7 +1,8 @@
 """Counted loops in LLVM's preferred form: a test in front where nothing may run, the other one at the end.
 
 Loops that the schedule has already made of vectors or unrolled are marked, so that LLVM neither widens nor unrolls them
-again: that would take most of the time of compilation and undo the schedule's choice of registers.
+again: that would take most of the time of compilation and undo the schedule's choice of registers. A loop annotated
+ROLLED is left for LLVM to widen: short ones it would write out first, and then find no loop.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from llvmlite import ir as llvm
 from vdla.compiler import ir
 from vdla.compiler.llvm.frame import Frame
 from vdla.compiler.llvm.types import Value
+
+ROLLED = "rolled"  # the annotation of a loop whose stores LLVM's loop vectorizer joins
 
 
 def count_up(frame: Frame, loop: ir.For, begin: Value, end: Value, largest: int, body: Callable[[], None]) -> None:
@@ -38,8 +41,8 @@ def _at_least_once(
     following = builder.add(counter, frame.index(1), flags=("nuw", "nsw"))
     counter.add_incoming(following, builder.block)
     again = builder.cbranch(builder.icmp_signed("<", following, end), inside, after)
-    if is_final(loop):
-        again.set_metadata("llvm.loop", _final(frame.kernel.module))
+    if is_final(loop) or ROLLED in loop.annotations:
+        again.set_metadata("llvm.loop", _marked(frame.kernel.module, widened=not is_final(loop)))
     builder.position_at_end(after)
 
 
@@ -49,12 +52,12 @@ def is_final(loop: ir.For) -> bool:
     return any(isinstance(stmt, ir.Step) or stmt.kind is ir.LoopKind.VECTORIZE for stmt in inner)
 
 
-def _final(module: Value) -> Value:
-    """The metadata of a loop that LLVM leaves as it is: its first operand is itself, which makes it this loop's own."""
-    properties = [
-        module.add_metadata(["llvm.loop.unroll.disable"]),
-        module.add_metadata(["llvm.loop.vectorize.enable", llvm.IntType(1)(0)]),
-    ]
+def _marked(module: Value, widened: bool) -> Value:
+    """The metadata of a loop that LLVM does not unroll, nor widens unless `widened`: its first operand is itself, which
+    makes it this loop's own."""
+    properties = [module.add_metadata(["llvm.loop.unroll.disable"])]
+    if not widened:
+        properties.append(module.add_metadata(["llvm.loop.vectorize.enable", llvm.IntType(1)(0)]))
     node = module.add_metadata([f"loop {len(module.metadata)}", *properties])
     node.operands = (node, *properties)
     return node

@@ -7,6 +7,7 @@ intrinsic; a CPU without it compiles what it computes.
 from __future__ import annotations
 
 from vdla.compiler.intrinsics.dot import best_dot
+from vdla.compiler.llvm.loops import ROLLED
 from vdla.compiler.operators.nest import nest_named, size_of
 from vdla.compiler.operators.tile import register_tile
 from vdla.compiler.schedule import Schedule
@@ -91,7 +92,8 @@ def sum_tile(schedule: Schedule, block: str, place: str, target: Target) -> None
 
 
 def regroup(schedule: Schedule, data: str) -> None:
-    """The groups written out, which LLVM's vectoriser makes shuffles of."""
-    n, channel, *_, group = schedule.loops(data)
+    """The groups written out: LLVM makes shuffles of what neighbours along a row store."""
+    n, channel, _, column, group = schedule.loops(data)
     schedule.unroll(group)
+    schedule.annotate(column, ROLLED, True)
     schedule.parallel(schedule.fuse(n, channel))

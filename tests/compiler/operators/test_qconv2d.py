@@ -146,6 +146,12 @@ def test_kernels_are_made_of_the_dot_product(target: str, instruction: str) -> N
     assert f"\t{instruction}\t" in compile_native(default_schedule(fn, target).fn, target).assembly
 
 
+def test_short_rows_are_regrouped_with_shuffles() -> None:
+    """A row that LLVM could write out completely is left for its loop vectorizer."""
+    fn, _ = Case((1, 8, 28, 28), 32, (3, 3), pads=(1, 1, 1, 1)).function(AVX512)
+    assert "vpunpcklbw\t" in compile_native(default_schedule(fn, AVX512).fn, AVX512).assembly
+
+
 @pytest.mark.parametrize("target", ["cortex-a9", "aarch64"])
 @pytest.mark.parametrize("name", ["channels that fill no group, outputs that fill no lanes", "depthwise with stride"])
 def test_kernels_on_emulated_arms(target: str, name: str, tmp_path: Path) -> None:
