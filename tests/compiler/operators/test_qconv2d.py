@@ -149,7 +149,8 @@ def test_kernels_are_made_of_the_dot_product(target: str, instruction: str) -> N
 def test_short_rows_are_regrouped_with_shuffles() -> None:
     """A row that LLVM could write out completely is left for its loop vectorizer."""
     fn, _ = Case((1, 8, 28, 28), 32, (3, 3), pads=(1, 1, 1, 1)).function(AVX512)
-    assert "vpunpcklbw\t" in compile_native(default_schedule(fn, AVX512).fn, AVX512).assembly
+    optimised = compile_native(default_schedule(fn, AVX512).fn, AVX512).optimised
+    assert optimised.count("store i8") < 28  # in a row of 28 pixels of 4 channels
 
 
 @pytest.mark.parametrize("target", ["cortex-a9", "aarch64"])
