@@ -82,6 +82,13 @@ def test_lanes_are_those_of_the_target_and_the_dtype():
         assert lanes.extent == target.vector_bytes // 2
 
 
+@pytest.mark.parametrize("name", ["sum_rows", "sum_columns", "max_pool"])
+def test_lanes_of_reductions_are_innermost(name):
+    lanes = loops(default_schedule(scheduled(name)[0], "x86-64-avx2").fn, ir.LoopKind.VECTORIZE)
+    assert lanes
+    assert all(isinstance(loop.body, ir.Block) for loop in lanes)
+
+
 def test_odd_rows_become_one_loop_and_whole_rows_stay():
     odd, _ = function_of(elementwise.relu, floats((3, 5, 7)))
     assert len([s for s in ir.walk(default_schedule(odd).fn.body) if isinstance(s, ir.For)]) == 2
