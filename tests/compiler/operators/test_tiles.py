@@ -2,15 +2,18 @@
 
 import re
 
+import numpy as np
 import pytest
+from window_sums import model
 
-from vdla.compiler import te
+from vdla.compiler import ir, te
 from vdla.compiler.llvm.compile import compile_native
 from vdla.compiler.operators.convolution import convolution
 from vdla.compiler.operators.matmul import matmul
 from vdla.compiler.operators.schedule import default_schedule
 from vdla.compiler.operators.tile import Tile, accumulators, candidates, register_tile
 from vdla.compiler.target import TARGETS, target_named
+from vdla.runtime.native import build
 
 
 def layer(target, weight, **options):
@@ -55,6 +58,24 @@ def test_the_busiest_code_is_products_in_registers(name, target):
     assert products >= 6
     spills = re.findall(r"\((?:%rsp|%rbp)\)|\[sp|\[r11", busiest)
     assert len(spills) <= products // 3
+
+
+@pytest.mark.parametrize("algorithm", ["direct", "winograd2", "depthwise"])
+def test_the_batch_may_be_a_symbol(algorithm):
+    groups = 32 if algorithm == "depthwise" else 1
+    form = convolution((1, 32, 9, 9), (32, 32 // groups, 3, 3), pads=1, groups=groups, algorithm=algorithm)
+    x, w = te.placeholder((te.var("n"), 32, 9, 9), "float32", "x"), form.weight("w")
+    fn = te.create_function([x, w], [form.output(x, w, name="y")], "layer")
+    scheduled = default_schedule(fn).fn
+    kinds = {loop.kind for loop in ir.walk(scheduled.body) if isinstance(loop, ir.For)}
+    assert {ir.LoopKind.PARALLEL, ir.LoopKind.UNROLL, ir.LoopKind.VECTORIZE} <= kinds
+    rng = np.random.default_rng(0)
+    weight = rng.integers(-3, 4, form.shape).astype(np.float32)
+    kernel = build(scheduled)
+    for batch in (1, 3):
+        data = rng.integers(-3, 4, (batch, 32, 9, 9)).astype(np.float32)
+        got = kernel(data, form.pack(weight))
+        np.testing.assert_allclose(got, model(data, weight, 1, 1, groups=groups), atol=1e-3)
 
 
 @pytest.mark.parametrize("name", TARGETS)
