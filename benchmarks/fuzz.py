@@ -61,7 +61,8 @@ def run(
     progress("start", 0, count)
     for batch in finished(batches, workers):
         total.add(batch)
-        progress(f"{len(total.wrong)} disagreements", total.cases, count)
+        seeds = ", ".join(str(outcome.seed) for outcome in total.wrong[:MOST_SHOWN])
+        progress(f"{len(total.wrong)} disagreements{f' (seeds {seeds})' if seeds else ''}", total.cases, count)
     found = [outcome.script for outcome in sorted(total.wrong, key=lambda o: len(o.trace))[:MOST_SHOWN]]
     print(*found, sep="\n", end="", file=sys.stderr)
     rows = [{"primitive": p, "accepted": total.accepted[p], "refused": total.refused[p]} for p in PRIMITIVES]
