@@ -73,6 +73,8 @@ def compile_native(
     from vdla.compiler.llvm.module import emit
     from vdla.compiler.passes.pipeline import lower
 
+    if not isinstance(target, str | Target):
+        raise TargetError(f"compile_native: target must be a name or a Target, got {type(target).__name__}")
     machine = target_named(target) if isinstance(target, str) else target
     signature = signature_of(fn)
     lowered = lower(fn, machine)

@@ -41,6 +41,7 @@ abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc 
 fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 logb modf nearbyint pow remainder rint round scalbn sin sinh
 sqrt tan tanh tgamma trunc abort aligned_alloc atoi calloc div exit free getenv getpid index malloc memcpy memmove
 memset qsort rand read realloc select send signal sleep time wait write
+vdla_parallel vdla_set_threads vdla_threads vdla_error_text vdla_tensor vdla_dtype
 """
 TAKEN = frozenset([*_KEYWORDS.split(), *(word + suffix for word in _LIBRARY.split() for suffix in ("", "f", "l"))])
 """Names that a C program already has a meaning for."""

@@ -15,7 +15,8 @@ from vdla.compiler import te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.llvm.compile import compile_native, from_module
 from vdla.compiler.llvm.signature import Argument, Signature
-from vdla.compiler.target import target_named
+from vdla.compiler.schedule import Schedule
+from vdla.compiler.target import TargetError, target_named
 from vdla.runtime.native import Kernel, NativeError, build, load
 
 F32 = np.float32
@@ -49,6 +50,15 @@ def grow() -> Kernel:
 def arrays(rows: int = 6) -> tuple[Any, Any]:
     random = np.random.default_rng(rows)
     return random.random((rows, 4), F32), random.random((rows, 4), F32)
+
+
+@pytest.mark.parametrize("target", [None, 3, native_modules])
+def test_a_target_is_a_name_or_a_target(target: Any) -> None:
+    x = te.placeholder((4,), "float32", "x")
+    fn = te.create_function([x], [te.compute((4,), lambda i: x[i] * 2, "y")], "double_it")
+    got = f"compile_native: target must be a name or a Target, got {type(target).__name__}"
+    with pytest.raises(TargetError, match=f"^{re.escape(got)}$"):
+        compile_native(fn, target)
 
 
 # --- calls
@@ -281,11 +291,13 @@ def test_a_kernel_of_another_machine_is_not_loaded() -> None:
         build("matmul")  # type: ignore[arg-type]
 
 
-def test_names_that_c_has_already_get_another_symbol() -> None:
+@pytest.mark.parametrize("name", ["exp", "free", "vdla_parallel", "vdla_threads"])
+def test_names_that_c_or_the_pool_has_already_get_another_symbol(name: str) -> None:
     a = te.placeholder((4,), "float32", "a")
-    fn = te.create_function([a], [te.compute((4,), lambda i: te.call("exp", a[i]), "b")], "exp")
-    built = compile_native(fn)
-    assert built.name == "exp_kernel"
-    assert "int32_t exp_kernel(const vdla_tensor *arguments, int32_t count);" in built.header
+    s = Schedule(te.create_function([a], [te.compute((4,), lambda i: te.call("exp", a[i]), "b")], name))
+    s.parallel("i")
+    built = compile_native(s.fn)
+    assert built.name == f"{name}_kernel"
+    assert f"int32_t {name}_kernel(const vdla_tensor *arguments, int32_t count);" in built.header
     x = np.linspace(-1, 1, 4, dtype=F32)
     np.testing.assert_allclose(load(built)(x), np.exp(x), rtol=1e-6)
