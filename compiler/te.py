@@ -59,6 +59,7 @@ from vdla.compiler.element import (
     same_dtype,
 )
 from vdla.compiler.extents import check_extent, check_shape, is_int
+from vdla.compiler.nesting import refusal
 from vdla.compiler.reduction import Reducer, Reduction, TupleReducer, argmax, argmin, max, min, reducer, sum
 from vdla.compiler.scan import scan
 from vdla.compiler.stages import create_function
@@ -228,6 +229,8 @@ def stage_values(where: str, results: tuple[Any, ...]) -> tuple[tuple[Value, ...
     if not results:
         raise TeError(f"{where}: the value must be an element or a tuple of elements, got ()")
     values = tuple(element_of(where, result) for result in results)
+    for broken in filter(None, (refusal(value.expr) for value in values)):
+        raise TeError(f"{where}: the value {broken}; make parts of it stages of their own")
     if any(value.axes for value in values):
         names = ", ".join(dict.fromkeys(axis.name for value in values for axis in value.axes))
         raise TeError(f"{where}: a reduce axis must be named by the reduction around it, got {names} outside of one")

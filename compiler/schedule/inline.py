@@ -6,10 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from vdla.compiler import ir
+from vdla.compiler.nesting import refusal
 from vdla.compiler.schedule.access import Leaf, leaves, readers_of, reads, stores, written
 from vdla.compiler.schedule.flow import check_flow
 from vdla.compiler.schedule.place import movable
-from vdla.compiler.schedule.tree import ScheduleError, removed, rewrite_blocks
+from vdla.compiler.schedule.tree import ScheduleError, block_at, block_path, removed, rewrite_blocks
 
 Change = Callable[[ir.Expr], ir.Expr]
 
@@ -38,8 +39,16 @@ def inline(fn: ir.Function, block: str) -> ir.Function:
     rest = {name: buffer for name, buffer in fn.buffers.items() if name not in buffers}
     result = replace(without, body=body, buffers=rest)
     for reader in sorted(readers):
+        check_size(result, reader, where)
         check_flow(result, reader, where)
     return result
+
+
+def check_size(fn: ir.Function, reader: str, where: str) -> None:
+    """Refuse a reader that becomes too large."""
+    found = stores(block_at(block_path(fn, reader, where)))
+    for broken in filter(None, (refusal(expr) for store in found for expr in (store.value, *store.indices))):
+        raise ScheduleError(f"{where}: the value of {reader} {broken}")
 
 
 def check_inlinable(fn: ir.Function, leaf: Leaf, where: str) -> None:
