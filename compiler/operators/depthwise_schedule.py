@@ -11,7 +11,7 @@ from vdla.compiler.operators.tile import even_part, lanes_along
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
-MOST_TAPS = 25  # of a window whose taps are written out
+MOST_TAPS = 49  # of a window whose taps are written out: rows that results share are loaded once
 PHASED_RANK = 5  # of a padded image with its columns in phases of the stride
 SUMS = 4  # of so many registers, one is a sum
 
