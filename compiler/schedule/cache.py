@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from vdla.compiler import ir
 from vdla.compiler.affine import linear
+from vdla.compiler.names import Names
 from vdla.compiler.schedule.access import Indices, is_leaf, leaf_at, reads, written
 from vdla.compiler.schedule.compute_at import computed_at
 from vdla.compiler.schedule.flow import check_flow
@@ -39,7 +40,7 @@ def cache_read(fn: ir.Function, block: str, buffer: str, scope: str) -> tuple[ir
     if not accesses:
         raise ScheduleError(f"{where}: the block must read the buffer, got none of its elements read")
     name = names_of(fn).fresh(f"{buffer}_{scope}", block)
-    copy = copy_block(name, axis_names(accesses[0]), fn.buffers[buffer], source=buffer, target=name)
+    copy = copy_block(name, axis_names(fn, accesses[0]), fn.buffers[buffer], source=buffer, target=name)
     reader = replace(leaf.block, body=map_values(leaf.block.body, renamed(buffer, name)))
     result = replaced(fn, path, reader)
     result = replace(result, buffers=with_buffer(fn, replace(fn.buffers[buffer], name=name, scope=scope)))
@@ -77,14 +78,15 @@ def copy_block(name: str, axes: list[str], buffer: ir.Buffer, source: str, targe
     return ir.Block(name, bound, here, ir.Store(target, here, ir.Load(source, here)))
 
 
-def axis_names(indices: Indices) -> list[str]:
-    """Names for the axes of a copy: those that index the buffer, where one alone does."""
-    names: list[str] = []
+def axis_names(fn: ir.Function, indices: Indices) -> list[str]:
+    """Names for the axes of a copy: those that index the buffer, where one alone does; never that of a symbol."""
+    names, symbols = Names(fn.scalars), set(fn.scalars)
+    found: list[str] = []
     for dimension, index in enumerate(indices):
-        terms = [term for term in linear(index).terms if isinstance(term, ir.Var)]
-        name = terms[0].name if terms else f"vi{dimension}"
-        names.append(name if name not in names else f"{name}{dimension}")
-    return names
+        own = [name for term in linear(index).terms if isinstance(term, ir.Var) and (name := term.name) not in symbols]
+        name = own[0] if own else f"vi{dimension}"
+        found.append(names.fresh(name if name not in names else f"{name}{dimension}", "v"))
+    return found
 
 
 def renamed(old: str, new: str) -> Change:

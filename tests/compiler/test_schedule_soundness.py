@@ -1,8 +1,10 @@
 """Rewrites that the fuzzer found to be accepted though they lose a value: each is refused, with its reason."""
 
+import numpy as np
 import pytest
 
 from vdla.compiler import te
+from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule, ScheduleError
 
 A = te.placeholder((4,), "int32", "a")
@@ -98,3 +100,13 @@ def test_a_rewrite_that_loses_a_value_is_refused(make, rewrite, message):
         rewrite(schedule)
     assert str(error.value) == message
     assert schedule.fn is before
+
+
+def test_the_axes_of_a_copy_are_named_after_no_symbol():
+    n = te.var("n")
+    x = te.placeholder((n, n), "int32", "x")
+    c = te.compute((n,), lambda i: x[i, n - 1 - i], "c")
+    schedule = Schedule(te.create_function([x], [c], "f"))
+    schedule.cache_read("c", "x", "global")
+    a = np.arange(9, dtype=np.int32).reshape(3, 3)
+    np.testing.assert_array_equal(interpret(schedule.fn, {"x": a})["c"], a[[0, 1, 2], [2, 1, 0]])
