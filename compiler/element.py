@@ -24,6 +24,7 @@ Number = int | float | bool
 Dim = Any  # an extent: an int, or a Value over symbols; what is done with it is done with both
 BIT_OPS = ("and", "or", "xor")
 INTEGER_OPS = ("floordiv", "mod", "shl", "shr")
+LONGEST = 1023  # bits of an integer that is a number in every float
 SYMBOL = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "shl": "<<", "shr": ">>",
           "and": "&", "or": "|", "xor": "^", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
           "ge": ">="}  # fmt: skip
@@ -281,6 +282,9 @@ def const(value: Number, dtype: str) -> Value:
             raise TeError(f"te.const: a bool must be True or False, got {value!r}")
         return Value(ir.Const(bool(value), dtype), dtype)
     if is_float(dtype):
+        if isinstance(value, int) and value.bit_length() > LONGEST:
+            rule = f"must be an integer of at most {LONGEST} bits"
+            raise TeError(f"te.const: a value of type {dtype} {rule}, got {value.bit_length()}")
         return Value(ir.Const(float(value), dtype), dtype)
     if isinstance(value, float):
         raise TeError(f"te.const: a value of type {dtype} must be an integer, got {value!r}")

@@ -60,6 +60,7 @@ from vdla.compiler.element import (
 )
 from vdla.compiler.extents import check_extent, check_shape, is_int
 from vdla.compiler.nesting import refusal
+from vdla.compiler.reach import outside
 from vdla.compiler.reduction import Reducer, Reduction, TupleReducer, argmax, argmin, max, min, reducer, sum
 from vdla.compiler.scan import scan
 from vdla.compiler.stages import create_function
@@ -174,6 +175,7 @@ def compute(
     result = body(*(Value(ir.Var(axis_name(a)), "int32") for a in axes))
     values, reduction = stage_values(where, result if isinstance(result, tuple) else (result,))
     check_axes(where, axes, reduction)
+    check_reach(where, values, dict(zip(axes, extents, strict=True)), reduction)
     single = not isinstance(result, tuple)
     stage = Stage(names[0], names_of(where, name, len(values), single), extents, axes, values, reduction,
                   check_annotations(where, annotations or {}))  # fmt: skip
@@ -260,6 +262,18 @@ def check_axes(where: str, axes: tuple[str, ...], reduction: Reduction | None) -
     for name in names:
         if names.count(name) > 1:
             raise TeError(f"{where}: its axes must have different names, got {name} twice")
+
+
+def check_reach(
+    where: str, values: tuple[Value, ...], extents: dict[str, Dim], reduction: Reduction | None
+) -> None:
+    """Refuse what is read outside of a tensor for certain."""
+    extents |= {axis.name: axis.extent for axis in (reduction.axes if reduction else ())}
+    ranges = {axis_name(name): (0, extent - 1) for name, extent in extents.items() if isinstance(extent, int)}
+    for value in values:
+        broken = outside(value.expr, {tensor.name: tensor.shape for tensor in value.tensors}, ranges)
+        if broken is not None:
+            raise TeError(f"{where}: {broken}")
 
 
 def check_annotations(where: str, annotations: Mapping[str, Any]) -> dict[str, Any]:

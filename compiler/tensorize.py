@@ -26,6 +26,8 @@ def tensorize(fn: ir.Function, loop: str, intrinsic: Intrinsic) -> ir.Function:
     Raises:
         TensorizeError: names what differs and how to schedule the nest so that it matches.
     """
+    if not isinstance(intrinsic, Intrinsic):
+        raise TensorizeError(f"tensorize of {loop}: intrinsic must be an Intrinsic, got {intrinsic!r}")
     nest = find_loop(fn, loop)
     block, loops = perfect_nest(nest, intrinsic)
     match = match_block(fn, block, loops, intrinsic)

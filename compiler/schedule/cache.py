@@ -11,6 +11,7 @@ from vdla.compiler.schedule.access import Indices, is_leaf, leaf_at, reads, writ
 from vdla.compiler.schedule.compute_at import computed_at
 from vdla.compiler.schedule.flow import check_flow
 from vdla.compiler.schedule.inline import Change, map_values
+from vdla.compiler.schedule.marks import check_scope
 from vdla.compiler.schedule.place import holds, inserted, movable, nest_at, store_of
 from vdla.compiler.schedule.tree import ScheduleError, block_path, names_of, replaced
 
@@ -28,6 +29,7 @@ def cache_read(fn: ir.Function, block: str, buffer: str, scope: str) -> tuple[ir
     The copy holds what the block reads; `compute_at` then moves it to where it is read.
     """
     where = f"cache_read of {buffer} for {block}"
+    check_scope(scope, where)
     path = block_path(fn, block, where)
     leaf = leaf_at(path)
     if not is_leaf(leaf.block):
@@ -58,6 +60,7 @@ def cache_write(fn: ir.Function, block: str, scope: str) -> tuple[ir.Function, s
                                         c[vi] = c_acc[vi]
     """
     where = f"cache_write of {block}"
+    check_scope(scope, where)
     leaf = movable(fn, block, where)
     buffer = store_of(leaf, where).buffer
     names = names_of(fn)

@@ -173,9 +173,14 @@ def set_scope(fn: ir.Function, buffer: str, scope: str) -> ir.Function:
         raise ScheduleError(f"{where}: the buffer must not be a parameter, got {buffer}, which the caller holds")
     if buffer not in fn.buffers:
         raise ScheduleError(f"{where}: the buffer must be one of {', '.join(inner)}, got {buffer!r}")
-    if not scope.isidentifier():
-        raise ScheduleError(f"{where}: the scope must be an identifier, got {scope!r}")
+    check_scope(scope, where)
     return replace(fn, buffers={**fn.buffers, buffer: replace(fn.buffers[buffer], scope=scope)})
+
+
+def check_scope(scope: object, where: str) -> None:
+    """Refuse what names no memory."""
+    if not isinstance(scope, str) or not scope.isidentifier():
+        raise ScheduleError(f"{where}: the scope must be an identifier, got {scope!r}")
 
 
 def loops_of(fn: ir.Function, block: str) -> list[str]:

@@ -161,6 +161,8 @@ CASES = [
     (lambda s: s.inline("e"), "inline of e: the block must not compute an output, got e"),
     (lambda s: s.cache_read("c", "a", "inp"),
      "cache_read of a for c: the block must read the buffer, got none of its elements read"),
+    (lambda s: s.cache_read("c", "w", None), "cache_read of w for c: the scope must be an identifier, got None"),
+    (lambda s: s.cache_write("c", ""), "cache_write of c: the scope must be an identifier, got ''"),
     (lambda s: s.cache_read("c", "q", "inp"),
      "cache_read of q for c: the buffer must be one of a, w, wide, c, d, e, got 'q'"),
     (lambda s: s.cache_read("c", "c", "inp"),
@@ -194,6 +196,7 @@ CASES += [
     (lambda s: (s.compute_at("wide", "x"), s.keep("wide", "x")),
      "keep of wide over x: the region must not depend on the loop, got vi = x + i"),
     (lambda s: s.inline("q"), "inline of q: block must be one of wide, c, d, e, got 'q'"),
+    (lambda s: s.tensorize("i", "gemm"), "tensorize of i: intrinsic must be an Intrinsic, got 'gemm'"),
     (lambda s: s.tensorize("q", gemm.gemm(Config.preset("tiny"))),
      "tensorize: loop must be one of i, j, x, k, y, z, got 'q'"),
 ]  # fmt: skip
