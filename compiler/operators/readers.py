@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 from vdla.compiler import ir
+from vdla.compiler.affine import var_names
+from vdla.compiler.operators.conv2d import BLOCKED_RANK
 from vdla.compiler.operators.nest import Nest, nest_named, nests
 from vdla.compiler.schedule import Schedule
-from vdla.compiler.schedule.access import read_buffers, written
+from vdla.compiler.schedule.access import Indices, loads, read_buffers, written
 
 
 def reader_of(schedule: Schedule, block: str, ranks: tuple[int, ...]) -> str:
-    """The one stage of as many dimensions as one of `ranks` that takes the results; else a copy of them."""
+    """The one stage of as many dimensions as one of `ranks` that takes each result in its place; else a copy of
+    them."""
     (buffer,) = written(nest_named(schedule.fn, block).leaf.block)
     readers = [
         nest for nest in nests(schedule.fn) if buffer in read_buffers(nest.leaf.block) and nest.leaf.name != block
     ]
-    if len(readers) == 1 and takes_each(readers[0], ranks):
+    if len(readers) == 1 and takes_each(readers[0], buffer, ranks):
         return readers[0].leaf.name
     return schedule.cache_write(block, "stack")
 
 
-def takes_each(reader: Nest, ranks: tuple[int, ...]) -> bool:
-    """Whether a stage has loops of its own over so many dimensions, and combines nothing."""
+def takes_each(reader: Nest, buffer: str, ranks: tuple[int, ...]) -> bool:
+    """Whether a stage has loops of its own over so many dimensions, combines nothing, and reads results in place."""
     axes = reader.leaf.block.axes
-    return reader.alone and len(axes) in ranks and all(axis.kind is ir.AxisKind.SPATIAL for axis in axes)
+    plain = reader.alone and len(axes) in ranks and all(axis.kind is ir.AxisKind.SPATIAL for axis in axes)
+    taken = [load.indices for load in loads(reader.leaf.block) if load.buffer == buffer]
+    return plain and all(in_place(indices, [axis.var for axis in axes]) for indices in taken)
+
+
+def in_place(indices: Indices, axes: list[str]) -> bool:
+    """Whether each index is the axis of its dimension; that of the channels may be cut into blocks and lanes."""
+    if len(indices) == BLOCKED_RANK and len(axes) < BLOCKED_RANK:
+        channels, indices = (indices[1], indices[4]), (indices[0], ir.Var(axes[1]), *indices[2:4])
+        if any(var_names(index) - {axes[1]} for index in channels):
+            return False
+    return indices == tuple(ir.Var(axis) for axis in axes)
 
 
 def padding_of(schedule: Schedule, block: str) -> str | None:

@@ -38,7 +38,7 @@ def schedule_winograd_conv2d(schedule: Schedule, block: str, target: Target) -> 
     taken, blocks, _, across, lanes = (size_of(nest.leaf.block.axes[d].extent) for d in (1, 3, 4, 5, 6))
     depth = rows_of_tiles(nest)
     tile = register_tile(target, (depth, across, blocks))
-    reader = reader_of(schedule, stages.sums, (4,))
+    reader = reader_of(schedule, stages.sums, (4, 5))
     band, channels, place = tiled_reader(schedule, reader, taken - WINDOW + 1, depth, lanes)
     transform_back(schedule, stages.sums, place, (2, 3))
     transform_back(schedule, stages.columns, place, (2, 4))
@@ -89,15 +89,15 @@ def rows_of_tiles(nest: Nest) -> int:
 def tiled_reader(schedule: Schedule, reader: str, results: int, depth: int, lanes: int) -> tuple[str, str, str]:
     """Cut the reader into bands of rows of tiles and tiles in them; the loops inside which a band, its channels and a
     tile are."""
-    n, channel, row, column = schedule.loops(reader)
-    outer, lane = schedule.split(channel, factor=lanes)
+    n, channel, row, column, *blocked = schedule.loops(reader)
+    outer, lane = (channel, *blocked) if blocked else schedule.split(channel, factor=lanes)
     band, row = schedule.split(row, factor=results * depth)
     row_tile, row = schedule.split(row, factor=results)
     column_tile, column = schedule.split(column, factor=results)
     schedule.reorder(n, band, outer, row_tile, column_tile, row, lane, column)
-    for loop in (row, lane):
+    for loop in (row, column if blocked else lane):
         schedule.unroll(loop)
-    schedule.vectorize(column)
+    schedule.vectorize(lane if blocked else column)
     return schedule.fuse(n, band), outer, column_tile
 
 
