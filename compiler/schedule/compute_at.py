@@ -9,7 +9,7 @@ from vdla.compiler.affine import FALSE, affine, conjuncts, predicate_of, simplif
 from vdla.compiler.printer import expr_text
 from vdla.compiler.schedule.access import Leaf, leaf_at, leaves, readers_of, written
 from vdla.compiler.schedule.flow import check_flow, is_first
-from vdla.compiler.schedule.place import check_step, holds, inserted, movable, nest_at, target_loops
+from vdla.compiler.schedule.place import check_step, check_terms_kept, holds, inserted, movable, nest_at, target_loops
 from vdla.compiler.schedule.region import need_of, union
 from vdla.compiler.schedule.symbols import domains_of
 from vdla.compiler.schedule.tree import ScheduleError, block_path, loop_names, removed, replaced
@@ -28,6 +28,7 @@ def compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
     """
     where = f"compute_at of {block} at {loop}"
     leaf = movable(fn, block, where)
+    check_terms_kept(leaf, where)
     buffers = sorted(written(leaf.block))
     for buffer in buffers:
         if buffer in fn.params:

@@ -10,6 +10,7 @@ from vdla.compiler.affine import Linear, Ranges, linear, predicate_of, var_names
 from vdla.compiler.names import Names
 from vdla.compiler.printer import expr_text
 from vdla.compiler.schedule.access import Leaf, leaf_at, leaves, stores, written
+from vdla.compiler.schedule.flow import bounds_axis
 from vdla.compiler.schedule.region import ONE, Span, whole_span
 from vdla.compiler.schedule.symbols import at_least, domains_of, extent_of, form_bounds
 from vdla.compiler.schedule.tree import (
@@ -38,6 +39,17 @@ def movable(fn: ir.Function, name: str, where: str) -> Leaf:
             rule = f"the block must be the only one that writes {', '.join(sorted(written(block)))}"
             raise ScheduleError(f"{where}: {rule}, got {other.name} too; decompose its sum last")
     return leaf_at(path)
+
+
+def check_terms_kept(leaf: Leaf, where: str) -> None:
+    """Refuse to build the loops of a sum anew where a condition leaves terms out other than by the end of an axis."""
+    loops = {loop.var for loop in leaf.loops}
+    summed = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
+    forms = [linear(value).terms for value in leaf.values.values()]
+    for condition in leaf.conditions:
+        if var_names(condition) & summed and not bounds_axis(condition, forms, loops):
+            rule = f"the terms that {leaf.name} sums must not depend on several axes"
+            raise ScheduleError(f"{where}: {rule}, got the condition {expr_text(condition)}")
 
 
 def check_not_blockized(path: Path, done: str, where: str) -> None:

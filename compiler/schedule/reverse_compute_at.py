@@ -15,7 +15,7 @@ from vdla.compiler.schedule.flow import (
     selecting_conditions,
     summed_loops,
 )
-from vdla.compiler.schedule.place import check_step, holds, inserted, movable, nest_at, target_loops
+from vdla.compiler.schedule.place import check_step, check_terms_kept, holds, inserted, movable, nest_at, target_loops
 from vdla.compiler.schedule.region import ZERO, Span, touched, whole_span
 from vdla.compiler.schedule.symbols import domains_of
 from vdla.compiler.schedule.tree import ScheduleError, block_path, removed
@@ -34,6 +34,7 @@ def reverse_compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
     """
     where = f"reverse_compute_at of {block} at {loop}"
     leaf = movable(fn, block, where)
+    check_terms_kept(leaf, where)
     inside = ir.walk(target_loops(fn, loop, where)[-1])
     if all(stmt is leaf.block for stmt in inside if isinstance(stmt, ir.Block)):
         raise ScheduleError(f"{where}: the loop must lie around a producer, got a loop of {block} alone")

@@ -24,6 +24,8 @@ from vdla.compiler.schedule.tree import (
 )
 from vdla.hardware.checks import plain
 
+OF_BUFFERS = ("storage_align", "double_buffer", "store_at")  # annotations about the buffer that a block writes
+
 
 @dataclass(frozen=True, slots=True)
 class Split:
@@ -156,7 +158,8 @@ def partial_block(fn: ir.Function, split: Split, terms: list[ir.Expr], name: str
     bound.insert(split.position, ir.Var(split.loop.var))
     bound += [ir.Var(loop.var) for loop in split.others]
     fresh = names_of(fn).fresh(name, split.leaf.name) if name not in split.buffers.values() else name
-    return replace(block, name=fresh, axes=(*axes, *rest), values=tuple(bound), body=body, init=init)
+    notes = {key: value for key, value in block.annotations.items() if key not in OF_BUFFERS}
+    return replace(block, name=fresh, axes=(*axes, *rest), values=tuple(bound), body=body, init=init, annotations=notes)
 
 
 def total_nest(fn: ir.Function, split: Split, terms: list[ir.Expr], ranges: Ranges) -> ir.Stmt:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vdla.compiler import te
+from vdla.compiler import ir, te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule, ScheduleError
 
@@ -41,6 +41,15 @@ def cut():
     b = te.compute((6,), lambda i: te.cast("int32", i), "b")
     s = Schedule(te.create_function([A], [te.compute((4,), lambda i: b[i + 1] + A[i], "c")], "f"))
     s.reverse_compute_at("c", "i")
+    return s
+
+
+def uneven_partial_sums():
+    k = te.reduce_axis(3, "k")
+    x = te.placeholder((4, 3), "int32", "x")
+    s = Schedule(te.create_function([x], [te.compute((4,), lambda i: te.sum(x[i, k], axis=k), "c")], "f"))
+    s.split("k", factor=2)
+    s.rfactor("k_i")
     return s
 
 
@@ -87,6 +96,12 @@ def blockized():
             "blockize of c_i: the binding of vi must not begin before 0, got i - 1, cut by a condition inside",
         ),
         (
+            uneven_partial_sums,
+            lambda s: s.compute_at("c_rf", s.loops("c")[-1]),
+            "compute_at of c_rf at c_k_i: the terms that c_rf sums must not depend on several axes, "
+            "got the condition k_o * 2 + k_i < 3",
+        ),
+        (
             blockized,
             lambda s: s.whole("c", "vi"),
             "whole of c over vi: the axis must be driven by a loop of its own, got vi_o * 2 + i_i",
@@ -110,3 +125,18 @@ def test_the_axes_of_a_copy_are_named_after_no_symbol():
     schedule.cache_read("c", "x", "global")
     a = np.arange(9, dtype=np.int32).reshape(3, 3)
     np.testing.assert_array_equal(interpret(schedule.fn, {"x": a})["c"], a[[0, 1, 2], [2, 1, 0]])
+
+
+def test_partial_sums_have_a_storage_of_their_own():
+    schedule = Schedule(sums_of_rows())
+    schedule.storage_align("t", 0, 8, 1)
+    schedule.rfactor("k")
+    notes = {s.name: s.annotations for s in ir.walk(schedule.fn.body) if isinstance(s, ir.Block)}
+    assert "storage_align" in notes["t"] and "storage_align" not in notes["t_rf"]
+
+
+def sums_of_rows():
+    k = te.reduce_axis(3, "k")
+    x = te.placeholder((4, 5, 3), "int32", "x")
+    t = te.compute((4, 5), lambda i, j: te.sum(x[i, j, k], axis=k), "t")
+    return te.create_function([x], [te.compute((4, 5), lambda i, j: t[i, j] * 2, "c")], "f")
