@@ -27,16 +27,17 @@ def takes_each(reader: Nest, buffer: str, ranks: tuple[int, ...]) -> bool:
     axes = reader.leaf.block.axes
     plain = reader.alone and len(axes) in ranks and all(axis.kind is ir.AxisKind.SPATIAL for axis in axes)
     taken = [load.indices for load in loads(reader.leaf.block) if load.buffer == buffer]
-    return plain and all(in_place(indices, [axis.var for axis in axes]) for indices in taken)
+    return plain and all(in_place(indices, axes) for indices in taken)
 
 
-def in_place(indices: Indices, axes: list[str]) -> bool:
+def in_place(indices: Indices, axes: tuple[ir.Axis, ...]) -> bool:
     """Whether each index is the axis of its dimension; that of the channels may be cut into blocks and lanes."""
     if len(indices) == BLOCKED_RANK and len(axes) < BLOCKED_RANK:
-        channels, indices = (indices[1], indices[4]), (indices[0], ir.Var(axes[1]), *indices[2:4])
-        if any(var_names(index) - {axes[1]} for index in channels):
+        channel = axes[1].var
+        if any(var_names(index) - {channel} for index in (indices[1], indices[4])):
             return False
-    return indices == tuple(ir.Var(axis) for axis in axes)
+        indices = (indices[0], ir.Var(channel), *indices[2:4])
+    return all(axis.extent == 1 or index == ir.Var(axis.var) for index, axis in zip(indices, axes, strict=True))
 
 
 def padding_of(schedule: Schedule, block: str) -> str | None:
