@@ -105,11 +105,17 @@ def stmt_lines(stmt: ir.Stmt, depth: int, owner: str) -> Iterator[Line]:
             yield Line(f"{indent}{loop_header(stmt)}", stmt.var)
             yield from stmt_lines(stmt.body, depth + 1, stmt.var)
         case ir.Block():
-            yield Line(f"{indent}{block_header(stmt)}", stmt.name)
-            if stmt.init is not None:
-                yield Line(f"{indent}{INDENT}init:", stmt.name)
-                yield from stmt_lines(stmt.init, depth + 2, stmt.name)
-            yield from stmt_lines(stmt.body, depth + 1, stmt.name)
+            yield from block_lines(stmt, depth)
+
+
+def block_lines(block: ir.Block, depth: int) -> Iterator[Line]:
+    """The lines of a block."""
+    indent = INDENT * depth
+    yield Line(f"{indent}{block_header(block)}", block.name)
+    if block.init is not None:
+        yield Line(f"{indent}{INDENT}init:", block.name)
+        yield from stmt_lines(block.init, depth + 2, block.name)
+    yield from stmt_lines(block.body, depth + 1, block.name)
 
 
 def loop_header(loop: ir.For) -> str:

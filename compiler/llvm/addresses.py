@@ -16,6 +16,7 @@ from vdla.compiler.affine import Linear, bounds, collected, linear, var_names
 from vdla.compiler.llvm.frame import Frame, lane_numbers
 from vdla.compiler.llvm.lanes import Lanes, varies
 from vdla.compiler.llvm.types import Type, Value, broadcast, element, is_signed, like, nbytes, same, stored_type
+from vdla.compiler.passes.walk import reads
 
 INDEX_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max")
 
@@ -82,11 +83,6 @@ def widened(frame: Frame, number: Value, signed: bool) -> Value:
     if have > want:
         return frame.builder.trunc(number, kind)
     return frame.builder.sext(number, kind) if signed else frame.builder.zext(number, kind)
-
-
-def reads(expr: ir.Expr) -> bool:
-    """Whether `expr` reads a buffer, so that its value may change."""
-    return any(isinstance(e, ir.Load) for e in ir.walk_expr(expr))
 
 
 def total(frame: Frame, form: Linear, lanes: Lanes | None = None) -> Value | None:

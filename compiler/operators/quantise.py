@@ -15,7 +15,7 @@ QUANTISED = ("uint8", "int8")
 
 def requantised(total: te.Value, scale: te.Value, zero_point: int, dtype: str) -> te.Value:
     """An int32 sum as `dtype`; the cast of a float saturates."""
-    rounded = te.call("round", te.cast("float32", total) * scale)
+    rounded = te.round(te.cast("float32", total) * scale)
     return te.cast(dtype, rounded + float(zero_point))
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from vdla.compiler import ir
 from vdla.compiler.affine import FALSE, TRUE, conjunction, conjuncts, var_names
 from vdla.compiler.passes.scope import Scope
-from vdla.compiler.passes.walk import fetched, matched, scalar_ranges, stored
+from vdla.compiler.passes.walk import fetched, matched, reads, scalar_ranges, stored
 
 NOTHING = ir.Seq(())  # never left inside of anything but a function that does nothing
 
@@ -93,11 +93,6 @@ def hoisted(var: str, body: ir.Stmt) -> tuple[ir.Expr, ir.Stmt]:
     outer = [part for part in parts if var not in var_names(part) and not reads(part)]
     inner = conjunction(part for part in parts if part not in outer)
     return conjunction(outer), body.body if inner == TRUE else ir.If(inner, body.body)
-
-
-def reads(expr: ir.Expr) -> bool:
-    """Whether an expression reads a buffer."""
-    return any(isinstance(inner, ir.Load) for inner in ir.walk_expr(expr))
 
 
 def conditional(cond: ir.Expr, body: ir.Stmt, scope: Scope) -> ir.Stmt:

@@ -26,6 +26,11 @@ def rebuilt(expr: ir.Expr, change: Change) -> ir.Expr:
     return expr if new is old else ir.with_operands(expr, new)
 
 
+def reads(expr: ir.Expr) -> bool:
+    """Whether an expression reads a buffer, so that its value may change."""
+    return any(isinstance(inner, ir.Load) for inner in ir.walk_expr(expr))
+
+
 def with_bodies(stmt: ir.Stmt, change: Callable[[ir.Stmt], ir.Stmt]) -> ir.Stmt:
     """`stmt` with the statements directly inside changed."""
     old = ir.children(stmt)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from vdla.compiler import ir
 from vdla.compiler.affine import Linear, Range, linear, linear_bounds, var_names
+from vdla.compiler.passes.walk import reads
 
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
@@ -48,7 +49,7 @@ def in_selects(expr: ir.Expr) -> Iterator[ir.Binary]:
 def parts(cond: ir.Expr) -> Iterator[ir.Binary]:
     """The comparisons that a condition combines, but for those of what buffers hold, which may change in the loop."""
     if isinstance(cond, ir.Binary):
-        if cond.op in COMPARISONS and not any(isinstance(inner, ir.Load) for inner in ir.walk_expr(cond)):
+        if cond.op in COMPARISONS and not reads(cond):
             yield cond
         if cond.op in ("and", "or"):
             yield from parts(cond.a)

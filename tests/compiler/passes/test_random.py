@@ -92,8 +92,9 @@ def random_step(rng, s):
         ("keep", block, loop),
         ("blockize", loop),
         ("store_at", block, rng.choice([None, *own])),
+        ("prefetch", block, buffer, rng.choice(own), rng.randint(1, 3)),
     ]
-    weights = [5, 4, 1, 3, 3, 2, 8, 5, 1, 2, 2, 2, 1, 1]
+    weights = [5, 4, 1, 3, 3, 2, 8, 5, 1, 2, 2, 2, 1, 1, 3]
     return rng.choices(steps, weights)[0]
 
 
