@@ -5,6 +5,7 @@ A NaN is the integer 0; as a bool everything but 0 is true. Scalars and vectors 
 
 from __future__ import annotations
 
+from vdla.compiler.dtypes import SMALL_FLOATS, is_float, limits
 from vdla.compiler.llvm.floats import narrow, widen
 from vdla.compiler.llvm.types import (
     BITS,
@@ -12,15 +13,12 @@ from vdla.compiler.llvm.types import (
     FLOAT,
     I8,
     I32,
-    NARROW_FLOATS,
     Type,
     Value,
     element,
     intrinsic,
-    is_float,
     is_signed,
     like,
-    limits,
     same,
     suffix,
     value_type,
@@ -34,9 +32,9 @@ def cast(operators: Operators, value: Value, source: str, dtype: str) -> Value:
     """`value`, of dtype `source`, as `dtype`."""
     if source == dtype:
         return value
-    if source in NARROW_FLOATS:
+    if source in SMALL_FLOATS:
         return cast(operators, widen(operators.builder, value, source), "float32", dtype)
-    if dtype in NARROW_FLOATS:
+    if dtype in SMALL_FLOATS:
         wide = cast(operators, value, source, "float32")
         return narrow(operators.builder, wide, dtype, value_type(dtype, operators.target))
     if is_float(source):

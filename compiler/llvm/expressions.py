@@ -12,12 +12,13 @@ import ml_dtypes
 import numpy as np
 
 from vdla.compiler import ir
+from vdla.compiler.dtypes import SMALL_FLOATS, is_float
 from vdla.compiler.llvm import math, memory
 from vdla.compiler.llvm.addresses import index
 from vdla.compiler.llvm.casts import cast
 from vdla.compiler.llvm.frame import Frame, lane_numbers
 from vdla.compiler.llvm.lanes import Lanes, is_safe
-from vdla.compiler.llvm.types import HALF, I32, NARROW_FLOATS, Value, broadcast, constant, is_float, value_type
+from vdla.compiler.llvm.types import HALF, I32, Value, broadcast, constant, value_type
 from vdla.compiler.llvm.types import lanes as lanes_of
 
 
@@ -52,7 +53,7 @@ def _variable(frame: Frame, name: str, lanes: Lanes | None) -> Value:
 def literal(frame: Frame, number: ir.Scalar, dtype: str) -> Value:
     """A number of `dtype`."""
     kind = value_type(dtype, frame.kernel.target)
-    if dtype in NARROW_FLOATS and kind != HALF:
+    if dtype in SMALL_FLOATS and kind != HALF:
         stored: Any = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.float16
         return constant(kind, int(np.asarray(float(number), np.float32).astype(stored).view(np.uint16)))
     return constant(kind, float(number) if is_float(dtype) else int(number))

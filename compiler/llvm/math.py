@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from vdla.compiler.dtypes import SMALL_FLOATS, is_float
 from vdla.compiler.llvm import polynomials
 from vdla.compiler.llvm.floats import narrow, widen
 from vdla.compiler.llvm.library import library
@@ -16,10 +17,8 @@ from vdla.compiler.llvm.polynomials import absolute, with_sign
 from vdla.compiler.llvm.types import (
     DOUBLE,
     I32,
-    NARROW_FLOATS,
     Value,
     intrinsic,
-    is_float,
     is_signed,
     is_x86,
     like,
@@ -39,7 +38,7 @@ def call(operators: Operators, name: str, dtype: str, args: list[Value]) -> Valu
         CodegenError: there is no such function.
     """
     builder = operators.builder
-    if dtype in NARROW_FLOATS:
+    if dtype in SMALL_FLOATS:
         result = call(operators, name, "float32", [widen(builder, arg, dtype) for arg in args])
         return result if name == "isnan" else narrow(builder, result, dtype, value_type(dtype, operators.target))
     if name == "abs" and not is_float(dtype):

@@ -12,6 +12,7 @@ from typing import Any
 
 from llvmlite import ir as llvm
 
+from vdla.compiler.dtypes import INTEGER_BITS, SMALL_FLOATS, storage
 from vdla.compiler.target import Target
 
 Value = Any  # an llvmlite value: the library has no types of its own
@@ -22,26 +23,13 @@ HALF, FLOAT, DOUBLE = llvm.HalfType(), llvm.FloatType(), llvm.DoubleType()
 POINTER = llvm.PointerType()
 VOID = llvm.VoidType()
 
-BITS = {"bool": 1, "int2": 2, "int4": 4, "int8": 8, "int16": 16, "int32": 32, "int64": 64,
-        "uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64}  # fmt: skip
+BITS = {"bool": 1, **INTEGER_BITS}
 FLOATS = {"float32": FLOAT, "float64": DOUBLE}
-NARROW_FLOATS = ("float16", "bfloat16")
-
-
-def is_float(dtype: str) -> bool:
-    """Whether elements are floating-point numbers."""
-    return dtype in FLOATS or dtype in NARROW_FLOATS
 
 
 def is_signed(dtype: str) -> bool:
     """Whether elements are signed integers."""
     return dtype.startswith("int")
-
-
-def limits(dtype: str) -> tuple[int, int]:
-    """The smallest and the largest integer of `dtype`."""
-    bits = BITS[dtype]
-    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if is_signed(dtype) else (0, (1 << bits) - 1)
 
 
 def has_half(target: Target) -> bool:
@@ -63,7 +51,7 @@ def value_type(dtype: str, target: Target) -> Type:
     """The type of one element in a register."""
     if dtype in FLOATS:
         return FLOATS[dtype]
-    if dtype in NARROW_FLOATS:
+    if dtype in SMALL_FLOATS:
         return HALF if dtype == "float16" and has_half(target) else I16
     bits = BITS[dtype]
     return I8 if 1 < bits < 8 else llvm.IntType(bits)
@@ -76,9 +64,7 @@ def stored_type(dtype: str, target: Target) -> Type:
 
 def nbytes(dtype: str) -> int:
     """The bytes of one element in memory."""
-    if dtype in FLOATS or dtype in NARROW_FLOATS:
-        return {"float64": 8, "float32": 4}.get(dtype, 2)
-    return max(BITS[dtype], 8) // 8
+    return storage(dtype).itemsize
 
 
 def element(kind: Type) -> Type:

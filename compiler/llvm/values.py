@@ -10,15 +10,14 @@ from dataclasses import dataclass
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
+from vdla.compiler.dtypes import SMALL_FLOATS, is_float
 from vdla.compiler.llvm.floats import narrow, widen
 from vdla.compiler.llvm.types import (
     BITS,
     FLOAT,
-    NARROW_FLOATS,
     Value,
     element,
     intrinsic,
-    is_float,
     is_signed,
     same,
     suffix,
@@ -46,7 +45,7 @@ class Operators:
 
     def binary(self, op: str, dtype: str, a: Value, b: Value) -> Value:
         """`a op b` of elements of `dtype`; an i1 for comparisons."""
-        if dtype in NARROW_FLOATS:
+        if dtype in SMALL_FLOATS:
             return self._narrow(op, dtype, a, b)
         if is_float(dtype):
             return self._float(op, a, b)
