@@ -27,7 +27,7 @@ EXAMPLES = """\
   vdla bench layers --json -        the same as JSON on standard output
   vdla bench compile --json c.json  the same into a file
   vdla bench equality --long        10,000 random programs on simulator and RTL
-  vdla bench fuzz                   random schedules: interpreter and machine code
+  vdla bench fuzz                   random schedules of random expressions
 """
 
 # Figures that are a verdict: 1, or 0, is the only good value.
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--list", action="store_true", help="list the benchmarks")
     parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
     parser.add_argument("--seed", type=natural, default=0, help="seed of all random data (default 0)")
-    parser.add_argument("--long", action="store_true", help="much more of it, for a quarter of an hour (equality, fuzz)")
+    parser.add_argument("--long", action="store_true", help="much more of it (equality, fuzz)")
 
 
 def run(arguments: argparse.Namespace) -> int:
