@@ -77,7 +77,7 @@ def merged_block(producer: Leaf, consumer: Leaf, indices: Indices, where: str) -
         if isinstance(expr, ir.Load) and expr.buffer == old.buffer:
             return old.value
         if isinstance(expr, ir.Var):
-            return places[expr.name]
+            return places.get(expr.name, expr)  # a symbol stays
         return ir.with_operands(expr, tuple(merged(operand) for operand in ir.operands(expr)))
 
     target = tuple(merged(index) for index in store.indices)

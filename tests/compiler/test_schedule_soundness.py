@@ -140,3 +140,12 @@ def sums_of_rows():
     x = te.placeholder((4, 5, 3), "int32", "x")
     t = te.compute((4, 5), lambda i, j: te.sum(x[i, j, k], axis=k), "t")
     return te.create_function([x], [te.compute((4, 5), lambda i, j: t[i, j] * 2, "c")], "f")
+
+
+def test_reverse_inline_keeps_symbols():
+    n = te.var("n")
+    x = te.placeholder((n,), "int32", "x")
+    b = te.compute((n,), lambda i: x[i] + 1, "b")
+    schedule = Schedule(te.create_function([x], [te.compute((n,), lambda i: b[i] * n, "c")], "f"))
+    schedule.reverse_inline("c")
+    np.testing.assert_array_equal(interpret(schedule.fn, {"x": np.arange(3, dtype=np.int32)})["c"], [3, 6, 9])
