@@ -25,7 +25,6 @@ SYMBOLS = {"eq": ("==", 3), "ne": ("!=", 3), "lt": ("<", 3), "le": ("<=", 3), "g
            "sub": ("-", 8), "mul": ("*", 9), "floordiv": ("//", 9), "mod": ("%", 9)}  # fmt: skip
 WORDS = {"or": ("or", 1), "and": ("and", 2)}  # of conditions
 COMPARE_LEVEL = 3
-CLOSED = 10  # binds tighter than any operator
 
 
 @dataclass(frozen=True, slots=True)

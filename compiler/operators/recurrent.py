@@ -22,7 +22,6 @@ from vdla.compiler.operators.checks import (
 
 INPUT, OUTPUT, FORGET, CELL = range(4)
 UPDATE, RESET, HIDDEN = range(3)
-Gate = Callable[[int, te.Value, te.Value], te.Value]
 
 
 def lstm(
