@@ -19,6 +19,7 @@ from vdla.compiler.operators.checks import (
     same_extent,
     shape_text,
 )
+from vdla.compiler.operators.naming import name_of
 
 Combine = Callable[[te.Value, te.Value], te.Value]
 
@@ -56,13 +57,13 @@ def broadcast_to(x: te.Tensor, shape: Sequence[te.Dim], name: str | None = None)
     """`x` repeated to the shape that it and `shape` broadcast to (numpy's rule, in both directions as ONNX has it)."""
     check_tensor("broadcast_to", "x", x)
     full = broadcast_shape("broadcast_to", x.shape, shape)
-    return te.compute(full, lambda *i: element(x, i), f"{x.name}_broadcast" if name is None else name)
+    return te.compute(full, lambda *i: element(x, i), name_of(x, "broadcast", name))
 
 
 def binary(where: str, combine: Combine, a: te.Tensor, b: te.Tensor, name: str | None) -> te.Tensor:
     """A binary operator on operands of one dtype."""
     check_same_dtype(where, a, b)
-    return combined(where, combine, (a, b), f"{a.name}_{b.name}_{where}" if name is None else name)
+    return combined(where, combine, (a, b), name_of(a, f"{b.name}_{where}", name))
 
 
 # --- arithmetic ------------------------------------------------------------------------------------------------------
@@ -188,4 +189,4 @@ def where(condition: te.Tensor, a: te.Tensor, b: te.Tensor, name: str | None = N
     if condition.dtype != "bool":
         raise OperatorError(f"where: condition must be of dtype bool, got {condition.dtype}")
     check_same_dtype("where", a, b)
-    return combined("where", te.select, (condition, a, b), f"{condition.name}_where" if name is None else name)
+    return combined("where", te.select, (condition, a, b), name_of(condition, "where", name))

@@ -20,6 +20,7 @@ from vdla.compiler.operators.checks import (
     check_rank,
     check_same_dtype,
 )
+from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.pad import pad
 from vdla.compiler.operators.softmax import wide
 from vdla.compiler.operators.windows import Ints, Windows, windows_of
@@ -48,7 +49,7 @@ def conv2d(
     then: [N, CO / lanes, OH, OW, lanes]. `pads` are those before each spatial dimension, then after each. Narrow floats
     are summed in float32; integers wrap.
     """
-    result = f"{x.name}_conv2d" if name is None else name
+    result = name_of(x, "conv2d", name)
     part = part_of(x, weight, strides, pads, dilations, groups, out_channels, target)
     check_operands(x, weight, bias, part)
     packed = weight if len(weight.shape) == BLOCKED_RANK else packed_stage(weight, part, f"{result}_weight")

@@ -22,6 +22,7 @@ from vdla.compiler.operators.checks import (
     integers,
     static,
 )
+from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.softmax import wide
 from vdla.compiler.operators.windows import Ints
 
@@ -96,7 +97,7 @@ def conv_transpose(
     count = at_least("conv_transpose", "groups", groups, 1)
     if static("conv_transpose", "channels", x.shape[1]) % count:
         raise OperatorError(f"conv_transpose: groups must divide the {x.shape[1]} channels, got {count}")
-    result = f"{x.name}_conv_transpose" if name is None else name
+    result = name_of(x, "conv_transpose", name)
     phases, spatial = phases_of(x, weight, strides, pads, output_padding, dilations, rank)
     shape = (x.shape[0], weight.shape[1] * count, *spatial)
     return ordered(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from vdla.compiler import te
 from vdla.compiler.operators.checks import OperatorError, check_number, check_rank, check_same_dtype
 from vdla.compiler.operators.conv2d import padded
+from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.softmax import wide
 from vdla.compiler.operators.windows import Ints, Windows, windows_of
 
@@ -29,7 +30,7 @@ def depthwise_conv2d(
 
     Channel c gives the results c * times, c * times + 1, ... Narrow floats are summed in float32; integers wrap.
     """
-    result = f"{x.name}_{NAME}" if name is None else name
+    result = name_of(x, NAME, name)
     check_operands(x, weight, bias)
     windows = windows_of(NAME, x.shape[2:4], weight.shape[2:4], strides, pads, dilations)
     image = padded(x, windows, f"{result}_pad") if windows.strides[1] == 1 else phased(x, windows, f"{result}_pad")

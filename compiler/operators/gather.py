@@ -22,6 +22,7 @@ from vdla.compiler.operators.checks import (
     shape_text,
     static,
 )
+from vdla.compiler.operators.naming import name_of
 
 MODES = ("clip", "wrap")
 
@@ -36,7 +37,7 @@ def gather(x: te.Tensor, indices: te.Tensor, axis: int = 0, mode: str = "clip", 
         return x[(*i[:along], place, *i[along + rank :])]
 
     shape = (*x.shape[:along], *indices.shape, *x.shape[along + 1 :])
-    return te.compute(shape, value, f"{x.name}_gather" if name is None else name)
+    return te.compute(shape, value, name_of(x, "gather", name))
 
 
 def gather_elements(
@@ -54,7 +55,7 @@ def gather_elements(
     def value(*i: te.Value) -> te.Value:
         return x[(*i[:along], within(indices[i], x.shape[along], mode), *i[along + 1 :])]
 
-    return te.compute(indices.shape, value, f"{x.name}_gather_elements" if name is None else name)
+    return te.compute(indices.shape, value, name_of(x, "gather_elements", name))
 
 
 def gather_nd(
@@ -78,7 +79,7 @@ def gather_nd(
         at = [within(indices[(*i[:points], te.const(d, "int32"))], x.shape[shared + d], mode) for d in range(depth)]
         return x[(*i[:shared], *at, *i[points:])]
 
-    result = f"{x.name}_gather_nd" if name is None else name
+    result = name_of(x, "gather_nd", name)
     shape = (*indices.shape[:-1], *x.shape[shared + depth :])
     return te.compute(shape, value, result) if shape else te.compute((1,), lambda one: value(), result)
 
@@ -98,7 +99,7 @@ def one_hot(
         return te.select((index == place) | (index + count == place), on, off)
 
     shape = (*indices.shape[:along], count, *indices.shape[along:])
-    return te.compute(shape, value, f"{indices.name}_one_hot" if name is None else name)
+    return te.compute(shape, value, name_of(indices, "one_hot", name))
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import numpy as np
 from vdla.compiler import te
 from vdla.compiler.dtypes import Array, storage
 from vdla.compiler.operators.checks import OperatorError, at_least, check_number, check_rank, check_same_dtype
+from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.softmax import wide
 from vdla.compiler.target import Target, target_named
 
@@ -26,7 +27,7 @@ def matmul(a: te.Tensor, b: te.Tensor, bias: te.Tensor | None = None, name: str 
     integers wrap.
     """
     where = "matmul"
-    result = f"{a.name}_matmul" if name is None else name
+    result = name_of(a, "matmul", name)
     for what, tensor in (("a", a), ("b", b)):
         check_rank(where, what, tensor, 2)
         check_number(where, what, tensor)
@@ -54,7 +55,7 @@ def dense(
     A weight of three dimensions is one that `pack_dense` packed, [N / lanes, K, lanes], of `out_features` features.
     """
     where = "dense"
-    result = f"{x.name}_dense" if name is None else name
+    result = name_of(x, "dense", name)
     check_rank(where, "x", x, 2, 2)
     check_number(where, "x", x)
     check_rank(where, "weight", weight, 2, PACKED_RANK)

@@ -28,6 +28,7 @@ from vdla.compiler.operators.checks import (
     shape_text,
     static,
 )
+from vdla.compiler.operators.naming import name_of
 
 ZERO = te.const(0, "int32")
 
@@ -332,8 +333,3 @@ def space_to_depth(x: te.Tensor, block: int, name: str | None = None) -> te.Tens
 
     shape = (images, channels * size * size, rows // size, columns // size)
     return te.compute(shape, value, name_of(x, "space_to_depth", name))
-
-
-def name_of(x: te.Tensor, operator: str, name: str | None) -> str:
-    """The name of an operator's result: as given, else `<input>_<operator>`."""
-    return f"{x.name}_{operator}" if name is None else name

@@ -20,6 +20,7 @@ from vdla.compiler.operators.checks import (
     static,
 )
 from vdla.compiler.operators.elementwise import elementwise
+from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.reduction import count_of, reduce_with
 from vdla.compiler.operators.softmax import wide
 
@@ -42,7 +43,7 @@ def batch_norm(
     channel = axis_of("batch_norm", len(x.shape), axis)
     for what, parameter in (("scale", scale), ("bias", bias), ("mean", mean), ("variance", variance)):
         check_parameter("batch_norm", what, parameter, x, (channel,))
-    result = f"{x.name}_batch_norm" if name is None else name
+    result = name_of(x, "batch_norm", name)
     spread = elementwise(variance, lambda v: te.sqrt(wide(v) + epsilon), f"{result}_spread")
     factor = te.compute(scale.shape, lambda c: wide(scale[c]) / spread[c], f"{result}_factor")
     shift = te.compute(bias.shape, lambda c: wide(bias[c]) - wide(mean[c]) * factor[c], f"{result}_shift")
@@ -66,7 +67,7 @@ def layer_norm(
     first = axis_of("layer_norm", len(x.shape), axis)
     axes = tuple(range(first, len(x.shape)))
     parameters = given_parameters("layer_norm", x, axes, scale, bias)
-    result = f"{x.name}_layer_norm" if name is None else name
+    result = name_of(x, "layer_norm", name)
     mean, factor = moments(x, axes, epsilon, result)
 
     def value(*i: te.Value) -> te.Value:
@@ -85,7 +86,7 @@ def rms_norm(
     first = axis_of("rms_norm", len(x.shape), axis)
     axes = tuple(range(first, len(x.shape)))
     parameters = given_parameters("rms_norm", x, axes, scale, None)
-    result = f"{x.name}_rms_norm" if name is None else name
+    result = name_of(x, "rms_norm", name)
     total = reduce_with(te.sum, x, axes, True, f"{result}_sum", lambda v: wide(v) * wide(v))
     factor = factor_of(total, x, axes, epsilon, result)
 
@@ -105,7 +106,7 @@ def instance_norm(
     axes = tuple(range(2, len(x.shape)))
     check_parameter("instance_norm", "scale", scale, x, (1,))
     check_parameter("instance_norm", "bias", bias, x, (1,))
-    result = f"{x.name}_instance_norm" if name is None else name
+    result = name_of(x, "instance_norm", name)
     mean, factor = moments(x, axes, epsilon, result)
 
     def value(*i: te.Value) -> te.Value:
@@ -127,7 +128,7 @@ def group_norm(
         raise OperatorError(f"group_norm: groups must divide the {channels} channels, got {count}")
     check_parameter("group_norm", "scale", scale, x, (1,))
     check_parameter("group_norm", "bias", bias, x, (1,))
-    result = f"{x.name}_group_norm" if name is None else name
+    result = name_of(x, "group_norm", name)
     each = channels // count
 
     def grouped(n: te.Value, g: te.Value, c: te.Value, *spatial: te.Value) -> te.Value:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from vdla.compiler import te
 from vdla.compiler.operators.checks import OperatorError, check_choice, check_tensor, integers, static
+from vdla.compiler.operators.naming import name_of
 
 MODES = ("constant", "edge", "reflect", "wrap")
 
@@ -28,7 +29,7 @@ def pad(
     rank = len(x.shape)
     low, high = integers("pad", "before", before, rank), integers("pad", "after", after, rank)
     shape = tuple(padded_extent(d, b, n, a) for d, (b, n, a) in enumerate(zip(low, x.shape, high, strict=True)))
-    result = f"{x.name}_pad" if name is None else name
+    result = name_of(x, "pad", name)
     if mode == "constant":
         return te.compute(shape, lambda *i: constant_padded(x, low, high, i, value), result)
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from vdla.compiler import te
 from vdla.compiler.dtypes import limits
 from vdla.compiler.operators.checks import OperatorError, check_float, check_number, check_rank
+from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.reduction import max as reduce_max
 from vdla.compiler.operators.reduction import mean
 from vdla.compiler.operators.softmax import wide
@@ -30,7 +31,7 @@ def max_pool(
     check_rank("max_pool", "x", x, 3)
     check_number("max_pool", "x", x)
     windows = pooling_windows("max_pool", x, kernel, strides, pads, dilations, ceil_mode)
-    return pooled(te.max, x, windows, limits(x.dtype)[0], f"{x.name}_max_pool" if name is None else name)
+    return pooled(te.max, x, windows, limits(x.dtype)[0], name_of(x, "max_pool", name))
 
 
 def average_pool(
@@ -47,7 +48,7 @@ def average_pool(
     check_rank("average_pool", "x", x, 3)
     check_float("average_pool", "x", x)
     windows = pooling_windows("average_pool", x, kernel, strides, pads, dilations, ceil_mode)
-    result = f"{x.name}_average_pool" if name is None else name
+    result = name_of(x, "average_pool", name)
     total = pooled(te.sum, x, windows, 0, f"{result}_sum")
 
     def value(*at: te.Value) -> te.Value:
@@ -59,14 +60,14 @@ def average_pool(
 def global_max_pool(x: te.Tensor, name: str | None = None) -> te.Tensor:
     """The largest element of each channel: [N, C, 1, ...]."""
     check_rank("global_max_pool", "x", x, 3)
-    result = f"{x.name}_global_max_pool" if name is None else name
+    result = name_of(x, "global_max_pool", name)
     return reduce_max(x, range(2, len(x.shape)), keepdims=True, name=result)
 
 
 def global_average_pool(x: te.Tensor, name: str | None = None) -> te.Tensor:
     """The mean of each channel: [N, C, 1, ...]."""
     check_rank("global_average_pool", "x", x, 3)
-    result = f"{x.name}_global_average_pool" if name is None else name
+    result = name_of(x, "global_average_pool", name)
     return mean(x, range(2, len(x.shape)), keepdims=True, name=result)
 
 

@@ -19,6 +19,7 @@ from vdla.compiler.operators.checks import (
     shape_text,
     static,
 )
+from vdla.compiler.operators.naming import name_of
 
 INPUT, OUTPUT, FORGET, CELL = range(4)
 UPDATE, RESET, HIDDEN = range(3)
@@ -39,7 +40,7 @@ def lstm(
     x [T, N, I], weight [4 H, I], recurrent [4 H, H], bias [8 H] (of the weight, then of the recurrent weight), starting
     states [N, H], zero where there are none. `reverse` goes from the last step to the first.
     """
-    layer = layer_of("lstm", 4, x, weight, recurrent, bias, f"{x.name}_lstm" if name is None else name)
+    layer = layer_of("lstm", 4, x, weight, recurrent, bias, name_of(x, "lstm", name))
     h0, c0 = layer.start("h", start_h), layer.start("c", start_c)
     seen = layer.seen()
 
@@ -74,7 +75,7 @@ def gru(
     `linear_before_reset` multiplies the reset gate with the product of the recurrent weight, bias included, instead of
     with the state before that product.
     """
-    layer = layer_of("gru", 3, x, weight, recurrent, bias, f"{x.name}_gru" if name is None else name)
+    layer = layer_of("gru", 3, x, weight, recurrent, bias, name_of(x, "gru", name))
     h0 = layer.start("h", start_h)
     seen = layer.seen()
 

@@ -13,6 +13,7 @@ from vdla.compiler import te
 from vdla.compiler.dtypes import limits
 from vdla.compiler.operators.checks import as_element, axes_of, axis_of, check_float, check_number
 from vdla.compiler.operators.elementwise import elementwise, magnitude
+from vdla.compiler.operators.naming import name_of
 
 Axes = int | Sequence[int] | None
 Body = Callable[[te.Value], te.Value]
@@ -74,7 +75,7 @@ def wide_dtype(x: te.Tensor) -> str:
 def prepared(operator: str, x: te.Tensor, axes: Axes, name: str | None) -> tuple[tuple[int, ...], str]:
     """The axes in ascending order, and the result's name."""
     check_number(operator, "x", x)
-    return axes_of(operator, len(x.shape), axes), f"{x.name}_{operator}" if name is None else name
+    return axes_of(operator, len(x.shape), axes), name_of(x, operator, name)
 
 
 # --- one pass --------------------------------------------------------------------------------------------------------
@@ -201,7 +202,7 @@ def position(
     """The position that `best` finds; `last` reads backwards."""
     check_number(operator, "x", x)
     along = axis_of(operator, len(x.shape), axis)
-    result = f"{x.name}_{operator}" if name is None else name
+    result = name_of(x, operator, name)
     k, end = te.reduce_axis(x.shape[along], "k"), as_element(x.shape[along]) - 1
     place = end - k if last else k
 

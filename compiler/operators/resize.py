@@ -22,6 +22,7 @@ from vdla.compiler.operators.checks import (
     same_extent,
     static,
 )
+from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.softmax import wide
 
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
@@ -64,7 +65,7 @@ def resize_nearest(
     def value(*i: te.Value) -> te.Value:
         return x[tuple(nearest(line, at, rounding) for line, at in zip(lines, i, strict=True))]
 
-    return te.compute(target, value, f"{x.name}_resize" if name is None else name)
+    return te.compute(target, value, name_of(x, "resize", name))
 
 
 def resize_linear(
@@ -82,7 +83,7 @@ def resize_linear(
     def value(*i: te.Value) -> te.Value:
         return te.cast(x.dtype, interpolated(x, lines, i, ()))
 
-    return te.compute(target, value, f"{x.name}_resize" if name is None else name)
+    return te.compute(target, value, name_of(x, "resize", name))
 
 
 # --- coordinates -----------------------------------------------------------------------------------------------------

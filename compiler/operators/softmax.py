@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from vdla.compiler import te
 from vdla.compiler.operators.checks import axis_of, check_float
 from vdla.compiler.operators.elementwise import elementwise
+from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.reduction import reduce_with
 
 
@@ -47,7 +48,7 @@ def log_softmax(x: te.Tensor, axis: int = -1, name: str | None = None) -> te.Ten
 def prepared(operator: str, x: te.Tensor, axis: int, name: str | None) -> tuple[int, str]:
     """The dimension, and the result's name."""
     check_float(operator, "x", x)
-    return axis_of(operator, len(x.shape), axis), f"{x.name}_{operator}" if name is None else name
+    return axis_of(operator, len(x.shape), axis), name_of(x, operator, name)
 
 
 def row(dimension: int, indices: Sequence[te.Value]) -> tuple[te.Value, ...]:

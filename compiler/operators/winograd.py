@@ -23,6 +23,7 @@ from vdla.compiler import te
 from vdla.compiler.dtypes import Array
 from vdla.compiler.operators.checks import OperatorError, check_float, check_rank, check_same_dtype
 from vdla.compiler.operators.conv2d import Part, arranged, lanes_of
+from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.pad import pad
 from vdla.compiler.operators.softmax import wide
 from vdla.compiler.operators.windows import Ints, windows_of
@@ -91,7 +92,7 @@ def winograd_conv2d(
     `pack_winograd` makes the weights, of `out_channels` channels (all of the lanes by default). Floats only; narrow
     ones are summed in float32.
     """
-    result = f"{x.name}_{NAME}" if name is None else name
+    result = name_of(x, NAME, name)
     transform, part = part_of(x, weight, pads, out_channels)
     check_operands(x, weight, bias, part)
     data = transformed_data(x, transform, part, result)
