@@ -23,12 +23,20 @@ from vdla.compiler.llvm.types import lanes as lanes_of
 
 
 def value(frame: Frame, expr: ir.Expr, lanes: Lanes | None = None) -> Value:
-    """The value of `expr`; in lanes outside of the mask it is arbitrary."""
+    """The value of `expr`; in lanes outside of the mask it is arbitrary.
+
+    A part that one statement uses several times, as the terms of a reducer of tuples are, is computed once.
+    """
     match expr:
         case ir.Var(name=name):
             return _variable(frame, name, lanes)
         case ir.Const(value=number, dtype=dtype):
             return literal(frame, number, dtype)
+    return frame.part(expr, None if lanes is None else lanes.mask, lambda: _computed(frame, expr, lanes))
+
+
+def _computed(frame: Frame, expr: ir.Expr, lanes: Lanes | None) -> Value:
+    match expr:
         case ir.Binary():
             return _binary(frame, expr, lanes)
         case ir.Cast(dtype=dtype, value=inner):

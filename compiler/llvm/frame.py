@@ -64,6 +64,7 @@ class Frame:
     places: dict[str, Place] = field(default_factory=dict)
     heap: list[Value] = field(default_factory=list)
     memo: ChainMap[Any, Value] = field(default_factory=ChainMap)
+    parts: ChainMap[Any, Any] = field(default_factory=ChainMap)
 
     @property
     def operators(self) -> Operators:
@@ -80,13 +81,28 @@ class Frame:
             self.memo[key] = make()
         return self.memo[key]
 
+    def part(self, expr: ir.Expr, mask: Value | None, make: Callable[[], Value]) -> Value:
+        """The value of this very expression in the lanes of `mask`, computed once in a statement."""
+        key = (id(expr), id(mask))
+        if key not in self.parts:
+            self.parts[key] = (make(), expr, mask)  # what is kept keeps its id
+        return self.parts[key][0]
+
     @contextmanager
     def scope(self) -> Iterator[None]:
         """What is found inside is forgotten at the end."""
-        outer = self.memo
-        self.memo = outer.new_child()
+        outer, parts = self.memo, self.parts
+        self.memo, self.parts = outer.new_child(), parts.new_child()
         yield
-        self.memo = outer
+        self.memo, self.parts = outer, parts
+
+    @contextmanager
+    def statement(self) -> Iterator[None]:
+        """Inside, elements are read before any is written: what a part was before says nothing, nor what it is now
+        afterwards."""
+        outer, self.parts = self.parts, ChainMap()
+        yield
+        self.parts = outer
 
     @contextmanager
     def bound(self, var: str, value: Value, largest: int) -> Iterator[None]:

@@ -33,10 +33,13 @@ def emit(frame: Frame, stmt: ir.Stmt) -> None:
         case ir.Store() | ir.Together():
             store(frame, stmt, None)
         case ir.If(cond=cond, body=body):
-            with frame.branch(value(frame, cond), "if"):
+            with frame.statement():
+                holds = value(frame, cond)
+            with frame.branch(holds, "if"):
                 emit(frame, body)
         case ir.Prefetch(buffer=name, indices=indices):
-            memory.prefetch(frame, name, indices)
+            with frame.statement():
+                memory.prefetch(frame, name, indices)
         case ir.For():
             _loop(frame, stmt)
         case ir.Alloc(buffers=buffers, body=body):
@@ -45,7 +48,8 @@ def emit(frame: Frame, stmt: ir.Stmt) -> None:
             with heap.rooms(frame, stmt):
                 emit(frame, body)
         case ir.Step():
-            _step(frame, stmt)
+            with frame.statement():
+                _step(frame, stmt)
         case ir.Block(name=name):
             raise CodegenError(f"{frame.kernel.fn.name}: a function must be lowered first, got the block {name}")
 
@@ -53,9 +57,10 @@ def emit(frame: Frame, stmt: ir.Stmt) -> None:
 def store(frame: Frame, stmt: ir.Store | ir.Together, lanes: Lanes | None) -> None:
     """One store, or several whose values are all known before the first is written."""
     stores = stmt.stores if isinstance(stmt, ir.Together) else (stmt,)
-    values = [value(frame, inner.value, lanes) for inner in stores]
-    for inner, result in zip(stores, values, strict=True):
-        memory.store(frame, inner.buffer, inner.indices, result, lanes)
+    with frame.statement():
+        values = [value(frame, inner.value, lanes) for inner in stores]
+        for inner, result in zip(stores, values, strict=True):
+            memory.store(frame, inner.buffer, inner.indices, result, lanes)
 
 
 # --- loops -----------------------------------------------------------------------------------------------------------
@@ -96,7 +101,8 @@ def _vector(frame: Frame, stmt: ir.Stmt, lanes: Lanes) -> None:
     if isinstance(stmt, ir.Store | ir.Together):
         return store(frame, stmt, lanes)
     assert isinstance(stmt, ir.If)
-    cond = value(frame, stmt.cond, lanes)
+    with frame.statement():
+        cond = value(frame, stmt.cond, lanes)
     if lanes_of(cond) is not None:
         return _vector(frame, stmt.body, within(frame, lanes, cond))
     with frame.branch(cond, "if"):

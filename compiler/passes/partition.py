@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 from vdla.compiler import ir
 from vdla.compiler.affine import TRUE, Range, conjunction
+from vdla.compiler.nesting import size_of
 from vdla.compiler.passes.scope import Scope
 from vdla.compiler.passes.simplify import NOTHING, as_extent, closed, simplified
 from vdla.compiler.passes.symbolic import Part, holding, symbolic_parts
@@ -21,22 +23,33 @@ from vdla.compiler.passes.walk import last, scalar_ranges, with_bodies
 from vdla.compiler.passes.zones import Zone, comparisons, zone
 
 GROWTH = 5  # times as many stores as before, at most: two loops cut, in two places one of them,
-SMALL = 256  # or as many as that
+SMALL = 256  # or as many as that;
+LARGE = 1 << 15  # but no more operations than these in all
 PEELED = 3  # iterations in which a condition depends on inner loops that are taken one by one
+
+
+class Weight(NamedTuple):
+    """How much code a statement is: its stores, and the operations in their values."""
+
+    stores: int
+    operations: int
 
 
 @dataclass(slots=True)
 class Cutter:
-    """How many stores may be added, and which variables are symbolic extents."""
+    """How many stores and operations may be added, and which variables are symbolic extents."""
 
     stores: int
+    operations: int
     scalars: frozenset[str]
 
-    def pays(self, stores: int) -> bool:
+    def pays(self, added: Weight, times: int) -> bool:
         """Whether there is enough left, which is then taken."""
-        if stores > self.stores:
+        stores, operations = added.stores * times, added.operations * times
+        if stores > self.stores or operations > self.operations:
             return False
         self.stores -= stores
+        self.operations -= operations
         return True
 
 
@@ -50,17 +63,20 @@ def partition(fn: ir.Function) -> ir.Function:
                                                    c[j + 8] = 0
     """
     before = weight(fn.body)
-    cutter = Cutter(max((GROWTH - 1) * before, SMALL - before), frozenset(fn.scalars))
+    stores = max((GROWTH - 1) * before.stores, SMALL - before.stores)
+    cutter = Cutter(stores, LARGE - before.operations, frozenset(fn.scalars))
     return replace(fn, body=partitioned(fn.body, Scope(scalar_ranges(fn)), cutter))
 
 
-def weight(stmt: ir.Stmt) -> int:
-    """How many stores `stmt` is when its UNROLL loops are written out."""
+def weight(stmt: ir.Stmt) -> Weight:
+    """How much code `stmt` is when its UNROLL loops are written out."""
     if isinstance(stmt, ir.Store):
-        return 1
-    times = stmt.extent if isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.UNROLL else 1
-    inside = sum(weight(child) for child in ir.children(stmt))
-    return inside * times if isinstance(times, int) else inside
+        return Weight(1, size_of(stmt.value).nodes)
+    times = 1
+    if isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.UNROLL and isinstance(stmt.extent, int):
+        times = stmt.extent
+    inside = [weight(child) for child in ir.children(stmt)]
+    return Weight(times * sum(w.stores for w in inside), times * sum(w.operations for w in inside))
 
 
 def partitioned(stmt: ir.Stmt, scope: Scope, cutter: Cutter) -> ir.Stmt:
@@ -78,7 +94,7 @@ def partitioned(stmt: ir.Stmt, scope: Scope, cutter: Cutter) -> ir.Stmt:
 def loop(stmt: ir.For, scope: Scope, cutter: Cutter) -> ir.Stmt:
     """A loop cut, and the loops inside each part."""
     parts = parts_of(stmt, cutter.scalars)
-    if not parts or not cutter.pays((len(parts) - 1) * weight(stmt.body)):
+    if not parts or not cutter.pays(weight(stmt.body), len(parts) - 1):
         return replace(stmt, body=partitioned(stmt.body, scope.inside(stmt), cutter))
     if stmt.kind is ir.LoopKind.PARALLEL:
         return replace(stmt, body=ir.seq(*(branch(stmt, part, scope, cutter) for part in parts)))

@@ -92,6 +92,19 @@ def test_conditions_guard_statements() -> None:
     assert y.tolist() == [4, 0, 0, 0, 2]
 
 
+def test_a_part_that_a_statement_uses_often_is_computed_once() -> None:
+    part = binary("mul", load("a", 0), load("a", 1))
+    whole = binary("sub", binary("add", part, part), binary("min", part, part))
+    params = [ir.Buffer(name, (2,), "float32") for name in "ab"]
+    body = ir.seq(store("b", (0,), whole), store("a", (0,), whole), store("b", (1,), whole))
+    fn = function(params, body)
+    assert module_text(fn).count("fmul") == 3  # once a statement: the one in between writes what the part reads
+    a, b = np.array([3, 5], np.float32), np.zeros(2, np.float32)
+    assert Compiled(fn)(a, b) == 0
+    assert a.tolist() == [15, 5]
+    assert b.tolist() == [15, 75]
+
+
 def test_an_index_of_32_bits_wraps_as_a_value_only() -> None:
     value = ir.Cast("int64", mul(add(X, 1 << 16), 1 << 16))
     fn = function([ir.Buffer("y", (2,), "int64")], ir.For("x", 2, store("y", (X,), value)))

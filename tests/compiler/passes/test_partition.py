@@ -7,7 +7,8 @@ import pytest
 from loop_nests import PARALLEL, UNROLL, VECTORIZE, at, expr, function, load, loop, op, store, text
 
 from vdla.compiler import ir
-from vdla.compiler.passes.partition import SMALL, partition, weight
+from vdla.compiler.nesting import size_of
+from vdla.compiler.passes.partition import LARGE, SMALL, partition, weight
 from vdla.compiler.passes.zones import comparisons, zone
 
 
@@ -109,7 +110,19 @@ def test_growth_is_limited():
     body = loop("j", 9, *stores, *(ir.If(op("eq", "j", n), store("c", "i", n, value=1)) for n in (2, 4, 6)))
     fn = function(loop("i", 9, body), c=(9, SMALL))
     assert partition(fn) == fn
-    assert weight(fn.body) == SMALL + 3
+    assert weight(fn.body).stores == SMALL + 3
+
+
+def test_growth_of_large_values_is_limited():
+    value: ir.Expr = ir.Load("c", (ir.Var("i"),))
+    while size_of(value).nodes <= LARGE // 4:
+        value = ir.Binary("add", value, value)
+    large, small = (
+        function(loop("i", 9, ir.If(op("lt", "i", 6), ir.Store("c", (ir.Var("i"),), v))), c=(9,))
+        for v in (ir.Binary("add", value, value), value)
+    )
+    assert partition(large) == large
+    assert partition(small) != small
 
 
 @pytest.mark.parametrize("name", ["lt", "le", "gt", "ge", "eq", "ne"])
