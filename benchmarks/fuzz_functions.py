@@ -139,11 +139,18 @@ class Maker:
     # --- reductions --------------------------------------------------------------------------------------------------
 
     def reduce(self, name: str) -> Made:
-        """A sum, product or extreme of terms; those of floats are small, so that their order cannot be seen."""
+        """A sum, product or extreme of terms, from its identity or a value; those of floats are small, so that their
+        order cannot be seen."""
         shape, dtype = self.shape(self.known), self.rng.choice((*INTEGERS, *FLOATS))
         axes = self.reduce_axes(1 + (self.rng.random() < 0.4))
         reducer = self.rng.choice((te.sum, te.sum, te.max, te.min, PRODUCT))
-        value = self.body(lambda at: reducer(self.term(at, axes, dtype), axis=axes), shape)
+        given = self.rng.random() < 0.3
+
+        def combined(at: list[Place]) -> te.Value:
+            value = self.term(at, axes, dtype)
+            return reducer(value, axis=axes, init=self.term(at, [], dtype) if given else None)
+
+        value = self.body(combined, shape)
         return [te.compute(shape, value, name)], Grade.EXACT
 
     def best(self, name: str) -> Made:

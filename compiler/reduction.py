@@ -23,19 +23,22 @@ from vdla.compiler.element import (
     check_name,
     const,
     element_of,
+    joined,
 )
 
 Identity = Number | Callable[[str], Number]  # a number, or what gives it for a dtype
 LAST = limits("int32")[1]  # no position of an element
+STARTS = "starts"  # the annotation of a block whose sums start from a value of their own
 
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """How the values of a stage combine: a reducer over axes, starting from `identities`."""
+    """How the values of a stage combine: a reducer over axes, from `starts`, its identities if they are not `given`."""
 
     reducer: Reducer | TupleReducer
     axes: tuple[ReduceAxis, ...]
-    identities: tuple[ir.Expr, ...]
+    starts: tuple[ir.Expr, ...]
+    given: bool = False
 
     def combined(self, so_far: tuple[Value, ...], new: tuple[Value, ...]) -> tuple[Value, ...]:
         """What was combined so far with one more, each of the dtype that it has."""
@@ -61,9 +64,12 @@ class Reducer:
     identity: Identity
     name: str
 
-    def __call__(self, value: Operand, axis: ReduceAxis | Sequence[ReduceAxis]) -> Value:
-        """The combination of `value` over all points of `axis`."""
-        return reduced(self, (value,), (self.identity,), axis)[0]
+    def __call__(
+        self, value: Operand, axis: ReduceAxis | Sequence[ReduceAxis], init: Operand | None = None
+    ) -> Value:
+        """The combination of `value` over all points of `axis`, and of `init` before them: a bias, for example."""
+        body = reduced(self, (value,), (self.identity,), axis)[0]
+        return body if init is None else started(self, body, init)
 
     def apply(self, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Any, ...]:
         """The combination of two values, each a tuple of one."""
@@ -135,6 +141,22 @@ def reduced(
         replace(body, axes=rest, reduction=reduction, part=part)
         for part, (body, rest) in enumerate(zip(bodies, opened, strict=True))
     )
+
+
+def started(reducer: Reducer, body: Value, init: Operand) -> Value:
+    """A reduction that starts from `init`."""
+    where = f"te.{reducer.name}"
+    start = as_value(init, f"{where} init", body.dtype)
+    if start.dtype != body.dtype:
+        fix = f'write te.cast("{body.dtype}", ...)'
+        raise TeError(f"{where}: init must be {body.dtype} as the value is, got {start.dtype}; {fix}")
+    if start.axes:
+        names = ", ".join(axis.name for axis in start.axes)
+        raise TeError(f"{where}: init must be the same for all terms, got the reduce axis {names} in it")
+    assert body.reduction is not None
+    reduction = replace(body.reduction, starts=(start.expr,), given=True)
+    parts = joined(body.expr, body.dtype, body, start)
+    return replace(parts, axes=body.axes, reduction=reduction, part=body.part)
 
 
 def start_of(identity: Identity, dtype: str) -> ir.Expr:

@@ -17,6 +17,7 @@ from vdla.compiler.element import (
 )
 from vdla.compiler.extents import extent_of, symbols_of
 from vdla.compiler.names import Names
+from vdla.compiler.reduction import STARTS
 
 
 def create_function(inputs: Sequence[Tensor], outputs: Sequence[Tensor], name: str) -> ir.Function:
@@ -154,7 +155,8 @@ def stage_nest(stage: Stage, names: Names, step: ir.Expr | None = None) -> ir.St
         axes[0] = ir.Axis(axes[0].var, axes[0].extent, ir.AxisKind.SCAN)
     init, body = stage_stores(stage)
     bound = values if step is None else (step, *values)
-    nest: ir.Stmt = ir.Block(stage.name, tuple(axes), bound, body, init, annotations=stage.annotations)
+    notes = {STARTS: "given"} if stage.reduction is not None and stage.reduction.given else {}
+    nest: ir.Stmt = ir.Block(stage.name, tuple(axes), bound, body, init, annotations={**stage.annotations, **notes})
     for var, axis in zip(reversed(loops), reversed(axes[scanned:]), strict=True):
         nest = ir.For(var, axis.extent, nest)
     return nest
@@ -168,7 +170,7 @@ def stage_stores(stage: Stage) -> tuple[ir.Stmt | None, ir.Stmt]:
     new = tuple(Value(value.expr, value.dtype) for value in stage.values)
     so_far = tuple(Value(ir.Load(n, here), v.dtype) for n, v in zip(stage.names, stage.values, strict=True))
     update = stage.reduction.combined(so_far, new)
-    init = stores(stage.names, here, stage.reduction.identities)
+    init = stores(stage.names, here, stage.reduction.starts)
     return init, stores(stage.names, here, [value.expr for value in update])
 
 

@@ -239,9 +239,9 @@ def stage_values(where: str, results: tuple[Any, ...]) -> tuple[tuple[Value, ...
     reduction = values[0].reduction
     if any(value.reduction is not reduction for value in values[1:]):
         raise TeError(f"{where}: a tuple must be one reduction or none, got parts of several")
-    if reduction is not None and [value.part for value in values] != list(range(len(reduction.identities))):
+    if reduction is not None and [value.part for value in values] != list(range(len(reduction.starts))):
         got = ", ".join(str(value.part) for value in values)
-        parts = len(reduction.identities)
+        parts = len(reduction.starts)
         raise TeError(f"{where}: a reduction must be given with all of its {parts} parts in order, got {got}")
     return tuple(replace(value, reduction=None) for value in values), reduction
 

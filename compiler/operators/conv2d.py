@@ -1,8 +1,8 @@
 """Two-dimensional convolution, as ONNX's Conv defines it, with packed weights and channels in lanes.
 
 `<name>_pad` is the padded image, `<name>_sum` the sums with a block of output channels innermost, as they lie in vector
-registers, and `<name>` brings them into the order of the result and adds the bias. What a graph does with the result
-element by element joins that last stage.
+registers, starting from the bias, and `<name>` brings them into the order of the result. What a graph does with the
+result element by element joins that last stage.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def conv2d(
     part = part_of(x, weight, strides, pads, dilations, groups, out_channels, target)
     check_operands(x, weight, bias, part)
     packed = weight if len(weight.shape) == BLOCKED_RANK else packed_stage(weight, part, f"{result}_weight")
-    total = summed(padded(x, part.windows, f"{result}_pad"), packed, part, f"{result}_sum")
-    return arranged(total, bias, part, x, result)
+    total = summed(padded(x, part.windows, f"{result}_pad"), packed, bias, part, f"{result}_sum")
+    return arranged(total, None, part, x, result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,14 @@ class Part:
     def lane(self, channel: te.Value) -> te.Value:
         """The place of an output channel in its block."""
         return (channel if self.regular else channel % self.outs) % self.lanes
+
+    def of_channel(self, tensor: te.Tensor, block: te.Value, lane: te.Value, *rest: te.Operand) -> te.Value:
+        """`tensor[channel, *rest]` of the output channel in a lane of a block; 0 in lanes that fill up a block."""
+        if self.outs % self.lanes == 0:
+            return tensor[(block * self.lanes + lane, *rest)]
+        within = block % self.blocks * self.lanes + lane
+        element = tensor[(block // self.blocks * self.outs + within, *rest)]
+        return te.select(within < self.outs, element, te.const(0, tensor.dtype))
 
 
 def lanes_of(outs: int, dtype: str, target: Target) -> int:
@@ -132,8 +140,8 @@ def padded(x: te.Tensor, windows: Windows, name: str) -> te.Tensor:
     return pad(x, (*before, *rest), (*after, *rest), name=name) if any((*before, *after)) else x
 
 
-def summed(image: te.Tensor, weight: te.Tensor, part: Part, name: str) -> te.Tensor:
-    """[N, blocks, OH, OW, lanes]: the sums."""
+def summed(image: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, part: Part, name: str) -> te.Tensor:
+    """[N, blocks, OH, OW, lanes]: the sums, with the bias."""
     windows = part.windows
     ci = te.reduce_axis(part.channels, "ci")
     taps = te.reduce_axis(windows.kernel[0], "kh"), te.reduce_axis(windows.kernel[1], "kw")
@@ -143,7 +151,8 @@ def summed(image: te.Tensor, weight: te.Tensor, part: Part, name: str) -> te.Ten
         places = zip((oh, ow), taps, windows.strides, windows.dilations, strict=True)
         y, x = (place * stride + tap * gap for place, tap, stride, gap in places)
         element = wide(image[pixel(image, n, channel, y, x)])
-        return te.sum(element * wide(weight[cb, ci, taps[0], taps[1], c]), axis=[ci, *taps])
+        start = None if bias is None else wide(part.of_channel(bias, cb, c))
+        return te.sum(element * wide(weight[cb, ci, taps[0], taps[1], c]), axis=[ci, *taps], init=start)
 
     shape = (image.shape[0], part.groups * part.blocks, *windows.counts, part.lanes)
     return te.compute(shape, value, name, {"operator": NAME, "group": part.outs if part.groups > 1 else 0})
@@ -158,7 +167,7 @@ def pixel(image: te.Tensor, n: te.Operand, channel: te.Operand, y: te.Operand, x
 
 
 def arranged(total: te.Tensor, bias: te.Tensor | None, part: Part, x: te.Tensor, name: str) -> te.Tensor:
-    """The sums in the order of the result, with the bias, in the dtype of `x`."""
+    """The sums in the order of the result, with a bias that they do not hold yet, in the dtype of `x`."""
 
     def finished(value: te.Value, channel: te.Value) -> te.Value:
         return te.cast(x.dtype, value if bias is None else value + wide(bias[channel]))
@@ -197,13 +206,9 @@ def pack_conv2d(weight: Array, target: Target | str = "host", groups: int = 1) -
 def packed_stage(weight: te.Tensor, part: Part, name: str) -> te.Tensor:
     """The weights packed when the kernel runs."""
     shape = (part.groups * part.blocks, *weight.shape[1:], part.lanes)
-    full = part.outs % part.lanes == 0
 
     def value(cb: te.Value, ci: te.Value, kh: te.Value, kw: te.Value, c: te.Value) -> te.Value:
-        within = (cb % part.blocks) * part.lanes + c
-        channel = cb // part.blocks * part.outs + within
-        element = weight[channel, ci, kh, kw]
-        return element if full else te.select(within < part.outs, element, te.const(0, weight.dtype))
+        return part.of_channel(weight, cb, c, ci, kh, kw)
 
     return te.compute(shape, value, name)
 

@@ -34,13 +34,8 @@ def depthwise_conv2d(
     check_operands(x, weight, bias)
     windows = windows_of(NAME, x.shape[2:4], weight.shape[2:4], strides, pads, dilations)
     image = padded(x, windows, f"{result}_pad") if windows.strides[1] == 1 else phased(x, windows, f"{result}_pad")
-    total = summed(image, weight, windows, f"{result}_sum")
-
-    def value(n: te.Value, c: te.Value, oh: te.Value, ow: te.Value) -> te.Value:
-        sums = total[n, c, oh, ow]
-        return te.cast(x.dtype, sums if bias is None else sums + wide(bias[c]))
-
-    return te.compute(total.shape, value, result)
+    total = summed(image, weight, bias, windows, f"{result}_sum")
+    return te.compute(total.shape, lambda n, c, oh, ow: te.cast(x.dtype, total[n, c, oh, ow]), result)
 
 
 def phased(x: te.Tensor, windows: Windows, name: str) -> te.Tensor:
@@ -59,8 +54,8 @@ def phased(x: te.Tensor, windows: Windows, name: str) -> te.Tensor:
     return te.compute((*x.shape[:2], rows, stride, -(-columns // stride)), value, name)
 
 
-def summed(image: te.Tensor, weight: te.Tensor, windows: Windows, name: str) -> te.Tensor:
-    """[N, C * times, OH, OW]: the sums."""
+def summed(image: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, windows: Windows, name: str) -> te.Tensor:
+    """[N, C * times, OH, OW]: the sums, with the bias."""
     taps = te.reduce_axis(windows.kernel[0], "kh"), te.reduce_axis(windows.kernel[1], "kw")
     times, stride = weight.shape[0] // image.shape[1], windows.strides[1]
 
@@ -68,7 +63,9 @@ def summed(image: te.Tensor, weight: te.Tensor, windows: Windows, name: str) -> 
         y, offset = oh * windows.strides[0] + taps[0] * windows.dilations[0], taps[1] * windows.dilations[1]
         columns = (ow + offset,) if stride == 1 else (offset % stride, ow + offset // stride)
         channel = c if times == 1 else c // times
-        return te.sum(wide(image[(n, channel, y, *columns)]) * wide(weight[c, 0, taps[0], taps[1]]), axis=[*taps])
+        element = wide(image[(n, channel, y, *columns)])
+        start = None if bias is None else wide(bias[c])
+        return te.sum(element * wide(weight[c, 0, taps[0], taps[1]]), axis=[*taps], init=start)
 
     shape = (image.shape[0], weight.shape[0], *windows.counts)
     return te.compute(shape, value, name, annotations={"operator": NAME})

@@ -10,7 +10,7 @@ from vdla.compiler.names import Names
 from vdla.compiler.schedule.access import Indices, is_leaf, leaf_at, reads, written
 from vdla.compiler.schedule.compute_at import computed_at
 from vdla.compiler.schedule.flow import check_flow
-from vdla.compiler.schedule.inline import Change, map_values
+from vdla.compiler.schedule.inline import Change, map_values, with_values
 from vdla.compiler.schedule.marks import check_scope
 from vdla.compiler.schedule.place import holds, inserted, movable, nest_at, store_of
 from vdla.compiler.schedule.tree import ScheduleError, block_path, names_of, replaced
@@ -43,7 +43,7 @@ def cache_read(fn: ir.Function, block: str, buffer: str, scope: str) -> tuple[ir
         raise ScheduleError(f"{where}: the block must read the buffer, got none of its elements read")
     name = names_of(fn).fresh(f"{buffer}_{scope}", block)
     copy = copy_block(name, axis_names(fn, accesses[0]), fn.buffers[buffer], source=buffer, target=name)
-    reader = replace(leaf.block, body=map_values(leaf.block.body, renamed(buffer, name)))
+    reader = with_values(leaf.block, renamed(buffer, name))
     result = replaced(fn, path, reader)
     result = replace(result, buffers=with_buffer(fn, replace(fn.buffers[buffer], name=name, scope=scope)))
     result = computed_at(result, copy, None, where)

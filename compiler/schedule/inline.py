@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vdla.compiler import ir
 from vdla.compiler.nesting import refusal
-from vdla.compiler.schedule.access import Leaf, leaves, readers_of, reads, stores, written
+from vdla.compiler.schedule.access import Leaf, init_stores, leaves, readers_of, reads, stores, written
 from vdla.compiler.schedule.flow import check_flow
 from vdla.compiler.schedule.place import movable
 from vdla.compiler.schedule.tree import ScheduleError, block_at, block_path, removed, rewrite_blocks
@@ -46,7 +46,8 @@ def inline(fn: ir.Function, block: str) -> ir.Function:
 
 def check_size(fn: ir.Function, reader: str, where: str) -> None:
     """Refuse a reader that becomes too large."""
-    found = stores(block_at(block_path(fn, reader, where)))
+    block = block_at(block_path(fn, reader, where))
+    found = [*stores(block), *init_stores(block)]
     for broken in filter(None, (refusal(expr) for store in found for expr in (store.value, *store.indices))):
         raise ScheduleError(f"{where}: the value of {reader} {broken}")
 
@@ -73,7 +74,13 @@ def with_value(reader: ir.Block, leaf: Leaf) -> ir.Block:
             return ir.substitute(values[new.buffer], dict(zip(axes, new.indices, strict=True)))
         return new
 
-    return replace(reader, body=map_values(reader.body, inlined))
+    return with_values(reader, inlined)
+
+
+def with_values(block: ir.Block, change: Change) -> ir.Block:
+    """A block with the values and indices of its stores changed, those of its init too."""
+    init = None if block.init is None else map_values(block.init, change)
+    return replace(block, body=map_values(block.body, change), init=init)
 
 
 def map_values(stmt: ir.Stmt, change: Change) -> ir.Stmt:

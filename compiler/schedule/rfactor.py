@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from vdla.compiler import ir
 from vdla.compiler.affine import TRUE, Ranges, conjuncts, predicate_of, simplify, var_names
 from vdla.compiler.printer import expr_text
+from vdla.compiler.reduction import STARTS
 from vdla.compiler.schedule.access import Leaf, init_stores, leaves, stores
 from vdla.compiler.schedule.combiner import replaced_terms, terms_of
 from vdla.compiler.schedule.flow import check_flow
@@ -96,6 +97,9 @@ def split_at(fn: ir.Function, loop: str, axis: int, where: str) -> Split:
         found = ", ".join(f"{role(leaf.block, loop)} in block {leaf.name}" for leaf in around)
         raise ScheduleError(f"{where}: one block must reduce over the loop from an init, got {found}")
     leaf = mine[0]
+    if STARTS in leaf.block.annotations:
+        found = ", ".join(expr_text(store.value) for store in init_stores(leaf.block))
+        raise ScheduleError(f"{where}: the sums must start from their identity, as each partial sum does, got {found}")
     check_not_blockized(leaf.path, "factored", where)
     summed = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
     chosen = {name for value in leaf.element() for name in var_names(value)}

@@ -1,0 +1,78 @@
+"""Sums that start from a value of their own: what they are, what is refused, how they are scheduled."""
+
+import numpy as np
+import pytest
+
+from vdla.compiler import te
+from vdla.compiler.interpret import interpret
+from vdla.compiler.schedule import Schedule, ScheduleError
+from vdla.runtime.native import build
+
+
+def biased(doubled=False):
+    """Rows of products, each from an element of `b`, or of a stage that doubles it."""
+    a, b = te.placeholder((5, 12), "float32", "a"), te.placeholder((5,), "float32", "b")
+    k = te.reduce_axis(12, "k")
+    start = te.compute((5,), lambda i: b[i] * 2.0, "start") if doubled else b
+    c = te.compute((5,), lambda i: te.sum(a[i, k], axis=k, init=start[i]), "c")
+    return te.create_function([a, b], [c], "biased")
+
+
+def check(fn, factor=1):
+    rng = np.random.default_rng(0)
+    arrays = {"a": rng.integers(-9, 9, (5, 12)).astype(np.float32), "b": rng.integers(-9, 9, 5).astype(np.float32)}
+    expected = arrays["a"].sum(axis=1) + factor * arrays["b"]
+    np.testing.assert_array_equal(interpret(fn, arrays)["c"], expected)
+    np.testing.assert_array_equal(build(fn)(arrays["a"], arrays["b"]), expected)
+
+
+def test_a_sum_starts_from_its_init():
+    check(biased())
+    check(biased(doubled=True), factor=2)
+
+
+@pytest.mark.parametrize("primitive", ["reorder", "decompose", "cache_write", "compute_at"])
+def test_schedules_keep_the_start(primitive):
+    s = Schedule(biased())
+    if primitive == "reorder":
+        s.reorder("k", "i")
+        s.vectorize("i")
+    elif primitive == "decompose":
+        s.split("i", factor=2)
+        s.decompose_reduction("c", "k")
+    else:
+        copy = s.cache_write("c", "stack")
+        if primitive == "compute_at":
+            s.reverse_compute_at(copy, "i")
+    check(s.fn)
+
+
+def test_what_the_start_reads_is_inlined_and_copied_too():
+    s = Schedule(biased(doubled=True))
+    s.inline("start")
+    assert "start" not in s.fn.buffers
+    check(s.fn, factor=2)
+    copy = s.cache_read("c", "b", "stack")
+    assert f"{copy}[vi] * 2.0" in str(s)
+    check(s.fn, factor=2)
+
+
+def test_partial_sums_would_each_start_from_it():
+    s = Schedule(biased())
+    with pytest.raises(ScheduleError) as error:
+        s.rfactor("k")
+    assert str(error.value) == (
+        "rfactor of k: the sums must start from their identity, as each partial sum does, got b[vi]"
+    )
+
+
+def test_what_no_sum_can_start_from():
+    k = te.reduce_axis(4, "k")
+    a = te.placeholder((4,), "int32", "a")
+    with pytest.raises(te.TeError) as error:
+        te.sum(a[k], axis=k, init=te.cast("int8", a[0]))
+    fix = 'write te.cast("int32", ...)'
+    assert str(error.value) == f"te.sum: init must be int32 as the value is, got int8; {fix}"
+    with pytest.raises(te.TeError) as error:
+        te.sum(a[k], axis=k, init=a[k])
+    assert str(error.value) == "te.sum: init must be the same for all terms, got the reduce axis k in it"
