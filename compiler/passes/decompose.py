@@ -1,12 +1,13 @@
 """Decompose: the start of every reduction becomes a nest of its own, in front of the outermost loop that it sums over.
 
 Blocks around blocks are taken away first, so that from here on a block is a leaf and its bindings are over loops. Where
-the start cannot move (a binding or a condition that ties it to the loops of the sum), it stays in the block, under the
-condition that every reduce axis is 0.
+the start cannot move (a binding or a condition that ties it to the loops of the sum, or a value that is computed inside
+of them), it stays in the block, under the condition that every reduce axis is 0.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from vdla.compiler import ir
@@ -107,7 +108,7 @@ class Starts:
         running = [loop for loop in loops if loop.extent != 1]
         first = next((n for n, loop in enumerate(running) if loop.var in summed), len(running))
         inner = running[first:]
-        if not self.movable(block, inner, summed, placed):
+        if not self.movable(block, inner, summed, placed) or reads_from(block.init, inner):
             return None
         kept = [loop for loop in inner if loop.var in placed]
         fresh = {loop.var: self.names.fresh(f"{loop.var}_init", block.name) for loop in kept}
@@ -146,6 +147,15 @@ class Starts:
         name = self.names.fresh(f"{block.name}_init", block.name)
         axes, bound = tuple(axis for axis, _ in kept), tuple(value for _, value in kept)
         return ir.Block(name, axes, bound, block.init, None, predicate_of(conditions))
+
+
+def reads_from(init: ir.Stmt | None, inner: Sequence[ir.For]) -> bool:
+    """Whether a start reads what is computed inside of the loops of its sum."""
+    if init is None or not inner:
+        return False
+    computed = {stmt.buffer for stmt in ir.walk(inner[0]) if isinstance(stmt, ir.Store)}
+    values = (stmt.value for stmt in ir.walk(init) if isinstance(stmt, ir.Store))
+    return any(isinstance(e, ir.Load) and e.buffer in computed for value in values for e in ir.walk_expr(value))
 
 
 def paired(forms: list[Linear]) -> bool:

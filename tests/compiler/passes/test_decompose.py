@@ -126,3 +126,16 @@ def test_a_sum_inside_of_another_loop_of_sums_starts_where_its_own_begins():
     arrays = {"a": np.arange(20, dtype="int32").reshape(4, 5)}
     np.testing.assert_array_equal(interpret(lowered, arrays)["total"], [190])
     assert text(lowered).index("total_init") < text(lowered).index("for i ") < text(lowered).index("rows_init")
+
+
+def test_a_start_that_reads_what_the_loops_of_its_sum_compute_stays_inside():
+    a, b = te.placeholder((3, 4), "int32", "a"), te.placeholder((3,), "int32", "b")
+    first = te.compute((3,), lambda i: b[i] * 2, "first")
+    k = te.reduce_axis(4, "k")
+    c = te.compute((3,), lambda i: te.sum(a[i, k], axis=k, init=first[i]), "c")
+    s = Schedule(te.create_function([a, b], [c], "sums"))
+    s.compute_at("first", "k")
+    lowered = decompose(s.fn)
+    assert "if vk == 0:" in text(lowered)
+    arrays = {"a": np.arange(12, dtype=np.int32).reshape(3, 4), "b": np.array([10, 20, 30], np.int32)}
+    assert interpret(lowered, arrays)["c"].tolist() == [26, 62, 98]
