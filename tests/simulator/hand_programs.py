@@ -70,3 +70,8 @@ def changed(at, **fields):
     steps = list(PIPELINE)
     steps[at] = replace(steps[at], **fields)
     return program(*steps)
+
+
+def messages(verdict):
+    """What a verdict found, each with its kind."""
+    return [f"{finding.kind.value}: {finding.message}" for finding in verdict.findings]
