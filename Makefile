@@ -9,7 +9,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?= -n 2
-BENCHES ?= layers simulator compile mutants coverage equality rtl area
+BENCHES ?= layers simulator compile mutants coverage equality rtl area cpu fuzz
 # What a second numpy major version could break; the rest of the tests do not touch numpy's edges.
 NUMPY1_TESTS ?= tests/hardware tests/simulator tests/runtime/test_native.py tests/test_cli.py tests/test_benchmarks.py tests/test_suite.py
 
