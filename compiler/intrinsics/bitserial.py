@@ -14,12 +14,14 @@ from llvmlite import ir
 
 from vdla.compiler import te
 from vdla.compiler.intrinsic import MEMORY, Intrinsic
+from vdla.compiler.intrinsics.choices import one_of
 from vdla.compiler.intrinsics.lanes import Builder, Val, call, part, splat, vector
 
 if TYPE_CHECKING:
     from vdla.compiler.llvm.step import NativeStep
 
 WORD_BITS = 32
+NUMBER_BITS = 8  # of the numbers that planes are taken from
 
 
 @lru_cache
@@ -74,6 +76,7 @@ def planes(bits: int) -> Intrinsic:
 
     `x` is uint8 of (32,), `acc` uint32 of (bits,).
     """
+    one_of("bitserial_planes", "bits", bits, range(1, NUMBER_BITS + 1))
     x = te.placeholder((WORD_BITS,), "uint8", "x")
     b = te.reduce_axis(WORD_BITS, "b")
     acc = te.compute((bits,), lambda q: te.sum(plane_of(x[b], q, b), axis=b), "acc")

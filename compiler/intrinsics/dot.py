@@ -17,8 +17,9 @@ from llvmlite import ir
 
 from vdla.compiler import te
 from vdla.compiler.intrinsic import MEMORY, Intrinsic
+from vdla.compiler.intrinsics.choices import one_of
 from vdla.compiler.intrinsics.lanes import Builder, Val, call, repeated, splat, vector
-from vdla.compiler.target import Target
+from vdla.compiler.target import Target, architecture_of
 
 if TYPE_CHECKING:
     from vdla.compiler.llvm.step import NativeStep
@@ -37,6 +38,7 @@ def declare(
     name: str, lanes: int, group: int, dtypes: tuple[str, str], requires: tuple[str, ...], side: Lanes, emit: Emit
 ) -> Intrinsic:
     """A dot product over `group` activations for `lanes` outputs; `dtypes` are those of the activations and weights."""
+    one_of(name, "side", side, Lanes)
     shapes = {Lanes.WEIGHTS: ((group,), (lanes, group)), Lanes.DATA: ((lanes, group), (group,))}[side]
     x, w = te.placeholder(shapes[0], dtypes[0], "x"), te.placeholder(shapes[1], dtypes[1], "w")
     i = te.reduce_axis(group, "i")
@@ -62,24 +64,28 @@ def in_all_lanes(builder: Builder, value: Val, lanes: int, group: int) -> Val:
 
 # --- x86-64 ----------------------------------------------------------------------------------------------------------
 
-WIDTHS = {4: ("avx512vl",), 8: ("avx512vl",), 16: ("avx512f",)}
+WIDTHS = {16: ("avx512f",), 8: ("avx512vl",), 4: ("avx512vl",)}
+AVX_WIDTHS = (8, 4)
 
 
 @lru_cache
 def vnni(lanes: int = 16, side: Lanes = Lanes.WEIGHTS) -> Intrinsic:
     """Four uint8 by four int8 in each of 16, 8 or 4 lanes: vpdpbusd."""
+    one_of("vnni", "lanes", lanes, WIDTHS)
     return _vnni(f"vnni_{lanes}", "vpdpbusd", lanes, 4, ("uint8", "int8"), ("avx512vnni", *WIDTHS[lanes]), side)
 
 
 @lru_cache
 def avx_vnni(lanes: int = 8, side: Lanes = Lanes.WEIGHTS) -> Intrinsic:
     """The same in 8 or 4 lanes, on CPUs that have VNNI but not AVX-512."""
+    one_of("avx_vnni", "lanes", lanes, AVX_WIDTHS)
     return _vnni(f"avx_vnni_{lanes}", "vpdpbusd", lanes, 4, ("uint8", "int8"), ("avxvnni",), side)
 
 
 @lru_cache
 def vnni_pairs(lanes: int = 16, side: Lanes = Lanes.WEIGHTS) -> Intrinsic:
     """Two int16 by two int16 in each of 16, 8 or 4 lanes: vpdpwssd."""
+    one_of("vnni_pairs", "lanes", lanes, WIDTHS)
     return _vnni(f"vnni_pairs_{lanes}", "vpdpwssd", lanes, 2, ("int16", "int16"), ("avx512vnni", *WIDTHS[lanes]), side)
 
 
@@ -111,12 +117,16 @@ MADD = {
 @lru_cache
 def madd(lanes: int = 8, side: Lanes = Lanes.WEIGHTS) -> Intrinsic:
     """Two int16 by two int16 in each of 16, 8 or 4 lanes, without VNNI: pmaddwd and an addition."""
+    one_of("madd", "lanes", lanes, MADD)
     feature, name = MADD[lanes]
 
     def emit(builder: Builder, acc: Val, x: Val, w: Val) -> Val:
         return builder.add(acc, call(builder, name, acc.type, x, w))
 
     return declare(f"madd_{lanes}", lanes, 2, ("int16", "int16"), (feature,), side, emit)
+
+
+NARROW = ("int4", "int2")
 
 
 @lru_cache
@@ -126,6 +136,7 @@ def maddubs(weights: str = "int4") -> Intrinsic:
     pmaddubsw adds two products in int16 and saturates, so that it is exact only where weights have few bits: of two
     products of a uint8 and an int4 the sum is at most 2 * 255 * 8.
     """
+    one_of("maddubs", "weights", weights, NARROW)
 
     def emit(builder: Builder, acc: Val, x: Val, w: Val) -> Val:
         pairs = call(builder, "llvm.x86.avx2.pmadd.ub.sw", vector(16, 16), x, w)
@@ -144,7 +155,7 @@ def neon_pairs(side: Lanes = Lanes.WEIGHTS) -> Intrinsic:
 
     def emit(builder: Builder, acc: Val, x: Val, w: Val) -> Val:
         products = builder.mul(*(builder.sext(operand, vector(16, 8)) for operand in (x, w)))
-        if builder.module.triple.startswith("aarch64"):
+        if architecture_of(builder.module.triple) == "aarch64":
             return builder.add(acc, call(builder, "llvm.aarch64.neon.saddlp.v4i32.v8i16", acc.type, products))
         return call(builder, "llvm.arm.neon.vpadals.v4i32.v8i16", acc.type, acc, products)
 
@@ -163,10 +174,11 @@ def neon_mac(side: Lanes = Lanes.WEIGHTS) -> Intrinsic:
 
 @lru_cache
 def neon_dot(side: Lanes = Lanes.WEIGHTS) -> Intrinsic:
-    """Four int8 by four int8 in each of 4 lanes on AArch64 with dot products: sdot."""
+    """Four int8 by four int8 in each of 4 lanes, on Arms with dot products: sdot."""
 
     def emit(builder: Builder, acc: Val, x: Val, w: Val) -> Val:
-        return call(builder, "llvm.aarch64.neon.sdot.v4i32.v16i8", acc.type, acc, x, w)
+        name = f"llvm.{architecture_of(builder.module.triple)}.neon.sdot.v4i32.v16i8"
+        return call(builder, name, acc.type, acc, x, w)
 
     return declare("neon_dot", 4, 4, ("int8", "int8"), ("neon", "dotprod"), side, emit)
 

@@ -13,6 +13,7 @@ from llvmlite import ir
 
 from vdla.compiler import te
 from vdla.compiler.intrinsic import MEMORY, Intrinsic
+from vdla.compiler.intrinsics.choices import one_of
 from vdla.compiler.intrinsics.lanes import Builder, Val, call, repeated, vector
 from vdla.compiler.target import Target
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from vdla.compiler.llvm.step import NativeStep
 
 TAPS = 4
+LANES = (16, 8)
+STRIDES = range(1, TAPS + 1)  # with longer ones the activations of all lanes fill more than one vector
 REQUIRES = ("avx512vnni", "avx512vbmi", "avx512bw", "avx512vl")
 
 
@@ -31,6 +34,8 @@ def window_length(lanes: int, stride: int) -> int:
 @lru_cache
 def vnni_windows(lanes: int, stride: int) -> Intrinsic:
     """Windows of uint8 by four int8 in each of 16 or 8 lanes: vpermb and vpdpbusd; `stride` is at most 4."""
+    one_of("vnni_windows", "lanes", lanes, LANES)
+    one_of("vnni_windows", "stride", stride, STRIDES)
     x = te.placeholder((window_length(lanes, stride),), "uint8", "x")
     w = te.placeholder((TAPS,), "int8", "w")
     i = te.reduce_axis(TAPS, "i")
@@ -71,5 +76,4 @@ def gathered(builder: Builder, value: Val, order: list[int]) -> Val:
 
 def best_window_dot(target: Target, lanes: int, stride: int) -> Intrinsic | None:
     """The dot product with which `target` slides windows fastest, if it has one for this stride."""
-    fits = window_length(lanes, stride) <= lanes * TAPS
-    return vnni_windows(lanes, stride) if fits and target.has(*REQUIRES) else None
+    return vnni_windows(lanes, stride) if stride in STRIDES and target.has(*REQUIRES) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -160,17 +161,40 @@ def test_steps_on_emulated_arms(target: str, kind: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(found, interpret(fn, inputs)["sums"], err_msg=name)
 
 
+@pytest.mark.parametrize("side", Lanes)
+def test_dot_products_of_an_emulated_arm(side: Lanes, tmp_path: Path) -> None:
+    toolchain("aarch64")
+    fn = stage(dot.neon_dot(side)).fn
+    inputs = numbers(fn, "mixed")
+    found = call(tmp_path, "aarch64", compile_native(fn, "neoverse-n1"), inputs)["sums"]
+    np.testing.assert_array_equal(found, interpret(fn, inputs)["sums"])
+
+
 @pytest.mark.parametrize("name", INSTRUCTIONS)
 def test_steps_are_the_instructions(name: str) -> None:
     target, instruction = INSTRUCTIONS[name]
     assert instruction in compile_native(stage(EVERY[name]).fn, target).assembly
 
 
-def test_dot_products_on_aarch64_with_dotprod() -> None:
-    plain = TARGETS["aarch64"]
-    machine = Target("dotprod", plain.triple, "generic", frozenset({"neon", "dotprod"}), 16, 32)
-    assert "sdot\t" in compile_native(stage(dot.neon_dot()).fn, machine).assembly
-    assert "sdot\t" not in compile_native(stage(dot.neon_dot()).fn, plain).assembly
+ARMS = {"aarch64": "generic", "arm64": "generic", "armv8.2a": "cortex-a55"}  # by the first part of a triple
+
+
+def arm(architecture: str, *features: str) -> Target:
+    triple = f"{architecture}-unknown-linux-gnu{'' if '64' in architecture else 'eabihf'}"
+    return Target("arm", triple, ARMS[architecture], frozenset({"neon", *features}), 16, 32)
+
+
+@pytest.mark.parametrize("architecture", ARMS)
+def test_dot_products_on_arms_that_have_them(architecture: str) -> None:
+    machine = arm(architecture, "dotprod")
+    assert dot.best_dot(machine) is dot.neon_dot()
+    assert re.search(r"\tv?sdot(\.s8)?\t", compile_native(stage(dot.neon_dot()).fn, machine).assembly)
+    assert "sdot" not in compile_native(stage(dot.neon_dot()).fn, arm(architecture)).assembly
+
+
+def test_a_triple_may_begin_with_arm64() -> None:
+    """As those of Apple do."""
+    assert "\tsadalp\t" in compile_native(stage(dot.neon_pairs()).fn, arm("arm64")).assembly
 
 
 def test_vnni_without_avx512() -> None:
@@ -185,7 +209,7 @@ def test_vnni_without_avx512() -> None:
 @pytest.mark.parametrize(
     ("target", "name"),
     [("x86-64-avx512", "vnni_16"), ("x86-64-avx2", "madd_8"), ("x86-64", "madd_4"), ("aarch64", "neon_pairs"),
-     ("cortex-a9", "neon_pairs")],
+     ("cortex-a9", "neon_pairs"), ("neoverse-n1", "neon_dot")],
 )  # fmt: skip
 def test_the_best_dot_product_of_a_target(target: str, name: str) -> None:
     assert dot.best_dot(TARGETS[target]).name == name

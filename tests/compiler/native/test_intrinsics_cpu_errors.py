@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from vdla.compiler import ir, te
 from vdla.compiler.compile import compile_function
 from vdla.compiler.errors import LoweringError
 from vdla.compiler.intrinsic import MEMORY, Intrinsic, IntrinsicError, Match
-from vdla.compiler.intrinsics import dot, window_dot
+from vdla.compiler.intrinsics import bitserial, dot, window_dot
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.tensorize import TensorizeError
 from vdla.hardware.config import Config
@@ -54,6 +55,28 @@ def test_a_declaration_that_contradicts_itself_is_refused(changes: dict[str, Any
 
 def test_a_declaration_needs_no_cycles() -> None:
     assert declared(requires=("avx2",)).cycles is None
+
+
+@pytest.mark.parametrize(
+    ("declare", "message"),
+    [
+        (lambda: dot.vnni(5), "vnni: lanes must be one of 16, 8, 4, got 5"),
+        (lambda: dot.avx_vnni(16), "avx_vnni: lanes must be one of 8, 4, got 16"),
+        (lambda: dot.vnni_pairs(2), "vnni_pairs: lanes must be one of 16, 8, 4, got 2"),
+        (lambda: dot.madd("8"), "madd: lanes must be one of 16, 8, 4, got '8'"),  # type: ignore[arg-type]
+        (lambda: dot.maddubs("int8"), "maddubs: weights must be one of int4, int2, got 'int8'"),
+        (
+            lambda: dot.neon_mac("data"),  # type: ignore[arg-type]
+            "neon_mac: side must be one of Lanes.WEIGHTS, Lanes.DATA, got 'data'",
+        ),
+        (lambda: window_dot.vnni_windows(4, 1), "vnni_windows: lanes must be one of 16, 8, got 4"),
+        (lambda: window_dot.vnni_windows(16, 5), "vnni_windows: stride must be one of 1, 2, 3, 4, got 5"),
+        (lambda: bitserial.planes(9), "bitserial_planes: bits must be one of 1, 2, 3, 4, 5, 6, 7, 8, got 9"),
+    ],
+)
+def test_what_no_instruction_computes_is_refused(declare: Callable[[], Intrinsic], message: str) -> None:
+    with pytest.raises(IntrinsicError, match=f"^{re.escape(f'intrinsic {message}')}$"):
+        declare()
 
 
 # --- matching --------------------------------------------------------------------------------------------------------
