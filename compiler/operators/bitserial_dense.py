@@ -14,9 +14,9 @@ import numpy as np
 from vdla.compiler import te
 from vdla.compiler.dtypes import Array
 from vdla.compiler.intrinsics.bitserial import WORD_BITS, agreement, plane_of, product_of
-from vdla.compiler.operators.checks import OperatorError, at_least, check_choice, check_rank
-from vdla.compiler.operators.qconv2d import kept_channels
-from vdla.compiler.operators.qweights import padded_to
+from vdla.compiler.operators.checks import OperatorError, check_choice, check_rank, integer, static
+from vdla.compiler.operators.quantise import kept_outputs, machine_of, not_packed, packed_shape
+from vdla.compiler.operators.qweights import check_weight, padded_to
 from vdla.compiler.target import Target
 
 LANES_BITS = 32  # of one sum
@@ -31,18 +31,16 @@ class Coding(Enum):
     BIPOLAR = "bipolar"
 
 
-def pack_bitserial_dense(weight: Array, bits: int, coding: Coding, target: Target) -> Array:
+def pack_bitserial_dense(weight: Array, bits: int, coding: Coding, target: Target | str) -> Array:
     """Weights int8 [N, K] in the range of `bits` bits as uint32 [N / lanes, K / 32, bits, lanes] of planes.
 
     Bipolar weights are -1 and 1, of one bit.
     """
     where = "pack_bitserial_dense"
     check_bits(where, "bits", bits, coding)
-    if not isinstance(weight, np.ndarray) or weight.dtype != np.int8 or weight.ndim != 2:
-        found = f"{weight.dtype}{list(weight.shape)}" if isinstance(weight, np.ndarray) else repr(weight)
-        raise OperatorError(f"{where}: weight must be an int8 array [N, K], got {found}")
+    check_weight(where, weight, 2, "[N, K]")
     check_range(where, weight, bits, coding)
-    lanes = lanes_of(target)
+    lanes = lanes_of(machine_of(where, target))
     codes = padded_to((weight > 0 if coding is Coding.BIPOLAR else weight).astype(np.uint8), (lanes, WORD_BITS))
     blocks = codes.reshape(-1, lanes, codes.shape[1] // WORD_BITS, WORD_BITS).astype(np.uint32)
     order = np.arange(WORD_BITS, dtype=np.uint32)
@@ -53,7 +51,7 @@ def pack_bitserial_dense(weight: Array, bits: int, coding: Coding, target: Targe
 def bitserial_dense(
     x: te.Tensor,
     weight: te.Tensor,
-    target: Target,
+    target: Target | str,
     data_bits: int = 2,
     coding: Coding = Coding.UNSIGNED,
     out_features: int | None = None,
@@ -65,12 +63,12 @@ def bitserial_dense(
     low bits, or by their sign.
     """
     check_bits(name, "data_bits", data_bits, coding)
-    lanes = lanes_of(target)
-    check_operands(name, x, weight, lanes, coding)
-    features = kept_channels(name, weight.shape[0] * lanes, out_features)
+    lanes = lanes_of(machine_of(name, target))
+    depth, packed = check_operands(name, x, weight, lanes, coding)
+    features = kept_outputs(name, "out_features", out_features, packed)
     data = planes(x, data_bits, coding, f"{name}_data")
     total = summed(data, weight, coding, name)
-    behind = -x.shape[1] % WORD_BITS if coding is Coding.BIPOLAR else 0  # elements behind K agree
+    behind = -depth % WORD_BITS if coding is Coding.BIPOLAR else 0  # elements behind K agree
 
     def value(m: te.Value, n: te.Value) -> te.Value:
         return total[m, n // lanes, n % lanes] - behind
@@ -133,7 +131,7 @@ def check_bits(where: str, what: str, bits: object, coding: Coding) -> None:
     """Refuse numbers of bits that there is no product for."""
     if not isinstance(coding, Coding):
         raise OperatorError(f"{where}: coding must be a Coding, got {coding!r}")
-    if at_least(where, what, bits, 1) not in BITS:
+    if integer(where, what, bits) not in BITS:
         raise OperatorError(f"{where}: {what} must be 1 or 2, got {bits}")
     if coding is Coding.BIPOLAR and bits != 1:
         raise OperatorError(f"{where}: {what} must be 1 where the coding is bipolar, got {bits}")
@@ -152,13 +150,14 @@ def check_range(where: str, weight: Array, bits: int, coding: Coding) -> None:
         raise OperatorError(f"{where}: {coding.value} weights must be among {numbers}, got {outside[0]}")
 
 
-def check_operands(where: str, x: te.Tensor, weight: te.Tensor, lanes: int, coding: Coding) -> None:
-    """Refuse data and weights that do not fit each other."""
+def check_operands(where: str, x: te.Tensor, weight: te.Tensor, lanes: int, coding: Coding) -> tuple[int, int]:
+    """The depth of the sums and the outputs of the weights; refuses data and weights that do not fit each other."""
     check_rank(where, "x", x, 2, 2)
     check_choice(where, "the dtype of x", x.dtype, ("int8",) if coding is Coding.BIPOLAR else ("uint8",))
-    check_rank(where, "weight", weight, 4, 4)
-    words = -(-x.shape[1] // WORD_BITS)
-    if weight.dtype != "uint32" or (weight.shape[1], weight.shape[3]) != (words, lanes) or weight.shape[2] not in BITS:
-        found = f"{weight.dtype}{list(weight.shape)}"
-        rule = f"weight must be uint32[N / {lanes}, {words}, 1 or 2, {lanes}]"
-        raise OperatorError(f"{where}: {rule}, got {found}; pack_bitserial_dense packs it for a target")
+    blocks, *entries = packed_shape(where, weight, 4)
+    depth = static(where, "extent 1 of x", x.shape[1])
+    words, bits = -(-depth // WORD_BITS), (1,) if coding is Coding.BIPOLAR else BITS
+    if weight.dtype != "uint32" or entries not in [[words, planes, lanes] for planes in bits]:
+        wanted = f"uint32[N / {lanes}, {words}, {' or '.join(map(str, bits))}, {lanes}]"
+        raise not_packed(where, weight, wanted, "pack_bitserial_dense")
+    return depth, blocks * lanes

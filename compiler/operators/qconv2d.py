@@ -7,11 +7,15 @@ Four stages: the data regrouped and padded (`<name>_data`), the sums (`<name>_su
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import OperatorError, at_least, check_rank
+from vdla.compiler.operators.checks import check_rank, static
 from vdla.compiler.operators.quantise import (
     check_quantised,
     check_rescaling,
     check_zero_point,
+    kept_outputs,
+    machine_of,
+    not_packed,
+    packed_shape,
     requantised,
     shift_of,
     shifted,
@@ -27,7 +31,7 @@ def qconv2d(
     weight: te.Tensor,
     bias: te.Tensor,
     scale: te.Tensor,
-    target: Target,
+    target: Target | str,
     out_channels: int | None = None,
     x_zero_point: int = 0,
     y_zero_point: int = 0,
@@ -42,27 +46,15 @@ def qconv2d(
     `weight` is [CO / lanes, CI / group, KH, KW, lanes, group] as `pack_qconv2d` makes it for `target`; of its outputs
     the first `out_channels` (all of them by default) are kept. Padding counts as `x_zero_point`.
     """
-    layout = layout_of(target)
-    check_operands(name, x, weight, layout)
-    packed = weight.shape[0] * layout.lanes
-    channels = kept_channels(name, packed, out_channels)
+    layout = layout_of(machine_of(name, target))
+    packed = packed_channels(name, x, weight, layout)
+    channels = kept_outputs(name, "out_channels", out_channels, packed)
     check_rescaling(name, bias, scale, packed, y_zero_point, dtype)
     zero = check_zero_point(name, "x_zero_point", x_zero_point, x.dtype)
     part = taken(windows_of(name, x.shape[2:], weight.shape[2:4], strides, pads, dilations))
     data = regrouped(x, part, layout, zero, f"{name}_data")
     total = summed(data, weight, part, layout, name)
-
-    def value(n: te.Value, c: te.Value, y: te.Value, x: te.Value, o: te.Value) -> te.Value:
-        channel = c * layout.lanes + o
-        return requantised(total[n, c, y, x, o] + bias[channel], scale[channel], y_zero_point, dtype)
-
-    lanes = te.compute(total.shape, value, f"{name}_lanes", {"operator": "qconv2d_lanes"})
-    return te.compute(
-        (x.shape[0], channels, *part.windows.counts),
-        lambda n, c, y, x: lanes[n, c // layout.lanes, y, x, c % layout.lanes],
-        name,
-        {"operator": "qconv2d_result"},
-    )
+    return ordered(rescaled(total, bias, scale, y_zero_point, dtype, f"{name}_lanes"), channels, name)
 
 
 # --- stages ----------------------------------------------------------------------------------------------------------
@@ -102,27 +94,33 @@ def summed(data: te.Tensor, weight: te.Tensor, part: Taken, layout: DotLayout, n
     return te.compute(shape, value, f"{name}_sum", stages)
 
 
-# --- checks ----------------------------------------------------------------------------------------------------------
+def rescaled(total: te.Tensor, bias: te.Tensor, scale: te.Tensor, zero_point: int, dtype: str, name: str) -> te.Tensor:
+    """[N, CO / lanes, OH, OW, lanes]: the sums as `dtype`."""
+
+    def value(n: te.Value, c: te.Value, y: te.Value, x: te.Value, o: te.Value) -> te.Value:
+        channel = c * total.shape[4] + o
+        return requantised(total[n, c, y, x, o] + bias[channel], scale[channel], zero_point, dtype)
+
+    return te.compute(total.shape, value, name, {"operator": "qconv2d_lanes"})
 
 
-def check_operands(where: str, x: te.Tensor, weight: te.Tensor, layout: DotLayout) -> None:
-    """Refuse data and weights that do not fit each other, or the layout."""
+def ordered(lanes: te.Tensor, channels: int, name: str) -> te.Tensor:
+    """[N, CO, OH, OW]: the first `channels` in the order of the result."""
+    images, _, *counts, width = lanes.shape
+
+    def value(n: te.Value, c: te.Value, y: te.Value, x: te.Value) -> te.Value:
+        return lanes[n, c // width, y, x, c % width]
+
+    return te.compute((images, channels, *counts), value, name, {"operator": "qconv2d_result"})
+
+
+def packed_channels(where: str, x: te.Tensor, weight: te.Tensor, layout: DotLayout) -> int:
+    """The output channels of the weights; refuses data and weights that do not fit each other, or the layout."""
     check_rank(where, "x", x, 4, 4)
     check_quantised(where, "x", x)
-    check_rank(where, "weight", weight, 6, 6)
-    groups = -(-x.shape[1] // layout.group)
-    entry = (layout.lanes, layout.group)
-    if weight.dtype != layout.weights or weight.shape[4:] != entry or weight.shape[1] != groups:
+    blocks, inputs, _, _, *entry = packed_shape(where, weight, 6)
+    groups = -(-static(where, "extent 1 of x", x.shape[1]) // layout.group)
+    if (weight.dtype, inputs, *entry) != (layout.weights, groups, layout.lanes, layout.group):
         wanted = f"{layout.weights}[CO / {layout.lanes}, {groups}, KH, KW, {layout.lanes}, {layout.group}]"
-        found = f"{weight.dtype}{list(weight.shape)}"
-        raise OperatorError(f"{where}: weight must be {wanted}, got {found}; pack_qconv2d packs it for a target")
-
-
-def kept_channels(where: str, packed: int, out_channels: int | None) -> int:
-    """The number of output channels, at most those that are packed."""
-    if out_channels is None:
-        return packed
-    kept = at_least(where, "out_channels", out_channels, 1)
-    if kept > packed:
-        raise OperatorError(f"{where}: out_channels must be at most {packed}, those of the weights, got {kept}")
-    return kept
+        raise not_packed(where, weight, wanted, "pack_qconv2d")
+    return blocks * layout.lanes

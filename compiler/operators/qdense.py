@@ -7,12 +7,15 @@ bias and scale come from `pack_qdense`.
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import OperatorError, check_rank
-from vdla.compiler.operators.qconv2d import kept_channels
+from vdla.compiler.operators.checks import check_rank, static
 from vdla.compiler.operators.quantise import (
     check_quantised,
     check_rescaling,
     check_vector,
+    kept_outputs,
+    machine_of,
+    not_packed,
+    packed_shape,
     requantised,
     shift_of,
     shifted,
@@ -26,7 +29,7 @@ def qdense(
     weight: te.Tensor,
     bias: te.Tensor,
     scale: te.Tensor | None,
-    target: Target,
+    target: Target | str,
     out_features: int | None = None,
     y_zero_point: int = 0,
     dtype: str = "uint8",
@@ -37,10 +40,9 @@ def qdense(
     `weight` is [N / lanes, K / group, lanes, group] as `pack_qdense` makes it for `target`; of its outputs the first
     `out_features` (all of them by default) are kept.
     """
-    layout = layout_of(target)
-    check_operands(name, x, weight, layout)
-    packed = weight.shape[0] * layout.lanes
-    features = kept_channels(name, packed, out_features)
+    layout = layout_of(machine_of(name, target))
+    packed = packed_features(name, x, weight, layout)
+    features = kept_outputs(name, "out_features", out_features, packed)
     if scale is None:
         check_vector(name, "bias", bias, packed, "int32")
     else:
@@ -79,13 +81,13 @@ def summed(data: te.Tensor, weight: te.Tensor, layout: DotLayout, name: str) -> 
     return te.compute((data.shape[0], weight.shape[0], layout.lanes), value, f"{name}_sum", stages)
 
 
-def check_operands(where: str, x: te.Tensor, weight: te.Tensor, layout: DotLayout) -> None:
-    """Refuse data and weights that do not fit each other, or the layout."""
+def packed_features(where: str, x: te.Tensor, weight: te.Tensor, layout: DotLayout) -> int:
+    """The outputs of the weights; refuses data and weights that do not fit each other, or the layout."""
     check_rank(where, "x", x, 2, 2)
     check_quantised(where, "x", x)
-    check_rank(where, "weight", weight, 4, 4)
-    groups, entry = -(-x.shape[1] // layout.group), (layout.lanes, layout.group)
-    if weight.dtype != layout.weights or weight.shape[1:] != (groups, *entry):
+    blocks, *entries = packed_shape(where, weight, 4)
+    groups = -(-static(where, "extent 1 of x", x.shape[1]) // layout.group)
+    if (weight.dtype, *entries) != (layout.weights, groups, layout.lanes, layout.group):
         wanted = f"{layout.weights}[N / {layout.lanes}, {groups}, {layout.lanes}, {layout.group}]"
-        found = f"{weight.dtype}{list(weight.shape)}"
-        raise OperatorError(f"{where}: weight must be {wanted}, got {found}; pack_qdense packs it for a target")
+        raise not_packed(where, weight, wanted, "pack_qdense")
+    return blocks * layout.lanes

@@ -7,11 +7,14 @@ Four stages: the padded data (`<name>_data`), the sums in lanes along the rows o
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import OperatorError, check_rank
+from vdla.compiler.operators.checks import check_rank, static
 from vdla.compiler.operators.quantise import (
     check_quantised,
     check_rescaling,
     check_zero_point,
+    machine_of,
+    not_packed,
+    packed_shape,
     requantised,
     shift_of,
     shifted,
@@ -27,7 +30,7 @@ def qdepthwise_conv2d(
     weight: te.Tensor,
     bias: te.Tensor,
     scale: te.Tensor,
-    target: Target,
+    target: Target | str,
     kernel: Ints,
     x_zero_point: int = 0,
     y_zero_point: int = 0,
@@ -47,22 +50,13 @@ def qdepthwise_conv2d(
     zero = check_zero_point(name, "x_zero_point", x_zero_point, x.dtype)
     part = taken(windows_of(name, x.shape[2:], kernel, strides, pads, dilations))
     windows = part.windows
-    layout = window_layout(target, windows.counts[1], windows.kernel[1], windows.strides[1], windows.dilations[1])
-    check_weight(name, x, weight, part, layout)
-    check_rescaling(name, bias, scale, x.shape[1], y_zero_point, dtype)
+    columns = (windows.counts[1], windows.kernel[1], windows.strides[1], windows.dilations[1])
+    layout = window_layout(machine_of(name, target), *columns)
+    channels = packed_channels(name, x, weight, part, layout)
+    check_rescaling(name, bias, scale, channels, y_zero_point, dtype)
     data = padded(x, part, layout, zero, f"{name}_data")
     total = summed(data, weight, part, layout, name)
-
-    def value(n: te.Value, c: te.Value, y: te.Value, b: te.Value, o: te.Value) -> te.Value:
-        return requantised(total[n, c, y, b, o] + bias[c], scale[c], y_zero_point, dtype)
-
-    lanes = te.compute(total.shape, value, f"{name}_lanes", {"operator": "qdepthwise_conv2d_lanes"})
-    return te.compute(
-        (*x.shape[:2], *part.windows.counts),
-        lambda n, c, y, x: lanes[n, c, y, x // layout.lanes, x % layout.lanes],
-        name,
-        {"operator": "qdepthwise_conv2d_result"},
-    )
+    return joined(rescaled(total, bias, scale, y_zero_point, dtype, f"{name}_lanes"), part, name)
 
 
 # --- stages ----------------------------------------------------------------------------------------------------------
@@ -101,13 +95,31 @@ def summed(data: te.Tensor, weight: te.Tensor, part: Taken, layout: WindowLayout
     return te.compute(shape, value, f"{name}_sum", {"operator": "qdepthwise_conv2d", **stages})
 
 
-def check_weight(where: str, x: te.Tensor, weight: te.Tensor, part: Taken, layout: WindowLayout) -> None:
-    """Refuse weights that are not packed for the layout."""
-    check_rank(where, "weight", weight, 4, 4)
+def rescaled(total: te.Tensor, bias: te.Tensor, scale: te.Tensor, zero_point: int, dtype: str, name: str) -> te.Tensor:
+    """[N, C, OH, OW / lanes, lanes]: the sums as `dtype`."""
+
+    def value(n: te.Value, c: te.Value, y: te.Value, b: te.Value, o: te.Value) -> te.Value:
+        return requantised(total[n, c, y, b, o] + bias[c], scale[c], zero_point, dtype)
+
+    return te.compute(total.shape, value, name, {"operator": "qdepthwise_conv2d_lanes"})
+
+
+def joined(lanes: te.Tensor, part: Taken, name: str) -> te.Tensor:
+    """[N, C, OH, OW]: the rows without the lanes behind their ends."""
+    *channels, _, _, width = lanes.shape
+
+    def value(n: te.Value, c: te.Value, y: te.Value, x: te.Value) -> te.Value:
+        return lanes[n, c, y, x // width, x % width]
+
+    shape = (*channels, *part.windows.counts)
+    return te.compute(shape, value, name, {"operator": "qdepthwise_conv2d_result"})
+
+
+def packed_channels(where: str, x: te.Tensor, weight: te.Tensor, part: Taken, layout: WindowLayout) -> int:
+    """The channels of data and weights; refuses weights that are not packed for the layout."""
     rows, columns = part.windows.kernel
-    wanted = (x.shape[1], rows, -(-columns // layout.taps), layout.taps)
-    if weight.dtype != "int8" or weight.shape != wanted:
-        found = f"{weight.dtype}{list(weight.shape)}"
-        raise OperatorError(
-            f"{where}: weight must be int8{list(wanted)}, got {found}; pack_qdepthwise_conv2d packs it for a target"
-        )
+    channels = static(where, "extent 1 of x", x.shape[1])
+    wanted = (channels, rows, -(-columns // layout.taps), layout.taps)
+    if packed_shape(where, weight, 4) != wanted or weight.dtype != "int8":
+        raise not_packed(where, weight, f"int8{list(wanted)}", "pack_qdepthwise_conv2d")
+    return channels

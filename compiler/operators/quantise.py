@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from vdla.compiler import te
 from vdla.compiler.dtypes import limits
-from vdla.compiler.operators.checks import OperatorError, check_choice, check_tensor, integer
+from vdla.compiler.operators.checks import (
+    OperatorError,
+    at_least,
+    check_choice,
+    check_rank,
+    check_tensor,
+    integer,
+    same_shape,
+    shape_text,
+    static,
+)
+from vdla.compiler.target import Target, target_named
 
 QUANTISED = ("uint8", "int8")
 
@@ -33,6 +44,13 @@ def shift_of(source: str, dtype: str) -> int:
 # --- checks ----------------------------------------------------------------------------------------------------------
 
 
+def machine_of(where: str, target: Target | str) -> Target:
+    """The CPU that a target or its name means."""
+    if not isinstance(target, Target | str):
+        raise OperatorError(f"{where}: target must be a name or a Target, got {target!r}")
+    return target_named(target) if isinstance(target, str) else target
+
+
 def check_zero_point(where: str, what: str, zero_point: object, dtype: str) -> int:
     """A zero point: an integer in the range of its dtype."""
     checked = integer(where, what, zero_point)
@@ -51,9 +69,9 @@ def check_quantised(where: str, what: str, tensor: te.Tensor) -> None:
 def check_vector(where: str, what: str, tensor: te.Tensor, extent: int, dtype: str) -> None:
     """Refuse what is not one number of `dtype` for each of `extent` channels."""
     check_tensor(where, what, tensor)
-    if tensor.shape != (extent,) or tensor.dtype != dtype:
-        found = f"{tensor.dtype}{list(tensor.shape)}"
-        raise OperatorError(f"{where}: {what} must be {dtype}[{extent}], one number a channel, got {found}")
+    if not same_shape(tensor.shape, (extent,)) or tensor.dtype != dtype:
+        rule = f"{what} must be {dtype}[{extent}], one number a channel"
+        raise OperatorError(f"{where}: {rule}, got {kind_of(tensor)}")
 
 
 def check_rescaling(
@@ -64,3 +82,30 @@ def check_rescaling(
     check_vector(where, "scale", scale, channels, "float32")
     check_choice(where, "dtype", dtype, QUANTISED)
     check_zero_point(where, "y_zero_point", zero_point, dtype)
+
+
+# --- packed weights --------------------------------------------------------------------------------------------------
+
+
+def packed_shape(where: str, weight: te.Tensor, rank: int) -> tuple[int, ...]:
+    """The extents of packed weights."""
+    check_rank(where, "weight", weight, rank, rank)
+    return tuple(static(where, f"extent {d} of weight", extent) for d, extent in enumerate(weight.shape))
+
+
+def not_packed(where: str, weight: te.Tensor, wanted: str, packer: str) -> OperatorError:
+    """The error for weights that are not laid out as `packer` does."""
+    return OperatorError(f"{where}: weight must be {wanted}, got {kind_of(weight)}; {packer} packs it for a target")
+
+
+def kept_outputs(where: str, what: str, kept: object, packed: int) -> int:
+    """How many of the packed outputs an operator keeps: all of them where `kept` is None."""
+    outputs = packed if kept is None else at_least(where, what, kept, 1)
+    if outputs > packed:
+        raise OperatorError(f"{where}: {what} must be at most {packed}, those of the weights, got {outputs}")
+    return outputs
+
+
+def kind_of(tensor: te.Tensor) -> str:
+    """The dtype and the shape of a tensor as text."""
+    return f"{tensor.dtype}{shape_text(tensor.shape)}"

@@ -16,7 +16,7 @@ from vdla.compiler.dtypes import Array
 from vdla.compiler.intrinsics.dot import best_dot
 from vdla.compiler.intrinsics.window_dot import TAPS, best_window_dot
 from vdla.compiler.operators.checks import OperatorError, check_choice, integers
-from vdla.compiler.operators.quantise import QUANTISED, check_zero_point, shift_of
+from vdla.compiler.operators.quantise import QUANTISED, check_zero_point, machine_of, shift_of
 from vdla.compiler.operators.taken import Taken
 from vdla.compiler.operators.windows import Ints
 from vdla.compiler.target import Target
@@ -77,7 +77,7 @@ def window_layout(target: Target, columns: int, taps: int, stride: int, dilation
 def pack_qconv2d(
     weight: Array,
     scale: Array,
-    target: Target,
+    target: Target | str,
     bias: Array | None = None,
     x_zero_point: int = 0,
     x_dtype: str = "uint8",
@@ -89,33 +89,27 @@ def pack_qconv2d(
     """
     where = "pack_qconv2d"
     check_weight(where, weight, 4, "[CO, CI, KH, KW]")
-    layout = layout_of(target)
-    padded = padded_to(weight, (layout.lanes, layout.group, 1, 1))
-    co, ci, height, width = padded.shape
-    blocks = padded.reshape(co // layout.lanes, layout.lanes, ci // layout.group, layout.group, height, width)
-    packed = np.ascontiguousarray(blocks.transpose(0, 2, 4, 5, 1, 3).astype(layout.weights))
-    folded = folded_bias(where, weight, bias, x_zero_point, x_dtype, layout.data)
-    return PackedWeights(packed, padded_to(folded, (layout.lanes,)), padded_scale(where, scale, weight, layout.lanes))
+    return in_lanes(where, weight, scale, layout_of(machine_of(where, target)), bias, x_zero_point, x_dtype)
 
 
 def pack_qdense(
     weight: Array,
     scale: Array,
-    target: Target,
+    target: Target | str,
     bias: Array | None = None,
     x_zero_point: int = 0,
     x_dtype: str = "uint8",
 ) -> PackedWeights:
     """Weights int8 [N, K], scales and an int32 bias [N] for `qdense`: weight [N / lanes, K / group, lanes, group]."""
-    check_weight("pack_qdense", weight, 2, "[N, K]")
-    packed = pack_qconv2d(weight[:, :, None, None], scale, target, bias, x_zero_point, x_dtype)
-    return PackedWeights(packed.weight[:, :, 0, 0], packed.bias, packed.scale)
+    where = "pack_qdense"
+    check_weight(where, weight, 2, "[N, K]")
+    return in_lanes(where, weight, scale, layout_of(machine_of(where, target)), bias, x_zero_point, x_dtype)
 
 
 def pack_qdepthwise_conv2d(
     weight: Array,
     scale: Array,
-    target: Target,
+    target: Target | str,
     bias: Array | None = None,
     x_zero_point: int = 0,
     x_dtype: str = "uint8",
@@ -130,7 +124,7 @@ def pack_qdepthwise_conv2d(
     check_weight(where, weight, 3, "[C, KH, KW]")
     channels, *kernel = weight.shape
     stride, dilation = integers(where, "strides", strides, 2, 1)[1], integers(where, "dilations", dilations, 2, 1)[1]
-    layout = window_layout(target, 1, kernel[1], stride, dilation)
+    layout = window_layout(machine_of(where, target), 1, kernel[1], stride, dilation)
     packed = padded_to(weight, (1, 1, layout.taps)).reshape(channels, kernel[0], -1, layout.taps)
     folded = folded_bias(where, weight, bias, x_zero_point, x_dtype, layout.data)
     return PackedWeights(packed, folded, padded_scale(where, scale, weight, 1))
@@ -139,11 +133,29 @@ def pack_qdepthwise_conv2d(
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
+def in_lanes(
+    where: str, weight: Array, scale: Array, layout: DotLayout, bias: Array | None, x_zero_point: int, x_dtype: str
+) -> PackedWeights:
+    """Weights [outputs, inputs, taps...] in the entries of a dot product: [blocks, groups, taps..., lanes, group]."""
+    padded = padded_to(weight, (layout.lanes, layout.group, *(1,) * (weight.ndim - 2)))
+    outputs, inputs, *taps = padded.shape
+    blocks = padded.reshape(outputs // layout.lanes, layout.lanes, inputs // layout.group, layout.group, *taps)
+    packed = np.ascontiguousarray(np.moveaxis(blocks, (1, 3), (-2, -1)).astype(layout.weights))
+    folded = folded_bias(where, weight, bias, x_zero_point, x_dtype, layout.data)
+    return PackedWeights(packed, padded_to(folded, (layout.lanes,)), padded_scale(where, scale, weight, layout.lanes))
+
+
 def check_weight(where: str, weight: Array, rank: int, form: str) -> None:
-    """Refuse weights that are not int8 of that rank."""
+    """Refuse weights that are not int8 of that rank, or that are empty."""
     if not isinstance(weight, np.ndarray) or weight.dtype != np.int8 or weight.ndim != rank:
-        found = f"{weight.dtype}{list(weight.shape)}" if isinstance(weight, np.ndarray) else repr(weight)
-        raise OperatorError(f"{where}: weight must be an int8 array {form}, got {found}")
+        raise OperatorError(f"{where}: weight must be an int8 array {form}, got {array_kind(weight)}")
+    if not weight.size:
+        raise OperatorError(f"{where}: every extent of weight must be at least 1, got {array_kind(weight)}")
+
+
+def array_kind(value: object) -> str:
+    """The dtype and the shape of an array as text; of anything else, what it is."""
+    return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
 def padded_to(array: Array, multiples: tuple[int, ...]) -> Array:
@@ -160,15 +172,26 @@ def folded_bias(
     sums = weight.astype(np.int64).sum(axis=tuple(range(1, weight.ndim)))
     start = np.zeros(len(weight), np.int32) if bias is None else bias
     if not isinstance(start, np.ndarray) or start.shape != sums.shape or start.dtype != np.int32:
-        found = f"{start.dtype}{list(start.shape)}" if isinstance(start, np.ndarray) else repr(start)
-        raise OperatorError(f"{where}: bias must be an int32 array of {len(sums)}, got {found}")
+        raise OperatorError(f"{where}: bias must be an int32 array of {len(sums)}, got {array_kind(start)}")
     return np.asarray((start - moved * sums).astype(np.int32))
 
 
 def padded_scale(where: str, scale: Array, weight: Array, lanes: int) -> npt.NDArray[np.float32]:
     """The scale of each channel, padded to whole lanes."""
-    given = np.asarray(scale, np.float32)
+    given = float32_of(where, scale)
     if given.shape not in ((), (1,), (len(weight),)):
         raise OperatorError(f"{where}: scale must be one number or {len(weight)}, got shape {list(given.shape)}")
     each = np.broadcast_to(given.reshape(-1), (len(weight),))
     return np.asarray(padded_to(each, (lanes,)), np.float32)
+
+
+def float32_of(where: str, scale: Array) -> npt.NDArray[np.float32]:
+    """Scales as float32, all of them finite."""
+    try:
+        with np.errstate(over="ignore"):
+            given = np.asarray(scale, np.float32)
+    except (TypeError, ValueError):
+        raise OperatorError(f"{where}: scale must be numbers, got {scale!r}") from None
+    if not np.isfinite(given).all():
+        raise OperatorError(f"{where}: scale must be finite in float32, got {given[~np.isfinite(given)][0]}")
+    return given

@@ -41,6 +41,8 @@ class Case:
     dtype: str = "uint8"
     x_zero: int = 7
     y_zero: int = 12
+    bias: int = 5000  # its greatest number
+    halves: bool = False  # scales are powers of two, so that many results lie half-way between two integers
 
     def operands(self) -> tuple[Array, Array, Array, Array]:
         """Data, weights, bias, scale; data and weights reach the ends of their types."""
@@ -52,8 +54,9 @@ class Case:
         x = random.integers(limits.min, limits.max, self.data, self.x_dtype, endpoint=True)
         weight = random.integers(-128, 127, weight_shape, np.int8, endpoint=True)
         x.flat[:2], weight.flat[:2] = (limits.min, limits.max), (-128, 127)
-        bias = random.integers(-5000, 5000, outputs, np.int32)
-        return x, weight, bias, random.uniform(2e-3, 8e-3, outputs).astype(np.float32)
+        bias = random.integers(-self.bias, self.bias, outputs, np.int32)
+        scale = 2.0 ** random.integers(-9, -6, outputs) if self.halves else random.uniform(2e-3, 8e-3, outputs)
+        return x, weight, bias, scale.astype(np.float32)
 
     def expected(self) -> Array:
         """By numpy."""
@@ -88,6 +91,8 @@ CASES = {
     "1x1 with stride": Case((1, 6, 9, 10), 40, (1, 1), (2, 2)),
     "int8": Case((1, 7, 5, 13), 18, (3, 1), x_dtype="int8", dtype="int8", x_zero=-128, y_zero=5),
     "dilated, padded on one side": Case((1, 4, 12, 11), 17, (3, 2), (1, 2), (2, 0, 0, 1), (2, 3), y_zero=255),
+    "halves": Case((1, 3, 7, 11), 20, (2, 2), y_zero=0, halves=True),
+    "sums that wrap": Case((1, 6, 5, 9), 18, (3, 3), x_dtype="int8", dtype="int8", x_zero=127, bias=2**31 - 1),
     "depthwise": Case((1, 5, 9, 16), None, (3, 3), pads=(1, 1, 1, 1)),
     "depthwise, whole vectors": Case((2, 4, 5, 32), None, (3, 3), pads=(1, 1, 1, 1)),
     "depthwise with stride": Case((1, 6, 11, 21), None, (3, 3), (2, 2), (1, 1, 1, 1)),
@@ -96,6 +101,8 @@ CASES = {
     ),
     "depthwise, long kernel": Case((1, 3, 8, 20), None, (5, 6), (1, 3), (2, 2, 2, 3)),
     "depthwise, dilated": Case((1, 3, 9, 17), None, (3, 3), dilations=(2, 2), dtype="int8", y_zero=-128),
+    "depthwise, halves": Case((1, 5, 7, 18), None, (2, 2), x_zero=255, y_zero=0, halves=True),
+    "depthwise, sums that wrap": Case((1, 4, 5, 9), None, (3, 3), pads=(1, 1, 1, 1), bias=2**31 - 1),
     "depthwise, wide stride": Case((1, 2, 6, 40), None, (2, 3), (1, 5)),
 }
 
@@ -139,7 +146,8 @@ def test_a_layout_for_another_cpu_runs_everywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "instruction"), [("cortex-a9", "vpadal.s16"), ("aarch64", "sadalp"), ("x86-64-avx512", "vpdpbusd")]
+    ("target", "instruction"),
+    [("cortex-a9", "vpadal.s16"), ("aarch64", "sadalp"), ("neoverse-n1", "sdot"), ("x86-64-avx512", "vpdpbusd")],
 )
 def test_kernels_are_made_of_the_dot_product(target: str, instruction: str) -> None:
     fn, _ = CASES["3x3"].function(TARGETS[target])
@@ -166,7 +174,7 @@ def test_kernels_on_emulated_arms(target: str, name: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.x_dtype == case.dtype])
 def test_results_are_those_of_onnx_runtime(name: str) -> None:
     """Where the library has exact products: without VNNI its sums of uint8 by int8 saturate."""
-    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxruntime", reason="needs onnxruntime, with which results are compared")
     if not host().has("avx512vnni"):
         pytest.skip("needs a CPU with avx512vnni, on which ONNX Runtime is exact")
     case = CASES[name]
@@ -208,6 +216,12 @@ def test_rounding_is_to_the_even_neighbour() -> None:
     assert interpret(fn, arrays)["y"].ravel().tolist() == [0, 2, 2, 128]
 
 
+def test_a_target_may_be_a_name() -> None:
+    case = CASES["depthwise"]
+    named, _ = case.function("x86-64")  # type: ignore[arg-type]
+    assert named == case.function(TARGETS["x86-64"])[0]
+
+
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 
@@ -216,7 +230,14 @@ def layer(**changes: Any) -> te.Tensor:
               "s": ((32,), "float32")}  # fmt: skip
     given = {name: changes.pop(name, default) for name, default in shapes.items()}
     tensors = [te.placeholder(shape, dtype, name) for name, (shape, dtype) in given.items()]
-    return qconv2d(*tensors, AVX512, name="layer", **changes)
+    return qconv2d(*tensors, changes.pop("target", AVX512), name="layer", **changes)
+
+
+def depthwise_layer(**changes: Any) -> te.Tensor:
+    shapes = {"x": ((1, 8, 5, 5), "uint8"), "w": ((8, 3, 1, 3), "int8"), "b": ((8,), "int32"),
+              "s": ((8,), "float32")}  # fmt: skip
+    tensors = [te.placeholder(*changes.get(name, given), name) for name, given in shapes.items()]
+    return qdepthwise_conv2d(*tensors, changes.get("target", AVX512), changes.get("kernel", 3), name="layer")
 
 
 @pytest.mark.parametrize(
@@ -235,6 +256,11 @@ def layer(**changes: Any) -> te.Tensor:
         ({"x_zero_point": 256}, "x_zero_point must be in 0..255 for uint8, got 256"),
         ({"dtype": "int8", "y_zero_point": 128}, "y_zero_point must be in -128..127 for int8, got 128"),
         ({"out_channels": 33}, "out_channels must be at most 32, those of the weights, got 33"),
+        ({"x": ((1, te.var("c"), 5, 5), "uint8")}, "extent 1 of x must be a number, got c"),
+        ({"x": ((1, 8, te.var("h"), 5), "uint8")}, "spatial extent 0 must be a number, got h"),
+        ({"w": ((te.var("co"), 2, 3, 3, 16, 4), "int8")}, "extent 0 of weight must be a number, got co"),
+        ({"b": ((te.var("co"),), "int32")}, "bias must be int32[32], one number a channel, got int32[co]"),
+        ({"target": 512}, "target must be a name or a Target, got 512"),
     ],
 )
 def test_wrong_arguments_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -245,6 +271,33 @@ def test_wrong_arguments_are_refused(changes: dict[str, Any], message: str) -> N
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        (
+            {"kernel": 2},
+            "weight must be int8[8, 2, 1, 2], got int8[8, 3, 1, 3]; pack_qdepthwise_conv2d packs it for a target",
+        ),
+        ({"x": ((1, te.var("c"), 5, 5), "uint8")}, "extent 1 of x must be a number, got c"),
+        ({"w": ((te.var("c"), 3, 1, 3), "int8")}, "extent 0 of weight must be a number, got c"),
+        ({"s": ((9,), "float32")}, "scale must be float32[8], one number a channel, got float32[9]"),
+        ({"target": None}, "target must be a name or a Target, got None"),
+    ],
+)
+def test_wrong_depthwise_arguments_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(OperatorError, match=f"^{re.escape(f'layer: {message}')}$"):
+        depthwise_layer(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"weight": [[1, 2]]}, "weight must be an int8 array [CO, CI, KH, KW], got list"),
+        (
+            {"weight": np.zeros((4, 0, 3, 3), np.int8)},
+            "every extent of weight must be at least 1, got int8[4, 0, 3, 3]",
+        ),
+        ({"scale": "fine"}, "scale must be numbers, got 'fine'"),
+        ({"scale": [1, 2, np.nan, 4]}, "scale must be finite in float32, got nan"),
+        ({"scale": 1e300}, "scale must be finite in float32, got inf"),
+        ({"target": 512}, "target must be a name or a Target, got 512"),
         ({"weight": np.zeros((4, 2, 3, 3))}, "weight must be an int8 array [CO, CI, KH, KW], got float64[4, 2, 3, 3]"),
         ({"scale": np.ones(3)}, "scale must be one number or 4, got shape [3]"),
         ({"bias": np.zeros(4)}, "bias must be an int32 array of 4, got float64[4]"),

@@ -104,6 +104,48 @@ def test_scheduled_kernels_are_exact(name: str, target: str) -> None:
     np.testing.assert_array_equal(build(schedule.fn, machine)(*arrays.values()), expected)
 
 
+@pytest.mark.parametrize("zero", ["low", "high"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_results_are_those_of_onnx_runtime(dtype: str, zero: str) -> None:
+    """QLinearMatMul and MatMulInteger, with the zero points at the ends of their range."""
+    pytest.importorskip("onnxruntime", reason="needs onnxruntime, with which results are compared")
+    machine = host()
+    if not machine.has("avx512vnni"):
+        pytest.skip("needs a CPU with avx512vnni, on which ONNX Runtime is exact")
+    random, limits = np.random.default_rng(5), np.iinfo(dtype)
+    x = random.choice(np.array([limits.min, limits.max, 3], dtype), (5, 301))
+    weight = random.integers(-128, 127, (37, 301), np.int8, endpoint=True)
+    scale = (2.0 ** random.integers(-16, -12, 37)).astype(np.float32)
+    start = limits.min if zero == "low" else limits.max
+    packed = pack_qdense(weight, scale, machine, x_zero_point=start, x_dtype=dtype)
+    arrays = {"x": x, "w": packed.weight, "b": packed.bias, "s": packed.scale}
+    rescaled_fn = function_of(arrays, lambda *t: qdense(*t, machine, 37, start, dtype, name="y"))
+    sums_fn = function_of(dict(list(arrays.items())[:3]), lambda x, w, b: qdense(x, w, b, None, machine, 37, name="y"))
+    one, at = np.float32(1), np.dtype(dtype).type(start)
+    zeros = np.zeros(37, np.int8)
+    wanted = onnx_result("QLinearMatMul", x, [one, at, weight.T, scale, zeros, one, at], dtype)
+    np.testing.assert_array_equal(build(default_schedule(rescaled_fn).fn)(*arrays.values()), wanted)
+    wanted = onnx_result("MatMulInteger", x, [weight.T, at], "int32")
+    np.testing.assert_array_equal(build(default_schedule(sums_fn).fn)(x, packed.weight, packed.bias), wanted)
+
+
+def onnx_result(operator: str, x: Array, constants: list[Any], dtype: str) -> Array:
+    """ONNX Runtime's result of one operator on `x` and constants."""
+    import onnxruntime
+    from onnx import helper, numpy_helper
+
+    names = [f"c{n}" for n in range(len(constants))]
+    tensors = [numpy_helper.from_array(np.ascontiguousarray(c), n) for c, n in zip(constants, names, strict=True)]
+    x_info, y_info = (
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(np.dtype(kind)), None)
+        for name, kind in (("x", x.dtype), ("y", dtype))
+    )
+    graph = helper.make_graph([helper.make_node(operator, ["x", *names], ["y"])], "g", [x_info], [y_info], tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, {"x": x})[0]
+
+
 @pytest.mark.parametrize("target", ["cortex-a9", "aarch64"])
 @pytest.mark.parametrize("name", ["int8 ragged", "s2u2 ragged", "bipolar ragged"])
 def test_kernels_on_emulated_arms(name: str, target: str, tmp_path: Path) -> None:
@@ -156,6 +198,8 @@ ONE = TARGETS["x86-64-avx512"]
         ([[2]], 2, Coding.SIGNED, "signed weights must be among -2, -1, 0, 1, got 2"),
         ([[0]], 1, Coding.BIPOLAR, "bipolar weights must be among -1, 1, got 0"),
         ([[0]], 3, Coding.UNSIGNED, "bits must be 1 or 2, got 3"),
+        ([[0]], 0, Coding.UNSIGNED, "bits must be 1 or 2, got 0"),
+        ([[]], 1, Coding.UNSIGNED, "every extent of weight must be at least 1, got int8[1, 0]"),
         ([[0]], 2, Coding.BIPOLAR, "bits must be 1 where the coding is bipolar, got 2"),
         ([0], 1, Coding.SIGNED, "weight must be an int8 array [N, K], got int8[1]"),
         ([[0]], 1, "signed", "coding must be a Coding, got 'signed'"),
@@ -164,6 +208,21 @@ ONE = TARGETS["x86-64-avx512"]
 def test_weights_without_a_code_are_refused(weight: Any, bits: int, coding: Any, message: str) -> None:
     with pytest.raises(OperatorError, match=f"^{re.escape(f'pack_bitserial_dense: {message}')}$"):
         pack_bitserial_dense(np.array(weight, np.int8), bits, coding, ONE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"weight": np.zeros((4, 2, 1), np.int8)}, "weight must be an int8 array [N, K], got int8[4, 2, 1]"),
+        ({"scale": np.ones(3)}, "scale must be one number or 4, got shape [3]"),
+        ({"bias": [0, 0, 0, 0]}, "bias must be an int32 array of 4, got list"),
+        ({"x_zero_point": 256}, "x_zero_point must be in 0..255 for uint8, got 256"),
+    ],
+)
+def test_what_cannot_be_packed_is_refused(changes: dict[str, Any], message: str) -> None:
+    options: dict[str, Any] = {"weight": np.zeros((4, 2), np.int8), "scale": 1.0, "target": ONE, **changes}
+    with pytest.raises(OperatorError, match=f"^{re.escape(f'pack_qdense: {message}')}$"):
+        pack_qdense(**options)
 
 
 @pytest.mark.parametrize(
@@ -178,6 +237,37 @@ def test_weights_without_a_code_are_refused(weight: Any, bits: int, coding: Any,
             lambda x, w, b: qdense(x, w, b, None, ONE, name="y"),
             (((3, 8), "float32"), ((2, 2, 16, 4), "int8"), ((32,), "int32")),
             "the dtype of x must be one of uint8, int8, got 'float32'",
+        ),
+        (
+            lambda x, w, b: qdense(x, w, b, None, ONE, 33, name="y"),
+            (((3, 8), "uint8"), ((2, 2, 16, 4), "int8"), ((32,), "int32")),
+            "out_features must be at most 32, those of the weights, got 33",
+        ),
+        (
+            lambda x, w, b: qdense(x, w, b, None, ONE, name="y"),
+            (((3, te.var("k")), "uint8"), ((2, 2, 16, 4), "int8"), ((32,), "int32")),
+            "extent 1 of x must be a number, got k",
+        ),
+        (
+            lambda x, w, b: qdense(x, w, b, None, None, name="y"),
+            (((3, 8), "uint8"), ((2, 2, 16, 4), "int8"), ((32,), "int32")),
+            "target must be a name or a Target, got None",
+        ),
+        (
+            lambda x, w: bitserial_dense(x, w, ONE, out_features=0, name="y"),
+            (((3, 40), "uint8"), ((2, 2, 2, 16), "uint32")),
+            "out_features must be at least 1, got 0",
+        ),
+        (
+            lambda x, w: bitserial_dense(x, w, ONE, name="y"),
+            (((3, 40), "uint8"), ((2, te.var("k"), 2, 16), "uint32")),
+            "extent 1 of weight must be a number, got k",
+        ),
+        (
+            lambda x, w: bitserial_dense(x, w, ONE, 1, Coding.BIPOLAR, name="y"),
+            (((3, 40), "int8"), ((2, 2, 2, 16), "uint32")),
+            "weight must be uint32[N / 16, 2, 1, 16], got uint32[2, 2, 2, 16]; pack_bitserial_dense packs it for a "
+            "target",
         ),
         (
             lambda x, w: bitserial_dense(x, w, ONE, name="y"),
