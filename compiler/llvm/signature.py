@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from vdla.compiler.llvm.names import is_taken
+
 if TYPE_CHECKING:
     from vdla.compiler import ir
 
@@ -30,21 +32,6 @@ OPERATORS: Mapping[str, Callable[[int, int], int]] = {
 """What an extent may be made with."""
 
 SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}
-_KEYWORDS = """
-auto break case char const continue default do double else enum extern float for goto if inline int long register
-restrict return short signed sizeof static struct switch typedef union unsigned void volatile while main asm
-and bool catch class delete export explicit false friend mutable namespace new not operator or private protected public
-template this throw true try typename using virtual xor
-"""
-_LIBRARY = """
-abs acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs fdim floor fma fmax
-fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 logb modf nearbyint pow remainder rint round scalbn sin sinh
-sqrt tan tanh tgamma trunc abort aligned_alloc atoi calloc div exit free getenv getpid index malloc memcpy memmove
-memset qsort rand read realloc select send signal sleep time wait write
-vdla_parallel vdla_set_threads vdla_threads vdla_error_text vdla_tensor vdla_dtype
-"""
-TAKEN = frozenset([*_KEYWORDS.split(), *(word + suffix for word in _LIBRARY.split() for suffix in ("", "f", "l"))])
-"""Names that a C program already has a meaning for."""
 
 
 class SignatureError(ValueError):
@@ -78,7 +65,7 @@ class Signature:
     @property
     def symbol(self) -> str:
         """What the kernel is called in C: its name, unless C has that already."""
-        return f"{self.name}_kernel" if self.name in TAKEN else self.name
+        return f"{self.name}_kernel" if is_taken(self.name) else self.name
 
     @property
     def inputs(self) -> tuple[Argument, ...]:

@@ -11,6 +11,9 @@ import pytest
 
 from vdla.compiler import ir, te
 from vdla.compiler.llvm.compile import from_module
+from vdla.compiler.llvm.math import DOUBLE_ONLY
+from vdla.compiler.llvm.names import is_taken
+from vdla.compiler.llvm.pool import PUBLIC, pool_text
 from vdla.compiler.llvm.signature import (
     Argument,
     Extent,
@@ -82,6 +85,22 @@ def test_a_signature_is_a_functions() -> None:
     )
     assert signature_of(fn).source("n") == (0, 1)
     assert (shape_text((4, "n")), shape_text(("n",)), shape_text(())) == ("(4, n)", "(n,)", "()")
+
+
+@pytest.mark.parametrize(
+    "name", ["exp", "expf", "int32_t", "INT8_MAX", "linux", "co_await", "memcmp", "y1", "vdla_pool", "VDLA_OK"]
+)
+def test_names_that_programs_have_already_get_another_symbol(name: str) -> None:
+    assert Signature(name, ()).symbol == f"{name}_kernel"
+
+
+def test_no_kernel_is_called_as_what_objects_call_or_define() -> None:
+    """The pool's functions, those of the C library for float64, and those of the heap."""
+    pool = re.findall(r"^(?:declare|define) .*?@([a-z_]+)\(", pool_text(target_named("host").triple), re.MULTILINE)
+    assert {"vdla_pool_work", "strtoll", "sched_getaffinity"} <= set(pool)
+    for name in (*pool, *PUBLIC, "vdla_pool", *DOUBLE_ONLY, "aligned_alloc", "free", "memset", "memcpy", "memmove"):
+        assert is_taken(name), name
+    assert not any(map(is_taken, ("conv2d", "softmax", "dense", "kernel", "arguments", "count", "x_train")))
 
 
 def refuses(fn: ir.Function, message: str) -> None:
