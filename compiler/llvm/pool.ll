@@ -36,7 +36,7 @@
 
 declare i32 @getpid() nounwind
 declare ptr @getenv(ptr) nounwind
-declare i32 @atoi(ptr) nounwind
+declare i64 @strtoll(ptr, ptr, i32) nounwind
 declare i32 @sched_getaffinity(i32, %word, ptr) nounwind
 declare i32 @pthread_create(ptr, ptr, ptr, ptr) nounwind
 declare i32 @pthread_detach(%word) nounwind
@@ -87,13 +87,14 @@ entry:
   br i1 %set, label %read, label %count
 
 read:
-  %number = call i32 @atoi(ptr %text)
-  %sound = icmp sgt i32 %number, 0
+  %number = call i64 @strtoll(ptr %text, ptr null, i32 10)
+  %sound = icmp sgt i64 %number, 0
   br i1 %sound, label %bound, label %count
 
 bound:
-  %limited = call i32 @llvm.smin.i32(i32 %number, i32 256)
-  ret i32 %limited
+  %limited = call i64 @llvm.umin.i64(i64 %number, i64 256)
+  %narrow = trunc i64 %limited to i32
+  ret i32 %narrow
 
 count:
   %processors = call i32 @vdla_pool_processors()
@@ -435,7 +436,7 @@ done:
 ; Run body(closure, begin, end) over [0, extent), in pieces, on up to vdla_threads() threads, this one among them.
 define weak_odr i32 @vdla_parallel(ptr %body, ptr %closure, i64 %extent) noinline nounwind {
 entry:
-  %several = icmp ugt i64 %extent, 1
+  %several = icmp sgt i64 %extent, 1
   br i1 %several, label %limit, label %alone
 
 limit:

@@ -82,7 +82,7 @@ int main(int count_of_words, char **words) {
     for (unsigned k = 0; k < sizeof limits / sizeof *limits; ++k) {
         vdla_set_threads(limits[k]);
         require(limits[k] == 0 || vdla_threads() == limits[k], "limit", limits[k]);
-        for (int64_t extent = 0; extent < 40; ++extent) run_once(extent);
+        for (int64_t extent = -40; extent < 40; ++extent) run_once(extent);
         run_once(MOST - 1);
         check_nested();
         check_callers();

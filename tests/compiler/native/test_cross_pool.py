@@ -49,7 +49,8 @@ def test_the_environment_and_calls_limit_the_threads(target: str, tmp_path: Path
     command = program(tmp_path, target, [kernel(target)], THREADS)
     assert run(command, VDLA_THREADS="5") == "5 3 5 256\n"
     assert run(command, VDLA_THREADS="1") == "1 3 1 256\n"
-    assert run(command, VDLA_THREADS="999") == "256 3 256 256\n"
+    for many in ("999", "2147483648", "4294967297", "9" * 30):
+        assert run(command, VDLA_THREADS=many) == "256 3 256 256\n"
 
 
 @pytest.mark.parametrize("nonsense", ["", "0", "-2", "many"])
