@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vdla.compiler.llvm.signature import Signature
-from vdla.runtime.native_arguments import Array, NativeError, Packer
+from vdla.runtime.native_arguments import Array, NativeError, Packer, checked_threads
 
 if TYPE_CHECKING:
     from vdla.compiler import ir
@@ -40,7 +40,7 @@ class Kernel:
         self._single = len(signature.outputs) == 1
         self._keeper = keeper
 
-    def __call__(self, *arrays: Array, out: Array | Sequence[Array] | None = None, **named: Array) -> Outputs:
+    def __call__(self, /, *arrays: Array, out: Array | Sequence[Array] | None = None, **named: Array) -> Outputs:
         """Run on the inputs, in order or by name; the output, or a tuple of outputs, which are those of `out` if given.
 
         Arrays are row-major and contiguous, of the kernel's shapes and dtypes; outputs overlap nothing.
@@ -58,7 +58,7 @@ class Kernel:
             packer.refuse(code, everything)
         return outputs[0] if self._single else tuple(outputs)
 
-    def bind(self, *arrays: Array, out: Array | Sequence[Array] | None = None, **named: Array) -> Bound:
+    def bind(self, /, *arrays: Array, out: Array | Sequence[Array] | None = None, **named: Array) -> Bound:
         """The call with these arrays, checked and prepared once; what they hold may change from run to run."""
         inputs = self._packer.place(arrays, named)
         outputs = self._packer.results(inputs, out)
@@ -102,10 +102,17 @@ def build(fn: ir.Function, target: str | Target = "host", *, contract: bool = Tr
 
 
 def load(built: NativeObject) -> Kernel:
-    """The kernel of an object that was compiled for this machine."""
+    """The kernel of an object that was compiled for this machine.
+
+    Raises:
+        NativeError: it is none, or the target is not of this machine.
+    """
+    from vdla.compiler.llvm.compile import NativeObject
     from vdla.compiler.target import target_named
     from vdla.runtime.native_jit import load as load_object
 
+    if not isinstance(built, NativeObject):
+        raise NativeError(f"load: built must be a NativeObject, as of compile_native, got {type(built).__name__}")
     host = target_named("host")
     if built.target.architecture != host.architecture:
         kind, name = host.architecture, built.target.name
@@ -119,9 +126,8 @@ def load(built: NativeObject) -> Kernel:
 
 def set_threads(count: int) -> None:
     """Let parallel loops use up to `count` threads, the caller among them; 0 is what VDLA_THREADS says, else all."""
-    if not isinstance(count, int) or count < 0:
-        raise NativeError(f"set_threads: count must be a non-negative integer, got {count!r}")
-    SET_THREADS(_pool("vdla_set_threads"))(min(count, 2**31 - 1))
+    limit = checked_threads("set_threads: count", count)
+    SET_THREADS(_pool("vdla_set_threads"))(limit)
 
 
 def threads() -> int:

@@ -14,11 +14,10 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.llvm.codes import DTYPES, TEXTS, Code, dtype_bytes, split
+from vdla.compiler.llvm.codes import DTYPES, MAX_EXTENT, TEXTS, Code, dtype_bytes, split
 from vdla.compiler.llvm.signature import Argument, Signature, extent_text, shape_text, value
 
 Array = NDArray[Any]
-MAX_EXTENT = 2**31 - 1
 FIELDS = 4  # of a struct: data, shape, rank, dtype
 SUB_BYTE = {"int2": (-2, 1), "int4": (-8, 7)}
 """The values that fit, of types that are stored in more bits than they have."""
@@ -93,12 +92,19 @@ class Packer:
 
     def _new(self, inputs: Sequence[Array]) -> list[Array]:
         if self._static:
-            return [np.empty(w.shape, w.dtype) for w in self._wanted if w.output and w.shape is not None]
+            return [self._empty(w.argument, w.shape) for w in self._wanted if w.output and w.shape is not None]
         scalars = self._scalars(zip(self.inputs, inputs, strict=True))
         for scalar in self.signature.scalars:
             if scalar not in scalars:
                 raise NativeError(f"{self.where}: out must be given, as {scalar} is known from it alone, got none")
-        return [np.empty(self._shape(argument, scalars), storage(argument.dtype)) for argument in self.outputs]
+        return [self._empty(argument, self._shape(argument, scalars)) for argument in self.outputs]
+
+    def _empty(self, argument: Argument, shape: tuple[int, ...]) -> Array:
+        try:
+            return np.empty(shape, storage(argument.dtype))
+        except (MemoryError, ValueError):  # more than there is, or more than numpy can count
+            rule = f"there must be memory for {argument.name}, of the shape {shape}"
+            raise NativeError(f"{self.where}: {rule}, got none") from None
 
     def ordered(self, inputs: Iterable[Array], outputs: Iterable[Array]) -> list[Array]:
         """Inputs and outputs in the order of the arguments."""
@@ -183,10 +189,11 @@ class Packer:
         """The shape of an argument in numbers."""
         shape = tuple(value(extent, scalars) for extent in argument.shape)
         for extent, number in zip(argument.shape, shape, strict=True):
-            if number < 1:
+            if not 1 <= number <= MAX_EXTENT:
                 known = ", ".join(f"{name} = {scalars[name]}" for name in self.signature.scalars)
                 text = f"{extent_text(extent)} of {argument.name}"
-                raise NativeError(f"{self.where}: {text} must be at least 1, got {number} with {known}")
+                limit = "at least 1" if number < 1 else f"at most {MAX_EXTENT}"
+                raise NativeError(f"{self.where}: {text} must be {limit}, got {number} with {known}")
         return shape
 
     def _check_ranges(self, arrays: Sequence[Array]) -> None:
@@ -222,6 +229,17 @@ class Packer:
         mine = arrays[position]
         others = zip(self.signature.arguments, arrays, strict=True)
         return [a.name for i, (a, array) in enumerate(others) if i != position and np.may_share_memory(mine, array)]
+
+
+def checked_threads(where: str, count: int) -> int:
+    """A limit of threads as C takes it.
+
+    Raises:
+        NativeError: it is no integer, or negative.
+    """
+    if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 0:
+        raise NativeError(f"{where} must be a non-negative integer, got {count!r}")
+    return min(int(count), 2**31 - 1)
 
 
 def storage(dtype: str) -> np.dtype[Any]:

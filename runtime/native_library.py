@@ -16,23 +16,28 @@ from pathlib import Path
 
 from vdla.compiler.llvm.signature import Signature, from_text
 from vdla.runtime.native import Kernel
-from vdla.runtime.native_arguments import NativeError
+from vdla.runtime.native_arguments import NativeError, checked_threads
 
 
 class NativeLibrary:
     """A shared library of kernels."""
 
     def __init__(self, path: str | Path) -> None:
+        if not isinstance(path, str | Path):
+            raise NativeError(f"NativeLibrary: path must be a file's, got {type(path).__name__}")
         self.path = Path(path)
         try:
             self._library = ctypes.CDLL(str(self.path.resolve()))
-        except OSError as error:
+        except (OSError, ValueError) as error:  # a path with a zero in it is a ValueError
             raise NativeError(f"{self.path}: library must load, got {error}") from None
 
     def kernel(self, name: str) -> Kernel:
         """The kernel called `name` in C; it is called as those of `build`."""
         signature = self.signature(name)
-        address = ctypes.cast(self._library[name], ctypes.c_void_p).value
+        try:
+            address = ctypes.cast(self._library[name], ctypes.c_void_p).value
+        except AttributeError:
+            raise NativeError(f"{self.path}: library must have {name} beside its signature, got none") from None
         assert address is not None
         return Kernel(signature, address, self._library)
 
@@ -42,15 +47,18 @@ class NativeLibrary:
             text = ctypes.c_char.in_dll(self._library, f"{name}_signature")
         except ValueError:
             raise NativeError(f"{self.path}: kernel must be one of the library, got {name}") from None
-        return from_text(ctypes.string_at(ctypes.addressof(text)).decode())
+        try:
+            return from_text(ctypes.string_at(ctypes.addressof(text)).decode())
+        except (ValueError, KeyError, TypeError):
+            rule = f"{name}_signature must be the text of a signature"
+            raise NativeError(f"{self.path}: {rule}, got something else (is the kernel of another version?)") from None
 
     # --- the thread pool
 
     def set_threads(self, count: int) -> None:
         """Let parallel loops use up to `count` threads, as `vdla.runtime.native.set_threads` does for built kernels."""
-        if not isinstance(count, int) or count < 0:
-            raise NativeError(f"{self.path}: count of threads must be a non-negative integer, got {count!r}")
-        self._pool.vdla_set_threads(ctypes.c_int32(min(count, 2**31 - 1)))
+        limit = checked_threads(f"{self.path}: count of threads", count)
+        self._pool.vdla_set_threads(ctypes.c_int32(limit))
 
     @property
     def threads(self) -> int:

@@ -9,21 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from llvmlite import ir
 
-from vdla.compiler.llvm.codes import ARGUMENT_SHIFT, DTYPES, Code, dtype_bytes
+from vdla.compiler.llvm.codes import ARGUMENT_SHIFT, DTYPES, MAX_EXTENT, Code, dtype_bytes
 from vdla.compiler.llvm.module import body_name
 from vdla.compiler.llvm.signature import Extent, Signature
+from vdla.compiler.llvm.types import I32, I64, POINTER, Value, index_type
+from vdla.compiler.llvm.values import Operators
+from vdla.compiler.target import Target
 
-I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
-POINTER = ir.PointerType()
 TENSOR = ir.LiteralStructType((POINTER, POINTER, I32, I32))
 DATA, SHAPE, RANK, DTYPE = range(4)  # the fields of a tensor
-MAX_SCALAR = 2**31 - 1
-
-Value = Any  # llvmlite's, which has no types
 
 
 def signature_name(symbol: str) -> str:
@@ -31,14 +28,14 @@ def signature_name(symbol: str) -> str:
     return f"{symbol}_signature"
 
 
-def add_entry(module: ir.Module, signature: Signature) -> None:
+def add_entry(module: ir.Module, signature: Signature, target: Target) -> None:
     """Add the C entry of a kernel, and its signature, to the module that has its body."""
     body = module.get_global(body_name(signature.name))
     body.attributes.add("noinline")  # what it promises of its pointers must not depend on what the inliner keeps
     kind = ir.FunctionType(I32, (POINTER, I32))
     function = ir.Function(module, kind, signature.symbol)
     function.attributes.add("nounwind")
-    entry = _Entry(function, signature)
+    entry = _Entry(function, signature, target)
     entry.check()
     entry.call(body)
     _add_signature(module, signature)
@@ -65,8 +62,8 @@ class _Tensor:
 class _Entry:
     """Builds the entry: straight code, every failed check a branch to the one return of an error."""
 
-    def __init__(self, function: ir.Function, signature: Signature) -> None:
-        self.signature = signature
+    def __init__(self, function: ir.Function, signature: Signature, target: Target) -> None:
+        self.signature, self.target = signature, target
         self.arguments, self.count = function.args
         self.builder = ir.IRBuilder(function.append_basic_block("entry"))
         self.failed = function.append_basic_block("failed")
@@ -146,9 +143,13 @@ class _Entry:
         """Read a symbolic extent from where it is known."""
         position, dimension = self.signature.source(scalar)
         found = self.extent(position, dimension)
-        self.require(">=", found, I64(1), Code.SHAPE, position)
-        self.require("<=", found, I64(MAX_SCALAR), Code.SHAPE, position)
+        self.require_extent(found, position)
         self.scalars[scalar] = found
+
+    def require_extent(self, found: Value, position: int) -> None:
+        """Go on only where an extent is one that indices can count."""
+        self.require(">=", found, I64(1), Code.SHAPE, position)
+        self.require("<=", found, I64(MAX_EXTENT), Code.SHAPE, position)
 
     def check_shape(self, position: int) -> None:
         """Every extent is what the signature says."""
@@ -156,23 +157,24 @@ class _Entry:
             if isinstance(extent, str) and self.signature.source(extent) == (position, dimension):
                 continue
             code = Code.SYMBOL if isinstance(extent, str) else Code.SHAPE
-            found, wanted = self.extent(position, dimension), self.value(extent)
+            found, wanted = self.extent(position, dimension), self.value(extent, position)
             self.require("==", found, wanted, code, position)
             if isinstance(extent, tuple):
-                self.require(">=", found, I64(1), Code.SHAPE, position)
+                self.require_extent(found, position)
 
     def check_alignment(self, position: int) -> None:
         """The data are aligned to their element; keeps where they begin and end."""
         argument, tensor = self.signature.arguments[position], self.tensors[position]
         tensor.begin = self.builder.ptrtoint(tensor.data, I64)
-        size = dtype_bytes(argument.dtype)
-        if size > 1:
-            spare = self.builder.and_(tensor.begin, I64(size - 1))
+        align = dtype_bytes(argument.dtype)
+        if align > 1:
+            spare = self.builder.and_(tensor.begin, I64(align - 1))
             self.require("==", spare, I64(0), Code.ALIGNMENT, position)
-        tensor.end = self.builder.add(tensor.begin, self.nbytes(position))
+        size = self.nbytes(position)
+        tensor.end = self.builder.add(tensor.begin, size)
         if argument.static is None:
-            ordered = self.builder.icmp_unsigned(">=", tensor.end, tensor.begin)
-            self.require_that(ordered, Code.SHAPE, position)
+            largest = I64((1 << (index_type(self.target).width - 1)) - 1)
+            self.require_that(self.builder.icmp_unsigned("<=", size, largest), Code.SHAPE, position)
 
     def check_overlaps(self, position: int) -> None:
         """An output lies apart from every other argument."""
@@ -188,43 +190,30 @@ class _Entry:
     # --- numbers
 
     def nbytes(self, position: int) -> Value:
-        """The bytes of an argument; more than 64 bits can say is a wrong shape."""
+        """The bytes of an argument."""
         argument = self.signature.arguments[position]
         size = dtype_bytes(argument.dtype)
         if argument.static is not None:
             return I64(size * prod(argument.static))
         total: Value = I64(size)
         for extent in argument.shape:
-            both = self.builder.umul_with_overflow(total, self.value(extent))
-            total = self.builder.extract_value(both, 0)
-            overflows = self.builder.extract_value(both, 1)
-            self.require_that(self.builder.not_(overflows), Code.SHAPE, position)
+            total = self.exact("umul", total, self.value(extent, position), position)
         return total
 
-    def value(self, extent: Extent) -> Value:
-        """The number that an extent is."""
+    def value(self, extent: Extent, position: int) -> Value:
+        """The number that an extent of an argument is."""
         if isinstance(extent, int):
             return I64(extent)
         if isinstance(extent, str):
             return self.scalars[extent]
         op, a, b = extent
-        return self.combine(op, self.value(a), self.value(b))
+        left, right = self.value(a, position), self.value(b, position)
+        if op in ("add", "sub", "mul"):
+            return self.exact(f"s{op}", left, right, position)
+        return Operators(self.builder, self.target, False).binary(op, "int64", left, right)
 
-    def combine(self, op: str, a: Value, b: Value) -> Value:
-        """`a op b`, with Python's division; by 0 it gives 0."""
-        builder = self.builder
-        match op:
-            case "add" | "sub" | "mul":
-                return getattr(builder, op)(a, b)
-            case "min" | "max":
-                return builder.select(builder.icmp_signed("<" if op == "min" else ">", a, b), a, b)
-        zero = builder.icmp_signed("==", b, I64(0))
-        divisor = builder.select(zero, I64(1), b)
-        remainder = builder.srem(a, divisor)
-        other_sign = builder.icmp_signed("<", builder.xor(remainder, divisor), I64(0))
-        inexact = builder.and_(builder.icmp_signed("!=", remainder, I64(0)), other_sign)
-        if op == "mod":
-            result = builder.select(inexact, builder.add(remainder, divisor), remainder)
-        else:
-            result = builder.sub(builder.sdiv(a, divisor), builder.zext(inexact, I64))
-        return builder.select(zero, I64(0), result)
+    def exact(self, op: str, a: Value, b: Value, position: int) -> Value:
+        """`a op b`; more than 64 bits can say is a wrong shape."""
+        both = getattr(self.builder, f"{op}_with_overflow")(a, b)
+        self.require_that(self.builder.not_(self.builder.extract_value(both, 1)), Code.SHAPE, position)
+        return self.builder.extract_value(both, 0)

@@ -12,6 +12,10 @@ ARGUMENT_SHIFT = 8
 """A code that is about one argument has its position from this bit on."""
 
 
+MAX_EXTENT = 2**31 - 1
+"""The largest extent of a dimension: indices are int32."""
+
+
 class Code(IntEnum):
     """What a kernel returns, below ARGUMENT_SHIFT."""
 

@@ -11,7 +11,7 @@ from vdla.compiler.llvm.abi import add_entry
 from vdla.compiler.llvm.header import header
 from vdla.compiler.llvm.signature import Signature, signature_of
 from vdla.compiler.passes.rooms import Footprint, footprint
-from vdla.compiler.target import Target, TargetError, target_named
+from vdla.compiler.target import Target, TargetError, architecture_of, target_named
 
 NO_FOOTPRINT = Footprint()
 
@@ -65,7 +65,8 @@ def compile_native(
     it was compiled before.
 
     Raises:
-        TargetError, SignatureError: there is no such target, or C has no words for the function.
+        TargetError, SignatureError: there is no such target, or a buffer is larger than what it can address; or C has
+            no words for the function.
         PassError, CodegenError: the function cannot be lowered; the pass and the place are named.
     """
     if not isinstance(fn, ir.Function):
@@ -76,6 +77,7 @@ def compile_native(
     if not isinstance(target, str | Target):
         raise TargetError(f"compile_native: target must be a name or a Target, got {type(target).__name__}")
     machine = target_named(target) if isinstance(target, str) else target
+    architecture_of(machine.triple)  # refuses what there is no pool for
     signature = signature_of(fn)
     lowered = lower(fn, machine)
     built = from_module(emit(lowered, machine, contract), signature, machine, cached=cached)
@@ -84,6 +86,6 @@ def compile_native(
 
 def from_module(module: Any, signature: Signature, target: Target, *, cached: bool = True) -> NativeObject:  # noqa: ANN401
     """The object of a module that holds the body of a kernel; adds the entry to it."""
-    add_entry(module, signature)
+    add_entry(module, signature, target)
     text = str(module)
     return NativeObject(signature, target, objects.object_code(text, target, cached=cached), text)

@@ -10,6 +10,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from llvmlite import ir as llvm
@@ -17,12 +18,11 @@ from llvmlite import ir as llvm
 from vdla.compiler import ir
 from vdla.compiler.affine import Range
 from vdla.compiler.llvm.lanes import Lanes
-from vdla.compiler.llvm.types import POINTER, Type, Value, index_type
+from vdla.compiler.llvm.types import POINTER, Type, Value, index_type, nbytes
 from vdla.compiler.llvm.values import Operators
-from vdla.compiler.target import Target
+from vdla.compiler.target import Target, TargetError
 
 ALIGN = 64  # of temporaries, in bytes: a cache line, and the widest vector
-MAX_EXTENT = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,19 @@ class Kernel:
     def index(self) -> Type:
         """The integer type of indices."""
         return index_type(self.target)
+
+    def nbytes(self, buffer: ir.Buffer) -> int:
+        """The bytes of a buffer, as if its symbolic extents were 1; indices must be able to count them.
+
+        Raises:
+            TargetError: they cannot.
+        """
+        size, most = nbytes(buffer.dtype), (1 << (self.index.width - 1)) - 1
+        size *= prod(extent for extent in buffer.shape if isinstance(extent, int))
+        if size > most:
+            rule = f"{buffer.name} must have at most {most} bytes on {self.target.name}"
+            raise TargetError(f"{self.fn.name}: {rule}, got {size}")
+        return size
 
 
 @dataclass(slots=True)

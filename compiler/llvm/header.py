@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from vdla.compiler.llvm.codes import ARGUMENT_SHIFT, DTYPES, TEXTS, Code
+from vdla.compiler.llvm.codes import ARGUMENT_SHIFT, DTYPES, MAX_EXTENT, TEXTS, Code
 from vdla.compiler.llvm.signature import Argument, Signature, shape_text
 
 COMMON = """\
@@ -115,7 +115,7 @@ def _comment(signature: Signature) -> str:
     lines += [_argument_line(position, argument) for position, argument in enumerate(signature.arguments)]
     if signature.scalars:
         names = ", ".join(signature.scalars)
-        lines.append(f"{names}: known from the shapes, from 1 to 2147483647, the same in every argument.")
+        lines.append(f"{names}: known from the shapes, from 1 to {MAX_EXTENT}, the same in every argument.")
     wrapped = [part for line in lines for part in textwrap.wrap(line, 110, subsequent_indent=INDENT)]
     return "\n".join(f" * {line}" for line in wrapped)
 

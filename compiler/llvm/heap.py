@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from math import prod
 
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
 from vdla.compiler.llvm.addresses import index
 from vdla.compiler.llvm.frame import ALIGN, Frame, Place
-from vdla.compiler.llvm.types import POINTER, VOID, Value, nbytes
+from vdla.compiler.llvm.types import POINTER, VOID, Value
 
 
 @contextmanager
@@ -61,13 +60,14 @@ def leave(frame: Frame) -> None:
 
 def _whole_lines(frame: Frame, buffer: ir.Buffer) -> Value:
     """The bytes of the buffer, rounded up to ALIGN, which `aligned_alloc` wants; more than there can be if too many."""
-    size = frame.index(nbytes(buffer.dtype) * prod(extent for extent in buffer.shape if isinstance(extent, int)))
+    most, size = frame.index(-ALIGN), frame.index(frame.kernel.nbytes(buffer))
     for extent in buffer.shape:
         if not isinstance(extent, int):
             both = frame.builder.umul_with_overflow(size, index(frame, extent))
             product, overflows = (frame.builder.extract_value(both, place) for place in (0, 1))
-            size = frame.builder.select(overflows, frame.index(-ALIGN), product)
-    return frame.builder.and_(frame.builder.add(size, frame.index(ALIGN - 1)), frame.index(-ALIGN))
+            size = frame.builder.select(overflows, most, product)
+    size = frame.builder.select(frame.builder.icmp_unsigned(">", size, most), most, size)
+    return frame.builder.and_(frame.builder.add(size, frame.index(ALIGN - 1)), most)
 
 
 def _function(frame: Frame, name: str, kind: Value) -> Value:

@@ -6,15 +6,15 @@ trusts its arguments: pointers are aligned to an element, parameters do not over
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
 from vdla.compiler.llvm.attributes import Attributes, describe
+from vdla.compiler.llvm.codes import MAX_EXTENT
 from vdla.compiler.llvm.expressions import value
-from vdla.compiler.llvm.frame import MAX_EXTENT, Frame, Kernel, Place, begin
+from vdla.compiler.llvm.frame import Frame, Kernel, Place, begin
 from vdla.compiler.llvm.statements import emit as emit_statement
 from vdla.compiler.llvm.types import I32, I64, POINTER, nbytes
 from vdla.compiler.target import Target
@@ -32,6 +32,7 @@ def emit(fn: ir.Function, target: Target, contract: bool) -> Any:  # noqa: ANN40
 
     Raises:
         CodegenError: the function is not in the lowered form.
+        TargetError: a buffer is larger than what the target can address.
     """
     module = llvm.Module(fn.name)
     module.triple = target.triple
@@ -52,8 +53,9 @@ def _begin(kernel: Kernel) -> Frame:
     for name, argument in zip(fn.params, function.args, strict=False):
         buffer = fn.buffers[name]
         describe(argument, nbytes(buffer.dtype))
+        size = kernel.nbytes(buffer)
         if all(isinstance(extent, int) for extent in buffer.shape):
-            argument.attributes.dereferenceable = nbytes(buffer.dtype) * prod(buffer.dims)
+            argument.attributes.dereferenceable = size
         frame.places[name] = Place(argument, nbytes(buffer.dtype))
     for name, argument in zip(fn.scalars, function.args[len(fn.params) :], strict=True):
         narrow = kernel.index != I64

@@ -14,7 +14,8 @@ from llvmlite import ir as llvm
 from vdla.compiler import ir
 from vdla.compiler.llvm.addresses import index
 from vdla.compiler.llvm.attributes import Attributes, describe
-from vdla.compiler.llvm.frame import MAX_EXTENT, Frame, Place, begin
+from vdla.compiler.llvm.codes import MAX_EXTENT
+from vdla.compiler.llvm.frame import Frame, Place, begin
 from vdla.compiler.llvm.heap import leave, rooms
 from vdla.compiler.llvm.loops import count_up
 from vdla.compiler.llvm.pool import PARALLEL

@@ -13,8 +13,9 @@ from llvmlite import ir as llvm
 from vdla.compiler import ir
 from vdla.compiler.llvm import heap, memory, parallel
 from vdla.compiler.llvm.addresses import index
+from vdla.compiler.llvm.codes import MAX_EXTENT
 from vdla.compiler.llvm.expressions import value, within
-from vdla.compiler.llvm.frame import ALIGN, MAX_EXTENT, Frame, Place
+from vdla.compiler.llvm.frame import ALIGN, Frame, Place
 from vdla.compiler.llvm.lanes import Lanes
 from vdla.compiler.llvm.loops import count_up
 from vdla.compiler.llvm.objects import CodegenError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from dataclasses import replace
 from typing import Any
 
 import native_modules
@@ -225,6 +226,35 @@ def test_extents_of_outputs_are_at_least_one() -> None:
     refuses(called, "shrink: n - 3 of b must be at least 1, got 0 with n = 3", np.zeros(3, np.int8))
 
 
+def test_extents_of_outputs_are_at_most_what_indices_count() -> None:
+    a, b = (Argument(name, "int8", (name,), False) for name in "nm")
+    called = idle(Signature("spread", (a, b, Argument("c", "int8", (("mul", "n", "m"),), True)), ("n", "m")))
+    n, m = np.zeros(1 << 16, np.int8), np.zeros(1 << 15, np.int8)
+    got = "n * m of c must be at most 2147483647, got 2147483648 with n = 65536, m = 32768"
+    refuses(called, f"spread: {got}", n, m)
+
+
+def test_outputs_that_do_not_fit_are_an_error() -> None:
+    shape = ("n", "n", "n", "n")
+    called = idle(Signature("cube", (Argument("a", "int8", ("n",), False), Argument("b", "int8", shape, True)), ("n",)))
+    for n in (1 << 13, 1 << 17):  # more than there is, more than numpy can count
+        message = f"cube: there must be memory for b, of the shape {(n,) * 4}, got none"
+        refuses(called, message, np.zeros(n, np.int8))
+
+
+@pytest.mark.parametrize("name", ["self", "arrays", "named"])
+def test_inputs_may_be_called_as_our_parameters(name: str) -> None:
+    called = idle(Signature("free_names", (Argument(name, "int8", (2,), False), Argument("y", "int8", (2,), True))))
+    x = np.zeros(2, np.int8)
+    assert called(**{name: x}).shape == called.bind(**{name: x})().shape == (2,)
+
+
+def test_only_objects_are_loaded() -> None:
+    refused = "load: built must be a NativeObject, as of compile_native, got str"
+    with pytest.raises(NativeError, match=f"^{re.escape(refused)}$"):
+        load("matmul")  # type: ignore[arg-type]
+
+
 def test_what_only_the_output_knows_needs_it() -> None:
     fill = Signature("fill", (Argument("a", "int8", (2,), False), Argument("b", "int8", ("n",), True)), ("n",))
     called = idle(fill)
@@ -287,6 +317,9 @@ def test_a_kernel_of_another_machine_is_not_loaded() -> None:
         build(matmul(), "cortex-a9")
     with pytest.raises(ValueError, match=r"^target: the name must be one of host, .*, got 'z80'$"):
         build(matmul(), "z80")
+    alien = replace(target_named("host"), triple="riscv64-unknown-linux-gnu")
+    with pytest.raises(TargetError, match=r"^target: the architecture must be one of .*, got riscv64$"):
+        build(matmul(), alien)
     with pytest.raises(ValueError, match=r"^compile_native: fn must be a Function, as of schedule\.fn, got str$"):
         build("matmul")  # type: ignore[arg-type]
 

@@ -85,3 +85,26 @@ def test_what_is_not_there_is_said(path: Path, tmp_path: Path) -> None:
     message = f"{tmp_path / 'empty.so'}: library must have a kernel with parallel loops, got none"
     with pytest.raises(NativeError, match=f"^{re.escape(message)}$"):
         _ = NativeLibrary(tmp_path / "empty.so").threads
+
+
+def test_paths_that_name_no_file_are_said() -> None:
+    with pytest.raises(NativeError, match=r"^NativeLibrary: path must be a file's, got NoneType$"):
+        NativeLibrary(None)  # type: ignore[arg-type]
+    with pytest.raises(NativeError, match=r"^a\x00b: library must load, got "):
+        NativeLibrary("a\0b")
+
+
+def test_libraries_of_others_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "others.so"
+    text = 'const char far_signature[] = "far"; const char mine_signature[] = "{}"; const char lost_signature[] = '
+    text += '"{\\"name\\":\\"lost\\",\\"arguments\\":[],\\"scalars\\":[]}";\n'
+    (tmp_path / "others.c").write_text(text)
+    run(["gcc", "-shared", str(tmp_path / "others.c"), "-o", str(path)])
+    for name in ("far", "mine"):
+        rule = f"{name}_signature must be the text of a signature"
+        message = f"{path}: {rule}, got something else (is the kernel of another version?)"
+        with pytest.raises(NativeError, match=f"^{re.escape(message)}$"):
+            NativeLibrary(path).kernel(name)
+    message = f"{path}: library must have lost beside its signature, got none"
+    with pytest.raises(NativeError, match=f"^{re.escape(message)}$"):
+        NativeLibrary(path).kernel("lost")

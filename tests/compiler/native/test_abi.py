@@ -10,7 +10,7 @@ from native_programs import WARNINGS, program, run, toolchain
 
 from vdla.compiler.llvm.codes import ARGUMENT_SHIFT, DTYPES, TEXTS, Code, dtype_bytes, split
 from vdla.compiler.llvm.compile import NativeObject, from_module
-from vdla.compiler.llvm.signature import Signature
+from vdla.compiler.llvm.signature import Argument, Signature
 from vdla.compiler.target import target_named
 
 HERE = Path(__file__).parent
@@ -62,6 +62,63 @@ def test_a_body_without_memory_is_an_error_of_the_kernel(tmp_path: Path) -> None
     built = kernel(native_modules.SYMBOLIC, "host", result=1)
     first = run(program(tmp_path, "host", [built], source)).splitlines()[0]
     assert first == "good: 9 0 there must be memory for the intermediate results"
+
+
+PRODUCT = """
+#include "product.h"
+#include <stdio.h>
+static int8_t memory[4][64];
+static void call(int64_t n, int64_t m, int64_t k, int64_t found) {
+    const int64_t extents[] = {n, m, k, found};
+    vdla_tensor arguments[4];
+    for (int i = 0; i < 4; ++i) {
+        vdla_tensor fresh = {memory[i], &extents[i], 1, VDLA_INT8};
+        arguments[i] = fresh;
+    }
+    int32_t code = product(arguments, 4);
+    printf("%d %d\\n", (int)(code & 0xff), (int)vdla_error_argument(code));
+}
+int main(void) {
+    const int64_t most = INT32_MAX;
+    call(2, 3, 4, 24);
+    call(968973220, 49477, 384773, 4); /* the product less 2**64 */
+    call(5, 429496729, 1, 2147483645); /* right, but beyond the buffers of this test: an overlap */
+    call(5, 429496730, 1, 2147483650); /* more than an int32 counts */
+    call(most, most, 0, 0);
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["host", "cortex-a9"])
+def test_extents_that_overflow_are_wrong_shapes(target: str, tmp_path: Path) -> None:
+    """Of an output with n * m * k elements."""
+    toolchain(target)
+    inputs = tuple(Argument(name, "int8", (extent,), False) for name, extent in zip("abc", "nmk", strict=True))
+    output = Argument("d", "int8", (("mul", ("mul", "n", "m"), "k"),), True)
+    signature = Signature("product", (*inputs, output), ("n", "m", "k"))
+    built = from_module(native_modules.nothing(signature), signature, target_named(target), cached=False)
+    assert run(program(tmp_path, target, [built], PRODUCT)).splitlines() == ["0 0", "5 3", "8 3", "5 3", "5 2"]
+
+
+def test_more_bytes_than_a_pointer_counts_are_a_wrong_shape(tmp_path: Path) -> None:
+    signature = Signature("large", (Argument("a", "float64", ("n",), False), Argument("b", "int8", (1,), True)), ("n",))
+    source = """
+#include "large.h"
+#include <stdio.h>
+int main(void) {
+    const int64_t many = INT64_C(1) << 29, one = 1;
+    static double a[1];
+    static int8_t b[1];
+    const vdla_tensor arguments[] = {{a, &many, 1, VDLA_FLOAT64}, {b, &one, 1, VDLA_INT8}};
+    printf("%d", (int)large(arguments, 2));
+    return 0;
+}
+"""
+    toolchain("cortex-a9")
+    made = native_modules.nothing(signature)
+    built = from_module(made, signature, target_named("cortex-a9"), cached=False)
+    assert run(program(tmp_path, "cortex-a9", [built], source)) == "5"
 
 
 @pytest.mark.parametrize(("compiler", "standard"), [("gcc", "c99"), ("gcc", "c11"), ("g++", "c++11"), ("g++", "c++20")])

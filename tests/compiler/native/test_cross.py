@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from native_programs import call, run, toolchain
+from native_programs import call, program, run, toolchain
 
 from vdla.compiler import ir, te
 from vdla.compiler.interpret import checked_input, interpret, output_names
 from vdla.compiler.llvm.compile import compile_native
 from vdla.compiler.schedule import Schedule
+from vdla.compiler.target import TargetError
 
 TARGETS = ("host", "cortex-a9", "aarch64")
 
@@ -108,13 +110,53 @@ def test_objects_need_only_the_c_library(target: str, name: str, tmp_path: Path)
     built = compile_native(FUNCTIONS[name](), target)
     (tmp_path / "kernel.o").write_bytes(built.object)
     needed = {line.split()[-1] for line in run(["nm", "--undefined-only", str(tmp_path / "kernel.o")]).splitlines()}
-    pool = {"getpid", "getenv", "atoi", "sched_getaffinity", "pthread_create", "pthread_detach", "pthread_mutex_lock"}
-    pool |= {"pthread_mutex_unlock", "pthread_cond_wait", "pthread_cond_broadcast"}
+    pool = {"getpid", "getenv", "strtoll", "sched_getaffinity", "pthread_create", "pthread_detach"}
+    pool |= {"pthread_mutex_lock", "pthread_mutex_unlock", "pthread_cond_wait", "pthread_cond_broadcast"}
     library = {"memset", "memcpy", "memmove", "malloc", "free", "aligned_alloc", "posix_memalign"}
     division = {"__aeabi_idiv", "__aeabi_uidiv", "__aeabi_ldivmod", "__aeabi_uldivmod", "__aeabi_idivmod"}
     division |= {"__aeabi_uidivmod", "__aeabi_f2lz", "__aeabi_d2lz", "__aeabi_l2f", "__aeabi_l2d"}
     own = {"_GLOBAL_OFFSET_TABLE_", *(("__aeabi_memset", "__aeabi_memcpy") if target == "cortex-a9" else ())}
     assert needed <= pool | library | own | (division if target == "cortex-a9" else set())
+
+
+def test_temporaries_that_do_not_fit_are_an_error_of_the_kernel(tmp_path: Path) -> None:
+    """Its n x m numbers are 4 bytes less than 2**32, which rounded up to a cache line are none on a 32-bit machine."""
+    toolchain("cortex-a9")
+    n, m = te.var("n"), te.var("m")
+    a, b = te.placeholder((n,), "float32", "a"), te.placeholder((m,), "float32", "b")
+    table = te.compute((n, m), lambda i, j: a[i] * b[j], "table")
+    k = te.reduce_axis(m, "k")
+    sums = te.compute((n,), lambda i: te.sum(table[i, k], axis=k), "c")
+    built = compile_native(te.create_function([a, b], [sums], "sums"), "cortex-a9")
+    source = """
+#include "sums.h"
+#include <stdio.h>
+static float a[32767], b[32769], c[32767];
+int main(void) {
+    const int64_t n = 32767, m = 32769;
+    const vdla_tensor all[] = {{a, &n, 1, VDLA_FLOAT32}, {b, &m, 1, VDLA_FLOAT32}, {c, &n, 1, VDLA_FLOAT32}};
+    puts(vdla_error_text(sums(all, 3)));
+    return 0;
+}
+"""
+    said = run(program(tmp_path, "cortex-a9", [built], source))
+    assert said == "there must be memory for the intermediate results\n"
+
+
+def test_what_a_target_cannot_address_is_refused() -> None:
+    rows = 1 << 21
+    a = te.placeholder((rows,), "float32", "a")
+    square, k = te.compute((rows, rows), lambda i, j: a[i] * a[j], "square"), te.reduce_axis(rows, "k")
+    fn = te.create_function([a], [te.compute((rows,), lambda i: te.sum(square[i, k], axis=k), "c")], "outer")
+    message = "outer: square must have at most 2147483647 bytes on cortex-a9, got 17592186044416"
+    with pytest.raises(TargetError, match=f"^{re.escape(message)}$"):
+        compile_native(fn, "cortex-a9")
+    assert compile_native(fn, "aarch64").footprint.call == rows * rows * 4
+    wide = te.placeholder((1 << 30, 1 << 30), "float64", "wide")
+    fn = te.create_function([wide], [te.compute((4,), lambda i: wide[i, i], "d")], "diagonal")
+    message = "diagonal: wide must have at most 9223372036854775807 bytes on aarch64, got 9223372036854775808"
+    with pytest.raises(TargetError, match=f"^{re.escape(message)}$"):
+        compile_native(fn, "aarch64")
 
 
 def test_assembly_and_optimised_text_are_of_the_target() -> None:
