@@ -94,3 +94,10 @@ def test_what_is_refused(tmp_path: Path, capsys: Capture) -> None:
     assert complaint(capsys, *DENSE[:-1], "out_features=0") == extent
     dtype = complaint(capsys, *DENSE, "--dtype", "float12")
     assert dtype == f"te.placeholder x: the dtype must be one of {', '.join(DTYPES)}, got float12"
+
+
+def test_all_files_are_written_or_none(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "dense.h").mkdir()
+    said = complaint(capsys, *DENSE, "-o", str(tmp_path))
+    assert said == f"native: output must be a file, got the folder {tmp_path}/dense.h"
+    assert [path.name for path in tmp_path.iterdir()] == ["dense.h"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vdla.atomic import write_bytes, write_text
+from vdla.atomic import write_bytes
 from vdla.commands import OK, CommandError
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ def run(arguments: argparse.Namespace) -> int:
     fn = _operator(arguments)(arguments.dtype, target)
     fn = replace(fn, name=arguments.operator.lower())
     built = compile_native(default_schedule(fn, target).fn, target)
-    arguments.output.mkdir(parents=True, exist_ok=True)
     for path in _write(built, arguments):
         print(path)
     libraries = "-lm -lpthread" if built.parallel else "-lm"
@@ -74,17 +73,22 @@ def _operator(arguments: argparse.Namespace) -> Build:
 
 
 def _write(built: NativeObject, arguments: argparse.Namespace) -> list[Path]:
-    """The files that were written."""
-    base = arguments.output / built.name
-    write_bytes(base.with_suffix(".o"), built.object)
+    """The files that were written; none if one of them cannot be."""
     texts = {".h": built.header}
     if arguments.assembly:
         texts[".s"] = built.assembly
     if arguments.llvm:
         texts[".ll"] = built.llvm
-    for suffix, text in texts.items():
-        write_text(base.with_suffix(suffix), text)
-    return [base.with_suffix(suffix) for suffix in (".o", *texts)]
+    base = arguments.output / built.name
+    files = {base.with_suffix(".o"): built.object}
+    files |= {base.with_suffix(suffix): text.encode() for suffix, text in texts.items()}
+    base.parent.mkdir(parents=True, exist_ok=True)
+    folder = next((path for path in files if path.is_dir()), None)
+    if folder is not None:
+        raise CommandError(f"native: output must be a file, got the folder {folder}")
+    for path, content in files.items():
+        write_bytes(path, content)
+    return list(files)
 
 
 def _list() -> int:
