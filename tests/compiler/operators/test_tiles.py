@@ -7,8 +7,10 @@ import pytest
 from window_sums import model
 
 from vdla.compiler import ir, te
+from vdla.compiler.interpret import interpret
 from vdla.compiler.llvm.compile import compile_native
 from vdla.compiler.operators.convolution import convolution
+from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
 from vdla.compiler.operators.matmul import matmul
 from vdla.compiler.operators.schedule import default_schedule
 from vdla.compiler.operators.tile import Tile, accumulators, candidates, register_tile
@@ -40,6 +42,30 @@ FUSED = {
     "cortex-a9": r"vm(?:la|ul)\.f32",  # LLVM fuses few for this core, where fused ones wait
     "aarch64": r"fmla",
 }
+
+
+@pytest.mark.parametrize(
+    ("target", "columns", "kernel", "stride", "is_padded"),
+    [
+        ("x86-64-avx512", 14, 5, 1, False),
+        ("x86-64-avx512", 28, 3, 1, False),
+        ("x86-64-avx512", 28, 5, 1, True),  # many taps at the edges of two vectors
+        ("x86-64-avx512", 17, 3, 1, True),  # the second vector is shorter
+        ("x86-64-avx512", 14, 3, 2, True),  # columns in phases
+        ("x86-64-avx512", 1, 3, 1, True),
+        ("x86-64-avx2", 8, 3, 1, True),  # no masks
+        ("aarch64", 4, 3, 1, True),
+    ],
+)
+def test_where_masks_make_a_padded_image_needless(target, columns, kernel, stride, is_padded):
+    x, w = te.placeholder((1, 4, 6, columns), "float32", "x"), te.placeholder((4, 1, kernel, kernel), "float32", "w")
+    fn = te.create_function([x, w], [depthwise_conv2d(x, w, None, stride, kernel // 2, name="y")], "layer")
+    scheduled = default_schedule(fn, target).fn
+    assert ("y_pad" in scheduled.buffers) == is_padded
+    rng = np.random.default_rng(0)
+    arrays = {t.name: rng.integers(-5, 5, t.shape).astype(np.float32) for t in (x, w)}
+    expected = model(arrays["x"], arrays["w"], stride, kernel // 2, groups=4)
+    np.testing.assert_array_equal(interpret(scheduled, arrays)["y"], expected)
 
 
 def blocks(text):
