@@ -123,3 +123,8 @@ def writers_of(all_leaves: list[Leaf], buffer: str) -> list[Leaf]:
 def readers_of(all_leaves: list[Leaf], buffer: str) -> list[Leaf]:
     """The leaves that read `buffer` and do not write it."""
     return [leaf for leaf in all_leaves if buffer in read_buffers(leaf.block)]
+
+
+def readers_of_any(all_leaves: list[Leaf], buffers: set[str]) -> list[Leaf]:
+    """The leaves that read one of `buffers` and do not write it, in program order."""
+    return [leaf for leaf in all_leaves if read_buffers(leaf.block) & buffers]

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from vdla.compiler import ir
 from vdla.compiler.affine import Linear, Ranges, conjuncts, linear, linear_bounds, predicate_of, var_names
+from vdla.compiler.names import Names
 from vdla.compiler.printer import expr_text, extent_text
 from vdla.compiler.schedule.loops import content_text
 from vdla.compiler.schedule.symbols import domains_of
@@ -31,7 +32,11 @@ def blockize(fn: ir.Function, loop: str) -> tuple[ir.Function, str]:
             raise ScheduleError(f"{where}: every extent of {block.name} must be a number, got {extent_text(extent)}")
     ranges = domains_of(fn)
     name = names_of(fn).fresh(f"{block.name}_o", block.name)
-    parts = [tile_axis(axis, value, inner, ranges, where) for axis, value in zip(block.axes, block.values, strict=True)]
+    names = Names([*inner, *fn.scalars])
+    parts = [
+        tile_axis(axis, value, inner, ranges, names.fresh(f"{axis.var}_o", block.name), where)
+        for axis, value in zip(block.axes, block.values, strict=True)
+    ]
     outer = [(axis, value) for axis, value, _ in parts if axis is not None]
     conditions = conjuncts(block.predicate)
     fixed = [c for c in conditions if not var_names(c) & inner]
@@ -56,9 +61,9 @@ def chain(loop: ir.For, where: str) -> tuple[list[ir.For], ir.Block]:
 
 
 def tile_axis(
-    axis: ir.Axis, value: ir.Expr, inner: set[str], ranges: Ranges, where: str
+    axis: ir.Axis, value: ir.Expr, inner: set[str], ranges: Ranges, name: str, where: str
 ) -> tuple[ir.Axis | None, ir.Expr, ir.Expr]:
-    """The axis of the outer block, if one is needed, its binding, and the binding of the inner block."""
+    """The axis `name` of the outer block, if one is needed, its binding, and the binding of the inner block."""
     form = linear(value)
     moving = form.only(lambda term: bool(var_names(term) & inner))
     for term in moving.terms:
@@ -76,5 +81,5 @@ def tile_axis(
         rule = f"the binding of {axis.var} must not begin before 0"
         raise ScheduleError(f"{where}: {rule}, got {expr_text(start.expr())}, cut by a condition inside")
     extent = max(-(-axis.size // unit), linear_bounds(start, ranges)[1] + 1)  # whole tiles may lie outside
-    outer = ir.Axis(f"{axis.var}_o", extent, axis.kind)
+    outer = ir.Axis(name, extent, axis.kind)
     return outer, start.expr(), (Linear({ir.Var(outer.var): unit}) + moving).expr()

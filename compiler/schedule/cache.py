@@ -34,8 +34,9 @@ def cache_read(fn: ir.Function, block: str, buffer: str, scope: str) -> tuple[ir
     leaf = leaf_at(path)
     if not is_leaf(leaf.block):
         raise ScheduleError(f"{where}: the block must be the innermost one, got {block}, which holds others")
-    if buffer not in fn.buffers:
-        raise ScheduleError(f"{where}: the buffer must be one of {', '.join(fn.buffers)}, got {buffer!r}")
+    known = list(fn.buffers)
+    if buffer not in known:
+        raise ScheduleError(f"{where}: the buffer must be one of {', '.join(known)}, got {buffer!r}")
     accesses = reads(leaf.block, buffer)
     if buffer in written(leaf.block):
         raise ScheduleError(f"{where}: the block must not write the buffer, got {buffer}; use cache_write")

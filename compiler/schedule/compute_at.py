@@ -7,7 +7,7 @@ from dataclasses import replace
 from vdla.compiler import ir
 from vdla.compiler.affine import FALSE, affine, conjuncts, predicate_of, simplify, var_names
 from vdla.compiler.printer import expr_text
-from vdla.compiler.schedule.access import Leaf, leaf_at, leaves, readers_of, written
+from vdla.compiler.schedule.access import Leaf, leaf_at, leaves, readers_of, readers_of_any, written
 from vdla.compiler.schedule.flow import check_flow, is_first
 from vdla.compiler.schedule.place import check_step, check_terms_kept, holds, inserted, movable, nest_at, target_loops
 from vdla.compiler.schedule.region import need_of, union
@@ -34,7 +34,7 @@ def compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
         if buffer in fn.params:
             raise ScheduleError(f"{where}: the block must not compute an output, got {buffer}")
     target_loops(fn, loop, where)
-    readers = readers_of_any(leaves(fn), buffers)
+    readers = readers_of_any(leaves(fn), set(buffers))
     outside = [reader.name for reader in readers if loop not in [step.var for step in reader.loops]]
     if outside or not readers:
         found = f"{', '.join(outside)} outside" if outside else "none"
@@ -62,15 +62,9 @@ def computed_at(
     by_axis = {a.var: s if a.var in scanned else s.whole(ranges) for a, s in zip(own, spans, strict=True)}
     if placed is not None:
         check_step(placed, by_axis, outer, where)
-    readers = readers_of_any(order, buffers)
+    readers = readers_of_any(order, set(buffers))
     nest = nest_at(fn, block, by_axis, shared_conditions(readers, outer))
     return inserted(fn, loop, nest, holds({reader.name for reader in readers}), after=False)
-
-
-def readers_of_any(order: list[Leaf], buffers: list[str]) -> list[Leaf]:
-    """The leaves that read one of `buffers`, in program order."""
-    readers = [reader for buffer in buffers for reader in readers_of(order, buffer)]
-    return sorted({reader.name: reader for reader in readers}.values(), key=order.index)
 
 
 def shared_conditions(readers: list[Leaf], outer: set[str]) -> list[ir.Expr]:
@@ -89,6 +83,7 @@ def keep(fn: ir.Function, block: str, *loops: str) -> ir.Function:
             for k in range(8):        ->        for k in range(8):
                 block w(vk=k): ...                  block w(vk=k) where y == 0: ...
     """
+    block_path(fn, block, f"keep of {block}")
     for loop in loops:
         fn = keep_one(fn, block, loop)
     return fn
@@ -99,7 +94,7 @@ def keep_one(fn: ir.Function, block: str, loop: str) -> ir.Function:
     where = f"keep of {block} over {loop}"
     path = block_path(fn, block, where)
     leaf = leaf_at(path)
-    around = {step.var: step for step in leaf.loops}
+    around = [step.var for step in leaf.loops]
     if loop not in around:
         raise ScheduleError(f"{where}: the loop must be one of {', '.join(around)}, got {loop!r}")
     for axis, value in leaf.values.items():
@@ -108,7 +103,7 @@ def keep_one(fn: ir.Function, block: str, loop: str) -> ir.Function:
             raise ScheduleError(f"{where}: the region must not depend on the loop, got {found}")
     check_only_writer(fn, leaf, where)
     conditions = [weakest(condition, loop, where) for condition in conjuncts(leaf.block.predicate)]
-    predicate = predicate_of([*conditions, is_first(around[loop])])
+    predicate = predicate_of([*conditions, is_first(loop)])
     return replaced(fn, path, replace(leaf.block, predicate=predicate))
 
 

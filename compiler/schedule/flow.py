@@ -216,9 +216,9 @@ def is_last(loop: ir.For) -> ir.Expr:
     return ir.Binary("eq", ir.Var(loop.var), last.expr())
 
 
-def is_first(loop: ir.For) -> ir.Expr:
+def is_first(loop: str) -> ir.Expr:
     """The condition of the first iteration."""
-    return ir.Binary("eq", ir.Var(loop.var), ir.Const(0))
+    return ir.Binary("eq", ir.Var(loop), ir.Const(0))
 
 
 def difference_text(buffer: str, dimension: int, has: Span, wants: Span) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vdla.compiler import ir
 from vdla.compiler.nesting import refusal
-from vdla.compiler.schedule.access import Leaf, init_stores, leaves, readers_of, reads, stores, written
+from vdla.compiler.schedule.access import Leaf, init_stores, leaves, readers_of_any, reads, stores, written
 from vdla.compiler.schedule.flow import check_flow
 from vdla.compiler.schedule.place import movable
 from vdla.compiler.schedule.tree import ScheduleError, block_at, block_path, removed, rewrite_blocks
@@ -27,7 +27,7 @@ def inline(fn: ir.Function, block: str) -> ir.Function:
     leaf = movable(fn, block, where)
     check_inlinable(fn, leaf, where)
     buffers = written(leaf.block)
-    readers = {reader.name for buffer in buffers for reader in readers_of(leaves(fn), buffer)}
+    readers = {reader.name for reader in readers_of_any(leaves(fn), buffers)}
     if not readers:
         raise ScheduleError(f"{where}: the block must have a reader, got none")
     without = removed(fn, leaf.path)

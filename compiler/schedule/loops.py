@@ -7,7 +7,10 @@ from itertools import pairwise
 
 from vdla.compiler import ir
 from vdla.compiler.affine import Linear, Ranges, linear, overlapping, var_names
+from vdla.compiler.names import Names
 from vdla.compiler.printer import extent_text
+from vdla.compiler.schedule.access import leaves, readers_of_any, written
+from vdla.compiler.schedule.flow import is_last, summed_loops
 from vdla.compiler.schedule.symbols import Domains, at_least, ceil_divided, domains_of, extent_form, extent_of
 from vdla.compiler.schedule.tree import (
     ScheduleError,
@@ -77,15 +80,15 @@ def split_names(fn: ir.Function, where: str, loop: str, names: tuple[str, str] |
     if not isinstance(names, tuple | list) or len(names) != 2 or names[0] == names[1]:
         raise ScheduleError(f"{where}: names must be two different names, got {names}")
     for name in names:
-        check_new_name(where, name, [n for n in names if n in taken and n != loop])
+        check_new_name(where, name, taken, (loop,))
     return names[0], names[1]
 
 
-def check_new_name(where: str, name: str, taken: list[str]) -> None:
-    """Refuse a name that is no identifier or in use."""
+def check_new_name(where: str, name: str, taken: Names, freed: tuple[str, ...]) -> None:
+    """Refuse a name that is no identifier or in use; `freed` are the names of the loops that go."""
     if not isinstance(name, str) or not name.isidentifier():
         raise ScheduleError(f"{where}: a loop name must be an identifier, got {name!r}")
-    if name in taken:
+    if name in taken and name not in freed:
         raise ScheduleError(f"{where}: a loop name must be new in the function, got {name}")
 
 
@@ -98,17 +101,14 @@ def fuse(fn: ir.Function, *loops: str, name: str | None = None) -> tuple[ir.Func
     """
     if len(loops) < 2:
         raise ScheduleError(f"fuse: at least two loops must be given, got {len(loops)}")
-    if not isinstance(name, str | None):
-        raise ScheduleError(f"fuse: a loop name must be an identifier, got {name!r}")
     fused = loops[0]
     for position, inner in enumerate(loops[1:], 2):
-        last = position == len(loops)
-        fn, fused = fuse_two(fn, fused, inner, name if last and name else f"{fused}_{inner}", bool(last and name))
+        fn, fused = fuse_two(fn, fused, inner, name if position == len(loops) else None)
     return fn, fused
 
 
-def fuse_two(fn: ir.Function, outer: str, inner: str, name: str, given: bool) -> tuple[ir.Function, str]:
-    """Join two loops."""
+def fuse_two(fn: ir.Function, outer: str, inner: str, name: str | None) -> tuple[ir.Function, str]:
+    """Join two loops; the name of the one is as given, else `<outer>_<inner>`."""
     where = f"fuse of {outer} and {inner}"
     path = loop_path(fn, outer, where)
     one, two = loop_at(path), loop_at(loop_path(fn, inner, where))
@@ -116,9 +116,9 @@ def fuse_two(fn: ir.Function, outer: str, inner: str, name: str, given: bool) ->
         raise ScheduleError(f"{where}: {inner} must be the only statement inside {outer}, got {content_text(one)}")
     check_fusable(where, one, two)
     taken = names_of(fn)
-    if given:
-        check_new_name(where, name, [name] if name in taken and name not in (outer, inner) else [])
-    fresh = name if given else taken.fresh(name, outer)
+    if name is not None:
+        check_new_name(where, name, taken, (outer, inner))
+    fresh = taken.fresh(f"{outer}_{inner}", outer) if name is None else name
     if not isinstance(two.extent, int):
         raise ScheduleError(f"{where}: the extent of {inner} must be a number, got {extent_text(two.extent)}")
     var, width = ir.Var(fresh), ir.Const(two.extent)
@@ -183,12 +183,12 @@ def reorder(fn: ir.Function, *loops: str) -> ir.Function:
 
     Between the outermost and the innermost of them nothing but loops may lie.
     """
-    where = f"reorder of {', '.join(map(str, loops))}"
+    where = f"reorder of {', '.join(map(str, loops)) or 'no loops'}"
     for loop in loops:
         if not isinstance(loop, str):
             raise ScheduleError(f"{where}: loops must be given by name, got {loop!r}")
     if len(set(loops)) != len(loops) or not loops:
-        raise ScheduleError(f"{where}: loops must be given once each, got {', '.join(loops)}")
+        raise ScheduleError(f"{where}: loops must be given once each, got {', '.join(loops) or 'none'}")
     all_paths = [loop_path(fn, loop, where) for loop in loops]
     deepest = max(all_paths, key=len)
     chain = loops_on(deepest)
@@ -202,6 +202,7 @@ def reorder(fn: ir.Function, *loops: str) -> ir.Function:
     nest = permuted(old, loops)
     check_order(where, nest, domains_of(fn))
     check_steps(where, old, nest)
+    check_ends(where, fn, old, chain_vars(nest, len(old)))
     return replaced(fn, top, nest)
 
 
@@ -256,6 +257,23 @@ def check_steps(where: str, old: list[ir.For], nest: ir.Stmt) -> None:
                 rule = f"{min(moved)} must stay on its side of {step}, along which block {block.name} goes on"
                 side = "outside" if min(moved) in after[: after.index(step)] else "inside"
                 raise ScheduleError(f"{where}: {rule}, got it {side}")
+
+
+def check_ends(where: str, fn: ir.Function, old: list[ir.For], after: list[str]) -> None:
+    """Refuse another order of the loops of a sum where a block inside reads it after its last term, if that need not be
+    the last iteration of each."""
+    inside = [leaf for leaf in leaves(fn) if any(loop is old[-1] for loop in leaf.loops)]
+    for writer in inside:
+        summed = summed_loops(writer, old)
+        order = [var for var in after if var in [loop.var for loop in summed]]
+        if order == [loop.var for loop in summed]:
+            continue
+        for reader in readers_of_any(inside, written(writer.block)):
+            if not all(is_last(loop) in reader.conditions for loop in summed):
+                rule = f"the loops over which {writer.name} sums must keep their order"
+                raise ScheduleError(
+                    f"{where}: {rule}, as {reader.name} inside reads it after its last term, got {', '.join(order)}"
+                )
 
 
 def chain_vars(nest: ir.Stmt, depth: int) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from vdla.compiler import ir
 from vdla.compiler.printer import extent_text
+from vdla.compiler.reduction import STARTS
 from vdla.compiler.schedule.independent import THREAD, check_independent
 from vdla.compiler.schedule.loops import outermost_blocks, role
 from vdla.compiler.schedule.tree import Path, ScheduleError, loop_at, loop_path, loops_on, paths, replaced
@@ -17,6 +18,7 @@ RESERVED = {
     "intrinsic": "tensorize",
     "prefetch": "prefetch",
     "storage_align": "storage_align",
+    STARTS: "init of the reduction",
     "store_at": "store_at",
     "tensorize": "tensorize",
     THREAD: "bind",
@@ -146,7 +148,7 @@ def annotate(fn: ir.Function, name: str, key: str, value: Any) -> ir.Function:  
     for i in range(4): ...  ->  for i in range(4):  # key=value
     """
     if not isinstance(key, str) or key in RESERVED:
-        fix = f"; use {RESERVED[key]}" if key in RESERVED else ""
+        fix = f"; use {RESERVED[key]}" if isinstance(key, str) else ""
         raise ScheduleError(f"annotate: the key must be a string that no primitive sets, got {key!r}{fix}")
     return annotated(fn, name, key, value, "annotate")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from vdla.compiler import ir
 from vdla.compiler.affine import TRUE, Ranges, conjuncts, predicate_of, simplify, var_names
+from vdla.compiler.names import Names
 from vdla.compiler.printer import expr_text
 from vdla.compiler.reduction import STARTS
 from vdla.compiler.schedule.access import Leaf, init_stores, leaves, stores
@@ -33,7 +34,7 @@ class Split:
     """A reduction about to be cut: its leaf, the loop that becomes spatial, the other loops that it sums over.
 
     `buffers` maps each buffer of sums to that of its partial sums, whose dimension `position` counts the iterations of
-    `loop`; `axis` is that dimension's axis.
+    `loop`; `axis` is that dimension's axis, and `rest` are those of the other loops.
     """
 
     leaf: Leaf
@@ -42,6 +43,7 @@ class Split:
     buffers: Mapping[str, str]
     position: int
     axis: ir.Axis
+    rest: list[ir.Axis]
 
     @property
     def spatial(self) -> list[ir.Axis]:
@@ -113,7 +115,10 @@ def split_at(fn: ir.Function, loop: str, axis: int, where: str) -> Split:
     own = next(step for step in leaf.loops if step.var == loop)
     others = [step for step in leaf.loops if step.var in summed and step is not own]
     buffers = {store.buffer: names.fresh(f"{store.buffer}_rf", leaf.name) for store in stores(leaf.block)}
-    return Split(leaf, own, others, buffers, int(axis), ir.Axis(f"v{loop}", own.extent))
+    free = Names([*(axis.var for axis in leaf.block.axes if axis.kind is not ir.AxisKind.REDUCE), *fn.scalars])
+    new = ir.Axis(free.fresh(f"v{loop}", leaf.name), own.extent)
+    rest = [ir.Axis(free.fresh(f"v{o.var}", leaf.name), o.extent, ir.AxisKind.REDUCE) for o in others]
+    return Split(leaf, own, others, buffers, int(axis), new, rest)
 
 
 def outermost(split: Split) -> str:
@@ -135,8 +140,8 @@ def check_every_iteration(split: Split, ranges: Ranges, where: str) -> None:
 def partial_block(fn: ir.Function, split: Split, terms: list[ir.Expr], name: str) -> ir.Block:
     """The block of the partial sums, at the place of the reduction."""
     block = split.leaf.block
-    rest = [ir.Axis(f"v{loop.var}", loop.extent, ir.AxisKind.REDUCE) for loop in split.others]
-    new = {loop.var: ir.Var(f"v{loop.var}") for loop in (*split.others, split.loop)}
+    loops, factored = (*split.others, split.loop), (*split.rest, split.axis)
+    new = {loop.var: ir.Var(axis.var) for loop, axis in zip(loops, factored, strict=True)}
     inside = {
         axis.var: ir.substitute(value, new)
         for axis, value in zip(block.axes, block.values, strict=True)
@@ -150,20 +155,21 @@ def partial_block(fn: ir.Function, split: Split, terms: list[ir.Expr], name: str
         ir.Load(store.buffer, store.indices): ir.Load(split.buffers[store.buffer], split.partial(store.indices))
         for store in stores(block)
     }
-    values = [store.value for store in stores(block)] if rest else terms
+    values = [store.value for store in stores(block)] if split.rest else terms
     body = together([
         moved(store, ir.substitute(replaced_terms(value, own), inside))
         for store, value in zip(stores(block), values, strict=True)
     ])  # fmt: skip
-    init = together([moved(store, store.value) for store in init_stores(block)]) if rest else None
+    init = together([moved(store, store.value) for store in init_stores(block)]) if split.rest else None
     axes = list(split.spatial)
     bound = [split.leaf.values[axis.var] for axis in axes]
     axes.insert(split.position, split.axis)
     bound.insert(split.position, ir.Var(split.loop.var))
     bound += [ir.Var(loop.var) for loop in split.others]
     fresh = names_of(fn).fresh(name, split.leaf.name) if name not in split.buffers.values() else name
+    axes += split.rest
     notes = {key: value for key, value in block.annotations.items() if key not in OF_BUFFERS}
-    return replace(block, name=fresh, axes=(*axes, *rest), values=tuple(bound), body=body, init=init, annotations=notes)
+    return replace(block, name=fresh, axes=tuple(axes), values=tuple(bound), body=body, init=init, annotations=notes)
 
 
 def total_nest(fn: ir.Function, split: Split, terms: list[ir.Expr], ranges: Ranges) -> ir.Stmt:

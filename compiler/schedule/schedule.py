@@ -12,6 +12,7 @@ result. A refused one leaves the schedule as it was; an accepted one is recorded
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -55,8 +56,10 @@ class Schedule:
     def replay(cls, fn: ir.Function, trace: Trace | str, intrinsics: Mapping[str, Intrinsic] | None = None) -> Schedule:
         """`fn` under the primitives of a trace, or of its text; `intrinsics` are those that the text names."""
         if isinstance(trace, str):
-            known = {name for name, method in vars(cls).items() if is_primitive(method)}
+            known = {name: inspect.signature(method) for name, method in vars(cls).items() if is_primitive(method)}
             trace = parsed(trace, known, intrinsics or {})
+        if not isinstance(trace, Trace):
+            raise ScheduleError(f"replay: trace must be a Trace or its text, got {type(trace).__name__}")
         schedule = cls(fn)
         for step in trace:
             getattr(schedule, step.name)(*step.args, **step.keywords)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 RESULTS = {"split": "names", "fuse": "name", "tile": "names"}  # the argument that takes the names a primitive returns
 INTRINSICS = "intrinsics"
+FRAME = ("from vdla.compiler.schedule import Schedule", "s = Schedule(fn)", "return s")  # around the primitives
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -54,24 +55,30 @@ class Trace:
         return len(self.steps)
 
     def __str__(self) -> str:
-        return "\n".join(step_text(step, self.intrinsics) for step in self.steps)
+        return "\n".join(self.lines())
+
+    def lines(self) -> list[str]:
+        """The line of each primitive."""
+        intrinsics = self.intrinsics
+        return [step_text(step, intrinsics) for step in self.steps]
 
     @property
     def intrinsics(self) -> dict[str, Intrinsic]:
         """The intrinsics used, by name; one that shares its name with an earlier one has a number."""
         from vdla.compiler.intrinsic import Intrinsic
 
+        used = [value for step in self.steps for value in step.values() if isinstance(value, Intrinsic)]
+        different = list({id(intrinsic): intrinsic for intrinsic in used}.values())
         named: dict[str, Intrinsic] = {}
-        for value in (value for step in self.steps for value in step.values()):
-            if isinstance(value, Intrinsic) and not any(value is known for known in named.values()):
-                same = sum(known.name == value.name for known in named.values())
-                named[f"{value.name}_{same + 1}" if same else value.name] = value
+        for intrinsic in different:
+            choices = (intrinsic.name, *(f"{intrinsic.name}_{number}" for number in range(2, len(different) + 1)))
+            named[next(name for name in choices if name not in named)] = intrinsic
         return named
 
     def python(self) -> str:
         """A function of the schedule's function (and of the intrinsics by name) that gives the schedule."""
         given = f"fn, {INTRINSICS}" if self.intrinsics else "fn"
-        lines = [f"def schedule({given}):", "    s = Schedule(fn)", *(f"    {line}" for line in str(self).splitlines())]
+        lines = [f"def schedule({given}):", "    s = Schedule(fn)", *(f"    {line}" for line in self.lines())]
         return "\n".join(["from vdla.compiler.schedule import Schedule", "", "", *lines, "    return s", ""])
 
 
@@ -136,9 +143,9 @@ def value_text(name: str, value: object, intrinsics: Mapping[str, Intrinsic]) ->
     """An argument as Python: a literal, or an intrinsic by its name."""
     known = next((key for key, intrinsic in intrinsics.items() if intrinsic is value), None)
     if known is not None:
-        return f"{INTRINSICS}[{json.dumps(known)}]"
+        return f"{INTRINSICS}[{quoted(known)}]"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return quoted(value)
     if isinstance(value, tuple) and len(value) > 1:
         return f"({', '.join(value_text(name, item, intrinsics) for item in value)})"
     try:
@@ -149,46 +156,54 @@ def value_text(name: str, value: object, intrinsics: Mapping[str, Intrinsic]) ->
     raise ScheduleError(f"trace: an argument of {name} must be a literal or an intrinsic to be written, got {value!r}")
 
 
+def quoted(text: str) -> str:
+    """A string as Python, in double quotes where it is printable."""
+    return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)
+
+
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def parsed(text: str, primitives: set[str], intrinsics: Mapping[str, Intrinsic]) -> Trace:
+def parsed(text: str, primitives: Mapping[str, inspect.Signature], intrinsics: Mapping[str, Intrinsic]) -> Trace:
     """The trace that `str` or `python` of a trace wrote. Nothing of the text is executed."""
     try:
         body = ast.parse(text).body
-    except SyntaxError as error:
-        raise ScheduleError(f"replay: the text must be Python, got an error in line {error.lineno}") from error
-    inner = next((stmt.body for stmt in body if isinstance(stmt, ast.FunctionDef)), body)
-    return Trace(tuple(step_in(stmt, primitives, intrinsics) for stmt in inner if not is_frame(stmt)))
+        lines = [line for stmt in body for line in (stmt.body if isinstance(stmt, ast.FunctionDef) else [stmt])]
+        return Trace(tuple(step_in(line, primitives, intrinsics) for line in lines if ast.unparse(line) not in FRAME))
+    except ScheduleError:
+        raise
+    except (RecursionError, MemoryError) as error:
+        raise ScheduleError("replay: the text must be Python, got an expression that is nested too deep") from error
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        found = f"an error in line {line}" if line else error
+        raise ScheduleError(f"replay: the text must be Python, got {found}") from error
 
 
-def is_frame(stmt: ast.stmt) -> bool:
-    """Whether a line is one of those around the primitives: `s = Schedule(fn)` and `return s`."""
-    return ast.unparse(stmt) in ("s = Schedule(fn)", "return s")
-
-
-def step_in(stmt: ast.stmt, primitives: set[str], intrinsics: Mapping[str, Intrinsic]) -> Step:
+def step_in(stmt: ast.stmt, primitives: Mapping[str, inspect.Signature], intrinsics: Mapping[str, Intrinsic]) -> Step:
     """The primitive that a line applies."""
+    where, found = f"replay: line {stmt.lineno}", ast.unparse(stmt)
     match stmt:
         case ast.Expr(ast.Call(ast.Attribute(ast.Name("s"), name), args, keywords)) if name in primitives:
-            values = tuple(argument(arg, stmt.lineno, intrinsics) for arg in args)
-            named = {key.arg: argument(key.value, stmt.lineno, intrinsics) for key in keywords if key.arg}
+            values = tuple(argument(arg, where, intrinsics) for arg in args)
+            named = {key.arg or "**": argument(key.value, where, intrinsics) for key in keywords}
+            try:
+                primitives[name].bind(None, *values, **named)
+            except TypeError as error:
+                raise ScheduleError(f"{where}: the arguments must be those of {name}, got {found}: {error}") from error
             return Step(name, values, named)
-    found = ast.unparse(stmt)
-    raise ScheduleError(f"replay: line {stmt.lineno} must apply a primitive to s, got {found}")
+    raise ScheduleError(f"{where} must apply a primitive to s, got {found}")
 
 
-def argument(expr: ast.expr, line: int, intrinsics: Mapping[str, Intrinsic]) -> Any:  # noqa: ANN401  any literal
+def argument(expr: ast.expr, where: str, intrinsics: Mapping[str, Intrinsic]) -> Any:  # noqa: ANN401  any literal
     """The value of an argument."""
     match expr:
         case ast.Subscript(ast.Name("intrinsics"), ast.Constant(str() as name)):
             if name not in intrinsics:
                 known = ", ".join(intrinsics) or "none"
-                raise ScheduleError(f"replay: line {line}: the intrinsic must be one of those given ({known}), "
-                                    f"got {name}")  # fmt: skip
+                raise ScheduleError(f"{where}: the intrinsic must be one of those given ({known}), got {name}")
             return intrinsics[name]
     try:
         return ast.literal_eval(expr)
-    except ValueError as error:
-        found = ast.unparse(expr)
-        raise ScheduleError(f"replay: line {line}: an argument must be a literal, got {found}") from error
+    except (ValueError, TypeError) as error:
+        raise ScheduleError(f"{where}: an argument must be a literal, got {ast.unparse(expr)}") from error

@@ -55,8 +55,9 @@ def block_names(fn: ir.Function) -> list[str]:
 
 
 def names_of(fn: ir.Function) -> Names:
-    """The names in use."""
-    return Names([*loop_names(fn), *block_names(fn), *fn.buffers, *fn.scalars])
+    """The names in use; those of axes too, which loops inside of a blockized block must not hide."""
+    axes = [axis.var for stmt in ir.walk(fn.body) if isinstance(stmt, ir.Block) for axis in stmt.axes]
+    return Names([*loop_names(fn), *block_names(fn), *axes, *fn.buffers, *fn.scalars])
 
 
 def loops_on(path: Path) -> list[ir.For]:

@@ -27,6 +27,7 @@ def whole(fn: ir.Function, block: str, *axes: str) -> ir.Function:
         ScheduleError: an axis that does not exist or is not spatial, that is driven by more than a loop of its own, or
             of which the block reads what is not computed.
     """
+    block_path(fn, block, f"whole of {block}")
     for axis in axes:
         fn = whole_axis(fn, block, axis)
         check_flow(fn, block, f"whole of {block} over {axis}")
@@ -38,9 +39,9 @@ def whole_axis(fn: ir.Function, block: str, axis: str) -> ir.Function:
     where = f"whole of {block} over {axis}"
     path = block_path(fn, block, where)
     found = block_at(path)
-    extents = {a.var: a.extent for a in found.axes if a.kind is ir.AxisKind.SPATIAL}
-    if axis not in extents:
-        raise ScheduleError(f"{where}: the axis must be one of {', '.join(extents)}, got {axis!r}")
+    spatial = [a.var for a in found.axes if a.kind is ir.AxisKind.SPATIAL]
+    if axis not in spatial:
+        raise ScheduleError(f"{where}: the axis must be one of {', '.join(spatial)}, got {axis!r}")
     values = {a.var: value for a, value in zip(found.axes, found.values, strict=True)}
     loop = values[axis]
     others = set().union(*(var_names(v) for a, v in values.items() if a != axis))
@@ -50,11 +51,12 @@ def whole_axis(fn: ir.Function, block: str, axis: str) -> ir.Function:
     own = around[loop.name]
     if any(isinstance(s, ir.Block) and s is not found for s in ir.walk(own)):
         raise ScheduleError(f"{where}: the loop {own.var} must hold no other block, got {content_text(own)}")
-    check_only_writer(fn, leaf_at(path), where)
+    leaf = leaf_at(path)
+    check_only_writer(fn, leaf, where)
     kept = [c for c in conjuncts(found.predicate) if loop.name not in var_names(c)]
     fn = replaced(fn, path, replace(found, predicate=predicate_of(kept)))
     position = path.index(own)
     path = block_path(fn, block, where)[: position + 1]
     inner = path[position]
     assert isinstance(inner, ir.For)
-    return replaced(fn, path, replace(inner, extent=extents[axis]))
+    return replaced(fn, path, replace(inner, extent=leaf.axis_of(axis).extent))

@@ -175,6 +175,19 @@ CASES = [
 
 
 CASES += [
+    (lambda s: s.split("i", 2, names=(["p"], "q")), "split of i: a loop name must be an identifier, got ['p']"),
+    (lambda s: s.fuse("i", "j", name=""), "fuse of i and j: a loop name must be an identifier, got ''"),
+    (lambda s: s.fuse("i", "j", name="c"), "fuse of i and j: a loop name must be new in the function, got c"),
+    (lambda s: s.reorder(), "reorder of no loops: loops must be given once each, got none"),
+    (lambda s: s.annotate("x", ["a"], 1), "annotate: the key must be a string that no primitive sets, got ['a']"),
+    (lambda s: s.annotate("c", "starts", 1),
+     "annotate: the key must be a string that no primitive sets, got 'starts'; use init of the reduction"),
+    (lambda s: s.keep("c", ["x"]), "keep of c over ['x']: the loop must be one of x, k, got ['x']"),
+    (lambda s: s.keep("q"), "keep of q: block must be one of wide, c, d, e, got 'q'"),
+    (lambda s: s.whole("c", ["vx"]), "whole of c over ['vx']: the axis must be one of vx, got ['vx']"),
+    (lambda s: s.whole("q"), "whole of q: block must be one of wide, c, d, e, got 'q'"),
+    (lambda s: s.cache_read("c", ["w"], "inp"),
+     "cache_read of ['w'] for c: the buffer must be one of a, w, wide, c, d, e, got ['w']"),
     (lambda s: s.unroll("q"), "unroll of q: loop must be one of i, j, x, k, y, z, got 'q'"),
     (lambda s: (s.vthread("i"), s.unroll("i")), "unroll of i: the loop must be serial, got vthread"),
     (lambda s: s.annotate("x", "store_at", "root"),

@@ -53,6 +53,13 @@ def uneven_partial_sums():
     return s
 
 
+def read_after_the_last_term():
+    s = Schedule(sums_of_rows())
+    s.reverse_compute_at("c", "k")
+    s.split("k", factor=2)
+    return s
+
+
 def blockized():
     s = alone()
     s.split("i", factor=2)
@@ -106,6 +113,17 @@ def blockized():
             lambda s: s.whole("c", "vi"),
             "whole of c over vi: the axis must be driven by a loop of its own, got vi_o * 2 + i_i",
         ),
+        (
+            read_after_the_last_term,
+            lambda s: s.reorder("k_i", "k_o"),
+            "reorder of k_i, k_o: the loops over which t sums must keep their order, "
+            "as c inside reads it after its last term, got k_i, k_o",
+        ),
+        (
+            blockized,
+            lambda s: s.split("i_i", factor=1, names=("vi_o", "q")),
+            "split of i_i: a loop name must be new in the function, got vi_o",
+        ),
     ],
 )
 def test_a_rewrite_that_loses_a_value_is_refused(make, rewrite, message):
@@ -149,3 +167,33 @@ def test_reverse_inline_keeps_symbols():
     schedule = Schedule(te.create_function([x], [te.compute((n,), lambda i: b[i] * n, "c")], "f"))
     schedule.reverse_inline("c")
     np.testing.assert_array_equal(interpret(schedule.fn, {"x": np.arange(3, dtype=np.int32)})["c"], [3, 6, 9])
+
+
+def test_loops_of_a_sum_whose_last_iterations_hold_its_last_term_change_places():
+    schedule = Schedule(sums_of_rows())
+    schedule.split("k", factor=1)
+    schedule.reverse_compute_at("c", "k_i")
+    schedule.reorder("k_i", "k_o")
+    x = np.arange(60, dtype=np.int32).reshape(4, 5, 3)
+    np.testing.assert_array_equal(interpret(schedule.fn, {"x": x})["c"], x.sum(axis=2) * 2)
+
+
+def test_an_axis_of_a_blockized_block_hides_no_loop():
+    schedule = alone()
+    schedule.split("i", factor=2, names=("p", "vi_o"))
+    schedule.blockize("vi_o")
+    assert "block c_o(c_vi_o=p):" in str(schedule.fn)
+    np.testing.assert_array_equal(interpret(schedule.fn, {"a": np.arange(4, dtype=np.int32)})["c"], [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize(("symbol", "term"), [("vp", "vq"), ("vq", "vp"), ("n", "vi")])
+def test_an_axis_of_partial_sums_hides_no_symbol_and_no_axis(symbol, term):
+    n, k = te.var(symbol), te.reduce_axis(6, "k")
+    x = te.placeholder((n, 6), "int32", "x")
+    total = te.compute((n,), lambda i: te.sum(x[n - 1 - i, k] * n, axis=k), "c")
+    schedule = Schedule(te.create_function([x], [total], "f"))
+    schedule.split("i", factor=1, names=("a", "b"))
+    schedule.split("k", factor=2, names=("q", term.removeprefix("v") if term == "vi" else "p"))
+    schedule.rfactor(schedule.loops("c")[-1])
+    a = np.arange(18, dtype=np.int32).reshape(3, 6)
+    np.testing.assert_array_equal(interpret(schedule.fn, {"x": a})["c"], a[::-1].sum(axis=1) * 3)

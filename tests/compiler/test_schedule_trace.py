@@ -72,13 +72,15 @@ def test_a_replay_is_exact(seed, name):
 def test_intrinsics_are_given_by_name():
     config = Config.preset("tiny")
     step = gemm.gemm(config)
-    other = replace(step)
-    trace = Trace((Step("tensorize", ("i", step), {}), Step("tensorize", ("j", other), {})))
+    other, third = replace(step), replace(step, name=f"{step.name}_2")
+    trace = Trace(tuple(Step("tensorize", ("i", used), {}) for used in (step, other, third, step)))
     assert str(trace).splitlines() == [
         f's.tensorize("i", intrinsics["{step.name}"])',
-        f's.tensorize("j", intrinsics["{step.name}_2"])',
+        f's.tensorize("i", intrinsics["{step.name}_2"])',
+        f's.tensorize("i", intrinsics["{step.name}_2_2"])',
+        f's.tensorize("i", intrinsics["{step.name}"])',
     ]
-    assert trace.intrinsics == {step.name: step, f"{step.name}_2": other}
+    assert trace.intrinsics == {step.name: step, f"{step.name}_2": other, f"{step.name}_2_2": third}
 
 
 def test_a_refused_tensorize_changes_nothing():
@@ -91,6 +93,17 @@ def test_a_refused_tensorize_changes_nothing():
 
 CASES = [
     ("s.split('i', (", "replay: the text must be Python, got an error in line 1"),
+    ("s" + ".a" * 2000, "replay: the text must be Python, got an expression that is nested too deep"),
+    ("s.split('\ud800')", "replay: the text must be Python, got 'utf-8' codec can't encode character '\\ud800' "
+     "in position 9: surrogates not allowed"),
+    ("s.split('i', foo=3)", "replay: line 1: the arguments must be those of split, got s.split('i', foo=3): "
+     "got an unexpected keyword argument 'foo'"),
+    ("\ns.fuse('i', 'j', **{'name': 'p'})", "replay: line 2: the arguments must be those of fuse, "
+     "got s.fuse('i', 'j', **{'name': 'p'}): got an unexpected keyword argument '**'"),
+    ("s.split()", "replay: line 1: the arguments must be those of split, got s.split(): "
+     "missing a required argument: 'loop'"),
+    ("s.annotate('i', 'a', {[1]: 2})", "replay: line 1: an argument must be a literal, got {[1]: 2}"),
+    ("import os", "replay: line 1 must apply a primitive to s, got import os"),
     ("s.split('i', 2)\nprint(1)", "replay: line 2 must apply a primitive to s, got print(1)"),
     ("s.loops('i')", "replay: line 1 must apply a primitive to s, got s.loops('i')"),
     ("s.split(x, 2)", "replay: line 1: an argument must be a literal, got x"),
@@ -105,6 +118,27 @@ def test_what_cannot_be_replayed(text, message):
     with pytest.raises(ScheduleError) as error:
         Schedule.replay(FUNCTIONS["matmul"], text)
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize(
+    "note", ["\u2028", "\x85", "\ud800", "\n", "\U0001f600", "a\"b'c\\", ("\u2028", ["\x85"])], ids=ascii
+)
+def test_any_string_replays(note):
+    s = Schedule(FUNCTIONS["matmul"])
+    s.annotate("c", "note", note)
+    assert Schedule.replay(FUNCTIONS["matmul"], s.python()).fn == s.fn
+    assert Schedule.replay(FUNCTIONS["matmul"], str(s.trace)).fn == s.fn
+
+
+def test_nothing_of_a_text_is_left_out():
+    text = 's.unroll("i")\ndef schedule(fn):\n    s.unroll("j")\ns.unroll("k")'
+    assert len(Schedule.replay(FUNCTIONS["matmul"], text).trace) == 3
+
+
+def test_only_a_trace_or_its_text_is_replayed():
+    with pytest.raises(ScheduleError) as error:
+        Schedule.replay(FUNCTIONS["matmul"], None)  # type: ignore[arg-type]
+    assert str(error.value) == "replay: trace must be a Trace or its text, got NoneType"
 
 
 def test_an_annotation_that_is_no_literal_cannot_be_written():
