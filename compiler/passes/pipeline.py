@@ -31,6 +31,7 @@ class Pass:
 
 
 PIPELINE = (
+    Pass("check parallel", one_level, Level.SCHEDULED),
     Pass("decompose", decompose, Level.DECOMPOSED),
     Pass("place storage", place_storage, Level.PLACED),
     Pass("prefetch", prefetch, Level.PLACED),
@@ -39,7 +40,6 @@ PIPELINE = (
     Pass("partition", partition, Level.LOOPS),
     Pass("unroll", unroll, Level.UNROLLED),
     Pass("vectorize", vectorize, Level.UNROLLED),
-    Pass("check parallel", one_level, Level.UNROLLED),
     Pass("share rooms", share_rooms, Level.LOWERED),
 )
 

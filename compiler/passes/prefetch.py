@@ -1,22 +1,22 @@
 """Prefetch: what a schedule asks to be fetched ahead becomes requests at the start of an iteration.
 
 A request names one element of each cache line. It changes nothing and may lie outside of its buffer, so that the last
-iterations need no condition; only an index that is read itself is guarded, since that read is a real one.
+iterations need no condition; only the place of an index that is read itself is kept inside, as that read is a real one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from vdla.compiler import ir
 from vdla.compiler.affine import Linear, var_names
 from vdla.compiler.dtypes import storage
 from vdla.compiler.names import Names
-from vdla.compiler.passes.walk import with_bodies
+from vdla.compiler.passes.walk import rebuilt, with_bodies
 from vdla.compiler.schedule.access import Leaf, leaves, reads
 from vdla.compiler.schedule.region import Span, touched
-from vdla.compiler.schedule.symbols import Domains, ceil_divided, domains_of, extent_of
+from vdla.compiler.schedule.symbols import Domains, ceil_divided, domains_of, extent_form, extent_of
 from vdla.compiler.schedule.tree import names_of
 
 LINE = 64  # bytes of a line of the cache; where lines are shorter, as on a Cortex-A9, every other one is asked for
@@ -89,12 +89,9 @@ def requests(fn: ir.Function, ahead: Ahead, ranges: Domains, names: Names) -> It
             join(found, region, ranges)
     for region in found:
         whole = [span.clamped(ranges).whole(ranges) for span in region]
-        nest = request(buffer, whole, ahead, ranges, names)
         tables = {e.buffer for s in whole for t in s.offset.terms for e in ir.walk_expr(t) if isinstance(e, ir.Load)}
-        if not tables:
-            yield nest
-        elif all(ahead.lives(name) for name in tables) and not ahead.leaf.conditions:
-            yield ir.If(ir.Binary("lt", later(ahead), as_expr(ahead.loop.extent)), nest)
+        if all(ahead.lives(name) for name in tables):
+            yield request(fn, whole, ahead, ranges, names)
 
 
 def join(found: list[Region], region: Region, ranges: Domains) -> None:
@@ -106,16 +103,17 @@ def join(found: list[Region], region: Region, ranges: Domains) -> None:
     found.append(region)
 
 
-def request(buffer: ir.Buffer, region: Region, ahead: Ahead, ranges: Domains, names: Names) -> ir.Stmt:
+def request(fn: ir.Function, region: Region, ahead: Ahead, ranges: Domains, names: Names) -> ir.Stmt:
     """A request for each line of a region, as loops over its dimensions."""
-    moved: Mapping[str, ir.Expr] = {ahead.loop.var: later(ahead)}
+    buffer = fn.buffers[ahead.buffer]
+    moved = {ahead.loop.var: ir.Binary("add", ir.Var(ahead.loop.var), ir.Const(ahead.distance))}
     room = max(LINE // storage(buffer.dtype).itemsize, 1)  # elements of a line that are left for a dimension
     loops: list[tuple[str, ir.Extent]] = []
     indices: list[ir.Expr] = []
     for span, extent in reversed(list(zip(region, buffer.shape, strict=True))):
         size = extent_of(span.extent)
         steps = ceil_divided(size, room, ranges)
-        index = ir.substitute(span.first.expr(), moved)
+        index = inside(fn, ir.substitute(span.first.expr(), moved))
         if steps != 1:
             loops.append((names.fresh("ahead", buffer.name), steps))
             index = ir.Binary("add", index, Linear({ir.Var(loops[-1][0]): room}).expr())
@@ -127,11 +125,16 @@ def request(buffer: ir.Buffer, region: Region, ahead: Ahead, ranges: Domains, na
     return nest
 
 
-def later(ahead: Ahead) -> ir.Expr:
-    """The iteration for which is fetched."""
-    return ir.Binary("add", ir.Var(ahead.loop.var), ir.Const(ahead.distance))
+def inside(fn: ir.Function, expr: ir.Expr) -> ir.Expr:
+    """An index whose own reads are all inside of their buffers, whatever guards them where it is used."""
+    new = rebuilt(expr, lambda operand: inside(fn, operand))
+    if not isinstance(new, ir.Load):
+        return new
+    shape = fn.buffers[new.buffer].shape
+    return ir.Load(new.buffer, tuple(clipped(i, extent) for i, extent in zip(new.indices, shape, strict=True)))
 
 
-def as_expr(extent: ir.Extent) -> ir.Expr:
-    """An extent as an expression."""
-    return ir.Const(extent) if isinstance(extent, int) else extent
+def clipped(index: ir.Expr, extent: ir.Extent) -> ir.Expr:
+    """The nearest index in a dimension."""
+    last = (extent_form(extent) + Linear({}, -1)).expr()
+    return ir.Binary("min", ir.Binary("max", index, ir.Const(0)), last)

@@ -20,6 +20,7 @@ from vdla.compiler.passes.padding import aligned, doubled
 from vdla.compiler.passes.region import Access, Window, windows
 from vdla.compiler.passes.walk import loop_ranges, rebuilt, scalar_ranges, stored, with_bodies
 from vdla.compiler.schedule.access import Leaf, leaves, loads, stores, written
+from vdla.compiler.schedule.independent import ROOT
 
 STACK_BYTES = 16 * 1024  # of one buffer; what is larger comes from the heap
 Loops = tuple[ir.For, ...]
@@ -81,10 +82,15 @@ def plan_of(buffer: ir.Buffer, accesses: list[Access], ranges: Ranges) -> Plan:
     around = touching[0].loops[: level(touching, writers, accesses)]
     box = tuple(windows(accesses, buffer, {loop.var for loop in around}, ranges))
     shape = aligned(buffer.name, tuple(window.extent for window in box), writers)
-    parity = around[-1].var if around and doubled(writers) else None
+    parity = around[-1].var if around and takes_turns(around[-1], writers) else None
     shape = shape if parity is None else (2, *shape)
     new = replace(buffer, shape=shape, scope=scope_of(shape, buffer))
     return Plan(new, outermost(around if parity is None else around[:-1], new), box, parity)
+
+
+def takes_turns(loop: ir.For, writers: list[Leaf]) -> bool:
+    """Whether a double buffer has its halves; those of a parallel loop's iterations, all at once, are not two."""
+    return loop.kind is not ir.LoopKind.PARALLEL and doubled(writers)
 
 
 def scope_of(shape: tuple[ir.Extent, ...], buffer: ir.Buffer) -> str:
@@ -106,8 +112,14 @@ def level(touching: list[Leaf], writers: list[Leaf], accesses: list[Access]) -> 
         others = [leaf for leaf in touching if leaf is not writer]
         barred |= summed(writer) | recurring(writer, accesses) | partial(writer, others)
     depth = min([len(common), *(names.index(name) for name in barred if name in names)])
-    places = [writer.block.annotations["store_at"] for writer in writers if "store_at" in writer.block.annotations]
-    return min([depth, *(names.index(place) + 1 if place in names else 0 for place in places)])
+    return min([depth, *(asked(writer) for writer in writers)])
+
+
+def asked(writer: Leaf) -> int:
+    """The most loops around the allocation that `store_at` allows; a loop that is gone says nothing."""
+    names = [loop.var for loop in writer.loops]
+    place = writer.block.annotations.get("store_at")
+    return 0 if place == ROOT else names.index(place) + 1 if place in names else len(names)
 
 
 def shared(touching: list[Leaf]) -> Loops:

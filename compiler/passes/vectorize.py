@@ -6,13 +6,16 @@ over statements and changes places with the loops inside. What does not depend o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 from vdla.compiler import ir
 from vdla.compiler.affine import var_names
 from vdla.compiler.passes.scope import Scope
 from vdla.compiler.passes.simplify import simplified
 from vdla.compiler.passes.walk import substituted, with_bodies
+from vdla.compiler.schedule.tree import names_of
 
 MAX_LANES = 64  # a longer loop becomes a serial one around vectors of as many lanes
 
@@ -28,23 +31,24 @@ def vectorize(fn: ir.Function) -> ir.Function:
 
     A loop with a symbolic extent or around steps of intrinsics becomes serial, and so does the outer one of two.
     """
-    return replace(fn, body=vectorized(fn.body))
+    names = names_of(fn)
+    outer = cache(lambda var: names.fresh(f"{var}_v", var))  # the copies of a loop keep one name
+    return replace(fn, body=vectorized(fn.body, outer))
 
 
-def vectorized(stmt: ir.Stmt) -> ir.Stmt:
-    """`stmt` with its loops of lanes moved inwards, inner ones first."""
-    new = with_bodies(stmt, vectorized)
+def vectorized(stmt: ir.Stmt, outer: Callable[[str], str]) -> ir.Stmt:
+    """`stmt` with its loops of lanes moved inwards, inner ones first; `outer` names the loops around vectors."""
+    new = with_bodies(stmt, lambda child: vectorized(child, outer))
     if not isinstance(new, ir.For) or new.kind is not ir.LoopKind.VECTORIZE:
         return new
     if not isinstance(new.extent, int):
         return serial(new, new.body)
-    return cut(new, new.extent) if new.extent > MAX_LANES else lanes(new, new.body)
+    return cut(new, new.extent, outer(new.var)) if new.extent > MAX_LANES else lanes(new, new.body)
 
 
-def cut(loop: ir.For, extent: int) -> ir.Stmt:
+def cut(loop: ir.For, extent: int, outer: str) -> ir.Stmt:
     """A long loop as a serial one around vectors, and a last vector for the rest."""
     var, whole = ir.Var(loop.var), extent // MAX_LANES
-    outer = f"{loop.var}_v"
     start = ir.Binary("mul", ir.Var(outer), ir.Const(MAX_LANES))
     inner = lanes(replace(loop, extent=MAX_LANES), moved(loop, ir.Binary("add", start, var)))
     main = ir.For(outer, whole, inner)

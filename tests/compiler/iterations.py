@@ -1,4 +1,6 @@
-"""The naive model beside compiler/schedule/independent.py: every element that each iteration of a loop touches."""
+"""The naive model beside compiler/schedule/independent.py, and of what lowering keeps of it: every element that each
+iteration of a loop touches.
+"""
 
 from __future__ import annotations
 
@@ -27,14 +29,29 @@ def conflict(fn: ir.Function, loop: str, private: bool) -> str:
     With `private`, a buffer that only the loop touches is an iteration's own, unless the iteration reads what it has
     not written.
     """
-    own = only_inside(fn, loop) if private else set()
+    return shared(fn, loop, only_inside(fn, loop) if private else set())
+
+
+def race(fn: ir.Function) -> str:
+    """An element of a lowered function that two iterations that run at once touch, one of them writing; "" if none."""
+    at_once = (ir.LoopKind.PARALLEL, ir.LoopKind.VECTORIZE)
+    for loop in (stmt for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For) and stmt.kind in at_once):
+        inside = [stmt for stmt in ir.walk(loop) if isinstance(stmt, ir.Alloc | ir.Rooms)]
+        own = {name for s in inside for row in (s.rows if isinstance(s, ir.Rooms) else (s.buffers,)) for name in row}
+        if found := shared(fn, loop.var, own):
+            return f"{loop.var}: {found}"
+    return ""
+
+
+def shared(fn: ir.Function, loop: str, own: set[str]) -> str:
+    """An element that one iteration writes and another touches, of the buffers that are not its own; "" if none."""
     for iterations in instances(fn.body, loop, {}):
         for p, one in enumerate(iterations):
             for q, two in enumerate(iterations):
-                shared = {e for e in one.writes & (two.reads | two.writes) if e[0] not in own}
+                touched = {e for e in one.writes & (two.reads | two.writes) if e[0] not in own}
                 carried = {e for e in one.writes & two.first if e[0] in own}
-                if p != q and shared | carried:
-                    return str(min(shared | carried))
+                if p != q and touched | carried:
+                    return str(min(touched | carried))
     return ""
 
 
@@ -65,8 +82,11 @@ def instances(stmt: ir.Stmt, loop: str, env: Env) -> Iterator[list[Touched]]:
         case ir.For(var=var, body=body):
             for i in range(stmt.size):
                 yield from instances(body, loop, {**env, var: i})
-        case ir.Seq(stmts=stmts):
-            for inner in stmts:
+        case ir.If(cond=cond, body=body):
+            if value(cond, env):
+                yield from instances(body, loop, env)
+        case ir.Seq() | ir.Alloc() | ir.Rooms():
+            for inner in ir.children(stmt):
                 yield from instances(inner, loop, env)
 
 
@@ -84,6 +104,9 @@ def run(stmt: ir.Stmt, env: Env, touched: Touched) -> None:
             if stmt.init is not None and not any(reduced):
                 run(stmt.init, {**env, **bound}, touched)
             run(stmt.body, {**env, **bound}, touched)
+        case ir.If(cond=cond, body=body):
+            if value(cond, env):
+                run(body, env, touched)
         case ir.Store(buffer=buffer, indices=indices):
             note_reads(stmt.value, env, touched)
             touched.writes.add((buffer, tuple(value(i, env) for i in indices)))

@@ -11,6 +11,7 @@ from vdla.compiler.interpret import interpret
 from vdla.compiler.llvm.compile import compile_native
 from vdla.compiler.passes.pipeline import lower
 from vdla.compiler.schedule import Schedule
+from vdla.compiler.specialise import specialise
 from vdla.compiler.target import TARGETS
 from vdla.runtime.native import build
 
@@ -62,10 +63,20 @@ def test_a_table_is_looked_up_only_inside_of_its_indices():
     table, rows = te.placeholder((64, 4), "float32", "table"), te.placeholder((8,), "int32", "rows")
     s = Schedule(te.create_function([table, rows], [te.compute((8, 4), lambda i, j: table[rows[i], j], "c")], "f"))
     s.prefetch("c", "table", "i", 2)
-    first, second = text(lowered(s)).split("for i in range(2)")
-    assert "for i in range(6)" in first
-    assert "prefetch table[rows[i + 2], 0]" in first
-    assert not re.search(r"\n +prefetch", second)
+    assert "prefetch table[rows[min(i + 2, 7)], 0]" in text(lowered(s))
+
+
+def test_a_select_may_leave_a_table_out():
+    n = te.var("n")
+    table, rows = te.placeholder((64, 4), "float32", "table"), te.placeholder((n,), "int32", "rows")
+    value = lambda i, j: te.select((i >= 3) & (i < n + 3), table[rows[i - 3], j], 0.0)  # noqa: E731
+    s = Schedule(te.create_function([table, rows], [te.compute((8, 4), value, "c")], "f"))
+    s.prefetch("c", "table", "i", 2)
+    requests = re.findall(r"prefetch (.*)", text(lower(specialise(s.fn, {"n": 2}), TARGETS["x86-64"])))
+    assert requests == ["table[rows[max(i - 1, 0)], 0]", "table[rows[1], 0]", "table[rows[1], 0]"]
+    for size in (1, 2, 5):
+        arrays = {"table": np.arange(256, dtype=np.float32).reshape(64, 4), "rows": np.arange(size, dtype=np.int32)}
+        np.testing.assert_array_equal(build(s.fn)(*arrays.values()), interpret(s.fn, arrays)["c"])
 
 
 def test_what_is_the_same_in_all_iterations_or_made_inside_is_not_asked_for():

@@ -180,6 +180,37 @@ def test_a_double_buffer_has_two_halves():
     same_result(s)
 
 
+def test_the_iterations_of_a_parallel_loop_are_not_two_to_take_turns():
+    s = stages()
+    s.compute_at("t", "c_i")
+    s.double_buffer("t")
+    s.parallel("c_i")
+    assert declared(s, "t") == ((2, 16), "stack")
+    assert allocated_in(s, "t") == "for c_i in parallel(64):"
+
+
+def test_inside_of_a_parallel_loop_two_halves_take_turns():
+    s = stages()
+    s.split("c_i", factor=4, names=("io", "ii"))
+    s.compute_at("t", "ii")
+    s.double_buffer("t")
+    s.parallel("io")
+    assert declared(s, "t") == ((2, 2, 16), "stack")
+    assert allocated_in(s, "t") == "for io in parallel(16):"
+    same_result(s)
+
+
+def test_a_place_further_inside_or_gone_moves_nothing():
+    s = stages()
+    s.store_at("t", "i")
+    s.compute_at("t", "c_i")
+    assert allocated_in(s, "t") == "for c_i in range(64):"
+    s.split("i", factor=2)
+    assert allocated_in(s, "t") == "for c_i in range(64):"
+    s.store_at("t", None)
+    assert allocated_in(s, "t") is None
+
+
 def test_an_aligned_buffer_is_padded():
     s = stages()
     s.compute_at("t", "c_i")

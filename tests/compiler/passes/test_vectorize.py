@@ -96,6 +96,23 @@ for j in vectorize(22):
     )
 
 
+def test_the_loop_around_vectors_has_a_name_of_its_own():
+    copies = [loop("j", 128, store("c", "j_v", "j", value=n), kind=VECTORIZE) for n in range(2)]
+    fn = function(loop("j_v", 2, *copies), c=(2, 128))
+    assert (
+        text(vectorize(fn))
+        == """
+for j_v in range(2):
+    for j_j_v in range(2):
+        for j in vectorize(64):
+            c[j_v, j_j_v * 64 + j] = 0
+    for j_j_v in range(2):
+        for j in vectorize(64):
+            c[j_v, j_j_v * 64 + j] = 1
+"""
+    )
+
+
 def test_a_symbolic_loop_becomes_serial():
     n = ir.Var("n")
     fn = function(loop("j", n, store("c", "j", value=0), kind=VECTORIZE), ("n",), c=(n,))
