@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 from pathlib import Path
 
@@ -101,3 +103,20 @@ def test_all_files_are_written_or_none(tmp_path: Path, capsys: Capture) -> None:
     said = complaint(capsys, *DENSE, "-o", str(tmp_path))
     assert said == f"native: output must be a file, got the folder {tmp_path}/dense.h"
     assert [path.name for path in tmp_path.iterdir()] == ["dense.h"]
+
+
+def test_a_disk_that_is_full_leaves_what_was_there(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = Path.write_bytes
+
+    def full(path: Path, content: bytes) -> int:
+        if path.suffix == ".s":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return write(path, content)
+
+    (tmp_path / "dense.h").write_text("old")
+    monkeypatch.setattr(Path, "write_bytes", full)
+    said = complaint(capsys, *DENSE, "--assembly", "-o", str(tmp_path))
+    assert said == f"{tmp_path}/dense.o: No space left on device"
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]

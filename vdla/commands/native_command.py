@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vdla.atomic import write_bytes
+from vdla.atomic import write_with
 from vdla.commands import OK, CommandError
 
 if TYPE_CHECKING:
@@ -86,9 +86,21 @@ def _write(built: NativeObject, arguments: argparse.Namespace) -> list[Path]:
     folder = next((path for path in files if path.is_dir()), None)
     if folder is not None:
         raise CommandError(f"native: output must be a file, got the folder {folder}")
-    for path, content in files.items():
-        write_bytes(path, content)
+    _write_all(list(files.items()))
     return list(files)
+
+
+def _write_all(files: list[tuple[Path, bytes]]) -> None:
+    """Each file takes its place after those behind it, so that a full disk leaves all as they were."""
+    if not files:
+        return
+    (path, content), *others = files
+
+    def write(temporary: Path) -> None:
+        temporary.write_bytes(content)
+        _write_all(others)
+
+    write_with(path, write)
 
 
 def _list() -> int:
