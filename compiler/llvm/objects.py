@@ -41,8 +41,12 @@ class Machine:
 
     @staticmethod
     def of(target: Target) -> Machine:
-        """The machine of a target; features in a fixed order."""
-        features = [f"+{name}" for name in sorted(target.features)] + [f"-{name}" for name in sorted(target.missing)]
+        """The machine of a target; features in a fixed order.
+
+        An x86-64 has 64 bits even where LLVM does not know the name of the CPU: else LLVM would end the process.
+        """
+        has = target.features | ({"64bit"} if target.architecture == "x86_64" else set())
+        features = [f"+{name}" for name in sorted(has)] + [f"-{name}" for name in sorted(target.missing)]
         return Machine(target.triple, target.cpu, ",".join(features))
 
 

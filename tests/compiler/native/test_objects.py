@@ -80,8 +80,14 @@ def test_a_module_that_is_none_is_a_defect_with_llvms_words() -> None:
 
 
 def test_features_that_this_machine_lacks_are_said() -> None:
-    target = Target("old", HOST.triple, "x86-64-v3", frozenset({"sse2"}), 16, 16, frozenset({"avx2"}))
-    assert objects.Machine.of(target).features == "+sse2,-avx2"
+    target = Target("old", "x86_64-unknown-linux-gnu", "x86-64-v3", frozenset({"sse2"}), 16, 16, frozenset({"avx2"}))
+    assert objects.Machine.of(target).features == "+64bit,+sse2,-avx2"
+
+
+def test_a_cpu_that_llvm_does_not_know_ends_no_process(capfd: pytest.CaptureFixture[str]) -> None:
+    target = Target("typo", "x86_64-unknown-linux-gnu", "znver-4", frozenset({"sse2"}), 16, 16)
+    assert object_code(TEXT, target, cached=False).startswith(b"\x7fELF\x02")
+    assert "'znver-4' is not a recognized processor" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("target", [HOST, *TARGETS.values()], ids=lambda target: target.name)
