@@ -108,7 +108,7 @@ def _requirements(extra: str) -> list[str]:
     try:
         lines = importlib.metadata.requires("vdla") or []
     except importlib.metadata.PackageNotFoundError:
-        lines = ["numpy", "numba", "rich"]
+        return []  # which `_extras` says
     marks = {line: re.search(r"extra == ['\"]([^'\"]+)['\"]", line) for line in lines}
     chosen = [line for line, mark in marks.items() if (mark.group(1) if mark else "") == extra]
     return [re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0] for line in chosen]
@@ -131,17 +131,17 @@ def _machine() -> list[Finding]:
     return [
         Finding("processor", f"{cpu_model()}, {os.cpu_count()} cores"),
         Finding("vector features", ", ".join(features) or "none known"),
-        *_kernel(),
+        _kernel(),
         *_tools(),
     ]
 
 
-def _kernel() -> list[Finding]:
+def _kernel() -> Finding:
     from vdla.commands.self_test import kernel_name
 
     start_s = time.perf_counter()
     name = kernel_name()
-    return [Finding("simulator kernel", f"{name} (ready in {time.perf_counter() - start_s:.1f} s)")]
+    return Finding("simulator kernel", f"{name} (ready in {time.perf_counter() - start_s:.1f} s)")
 
 
 def _tools() -> list[Finding]:
