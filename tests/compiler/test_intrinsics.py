@@ -49,8 +49,19 @@ def declared(**changes: Any) -> Intrinsic:
         ({"scopes": {"x": "inp"}}, "intrinsic mine: scopes must name exactly x, y, got x"),
         (
             {"scopes": {"x": "inp", "y": "chip"}},
-            "intrinsic mine: scope of y must be one of global, inp, wgt, scl, acc, out, immediate, condition, "
-            "got 'chip'",
+            "intrinsic mine: scope of y must be one of global, inp, wgt, scl, acc, out, got 'chip'",
+        ),
+        ({"scopes": None}, "intrinsic mine: scopes must name exactly x, y, got None"),
+        ({"scopes": {1: "inp"}}, "intrinsic mine: scopes must name exactly x, y, got 1"),
+        (
+            {"scopes": {"x": "immediate", "y": "acc"}},
+            "intrinsic mine: x must have shape (1,) as immediate, got (1, 16)",
+        ),
+        ({"target": ["vdla"]}, "intrinsic mine: target must be one of vdla, cpu, got ['vdla']"),
+        ({"lower": 3}, "intrinsic mine: lower must be a function, got 3"),
+        (
+            {"scopes": {"x": "acc", "y": "acc"}, "in_place": "y"},
+            "intrinsic mine: in_place must name an operand in the scope of the output, got 'y'",
         ),
         (
             {"in_place": "x"},
@@ -63,12 +74,48 @@ def test_a_declaration_that_contradicts_itself_is_refused(changes: dict[str, Any
         declared(**changes)
 
 
-def test_behaviour_is_one_computation() -> None:
-    x = te.placeholder(ENTRY, "int8", "x")
-    twice = te.compute(ENTRY, lambda b, o: x[b, o] + x[b, o], "twice")
-    y = te.compute(ENTRY, lambda b, o: te.cast("int32", twice[b, o]), "y")
-    with pytest.raises((IntrinsicError, te.TeError)):
-        Intrinsic("mine", y, {"x": "inp", "y": "acc"}, lambda nest: (), lambda config, steps: steps)
+LANES = (4,)
+X, BIAS = te.placeholder(LANES, "int32", "x"), te.placeholder(LANES, "int32", "bias")
+PAIRS, FLAG = te.placeholder((4, 4), "int32", "pairs"), te.placeholder((1,), "int32", "flag")
+ONE, ROWS = te.reduce_axis(1, "one"), te.placeholder((te.var("n"),), "int32", "rows")
+TWICE = te.compute(LANES, lambda i: X[i] + X[i], "twice")
+BOTH = te.compute(LANES, lambda i: (X[i], X[i] + 1), ("y", "z"))
+STEPS = te.scan(3, lambda t, h: te.compute(LANES, lambda i: h[i] + 1, "h"), X)
+
+
+@pytest.mark.parametrize(
+    ("output", "scopes", "message"),
+    [
+        (3, "x", "output must be a tensor of te.compute, got 3"),
+        (X, "x", "output must be a tensor of te.compute, got <Tensor x>"),
+        (STEPS, "x", "output must be a tensor of te.compute, got <Tensor h>"),
+        (BOTH[1], "x", "output must be all that is computed, got one of y, z"),
+        (te.compute(LANES, lambda i: TWICE[i] * 2, "y"), "x",
+         "behaviour must be a single computation over placeholders, got twice"),
+        (te.compute(ROWS.shape, lambda i: ROWS[i] + 1, "y"), "rows", "behaviour must have numbers for extents, got n"),
+        (te.compute(LANES, lambda i: te.sum(X[i], axis=ONE, init=BIAS[i]), "y"), "x bias",
+         "the sums must start from a number, as a step only adds to them, got bias[vi]"),
+        (te.compute((4, 4), lambda i, j: PAIRS[i, 3 - j], "y"), "pairs",
+         "each index of pairs but the first must be one axis, got pairs[vi, 3 - vj]"),
+    ],
+)  # fmt: skip
+def test_behaviour_is_one_computation_on_entries(output: Any, scopes: str, message: str) -> None:
+    with pytest.raises(IntrinsicError, match=f"^{re.escape(f'intrinsic mine: {message}')}$"):
+        Intrinsic("mine", output, dict.fromkeys([*scopes.split(), "y"], "memory"), lambda step: None, target="cpu")
+
+
+def test_of_the_accelerator_every_index_is_one_axis() -> None:
+    y = te.compute((4, 4), lambda i, j: PAIRS[3 - i, j], "y")
+    message = "intrinsic mine: each index of pairs must be one axis, got pairs[3 - vi, vj]"
+    with pytest.raises(IntrinsicError, match=f"^{re.escape(message)}$"):
+        Intrinsic("mine", y, {"pairs": "inp", "y": "acc"}, lambda nest: (), lambda config, steps: steps)
+
+
+def test_a_condition_is_bool() -> None:
+    y = te.compute(LANES, lambda i: te.select(FLAG[0] > 0, X[i], 0), "y")
+    scopes = {"x": "memory", "y": "memory", "flag": "condition"}
+    with pytest.raises(IntrinsicError, match=r"^intrinsic mine: flag must be bool as condition, got int32$"):
+        Intrinsic("mine", y, scopes, lambda step: None, target="cpu")
 
 
 def test_an_intrinsic_prints_as_its_name() -> None:
