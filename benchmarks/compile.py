@@ -11,14 +11,11 @@ from typing import Any
 
 from vdla.benchmarks.harness import Progress, Result, receipt, silent
 from vdla.benchmarks.layers import PRESET, layer_operator
-from vdla.benchmarks.native_compile import convolutions, native_seconds
+from vdla.benchmarks.native_compile import WARM_UP, convolutions, native_seconds
 from vdla.benchmarks.workloads import Workload, resnet18_layers
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.simulator.verify import verify
-
-# Not one of the measured layers: what a compiler remembers of it helps none of them.
-WARM_UP = Workload("warm_up", "conv2d", 1, 9, 9, 16, 16, 3, 1, 1, "")
 
 
 def compiled(layer: Workload, config: Config) -> tuple[Program, float, float]:

@@ -7,6 +7,7 @@ several rounds. A figure `..._error` is the greatest difference between the resu
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 from vdla.benchmarks.cpu_bitserial import SIZES, measure_bitserial
@@ -26,11 +27,18 @@ PARTS: tuple[tuple[Callable[[int, Step], Part], int], ...] = (
     (measure_fusion, len(layers())),
     (measure_bitserial, len(SIZES)),
 )
-LIBRARIES = ("llvmlite", "onnxruntime", "threadpoolctl")
+RIVALS = ("onnx", "onnxruntime", "threadpoolctl")
+
+
+class CpuError(RuntimeError):
+    """A library to compare with that is missing."""
 
 
 def run(progress: Progress = silent, seed: int = 0) -> Result:
     """Every part, one after another."""
+    missing = [name for name in RIVALS if find_spec(name) is None]
+    if missing:
+        raise CpuError(f'bench cpu: {", ".join(missing)} must be installed, got none (pip install "vdla[dev]")')
     total = sum(steps for _, steps in PARTS)
     done = iter(range(total))
     set_threads(1)
@@ -47,7 +55,7 @@ def receipt(seed: int) -> dict[str, Any]:
     """Everything the figures depend on but the speed of the machine."""
     machine = host()
     return {
-        "versions": versions() | {name: installed_version(name) or "absent" for name in LIBRARIES},
+        "versions": versions() | {name: installed_version(name) or "absent" for name in ("llvmlite", *RIVALS)},
         "cpu": cpu_model(),
         "target": {"cpu": machine.cpu, "vector_bytes": machine.vector_bytes},
         "threads": 1,

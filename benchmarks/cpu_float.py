@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
 from vdla.benchmarks.contest import contest, geomean
-from vdla.benchmarks.cpu_layers import Operands, layers, operands_of, our_layer, their_layer
-from vdla.benchmarks.cpu_part import Measured, Part, Step
+from vdla.benchmarks.cpu_kernel import kernel_of
+from vdla.benchmarks.cpu_layers import Operands, measure_each, operands_of, our_layer, their_layer
+from vdla.benchmarks.cpu_part import Measured, Part, Step, against
 from vdla.benchmarks.workloads import Workload
-from vdla.compiler import te
 from vdla.compiler.operators.broadcast import add
 from vdla.compiler.operators.elementwise import relu
 from vdla.compiler.operators.matmul import matmul
-from vdla.compiler.operators.schedule import default_schedule
-from vdla.runtime.native import Bound, build
 
 MATMUL = 1024
-FLOATS = "float32"
 
 
 def measure_layers(seed: int, step: Step) -> Part:
     """Every layer against ONNX Runtime."""
-    measured = []
-    for layer in layers():
-        step(f"{layer.name} float32")
-        measured.append(measure_layer(layer, operands_of(layer, seed)))
-    ratios = [one.times.ratio for one in measured]
-    error = max(one.error for one in measured)
-    return Part({"f32_geomean": geomean(ratios), "f32_worst": min(ratios), "f32_error": error}, measured)
+    measured = measure_each("float32", step, lambda layer: measure_layer(layer, operands_of(layer, seed)))
+    return against("f32", measured)
 
 
 def measure_layer(layer: Workload, operands: Operands) -> Measured:
@@ -65,19 +55,9 @@ def measure_matmul(seed: int, step: Step) -> Part:
     return Part({"matmul_ratio": times.ratio}, [Measured(f"matmul {MATMUL}", times, 2 * MATMUL**3, error)])
 
 
-def kernel_of(operator: Callable[..., te.Tensor], *arrays: NDArray[np.float32]) -> Bound:
-    """A kernel of its own for one operator, called with arrays."""
-    inputs = [te.placeholder(array.shape, FLOATS, f"x{n}") for n, array in enumerate(arrays)]
-    fn = te.create_function(inputs, [operator(*inputs)], "stage")
-    return build(default_schedule(fn).fn).bind(*arrays)
-
-
 def measure_fusion(seed: int, step: Step) -> Part:
     """Convolution, bias and relu in one kernel, against three kernels one after another."""
-    measured = []
-    for layer in layers():
-        step(f"{layer.name} fused")
-        measured.append(measure_fused(layer, operands_of(layer, seed)))
+    measured = measure_each("fused", step, lambda layer: measure_fused(layer, operands_of(layer, seed)))
     return Part({"fusion_speedup": geomean(one.times.ratio for one in measured)}, measured)
 
 

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.benchmarks.cpu_kernel import kernel_of
+from vdla.benchmarks.cpu_part import Measured, Step
 from vdla.benchmarks.workloads import Workload, workloads
 from vdla.compiler import te
 from vdla.compiler.operators.convolution import convolution
-from vdla.compiler.operators.schedule import default_schedule
-from vdla.runtime.native import Bound, build
+from vdla.runtime.native import Bound
 
 Floats = NDArray[np.float32]
 Finish = Callable[[te.Tensor], te.Tensor]
@@ -27,6 +28,15 @@ OPERATORS = ("conv2d", "depthwise_conv2d")
 def layers() -> list[Workload]:
     """C1 to C12 and D1 to D9."""
     return [layer for layer in workloads().values() if layer.operator in OPERATORS]
+
+
+def measure_each(what: str, step: Step, measure: Callable[[Workload], Measured]) -> list[Measured]:
+    """Every layer, one after another."""
+    measured = []
+    for layer in layers():
+        step(f"{layer.name} {what}")
+        measured.append(measure(layer))
+    return measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +65,27 @@ def is_depthwise(layer: Workload) -> bool:
     return layer.operator == "depthwise_conv2d"
 
 
+def window_of(layer: Workload) -> dict[str, Any]:
+    """The attributes of a layer's ONNX operator."""
+    return {
+        "group": layer.in_channels if is_depthwise(layer) else 1,
+        "kernel_shape": [layer.kernel] * 2,
+        "strides": [layer.stride] * 2,
+        "pads": [layer.padding] * 4,
+    }
+
+
 def our_layer(layer: Workload, operands: Operands, biased: bool, finish: Finish | None = None) -> Bound:
     """Our kernel for a layer, called with its operands; `finish` is what follows in the same kernel."""
     data, weight, bias = operands.data, operands.weight, operands.bias
     groups = layer.in_channels if is_depthwise(layer) else 1
     form = convolution(data.shape, weight.shape, layer.stride, layer.padding, groups=groups)
-    x, w, b = te.placeholder(data.shape, "float32", "x"), form.weight("w"), te.placeholder(bias.shape, "float32", "b")
-    result = form.output(x, w, b if biased else None, "y")
-    outputs = [result if finish is None else finish(result)]
-    fn = te.create_function([x, w, b] if biased else [x, w], outputs, layer.name)
-    kernel = build(default_schedule(fn).fn)
-    return kernel.bind(data, form.pack(weight), *([bias] if biased else []))
+
+    def operator(x: te.Tensor, w: te.Tensor, b: te.Tensor | None = None) -> te.Tensor:
+        result = form.output(x, w, b, "y")
+        return result if finish is None else finish(result)
+
+    return kernel_of(operator, data, form.pack(weight), *([bias] if biased else []))
 
 
 def their_layer(layer: Workload, operands: Operands) -> tuple[Callable[[], object], Floats]:
@@ -79,13 +99,7 @@ def conv_model(layer: Workload, weight: Floats) -> bytes:
     """A model of one Conv, its weight a constant."""
     from onnx import TensorProto, helper, numpy_helper
 
-    group = layer.in_channels if is_depthwise(layer) else 1
-    window: dict[str, Any] = {
-        "kernel_shape": [layer.kernel] * 2,
-        "strides": [layer.stride] * 2,
-        "pads": [layer.padding] * 4,
-    }
-    node = helper.make_node("Conv", ["x", "w"], ["y"], group=group, **window)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], **window_of(layer))
     x = helper.make_tensor_value_info(
         "x", TensorProto.FLOAT, [layer.batch, layer.in_channels, layer.height, layer.width]
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vdla.benchmarks.contest import Times
+from vdla.benchmarks.contest import Times, geomean
 
 Step = Callable[[str], None]  # says what is measured next
 
@@ -40,3 +40,10 @@ class Part:
 
     figures: Mapping[str, float]
     measured: Sequence[Measured]
+
+
+def against(what: str, measured: Sequence[Measured]) -> Part:
+    """How we stand against a library: over all, at worst, and how far results differ."""
+    ratios = [one.times.ratio for one in measured]
+    figures = {"geomean": geomean(ratios), "worst": min(ratios), "error": max(one.error for one in measured)}
+    return Part({f"{what}_{name}": value for name, value in figures.items()}, measured)

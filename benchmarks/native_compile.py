@@ -11,7 +11,7 @@ from vdla.compiler.llvm.compile import compile_native
 from vdla.compiler.operators.convolution import convolution
 from vdla.compiler.operators.schedule import default_schedule
 
-# Not one of the measured layers: the first kernel of a process also pays for LLVM's start.
+# Not one of the measured layers: what a compiler remembers of it helps none of them, and it pays for LLVM's start.
 WARM_UP = Workload("warm_up", "conv2d", 1, 9, 9, 16, 16, 3, 1, 1, "")
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import numpy as np
 import pytest
 
+from vdla.benchmarks import cpu, cpu_bitserial, cpu_float, cpu_int8
 from vdla.benchmarks.contest import Times, contest, geomean
-from vdla.benchmarks.cpu import PARTS, receipt
+from vdla.benchmarks.cpu import CpuError, receipt
 from vdla.benchmarks.cpu_float import difference, measure_fused, measure_layer
 from vdla.benchmarks.cpu_layers import layers, operands_of, our_layer, their_layer
+from vdla.benchmarks.cpu_part import Measured
 from vdla.benchmarks.workloads import Workload
+from vdla.commands.bench_command import passed
 
 SMALL = [
     Workload("plain", "conv2d", 1, 9, 8, 3, 20, 3, 2, 1, ""),
@@ -22,7 +26,7 @@ SMALL = [
 
 @pytest.mark.parametrize("layer", SMALL, ids=lambda layer: layer.name)
 def test_both_sides_compute_a_layer(layer: Workload) -> None:
-    pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxruntime", reason="needs onnxruntime, with which results are compared")
     operands = operands_of(layer, 0)
     ours = our_layer(layer, operands, biased=False)
     theirs, expected = their_layer(layer, operands)
@@ -40,7 +44,35 @@ def test_fused_and_separate_stages_agree() -> None:
 
 def test_the_layers_are_those_of_the_table() -> None:
     assert [layer.name for layer in layers()] == [f"C{n}" for n in range(1, 13)] + [f"D{n}" for n in range(1, 10)]
-    assert sum(steps for _, steps in PARTS) >= 2 * len(layers()) + 1
+
+
+def test_the_parts_take_the_steps_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = Measured("one", Times(1.0, 2.0), 3, 0.25)
+    for module, measure in (
+        (cpu_float, "measure_layer"), (cpu_float, "measure_fused"), (cpu_int8, "measure_layer"),
+        (cpu_bitserial, "measure_size"),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, measure, lambda *_: measured)
+    monkeypatch.setattr(cpu_float, "contest", lambda *_: Times(1.0, 4.0))
+    shown: list[tuple[str, int, int]] = []
+    result = cpu.run(lambda *step: shown.append(step))
+    assert [done for _, done, _ in shown] == list(range(len(shown)))
+    assert shown[0] == ("C1 float32", 0, len(shown) - 1)
+    assert shown[-1] == ("done", len(shown) - 1, len(shown) - 1)
+    assert len(result.rows) == len(shown) - 1
+    assert result.figures == {
+        "f32_geomean": 2.0, "f32_worst": 2.0, "f32_error": 0.25, "int8_geomean": 2.0, "int8_worst": 2.0,
+        "int8_error": 0.25, "matmul_ratio": 4.0, "fusion_speedup": 2.0, "bitserial_speedup": 2.0,
+        "bitserial_error": 0.25,
+    }  # fmt: skip
+    assert not passed(result)
+
+
+def test_missing_libraries_are_named_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "find_spec", lambda name: None if name.startswith("onnx") else name)
+    message = 'bench cpu: onnx, onnxruntime must be installed, got none (pip install "vdla[dev]")'
+    with pytest.raises(CpuError, match=f"^{re.escape(message)}$"):
+        cpu.run()
 
 
 def test_a_contest_tells_slow_from_fast() -> None:

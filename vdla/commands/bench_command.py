@@ -32,7 +32,7 @@ EXAMPLES = """\
 
 # Figures that are a verdict: 1, or 0, is the only good value.
 MUST_BE_ONE = ("all_exact", "fits")
-MUST_BE_ZERO = ("missed", "false_alarms", "mismatches", "disagreements", "one_sided")
+MUST_BE_ZERO = ("missed", "false_alarms", "mismatches", "disagreements", "one_sided", "bitserial_error")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
