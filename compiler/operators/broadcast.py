@@ -11,10 +11,12 @@ from vdla.compiler import te
 from vdla.compiler.dtypes import is_float, is_integer
 from vdla.compiler.operators.checks import (
     OperatorError,
+    at_least,
     check_float,
     check_number,
     check_same_dtype,
     check_tensor,
+    dims,
     is_one,
     same_extent,
     shape_text,
@@ -56,7 +58,11 @@ def combined(where: str, combine: Callable[..., te.Value], tensors: Sequence[te.
 def broadcast_to(x: te.Tensor, shape: Sequence[te.Dim], name: str | None = None) -> te.Tensor:
     """`x` repeated to the shape that it and `shape` broadcast to (numpy's rule, in both directions as ONNX has it)."""
     check_tensor("broadcast_to", "x", x)
-    full = broadcast_shape("broadcast_to", x.shape, shape)
+    wanted = dims("broadcast_to", "shape", shape)
+    for extent in wanted:
+        if isinstance(extent, int):
+            at_least("broadcast_to", "every extent", extent, 1)
+    full = broadcast_shape("broadcast_to", x.shape, wanted)
     return te.compute(full, lambda *i: element(x, i), name_of(x, "broadcast", name))
 
 

@@ -6,11 +6,15 @@ Every function takes `where`, the operator's name, which begins the message of t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.dtypes import is_float
+from vdla.compiler.dtypes import is_float, is_integer
 from vdla.compiler.extents import extent_of
 from vdla.compiler.printer import expr_text
+from vdla.compiler.target import Target, target_named
 from vdla.hardware.checks import plain
 
 
@@ -59,10 +63,43 @@ def check_same_dtype(where: str, *tensors: te.Tensor) -> None:
         raise OperatorError(f"{where}: all operands must have one dtype, got {', '.join(dtypes)}")
 
 
+def check_bias(where: str, bias: te.Tensor | None, count: te.Dim) -> None:
+    """Refuse a bias, where there is one, that has not `count` elements."""
+    if bias is not None and not same_shape(bias.shape, (count,)):
+        raise OperatorError(f"{where}: bias must be of shape {shape_text((count,))}, got {shape_text(bias.shape)}")
+
+
+def check_weights(where: str, weight: object, form: str) -> None:
+    """Refuse what is no array of numbers, of as many dimensions as `form` has and not empty."""
+    if not isinstance(weight, np.ndarray):
+        raise OperatorError(f"{where}: weight must be an array {form}, got {weight!r}")
+    dtype = str(weight.dtype)
+    if weight.ndim != form.count(",") + 1 or not weight.size or not (is_float(dtype) or is_integer(dtype)):
+        raise OperatorError(f"{where}: weight must be an array {form} of numbers, got {dtype}{list(weight.shape)}")
+
+
 def check_choice(where: str, what: str, value: str, choices: Sequence[str]) -> None:
     """Refuse an option that is not one of `choices`."""
     if not isinstance(value, str) or value not in choices:
         raise OperatorError(f"{where}: {what} must be one of {', '.join(choices)}, got {value!r}")
+
+
+def machine_of(where: str, target: Target | str) -> Target:
+    """The CPU that a target or its name means."""
+    if not isinstance(target, Target | str):
+        raise OperatorError(f"{where}: target must be a name or a Target, got {target!r}")
+    return target_named(target) if isinstance(target, str) else target
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def number(where: str, what: str, value: object) -> int | float:
+    """A number of Python's or numpy's."""
+    value = plain(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise OperatorError(f"{where}: {what} must be a number, got {value!r}")
+    return value
 
 
 def integer(where: str, what: str, value: object) -> int:
@@ -81,9 +118,22 @@ def at_least(where: str, what: str, value: object, least: int) -> int:
     return checked
 
 
+def listed(values: object) -> object:
+    """An array of numpy's as a list."""
+    return values.tolist() if isinstance(values, np.ndarray) else plain(values)
+
+
+def several(where: str, what: str, values: object) -> Sequence[Any]:
+    """A sequence; its entries are for the caller to check."""
+    found = listed(values)
+    if not isinstance(found, Sequence) or isinstance(found, str):
+        raise OperatorError(f"{where}: {what} must be a sequence, got {found!r}")
+    return found
+
+
 def integers(where: str, what: str, values: object, count: int, least: int | None = None) -> tuple[int, ...]:
     """`count` integers; one integer stands for all of them."""
-    values = plain(values)
+    values = listed(values)
     if isinstance(values, int) and not isinstance(values, bool):
         values = (values,) * count
     if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != count:
@@ -105,6 +155,7 @@ def axes_of(where: str, rank: int, axes: object) -> tuple[int, ...]:
     """The dimensions that `axes` (None: all of them; an integer or several) name, in ascending order."""
     if axes is None:
         return tuple(range(rank))
+    axes = listed(axes)
     if isinstance(axes, Sequence) and not isinstance(axes, str):
         found = [axis_of(where, rank, axis, "every axis") for axis in axes]
     else:
@@ -145,6 +196,17 @@ def dim_text(extent: te.Dim) -> str:
 def as_element(extent: te.Dim) -> te.Value:
     """An extent as an int32 element."""
     return extent if isinstance(extent, te.Value) else te.const(extent, "int32")
+
+
+def dims(where: str, what: str, shape: object) -> tuple[te.Dim, ...]:
+    """Extents as a user gives them: integers, or symbolic ones."""
+    given = several(where, what, shape)
+    return tuple(e if isinstance(e, te.Value) else integer(where, "every extent", e) for e in given)
+
+
+def statics(where: str, what: str, extents: Sequence[te.Dim]) -> list[int]:
+    """Extents that must all be numbers."""
+    return [static(where, f"{what} {d}", extent) for d, extent in enumerate(extents)]
 
 
 def static(where: str, what: str, extent: te.Dim) -> int:

@@ -8,6 +8,7 @@ result element by element joins that last stage.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -16,15 +17,20 @@ from vdla.compiler.dtypes import Array, storage
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,
+    check_bias,
     check_number,
     check_rank,
     check_same_dtype,
+    check_weights,
+    machine_of,
+    static,
+    statics,
 )
 from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.narrow import wide, wide_dtype
 from vdla.compiler.operators.pad import pad
-from vdla.compiler.operators.softmax import wide
 from vdla.compiler.operators.windows import Ints, Windows, windows_of
-from vdla.compiler.target import Target, target_named
+from vdla.compiler.target import Target
 
 NAME = "conv2d"
 BLOCKED_RANK = 5  # of an image [N, C / block, H, W, block]
@@ -49,9 +55,9 @@ def conv2d(
     then: [N, CO / lanes, OH, OW, lanes]. `pads` are those before each spatial dimension, then after each. Narrow floats
     are summed in float32; integers wrap.
     """
-    result = name_of(x, "conv2d", name)
     part = part_of(x, weight, strides, pads, dilations, groups, out_channels, target)
     check_operands(x, weight, bias, part)
+    result = name_of(x, NAME, name)
     packed = weight if len(weight.shape) == BLOCKED_RANK else packed_stage(weight, part, f"{result}_weight")
     total = summed(padded(x, part.windows, f"{result}_pad"), packed, bias, part, f"{result}_sum")
     return arranged(total, None, part, x, result)
@@ -98,8 +104,7 @@ class Part:
 
 def lanes_of(outs: int, dtype: str, target: Target) -> int:
     """The block of output channels for `outs` of them in a group: a vector, or less for few channels."""
-    most = target.lanes(max(storage(dtype).itemsize, 4 if dtype in ("float16", "bfloat16") else 1))
-    return min(most, 1 << (outs - 1).bit_length())
+    return min(target.lanes(storage(wide_dtype(dtype)).itemsize), 1 << (outs - 1).bit_length())
 
 
 def part_of(
@@ -117,16 +122,17 @@ def part_of(
     check_rank(NAME, "weight", weight, 4, 5)
     check_number(NAME, "x", x)
     count = at_least(NAME, "groups", groups, 1)
-    windows = windows_of(NAME, x.shape[2:4], weight.shape[2:4], strides, pads, dilations)
-    if len(weight.shape) == 4:
-        total, machine = weight.shape[0], target_named(target) if isinstance(target, str) else target
-        lanes = lanes_of(max(1, total // count), x.dtype, machine)
-    else:
-        lanes = weight.shape[4]
-        total = weight.shape[0] * lanes if out_channels is None else at_least(NAME, "out_channels", out_channels, 1)
+    outs, channels, *kernel = statics(NAME, "weight's extent", weight.shape)
+    windows = windows_of(NAME, x.shape[2:4], kernel[:2], strides, pads, dilations)
+    packed = kernel[2:]
+    most = outs * packed[0] if packed else outs
+    total = most if out_channels is None else at_least(NAME, "out_channels", out_channels, 1)
+    if not packed and total != most:
+        raise OperatorError(f"{NAME}: out_channels must be the {most} of weight, which is not packed, got {total}")
     if total % count:
         raise OperatorError(f"{NAME}: groups must divide the {total} output channels, got {count}")
-    return Part(windows, count, weight.shape[1], total // count, lanes)
+    lanes = packed[0] if packed else lanes_of(total // count, x.dtype, machine_of(NAME, target))
+    return Part(windows, count, channels, total // count, lanes)
 
 
 # --- stages ----------------------------------------------------------------------------------------------------------
@@ -189,14 +195,12 @@ def arranged(total: te.Tensor, bias: te.Tensor | None, part: Part, x: te.Tensor,
 def pack_conv2d(weight: Array, target: Target | str = "host", groups: int = 1) -> Array:
     """Weights [CO, CI, KH, KW] as [groups * blocks, CI, KH, KW, lanes], the lanes of a group's last block filled up
     with zeros."""
-    if not isinstance(weight, np.ndarray) or weight.ndim != 4:
-        found = f"{weight.ndim} dimensions" if isinstance(weight, np.ndarray) else repr(weight)
-        raise OperatorError(f"pack_conv2d: weight must be an array [CO, CI, KH, KW], got {found}")
+    check_weights("pack_conv2d", weight, "[CO, CI, KH, KW]")
     count = at_least("pack_conv2d", "groups", groups, 1)
     if len(weight) % count:
         raise OperatorError(f"pack_conv2d: groups must divide the {len(weight)} output channels, got {count}")
-    outs, machine = len(weight) // count, target_named(target) if isinstance(target, str) else target
-    lanes = lanes_of(outs, str(weight.dtype), machine)
+    outs = len(weight) // count
+    lanes = lanes_of(outs, str(weight.dtype), machine_of("pack_conv2d", target))
     grouped = weight.reshape(count, outs, *weight.shape[1:])
     whole = np.pad(grouped, [(0, 0), (0, -outs % lanes), (0, 0), (0, 0), (0, 0)])
     blocks = whole.reshape(-1, lanes, *weight.shape[1:])
@@ -219,15 +223,15 @@ def packed_stage(weight: te.Tensor, part: Part, name: str) -> te.Tensor:
 def check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, part: Part) -> None:
     """Refuse operands that do not fit each other."""
     check_same_dtype(NAME, x, weight, *([] if bias is None else [bias]))
-    channels = x.shape[1] * (x.shape[4] if len(x.shape) == BLOCKED_RANK else 1)
+    blocked = len(x.shape) == BLOCKED_RANK
+    channels = prod(static(NAME, f"extent {d} of x", x.shape[d]) for d in ((1, 4) if blocked else (1,)))
     if channels != part.channels * part.groups:
         rule = f"weight must have {channels} / {part.groups} input channels, as x and groups say"
         raise OperatorError(f"{NAME}: {rule}, got {part.channels}")
     if len(weight.shape) == BLOCKED_RANK and weight.shape[0] != part.groups * part.blocks:
         rule = f"weight must have {part.groups * part.blocks} blocks of {part.lanes} channels"
         raise OperatorError(f"{NAME}: {rule}, got {weight.shape[0]}")
-    if len(x.shape) == BLOCKED_RANK and part.outs % part.lanes:
+    if blocked and part.outs % part.lanes:
         rule = f"output channels of a group must fill blocks of {part.lanes} where those of x are in blocks"
         raise OperatorError(f"{NAME}: {rule}, got {part.outs}")
-    if bias is not None and bias.shape != (part.groups * part.outs,):
-        raise OperatorError(f"{NAME}: bias must be of shape [{part.groups * part.outs}], got {list(bias.shape)}")
+    check_bias(NAME, bias, part.groups * part.outs)

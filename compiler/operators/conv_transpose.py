@@ -16,14 +16,16 @@ from vdla.compiler.element import as_value
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,
+    check_bias,
     check_number,
     check_rank,
     check_same_dtype,
     integers,
     static,
+    statics,
 )
 from vdla.compiler.operators.naming import name_of
-from vdla.compiler.operators.softmax import wide
+from vdla.compiler.operators.narrow import wide
 from vdla.compiler.operators.windows import Ints
 
 NAME = "conv_transpose"
@@ -60,10 +62,10 @@ class Phase:
         """The kernel's tap: the t-th solution k of k * dilation = p + before (modulo the stride). Places a whole number
         of strides apart have the same."""
         if self.spacing == 1:
-            return as_value(t, "conv_transpose") + 0
+            return as_value(t, NAME) + 0
         inverse = pow(self.dilation // self.shared, -1, self.spacing)
         first = (((p + self.before) // self.shared) * inverse) % self.spacing
-        return first + as_value(t, "conv_transpose") * self.spacing
+        return first + as_value(t, NAME) * self.spacing
 
     def place(self, p: te.Value, t: te.Operand) -> te.Value:
         """The input's place."""
@@ -93,11 +95,9 @@ def conv_transpose(
     """x [N, C, spatial...], weight [C, K / groups, kernel...], bias [K] -> [N, K, spatial...] of extents
     (extent - 1) * stride + (kernel - 1) * dilation + 1 + output_padding - pads. `pads` are those before each spatial
     dimension, then after each. Integers wrap; narrow floats are summed in float32."""
-    rank = check_operands(x, weight, bias)
-    count = at_least("conv_transpose", "groups", groups, 1)
-    if static("conv_transpose", "channels", x.shape[1]) % count:
-        raise OperatorError(f"conv_transpose: groups must divide the {x.shape[1]} channels, got {count}")
-    result = name_of(x, "conv_transpose", name)
+    count = at_least(NAME, "groups", groups, 1)
+    rank = check_operands(x, weight, bias, count)
+    result = name_of(x, NAME, name)
     phases, spatial = phases_of(x, weight, strides, pads, output_padding, dilations, rank)
     shape = (x.shape[0], weight.shape[1] * count, *spatial)
     return ordered(
@@ -142,15 +142,20 @@ def ordered(
     return te.compute(shape, value, name)
 
 
-def check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None) -> int:
+def check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, groups: int) -> int:
     """The number of spatial dimensions of operands that fit each other."""
-    check_rank("conv_transpose", "x", x, 3)
-    check_number("conv_transpose", "x", x)
-    check_rank("conv_transpose", "weight", weight, len(x.shape), len(x.shape))
-    if weight.shape[0] != x.shape[1]:
-        rule = f"the first extent of weight must be the {x.shape[1]} channels of x"
-        raise OperatorError(f"conv_transpose: {rule}, got {weight.shape[0]}")
-    check_same_dtype("conv_transpose", x, weight, *([] if bias is None else [bias]))
+    check_rank(NAME, "x", x, 3)
+    check_number(NAME, "x", x)
+    check_rank(NAME, "weight", weight, len(x.shape), len(x.shape))
+    channels, extents = static(NAME, "extent 1 of x", x.shape[1]), statics(NAME, "weight's extent", weight.shape)
+    if extents[0] != channels:
+        raise OperatorError(
+            f"{NAME}: the first extent of weight must be the {channels} channels of x, got {extents[0]}"
+        )
+    if channels % groups:
+        raise OperatorError(f"{NAME}: groups must divide the {channels} channels, got {groups}")
+    check_same_dtype(NAME, x, weight, *([] if bias is None else [bias]))
+    check_bias(NAME, bias, extents[1] * groups)
     return len(x.shape) - 2
 
 
@@ -158,19 +163,18 @@ def phases_of(
     x: te.Tensor, weight: te.Tensor, strides: Ints, pads: Ints, extra: Ints, dilations: Ints, rank: int
 ) -> tuple[list[Phase], list[int]]:
     """Each spatial dimension, and its extent in the result."""
-    where = "conv_transpose"
-    steps, gaps = integers(where, "strides", strides, rank, 1), integers(where, "dilations", dilations, rank, 1)
-    margins, added = integers(where, "pads", pads, 2 * rank, 0), integers(where, "output_padding", extra, rank, 0)
+    steps, gaps = integers(NAME, "strides", strides, rank, 1), integers(NAME, "dilations", dilations, rank, 1)
+    margins, added = integers(NAME, "pads", pads, 2 * rank, 0), integers(NAME, "output_padding", extra, rank, 0)
     phases, extents = [], []
-    spatial = [static(where, f"spatial extent {d}", extent) for d, extent in enumerate(x.shape[2:])]
+    spatial = statics(NAME, "spatial extent", x.shape[2:])
     for d in range(rank):
         if added[d] >= max(steps[d], gaps[d]):
             rule = f"output_padding must be less than the stride or the dilation, {max(steps[d], gaps[d])}"
-            raise OperatorError(f"{where}: {rule}, got {added[d]}")
+            raise OperatorError(f"{NAME}: {rule}, got {added[d]}")
         kernel, before, after = weight.shape[2 + d], margins[d], margins[rank + d]
         whole = (spatial[d] - 1) * steps[d] + (kernel - 1) * gaps[d] + 1 + added[d]
         if whole <= before + after:
-            raise OperatorError(f"{where}: a result must have elements, got {whole} less the padding {before + after}")
+            raise OperatorError(f"{NAME}: a result must have elements, got {whole} less the padding {before + after}")
         phases.append(Phase(spatial[d], kernel, steps[d], gaps[d], before))
         extents.append(whole - before - after)
     return phases, extents

@@ -11,13 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vdla.compiler import te
-from vdla.compiler.dtypes import Array
-from vdla.compiler.operators.checks import OperatorError, at_least, check_choice, integers
+from vdla.compiler.dtypes import DTYPES, Array, is_float, storage
+from vdla.compiler.operators.checks import (
+    OperatorError,
+    at_least,
+    check_choice,
+    check_weights,
+    integers,
+    machine_of,
+)
 from vdla.compiler.operators.conv2d import conv2d, lanes_of, pack_conv2d
 from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
 from vdla.compiler.operators.windows import Ints, Windows, windows_of
 from vdla.compiler.operators.winograd import TRANSFORMS, WINDOW, pack_winograd, winograd_conv2d
-from vdla.compiler.target import Target, target_named
+from vdla.compiler.target import Target
 
 ALGORITHMS = ("direct", "depthwise", "winograd2", "winograd4")
 TRANSFORM = 64  # multiply-adds that transforming a tile costs, for each channel of the data and of the result
@@ -41,7 +48,11 @@ class Convolution:
         return (*self.windows.before, *self.windows.after)
 
     def pack(self, weight: Array) -> Array:
-        """The weights as the kernel reads them."""
+        """The weights, an array of `shape` and `dtype`, as the kernel reads them."""
+        check_weights("convolution", weight, "[CO, CI, KH, KW]")
+        if weight.shape != self.shape or weight.dtype != storage(self.dtype):
+            found = f"{weight.dtype}{list(weight.shape)}"
+            raise OperatorError(f"convolution: weight must be {self.dtype}{list(self.shape)}, got {found}")
         match self.algorithm:
             case "depthwise":
                 return weight
@@ -97,7 +108,8 @@ def convolution(
         rule = f"weight_shape must be [{count} * outputs, {channels} / {count}, KH, KW]"
         raise OperatorError(f"{where}: {rule}, got {list(shape)}")
     windows = windows_of(where, (height, width), shape[2:], strides, pads, dilations)
-    machine = target_named(target) if isinstance(target, str) else target
+    check_choice(where, "dtype", dtype, [known for known in DTYPES if known != "bool"])
+    machine = machine_of(where, target)
     chosen = algorithm or fastest(windows, shape, count, dtype)
     check_choice(where, "algorithm", chosen, [name for name in ALGORITHMS if fits(name, windows, shape, count, dtype)])
     return Convolution(chosen, shape, windows, count, dtype, machine)
@@ -111,7 +123,7 @@ def fits(algorithm: str, windows: Windows, shape: Sequence[int], groups: int, dt
         case "depthwise":
             return shape[1] == 1
     plain = (*windows.kernel, *windows.strides, *windows.dilations) == (WINDOW, WINDOW, 1, 1, 1, 1)
-    return plain and groups == 1 and dtype.startswith(("float", "bfloat"))
+    return plain and groups == 1 and is_float(dtype)
 
 
 def fastest(windows: Windows, shape: Sequence[int], groups: int, dtype: str) -> str:

@@ -1,17 +1,25 @@
 """Depthwise convolution: each channel of the image with a window, or several, of its own.
 
-`<name>_pad` is the padded image, `<name>_sum` the sums, and `<name>` adds the bias. Lanes run along the rows of the
-image, so that it stays in the order [N, C, H, W]. With a stride, the padded image has its columns in phases of it: what
-a tap reads for one result after another then lies side by side.
+`<name>_pad` is the padded image, `<name>_sum` the sums, starting from the bias, and `<name>` the sums in the dtype of
+the image. Lanes run along the rows of the image, so that it stays in the order [N, C, H, W]. With a stride, the padded
+image has its columns in phases of it: what a tap reads for one result after another then lies side by side.
 """
 
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import OperatorError, check_number, check_rank, check_same_dtype
+from vdla.compiler.operators.checks import (
+    OperatorError,
+    check_bias,
+    check_number,
+    check_rank,
+    check_same_dtype,
+    static,
+    statics,
+)
 from vdla.compiler.operators.conv2d import padded
 from vdla.compiler.operators.naming import name_of
-from vdla.compiler.operators.softmax import wide
+from vdla.compiler.operators.narrow import wide
 from vdla.compiler.operators.windows import Ints, Windows, windows_of
 
 NAME = "depthwise_conv2d"
@@ -30,9 +38,9 @@ def depthwise_conv2d(
 
     Channel c gives the results c * times, c * times + 1, ... Narrow floats are summed in float32; integers wrap.
     """
-    result = name_of(x, NAME, name)
     check_operands(x, weight, bias)
     windows = windows_of(NAME, x.shape[2:4], weight.shape[2:4], strides, pads, dilations)
+    result = name_of(x, NAME, name)
     image = padded(x, windows, f"{result}_pad") if windows.strides[1] == 1 else phased(x, windows, f"{result}_pad")
     total = summed(image, weight, bias, windows, f"{result}_sum")
     return te.compute(total.shape, lambda n, c, oh, ow: te.cast(x.dtype, total[n, c, oh, ow]), result)
@@ -77,8 +85,7 @@ def check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None) -> N
     check_number(NAME, "x", x)
     check_rank(NAME, "weight", weight, 4, 4)
     check_same_dtype(NAME, x, weight, *([] if bias is None else [bias]))
-    if weight.shape[1] != 1 or weight.shape[0] % x.shape[1]:
-        rule = f"weight must be [{x.shape[1]} * times, 1, KH, KW]"
-        raise OperatorError(f"{NAME}: {rule}, got {list(weight.shape)}")
-    if bias is not None and bias.shape != (weight.shape[0],):
-        raise OperatorError(f"{NAME}: bias must be of shape [{weight.shape[0]}], got {list(bias.shape)}")
+    channels, extents = static(NAME, "extent 1 of x", x.shape[1]), statics(NAME, "weight's extent", weight.shape)
+    if extents[1] != 1 or extents[0] % channels:
+        raise OperatorError(f"{NAME}: weight must be [{channels} * times, 1, KH, KW], got {extents}")
+    check_bias(NAME, bias, extents[0])

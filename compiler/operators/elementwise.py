@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from vdla.compiler import te
 from vdla.compiler.dtypes import is_float, limits
-from vdla.compiler.operators.checks import OperatorError, check_choice, check_float, check_number, check_tensor
+from vdla.compiler.operators.checks import OperatorError, check_choice, check_float, check_number, check_tensor, number
 from vdla.compiler.operators.naming import name_of
 
 Body = Callable[[te.Value], te.Value]
@@ -86,10 +86,12 @@ def clip(
     x: te.Tensor, low: te.Number | None = None, high: te.Number | None = None, name: str | None = None
 ) -> te.Tensor:
     """min(max(x, low), high); None is no bound."""
+    least = None if low is None else number("clip", "low", low)
+    most = None if high is None else number("clip", "high", high)
 
     def body(v: te.Value) -> te.Value:
-        raised = v if low is None else te.maximum(v, low)
-        return raised if high is None else te.minimum(raised, high)
+        raised = v if least is None else te.maximum(v, least)
+        return raised if most is None else te.minimum(raised, most)
 
     return of_number(x, "clip", body, name)
 
@@ -197,36 +199,42 @@ def softsign(x: te.Tensor, name: str | None = None) -> te.Tensor:
 
 def leaky_relu(x: te.Tensor, alpha: float = 0.01, name: str | None = None) -> te.Tensor:
     """x where x >= 0, else alpha * x."""
-    return of_float(x, "leaky_relu", lambda v: te.select(v < 0, v * alpha, v), name)
+    slope = number("leaky_relu", "alpha", alpha)
+    return of_float(x, "leaky_relu", lambda v: te.select(v < 0, v * slope, v), name)
 
 
 def elu(x: te.Tensor, alpha: float = 1.0, name: str | None = None) -> te.Tensor:
     """x where x >= 0, else alpha * (exp(x) - 1)."""
-    return of_float(x, "elu", lambda v: te.select(v < 0, (te.exp(v) - 1) * alpha, v), name)
+    factor = number("elu", "alpha", alpha)
+    return of_float(x, "elu", lambda v: te.select(v < 0, (te.exp(v) - 1) * factor, v), name)
 
 
 def selu(
     x: te.Tensor, alpha: float = 1.6732632423543772, gamma: float = 1.0507009873554805, name: str | None = None
 ) -> te.Tensor:
     """gamma * elu(x, alpha)."""
-    return of_float(x, "selu", lambda v: te.select(v > 0, v, (te.exp(v) - 1) * alpha) * gamma, name)
+    inner, outer = number("selu", "alpha", alpha), number("selu", "gamma", gamma)
+    return of_float(x, "selu", lambda v: te.select(v > 0, v, (te.exp(v) - 1) * inner) * outer, name)
 
 
 def celu(x: te.Tensor, alpha: float = 1.0, name: str | None = None) -> te.Tensor:
     """max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)."""
-    if not alpha:
-        raise OperatorError(f"celu: alpha must not be 0, got {alpha}")
-    return of_float(x, "celu", lambda v: te.select(v > 0, v, (te.exp(v / alpha) - 1) * alpha), name)
+    factor = number("celu", "alpha", alpha)
+    if not factor:
+        raise OperatorError(f"celu: alpha must not be 0, got {factor}")
+    return of_float(x, "celu", lambda v: te.select(v > 0, v, (te.exp(v / factor) - 1) * factor), name)
 
 
 def thresholded_relu(x: te.Tensor, alpha: float = 1.0, name: str | None = None) -> te.Tensor:
     """x where x > alpha, else 0."""
-    return of_float(x, "thresholded_relu", lambda v: te.select(v > alpha, v, zero(v)), name)
+    threshold = number("thresholded_relu", "alpha", alpha)
+    return of_float(x, "thresholded_relu", lambda v: te.select(v > threshold, v, zero(v)), name)
 
 
 def hard_sigmoid(x: te.Tensor, alpha: float = 0.2, beta: float = 0.5, name: str | None = None) -> te.Tensor:
     """min(max(alpha * x + beta, 0), 1)."""
-    return of_float(x, "hard_sigmoid", lambda v: te.clip(v * alpha + beta, 0, 1), name)
+    slope, offset = number("hard_sigmoid", "alpha", alpha), number("hard_sigmoid", "beta", beta)
+    return of_float(x, "hard_sigmoid", lambda v: te.clip(v * slope + offset, 0, 1), name)
 
 
 def hard_swish(x: te.Tensor, name: str | None = None) -> te.Tensor:

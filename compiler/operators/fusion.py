@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from vdla.compiler import ir
 from vdla.compiler.operators.nest import Nest, nests, points, size_of
-from vdla.compiler.schedule import Schedule, ScheduleError
+from vdla.compiler.operators.stages import attempt
+from vdla.compiler.schedule import Schedule
 from vdla.compiler.schedule.access import loads, read_buffers, stores
 
 OPERATOR = "operator"
@@ -24,15 +25,7 @@ def inline_stages(schedule: Schedule) -> None:
             return
         done.add(candidates[0].leaf.name)
         if pays(candidates[0]):
-            attempt_inline(schedule, candidates[0].leaf.name)
-
-
-def attempt_inline(schedule: Schedule, block: str) -> None:
-    """Inline a block if that is legal."""
-    try:
-        schedule.inline(block)
-    except ScheduleError:
-        return
+            attempt(schedule, lambda block=candidates[0].leaf.name: schedule.inline(block))  # type: ignore[misc]
 
 
 def is_elementwise(nest: Nest) -> bool:

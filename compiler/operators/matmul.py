@@ -6,17 +6,31 @@ Where there is a bias or the dtype is narrow, `<name>_sum` is the sums and `<nam
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.dtypes import Array, storage
-from vdla.compiler.operators.checks import OperatorError, at_least, check_number, check_rank, check_same_dtype
+from vdla.compiler.dtypes import SMALL_FLOATS, Array, storage
+from vdla.compiler.operators.broadcast import broadcast_shape
+from vdla.compiler.operators.checks import (
+    OperatorError,
+    at_least,
+    check_bias,
+    check_number,
+    check_rank,
+    check_same_dtype,
+    check_weights,
+    dim_text,
+    is_one,
+    machine_of,
+    same_extent,
+    static,
+)
 from vdla.compiler.operators.naming import name_of
-from vdla.compiler.operators.softmax import wide
-from vdla.compiler.target import Target, target_named
+from vdla.compiler.operators.narrow import wide, wide_dtype
+from vdla.compiler.target import Target
 
-NARROW = ("float16", "bfloat16")
 PACKED_RANK = 3  # of weights [N / lanes, K, lanes]
 
 
@@ -27,12 +41,11 @@ def matmul(a: te.Tensor, b: te.Tensor, bias: te.Tensor | None = None, name: str 
     integers wrap.
     """
     where = "matmul"
-    result = name_of(a, "matmul", name)
     for what, tensor in (("a", a), ("b", b)):
         check_rank(where, what, tensor, 2)
         check_number(where, what, tensor)
     check_operands(where, a, b, bias, a.shape[-1], b.shape[-2], b.shape[-1])
-    batch = broadcast_batch(where, a.shape[:-2], b.shape[:-2])
+    batch = broadcast_shape("matmul of batches", a.shape[:-2], b.shape[:-2])
     k = te.reduce_axis(a.shape[-1], "k")
 
     def value(*i: te.Value) -> te.Value:
@@ -40,7 +53,7 @@ def matmul(a: te.Tensor, b: te.Tensor, bias: te.Tensor | None = None, name: str 
         left = a[(*entry(a, at), m, k)]
         return te.sum(wide(left) * wide(b[(*entry(b, at), k, n)]), axis=k)
 
-    return finished(a, bias, (*batch, a.shape[-2], b.shape[-1]), value, result)
+    return finished(a, bias, (*batch, a.shape[-2], b.shape[-1]), value, name_of(a, where, name))
 
 
 def dense(
@@ -55,11 +68,10 @@ def dense(
     A weight of three dimensions is one that `pack_dense` packed, [N / lanes, K, lanes], of `out_features` features.
     """
     where = "dense"
-    result = name_of(x, "dense", name)
     check_rank(where, "x", x, 2, 2)
     check_number(where, "x", x)
     check_rank(where, "weight", weight, 2, PACKED_RANK)
-    features = kept_features(weight, out_features)
+    features = kept_features(where, weight, out_features)
     check_operands(where, x, weight, bias, x.shape[1], weight.shape[1], features)
     k = te.reduce_axis(x.shape[1], "k")
 
@@ -67,16 +79,13 @@ def dense(
         factor = weight[n, k] if len(weight.shape) == 2 else weight[n // weight.shape[2], k, n % weight.shape[2]]
         return te.sum(wide(x[m, k]) * wide(factor), axis=k)
 
-    return finished(x, bias, (x.shape[0], features), value, result)
+    return finished(x, bias, (x.shape[0], features), value, name_of(x, where, name))
 
 
 def pack_dense(weight: Array, target: Target | str = "host") -> Array:
     """Weights [N, K] as [N / lanes, K, lanes], the lanes of the last block filled up with zeros."""
-    if not isinstance(weight, np.ndarray) or weight.ndim != 2:
-        found = f"{weight.ndim} dimensions" if isinstance(weight, np.ndarray) else repr(weight)
-        raise OperatorError(f"pack_dense: weight must be an array [N, K], got {found}")
-    machine = target_named(target) if isinstance(target, str) else target
-    lanes = machine.lanes(4 if str(weight.dtype) in NARROW else storage(str(weight.dtype)).itemsize)
+    check_weights("pack_dense", weight, "[N, K]")
+    lanes = machine_of("pack_dense", target).lanes(storage(wide_dtype(str(weight.dtype))).itemsize)
     whole = np.pad(weight, [(0, -len(weight) % lanes), (0, 0)])
     return np.ascontiguousarray(whole.reshape(-1, lanes, weight.shape[1]).transpose(0, 2, 1))
 
@@ -85,11 +94,11 @@ def pack_dense(weight: Array, target: Target | str = "host") -> Array:
 
 
 def finished(
-    x: te.Tensor, bias: te.Tensor | None, shape: Sequence[int], value: Callable[..., te.Value], name: str
+    x: te.Tensor, bias: te.Tensor | None, shape: Sequence[te.Dim], value: Callable[..., te.Value], name: str
 ) -> te.Tensor:
     """The stage of the sums and, where there is one, the stage that adds the bias and narrows."""
     annotations = {"operator": "matmul"}
-    if bias is None and x.dtype not in NARROW:
+    if bias is None and x.dtype not in SMALL_FLOATS:
         return te.compute(shape, value, name, annotations=annotations)
     total = te.compute(shape, value, f"{name}_sum", annotations=annotations)
 
@@ -103,35 +112,29 @@ def entry(tensor: te.Tensor, at: Sequence[te.Value]) -> tuple[te.Operand, ...]:
     """The batch indices of a tensor at a place of the result."""
     own = tensor.shape[:-2]
     indices = at[len(at) - len(own) :]
-    return tuple(0 if extent == 1 else index for extent, index in zip(own, indices, strict=True))
-
-
-def broadcast_batch(where: str, one: Sequence[int], other: Sequence[int]) -> tuple[int, ...]:
-    """The batch dimensions of the result."""
-    rank = max(len(one), len(other))
-    left, right = ((1,) * (rank - len(shape)) + tuple(shape) for shape in (one, other))
-    if any(a != b and 1 not in (a, b) for a, b in zip(left, right, strict=True)):
-        raise OperatorError(f"{where}: batch dimensions must be equal or 1, got {list(one)} and {list(other)}")
-    return tuple(b if a == 1 else a for a, b in zip(left, right, strict=True))
+    return tuple(0 if is_one(extent) else index for extent, index in zip(own, indices, strict=True))
 
 
 def check_operands(
-    where: str, a: te.Tensor, b: te.Tensor, bias: te.Tensor | None, k: int, other: int, features: int
+    where: str, a: te.Tensor, b: te.Tensor, bias: te.Tensor | None, k: te.Dim, other: te.Dim, features: te.Dim
 ) -> None:
     """Refuse operands that do not fit each other."""
     check_same_dtype(where, a, b, *([] if bias is None else [bias]))
-    if k != other:
-        raise OperatorError(f"{where}: both operands must have the same K, got {k} and {other}")
-    if bias is not None and bias.shape != (features,):
-        raise OperatorError(f"{where}: bias must be of shape [{features}], got {list(bias.shape)}")
+    if not same_extent(k, other):
+        found = f"{dim_text(k)} and {dim_text(other)}"
+        raise OperatorError(f"{where}: both operands must have the same K, got {found}")
+    check_bias(where, bias, features)
 
 
-def kept_features(weight: te.Tensor, out_features: int | None) -> int:
+def kept_features(where: str, weight: te.Tensor, out_features: int | None) -> te.Dim:
     """The number of output features, at most those that the weights have."""
-    most: int = weight.shape[0] * (weight.shape[2] if len(weight.shape) == PACKED_RANK else 1)
+    if out_features is None and len(weight.shape) < PACKED_RANK:
+        return weight.shape[0]
+    blocks = [static(where, f"extent {d} of weight", weight.shape[d]) for d in range(0, len(weight.shape), 2)]
+    most = prod(blocks)
     if out_features is None:
         return most
-    kept = at_least("dense", "out_features", out_features, 1)
+    kept = at_least(where, "out_features", out_features, 1)
     if kept > most:
-        raise OperatorError(f"dense: out_features must be at most {most}, those of the weights, got {kept}")
+        raise OperatorError(f"{where}: out_features must be at most {most}, those of the weights, got {kept}")
     return kept

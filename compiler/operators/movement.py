@@ -21,12 +21,16 @@ from vdla.compiler.operators.checks import (
     check_same_dtype,
     check_tensor,
     dim_text,
+    dims,
     integer,
     integers,
     is_one,
+    listed,
     same_shape,
+    several,
     shape_text,
     static,
+    statics,
 )
 from vdla.compiler.operators.naming import name_of
 
@@ -37,9 +41,10 @@ def transpose(x: te.Tensor, order: Sequence[int] | None = None, name: str | None
     """Dimension d of the result is dimension order[d] of `x`; None reverses them."""
     check_tensor("transpose", "x", x)
     rank = len(x.shape)
-    chosen = tuple(range(rank))[::-1] if order is None else tuple(axis_of("transpose", rank, d) for d in order)
+    given = range(rank)[::-1] if order is None else several("transpose", "order", order)
+    chosen = [axis_of("transpose", rank, d, "every entry of order") for d in given]
     if sorted(chosen) != list(range(rank)):
-        raise OperatorError(f"transpose: order must name each of {rank} dimensions once, got {list(order or ())}")
+        raise OperatorError(f"transpose: order must name each of {rank} dimensions once, got {list(given)}")
     place = [chosen.index(d) for d in range(rank)]
     shape = [x.shape[d] for d in chosen]
     return te.compute(shape, lambda *i: x[tuple(i[p] for p in place)], name_of(x, "transpose", name))
@@ -54,8 +59,7 @@ def reshape(x: te.Tensor, shape: Sequence[te.Dim], allow_zero: bool = False, nam
     Symbolic extents stay: each stands in both shapes, or the one that is left is it.
     """
     check_tensor("reshape", "x", x)
-    wanted = [e if isinstance(e, te.Value) else integer("reshape", "every extent", e) for e in shape]
-    target = new_shape(x.shape, wanted, allow_zero)
+    target = new_shape(x.shape, dims("reshape", "shape", shape), allow_zero)
     runs = matched_runs(x.shape, target)
 
     def value(*i: te.Value) -> te.Value:
@@ -178,8 +182,11 @@ def squeeze(x: te.Tensor, axes: int | Sequence[int] | None = None, name: str | N
 def unsqueeze(x: te.Tensor, axes: int | Sequence[int], name: str | None = None) -> te.Tensor:
     """With dimensions of extent 1 at the given places of the result."""
     check_tensor("unsqueeze", "x", x)
-    added = 1 if not isinstance(axes, Sequence) else len(axes)
-    new = axes_of("unsqueeze", len(x.shape) + added, axes)
+    if axes is None:
+        raise OperatorError("unsqueeze: axes must be an integer or several, got None")
+    given = listed(axes)
+    added = len(given) if isinstance(given, Sequence) else 1
+    new = axes_of("unsqueeze", len(x.shape) + added, given)
     source = iter(x.shape)
     shape = [1 if d in new else next(source) for d in range(len(x.shape) + added)]
     kept = [d for d in range(len(shape)) if d not in new]
@@ -191,7 +198,7 @@ def unsqueeze(x: te.Tensor, axes: int | Sequence[int], name: str | None = None) 
 
 def concat(tensors: Sequence[te.Tensor], axis: int = 0, name: str | None = None) -> te.Tensor:
     """The tensors one after another along `axis`."""
-    if not tensors:
+    if not several("concat", "tensors", tensors):
         raise OperatorError("concat: tensors must be at least one, got none")
     check_same_dtype("concat", *tensors)
     along = axis_of("concat", len(tensors[0].shape), axis)
@@ -226,11 +233,12 @@ def split(
     check_tensor("split", "x", x)
     along = axis_of("split", len(x.shape), axis)
     extent = static("split", "the extent", x.shape[along])
-    lengths = part_lengths(extent, parts) if not isinstance(parts, Sequence) else [*parts]
-    lengths = [at_least("split", "every length", length, 1) for length in lengths]
+    given = listed(parts)
+    wanted = given if isinstance(given, Sequence) and not isinstance(given, str) else part_lengths(extent, given)
+    lengths = [at_least("split", "every length", length, 1) for length in wanted]
     if sum(lengths) != extent:
         raise OperatorError(f"split: lengths must sum to the extent {extent}, got {lengths}")
-    titles = [f"{x.name}_{n}" for n in range(len(lengths))] if names is None else names
+    titles = [f"{x.name}_{n}" for n in range(len(lengths))] if names is None else several("split", "names", names)
     if len(titles) != len(lengths):
         raise OperatorError(f"split: names must be {len(lengths)}, one for each part, got {len(titles)}")
     starts = [sum(lengths[:n]) for n in range(len(lengths))]
@@ -255,12 +263,14 @@ def slice(
     steps: Sequence[int] | None = None,
     name: str | None = None,
 ) -> te.Tensor:
-    """x[start:end:step] along each of `axes` (None: the first ones); what is negative or too large is as in Python."""
+    """x[start:end:step] along each of `axes` (None: the first ones). What is negative or too large is as in Python, but
+    that a start before the first element is the first one with a negative step too, as ONNX has it."""
     check_tensor("slice", "x", x)
-    rank, count = len(x.shape), len(starts)
-    chosen = [axis_of("slice", rank, d, "every axis") for d in (range(count) if axes is None else axes)]
+    rank = len(x.shape)
+    given = range(len(several("slice", "starts", starts))) if axes is None else several("slice", "axes", axes)
+    chosen = [axis_of("slice", rank, d, "every axis") for d in given]
     if len(set(chosen)) != len(chosen):
-        raise OperatorError(f"slice: axes must name each dimension once, got {list(axes or ())}")
+        raise OperatorError(f"slice: axes must name each dimension once, got {list(given)}")
     lows, highs = integers("slice", "starts", starts, len(chosen)), integers("slice", "ends", ends, len(chosen))
     strides = integers("slice", "steps", 1 if steps is None else steps, len(chosen))
     cuts = {
@@ -279,7 +289,7 @@ def cut(extent: int, start: int, end: int, step: int) -> range:
     """The positions of a slice."""
     if step == 0:
         raise OperatorError("slice: steps must not be 0, got 0")
-    positions = range(*builtins.slice(start, end, step).indices(extent))
+    positions = range(*builtins.slice(max(start, -extent), end, step).indices(extent))
     if not positions:
         raise OperatorError(f"slice: a result must have elements, got {start}:{end}:{step} of {extent}")
     return positions
@@ -306,7 +316,8 @@ def depth_to_space(x: te.Tensor, block: int, order: str = "DCR", name: str | Non
     check_rank("depth_to_space", "x", x, 4, 4)
     check_choice("depth_to_space", "order", order, ("DCR", "CRD"))
     size = at_least("depth_to_space", "block", block, 1)
-    images, channels, rows, columns = x.shape
+    images, _, rows, columns = x.shape
+    channels = static("depth_to_space", "channels", x.shape[1])
     if channels % (size * size):
         raise OperatorError(f"depth_to_space: channels must be a multiple of {size * size}, got {channels}")
     depth = channels // (size * size)
@@ -323,7 +334,8 @@ def space_to_depth(x: te.Tensor, block: int, name: str | None = None) -> te.Tens
     """[N, C, H, W] to [N, C * block^2, H / block, W / block], the inverse of DCR."""
     check_rank("space_to_depth", "x", x, 4, 4)
     size = at_least("space_to_depth", "block", block, 1)
-    images, channels, rows, columns = x.shape
+    images, channels = x.shape[:2]
+    rows, columns = statics("space_to_depth", "spatial extent", x.shape[2:])
     if rows % size or columns % size:
         raise OperatorError(f"space_to_depth: rows and columns must be multiples of {size}, got {rows} and {columns}")
 

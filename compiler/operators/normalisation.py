@@ -15,14 +15,15 @@ from vdla.compiler.operators.checks import (
     axis_of,
     check_float,
     check_rank,
+    number,
     same_shape,
     shape_text,
     static,
 )
 from vdla.compiler.operators.elementwise import elementwise
 from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.narrow import wide
 from vdla.compiler.operators.reduction import count_of, reduce_with
-from vdla.compiler.operators.softmax import wide
 
 ZERO = te.const(0, "int32")  # the index of a dimension that is reduced
 
@@ -43,8 +44,8 @@ def batch_norm(
     channel = axis_of("batch_norm", len(x.shape), axis)
     for what, parameter in (("scale", scale), ("bias", bias), ("mean", mean), ("variance", variance)):
         check_parameter("batch_norm", what, parameter, x, (channel,))
-    result = name_of(x, "batch_norm", name)
-    spread = elementwise(variance, lambda v: te.sqrt(wide(v) + epsilon), f"{result}_spread")
+    result, least = name_of(x, "batch_norm", name), number("batch_norm", "epsilon", epsilon)
+    spread = elementwise(variance, lambda v: te.sqrt(wide(v) + least), f"{result}_spread")
     factor = te.compute(scale.shape, lambda c: wide(scale[c]) / spread[c], f"{result}_factor")
     shift = te.compute(bias.shape, lambda c: wide(bias[c]) - wide(mean[c]) * factor[c], f"{result}_shift")
 
@@ -68,7 +69,7 @@ def layer_norm(
     axes = tuple(range(first, len(x.shape)))
     parameters = given_parameters("layer_norm", x, axes, scale, bias)
     result = name_of(x, "layer_norm", name)
-    mean, factor = moments(x, axes, epsilon, result)
+    mean, factor = moments(x, axes, number("layer_norm", "epsilon", epsilon), result)
 
     def value(*i: te.Value) -> te.Value:
         here = group_of(axes, i)
@@ -88,7 +89,7 @@ def rms_norm(
     parameters = given_parameters("rms_norm", x, axes, scale, None)
     result = name_of(x, "rms_norm", name)
     total = reduce_with(te.sum, x, axes, True, f"{result}_sum", lambda v: wide(v) * wide(v))
-    factor = factor_of(total, x, axes, epsilon, result)
+    factor = factor_of(total, x, axes, number("rms_norm", "epsilon", epsilon), result)
 
     def value(*i: te.Value) -> te.Value:
         normal = wide(x[i]) * factor[group_of(axes, i)]
@@ -107,7 +108,7 @@ def instance_norm(
     check_parameter("instance_norm", "scale", scale, x, (1,))
     check_parameter("instance_norm", "bias", bias, x, (1,))
     result = name_of(x, "instance_norm", name)
-    mean, factor = moments(x, axes, epsilon, result)
+    mean, factor = moments(x, axes, number("instance_norm", "epsilon", epsilon), result)
 
     def value(*i: te.Value) -> te.Value:
         here = group_of(axes, i)
@@ -136,7 +137,7 @@ def group_norm(
 
     split = te.compute((x.shape[0], count, each, *x.shape[2:]), grouped, f"{result}_split")
     axes = tuple(range(2, len(split.shape)))
-    mean, factor = moments(split, axes, epsilon, result)
+    mean, factor = moments(split, axes, number("group_norm", "epsilon", epsilon), result)
 
     def value(*i: te.Value) -> te.Value:
         here = (i[0], i[1] // each, *(ZERO for _ in axes))

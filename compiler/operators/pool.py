@@ -12,9 +12,9 @@ from vdla.compiler import te
 from vdla.compiler.dtypes import limits
 from vdla.compiler.operators.checks import OperatorError, check_float, check_number, check_rank
 from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.narrow import wide
 from vdla.compiler.operators.reduction import max as reduce_max
 from vdla.compiler.operators.reduction import mean
-from vdla.compiler.operators.softmax import wide
 from vdla.compiler.operators.windows import Ints, Windows, windows_of
 
 
@@ -77,7 +77,7 @@ def global_average_pool(x: te.Tensor, name: str | None = None) -> te.Tensor:
 def pooling_windows(
     where: str, x: te.Tensor, kernel: Ints, strides: Ints, pads: Ints, dilations: Ints, ceil_mode: bool
 ) -> Windows:
-    """The windows over the spatial dimensions of `x`; each holds at least one element that is no padding."""
+    """The windows over the spatial dimensions of `x`; each holds at least one element of it."""
     windows = windows_of(where, x.shape[2:], kernel, strides, pads, dilations, ceil_mode)
     for d, taps in enumerate(windows.kernel):
         reach = (taps - 1) * windows.dilations[d] + 1
@@ -85,6 +85,10 @@ def pooling_windows(
         if widest >= reach:
             rule = f"pads must be less than the window of {reach}"
             raise OperatorError(f"{where}: {rule}, got {widest} along spatial dimension {d}")
+        empty = next((n for n in range(windows.counts[d]) if not windows.holds(d, n)), None)
+        if empty is not None:
+            rule = "every window must hold an element of x"
+            raise OperatorError(f"{where}: {rule}, got none in window {empty} along spatial dimension {d}")
     return windows
 
 

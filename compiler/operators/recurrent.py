@@ -2,6 +2,7 @@
 
 Weights hold the gates one after another in ONNX's order: [gates * hidden, ...], input, output, forget, cell for `lstm`,
 update, reset, hidden for `gru`. What the inputs contribute is computed for all steps at once, before the recurrence.
+Narrow floats are computed in float32; the states of each step are rounded.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from vdla.compiler.operators.checks import (
     static,
 )
 from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.narrow import wide, wide_dtype
 
+Element = Callable[[te.Value, te.Value], te.Value]
 INPUT, OUTPUT, FORGET, CELL = range(4)
 UPDATE, RESET, HIDDEN = range(3)
 
@@ -40,7 +43,7 @@ def lstm(
     x [T, N, I], weight [4 H, I], recurrent [4 H, H], bias [8 H] (of the weight, then of the recurrent weight), starting
     states [N, H], zero where there are none. `reverse` goes from the last step to the first.
     """
-    layer = layer_of("lstm", 4, x, weight, recurrent, bias, name_of(x, "lstm", name))
+    layer = layer_of("lstm", 4, x, weight, recurrent, bias, name)
     h0, c0 = layer.start("h", start_h), layer.start("c", start_c)
     seen = layer.seen()
 
@@ -51,9 +54,9 @@ def lstm(
             return seen[t, n, g, j] + kept[n, g, j] + layer.bias_of(1, g, j)
 
         new_c = layer.state("c", lambda n, j: (
-            te.sigmoid(gate(FORGET, n, j)) * c[n, j] + te.sigmoid(gate(INPUT, n, j)) * te.tanh(gate(CELL, n, j))
+            te.sigmoid(gate(FORGET, n, j)) * wide(c[n, j]) + te.sigmoid(gate(INPUT, n, j)) * te.tanh(gate(CELL, n, j))
         ))  # fmt: skip
-        new_h = layer.state("h", lambda n, j: te.sigmoid(gate(OUTPUT, n, j)) * te.tanh(new_c[n, j]))
+        new_h = layer.state("h", lambda n, j: te.sigmoid(gate(OUTPUT, n, j)) * te.tanh(wide(new_c[n, j])))
         return new_h, new_c
 
     h, c = te.scan(x.shape[0], step, (h0, c0), reverse=reverse)
@@ -75,7 +78,7 @@ def gru(
     `linear_before_reset` multiplies the reset gate with the product of the recurrent weight, bias included, instead of
     with the state before that product.
     """
-    layer = layer_of("gru", 3, x, weight, recurrent, bias, name_of(x, "gru", name))
+    layer = layer_of("gru", 3, x, weight, recurrent, bias, name)
     h0 = layer.start("h", start_h)
     seen = layer.seen()
 
@@ -86,17 +89,16 @@ def gru(
             return te.sigmoid(seen[t, n, g, j] + kept[n, g, j] + layer.bias_of(1, g, j))
 
         if linear_before_reset:
-            offered = layer.state("offer", lambda n, j: te.tanh(
+            offer = layer.stage("offer", lambda n, j: te.tanh(
                 seen[t, n, HIDDEN, j] + gate(RESET, n, j) * (kept[n, HIDDEN, j] + layer.bias_of(1, HIDDEN, j))
             ))  # fmt: skip
         else:
-            left = layer.state("left", lambda n, j: gate(RESET, n, j) * h[n, j])
-            product = layer.product(left, HIDDEN)
-            offered = layer.state("offer", lambda n, j: te.tanh(
+            product = layer.product(layer.stage("left", lambda n, j: gate(RESET, n, j) * wide(h[n, j])), HIDDEN)
+            offer = layer.stage("offer", lambda n, j: te.tanh(
                 seen[t, n, HIDDEN, j] + product[n, j] + layer.bias_of(1, HIDDEN, j)
             ))  # fmt: skip
         return layer.state("h", lambda n, j: (
-            (1 - gate(UPDATE, n, j)) * offered[n, j] + gate(UPDATE, n, j) * h[n, j]
+            (1 - gate(UPDATE, n, j)) * offer[n, j] + gate(UPDATE, n, j) * wide(h[n, j])
         ))  # fmt: skip
 
     h = te.scan(x.shape[0], step, h0, reverse=reverse)
@@ -125,13 +127,14 @@ class Layer:
         if given is None:
             return te.full(shape, 0, self.x.dtype, f"{self.name}_{what}0")
         check_shape_of(self.where, f"start_{what}", given, shape)
+        check_same_dtype(self.where, self.x, given)
         return given
 
     def bias_of(self, part: int, gate: int, j: te.Value) -> te.Value:
         """The bias of a gate's weight (part 0) or recurrent weight (part 1)."""
         if self.bias is None:
-            return te.const(0, self.x.dtype)
-        return self.bias[j + (part * self.gates + gate) * self.hidden]
+            return te.const(0, wide_dtype(self.x.dtype))
+        return wide(self.bias[j + (part * self.gates + gate) * self.hidden])
 
     def seen(self) -> te.Tensor:
         """What the inputs contribute to the gates of every step: [T, N, gates, H], with the weight's bias."""
@@ -140,20 +143,19 @@ class Layer:
         shape = (steps, batch, self.gates, self.hidden)
 
         def term(t: te.Value, n: te.Value, g: te.Value, j: te.Value) -> te.Value:
-            return te.sum(self.x[t, n, i] * self.weight[g * self.hidden + j, i], axis=i)
+            return te.sum(wide(self.x[t, n, i]) * wide(self.weight[g * self.hidden + j, i]), axis=i)
 
         total = te.compute(shape, term, f"{self.name}_product")
-        bias = self.bias
-        if bias is None:
+        if self.bias is None:
             return total
-        return te.compute(shape, lambda t, n, g, j: total[t, n, g, j] + bias[g * self.hidden + j], f"{self.name}_seen")
+        return te.compute(shape, lambda t, n, g, j: total[t, n, g, j] + self.bias_of(0, g, j), f"{self.name}_seen")
 
     def kept(self, h: te.Tensor) -> te.Tensor:
         """What a state contributes to the gates: [N, gates, H]."""
         k = te.reduce_axis(self.hidden, "k")
 
         def term(n: te.Value, g: te.Value, j: te.Value) -> te.Value:
-            return te.sum(h[n, k] * self.recurrent[g * self.hidden + j, k], axis=k)
+            return te.sum(wide(h[n, k]) * wide(self.recurrent[g * self.hidden + j, k]), axis=k)
 
         return te.compute((self.x.shape[1], self.gates, self.hidden), term, f"{self.name}_kept")
 
@@ -161,9 +163,13 @@ class Layer:
         """What a state contributes to one gate: [N, H]."""
         k = te.reduce_axis(self.hidden, "k")
         start = gate * self.hidden
-        return self.state("turned", lambda n, j: te.sum(state[n, k] * self.recurrent[j + start, k], axis=k))
+        return self.stage("turned", lambda n, j: te.sum(state[n, k] * wide(self.recurrent[j + start, k]), axis=k))
 
-    def state(self, what: str, value: Callable[[te.Value, te.Value], te.Value]) -> te.Tensor:
+    def state(self, what: str, value: Element) -> te.Tensor:
+        """The stage that gives a new state: [N, H]."""
+        return self.stage(what, lambda n, j: te.cast(self.x.dtype, value(n, j)))
+
+    def stage(self, what: str, value: Element) -> te.Tensor:
         """A stage of a step: [N, H]."""
         return te.compute((self.x.shape[1], self.hidden), lambda n, j: value(n, j), f"{self.name}_{what}")
 
@@ -180,7 +186,7 @@ def layer_of(
     weight: te.Tensor,
     recurrent: te.Tensor,
     bias: te.Tensor | None,
-    name: str,
+    name: str | None,
 ) -> Layer:
     """The layer of operands that fit each other."""
     check_rank(where, "x", x, 3, 3)
@@ -192,7 +198,7 @@ def layer_of(
     if bias is not None:
         check_shape_of(where, "bias", bias, (2 * gates * hidden,))
     check_same_dtype(where, x, weight, recurrent, *([] if bias is None else [bias]))
-    return Layer(where, gates, hidden, x, weight, recurrent, bias, name)
+    return Layer(where, gates, hidden, x, weight, recurrent, bias, name_of(x, where, name))
 
 
 def check_shape_of(where: str, what: str, tensor: te.Tensor, shape: tuple[te.Dim, ...]) -> None:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from vdla.compiler import te
-from vdla.compiler.dtypes import limits
-from vdla.compiler.operators.checks import as_element, axes_of, axis_of, check_float, check_number
+from vdla.compiler.dtypes import SMALL_FLOATS, limits
+from vdla.compiler.operators.checks import OperatorError, as_element, axes_of, axis_of, check_float, check_number
 from vdla.compiler.operators.elementwise import elementwise, magnitude
 from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.narrow import wide
 
 Axes = int | Sequence[int] | None
 Body = Callable[[te.Value], te.Value]
-NARROW_FLOATS = ("float16", "bfloat16")
 product = te.reducer(lambda x, y: x * y, 1, "product")
 
 
@@ -54,7 +54,7 @@ def reduce_with(
 
 def summed(x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str, body: Body = lambda v: v) -> te.Tensor:
     """The sum of `body` of the elements along `axes`; narrow floats are added in float32 and rounded once."""
-    if x.dtype not in NARROW_FLOATS:
+    if x.dtype not in SMALL_FLOATS:
         return reduce_with(te.sum, x, axes, keepdims, name, body)
     return of_sum(x, axes, keepdims, name, lambda v: v, body)
 
@@ -63,19 +63,17 @@ def of_sum(
     x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str, finish: Body, body: Body = lambda v: v
 ) -> te.Tensor:
     """`finish` of the sum, which for narrow floats is one of float32, rounded after it."""
-    total = reduce_with(te.sum, x, axes, keepdims, f"{name}_sum", lambda v: body(te.cast(wide_dtype(x), v)))
+    total = reduce_with(te.sum, x, axes, keepdims, f"{name}_sum", lambda v: body(wide(v)))
     return elementwise(total, lambda v: te.cast(x.dtype, finish(v)), name)
-
-
-def wide_dtype(x: te.Tensor) -> str:
-    """The dtype in which the elements of `x` are summed."""
-    return "float32" if x.dtype in NARROW_FLOATS else x.dtype
 
 
 def prepared(operator: str, x: te.Tensor, axes: Axes, name: str | None) -> tuple[tuple[int, ...], str]:
     """The axes in ascending order, and the result's name."""
     check_number(operator, "x", x)
-    return axes_of(operator, len(x.shape), axes), name_of(x, operator, name)
+    chosen = axes_of(operator, len(x.shape), axes)
+    if not chosen:
+        raise OperatorError(f"{operator}: axes must name at least one dimension, got none")
+    return chosen, name_of(x, operator, name)
 
 
 # --- one pass --------------------------------------------------------------------------------------------------------
@@ -146,17 +144,16 @@ def logsumexp(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str
     check_float("logsumexp", "x", x)
     chosen, result = prepared("logsumexp", x, axes, name)
     largest = reduce_with(te.max, x, chosen, True, f"{result}_max")
-    wide = wide_dtype(x)
 
     def power(*i: te.Value) -> te.Value:
-        return te.exp(te.cast(wide, x[i]) - te.cast(wide, finite(largest, chosen, i)))
+        return te.exp(wide(x[i]) - wide(finite(largest, chosen, i)))
 
     total = summed(te.compute(x.shape, power, f"{result}_exp"), chosen, keepdims, f"{result}_sum")
 
     def value(*at: te.Value) -> te.Value:
         zeros = [te.const(0, "int32") for _ in chosen]
         there = source_indices(len(x.shape), chosen, keepdims, at, zeros)
-        return te.cast(x.dtype, te.log(total[at]) + te.cast(wide, finite(largest, chosen, there)))
+        return te.cast(x.dtype, te.log(total[at]) + wide(finite(largest, chosen, there)))
 
     return te.compute(total.shape, value, result)
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import inf
 
 from vdla.compiler import te
+from vdla.compiler.dtypes import limits
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,
@@ -20,10 +22,12 @@ from vdla.compiler.operators.checks import (
     check_float,
     check_tensor,
     same_extent,
+    several,
     static,
 )
 from vdla.compiler.operators.naming import name_of
-from vdla.compiler.operators.softmax import wide
+from vdla.compiler.operators.narrow import wide
+from vdla.hardware.checks import plain
 
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
@@ -32,9 +36,10 @@ MOST_PARTS = 4096  # of a scale that is given as a float, which is closer to it 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One dimension: the coordinate of place o is (o * step + start) / parts, of `extent` elements."""
+    """One dimension: the coordinate of place o, of `places`, is (o * step + start) / parts, of `extent` elements."""
 
     extent: int
+    places: int
     step: int
     start: int
     parts: int
@@ -45,8 +50,13 @@ class Line:
         return self.step == self.parts and self.start == 0
 
     def numerator(self, place: te.Value) -> te.Value:
-        """`parts` times the coordinate."""
-        return place * self.step + self.start
+        """`parts` times the coordinate; in int64 where twice of it does not fit an int32."""
+        most = 2 * (self.places * self.step + abs(self.start) + self.parts)
+        return (place if most <= limits("int32")[1] else te.cast("int64", place)) * self.step + self.start
+
+    def element(self, index: te.Value) -> te.Value:
+        """The index of the element that is next to an index that may be outside."""
+        return te.cast("int32", te.clip(index, 0, self.extent - 1))
 
 
 def resize_nearest(
@@ -98,18 +108,18 @@ def lines_of(
 ) -> tuple[tuple[te.Dim, ...], list[Line]]:
     """The new shape and the coordinates along each dimension."""
     check_choice(where, "coordinates", coordinates, COORDINATES)
-    given = shape if scales is None else scales
-    if given is None or (shape is not None and scales is not None):
+    if (shape is None) == (scales is None):
         raise OperatorError(f"{where}: exactly one of shape and scales must be given, got {shape} and {scales}")
+    what = "shape" if scales is None else "scales"
+    given = [plain(entry) for entry in several(where, what, shape if scales is None else scales)]
     if len(given) != len(x.shape):
-        what = "shape" if scales is None else "scales"
         raise OperatorError(f"{where}: {what} must have {len(x.shape)} entries, one a dimension, got {len(given)}")
     target: list[te.Dim] = []
     lines = []
     for extent, entry in zip(x.shape, given, strict=True):
         if is_unchanged(extent, entry, scales is not None):
             target.append(extent)
-            lines.append(Line(1, 1, 0, 1))
+            lines.append(Line(1, 1, 1, 0, 1))
             continue
         extent = static(where, "a dimension that changes", extent)
         new, scale = (new_extent(where, entry), None) if scales is None else scaled_extent(where, extent, entry)
@@ -121,7 +131,7 @@ def lines_of(
 def is_unchanged(extent: te.Dim, entry: object, is_scale: bool) -> bool:
     """Whether a dimension stays: a scale of 1, or its own symbol."""
     if is_scale:
-        return isinstance(entry, int | float | Fraction) and entry == 1
+        return isinstance(entry, int | float | Fraction) and not isinstance(entry, bool) and entry == 1
     return isinstance(entry, te.Value) and same_extent(entry, extent)
 
 
@@ -132,7 +142,7 @@ def new_extent(where: str, entry: object) -> int:
 
 def scaled_extent(where: str, extent: int, scale: object) -> tuple[int, Fraction]:
     """The new extent, floor(extent * scale), and the scale as a ratio."""
-    if not isinstance(scale, int | float | Fraction) or isinstance(scale, bool) or not scale > 0:
+    if not isinstance(scale, int | float | Fraction) or isinstance(scale, bool) or not 0 < scale < inf:
         raise OperatorError(f"{where}: every scale must be a positive number, got {scale!r}")
     ratio = scale if isinstance(scale, Fraction) else Fraction(scale).limit_denominator(MOST_PARTS)
     new = int(extent * ratio)
@@ -146,12 +156,12 @@ def line_of(extent: int, new: int, scale: Fraction, coordinates: str) -> Line:
     up, down = scale.numerator, scale.denominator
     match coordinates:
         case "align_corners":
-            return Line(extent, extent - 1, 0, new - 1) if new > 1 else Line(extent, 0, 0, 1)
+            return Line(extent, new, extent - 1, 0, new - 1) if new > 1 else Line(extent, new, 0, 0, 1)
         case "asymmetric":
-            return Line(extent, down, 0, up)
+            return Line(extent, new, down, 0, up)
         case "pytorch_half_pixel" if new == 1:
-            return Line(extent, 0, 0, 1)
-    return Line(extent, 2 * down, down - up, 2 * up) if down != up else Line(extent, 1, 0, 1)
+            return Line(extent, new, 0, 0, 1)
+    return Line(extent, new, 2 * down, down - up, 2 * up) if down != up else Line(extent, new, 1, 0, 1)
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -171,7 +181,7 @@ def nearest(line: Line, place: te.Value, rounding: str) -> te.Value:
             index = (above * 2 + parts) // (2 * parts)
         case _:
             index = (above * 2 + (parts - 1)) // (2 * parts)
-    return te.clip(index, 0, line.extent - 1)
+    return line.element(index)
 
 
 def interpolated(x: te.Tensor, lines: Sequence[Line], at: Sequence[te.Value], chosen: tuple[te.Value, ...]) -> te.Value:
@@ -184,8 +194,7 @@ def interpolated(x: te.Tensor, lines: Sequence[Line], at: Sequence[te.Value], ch
         return interpolated(x, lines, at, (*chosen, at[d]))
     above = line.numerator(at[d])
     low = above // line.parts
-    last = line.extent - 1
-    left = interpolated(x, lines, at, (*chosen, te.clip(low, 0, last)))
-    right = interpolated(x, lines, at, (*chosen, te.clip(low + 1, 0, last)))
+    left = interpolated(x, lines, at, (*chosen, line.element(low)))
+    right = interpolated(x, lines, at, (*chosen, line.element(low + 1)))
     weight = te.cast(left.dtype, above - low * line.parts) / float(line.parts)
     return left + (right - left) * weight

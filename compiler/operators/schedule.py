@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from vdla.compiler import ir
+from vdla.compiler.operators.checks import machine_of
 from vdla.compiler.operators.fusion import OPERATOR, inline_stages
 from vdla.compiler.operators.nest import nests
 from vdla.compiler.operators.stages import attempt, schedule_stage
 from vdla.compiler.schedule import Schedule
-from vdla.compiler.target import Target, target_named
+from vdla.compiler.target import Target
 
 ScheduleOperator = Callable[[Schedule, str, Target], None]
 
@@ -45,7 +46,7 @@ def operators() -> Mapping[str, ScheduleOperator]:
 
 def default_schedule(fn: ir.Function, target: Target | str = "host") -> Schedule:
     """A schedule of `fn` that computes the same; sums may be added in another order."""
-    machine = target_named(target) if isinstance(target, str) else target
+    machine = machine_of("default_schedule", target)
     schedule = Schedule(fn)
     inline_stages(schedule)
     known = operators()

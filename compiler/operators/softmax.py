@@ -11,6 +11,7 @@ from vdla.compiler import te
 from vdla.compiler.operators.checks import axis_of, check_float
 from vdla.compiler.operators.elementwise import elementwise
 from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.narrow import wide
 from vdla.compiler.operators.reduction import reduce_with
 
 
@@ -54,8 +55,3 @@ def prepared(operator: str, x: te.Tensor, axis: int, name: str | None) -> tuple[
 def row(dimension: int, indices: Sequence[te.Value]) -> tuple[te.Value, ...]:
     """The place of what belongs to the whole row of an element."""
     return tuple(te.const(0, "int32") if d == dimension else index for d, index in enumerate(indices))
-
-
-def wide(value: te.Value) -> te.Value:
-    """A narrow float in float32; others as they are."""
-    return te.cast("float32", value) if value.dtype in ("float16", "bfloat16") else value

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from vdla.compiler import te
 from vdla.compiler.element import as_value
-from vdla.compiler.operators.checks import OperatorError, integers, static
+from vdla.compiler.operators.checks import OperatorError, dims, integers, statics
 
 Ints = int | Sequence[int]
 
@@ -44,6 +44,12 @@ class Windows:
                 conditions.append(place < self.extents[d])
         return conditions
 
+    def holds(self, d: int, window: int) -> bool:
+        """Whether a window has an element of the input, along a dimension."""
+        start, gap = window * self.strides[d] - self.before[d], self.dilations[d]
+        first = max(0, -(start // gap))
+        return first < self.kernel[d] and start + first * gap < self.extents[d]
+
     def last(self, d: int) -> int:
         """The greatest position along a dimension."""
         reach = (self.counts[d] - 1) * self.strides[d] + (self.kernel[d] - 1) * self.dilations[d]
@@ -62,7 +68,7 @@ def windows_of(
     """The windows with these options; `ceil_mode` adds a last window that leaves the padded input, unless it would
     begin behind the input and the padding before it."""
     rank = len(extents)
-    extents = [static(where, f"spatial extent {d}", extent) for d, extent in enumerate(extents)]
+    extents = statics(where, "spatial extent", extents)
     taps = integers(where, "kernel", kernel, rank, 1)
     steps = integers(where, "strides", strides, rank, 1)
     gaps = integers(where, "dilations", dilations, rank, 1)
@@ -85,6 +91,7 @@ def same_pads(
     where: str, extents: Sequence[int], kernel: Ints, strides: Ints = 1, dilations: Ints = 1, lower: bool = False
 ) -> tuple[int, ...]:
     """The padding with which there are ceil(extent / stride) windows; an odd one goes behind, with `lower` in front."""
+    extents = statics(where, "spatial extent", dims(where, "extents", extents))
     rank = len(extents)
     taps = integers(where, "kernel", kernel, rank, 1)
     steps = integers(where, "strides", strides, rank, 1)

@@ -20,14 +20,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler import te
-from vdla.compiler.dtypes import Array
-from vdla.compiler.operators.checks import OperatorError, check_float, check_rank, check_same_dtype
+from vdla.compiler.dtypes import Array, is_float
+from vdla.compiler.operators.checks import (
+    OperatorError,
+    check_bias,
+    check_float,
+    check_rank,
+    check_same_dtype,
+    check_weights,
+    integer,
+    machine_of,
+    static,
+    statics,
+)
 from vdla.compiler.operators.conv2d import Part, arranged, lanes_of
 from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.narrow import wide
 from vdla.compiler.operators.pad import pad
-from vdla.compiler.operators.softmax import wide
 from vdla.compiler.operators.windows import Ints, windows_of
-from vdla.compiler.target import Target, target_named
+from vdla.compiler.target import Target
 
 NAME = "winograd_conv2d"
 STAGE = {"operator": "winograd_stage"}  # what only the schedule of the product moves
@@ -92,9 +103,9 @@ def winograd_conv2d(
     `pack_winograd` makes the weights, of `out_channels` channels (all of the lanes by default). Floats only; narrow
     ones are summed in float32.
     """
-    result = name_of(x, NAME, name)
     transform, part = part_of(x, weight, pads, out_channels)
     check_operands(x, weight, bias, part)
+    result = name_of(x, NAME, name)
     data = transformed_data(x, transform, part, result)
     product = multiplied(data, weight, f"{result}_product")
     return arranged(transformed_product(product, transform, result), bias, part, x, result)
@@ -102,13 +113,14 @@ def winograd_conv2d(
 
 def pack_winograd(weight: Array, results: int = 4, target: Target | str = "host") -> Array:
     """Weights [CO, CI, 3, 3] transformed for tiles of `results`: [m + 2, m + 2, CO / lanes, CI, lanes]."""
-    if results not in TRANSFORMS:
-        raise OperatorError(f"pack_winograd: results must be 2 or 4, got {results!r}")
-    if not isinstance(weight, np.ndarray) or weight.shape[2:] != (WINDOW, WINDOW):
-        found = list(weight.shape) if isinstance(weight, np.ndarray) else repr(weight)
-        raise OperatorError(f"pack_winograd: weight must be an array [CO, CI, 3, 3], got {found}")
-    machine = target_named(target) if isinstance(target, str) else target
-    lanes = lanes_of(len(weight), str(weight.dtype), machine)
+    where = "pack_winograd"
+    if integer(where, "results", results) not in TRANSFORMS:
+        raise OperatorError(f"{where}: results must be 2 or 4, got {results}")
+    check_weights(where, weight, "[CO, CI, 3, 3]")
+    if weight.shape[2:] != (WINDOW, WINDOW) or not is_float(str(weight.dtype)):
+        found = f"{weight.dtype}{list(weight.shape)}"
+        raise OperatorError(f"{where}: weight must be an array [CO, CI, 3, 3] of floats, got {found}")
+    lanes = lanes_of(len(weight), str(weight.dtype), machine_of(where, target))
     matrix: NDArray[Any] = np.array(TRANSFORMS[results].weight)
     changed = np.einsum("ir,ocrs,js->ijoc", matrix, weight.astype(np.float64), matrix)
     whole = np.pad(changed, ((0, 0), (0, 0), (0, -len(weight) % lanes), (0, 0)))
@@ -196,22 +208,23 @@ def part_of(x: te.Tensor, weight: te.Tensor, pads: Ints, out_channels: int | Non
     check_rank(NAME, "x", x, 4, 4)
     check_float(NAME, "x", x)
     check_rank(NAME, "weight", weight, 5, 5)
+    extents = statics(NAME, "weight's extent", weight.shape)
     sides = [transform.taken for transform in TRANSFORMS.values()]
-    if weight.shape[0] != weight.shape[1] or weight.shape[0] not in sides:
+    if extents[0] != extents[1] or extents[0] not in sides:
         rule = "weight must be [4, 4, ...] or [6, 6, ...], as pack_winograd makes it"
-        raise OperatorError(f"{NAME}: {rule}, got {list(weight.shape)}")
-    most = weight.shape[2] * weight.shape[4]
-    outs = most if out_channels is None else out_channels
+        raise OperatorError(f"{NAME}: {rule}, got {extents}")
+    most = extents[2] * extents[4]
+    outs = most if out_channels is None else integer(NAME, "out_channels", out_channels)
     if not 0 < outs <= most:
         raise OperatorError(f"{NAME}: out_channels must be in 1..{most}, the channels of weight, got {outs}")
     windows = windows_of(NAME, x.shape[2:4], (WINDOW, WINDOW), 1, pads)
-    return TRANSFORMS[weight.shape[0] - WINDOW + 1], Part(windows, 1, x.shape[1], outs, weight.shape[4])
+    return TRANSFORMS[extents[0] - WINDOW + 1], Part(windows, 1, extents[3], outs, extents[4])
 
 
 def check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, part: Part) -> None:
     """Refuse operands that do not fit each other."""
     check_same_dtype(NAME, x, weight, *([] if bias is None else [bias]))
-    if weight.shape[3] != x.shape[1]:
-        raise OperatorError(f"{NAME}: weight must have {x.shape[1]} input channels, as x, got {weight.shape[3]}")
-    if bias is not None and bias.shape != (part.outs,):
-        raise OperatorError(f"{NAME}: bias must be of shape [{part.outs}], got {list(bias.shape)}")
+    channels = static(NAME, "extent 1 of x", x.shape[1])
+    if part.channels != channels:
+        raise OperatorError(f"{NAME}: weight must have {channels} input channels, as x, got {part.channels}")
+    check_bias(NAME, bias, part.outs)

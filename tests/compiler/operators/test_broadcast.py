@@ -75,6 +75,9 @@ F, M = te.placeholder((4,), "float32", "f"), te.placeholder((4,), "bool", "m")
         (lambda: ops.logical_and(A, A), "logical_and: operands must be of dtype bool, got int32"),
         (lambda: ops.where(A, F, F), "where: condition must be of dtype bool, got int32"),
         (lambda: ops.add(A, 1), "add: every operand must be a te.Tensor, got 1"),
+        (lambda: ops.broadcast_to(A, 5), "broadcast_to: shape must be a sequence, got 5"),
+        (lambda: ops.broadcast_to(A, (3, -4)), "broadcast_to: every extent must be at least 1, got -4"),
+        (lambda: ops.broadcast_to(A, (3, "n")), "broadcast_to: every extent must be an integer, got 'n'"),
         (lambda: ops.broadcast_to(A, (7,)), "broadcast_to: shapes must broadcast to one another, got [3, 4] and [7]"),
     ],
 )

@@ -83,6 +83,20 @@ def test_machine_code(name):
         np.testing.assert_array_equal(kernel(*arrays.values()), model(x, weight, *options))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("name", ["3x3", "odd_channels", "few_channels", "uneven", "grouped", "odd_groups"])
+def test_sums_start_from_the_bias(name, dtype):
+    x, weight, (strides, pads, dilations, groups) = operands(name)
+    bias = integers(len(weight), "float32", 3)
+    expected = (model(x, weight, strides, pads, dilations, groups) + bias[:, None, None]).astype("int64").astype(dtype)
+    options = strides, pads, dilations, groups, len(weight)
+    for weights in (weight.astype(dtype), pack_conv2d(weight.astype(dtype), groups=groups)):
+        arrays = x.astype(dtype), weights, bias.astype(dtype)
+        fn, (output,) = function_of(lambda a, w, b: conv2d(a, w, b, *options), *arrays)
+        np.testing.assert_array_equal(build(default_schedule(fn).fn)(*arrays), expected)
+        np.testing.assert_array_equal(interpret(fn, dict(zip("abc", arrays, strict=True)))[output.name], expected)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_no_sum_is_computed_twice(name):
     fn, _, output = packed(name, "x86-64-avx512")
@@ -187,8 +201,20 @@ P, B = te.placeholder((2, 4, 3, 3, 8), "float32", "p"), te.placeholder((5,), "fl
         (lambda: depthwise_conv2d(X, W), "depthwise_conv2d: weight must be [4 * times, 1, KH, KW], got [6, 4, 3, 3]"),
         (
             lambda: pack_conv2d(np.zeros((2, 3))),
-            "pack_conv2d: weight must be an array [CO, CI, KH, KW], got 2 dimensions",
+            "pack_conv2d: weight must be an array [CO, CI, KH, KW] of numbers, got float64[2, 3]",
         ),
+        (lambda: pack_conv2d([1]), "pack_conv2d: weight must be an array [CO, CI, KH, KW], got [1]"),
+        (
+            lambda: pack_conv2d(np.zeros((5, 1, 1, 1), np.complex64)),
+            "pack_conv2d: weight must be an array [CO, CI, KH, KW] of numbers, got complex64[5, 1, 1, 1]",
+        ),
+        (lambda: conv2d(5, W), "conv2d: x must be a te.Tensor, got 5"),
+        (lambda: conv2d(X, W, target=7), "conv2d: target must be a name or a Target, got 7"),
+        (
+            lambda: conv2d(X, W, out_channels=5),
+            "conv2d: out_channels must be the 6 of weight, which is not packed, got 5",
+        ),
+        (lambda: depthwise_conv2d(5, W), "depthwise_conv2d: x must be a te.Tensor, got 5"),
         (
             lambda: pack_conv2d(np.zeros((5, 1, 1, 1)), groups=2),
             "pack_conv2d: groups must divide the 5 output channels, got 2",

@@ -62,6 +62,8 @@ V, H = te.placeholder((3, 2, 3, 3), "float32", "v"), te.placeholder((4, 2, 3, 3)
     [
         (lambda: conv_transpose(X, V), "conv_transpose: the first extent of weight must be the 4 channels of x, got 3"),
         (lambda: conv_transpose(X, H), "conv_transpose: all operands must have one dtype, got float32, int8"),
+        (lambda: conv_transpose(X, W, te.placeholder((3,), "float32", "b")),
+         "conv_transpose: bias must be of shape [2], got [3]"),
         (lambda: conv_transpose(X, W, groups=3), "conv_transpose: groups must divide the 4 channels, got 3"),
         (lambda: conv_transpose(X, W, strides=2, output_padding=2),
          "conv_transpose: output_padding must be less than the stride or the dilation, 2, got 2"),

@@ -127,6 +127,7 @@ def test_casts_and_bools():
 
 X = te.placeholder((4,), "int8", "x")
 B = te.placeholder((4,), "bool", "x")
+F = te.placeholder((4,), "float32", "f")
 
 
 @pytest.mark.parametrize(
@@ -138,6 +139,13 @@ B = te.placeholder((4,), "bool", "x")
         (lambda: ops.logical_not(X), "logical_not: x must be of dtype bool, got int8"),
         (lambda: ops.gelu(X, "fast"), "gelu: approximate must be one of none, tanh, got 'fast'"),
         (lambda: ops.celu(X, 0), "celu: alpha must not be 0, got 0"),
+        (lambda: ops.celu(X, None), "celu: alpha must be a number, got None"),
+        (lambda: ops.clip(X, "a"), "clip: low must be a number, got 'a'"),
+        (lambda: ops.leaky_relu(F, "a"), "leaky_relu: alpha must be a number, got 'a'"),
+        (lambda: ops.elu(F, True), "elu: alpha must be a number, got True"),
+        (lambda: ops.selu(F, 1, F), "selu: gamma must be a number, got <Tensor f>"),
+        (lambda: ops.thresholded_relu(F, None), "thresholded_relu: alpha must be a number, got None"),
+        (lambda: ops.hard_sigmoid(F, 1, "b"), "hard_sigmoid: beta must be a number, got 'b'"),
     ],
 )
 def test_what_means_nothing_is_refused(build, message):

@@ -93,14 +93,16 @@ V, B = te.placeholder((2, 3, 5), "float32", "v"), te.placeholder((3,), "float32"
         (lambda: matmul(W, X, B), "matmul: bias must be of shape [5], got [3]"),
         (
             lambda: matmul(te.placeholder((3, 1, 3), "float32", "u"), V),
-            "matmul: batch dimensions must be equal or 1, got [3] and [2]",
+            "matmul of batches: shapes must broadcast to one another, got [3] and [2]",
         ),
         (lambda: dense(X, W), "dense: both operands must have the same K, got 5 and 4"),
         (
             lambda: dense(X, te.placeholder((2, 5, 8), "float32", "p"), out_features=17),
             "dense: out_features must be at most 16, those of the weights, got 17",
         ),
-        (lambda: pack_dense(np.zeros(3)), "pack_dense: weight must be an array [N, K], got 1 dimensions"),
+        (lambda: pack_dense(np.zeros(3)), "pack_dense: weight must be an array [N, K] of numbers, got float64[3]"),
+        (lambda: matmul(5, X), "matmul: a must be a te.Tensor, got 5"),
+        (lambda: dense(5, X), "dense: x must be a te.Tensor, got 5"),
     ],
 )
 def test_wrong_arguments(call, message):

@@ -95,6 +95,17 @@ def test_slice(starts, ends, axes, steps):
     same(lambda x: ops.slice(x, starts, ends, axes, steps), DATA[tuple(cuts)])
 
 
+def test_a_slice_backwards_from_before_the_first_element_is_the_first_as_in_onnx():
+    same(lambda x: ops.slice(x, [-99], [-99], [2], [-1]), DATA[:, :, :1])
+
+
+def test_numbers_may_come_as_arrays():
+    same(lambda x: ops.transpose(x, np.array([3, 1, 0, 2])), DATA.transpose(3, 1, 0, 2))
+    same(lambda x: ops.reshape(x, np.array([6, -1])), DATA.reshape(6, -1))
+    same(lambda x: ops.slice(x, np.array([1]), np.array([3]), np.array([2])), DATA[:, :, 1:3])
+    same(lambda x: pad(x, np.array([1, 0, 0, 0]), np.zeros(4, int)), np.pad(DATA, ((1, 0), (0, 0), (0, 0), (0, 0))))
+
+
 def test_tile():
     same(lambda x: ops.tile(x, (1, 2, 1, 3)), np.tile(DATA, (1, 2, 1, 3)))
 
@@ -126,6 +137,12 @@ def test_negative_padding_takes_away():
     x = integers((5, 6))
     same(lambda t: pad(t, (-1, 2), (0, -3), 9), np.pad(x[1:, :3], ((0, 0), (2, 0)), constant_values=9), x)
     same(lambda t: pad(t, (0, -2), (-2, 0), mode="edge"), x[:-2, 2:], x)
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
+def test_what_is_taken_away_does_not_come_back_on_the_other_side(mode):
+    x = integers((5, 6))
+    same(lambda t: pad(t, (-2, 4), (4, -1), mode=mode), np.pad(x[2:, :5], ((0, 4), (4, 0)), mode), x)
 
 
 def test_reflecting_one_element_repeats_it():
@@ -189,6 +206,13 @@ F, Z = te.placeholder((2, 3), "float32", "f"), te.placeholder((1, 5, 3, 3), "int
         (lambda: ops.reshape(X, (6, 1, 0)), "reshape: a result must have elements, got [2, 3] to [6, 1, 0]"),
         (lambda: ops.flatten(X, 3), "flatten: axis must be in -2..2, got 3"),
         (lambda: ops.squeeze(X, 1), "squeeze: dimension 1 must have the extent 1, got 3"),
+        (lambda: ops.transpose(X, 5), "transpose: order must be a sequence, got 5"),
+        (lambda: ops.reshape(X, 6), "reshape: shape must be a sequence, got 6"),
+        (lambda: ops.unsqueeze(X, None), "unsqueeze: axes must be an integer or several, got None"),
+        (lambda: ops.concat(X), "concat: tensors must be a sequence, got <Tensor x>"),
+        (lambda: ops.split(X, 3, 1, "abc"), "split: names must be a sequence, got 'abc'"),
+        (lambda: ops.slice(X, 1, 2), "slice: starts must be a sequence, got 1"),
+        (lambda: ops.slice(X, [1], [2], 0), "slice: axes must be a sequence, got 0"),
         (lambda: ops.concat([]), "concat: tensors must be at least one, got none"),
         (lambda: ops.concat([X, Y]), "concat: shapes must be equal but along axis 0, got [2, 3] and [2, 2]"),
         (lambda: ops.concat([X, F]), "concat: all operands must have one dtype, got int32, float32"),
@@ -202,6 +226,9 @@ F, Z = te.placeholder((2, 3), "float32", "f"), te.placeholder((1, 5, 3, 3), "int
         (lambda: ops.space_to_depth(Z, 2), "space_to_depth: rows and columns must be multiples of 2, got 3 and 3"),
         (lambda: pad(X, (1,), (1, 1)), "pad: before must be 2 integers, got (1,)"),
         (lambda: pad(X, (-2, 0), (0, 0)), "pad: dimension 0 must keep elements, got -2 and 0 for 2"),
+        (lambda: pad(X, (0, -3), (0, 2), mode="edge"),
+         "pad: dimension 1 must keep elements of x, got -3 and 2 for 3"),
+        (lambda: pad(X, 1, 1, "a"), "pad: value must be a number, got 'a'"),
         (lambda: pad(X, (0, 0), (1, 1), mode="zero"),
          "pad: mode must be one of constant, edge, reflect, wrap, got 'zero'"),
         (lambda: gathers.gather(X, F), "gather: indices must be of an integer dtype, got float32"),

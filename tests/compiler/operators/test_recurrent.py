@@ -1,5 +1,6 @@
 """Recurrent layers against loops over steps in numpy, and against ONNX's reference."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from run_operator import floats, function_of, run
@@ -76,6 +77,22 @@ def test_gru(linear, reverse):
     near(got, gru_model(x, w, r, b, h0, linear, reverse))
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_narrow_states_are_rounded_once_a_step(dtype):
+    many, zero = 200, np.zeros((N, H))
+    x = floats((1, N, many), seed=1, low=-1, high=1).astype(dtype)
+    eps = float(ml_dtypes.finfo(dtype).eps)
+    for operator, gates in ((lstm, 4), (gru, 3)):
+        sizes = ((gates * H, many), (gates * H, H), (2 * gates * H,))
+        layer = [floats(size, seed=n, low=-1, high=1).astype(dtype) for n, size in enumerate(sizes)]
+        wide = [array.astype(np.float64) for array in (x, *layer)]
+        *_, expected = lstm_model(*wide, zero, zero) if operator is lstm else gru_model(*wide, zero, False)
+        fn, _ = function_of(operator, x, *layer)
+        for got in (run(operator, x, *layer), build(default_schedule(fn).fn)(x, *layer)):
+            assert got[-1].dtype == dtype
+            np.testing.assert_allclose(got[-1].astype(np.float64), expected, rtol=0.51 * eps, atol=eps / 1000)
+
+
 def test_the_order_of_the_gates_is_onnxs():
     onnx = pytest.importorskip("onnx")
     from onnx.reference import ReferenceEvaluator
@@ -106,6 +123,11 @@ R, B = te.placeholder((4 * H, H), "float32", "r"), te.placeholder((7,), "float32
         (lambda: lstm(X, W, R, B), "lstm: bias must have the shape [40], got [7]"),
         (lambda: gru(X, W, R), "gru: weight must have the shape [15, 3], got [20, 3]"),
         (lambda: lstm(W, W, R), "lstm: x must have 3 dimensions, got 2"),
+        (lambda: lstm(5, W, R), "lstm: x must be a te.Tensor, got 5"),
+        (
+            lambda: lstm(X, W, R, start_c=te.placeholder((N, H), "float64", "c")),
+            "lstm: all operands must have one dtype, got float32, float64",
+        ),
         (lambda: lstm(X, W, R, None, B), "lstm: start_h must have 2 dimensions, got 1"),
     ],
 )

@@ -100,6 +100,7 @@ I = te.placeholder((3, 4), "int32", "i")  # noqa: E741
         (lambda: ops.sum(X, 2), "sum: axis must be in -2..1, got 2"),
         (lambda: ops.sum(X, (0, -2)), "sum: axes must name each dimension once, got [0, -2]"),
         (lambda: ops.sum(X, (0, "1")), "sum: every axis must be an integer, got '1'"),
+        (lambda: ops.sum(X, ()), "sum: axes must name at least one dimension, got none"),
         (lambda: ops.mean(I), "mean: x must be of a float dtype, got int32"),
         (lambda: softmax(I), "softmax: x must be of a float dtype, got int32"),
         (lambda: softmax(X, 5), "softmax: axis must be in -2..1, got 5"),

@@ -4,11 +4,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from run_operator import floats, integers, run
+from run_operator import floats, function_of, integers, run
 
 from vdla.compiler import te
+from vdla.compiler.interpret import interpret
 from vdla.compiler.operators.checks import OperatorError
 from vdla.compiler.operators.resize import resize_linear, resize_nearest
+from vdla.compiler.operators.schedule import default_schedule
+from vdla.runtime.native import build
 
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"]
 SIZES = [(7, 4), (3, 10), (1, 1), (14, 15), (5, 6)]
@@ -73,6 +76,25 @@ def test_scales_give_the_extent_and_the_coordinates(scale):
     np.testing.assert_allclose(run(lambda t: resize_linear(t, scales=[scale]), x), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("resize", [resize_nearest, resize_linear])
+def test_coordinates_of_long_dimensions_do_not_wrap(resize):
+    x = np.arange(48001, dtype=np.float32)
+    fn, (output,) = function_of(lambda t: resize(t, (96001,)), x)
+    coordinates = ((np.arange(96001) + 0.5) * 48001 / 96001 - 0.5).clip(0, 48000)
+    expected = np.ceil(coordinates - 0.5) if resize is resize_nearest else coordinates
+    np.testing.assert_allclose(interpret(fn, {"a": x})[output.name], expected, rtol=1e-5, atol=1e-2)
+    np.testing.assert_allclose(build(default_schedule(fn).fn)(x), expected, rtol=1e-5, atol=1e-2)
+
+
+@pytest.mark.parametrize("scale", [np.float32(0.6), np.float64(1.7), np.int64(2)], ids=repr)
+def test_scales_may_be_numbers_of_numpys(scale):
+    x = floats((10,))
+    np.testing.assert_array_equal(
+        run(lambda t: resize_linear(t, scales=np.array([scale])), x),
+        run(lambda t: resize_linear(t, scales=[round(float(scale), 3)]), x),
+    )
+
+
 def test_three_dimensions_and_onnxs_reference():
     onnx = pytest.importorskip("onnx")
     from onnx.reference import ReferenceEvaluator
@@ -97,6 +119,10 @@ MODES = "half_pixel, pytorch_half_pixel, asymmetric, align_corners"
         (lambda: resize_linear(X, (2,)), "resize_linear: shape must have 2 entries, one a dimension, got 1"),
         (lambda: resize_linear(X, (2, 0)), "resize_linear: every new extent must be at least 1, got 0"),
         (lambda: resize_linear(X, scales=(1, 0.0)), "resize_linear: every scale must be a positive number, got 0.0"),
+        (lambda: resize_linear(X, scales=(1, float("inf"))),
+         "resize_linear: every scale must be a positive number, got inf"),
+        (lambda: resize_linear(X, scales=(True, 2)), "resize_linear: every scale must be a positive number, got True"),
+        (lambda: resize_linear(X, 5), "resize_linear: shape must be a sequence, got 5"),
         (lambda: resize_nearest(X, scales=(1, 0.1)),
          "resize_nearest: a result must have elements, got the scale 0.1 for 3"),
         (lambda: resize_nearest(X, (2, 3), rounding="up"),

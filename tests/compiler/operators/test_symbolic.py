@@ -2,18 +2,22 @@
 
 import numpy as np
 import pytest
-from run_operator import floats
+from run_operator import floats, integers
 
 from vdla.compiler import te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import broadcast, elementwise, movement, normalisation, pool, reduction
 from vdla.compiler.operators.checks import OperatorError
+from vdla.compiler.operators.conv2d import conv2d
 from vdla.compiler.operators.conv_transpose import conv_transpose
+from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
 from vdla.compiler.operators.gather import gather
+from vdla.compiler.operators.matmul import dense, matmul
 from vdla.compiler.operators.pad import pad
 from vdla.compiler.operators.resize import resize_linear
 from vdla.compiler.operators.schedule import default_schedule
 from vdla.compiler.operators.softmax import softmax
+from vdla.compiler.operators.winograd import winograd_conv2d
 from vdla.runtime.native import build
 
 N = te.var("n")
@@ -72,9 +76,46 @@ def test_one_function_is_right_for_every_batch(name):
         np.testing.assert_allclose(kernel(a), expected, rtol=1e-5, atol=1e-6)
 
 
+M, K = te.var("m"), te.var("k")
+PRODUCTS = {
+    "batch": (matmul, [(N, 5, 7), (7, 9)]),
+    "both_batches": (matmul, [(N, 5, 7), (N, 7, 9)]),
+    "broadcast": (matmul, [(N, 5, 7), (1, 7, 9)]),
+    "all": (matmul, [(M, K), (K, N), (N,)]),
+    "dense": (dense, [(N, K), (9, K), (9,)]),
+    "dense_all": (dense, [(M, K), (N, K)]),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_of_every_extent(name):
+    operator, shapes = PRODUCTS[name]
+    tensors = [te.placeholder(shape, "float32", "abc"[n]) for n, shape in enumerate(shapes)]
+    kernel = build(default_schedule(te.create_function(tensors, [operator(*tensors)], "f")).fn)
+    for extents in ({"n": 1, "m": 2, "k": 3}, {"n": 37, "m": 19, "k": 21}):
+        sizes = [[e if isinstance(e, int) else extents[e.symbols[0]] for e in shape] for shape in shapes]
+        a, b, *bias = (integers(size, "float32", n, -5, 5) for n, size in enumerate(sizes))
+        expected = a @ (b if operator is matmul else b.T) + (bias[0] if bias else 0)
+        np.testing.assert_array_equal(kernel(a, b, *bias), expected)
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
+        (lambda x: conv2d(movement.transpose(x, (1, 0, 2, 3)), constant((4, 3, 3, 3), "float32", "w")),
+         "conv2d: extent 1 of x must be a number, got n"),
+        (lambda x: conv2d(x, x), "conv2d: weight's extent 0 must be a number, got n"),
+        (lambda x: depthwise_conv2d(x, x), "depthwise_conv2d: weight's extent 0 must be a number, got n"),
+        (lambda x: conv_transpose(constant((1, 2, 3, 3), "float32", "a"), x),
+         "conv_transpose: weight's extent 0 must be a number, got n"),
+        (lambda x: winograd_conv2d(constant((1, 2, 3, 3), "float32", "a"), te.placeholder((N, N, 1, 2, 8), "float32",
+         "w")), "winograd_conv2d: weight's extent 0 must be a number, got n"),
+        (lambda x: movement.depth_to_space(movement.transpose(x, (1, 0, 2, 3)), 2),
+         "depth_to_space: channels must be a number, got n"),
+        (lambda x: movement.space_to_depth(movement.transpose(x, (1, 2, 0, 3)), 2),
+         "space_to_depth: spatial extent 0 must be a number, got n"),
+        (lambda x: matmul(x, te.placeholder((M, 6, 4, 9), "float32", "y")),
+         "matmul of batches: shapes must broadcast to one another, got [n, 6] and [m, 6]"),
         (lambda x: movement.concat([x, x]), "concat: the extent of x must be a number, got n"),
         (lambda x: movement.slice(x, [0], [1]), "slice: extent 0 must be a number, got n"),
         (lambda x: pad(x, (1, 0, 0, 0), (0, 0, 0, 0)), "pad: a dimension that changes must be a number, got n"),

@@ -115,7 +115,7 @@ X = te.placeholder((1, 4, 5, 5), "float32", "x")
         (lambda: pack_winograd(np.zeros((2, 2, 3, 3)), 3), "pack_winograd: results must be 2 or 4, got 3"),
         (
             lambda: pack_winograd(np.zeros((2, 2, 5, 5))),
-            "pack_winograd: weight must be an array [CO, CI, 3, 3], got [2, 2, 5, 5]",
+            "pack_winograd: weight must be an array [CO, CI, 3, 3] of floats, got float64[2, 2, 5, 5]",
         ),
         (
             lambda: winograd_conv2d(X, te.placeholder((5, 5, 1, 4, 8), "float32", "w")),
@@ -129,6 +129,24 @@ X = te.placeholder((1, 4, 5, 5), "float32", "x")
         (
             lambda: winograd_conv2d(X, te.placeholder((4, 4, 1, 4, 8), "float32", "w"), out_channels=9),
             "winograd_conv2d: out_channels must be in 1..8, the channels of weight, got 9",
+        ),
+        (
+            lambda: pack_winograd(np.zeros((2, 2, 3, 3), np.int32)),
+            "pack_winograd: weight must be an array [CO, CI, 3, 3] of floats, got int32[2, 2, 3, 3]",
+        ),
+        (lambda: winograd_conv2d(5, X), "winograd_conv2d: x must be a te.Tensor, got 5"),
+        (
+            lambda: winograd_conv2d(X, te.placeholder((4, 4, 1, 4, 8), "float32", "w"), out_channels="all"),
+            "winograd_conv2d: out_channels must be an integer, got 'all'",
+        ),
+        (
+            lambda: convolution((1, 4, 5, 5), (8, 4, 5, 5)).pack(np.zeros((8, 4, 3, 3), np.float32)),
+            "convolution: weight must be float32[8, 4, 5, 5], got float32[8, 4, 3, 3]",
+        ),
+        (
+            lambda: convolution((1, 4, 5, 5), (8, 4, 5, 5), dtype="float"),
+            "convolution: dtype must be one of int2, int4, int8, int16, int32, int64, uint8, uint16, uint32, uint64, "
+            "float16, bfloat16, float32, float64, got 'float'",
         ),
         (
             lambda: convolution((1, 4, 5, 5), (8, 4, 5, 5), algorithm="winograd2"),
