@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from vdla.compiler import ir
+from vdla.compiler.dtypes import is_float, is_integer
 
 Range = tuple[int, int]
 Ranges = Mapping[str, Range]
 ANY: Range = (-(1 << 31), (1 << 31) - 1)
 TRUE = ir.Const(True, "bool")
 FALSE = ir.Const(False, "bool")
-LOGIC_OPS = ("and", "or", "xor")
 
 FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b,
@@ -80,9 +80,9 @@ def times(term: ir.Expr, factor: int) -> ir.Expr:
 
 
 def linear(expr: ir.Expr) -> Linear:
-    """`expr` as a sum of terms."""
+    """`expr` as a sum of terms; only of integers are numbers constants of it."""
     match expr:
-        case ir.Const(value=value):
+        case ir.Const(value=value, dtype=dtype) if is_integer(dtype):
             return Linear({}, int(value))
         case ir.Binary(op="add", a=a, b=b):
             return linear(a) + linear(b)
@@ -113,7 +113,7 @@ def bounds(expr: ir.Expr, ranges: Ranges) -> Range:
     match expr:
         case ir.Var(name=name):
             return ranges.get(name, ANY)
-        case ir.Const(value=value):
+        case ir.Const(value=value, dtype=dtype) if not is_float(dtype):
             return int(value), int(value)
         case ir.Binary(op="add" | "sub" | "mul"):
             return sum_bounds(expr, ranges)
@@ -153,11 +153,9 @@ def operation_bounds(op: str, a: Range, b: Range) -> Range:
         return a if a[0] >= 0 and a[1] < b[0] else (0, b[0] - 1)
     if op in ("min", "max"):
         return FUNCTIONS[op](a[0], b[0]), FUNCTIONS[op](a[1], b[1])
-    if op in ("floordiv", "shr", "shl") and b[0] == b[1] and (op != "floordiv" or b[0] > 0) and 0 <= b[0] < 64:
+    if b[0] == b[1] and ((op == "floordiv" and b[0] > 0) or (op in ("shr", "shl") and 0 <= b[0] < 64)):
         return FUNCTIONS[op](a[0], b[0]), FUNCTIONS[op](a[1], b[0])
-    if op == "floordiv" and b[0] == b[1] > 0:
-        return a[0] // b[0], a[1] // b[0]
-    if op in LOGIC_OPS and min(a[0], b[0]) >= 0 and max(a[1], b[1]) <= 1:
+    if op in ir.LOGIC_OPS and min(a[0], b[0]) >= 0 and max(a[1], b[1]) <= 1:
         if op == "xor" and (a[0] < a[1] or b[0] < b[1]):
             return 0, 1
         return FUNCTIONS[op](a[0], b[0]), FUNCTIONS[op](a[1], b[1])
@@ -204,7 +202,7 @@ def simplify(expr: ir.Expr, ranges: Ranges) -> ir.Expr:
             return divided(expr.op, collected(linear(simplify(a, ranges))), int(divisor), ranges)
         case ir.Binary(op="and" | "or"):
             return simplify_logic(expr, ranges)
-        case ir.Binary(op=op, a=a, b=b) if op in ir.COMPARE_OPS:
+        case ir.Binary(op=op, a=a, b=b) if op in ir.COMPARE_OPS and not (ir.is_condition(a) or ir.is_condition(b)):
             return decided(op, simplify(a, ranges), simplify(b, ranges), ranges)
         case ir.Binary(op="min" | "max", a=a, b=b):
             return chosen(expr.op, simplify(a, ranges), simplify(b, ranges), ranges)

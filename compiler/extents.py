@@ -14,12 +14,15 @@ from vdla.compiler.printer import expr_text
 from vdla.hardware.checks import plain
 
 MAX_EXTENT = (1 << 31) - 1  # indices are int32
+MAX_RANK = 32  # of numpy 1
 
 
 def check_shape(where: str, shape: Sequence[Dim]) -> tuple[Dim, ...]:
     """The shape as a tuple of extents; at least one dimension."""
     if not isinstance(shape, Sequence) or not shape:
         raise TeError(f"{where}: the shape must be a sequence of at least one extent, got {shape!r}")
+    if len(shape) > MAX_RANK:
+        raise TeError(f"{where}: the shape must be of at most {MAX_RANK} extents, got {len(shape)}")
     return tuple(check_extent(where, f"extent {d} of the shape", extent) for d, extent in enumerate(shape))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from vdla.compiler import ir
 from vdla.compiler.affine import linear, overlapping, var_names
 from vdla.compiler.dtypes import Array, is_float, limits, widened, wrap
+from vdla.compiler.extents import MAX_RANK
 from vdla.compiler.memory import EVERYWHERE, NOWHERE, InterpretError, Mask, Memory, Points
 
 MAX_POINTS = 1 << 21  # at once, so that temporaries stay in the cache of a small machine
@@ -83,7 +84,7 @@ def classify(headers: tuple[ir.For | ir.Block, ...], block: ir.Block, init: Stor
         both = free_loops(loops, body, spatial, reduced, scanned)
         serial = tuple(loop for loop in loops if loop not in both[0] and loop not in both[1])
         nest = Nest(headers, block, init, body, both[0], both[1], serial)
-        if size(nest) <= MAX_POINTS:
+        if size(nest) <= MAX_POINTS and len(nest.spatial) + len(nest.reduce) <= MAX_RANK:
             return nest
         biggest = next(loop for loop in loops if loop not in serial)
         spatial, reduced = spatial - {biggest.var}, reduced - {biggest.var}

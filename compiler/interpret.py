@@ -25,6 +25,8 @@ def interpret(fn: ir.Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
 
     The symbols of `fn` are what the shapes of the arrays say.
     """
+    if not isinstance(fn, ir.Function):
+        raise InterpretError(f"interpret: fn must be a Function, as of schedule.fn, got {type(fn).__name__}")
     outputs = output_names(fn)
     check_names(fn, outputs, arrays)
     if fn.scalars:
@@ -49,7 +51,7 @@ def loop_ranges(fn: ir.Function) -> dict[str, tuple[int, int]]:
     ranges: dict[str, tuple[int, int]] = {}
     for stmt in ir.walk(fn.body):
         pairs = [(stmt.var, stmt.size)] if isinstance(stmt, ir.For) else []
-        if isinstance(stmt, ir.Block) and not isinstance(stmt.body, ir.Store):
+        if isinstance(stmt, ir.Block):
             pairs = [(axis.var, axis.size) for axis in stmt.axes]
         for name, extent in pairs:
             ranges[name] = (0, max(extent - 1, ranges.get(name, (0, 0))[1]))
@@ -65,6 +67,8 @@ def output_names(fn: ir.Function) -> list[str]:
 def check_names(fn: ir.Function, outputs: list[str], arrays: Mapping[str, Array]) -> None:
     """Refuse anything but one array for each input."""
     expected = [name for name in fn.params if name not in outputs]
+    if not isinstance(arrays, Mapping):
+        raise InterpretError(f"{fn.name}: arrays must be a mapping of names to arrays, got {type(arrays).__name__}")
     if set(arrays) != set(expected):
         raise InterpretError(f"{fn.name}: arrays must be given for {', '.join(expected)}, got {', '.join(arrays)}")
     for name in expected:

@@ -91,6 +91,7 @@ class SymbolicError(ValueError):
 ARITHMETIC_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max", "shl", "shr", "and", "or", "xor")
 COMPARE_OPS = ("eq", "ne", "lt", "le", "gt", "ge")
 BINARY_OPS = ARITHMETIC_OPS + COMPARE_OPS
+LOGIC_OPS = ("and", "or", "xor")  # of bools, and of the bits of integers
 
 
 # --- statements ------------------------------------------------------------------------------------------------------
@@ -403,3 +404,15 @@ def dtype_of(expr: Expr, buffers: Mapping[str, Buffer]) -> str:
             return dtype_of(a, buffers)
         case Load(buffer=buffer):
             return buffers[buffer].dtype
+
+
+def is_condition(expr: Expr) -> bool:
+    """Whether `expr` is a bool, as far as that shows without its buffers."""
+    match expr:
+        case Binary(op=op, a=a, b=b):
+            return op in COMPARE_OPS or (op in LOGIC_OPS and (is_condition(a) or is_condition(b)))
+        case Const(dtype=dtype) | Cast(dtype=dtype) | Call(dtype=dtype):
+            return dtype == "bool"
+        case Select(a=a, b=b):
+            return is_condition(a) or is_condition(b)
+    return False

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from vdla.compiler import ir
 from vdla.compiler.affine import Ranges, bounds
-from vdla.compiler.arithmetic import Evaluate, index_function
+from vdla.compiler.arithmetic import Evaluate, exact_function
 from vdla.compiler.dtypes import SMALL_FLOATS, Array, storage, widened, wrap
 from vdla.compiler.functions import FUNCTIONS
 
@@ -58,11 +58,11 @@ class Memory:
     def __init__(self, buffers: Mapping[str, ir.Buffer], ranges: Ranges) -> None:
         self.buffers = buffers
         self.ranges = ranges
-        self.arrays = {name: np.zeros(b.dims, storage(b.dtype)) for name, b in buffers.items()}
+        self.arrays = {name: zeros(buffer, storage(buffer.dtype)) for name, buffer in buffers.items()}
         self.given: set[str] = set()
         self._checked: dict[int, list[ir.Axis]] = {}
         self._functions: dict[int, Evaluate | None] = {}
-        self.written = {name: np.zeros(b.dims, np.bool_) for name, b in buffers.items()}
+        self.written = {name: zeros(buffer, np.dtype(np.bool_)) for name, buffer in buffers.items()}
 
     def fill(self, name: str, array: Array) -> None:
         """Give a whole buffer its content."""
@@ -80,7 +80,7 @@ class Memory:
     def index(self, expr: ir.Expr, at: Points) -> Any:  # noqa: ANN401  an int or an array of ints
         """The value of an index or condition, an int where it depends on no array."""
         if id(expr) not in self._functions:
-            self._functions[id(expr)] = index_function(expr)
+            self._functions[id(expr)] = exact_function(expr, self.ranges)
         function = self._functions[id(expr)]
         return self.value(expr, at) if function is None else function(at.values)
 
@@ -164,6 +164,15 @@ class Memory:
                 rule = f"every {action} must be inside the shape {list(shape)}"
                 raise InterpretError(f"block {where}: {rule}, got {text}")
         return not far
+
+
+def zeros(buffer: ir.Buffer, dtype: np.dtype[Any]) -> Array:
+    """An array of a buffer's shape."""
+    try:
+        return np.zeros(buffer.dims, dtype)
+    except (MemoryError, ValueError):  # ValueError: more bytes than there are addresses
+        got = f"{buffer.dtype}{list(buffer.dims)}"
+        raise InterpretError(f"buffer {buffer.name}: its elements must fit into memory, got {got}") from None
 
 
 def element_text(name: str, places: tuple[Array, ...], chosen: Mask) -> str:

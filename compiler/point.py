@@ -13,7 +13,7 @@ import numpy as np
 
 from vdla.compiler import ir
 from vdla.compiler.affine import affine
-from vdla.compiler.arithmetic import index_function
+from vdla.compiler.arithmetic import exact_function
 from vdla.compiler.dtypes import INTEGER_BITS, Array, widened, wrap
 from vdla.compiler.functions import FUNCTIONS
 from vdla.compiler.grid import Nest, nest_of, run_nest, size
@@ -123,14 +123,12 @@ class Runner:
 
     def index(self, expr: ir.Expr, where: str) -> Evaluate:
         """An index or condition as a function that gives a Python number."""
-        form = affine(expr) if not isinstance(expr, ir.Const | ir.Cast) else None
-        if form is not None:
-            return affine_function(*form)
-        function = index_function(expr)
-        if function is not None:
-            return function
-        value = self.value(expr, where)
-        return lambda env: value(env).item()
+        function = exact_function(expr, self.memory.ranges)
+        if function is None:
+            value = self.value(expr, where)
+            return lambda env: value(env).item()
+        form = affine(expr)
+        return function if form is None else affine_function(*form)
 
     def value(self, expr: ir.Expr, where: str) -> Evaluate:
         """An element as a function that gives a numpy scalar."""

@@ -13,8 +13,9 @@ Each line knows the loop or block that it opens or belongs to, so a lowered inst
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from vdla.compiler import ir
 from vdla.compiler.dtypes import is_float
@@ -86,18 +87,9 @@ def stmt_lines(stmt: ir.Stmt, depth: int, owner: str) -> Iterator[Line]:
         case ir.Together(stores=stores):
             targets = ", ".join(f"{store.buffer}[{index_text(store.indices)}]" for store in stores)
             yield Line(f"{indent}{targets} = {', '.join(expr_text(store.value) for store in stores)}", owner)
-        case ir.If(cond=cond, body=body):
-            yield Line(f"{indent}if {expr_text(cond)}:", owner)
-            yield from stmt_lines(body, depth + 1, owner)
-        case ir.Alloc(buffers=buffers, body=body):
-            yield Line(f"{indent}with alloc({', '.join(buffers)}):", owner)
-            yield from stmt_lines(body, depth + 1, owner)
-        case ir.Rooms(rows=rows, body=body):
-            yield Line(f"{indent}with rooms({', '.join(map(' '.join, rows))}):", owner)
-            yield from stmt_lines(body, depth + 1, owner)
-        case ir.Step(match=match, body=body):
-            yield Line(f"{indent}step {match.intrinsic.name}:", owner)
-            yield from stmt_lines(body, depth + 1, owner)
+        case ir.If() | ir.Alloc() | ir.Rooms() | ir.Step():
+            yield Line(f"{indent}{lowered_header(stmt)}:", owner)
+            yield from stmt_lines(stmt.body, depth + 1, owner)
         case ir.Prefetch(buffer=buffer, indices=indices):
             yield Line(f"{indent}prefetch {buffer}[{index_text(indices)}]", owner)
         case ir.For():
@@ -117,6 +109,19 @@ def block_lines(block: ir.Block, depth: int) -> Iterator[Line]:
     yield from stmt_lines(block.body, depth + 1, block.name)
 
 
+def lowered_header(stmt: ir.If | ir.Alloc | ir.Rooms | ir.Step) -> str:
+    """What opens a lowered statement."""
+    match stmt:
+        case ir.If(cond=cond):
+            return f"if {expr_text(cond)}"
+        case ir.Alloc(buffers=buffers):
+            return f"with alloc({', '.join(buffers)})"
+        case ir.Rooms(rows=rows):
+            return f"with rooms({', '.join(map(' '.join, rows))})"
+        case ir.Step(match=match):
+            return f"step {match.intrinsic.name}"
+
+
 def loop_header(loop: ir.For) -> str:
     """`for var in range(extent):`, with the kind in place of range and the annotations as a comment."""
     kind = "range" if loop.kind is ir.LoopKind.SERIAL else loop.kind.value
@@ -131,10 +136,16 @@ def block_header(block: ir.Block) -> str:
     return f"block {block.name}({', '.join(bound)}){where}:{notes(block.annotations)}"
 
 
-def notes(annotations: object) -> str:
+def notes(annotations: Mapping[str, Any]) -> str:
     """Annotations as a trailing comment."""
-    items = dict(annotations).items() if annotations else ()  # type: ignore[call-overload]
-    return "  # " + ", ".join(f"{key}={value}" for key, value in items) if items else ""
+    texts = (f"{key}={note_text(value)}" for key, value in annotations.items())
+    return f"  # {', '.join(texts)}" if annotations else ""
+
+
+def note_text(value: object) -> str:
+    """An annotation in one line."""
+    text = str(value)
+    return text if text.isprintable() else repr(value)
 
 
 def index_text(indices: tuple[ir.Expr, ...]) -> str:
@@ -165,20 +176,10 @@ def expr_text(expr: ir.Expr, level: int = 0) -> str:
 
 def infix_text(op: str, a: ir.Expr, b: ir.Expr, level: int) -> str:
     """`a op b`; comparisons do not chain and `-`, `//` group to the left."""
-    symbol, own = WORDS[op] if op in WORDS and is_condition(a) else SYMBOLS[op]
+    symbol, own = WORDS[op] if op in WORDS and (ir.is_condition(a) or ir.is_condition(b)) else SYMBOLS[op]
     left = expr_text(a, own + 1 if own == COMPARE_LEVEL else own)
     text = f"{left} {symbol} {expr_text(b, own + 1)}"
     return f"({text})" if own < level else text
-
-
-def is_condition(expr: ir.Expr) -> bool:
-    """Whether `expr` is a bool without looking at its buffers."""
-    match expr:
-        case ir.Binary(op=op, a=a):
-            return op in ir.COMPARE_OPS or (op in WORDS and is_condition(a))
-        case ir.Const(dtype=dtype) | ir.Cast(dtype=dtype):
-            return dtype == "bool"
-    return False
 
 
 def const_text(const: ir.Const) -> str:

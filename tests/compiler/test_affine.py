@@ -99,3 +99,15 @@ def test_evaluate_refuses_to_narrow():
     with pytest.raises(AffineError) as error:
         evaluate(ir.Cast("int8", v("x")), {"x": 300})
     assert str(error.value) == "evaluate: an index must be arithmetic on known variables, got int8(x)"
+
+
+def test_only_integers_are_constants_of_a_sum():
+    infinite, half = ir.Const(float("inf"), "float32"), ir.Const(0.5, "float32")
+    assert linear(op("add", infinite, half)).terms == {infinite: 1, half: 1}
+    assert bounds(half, {}) == bounds(v("z"), {})
+
+
+def test_what_compares_conditions_stays_a_condition():
+    expr = op("eq", op("gt", v("a"), 2), op("lt", v("b"), 4))
+    assert expr_text(simplify(expr, RANGES)) == "(a > 2) == (b < 4)"
+    assert expr_text(simplify(op("ne", op("lt", v("a"), 9), op("lt", v("b"), 4)), RANGES)) == "True != (b < 4)"

@@ -159,6 +159,34 @@ def test_arrays_it_refuses(arrays, message):
     assert str(error.value) == message
 
 
+def test_what_is_no_function_and_what_are_no_arrays():
+    fn = te.create_function([], [te.full((2,), 0, "int32", "y")], "f")
+    for call, message in (
+        (lambda: interpret(3, {}), "interpret: fn must be a Function, as of schedule.fn, got int"),
+        (lambda: interpret(fn, []), "f: arrays must be a mapping of names to arrays, got list"),
+    ):
+        with pytest.raises(InterpretError) as error:
+            call()
+        assert str(error.value) == message
+
+
+def test_a_buffer_that_no_memory_holds():
+    fn = te.create_function([], [te.compute(((1 << 31) - 1,) * 3, lambda i, j, k: i, "y")], "f")
+    with pytest.raises(InterpretError) as error:
+        interpret(fn, {})
+    got = "int32[2147483647, 2147483647, 2147483647]"
+    assert str(error.value) == f"buffer y: its elements must fit into memory, got {got}"
+
+
+def test_more_loops_than_numpy_has_dimensions():
+    x = te.placeholder((2, 4), "int32", "x")
+    s = Schedule(te.create_function([x], [te.compute((2, 4), lambda i, j: x[i, j] + 1, "y")], "f"))
+    for _ in range(70):
+        s.split(s.loops("y")[0], 1)
+    array = np.arange(8, dtype=np.int32).reshape(2, 4)
+    np.testing.assert_array_equal(interpret(s.fn, {"x": array})["y"], array + 1)
+
+
 def overlapping_sum(outer_sum):
     """y[i + j] sums x over k; the loops i and j reach elements twice, which counts twice under an outer k."""
     index = (ir.Var("vi"),)
