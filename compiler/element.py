@@ -15,6 +15,8 @@ import numpy as np
 
 from vdla.compiler import ir
 from vdla.compiler.dtypes import DTYPES, is_float, is_integer, limits
+from vdla.compiler.nesting import size_of
+from vdla.compiler.printer import expr_text
 from vdla.hardware.checks import plain
 
 if TYPE_CHECKING:
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 
 Number = int | float | bool
 Dim = Any  # an extent: an int, or a Value over symbols; what is done with it is done with both
-BIT_OPS = ("and", "or", "xor")
 INTEGER_OPS = ("floordiv", "mod", "shl", "shr")
+MOST_SHOWN = 30  # operations of an element in a message
 LONGEST = 1023  # bits of an integer that is a number in every float
 SYMBOL = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "shl": "<<", "shr": ">>",
           "and": "&", "or": "|", "xor": "^", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
@@ -151,6 +153,10 @@ class Value(Operators):
     part: int = 0  # of the reduction
     symbols: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        text = expr_text(self.expr) if size_of(self.expr).nodes <= MOST_SHOWN else "..."
+        return f"<Value {text}: {self.dtype}>"
+
 
 @dataclass(frozen=True, eq=False)
 class ReduceAxis(Operators):
@@ -158,6 +164,9 @@ class ReduceAxis(Operators):
 
     name: str
     extent: Dim
+
+    def __repr__(self) -> str:
+        return f"<ReduceAxis {self.name}>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,10 +182,19 @@ class Stage:
     reduction: Reduction | None = None
     annotations: Mapping[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"<Stage {self.name}>"
+
     @property
     def value(self) -> Value:
         """The (first) element."""
         return self.values[0]
+
+    @property
+    def exprs(self) -> tuple[ir.Expr, ...]:
+        """The elements, and what they start from if they are combined."""
+        starts = self.reduction.starts if self.reduction else ()
+        return (*(value.expr for value in self.values), *starts)
 
     @property
     def reads(self) -> tuple[Tensor, ...]:
@@ -202,6 +220,9 @@ class Scan:
     stages: tuple[Stage, ...]
     reads: tuple[Tensor, ...]
 
+    def __repr__(self) -> str:
+        return f"<Scan over {self.axis}>"
+
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
@@ -214,6 +235,9 @@ class Tensor:
     shape: tuple[Dim, ...]
     dtype: str
     stage: Stage | Scan | None = None
+
+    def __repr__(self) -> str:
+        return f"<Tensor {self.name}>"
 
     def __getitem__(self, indices: Operand | tuple[Operand, ...]) -> Value:
         """The element at `indices`, one int32 for each dimension."""
@@ -338,11 +362,11 @@ def same_dtype(where: str, a: Operand, b: Operand) -> tuple[Value, Value]:
 
 def check_operator(where: str, op: str, dtype: str) -> None:
     """Refuse an operator that its operands' dtype does not have."""
-    if op in BIT_OPS and is_float(dtype):
+    if op in ir.LOGIC_OPS and is_float(dtype):
         raise TeError(f"{where}: operands must be bool or integers, got {dtype}")
     if op in INTEGER_OPS and not is_integer(dtype):
         raise TeError(f"{where}: operands must be integers, got {dtype}")
-    if dtype == "bool" and op not in (*BIT_OPS, "eq", "ne"):
+    if dtype == "bool" and op not in (*ir.LOGIC_OPS, "eq", "ne"):
         raise TeError(f'{where}: operands must be numbers, got bool; write te.cast("int32", ...)')
 
 
@@ -365,6 +389,7 @@ def divide(a: Operand, b: Operand) -> Value:
 
 def element_of(where: str, value: object) -> Value:
     """What a function of the user's gave, as an element."""
+    value = plain(value)
     if isinstance(value, (Value, ReduceAxis, Tensor)):
         return value if isinstance(value, Value) else as_value(value, where)
     if isinstance(value, (bool, int, float)):

@@ -10,8 +10,21 @@ from collections.abc import Iterator, Mapping
 
 from vdla.compiler import ir
 from vdla.compiler.affine import Range, linear, linear_bounds
+from vdla.compiler.element import Stage, TeError, axis_name
 
 Shapes = Mapping[str, tuple[object, ...]]  # what is no number is symbolic
+
+
+def check_reach(stage: Stage) -> None:
+    """Refuse a stage that reads outside of a tensor for certain."""
+    axes = stage.reduction.axes if stage.reduction else ()
+    extents = [*zip(stage.axes, stage.shape, strict=True), *((axis.name, axis.extent) for axis in axes)]
+    ranges = {axis_name(name): (0, extent - 1) for name, extent in extents if isinstance(extent, int)}
+    shapes = {tensor.name: tensor.shape for tensor in stage.reads}
+    for expr in stage.exprs:
+        broken = outside(expr, shapes, ranges)
+        if broken is not None:
+            raise TeError(f"te.compute {', '.join(stage.names)}: {broken}")
 
 
 def outside(expr: ir.Expr, shapes: Shapes, ranges: Mapping[str, Range]) -> str | None:

@@ -25,6 +25,7 @@ from vdla.compiler.element import (
     element_of,
     joined,
 )
+from vdla.compiler.parameters import parameter_names
 
 Identity = Number | Callable[[str], Number]  # a number, or what gives it for a dtype
 LAST = limits("int32")[1]  # no position of an element
@@ -50,8 +51,9 @@ class Reduction:
         for value, old in zip(values, so_far, strict=True):
             if value.dtype != old.dtype:
                 raise TeError(f"{where}: combine must keep the dtype {old.dtype}, got {value.dtype}")
-            if value.tensors or value.axes:
-                names = ", ".join([*(t.name for t in value.tensors), *(axis.name for axis in value.axes)])
+            if value.tensors or value.axes or value.symbols:
+                found = [tensor.name for tensor in value.tensors] + [axis.name for axis in value.axes]
+                names = ", ".join([*found, *value.symbols])
                 raise TeError(f"{where}: combine must be made of its arguments and numbers alone, got {names}")
         return values
 
@@ -64,9 +66,7 @@ class Reducer:
     identity: Identity
     name: str
 
-    def __call__(
-        self, value: Operand, axis: ReduceAxis | Sequence[ReduceAxis], init: Operand | None = None
-    ) -> Value:
+    def __call__(self, value: Operand, axis: ReduceAxis | Sequence[ReduceAxis], init: Operand | None = None) -> Value:
         """The combination of `value` over all points of `axis`, and of `init` before them: a bias, for example."""
         body = reduced(self, (value,), (self.identity,), axis)[0]
         return body if init is None else started(self, body, init)
@@ -116,9 +116,18 @@ def reducer(
     a tuple of identities the reducer combines tuples, and takes and gives tuples of so many elements.
     """
     check_name("te.reducer", name)
-    if not callable(combine):
-        raise TeError(f"te.reducer {name}: combine must be a function of two values, got {combine!r}")
+    check_function(f"te.reducer {name}", "combine must be a function of two values", combine, 2)
+    for each in identity if isinstance(identity, tuple) else (identity,):
+        if callable(each):
+            check_function(f"te.reducer {name}", "identity must be a number or a function of a dtype", each, 1)
     return TupleReducer(combine, identity, name) if isinstance(identity, tuple) else Reducer(combine, identity, name)
+
+
+def check_function(where: str, rule: str, function: object, count: int) -> None:
+    """Refuse what is no function of `count` arguments."""
+    names = parameter_names(where, rule, function, count)
+    if len(names) != count:
+        raise TeError(f"{where}: {rule}, got one of {len(names)}")
 
 
 def reduced(
@@ -129,11 +138,9 @@ def reduced(
 ) -> tuple[Value, ...]:
     """The values, marked as combined over `axis`."""
     where = f"te.{reducer.name}"
-    bodies = tuple(as_value(value, where) for value in values)
+    read = number_of if isinstance(reducer, Reducer) else as_value
+    bodies = tuple(read(value, where) for value in values)
     axes = checked_axes(where, axis)
-    for body in bodies:
-        if body.dtype == "bool" and isinstance(reducer, Reducer):
-            raise TeError(f'{where}: the value must be a number, got bool; write te.cast("int32", ...)')
     starts = tuple(start_of(identity, body.dtype) for identity, body in zip(identities, bodies, strict=True))
     reduction = Reduction(reducer, axes, starts)
     opened = [tuple(a for a in body.axes if not any(a is b for b in axes)) for body in bodies]
@@ -141,6 +148,14 @@ def reduced(
         replace(body, axes=rest, reduction=reduction, part=part)
         for part, (body, rest) in enumerate(zip(bodies, opened, strict=True))
     )
+
+
+def number_of(item: Operand, where: str) -> Value:
+    """What is combined: an element, not a bool."""
+    value = as_value(item, where)
+    if value.dtype == "bool":
+        raise TeError(f'{where}: the value must be a number, got bool; write te.cast("int32", ...)')
+    return value
 
 
 def started(reducer: Reducer, body: Value, init: Operand) -> Value:
@@ -221,9 +236,10 @@ def argmin(value: Operand, axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[Val
 
 def arg_reduced(pairs: TupleReducer, value: Operand, axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[Value, Value]:
     """The best element and its position."""
-    axes = checked_axes(f"te.{pairs.name}", axis)
-    position = as_value(axes[0], f"te.{pairs.name}")
+    where = f"te.{pairs.name}"
+    element, axes = number_of(value, where), checked_axes(where, axis)
+    position = as_value(axes[0], where)
     for other in axes[1:]:
         position = position * other.extent + other
-    element, where = pairs((value, position), axes)
-    return element, where
+    best, place = pairs((element, position), axes)
+    return best, place

@@ -8,7 +8,6 @@ becomes a read of the element of the step before, or of the start at the first s
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
@@ -25,6 +24,10 @@ from vdla.compiler.element import (
     merged,
 )
 from vdla.compiler.extents import check_extent, extent_of
+from vdla.compiler.parameters import parameter_names
+from vdla.compiler.printer import extent_text
+from vdla.compiler.reach import check_reach
+from vdla.compiler.reduction import Reduction
 from vdla.compiler.stages import last_of, ordered_units
 
 WHERE = "te.scan"
@@ -51,6 +54,8 @@ def scan(
     What in a cell depends on neither `t` nor a state is computed once, before.
     """
     extent = check_extent(WHERE, "the extent", extent)
+    if not isinstance(reverse, bool):
+        raise TeError(f"{WHERE}: reverse must be True or False, got {reverse!r}")
     starts = (init,) if isinstance(init, Tensor) else init
     if not isinstance(starts, Sequence) or not starts or not all(isinstance(start, Tensor) for start in starts):
         raise TeError(f"{WHERE}: init must be a tensor or several, got {init!r}")
@@ -72,9 +77,7 @@ def scan(
 
 def cell_parameters(cell: Callable[..., Any], states: int) -> tuple[str, list[str]]:
     """The names of the step and of the states."""
-    if not callable(cell):
-        raise TeError(f"{WHERE}: the cell must be a function of the step and the states, got {cell!r}")
-    names = list(inspect.signature(cell).parameters)
+    names = parameter_names(WHERE, "the cell must be a function of the step and the states", cell, states + 1)
     if len(names) != states + 1:
         raise TeError(f"{WHERE}: the cell must take the step and {states} states, got {len(names)} parameters")
     return names[0], names[1:]
@@ -94,14 +97,19 @@ def checked_results(returned: object, starts: tuple[Tensor, ...]) -> tuple[Tenso
             rule = f"state {result.name} must have the dtype of its init {start.name}, {start.dtype}"
             raise TeError(f"{WHERE}: {rule}, got {result.dtype}")
         if shape_of(result) != shape_of(start):
-            rule = f"state {result.name} must have the shape of its init {start.name}"
-            raise TeError(f"{WHERE}: {rule}, got {len(result.shape)} dimensions of other extents")
+            rule = f"state {result.name} must have the shape of its init {start.name}, {shape_text(start)}"
+            raise TeError(f"{WHERE}: {rule}, got {shape_text(result)}")
     return results
 
 
 def shape_of(tensor: Tensor) -> tuple[ir.Extent, ...]:
     """The shape in numbers and expressions, which compare."""
     return tuple(map(extent_of, tensor.shape))
+
+
+def shape_text(tensor: Tensor) -> str:
+    """The shape for a message."""
+    return f"[{', '.join(map(extent_text, shape_of(tensor)))}]"
 
 
 def cell_stages(results: tuple[Tensor, ...], sources: tuple[Tensor, ...]) -> list[Stage]:
@@ -135,7 +143,14 @@ class Lift:
         if self.axis in (*stage.axes, *(axis.name for axis in reduced)):
             raise TeError(f"te.compute {stage.name}: its axes must differ from the step of the scan, got {self.axis}")
         values = tuple(self.value(value) for value in stage.values)
-        return replace(stage, shape=(self.extent, *stage.shape), axes=(self.axis, *stage.axes), values=values)
+        shape, axes = (self.extent, *stage.shape), (self.axis, *stage.axes)
+        lifted = replace(stage, shape=shape, axes=axes, values=values, reduction=self.reduction(stage.reduction))
+        check_reach(lifted)
+        return lifted
+
+    def reduction(self, reduction: Reduction | None) -> Reduction | None:
+        """A reduction at a step: what it starts from may be a state."""
+        return None if reduction is None else replace(reduction, starts=tuple(map(self.expr, reduction.starts)))
 
     def value(self, value: Value) -> Value:
         """An element at a step."""

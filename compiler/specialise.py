@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from vdla.compiler import ir
 from vdla.compiler.evaluate import evaluate
-from vdla.compiler.extents import is_int
+from vdla.compiler.extents import MAX_EXTENT, is_int
 
 if TYPE_CHECKING:
     from vdla.compiler.intrinsic import Match
@@ -25,14 +25,18 @@ def specialise(fn: ir.Function, values: Mapping[str, int]) -> ir.Function:
     """`fn` with a number for each of its symbols.
 
     Raises:
-        SpecialiseError: a symbol is missing, unknown or less than 1, or a buffer would have no elements.
+        SpecialiseError: a symbol is missing, unknown or no extent, or a buffer would have no elements or too many.
     """
+    if not isinstance(fn, ir.Function):
+        raise SpecialiseError(f"specialise: fn must be a Function, as of schedule.fn, got {type(fn).__name__}")
     where = f"specialise {fn.name}"
+    if not isinstance(values, Mapping):
+        raise SpecialiseError(f"{where}: values must be a mapping of symbols to numbers, got {values!r}")
     if set(values) != set(fn.scalars):
         raise SpecialiseError(f"{where}: values must be given for {listed(fn.scalars)}, got {listed(tuple(values))}")
     for name, value in values.items():
-        if not is_int(value) or value < 1:
-            raise SpecialiseError(f"{where}: {name} must be an integer >= 1, got {value!r}")
+        if not is_int(value) or not 1 <= value <= MAX_EXTENT:
+            raise SpecialiseError(f"{where}: {name} must be an integer from 1 to {MAX_EXTENT}, got {value!r}")
     if not fn.scalars:
         return fn
     values = {name: int(value) for name, value in values.items()}
@@ -55,8 +59,9 @@ def special_buffer(where: str, buffer: ir.Buffer, values: Mapping[str, int]) -> 
     """A buffer of numbers."""
     shape = tuple(special_extent(extent, values) for extent in buffer.shape)
     for dimension, extent in enumerate(shape):
-        if extent < 1:
-            raise SpecialiseError(f"{where}: dimension {dimension} of {buffer.name} must be at least 1, got {extent}")
+        if not 1 <= extent <= MAX_EXTENT:
+            what = f"dimension {dimension} of {buffer.name}"
+            raise SpecialiseError(f"{where}: {what} must be from 1 to {MAX_EXTENT}, got {extent}")
     return replace(buffer, shape=shape)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vdla.compiler import ir
+from vdla.compiler.affine import var_names
 from vdla.compiler.element import (
     Scan,
     Stage,
@@ -34,6 +35,8 @@ def create_function(inputs: Sequence[Tensor], outputs: Sequence[Tensor], name: s
     buffers = {t.name: ir.Buffer(t.name, tuple(map(extent_of, t.shape)), t.dtype) for t in inputs}
     buffers |= {buffer.name: buffer for stage in stages for buffer in stage_buffers(stage)}
     scalars = checked_scalars(where, inputs, outputs, units)
+    for stage in stages:
+        check_axes_named(stage, scalars)
     names = Names({*buffers, *scalars, *(stage.name for stage in stages)})
     body = ir.seq(*(unit_nest(unit, names) for unit in units))
     return ir.Function(name, tuple(t.name for t in (*inputs, *outputs)), buffers, body, scalars)
@@ -115,6 +118,15 @@ def stage_symbols(stage: Stage) -> tuple[str, ...]:
 def stage_axes(stage: Stage) -> list[str]:
     """The names of a stage's axes, those over which it reduces last."""
     return [*stage.axes, *(axis.name for axis in (stage.reduction.axes if stage.reduction else ()))]
+
+
+def check_axes_named(stage: Stage, scalars: tuple[str, ...]) -> None:
+    """Refuse an index of another stage, which a function of the user's can have kept."""
+    known = {axis_name(name) for name in stage_axes(stage)} | set(scalars)
+    strange = sorted({name for expr in stage.exprs for name in var_names(expr)} - known)
+    if strange:
+        where = f"te.compute {', '.join(stage.names)}"
+        raise TeError(f"{where}: its elements must be made of its own indices, got {strange[0]} of another stage")
 
 
 # --- nests -----------------------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def target_named(name: str) -> Target:
     """"host", or one of TARGETS."""
     if name == "host":
         return host()
-    if name not in TARGETS:
+    if not isinstance(name, str) or name not in TARGETS:
         raise TargetError(f"target: the name must be one of host, {', '.join(TARGETS)}, got {name!r}")
     return TARGETS[name]
 

@@ -12,9 +12,9 @@ silently. Integers wrap around. A reduction is the whole value of a `compute`. `
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any, overload
 
 from vdla.compiler import ir
@@ -58,11 +58,13 @@ from vdla.compiler.element import (
     joined,
     same_dtype,
 )
-from vdla.compiler.extents import check_extent, check_shape, is_int
+from vdla.compiler.extents import MAX_RANK, check_extent, check_shape, is_int
 from vdla.compiler.nesting import refusal
-from vdla.compiler.reach import outside
+from vdla.compiler.parameters import parameter_names
+from vdla.compiler.reach import check_reach
 from vdla.compiler.reduction import Reducer, Reduction, TupleReducer, argmax, argmin, max, min, reducer, sum
 from vdla.compiler.scan import scan
+from vdla.compiler.schedule.marks import RESERVED
 from vdla.compiler.stages import create_function
 
 __all__ = [
@@ -85,9 +87,7 @@ def cast(dtype: str, value: Operand) -> Value:
 
 def select(condition: Operand, a: Operand, b: Operand) -> Value:
     """`a` where the condition holds, else `b`; the side that is not taken is not read, so it may be out of bounds."""
-    test = as_value(condition, "te.select", "bool")
-    if test.dtype != "bool":
-        raise TeError(f"te.select: the condition must be bool, got {test.dtype}")
+    test = condition_of("te.select", condition)
     left, right = same_dtype("te.select", a, b)
     return joined(ir.Select(test.expr, left.expr, right.expr), left.dtype, test, left, right)
 
@@ -112,10 +112,16 @@ def clip(value: Operand, low: Operand, high: Operand) -> Value:
 
 def all_of(*conditions: Operand) -> Value:
     """The conjunction of bool conditions."""
-    result = as_value(conditions[0], "te.all_of", "bool") if conditions else const(True, "bool")
-    for condition in conditions[1:]:
-        result = result & condition
-    return result
+    tests = [condition_of("te.all_of", condition) for condition in conditions] or [const(True, "bool")]
+    return reduce(lambda a, b: a & b, tests)
+
+
+def condition_of(where: str, condition: Operand) -> Value:
+    """A condition, which is bool."""
+    test = as_value(condition, where, "bool")
+    if test.dtype != "bool":
+        raise TeError(f"{where}: the condition must be bool, got {test.dtype}")
+    return test
 
 
 def var(name: str) -> Value:
@@ -167,6 +173,8 @@ def compute(
     values are numbers, strings, None, or tuples of such.
     """
     names = (name,) if isinstance(name, str) else tuple(name) if isinstance(name, Sequence) else (name,)
+    if not names:
+        raise TeError("te.compute: the names must be at least one, got ()")
     for each in names:
         check_name("te.compute", each)
     where = f"te.compute {', '.join(names)}"
@@ -175,10 +183,11 @@ def compute(
     result = body(*(Value(ir.Var(axis_name(a)), "int32") for a in axes))
     values, reduction = stage_values(where, result if isinstance(result, tuple) else (result,))
     check_axes(where, axes, reduction)
-    check_reach(where, values, dict(zip(axes, extents, strict=True)), reduction)
     single = not isinstance(result, tuple)
-    stage = Stage(names[0], names_of(where, name, len(values), single), extents, axes, values, reduction,
-                  check_annotations(where, annotations or {}))  # fmt: skip
+    names = names_of(where, name, len(values), single)
+    own = name if isinstance(name, str) else names[0]
+    stage = Stage(own, names, extents, axes, values, reduction, check_annotations(where, annotations or {}))
+    check_reach(stage)
     tensors = tuple(Tensor(n, extents, v.dtype, stage) for n, v in zip(stage.names, values, strict=True))
     return tensors[0] if single else tensors
 
@@ -190,6 +199,8 @@ def full(shape: Sequence[Dim], value: Number, dtype: str, name: str) -> Tensor:
 
 def pad(tensor: Tensor, before: Sequence[int], after: Sequence[int], value: Number, name: str | None = None) -> Tensor:
     """`tensor` with `before` and `after` elements of `value` added on each side of each dimension."""
+    if not isinstance(tensor, Tensor):
+        raise TeError(f"te.pad: what is padded must be a tensor, got {tensor!r}")
     where = f"te.pad {tensor.name}"
     low, high = check_padding(where, tensor, before), check_padding(where, tensor, after)
     shape = tuple(b + n + a for b, n, a in zip(low, tensor.shape, high, strict=True))
@@ -214,16 +225,10 @@ def check_padding(where: str, tensor: Tensor, amounts: Sequence[int]) -> tuple[i
 
 def axis_names(where: str, body: Callable[..., Any], rank: int) -> tuple[str, ...]:
     """The parameter names of `body`, those without a default; i0, i1, ... for `*indices`."""
-    if not callable(body):
-        raise TeError(f"{where}: the body must be a function of the indices, got {body!r}")
-    parameters = list(inspect.signature(body).parameters.values())
-    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    named = [p.name for p in parameters if p.kind in places and p.default is p.empty]
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
-        named += [f"i{d}" for d in range(len(named), rank)]
-    if len(named) != rank:
-        raise TeError(f"{where}: the function must take one index for each of {rank} dimensions, got {len(named)}")
-    return tuple(named)
+    names = parameter_names(where, "the body must be a function of the indices", body, rank)
+    if len(names) != rank:
+        raise TeError(f"{where}: the function must take one index for each of {rank} dimensions, got {len(names)}")
+    return tuple(names)
 
 
 def stage_values(where: str, results: tuple[Any, ...]) -> tuple[tuple[Value, ...], Reduction | None]:
@@ -231,7 +236,8 @@ def stage_values(where: str, results: tuple[Any, ...]) -> tuple[tuple[Value, ...
     if not results:
         raise TeError(f"{where}: the value must be an element or a tuple of elements, got ()")
     values = tuple(element_of(where, result) for result in results)
-    for broken in filter(None, (refusal(value.expr) for value in values)):
+    starts = values[0].reduction.starts if values[0].reduction else ()
+    for broken in filter(None, map(refusal, (*(value.expr for value in values), *starts))):
         raise TeError(f"{where}: the value {broken}; make parts of it stages of their own")
     if any(value.axes for value in values):
         names = ", ".join(dict.fromkeys(axis.name for value in values for axis in value.axes))
@@ -257,23 +263,13 @@ def names_of(where: str, name: str | Sequence[str], count: int, single: bool) ->
 
 
 def check_axes(where: str, axes: tuple[str, ...], reduction: Reduction | None) -> None:
-    """Refuse two axes of one name."""
+    """Refuse two axes of one name, and more axes than numpy has."""
     names = [*axes, *(axis.name for axis in (reduction.axes if reduction else ()))]
+    if len(names) > MAX_RANK:
+        raise TeError(f"{where}: it must have at most {MAX_RANK} axes, got {len(names)}")
     for name in names:
         if names.count(name) > 1:
             raise TeError(f"{where}: its axes must have different names, got {name} twice")
-
-
-def check_reach(
-    where: str, values: tuple[Value, ...], extents: dict[str, Dim], reduction: Reduction | None
-) -> None:
-    """Refuse what is read outside of a tensor for certain."""
-    extents |= {axis.name: axis.extent for axis in (reduction.axes if reduction else ())}
-    ranges = {axis_name(name): (0, extent - 1) for name, extent in extents.items() if isinstance(extent, int)}
-    for value in values:
-        broken = outside(value.expr, {tensor.name: tensor.shape for tensor in value.tensors}, ranges)
-        if broken is not None:
-            raise TeError(f"{where}: {broken}")
 
 
 def check_annotations(where: str, annotations: Mapping[str, Any]) -> dict[str, Any]:
@@ -283,6 +279,8 @@ def check_annotations(where: str, annotations: Mapping[str, Any]) -> dict[str, A
     for key, value in annotations.items():
         if not isinstance(key, str) or not key.isidentifier():
             raise TeError(f"{where}: the name of an annotation must be a Python identifier, got {key!r}")
+        if key in RESERVED:
+            raise TeError(f"{where}: the name of an annotation must be none of the compiler's own, got {key}")
         if not is_constant(value):
             raise TeError(f"{where}: annotation {key} must be a number, a string, None or a tuple, got {value!r}")
     return dict(annotations)

@@ -12,9 +12,13 @@ from vdla.compiler.target import TARGETS, TargetError, _vectors, architecture_of
 def test_names_are_the_targets_own() -> None:
     assert [target_named(name).name for name in TARGETS] == list(TARGETS)
     assert repr(TARGETS["cortex-a9"]) == "<Target cortex-a9>"
-    message = f"target: the name must be one of host, {', '.join(TARGETS)}, got 'z80'"
+
+
+@pytest.mark.parametrize("name", ["z80", ["host"], None])
+def test_other_names_are_refused(name: str) -> None:
+    message = f"target: the name must be one of host, {', '.join(TARGETS)}, got {name!r}"
     with pytest.raises(TargetError, match=f"^{re.escape(message)}$"):
-        target_named("z80")
+        target_named(name)
 
 
 @pytest.mark.parametrize("name", ["host", *TARGETS])

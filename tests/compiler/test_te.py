@@ -151,6 +151,26 @@ K = te.reduce_axis(3, "k")
         (lambda: ~te.cast("float32", W[0]),
          "te: operator ~: the operand must be bool or an integer, got float32"),
         (lambda: te.reducer(3, 0), "te.reducer reducer: combine must be a function of two values, got 3"),
+        (lambda: te.reducer(lambda x: x, 0, "r"),
+         "te.reducer r: combine must be a function of two values, got one of 1"),
+        (lambda: te.reducer(lambda x, y: x, lambda: 0, "r"),
+         "te.reducer r: identity must be a number or a function of a dtype, got one of 0"),
+        (lambda: te.argmax(W[K] > 0, axis=K),
+         'te.argmax: the value must be a number, got bool; write te.cast("int32", ...)'),
+        (lambda: te.all_of(W[0]), "te.all_of: the condition must be bool, got int32"),
+        (lambda: te.pad(3, (1,), (1,), 0), "te.pad: what is padded must be a tensor, got 3"),
+        (lambda: te.compute((4,), max, "c"),
+         "te.compute c: the body must be a function of the indices, got <built-in function max>"),
+        (lambda: te.compute((4,), lambda i, *, key: W[i], "c"),
+         "te.compute c: the body must be a function of the indices, got one that needs the keyword key"),
+        (lambda: te.compute((4,), lambda i: np.float32(1), "c"),
+         "te.compute c: the value must have a dtype, got the number 1.0; write te.const(1.0, dtype)"),
+        (lambda: te.compute((4,), lambda i: [W[i]], "c"),
+         "te.compute c: the value must be an element, got [<Value w[vi]: int32>]"),
+        (lambda: te.placeholder((1,) * 33, "int8", "x"),
+         "te.placeholder x: the shape must be of at most 32 extents, got 33"),
+        (lambda: te.compute((4,), lambda i: te.sum(W[i], axis=[te.reduce_axis(1, f"k{n}") for n in range(32)]), "c"),
+         "te.compute c: it must have at most 32 axes, got 33"),
         (lambda: te.popcount(te.cast("int4", W[0])),
          "te.call popcount: the operand must be an integer of whole bytes, got int4"),
         (lambda: te.abs(W[0] < 1), "te.call abs: the operand must be a number, got bool"),
@@ -176,6 +196,7 @@ def doubled(name="c", source=W):
         ([doubled()], [W], "te.create_function f: every input must be a placeholder, got the computed c"),
         ([W], [W], "te.create_function f: every output must be computed, got the placeholder w"),
         ([W], [], "te.create_function f: outputs must name at least one tensor, got none"),
+        (W, [doubled()], "te.create_function f: inputs must be a list of tensors, got <Tensor w>"),
         ([W], [doubled("w")], "te.create_function f: tensors must have different names, got w twice"),
     ],
 )
@@ -183,3 +204,32 @@ def test_function_errors(inputs, outputs, message):
     with pytest.raises(TeError) as error:
         te.create_function(inputs, outputs, "f")
     assert str(error.value) == message
+
+
+def test_an_index_of_another_stage_is_refused():
+    kept = []
+    te.compute((4,), lambda i: kept.append(i) or W[i], "first")
+    second = te.compute((3,), lambda j: W[kept[0]] + j, "second")
+    with pytest.raises(TeError) as error:
+        te.create_function([W], [second], "f")
+    message = "te.compute second: its elements must be made of its own indices, got vi of another stage"
+    assert str(error.value) == message
+
+
+def test_what_messages_show_is_short_however_deep():
+    stage = W
+    for number in range(2000):
+        stage = te.compute((4,), lambda i, last=stage: last[i] + 1, f"t{number}")
+    long = W[0]
+    for _ in range(40):
+        long = long * long
+    shown = [stage, stage.stage, stage[0] * 2, long, K, te.scan(2, lambda t, s: doubled("s", s), W).stage]
+    assert list(map(repr, shown)) == [
+        "<Tensor t1999>", "<Stage t1999>", "<Value t1999[0] * 2: int32>", "<Value ...: int32>", "<ReduceAxis k>",
+        "<Scan over t>",
+    ]  # fmt: skip
+
+
+def test_the_text_of_an_annotation_stays_in_its_line():
+    noted = te.compute((4,), lambda i: W[i], "c", {"note": "one\ntwo", "plain": "x y"})
+    assert r"block c(vi=i):  # note='one\ntwo', plain=x y" in str(te.create_function([W], [noted], "f"))

@@ -66,6 +66,23 @@ def test_partial_sums_would_each_start_from_it():
     )
 
 
+def test_a_sum_in_a_recurrence_starts_from_the_state():
+    x, k = te.placeholder((3, 4), "int32", "x"), te.reduce_axis(4, "k")
+
+    def cell(t, h):
+        twice = te.compute((2,), lambda i: h[i] * 2, "twice")
+        return te.compute((2,), lambda i: te.sum(x[t, k] * (i + 1), axis=k, init=h[1 - i] + twice[i]), "h")
+
+    fn = te.create_function([x], [te.scan(3, cell, te.full((2,), 1, "int32", "start"))], "f")
+    assert "h[vt, vi] = select(vt == 0, start[1 - vi], h[vt - 1, 1 - vi]) + twice[vt, vi]" in str(fn)
+    arrays, state, expected = {"x": np.arange(12, dtype=np.int32).reshape(3, 4)}, np.ones(2, np.int32), []
+    for row in arrays["x"]:
+        state = state[::-1] + 2 * state + row.sum() * np.array([1, 2])
+        expected.append(state)
+    np.testing.assert_array_equal(interpret(fn, arrays)["h"], expected)
+    np.testing.assert_array_equal(build(fn)(arrays["x"]), expected)
+
+
 def test_what_no_sum_can_start_from():
     k = te.reduce_axis(4, "k")
     a = te.placeholder((4,), "int32", "a")
@@ -76,3 +93,17 @@ def test_what_no_sum_can_start_from():
     with pytest.raises(te.TeError) as error:
         te.sum(a[k], axis=k, init=a[k])
     assert str(error.value) == "te.sum: init must be the same for all terms, got the reduce axis k in it"
+    with pytest.raises(te.TeError) as error:
+        te.compute((4,), lambda i: te.sum(a[k], axis=k, init=a[i + 1]), "y")
+    assert str(error.value) == "te.compute y: index 0 of a must satisfy 0 <= index < 4, got 1 to 4"
+
+
+def test_a_start_is_no_deeper_than_any_element():
+    k, a = te.reduce_axis(4, "k"), te.placeholder((4,), "int32", "a")
+    deep = a[0]
+    for _ in range(200):
+        deep = deep + a[0]
+    with pytest.raises(te.TeError) as error:
+        te.compute((4,), lambda i: te.sum(a[k], axis=k, init=deep), "y")
+    message = "the value must nest at most 160 operations deep, got 202; make parts of it stages of their own"
+    assert str(error.value) == f"te.compute y: {message}"

@@ -172,6 +172,14 @@ def test_a_tuple_in_a_cell():
     np.testing.assert_array_equal(got["when"][-1], array.argmax(0))
 
 
+def test_a_cell_holds_on_to_what_it_is_made_of_by_defaults():
+    start = te.full((1,), 0, "int32", "start")
+    cells = [lambda t, s, own=own: te.compute((1,), lambda i: s[i] + own, f"s{own}") for own in (1, 2)]
+    sums = [te.scan(3, cell, start) for cell in cells]
+    got = interpret(te.create_function([], sums, "f"), {})
+    assert (got["s1"].ravel().tolist(), got["s2"].ravel().tolist()) == ([1, 2, 3], [2, 4, 6])
+
+
 def by_hand(bound, loops, value):
     """y[vt, vi] of 4 steps of 3 as one block with the given loops and bindings."""
     axes = (ir.Axis("vt", 4, ir.AxisKind.SCAN), ir.Axis("vi", 3))
@@ -226,7 +234,14 @@ def step(name="s", shape=(3,), dtype="int32"):
         (lambda: te.scan(4, step(dtype="int8"), START),
          "te.scan: state s must have the dtype of its init start, int32, got int8"),
         (lambda: te.scan(4, step(shape=(2,)), START),
-         "te.scan: state s must have the shape of its init start, got 1 dimensions of other extents"),
+         "te.scan: state s must have the shape of its init start, [3], got [2]"),
+        (lambda: te.scan(4, max, START),
+         "te.scan: the cell must be a function of the step and the states, got <built-in function max>"),
+        (lambda: te.scan(4, lambda t, *, s: step()(t, s), START),
+         "te.scan: the cell must be a function of the step and the states, got one that needs the keyword s"),
+        (lambda: te.scan(4, step(), START, reverse="yes"), "te.scan: reverse must be True or False, got 'yes'"),
+        (lambda: te.scan(5, lambda t, s: te.compute((3,), lambda i: s[i] + X[t, i], "s"), START),
+         "te.compute s: index 0 of x must satisfy 0 <= index < 4, got 0 to 4"),
         (lambda: te.scan(4, lambda t, s: te.compute((3,), lambda i: X[0, i], "s"), START),
          "te.scan: a result of the cell must depend on its step or a state, got s"),
         (lambda: te.scan(4, lambda t, s: te.compute((3,), lambda t: s[t] + 1, "s"), START),

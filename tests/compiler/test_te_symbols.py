@@ -93,11 +93,18 @@ def sizes(**shapes):
         (lambda: interpret(te.create_function([W], [te.compute((N,), lambda i: W[0], "y")], "f"), sizes(w=(4,))),
          "f: n must be a dimension of an array that is given, got none; call specialise(fn, {'n': ...}) first"),
         (lambda: interpret(matmul(), sizes(a=(2, 0), b=(0, 5))),
-         "specialise matmul: k must be an integer >= 1, got 0"),
+         "specialise matmul: k must be an integer from 1 to 2147483647, got 0"),
         (lambda: specialise(matmul(), {"n": 1, "k": 2}),
          "specialise matmul: values must be given for n, k, m, got n, k"),
-        (lambda: specialise(matmul(), {"n": 1, "k": 2, "m": 0}), "specialise matmul: m must be an integer >= 1, got 0"),
-        (lambda: specialise(shorter(), {"n": 3}), "specialise f: dimension 0 of y must be at least 1, got 0"),
+        (lambda: specialise(matmul(), {"n": 1, "k": 2, "m": 0}),
+         "specialise matmul: m must be an integer from 1 to 2147483647, got 0"),
+        (lambda: specialise(shorter(), {"n": 1 << 31}),
+         "specialise f: n must be an integer from 1 to 2147483647, got 2147483648"),
+        (lambda: specialise(te.create_function([X, V], [te.compute((1,), lambda i: X[i], "y")], "f"), {"n": 1 << 30}),
+         "specialise f: dimension 0 of x must be from 1 to 2147483647, got 2147483648"),
+        (lambda: specialise(3, {"n": 3}), "specialise: fn must be a Function, as of schedule.fn, got int"),
+        (lambda: specialise(shorter(), 3), "specialise f: values must be a mapping of symbols to numbers, got 3"),
+        (lambda: specialise(shorter(), {"n": 3}), "specialise f: dimension 0 of y must be from 1 to 2147483647, got 0"),
     ],
 )  # fmt: skip
 def test_values_that_are_refused(run, message):
@@ -112,6 +119,7 @@ def shorter():
 
 
 X = te.placeholder((N * 2,), "int32", "x")
+V = te.placeholder((N,), "int32", "v")
 W = te.placeholder((4,), "int32", "w")
 
 
