@@ -120,7 +120,7 @@ class Packer:
         fields: list[int] = []
         for array, wanted in zip(arrays, self._wanted, strict=True):
             _, shape, dtype, output, rank, number = wanted
-            if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != shape:
+            if type(array) is not np.ndarray or array.dtype != dtype or array.shape != shape:
                 self._check_kind(wanted, array)
             flags = array.flags
             if not flags.c_contiguous or (output and not flags.writeable):
@@ -139,7 +139,9 @@ class Packer:
             raise NativeError(f"{where} must be a numpy array, got {type(array).__name__}")
         if array.dtype != wanted.dtype:
             raise NativeError(f"{where} must have the dtype {wanted.dtype}, got {array.dtype}")
-        if wanted.shape is not None:
+        if isinstance(array, np.ma.MaskedArray):
+            raise NativeError(f"{where} must be an array without a mask, got a MaskedArray (its filled() has none)")
+        if wanted.shape not in (None, array.shape):
             self._refuse_shape(wanted.argument, array)
 
     def _refuse_shape(self, argument: Argument, array: Array) -> NoReturn:

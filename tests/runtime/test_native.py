@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import native_modules
@@ -105,6 +106,17 @@ def test_read_only_inputs_and_types_beyond_the_buffer_protocol_are_taken(axpy: K
     np.testing.assert_array_equal(axpy(a, b), expected(a, b))
     brains = pytest.importorskip("ml_dtypes").bfloat16
     assert idle(BRAIN)(a.astype(brains), b.astype(brains)).dtype == brains
+
+
+def test_arrays_of_other_classes_are_taken_but_masks_are_not(axpy: Kernel, tmp_path: Path) -> None:
+    a, b = arrays()
+    mapped = np.memmap(tmp_path / "b", F32, "w+", shape=b.shape)
+    mapped[...] = b
+    np.testing.assert_array_equal(axpy(a, mapped), expected(a, b))
+    assert axpy(a, b, out=mapped) is mapped
+    rule = "must be an array without a mask, got a MaskedArray (its filled() has none)"
+    refuses(axpy, f"axpy: a {rule}", np.ma.masked_array(a, a > 0.5), b)
+    refuses(axpy, "axpy: a must have the shape (6, 4), got (4,)", mapped[0], b)
 
 
 def test_a_bound_call_sees_what_its_arrays_hold_now(axpy: Kernel) -> None:
