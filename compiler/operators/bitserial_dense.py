@@ -14,8 +14,8 @@ import numpy as np
 from vdla.compiler import te
 from vdla.compiler.dtypes import Array
 from vdla.compiler.intrinsics.bitserial import WORD_BITS, agreement, plane_of, product_of
-from vdla.compiler.operators.checks import OperatorError, check_choice, check_rank, integer, static
-from vdla.compiler.operators.quantise import kept_outputs, machine_of, not_packed, packed_shape
+from vdla.compiler.operators.checks import OperatorError, check_choice, check_rank, integer, machine_of, static
+from vdla.compiler.operators.quantise import kept_outputs, not_packed, packed_shape
 from vdla.compiler.operators.qweights import check_weight, padded_to
 from vdla.compiler.target import Target
 

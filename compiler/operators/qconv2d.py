@@ -1,4 +1,4 @@
-"""The quantised convolution, [N, C, H, W] to [N, CO, OH, OW], as ONNX's QLinearConv defines it.
+"""The quantised convolution, [N, C, H, W] to [N, CO, OH, OW]: ONNX's QLinearConv of one group, int8 weights around 0.
 
 Four stages: the data regrouped and padded (`<name>_data`), the sums (`<name>_sum`), rescaled with channels innermost
 (`<name>_lanes`), and brought into the order of the result (`<name>`). Weights, bias and scale come from `pack_qconv2d`.
@@ -7,13 +7,12 @@ Four stages: the data regrouped and padded (`<name>_data`), the sums (`<name>_su
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import check_rank, static
+from vdla.compiler.operators.checks import check_rank, machine_of, static
 from vdla.compiler.operators.quantise import (
     check_quantised,
     check_rescaling,
     check_zero_point,
     kept_outputs,
-    machine_of,
     not_packed,
     packed_shape,
     requantised,

@@ -1,4 +1,4 @@
-"""The quantised dense layer, [M, K] to [M, N]: ONNX's QLinearMatMul and MatMulInteger, for constant weights.
+"""The quantised dense layer, [M, K] to [M, N]: ONNX's QLinearMatMul and MatMulInteger, for int8 weights around 0.
 
 The data in groups (`<name>_data`), the sums in lanes of outputs (`<name>_sum`), and the result (`<name>`). Weights,
 bias and scale come from `pack_qdense`.
@@ -7,13 +7,12 @@ bias and scale come from `pack_qdense`.
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import check_rank, static
+from vdla.compiler.operators.checks import OperatorError, check_rank, machine_of, static
 from vdla.compiler.operators.quantise import (
     check_quantised,
     check_rescaling,
     check_vector,
     kept_outputs,
-    machine_of,
     not_packed,
     packed_shape,
     requantised,
@@ -45,6 +44,7 @@ def qdense(
     features = kept_outputs(name, "out_features", out_features, packed)
     if scale is None:
         check_vector(name, "bias", bias, packed, "int32")
+        check_sums(name, y_zero_point)
     else:
         check_rescaling(name, bias, scale, packed, y_zero_point, dtype)
     data = grouped(x, layout, f"{name}_data")
@@ -79,6 +79,12 @@ def summed(data: te.Tensor, weight: te.Tensor, layout: DotLayout, name: str) -> 
 
     stages = {"operator": "qdense", "data": data.name, "result": name}
     return te.compute((data.shape[0], weight.shape[0], layout.lanes), value, f"{name}_sum", stages)
+
+
+def check_sums(where: str, zero_point: int) -> None:
+    """Refuse a zero point of results that are sums."""
+    if zero_point != 0:
+        raise OperatorError(f"{where}: y_zero_point must be 0 without a scale, got {zero_point!r}")
 
 
 def packed_features(where: str, x: te.Tensor, weight: te.Tensor, layout: DotLayout) -> int:

@@ -1,4 +1,4 @@
-"""The quantised depthwise convolution: each channel of [N, C, H, W] with its own kernel, as ONNX's QLinearConv has it.
+"""The quantised depthwise convolution: ONNX's QLinearConv of [N, C, H, W] with one int8 kernel around 0 a channel.
 
 Four stages: the padded data (`<name>_data`), the sums in lanes along the rows of the result (`<name>_sum`), rescaled
 (`<name>_lanes`), and the rows without the lanes behind their ends (`<name>`).
@@ -7,12 +7,11 @@ Four stages: the padded data (`<name>_data`), the sums in lanes along the rows o
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import check_rank, static
+from vdla.compiler.operators.checks import check_rank, machine_of, static
 from vdla.compiler.operators.quantise import (
     check_quantised,
     check_rescaling,
     check_zero_point,
-    machine_of,
     not_packed,
     packed_shape,
     requantised,

@@ -19,7 +19,6 @@ from vdla.compiler.operators.checks import (
     shape_text,
     static,
 )
-from vdla.compiler.target import Target, target_named
 
 QUANTISED = ("uint8", "int8")
 
@@ -42,13 +41,6 @@ def shift_of(source: str, dtype: str) -> int:
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------
-
-
-def machine_of(where: str, target: Target | str) -> Target:
-    """The CPU that a target or its name means."""
-    if not isinstance(target, Target | str):
-        raise OperatorError(f"{where}: target must be a name or a Target, got {target!r}")
-    return target_named(target) if isinstance(target, str) else target
 
 
 def check_zero_point(where: str, what: str, zero_point: object, dtype: str) -> int:

@@ -15,8 +15,8 @@ import numpy.typing as npt
 from vdla.compiler.dtypes import Array
 from vdla.compiler.intrinsics.dot import best_dot
 from vdla.compiler.intrinsics.window_dot import TAPS, best_window_dot
-from vdla.compiler.operators.checks import OperatorError, check_choice, integers
-from vdla.compiler.operators.quantise import QUANTISED, check_zero_point, machine_of, shift_of
+from vdla.compiler.operators.checks import OperatorError, check_choice, integers, machine_of
+from vdla.compiler.operators.quantise import QUANTISED, check_zero_point, shift_of
 from vdla.compiler.operators.taken import Taken
 from vdla.compiler.operators.windows import Ints
 from vdla.compiler.target import Target

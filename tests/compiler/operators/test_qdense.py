@@ -46,7 +46,7 @@ def int8_layer(shape: str, target: Target, dtype: str = "uint8", scaled: bool = 
     total = (x.astype(np.int64) - zero) @ weight.T.astype(np.int64) + bias
 
     def operator(x: te.Tensor, w: te.Tensor, b: te.Tensor, s: te.Tensor | None = None) -> te.Tensor:
-        return qdense(x, w, b, s, target, outputs, 12, name="y")
+        return qdense(x, w, b, s, target, outputs, 12 if scaled else 0, name="y")
 
     return function_of(arrays, operator), arrays, rescaled(total, scale, 12, "uint8") if scaled else total
 
@@ -247,6 +247,11 @@ def test_what_cannot_be_packed_is_refused(changes: dict[str, Any], message: str)
             lambda x, w, b: qdense(x, w, b, None, ONE, name="y"),
             (((3, te.var("k")), "uint8"), ((2, 2, 16, 4), "int8"), ((32,), "int32")),
             "extent 1 of x must be a number, got k",
+        ),
+        (
+            lambda x, w, b: qdense(x, w, b, None, ONE, y_zero_point=12, name="y"),
+            (((3, 8), "uint8"), ((2, 2, 16, 4), "int8"), ((32,), "int32")),
+            "y_zero_point must be 0 without a scale, got 12",
         ),
         (
             lambda x, w, b: qdense(x, w, b, None, None, name="y"),
