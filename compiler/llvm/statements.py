@@ -11,6 +11,7 @@ from math import prod
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
+from vdla.compiler.intrinsic import IntrinsicError
 from vdla.compiler.llvm import heap, memory, parallel
 from vdla.compiler.llvm.addresses import index
 from vdla.compiler.llvm.codes import MAX_EXTENT
@@ -115,6 +116,9 @@ def _step(frame: Frame, step: ir.Step) -> None:
     intrinsic = step.match.intrinsic
     if intrinsic.target == "cpu" and frame.kernel.target.has(*intrinsic.requires):
         intrinsic.lower(NativeStep(frame, step.match))
+        if frame.builder.block.is_terminated:
+            rule = "lower must leave the builder where instructions may follow"
+            raise IntrinsicError(f"intrinsic {intrinsic.name}: {rule}, got {frame.builder.block.terminator}")
     else:
         emit(frame, step.body)
 

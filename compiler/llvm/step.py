@@ -11,13 +11,16 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
+from llvmlite import ir as llvm
+
 from vdla.compiler import ir
 from vdla.compiler.affine import Linear
+from vdla.compiler.intrinsic import CONDITION, IMMEDIATE, MEMORY, IntrinsicError
 from vdla.compiler.llvm import memory
 from vdla.compiler.llvm.addresses import place_of, pointer
 from vdla.compiler.llvm.expressions import literal
 from vdla.compiler.llvm.frame import Frame
-from vdla.compiler.llvm.types import I1, Value, constant, lane_order, undefined
+from vdla.compiler.llvm.types import I1, Value, constant, lane_order, undefined, value_type
 from vdla.compiler.target import Target
 
 if TYPE_CHECKING:
@@ -43,12 +46,14 @@ class NativeStep:
 
     def load(self, operand: str) -> Value:
         """The entry of an operand as one vector."""
+        self._check("load", operand, MEMORY)
         name, length = self.match.buffers[operand], self._run(operand)
         parts = [memory.load_run(self.frame, name, place, length) for place in self._places(operand)]
         return joined(self.builder, parts)
 
     def store(self, operand: str, value: Value) -> None:
-        """Write the entry of an operand; `value` is one vector."""
+        """Write the entry of the output; `value` is one vector, of just its elements."""
+        self._check_output(operand, value)
         name, length = self.match.buffers[operand], self._run(operand)
         for number, place in enumerate(self._places(operand)):
             part = value if length == value.type.count else self._part(value, number * length, length)
@@ -56,17 +61,40 @@ class NativeStep:
 
     def pointer(self, operand: str) -> Value:
         """The address of the first element of an operand's entry."""
+        self._check("pointer", operand, MEMORY)
         return pointer(self.frame, self.match.buffers[operand], self._start(operand), sure=True)
 
     def immediate(self, operand: str) -> Value:
         """A constant of the program, in a register."""
+        self._check("immediate", operand, IMMEDIATE)
         dtype = self.match.intrinsic.behaviour.buffers[operand].dtype
         return literal(self.frame, self.match.immediates[operand], dtype)
 
     def condition(self, operand: str) -> Value:
         """Whether a condition holds: an i1."""
+        self._check("condition", operand, CONDITION)
         cond = self.match.conditions.get(operand)
         return constant(I1, 1) if cond is None else self.frame.value(self.frame, cond, None)
+
+    # --- what a lowering may ask for
+
+    def _check(self, method: str, operand: str, scope: str) -> None:
+        """Refuse an operand that is none, or of another scope."""
+        known = [name for name, place in self.match.intrinsic.scopes.items() if place == scope]
+        if operand not in known:
+            rule = f"operand of {method} must be one of scope {scope} ({', '.join(known) or 'there is none'})"
+            raise IntrinsicError(f"intrinsic {self.match.intrinsic.name}: {rule}, got {operand!r}")
+
+    def _check_output(self, operand: str, value: Value) -> None:
+        """Refuse to write what is no output, and a value that is not just its entry."""
+        intrinsic = self.match.intrinsic
+        where, output = f"intrinsic {intrinsic.name}", intrinsic.output
+        if operand != output.name:
+            raise IntrinsicError(f"{where}: operand of store must be the output, {output.name}, got {operand!r}")
+        wanted = llvm.VectorType(value_type(output.dtype, self.target), prod(self._shape(operand)))
+        if not isinstance(value, llvm.Value) or value.type != wanted:
+            got = value.type if isinstance(value, llvm.Value) else repr(value)
+            raise IntrinsicError(f"{where}: value of {operand} must be {wanted}, got {got}")
 
     # --- where entries lie
 
