@@ -111,7 +111,7 @@ def refuses(fn: ir.Function, message: str) -> None:
 def test_what_c_has_no_words_for_is_refused() -> None:
     a = te.placeholder((4,), "int8", "a")
     fn = te.create_function([a], [te.compute((4,), lambda i: a[i], "b")], "copy")
-    for name in ("2d", "a-b", "", "été"):
+    for name in ("2d", "a-b", "", "été", "café"):
         rule = "native: name of the function must be an identifier of C, a letter first"
         refuses(replace(fn, name=name), f"{rule}, got {name!r}")
     refuses(replace(fn, scalars=("n",)), "copy: n must be a whole dimension of some parameter, got none")
