@@ -25,7 +25,7 @@ from vdla.compiler.schedule.access import (
     written,
 )
 from vdla.compiler.schedule.region import Span, bound_form, need_at, touched
-from vdla.compiler.schedule.symbols import Domains, domains_of, extent_form, term_bounds
+from vdla.compiler.schedule.symbols import Domains, domains_of, extent_form, is_symbolic, term_bounds
 from vdla.compiler.schedule.tree import ScheduleError
 
 
@@ -122,22 +122,34 @@ def is_step(leaf: Leaf, index: ir.Expr) -> bool:
 def check_dense(writer: Leaf, buffer: str, outer: set[str], ranges: Domains, where: str) -> None:
     """Refuse gaps in what is computed while the loops `outer` stand still."""
     for index in store_to(writer.block, buffer).indices:
-        form = bound_form(writer, index, ranges).only(lambda t: is_gapless(t) and not var_names(t) & outer)
-        reach = 0
-        for term, step in sorted(form.terms.items(), key=lambda item: abs(item[1])):
-            low, high = term_bounds(term, ranges)
-            if high != low and abs(step) > reach + 1:
-                found = expr_text(form.expr())
-                raise ScheduleError(f"{where} must read a part of {buffer} computed without gaps, got {found}")
-            reach += abs(step) * max(linear_bounds(high + low.scaled(-1), ranges)[0], 0)  # of the smallest extent
+        form = bound_form(writer, index, ranges).only(
+            lambda t: not var_names(t) <= outer and not is_symbolic(t, ranges)
+        )
+        if not is_dense(form, outer, ranges):
+            found = expr_text(form.expr())
+            raise ScheduleError(f"{where} must read a part of {buffer} computed without gaps, got {found}")
 
 
-def is_gapless(term: ir.Expr) -> bool:
-    """Whether a term takes all values between its bounds: a variable, or one part of a fused one."""
+def is_dense(form: Linear, outer: set[str], ranges: Domains) -> bool:
+    """Whether a sum over loops takes all values between its bounds while the loops `outer` stand still."""
+    reach = 0
+    for term, step in sorted(form.terms.items(), key=lambda item: abs(item[1])):
+        low, high = term_bounds(term, ranges)
+        if high != low and (abs(step) > reach + 1 or not takes_all(term, outer, ranges)):
+            return False
+        reach += abs(step) * max(linear_bounds(high + low.scaled(-1), ranges)[0], 0)  # of the smallest extent
+    return True
+
+
+def takes_all(term: ir.Expr, outer: set[str], ranges: Domains) -> bool:
+    """Whether a term takes all values between its bounds: a variable, or one part of loops that were fused, all of
+    them inside."""
     match term:
-        case ir.Binary(op="floordiv" | "mod", a=ir.Var(), b=ir.Const()):
+        case ir.Var():
             return True
-    return isinstance(term, ir.Var)
+        case ir.Binary(op="floordiv" | "mod", a=a, b=ir.Const()):
+            return not var_names(term) & outer and is_dense(linear(a), outer, ranges)
+    return False
 
 
 def common_loops(a: Leaf, b: Leaf) -> list[ir.For]:

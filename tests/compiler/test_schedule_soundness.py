@@ -60,6 +60,15 @@ def read_after_the_last_term():
     return s
 
 
+def fused_and_cut():
+    x = te.placeholder((6, 4), "int32", "x")
+    b = te.compute((6, 4), lambda i, j: x[i, j] + 1, "b")
+    s = Schedule(te.create_function([x], [te.compute((6, 4), lambda i, j: b[i, j] * 2, "c")], "f"))
+    s.fuse("i", "j", name="f")
+    s.split("f", factor=3)
+    return s
+
+
 def blockized():
     s = alone()
     s.split("i", factor=2)
@@ -118,6 +127,11 @@ def blockized():
             lambda s: s.reorder("k_i", "k_o"),
             "reorder of k_i, k_o: the loops over which t sums must keep their order, "
             "as c inside reads it after its last term, got k_i, k_o",
+        ),
+        (
+            fused_and_cut,
+            lambda s: s.reverse_compute_at("c", "f_o"),
+            "reverse_compute_at of c at f_o: c must read a part of b computed without gaps, got (f_o * 3 + f_i) // 4",
         ),
         (
             blockized,
@@ -197,3 +211,11 @@ def test_an_axis_of_partial_sums_hides_no_symbol_and_no_axis(symbol, term):
     schedule.rfactor(schedule.loops("c")[-1])
     a = np.arange(18, dtype=np.int32).reshape(3, 6)
     np.testing.assert_array_equal(interpret(schedule.fn, {"x": a})["c"], a[::-1].sum(axis=1) * 3)
+
+
+def test_loops_fused_and_cut_inside_compute_all_of_a_part():
+    schedule = fused_and_cut()
+    schedule.split("f_o", nparts=1)
+    schedule.reverse_compute_at("c", "f_o_o")
+    x = np.arange(24, dtype=np.int32).reshape(6, 4)
+    np.testing.assert_array_equal(interpret(schedule.fn, {"x": x})["c"], x * 2 + 2)
