@@ -105,8 +105,8 @@ class Starts:
         """The nest that starts the sums of a block, if it can stand in front of their loops."""
         driven = {kind: self.driving(block, kind is ir.AxisKind.REDUCE) for kind in ir.AxisKind}
         summed, placed = driven[ir.AxisKind.REDUCE], driven[ir.AxisKind.SPATIAL]
-        running = [loop for loop in loops if loop.extent != 1]
-        first = next((n for n, loop in enumerate(running) if loop.var in summed), len(running))
+        running = [loop for loop in loops if loop.extent != 1 or is_entry(loop)]
+        first = next((n for n, loop in enumerate(running) if loop.var in summed or is_entry(loop)), len(running))
         inner = running[first:]
         if not self.movable(block, inner, summed, placed) or reads_from(block.init, inner):
             return None
@@ -169,10 +169,15 @@ def paired(forms: list[Linear]) -> bool:
     )
 
 
+def is_entry(loop: ir.For) -> bool:
+    """Whether a loop begins an entry of an intrinsic, which is one step, and so holds no start."""
+    return "tensorize" in loop.annotations
+
+
 def kind_of(loop: ir.For, inner: list[ir.For], kept: list[ir.For]) -> ir.LoopKind:
     """The kind of a loop of a start: that of the sum's, but of an entry of an intrinsic the last dimension are lanes
     and the others are written out, so that the sums can stay in registers."""
-    entry = next((n for n, other in enumerate(inner) if "tensorize" in other.annotations), len(inner))
+    entry = next((n for n, other in enumerate(inner) if is_entry(other)), len(inner))
     if not any(loop is other for other in inner[entry:]):
         return loop.kind
     return ir.LoopKind.VECTORIZE if loop is kept[-1] else ir.LoopKind.UNROLL

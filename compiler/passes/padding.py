@@ -7,6 +7,7 @@ from math import gcd, prod
 
 from vdla.compiler import ir
 from vdla.compiler.passes.errors import PassError
+from vdla.compiler.printer import extent_text
 from vdla.compiler.schedule.access import Leaf
 
 Shape = tuple[ir.Extent, ...]
@@ -33,13 +34,16 @@ def padded(buffer: str, shape: Shape, axis: int, factor: int, offset: int) -> Sh
     """
     inner = shape[axis + 1 :]
     sizes = [extent for extent in inner if isinstance(extent, int)]
-    where = f"place storage of {buffer}"
     if not inner:
         return shape  # the stride of the last dimension is one element
     if len(sizes) < len(inner):
-        raise PassError(f"{where}: storage_align of dimension {axis} must be inside of static dimensions")
+        symbolic = next(extent for extent in inner if not isinstance(extent, int))
+        rule = f"the dimensions behind dimension {axis}, which storage_align names, must be numbers"
+        raise PassError(f"place storage of {buffer}: {rule}, got {extent_text(symbolic)}")
     rows = sizes[1:]
     if offset % gcd(prod(rows), factor):
         rows = [next(n for n in count(size) if gcd(n, factor) == 1) for size in rows]
-    first = next(n for n in count(sizes[0]) if n * prod(rows) % factor == offset % factor)
-    return (*shape[: axis + 1], first, *rows)
+    shared = gcd(prod(rows), factor)
+    step = factor // shared
+    right = offset // shared * pow(prod(rows) // shared, -1, step)  # times the rows, this is `offset` modulo `factor`
+    return (*shape[: axis + 1], sizes[0] + (right - sizes[0]) % step, *rows)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from sys import getrecursionlimit
 
 from vdla.compiler import ir
 from vdla.compiler.passes.blocks import remove_blocks
 from vdla.compiler.passes.check import Level, check
 from vdla.compiler.passes.decompose import decompose
+from vdla.compiler.passes.errors import PassError
 from vdla.compiler.passes.parallel import one_level
 from vdla.compiler.passes.partition import partition
 from vdla.compiler.passes.prefetch import prefetch
@@ -50,8 +52,24 @@ def lower(fn: ir.Function, target: Target) -> ir.Function:
     Raises:
         PassError: the schedule asks for what cannot be had, such as unrolling more than the limit.
     """
-    fn = choose_steps(fn, target)
-    for step in PIPELINE:
-        fn = step.run(fn)
-        check(fn, step.level)
+    check_arguments(fn, target)
+    try:
+        fn = choose_steps(fn, target)
+        for step in PIPELINE:
+            fn = step.run(fn)
+            check(fn, step.level)
+    except RecursionError as error:
+        rule = "loops and expressions must nest no deeper than Python's stack"
+        raise PassError(f"lower of {fn.name}: {rule}, got more than {getrecursionlimit()} calls") from error
     return fn
+
+
+def check_arguments(fn: ir.Function, target: Target) -> None:
+    """Refuse what is no scheduled function or no target."""
+    if not isinstance(fn, ir.Function):
+        raise PassError(f"lower: fn must be a Function, as of schedule.fn, got {type(fn).__name__}")
+    if not isinstance(target, Target):
+        raise PassError(f"lower of {fn.name}: target must be a Target, as of target_named, got {type(target).__name__}")
+    lowered = (s for s in ir.walk(fn.body) if isinstance(s, ir.Alloc | ir.Rooms | ir.Step | ir.Prefetch))
+    if (found := next(lowered, None)) is not None:
+        raise PassError(f"lower of {fn.name}: fn must not be lowered yet, got {type(found).__name__}")

@@ -1,6 +1,7 @@
 """Blocks as plain statements, tensorized nests as steps."""
 
 import numpy as np
+import pytest
 from loop_nests import text
 
 from vdla.compiler import ir, te
@@ -89,6 +90,26 @@ for d_n in range(3):
     assert second["acc"] == (ir.Const(1), ir.Const(0))
     assert second["x"] == (ir.Const(1), ir.Var("ko"))
     assert second["w"] == (ir.Var("d_n"), ir.Var("ko"))
+
+
+@pytest.mark.parametrize("terms", [1, 2])
+def test_sums_start_in_front_of_their_steps(terms):
+    x, w = te.placeholder((2, terms, 4), "int8", "x"), te.placeholder((terms, 4, 4), "int8", "w")
+    ko, ki = te.reduce_axis(terms, "ko"), te.reduce_axis(4, "ki")
+
+    def total(r, o):
+        return te.sum(te.cast("int32", x[r, ko, ki]) * te.cast("int32", w[ko, o, ki]), axis=[ko, ki])
+
+    s = Schedule(te.create_function([x, w], [te.compute((2, 4), total, "c")], "f"))
+    s.reorder("r", "ko", "o", "ki")
+    s.tensorize("o", dot())
+    steps = "    step dot:" if terms == 1 else "    for ko in range(2):\n        step dot:"
+    assert text(lower(s.fn, TARGETS["x86-64"])).startswith(f"""
+for r in range(2):
+    for o_init in vectorize(4):
+        c[r, o_init] = 0
+{steps}
+""")
 
 
 def test_steps_keep_the_meaning():

@@ -1,13 +1,17 @@
 """Buffers cut to what is live, and allocated there."""
 
 import re
+from itertools import product
+from math import prod
 
 import numpy as np
+import pytest
 from loop_nests import expr, function, load, loop, op, store
 
 from vdla.compiler import ir, te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.passes.decompose import decompose
+from vdla.compiler.passes.errors import PassError
 from vdla.compiler.passes.padding import padded
 from vdla.compiler.passes.pipeline import lower
 from vdla.compiler.passes.storage import STACK_BYTES, place_storage
@@ -224,6 +228,24 @@ def test_padding_of_an_outer_stride():
     assert padded("t", (2, 3, 4), 2, 16, 0) == (2, 3, 4)
     assert padded("t", (2, 3, 4), 0, 16, 3) == (2, 7, 5)  # no multiple of 4 is 3 modulo 16
     assert padded("t", (2, 3, 4, 6), 0, 12, 5) == (2, 7, 5, 7)
+    assert padded("t", (2, 16), 0, (1 << 61) - 1, 5) == (2, (1 << 61) + 4)
+
+
+def test_the_dimensions_behind_a_padded_one_are_numbers():
+    with pytest.raises(PassError) as error:
+        padded("t", (2, 3, ir.Var("n")), 0, 16, 0)
+    rule = "the dimensions behind dimension 0, which storage_align names, must be numbers"
+    assert str(error.value) == f"place storage of t: {rule}, got n"
+
+
+@pytest.mark.parametrize("rank", [2, 3])
+def test_padded_strides_are_the_least_that_fit(rank):
+    for sizes, factor in product(product((1, 3, 4, 6), repeat=rank), (1, 4, 6, 9)):
+        for offset in range(factor):
+            first, *rows = padded("t", sizes, 0, factor, offset)[1:]
+            stride = first * prod(rows)
+            assert stride % factor == offset
+            assert first >= sizes[1] > first - factor
 
 
 def test_the_states_of_a_recurrence_outlive_its_steps():
