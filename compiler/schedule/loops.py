@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from vdla.compiler import ir
-from vdla.compiler.affine import Linear, Ranges, linear, overlapping, var_names
+from vdla.compiler.affine import ANY, Linear, Ranges, linear, overlapping, var_names
 from vdla.compiler.names import Names
 from vdla.compiler.printer import extent_text
 from vdla.compiler.schedule.access import leaves, readers_of_any, written
@@ -23,6 +23,8 @@ from vdla.compiler.schedule.tree import (
     substitute_loops,
 )
 from vdla.hardware.checks import plain
+
+MOST = ANY[1] + 1  # iterations that an int32 counts
 
 
 def split(
@@ -64,12 +66,19 @@ def split_extents(
     name, value = ("factor", plain(factor)) if nparts is None else ("nparts", plain(nparts))
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ScheduleError(f"{where}: {name} must be a positive integer, got {value!r}")
+    inner: int
+    outer: ir.Extent
     if nparts is None:
-        return value, ceil_divided(extent, value, ranges)
-    if not isinstance(extent, int):
+        inner, outer = value, ceil_divided(extent, value, ranges)
+    elif isinstance(extent, int):
+        inner, outer = -(-extent // value), value
+    else:
         raise ScheduleError(f"{where}: nparts must be of an extent that is a number, got {extent_text(extent)}; give "
                             "the factor")  # fmt: skip
-    return -(-extent // value), value
+    count = inner * outer if isinstance(outer, int) else inner
+    if count > MOST:
+        raise ScheduleError(f"{where}: both loops must have at most {MOST} iterations together, got {count}")
+    return inner, outer
 
 
 def split_names(fn: ir.Function, where: str, loop: str, names: tuple[str, str] | None) -> tuple[str, str]:

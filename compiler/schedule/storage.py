@@ -7,6 +7,7 @@ the target can.
 from __future__ import annotations
 
 from vdla.compiler import ir
+from vdla.compiler.affine import ANY
 from vdla.compiler.printer import expr_text
 from vdla.compiler.schedule.access import Leaf, leaves, reads, writers_of
 from vdla.compiler.schedule.flow import common_loops
@@ -95,10 +96,12 @@ def writer_in(fn: ir.Function, buffer: str, where: str) -> Leaf:
 
 
 def check_positive(where: str, what: str, value: object, least: int) -> None:
-    """Refuse what is no integer of at least `least`."""
+    """Refuse what is no int32 of at least `least`."""
     number = plain(value)
     if not is_integer(number) or number < least:
         raise ScheduleError(f"{where}: the {what} must be an integer of at least {least}, got {value!r}")
+    if number > ANY[1]:
+        raise ScheduleError(f"{where}: the {what} must be at most {ANY[1]}, got {value!r}")
 
 
 def is_integer(value: object) -> bool:

@@ -176,6 +176,14 @@ CASES = [
 
 CASES += [
     (lambda s: s.split("i", 2, names=(["p"], "q")), "split of i: a loop name must be an identifier, got ['p']"),
+    (lambda s: s.split("i", 1 << 40),
+     "split of i: both loops must have at most 2147483648 iterations together, got 1099511627776"),
+    (lambda s: s.split("i", nparts=1 << 40),
+     "split of i: both loops must have at most 2147483648 iterations together, got 1099511627776"),
+    (lambda s: s.prefetch("c", "w", "x", 1 << 40),
+     "prefetch of w for c: the distance must be at most 2147483647, got 1099511627776"),
+    (lambda s: s.storage_align("wide", 0, 1 << 40),
+     "storage_align of wide: the factor must be at most 2147483647, got 1099511627776"),
     (lambda s: s.fuse("i", "j", name=""), "fuse of i and j: a loop name must be an identifier, got ''"),
     (lambda s: s.fuse("i", "j", name="c"), "fuse of i and j: a loop name must be new in the function, got c"),
     (lambda s: s.reorder(), "reorder of no loops: loops must be given once each, got none"),
