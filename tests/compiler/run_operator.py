@@ -1,9 +1,12 @@
-"""Runs an operator on arrays, in the interpreter."""
+"""Runs an operator on arrays, in the interpreter and, with the default schedule, as machine code."""
 
+import ml_dtypes
 import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.interpret import interpret
+from vdla.compiler.operators.schedule import default_schedule
+from vdla.runtime.native import build
 
 
 def placeholders(*arrays):
@@ -19,12 +22,27 @@ def function_of(operator, *arrays):
     return te.create_function(tensors, outputs, "f"), outputs
 
 
-def run(operator, *arrays):
-    """What `operator` makes of the arrays."""
+def run(operator, *arrays, ulps=32):
+    """What `operator` makes of the arrays in the interpreter; machine code makes the same."""
     fn, outputs = function_of(operator, *arrays)
-    inputs = dict(zip("abcdefgh", arrays, strict=False))
-    results = interpret(fn, inputs)
-    return results[outputs[0].name] if len(outputs) == 1 else tuple(results[t.name] for t in outputs)
+    results = interpret(fn, dict(zip("abcdefgh", arrays, strict=False)))
+    named = tuple(results[t.name] for t in outputs)
+    made = build(default_schedule(fn).fn)(*map(np.ascontiguousarray, arrays))
+    for got, expected in zip(made if len(outputs) > 1 else [made], named, strict=True):
+        agree(got, expected, ulps)
+    return named[0] if len(outputs) == 1 else named
+
+
+def agree(got, expected, ulps):
+    """Integers equal, floats within some units in the last place of the largest one: sums may have another order."""
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    if got.dtype.kind in "biu":
+        np.testing.assert_array_equal(got, expected)
+        return
+    a, b = got.astype(np.float64), expected.astype(np.float64)
+    eps = float(ml_dtypes.finfo(got.dtype).eps)
+    largest = np.abs(b[np.isfinite(b)]).max(initial=0)
+    np.testing.assert_allclose(a, b, rtol=ulps * eps, atol=ulps * eps * largest)
 
 
 def close(got, expected, ulps=8):
