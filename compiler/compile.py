@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from vdla.compiler import ir
@@ -21,17 +21,21 @@ def compile_function(
 ) -> Program:
     """The instruction stream of a function whose blocks are all tensorized.
 
-    `weights` names the parameters that stay the same from run to run; `layouts` describes the dimensions of parameters.
+    `weights` names the inputs that stay the same from run to run; `layouts` describes the dimensions of parameters.
 
     Raises:
         LoweringError, AllocationError, UopError, IsaError: the schedule does not fit this machine; the place is named.
     """
     _check(config, fn)
     outputs = output_names(fn)
+    layouts = {} if layouts is None else layouts
+    if not isinstance(layouts, Mapping):
+        raise LoweringError(f"compile_function: layouts must be a mapping of names, got {layouts!r}")
+    _check_weights(fn, weights, [name for name in fn.params if name not in outputs])
     tensors = []
     for name in fn.params:
         role = "output" if name in outputs else "weight" if name in weights else "input"
-        tensors.append(_tensor(fn.buffers[name], role, (layouts or {}).get(name, "")))
+        tensors.append(_tensor(fn.buffers[name], role, layouts.get(name, "")))
     lines = tuple(line.text for line in function_lines(fn))
     return build(config, fn.name, lower(config, fn), tensors, lines)
 
@@ -41,6 +45,15 @@ def _check(config: Config, fn: ir.Function) -> None:
         raise LoweringError(f"compile_function: config must be a Config, got {type(config).__name__}")
     if not isinstance(fn, ir.Function):
         raise LoweringError(f"compile_function: fn must be a Function, as of schedule.fn, got {type(fn).__name__}")
+
+
+def _check_weights(fn: ir.Function, weights: Sequence[str], inputs: Sequence[str]) -> None:
+    """Refuse what names no input, and a name alone, whose letters are not meant."""
+    if isinstance(weights, str) or not isinstance(weights, Sequence):
+        raise LoweringError(f"compile_function: weights must be a sequence of names, got {weights!r}")
+    for name in weights:
+        if name not in inputs:
+            raise LoweringError(f"compile_function: weights of {fn.name} must be of {', '.join(inputs)}, got {name!r}")
 
 
 def _tensor(buffer: ir.Buffer, role: str, layout: str) -> Tensor:

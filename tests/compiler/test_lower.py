@@ -99,6 +99,20 @@ def fused(threads: int = 1, chunk: int = 2) -> Schedule:
     return tensorized(s, copies)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"weights": "b"}, "compile_function: weights must be a sequence of names, got 'b'"),
+        ({"weights": ("out",)}, "compile_function: weights of product must be of a, b, lanes, got 'out'"),
+        ({"layouts": ["a"]}, "compile_function: layouts must be a mapping of names, got ['a']"),
+    ],
+)
+def test_weights_are_inputs_and_layouts_have_names(arguments, message):
+    with pytest.raises(LoweringError) as error:
+        compile_function(CONFIG, fused().fn, **arguments)
+    assert str(error.value) == message
+
+
 def test_stages_one_after_another_need_a_pass_for_the_results():
     s = product()
     copies = placed(s)
