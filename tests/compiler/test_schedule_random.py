@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vdla.compiler import te
+from vdla.compiler import ir, te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule, ScheduleError
 
@@ -26,6 +26,15 @@ def pooling():
     pooled = te.compute((4, 4), lambda y, z: te.max(padded[y * 2 + ky, z * 2 + kx], axis=[ky, kx]), "pooled")
     small = te.compute((4, 4), lambda y, z: te.clip(pooled[y, z], -100, 100), "small")
     return te.create_function([x], [te.compute((8, 8), lambda y, z: small[y // 2, z // 2], "large")], "pooling")
+
+
+def started():
+    x, a = te.placeholder((5, 6), "int32", "x"), te.placeholder((5,), "int32", "a")
+    k, m = te.reduce_axis(6, "k"), te.reduce_axis(6, "m")
+    bias = te.compute((5,), lambda i: a[i] * 3 + 1, "bias")
+    row = te.compute((5,), lambda i: te.sum(x[i, m], axis=m, init=bias[4 - i]), "row")
+    c = te.compute((5, 4), lambda i, j: te.max(x[i, k] * (j + 1), axis=k, init=row[i] + bias[i]), "c")
+    return te.create_function([x, a], [te.compute((5, 4), lambda i, j: c[i, j] - row[i], "d")], "started")
 
 
 def two_outputs():
@@ -53,6 +62,16 @@ def recurrence():
     return te.create_function([x, w, start], [last], "recurrence")
 
 
+def carried():
+    x, a, k = te.placeholder((5, 4), "int32", "x"), te.placeholder((4,), "int32", "a"), te.reduce_axis(4, "k")
+
+    def cell(t, h):
+        return te.compute((4,), lambda i: te.sum(x[t, k] * (i + 1), axis=k, init=h[3 - i] % 17), "h")
+
+    h = te.scan(5, cell, a)
+    return te.create_function([x, a], [te.compute((5, 4), lambda i, j: h[i, j] * 2, "y")], "carried")
+
+
 def greatest():
     x = te.placeholder((6, 9), "int32", "x")
     k = te.reduce_axis(9, "k")
@@ -67,7 +86,7 @@ def greatest():
     return te.create_function([x], [te.compute((6,), lambda i: value[i] * 100 + place[i], "out")], "greatest")
 
 
-FUNCTIONS = {fn.name: fn for fn in (matmul(), pooling(), two_outputs(), recurrence(), greatest())}
+FUNCTIONS = {fn.name: fn for fn in (matmul(), pooling(), started(), two_outputs(), recurrence(), carried(), greatest())}
 
 
 def inputs(fn):
@@ -79,13 +98,18 @@ def inputs(fn):
 EXPECTED = {name: interpret(fn, inputs(fn)) for name, fn in FUNCTIONS.items()}
 
 
+def random_names(rng, s):
+    """(a block, a loop, a buffer, the loops around the block, a place among these)."""
+    stmts = list(ir.walk(s.fn.body))
+    block = rng.choice([stmt.name for stmt in stmts if isinstance(stmt, ir.Block)])
+    loops = [stmt.var for stmt in stmts if isinstance(stmt, ir.For)]
+    own = s.loops(block) or loops
+    return block, rng.choice(loops), rng.choice(sorted(s.fn.buffers)), own, rng.randrange(max(len(own) - 1, 1))
+
+
 def random_step(rng, s):
     """One random primitive on random names; most combinations are legal somewhere."""
-    blocks = [line.split("(")[0].split()[1] for line in str(s.fn).splitlines() if line.strip().startswith("block ")]
-    loops = [line.split()[1] for line in str(s.fn).splitlines() if line.strip().startswith("for ")]
-    block, loop, buffer = rng.choice(blocks), rng.choice(loops), rng.choice(sorted(s.fn.buffers))
-    own = s.loops(block) or loops
-    position = rng.randrange(max(len(own) - 1, 1))
+    block, loop, buffer, own, position = random_names(rng, s)
     steps = [
         ("split", loop, rng.randint(1, 5)),
         ("split", loop, None, rng.randint(1, 4)),

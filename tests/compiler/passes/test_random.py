@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 from schedule_cases import random_case
+from test_schedule_random import pooling, random_names, started
 
 from vdla.compiler import te
 from vdla.compiler.interpret import interpret
@@ -19,15 +20,6 @@ def matmul():
     wide = te.compute((5, 6), lambda i, j: a[i, j] * 2, "wide")
     c = te.compute((5, 4), lambda i, j: te.sum(wide[i, k] * b[k, j], axis=k), "c")
     return te.create_function([a, b], [te.compute((5, 4), lambda i, j: te.maximum(c[i, j], 0.0), "d")], "matmul")
-
-
-def pooling():
-    x = te.placeholder((9, 8), "int8", "x")
-    padded = te.pad(x, (1, 1), (1, 1), -128, "padded")
-    ky, kx = te.reduce_axis(3, "ky"), te.reduce_axis(3, "kx")
-    pooled = te.compute((4, 4), lambda y, z: te.max(padded[y * 2 + ky, z * 2 + kx], axis=[ky, kx]), "pooled")
-    small = te.compute((4, 4), lambda y, z: te.clip(pooled[y, z], -100, 100), "small")
-    return te.create_function([x], [te.compute((8, 8), lambda y, z: small[y // 2, z // 2], "large")], "pooling")
 
 
 def softmax():
@@ -60,7 +52,7 @@ def largest():
     return te.create_function([x], [found], "largest")
 
 
-FUNCTIONS = {fn.name: fn for fn in (matmul(), pooling(), softmax(), recurrence(), largest())}
+FUNCTIONS = {fn.name: fn for fn in (matmul(), pooling(), started(), softmax(), recurrence(), largest())}
 
 
 def inputs(fn):
@@ -72,11 +64,7 @@ def inputs(fn):
 
 def random_step(rng, s):
     """A random primitive on random names; most combinations are legal somewhere."""
-    blocks = [line.split("(")[0].split()[1] for line in str(s.fn).splitlines() if line.strip().startswith("block ")]
-    loops = [line.split()[1] for line in str(s.fn).splitlines() if line.strip().startswith("for ")]
-    block, loop, buffer = rng.choice(blocks), rng.choice(loops), rng.choice(sorted(s.fn.buffers))
-    own = s.loops(block) or loops
-    position = rng.randrange(max(len(own) - 1, 1))
+    block, loop, buffer, own, position = random_names(rng, s)
     steps = [
         ("split", loop, rng.randint(1, 5)),
         ("reorder", *rng.sample(own, rng.randint(1, len(own)))),
