@@ -188,5 +188,21 @@ def neon_dot(side: Lanes = Lanes.WEIGHTS) -> Intrinsic:
 
 def best_dot(target: Target) -> Intrinsic:
     """The dot product with which `target` convolves integers fastest; a CPU that has none runs its behaviour."""
-    candidates = (vnni(16), vnni(8), avx_vnni(8), madd(16), madd(8), madd(4), neon_dot(), neon_pairs())
-    return next((intrinsic for intrinsic in candidates if target.has(*intrinsic.requires)), madd(4))
+    return next((intrinsic for intrinsic in fastest_first() if target.has(*intrinsic.requires)), madd(4))
+
+
+def dot_of(target: Target, lanes: int, group: int, data: str) -> Intrinsic:
+    """The dot product of operands that are laid out already: one that `target` has, or else runs the behaviour of."""
+    fitting = [dot for dot in fastest_first() if layout(dot) == (lanes, group, data)]
+    return next((dot for dot in fitting if target.has(*dot.requires)), fitting[0])
+
+
+def fastest_first() -> tuple[Intrinsic, ...]:
+    """What integers are convolved with."""
+    return (vnni(16), vnni(8), avx_vnni(8), madd(16), madd(8), madd(4), neon_dot(), neon_pairs())
+
+
+def layout(dot: Intrinsic) -> tuple[int, int, str]:
+    """The lanes, the group and the dtype of the data."""
+    lanes, group = dot.behaviour.buffers["w"].dims
+    return lanes, group, dot.behaviour.buffers["x"].dtype

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from vdla.compiler.intrinsic import Intrinsic
 from vdla.compiler.intrinsics import bitserial
-from vdla.compiler.intrinsics.dot import best_dot
+from vdla.compiler.intrinsics.dot import dot_of
 from vdla.compiler.operators.bitserial_dense import Coding
 from vdla.compiler.operators.nest import nest_named, size_of
 from vdla.compiler.operators.tile import register_tile
@@ -19,9 +19,11 @@ MOST_STREAMS = 4  # blocks whose weights are read side by side: their distances 
 
 
 def schedule_qdense(schedule: Schedule, block: str, target: Target) -> None:
-    """Steps of the target's dot product; the groups written out."""
+    """Steps of the dot product that the weights are packed for; the groups written out."""
     data = stage_of(schedule, block, "data")
-    schedule_rows(schedule, block, target, best_dot(target))
+    leaf = nest_named(schedule.fn, block).leaf.block
+    lanes, group = size_of(leaf.axes[2].extent), size_of(leaf.axes[-1].extent)
+    schedule_rows(schedule, block, target, dot_of(target, lanes, group, schedule.fn.buffers[data].dtype))
     schedule.unroll(schedule.loops(data)[-1])
 
 

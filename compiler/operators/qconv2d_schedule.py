@@ -6,7 +6,7 @@ intrinsic; a CPU without it compiles what it computes.
 
 from __future__ import annotations
 
-from vdla.compiler.intrinsics.dot import best_dot
+from vdla.compiler.intrinsics.dot import dot_of
 from vdla.compiler.llvm.loops import ROLLED
 from vdla.compiler.operators.nest import nest_named, size_of
 from vdla.compiler.operators.tile import register_tile
@@ -83,12 +83,14 @@ def rescaled(schedule: Schedule, lanes: str, pixels: int) -> str:
 
 def sum_tile(schedule: Schedule, block: str, place: str, target: Target) -> None:
     """The sums of a tile: reductions outside, steps of the dot product written out."""
+    leaf = nest_named(schedule.fn, block).leaf.block
+    data = schedule.fn.buffers[str(leaf.annotations["data"])]
     loops = schedule.loops(block)
     n, blocks, y, x, lane, *outer, group = loops[loops.index(place) + 1 :]
     schedule.reorder(n, y, *outer, x, blocks, lane, group)
     schedule.unroll(x)
     schedule.unroll(blocks)
-    schedule.tensorize(lane, best_dot(target))
+    schedule.tensorize(lane, dot_of(target, size_of(leaf.axes[4].extent), size_of(leaf.axes[-1].extent), data.dtype))
 
 
 def regroup(schedule: Schedule, data: str) -> None:

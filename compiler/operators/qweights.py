@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler.dtypes import Array
-from vdla.compiler.intrinsics.dot import best_dot
+from vdla.compiler.intrinsics.dot import best_dot, layout
 from vdla.compiler.intrinsics.window_dot import TAPS, best_window_dot
 from vdla.compiler.operators.checks import OperatorError, check_choice, integers, machine_of
 from vdla.compiler.operators.quantise import QUANTISED, check_zero_point, shift_of
@@ -61,9 +61,8 @@ class PackedWeights:
 
 def layout_of(target: Target) -> DotLayout:
     """The layout of the dot product that `target` runs fastest."""
-    buffers = best_dot(target).behaviour.buffers
-    lanes, group = buffers["w"].dims
-    return DotLayout(lanes, group, buffers["x"].dtype, buffers["w"].dtype)
+    dot = best_dot(target)
+    return DotLayout(*layout(dot), dot.behaviour.buffers["w"].dtype)
 
 
 def window_layout(target: Target, columns: int, taps: int, stride: int, dilation: int) -> WindowLayout:

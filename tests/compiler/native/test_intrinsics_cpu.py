@@ -215,6 +215,14 @@ def test_the_best_dot_product_of_a_target(target: str, name: str) -> None:
     assert dot.best_dot(TARGETS[target]).name == name
 
 
+def test_the_dot_product_of_a_layout_is_one_that_the_target_has() -> None:
+    assert dot.dot_of(TARGETS["x86-64-avx512"], 8, 4, "uint8") is dot.vnni(8)
+    plain = TARGETS["x86-64-avx2"]
+    machine = Target("avxvnni", plain.triple, "alderlake", plain.features | {"avxvnni"}, 32, 16)
+    assert dot.dot_of(machine, 8, 4, "uint8") is dot.avx_vnni(8)
+    assert dot.dot_of(plain, 4, 2, "int8") is dot.neon_pairs()
+
+
 def test_a_nest_whose_loops_moved_is_no_step_any_more() -> None:
     """Schedules refuse to move them; lowering does not trust that."""
     schedule = stage(dot.madd(4))

@@ -137,12 +137,15 @@ def test_the_batch_may_be_a_symbol(name: str) -> None:
     np.testing.assert_array_equal(kernel(np.tile(x, (3, 1, 1, 1)), *rest), np.tile(case.expected(), (3, 1, 1, 1)))
 
 
-def test_a_layout_for_another_cpu_runs_everywhere() -> None:
-    """Packed for VNNI, compiled for a CPU that has not even AVX2: the behaviour of the steps is compiled."""
-    case = CASES["3x3"]
-    fn, arrays = case.function(TARGETS["x86-64-avx512"])
-    kernel = build(default_schedule(fn, TARGETS["x86-64-avx512"]).fn, TARGETS["x86-64"])
-    np.testing.assert_array_equal(kernel(*arrays.values()), case.expected())
+@pytest.mark.parametrize("packed_for", ["x86-64-avx512", "x86-64-avx2", "neoverse-n1", "aarch64"])
+@pytest.mark.parametrize("name", ["3x3", "depthwise with stride"])
+def test_a_layout_for_another_cpu_runs_everywhere(name: str, packed_for: str) -> None:
+    """Of steps that a CPU has no instruction for, the behaviour is compiled, for whichever CPU they are scheduled."""
+    case = CASES[name]
+    fn, arrays = case.function(TARGETS[packed_for])
+    for scheduled_for in (packed_for, "x86-64"):
+        kernel = build(default_schedule(fn, scheduled_for).fn, TARGETS["x86-64"])
+        np.testing.assert_array_equal(kernel(*arrays.values()), case.expected())
 
 
 @pytest.mark.parametrize(

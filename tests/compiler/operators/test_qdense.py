@@ -155,6 +155,15 @@ def test_kernels_on_emulated_arms(name: str, target: str, tmp_path: Path) -> Non
     np.testing.assert_array_equal(call(tmp_path, target, built, arrays)["y"], expected)
 
 
+@pytest.mark.parametrize("packed_for", ["x86-64-avx512", "x86-64-avx2", "neoverse-n1", "aarch64"])
+@pytest.mark.parametrize("name", ["int8 ragged", "s2u2 ragged", "bipolar ragged"])
+def test_a_layout_for_another_cpu_runs_everywhere(name: str, packed_for: str) -> None:
+    fn, arrays, expected = LAYERS[name](TARGETS[packed_for])
+    for scheduled_for in (packed_for, "x86-64"):
+        kernel = build(default_schedule(fn, scheduled_for).fn, TARGETS["x86-64"])
+        np.testing.assert_array_equal(kernel(*arrays.values()), expected)
+
+
 @pytest.mark.parametrize("name", ["int8 ragged", "s2u2 ragged"])
 def test_rows_may_be_a_symbol(name: str) -> None:
     _, arrays, expected = LAYERS[name](host())
