@@ -56,14 +56,16 @@ def share_rooms(fn: ir.Function) -> ir.Function:
         ...                                ...
     """
     buffers = dict(fn.buffers)
+    parallel = (s.body for s in ir.walk(fn.body) if isinstance(s, ir.For) and s.kind is ir.LoopKind.PARALLEL)
+    for body in (fn.body, *parallel):
+        for name in overflowing(own_allocs(body), buffers):
+            buffers[name] = replace(buffers[name], scope="heap")
     return replace(fn, body=arranged(fn.body, buffers), buffers=buffers)
 
 
-def arranged(stmt: ir.Stmt, buffers: dict[str, ir.Buffer]) -> ir.Stmt:
-    """The body of a function or of a parallel loop in rooms of its own; what overflows the stack moves in `buffers`."""
+def arranged(stmt: ir.Stmt, buffers: Buffers) -> ir.Stmt:
+    """The body of a function or of a parallel loop, in rooms of its own."""
     stmt = with_parallel(stmt, buffers)
-    for name in overflowing(list(own_allocs(stmt)), buffers):
-        buffers[name] = replace(buffers[name], scope="heap")
     held = {name for name in own_allocs(stmt) if buffers[name].scope == "heap"}
     if not held:
         return stmt
@@ -71,7 +73,7 @@ def arranged(stmt: ir.Stmt, buffers: dict[str, ir.Buffer]) -> ir.Stmt:
     return ir.Rooms(tuple(rows(lives(body, [buffers[name] for name in sorted(held)]))), body)
 
 
-def with_parallel(stmt: ir.Stmt, buffers: dict[str, ir.Buffer]) -> ir.Stmt:
+def with_parallel(stmt: ir.Stmt, buffers: Buffers) -> ir.Stmt:
     """`stmt` with rooms in the parallel loops inside."""
     if isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL:
         return replace(stmt, body=arranged(stmt.body, buffers))

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from loop_nests import text
+from loop_nests import PARALLEL, loop, store, text
 
 from vdla.compiler import ir, te
 from vdla.compiler.interpret import interpret
@@ -116,6 +116,29 @@ def test_a_large_buffer_that_was_put_onto_the_stack_is_on_the_heap():
     s.set_scope("t0", "stack")
     assert lower(s.fn, TARGETS["x86-64-avx2"]).buffers["t0"].scope == "heap"
     np.testing.assert_array_equal(build(s.fn)(np.zeros(1 << 22, np.float32)), np.full(1 << 22, 2, np.float32))
+
+
+def test_a_buffer_that_one_of_two_loops_moves_to_the_heap_is_there_in_both():
+    loops = [
+        loop(var, 2, ir.Alloc(held, ir.seq(*(store(name, 0, value=var) for name in held))), kind=PARALLEL)
+        for var, held in (("i", ("t",)), ("j", ("t", "u")))
+    ]
+    large = {name: ir.Buffer(name, (STACK_LIMIT // 6,), "int32", "stack") for name in "tu"}
+    shared = share_rooms(ir.Function("f", (), large, ir.seq(*loops)))
+    check(shared, Level.LOWERED)
+    assert (
+        text(shared)
+        == """
+for i in parallel(2):
+    with rooms(t):
+        t[0] = i
+for j in parallel(2):
+    with rooms(t):
+        with alloc(u):
+            t[0] = j
+            u[0] = j
+"""
+    )
 
 
 def test_a_lowered_function_has_rooms_for_the_heap():
