@@ -1,6 +1,6 @@
 """Reading at places that are data: gather, gather_elements, gather_nd, one_hot.
 
-Indices are of any integer dtype; negative ones count from the end. What is out of range even so never reads outside of
+Indices are of any integer dtype that int64 holds; negative ones count from the end. What is out of range even so never reads outside of
 the tensor: `mode` "clip" takes the nearest element, "wrap" counts modulo the extent.
 """
 
@@ -114,10 +114,10 @@ def prepared(where: str, x: te.Tensor, indices: te.Tensor, mode: str, axis: int)
 
 
 def check_indices(where: str, indices: te.Tensor) -> None:
-    """Refuse indices that are no integers."""
+    """Refuse indices that are no integers, or that could wrap in int64."""
     check_tensor(where, "indices", indices)
-    if not is_integer(indices.dtype):
-        raise OperatorError(f"{where}: indices must be of an integer dtype, got {indices.dtype}")
+    if not is_integer(indices.dtype) or indices.dtype == "uint64":
+        raise OperatorError(f"{where}: indices must be of an integer dtype that int64 holds, got {indices.dtype}")
 
 
 def is_longer(extent: te.Dim, most: te.Dim) -> bool:
