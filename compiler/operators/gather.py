@@ -1,7 +1,7 @@
 """Reading at places that are data: gather, gather_elements, gather_nd, one_hot.
 
-Indices are of any integer dtype that int64 holds; negative ones count from the end. What is out of range even so never reads outside of
-the tensor: `mode` "clip" takes the nearest element, "wrap" counts modulo the extent.
+Indices are of any integer dtype that int64 holds; negative ones count from the end. What is out of range even so never
+reads outside of the tensor: `mode` "clip" takes the nearest element, "wrap" counts modulo the extent.
 """
 
 from __future__ import annotations
