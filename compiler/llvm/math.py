@@ -106,7 +106,7 @@ def _power_sign(builder: Value, x: Value, y: Value, size: Value) -> Value:
 def _rounded(operators: Operators, name: str, x: Value) -> Value:
     """To an integer; by the CPU's instructions if it has them."""
     target = operators.target
-    if (is_x86(target) and target.has("sse4.1")) or target.triple.startswith("aarch64"):
+    if (is_x86(target) and target.has("sse4.1")) or target.architecture == "aarch64":
         return intrinsic(operators.builder, f"llvm.{ROUNDINGS[name]}.{suffix(x.type)}", x.type, [x])
     return _rounded_by_hand(operators.builder, name, x)
 

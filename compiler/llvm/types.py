@@ -34,17 +34,17 @@ def is_signed(dtype: str) -> bool:
 
 def has_half(target: Target) -> bool:
     """Whether the CPU converts between float16 and float32 itself."""
-    return target.has("f16c") or target.has("fp16") or target.triple.startswith("aarch64")
+    return target.has("f16c") or target.has("fp16") or target.architecture == "aarch64"
 
 
 def is_x86(target: Target) -> bool:
     """Whether the CPU is an x86."""
-    return target.triple.startswith(("x86_64", "i386", "i686"))
+    return target.architecture == "x86_64"
 
 
 def index_type(target: Target) -> Type:
     """The integer type of indices: as wide as a pointer."""
-    return I32 if target.triple.startswith(("arm", "thumb", "i386", "i686")) else I64
+    return I32 if target.architecture == "arm" else I64
 
 
 def value_type(dtype: str, target: Target) -> Type:

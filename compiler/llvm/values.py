@@ -85,7 +85,7 @@ class Operators:
 
     def _float_extreme(self, op: str, a: Value, b: Value) -> Value:
         """NaN if either side is NaN. x86 has instructions that give the second side then, so a constant goes first."""
-        if self.target.triple.startswith("aarch64") or (self.target.has("neon") and element(a.type) == FLOAT):
+        if self.target.architecture == "aarch64" or (self.target.has("neon") and element(a.type) == FLOAT):
             return intrinsic(self.builder, f"llvm.{op}imum.{suffix(a.type)}", a.type, [a, b])
         if isinstance(b, llvm.Constant):
             a, b = b, a

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from vdla.compiler import ir, te
 from vdla.compiler.interpret import checked_input, interpret, output_names
 from vdla.compiler.llvm.compile import compile_native
 from vdla.compiler.schedule import Schedule
-from vdla.compiler.target import TargetError
+from vdla.compiler.target import TARGETS, TargetError
 
-TARGETS = ("host", "cortex-a9", "aarch64")
+NAMES = ("host", "cortex-a9", "aarch64")
 
 
 def matmul(dtype: str, total: str, shape: tuple[int, int, int]) -> ir.Function:
@@ -91,7 +92,7 @@ def inputs_of(fn: ir.Function, seed: int = 0) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", NAMES)
 def test_programs_agree_with_the_interpreter(target: str, name: str, tmp_path: Path) -> None:
     toolchain(target)
     fn = FUNCTIONS[name]()
@@ -102,7 +103,7 @@ def test_programs_agree_with_the_interpreter(target: str, name: str, tmp_path: P
         np.testing.assert_array_equal(got[output].view(np.uint8), want.view(np.uint8), err_msg=output)
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_objects_need_only_the_c_library(target: str, name: str, tmp_path: Path) -> None:
     """No soft-float arithmetic, and nothing that only one compiler's library has."""
@@ -157,6 +158,17 @@ def test_what_a_target_cannot_address_is_refused() -> None:
     message = "diagonal: wide must have at most 9223372036854775807 bytes on aarch64, got 9223372036854775808"
     with pytest.raises(TargetError, match=f"^{re.escape(message)}$"):
         compile_native(fn, "aarch64")
+
+
+def test_an_aarch64_by_its_other_name_has_indices_of_64_bits() -> None:
+    n = te.var("n")
+    a = te.placeholder((n,), "float16", "a")
+    twice = te.compute((n, n), lambda i, j: a[i] * a[j], "twice")
+    k = te.reduce_axis(n, "k")
+    fn = te.create_function([a], [te.compute((n,), lambda i: te.sum(twice[i, k], axis=k), "b")], "sums")
+    apple = replace(TARGETS["aarch64"], triple="arm64-unknown-linux-gnu")
+    texts = [compile_native(fn, target).llvm for target in (TARGETS["aarch64"], apple)]
+    assert texts[0].replace("aarch64-unknown", "arm64-unknown") == texts[1]
 
 
 def test_assembly_and_optimised_text_are_of_the_target() -> None:
