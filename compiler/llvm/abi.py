@@ -94,16 +94,9 @@ class _Entry:
         """Call the body; the only thing that can fail there is memory."""
         data = [tensor.data for tensor in self.tensors]
         values = [*data, *(self.scalars[scalar] for scalar in self.signature.scalars)]
-        kinds = body.function_type.args
-        result = self.builder.call(body, [self._as(v, kind) for v, kind in zip(values, kinds, strict=True)])
+        result = self.builder.call(body, values)
         fine = self.builder.icmp_signed("==", result, I32(0))
         self.builder.ret(self.builder.select(fine, I32(Code.OK), I32(Code.MEMORY)))
-
-    def _as(self, value: Value, kind: ir.Type) -> Value:
-        """A value as the body takes it; an extent fits whatever integers it has for them."""
-        if value.type == kind:
-            return value
-        return self.builder.trunc(value, kind) if isinstance(kind, ir.IntType) else self.builder.bitcast(value, kind)
 
     # --- checks
 

@@ -34,11 +34,7 @@ def expected(a: Any, b: Any) -> Any:
 
 def module(signature: Signature, parallel: bool = False, result: int = 0, work: int = 1) -> ir.Module:
     """A module with the body of a kernel, which computes every element `work` times; those of the first argument."""
-    made = ir.Module(signature.name)
-    kinds = [POINTER] * len(signature.arguments) + [I64] * len(signature.scalars)
-    body = ir.Function(made, ir.FunctionType(I32, kinds), body_name(signature.name))
-    body.linkage = "internal"
-    builder = ir.IRBuilder(body.append_basic_block("entry"))
+    made, body, builder = _begin(signature)
     pointers, scalars = body.args[: len(signature.arguments)], body.args[len(signature.arguments) :]
     extent: Any = I64(1)
     for size in signature.arguments[0].shape:
@@ -98,9 +94,7 @@ def _parallel(made: ir.Module, builder: ir.IRBuilder, pointers: Any, extent: Any
     closure_kind = ir.LiteralStructType([POINTER] * 3)
     inner = ir.IRBuilder(piece.append_basic_block("entry"))
     closure, begin, end = piece.args
-    held = [
-        inner.load(inner.gep(closure, [I32(0), I32(k)], source_etype=closure_kind), typ=POINTER) for k in range(3)
-    ]
+    held = [inner.load(inner.gep(closure, [I32(0), I32(k)], source_etype=closure_kind), typ=POINTER) for k in range(3)]
     _loop(inner, held, begin, end, work)
     inner.ret_void()
     pool = ir.Function(made, ir.FunctionType(I32, (POINTER, POINTER, I64)), "vdla_parallel")
@@ -112,9 +106,14 @@ def _parallel(made: ir.Module, builder: ir.IRBuilder, pointers: Any, extent: Any
 
 def nothing(signature: Signature, result: int = 0) -> ir.Module:
     """A module whose body does nothing but return."""
+    made, _, builder = _begin(signature)
+    builder.ret(I32(result))
+    return made
+
+
+def _begin(signature: Signature) -> tuple[ir.Module, ir.Function, ir.IRBuilder]:
     made = ir.Module(signature.name)
     kinds = [POINTER] * len(signature.arguments) + [I64] * len(signature.scalars)
     body = ir.Function(made, ir.FunctionType(I32, kinds), body_name(signature.name))
     body.linkage = "internal"
-    ir.IRBuilder(body.append_basic_block("entry")).ret(I32(result))
-    return made
+    return made, body, ir.IRBuilder(body.append_basic_block("entry"))
