@@ -16,7 +16,6 @@ from vdla.compiler.operators.quantise import (
     not_packed,
     packed_shape,
     requantised,
-    shift_of,
     shifted,
 )
 from vdla.compiler.operators.qweights import DotLayout, layout_of
@@ -64,8 +63,7 @@ def grouped(x: te.Tensor, layout: DotLayout, name: str) -> te.Tensor:
     def value(m: te.Value, k: te.Value, i: te.Value) -> te.Value:
         place = k * layout.group + i
         element = shifted(x[m, place], layout.data)
-        rest = te.const(shift_of(x.dtype, layout.data), layout.data)
-        return te.select(place < depth, element, rest) if depth % layout.group else element
+        return te.select(place < depth, element, te.const(0, layout.data)) if depth % layout.group else element
 
     return te.compute((rows, -(-depth // layout.group), layout.group), value, name, {"operator": "dot_rows_data"})
 

@@ -25,7 +25,7 @@ def convolved(
     dilations: tuple[int, int],
     depthwise: bool,
 ) -> Array:
-    """Int64 sums of [N, C, H, W] and [CO, C, KH, KW] ([C, 1, KH, KW] if depthwise)."""  # fmt: skip
+    """Int64 sums of [N, C, H, W] and [CO, C, KH, KW] ([C, 1, KH, KW] if depthwise)."""
     centred = x.astype(np.int64) - zero_point
     padded = np.pad(centred, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
     reach = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], dilations, strict=True)]

@@ -45,7 +45,7 @@ class Case:
     halves: bool = False  # scales are powers of two, so that many results lie half-way between two integers
 
     def operands(self) -> tuple[Array, Array, Array, Array]:
-        """Data, weights, bias, scale; data and weights reach the ends of their types."""
+        """Data, weights, bias, scale; data and weights reach the ends of their types, the bias that of its range."""
         random = np.random.default_rng(1)
         channels = self.data[1]
         outputs = channels if self.outputs is None else self.outputs
@@ -55,6 +55,7 @@ class Case:
         weight = random.integers(-128, 127, weight_shape, np.int8, endpoint=True)
         x.flat[:2], weight.flat[:2] = (limits.min, limits.max), (-128, 127)
         bias = random.integers(-self.bias, self.bias, outputs, np.int32)
+        bias[:2] = (-self.bias - 1, self.bias)
         scale = 2.0 ** random.integers(-9, -6, outputs) if self.halves else random.uniform(2e-3, 8e-3, outputs)
         return x, weight, bias, scale.astype(np.float32)
 
