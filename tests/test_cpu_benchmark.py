@@ -15,6 +15,7 @@ from vdla.benchmarks.cpu_float import difference, measure_fused, measure_layer
 from vdla.benchmarks.cpu_layers import layers, operands_of, our_layer, their_layer
 from vdla.benchmarks.cpu_part import Measured
 from vdla.benchmarks.workloads import Workload
+from vdla.cli import main
 from vdla.commands.bench_command import passed
 
 SMALL = [
@@ -92,3 +93,9 @@ def test_the_receipt_names_what_the_figures_depend_on() -> None:
     assert made["threads"] == 1
     assert made["command"] == "vdla bench cpu --seed 3 --json -"
     assert {"numpy", "llvmlite", "onnxruntime"} <= made["versions"].keys()
+
+
+@pytest.mark.parametrize(("given", "found"), [("", "."), ("..", "..")])
+def test_a_folder_is_no_place_for_a_result(given: str, found: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "cpu", "--json", given]) == 2
+    assert capsys.readouterr().err == f"vdla: bench: --json must be a file, got the folder {found}\n"
