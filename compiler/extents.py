@@ -10,11 +10,13 @@ import numpy as np
 from vdla.compiler import ir
 from vdla.compiler.affine import simplify, var_names
 from vdla.compiler.element import Dim, TeError, Value
+from vdla.compiler.nesting import refusal
 from vdla.compiler.printer import expr_text
 from vdla.hardware.checks import plain
 
 MAX_EXTENT = (1 << 31) - 1  # indices are int32
 MAX_RANK = 32  # of numpy 1
+EXTENT_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max")
 
 
 def check_shape(where: str, shape: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -45,10 +47,19 @@ def check_symbolic(where: str, what: str, extent: Value) -> Value:
     """An extent that is an expression, such as `n + 2`, simplified, so that equal extents are equal expressions."""
     if extent.dtype != "int32":
         raise TeError(f"{where}: {what} must be int32, got {extent.dtype}")
+    if (broken := refusal(extent.expr)) is not None:
+        raise TeError(f"{where}: {what} {broken}")
     if extent.tensors or not var_names(extent.expr) <= set(extent.symbols):
         raise TeError(f"{where}: {what} must be made of numbers and te.var, got {expr_text(extent.expr)}")
+    if not all(map(is_arithmetic, ir.walk_expr(extent.expr))):
+        raise TeError(f"{where}: {what} must be made with {', '.join(EXTENT_OPS)}, got {expr_text(extent.expr)}")
     expr = simplify(extent.expr, {})
     return replace(extent, expr=expr, symbols=tuple(s for s in extent.symbols if s in var_names(expr)))
+
+
+def is_arithmetic(part: ir.Expr) -> bool:
+    """Whether a part of an extent is one that every reader of extents computes."""
+    return isinstance(part, ir.Var | ir.Const) or (isinstance(part, ir.Binary) and part.op in EXTENT_OPS)
 
 
 def extent_of(dim: Dim) -> ir.Extent:

@@ -1,5 +1,7 @@
 """Symbolic extents: what they build, how the interpreter binds them, what is refused."""
 
+from functools import reduce
+
 import numpy as np
 import pytest
 
@@ -135,6 +137,10 @@ W = te.placeholder((4,), "int32", "w")
          "te.create_function f: symbol w must differ from tensors and axes of blocks, got one of its name"),
         (lambda: te.compute((W[0],), lambda i: W[i], "y"),
          "te.compute y: extent 0 of the shape must be made of numbers and te.var, got w[0]"),
+        (lambda: te.reduce_axis(te.abs(N), "k"),
+         "te.reduce_axis k: the extent must be made with add, sub, mul, floordiv, mod, min, max, got abs(n)"),
+        (lambda: te.reduce_axis(reduce(lambda e, _: e // 2 + e % 3, range(60), N), "k"),
+         "te.reduce_axis k: the extent must have at most 65536 operations, got 6917529027641081851"),
         (lambda: te.compute((te.cast("int64", N),), lambda i: W[i], "y"),
          "te.compute y: extent 0 of the shape must be int32, got int64"),
         (lambda: te.compute((2,), lambda i: te.sum(W[i], axis=te.reduce_axis(i, "k")), "y"),
