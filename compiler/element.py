@@ -124,7 +124,7 @@ class Operators:
         return binary("ne", self, other)
 
     def __neg__(self) -> Value:
-        return binary("sub", 0, self)
+        return negated(self)
 
     def __invert__(self) -> Value:
         return inverted(self)
@@ -368,6 +368,12 @@ def check_operator(where: str, op: str, dtype: str) -> None:
         raise TeError(f"{where}: operands must be integers, got {dtype}")
     if dtype == "bool" and op not in (*ir.LOGIC_OPS, "eq", "ne"):
         raise TeError(f'{where}: operands must be numbers, got bool; write te.cast("int32", ...)')
+
+
+def negated(item: Operand) -> Value:
+    """The number of the other sign; of a float's 0 too."""
+    value = as_value(item, "te: operator -")
+    return binary("mul", value, -1) if is_float(value.dtype) else binary("sub", 0, value)
 
 
 def inverted(item: Operand) -> Value:

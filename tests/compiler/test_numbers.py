@@ -87,6 +87,13 @@ def test_inverted_bits(dtype):
     np.testing.assert_array_equal(both_ways(lambda x: ~x, x=(values, dtype)), ~values)
 
 
+def test_the_other_sign_of_zero_too():
+    values = np.array([0.0, -0.0, 1.5, INF], np.float32)
+    np.testing.assert_array_equal(bits(both_ways(lambda x: -x, x=(values, "float32"))), bits(-values))
+    lowest = np.array([-128, 0, 5], np.int8)
+    assert both_ways(lambda x: -x, x=(lowest, "int8")).tolist() == [-128, 0, -5]
+
+
 def test_what_does_not_hold():
     values = np.array([0, 1, 2], np.int32)
     got = both_ways(lambda x: te.select(~((x > 0) ^ (x > 1)), x, -1), x=(values, "int32"))
