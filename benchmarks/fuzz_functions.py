@@ -18,7 +18,7 @@ import numpy as np
 from vdla.benchmarks.fuzz_intrinsics import GROUPS, LANES
 from vdla.benchmarks.fuzz_values import FLOATS, INTEGERS, LARGEST, WIDE_FLOATS, Grade, Place, Values
 from vdla.compiler import ir, te
-from vdla.compiler.dtypes import DTYPES, Array, is_float, limits, storage
+from vdla.compiler.dtypes import DTYPES, Array, is_float, is_integer, limits, storage
 from vdla.compiler.element import as_value
 
 EXTENTS = (1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 11)
@@ -193,7 +193,7 @@ class Maker:
     # --- recurrences -------------------------------------------------------------------------------------------------
 
     def recurrence(self, name: str) -> Made:
-        """A state that each step computes from the one before, forwards or backwards."""
+        """A state that each step computes from the one before, forwards or backwards; or a sum that starts there."""
         shape, dtype = self.shape(self.known), self.rng.choice(DTYPES)
         steps = self.extent(self.known)
         start = te.compute(
@@ -203,7 +203,8 @@ class Maker:
 
         def cell(t: te.Value, state: te.Tensor) -> te.Tensor:
             self.values.tensors.append((state, Grade.EXACT))
-            value = self.body(lambda at: self.next_state(t, steps, state, at), shape)
+            axes = self.reduce_axes(1) if is_integer(dtype) and self.rng.random() < 0.3 else []
+            value = self.body(lambda at: self.next_state(Place(t, steps), state, at, axes), shape)
             after: te.Tensor = te.compute(shape, value, name)
             return after
 
@@ -211,10 +212,12 @@ class Maker:
         del self.values.tensors[before:]
         return [states], Grade.EXACT
 
-    def next_state(self, t: te.Value, steps: te.Dim, state: te.Tensor, at: list[Place]) -> te.Value:
+    def next_state(self, step: Place, state: te.Tensor, at: list[Place], axes: Sequence[te.ReduceAxis]) -> te.Value:
         """A state of the step before and something new, so small that states of floats stay whole numbers."""
-        own = self.values.element([*at, Place(t, steps)], state.dtype, Grade.EXACT, 1)
         old = state[tuple(place.value for place in at)]
+        if axes:
+            return te.sum(self.term([*at, step], axes, state.dtype), axis=axes, init=old)
+        own = self.values.element([*at, step], state.dtype, Grade.EXACT, 1)
         if state.dtype == "bool":
             return old ^ own
         return te.clip(old + own, -LARGEST, LARGEST) if is_float(state.dtype) else old + own

@@ -113,7 +113,7 @@ class Values:
 
     def below(self, value: te.Value, own: int, extent: int) -> te.Value:
         """An index along a place of extent `own` that is shorter than the dimension."""
-        choices = [value] * 3
+        choices = [value] * 3 + [value >> 1]
         choices.append(value + self.rng.randint(0, extent - own))
         choices.append(te.const(extent - 1, "int32") - value)
         if 2 * own - 1 <= extent:
