@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from vdla.compiler import te
 from vdla.compiler.operators.checks import (
@@ -88,15 +89,8 @@ def gru(
         def gate(g: int, n: te.Value, j: te.Value) -> te.Value:
             return te.sigmoid(seen[t, n, g, j] + kept[n, g, j] + layer.bias_of(1, g, j))
 
-        if linear_before_reset:
-            offer = layer.stage("offer", lambda n, j: te.tanh(
-                seen[t, n, HIDDEN, j] + gate(RESET, n, j) * (kept[n, HIDDEN, j] + layer.bias_of(1, HIDDEN, j))
-            ))  # fmt: skip
-        else:
-            product = layer.product(layer.stage("left", lambda n, j: gate(RESET, n, j) * wide(h[n, j])), HIDDEN)
-            offer = layer.stage("offer", lambda n, j: te.tanh(
-                seen[t, n, HIDDEN, j] + product[n, j] + layer.bias_of(1, HIDDEN, j)
-            ))  # fmt: skip
+        turned = turned_by_reset(layer, kept, h, partial(gate, RESET), linear_before_reset)
+        offer = layer.stage("offer", lambda n, j: te.tanh(seen[t, n, HIDDEN, j] + turned(n, j)))
         return layer.state("h", lambda n, j: (
             (1 - gate(UPDATE, n, j)) * offer[n, j] + gate(UPDATE, n, j) * wide(h[n, j])
         ))  # fmt: skip
@@ -106,6 +100,14 @@ def gru(
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
+
+
+def turned_by_reset(layer: Layer, kept: te.Tensor, h: te.Tensor, reset: Element, is_linear: bool) -> Element:
+    """What the state contributes to the hidden gate of `gru`: reset behind the product with its weight, or before."""
+    if is_linear:
+        return lambda n, j: reset(n, j) * (kept[n, HIDDEN, j] + layer.bias_of(1, HIDDEN, j))
+    product = layer.product(layer.stage("left", lambda n, j: reset(n, j) * wide(h[n, j])), HIDDEN)
+    return lambda n, j: product[n, j] + layer.bias_of(1, HIDDEN, j)
 
 
 @dataclass(frozen=True, slots=True)
