@@ -15,6 +15,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from vdla.compiler.schedule.independent import check_marked
+from vdla.compiler.schedule.steps import check_steps
 from vdla.compiler.schedule.tree import ScheduleError
 from vdla.hardware.checks import plain
 
@@ -91,14 +92,16 @@ def primitive(method: Callable[Concatenate[Schedule, P], R]) -> Callable[Concate
 
     @wraps(method)
     def applied(self: Schedule, *args: P.args, **keywords: P.kwargs) -> R:
-        before = self.fn
+        before, bound = self.fn, signature.bind(self, *args, **keywords)
+        where = f"{method.__name__} of {bound.args[1] if len(bound.args) > 1 else ''}"
         try:
             result = method(self, *args, **keywords)
-            self.checked = check_marked(self.fn, f"{method.__name__} of {args[0] if args else ''}", self.checked)
+            check_steps(self.fn, where)
+            self.checked = check_marked(self.fn, where, self.checked)
         except BaseException:
             self.fn = before
             raise
-        step = step_of(signature, method.__name__, signature.bind(self, *args, **keywords), result)
+        step = step_of(signature, method.__name__, bound, result)
         self.trace = Trace((*self.trace.steps, step))
         return result
 
