@@ -31,7 +31,7 @@ def emit(fn: ir.Function, target: Target, contract: bool) -> Any:  # noqa: ANN40
     """The module of a lowered function; with `contract`, a product and a sum may become one fused operation.
 
     Raises:
-        CodegenError: the function is not in the lowered form.
+        CodegenError: the function is not in the lowered form, or a loop is longer than its variable counts.
         TargetError: a buffer is larger than what the target can address.
     """
     module = llvm.Module(fn.name)

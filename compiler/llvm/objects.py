@@ -28,7 +28,7 @@ _LOCK = Lock()  # LLVM's default context is one for the process
 
 
 class CodegenError(RuntimeError):
-    """LLVM refuses the module: a defect of the code generator."""
+    """A lowered function that has no code, or a module that LLVM refuses: a defect of what came before."""
 
 
 @dataclass(frozen=True, slots=True)

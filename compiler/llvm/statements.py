@@ -69,6 +69,9 @@ def store(frame: Frame, stmt: ir.Store | ir.Together, lanes: Lanes | None) -> No
 
 
 def _loop(frame: Frame, loop: ir.For) -> None:
+    if isinstance(loop.extent, int) and loop.extent > MAX_EXTENT:
+        rule = f"loop {loop.var} must have at most {MAX_EXTENT} iterations, as its variable is an int32"
+        raise CodegenError(f"{frame.kernel.fn.name}: {rule}, got {loop.extent}")
     if loop.kind is ir.LoopKind.VECTORIZE and loop.size > 1 and is_vector(loop.body):
         return _vector(frame, loop.body, Lanes(loop.var, loop.size))
     if loop.kind is ir.LoopKind.PARALLEL:

@@ -120,6 +120,15 @@ def test_a_block_is_refused() -> None:
     assert str(error.value) == "kernel: a function must be lowered first, got the block b"
 
 
+@pytest.mark.parametrize("kind", [ir.LoopKind.SERIAL, ir.LoopKind.PARALLEL])
+def test_a_loop_that_no_int32_counts_is_refused(kind: ir.LoopKind) -> None:
+    loop = ir.For("x", HUGE + 1, store("y", (binary("mod", X, 4),), X), kind)
+    with pytest.raises(CodegenError) as error:
+        module_text(function([ir.Buffer("y", (4,), "int32")], loop))
+    rule = "loop x must have at most 2147483647 iterations, as its variable is an int32"
+    assert str(error.value) == f"kernel: {rule}, got 2147483648"
+
+
 # --- contraction -----------------------------------------------------------------------------------------------------
 
 
