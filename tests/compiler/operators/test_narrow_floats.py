@@ -5,8 +5,11 @@ import numpy as np
 import pytest
 from run_operator import floats, function_of, run
 
-from vdla.compiler.operators import broadcast, elementwise, normalisation, pool, reduction, softmax
+from vdla.compiler.operators import broadcast, elementwise, movement, normalisation, pool, reduction, softmax
+from vdla.compiler.operators.conv2d import conv2d
 from vdla.compiler.operators.conv_transpose import conv_transpose
+from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.operators.matmul import dense, matmul
 from vdla.compiler.operators.resize import resize_linear
 from vdla.compiler.operators.schedule import default_schedule
 from vdla.runtime.native import build
@@ -18,7 +21,24 @@ def layer_model(x):
     return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
 
 
+def matrix(x, shape, name="matrix"):
+    return movement.reshape(x, shape, name=name)
+
+
 CASES = {
+    "matmul": (lambda x: matmul(x, movement.transpose(x, (0, 2, 1))), lambda x: x @ x.swapaxes(1, 2)),
+    "dense": (
+        lambda x: dense(matrix(x, (15, 40)), matrix(x, (15, 40), "w")),
+        lambda x: x.reshape(15, 40) @ x.reshape(15, 40).T,
+    ),
+    "conv2d": (
+        lambda x: conv2d(matrix(x, (1, 120, 5, 1)), matrix(x, (5, 120, 1, 1), "w")),
+        lambda x: np.einsum("nchw,kc->nkhw", x.reshape(1, 120, 5, 1), x.reshape(5, 120)),
+    ),
+    "depthwise": (
+        lambda x: depthwise_conv2d(matrix(x, (1, 15, 5, 8)), matrix(x, (15, 1, 5, 8), "w")),
+        lambda x: (x * x).reshape(1, 15, 1, 1, 40).sum(-1),
+    ),
     "sum": (lambda x: reduction.sum(x, -1), lambda x: x.sum(-1)),
     "mean": (lambda x: reduction.mean(x, (0, 2)), lambda x: x.mean((0, 2))),
     "squares": (lambda x: reduction.sum_square(x, 1), lambda x: (x * x).sum(1)),
