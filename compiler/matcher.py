@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from vdla.compiler import ir
-from vdla.compiler.affine import bounds
+from vdla.compiler.affine import TRUE, bounds
 from vdla.compiler.entry_window import window_start
 from vdla.compiler.intrinsic import CONDITION, IMMEDIATE, MEMORY, Intrinsic, Match
 from vdla.compiler.printer import expr_text
@@ -62,7 +62,8 @@ class Matcher:
         self._check_init()
         self._check_axes()
         found = self.found
-        return Match(self.intrinsic, found.buffers, found.entries, found.immediates, found.conditions)
+        conditions = {name: condition for name, condition in found.conditions.items() if condition != TRUE}
+        return Match(self.intrinsic, found.buffers, found.entries, found.immediates, conditions)
 
     def fail(self, problem: str) -> TensorizeError:
         """The error for a difference."""
@@ -127,11 +128,15 @@ class Matcher:
                 self._unify(pattern.value, target.value)
             case ir.Cast(), ir.Cast():
                 raise self.fail(f"{expr_text(target)} must be a cast to {pattern.dtype}, got one to {target.dtype}")
+            case ir.Call(), ir.Call() if pattern.name == target.name:
+                for p, t in zip(pattern.args, target.args, strict=True):
+                    self._unify(p, t)
             case ir.Select(), ir.Select():
                 for p, t in zip(ir.operands(pattern), ir.operands(target), strict=True):
                     self._unify(p, t)
             case ir.Select(cond=ir.Load(buffer=name)), _ if self._scope(name) == CONDITION:
-                self._unify(pattern.a, target)  # no condition: it always holds
+                self._match_condition(name, TRUE)  # no condition: it always holds
+                self._unify(pattern.a, target)
             case ir.Const(), ir.Const() if pattern == target:
                 pass
             case ir.Var(), _:
@@ -204,7 +209,8 @@ class Matcher:
                     f"{name} must be the same for a whole entry, got {expr_text(target)}, "
                     f"which depends on axis {e.name}"
                 )
-        self.found.conditions[name] = target
+        if (known := self.found.conditions.setdefault(name, target)) != target:
+            raise self.fail(f"{name} must be one condition, got {expr_text(known)} and {expr_text(target)}")
 
     # -- operands
 

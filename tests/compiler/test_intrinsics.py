@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from vdla.compiler import te
+from vdla.compiler import ir, te
 from vdla.compiler.compile import compile_function
 from vdla.compiler.errors import LoweringError
 from vdla.compiler.interpret import interpret
-from vdla.compiler.intrinsic import Intrinsic, IntrinsicError
+from vdla.compiler.intrinsic import Intrinsic, IntrinsicError, Match
 from vdla.compiler.intrinsics import dma, gemm, requantise, vector
 from vdla.compiler.schedule import Schedule
+from vdla.compiler.tensorize import TensorizeError
 from vdla.hardware import numerics
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Operand, Source, VectorOp
@@ -116,6 +118,59 @@ def test_a_condition_is_bool() -> None:
     scopes = {"x": "memory", "y": "memory", "flag": "condition"}
     with pytest.raises(IntrinsicError, match=r"^intrinsic mine: flag must be bool as condition, got int32$"):
         Intrinsic("mine", y, scopes, lambda step: None, target="cpu")
+
+
+# --- matching --------------------------------------------------------------------------------------------------------
+
+ON = te.placeholder((1,), "bool", "on")
+A, B = te.placeholder((8, 4), "int32", "a"), te.placeholder((8, 4), "int32", "b")
+
+
+def tensorized(behaviour: te.Tensor, scopes: dict[str, str], value: Callable[[te.Value, te.Value], Any]) -> Match:
+    """How rows of `value` are steps of an intrinsic of a CPU."""
+    places = {"x": "memory", behaviour.name: "memory", **scopes}
+    intrinsic = Intrinsic("mine", behaviour, places, lambda step: None, target="cpu")
+    computed = te.compute((8, 4), value, "c")
+    s = Schedule(te.create_function([t for t in (A, B) if t in computed.stage.reads], [computed], "f"))
+    s.tensorize("j", intrinsic)
+    (match,) = (b.annotations["intrinsic"] for b in ir.walk(s.fn.body) if isinstance(b, ir.Block))
+    assert isinstance(match, Match)
+    return match
+
+
+MASKED = te.compute(LANES, lambda i: te.select(ON[0], X[i], 0) + te.select(ON[0], BIAS[i], 0), "masked")
+PLACES = {"bias": "memory", "on": "condition"}
+
+
+def test_a_condition_that_comes_twice_is_one() -> None:
+    match = tensorized(MASKED, PLACES, lambda i, j: te.select(i > 2, A[i, j], 0) + te.select(i > 2, B[i, j], 0))
+    assert match.conditions == {"on": ir.Binary("gt", ir.Var("vi"), ir.Const(2))}
+    assert tensorized(MASKED, PLACES, lambda i, j: A[i, j] + B[i, j]).conditions == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "got"),
+    [
+        (lambda i, j: te.select(i > 2, A[i, j], 0) + te.select(i > 3, B[i, j], 0), "vi > 2 and vi > 3"),
+        (lambda i, j: A[i, j] + te.select(i > 3, B[i, j], 0), "True and vi > 3"),
+        (lambda i, j: te.select(i > 3, A[i, j], 0) + B[i, j], "vi > 3 and True"),
+    ],
+)
+def test_two_conditions_for_one_are_refused(value: Callable[[te.Value, te.Value], Any], got: str) -> None:
+    message = f"tensorize mine at block c: on must be one condition, got {got}"
+    with pytest.raises(TensorizeError, match=f"^{re.escape(message)}$"):
+        tensorized(MASKED, PLACES, value)
+
+
+def test_a_function_matches_itself_only() -> None:
+    root = te.compute(LANES, lambda i: te.call("sqrt", te.cast("float32", X[i])), "root")
+    roots = tensorized(root, {}, lambda i, j: te.call("sqrt", te.cast("float32", A[i, j])))
+    assert roots.buffers == {"root": "c", "x": "a"}
+    message = (
+        "tensorize mine at block c: the value must have the form sqrt(float32(x[vi])), got exp(float32(a[vi, vj]))"
+    )
+    with pytest.raises(TensorizeError, match=f"^{re.escape(message)}$"):
+        tensorized(root, {}, lambda i, j: te.call("exp", te.cast("float32", A[i, j])))
 
 
 def test_an_intrinsic_prints_as_its_name() -> None:
