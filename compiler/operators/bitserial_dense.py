@@ -15,6 +15,7 @@ from vdla.compiler import te
 from vdla.compiler.dtypes import Array
 from vdla.compiler.intrinsics.bitserial import WORD_BITS, agreement, plane_of, product_of
 from vdla.compiler.operators.checks import OperatorError, check_choice, check_rank, integer, machine_of, static
+from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.quantise import kept_outputs, not_packed, packed_shape
 from vdla.compiler.operators.qweights import check_weight, padded_to
 from vdla.compiler.target import Target
@@ -55,25 +56,27 @@ def bitserial_dense(
     data_bits: int = 2,
     coding: Coding = Coding.UNSIGNED,
     out_features: int | None = None,
-    name: str = "bitserial_dense",
+    name: str | None = None,
 ) -> te.Tensor:
     """The int32 product of `x` with weights that `pack_bitserial_dense` packed for `target`.
 
     `x` is uint8 and below 2**data_bits, or int8 of -1 and 1 where the coding is bipolar; other numbers count with their
     low bits, or by their sign.
     """
-    check_bits(name, "data_bits", data_bits, coding)
-    lanes = lanes_of(machine_of(name, target))
-    depth, packed = check_operands(name, x, weight, lanes, coding)
-    features = kept_outputs(name, "out_features", out_features, packed)
-    data = planes(x, data_bits, coding, f"{name}_data")
-    total = summed(data, weight, coding, name)
+    where = name or "bitserial_dense"
+    check_bits(where, "data_bits", data_bits, coding)
+    lanes = lanes_of(machine_of(where, target))
+    depth, packed = check_operands(where, x, weight, lanes, coding)
+    features = kept_outputs(where, "out_features", out_features, packed)
+    result = name_of(x, "bitserial_dense", name)
+    data = planes(x, data_bits, coding, f"{result}_data")
+    total = summed(data, weight, coding, result)
     behind = -depth % WORD_BITS if coding is Coding.BIPOLAR else 0  # elements behind K agree
 
     def value(m: te.Value, n: te.Value) -> te.Value:
         return total[m, n // lanes, n % lanes] - behind
 
-    return te.compute((x.shape[0], features), value, name, {"operator": "dot_rows_result"})
+    return te.compute((x.shape[0], features), value, result, {"operator": "dot_rows_result"})
 
 
 # --- stages ----------------------------------------------------------------------------------------------------------

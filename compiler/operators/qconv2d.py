@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from vdla.compiler import te
 from vdla.compiler.operators.checks import check_rank, machine_of, static
+from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.quantise import (
     check_quantised,
     check_rescaling,
@@ -38,22 +39,24 @@ def qconv2d(
     strides: Ints = 1,
     pads: Ints = 0,
     dilations: Ints = 1,
-    name: str = "qconv2d",
+    name: str | None = None,
 ) -> te.Tensor:
     """The convolution of uint8 or int8 `x` with packed int8 weights; `dtype` is that of the result.
 
     `weight` is [CO / lanes, CI / group, KH, KW, lanes, group] as `pack_qconv2d` makes it for `target`; of its outputs
     the first `out_channels` (all of them by default) are kept. Padding counts as `x_zero_point`.
     """
-    layout = layout_of(machine_of(name, target))
-    packed = packed_channels(name, x, weight, layout)
-    channels = kept_outputs(name, "out_channels", out_channels, packed)
-    check_rescaling(name, bias, scale, packed, y_zero_point, dtype)
-    zero = check_zero_point(name, "x_zero_point", x_zero_point, x.dtype)
-    part = taken(windows_of(name, x.shape[2:], weight.shape[2:4], strides, pads, dilations))
-    data = regrouped(x, part, layout, zero, f"{name}_data")
-    total = summed(data, weight, part, layout, name)
-    return ordered(rescaled(total, bias, scale, y_zero_point, dtype, f"{name}_lanes"), channels, name)
+    where = name or "qconv2d"
+    layout = layout_of(machine_of(where, target))
+    packed = packed_channels(where, x, weight, layout)
+    channels = kept_outputs(where, "out_channels", out_channels, packed)
+    check_rescaling(where, bias, scale, packed, y_zero_point, dtype)
+    zero = check_zero_point(where, "x_zero_point", x_zero_point, x.dtype)
+    part = taken(windows_of(where, x.shape[2:], weight.shape[2:4], strides, pads, dilations))
+    result = name_of(x, "qconv2d", name)
+    data = regrouped(x, part, layout, zero, f"{result}_data")
+    total = summed(data, weight, part, layout, result)
+    return ordered(rescaled(total, bias, scale, y_zero_point, dtype, f"{result}_lanes"), channels, result)
 
 
 # --- stages ----------------------------------------------------------------------------------------------------------

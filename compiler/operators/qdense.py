@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from vdla.compiler import te
 from vdla.compiler.operators.checks import OperatorError, check_rank, machine_of, static
+from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.quantise import (
     check_quantised,
     check_rescaling,
@@ -31,29 +32,31 @@ def qdense(
     out_features: int | None = None,
     y_zero_point: int = 0,
     dtype: str = "uint8",
-    name: str = "qdense",
+    name: str | None = None,
 ) -> te.Tensor:
     """The product of uint8 or int8 `x` with packed int8 weights; without `scale` the int32 sums are the result.
 
     `weight` is [N / lanes, K / group, lanes, group] as `pack_qdense` makes it for `target`; of its outputs the first
     `out_features` (all of them by default) are kept.
     """
-    layout = layout_of(machine_of(name, target))
-    packed = packed_features(name, x, weight, layout)
-    features = kept_outputs(name, "out_features", out_features, packed)
+    where = name or "qdense"
+    layout = layout_of(machine_of(where, target))
+    packed = packed_features(where, x, weight, layout)
+    features = kept_outputs(where, "out_features", out_features, packed)
     if scale is None:
-        check_vector(name, "bias", bias, packed, "int32")
-        check_sums(name, y_zero_point)
+        check_vector(where, "bias", bias, packed, "int32")
+        check_sums(where, y_zero_point)
     else:
-        check_rescaling(name, bias, scale, packed, y_zero_point, dtype)
-    data = grouped(x, layout, f"{name}_data")
-    total = summed(data, weight, layout, name)
+        check_rescaling(where, bias, scale, packed, y_zero_point, dtype)
+    result = name_of(x, "qdense", name)
+    data = grouped(x, layout, f"{result}_data")
+    total = summed(data, weight, layout, result)
 
     def value(m: te.Value, n: te.Value) -> te.Value:
         biased = total[m, n // layout.lanes, n % layout.lanes] + bias[n]
         return biased if scale is None else requantised(biased, scale[n], y_zero_point, dtype)
 
-    return te.compute((x.shape[0], features), value, name, {"operator": "dot_rows_result"})
+    return te.compute((x.shape[0], features), value, result, {"operator": "dot_rows_result"})
 
 
 def grouped(x: te.Tensor, layout: DotLayout, name: str) -> te.Tensor:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from vdla.compiler import te
 from vdla.compiler.operators.checks import check_rank, machine_of, static
+from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.quantise import (
     check_quantised,
     check_rescaling,
@@ -37,25 +38,27 @@ def qdepthwise_conv2d(
     strides: Ints = 1,
     pads: Ints = 0,
     dilations: Ints = 1,
-    name: str = "qdepthwise_conv2d",
+    name: str | None = None,
 ) -> te.Tensor:
     """The depthwise convolution of uint8 or int8 `x` with int8 kernels of extents `kernel`; `dtype` is the result's.
 
     `weight` is int8 [C, KH, groups, taps] as `pack_qdepthwise_conv2d` makes it for `target`, `bias` int32 [C] and
     `scale` float32 [C]. Padding counts as `x_zero_point`.
     """
-    check_rank(name, "x", x, 4, 4)
-    check_quantised(name, "x", x)
-    zero = check_zero_point(name, "x_zero_point", x_zero_point, x.dtype)
-    part = taken(windows_of(name, x.shape[2:], kernel, strides, pads, dilations))
+    where = name or "qdepthwise_conv2d"
+    check_rank(where, "x", x, 4, 4)
+    check_quantised(where, "x", x)
+    zero = check_zero_point(where, "x_zero_point", x_zero_point, x.dtype)
+    part = taken(windows_of(where, x.shape[2:], kernel, strides, pads, dilations))
     windows = part.windows
     columns = (windows.counts[1], windows.kernel[1], windows.strides[1], windows.dilations[1])
-    layout = window_layout(machine_of(name, target), *columns)
-    channels = packed_channels(name, x, weight, part, layout)
-    check_rescaling(name, bias, scale, channels, y_zero_point, dtype)
-    data = padded(x, part, layout, zero, f"{name}_data")
-    total = summed(data, weight, part, layout, name)
-    return joined(rescaled(total, bias, scale, y_zero_point, dtype, f"{name}_lanes"), part, name)
+    layout = window_layout(machine_of(where, target), *columns)
+    channels = packed_channels(where, x, weight, part, layout)
+    check_rescaling(where, bias, scale, channels, y_zero_point, dtype)
+    result = name_of(x, "qdepthwise_conv2d", name)
+    data = padded(x, part, layout, zero, f"{result}_data")
+    total = summed(data, weight, part, layout, result)
+    return joined(rescaled(total, bias, scale, y_zero_point, dtype, f"{result}_lanes"), part, result)
 
 
 # --- stages ----------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.interpret import interpret
+from vdla.compiler.operators.bitserial_dense import Coding, bitserial_dense, pack_bitserial_dense
 from vdla.compiler.operators.broadcast import maximum
 from vdla.compiler.operators.movement import reshape
 from vdla.compiler.operators.qconv2d import qconv2d
@@ -57,3 +58,24 @@ def test_a_network() -> None:
     assert np.unique(result).size > 10
     dots = str(schedule.fn).count("# tensorize=")
     assert dots == (4 if machine.has("avx512vnni", "avx512vbmi") else 3)
+
+
+def test_layers_without_names_are_named_after_their_data() -> None:
+    machine = host()
+    x = te.placeholder((1, 4, 8, 8), "uint8", "x")
+
+    def operands(packed: PackedWeights) -> list[te.Tensor]:
+        arrays = (packed.weight, packed.bias, packed.scale)
+        return [te.placeholder(array.shape, array.dtype.name, f"w{n}") for n, array in enumerate(arrays)]
+
+    first, second = (operands(pack_qconv2d(weights(4, 4, 1, 1), np.float32(1), machine)) for _ in range(2))
+    y = qconv2d(qconv2d(x, *first, machine, 4), *second, machine, 4)
+    assert y.name == "x_qconv2d_qconv2d"
+    depthwise = operands(pack_qdepthwise_conv2d(weights(4, 3, 3), np.float32(1), machine))
+    assert qdepthwise_conv2d(x, *depthwise, machine, 3).name == "x_qdepthwise_conv2d"
+    rows = te.placeholder((2, 9), "uint8", "rows")
+    dense = operands(pack_qdense(weights(5, 9), np.float32(1), machine))
+    assert qdense(rows, *dense, machine).name == "rows_qdense"
+    bits = pack_bitserial_dense(np.ones((5, 9), np.int8), 1, Coding.UNSIGNED, machine)
+    w = te.placeholder(bits.shape, "uint32", "w")
+    assert bitserial_dense(rows, w, machine).name == "rows_bitserial_dense"
