@@ -131,6 +131,10 @@ X = te.placeholder((1, 4, 5, 5), "float32", "x")
             "winograd_conv2d: out_channels must be in 1..8, the channels of weight, got 9",
         ),
         (
+            lambda: winograd_conv2d(X, te.placeholder((4, 4, 1, 4, 8), "float32", "w"), out_channels=0),
+            "winograd_conv2d: out_channels must be in 1..8, the channels of weight, got 0",
+        ),
+        (
             lambda: pack_winograd(np.zeros((2, 2, 3, 3), np.int32)),
             "pack_winograd: weight must be an array [CO, CI, 3, 3] of floats, got int32[2, 2, 3, 3]",
         ),
