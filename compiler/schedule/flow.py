@@ -44,11 +44,16 @@ def check_flow(fn: ir.Function, name: str, where: str) -> None:
 
 def check_start(fn: ir.Function, order: list[Leaf], buffer: str, where: str) -> None:
     """Refuse a decomposed sum that goes on from what its start has not written."""
-    starts = [leaf for leaf in writers_of(order, buffer) if not reads(leaf.block, buffer)]
-    for start in starts:
-        for leaf in writers_of(order, buffer):
-            if leaf.block.init is None and reads(leaf.block, buffer):
+    writers = writers_of(order, buffer)
+    for start in (leaf for leaf in writers if not goes_on(leaf, buffer)):
+        for leaf in writers:
+            if leaf.block.init is None and goes_on(leaf, buffer):
                 check_pair(fn, order, start, leaf, buffer, where)
+
+
+def goes_on(leaf: Leaf, buffer: str) -> bool:
+    """Whether a block reads the element that it writes, as a sum does; a start may read other ones."""
+    return store_to(leaf.block, buffer).indices in reads(leaf.block, buffer)
 
 
 def check_pair(fn: ir.Function, order: list[Leaf], writer: Leaf, reader: Leaf, buffer: str, where: str) -> None:

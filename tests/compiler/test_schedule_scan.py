@@ -13,6 +13,10 @@ def recurrence() -> Schedule:
     return Schedule(FUNCTIONS["recurrence"])
 
 
+def carried() -> Schedule:
+    return Schedule(FUNCTIONS["carried"])
+
+
 def greatest() -> Schedule:
     return Schedule(FUNCTIONS["greatest"])
 
@@ -34,6 +38,10 @@ LEGAL = [
     ("recurrence", lambda s: (s.split("t", 3), s.split("gate_i", 3), s.compute_at("total", "gate_i_i"))),
     ("recurrence", lambda s: s.inline("h")),
     ("recurrence", lambda s: s.inline("u")),
+    ("carried", lambda s: (s.reorder("k", "i"), s.decompose_reduction("h", "k"), s.vectorize("i"))),
+    ("carried", lambda s: (s.decompose_reduction("h", "i"), s.parallel("i"), s.parallel("h_init_i"))),
+    ("carried", lambda s: s.cache_write("h", "local")),
+    ("carried", lambda s: s.reverse_compute_at("y", "t")),
     ("greatest", lambda s: s.compute_at("value", "out_i")),
     ("greatest", lambda s: s.reverse_compute_at("out", "value_i")),
     ("greatest", lambda s: (s.split("k", 3), s.rfactor("k_i", 1), s.vectorize("k_i"))),
@@ -88,6 +96,13 @@ REFUSED = [
     (recurrence, lambda s: s.reverse_inline("h"),
      "reverse_inline of h: one computed buffer must be read by this block alone, all of it, at its own axes, "
      "got gate[vt, vi]"),
+    (carried, lambda s: s.decompose_reduction("h", "t"),
+     "decompose_reduction of h at t: the loop must lie inside of t, along which the block goes on, got t"),
+    (carried, lambda s: (s.split("i", 3), s.reorder("i_i", "i_o"), s.decompose_reduction("h", "i_o")),
+     "decompose_reduction of h at i_o: h must read a part of h computed without gaps, got h_init_i_o * 3"),
+    (carried, lambda s: s.rfactor("k"),
+     "rfactor of k: the sums must start from their identity, as each partial sum does, "
+     "got select(vt == 0, a[3 - vi], h[vt - 1, 3 - vi]) % 17"),
     (greatest, lambda s: s.cache_write("value", "local"),
      "cache_write of value: the block must compute one value, got 2 at once"),
     (greatest, lambda s: s.inline("value"), "inline of value: the block must not reduce, got a reduction"),
