@@ -169,7 +169,8 @@ def started(reducer: Reducer, body: Value, init: Operand) -> Value:
         names = ", ".join(axis.name for axis in start.axes)
         raise TeError(f"{where}: init must be the same for all terms, got the reduce axis {names} in it")
     assert body.reduction is not None
-    reduction = replace(body.reduction, starts=(start.expr,), given=True)
+    given = (start.expr,) != body.reduction.starts
+    reduction = replace(body.reduction, starts=(start.expr,), given=given)
     parts = joined(body.expr, body.dtype, body, start)
     return replace(parts, axes=body.axes, reduction=reduction, part=body.part)
 

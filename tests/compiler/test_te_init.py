@@ -66,6 +66,15 @@ def test_partial_sums_would_each_start_from_it():
     )
 
 
+def test_an_identity_that_is_given_is_one():
+    a, k = te.placeholder((6,), "int32", "a"), te.reduce_axis(6, "k")
+    fn = te.create_function([a], [te.compute((1,), lambda i: te.sum(a[k], axis=k, init=0), "y")], "f")
+    s = Schedule(fn)
+    s.split("k", factor=2)
+    s.rfactor("k_i")
+    assert interpret(s.fn, {"a": np.arange(6, dtype=np.int32)})["y"].tolist() == [15]
+
+
 def test_a_sum_in_a_recurrence_starts_from_the_state():
     x, k = te.placeholder((3, 4), "int32", "x"), te.reduce_axis(4, "k")
 
