@@ -114,7 +114,9 @@ class Starts:
         fresh = {loop.var: self.names.fresh(f"{loop.var}_init", block.name) for loop in kept}
         values: Values = {loop.var: ZERO for loop in loops if loop.var in summed or loop.extent == 1}
         values = {**values, **{old: ir.Var(new) for old, new in fresh.items()}}
-        body = self.start_block(block, values, {**self.ranges, **{new: self.ranges[old] for old, new in fresh.items()}})
+        outside = {loop.var for loop in (loops[: loops.index(inner[0])] if inner else loops)}
+        ranges = {**self.ranges, **{new: self.ranges[old] for old, new in fresh.items()}}
+        body = self.start_block(block, values, outside, ranges)
         for loop in reversed(kept):
             body = None if body is None else ir.For(fresh[loop.var], loop.extent, body, kind_of(loop, inner, kept))
         return None if body is None else Start(body, inner[0].var if inner else None)
@@ -133,13 +135,15 @@ class Starts:
             return False
         return own <= summed | placed and not own & summed & placed
 
-    def start_block(self, block: ir.Block, values: Values, ranges: Ranges) -> ir.Stmt | None:
-        """The block that starts the sums at the first terms; None if its condition leaves them out."""
+    def start_block(self, block: ir.Block, values: Values, outside: set[str], ranges: Ranges) -> ir.Stmt | None:
+        """The block that starts the sums at the first terms, which stays in the loops `outside`; None if its condition
+        leaves them out."""
         pairs = [
             (axis, simplify(ir.substitute(value, values), ranges))
             for axis, value in zip(block.axes, block.values, strict=True)
         ]
-        conditions = [simplify(ir.substitute(c, values), ranges) for c in conjuncts(block.predicate)]
+        inside = {name: value for name, value in values.items() if name not in outside}
+        conditions = [moved(c, inside, ranges) for c in conjuncts(block.predicate)]
         reduces = [value for axis, value in pairs if axis.kind is ir.AxisKind.REDUCE]
         if FALSE in conditions or any(value != ZERO for value in reduces) or block.init is None:
             return None
@@ -156,6 +160,12 @@ def reads_from(init: ir.Stmt | None, inner: Sequence[ir.For]) -> bool:
     computed = {stmt.buffer for stmt in ir.walk(inner[0]) if isinstance(stmt, ir.Store)}
     values = (stmt.value for stmt in ir.walk(init) if isinstance(stmt, ir.Store))
     return any(isinstance(e, ir.Load) and e.buffer in computed for value in values for e in ir.walk_expr(value))
+
+
+def moved(condition: ir.Expr, values: Values, ranges: Ranges) -> ir.Expr:
+    """A condition at the first terms; itself where it says nothing of them, as other blocks have it too."""
+    new = ir.substitute(condition, values)
+    return condition if new == condition else simplify(new, ranges)
 
 
 def paired(forms: list[Linear]) -> bool:

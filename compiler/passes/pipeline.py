@@ -33,7 +33,6 @@ class Pass:
 
 
 PIPELINE = (
-    Pass("check parallel", one_level, Level.SCHEDULED),
     Pass("decompose", decompose, Level.DECOMPOSED),
     Pass("place storage", place_storage, Level.PLACED),
     Pass("prefetch", prefetch, Level.PLACED),
@@ -42,6 +41,7 @@ PIPELINE = (
     Pass("partition", partition, Level.LOOPS),
     Pass("unroll", unroll, Level.UNROLLED),
     Pass("vectorize", vectorize, Level.UNROLLED),
+    Pass("check parallel", one_level, Level.UNROLLED),
     Pass("share rooms", share_rooms, Level.LOWERED),
 )
 

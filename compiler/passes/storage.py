@@ -3,7 +3,8 @@
 A buffer is allocated inside the innermost loop that holds all its accesses and in each iteration of which whatever is
 read was written. It stays outside of a loop over which its sums or its recurrence run, of one in some of whose
 iterations only it is written (`keep`), of the loop that `store_at` names the inside of, and of vectorized loops, whose
-lanes then have a place each.
+lanes then have a place each. A parallel loop that cannot have a buffer of its own for what its iterations write over
+each other becomes serial.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from vdla.compiler.passes.padding import aligned, doubled
 from vdla.compiler.passes.region import Access, Window, windows
 from vdla.compiler.passes.walk import loop_ranges, rebuilt, scalar_ranges, stored, with_bodies
 from vdla.compiler.schedule.access import Leaf, leaves, loads, stores, written
-from vdla.compiler.schedule.independent import ROOT
+from vdla.compiler.schedule.independent import ROOT, distinct
+from vdla.compiler.schedule.symbols import domains_of
 
 STACK_BYTES = 16 * 1024  # of one buffer; what is larger comes from the heap
 Loops = tuple[ir.For, ...]
@@ -58,7 +60,8 @@ def place_storage(fn: ir.Function) -> ir.Function:
     ranges = loop_ranges(fn.body, scalar_ranges(fn))
     used = users(fn)
     plans = {name: plan_of(fn.buffers[name], touching, ranges) for name, touching in used.items()}
-    body = allocated(rewritten(fn.body, plans), plans)
+    shared_in = [contended(fn, name, touching, plans[name].inside) for name, touching in used.items()]
+    body = allocated(rewritten(in_turn(fn.body, set().union(*shared_in)), plans), plans)
     buffers = {name: fn.buffers[name] for name in fn.params} | {name: plan.buffer for name, plan in plans.items()}
     return replace(fn, body=body, buffers=buffers)
 
@@ -91,6 +94,26 @@ def plan_of(buffer: ir.Buffer, accesses: list[Access], ranges: Ranges) -> Plan:
 def takes_turns(loop: ir.For, writers: list[Leaf]) -> bool:
     """Whether a double buffer has its halves; those of a parallel loop's iterations, all at once, are not two."""
     return loop.kind is not ir.LoopKind.PARALLEL and doubled(writers)
+
+
+def contended(fn: ir.Function, name: str, accesses: list[Access], inside: str | None) -> set[str]:
+    """The parallel loops around all accesses whose iterations write one element of a buffer that they share, as it is
+    allocated outside of them."""
+    common = shared([access.leaf for access in accesses])
+    first = [loop.var for loop in common].index(inside) + 1 if inside is not None else 0
+    parallel = [loop.var for loop in common[first:] if loop.kind is ir.LoopKind.PARALLEL]
+    if not parallel:
+        return set()
+    ranges = domains_of(fn)
+    leaves_of = {id(access.leaf): access.leaf for access in accesses}.values()
+    written_at = [(leaf, store.indices) for leaf in leaves_of for store in stores(leaf.block) if store.buffer == name]
+    return {var for var in parallel if not all(distinct(leaf, at, var, ranges) for leaf, at in written_at)}
+
+
+def in_turn(stmt: ir.Stmt, names: set[str]) -> ir.Stmt:
+    """`stmt` with some loops serial."""
+    new = with_bodies(stmt, lambda child: in_turn(child, names)) if names else stmt
+    return replace(new, kind=ir.LoopKind.SERIAL) if isinstance(new, ir.For) and new.var in names else new
 
 
 def scope_of(shape: tuple[ir.Extent, ...], buffer: ir.Buffer) -> str:

@@ -30,6 +30,13 @@ def centred():
     return te.create_function([x], [te.compute((4, 7), lambda i, j: x[i, j] - total[i], "c")], "centred")
 
 
+def doubled():
+    """c[i, j] = x[i, j] * 2 + 1."""
+    x = te.placeholder((4, 8), "int32", "x")
+    t = te.compute((4, 8), lambda i, j: x[i, j] * 2, "t")
+    return te.create_function([x], [te.compute((4, 8), lambda i, j: t[i, j] + 1, "c")], "doubled")
+
+
 def test_the_halves_of_a_double_buffer():
     steps = [("compute_at", "total", "c_i"), ("double_buffer", "total")]
     assert not race(lowered(centred(), *steps, ("parallel", "c_i")))
@@ -42,14 +49,26 @@ def test_a_place_further_inside():
 
 
 def test_sums_of_the_lanes_around_a_parallel_loop():
-    assert not race(lowered(centred(), ("compute_at", "total", "j"), ("parallel", "j"), ("vectorize", "c_i")))
+    fn = lowered(centred(), ("compute_at", "total", "j"), ("parallel", "j"), ("vectorize", "c_i"))
+    assert not race(fn)
+    assert "parallel" not in str(fn)
+
+
+def test_the_lanes_around_a_parallel_loop_may_have_a_place_each():
+    fn = lowered(doubled(), ("compute_at", "t", "c_j"), ("parallel", "c_j"), ("vectorize", "c_i"))
+    assert not race(fn)
+    assert "for c_j in parallel(8):" in str(fn)
+
+
+def test_sums_in_a_tail_are_an_iterations_own():
+    steps = [("split", "j", 4), ("split", "j_o", 2), ("compute_at", "total", "j_i"), ("parallel", "j_o_i")]
+    fn = lowered(centred(), *steps)
+    assert not race(fn)
+    assert "for j_o_i in parallel(2):" in str(fn)
 
 
 def test_the_model_sees_a_race():
-    a = te.placeholder((4, 8), "int32", "a")
-    t = te.compute((4, 8), lambda i, j: a[i, j] * 2, "t")
-    fn = te.create_function([a], [te.compute((4, 8), lambda i, j: t[i, 7 - j], "c")], "f")
-    good = lowered(fn, ("compute_at", "t", "c_i"), ("parallel", "c_i"))
+    good = lowered(doubled(), ("compute_at", "t", "c_i"), ("parallel", "c_i"))
     assert not race(good)
     assert race(without_alloc(good)).startswith("c_i: ('t', (0, ")
 

@@ -1,6 +1,6 @@
 """One level of parallel loops."""
 
-from loop_nests import PARALLEL, VECTORIZE, function, loop, store, text
+from loop_nests import PARALLEL, function, loop, store, text
 
 from vdla.compiler.passes.parallel import one_level
 
@@ -17,12 +17,6 @@ for i in parallel(4):
             c[i, j] = 0
 """
     )
-
-
-def test_a_parallel_loop_inside_of_lanes_becomes_serial():
-    inner = loop("j", 8, store("c", "i", "j", value=0), kind=PARALLEL)
-    fn = function(loop("i", 4, inner, kind=VECTORIZE), c=(4, 8))
-    assert text(one_level(fn)).startswith("\nfor i in vectorize(4):\n    for j in range(8):")
 
 
 def test_two_beside_each_other_stay():
