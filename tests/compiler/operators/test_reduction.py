@@ -90,6 +90,11 @@ def test_softmax(axis):
     np.testing.assert_allclose(run(lambda t: log_softmax(t, axis), x), logs, rtol=1e-5, atol=1e-6)
 
 
+def test_axes_may_be_an_array():
+    x = integers((3, 4, 5))
+    np.testing.assert_array_equal(run(lambda t: ops.sum(t, np.array([0, -1])), x), x.sum((0, 2)))
+
+
 X = te.placeholder((3, 4), "float32", "x")
 I = te.placeholder((3, 4), "int32", "i")  # noqa: E741
 

@@ -9,6 +9,7 @@ from vdla.benchmarks.fuzz_functions import random_problem
 from vdla.compiler import ir, te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import broadcast, elementwise, movement, normalisation, pool, reduction, softmax
+from vdla.compiler.operators.checks import OperatorError
 from vdla.compiler.operators.conv_transpose import conv_transpose
 from vdla.compiler.operators.gather import gather
 from vdla.compiler.operators.pad import pad
@@ -130,6 +131,13 @@ def test_every_random_function_has_a_schedule_that_computes_the_same(seed):
     schedule = default_schedule(problem.fn, target_named("x86-64-avx2"))
     expected, got = interpret(problem.fn, problem.arrays), interpret(schedule.fn, problem.arrays)
     assert all(alike(expected[name], got[name], problem.rough) for name in expected), schedule.python()
+
+
+def test_what_is_no_target_is_refused():
+    fn, _, _ = scheduled("row")
+    with pytest.raises(OperatorError) as error:
+        default_schedule(fn, None)
+    assert str(error.value) == "default_schedule: target must be a name or a Target, got None"
 
 
 def test_run_is_what_the_cases_mean():
