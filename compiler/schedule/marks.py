@@ -10,7 +10,7 @@ from vdla.compiler.printer import extent_text
 from vdla.compiler.reduction import STARTS
 from vdla.compiler.schedule.independent import THREAD, check_independent
 from vdla.compiler.schedule.loops import outermost_blocks, role
-from vdla.compiler.schedule.tree import Path, ScheduleError, loop_at, loop_path, loops_on, paths, replaced
+from vdla.compiler.schedule.tree import Path, ScheduleError, block_path, loop_at, loop_path, loops_on, paths, replaced
 
 THREADS = tuple(f"{group}Idx.{axis}" for group in ("block", "thread") for axis in "xyz")
 RESERVED = {
@@ -187,8 +187,4 @@ def check_scope(scope: object, where: str) -> None:
 
 def loops_of(fn: ir.Function, block: str) -> list[str]:
     """The loops around a block, outermost first."""
-    for path in paths(fn.body):
-        if isinstance(path[-1], ir.Block) and path[-1].name == block:
-            return [stmt.var for stmt in path if isinstance(stmt, ir.For)]
-    known = [p[-1].name for p in paths(fn.body) if isinstance(p[-1], ir.Block)]
-    raise ScheduleError(f"loops: block must be one of {', '.join(known)}, got {block!r}")
+    return [loop.var for loop in loops_on(block_path(fn, block, "loops"))]

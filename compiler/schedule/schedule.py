@@ -55,13 +55,15 @@ class Schedule:
     @classmethod
     def replay(cls, fn: ir.Function, trace: Trace | str, intrinsics: Mapping[str, Intrinsic] | None = None) -> Schedule:
         """`fn` under the primitives of a trace, or of its text; `intrinsics` are those that the text names."""
+        known = {name: inspect.signature(method) for name, method in vars(cls).items() if is_primitive(method)}
         if isinstance(trace, str):
-            known = {name: inspect.signature(method) for name, method in vars(cls).items() if is_primitive(method)}
             trace = parsed(trace, known, intrinsics or {})
         if not isinstance(trace, Trace):
             raise ScheduleError(f"replay: trace must be a Trace or its text, got {type(trace).__name__}")
         schedule = cls(fn)
         for step in trace:
+            if step.name not in known:
+                raise ScheduleError(f"replay: a step must be one of {', '.join(known)}, got {step.name!r}")
             getattr(schedule, step.name)(*step.args, **step.keywords)
         return schedule
 

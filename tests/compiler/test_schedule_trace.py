@@ -135,6 +135,11 @@ def test_nothing_of_a_text_is_left_out():
     assert len(Schedule.replay(FUNCTIONS["matmul"], text).trace) == 3
 
 
+def test_a_step_is_a_primitive():
+    with pytest.raises(ScheduleError, match=r"^replay: a step must be one of split, fuse, .*, got 'python'$"):
+        Schedule.replay(FUNCTIONS["matmul"], Trace((Step("python", (), {}),)))
+
+
 def test_only_a_trace_or_its_text_is_replayed():
     with pytest.raises(ScheduleError) as error:
         Schedule.replay(FUNCTIONS["matmul"], None)  # type: ignore[arg-type]
