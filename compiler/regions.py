@@ -91,7 +91,7 @@ def sites(fn: ir.Function) -> list[Site]:
     """Every block in program order.
 
     Raises:
-        LoweringError: a block is not tensorized.
+        LoweringError: a block is not tensorized, or a store is in none.
     """
     found: list[Site] = []
 
@@ -101,6 +101,9 @@ def sites(fn: ir.Function) -> list[Site]:
                 visit(stmt.body, (*path, stmt))
             case ir.Block():
                 found.append(Site(stmt, path, _match_of(stmt, fn)))
+            case ir.Store(buffer=buffer):
+                rule = "every store must lie in a tensorized block, as before the passes for CPUs"
+                raise LoweringError(f"{fn.name}: {rule}, got one to {buffer} outside of all blocks")
             case _:
                 for child in ir.children(stmt):
                     visit(child, path)

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from vdla.compiler import te
+from vdla.compiler import passes, te
 from vdla.compiler.compile import compile_function
 from vdla.compiler.errors import LoweringError
 from vdla.compiler.interpret import interpret
 from vdla.compiler.intrinsics import dma, gemm, requantise, vector
 from vdla.compiler.lower import lower
 from vdla.compiler.schedule import Schedule
+from vdla.compiler.target import TARGETS
 from vdla.compiler.templates.conv2d import conv2d
 from vdla.compiler.templates.tiling import Problem, Tiling, fits
 from vdla.hardware import isa
@@ -111,6 +112,15 @@ def test_weights_are_inputs_and_layouts_have_names(arguments, message):
     with pytest.raises(LoweringError) as error:
         compile_function(CONFIG, fused().fn, **arguments)
     assert str(error.value) == message
+
+
+def test_what_the_passes_for_cpus_lowered_is_no_program():
+    a = te.placeholder((4,), "int8", "a")
+    fn = te.create_function([a], [te.compute((4,), lambda i: a[i], "c")], "f")
+    with pytest.raises(LoweringError) as error:
+        compile_function(CONFIG, passes.lower(fn, TARGETS["x86-64"]))
+    rule = "every store must lie in a tensorized block, as before the passes for CPUs"
+    assert str(error.value) == f"f: {rule}, got one to c outside of all blocks"
 
 
 def test_stages_one_after_another_need_a_pass_for_the_results():
