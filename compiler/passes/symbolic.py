@@ -12,7 +12,7 @@ from functools import reduce
 
 from vdla.compiler import ir
 from vdla.compiler.affine import TRUE, Linear, Range, linear, linear_bounds, var_names
-from vdla.compiler.passes.walk import Change, rebuilt, stored, with_bodies
+from vdla.compiler.passes.walk import mapped, rebuilt
 from vdla.compiler.passes.zones import at_least, zone
 
 ZERO: ir.Expr = ir.Const(0)
@@ -92,15 +92,3 @@ def holding(stmt: ir.Stmt, true: Collection[ir.Binary]) -> ir.Stmt:
         return TRUE if isinstance(expr, ir.Binary) and expr in true else rebuilt(expr, change)
 
     return mapped(stmt, change) if true else stmt
-
-
-def mapped(stmt: ir.Stmt, change: Change) -> ir.Stmt:
-    """`stmt` with its conditions and the expressions of its stores changed."""
-    match stmt:
-        case ir.Store():
-            return stored(stmt, change, change)
-        case ir.If(cond=cond, body=body):
-            return ir.If(change(cond), mapped(body, change))
-        case ir.Step():
-            return stmt
-    return with_bodies(stmt, lambda child: mapped(child, change))

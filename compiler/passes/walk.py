@@ -56,25 +56,23 @@ def matched(match: Match, change: Change) -> Match:
     return replace(match, entries=entries, conditions=conditions)
 
 
+def mapped(stmt: ir.Stmt, change: Change) -> ir.Stmt:
+    """`stmt` with its conditions, the expressions of its stores and the operands of its steps changed."""
+    match stmt:
+        case ir.Store():
+            return stored(stmt, change, change)
+        case ir.Prefetch():
+            return fetched(stmt, change)
+        case ir.If(cond=cond, body=body):
+            return ir.If(change(cond), mapped(body, change))
+        case ir.Step(match=match, body=body):
+            return ir.Step(matched(match, change), mapped(body, change))
+    return with_bodies(stmt, lambda child: mapped(child, change))
+
+
 def substituted(stmt: ir.Stmt, values: Values) -> ir.Stmt:
     """`stmt` with variables replaced in every expression."""
-
-    def change(expr: ir.Expr) -> ir.Expr:
-        return ir.substitute(expr, values)
-
-    def visit(inner: ir.Stmt) -> ir.Stmt:
-        match inner:
-            case ir.Store():
-                return stored(inner, change, change)
-            case ir.Prefetch():
-                return fetched(inner, change)
-            case ir.If(cond=cond, body=body):
-                return ir.If(change(cond), visit(body))
-            case ir.Step(match=match, body=body):
-                return ir.Step(matched(match, change), visit(body))
-        return with_bodies(inner, visit)
-
-    return visit(stmt) if values else stmt
+    return mapped(stmt, lambda expr: ir.substitute(expr, values)) if values else stmt
 
 
 def loop_ranges(stmt: ir.Stmt, scalars: Ranges) -> dict[str, Range]:

@@ -7,6 +7,8 @@ from itertools import count
 
 import numpy as np
 from llvmlite import binding
+from loop_nests import expr, load  # noqa: F401  load is for those who import this
+from loop_nests import op as binary
 
 from vdla.compiler import ir
 from vdla.compiler.dtypes import storage
@@ -21,14 +23,6 @@ LOADED = []  # workers of the thread pool run in what was loaded, as long as the
 Expr = ir.Expr | int
 
 
-def expr(value: Expr) -> ir.Expr:
-    return ir.Const(value) if isinstance(value, int) else value
-
-
-def binary(op: str, a: Expr, b: Expr) -> ir.Expr:
-    return ir.Binary(op, expr(a), expr(b))
-
-
 def add(a: Expr, *others: Expr) -> ir.Expr:
     total = expr(a)
     for other in others:
@@ -38,10 +32,6 @@ def add(a: Expr, *others: Expr) -> ir.Expr:
 
 def mul(a: Expr, b: Expr) -> ir.Expr:
     return binary("mul", a, b)
-
-
-def load(buffer: str, *indices: Expr) -> ir.Load:
-    return ir.Load(buffer, tuple(map(expr, indices)))
 
 
 def store(buffer: str, indices: tuple[Expr, ...], value: ir.Expr) -> ir.Store:
