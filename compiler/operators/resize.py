@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf
+
+import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.dtypes import limits
+from vdla.compiler.extents import MAX_EXTENT
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,
@@ -31,7 +32,6 @@ from vdla.hardware.checks import plain
 
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
-MOST_PARTS = 4096  # of a scale that is given as a float, which is closer to it than float32's resolution
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Line:
     def numerator(self, place: te.Value) -> te.Value:
         """`parts` times the coordinate; in int64 where twice of it does not fit an int32."""
         most = 2 * (self.places * self.step + abs(self.start) + self.parts)
-        return (place if most <= limits("int32")[1] else te.cast("int64", place)) * self.step + self.start
+        return (place if most <= MAX_EXTENT else te.cast("int64", place)) * self.step + self.start
 
     def element(self, index: te.Value) -> te.Value:
         """The index of the element that is next to an index that may be outside."""
@@ -141,14 +141,23 @@ def new_extent(where: str, entry: object) -> int:
 
 
 def scaled_extent(where: str, extent: int, scale: object) -> tuple[int, Fraction]:
-    """The new extent, floor(extent * scale), and the scale as a ratio."""
-    if not isinstance(scale, int | float | Fraction) or isinstance(scale, bool) or not 0 < scale < inf:
-        raise OperatorError(f"{where}: every scale must be a positive number, got {scale!r}")
-    ratio = scale if isinstance(scale, Fraction) else Fraction(scale).limit_denominator(MOST_PARTS)
-    new = int(extent * ratio)
+    """The new extent, floor(extent * scale), and the scale as a ratio; a float is one of float32, as ONNX has it."""
+    if not isinstance(scale, int | float | Fraction) or isinstance(scale, bool) or not 0 < scale <= MAX_EXTENT:
+        raise OperatorError(f"{where}: every scale must be a positive number up to {MAX_EXTENT}, got {scale!r}")
+    if isinstance(scale, Fraction):
+        ratio, new = scale, int(extent * scale)
+    else:
+        ratio, new = simplest(scale), int(np.float32(extent) * np.float32(scale))
     if new < 1:
         raise OperatorError(f"{where}: a result must have elements, got the scale {scale} for {extent}")
     return new, ratio
+
+
+def simplest(scale: float) -> Fraction:
+    """A ratio of few parts that is the scale in float32: 7 / 10 for 0.7."""
+    exact, rounded = Fraction(scale), np.float32(scale)
+    bounds = (1 << bits for bits in range(exact.denominator.bit_length() + 1))
+    return next(ratio for ratio in map(exact.limit_denominator, bounds) if np.float32(ratio) == rounded)
 
 
 def line_of(extent: int, new: int, scale: Fraction, coordinates: str) -> Line:

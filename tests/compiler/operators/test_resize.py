@@ -95,6 +95,22 @@ def test_scales_may_be_numbers_of_numpys(scale):
     )
 
 
+@pytest.mark.parametrize(
+    ("extent", "ratio", "new"),
+    [
+        (28, Fraction(9999, 10000), 27),
+        (10, Fraction(7, 10), 7),
+        (27, Fraction(7, 3), 62),
+        (30000, Fraction(20001, 10000), 60002),
+    ],
+    ids=str,
+)
+def test_scales_are_as_fine_as_float32_as_in_onnx(extent, ratio, new):
+    x = floats((extent,))
+    got = run(lambda t: resize_nearest(t, scales=[float(ratio)], coordinates="asymmetric", rounding="floor"), x)
+    np.testing.assert_array_equal(got, x[[int(place / ratio) for place in range(new)]])
+
+
 def test_three_dimensions_and_onnxs_reference():
     onnx = pytest.importorskip("onnx")
     from onnx.reference import ReferenceEvaluator
@@ -108,6 +124,7 @@ def test_three_dimensions_and_onnxs_reference():
 
 
 X, I = te.placeholder((2, 3), "float32", "x"), te.placeholder((2, 3), "int32", "i")  # noqa: E741
+SCALE = "resize_linear: every scale must be a positive number up to 2147483647"
 MODES = "half_pixel, pytorch_half_pixel, asymmetric, align_corners"
 
 
@@ -118,10 +135,12 @@ MODES = "half_pixel, pytorch_half_pixel, asymmetric, align_corners"
         (lambda: resize_linear(X), "resize_linear: exactly one of shape and scales must be given, got None and None"),
         (lambda: resize_linear(X, (2,)), "resize_linear: shape must have 2 entries, one a dimension, got 1"),
         (lambda: resize_linear(X, (2, 0)), "resize_linear: every new extent must be at least 1, got 0"),
-        (lambda: resize_linear(X, scales=(1, 0.0)), "resize_linear: every scale must be a positive number, got 0.0"),
+        (lambda: resize_linear(X, scales=(1, 0.0)), f"{SCALE}, got 0.0"),
         (lambda: resize_linear(X, scales=(1, float("inf"))),
-         "resize_linear: every scale must be a positive number, got inf"),
-        (lambda: resize_linear(X, scales=(True, 2)), "resize_linear: every scale must be a positive number, got True"),
+         f"{SCALE}, got inf"),
+        (lambda: resize_linear(X, scales=(1, 1e300)),
+         f"{SCALE}, got 1e+300"),
+        (lambda: resize_linear(X, scales=(True, 2)), f"{SCALE}, got True"),
         (lambda: resize_linear(X, 5), "resize_linear: shape must be a sequence, got 5"),
         (lambda: resize_nearest(X, scales=(1, 0.1)),
          "resize_nearest: a result must have elements, got the scale 0.1 for 3"),
