@@ -15,6 +15,8 @@ from vdla.compiler.operators.gather import gather
 from vdla.compiler.operators.pad import pad
 from vdla.compiler.operators.resize import resize_linear
 from vdla.compiler.operators.schedule import default_schedule
+from vdla.compiler.operators.stages import attempt
+from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS, target_named
 from vdla.runtime.native import build
 
@@ -131,6 +133,15 @@ def test_every_random_function_has_a_schedule_that_computes_the_same(seed):
     schedule = default_schedule(problem.fn, target_named("x86-64-avx2"))
     expected, got = interpret(problem.fn, problem.arrays), interpret(schedule.fn, problem.arrays)
     assert all(alike(expected[name], got[name], problem.rough) for name in expected), schedule.python()
+
+
+def test_an_attempt_that_fails_leaves_no_trace():
+    fn, _, output = scheduled("row")
+    schedule = Schedule(fn)
+    outer = schedule.loops(output)[0]
+    assert not attempt(schedule, lambda: (schedule.split(outer, factor=2), schedule.unroll("nowhere")))
+    assert schedule.fn is fn
+    assert schedule.loops(output)[0] == outer
 
 
 def test_what_is_no_target_is_refused():

@@ -9,11 +9,13 @@ from window_sums import model
 from vdla.compiler import ir, te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.llvm.compile import compile_native
+from vdla.compiler.operators.conv_transpose import conv_transpose
 from vdla.compiler.operators.convolution import convolution
 from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
 from vdla.compiler.operators.matmul import matmul
 from vdla.compiler.operators.schedule import default_schedule
 from vdla.compiler.operators.tile import Tile, accumulators, candidates, register_tile
+from vdla.compiler.schedule.access import leaves
 from vdla.compiler.target import TARGETS, target_named
 from vdla.runtime.native import build
 
@@ -84,6 +86,25 @@ def test_the_busiest_code_is_products_in_registers(name, target):
     assert products >= 6
     spills = re.findall(r"\((?:%rsp|%rbp)\)|\[sp|\[r11", busiest)
     assert len(spills) <= products // 3
+
+
+def transposed(_):
+    x, w = te.placeholder((1, 32, 14, 14), "float32", "x"), te.placeholder((32, 16, 3, 3), "float32", "w")
+    return te.create_function([x, w], [conv_transpose(x, w, None, 2, name="y")], "transposed")
+
+
+SHARED = KERNELS | {
+    "conv_transpose": transposed,
+    "winograd": lambda target: layer(target, (64, 32, 3, 3), pads=1, algorithm="winograd2"),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_the_sums_are_shared_among_threads(name):
+    scheduled = default_schedule(SHARED[name]("x86-64-avx512"), "x86-64-avx512").fn
+    sums = {"matmul": "a_matmul", "winograd": "y_product"}.get(name, "y_sum")
+    (kinds,) = ([loop.kind for loop in leaf.loops] for leaf in leaves(scheduled) if leaf.name == sums)
+    assert kinds.count(ir.LoopKind.PARALLEL) == 1
 
 
 @pytest.mark.parametrize("algorithm", ["direct", "winograd2", "depthwise"])
