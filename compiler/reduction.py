@@ -29,7 +29,6 @@ from vdla.compiler.parameters import parameter_names
 
 Identity = Number | Callable[[str], Number]  # a number, or what gives it for a dtype
 LAST = limits("int32")[1]  # no position of an element
-STARTS = "starts"  # the annotation of a block whose sums start from a value of their own
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from vdla.compiler import ir
 from vdla.compiler.affine import var_names
+from vdla.compiler.annotations import STARTS
 from vdla.compiler.element import (
     Scan,
     Stage,
@@ -18,7 +19,6 @@ from vdla.compiler.element import (
 )
 from vdla.compiler.extents import extent_of, symbols_of
 from vdla.compiler.names import Names
-from vdla.compiler.reduction import STARTS
 
 
 def create_function(inputs: Sequence[Tensor], outputs: Sequence[Tensor], name: str) -> ir.Function:

@@ -18,6 +18,7 @@ from functools import reduce
 from typing import Any, overload
 
 from vdla.compiler import ir
+from vdla.compiler.annotations import RESERVED
 from vdla.compiler.calls import (
     abs,
     call,
@@ -64,7 +65,6 @@ from vdla.compiler.parameters import parameter_names
 from vdla.compiler.reach import check_reach
 from vdla.compiler.reduction import Reducer, Reduction, TupleReducer, argmax, argmin, max, min, reducer, sum
 from vdla.compiler.scan import scan
-from vdla.compiler.schedule.marks import RESERVED
 from vdla.compiler.stages import create_function
 
 __all__ = [

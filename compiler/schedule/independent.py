@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from vdla.compiler import ir
 from vdla.compiler.affine import Linear, Ranges, linear, var_names
+from vdla.compiler.annotations import THREAD
 from vdla.compiler.printer import expr_text
 from vdla.compiler.schedule.access import Indices, Leaf, leaves, read_buffers, reads, stores, written
 from vdla.compiler.schedule.flow import check_pair, is_equality
@@ -21,7 +22,6 @@ from vdla.compiler.schedule.tree import ScheduleError
 
 ROOT = "root"  # `store_at` of a buffer that is allocated outside of every loop
 Known = Mapping[str, tuple[ir.For, frozenset[str]]]
-THREAD = "thread"  # the annotation of a loop that `bind` made an axis of a grid
 
 
 def check_marked(fn: ir.Function, where: str, known: Known) -> Known:

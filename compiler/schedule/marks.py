@@ -6,23 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from vdla.compiler import ir
+from vdla.compiler.annotations import RESERVED, THREAD
 from vdla.compiler.printer import extent_text
-from vdla.compiler.reduction import STARTS
-from vdla.compiler.schedule.independent import THREAD, check_independent
+from vdla.compiler.schedule.independent import check_independent
 from vdla.compiler.schedule.loops import outermost_blocks, role
 from vdla.compiler.schedule.tree import Path, ScheduleError, block_path, loop_at, loop_path, loops_on, paths, replaced
 
 THREADS = tuple(f"{group}Idx.{axis}" for group in ("block", "thread") for axis in "xyz")
-RESERVED = {
-    "double_buffer": "double_buffer",
-    "intrinsic": "tensorize",
-    "prefetch": "prefetch",
-    "storage_align": "storage_align",
-    STARTS: "init of the reduction",
-    "store_at": "store_at",
-    "tensorize": "tensorize",
-    THREAD: "bind",
-}
 
 
 def unroll(fn: ir.Function, loop: str) -> ir.Function:

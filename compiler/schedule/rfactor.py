@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from vdla.compiler import ir
 from vdla.compiler.affine import TRUE, Ranges, conjuncts, predicate_of, simplify, var_names
+from vdla.compiler.annotations import STARTS
 from vdla.compiler.names import Names
 from vdla.compiler.printer import expr_text
-from vdla.compiler.reduction import STARTS
 from vdla.compiler.schedule.access import Leaf, init_stores, leaves, stores
 from vdla.compiler.schedule.combiner import replaced_terms, terms_of
 from vdla.compiler.schedule.flow import check_flow
