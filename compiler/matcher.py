@@ -62,8 +62,10 @@ class Matcher:
         self._check_init()
         self._check_axes()
         found = self.found
+        single = {axis: ir.Const(0) for axis, extent in self.inner.items() if extent == 1}  # gone outside of the nest
+        entries = {name: tuple(ir.substitute(e, single) for e in at) for name, at in found.entries.items()}
         conditions = {name: condition for name, condition in found.conditions.items() if condition != TRUE}
-        return Match(self.intrinsic, found.buffers, found.entries, found.immediates, conditions)
+        return Match(self.intrinsic, found.buffers, entries, found.immediates, conditions)
 
     def fail(self, problem: str) -> TensorizeError:
         """The error for a difference."""

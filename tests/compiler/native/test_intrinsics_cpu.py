@@ -237,3 +237,16 @@ def test_a_step_follows_the_buffers_that_later_rewrites_give_it() -> None:
     schedule.cache_write("sums", "stack")
     inputs = numbers(schedule.fn, "random")
     np.testing.assert_array_equal(build(schedule.fn)(*inputs.values()), interpret(schedule.fn, inputs)["sums"])
+
+
+def test_axes_of_extent_1_inside_of_a_nest_choose_no_entry() -> None:
+    x, w = te.placeholder((3, 1, 4), "uint8", "x"), te.placeholder((2, 1, 4, 4), "int8", "w")
+    k, i = te.reduce_axis(1, "k"), te.reduce_axis(4, "i")
+    wide = lambda value: te.cast("int32", value)  # noqa: E731
+    sums = te.compute(
+        (3, 2, 4), lambda y, b, o: te.sum(wide(x[y, k, i]) * wide(w[b, k, o, i]), axis=[k, i]), "sums"
+    )
+    schedule = Schedule(te.create_function([x, w], [sums], "dots"))
+    schedule.tensorize("o", dot.vnni(4))
+    inputs = numbers(schedule.fn, "random")
+    np.testing.assert_array_equal(build(schedule.fn)(*inputs.values()), interpret(schedule.fn, inputs)["sums"])
