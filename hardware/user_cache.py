@@ -14,9 +14,12 @@ class CacheError(RuntimeError):
 
 
 def user_cache(kind: str) -> Path:
-    """The folder of a kind, below XDG_CACHE_HOME or ~/.cache; it need not exist yet."""
-    base = os.environ.get("XDG_CACHE_HOME")
+    """The folder of a kind, below XDG_CACHE_HOME or ~/.cache; it need not exist yet.
+
+    A relative XDG_CACHE_HOME says nothing, as the XDG Base Directory Specification has it.
+    """
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
-        return (Path(base) if base else Path.home() / ".cache") / "vdla" / kind
+        return (base if base.is_absolute() else Path.home() / ".cache") / "vdla" / kind
     except RuntimeError:
         raise CacheError("cache must have a folder, got no home folder (set XDG_CACHE_HOME)") from None

@@ -9,7 +9,7 @@ import pytest
 
 from vdla.cli import main
 from vdla.commands import FINDING, OK, doctor_command
-from vdla.commands.doctor_command import Finding
+from vdla.commands.finding import Finding
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch

@@ -93,7 +93,11 @@ CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         ScheduleError,
         "split of i: names must be two different names, got 3",
     ),
-    (lambda: schedule().fuse("i", "j", name=[4]), ScheduleError, "fuse: a loop name must be an identifier, got [4]"),
+    (
+        lambda: schedule().fuse("i", "j", name=[4]),
+        ScheduleError,
+        "fuse of i and j: a loop name must be an identifier, got [4]",
+    ),
     (
         lambda: pool2d(TINY, kind="max", count_include_pad="x", batch=1, height=4, width=4, channels=4, kernel=2),
         TemplateError,

@@ -50,8 +50,6 @@ def run(arguments: argparse.Namespace) -> int:
         return _list()
     if arguments.json not in (None, "-"):
         require_folder("bench", "--json", Path(arguments.json))
-        if Path(arguments.json).is_dir():
-            raise CommandError(f"bench: --json must be a file, got the folder {arguments.json or '.'}")
     result = run_benchmark(arguments.name, arguments.seed, arguments.long)
     if arguments.json == "-":
         print(result.json(), end="")

@@ -11,11 +11,11 @@ import shutil
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from vdla import __version__
 from vdla.commands import FINDING, OK
 from vdla.commands.console import output, table
+from vdla.commands.finding import Finding
 
 NAME = "doctor"
 HELP = "check the installation and run a small program"
@@ -24,16 +24,6 @@ EXAMPLES = """\
 """
 
 VECTOR_FEATURES = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "asimd", "asimddp")  # as /proc/cpuinfo spells them
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One line of the report."""
-
-    what: str
-    state: str
-    healthy: bool = True
-    advice: str = ""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -22,7 +22,9 @@ def read_text(path: Path) -> str:
 
 
 def require_folder(command: str, option: str, path: Path) -> None:
-    """Refuse a file to write in a folder that is not there, before the work whose result it would take."""
+    """Refuse a file to write in a folder that is not there, or that is one, before the work whose result it takes."""
+    if path.is_dir():
+        raise CommandError(f"{command}: {option} must be a file, got the folder {path}")
     if not path.parent.is_dir():
         raise CommandError(f"{command}: folder of {option} must exist, got {path.parent}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from vdla.commands.doctor_command import Finding
+from vdla.commands.finding import Finding
 
 PRESETS = ("pynq_z1", "tiny", "int4", "batch4")
 
