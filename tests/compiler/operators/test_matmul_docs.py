@@ -12,11 +12,17 @@ BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 STEPS = 6
 
 
+def blocks(root, size):
+    """The blocks of the page, for matrices of another size."""
+    page = (root / "docs" / "matmul.md").read_text().replace("size = 1024", f"size = {size}")
+    return BLOCK.findall(page)
+
+
 def steps(root, size):
-    """The function after each block of the page, for matrices of another size."""
+    """The function after each block of the page but the one that measures."""
     names: dict = {}
-    for code in BLOCK.findall((root / "docs" / "matmul.md").read_text()):
-        exec(code.replace("size = 1024", f"size = {size}"), names)
+    for code in blocks(root, size)[: STEPS + 1]:
+        exec(code, names)
         yield names["s"].fn
 
 
@@ -37,6 +43,13 @@ def test_every_step_keeps_the_meaning(root):
     a, b = matrices(20)
     for fn in steps(root, 20):
         np.testing.assert_array_equal(interpret(fn, {"a": a, "b": b})["c"], a @ b)
+
+
+def test_the_page_says_how_to_measure_a_step(root, capsys):
+    names: dict = {}
+    for code in blocks(root, 64):
+        exec(code, names)
+    assert re.fullmatch(r"\d+\.\d ms, \d+ GFLOP/s, \d+\.\d\d of numpy's speed\n", capsys.readouterr().out)
 
 
 def test_the_last_step_is_much_faster_than_the_first(root):
