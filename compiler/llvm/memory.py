@@ -34,6 +34,7 @@ from vdla.compiler.llvm.types import (
 )
 
 MASKED_BYTES = 4  # elements from which on AVX-512 itself has masks
+SHORT_BYTES = 16  # up to which a vector of smaller ones has a mask: longer ones are as fast piece by piece
 MAX_SPAN = 4  # times the lanes: up to so much is loaded for a shuffle
 
 
@@ -142,13 +143,17 @@ def _write_run(frame: Frame, name: str, form: Linear, value: Value) -> None:
 
 
 def has_masks(frame: Frame, name: str, count: int) -> bool:
-    """Whether `count` elements are worth a masked access: no whole vector, and no more than one.
+    """Whether `count` elements are worth a masked access: no whole vector, and no more than one; a short one of bytes.
 
     A mask would keep a buffer from registers.
     """
     target, size = frame.kernel.target, nbytes(frame.kernel.fn.buffers[name].dtype)
-    odd = whole_vector(count) != count and whole_vector(count) * size <= target.vector_bytes
-    return odd and size >= MASKED_BYTES and target.has("avx512vl") and not in_registers(frame, name)
+    whole = whole_vector(count)
+    if whole == count or not target.has("avx512vl") or in_registers(frame, name):
+        return False
+    if size >= MASKED_BYTES:
+        return whole * size <= target.vector_bytes
+    return whole * size <= SHORT_BYTES and target.has("avx512bw")
 
 
 def in_registers(frame: Frame, name: str) -> bool:

@@ -92,16 +92,17 @@ def test_lanes_that_lie_near_each_other_come_with_two_whole_vectors() -> None:
 
 
 def test_rows_of_odd_lengths_are_masked_where_there_are_masks_but_not_in_registers() -> None:
-    def row(count: int, scope: str = "global") -> ir.Function:
-        a, y = (ir.Buffer(name, (count,), "float32") for name in "ay")
-        t = ir.Buffer("t", (count,), "float32", scope)
+    def row(count: int, scope: str = "global", dtype: str = "float32") -> ir.Function:
+        a, y = (ir.Buffer(name, (count,), dtype) for name in "ay")
+        t = ir.Buffer("t", (count,), dtype, scope)
         copies = [vector(v, count, store(to, (ir.Var(v),), load(of, ir.Var(v)))) for v, to, of in ("lta", "myt")]
         return function([a, t, y], ir.seq(*copies))
 
     def masked(fn: ir.Function) -> int:
         return len(re.findall(r"call .*llvm\.masked", module_text(fn, TARGETS["x86-64-avx512"])))
 
-    for fn, found in ((row(7), 4), (row(8), 0)):
+    bytes_too = ((row(7, dtype="uint8"), 4), (row(15, dtype="int8"), 4), (row(17, dtype="int8"), 0))
+    for fn, found in ((row(7), 4), (row(8), 0), *bytes_too):
         assert masked(fn) == found
         assert "masked" not in module_text(fn, TARGETS["x86-64-avx2"])
     inner = row(7, "stack")
