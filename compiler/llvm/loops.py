@@ -2,12 +2,14 @@
 
 Loops that the schedule has already made of vectors or unrolled are marked, so that LLVM neither widens nor unrolls them
 again: that would take most of the time of compilation and undo the schedule's choice of registers. A loop annotated
-ROLLED is left for LLVM to widen: short ones it would write out first, and then find no loop.
+ROLLED is left for LLVM to widen: short ones it would write out first, and then find no loop. One that divides by what
+may be 0 is not widened either: LLVM 22 can divide for the first lane only, where that one needs it, and give what comes
+of it to all lanes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from llvmlite import ir as llvm
 
@@ -16,6 +18,9 @@ from vdla.compiler.llvm.frame import Frame
 from vdla.compiler.llvm.types import Value
 
 ROLLED = "rolled"  # the annotation of a loop whose stores LLVM's loop vectorizer joins
+DIVISIONS = ("sdiv", "udiv", "srem", "urem")
+KEPT = ("llvm.loop.unroll.disable",)
+NARROW = ("llvm.loop.vectorize.enable", llvm.IntType(1)(0))
 
 
 def count_up(frame: Frame, loop: ir.For, begin: Value, end: Value, largest: int, body: Callable[[], None]) -> None:
@@ -31,6 +36,8 @@ def _at_least_once(
     frame: Frame, loop: ir.For, begin: Value, end: Value, largest: int, body: Callable[[], None]
 ) -> None:
     builder, before = frame.builder, frame.builder.block
+    blocks = builder.function.blocks
+    first = len(blocks)
     inside, after = frame.block(f"loop.{loop.var}"), frame.block(f"end.{loop.var}")
     builder.branch(inside)
     builder.position_at_end(inside)
@@ -41,8 +48,13 @@ def _at_least_once(
     following = builder.add(counter, frame.index(1), flags=("nuw", "nsw"))
     counter.add_incoming(following, builder.block)
     again = builder.cbranch(builder.icmp_signed("<", following, end), inside, after)
+    marks = []
     if is_final(loop) or ROLLED in loop.annotations:
-        again.set_metadata("llvm.loop", _marked(frame.kernel.module, widened=not is_final(loop)))
+        marks.append(KEPT)
+    if is_final(loop) or divides(blocks[first:]):
+        marks.append(NARROW)
+    if marks:
+        again.set_metadata("llvm.loop", _marked(frame.kernel.module, marks))
     builder.position_at_end(after)
 
 
@@ -52,12 +64,15 @@ def is_final(loop: ir.For) -> bool:
     return any(isinstance(stmt, ir.Step) or stmt.kind is ir.LoopKind.VECTORIZE for stmt in inner)
 
 
-def _marked(module: Value, widened: bool) -> Value:
-    """The metadata of a loop that LLVM does not unroll, nor widens unless `widened`: its first operand is itself, which
-    makes it this loop's own."""
-    properties = [module.add_metadata(["llvm.loop.unroll.disable"])]
-    if not widened:
-        properties.append(module.add_metadata(["llvm.loop.vectorize.enable", llvm.IntType(1)(0)]))
+def divides(blocks: Iterable[llvm.Block]) -> bool:
+    """Whether code divides by what is no number."""
+    code = (instruction for block in blocks for instruction in block.instructions)
+    return any(i.opname in DIVISIONS and not isinstance(i.operands[1], llvm.Constant) for i in code)
+
+
+def _marked(module: Value, marks: Iterable[Sequence[object]]) -> Value:
+    """The metadata of a loop: its first operand is itself, which makes it this loop's own."""
+    properties = [module.add_metadata(mark) for mark in marks]
     node = module.add_metadata([f"loop {len(module.metadata)}", *properties])
     node.operands = (node, *properties)
     return node

@@ -22,7 +22,7 @@ from vdla.hardware.user_cache import CacheError, user_cache
 OPTIMISATION = 3
 STRAIGHT_LINES = False
 """Whether LLVM puts scalar statements side by side into vectors. What LLVM 22 makes of `uitofp(sext x)` and of
-conditions is wrong, and the schedule says which lanes there are; see tests/compiler/native/test_straight_lines.py."""
+conditions is wrong, and the schedule says which lanes there are; see tests/compiler/native/test_llvm_faults.py."""
 DIGEST_BYTES = 32
 _LOCK = Lock()  # LLVM's default context is one for the process
 

@@ -1,8 +1,9 @@
-"""Scalar code that LLVM's vectorizer of straight lines turns into wrong code: what the fuzzer found, made small."""
+"""Scalar code that LLVM's vectorizers, of straight lines and of loops, get wrong: what the fuzzer found, made small."""
 
 import numpy as np
 
 from vdla.compiler import te
+from vdla.compiler.interpret import interpret
 from vdla.runtime.native import build
 
 
@@ -37,3 +38,19 @@ def test_conditions_of_neighbours_stay_apart() -> None:
     found, _ = build(fn, contract=False, cached=False)(given)
     np.testing.assert_array_equal(found[:, 0], given[given[1:10].astype(int) % 11])
     np.testing.assert_array_equal(found, found[:, :1].repeat(8, axis=1))
+
+
+def test_divisions_that_some_iterations_need_are_done_for_all_of_these() -> None:
+    n = te.var("n")
+    a, c = te.placeholder((9,), "int64", "a"), te.placeholder((n,), "int64", "c")
+    k = te.reduce_axis(5, "k")
+
+    def chosen(i: te.Value) -> te.Value:
+        other = te.select((i >= 1) & (i < 2), a[i - 1], te.const(-2, "int64"))
+        least = te.minimum(te.cast("float64", c[k % n]), te.cast("float64", other))  # c is of no use where other is -2
+        return te.sum(te.select(least == te.cast("float64", k), te.const(0, "int64"), a[te.minimum(i, 2)]), axis=k)
+
+    fn = te.create_function([a, c], [te.compute((n,), chosen, "t")], "divided")
+    arrays = {"a": np.arange(1, 10), "c": np.arange(16)}
+    kernel = build(fn, contract=False, cached=False)
+    np.testing.assert_array_equal(kernel(*arrays.values()), interpret(fn, arrays)["t"])
