@@ -1,7 +1,8 @@
 """One case of the fuzzer: a random function under a random schedule, three ways of running it, compared.
 
 The interpreter on the unscheduled function is right by definition; the interpreter on the scheduled function says
-whether a rewrite kept the meaning, and native code whether it was lowered and compiled right.
+whether a rewrite kept the meaning, and native code whether it was lowered and compiled right: for this CPU, or for one
+of fewer features.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from vdla.compiler.dtypes import Array
 from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.schedule.trace import Trace
+from vdla.compiler.target import TARGETS, Target, host
 from vdla.compiler.tensorize import TensorizeError
 
 ROUGH = 1e-3  # relative to the largest element: a few operations on values with some wrong last places
@@ -94,7 +96,7 @@ def native_fault(problem: Problem, scheduled: ir.Function, expected: Mapping[str
     from vdla.runtime.native import build
 
     try:
-        kernel = build(scheduled, contract=False, cached=False)
+        kernel = build(scheduled, target=target_of(problem.seed), contract=False, cached=False)
         inputs = [problem.arrays[name] for name in scheduled.params if name in problem.arrays]
         outputs = kernel(*inputs)
     except Exception as error:
@@ -103,6 +105,13 @@ def native_fault(problem: Problem, scheduled: ir.Function, expected: Mapping[str
     names = [argument.name for argument in kernel.signature.outputs]
     different = difference(expected, dict(zip(names, arrays, strict=True)), problem.rough)
     return f"native: {different}" if different else ALIKE
+
+
+def target_of(seed: int) -> Target:
+    """The CPU that a case is compiled for: this one, or every other time one whose features it has."""
+    machine = host()
+    known = [t for t in TARGETS.values() if t.architecture == machine.architecture and machine.has(*t.features)]
+    return known[seed // 2 % len(known)] if known and seed % 2 else machine
 
 
 def difference(expected: Mapping[str, Array], got: Mapping[str, Array], rough: bool) -> str:

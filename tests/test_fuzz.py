@@ -13,6 +13,7 @@ from vdla.benchmarks.fuzz_schedules import PRIMITIVES
 from vdla.compiler import ir
 from vdla.compiler.schedule import Schedule, compute_at, reverse_compute_at
 from vdla.compiler.schedule.trace import is_primitive
+from vdla.compiler.target import host
 from vdla.runtime import native
 
 FEW = 60
@@ -62,6 +63,14 @@ def test_an_unsound_primitive_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatc
     small = fuzz_cases.shrunk(wrong)
     assert any(name in str(small.trace) for name in ("compute_at", "reverse_compute_at"))
     assert len(small.trace) <= len(wrong.trace)
+
+
+def test_cases_are_compiled_for_this_cpu_and_for_lesser_ones() -> None:
+    machine = host()
+    targets = [fuzz_cases.target_of(seed) for seed in range(12)]
+    assert targets[::2] == [machine] * 6
+    assert all(t.architecture == machine.architecture and machine.has(*t.features) for t in targets)
+    assert len({t.name for t in targets}) >= 2
 
 
 def test_wrong_native_code_is_found_shrunk_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
