@@ -48,7 +48,7 @@ def _at_least_once(
     following = builder.add(counter, frame.index(1), flags=("nuw", "nsw"))
     counter.add_incoming(following, builder.block)
     again = builder.cbranch(builder.icmp_signed("<", following, end), inside, after)
-    marks = []
+    marks: list[Sequence[object]] = []
     if is_final(loop) or ROLLED in loop.annotations:
         marks.append(KEPT)
     if is_final(loop) or divides(blocks[first:]):
