@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vdla.compiler import ir
-from vdla.compiler.affine import Linear, linear, linear_bounds, var_names
+from vdla.compiler.affine import Linear, linear, var_names
 from vdla.compiler.printer import expr_text
 from vdla.compiler.schedule.access import (
     Indices,
@@ -24,8 +24,9 @@ from vdla.compiler.schedule.access import (
     writers_of,
     written,
 )
-from vdla.compiler.schedule.region import Span, bound_form, need_at, touched
-from vdla.compiler.schedule.symbols import Domains, domains_of, extent_form, is_symbolic, term_bounds
+from vdla.compiler.schedule.computed import computed
+from vdla.compiler.schedule.region import Span, need_at
+from vdla.compiler.schedule.symbols import domains_of, extent_form
 from vdla.compiler.schedule.tree import ScheduleError
 
 
@@ -107,8 +108,7 @@ def check_cover(
     an earlier step."""
     check_conditions(writer, reader, common, where)
     ranges, outer, shape = domains_of(fn), {loop.var for loop in common}, fn.buffers[buffer]
-    check_dense(writer, buffer, outer, ranges, f"{where}: {reader.name}")
-    made = touched(writer, store_to(writer.block, buffer).indices, shape, outer, ranges)
+    made = computed(writer, shape, outer, ranges, f"{where}: {reader.name}")
     need = [span.clamped(ranges) for span in need_at(reader, accesses, shape, outer, ranges)]
     for dimension, (has, wants) in enumerate(zip(made, need, strict=True)):
         index = store_to(writer.block, buffer).indices[dimension]
@@ -122,39 +122,6 @@ def check_cover(
 def is_step(leaf: Leaf, index: ir.Expr) -> bool:
     """Whether an index is the step of a scan."""
     return isinstance(index, ir.Var) and leaf.axis_of(index.name).kind is ir.AxisKind.SCAN
-
-
-def check_dense(writer: Leaf, buffer: str, outer: set[str], ranges: Domains, where: str) -> None:
-    """Refuse gaps in what is computed while the loops `outer` stand still."""
-    for index in store_to(writer.block, buffer).indices:
-        form = bound_form(writer, index, ranges).only(
-            lambda t: not var_names(t) <= outer and not is_symbolic(t, ranges)
-        )
-        if not is_dense(form, outer, ranges):
-            found = expr_text(form.expr())
-            raise ScheduleError(f"{where} must read a part of {buffer} computed without gaps, got {found}")
-
-
-def is_dense(form: Linear, outer: set[str], ranges: Domains) -> bool:
-    """Whether a sum over loops takes all values between its bounds while the loops `outer` stand still."""
-    reach = 0
-    for term, step in sorted(form.terms.items(), key=lambda item: abs(item[1])):
-        low, high = term_bounds(term, ranges)
-        if high != low and (abs(step) > reach + 1 or not takes_all(term, outer, ranges)):
-            return False
-        reach += abs(step) * max(linear_bounds(high + low.scaled(-1), ranges)[0], 0)  # of the smallest extent
-    return True
-
-
-def takes_all(term: ir.Expr, outer: set[str], ranges: Domains) -> bool:
-    """Whether a term takes all values between its bounds: a variable, or one part of loops that were fused, all of
-    them inside."""
-    match term:
-        case ir.Var():
-            return True
-        case ir.Binary(op="floordiv" | "mod", a=a, b=ir.Const()):
-            return not var_names(term) & outer and is_dense(linear(a), outer, ranges)
-    return False
 
 
 def common_loops(a: Leaf, b: Leaf) -> list[ir.For]:

@@ -188,10 +188,11 @@ def limited_bounds(form: Linear, ranges: Ranges, limits: list[Limit]) -> Bounds:
     low, high = form_bounds(form, ranges)
     for part, least, most in limits:
         factor = multiple_of(form, part)
-        if factor > 0:
+        first, last = (least, most) if factor > 0 else (most, least)
+        if factor:
             rest_low, rest_high = form_bounds(form + part.scaled(-factor), ranges)
-            low = low if least is None else larger(low, rest_low + least.scaled(factor), ranges)
-            high = high if most is None else smaller(high, rest_high + most.scaled(factor), ranges)
+            low = low if first is None else larger(low, rest_low + first.scaled(factor), ranges)
+            high = high if last is None else smaller(high, rest_high + last.scaled(factor), ranges)
     return low, high
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from vdla.compiler import ir
 from vdla.compiler.affine import linear, var_names
 from vdla.compiler.schedule.access import Leaf, leaf_at, leaves, read_buffers, reads, stores, written
+from vdla.compiler.schedule.computed import computed
 from vdla.compiler.schedule.flow import (
-    check_dense,
     check_flow,
     difference_text,
     is_last,
@@ -59,8 +59,7 @@ def check_outputs(fn: ir.Function, block: str, where: str) -> None:
     leaf = leaf_at(block_path(fn, block, where))
     ranges = domains_of(fn)
     for store in (store for store in stores(leaf.block) if store.buffer in fn.params):
-        check_dense(leaf, store.buffer, set(), ranges, f"{where}: the caller")
-        made = touched(leaf, store.indices, fn.buffers[store.buffer], set(), ranges)
+        made = computed(leaf, fn.buffers[store.buffer], set(), ranges, f"{where}: the caller")
         for dimension, (span, extent) in enumerate(zip(made, fn.buffers[store.buffer].shape, strict=True)):
             whole = whole_span(extent)
             if not span.covers(whole, ranges):

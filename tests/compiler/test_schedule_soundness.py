@@ -1,11 +1,14 @@
 """Rewrites that the fuzzer found to be accepted though they lose a value: each is refused, with its reason."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from vdla.compiler import ir, te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule, ScheduleError
+from vdla.compiler.schedule.tree import block_path, replaced
 
 A = te.placeholder((4,), "int32", "a")
 
@@ -219,3 +222,42 @@ def test_loops_fused_and_cut_inside_compute_all_of_a_part():
     schedule.reverse_compute_at("c", "f_o_o")
     x = np.arange(24, dtype=np.int32).reshape(6, 4)
     np.testing.assert_array_equal(interpret(schedule.fn, {"x": x})["c"], x * 2 + 2)
+
+
+def fused_copy(rows, read):
+    """A copy of the first `read` of `rows` rows, whose loops were fused and cut where the rows that are read end."""
+    x = te.placeholder((rows, 5), "int32", "x")
+    schedule = Schedule(te.create_function([x], [te.compute((read, 5), lambda i, j: x[i, j] * 2, "c")], "f"))
+    copy = schedule.cache_read("c", "x", "stack")
+    schedule.split(schedule.fuse(*schedule.loops(copy), name="f"), factor=4)
+    return schedule
+
+
+def test_rows_that_a_condition_leaves_out_are_not_taken_for_computed():
+    schedule = fused_copy(rows=7, read=6)
+    with pytest.raises(ScheduleError) as error:
+        schedule.cache_write("x_stack", "heap")
+    assert str(error.value) == (
+        "cache_write of x_stack: x_stack_copy must read only what x_stack computes before it, "
+        "got dimension 0 of x_stack_heap: reads 0..6, computed 0..5"
+    )
+
+
+def test_a_condition_that_leaves_all_rows_leaves_them_to_be_read():
+    schedule = fused_copy(rows=6, read=6)
+    schedule.cache_write("x_stack", "heap")
+    x = np.arange(30, dtype=np.int32).reshape(6, 5)
+    np.testing.assert_array_equal(interpret(schedule.fn, {"x": x})["c"], x * 2)
+
+
+def test_rows_that_a_condition_ends_in_the_middle_are_no_part():
+    schedule = fused_copy(rows=6, read=6)
+    path = block_path(schedule.fn, "x_stack", "test")
+    place = ir.Binary("add", ir.Binary("mul", ir.Var("f_o"), ir.Const(4)), ir.Var("f_i"))
+    cut = replace(path[-1], predicate=ir.Binary("lt", place, ir.Const(28)))
+    with pytest.raises(ScheduleError) as error:
+        Schedule(replaced(schedule.fn, path, cut)).cache_write("x_stack", "heap")
+    assert str(error.value) == (
+        "cache_write of x_stack: x_stack_copy must read a part of x_stack_heap computed without gaps, "
+        "got where f_o * 4 + f_i < 28"
+    )
