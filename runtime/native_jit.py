@@ -12,6 +12,8 @@ from functools import cache
 from threading import Lock
 from typing import Any
 
+from vdla.runtime.native_arguments import NativeError
+
 _NUMBERS = itertools.count()
 _LOCK = Lock()
 
@@ -25,14 +27,22 @@ class Loaded:
 
 
 def load(built: bytes, symbol: str) -> Loaded:
-    """Load an object file of this machine; `symbol` is found in it."""
+    """Load an object file of this machine; `symbol` is found in it.
+
+    Raises:
+        NativeError: it calls what is nowhere, as the lowering of an intrinsic can; LLVM names that on standard error.
+    """
     from llvmlite.binding import JITLibraryBuilder
 
     with _LOCK:
         builder = JITLibraryBuilder().add_object_img(built).export_symbol(symbol).add_current_process()
         for name, address in pool().addresses.items():
             builder.import_symbol(name, address)
-        tracker = builder.link(_linker(), f"kernel{next(_NUMBERS)}")
+        try:
+            tracker = builder.link(_linker(), f"kernel{next(_NUMBERS)}")
+        except RuntimeError as error:
+            rule = "whatever its code calls must be LLVM's or in this process"
+            raise NativeError(f"{symbol}: {rule}, got a name that is neither (LLVM has printed it)") from error
     return Loaded({symbol: tracker[symbol]}, tracker)
 
 

@@ -130,6 +130,9 @@ def fuse_two(fn: ir.Function, outer: str, inner: str, name: str | None) -> tuple
     fresh = taken.fresh(f"{outer}_{inner}", outer) if name is None else name
     if not isinstance(two.extent, int):
         raise ScheduleError(f"{where}: the extent of {inner} must be a number, got {extent_text(two.extent)}")
+    if isinstance(one.extent, int) and one.extent * two.extent > MOST:
+        found = one.extent * two.extent
+        raise ScheduleError(f"{where}: both loops must have at most {MOST} iterations together, got {found}")
     var, width = ir.Var(fresh), ir.Const(two.extent)
     values: dict[str, ir.Expr] = {outer: ir.Binary("floordiv", var, width), inner: ir.Binary("mod", var, width)}
     extent = extent_of(extent_form(one.extent).scaled(two.extent))

@@ -224,6 +224,14 @@ def test_loops_fused_and_cut_inside_compute_all_of_a_part():
     np.testing.assert_array_equal(interpret(schedule.fn, {"x": x})["c"], x * 2 + 2)
 
 
+def test_loops_are_fused_to_no_more_iterations_than_an_int32_counts():
+    fn = te.create_function([], [te.compute((1 << 16, 1 << 16), lambda i, j: i + j, "c")], "f")
+    with pytest.raises(ScheduleError) as error:
+        Schedule(fn).fuse("i", "j")
+    rule = "both loops must have at most 2147483648 iterations together"
+    assert str(error.value) == f"fuse of i and j: {rule}, got 4294967296"
+
+
 def fused_copy(rows, read):
     """A copy of the first `read` of `rows` rows, whose loops were fused and cut where the rows that are read end."""
     x = te.placeholder((rows, 5), "int32", "x")

@@ -12,9 +12,11 @@ from llvmlite import ir as llvm
 
 from vdla.compiler import te
 from vdla.compiler.intrinsic import MEMORY, Intrinsic, IntrinsicError
+from vdla.compiler.intrinsics.lanes import call
 from vdla.compiler.llvm.step import NativeStep
 from vdla.compiler.schedule import Schedule
 from vdla.runtime.native import Kernel, build
+from vdla.runtime.native_arguments import NativeError
 
 FLOAT = llvm.FloatType()
 Lower = Callable[[NativeStep], Any]
@@ -71,3 +73,15 @@ def test_a_lowering_of_ones_own() -> None:
 def test_what_a_lowering_may_not(lower: Lower, message: str) -> None:
     with pytest.raises(IntrinsicError, match=f"^{re.escape(f'intrinsic mine: {message}')}$"):
         built(lower)
+
+
+@pytest.mark.parametrize("name", ["llvm.no.such.v4f32", "no_such_function"])
+def test_a_function_that_is_nowhere_is_no_error_of_llvms(name: str) -> None:
+    def lower(step: NativeStep) -> None:
+        row = step.load("x")
+        step.store("y", call(step.builder, name, row.type, row))
+
+    with pytest.raises(NativeError) as error:
+        built(lower)
+    rule = "whatever its code calls must be LLVM's or in this process"
+    assert str(error.value) == f"rows: {rule}, got a name that is neither (LLVM has printed it)"

@@ -103,7 +103,7 @@ def test_no_kernel_is_called_as_what_objects_call_or_define() -> None:
     assert not any(map(is_taken, ("conv2d", "softmax", "dense", "kernel", "arguments", "count", "x_train")))
 
 
-def refuses(fn: ir.Function, message: str) -> None:
+def assert_refused(fn: ir.Function, message: str) -> None:
     with pytest.raises(SignatureError, match=f"^{re.escape(message)}$"):
         signature_of(fn)
 
@@ -113,9 +113,9 @@ def test_what_c_has_no_words_for_is_refused() -> None:
     fn = te.create_function([a], [te.compute((4,), lambda i: a[i], "b")], "copy")
     for name in ("2d", "a-b", "", "été", "café"):
         rule = "native: name of the function must be an identifier of C, a letter first"
-        refuses(replace(fn, name=name), f"{rule}, got {name!r}")
-    refuses(replace(fn, scalars=("n",)), "copy: n must be a whole dimension of some parameter, got none")
+        assert_refused(replace(fn, name=name), f"{rule}, got {name!r}")
+    assert_refused(replace(fn, scalars=("n",)), "copy: n must be a whole dimension of some parameter, got none")
     shift = ir.Binary("shl", ir.Const(1), ir.Const(2))
     buffers = {**fn.buffers, "a": ir.Buffer("a", (shift,), "int8")}
     rule = "copy: extent of a must be made with add, sub, mul, floordiv, mod, min, max"
-    refuses(replace(fn, buffers=buffers), f"{rule}, got 1 << 2")
+    assert_refused(replace(fn, buffers=buffers), f"{rule}, got 1 << 2")

@@ -15,7 +15,7 @@ from vdla.compiler.operators.pad import pad
 DATA = integers((2, 3, 4, 5), "int16", low=-999, high=999)
 
 
-def same(operator, expected, *arrays):
+def assert_same(operator, expected, *arrays):
     got = run(operator, *(arrays or (DATA,)))
     np.testing.assert_array_equal(got, expected)
     assert got.dtype == expected.dtype
@@ -23,23 +23,23 @@ def same(operator, expected, *arrays):
 
 @pytest.mark.parametrize("order", [None, *itertools.permutations(range(4))][::5], ids=str)
 def test_transpose(order):
-    same(lambda x: ops.transpose(x, order), DATA.transpose(order))
+    assert_same(lambda x: ops.transpose(x, order), DATA.transpose(order))
 
 
 def test_transpose_counts_from_the_end():
-    same(lambda x: ops.transpose(x, (0, -1, 1, -2)), DATA.transpose(0, 3, 1, 2))
+    assert_same(lambda x: ops.transpose(x, (0, -1, 1, -2)), DATA.transpose(0, 3, 1, 2))
 
 
 @pytest.mark.parametrize(
     "shape", [(120,), (6, 20), (2, 3, 20), (2, 12, 5), (5, 4, 3, 2), (2, 1, 3, 2, 2, 5, 1), (3, -1, 2)], ids=str
 )
 def test_reshape(shape):
-    same(lambda x: ops.reshape(x, shape), DATA.reshape(shape))
+    assert_same(lambda x: ops.reshape(x, shape), DATA.reshape(shape))
 
 
 def test_reshape_keeps_extents_that_are_0_and_finds_the_one_that_is_left():
-    same(lambda x: ops.reshape(x, (0, -1, 0)), DATA.reshape(2, 15, 4))
-    same(lambda x: ops.reshape(x, (1, 1)), np.array([[7]]), np.array([7]))
+    assert_same(lambda x: ops.reshape(x, (0, -1, 0)), DATA.reshape(2, 15, 4))
+    assert_same(lambda x: ops.reshape(x, (1, 1)), np.array([[7]]), np.array([7]))
 
 
 def test_a_reshape_that_splits_one_dimension_leaves_the_others_alone():
@@ -51,23 +51,23 @@ def test_a_reshape_that_splits_one_dimension_leaves_the_others_alone():
 @pytest.mark.parametrize("axis", range(-4, 5))
 def test_flatten(axis):
     rows = int(np.prod(DATA.shape[: axis if axis >= 0 else axis + 4]))
-    same(lambda x: ops.flatten(x, axis), DATA.reshape(rows, -1))
+    assert_same(lambda x: ops.flatten(x, axis), DATA.reshape(rows, -1))
 
 
 def test_squeeze_and_unsqueeze():
     x = DATA.reshape(1, 2, 1, 60, 1)
-    same(lambda t: ops.squeeze(t), x.squeeze(), x)
-    same(lambda t: ops.squeeze(t, (0, -1)), x.squeeze((0, -1)), x)
-    same(lambda t: ops.squeeze(t), np.array([3]), np.array([[3]]))
-    same(lambda t: ops.unsqueeze(t, (0, -2, 3)), np.expand_dims(DATA, (0, -2, 3)))
-    same(lambda t: ops.unsqueeze(t, -1), np.expand_dims(DATA, -1))
+    assert_same(lambda t: ops.squeeze(t), x.squeeze(), x)
+    assert_same(lambda t: ops.squeeze(t, (0, -1)), x.squeeze((0, -1)), x)
+    assert_same(lambda t: ops.squeeze(t), np.array([3]), np.array([[3]]))
+    assert_same(lambda t: ops.unsqueeze(t, (0, -2, 3)), np.expand_dims(DATA, (0, -2, 3)))
+    assert_same(lambda t: ops.unsqueeze(t, -1), np.expand_dims(DATA, -1))
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_concat_and_split_are_inverses(axis):
     parts = [integers((2, 3, 4), seed=n) for n in range(3)]
     whole = np.concatenate([parts[0], *(p.take([0, 1], axis) for p in parts[1:])], axis)
-    same(lambda *t: ops.concat(t, axis), whole, parts[0], *(p.take([0, 1], axis) for p in parts[1:]))
+    assert_same(lambda *t: ops.concat(t, axis), whole, parts[0], *(p.take([0, 1], axis) for p in parts[1:]))
     lengths = [whole.shape[axis] - 4, 2, 2]
     pieces = run(lambda t: ops.split(t, lengths, axis), whole)
     for piece, expected in zip(pieces, np.split(whole, np.cumsum(lengths)[:-1], axis), strict=True):
@@ -92,22 +92,22 @@ def test_slice(starts, ends, axes, steps):
     cuts = [slice(None)] * 4
     for n, axis in enumerate(range(len(starts)) if axes is None else axes):
         cuts[axis] = slice(starts[n], ends[n], steps[n] if steps else 1)
-    same(lambda x: ops.slice(x, starts, ends, axes, steps), DATA[tuple(cuts)])
+    assert_same(lambda x: ops.slice(x, starts, ends, axes, steps), DATA[tuple(cuts)])
 
 
 def test_a_slice_backwards_from_before_the_first_element_is_the_first_as_in_onnx():
-    same(lambda x: ops.slice(x, [-99], [-99], [2], [-1]), DATA[:, :, :1])
+    assert_same(lambda x: ops.slice(x, [-99], [-99], [2], [-1]), DATA[:, :, :1])
 
 
 def test_numbers_may_come_as_arrays():
-    same(lambda x: ops.transpose(x, np.array([3, 1, 0, 2])), DATA.transpose(3, 1, 0, 2))
-    same(lambda x: ops.reshape(x, np.array([6, -1])), DATA.reshape(6, -1))
-    same(lambda x: ops.slice(x, np.array([1]), np.array([3]), np.array([2])), DATA[:, :, 1:3])
-    same(lambda x: pad(x, np.array([1, 0, 0, 0]), np.zeros(4, int)), np.pad(DATA, ((1, 0), (0, 0), (0, 0), (0, 0))))
+    assert_same(lambda x: ops.transpose(x, np.array([3, 1, 0, 2])), DATA.transpose(3, 1, 0, 2))
+    assert_same(lambda x: ops.reshape(x, np.array([6, -1])), DATA.reshape(6, -1))
+    assert_same(lambda x: ops.slice(x, np.array([1]), np.array([3]), np.array([2])), DATA[:, :, 1:3])
+    assert_same(lambda x: pad(x, np.array([1, 0, 0, 0]), np.zeros(4, int)), np.pad(DATA, ((1, 0), (0, 0), (0, 0), (0, 0))))
 
 
 def test_tile():
-    same(lambda x: ops.tile(x, (1, 2, 1, 3)), np.tile(DATA, (1, 2, 1, 3)))
+    assert_same(lambda x: ops.tile(x, (1, 2, 1, 3)), np.tile(DATA, (1, 2, 1, 3)))
 
 
 @pytest.mark.parametrize("order", ["DCR", "CRD"])
@@ -116,9 +116,9 @@ def test_depth_to_space(order):
     split = x.reshape(2, 2, 2, 3, 3, 5) if order == "DCR" else x.reshape(2, 3, 2, 2, 3, 5)
     places = (0, 3, 4, 1, 5, 2) if order == "DCR" else (0, 1, 4, 2, 5, 3)
     expected = split.transpose(places).reshape(2, 3, 6, 10)
-    same(lambda t: ops.depth_to_space(t, 2, order), expected, x)
+    assert_same(lambda t: ops.depth_to_space(t, 2, order), expected, x)
     if order == "DCR":
-        same(lambda t: ops.space_to_depth(t, 2), x, expected)
+        assert_same(lambda t: ops.space_to_depth(t, 2), x, expected)
 
 
 # --- padding ---------------------------------------------------------------------------------------------------------
@@ -130,23 +130,23 @@ def test_padding_modes_are_numpys(mode, amounts):
     x = integers((3, 4))
     options = {"constant_values": 7} if mode == "constant" else {}
     pairs = list(zip(*amounts, strict=True))
-    same(lambda t: pad(t, *amounts, 7, mode), np.pad(x, pairs, mode, **options), x)
+    assert_same(lambda t: pad(t, *amounts, 7, mode), np.pad(x, pairs, mode, **options), x)
 
 
 def test_negative_padding_takes_away():
     x = integers((5, 6))
-    same(lambda t: pad(t, (-1, 2), (0, -3), 9), np.pad(x[1:, :3], ((0, 0), (2, 0)), constant_values=9), x)
-    same(lambda t: pad(t, (0, -2), (-2, 0), mode="edge"), x[:-2, 2:], x)
+    assert_same(lambda t: pad(t, (-1, 2), (0, -3), 9), np.pad(x[1:, :3], ((0, 0), (2, 0)), constant_values=9), x)
+    assert_same(lambda t: pad(t, (0, -2), (-2, 0), mode="edge"), x[:-2, 2:], x)
 
 
 @pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
 def test_what_is_taken_away_does_not_come_back_on_the_other_side(mode):
     x = integers((5, 6))
-    same(lambda t: pad(t, (-2, 4), (4, -1), mode=mode), np.pad(x[2:, :5], ((0, 4), (4, 0)), mode), x)
+    assert_same(lambda t: pad(t, (-2, 4), (4, -1), mode=mode), np.pad(x[2:, :5], ((0, 4), (4, 0)), mode), x)
 
 
 def test_reflecting_one_element_repeats_it():
-    same(lambda t: pad(t, (2,), (2,), mode="reflect"), np.full(5, 3), np.array([3]))
+    assert_same(lambda t: pad(t, (2,), (2,), mode="reflect"), np.full(5, 3), np.array([3]))
 
 
 # --- gathering -------------------------------------------------------------------------------------------------------
@@ -157,13 +157,13 @@ def test_reflecting_one_element_repeats_it():
 def test_gather(axis, dtype):
     extent = DATA.shape[axis]
     indices = integers((2, 3), dtype, low=-extent, high=extent)
-    same(lambda x, i: gathers.gather(x, i, axis), np.take(DATA, indices, axis), DATA, indices)
+    assert_same(lambda x, i: gathers.gather(x, i, axis), np.take(DATA, indices, axis), DATA, indices)
 
 
 def test_what_is_out_of_range_is_clipped_or_wrapped():
     x, indices = np.arange(10, 15), np.array([-(1 << 40), -6, -5, 4, 5, 1 << 40])
-    same(lambda t, i: gathers.gather(t, i), x[[0, 0, 0, 4, 4, 4]], x, indices)
-    same(lambda t, i: gathers.gather(t, i, mode="wrap"), x[indices % 5], x, indices)
+    assert_same(lambda t, i: gathers.gather(t, i), x[[0, 0, 0, 4, 4, 4]], x, indices)
+    assert_same(lambda t, i: gathers.gather(t, i, mode="wrap"), x[indices % 5], x, indices)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -171,18 +171,18 @@ def test_gather_elements(axis):
     x = integers((3, 4, 5))
     indices = integers((2, 3, 4), "int64", low=-x.shape[axis], high=x.shape[axis])
     part = x[tuple(slice(None) if d == axis else slice(n) for d, n in enumerate(indices.shape))]
-    same(lambda t, i: gathers.gather_elements(t, i, axis), np.take_along_axis(part, indices, axis), x, indices)
+    assert_same(lambda t, i: gathers.gather_elements(t, i, axis), np.take_along_axis(part, indices, axis), x, indices)
 
 
 def test_gather_nd():
     x = integers((3, 4, 5))
     points = np.stack([integers((2, 3), "int64", n, 0, e) for n, e in enumerate(x.shape)], -1)
-    same(lambda t, i: gathers.gather_nd(t, i), x[tuple(np.moveaxis(points, -1, 0))], x, points)
-    same(lambda t, i: gathers.gather_nd(t, i), x[tuple(np.moveaxis(points[..., :2], -1, 0))], x, points[..., :2])
+    assert_same(lambda t, i: gathers.gather_nd(t, i), x[tuple(np.moveaxis(points, -1, 0))], x, points)
+    assert_same(lambda t, i: gathers.gather_nd(t, i), x[tuple(np.moveaxis(points[..., :2], -1, 0))], x, points[..., :2])
     columns = integers((3, 2, 1), "int64", low=-4, high=4)
     expected = np.stack([x[n, columns[n, :, 0]] for n in range(3)])
-    same(lambda t, i: gathers.gather_nd(t, i, 1), expected, x, columns)
-    same(lambda t, i: gathers.gather_nd(t, i), x[2, 1, 3:4], x, np.array([2, 1, 3]))
+    assert_same(lambda t, i: gathers.gather_nd(t, i, 1), expected, x, columns)
+    assert_same(lambda t, i: gathers.gather_nd(t, i), x[2, 1, 3:4], x, np.array([2, 1, 3]))
 
 
 def test_one_hot():
@@ -190,7 +190,7 @@ def test_one_hot():
     on, off = te.const(5, "int8"), te.const(2, "int8")
     expected = np.full((2, 4, 2), 2, np.int8)
     expected[0, 0, 0] = expected[0, 3, 1] = expected[1, 3, 0] = 5
-    same(lambda i: gathers.one_hot(i, 4, on, off, 1), expected, indices)
+    assert_same(lambda i: gathers.one_hot(i, 4, on, off, 1), expected, indices)
 
 
 X, Y = te.placeholder((2, 3), "int32", "x"), te.placeholder((2, 2), "int32", "y")
