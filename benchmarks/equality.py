@@ -1,6 +1,6 @@
 """Equality of RTL and simulator: times, counters and memory of random programs and of the suite, on several machines.
 
-Every random program is verified; what they reach is measured (benchmarks/coverage.py). A program on which the two
+Every random program is verified; what they reach is measured (benchmarks/coverage). A program on which the two
 differ is shrunk and printed with what replays it. `--long` runs 10,000 programs and ResNet-18's layers.
 """
 
@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from vdla.benchmarks import suite
-from vdla.benchmarks.cases import EACH, EACH_LONG, Case, all_random
-from vdla.benchmarks.coverage import Coverage, goals
+from vdla.benchmarks.coverage.benchmark import Coverage, goals
 from vdla.benchmarks.harness import Progress, Result, receipt, silent
-from vdla.benchmarks.judge import Judge, Open, rtl_judge
 from vdla.benchmarks.layers import FIRST, PRESET, layer_operator
-from vdla.benchmarks.random_data import random_arrays
-from vdla.benchmarks.shrink import shrink
-from vdla.benchmarks.workloads import resnet18_layers, workload
+from vdla.benchmarks.programs import suite
+from vdla.benchmarks.programs.cases import EACH, EACH_LONG, Case, all_random
+from vdla.benchmarks.programs.device_pair import Judge, Open, rtl_judge
+from vdla.benchmarks.programs.random_data import random_arrays
+from vdla.benchmarks.programs.shrink import shrink
+from vdla.compiler.operators.workloads import resnet18_layers, workload
 from vdla.hardware.asm import disassemble
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program

@@ -15,9 +15,9 @@ import numpy as np
 
 from vdla.benchmarks.convolution import LayerData, bound, random_data, reference
 from vdla.benchmarks.harness import Progress, Result, receipt, silent
-from vdla.benchmarks.workloads import Workload, resnet18_layers, workload
-from vdla.compiler.templates.conv2d import conv2d
-from vdla.compiler.templates.operator import Operator
+from vdla.compiler.operators.vdla.conv2d import conv2d
+from vdla.compiler.operators.vdla.operator import Operator
+from vdla.compiler.operators.workloads import Workload, resnet18_layers, workload
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.simulator.simulator import simulate

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks import suite
 from vdla.benchmarks.harness import Progress, Result, receipt, silent
-from vdla.benchmarks.mutation import KINDS, Mutant, mutants
+from vdla.benchmarks.programs import suite
+from vdla.benchmarks.programs.mutation import KINDS, Mutant, mutants
 from vdla.hardware.program import Program
-from vdla.simulator.adversary import Harm, attack
-from vdla.simulator.verdict import Kind
-from vdla.simulator.verify import verify
+from vdla.simulator.adversary.adversary import Harm, attack
+from vdla.simulator.verify.verdict import Kind
+from vdla.simulator.verify.verifier import verify
 
 COUNT = 3000
 MOST_ITEMS = 1 << 22

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from vdla.benchmarks.workloads import Workload, resnet18_layers, workload
 from vdla.compiler import te
-from vdla.compiler.llvm.compile import compile_native
+from vdla.compiler.codegen.llvm.compile import compile_native
 from vdla.compiler.operators.convolution import convolution
-from vdla.compiler.operators.schedule import default_schedule
+from vdla.compiler.operators.cpu.schedule import default_schedule
+from vdla.compiler.operators.workloads import Workload, resnet18_layers, workload
 
 # Not one of the measured layers: what a compiler remembers of it helps none of them, and it pays for LLVM's start.
 WARM_UP = Workload("warm_up", "conv2d", 1, 9, 9, 16, 16, 3, 1, 1, "")

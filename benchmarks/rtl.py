@@ -17,11 +17,11 @@ import numpy as np
 from vdla.benchmarks.convolution import random_data
 from vdla.benchmarks.harness import Progress, Result, receipt, silent
 from vdla.benchmarks.layers import layer_operator, pack
-from vdla.benchmarks.workloads import workload
+from vdla.compiler.operators.workloads import workload
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
-from vdla.runtime.compare import memory_bytes
-from vdla.runtime.rtl import RtlDevice
+from vdla.runtime.compare.comparison import memory_bytes
+from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.run import install
 from vdla.simulator.simulator import simulate
 
@@ -68,7 +68,7 @@ def _round(program: Program, arrays: dict[str, Any], device: RtlDevice) -> dict[
 
 
 def _same(program: Program, outputs: dict[str, Any], device: RtlDevice, addresses: dict[str, int]) -> bool:
-    from vdla.simulator.tensors import from_bytes
+    from vdla.hardware.program.tensors import from_bytes
 
     tensors = [program.tensor(name) for name in outputs]
     got = {t.name: from_bytes(t, device.read(addresses[t.name], t.nbytes)) for t in tensors}

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.benchmarks.gemm_program import Tiling, gemm_program
 from vdla.benchmarks.harness import Progress, Result, receipt, silent
+from vdla.benchmarks.programs.gemm_program import Tiling, gemm_program
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, requantise
 from vdla.hardware.program import Program

@@ -77,7 +77,7 @@ def architecture_of(triple: str) -> str:
 
 
 def target_named(name: str) -> Target:
-    """"host", or one of TARGETS."""
+    """ "host", or one of TARGETS."""
     if name == "host":
         return host()
     if not isinstance(name, str) or name not in TARGETS:

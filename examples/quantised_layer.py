@@ -6,7 +6,7 @@ The template pads 20 channels to whole blocks, packs plain arrays into the machi
 import numpy as np
 
 from vdla import Config, simulate
-from vdla.compiler.templates.conv2d import conv2d
+from vdla.compiler.operators.vdla.conv2d import conv2d
 
 rng = np.random.default_rng(0)
 data = rng.normal(size=(1, 20, 14, 14))

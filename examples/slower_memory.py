@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from vdla import Config, Dram, simulate
 from vdla.benchmarks.layers import layer_operator
-from vdla.benchmarks.workloads import workload
+from vdla.compiler.operators.workloads import workload
 
 config = Config.preset("pynq_z1")
 layer = workload("C10")

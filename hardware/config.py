@@ -135,7 +135,7 @@ class Config:
         raise ConfigError(f"{self._where}: {what} must hold at least {least} {things}, got {got}")
 
     def _check_encoding(self) -> None:
-        from vdla.hardware.fields import misfit  # the table's widths are functions of a Config
+        from vdla.hardware.isa.formats import misfit  # the table's widths are functions of a Config
 
         problem = misfit(self)
         if problem is not None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from vdla.hardware.instructions import VectorOp
+from vdla.hardware.isa.instructions import VectorOp
 
 MULT_BITS = 24
 SHIFT_MAX = 63

@@ -7,7 +7,7 @@ combine. Changing one changes both sides.
 from __future__ import annotations
 
 from vdla.hardware.config import Config
-from vdla.hardware.fields import instruction_bytes
+from vdla.hardware.isa.formats import instruction_bytes
 
 PAGE_BYTES = 4096
 """No AXI burst crosses a multiple of this address."""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.runtime.device import Device, DeviceError
-from vdla.runtime.rtl import RtlDevice
-from vdla.runtime.sim import SimDevice
+from vdla.runtime.devices.device import Device, DeviceError
+from vdla.runtime.devices.rtl import RtlDevice
+from vdla.runtime.devices.sim import SimDevice
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
@@ -63,7 +63,7 @@ def run(
 
 
 def _run(program: Program, arrays: Mapping[str, Array], device: Device, stack: ExitStack) -> Result:
-    from vdla.simulator.tensors import from_bytes
+    from vdla.hardware.program.tensors import from_bytes
 
     addresses = install(program, arrays, device, stack)
     stats = device.run(program, addresses)
@@ -75,7 +75,7 @@ def _run(program: Program, arrays: Mapping[str, Array], device: Device, stack: E
 def install(program: Program, arrays: Mapping[str, Array], device: Device, stack: ExitStack) -> dict[str, int]:
     """Places for every tensor and the stream, in this order, with their content; freed when the stack closes."""
     from vdla.hardware.program import STREAM
-    from vdla.simulator.tensors import check_names, given, to_bytes
+    from vdla.hardware.program.tensors import check_names, given, to_bytes
 
     check_names(program, arrays)
     content = {tensor.name: to_bytes(tensor, arrays[tensor.name]) for tensor in given(program)}

@@ -21,27 +21,27 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 # Kernels hold the numbers of columns, opcodes and operations of the instruction set, so its modules count as well.
 _SOURCES = (
-    "hardware/encoding.py",
-    "hardware/fields.py",
-    "hardware/instructions.py",
-    "simulator/adversary_kernel.py",
-    "simulator/conflicts.py",
+    "hardware/isa/encoding.py",
+    "hardware/isa/formats.py",
+    "hardware/isa/instructions.py",
+    "simulator/adversary/kernel.py",
+    "simulator/timing/conflicts.py",
     "simulator/jit.py",
-    "simulator/kernels.py",
-    "simulator/kernels_vnni.py",
-    "simulator/timing_counts.py",
-    "simulator/timing_kernel.py",
-    "simulator/timing_layout.py",
-    "simulator/vnni.py",
-    "simulator/work.py",
+    "simulator/function/kernels.py",
+    "simulator/function/kernels_vnni.py",
+    "simulator/timing/counts.py",
+    "simulator/timing/kernel.py",
+    "simulator/timing/layout.py",
+    "simulator/function/vnni.py",
+    "simulator/timing/wait_table.py",
 )
 
 
 @cache
 def _digest() -> str:
     folders = {"hardware": Path(hardware.__file__).parent, "simulator": Path(__file__).parent}
-    texts = [(folders[folder] / name).read_bytes() for folder, name in (source.split("/") for source in _SOURCES)]
-    return hashlib.sha256(b"".join(texts)).hexdigest()
+    paths = (source.partition("/") for source in _SOURCES)
+    return hashlib.sha256(b"".join((folders[folder] / name).read_bytes() for folder, _, name in paths)).hexdigest()
 
 
 _ENTRY: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}

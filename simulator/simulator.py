@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.isa import columns
 from vdla.hardware.program import STREAM, Program, place
+from vdla.hardware.program.tensors import check_names, from_bytes, given, to_bytes
 from vdla.simulator.errors import SimulationError, require_program
-from vdla.simulator.function import execute
+from vdla.simulator.function.function import execute
 from vdla.simulator.stats import RunStats
-from vdla.simulator.tensors import check_names, from_bytes, given, to_bytes
-from vdla.simulator.timing import device_config, time_program
-from vdla.simulator.verify import verify
+from vdla.simulator.timing.timing import device_config, time_program
+from vdla.simulator.verify.verifier import verify
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]

@@ -20,9 +20,10 @@ import numpy as np
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Buffer, Gemm, Instruction, Load, Operand, Vector, VectorOp, instruction_columns
-from vdla.simulator import kernels, kernels_vnni, timing_kernel
-from vdla.simulator.function import execute
-from vdla.simulator.timing import time_columns
+from vdla.simulator.function import kernels, kernels_vnni
+from vdla.simulator.function.function import execute
+from vdla.simulator.timing import kernel
+from vdla.simulator.timing.timing import time_columns
 
 PARTS = ("timing", "function", "vector")
 USUAL = ("timing", "function")
@@ -55,7 +56,7 @@ def begin(parts: Sequence[str] = USUAL) -> Warming:
 def is_warm(part: str) -> bool:
     """Whether the machine code of a part is on disk."""
     entries: dict[str, tuple[Any, ...]] = {
-        "timing": (timing_kernel.run,),
+        "timing": (kernel.run,),
         "function": (kernels.extents, kernels.gemm)
         if _gemm() is kernels.gemm
         else (kernels.extents, kernels_vnni.gemm),
@@ -68,7 +69,7 @@ def is_warm(part: str) -> bool:
 
 
 def _gemm() -> Callable[..., object]:
-    from vdla.simulator import vnni
+    from vdla.simulator.function import vnni
 
     return kernels_vnni.gemm if vnni.available() else kernels.gemm
 

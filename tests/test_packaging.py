@@ -77,7 +77,7 @@ def test_the_sdist_holds_the_sources_once(distributions: Path) -> None:
     with tarfile.open(next(distributions.glob("*.tar.gz"))) as archive:
         names = [name.split("/", 1)[1] for name in archive.getnames() if "/" in name]
     assert "hardware/config.py" in names
-    assert "benchmarks/workloads.csv" in names
+    assert "compiler/operators/workloads.csv" in names
     assert len(names) == len(set(names))
 
 

@@ -1,8 +1,8 @@
 """What a person sees who types the name of a result at a prompt: one line that says what it is."""
 
-from vdla.compiler.templates.dense import dense
+from vdla.compiler.operators.vdla.dense import dense
 from vdla.hardware.config import Config
-from vdla.simulator.timing import time_program
+from vdla.simulator.timing.timing import time_program
 
 
 def test_results_introduce_themselves_in_a_line():

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from vdla import Config, Dram, Program, Schedule, compile_function, open_device, run, simulate, te, verify
-from vdla.compiler.errors import LoweringError
-from vdla.compiler.schedule.tree import ScheduleError
-from vdla.compiler.templates import conv2d, dense, pool2d, residual_add
-from vdla.compiler.templates.operator import Operator, TemplateError
-from vdla.compiler.templates.tiling import Tiling
+from vdla.compiler.analysis.tree import ScheduleError
+from vdla.compiler.codegen.vdla.errors import LoweringError
+from vdla.compiler.operators.vdla import conv2d, dense, pool2d, residual_add
+from vdla.compiler.operators.vdla.operator import Operator, TemplateError
+from vdla.compiler.operators.vdla.tiling import Tiling
 from vdla.hardware.asm import AsmError, assemble
 from vdla.hardware.checks import ConfigError
 from vdla.hardware.program import ProgramError
-from vdla.runtime.device import DeviceError
-from vdla.runtime.sim import SimDevice
+from vdla.runtime.devices.device import DeviceError
+from vdla.runtime.devices.sim import SimDevice
 from vdla.simulator.errors import SimulationError
 
 TINY = Config.preset("tiny")

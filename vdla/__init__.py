@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vdla.compiler import te
-    from vdla.compiler.compile import compile_function
+    from vdla.compiler.codegen.vdla.compile import compile_function
     from vdla.compiler.schedule import Schedule
     from vdla.hardware.config import Buffer, Config, Dram
     from vdla.hardware.program import Program
-    from vdla.runtime.native import build
+    from vdla.runtime.native.kernel import build
     from vdla.runtime.run import open_device, run
     from vdla.simulator.simulator import simulate
-    from vdla.simulator.verify import verify
+    from vdla.simulator.verify.verifier import verify
 
 __all__ = [
     "Buffer",
@@ -42,13 +42,13 @@ _HOMES = {
     "Dram": "vdla.hardware.config",
     "Program": "vdla.hardware.program",
     "Schedule": "vdla.compiler.schedule",
-    "build": "vdla.runtime.native",
-    "compile_function": "vdla.compiler.compile",
+    "build": "vdla.runtime.native.kernel",
+    "compile_function": "vdla.compiler.codegen.vdla.compile",
     "open_device": "vdla.runtime.run",
     "run": "vdla.runtime.run",
     "simulate": "vdla.simulator.simulator",
     "te": "vdla.compiler",
-    "verify": "vdla.simulator.verify",
+    "verify": "vdla.simulator.verify.verifier",
 }
 
 try:

@@ -12,8 +12,8 @@ from enum import Enum
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.dtypes import Array
-from vdla.compiler.intrinsics.bitserial import WORD_BITS, agreement, plane_of, product_of
+from vdla.compiler.codegen.llvm.intrinsics.bitserial import WORD_BITS, agreement, plane_of, product_of
+from vdla.compiler.ir.dtypes import Array
 from vdla.compiler.operators.checks import OperatorError, check_choice, check_rank, integer, machine_of, static
 from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.quantise import kept_outputs, not_packed, packed_shape

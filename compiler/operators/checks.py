@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.dtypes import is_float, is_integer
-from vdla.compiler.extents import extent_of
-from vdla.compiler.printer import expr_text
+from vdla.compiler.ir.dtypes import is_float, is_integer
+from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.target import Target, target_named
+from vdla.compiler.te.extents import extent_of
 from vdla.hardware.checks import plain
 
 

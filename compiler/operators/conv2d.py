@@ -13,7 +13,8 @@ from math import prod
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.dtypes import Array, storage
+from vdla.compiler.ir.dtypes import Array, storage
+from vdla.compiler.operators.accumulation import wide, wide_dtype
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,
@@ -27,7 +28,6 @@ from vdla.compiler.operators.checks import (
     statics,
 )
 from vdla.compiler.operators.naming import name_of
-from vdla.compiler.operators.narrow import wide, wide_dtype
 from vdla.compiler.operators.pad import pad
 from vdla.compiler.operators.windows import Ints, Windows, windows_of
 from vdla.compiler.target import Target

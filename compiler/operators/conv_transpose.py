@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vdla.compiler import te
-from vdla.compiler.element import as_value
+from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,
@@ -25,8 +25,8 @@ from vdla.compiler.operators.checks import (
     statics,
 )
 from vdla.compiler.operators.naming import name_of
-from vdla.compiler.operators.narrow import wide
 from vdla.compiler.operators.windows import Ints
+from vdla.compiler.te.expr import as_value
 
 NAME = "conv_transpose"
 ZERO = te.const(0, "int32")

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vdla.compiler import te
-from vdla.compiler.dtypes import DTYPES, Array, is_float, storage
+from vdla.compiler.ir.dtypes import DTYPES, Array, is_float, storage
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,

@@ -8,6 +8,7 @@ image has its columns in phases of it: what a tap reads for one result after ano
 from __future__ import annotations
 
 from vdla.compiler import te
+from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import (
     OperatorError,
     check_bias,
@@ -19,7 +20,6 @@ from vdla.compiler.operators.checks import (
 )
 from vdla.compiler.operators.conv2d import padded
 from vdla.compiler.operators.naming import name_of
-from vdla.compiler.operators.narrow import wide
 from vdla.compiler.operators.windows import Ints, Windows, windows_of
 
 NAME = "depthwise_conv2d"

@@ -11,7 +11,8 @@ from math import prod
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.dtypes import SMALL_FLOATS, Array, storage
+from vdla.compiler.ir.dtypes import SMALL_FLOATS, Array, storage
+from vdla.compiler.operators.accumulation import wide, wide_dtype
 from vdla.compiler.operators.broadcast import broadcast_shape
 from vdla.compiler.operators.checks import (
     OperatorError,
@@ -28,7 +29,6 @@ from vdla.compiler.operators.checks import (
     static,
 )
 from vdla.compiler.operators.naming import name_of
-from vdla.compiler.operators.narrow import wide, wide_dtype
 from vdla.compiler.target import Target
 
 PACKED_RANK = 3  # of weights [N / lanes, K, lanes]

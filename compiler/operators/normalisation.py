@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vdla.compiler import te
+from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,
@@ -22,7 +23,6 @@ from vdla.compiler.operators.checks import (
 )
 from vdla.compiler.operators.elementwise import elementwise
 from vdla.compiler.operators.naming import name_of
-from vdla.compiler.operators.narrow import wide
 from vdla.compiler.operators.reduction import count_of, reduce_with
 
 ZERO = te.const(0, "int32")  # the index of a dimension that is reduced

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vdla.compiler import te
-from vdla.compiler.dtypes import limits
+from vdla.compiler.ir.dtypes import limits
+from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import OperatorError, check_float, check_number, check_rank
 from vdla.compiler.operators.naming import name_of
-from vdla.compiler.operators.narrow import wide
 from vdla.compiler.operators.reduction import max as reduce_max
 from vdla.compiler.operators.reduction import mean
 from vdla.compiler.operators.windows import Ints, Windows, windows_of

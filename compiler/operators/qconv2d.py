@@ -21,7 +21,7 @@ from vdla.compiler.operators.quantise import (
     shifted,
 )
 from vdla.compiler.operators.qweights import DotLayout, layout_of
-from vdla.compiler.operators.taken import Taken, taken
+from vdla.compiler.operators.sampled_input import Taken, taken
 from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.target import Target
 

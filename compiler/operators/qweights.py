@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vdla.compiler.dtypes import Array
-from vdla.compiler.intrinsics.dot import best_dot, layout
-from vdla.compiler.intrinsics.window_dot import TAPS, best_window_dot
+from vdla.compiler.codegen.llvm.intrinsics.dot import best_dot, layout
+from vdla.compiler.codegen.llvm.intrinsics.window_dot import TAPS, best_window_dot
+from vdla.compiler.ir.dtypes import Array
 from vdla.compiler.operators.checks import OperatorError, check_choice, integers, machine_of
 from vdla.compiler.operators.quantise import QUANTISED, check_zero_point, shift_of
-from vdla.compiler.operators.taken import Taken
+from vdla.compiler.operators.sampled_input import Taken
 from vdla.compiler.operators.windows import Ints
 from vdla.compiler.target import Target
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from vdla.compiler import te
+from vdla.compiler.operators.accumulation import wide, wide_dtype
 from vdla.compiler.operators.checks import (
     OperatorError,
     check_float,
@@ -22,7 +23,6 @@ from vdla.compiler.operators.checks import (
     static,
 )
 from vdla.compiler.operators.naming import name_of
-from vdla.compiler.operators.narrow import wide, wide_dtype
 
 Element = Callable[[te.Value, te.Value], te.Value]
 INPUT, OUTPUT, FORGET, CELL = range(4)

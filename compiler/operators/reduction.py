@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from vdla.compiler import te
-from vdla.compiler.dtypes import SMALL_FLOATS, limits
+from vdla.compiler.ir.dtypes import SMALL_FLOATS, limits
+from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import OperatorError, as_element, axes_of, axis_of, check_float, check_number
 from vdla.compiler.operators.elementwise import elementwise, magnitude
 from vdla.compiler.operators.naming import name_of
-from vdla.compiler.operators.narrow import wide
 
 Axes = int | Sequence[int] | None
 Body = Callable[[te.Value], te.Value]

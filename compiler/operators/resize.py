@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.extents import MAX_EXTENT
+from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,
@@ -27,7 +27,7 @@ from vdla.compiler.operators.checks import (
     static,
 )
 from vdla.compiler.operators.naming import name_of
-from vdla.compiler.operators.narrow import wide
+from vdla.compiler.te.extents import MAX_EXTENT
 from vdla.hardware.checks import plain
 
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")

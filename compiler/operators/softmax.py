@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vdla.compiler import te
+from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import axis_of, check_float
 from vdla.compiler.operators.elementwise import elementwise
 from vdla.compiler.operators.naming import name_of
-from vdla.compiler.operators.narrow import wide
 from vdla.compiler.operators.reduction import reduce_with
 
 

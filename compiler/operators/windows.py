@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vdla.compiler import te
-from vdla.compiler.element import as_value
 from vdla.compiler.operators.checks import OperatorError, dims, integers, statics
+from vdla.compiler.te.expr import as_value
 
 Ints = int | Sequence[int]
 

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler import te
-from vdla.compiler.dtypes import Array, is_float
+from vdla.compiler.ir.dtypes import Array, is_float
+from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import (
     OperatorError,
     check_bias,
@@ -35,7 +36,6 @@ from vdla.compiler.operators.checks import (
 )
 from vdla.compiler.operators.conv2d import Part, arranged, lanes_of
 from vdla.compiler.operators.naming import name_of
-from vdla.compiler.operators.narrow import wide
 from vdla.compiler.operators.pad import pad
 from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.target import Target

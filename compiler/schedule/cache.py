@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.affine import linear
-from vdla.compiler.names import Names
-from vdla.compiler.schedule.access import Indices, is_leaf, leaf_at, reads, written
+from vdla.compiler.analysis.access import Indices, is_leaf, leaf_at, reads, written
+from vdla.compiler.analysis.flow import check_flow
+from vdla.compiler.analysis.tree import ScheduleError, block_path, names_of, replaced
+from vdla.compiler.arith.affine import linear
+from vdla.compiler.ir.names import Names
 from vdla.compiler.schedule.compute_at import computed_at
-from vdla.compiler.schedule.flow import check_flow
 from vdla.compiler.schedule.inline import Change, map_values, with_values
-from vdla.compiler.schedule.marks import check_scope
+from vdla.compiler.schedule.loop_kinds import check_scope
 from vdla.compiler.schedule.place import holds, inserted, movable, nest_at, store_of
-from vdla.compiler.schedule.tree import ScheduleError, block_path, names_of, replaced
 
 
 def cache_read(fn: ir.Function, block: str, buffer: str, scope: str) -> tuple[ir.Function, str]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.affine import FALSE, affine, conjuncts, predicate_of, simplify, var_names
-from vdla.compiler.printer import expr_text
-from vdla.compiler.schedule.access import Leaf, leaf_at, leaves, readers_of, readers_of_any, written
-from vdla.compiler.schedule.flow import check_flow, is_first
+from vdla.compiler.analysis.access import Leaf, leaf_at, leaves, readers_of, readers_of_any, written
+from vdla.compiler.analysis.flow import check_flow, is_first
+from vdla.compiler.analysis.read_region import need_of, union
+from vdla.compiler.analysis.symbols import domains_of
+from vdla.compiler.analysis.tree import ScheduleError, block_path, loop_names, removed, replaced
+from vdla.compiler.arith.affine import FALSE, affine, conjuncts, predicate_of, simplify, var_names
+from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.schedule.place import check_step, check_terms_kept, holds, inserted, movable, nest_at, target_loops
-from vdla.compiler.schedule.region import need_of, union
-from vdla.compiler.schedule.symbols import domains_of
-from vdla.compiler.schedule.tree import ScheduleError, block_path, loop_names, removed, replaced
 
 
 def compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.affine import conjuncts, predicate_of, var_names
-from vdla.compiler.printer import expr_text
-from vdla.compiler.schedule.access import Leaf, leaf_at, stores
-from vdla.compiler.schedule.flow import check_flow, scanned_loops
-from vdla.compiler.schedule.independent import check_terms_once, distinct
+from vdla.compiler.analysis.access import Leaf, leaf_at, stores
+from vdla.compiler.analysis.flow import check_flow, scanned_loops
+from vdla.compiler.analysis.independent import check_terms_once, distinct
+from vdla.compiler.analysis.symbols import domains_of
+from vdla.compiler.analysis.tree import ScheduleError, block_path, loop_path, names_of, replaced
+from vdla.compiler.arith.affine import conjuncts, predicate_of, var_names
+from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.schedule.place import check_not_blockized, renamed_loops, target_loops
-from vdla.compiler.schedule.symbols import domains_of
-from vdla.compiler.schedule.tree import ScheduleError, block_path, loop_path, names_of, replaced
 
 
 def decompose_reduction(fn: ir.Function, block: str, loop: str) -> tuple[ir.Function, str]:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.nesting import refusal
-from vdla.compiler.schedule.access import Leaf, init_stores, leaves, readers_of_any, reads, stores, written
-from vdla.compiler.schedule.flow import check_flow
+from vdla.compiler.analysis.access import Leaf, init_stores, leaves, readers_of_any, reads, stores, written
+from vdla.compiler.analysis.flow import check_flow
+from vdla.compiler.analysis.tree import ScheduleError, block_at, block_path, removed, rewrite_blocks
+from vdla.compiler.ir.expr_size import refusal
 from vdla.compiler.schedule.place import movable
-from vdla.compiler.schedule.tree import ScheduleError, block_at, block_path, removed, rewrite_blocks
 
 Change = Callable[[ir.Expr], ir.Expr]
 

@@ -6,13 +6,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from vdla.compiler import ir
-from vdla.compiler.affine import ANY, Linear, Ranges, linear, overlapping, var_names
-from vdla.compiler.names import Names
-from vdla.compiler.printer import extent_text
-from vdla.compiler.schedule.access import leaves, readers_of_any, written
-from vdla.compiler.schedule.flow import is_last, summed_loops
-from vdla.compiler.schedule.symbols import Domains, at_least, ceil_divided, domains_of, extent_form, extent_of
-from vdla.compiler.schedule.tree import (
+from vdla.compiler.analysis.access import leaves, readers_of_any, written
+from vdla.compiler.analysis.flow import is_last, summed_loops
+from vdla.compiler.analysis.symbols import Domains, at_least, ceil_divided, domains_of, extent_form, extent_of
+from vdla.compiler.analysis.tree import (
     ScheduleError,
     guarded,
     loop_at,
@@ -22,6 +19,9 @@ from vdla.compiler.schedule.tree import (
     replaced,
     substitute_loops,
 )
+from vdla.compiler.arith.affine import ANY, Linear, Ranges, linear, overlapping, var_names
+from vdla.compiler.ir.names import Names
+from vdla.compiler.ir.printer import extent_text
 from vdla.hardware.checks import plain
 
 MOST = ANY[1] + 1  # iterations that an int32 counts

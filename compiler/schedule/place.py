@@ -6,14 +6,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.affine import Linear, Ranges, linear, predicate_of, var_names
-from vdla.compiler.names import Names
-from vdla.compiler.printer import expr_text
-from vdla.compiler.schedule.access import Leaf, leaf_at, leaves, stores, written
-from vdla.compiler.schedule.flow import bounds_axis
-from vdla.compiler.schedule.region import ONE, Span, whole_span
-from vdla.compiler.schedule.symbols import at_least, domains_of, extent_of, form_bounds
-from vdla.compiler.schedule.tree import (
+from vdla.compiler.analysis.access import Leaf, leaf_at, leaves, stores, written
+from vdla.compiler.analysis.flow import bounds_axis
+from vdla.compiler.analysis.read_region import ONE, Span, whole_span
+from vdla.compiler.analysis.symbols import at_least, domains_of, extent_of, form_bounds
+from vdla.compiler.analysis.tree import (
     Path,
     ScheduleError,
     block_at,
@@ -24,6 +21,9 @@ from vdla.compiler.schedule.tree import (
     replaced,
     substitute_loops,
 )
+from vdla.compiler.arith.affine import Linear, Ranges, linear, predicate_of, var_names
+from vdla.compiler.ir.names import Names
+from vdla.compiler.ir.printer import expr_text
 
 
 def movable(fn: ir.Function, name: str, where: str) -> Leaf:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vdla.compiler import ir
-from vdla.compiler.affine import linear, var_names
-from vdla.compiler.schedule.access import Leaf, leaf_at, leaves, read_buffers, reads, stores, written
-from vdla.compiler.schedule.computed import computed
-from vdla.compiler.schedule.flow import (
+from vdla.compiler.analysis.access import Leaf, leaf_at, leaves, read_buffers, reads, stores, written
+from vdla.compiler.analysis.flow import (
     check_flow,
     difference_text,
     is_last,
     selecting_conditions,
     summed_loops,
 )
+from vdla.compiler.analysis.read_region import ZERO, Span, touched, whole_span
+from vdla.compiler.analysis.symbols import domains_of
+from vdla.compiler.analysis.tree import ScheduleError, block_path, removed
+from vdla.compiler.analysis.written_region import computed
+from vdla.compiler.arith.affine import linear, var_names
 from vdla.compiler.schedule.place import check_step, check_terms_kept, holds, inserted, movable, nest_at, target_loops
-from vdla.compiler.schedule.region import ZERO, Span, touched, whole_span
-from vdla.compiler.schedule.symbols import domains_of
-from vdla.compiler.schedule.tree import ScheduleError, block_path, removed
 
 
 def reverse_compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:

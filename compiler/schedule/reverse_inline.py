@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.printer import index_text
-from vdla.compiler.schedule.access import Indices, Leaf, leaf_at, leaves, readers_of, reads, writers_of
-from vdla.compiler.schedule.flow import check_flow
+from vdla.compiler.analysis.access import Indices, Leaf, leaf_at, leaves, readers_of, reads, writers_of
+from vdla.compiler.analysis.flow import check_flow
+from vdla.compiler.analysis.tree import ScheduleError, block_path, removed, replaced
+from vdla.compiler.ir.printer import index_text
 from vdla.compiler.schedule.place import movable, store_of
-from vdla.compiler.schedule.tree import ScheduleError, block_path, removed, replaced
 
 
 def reverse_inline(fn: ir.Function, block: str) -> ir.Function:

@@ -6,24 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from vdla.compiler import ir
-from vdla.compiler.affine import TRUE, Ranges, conjuncts, predicate_of, simplify, var_names
-from vdla.compiler.annotations import STARTS
-from vdla.compiler.names import Names
-from vdla.compiler.printer import expr_text
-from vdla.compiler.schedule.access import Leaf, init_stores, leaves, stores
-from vdla.compiler.schedule.combiner import replaced_terms, terms_of
-from vdla.compiler.schedule.flow import check_flow
-from vdla.compiler.schedule.independent import check_terms_once
-from vdla.compiler.schedule.loops import role
-from vdla.compiler.schedule.place import check_not_blockized, renamed_loops, target_loops
-from vdla.compiler.schedule.symbols import domains_of
-from vdla.compiler.schedule.tree import (
+from vdla.compiler.analysis.access import Leaf, init_stores, leaves, stores
+from vdla.compiler.analysis.combiner import replaced_terms, terms_of
+from vdla.compiler.analysis.flow import check_flow
+from vdla.compiler.analysis.independent import check_terms_once
+from vdla.compiler.analysis.symbols import domains_of
+from vdla.compiler.analysis.tree import (
     ScheduleError,
     block_path,
     loop_path,
     names_of,
     replaced,
 )
+from vdla.compiler.arith.affine import TRUE, Ranges, conjuncts, predicate_of, simplify, var_names
+from vdla.compiler.ir.annotations import STARTS
+from vdla.compiler.ir.names import Names
+from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.schedule.loops import role
+from vdla.compiler.schedule.place import check_not_blockized, renamed_loops, target_loops
 from vdla.hardware.checks import plain
 
 OF_BUFFERS = ("storage_align", "double_buffer", "store_at")  # annotations about the buffer that a block writes

@@ -17,29 +17,29 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vdla.compiler import ir
+from vdla.compiler.analysis.tree import ScheduleError
 from vdla.compiler.schedule import (
     blockize,
     cache,
     compute_at,
     decompose_reduction,
+    full_extent,
     inline,
+    loop_kinds,
     loops,
-    marks,
     reverse_compute_at,
     reverse_inline,
     rfactor,
     storage,
     store_at,
     tiles,
-    whole,
 )
 from vdla.compiler.schedule.tiles import Four
 from vdla.compiler.schedule.trace import Trace, is_primitive, parsed, primitive
-from vdla.compiler.schedule.tree import ScheduleError
 
 if TYPE_CHECKING:
-    from vdla.compiler.intrinsic import Intrinsic
-    from vdla.compiler.schedule.independent import Known
+    from vdla.compiler.analysis.independent import Known
+    from vdla.compiler.tensorize.intrinsic import Intrinsic
 
 
 class Schedule:
@@ -76,7 +76,7 @@ class Schedule:
 
     def loops(self, block: str) -> list[str]:
         """The loops around a block, outermost first."""
-        return marks.loops_of(self.fn, block)
+        return loop_kinds.loops_of(self.fn, block)
 
     @primitive
     def split(
@@ -100,7 +100,7 @@ class Schedule:
     @primitive
     def unroll(self, loop: str) -> None:
         """Write out a loop when lowering."""
-        self.fn = marks.unroll(self.fn, loop)
+        self.fn = loop_kinds.unroll(self.fn, loop)
 
     @primitive
     def tile(self, y: str, x: str, y_factor: int, x_factor: int, names: Four | None = None) -> Four:
@@ -111,32 +111,32 @@ class Schedule:
     @primitive
     def vthread(self, loop: str) -> None:
         """Run a loop as virtual threads."""
-        self.fn = marks.vthread(self.fn, loop)
+        self.fn = loop_kinds.vthread(self.fn, loop)
 
     @primitive
     def parallel(self, loop: str) -> None:
         """Run a loop on several cores."""
-        self.fn = marks.parallel(self.fn, loop)
+        self.fn = loop_kinds.parallel(self.fn, loop)
 
     @primitive
     def vectorize(self, loop: str) -> None:
         """Run a loop in the lanes of a vector."""
-        self.fn = marks.vectorize(self.fn, loop)
+        self.fn = loop_kinds.vectorize(self.fn, loop)
 
     @primitive
     def bind(self, loop: str, thread: str) -> None:
         """Run a loop as an axis of a grid."""
-        self.fn = marks.bind(self.fn, loop, thread)
+        self.fn = loop_kinds.bind(self.fn, loop, thread)
 
     @primitive
     def annotate(self, name: str, key: str, value: Any) -> None:  # noqa: ANN401  any printable value
         """Attach a key and value to a loop or a block."""
-        self.fn = marks.annotate(self.fn, name, key, value)
+        self.fn = loop_kinds.annotate(self.fn, name, key, value)
 
     @primitive
     def set_scope(self, buffer: str, scope: str) -> None:
         """Put an intermediate buffer into a memory."""
-        self.fn = marks.set_scope(self.fn, buffer, scope)
+        self.fn = loop_kinds.set_scope(self.fn, buffer, scope)
 
     @primitive
     def compute_at(self, block: str, loop: str) -> None:
@@ -184,12 +184,12 @@ class Schedule:
     @primitive
     def whole(self, block: str, *axes: str) -> None:
         """Compute a placed block over the full extent of some of its axes."""
-        self.fn = whole.whole(self.fn, block, *axes)
+        self.fn = full_extent.whole(self.fn, block, *axes)
 
     @primitive
     def tensorize(self, loop: str, intrinsic: Intrinsic) -> None:
         """Run the nest from a loop inwards as one step of an intrinsic."""
-        from vdla.compiler.tensorize import tensorize  # an intrinsic's behaviour is itself a function
+        from vdla.compiler.tensorize.apply import tensorize  # an intrinsic's behaviour is itself a function
 
         self.fn = tensorize(self.fn, loop, intrinsic)
 

@@ -7,12 +7,12 @@ the target can.
 from __future__ import annotations
 
 from vdla.compiler import ir
-from vdla.compiler.affine import ANY
-from vdla.compiler.printer import expr_text
-from vdla.compiler.schedule.access import Leaf, leaves, reads, writers_of
-from vdla.compiler.schedule.flow import common_loops
-from vdla.compiler.schedule.marks import annotated
-from vdla.compiler.schedule.tree import ScheduleError, block_path, loops_on
+from vdla.compiler.analysis.access import Leaf, leaves, reads, writers_of
+from vdla.compiler.analysis.flow import common_loops
+from vdla.compiler.analysis.tree import ScheduleError, block_path, loops_on
+from vdla.compiler.arith.affine import ANY
+from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.schedule.loop_kinds import annotated
 from vdla.hardware.checks import plain
 
 

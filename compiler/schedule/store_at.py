@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from vdla.compiler import ir
-from vdla.compiler.schedule.independent import ROOT
-from vdla.compiler.schedule.marks import annotated
-from vdla.compiler.schedule.tree import ScheduleError, block_path, loops_on
+from vdla.compiler.analysis.independent import ROOT
+from vdla.compiler.analysis.tree import ScheduleError, block_path, loops_on
+from vdla.compiler.schedule.loop_kinds import annotated
 
 
 def store_at(fn: ir.Function, block: str, loop: str | None) -> ir.Function:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from vdla.compiler import ir
+from vdla.compiler.analysis.tree import ScheduleError
 from vdla.compiler.schedule.loops import reorder, split
-from vdla.compiler.schedule.tree import ScheduleError
 
 Four = tuple[str, str, str, str]
 

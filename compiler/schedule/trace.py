@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
-from vdla.compiler.schedule.independent import check_marked
-from vdla.compiler.schedule.steps import check_steps
-from vdla.compiler.schedule.tree import ScheduleError
+from vdla.compiler.analysis.independent import check_marked
+from vdla.compiler.analysis.tree import ScheduleError
+from vdla.compiler.schedule.check_tensorized import check_steps
 from vdla.hardware.checks import plain
 
 if TYPE_CHECKING:
-    from vdla.compiler.intrinsic import Intrinsic
     from vdla.compiler.schedule.schedule import Schedule
+    from vdla.compiler.tensorize.intrinsic import Intrinsic
 
 RESULTS = {"split": "names", "fuse": "name", "tile": "names"}  # the argument that takes the names a primitive returns
 INTRINSICS = "intrinsics"
@@ -66,7 +66,7 @@ class Trace:
     @property
     def intrinsics(self) -> dict[str, Intrinsic]:
         """The intrinsics used, by name; one that shares its name with an earlier one has a number."""
-        from vdla.compiler.intrinsic import Intrinsic
+        from vdla.compiler.tensorize.intrinsic import Intrinsic
 
         used = [value for step in self.steps for value in step.values() if isinstance(value, Intrinsic)]
         different = list({id(intrinsic): intrinsic for intrinsic in used}.values())

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from programs import small_gemm
+from helpers.small_programs import small_gemm
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import encode
 from vdla.hardware.program import Program, Tensor
+from vdla.hardware.program.tensors import from_bytes, to_bytes
 from vdla.simulator.errors import SimulationError
 from vdla.simulator.simulator import Mode, simulate
-from vdla.simulator.tensors import from_bytes, to_bytes
-from vdla.simulator.verdict import VerifyError
+from vdla.simulator.verify.verdict import VerifyError
 
 TINY = Config.preset("tiny")
 

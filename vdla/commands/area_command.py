@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from vdla.atomic import write_text
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.console import output, progress, table
 from vdla.commands.files import require_folder
 from vdla.commands.machine import add_machine_arguments, machine
+from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
-    from vdla.hardware.area import Area, Usage
+    from vdla.hardware.fpga.area import Area, Usage
 
 NAME = "area"
 HELP = "count what a machine takes of an FPGA"
@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Synthesise and print; exit code 1 when the part is too small."""
-    from vdla.hardware.area import area
-    from vdla.hardware.parts import PARTS, part_of_preset
+    from vdla.hardware.fpga.area import area
+    from vdla.hardware.fpga.parts import PARTS, part_of_preset
 
     config = machine(arguments)
     if arguments.json not in (None, "-"):
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(result: Area) -> None:
-    from vdla.hardware.area import TIMING_NOTE
+    from vdla.hardware.fpga.area import TIMING_NOTE
 
     path = result.longest
     output().print(_table(result))

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.atomic import write_with
 from vdla.commands import CommandError
 from vdla.commands.machine import key_and_value
+from vdla.support.atomic import write_with
 
 if TYPE_CHECKING:
     from vdla.hardware.program import Program, Tensor
@@ -48,7 +48,7 @@ def read_array(path: Path) -> Array:
 
 def with_random(program: Program, arrays: Mapping[str, Array], seed: int) -> dict[str, Array]:
     """The arrays, and random ones for the tensors that have none; each depends on the seed and its tensor's name."""
-    from vdla.simulator.tensors import given
+    from vdla.hardware.program.tensors import given
 
     missing = [tensor for tensor in given(program) if tensor.name not in arrays]
     return {**arrays, **{tensor.name: random_array(tensor, seed) for tensor in missing}}
@@ -69,7 +69,7 @@ def random_array(tensor: Tensor, seed: int) -> Array:
 
 def require_all(program: Program, arrays: Mapping[str, Array]) -> None:
     """Refuse to run with a tensor that has no array."""
-    from vdla.simulator.tensors import given
+    from vdla.hardware.program.tensors import given
 
     missing = [tensor for tensor in given(program) if tensor.name not in arrays]
     if missing:

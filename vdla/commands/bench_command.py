@@ -7,16 +7,20 @@ import ast
 from importlib import import_module
 from importlib.resources import files
 from inspect import signature
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from vdla.atomic import write_text
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.console import output, progress, table
 from vdla.commands.files import require_folder
 from vdla.commands.machine import natural
+from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+    from types import ModuleType
+
     from vdla.benchmarks.harness import Result
 
 NAME = "bench"
@@ -63,14 +67,29 @@ def run(arguments: argparse.Namespace) -> int:
 def descriptions() -> dict[str, str]:
     """The benchmarks and the first line of what each says about itself, read without importing them."""
     folder = files("vdla.benchmarks")
-    sources = {path.name.removesuffix(".py"): path for path in folder.iterdir() if path.name.endswith(".py")}
-    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in sorted(sources.items())}
+    sources = {entry.name.removesuffix(".py"): _source(entry) for entry in folder.iterdir()}
+    trees = {
+        name: ast.parse(source.read_text(encoding="utf-8"))
+        for name, source in sorted(sources.items(), key=itemgetter(0))
+        if source.is_file()
+    }
     benchmarks = {name: tree for name, tree in trees.items() if _has_run(tree)}
     return {name: (ast.get_docstring(tree) or "").split("\n")[0] for name, tree in benchmarks.items()}
 
 
+def _source(entry: Traversable) -> Traversable:
+    """The module of a benchmark: the file itself, or `benchmark.py` of a folder."""
+    return entry if entry.name.endswith(".py") else entry.joinpath("benchmark.py")
+
+
 def _has_run(tree: ast.Module) -> bool:
     return any(isinstance(node, ast.FunctionDef) and node.name == "run" for node in tree.body)
+
+
+def _module(name: str) -> ModuleType:
+    home = f"vdla.benchmarks.{name}"
+    is_folder = files("vdla.benchmarks").joinpath(name).is_dir()
+    return import_module(f"{home}.benchmark" if is_folder else home)
 
 
 def run_benchmark(name: str | None, seed: int, long: bool = False) -> Result:
@@ -78,7 +97,7 @@ def run_benchmark(name: str | None, seed: int, long: bool = False) -> Result:
     known = descriptions()
     if name not in known:
         raise CommandError(f"bench: name must be one of {', '.join(known)}, got {name or 'nothing'}")
-    module = import_module(f"vdla.benchmarks.{name}")
+    module = _module(name)
     if long and "long" not in signature(module.run).parameters:
         raise CommandError(f"bench {name}: --long must be for a benchmark with a long form, got {name}")
     options = {"long": True} if long else {}

@@ -15,8 +15,8 @@ from vdla.commands.machine import add_dram_arguments, natural, positive, with_dr
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
     from vdla.hardware.program import Program
-    from vdla.runtime.compare import Comparison
-    from vdla.runtime.memory_device import MemoryDevice
+    from vdla.runtime.compare.comparison import Comparison
+    from vdla.runtime.devices.memory_device import MemoryDevice
 
 NAME = "compare"
 HELP = "run a program on two devices and show the first difference"
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run on both, print what differs."""
-    from vdla.runtime.compare import compare
+    from vdla.runtime.compare.comparison import compare
 
     names = (arguments.first, arguments.second)
     if arguments.assertions and "rtl" not in names:
@@ -61,8 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _open(name: str, program: Program, config: Config, arguments: argparse.Namespace) -> MemoryDevice:
     """A device with the memory that the program needs."""
-    from vdla.runtime.compare import memory_bytes
-    from vdla.runtime.memory_device import MemoryDevice
+    from vdla.runtime.compare.comparison import memory_bytes
+    from vdla.runtime.devices.memory_device import MemoryDevice
     from vdla.runtime.run import open_device
 
     options = {"memory_bytes": memory_bytes(program), "timeout_cycles": arguments.timeout}
@@ -93,14 +93,14 @@ def _show(comparison: Comparison) -> None:
 
 
 def _text(program: Program, row: int) -> str:
-    from vdla.hardware.disassembler import row_text
+    from vdla.hardware.asm.disassembler import row_text
 
     return row_text(program, row)
 
 
 def _neighbourhood(comparison: Comparison) -> Any:  # noqa: ANN401  a table of rich
     from vdla.hardware.isa import COL, Opcode, Unit
-    from vdla.runtime.times import EVENTS, neighbours
+    from vdla.runtime.compare.times import EVENTS, neighbours
 
     found, program = comparison.parting, comparison.program
     assert found is not None

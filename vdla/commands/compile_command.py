@@ -8,13 +8,13 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vdla.atomic import write_text
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.console import progress
 from vdla.commands.machine import add_machine_arguments, machine
+from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
-    from vdla.compiler.templates.operator import Operator
+    from vdla.compiler.operators.vdla.operator import Operator
 
 NAME = "compile"
 HELP = "compile an operator into a program file"
@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Compile, verify, then write."""
     if arguments.list:
         return _list()
-    from vdla.simulator.verify import verify
+    from vdla.simulator.verify.verifier import verify
 
     operator = _operator(arguments)
     with progress(f"compile {operator.name}") as show:
@@ -66,8 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _operator(arguments: argparse.Namespace) -> Operator:
-    from vdla.benchmarks.workloads import workload, workloads
     from vdla.commands.operators import from_settings, from_workload, templates
+    from vdla.compiler.operators.workloads import workload, workloads
 
     name, config = arguments.operator, machine(arguments)
     if name in templates():
@@ -81,8 +81,8 @@ def _operator(arguments: argparse.Namespace) -> Operator:
 
 
 def _list() -> int:
-    from vdla.benchmarks.workloads import workloads
     from vdla.commands.operators import options, templates
+    from vdla.compiler.operators.workloads import workloads
 
     for name, template in templates().items():
         known = options(template).items()

@@ -13,7 +13,7 @@ from vdla.commands.machine import add_machine_arguments, machine, natural
 if TYPE_CHECKING:
     from vdla.benchmarks.convolution import Bound
     from vdla.benchmarks.layers import Measured
-    from vdla.benchmarks.workloads import Workload
+    from vdla.compiler.operators.workloads import Workload
     from vdla.hardware.config import Config
 
 NAME = "demo"
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print, write the trace; exit code 1 when a result is not exact."""
     from vdla.benchmarks.convolution import bound
-    from vdla.benchmarks.workloads import workload
+    from vdla.compiler.operators.workloads import workload
 
     layer, config = workload(arguments.layer), machine(arguments)
     if layer.operator != "conv2d":

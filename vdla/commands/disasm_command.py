@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vdla.atomic import write_text
 from vdla.commands import OK
 from vdla.commands.files import read_program
+from vdla.support.atomic import write_text
 
 NAME = "disasm"
 HELP = "print a program as assembly text"

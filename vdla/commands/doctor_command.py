@@ -144,8 +144,8 @@ def _tools() -> list[Finding]:
 
 def _rtl() -> Finding:
     """Whether the device rtl can be built here; the rest of vdla works without it."""
-    from vdla.runtime.device import DeviceError
-    from vdla.runtime.rtl_build import cache_folder, find_tools
+    from vdla.runtime.devices.device import DeviceError
+    from vdla.runtime.devices.rtl_build import cache_folder, find_tools
 
     try:
         tools, folder = find_tools(), cache_folder()
@@ -156,8 +156,8 @@ def _rtl() -> Finding:
 
 def _waveforms() -> Finding:
     """Whether runs on the device rtl can leave waveforms."""
-    from vdla.runtime.device import DeviceError
-    from vdla.runtime.rtl_build import find_tools
+    from vdla.runtime.devices.device import DeviceError
+    from vdla.runtime.devices.rtl_build import find_tools
 
     try:
         find_tools(waves=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from vdla.atomic import write_text
 from vdla.commands import OK
 from vdla.commands.machine import add_machine_arguments, machine
+from vdla.support.atomic import write_text
 
 NAME = "isa"
 HELP = "print the instruction set of a machine"
@@ -27,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print or write the page or the package."""
-    from vdla.hardware import isadoc, svgen
+    from vdla.hardware.generate import svgen
+    from vdla.hardware.isa import page as isadoc
 
     config = machine(arguments)
     text = svgen.render(config) if arguments.sv else isadoc.render(config)

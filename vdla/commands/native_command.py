@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vdla.atomic import write_with
 from vdla.commands import OK, CommandError
+from vdla.support.atomic import write_with
 
 if TYPE_CHECKING:
     from vdla.commands.native_operators import Build
-    from vdla.compiler.llvm.compile import NativeObject
+    from vdla.compiler.codegen.llvm.compile import NativeObject
 
 NAME = "native"
 HELP = "compile an operator into an object file for a CPU"
@@ -42,8 +42,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Compile, then write."""
     if arguments.list:
         return _list()
-    from vdla.compiler.llvm.compile import compile_native
-    from vdla.compiler.operators.schedule import default_schedule
+    from vdla.compiler.codegen.llvm.compile import compile_native
+    from vdla.compiler.operators.cpu.schedule import default_schedule
     from vdla.compiler.target import target_named
 
     target = target_named(arguments.target)
@@ -58,8 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _operator(arguments: argparse.Namespace) -> Build:
-    from vdla.benchmarks.workloads import workload, workloads
     from vdla.commands.native_operators import OPERATORS, from_settings, from_workload
+    from vdla.compiler.operators.workloads import workload, workloads
 
     name = arguments.operator or ""
     if name in OPERATORS:
@@ -104,8 +104,8 @@ def _write_all(files: list[tuple[Path, bytes]]) -> None:
 
 
 def _list() -> int:
-    from vdla.benchmarks.workloads import workloads
     from vdla.commands.native_operators import OPERATORS, keys
+    from vdla.compiler.operators.workloads import workloads
     from vdla.compiler.target import TARGETS
 
     for name in OPERATORS:

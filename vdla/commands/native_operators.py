@@ -13,8 +13,8 @@ from vdla.commands import CommandError
 from vdla.commands.machine import integer, key_and_value
 
 if TYPE_CHECKING:
-    from vdla.benchmarks.workloads import Workload
     from vdla.compiler import ir
+    from vdla.compiler.operators.workloads import Workload
     from vdla.compiler.target import Target
 
 Build = Callable[[str, "Target"], "ir.Function"]

@@ -1,6 +1,6 @@
 """The compiler's templates as the command line sees them: by name, with options read from their signatures.
 
-A new template appears here by being a public function of a module of `vdla.compiler.templates` that returns an
+A new template appears here by being a public function of a module of `vdla.compiler.operators.vdla` that returns an
 Operator.
 """
 
@@ -17,8 +17,8 @@ from vdla.commands import CommandError
 from vdla.commands.machine import integer, key_and_value
 
 if TYPE_CHECKING:
-    from vdla.benchmarks.workloads import Workload
-    from vdla.compiler.templates.operator import Operator
+    from vdla.compiler.operators.vdla.operator import Operator
+    from vdla.compiler.operators.workloads import Workload
     from vdla.hardware.config import Config
 
 Template = Callable[..., "Operator"]
@@ -29,7 +29,7 @@ NOT_IN_WORDS = ("config", "virtual_threads", "name", "tiling", "factors", "input
 
 def templates() -> dict[str, Template]:
     """Every operator template by name."""
-    from vdla.compiler import templates as package
+    from vdla.compiler.operators import vdla as package
 
     modules = [import_module(f"{package.__name__}.{info.name}") for info in iter_modules(package.__path__)]
     functions = [item for module in modules for item in vars(module).values() if inspect.isfunction(item)]

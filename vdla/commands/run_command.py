@@ -93,7 +93,7 @@ def _execute(program: Program, arguments: argparse.Namespace) -> tuple[dict[str,
 
 def _timing(program: Program, config: Config, timeout: int | None) -> RunStats:
     from vdla.simulator.simulator import check
-    from vdla.simulator.timing import MAX_CYCLES, time_program
+    from vdla.simulator.timing.timing import MAX_CYCLES, time_program
 
     check(program)
     return time_program(program, config, max_cycles=MAX_CYCLES if timeout is None else timeout)

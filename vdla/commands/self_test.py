@@ -12,7 +12,7 @@ PRESETS = ("pynq_z1", "tiny", "int4", "batch4")
 def kernel_name() -> str:
     """Which of its kernels the simulator uses for matrix products on pynq_z1."""
     from vdla.hardware.config import Config
-    from vdla.simulator import kernels_vnni, vnni
+    from vdla.simulator.function import kernels_vnni, vnni
 
     config = Config.preset("pynq_z1")
     fast = vnni.available() and kernels_vnni.fits(config.block_in, config.block_out)
@@ -26,7 +26,7 @@ def self_test() -> list[Finding]:
 
 def _convolution(preset: str) -> Finding:
     from vdla.benchmarks.layers import layer_operator, measure
-    from vdla.benchmarks.workloads import Workload
+    from vdla.compiler.operators.workloads import Workload
     from vdla.hardware.config import Config
 
     layer = Workload("self_test", "conv2d", 1, 8, 8, 20, 12, 3, 1, 1, "")

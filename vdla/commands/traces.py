@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vdla.atomic import write_text, write_with
-from vdla.simulator import trace
+from vdla.simulator.timing import trace
+from vdla.support.atomic import write_text, write_with
 
 if TYPE_CHECKING:
     from vdla.hardware.program import Program

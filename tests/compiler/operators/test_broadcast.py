@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from run_operator import floats, integers, run
+from helpers.run_operator import floats, integers, run
 
 from vdla.compiler import te
 from vdla.compiler.operators import broadcast as ops

@@ -4,19 +4,19 @@ import math
 
 import numpy as np
 import pytest
-from run_operator import function_of, integers, run
-from window_sums import model
+from helpers.run_operator import function_of, integers, run
+from helpers.window_sums import model
 
 from vdla.compiler import ir, te
-from vdla.compiler.interpret import interpret
+from vdla.compiler.analysis.access import leaves
+from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.operators import elementwise
 from vdla.compiler.operators.broadcast import add
 from vdla.compiler.operators.checks import OperatorError
 from vdla.compiler.operators.conv2d import conv2d, pack_conv2d
+from vdla.compiler.operators.cpu.schedule import default_schedule
 from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
-from vdla.compiler.operators.schedule import default_schedule
-from vdla.compiler.schedule.access import leaves
-from vdla.runtime.native import build
+from vdla.runtime.native.kernel import build
 
 # x, weight, strides, pads, dilations, groups
 CASES = {

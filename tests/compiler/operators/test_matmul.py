@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-from run_operator import floats, function_of, integers, run
+from helpers.run_operator import floats, function_of, integers, run
 
 from vdla.compiler import ir, te
-from vdla.compiler.interpret import interpret
+from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.operators import elementwise
 from vdla.compiler.operators.checks import OperatorError
+from vdla.compiler.operators.cpu.schedule import default_schedule
 from vdla.compiler.operators.matmul import dense, matmul, pack_dense
-from vdla.compiler.operators.schedule import default_schedule
-from vdla.runtime.native import build
+from vdla.runtime.native.kernel import build
 
 SHAPES = {
     "square": ((32, 32), (32, 32)),

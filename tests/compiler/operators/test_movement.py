@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from run_operator import integers, run
+from helpers.run_operator import integers, run
 
 from vdla.compiler import te
 from vdla.compiler.operators import gather as gathers

@@ -3,16 +3,16 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from run_operator import floats, function_of, run
+from helpers.run_operator import floats, function_of, run
 
 from vdla.compiler.operators import broadcast, elementwise, movement, normalisation, pool, reduction, softmax
 from vdla.compiler.operators.conv2d import conv2d
 from vdla.compiler.operators.conv_transpose import conv_transpose
+from vdla.compiler.operators.cpu.schedule import default_schedule
 from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
 from vdla.compiler.operators.matmul import dense, matmul
 from vdla.compiler.operators.resize import resize_linear
-from vdla.compiler.operators.schedule import default_schedule
-from vdla.runtime.native import build
+from vdla.runtime.native.kernel import build
 
 DTYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from run_operator import floats, run
+from helpers.run_operator import floats, run
 
 from vdla.compiler import te
 from vdla.compiler.operators import normalisation as ops

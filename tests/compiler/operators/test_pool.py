@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from run_operator import floats, integers, run
+from helpers.run_operator import floats, integers, run
 
 from vdla.compiler import te
 from vdla.compiler.operators import pool as ops

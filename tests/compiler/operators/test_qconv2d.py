@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from native_programs import call, toolchain
-from quantised_model import convolved, rescaled
+from helpers.native_programs import call, toolchain
+from helpers.quantised_model import convolved, rescaled
 
 from vdla.compiler import ir, te
-from vdla.compiler.interpret import interpret
-from vdla.compiler.llvm.compile import compile_native
+from vdla.compiler.codegen.llvm.compile import compile_native
+from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.operators.checks import OperatorError
+from vdla.compiler.operators.cpu.schedule import default_schedule
 from vdla.compiler.operators.qconv2d import qconv2d
 from vdla.compiler.operators.qdepthwise_conv2d import qdepthwise_conv2d
 from vdla.compiler.operators.qweights import pack_qconv2d, pack_qdepthwise_conv2d
-from vdla.compiler.operators.schedule import default_schedule
 from vdla.compiler.target import TARGETS, Target, host, target_named
-from vdla.runtime.native import build
+from vdla.runtime.native.kernel import build
 
 Array = np.ndarray[Any, Any]
 AVX512 = TARGETS["x86-64-avx512"]

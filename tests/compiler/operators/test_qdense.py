@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from native_programs import call, toolchain
-from quantised_model import rescaled
+from helpers.native_programs import call, toolchain
+from helpers.quantised_model import rescaled
 
 from vdla.compiler import ir, te
-from vdla.compiler.interpret import interpret
-from vdla.compiler.llvm.compile import compile_native
+from vdla.compiler.codegen.llvm.compile import compile_native
+from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.operators.bitserial_dense import Coding, bitserial_dense, pack_bitserial_dense
 from vdla.compiler.operators.checks import OperatorError
+from vdla.compiler.operators.cpu.schedule import default_schedule
 from vdla.compiler.operators.qdense import qdense
 from vdla.compiler.operators.qweights import pack_qdense
-from vdla.compiler.operators.schedule import default_schedule
 from vdla.compiler.target import TARGETS, Target, host, target_named
-from vdla.runtime.native import build
+from vdla.runtime.native.kernel import build
 
 Array = np.ndarray[Any, Any]
 Layer = tuple[ir.Function, dict[str, Array], Array]  # the function, its inputs, the result by numpy

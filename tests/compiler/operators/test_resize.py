@@ -4,14 +4,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from run_operator import floats, function_of, integers, run
+from helpers.run_operator import floats, function_of, integers, run
 
 from vdla.compiler import te
-from vdla.compiler.interpret import interpret
+from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.operators.checks import OperatorError
+from vdla.compiler.operators.cpu.schedule import default_schedule
 from vdla.compiler.operators.resize import resize_linear, resize_nearest
-from vdla.compiler.operators.schedule import default_schedule
-from vdla.runtime.native import build
+from vdla.runtime.native.kernel import build
 
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"]
 SIZES = [(7, 4), (3, 10), (1, 1), (14, 15), (5, 6)]

@@ -2,23 +2,23 @@
 
 import numpy as np
 import pytest
-from run_operator import floats, integers
+from helpers.run_operator import floats, integers
 
 from vdla.compiler import te
-from vdla.compiler.interpret import interpret
+from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.operators import broadcast, elementwise, movement, normalisation, pool, reduction
 from vdla.compiler.operators.checks import OperatorError
 from vdla.compiler.operators.conv2d import conv2d
 from vdla.compiler.operators.conv_transpose import conv_transpose
+from vdla.compiler.operators.cpu.schedule import default_schedule
 from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
 from vdla.compiler.operators.gather import gather
 from vdla.compiler.operators.matmul import dense, matmul
 from vdla.compiler.operators.pad import pad
 from vdla.compiler.operators.resize import resize_linear
-from vdla.compiler.operators.schedule import default_schedule
 from vdla.compiler.operators.softmax import softmax
 from vdla.compiler.operators.winograd import winograd_conv2d
-from vdla.runtime.native import build
+from vdla.runtime.native.kernel import build
 
 N = te.var("n")
 SHAPE = (N, 6, 5, 4)

@@ -2,17 +2,17 @@
 
 import numpy as np
 import pytest
-from run_operator import floats, function_of, integers, run
-from window_sums import model
+from helpers.run_operator import floats, function_of, integers, run
+from helpers.window_sums import model
 
 from vdla.compiler import ir, te
-from vdla.compiler.interpret import interpret
+from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.operators import elementwise
 from vdla.compiler.operators.checks import OperatorError
 from vdla.compiler.operators.convolution import convolution
-from vdla.compiler.operators.schedule import default_schedule
+from vdla.compiler.operators.cpu.schedule import default_schedule
 from vdla.compiler.operators.winograd import TRANSFORMS, pack_winograd, winograd_conv2d
-from vdla.runtime.native import build
+from vdla.runtime.native.kernel import build
 
 # x, weight, pads
 CASES = {

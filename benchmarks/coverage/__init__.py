@@ -1,0 +1,1 @@
+"""Functional coverage of programs."""

@@ -1,0 +1,109 @@
+"""Functional coverage of the equality benchmark's random programs: fields, forms, hazards, queue states.
+
+A bin that no verified program can reach is in UNREACHABLE with its reason; all others are goals.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from vdla.benchmarks.coverage import fields, forms, runs
+from vdla.benchmarks.harness import Progress, Result, receipt, silent
+from vdla.benchmarks.programs.cases import all_random
+from vdla.hardware.isa import Operand, VectorOp
+from vdla.hardware.program import Program
+from vdla.simulator.stats import RunStats
+from vdla.simulator.timing.timing import time_program
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "fields": fields.BINS,
+    "forms": forms.BINS,
+    "runs": runs.BINS,
+}
+
+_MEMORY = "needs a tensor of 2**32 beats"
+_UNREAD = "source must be ACC unless src is read"
+UNREACHABLE: Mapping[str, str] = {
+    "LOAD.dram max": _MEMORY,
+    "STORE.dram max": _MEMORY,
+    **{
+        f"VECTOR {op.name} {operand.name} INP": _UNREAD
+        for op, operand in product(VectorOp, Operand)
+        if op != VectorOp.MAC and operand != Operand.SRC
+    },
+}
+
+
+@dataclass
+class Coverage:
+    """How often each bin was reached; `add` one program after another, `merge` what others counted."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, program: Program, stats: RunStats) -> None:
+        """Count a program and one run of it."""
+        for counted in (
+            fields.count(program),
+            forms.count(program),
+            runs.count(program, stats),
+        ):
+            self.counts += counted
+
+    def merge(self, other: Coverage) -> None:
+        """Add what another has counted."""
+        self.counts += other.counts
+
+    def missing(self) -> list[str]:
+        """The goals that were not reached, in order."""
+        return [name for name in goals() if not self.counts[name]]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a group: goals, how many of them were reached, how many bins are unreachable."""
+        return [
+            {
+                "group": group,
+                "bins": len(names),
+                "unreachable": sum(name in UNREACHABLE for name in names),
+                "covered": sum(name not in UNREACHABLE and self.counts[name] > 0 for name in names),
+                "missing": sum(name not in UNREACHABLE and not self.counts[name] for name in names),
+            }
+            for group, names in GROUPS.items()
+        ]
+
+    def report(self) -> str:
+        """A table of all bins: how often each was reached, or why it cannot be."""
+        lines = []
+        for group, names in GROUPS.items():
+            lines.append(f"{group}:")
+            lines += [f"  {self._line(name)}" for name in names]
+        return "\n".join(lines) + "\n"
+
+    def _line(self, name: str) -> str:
+        what = f"unreachable: {UNREACHABLE[name]}" if name in UNREACHABLE else self.counts[name] or "MISSING"
+        return f"{what!s:>10}  {name}"
+
+
+def goals() -> list[str]:
+    """Every bin that a verified program can reach."""
+    return [name for names in GROUPS.values() for name in names if name not in UNREACHABLE]
+
+
+def run(progress: Progress = silent, seed: int = 0) -> Result:
+    """Coverage of the random programs that the equality benchmark runs with this seed, without the RTL."""
+    coverage = Coverage()
+    batches = all_random(seed)
+    for number, batch in enumerate(batches):
+        progress(batch[0].config.name, number, len(batches))
+        for case in batch:
+            program = case.made()
+            coverage.add(program, time_program(program, case.config))
+    progress("done", len(batches), len(batches))
+    rows = coverage.rows()
+    figures = {name: sum(row[name] for row in rows) for name in ("bins", "unreachable", "covered", "missing")}
+    made = receipt(batches[0][0].config, [], seed, f"vdla bench coverage --seed {seed} --json -")
+    details = {"bins_missing": coverage.missing(), "unreachable": dict(UNREACHABLE), "counts": dict(coverage.counts)}
+    return Result("coverage", figures, rows, {**made, **details})

@@ -1,0 +1,156 @@
+"""Coverage of what happens in a run: hazards by distance, bank conflicts, queues that fill, limits that are reached.
+
+Hazards follow from the micro-ops, in iterations from one use of an accumulator entry to the next; queue states follow
+from the times and counters of a run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware import timing as contract
+from vdla.hardware.config import Config
+from vdla.hardware.isa import COL, Buffer, Opcode, Operand, Source, Unit, VectorOp
+from vdla.hardware.program import Program
+from vdla.simulator.stats import RunStats
+from vdla.simulator.timing.conflicts import load_uops
+
+Ints = NDArray[np.int64]
+
+DISTANCES = range(1, 6)
+LIMITS = {
+    "LOAD": contract.LOADS_IN_FLIGHT,
+    "GEMM": contract.COMPUTES_IN_FLIGHT,
+    "VECTOR": contract.COMPUTES_IN_FLIGHT,
+    "STORE": contract.STORES_IN_FLIGHT,
+}
+COMMON = ("busy", "memory_latency", "memory_bandwidth", "commands", "idle")
+WAITS = {
+    "load": ("wait_load_to_compute", "wait_compute_to_load"),
+    "compute": ("wait_load_to_compute", "wait_compute_to_load", "wait_compute_to_store", "wait_store_to_compute"),
+    "store": ("wait_compute_to_store", "wait_store_to_compute"),
+}
+PUSHED = {("load", "wait_load_to_compute"), ("compute", "wait_compute_to_load")} | {
+    ("compute", "wait_compute_to_store"),
+    ("store", "wait_store_to_compute"),
+}
+PAIRS = ("conflict, conflict", "conflict, none", "none, conflict", "conflict on an entry just written")
+MOST_ITERATIONS = 1 << 13
+FIRST = 3
+
+BINS: tuple[str, ...] = (
+    *(f"{opcode} reads the sum written {d} before" for opcode in ("GEMM", "VECTOR") for d in DISTANCES),
+    *(f"VECTOR reads as source the sum written {d} before" for d in DISTANCES),
+    *(f"{opcode} reads the last sum of the {opcode} before" for opcode in ("GEMM", "VECTOR")),
+    *(f"VECTOR {pair}" for pair in PAIRS),
+    *(f"{unit} counts {counter}" for unit in ("fetch", *WAITS) for counter in COMMON),
+    *(f"{unit} {'pushes to full' if (unit, wait) in PUSHED else 'pops from empty'} {wait.removeprefix('wait_')}"
+      for unit, waits in WAITS.items() for wait in waits),
+    *(f"command queue of {unit} full" for unit in WAITS),
+    *(f"{limit} {name} in flight" for name, limit in LIMITS.items()),
+    *(f"{name} held by the limit in flight" for name in LIMITS),
+)  # fmt: skip
+
+
+def count(program: Program, stats: RunStats) -> Counter[str]:
+    """How many instructions (cycles, of counters) are in each bin; `stats` is of a run of this program."""
+    counts: Counter[str] = Counter(_hazards(program))
+    for unit, counters in stats.counters.items():
+        counts.update({f"{unit} counts {name}": counters[name] for name in COMMON})
+        counts.update({_wait(unit, name): counters[name] for name in WAITS.get(unit, ())})
+    counts.update(_queues(program, stats))
+    return +counts
+
+
+def _wait(unit: str, name: str) -> str:
+    verb = "pushes to full" if (unit, name) in PUSHED else "pops from empty"
+    return f"{unit} {verb} {name.removeprefix('wait_')}"
+
+
+# --- queues ----------------------------------------------------------------------------------------------------------
+
+
+def _queues(program: Program, stats: RunStats) -> Iterator[str]:
+    opcodes = program.columns[:, COL["opcode"]]
+    for unit in Unit:
+        order = np.flatnonzero(program.columns[:, COL["unit"]] == unit)
+        starts, ends, dispatches = stats.starts[order], stats.ends[order], stats.dispatches[order]
+        depth = stats.config.command_depth - 1
+        if (starts[: -depth or None] > dispatches[depth:]).any():
+            yield f"command queue of {unit.name.lower()} full"
+        yield from _in_flight(opcodes[order], starts, ends)
+
+
+def _in_flight(opcodes: Ints, starts: Ints, ends: Ints) -> Iterator[str]:
+    for name, limit in LIMITS.items():
+        near = limit - 1
+        full = (ends[:-near] > starts[near:]) & (opcodes[near:] == Opcode[name])
+        yield from [f"{limit} {name} in flight"] * bool(full.any())
+        held = (ends[:-limit] + 1 == starts[limit:]) & full[:-1] & (opcodes[limit:] == Opcode[name])
+        yield from [f"{name} held by the limit in flight"] * bool(held.any())
+
+
+# --- hazards ---------------------------------------------------------------------------------------------------------
+
+
+def _hazards(program: Program) -> Iterator[str]:
+    uops = np.zeros((program.config.uop_depth, 5), np.int64)
+    before: tuple[int, int] | None = None  # opcode and last entry written
+    for index, row in enumerate(program.columns):
+        if row[COL["unit"]] != Unit.COMPUTE:
+            continue
+        if row[COL["opcode"]] not in (Opcode.GEMM, Opcode.VECTOR):
+            before = None
+            if row[COL["opcode"]] == Opcode.LOAD and row[COL["buffer"]] == Buffer.UOP:
+                load_uops(program, row, int(program.tensor_of[index]), uops)
+            continue
+        opcode, sums, reads, source = _iterations(row, uops)
+        if before == (opcode, int(sums[0])) and reads[0]:
+            yield f"{Opcode(opcode).name} reads the last sum of the {Opcode(opcode).name} before"
+        before = (opcode, int(sums[-1]))
+        yield from _distances(f"{Opcode(opcode).name} reads the sum", sums, np.where(reads, sums, -1))
+        if source is not None:
+            yield from _distances("VECTOR reads as source the sum", sums, source)
+            yield from _conflicts(program.config, sums, reads, source)
+
+
+def _iterations(row: Ints, uops: Ints) -> tuple[int, Ints, NDArray[np.bool_], Ints | None]:
+    """Opcode; of each iteration the entry written, whether its old value is read, and the source entry, if any is."""
+    kernel = uops[row[COL["uop_begin"]] : row[COL["uop_end"]]]
+    first, second = (np.arange(row[COL[name]])[:MOST_ITERATIONS] for name in ("loop0", "loop1"))
+    shape = (len(first), len(second), len(kernel))
+
+    def entries(name: str, column: int) -> Ints:
+        moved = first[:, None, None] * row[COL[f"{name}0"]] + second[:, None] * row[COL[f"{name}1"]]
+        return np.asarray(np.broadcast_to(row[COL[name]] + moved + kernel[:, column], shape).ravel()[:MOST_ITERATIONS])
+
+    sums = entries("acc", 0)
+    vector = row[COL["opcode"]] == Opcode.VECTOR
+    starts = np.broadcast_to(kernel[:, FIRST] * row[COL["init"]] > 0, shape).ravel()[:MOST_ITERATIONS]
+    reads = ~starts & (not vector or row[COL["op"]] != VectorOp.MOV)
+    used = vector and row[COL["source"]] == Source.ACC
+    used = used and (row[COL["operand"]] == Operand.SRC or row[COL["op"]] == VectorOp.MAC)
+    return int(row[COL["opcode"]]), sums, reads, entries("src", 1) if used else None
+
+
+def _distances(what: str, written: Ints, read: Ints) -> Iterator[str]:
+    """A read counts at the distance of the latest write of its entry."""
+    fresh = np.zeros(len(read), np.bool_)
+    for distance in DISTANCES:
+        found = np.zeros(len(read), np.bool_)
+        found[distance:] = written[:-distance] == read[distance:]
+        yield from [f"{what} written {distance} before"] * bool((found & ~fresh).any())
+        fresh |= found
+
+
+def _conflicts(config: Config, sums: Ints, reads: NDArray[np.bool_], source: Ints) -> Iterator[str]:
+    half = config.acc_depth // 2
+    conflict = reads & (sums // half == source // half)
+    now, then = conflict[:-1], conflict[1:]
+    just = conflict[1:] & ((sums[:-1] == sums[1:]) | (sums[:-1] == source[1:]))
+    found = (now & then, now & ~then, ~now & then, just)
+    yield from (f"VECTOR {pair}" for pair, where in zip(PAIRS, found, strict=True) if where.any())

@@ -1,0 +1,64 @@
+"""Native kernels on one thread of this CPU, against ONNX Runtime and numpy's BLAS.
+
+Both sides run in turns in one process, from and into arrays of the caller; ratios are their time over ours, medians of
+several rounds. A figure `..._error` is the greatest difference between the results, over the greatest result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any
+
+from vdla.benchmarks.cpu.bitserial import SIZES, measure_bitserial
+from vdla.benchmarks.cpu.float32 import measure_fusion, measure_layers, measure_matmul
+from vdla.benchmarks.cpu.int8 import measure_int8
+from vdla.benchmarks.cpu.layers import layers
+from vdla.benchmarks.cpu.part import Part, Step
+from vdla.benchmarks.harness import Progress, Result, cpu_model, installed_version, silent, versions
+from vdla.compiler.target import host
+from vdla.runtime.native.kernel import set_threads
+
+# Each measures its part, with the number of steps that it says.
+PARTS: tuple[tuple[Callable[[int, Step], Part], int], ...] = (
+    (measure_layers, len(layers())),
+    (measure_int8, len(layers())),
+    (measure_matmul, 1),
+    (measure_fusion, len(layers())),
+    (measure_bitserial, len(SIZES)),
+)
+RIVALS = ("onnx", "onnxruntime", "threadpoolctl")
+
+
+class CpuError(RuntimeError):
+    """A library to compare with that is missing."""
+
+
+def run(progress: Progress = silent, seed: int = 0) -> Result:
+    """Every part, one after another."""
+    missing = [name for name in RIVALS if find_spec(name) is None]
+    if missing:
+        raise CpuError(f'bench cpu: {", ".join(missing)} must be installed, got none (pip install "vdla[dev]")')
+    total = sum(steps for _, steps in PARTS)
+    done = iter(range(total))
+    set_threads(1)
+    try:
+        parts = [measure(seed, lambda what: progress(what, next(done), total)) for measure, _ in PARTS]
+    finally:
+        set_threads(0)
+    progress("done", total, total)
+    figures = {name: round(value, 7) for part in parts for name, value in part.figures.items()}
+    return Result("cpu", figures, [one.row for part in parts for one in part.measured], receipt(seed))
+
+
+def receipt(seed: int) -> dict[str, Any]:
+    """Everything the figures depend on but the speed of the machine."""
+    machine = host()
+    return {
+        "versions": versions() | {name: installed_version(name) or "absent" for name in ("llvmlite", *RIVALS)},
+        "cpu": cpu_model(),
+        "target": {"cpu": machine.cpu, "vector_bytes": machine.vector_bytes},
+        "threads": 1,
+        "seed": seed,
+        "command": f"vdla bench cpu --seed {seed} --json -",
+    }

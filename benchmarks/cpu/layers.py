@@ -1,0 +1,130 @@
+"""Layers of the workload table in float32 on the CPU: their data, our kernels, and ONNX Runtime's.
+
+Images and results are NCHW on both sides, in arrays of the caller; weights are given when a layer is built, so that
+each side may lay them out as it likes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.benchmarks.cpu.kernel import kernel_of
+from vdla.benchmarks.cpu.part import Measured, Step
+from vdla.compiler import te
+from vdla.compiler.operators.convolution import convolution
+from vdla.compiler.operators.workloads import Workload, workloads
+from vdla.runtime.native.kernel import Bound
+
+Floats = NDArray[np.float32]
+Finish = Callable[[te.Tensor], te.Tensor]
+OPERATORS = ("conv2d", "depthwise_conv2d")
+
+
+def layers() -> list[Workload]:
+    """C1 to C12 and D1 to D9."""
+    return [layer for layer in workloads().values() if layer.operator in OPERATORS]
+
+
+def measure_each(what: str, step: Step, measure: Callable[[Workload], Measured]) -> list[Measured]:
+    """Every layer, one after another."""
+    measured = []
+    for layer in layers():
+        step(f"{layer.name} {what}")
+        measured.append(measure(layer))
+    return measured
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """`data` [N, C, H, W], `weight` [O, C / groups, K, K], `bias` [O]."""
+
+    data: Floats
+    weight: Floats
+    bias: Floats
+
+
+def operands_of(layer: Workload, seed: int) -> Operands:
+    """Normally distributed operands."""
+    rng = np.random.default_rng([seed, *layer.name.encode()])
+    channels = 1 if is_depthwise(layer) else layer.in_channels
+    shapes = (
+        (layer.batch, layer.in_channels, layer.height, layer.width),
+        (layer.out_channels, channels, layer.kernel, layer.kernel),
+        (layer.out_channels,),
+    )
+    return Operands(*(rng.standard_normal(shape, np.float32) for shape in shapes))
+
+
+def is_depthwise(layer: Workload) -> bool:
+    """Whether each channel has windows of its own."""
+    return layer.operator == "depthwise_conv2d"
+
+
+def window_of(layer: Workload) -> dict[str, Any]:
+    """The attributes of a layer's ONNX operator."""
+    return {
+        "group": layer.in_channels if is_depthwise(layer) else 1,
+        "kernel_shape": [layer.kernel] * 2,
+        "strides": [layer.stride] * 2,
+        "pads": [layer.padding] * 4,
+    }
+
+
+def our_layer(layer: Workload, operands: Operands, biased: bool, finish: Finish | None = None) -> Bound:
+    """Our kernel for a layer, called with its operands; `finish` is what follows in the same kernel."""
+    data, weight, bias = operands.data, operands.weight, operands.bias
+    groups = layer.in_channels if is_depthwise(layer) else 1
+    form = convolution(data.shape, weight.shape, layer.stride, layer.padding, groups=groups)
+
+    def operator(x: te.Tensor, w: te.Tensor, b: te.Tensor | None = None) -> te.Tensor:
+        result = form.output(x, w, b, "y")
+        return result if finish is None else finish(result)
+
+    return kernel_of(operator, data, form.pack(weight), *([bias] if biased else []))
+
+
+def their_layer(layer: Workload, operands: Operands) -> tuple[Callable[[], object], Floats]:
+    """ONNX Runtime's kernel for a layer, called with its operands, and the array of its result."""
+    shape = (layer.batch, layer.out_channels, layer.out_height, layer.out_width)
+    result = np.empty(shape, np.float32)
+    return session_call(conv_model(layer, operands.weight), operands.data, result), result
+
+
+def conv_model(layer: Workload, weight: Floats) -> bytes:
+    """A model of one Conv, its weight a constant."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    node = helper.make_node("Conv", ["x", "w"], ["y"], **window_of(layer))
+    x = helper.make_tensor_value_info(
+        "x", TensorProto.FLOAT, [layer.batch, layer.in_channels, layer.height, layer.width]
+    )
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([node], layer.name, [x], [y], [numpy_helper.from_array(weight, "w")])
+    return serialised(graph)
+
+
+def serialised(graph: Any) -> bytes:  # noqa: ANN401  onnx has no types
+    """The model of a graph with an input x and an output y."""
+    from onnx import helper
+
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return bytes(model.SerializeToString())
+
+
+def session_call(model: bytes, data: NDArray[Any], result: NDArray[Any]) -> Callable[[], object]:
+    """A run of a model on one thread, from and into arrays of the caller."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", onnxruntime.OrtValue.ortvalue_from_numpy(data))
+    binding.bind_output("y", "cpu", 0, result.dtype.type, list(result.shape), result.ctypes.data)
+    return lambda: session.run_with_iobinding(binding)

@@ -1,0 +1,1 @@
+"""The differential fuzzer of schedules."""

@@ -1,0 +1,164 @@
+"""One case of the fuzzer: a random function under a random schedule, three ways of running it, compared.
+
+The interpreter on the unscheduled function is right by definition; the interpreter on the scheduled function says
+whether a rewrite kept the meaning, and native code whether it was lowered and compiled right: for this CPU, or for one
+of fewer features.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vdla.benchmarks.fuzz.functions import Problem, random_problem
+from vdla.benchmarks.fuzz.intrinsics import INTRINSICS
+from vdla.benchmarks.fuzz.schedules import Rewrites, Surprise
+from vdla.compiler import ir
+from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.ir.dtypes import Array
+from vdla.compiler.schedule import Schedule, ScheduleError
+from vdla.compiler.schedule.trace import Trace
+from vdla.compiler.target import TARGETS, Target, host
+from vdla.compiler.tensorize.apply import TensorizeError
+
+ROUGH = 1e-3  # relative to the largest element: a few operations on values with some wrong last places
+ALIKE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of a case: `fault` is empty, or begins with what went wrong (`kind`) and says how."""
+
+    seed: int
+    fault: str
+    trace: Trace
+    accepted: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def kind(self) -> str:
+        """What went wrong: rewriting, replay, interpreter or native."""
+        return self.fault.split(":")[0]
+
+    @property
+    def script(self) -> str:
+        """Python that shows the fault."""
+        given = ", INTRINSICS" if self.trace.intrinsics else ""
+        return SCRIPT.format(schedule=self.trace.python(), seed=self.seed, given=given, fault=self.fault)
+
+
+SCRIPT = """\
+from vdla.benchmarks.fuzz.cases import fault_of
+from vdla.benchmarks.fuzz.functions import random_problem
+from vdla.benchmarks.fuzz.intrinsics import INTRINSICS
+{schedule}
+
+problem = random_problem({seed})
+scheduled = schedule(problem.fn{given})
+print(problem.fn, scheduled.fn, sep="\\n\\n")
+print(fault_of(problem, scheduled))
+# {fault}
+"""
+
+
+def run_case(seed: int, native: bool = True) -> Outcome:
+    """The outcome of a seed."""
+    problem = random_problem(seed)
+    rewrites = Rewrites(random.Random(seed), Schedule(problem.fn))
+    try:
+        rewrites.run()
+        fault = fault_of(problem, rewrites.schedule, native)
+    except Surprise as error:
+        fault = f"rewriting: {error}"
+    return Outcome(seed, fault, rewrites.schedule.trace, rewrites.accepted, rewrites.refused)
+
+
+def fault_of(problem: Problem, schedule: Schedule, native: bool = True) -> str:
+    """How a scheduled problem goes wrong; empty if it does not."""
+    if str(Schedule.replay(problem.fn, schedule.python(), INTRINSICS).fn) != str(schedule.fn):
+        return "replay: the printed schedule must give the same function, got another one"
+    expected = interpret(problem.fn, problem.arrays)
+    try:
+        got = interpret(schedule.fn, problem.arrays)
+    except Exception as error:
+        return f"interpreter: {type(error).__name__}: {error}"
+    if different := difference(expected, got, problem.rough):
+        return f"interpreter: {different}"
+    return native_fault(problem, schedule.fn, got) if native else ALIKE
+
+
+def native_fault(problem: Problem, scheduled: ir.Function, expected: Mapping[str, Array]) -> str:
+    """How native code differs from the interpreter."""
+    from vdla.runtime.native.kernel import build
+
+    try:
+        kernel = build(scheduled, target=target_of(problem.seed), contract=False, cached=False)
+        inputs = [problem.arrays[name] for name in scheduled.params if name in problem.arrays]
+        outputs = kernel(*inputs)
+    except Exception as error:
+        return f"native: {type(error).__name__}: {error}"
+    arrays = outputs if isinstance(outputs, tuple) else (outputs,)
+    names = [argument.name for argument in kernel.signature.outputs]
+    different = difference(expected, dict(zip(names, arrays, strict=True)), problem.rough)
+    return f"native: {different}" if different else ALIKE
+
+
+def target_of(seed: int) -> Target:
+    """The CPU that a case is compiled for: this one, or every other time one whose features it has."""
+    machine = host()
+    known = [t for t in TARGETS.values() if t.architecture == machine.architecture and machine.has(*t.features)]
+    return known[seed // 2 % len(known)] if known and seed % 2 else machine
+
+
+def difference(expected: Mapping[str, Array], got: Mapping[str, Array], rough: bool) -> str:
+    """The first output that differs; empty if none does."""
+    for name, array in expected.items():
+        if not alike(array, got[name], rough):
+            return f"{name} must be {array.tolist()}, got {got[name].tolist()}"
+    return ALIKE
+
+
+def alike(expected: Array, got: Array, rough: bool) -> bool:
+    """Whether two results are equal; with `rough`, floats within a small part of the largest one. NaN is like NaN."""
+    if expected.dtype != got.dtype or expected.shape != got.shape:
+        return False
+    if expected.dtype.kind in "biu":
+        return bool((expected == got).all())
+    a, b = expected.astype(np.float64), got.astype(np.float64)
+    if not rough:
+        return bool(np.array_equal(a, b, equal_nan=True))
+    finite = np.abs(a[np.isfinite(a)])
+    scale = float(finite.max()) if finite.size else 0.0
+    return bool(np.allclose(a, b, rtol=ROUGH, atol=ROUGH * scale, equal_nan=True))
+
+
+# --- shrinking -------------------------------------------------------------------------------------------------------
+
+
+def shrunk(outcome: Outcome) -> Outcome:
+    """The outcome with the fewest steps found that goes wrong in the same way."""
+    if outcome.kind not in ("interpreter", "native", "replay"):
+        return outcome
+    problem, best = random_problem(outcome.seed), outcome
+    at = len(best.trace)
+    while at > 0:
+        at -= 1
+        steps = best.trace.steps
+        candidate = Trace((*steps[:at], *steps[at + 1 :]))
+        fault = fault_under(problem, candidate)
+        if fault.split(":")[0] == outcome.kind:
+            best = Outcome(outcome.seed, fault, candidate)
+            at = min(at, len(candidate))
+    return best
+
+
+def fault_under(problem: Problem, trace: Trace) -> str:
+    """How a problem goes wrong under a trace; empty also where the trace is not legal."""
+    try:
+        return fault_of(problem, Schedule.replay(problem.fn, trace))
+    except (ScheduleError, TensorizeError):
+        return ALIKE

@@ -1,0 +1,1 @@
+"""Programs that tests and benchmarks run: suites, random programs, mutants."""

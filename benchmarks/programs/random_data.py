@@ -1,0 +1,72 @@
+"""Random contents of tensors: numbers at the ends of their range as often as any other, and scales of all kinds."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware.numerics import MULT_BITS, SHIFT_MAX, pack_scale
+from vdla.hardware.program import Program, Tensor
+from vdla.hardware.program.tensors import array_dtype, given
+
+Ints = NDArray[np.int64]
+STYLES = 3
+
+
+def random_words(rng: np.random.Generator, nbytes: int, kind: type[np.signedinteger[Any]]) -> NDArray[Any]:
+    """An array of `nbytes` bytes: uniform, at the extremes, or small numbers, in stretches."""
+    info = np.iinfo(kind)
+    count = nbytes // info.dtype.itemsize
+    extremes = np.array([info.min, info.max, 0, -1, 1, info.min + 1, info.max - 1], np.int64)
+    drawn = np.stack(
+        [
+            rng.integers(info.min, info.max + 1, count),
+            extremes[rng.integers(0, len(extremes), count)],
+            rng.integers(-33, 34, count),
+        ]
+    )
+    stretch = np.repeat(rng.integers(0, STYLES, count // 16 + 1), 16)[:count]
+    return drawn[stretch, np.arange(count)].astype(kind)
+
+
+def random_scales(rng: np.random.Generator, lanes: int) -> NDArray[np.uint64]:
+    """Requantisation parameters: extremes of each part, useful ones, and words of any bits."""
+    high = (1 << MULT_BITS) - 1
+    bias = _of(rng, lanes, (-(1 << 31), (1 << 31) - 1, 0, -1, 1), (-(1 << 31), 1 << 31))
+    mult = _of(rng, lanes, (0, 1, high, high - 1, 1 << (MULT_BITS - 1)), (0, high + 1))
+    shift = _of(rng, lanes, (0, 1, 31, 32, 33, SHIFT_MAX), (0, SHIFT_MAX + 1))
+    useful = pack_scale(
+        rng.integers(-1000, 1000, lanes), rng.integers(1 << 20, high, lanes), rng.integers(20, 50, lanes)
+    )
+    words = rng.integers(0, 1 << 64, lanes, np.uint64)
+    drawn = np.stack([pack_scale(bias, mult, shift), useful, words])
+    return np.asarray(drawn[rng.integers(0, 3, lanes), np.arange(lanes)], np.uint64)
+
+
+def _of(rng: np.random.Generator, count: int, extremes: tuple[int, ...], span: tuple[int, int]) -> Ints:
+    chosen = np.array(extremes, np.int64)[rng.integers(0, len(extremes), count)]
+    return np.where(rng.random(count) < 0.6, chosen, rng.integers(*span, count))
+
+
+def bytes_of(array: NDArray[Any]) -> bytes:
+    """The bytes of an array as they lie in DRAM."""
+    return array.astype(array.dtype.newbyteorder("<")).tobytes()
+
+
+def random_arrays(program: Program, seed: int) -> dict[str, NDArray[Any]]:
+    """An array for each tensor that a program must be given; int64 stands for packed scales."""
+    rng = np.random.default_rng(seed)
+    return {tensor.name: _array(tensor, rng).reshape(tensor.shape) for tensor in given(program)}
+
+
+def _array(tensor: Tensor, rng: np.random.Generator) -> NDArray[Any]:
+    count = prod(tensor.shape)
+    if tensor.dtype == "int64":
+        return random_scales(rng, count).view(np.int64)
+    dtype = array_dtype(tensor)
+    words = random_words(rng, count * dtype.itemsize, dtype.type)
+    bits = {"int2": 2, "int4": 4}.get(tensor.dtype)
+    return words if bits is None else words >> (8 - bits)

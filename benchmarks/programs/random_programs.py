@@ -1,0 +1,208 @@
+"""Random programs that the verifier accepts, for any configuration: all instructions, field extremes, full queues.
+
+    program = random_verified_program(config, seed=7, count=40)
+
+The same configuration, seed and count give the same program. Whatever an instruction reads was written before, tokens
+order what must be ordered, and then some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from vdla.benchmarks.programs.random_core import random_core, random_table
+from vdla.benchmarks.programs.random_data import bytes_of, random_scales, random_words
+from vdla.benchmarks.programs.random_dma import random_load, random_store, window_loads
+from vdla.benchmarks.programs.random_state import Drawn, State
+from vdla.benchmarks.programs.random_tokens import Wish, crowded, with_tokens
+from vdla.compiler.codegen.vdla.tokens import assign_tokens
+from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer, Config
+from vdla.hardware.isa import Load, MicroOp, Opcode, Sync, Unit, encode, encode_uops
+from vdla.hardware.program import UOPS, Program, Tensor
+from vdla.hardware.timing import PAGE_BYTES
+
+ROLES = {
+    "data": "input",
+    "weight": "weight",
+    "scale": "weight",
+    UOPS: "constant",
+    "bias": "input",
+    "out": "output",
+    "tmp": "scratch",
+}
+STORED = ("out", "tmp")
+WINDOW_BEATS = 64
+WINDOW_ENTRIES = (4, 28)
+TINY, SHORT, MEDIUM, LONG = 4, 96, 500, 1 << 13
+"""Beats or iterations of an instruction, at most."""
+LEAST_TO_CHOKE = 50
+DRAWS = 12
+"""Draws of one instruction, after which another kind is drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mood:
+    """What a program is full of: weights of the kinds of instructions, how many tokens, whether one takes long."""
+
+    weights: Mapping[str, float]
+    tokens: float
+    long: float
+
+
+KINDS = ("inp", "wgt", "scl", "uop", "acc", "gemm", "vector", "store", "sync_load", "sync_compute", "sync_store")
+QUIET = ("gemm_quiet", "vector_quiet")
+LOADS, COMPUTES, STORES = Unit
+CHOKES = (  # a queue; what pushes to it, and what is slow to pop from it and mostly depends on nothing that pushes
+    ((LOADS, COMPUTES), "scl", "gemm_quiet"),
+    ((LOADS, COMPUTES), "sync_load", "vector_quiet"),
+    ((COMPUTES, LOADS), "gemm_quiet", "scl"),
+    ((COMPUTES, LOADS), "gemm_quiet", "scl"),
+    ((COMPUTES, LOADS), "vector_quiet", "wgt"),
+    ((COMPUTES, LOADS), "vector_quiet", "inp"),
+    ((COMPUTES, STORES), "gemm_quiet", "store"),
+    ((COMPUTES, STORES), "vector_quiet", "store"),
+    ((STORES, COMPUTES), "store", "gemm_quiet"),
+    ((STORES, COMPUTES), "store", "vector_quiet"),
+)
+MOODS = (
+    Mood(dict(zip(KINDS, (3, 2, 1, 0.5, 1, 5, 5, 4, 0.3, 0.3, 0.3), strict=True)), 0.3, 0.05),
+    Mood(dict(zip(KINDS, (0.5, 0.3, 0.3, 0.2, 0.5, 6, 8, 1, 0.2, 0.2, 0.2), strict=True)), 0.0, 0.03),
+    Mood(dict(zip(KINDS, (6, 4, 3, 2, 5, 1, 1, 1, 0.3, 0.3, 0.3), strict=True)), 0.5, 0.05),
+    Mood(dict(zip(KINDS, (4, 1, 1, 0.2, 1.5, 4, 4, 3, 3, 2, 3), strict=True)), 1.0, 0.1),
+    Mood(dict(zip(KINDS, (0.5, 0.2, 0.2, 0, 0.2, 3, 3, 8, 0.5, 0.5, 1), strict=True)), 0.8, 0.08),
+    Mood(dict(zip(KINDS, (1, 0.2, 0.2, 0.3, 2, 1, 3, 0.5, 6, 4, 6), strict=True)), 1.0, 0.15),
+)
+
+
+def random_verified_program(config: Config, seed: int, count: int) -> Program:
+    """`count` random instructions for `config`, and the SYNCs that their tokens need.
+
+    The first instructions fill parts of every buffer, as far as `count` goes.
+    """
+    rng = np.random.default_rng(seed)
+    mood = MOODS[int(rng.integers(len(MOODS)))]
+    table = random_table(config, rng)
+    state = State(config, rng, _sizes(config, len(table)), table)
+    state.stored = {name: np.zeros(state.sizes[name], np.bool_) for name in STORED}
+    for drawn in _fill(state)[: count if count > 1 else 0]:
+        if not state.admit(drawn):
+            raise AssertionError(f"random program {seed}: {drawn} must be sound")
+    wish = Wish(mood.tokens)
+    if count >= LEAST_TO_CHOKE and state.chance(0.5):
+        wish = _choke(state, count)
+    _draw(state, mood, count)
+    return _program(state, f"random_{config.name}_{seed}_{count}", wish)
+
+
+def _sizes(config: Config, micro_ops: int) -> dict[str, int]:
+    """Beats of each tensor: a few pages, and room for some entries of the largest buffers."""
+    page, beat = PAGE_BYTES, config.axi_bytes
+    entries = {
+        "data": 40 * config.inp_entry_bytes,
+        "weight": 12 * config.wgt_entry_bytes,
+        "scale": 12 * config.scl_entry_bytes,
+        "bias": 12 * config.acc_entry_bytes,
+        **{name: 24 * config.out_entry_bytes for name in STORED},
+    }
+    sizes = {name: max(3 * page, -(-nbytes // page) * page) // beat for name, nbytes in entries.items()}
+    return {**sizes, UOPS: micro_ops * config.uop_entry_bytes // beat}
+
+
+# --- instructions ----------------------------------------------------------------------------------------------------
+
+
+def _fill(state: State) -> list[Drawn]:
+    """Loads of some micro-ops and of some entries of each buffer, in any order."""
+    config = state.config
+    table = len(state.table)
+    at = state.one((0, config.uop_depth - table))
+    fill = [Drawn(Load(Buffer.UOP, at, x_size=table), UOPS)]
+    for buffer in (Buffer.INP, Buffer.WGT, Buffer.SCL, Buffer.ACC):
+        beats = config.entry_bytes[buffer] // config.axi_bytes
+        low, high = WINDOW_ENTRIES
+        fill += window_loads(config, state.rng, buffer, max(low, min(high, WINDOW_BEATS // beats)))
+    return [fill[at] for at in state.rng.permutation(len(fill)).tolist()]
+
+
+def _draw(state: State, mood: Mood, count: int) -> None:
+    weights = np.array([mood.weights[kind] for kind in KINDS])
+    weights /= weights.sum()
+    favourite, again = KINDS[0], 0
+    while len(state.drawn) < count:
+        if again == 0:
+            favourite = KINDS[int(state.rng.choice(len(KINDS), p=weights))]
+            again = state.one((1, 1, 2, 4, 9))  # runs of one kind overlap in their unit
+        again -= 1
+        most = LONG if state.chance(0.3 if favourite == "store" else mood.long) else SHORT
+        if not _admitted(state, favourite, most):
+            again = 0
+
+
+def _choke(state: State, count: int) -> Wish:
+    """Many instructions of one unit for each slow one of its neighbour, so that the tokens between them pile up.
+
+    As many tokens are wished for as the neighbour takes.
+    """
+    queue, many, slow = CHOKES[int(state.rng.integers(len(CHOKES)))]
+    source, target = queue
+    each = state.one((1, 2, 2))
+    room = count - len(state.drawn) - MIN_TOKEN_DEPTH * (each + 1)
+    for _ in range(2 if STORES in queue else 0):
+        _admitted(state, "vector", MEDIUM)  # results to store
+    rounds = [slow, *[many] * each] * max(1, room // (each + 1))
+    for kind in [*[many] * (each * MIN_TOKEN_DEPTH), *rounds, *[slow] * MIN_TOKEN_DEPTH]:
+        most = MEDIUM if kind == slow else TINY
+        if len(state.drawn) < count and not _admitted(state, kind, most):
+            _admitted(state, f"sync_{(target if kind == slow else source).name.lower()}", most)
+    return Wish(1 / each, queue)
+
+
+def _admitted(state: State, kind: str, most: int) -> bool:
+    drafts = (_one(state, kind, most) for _ in range(DRAWS))
+    return any(draft is not None and state.admit(draft) for draft in drafts)
+
+
+def _one(state: State, kind: str, most: int) -> Drawn | None:
+    if kind.startswith("sync_"):
+        return Drawn(Sync(Unit[kind.removeprefix("sync_").upper()]))
+    if kind == "store":
+        return random_store(state, most)
+    if kind.startswith(("gemm", "vector")):
+        return random_core(state, Opcode[kind.removesuffix("_quiet").upper()], most, kind in QUIET)
+    return random_load(state, Buffer[kind.upper()], most)
+
+
+# --- the program -----------------------------------------------------------------------------------------------------
+
+
+def _program(state: State, name: str, wish: Wish) -> Program:
+    places = crowded(assign_tokens(state.steps), state.rng, wish)
+    drawn = [Drawn(Sync(Unit(place.unit))) if place.step is None else state.drawn[place.step] for place in places]
+    instructions = [with_tokens(one.instruction, place) for one, place in zip(drawn, places, strict=True)]
+    tensors = _tensors(state)
+    number = {tensor.name: index for index, tensor in enumerate(tensors)}
+    tensor_of = np.array([-1 if one.tensor is None else number[one.tensor] for one in drawn], np.int32)
+    no_source = np.full(len(drawn), -1, np.int32)
+    return Program(state.config, name, encode(state.config, instructions), tensors, tensor_of, (), no_source)
+
+
+def _tensors(state: State) -> tuple[Tensor, ...]:
+    config = state.config
+    data = {
+        "weight": bytes_of(random_words(state.rng, state.sizes["weight"] * config.axi_bytes, np.int8)),
+        "scale": bytes_of(random_scales(state.rng, state.sizes["scale"] * config.axi_bytes // 8)),
+        UOPS: encode_uops(config, [MicroOp(*row) for row in state.table.tolist()]).tobytes(),
+    }
+    return tuple(_tensor(config, name, role, state.sizes[name], data.get(name)) for name, role in ROLES.items())
+
+
+def _tensor(config: Config, name: str, role: str, beats: int, data: bytes | None) -> Tensor:
+    nbytes = beats * config.axi_bytes
+    if name == UOPS:
+        return Tensor(name, role, (nbytes // config.uop_entry_bytes,), "uop", "", nbytes, data)
+    if name == "bias":
+        return Tensor(name, role, (nbytes // 4,), "int32", "", nbytes, data)
+    return Tensor(name, role, (nbytes,), "int8", "", nbytes, data)

@@ -1,0 +1,175 @@
+"""What a random program has written so far, and where the next instruction may read and write.
+
+The invariant: an instruction is admitted only if it stays inside its buffers and tensors and everything it reads was
+written before, so that any prefix of the admitted instructions is a program with a meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler.codegen.vdla.dependences import Step, Touch
+from vdla.hardware.config import Buffer, Config
+from vdla.hardware.isa import COL, Instruction, Load, Opcode, Store, Unit, instruction_columns, unit_of
+from vdla.hardware.isa.footprint import Footprints, Kernel
+
+Mask = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Interval = tuple[int, int]
+
+PLACE_ATTEMPTS = 8
+MOST_PLACED = 1 << 15
+"""Iterations of an instruction whose indices are drawn with loop factors other than 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """An instruction without tokens, and the tensor that its `dram` is relative to."""
+
+    instruction: Instruction
+    tensor: str | None = None
+
+
+@dataclass
+class State:
+    """`sizes`: beats of each tensor; `stored`: the beats written of those that stores write."""
+
+    config: Config
+    rng: np.random.Generator
+    sizes: dict[str, int]
+    table: Ints
+    stored: dict[str, Mask] = field(default_factory=dict)
+    drawn: list[Drawn] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.footprints = Footprints(self.config)
+        self.written = {buffer: np.zeros(depth, np.bool_) for buffer, depth in enumerate(self.config.depths)}
+        self.uops = np.zeros((self.config.uop_depth, 5), np.int64)
+        self._kernels: dict[bytes, Kernel] = {}
+
+    # --- drawing
+
+    def one(self, choices: Sequence[int]) -> int:
+        """One of these values."""
+        return int(choices[int(self.rng.integers(len(choices)))])
+
+    def chance(self, probability: float) -> bool:
+        """True with this probability."""
+        return bool(self.rng.random() < probability)
+
+    def below(self, count: int) -> int:
+        """0, the last or any of `count` values."""
+        return self.one((0, count - 1, int(self.rng.integers(count))))
+
+    def interval(self, mask: Mask, least: int = 1) -> Interval | None:
+        """One of the runs of true entries that are at least so long."""
+        found = [run for run in intervals(mask) if run[1] - run[0] >= least]
+        return found[int(self.rng.integers(len(found)))] if found else None
+
+    def place(
+        self, offsets: Ints, loops: tuple[int, int], limit: int, high: int, allowed: Mask | None
+    ) -> tuple[int, int, int] | None:
+        """(base, factors) of an index below `limit`, on entries that are `allowed` (None: on any); None: no luck."""
+        for _ in range(PLACE_ATTEMPTS):
+            factors = [self._factor(loop, limit, high, len(offsets) * loops[0] * loops[1]) for loop in loops]
+            reach = _reach(offsets, loops, factors)
+            if reach[-1] >= limit:
+                continue
+            base = self._base(reach, limit, allowed)
+            if base is not None:
+                return base, factors[0], factors[1]
+        return None
+
+    def _factor(self, loop: int, limit: int, high: int, iterations: int) -> int:
+        if loop == 1:
+            return self.one((0, 1, high, int(self.rng.integers(high + 1))))
+        most = (limit - 1) // (loop - 1) if iterations <= MOST_PLACED else 0
+        return min(self.one((0, 0, 1, 1, 2, 3, 4, most)), most)
+
+    def _base(self, reach: Ints, limit: int, allowed: Mask | None) -> int | None:
+        room = limit - int(reach[-1])
+        if allowed is None:
+            return self.below(room)
+        run = self.interval(allowed)
+        if run is None:
+            return None
+        first, last = run[0] - int(reach[0]), min(run[1], limit) - 1 - int(reach[-1])
+        candidates = [first, last, int(self.rng.integers(min(first, last), max(first, last) + 1))]
+        fitting = [base for base in candidates if 0 <= base < room and bool(allowed[base + reach].all())]
+        return self.one(fitting) if fitting else None
+
+    # --- admission
+
+    def admit(self, drawn: Drawn) -> bool:
+        """Add the instruction if it is sound here; whether it was."""
+        row: list[int] = instruction_columns(self.config, [drawn.instruction])[0].tolist()
+        if row[COL["uop_end"]] > self.config.uop_depth:
+            return False
+        kernel = self._kernel(row)
+        if kernel is None and row[COL["opcode"]] in (Opcode.GEMM, Opcode.VECTOR):
+            return False
+        if self.footprints.excess(row, kernel) or self._leaves_dram(row, drawn):
+            return False
+        accesses = self.footprints.accesses(row, kernel)
+        touches = [
+            Touch(access.buffer, access.where, access.writes) for access in accesses if access.buffer is not None
+        ]
+        touches += self._in_dram(row, drawn)
+        if not all(touch.writes or self._mask(touch)[touch.where].all() for touch in touches):
+            return False
+        for touch in touches:
+            if touch.writes:
+                self._mask(touch)[touch.where] = True
+        self._load_uops(drawn)
+        self.drawn.append(drawn)
+        self.steps.append(Step(Unit(unit_of(drawn.instruction)), tuple(touches)))
+        return True
+
+    def _mask(self, touch: Touch) -> Mask:
+        return self.written[touch.space] if isinstance(touch.space, Buffer) else self.stored[str(touch.space)]
+
+    def _kernel(self, row: Sequence[int]) -> Kernel | None:
+        part = slice(row[COL["uop_begin"]], row[COL["uop_end"]])
+        if part.stop == 0 or not self.written[Buffer.UOP][part].all():
+            return None
+        content = self.uops[part].copy()
+        return self._kernels.setdefault(content.tobytes(), Kernel(content))
+
+    def _leaves_dram(self, row: Sequence[int], drawn: Drawn) -> bool:
+        if drawn.tensor is None:
+            return False
+        return self.footprints.dram_excess(row, self.sizes[drawn.tensor], drawn.tensor) is not None
+
+    def _in_dram(self, row: Sequence[int], drawn: Drawn) -> list[Touch]:
+        if drawn.tensor not in self.stored:
+            return []
+        return [Touch(drawn.tensor, self.footprints.beats(row), isinstance(drawn.instruction, Store))]
+
+    def _load_uops(self, drawn: Drawn) -> None:
+        load = drawn.instruction
+        if not isinstance(load, Load) or load.buffer != Buffer.UOP:
+            return
+        beats = self.config.uop_entry_bytes // self.config.axi_bytes
+        rows = np.add.outer(np.arange(load.z_size) * load.z_stride, np.arange(load.y_size) * load.y_stride).ravel()
+        entries = np.add.outer((load.dram + rows) // beats, np.arange(load.x_size)).ravel()
+        self.uops[load.sram : load.sram + len(entries)] = self.table[entries]
+
+
+def intervals(mask: Mask) -> list[Interval]:
+    """The runs of true entries as (first, end)."""
+    edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0)).tolist()
+    return list(zip(edges[::2], edges[1::2], strict=True))
+
+
+def _reach(offsets: Ints, loops: tuple[int, int], factors: Sequence[int]) -> Ints:
+    """Where the index goes from its base, sorted."""
+    reach = offsets
+    for loop, factor in zip(loops, factors, strict=True):
+        if loop > 1 and factor:
+            reach = np.unique(np.add.outer(np.arange(loop, dtype=np.int64) * factor, reach))
+    return np.unique(reach)

@@ -1,0 +1,124 @@
+"""Tokens of a random program: those that its dependences need, and more, so that queues fill and units block.
+
+A token too many keeps the order of both ends in its queue, so that each needed token still meets its own pop; and no
+queue ever holds more than the smallest depth in program order, which therefore stays a valid execution.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vdla.compiler.codegen.vdla.tokens import QUEUES, Edge, Place, Queue
+from vdla.hardware.config import MIN_TOKEN_DEPTH
+from vdla.hardware.isa import Instruction, Unit
+
+MOST_LOADED = 4
+CHOICES = ("first", "last", "last", "any")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Extra tokens to try: from this share of the pushing units' instructions, in one queue or in all (None)."""
+
+    share: float
+    queue: Queue | None = None
+
+
+def crowded(places: Sequence[Place], rng: np.random.Generator, wish: Wish) -> list[Place]:
+    """The places with extra tokens."""
+    result = list(places)
+    middle = [k for k, place in enumerate(result) if place.unit == Unit.COMPUTE]
+    for index in rng.permutation(middle)[:MOST_LOADED].tolist() if wish.share > rng.random() else ():
+        _load_fully(result, index)
+    for queue in QUEUES if wish.queue is None else (wish.queue,):
+        pushers, poppers = ([k for k, place in enumerate(result) if place.unit == unit] for unit in queue)
+        chosen = [source for number, source in enumerate(pushers) if _chosen(number, wish, rng)]
+        _fill(result, queue, chosen, poppers, "last" if wish.queue else str(rng.choice(CHOICES)), rng)
+    return result
+
+
+def _load_fully(places: list[Place], index: int) -> None:
+    """As many of all its tokens as an instruction of compute can get, each from or to a near neighbour."""
+    for queue in QUEUES:
+        edges = _edges(places, queue)
+        if queue[0] == Unit.COMPUTE:
+            near = (k for k in range(index + 1, len(places)) if places[k].unit == queue[1])
+            edge = next((e for k in near if (e := _extra(edges, index, [k]))), None)
+        else:
+            near = (k for k in range(index - 1, -1, -1) if places[k].unit == queue[0])
+            edge = next((e for k in near if (e := _extra(edges, k, [index]))), None)
+        if edge is not None:
+            _add(places, queue, edge)
+
+
+def _chosen(number: int, wish: Wish, rng: np.random.Generator) -> bool:
+    """At random; evenly where a queue is to be filled."""
+    if wish.queue is None:
+        return bool(rng.random() < wish.share)
+    return int((number + 1) * wish.share) > int(number * wish.share)
+
+
+def _fill(
+    places: list[Place],
+    queue: Queue,
+    sources: Sequence[int],
+    targets: Sequence[int],
+    choice: str,
+    rng: np.random.Generator,
+) -> None:
+    """A token from each source: to the first, the last or any target before its queue would be full."""
+    edges = _edges(places, queue)
+    for number, source in enumerate(sources):
+        end = sources[number + MIN_TOKEN_DEPTH] if number + MIN_TOKEN_DEPTH < len(sources) else len(places)
+        near = targets[bisect_left(targets, source) : bisect_left(targets, end)]
+        ordered = {"first": near, "last": near[::-1], "any": rng.permutation(near).tolist()}[choice]
+        edge = _extra(edges, source, ordered)
+        if edge is not None:
+            edges.insert(bisect_left(edges, edge), edge)
+            _add(places, queue, edge)
+
+
+def _edges(places: Sequence[Place], queue: Queue) -> list[Edge]:
+    """The k-th push of a queue with the k-th pop."""
+    source, target = queue
+    pushes = [k for k, place in enumerate(places) if place.unit == source and target in place.pushes]
+    pops = [k for k, place in enumerate(places) if place.unit == target and source in place.pops]
+    return list(zip(pushes, pops, strict=True))
+
+
+def _extra(edges: Sequence[Edge], source: int, targets: Sequence[int]) -> Edge | None:
+    """A token from `source` to the first of the targets where it crosses no other."""
+    at = bisect_left(edges, (source, -1))
+    if at < len(edges) and edges[at][0] == source:
+        return None
+    first = edges[at - 1][1] if at else -1
+    last = edges[at][1] if at < len(edges) else 1 << 62
+    fitting = ((source, target) for target in targets if first < target < last)
+    return next((edge for edge in fitting if _fits(edges, at, edge)), None)
+
+
+def _fits(edges: Sequence[Edge], at: int, edge: Edge) -> bool:
+    """Whether no queue holds more than the smallest depth with this edge at its place."""
+    near = [*edges[max(0, at - MIN_TOKEN_DEPTH) : at], edge, *edges[at : at + MIN_TOKEN_DEPTH]]
+    return all(later[0] > earlier[1] for earlier, later in zip(near, near[MIN_TOKEN_DEPTH:], strict=False))
+
+
+def _add(places: list[Place], queue: Queue, edge: Edge) -> None:
+    (source, target), (push, pop) = queue, edge
+    places[push] = replace(places[push], pushes=places[push].pushes | {target})
+    places[pop] = replace(places[pop], pops=places[pop].pops | {source})
+
+
+def with_tokens(instruction: Instruction, place: Place) -> Instruction:
+    """The instruction with the tokens of its place."""
+    bits: dict[str, Any] = {
+        f"{verb}_{side}": int(place.unit + distance in {int(unit) for unit in units})
+        for verb, units in (("pop", place.pops), ("push", place.pushes))
+        for side, distance in (("prev", -1), ("next", 1))
+    }
+    return replace(instruction, **bits)

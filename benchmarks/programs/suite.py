@@ -1,0 +1,105 @@
+"""Small programs of every template on several machines: what tests and the mutants benchmark run.
+
+A case is a template's options at a size that takes at least two tiles or two virtual threads somewhere; channel counts
+are not multiples of the blocks. Names are unique and say case, threads and machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from vdla.compiler.operators.vdla.conv2d import conv2d
+from vdla.compiler.operators.vdla.conv2d_transpose import conv2d_transpose
+from vdla.compiler.operators.vdla.dense import dense
+from vdla.compiler.operators.vdla.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.operators.vdla.operator import Operator
+from vdla.compiler.operators.vdla.pool2d import pool2d
+from vdla.compiler.operators.vdla.residual_add import residual_add
+from vdla.hardware.config import Config, Dram
+from vdla.hardware.program import Program
+
+PYNQ = Config.preset("pynq_z1")
+
+SLOW = Dram(read_latency=120, beat_cycles=2)
+# Small buffers make small shapes take several tiles; slow memory makes queues fill.
+MACHINES: tuple[Config, ...] = (
+    PYNQ,
+    replace(PYNQ, name="narrow", inp_kib=2, wgt_kib=8, acc_kib=4, out_kib=2, dram=SLOW),
+    Config.preset("tiny"),
+    Config.preset("int4"),
+    Config.preset("batch4"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A template with its options."""
+
+    name: str
+    template: Callable[..., Operator]
+    options: Mapping[str, Any]
+
+    def operator(self, config: Config, threads: int = 2) -> Operator:
+        """The operator for one machine."""
+        name = f"{self.name}_{threads}t_{config.name}"
+        return self.template(config, name=name, virtual_threads=threads, **self.options)
+
+
+def _image(channels: str, batch: int, height: int, width: int, count: int) -> dict[str, int]:
+    return {"batch": batch, "height": height, "width": width, channels: count}
+
+
+CASES: tuple[Case, ...] = (
+    Case("conv3x3", conv2d, {**_image("in_channels", 1, 7, 6, 20), "out_channels": 24, "kernel": 3, "padding": 1}),
+    Case(
+        "conv1x1_stride2",
+        conv2d,
+        {**_image("in_channels", 1, 8, 8, 33), "out_channels": 17, "kernel": 1, "stride": 2},
+    ),
+    Case(
+        "conv_dilated_relu",
+        conv2d,
+        {**_image("in_channels", 2, 7, 9, 5), "out_channels": 9, "kernel": (3, 2), "dilation": 2, "padding": (2, 1)}
+        | {"activation": "relu", "zero_point": -1, "input_zero_point": 1},
+    ),
+    Case(
+        "conv_patches",
+        conv2d,
+        {**_image("in_channels", 1, 9, 9, 3), "out_channels": 8, "kernel": 5, "stride": 2, "padding": 2},
+    ),
+    Case("conv_raw", conv2d, {**_image("in_channels", 1, 4, 5, 18), "out_channels": 8, "kernel": 1, "raw": True}),
+    Case("dense", dense, {"rows": 5, "in_features": 70, "out_features": 37}),
+    Case(
+        "transpose4x4",
+        conv2d_transpose,
+        {**_image("in_channels", 1, 3, 4, 18), "out_channels": 9, "kernel": 4, "stride": 2, "padding": 1},
+    ),
+    Case("depthwise3x3", depthwise_conv2d, {**_image("channels", 1, 7, 6, 19), "kernel": 3, "padding": 1}),
+    Case(
+        "max_pool",
+        pool2d,
+        {"kind": "max", **_image("channels", 1, 8, 7, 17), "kernel": 3, "stride": 2, "padding": 1},
+    ),
+    Case("average_pool", pool2d, {"kind": "average", **_image("channels", 1, 6, 6, 17), "kernel": 2, "stride": 2}),
+    Case(
+        "residual_add",
+        residual_add,
+        {**_image("channels", 1, 5, 6, 21), "factors": (0.75, 0.5), "activation": "relu"},
+    ),
+)
+
+
+@cache
+def operators() -> tuple[Operator, ...]:
+    """Every case on every machine with two virtual threads, and each first case with one."""
+    two = [case.operator(config) for config in MACHINES for case in CASES]
+    one = [CASES[0].operator(config, threads=1) for config in MACHINES]
+    return (*two, *one)
+
+
+def programs() -> list[Program]:
+    """The compiled programs of `operators()`."""
+    return [operator.program for operator in operators()]

@@ -1,0 +1,116 @@
+"""A program taken apart: instructions without tokens, and the tokens as pairs of a push and the pop that it meets.
+
+Instructions can be left out or changed here without a thought for queues; the verifier judges what comes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from vdla.compiler.codegen.vdla.dependences import Step, Touch
+from vdla.compiler.codegen.vdla.tokens import QUEUES, Edge, Place, Queue, assign_tokens
+from vdla.hardware.isa import Instruction, Sync, Unit, decode, encode, unit_of
+from vdla.hardware.program import Program
+from vdla.simulator.verify.accesses import touches
+
+NO_TOKENS = dict.fromkeys(("pop_prev", "pop_next", "push_prev", "push_next"), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """`tensors[k]`: the tensor that instruction k is relative to, -1 for none; `edges`: (push, pop) of each queue."""
+
+    program: Program
+    instructions: tuple[Instruction, ...]
+    tensors: tuple[int, ...]
+    edges: Mapping[Queue, tuple[Edge, ...]]
+
+    def __len__(self) -> int:
+        return len(self.instructions)
+
+    def without(self, gone: Collection[int]) -> Listing:
+        """Without these instructions and their tokens."""
+        kept = [k for k in range(len(self)) if k not in gone]
+        number = {k: at for at, k in enumerate(kept)}
+        edges = {
+            queue: tuple((number[push], number[pop]) for push, pop in pairs if push in number and pop in number)
+            for queue, pairs in self.edges.items()
+        }
+        instructions = tuple(self.instructions[k] for k in kept)
+        return Listing(self.program, instructions, tuple(self.tensors[k] for k in kept), edges)
+
+    def without_edge(self, queue: Queue, edge: Edge) -> Listing:
+        """Without one token."""
+        return replace(self, edges={**self.edges, queue: tuple(e for e in self.edges[queue] if e != edge)})
+
+    def with_instruction(self, at: int, instruction: Instruction) -> Listing:
+        """With another instruction in the place of one; a SYNC needs no tensor."""
+        changed = (*self.instructions[:at], instruction, *self.instructions[at + 1 :])
+        tensor = -1 if isinstance(instruction, Sync) else self.tensors[at]
+        return replace(self, instructions=changed, tensors=(*self.tensors[:at], tensor, *self.tensors[at + 1 :]))
+
+    def with_fewest_tokens(self) -> Listing | None:
+        """With the tokens that the compiler would give; None where an instruction leaves its buffers."""
+        touched = touches(replace(self, edges={}).assembled())
+        if touched.findings:
+            return None
+        steps = [
+            Step(unit_of(instruction), tuple(Touch((n, a.buffer), a.where, a.writes) for n, a in accesses))
+            for instruction, accesses in zip(self.instructions, touched.accesses, strict=True)
+        ]
+        places = assign_tokens(steps)
+        order = [(Sync(place.unit), -1) if place.step is None else self._at(place.step) for place in places]
+        edges = {queue: _edges(places, queue) for queue in QUEUES}
+        return Listing(self.program, tuple(i for i, _ in order), tuple(t for _, t in order), edges)
+
+    def _at(self, index: int) -> tuple[Instruction, int]:
+        return self.instructions[index], self.tensors[index]
+
+    def assembled(self) -> Program:
+        """The program; IsaError where an instruction is not valid."""
+        bits: list[dict[str, Any]] = [{} for _ in self.instructions]
+        for (source, target), pairs in self.edges.items():
+            for push, pop in pairs:
+                bits[push]["push_next" if target > source else "push_prev"] = 1
+                bits[pop]["pop_prev" if target > source else "pop_next"] = 1
+        carrying = [replace(i, **b) for i, b in zip(self.instructions, bits, strict=True)]
+        whole = self.program
+        return Program(
+            whole.config,
+            whole.name,
+            encode(whole.config, carrying),
+            whole.tensors,
+            np.array(self.tensors, np.int32),
+            (),
+            np.full(len(carrying), -1, np.int32),
+        )
+
+
+def listing_of(program: Program) -> Listing:
+    """The program taken apart; each push must have its pop."""
+    instructions = decode(program.config, program.words)
+    places = [Place(k, unit_of(i), _carried(i, "pop"), _carried(i, "push")) for k, i in enumerate(instructions)]
+    bare: dict[str, Any] = NO_TOKENS
+    return Listing(
+        program,
+        tuple(replace(instruction, **bare) for instruction in instructions),
+        tuple(program.tensor_of.tolist()),
+        {queue: _edges(places, queue) for queue in QUEUES},
+    )
+
+
+def _carried(instruction: Instruction, verb: str) -> frozenset[Unit]:
+    unit = unit_of(instruction)
+    sides = ((f"{verb}_prev", -1), (f"{verb}_next", 1))
+    return frozenset(Unit(unit + distance) for name, distance in sides if getattr(instruction, name))
+
+
+def _edges(places: Collection[Place], queue: Queue) -> tuple[Edge, ...]:
+    source, target = queue
+    pushes = [k for k, place in enumerate(places) if place.unit == source and target in place.pushes]
+    pops = [k for k, place in enumerate(places) if place.unit == target and source in place.pops]
+    return tuple(zip(pushes, pops, strict=True))

@@ -1,0 +1,1 @@
+"""The C interface of compiled kernels: signatures, error codes, headers. Needs NumPy only."""

@@ -1,0 +1,130 @@
+"""What the leaf blocks of a function read and write, in terms of loop variables.
+
+A leaf is a block without blocks inside. Through nested blocks its bindings are composed, so that everything here is
+over loops alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vdla.compiler import ir
+from vdla.compiler.analysis.tree import Path, paths
+from vdla.compiler.arith.affine import Linear, conjuncts, linear
+
+Indices = tuple[ir.Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A leaf block at its place: bindings of its axes and conditions over the loops around it."""
+
+    block: ir.Block
+    path: Path
+    loops: tuple[ir.For, ...]
+    values: dict[str, ir.Expr]
+    conditions: tuple[ir.Expr, ...]
+
+    @property
+    def name(self) -> str:
+        """The block's name."""
+        return self.block.name
+
+    def axis_of(self, name: str) -> ir.Axis:
+        """The axis `name`."""
+        return next(axis for axis in self.block.axes if axis.var == name)
+
+    def bound(self, expr: ir.Expr) -> Linear:
+        """An expression over the block's axes, over loop variables."""
+        return linear(ir.substitute(expr, self.values))
+
+    def element(self) -> list[ir.Expr]:
+        """The bindings of the axes that choose the element."""
+        return [self.values[axis.var] for axis in self.block.axes if axis.kind is not ir.AxisKind.REDUCE]
+
+    def values_of(self, kind: ir.AxisKind) -> list[ir.Expr]:
+        """The bindings of the axes of one kind."""
+        return [self.values[axis.var] for axis in self.block.axes if axis.kind is kind]
+
+
+def leaves(fn: ir.Function) -> list[Leaf]:
+    """Every leaf block, in program order."""
+    return [leaf_at(path) for path in paths(fn.body) if isinstance(path[-1], ir.Block) and is_leaf(path[-1])]
+
+
+def is_leaf(block: ir.Block) -> bool:
+    """Whether no block lies inside."""
+    if isinstance(block.body, ir.Store):
+        return True
+    return not any(isinstance(stmt, ir.Block) for stmt in ir.walk(block.body))
+
+
+def leaf_at(path: Path) -> Leaf:
+    """The leaf that a path ends in."""
+    values: dict[str, ir.Expr] = {}
+    conditions: list[ir.Expr] = []
+    for stmt in path:
+        if isinstance(stmt, ir.Block):
+            conditions += [ir.substitute(c, values) if values else c for c in conjuncts(stmt.predicate)]
+            bound = [ir.substitute(v, values) if values else v for v in stmt.values]
+            values = values | {axis.var: value for axis, value in zip(stmt.axes, bound, strict=True)}
+    block = path[-1]
+    assert isinstance(block, ir.Block)
+    loops = tuple(stmt for stmt in path if isinstance(stmt, ir.For))
+    return Leaf(block, path, loops, values, tuple(conditions))
+
+
+def stores(block: ir.Block) -> list[ir.Store]:
+    """The stores of a leaf's body."""
+    if isinstance(block.body, ir.Store):
+        return [block.body]
+    return [stmt for stmt in ir.walk(block.body) if isinstance(stmt, ir.Store)]
+
+
+def store_to(block: ir.Block, buffer: str) -> ir.Store:
+    """The store of a leaf's body to `buffer`."""
+    return next(store for store in stores(block) if store.buffer == buffer)
+
+
+def written(block: ir.Block) -> set[str]:
+    """The buffers that a leaf writes."""
+    return {store.buffer for store in stores(block)}
+
+
+def reads(block: ir.Block, buffer: str) -> list[Indices]:
+    """The indices, over the block's axes, at which a leaf reads `buffer`; each once."""
+    return list(dict.fromkeys(load.indices for load in loads(block) if load.buffer == buffer))
+
+
+def read_buffers(block: ir.Block) -> set[str]:
+    """The buffers that a leaf reads, other than those it writes."""
+    return {load.buffer for load in loads(block)} - written(block)
+
+
+def loads(block: ir.Block) -> Iterator[ir.Load]:
+    """Every load in a leaf."""
+    bodies = stores(block) if block.init is None else [*stores(block), *init_stores(block)]
+    for store in bodies:
+        for expr in (store.value, *store.indices):
+            yield from (e for e in ir.walk_expr(expr) if isinstance(e, ir.Load))
+
+
+def init_stores(block: ir.Block) -> list[ir.Store]:
+    """The stores of a leaf's init."""
+    return [] if block.init is None else [s for s in ir.walk(block.init) if isinstance(s, ir.Store)]
+
+
+def writers_of(all_leaves: list[Leaf], buffer: str) -> list[Leaf]:
+    """The leaves that write `buffer`: none for an input, two for a decomposed sum."""
+    return [leaf for leaf in all_leaves if buffer in written(leaf.block)]
+
+
+def readers_of(all_leaves: list[Leaf], buffer: str) -> list[Leaf]:
+    """The leaves that read `buffer` and do not write it."""
+    return [leaf for leaf in all_leaves if buffer in read_buffers(leaf.block)]
+
+
+def readers_of_any(all_leaves: list[Leaf], buffers: set[str]) -> list[Leaf]:
+    """The leaves that read one of `buffers` and do not write it, in program order."""
+    return [leaf for leaf in all_leaves if read_buffers(leaf.block) & buffers]

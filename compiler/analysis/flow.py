@@ -1,0 +1,216 @@
+"""The check behind every primitive that moves a block: each read finds what it read before the move.
+
+A value flows from the block that computes a buffer to a block that reads it. That is sound where the writer comes
+first, where it covers, while their common loops stand still, all that the reader reads, and where its sums are
+complete. Buffers keep their full shape and a block computes the same value for an element every time, so nothing else
+can go wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vdla.compiler import ir
+from vdla.compiler.analysis.access import (
+    Indices,
+    Leaf,
+    leaves,
+    read_buffers,
+    readers_of,
+    reads,
+    store_to,
+    writers_of,
+    written,
+)
+from vdla.compiler.analysis.read_region import Span, need_at
+from vdla.compiler.analysis.symbols import domains_of, extent_form
+from vdla.compiler.analysis.tree import ScheduleError
+from vdla.compiler.analysis.written_region import computed
+from vdla.compiler.arith.affine import Linear, linear, var_names
+from vdla.compiler.ir.printer import expr_text
+
+
+def check_flow(fn: ir.Function, name: str, where: str) -> None:
+    """Refuse `fn` if a value to or from the block `name` is lost."""
+    all_leaves = leaves(fn)
+    block = next(leaf for leaf in all_leaves if leaf.name == name)
+    for buffer in sorted(read_buffers(block.block)):
+        for writer in writers_of(all_leaves, buffer):
+            check_pair(fn, all_leaves, writer, block, buffer, where)
+    for buffer in sorted(written(block.block)):
+        for reader in readers_of(all_leaves, buffer):
+            check_pair(fn, all_leaves, block, reader, buffer, where)
+        check_start(fn, all_leaves, buffer, where)
+
+
+def check_start(fn: ir.Function, order: list[Leaf], buffer: str, where: str) -> None:
+    """Refuse a decomposed sum that goes on from what its start has not written."""
+    writers = writers_of(order, buffer)
+    for start in (leaf for leaf in writers if not goes_on(leaf, buffer)):
+        for leaf in writers:
+            if leaf.block.init is None and goes_on(leaf, buffer):
+                check_pair(fn, order, start, leaf, buffer, where)
+
+
+def goes_on(leaf: Leaf, buffer: str) -> bool:
+    """Whether a block reads the element that it writes, as a sum does; a start may read other ones."""
+    return store_to(leaf.block, buffer).indices in reads(leaf.block, buffer)
+
+
+def check_pair(fn: ir.Function, order: list[Leaf], writer: Leaf, reader: Leaf, buffer: str, where: str) -> None:
+    """Refuse a value of `buffer` that is lost between two blocks."""
+    common = common_loops(writer, reader)
+    accesses = reads(reader.block, buffer)
+    states = [access for access in accesses if is_state(writer, reader, buffer, access, common)]
+    if states:
+        steps = common[: max(place for place, loop in enumerate(common) if loop.var in scanned_loops(writer)) + 1]
+        check_cover(fn, writer, reader, buffer, states, steps, where)
+    now = [access for access in accesses if access not in states]
+    if not now:
+        return
+    if order.index(writer) > order.index(reader):
+        rule = f"{reader.name} must come after {writer.name}, which computes {buffer}"
+        raise ScheduleError(f"{where}: {rule}, got it before")
+    check_complete(writer, reader, common, where)
+    check_cover(fn, writer, reader, buffer, now, common, where)
+
+
+def scanned_loops(leaf: Leaf) -> set[str]:
+    """The loops over the steps of a scan."""
+    return {name for value in leaf.values_of(ir.AxisKind.SCAN) for name in var_names(value)}
+
+
+def is_state(writer: Leaf, reader: Leaf, buffer: str, access: Indices, common: list[ir.For]) -> bool:
+    """Whether an element is one that the writer computed in an earlier step of a scan that both are in."""
+    if not scanned_loops(writer) or not scanned_loops(writer) <= {loop.var for loop in common}:
+        return False
+    for own, index in zip(store_to(writer.block, buffer).indices, access, strict=True):
+        if is_step(writer, own):
+            step = writer.bound(own)
+            ago = step + reader.bound(index).scaled(-1)
+            forwards = all(factor > 0 for factor in step.terms.values())
+            backwards = all(factor < 0 for factor in step.terms.values())
+            if not ago.terms and ((forwards and ago.const > 0) or (backwards and ago.const < 0)):
+                return True
+    return False
+
+
+def check_cover(
+    fn: ir.Function,
+    writer: Leaf,
+    reader: Leaf,
+    buffer: str,
+    accesses: list[Indices],
+    common: list[ir.For],
+    where: str,
+) -> None:
+    """Refuse accesses of elements that the writer does not compute while the common loops stand still; of a state, in
+    an earlier step."""
+    check_conditions(writer, reader, common, where)
+    ranges, outer, shape = domains_of(fn), {loop.var for loop in common}, fn.buffers[buffer]
+    made = computed(writer, shape, outer, ranges, f"{where}: {reader.name}")
+    need = [span.clamped(ranges) for span in need_at(reader, accesses, shape, outer, ranges)]
+    for dimension, (has, wants) in enumerate(zip(made, need, strict=True)):
+        index = store_to(writer.block, buffer).indices[dimension]
+        earlier = is_state(writer, reader, buffer, accesses[0], common) and is_step(writer, index)
+        if not earlier and not has.covers(wants, ranges):
+            place = f"while {common[-1].var} stands still" if common else "before it"
+            rule = f"{reader.name} must read only what {writer.name} computes {place}"
+            raise ScheduleError(f"{where}: {rule}, got {difference_text(buffer, dimension, has, wants)}")
+
+
+def is_step(leaf: Leaf, index: ir.Expr) -> bool:
+    """Whether an index is the step of a scan."""
+    return isinstance(index, ir.Var) and leaf.axis_of(index.name).kind is ir.AxisKind.SCAN
+
+
+def common_loops(a: Leaf, b: Leaf) -> list[ir.For]:
+    """The loops around both, outermost first."""
+    return [one for one, two in zip(a.loops, b.loops, strict=False) if one is two]
+
+
+def check_complete(writer: Leaf, reader: Leaf, common: list[ir.For], where: str) -> None:
+    """Refuse a read of a sum that goes on in a later iteration."""
+    for loop in summed_loops(writer, common):
+        if is_last(loop) not in reader.conditions:
+            rule = f"{reader.name} must read {writer.name} where its sum over {loop.var} is complete"
+            raise ScheduleError(f"{where}: {rule}, got a read in every iteration")
+
+
+def check_conditions(writer: Leaf, reader: Leaf, common: list[ir.For], where: str) -> None:
+    """Refuse a reader that runs in iterations of the common loops in which the writer has not run."""
+    for condition in selecting_conditions(writer, common):
+        if condition not in reader.conditions:
+            rule = f"{reader.name} must run only where {writer.name} has run"
+            raise ScheduleError(f"{where}: {rule} ({expr_text(condition)}), got every iteration")
+
+
+def selecting_conditions(leaf: Leaf, common: list[ir.For]) -> list[ir.Expr]:
+    """The conditions that leave out, in some iterations of the common loops, elements that exist.
+
+    Others only bound an axis, end a sum, or are the mark of `keep`.
+    """
+    outer = {loop.var for loop in common}
+    summed = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
+    used = {name for value in leaf.values.values() for name in var_names(value)}
+    forms = [linear(value).terms for value in leaf.values.values()]
+    loops = {loop.var for loop in leaf.loops}
+    return [
+        condition
+        for condition in leaf.conditions
+        if var_names(condition) & outer
+        and not is_kept(condition, used)
+        and (
+            is_equality(condition)
+            or not (var_names(condition) & loops <= summed or bounds_axis(condition, forms, loops))
+        )
+    ]
+
+
+def is_equality(condition: ir.Expr) -> bool:
+    """Whether a condition picks iterations."""
+    return isinstance(condition, ir.Binary) and condition.op == "eq"
+
+
+def bounds_axis(condition: ir.Expr, forms: list[Mapping[ir.Expr, int]], loops: set[str]) -> bool:
+    """Whether a condition compares the binding of an axis with a number or symbols."""
+    if not isinstance(condition, ir.Binary):
+        return False
+    difference = linear(condition.a) + linear(condition.b).scaled(-1)
+    return difference.only(lambda term: bool(var_names(term) & loops)).terms in forms
+
+
+def is_kept(condition: ir.Expr, used: set[str]) -> bool:
+    """Whether a condition is the mark of `keep`: the first iteration of a loop that the region does not depend on."""
+    match condition:
+        case ir.Binary("eq", ir.Var(name), ir.Const(0)):
+            return name not in used
+    return False
+
+
+def summed_loops(leaf: Leaf, common: list[ir.For]) -> list[ir.For]:
+    """The loops among `common` over which a leaf sums."""
+    names = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
+    return [loop for loop in common if loop.var in names and loop.extent != 1]
+
+
+def is_last(loop: ir.For) -> ir.Expr:
+    """The condition of the last iteration."""
+    last = extent_form(loop.extent) + Linear({}, -1)
+    return ir.Binary("eq", ir.Var(loop.var), last.expr())
+
+
+def is_first(loop: str) -> ir.Expr:
+    """The condition of the first iteration."""
+    return ir.Binary("eq", ir.Var(loop), ir.Const(0))
+
+
+def difference_text(buffer: str, dimension: int, has: Span, wants: Span) -> str:
+    """The two spans, for messages."""
+    return f"dimension {dimension} of {buffer}: reads {span_text(wants)}, computed {span_text(has)}"
+
+
+def span_text(span: Span) -> str:
+    """A span as `first..last`."""
+    first, last = (expr_text((span.offset + edge).expr()) for edge in (span.low, span.high))
+    return f"{first}..{last}"

@@ -1,0 +1,217 @@
+"""Whether the iterations of a loop may run at once: the check behind parallel, vectorize and bind.
+
+They may where no iteration writes an element that another one reads or writes. A buffer all of whose accesses lie
+inside the loop, written before it is read in each iteration, is private: lowering allocates it inside a parallel loop,
+so its elements may coincide. The lanes of a vectorized loop share their buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from vdla.compiler import ir
+from vdla.compiler.analysis.access import Indices, Leaf, leaves, read_buffers, reads, stores, written
+from vdla.compiler.analysis.flow import check_pair, is_equality
+from vdla.compiler.analysis.read_region import Limit, bound_form, limited_bounds, limits_of, touched
+from vdla.compiler.analysis.symbols import Domains, at_least, domains_of
+from vdla.compiler.analysis.tree import ScheduleError
+from vdla.compiler.arith.affine import Linear, Ranges, linear, var_names
+from vdla.compiler.ir.annotations import THREAD
+from vdla.compiler.ir.printer import expr_text
+
+ROOT = "root"  # `store_at` of a buffer that is allocated outside of every loop
+Known = Mapping[str, tuple[ir.For, frozenset[str]]]
+
+
+def check_marked(fn: ir.Function, where: str, known: Known) -> Known:
+    """Refuse `fn` if the iterations of a loop that is parallel, vectorized or bound depend on each other.
+
+    `known` are the loops checked so far, with the buffers that were their own: what is the same is not checked again.
+    The result is that of `fn`.
+    """
+    marked = {stmt.var: stmt for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For) and mark_of(stmt)}
+    if not marked:
+        return {}
+    order, ranges = leaves(fn), domains_of(fn)
+    touching = touched_buffers(order)
+    result: dict[str, tuple[ir.For, frozenset[str]]] = {}
+    for var, loop in marked.items():
+        what = mark_of(loop)
+        check = Iterations(fn, order, touching, ranges, loop, where, f"the {what} loop {var}")
+        result[var] = (loop, frozenset() if what == "vectorized" else check.private())
+        if var not in known or known[var][0] is not loop or known[var][1] != result[var][1]:
+            check.run(result[var][1])
+    return result
+
+
+def mark_of(loop: ir.For) -> str:
+    """How a loop runs its iterations at once; "" if it does not."""
+    match loop.kind:
+        case ir.LoopKind.PARALLEL:
+            return "parallel"
+        case ir.LoopKind.VECTORIZE:
+            return "vectorized"
+    return "bound" if THREAD in loop.annotations else ""
+
+
+def check_independent(fn: ir.Function, loop: ir.For, where: str, shared: bool) -> None:
+    """Refuse a loop that carries a dependence. `shared`: iterations share buffers that they could have one each of."""
+    order = leaves(fn)
+    check = Iterations(fn, order, touched_buffers(order), domains_of(fn), loop, where, "the loop")
+    check.run(frozenset() if shared else check.private())
+
+
+def touched_buffers(order: list[Leaf]) -> list[set[str]]:
+    """The buffers that each leaf reads or writes."""
+    return [written(leaf.block) | read_buffers(leaf.block) for leaf in order]
+
+
+def loop_vars(leaf: Leaf) -> list[str]:
+    """The variables of the loops around a leaf, outermost first."""
+    return [loop.var for loop in leaf.loops]
+
+
+def check_role(leaf: Leaf, var: str, where: str) -> None:
+    """Refuse a loop over which a block sums, or along which it goes on from what it left."""
+    kinds = {axis.kind for axis in leaf.block.axes if var in var_names(leaf.values[axis.var])}
+    for kind in (ir.AxisKind.REDUCE, ir.AxisKind.SCAN):
+        if kind in kinds:
+            raise ScheduleError(f"{where} must be spatial in block {leaf.name}, got {kind.value}")
+
+
+@dataclass(frozen=True, slots=True)
+class Iterations:
+    """The iterations of a loop of a function; `order` are its leaves with the buffers they touch, `what` the loop in
+    messages."""
+
+    fn: ir.Function
+    order: list[Leaf]
+    touching: list[set[str]]
+    ranges: Domains
+    loop: ir.For
+    where: str
+    what: str
+
+    def run(self, private: frozenset[str]) -> None:
+        """Refuse a dependence between iterations, which share all but the buffers in `private`."""
+        inside = self.inside()
+        for leaf in inside:
+            check_role(leaf, self.loop.var, f"{self.where}: {self.what}")
+        for writer in inside:
+            for buffer in sorted(written(writer.block)):
+                for reader in inside:
+                    self.check_read(writer, reader, buffer)
+                if buffer not in private:
+                    self.check_distinct(writer, buffer)
+
+    def inside(self) -> list[Leaf]:
+        """The leaves in the loop."""
+        return [leaf for leaf in self.order if self.loop.var in loop_vars(leaf)]
+
+    def private(self) -> frozenset[str]:
+        """The buffers of which lowering gives each iteration its own: nothing outside of the loop touches them."""
+        var = self.loop.var
+        inside, outside = set[str](), set(self.fn.params)
+        for leaf, buffers in zip(self.order, self.touching, strict=True):
+            within = any(loop is self.loop for loop in leaf.loops) and allocated_inside(leaf, var)
+            (inside if within else outside).update(buffers)
+        return frozenset(inside - outside)
+
+    def check_read(self, writer: Leaf, reader: Leaf, buffer: str) -> None:
+        """Refuse a read of what another iteration writes."""
+        if not self.reads_others(writer, reader, buffer):
+            return
+        if reader.name == writer.name:
+            rule = f"block {reader.name} must not read other iterations of {self.loop.var}"
+            raise ScheduleError(f"{self.where}: {rule}, got a read of {buffer} beside the element that it writes")
+        check_pair(self.fn, self.order, writer, reader, buffer, self.where)
+        check_no_keep(writer, reader, buffer, self.loop.var, self.where)
+
+    def reads_others(self, writer: Leaf, reader: Leaf, buffer: str) -> bool:
+        """Whether a block reads elements that the writer may write, other than in place, while the loops outside stand
+        still."""
+        names, shape = loop_vars(writer), self.fn.buffers[buffer]
+        outer = set(names[: names.index(self.loop.var)])
+        own = [store.indices for store in stores(writer.block) if store.buffer == buffer]
+        accesses = [i for i in reads(reader.block, buffer) if reader.name != writer.name or i not in own]
+        if not accesses:
+            return False
+        made = [touched(writer, indices, shape, outer, self.ranges) for indices in own]
+        needs = [touched(reader, indices, shape, outer, self.ranges) for indices in accesses]
+        return any(all(a.meets(b, self.ranges) for a, b in zip(m, n, strict=True)) for m in made for n in needs)
+
+    def check_distinct(self, leaf: Leaf, buffer: str) -> None:
+        """Refuse a block that writes one element of `buffer` in several iterations."""
+        for store in stores(leaf.block):
+            if store.buffer == buffer and not distinct(leaf, store.indices, self.loop.var, self.ranges):
+                forms = [bound_form(leaf, index, self.ranges) for index in store.indices]
+                found = ", ".join(expr_text(form.expr()) for form in forms)
+                rule = f"must write other elements of {buffer} in each iteration of block {leaf.name}"
+                raise ScheduleError(f"{self.where}: {self.what} {rule}, got {buffer}[{found}]")
+
+
+def check_no_keep(writer: Leaf, reader: Leaf, buffer: str, var: str, where: str) -> None:
+    """Refuse a value that one iteration leaves for the others."""
+    for condition in writer.conditions:
+        if is_equality(condition) and var in var_names(condition) and condition not in reader.conditions:
+            rule = f"{reader.name} must read what its own iteration of {var} computes"
+            found = f"{buffer} computed where {expr_text(condition)} only"
+            raise ScheduleError(f"{where}: {rule}, got {found}")
+
+
+def allocated_inside(leaf: Leaf, var: str) -> bool:
+    """Whether no `store_at` asks for an allocation outside of the loop."""
+    place = leaf.block.annotations.get("store_at")
+    names = loop_vars(leaf)
+    return place not in (ROOT, *names[: names.index(var)])
+
+
+def distinct(leaf: Leaf, indices: Indices, var: str, ranges: Ranges) -> bool:
+    """Whether the element at `indices` tells the iteration of `var`, the loops outside of it standing still."""
+    names = loop_vars(leaf)
+    inner = set(names[names.index(var) :])
+    forms = [bound_form(leaf, index, ranges).only(lambda t: bool(var_names(t) & inner)) for index in indices]
+    limits = limits_of(leaf.conditions, ranges)
+    known: set[ir.Expr] = set()
+    while ir.Var(var) not in known:
+        forms = [without(form, known) for form in forms]
+        found = {term for form in forms for term in leading(form, ranges, limits)}
+        if not found:
+            return False
+        known |= found
+        forms += [form.only(lambda t: bool(var_names(t) & inner)) for form in rejoined(known)]
+    return True
+
+
+def check_terms_once(leaf: Leaf, inner: list[ir.For], ranges: Domains, where: str) -> None:
+    """Refuse loops that add a term of a sum more than once: started in one place, it would count as often."""
+    axes = tuple(ir.Var(axis.var) for axis in leaf.block.axes)
+    for step in inner:
+        if step.extent != 1 and not distinct(leaf, axes, step.var, ranges):
+            rule = f"each term of {leaf.name} must be added once from the loop inwards"
+            raise ScheduleError(f"{where}: {rule}, got one term in several iterations of {step.var}")
+
+
+def without(form: Linear, known: set[ir.Expr]) -> Linear:
+    """The terms that are not known."""
+    return form.only(lambda term: term not in known)
+
+
+def leading(form: Linear, ranges: Ranges, limits: list[Limit]) -> list[ir.Expr]:
+    """The terms whose values follow from that of the sum: each outweighs all that have smaller coefficients."""
+    result: list[ir.Expr] = []
+    rest = form
+    for term, factor in sorted(form.terms.items(), key=lambda item: -abs(item[1])):
+        rest = without(rest, {term})
+        low, high = limited_bounds(rest, ranges, limits)
+        if not at_least(low + Linear({}, abs(factor) - 1), high, ranges):
+            break
+        result.append(term)
+    return result
+
+
+def rejoined(known: set[ir.Expr]) -> list[Linear]:
+    """The sums whose quotient and remainder are both known."""
+    quotients = [t for t in known if isinstance(t, ir.Binary) and t.op == "floordiv"]
+    return [linear(t.a) for t in quotients if ir.Binary("mod", t.a, t.b) in known]

@@ -1,0 +1,203 @@
+"""Which part of a buffer a block touches while the loops outside of some place stand still.
+
+A `Span` is one dimension of it: from `offset + low` to `offset + high`, inclusive, where `offset` is a sum over the
+outer loops alone; of that, only [floor, ceil] is ever touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from vdla.compiler import ir
+from vdla.compiler.analysis.access import Indices, Leaf, reads
+from vdla.compiler.analysis.symbols import (
+    Bounds,
+    Domains,
+    at_least,
+    extent_form,
+    form_bounds,
+    is_symbolic,
+    larger,
+    smaller,
+)
+from vdla.compiler.arith.affine import Linear, Ranges, linear, linear_bounds, simplify, var_names
+
+ZERO, ONE = Linear({}), Linear({}, 1)
+
+Limit = tuple[Linear, Linear | None, Linear | None]  # a sum of terms over loops, and what a condition leaves of it
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One dimension of a region; the bounds are sums over the symbols of the function, most often numbers."""
+
+    offset: Linear
+    low: Linear
+    high: Linear
+    floor: Linear
+    ceil: Linear
+
+    @property
+    def extent(self) -> Linear:
+        """The number of positions while the outer loops stand still."""
+        return self.high + self.low.scaled(-1) + ONE
+
+    @property
+    def first(self) -> Linear:
+        """The first position."""
+        return self.offset + self.low
+
+    def whole(self, ranges: Ranges) -> Span:
+        """All of [floor, ceil] where the span is as wide, else the span."""
+        if at_least(self.extent, self.ceil + self.floor.scaled(-1) + ONE, ranges):
+            return replace(self, offset=ZERO, low=self.floor, high=larger(self.ceil, self.floor, ranges))
+        return self
+
+    def clamped(self, ranges: Ranges) -> Span:
+        """The same span inside [floor, ceil], if no outer loop moves it."""
+        if self.offset.terms:
+            return self
+        low = smaller(larger(self.low, self.floor, ranges), self.ceil, ranges)
+        return replace(self, low=low, high=larger(smaller(self.high, self.ceil, ranges), low, ranges))
+
+    def union(self, other: Span, ranges: Ranges) -> Span:
+        """A span that holds both."""
+        floor, ceil = smaller(self.floor, other.floor, ranges), larger(self.ceil, other.ceil, ranges)
+        if self.offset == other.offset:
+            low, high = smaller(self.low, other.low, ranges), larger(self.high, other.high, ranges)
+            return Span(self.offset, low, high, floor, ceil)
+        return Span(ZERO, floor, ceil, floor, ceil)
+
+    def shifted(self, by: int) -> Span:
+        """Every position moved by `by`."""
+        more = Linear({}, by)
+        return Span(self.offset, self.low + more, self.high + more, self.floor + more, self.ceil + more)
+
+    def meets(self, other: Span, ranges: Ranges) -> bool:
+        """Whether some position may lie in both, for equal outer loops."""
+        least, most = form_bounds(other.offset + self.offset.scaled(-1), ranges)
+        after = at_least(other.low + least, self.high + ONE, ranges)
+        before = at_least(self.low, other.high + most + ONE, ranges)
+        apart = at_least(self.floor, other.ceil + ONE, ranges) or at_least(other.floor, self.ceil + ONE, ranges)
+        return not (after or before or apart)
+
+    def covers(self, need: Span, ranges: Ranges) -> bool:
+        """Whether every position of `need` lies inside, whatever the outer loops are."""
+        least, most = form_bounds(need.offset + self.offset.scaled(-1), ranges)
+        if at_least(need.low + least, self.low, ranges) and at_least(self.high, need.high + most, ranges):
+            return True
+        fixed = not self.offset.terms
+        return fixed and at_least(need.floor, self.low, ranges) and at_least(self.high, need.ceil, ranges)
+
+
+def whole_span(extent: ir.Extent) -> Span:
+    """All positions below an extent."""
+    last = extent_form(extent) + ONE.scaled(-1)
+    return Span(ZERO, ZERO, last, ZERO, last)
+
+
+def union(spans: Iterable[Span], ranges: Ranges) -> Span:
+    """A span that holds all of `spans`."""
+    return reduce(lambda a, b: a.union(b, ranges), spans)
+
+
+def need_of(readers: Iterable[Leaf], buffer: ir.Buffer, outer: Collection[str], ranges: Domains) -> list[Span]:
+    """The region of `buffer` that `readers` read while the loops `outer` stand still."""
+    needs = [need_at(reader, reads(reader.block, buffer.name), buffer, outer, ranges) for reader in readers]
+    return [union(dimension, ranges).clamped(ranges) for dimension in zip(*needs, strict=True)]
+
+
+def need_at(
+    reader: Leaf, accesses: Iterable[Indices], buffer: ir.Buffer, outer: Collection[str], ranges: Domains
+) -> list[Span]:
+    """The region that some accesses of a leaf touch."""
+    spans = [touched(reader, indices, buffer, outer, ranges) for indices in accesses]
+    return [union(dimension, ranges) for dimension in zip(*spans, strict=True)]
+
+
+def touched(leaf: Leaf, indices: Indices, buffer: ir.Buffer, outer: Collection[str], ranges: Domains) -> list[Span]:
+    """The region that one access of a leaf touches."""
+    limits = limits_of(leaf.conditions, ranges)
+    domains = ranges.only_symbols().with_extents({axis.var: axis.extent for axis in leaf.block.axes})
+    spans = []
+    for index, extent in zip(indices, buffer.shape, strict=True):
+        floor, ceil = form_bounds(linear(index), domains)
+        last = extent_form(extent) + ONE.scaled(-1)
+        offset, (low, high) = span_of(bound_form(leaf, index, ranges), outer, ranges, limits)
+        spans.append(Span(offset, low, high, larger(floor, ZERO, ranges), smaller(ceil, last, ranges)))
+    return spans
+
+
+def bound_form(leaf: Leaf, index: ir.Expr, ranges: Ranges) -> Linear:
+    """An index as a sum over loop variables."""
+    form = leaf.bound(index)
+    if all(isinstance(term, ir.Var) for term in form.terms):
+        return form
+    return linear(simplify(form.expr(), ranges))
+
+
+def span_of(form: Linear, outer: Collection[str], ranges: Ranges, limits: list[Limit]) -> tuple[Linear, Bounds]:
+    """The offset over the outer loops and the bounds of the rest."""
+    offset, inner = Linear({}), Linear({}, form.const)
+    for term, factor in form.terms.items():
+        names = var_names(term)
+        if names and names <= set(outer):
+            offset += Linear({term: factor})
+        else:
+            fixed, rest = divided_span(term, outer, ranges)
+            offset += fixed.scaled(factor)
+            inner += rest.scaled(factor)
+    return offset, limited_bounds(inner, ranges, limits)
+
+
+def divided_span(term: ir.Expr, outer: Collection[str], ranges: Ranges) -> tuple[Linear, Linear]:
+    """A quotient of outer and inner loops as an outer quotient and what the inner loops add to it.
+
+    With x in [a, b], (o + x) // c is (o + a) // c plus 0 to ceil((b - a) / c).
+    """
+    if not (isinstance(term, ir.Binary) and term.op == "floordiv" and isinstance(term.b, ir.Const)):
+        return Linear({}), Linear({term: 1})
+    numerator, divisor = linear(term.a), int(term.b.value)
+    fixed = numerator.only(lambda t: var_names(t) <= set(outer))
+    if not fixed.terms or divisor <= 0:
+        return Linear({}), Linear({term: 1})
+    low, high = linear_bounds(numerator + fixed.scaled(-1), ranges)
+    quotient = ir.Binary("floordiv", (fixed + Linear({}, low)).expr(), ir.Const(divisor))
+    steps = -(-(high - low) // divisor)
+    return Linear({quotient: 1}), Linear({ir.Binary("mod", term, ir.Const(steps + 1)): 1})
+
+
+def limits_of(conditions: Iterable[ir.Expr], ranges: Ranges) -> list[Limit]:
+    """What comparisons with numbers and symbols say about sums."""
+    limits: list[Limit] = []
+    for condition in conditions:
+        if isinstance(condition, ir.Binary) and condition.op in ("lt", "le", "gt", "ge", "eq"):
+            form = linear(condition.a) + linear(condition.b).scaled(-1)
+            part = form.only(lambda term: not is_symbolic(term, ranges))
+            edge = part + form.scaled(-1)
+            below, above = edge + ONE.scaled(-1), edge + ONE
+            allowed = {"lt": (None, below), "le": (None, edge), "gt": (above, None), "ge": (edge, None)}
+            limits.append((part, *allowed.get(condition.op, (edge, edge))))
+    return limits
+
+
+def limited_bounds(form: Linear, ranges: Ranges, limits: list[Limit]) -> Bounds:
+    """Bounds of a sum, where a condition limits a part of it."""
+    low, high = form_bounds(form, ranges)
+    for part, least, most in limits:
+        factor = multiple_of(form, part)
+        first, last = (least, most) if factor > 0 else (most, least)
+        if factor:
+            rest_low, rest_high = form_bounds(form + part.scaled(-factor), ranges)
+            low = low if first is None else larger(low, rest_low + first.scaled(factor), ranges)
+            high = high if last is None else smaller(high, rest_high + last.scaled(factor), ranges)
+    return low, high
+
+
+def multiple_of(form: Linear, part: Linear) -> int:
+    """How many times `form` holds `part`; 0 if it does not hold each of its terms equally often."""
+    factors = {form.terms.get(term, 0) / factor for term, factor in part.terms.items()}
+    factor = factors.pop() if len(factors) == 1 else 0
+    return int(factor) if factor == int(factor) else 0

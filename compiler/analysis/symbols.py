@@ -1,0 +1,166 @@
+"""Bounds in terms of the symbols of a function: where loops have symbolic extents, a bound is a sum over symbols.
+
+A comparison is decided for all values of the symbols (each is at least 1) or it is not; whoever asks then takes the
+side that refuses. A minimum or maximum that is not decided stays an expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from vdla.compiler import ir
+from vdla.compiler.arith.affine import ANY, Linear, Range, Ranges, bounds, linear, linear_bounds, simplify, var_names
+
+Bounds = tuple[Linear, Linear]
+
+
+class Domains(dict[str, Range]):
+    """The numeric bounds of variables; `lasts` are the last values of those whose extents are symbolic, and `symbols`
+    the symbols."""
+
+    def __init__(self, numbers: Ranges, lasts: Mapping[str, Linear], symbols: frozenset[str]) -> None:
+        super().__init__(numbers)
+        self.lasts = dict(lasts)
+        self.symbols = symbols
+
+    def only_symbols(self) -> Domains:
+        """The symbols without any loops."""
+        return Domains({name: self[name] for name in self.symbols}, {}, self.symbols)
+
+    def with_extents(self, extents: Mapping[str, ir.Extent]) -> Domains:
+        """These and variables that run from 0 below their extents."""
+        new = Domains(self, self.lasts, self.symbols)
+        for name, extent in extents.items():
+            if isinstance(extent, int):
+                new[name] = (0, extent - 1)
+                new.lasts.pop(name, None)
+                continue
+            last = extent_form(extent) + Linear({}, -1)
+            new[name] = (0, max(linear_bounds(last, self)[1], 0))
+            new.lasts[name] = last
+        return new
+
+
+def domains_of(fn: ir.Function) -> Domains:
+    """The bounds of every loop variable and of the symbols."""
+    known = Domains({name: (1, ANY[1]) for name in fn.scalars}, {}, frozenset(fn.scalars))
+    loops = {stmt.var: stmt.extent for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For)}
+    return known.with_extents(loops)
+
+
+def extent_form(extent: ir.Extent) -> Linear:
+    """An extent as a sum."""
+    return Linear({}, extent) if isinstance(extent, int) else linear(extent)
+
+
+def extent_of(form: Linear) -> ir.Extent:
+    """A sum as an extent."""
+    return form.expr() if form.terms else form.const
+
+
+def ceil_divided(extent: ir.Extent, factor: int, domains: Ranges) -> ir.Extent:
+    """How many parts of `factor` an extent has, the last one perhaps not whole."""
+    if isinstance(extent, int):
+        return -(-extent // factor)
+    more = extent_form(extent) + Linear({}, factor - 1)
+    return extent_of(linear(simplify(ir.Binary("floordiv", more.expr(), ir.Const(factor)), domains)))
+
+
+# --- bounds ----------------------------------------------------------------------------------------------------------
+
+
+def is_symbolic(term: ir.Expr, domains: Ranges) -> bool:
+    """Whether a term is over symbols alone."""
+    names = var_names(term)
+    return isinstance(domains, Domains) and bool(names) and names <= domains.symbols
+
+
+def form_bounds(form: Linear, domains: Ranges) -> Bounds:
+    """The least and the greatest value of a sum while its loops run."""
+    if not isinstance(domains, Domains) or not domains.symbols:
+        least_number, most_number = linear_bounds(form, domains)
+        return Linear({}, least_number), Linear({}, most_number)
+    low = high = Linear({}, form.const)
+    for term, factor in form.terms.items():
+        least, most = term_bounds(term, domains)
+        first, last = (least, most) if factor > 0 else (most, least)
+        low, high = low + first.scaled(factor), high + last.scaled(factor)
+    return low, high
+
+
+def term_bounds(term: ir.Expr, domains: Ranges) -> Bounds:
+    """The least and the greatest value of a term; what is symbolic alone is itself."""
+    if is_symbolic(term, domains):
+        return Linear({term: 1}), Linear({term: 1})
+    match term:
+        case ir.Var(name=name) if isinstance(domains, Domains) and name in domains.lasts:
+            return Linear({}), domains.lasts[name]
+        case ir.Binary(op="floordiv", a=a, b=ir.Const(value=divisor)) if int(divisor) > 0:
+            low, high = form_bounds(linear(a), domains)
+            if low.terms or high.terms:
+                return divided(low, int(divisor), domains), divided(high, int(divisor), domains)
+    low_number, high_number = bounds(term, domains)
+    return Linear({}, low_number), Linear({}, high_number)
+
+
+def divided(form: Linear, divisor: int, domains: Ranges) -> Linear:
+    """The quotient of a sum over symbols."""
+    return linear(simplify(ir.Binary("floordiv", form.expr(), ir.Const(divisor)), domains))
+
+
+# --- comparisons -----------------------------------------------------------------------------------------------------
+
+
+class Case(NamedTuple):
+    """A sum in which one undecided minimum or maximum is each of its sides; `every`: all of them count."""
+
+    sides: list[Linear]
+    every: bool
+
+
+def at_least(a: Linear, b: Linear, domains: Ranges) -> bool:
+    """Whether `a >= b` whatever the symbols are."""
+    difference = a + b.scaled(-1)
+    if not difference.terms:
+        return difference.const >= 0
+    case = opened(difference)
+    if case is not None:
+        decided = (at_least(side, Linear({}), domains) for side in case.sides)
+        return all(decided) if case.every else any(decided)
+    return linear_bounds(without_quotients(difference), domains)[0] >= 0
+
+
+def opened(form: Linear) -> Case | None:
+    """The cases of the first minimum or maximum in a sum."""
+    for term, factor in form.terms.items():
+        if isinstance(term, ir.Binary) and term.op in ("min", "max"):
+            rest = form + Linear({term: -factor})
+            every = (term.op == "min") == (factor > 0)
+            return Case([rest + linear(side).scaled(factor) for side in (term.a, term.b)], every)
+    return None
+
+
+def without_quotients(form: Linear) -> Linear:
+    """A sum that is not greater, without `x // c * c`, which lies in [x - (c - 1), x]."""
+    for term, factor in form.terms.items():
+        if isinstance(term, ir.Binary) and term.op == "floordiv" and isinstance(term.b, ir.Const):
+            divisor = int(term.b.value)
+            if divisor > 0 and factor % divisor == 0:
+                least = linear(term.a) + Linear({}, 1 - divisor if factor > 0 else 0)
+                return without_quotients(form + Linear({term: -factor}) + least.scaled(factor // divisor))
+    return form
+
+
+def smaller(a: Linear, b: Linear, domains: Ranges) -> Linear:
+    """The minimum."""
+    if at_least(b, a, domains):
+        return a
+    return b if at_least(a, b, domains) else Linear({ir.Binary("min", a.expr(), b.expr()): 1})
+
+
+def larger(a: Linear, b: Linear, domains: Ranges) -> Linear:
+    """The maximum."""
+    if at_least(a, b, domains):
+        return a
+    return b if at_least(b, a, domains) else Linear({ir.Binary("max", a.expr(), b.expr()): 1})

@@ -1,0 +1,154 @@
+"""Finding and replacing in the tree of a function.
+
+A path is the statements from the root down to one, both included. Names of loops and blocks are unique, so a name is a
+path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from vdla.compiler import ir
+from vdla.compiler.arith.affine import Linear, Range, conjuncts, linear, predicate_of, simplify, var_names
+from vdla.compiler.ir.names import Names
+
+Path = tuple[ir.Stmt, ...]
+
+
+class ScheduleError(ValueError):
+    """A rewrite that would change what the function computes, or that names what is not there."""
+
+
+def paths(stmt: ir.Stmt, above: Path = ()) -> Iterator[Path]:
+    """The path of every statement, in program order."""
+    here = (*above, stmt)
+    yield here
+    for child in ir.children(stmt):
+        yield from paths(child, here)
+
+
+def loop_path(fn: ir.Function, var: str, where: str) -> Path:
+    """The path of the loop over `var`."""
+    for path in paths(fn.body):
+        if isinstance(path[-1], ir.For) and path[-1].var == var:
+            return path
+    raise ScheduleError(f"{where}: loop must be one of {', '.join(loop_names(fn))}, got {var!r}")
+
+
+def block_path(fn: ir.Function, name: str, where: str) -> Path:
+    """The path of the block `name`."""
+    for path in paths(fn.body):
+        if isinstance(path[-1], ir.Block) and path[-1].name == name:
+            return path
+    raise ScheduleError(f"{where}: block must be one of {', '.join(block_names(fn))}, got {name!r}")
+
+
+def loop_names(fn: ir.Function) -> list[str]:
+    """The variables of all loops."""
+    return [stmt.var for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For)]
+
+
+def block_names(fn: ir.Function) -> list[str]:
+    """The names of all blocks."""
+    return [stmt.name for stmt in ir.walk(fn.body) if isinstance(stmt, ir.Block)]
+
+
+def names_of(fn: ir.Function) -> Names:
+    """The names in use; those of axes too, which loops inside of a blockized block must not hide."""
+    axes = [axis.var for stmt in ir.walk(fn.body) if isinstance(stmt, ir.Block) for axis in stmt.axes]
+    return Names([*loop_names(fn), *block_names(fn), *axes, *fn.buffers, *fn.scalars])
+
+
+def loops_on(path: Path) -> list[ir.For]:
+    """The loops on a path, outermost first."""
+    return [stmt for stmt in path if isinstance(stmt, ir.For)]
+
+
+def loop_at(path: Path) -> ir.For:
+    """The loop that a path ends in."""
+    loop = path[-1]
+    assert isinstance(loop, ir.For)
+    return loop
+
+
+def block_at(path: Path) -> ir.Block:
+    """The block that a path ends in."""
+    block = path[-1]
+    assert isinstance(block, ir.Block)
+    return block
+
+
+def replaced(fn: ir.Function, path: Path, new: ir.Stmt) -> ir.Function:
+    """`fn` with the statement at the end of `path` replaced."""
+    old = path[-1]
+    for parent in reversed(path[:-1]):
+        new, old = ir.with_children(parent, tuple(new if c is old else c for c in ir.children(parent))), parent
+    return replace(fn, body=new)
+
+
+def removed(fn: ir.Function, path: Path) -> ir.Function:
+    """`fn` without the statement at the end of `path` and without the loops that hold nothing else."""
+    old, *above = reversed(path)
+    for depth, parent in enumerate(above):
+        if isinstance(parent, ir.Seq):
+            kept = ir.seq(*(child for child in parent.stmts if child is not old))
+            return replaced(fn, path[: len(above) - depth], kept)
+        old = parent
+    raise AssertionError("a function holds more than one block when one is removed")
+
+
+def rewrite_blocks(stmt: ir.Stmt, change: Callable[[ir.Block], ir.Block]) -> ir.Stmt:
+    """`stmt` with every block changed, inner blocks first."""
+    if isinstance(stmt, ir.Store):
+        return stmt
+    old = ir.children(stmt)
+    new = tuple(rewrite_blocks(child, change) for child in old)
+    if any(a is not b for a, b in zip(old, new, strict=True)):
+        stmt = ir.with_children(stmt, new)
+    return change(stmt) if isinstance(stmt, ir.Block) else stmt
+
+
+def substitute_loops(stmt: ir.Stmt, values: Mapping[str, ir.Expr], ranges: Mapping[str, Range]) -> ir.Stmt:
+    """`stmt` with loop variables replaced in the bindings and predicates of its blocks."""
+
+    def changed(expr: ir.Expr) -> ir.Expr:
+        return simplify(ir.substitute(expr, values), ranges) if var_names(expr) & values.keys() else expr
+
+    def change(block: ir.Block) -> ir.Block:
+        bound = tuple(changed(value) for value in block.values)
+        predicate = block.predicate
+        if predicate is not None and var_names(predicate) & values.keys():
+            predicate = predicate_of(joined_equalities([changed(c) for c in conjuncts(predicate)]))
+        if bound == block.values and predicate is block.predicate:
+            return block
+        return replace(block, values=bound, predicate=predicate)
+
+    return rewrite_blocks(stmt, change)
+
+
+def joined_equalities(conditions: list[ir.Expr]) -> list[ir.Expr]:
+    """Conditions with `f // c == a` and `f % c == b` put together to `f == a * c + b`, as fused loops leave them."""
+    parts = {c.a: c for c in conditions if isinstance(c, ir.Binary) and c.op == "eq" and isinstance(c.b, ir.Const)}
+    for part, one in parts.items():
+        if isinstance(part, ir.Binary) and part.op == "floordiv" and isinstance(part.b, ir.Const):
+            other = parts.get(ir.Binary("mod", part.a, part.b))
+            if other is not None:
+                whole = linear(part.a)
+                total = number(one.b) * number(part.b) + number(other.b) - whole.const
+                joined = ir.Binary("eq", Linear(whole.terms).expr(), ir.Const(total))
+                return joined_equalities([*(c for c in conditions if c not in (one, other)), joined])
+    return conditions
+
+
+def number(expr: ir.Expr) -> int:
+    """The value of a constant."""
+    assert isinstance(expr, ir.Const)
+    return int(expr.value)
+
+
+def guarded(stmt: ir.Stmt, condition: ir.Expr) -> ir.Stmt:
+    """`stmt` with a condition added to its outermost blocks."""
+    if isinstance(stmt, ir.Block):
+        return replace(stmt, predicate=predicate_of([*conjuncts(stmt.predicate), condition]))
+    return ir.with_children(stmt, tuple(guarded(child, condition) for child in ir.children(stmt)))

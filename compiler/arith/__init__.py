@@ -1,0 +1,1 @@
+"""Index arithmetic: affine forms, bounds, simplification, evaluation of index expressions."""

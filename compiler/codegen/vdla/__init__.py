@@ -1,0 +1,1 @@
+"""From a scheduled, tensorized loop nest to an accelerator program."""

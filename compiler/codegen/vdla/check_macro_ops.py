@@ -1,0 +1,82 @@
+"""What every operation touches, once it has its addresses; one that leaves its tiles or its tensor is refused.
+
+The footprints are those of the instruction set, exact to the entry and the beat; here they only meet tiles and tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from vdla.compiler.codegen.vdla.dependences import Touch, Where
+from vdla.compiler.codegen.vdla.macro_op import BuildError, MacroOp, Tile, op_name
+from vdla.compiler.codegen.vdla.uops import Kernel
+from vdla.hardware import isa
+from vdla.hardware.config import Buffer, Config
+from vdla.hardware.isa import Load, Store, footprint
+from vdla.hardware.isa.footprint import Access, Row
+from vdla.hardware.program import Tensor
+
+
+class Toucher:
+    """The touches of the operations of one program, whose tiles are at `addresses`."""
+
+    def __init__(
+        self, config: Config, ops: Sequence[MacroOp], addresses: Mapping[Tile, int], tensors: Sequence[Tensor]
+    ) -> None:
+        self.config = config
+        self.addresses = addresses
+        self.beats = {tensor.name: tensor.nbytes // config.axi_bytes for tensor in tensors}
+        self.shared = _shared_tensors(ops)
+        self.footprints = footprint.Footprints(config)
+        self._kernels: dict[int, tuple[Kernel, footprint.Kernel]] = {}
+
+    def touches(self, index: int, op: MacroOp, row: Row, lines: Sequence[str] = ()) -> tuple[Touch, ...]:
+        """What operation `index` touches; `row` has the columns of its instruction, addresses included."""
+        where = op_name(index, op, lines)
+        kernel = self._kernel(op.uops) if op.uops else None
+        for excess in self.footprints.excess(row, kernel):
+            raise BuildError(f"{where}: {excess}")
+        on_chip = [a for a in self.footprints.accesses(row, kernel) if a.buffer != Buffer.UOP]
+        for access in on_chip:
+            self._check_inside(where, op, access)
+        return (*(Touch(a.buffer, a.where, a.writes) for a in on_chip), *self._in_dram(where, op, row))
+
+    def _kernel(self, uops: Kernel) -> footprint.Kernel:
+        if id(uops) not in self._kernels:
+            columns = isa.uop_columns(self.config, isa.encode_uops(self.config, uops))
+            self._kernels[id(uops)] = uops, footprint.Kernel(columns)
+        return self._kernels[id(uops)][1]
+
+    def _check_inside(self, where: str, op: MacroOp, access: Access) -> None:
+        tile = op.bases[access.field][0] if access.field in op.bases else None
+        if tile is None or tile.buffer != access.buffer:
+            wanted, got = Buffer(access.buffer or 0).name, tile and tile.buffer.name
+            raise BuildError(f"{where}: {access.field} must name a tile of {wanted}, got {got}")
+        low = self.addresses[tile]
+        first, end = _bounds(access.where, low)
+        if first < low or end > low + tile.entries:
+            rule = f"{access.field} in tile {tile} must touch 0 to {tile.entries - 1}"
+            raise BuildError(f"{where}: {rule}, got {first - low} to {end - 1 - low}")
+
+    def _in_dram(self, where: str, op: MacroOp, row: Row) -> Iterator[Touch]:
+        if op.tensor is None:
+            return
+        excess = self.footprints.dram_excess(row, self.beats[op.tensor], op.tensor)
+        if excess is not None:
+            raise BuildError(f"{where}: {excess}")
+        if op.tensor in self.shared:
+            yield Touch(("dram", op.tensor), self.footprints.beats(row), isinstance(op.instruction, Store))
+
+
+def _shared_tensors(ops: Sequence[MacroOp]) -> set[str]:
+    """The tensors that are both loaded and stored: only these order units through DRAM."""
+    loaded = {op.tensor for op in ops if isinstance(op.instruction, Load)}
+    stored = {op.tensor for op in ops if isinstance(op.instruction, Store)}
+    return {name for name in loaded & stored if name is not None}
+
+
+def _bounds(where: Where, default: int) -> tuple[int, int]:
+    """First and one past the last of the entries, which are in order; `default` for both where there is none."""
+    if isinstance(where, slice):
+        return (int(where.start), int(where.stop)) if where.start < where.stop else (default, default)
+    return (int(where[0]), int(where[-1]) + 1) if len(where) else (default, default)

@@ -1,0 +1,63 @@
+"""From a scheduled function to a program, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from vdla.compiler import ir
+from vdla.compiler.codegen.vdla.assemble import build
+from vdla.compiler.codegen.vdla.errors import LoweringError
+from vdla.compiler.codegen.vdla.lower import lower
+from vdla.compiler.interpret.interpreter import output_names
+from vdla.compiler.ir.dtypes import INTEGER_BITS
+from vdla.compiler.ir.printer import function_lines
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program, Tensor
+
+
+def compile_function(
+    config: Config, fn: ir.Function, weights: tuple[str, ...] = (), layouts: Mapping[str, str] | None = None
+) -> Program:
+    """The instruction stream of a function whose blocks are all tensorized.
+
+    `weights` names the inputs that stay the same from run to run; `layouts` describes the dimensions of parameters.
+
+    Raises:
+        LoweringError, AllocationError, UopError, IsaError: the schedule does not fit this machine; the place is named.
+    """
+    _check(config, fn)
+    outputs = output_names(fn)
+    layouts = {} if layouts is None else layouts
+    if not isinstance(layouts, Mapping):
+        raise LoweringError(f"compile_function: layouts must be a mapping of names, got {layouts!r}")
+    _check_weights(fn, weights, [name for name in fn.params if name not in outputs])
+    tensors = []
+    for name in fn.params:
+        role = "output" if name in outputs else "weight" if name in weights else "input"
+        tensors.append(_tensor(fn.buffers[name], role, layouts.get(name, "")))
+    lines = tuple(line.text for line in function_lines(fn))
+    return build(config, fn.name, lower(config, fn), tensors, lines)
+
+
+def _check(config: Config, fn: ir.Function) -> None:
+    if not isinstance(config, Config):
+        raise LoweringError(f"compile_function: config must be a Config, got {type(config).__name__}")
+    if not isinstance(fn, ir.Function):
+        raise LoweringError(f"compile_function: fn must be a Function, as of schedule.fn, got {type(fn).__name__}")
+
+
+def _check_weights(fn: ir.Function, weights: Sequence[str], inputs: Sequence[str]) -> None:
+    """Refuse what names no input, and a name alone, whose letters are not meant."""
+    if isinstance(weights, str) or not isinstance(weights, Sequence):
+        raise LoweringError(f"compile_function: weights must be a sequence of names, got {weights!r}")
+    for name in weights:
+        if name not in inputs:
+            raise LoweringError(f"compile_function: weights of {fn.name} must be of {', '.join(inputs)}, got {name!r}")
+
+
+def _tensor(buffer: ir.Buffer, role: str, layout: str) -> Tensor:
+    if buffer.dtype not in INTEGER_BITS:
+        raise LoweringError(f"compile_function: elements of {buffer.name} must be integers, got {buffer.dtype}")
+    nbytes = prod(buffer.dims) * INTEGER_BITS[buffer.dtype] // 8
+    return Tensor(buffer.name, role, buffer.dims, buffer.dtype, layout, nbytes)

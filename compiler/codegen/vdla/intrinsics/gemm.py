@@ -1,0 +1,42 @@
+"""GEMM: (batch x block_in) . (block_out x block_in)^T, added to a sum of batch x block_out, one product a cycle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from vdla.compiler import te
+from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
+from vdla.compiler.codegen.vdla.macro_op import MacroOp
+from vdla.compiler.codegen.vdla.nest import Nest
+from vdla.compiler.tensorize.intrinsic import Intrinsic
+from vdla.hardware import isa, timing
+from vdla.hardware.config import Config
+
+
+@lru_cache
+def gemm(config: Config) -> Intrinsic:
+    """acc[b, o] += sum over i of inp[b, i] * wgt[o, i], in int32."""
+    inp = te.placeholder((config.batch, config.block_in), config.inp_dtype, "inp")
+    wgt = te.placeholder((config.block_out, config.block_in), config.wgt_dtype, "wgt")
+    i = te.reduce_axis(config.block_in, "i")
+    acc = te.compute(
+        (config.batch, config.block_out),
+        lambda b, o: te.sum(te.cast("int32", inp[b, i]) * te.cast("int32", wgt[o, i]), axis=i),
+        "acc",
+    )
+    return Intrinsic("gemm", acc, {"inp": "inp", "wgt": "wgt", "acc": "acc"}, _lower, cycles)
+
+
+def _lower(nest: Nest) -> Iterator[MacroOp]:
+    return fold_compute(nest, ComputeFields(acc="acc", src="inp", wgt="wgt"), _instruction)
+
+
+def _instruction(fields: dict[str, Any]) -> isa.Instruction:
+    return isa.Gemm(**fields)
+
+
+def cycles(config: Config, steps: int) -> int:
+    """Cycles from start to end of an instruction of that many steps."""
+    return timing.compute_cycles(config, steps)

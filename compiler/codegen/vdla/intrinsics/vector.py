@@ -1,0 +1,144 @@
+"""The vector unit: element-wise operations on accumulator entries, one entry a cycle.
+
+Three forms of each operation: *reducing* (the first step of a sum takes the operand, later ones combine it), *in place*
+(the accumulator's old value is combined), and *fresh* (MOV, and the product that starts a multiply-accumulate). The
+operand is an activation (from the input buffer, or from the accumulator), a weight vector, or an immediate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from vdla.compiler import te
+from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
+from vdla.compiler.codegen.vdla.intrinsics.gemm import cycles
+from vdla.compiler.codegen.vdla.macro_op import MacroOp
+from vdla.compiler.codegen.vdla.nest import Nest
+from vdla.compiler.tensorize.intrinsic import IMMEDIATE, Intrinsic
+from vdla.hardware import isa
+from vdla.hardware.config import Config
+from vdla.hardware.isa import Operand, Source, VectorOp
+
+Combine = Callable[[te.Value, te.Value], te.Value]
+
+
+def _shift_right(a: te.Value, b: te.Value) -> te.Value:
+    """Arithmetic shift by the low five bits, rounding half up."""
+    amount = te.cast("int64", b & 31)
+    half = (te.const(1, "int64") << amount) >> 1
+    return te.cast("int32", (te.cast("int64", a) + half) >> amount)
+
+
+COMBINE: dict[VectorOp, Combine] = {
+    VectorOp.ADD: lambda a, b: a + b,
+    VectorOp.SUB: lambda a, b: a - b,
+    VectorOp.MUL: lambda a, b: a * b,
+    VectorOp.MIN: lambda a, b: te.minimum(a, b),
+    VectorOp.MAX: lambda a, b: te.maximum(a, b),
+    VectorOp.SHL: lambda a, b: a << (b & 31),
+    VectorOp.SHR: _shift_right,
+    VectorOp.CLIP: lambda a, b: te.minimum(te.maximum(a, 0 - b), b),
+}
+REDUCERS = {VectorOp.ADD: te.sum, VectorOp.MIN: te.min, VectorOp.MAX: te.max}
+
+
+@lru_cache
+def reducing(config: Config, op: VectorOp, source: Source = Source.INP) -> Intrinsic:
+    """acc[b, o] = op over the steps of a sum of x[b, o]: ADD, MIN, MAX."""
+    operands = _Operands(config, source, Operand.SRC)
+    step = te.reduce_axis(1, "step")
+    acc = te.compute(operands.shape, lambda b, o: REDUCERS[op](operands.x(b, o), axis=step), "acc")
+    return operands.intrinsic(f"{op.name.lower()}_reduce_{source.name.lower()}", acc, op)
+
+
+@lru_cache
+def mac(config: Config, operand: Operand, source: Source = Source.INP) -> Intrinsic:
+    """acc[b, o] += x[b, o] * operand: a weight vector (depthwise convolution) or an immediate."""
+    operands = _Operands(config, source, operand)
+    step = te.reduce_axis(1, "step")
+    acc = te.compute(operands.shape, lambda b, o: te.sum(operands.x(b, o) * operands.b(b, o), axis=step), "acc")
+    return operands.intrinsic(f"mac_{source.name.lower()}_{operand.name.lower()}", acc, VectorOp.MAC)
+
+
+@lru_cache
+def mac_in_place(config: Config, operand: Operand, source: Source = Source.INP) -> Intrinsic:
+    """acc[b, o] = old[b, o] + x[b, o] * operand."""
+    operands = _Operands(config, source, operand)
+    old = operands.old()
+    acc = te.compute(operands.shape, lambda b, o: old[b, o] + operands.x(b, o) * operands.b(b, o), "acc")
+    return operands.intrinsic(f"mac_in_place_{source.name.lower()}_{operand.name.lower()}", acc, VectorOp.MAC, "old")
+
+
+@lru_cache
+def product(config: Config, operand: Operand, source: Source = Source.INP) -> Intrinsic:
+    """acc[b, o] = x[b, o] * operand."""
+    operands = _Operands(config, source, operand)
+    acc = te.compute(operands.shape, lambda b, o: operands.x(b, o) * operands.b(b, o), "acc")
+    return operands.intrinsic(f"product_{source.name.lower()}_{operand.name.lower()}", acc, VectorOp.MAC)
+
+
+@lru_cache
+def move(config: Config, operand: Operand, source: Source = Source.INP) -> Intrinsic:
+    """acc[b, o] = operand."""
+    operands = _Operands(config, source, operand)
+    acc = te.compute(operands.shape, operands.b, "acc")
+    return operands.intrinsic(f"mov_{source.name.lower()}_{operand.name.lower()}", acc, VectorOp.MOV)
+
+
+@lru_cache
+def in_place(config: Config, op: VectorOp, operand: Operand, source: Source = Source.INP) -> Intrinsic:
+    """acc[b, o] = old[b, o] op operand."""
+    operands = _Operands(config, source, operand)
+    old = operands.old()
+    acc = te.compute(operands.shape, lambda b, o: COMBINE[op](old[b, o], operands.b(b, o)), "acc")
+    return operands.intrinsic(f"{op.name.lower()}_{source.name.lower()}_{operand.name.lower()}", acc, op, "old")
+
+
+class _Operands:
+    """The placeholders of a vector intrinsic and the instruction that they select."""
+
+    def __init__(self, config: Config, source: Source, operand: Operand) -> None:
+        self.config, self.source, self.operand = config, source, operand
+        self.shape = (config.batch, config.block_out)
+        dtype = config.inp_dtype if source is Source.INP else "int32"
+        self._x = te.placeholder(self.shape, dtype, "x")
+        self._wgt = te.placeholder((config.block_out,), config.wgt_dtype, "wgt")
+        self._imm = te.placeholder((1,), "int32", "imm")
+        self._old = te.placeholder(self.shape, "int32", "old")
+
+    def x(self, b: te.Value, o: te.Value) -> te.Value:
+        """The activation, widened."""
+        return te.cast("int32", self._x[b, o])
+
+    def b(self, b: te.Value, o: te.Value) -> te.Value:
+        """The second operand."""
+        match self.operand:
+            case Operand.SRC:
+                return self.x(b, o)
+            case Operand.WGT:
+                return te.cast("int32", self._wgt[o])
+            case Operand.IMM:
+                return self._imm[0]
+
+    def old(self) -> te.Tensor:
+        """What the accumulator held."""
+        return self._old
+
+    def intrinsic(self, name: str, acc: te.Tensor, op: VectorOp, in_place: str | None = None) -> Intrinsic:
+        """The declaration, with the lowering to VECTOR."""
+        scopes = {"x": self.source.name.lower(), "wgt": "wgt", "imm": IMMEDIATE, "old": "acc", "acc": "acc"}
+        assert acc.stage is not None
+        used = {"acc", *(t.name for t in acc.stage.reads)}
+        fields = ComputeFields("acc", "x" if "x" in used else "", "wgt" if "wgt" in used else "")
+
+        def lower(nest: Nest) -> Iterator[MacroOp]:
+            def instruction(values: dict[str, Any]) -> isa.Instruction:
+                imm = int(nest.match.immediates.get("imm", 0))
+                source = self.source if fields.src else Source.ACC
+                return isa.Vector(op, self.operand, source, imm, **values)
+
+            return fold_compute(nest, fields, instruction)
+
+        return Intrinsic(name, acc, {n: s for n, s in scopes.items() if n in used}, lower, cycles, in_place)

@@ -1,0 +1,113 @@
+"""Conditions on loop variables: what a predicate or a padding test leaves of the loops of a nest.
+
+A comparison that is affine in the loops is kept as `form >= 0`; anything else is evaluated point by point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from vdla.compiler import ir
+from vdla.compiler.arith.affine import affine, var_names
+from vdla.compiler.arith.evaluate import evaluate
+from vdla.compiler.codegen.vdla.nest import Loop
+
+Form = tuple[Mapping[str, int], int]
+Range = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition, and the affine form that is >= 0 where it holds, if it has one."""
+
+    expr: ir.Expr
+    form: Form | None
+
+
+@dataclass(slots=True)
+class Bounds:
+    """What conditions leave of each loop: its first iteration and its end.
+
+    `irregular` is a loop for which that is not a range.
+    """
+
+    start: dict[str, int] = field(default_factory=dict)
+    end: dict[str, int] = field(default_factory=dict)
+    irregular: str | None = None
+
+    def of(self, loop: Loop) -> Range:
+        """The first iteration and the end of a loop, inside its extent."""
+        start = min(max(self.start.get(loop.var, 0), 0), loop.extent)
+        return start, max(start, min(self.end.get(loop.var, loop.extent), loop.extent))
+
+
+def conjuncts(exprs: Iterable[ir.Expr]) -> tuple[Condition, ...]:
+    """The conditions that must all hold; an equality is two comparisons."""
+    found: list[Condition] = []
+    for expr in exprs:
+        match expr:
+            case ir.Binary(op="and", a=a, b=b):
+                found.extend(conjuncts([a, b]))
+            case ir.Binary(op="eq", a=a, b=b):
+                found.extend(conjuncts([ir.Binary("ge", a, b), ir.Binary("le", a, b)]))
+            case ir.Const(value=True, dtype="bool"):
+                pass
+            case _:
+                found.append(Condition(expr, _form(expr)))
+    return tuple(found)
+
+
+def _form(expr: ir.Expr) -> Form | None:
+    if not isinstance(expr, ir.Binary) or expr.op not in ("lt", "le", "gt", "ge"):
+        return None
+    more, less = (expr.b, expr.a) if expr.op in ("lt", "le") else (expr.a, expr.b)
+    form = affine(ir.Binary("sub", more, less))
+    return None if form is None else (form[0], form[1] - (expr.op in ("lt", "gt")))
+
+
+def bounds(conditions: Iterable[Condition], loops: Iterable[Loop], env: Mapping[str, int]) -> Bounds | None:
+    """What the conditions leave of the loops while those around them have the values `env`; None when nothing."""
+    found = Bounds()
+    extents = {loop.var: loop.extent for loop in loops}
+    for condition in conditions:
+        if not _narrow(found, condition, extents, env):
+            return None
+    return found
+
+
+def _narrow(found: Bounds, condition: Condition, extents: Mapping[str, int], env: Mapping[str, int]) -> bool:
+    """Narrow the bounds by one condition; False when it cannot hold."""
+    if condition.form is None:
+        free = sorted(var_names(condition.expr) & set(extents))
+        if not free:
+            return bool(evaluate(condition.expr, env, default=0))
+        found.irregular = free[0]
+        return True
+    steps, const = condition.form
+    const += sum(step * env[v] for v, step in steps.items() if v in env)
+    free = [v for v, step in steps.items() if v in extents and step]
+    if len(free) > 1:
+        found.irregular = free[0]
+    if len(free) != 1:
+        return bool(free) or const >= 0
+    var, step = free[0], steps[free[0]]
+    if step > 0:  # step * var >= -const
+        found.start[var] = max(found.start.get(var, 0), -(const // step))
+    else:  # var <= const // -step
+        found.end[var] = min(found.end.get(var, extents[var]), const // -step + 1)
+    return True
+
+
+def decided(condition: Condition, loops: Iterable[Loop], env: Mapping[str, int]) -> bool | None:
+    """Whether the condition holds in every iteration of the loops, or in none; None when it varies."""
+    extents = {loop.var: loop.extent for loop in loops}
+    if condition.form is None:
+        varies = var_names(condition.expr) & set(extents)
+        return None if varies else bool(evaluate(condition.expr, env, default=0))
+    steps, const = condition.form
+    low = high = const + sum(step * env[v] for v, step in steps.items() if v in env)
+    for var, extent in extents.items():
+        reach = steps.get(var, 0) * (extent - 1)
+        low, high = low + min(0, reach), high + max(0, reach)
+    return True if low >= 0 else False if high < 0 else None

@@ -1,0 +1,1 @@
+"""The reference semantics of the loop-nest IR, executed with NumPy."""

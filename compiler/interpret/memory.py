@@ -1,0 +1,182 @@
+"""The arrays of an interpreted function and the value of expressions over them, many points at once.
+
+A point is one setting of the variables; `Points` hold each variable as an int32 array that broadcasts with the others,
+and a mask of the points at which anything is read at all. Every buffer remembers which elements were written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vdla.compiler import ir
+from vdla.compiler.arith.affine import Ranges, bounds
+from vdla.compiler.arith.python_index import Evaluate, exact_function
+from vdla.compiler.ir.dtypes import SMALL_FLOATS, Array, storage, widened, wrap
+from vdla.compiler.ir.functions import FUNCTIONS
+
+Mask = npt.NDArray[np.bool_]
+EVERYWHERE: Mask = np.array(True)
+NOWHERE: Mask = np.array(False)
+
+# On integers these are the language's own at the limits: numpy divides by 0 to 0, the lowest integer by -1 to itself,
+# and shifts by negative amounts as by those beyond the width, to 0 or to all sign bits.
+OPERATIONS = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": np.floor_divide, "mod": np.mod,
+    "min": np.minimum, "max": np.maximum, "shl": np.left_shift, "shr": np.right_shift,
+    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+}  # fmt: skip
+
+
+class InterpretError(ValueError):
+    """A function that does not say what to do: an element outside of a buffer, or read before it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """Where an expression is evaluated; `where` names the block for messages."""
+
+    values: Mapping[str, Any]  # an int, or an array of int32
+    mask: Mask
+    where: str
+
+    def only(self, mask: Mask | bool) -> Points:
+        """The points at which `mask` holds too."""
+        if isinstance(mask, bool):
+            return self if mask else replace(self, mask=NOWHERE)
+        return replace(self, mask=mask if self.mask is EVERYWHERE else self.mask & mask)
+
+
+class Memory:
+    """The buffers of a function."""
+
+    def __init__(self, buffers: Mapping[str, ir.Buffer], ranges: Ranges) -> None:
+        self.buffers = buffers
+        self.ranges = ranges
+        self.arrays = {name: zeros(buffer, storage(buffer.dtype)) for name, buffer in buffers.items()}
+        self.given: set[str] = set()
+        self._checked: dict[int, list[ir.Axis]] = {}
+        self._functions: dict[int, Evaluate | None] = {}
+        self.written = {name: zeros(buffer, np.dtype(np.bool_)) for name, buffer in buffers.items()}
+
+    def fill(self, name: str, array: Array) -> None:
+        """Give a whole buffer its content."""
+        self.arrays[name] = array
+        self.written[name][...] = True
+        self.given.add(name)
+
+    def unsure_axes(self, block: ir.Block) -> list[ir.Axis]:
+        """The axes whose bindings can leave their domain as far as the ranges of the loops show."""
+        if id(block) not in self._checked:
+            pairs = [(axis, bounds(value, self.ranges)) for axis, value in zip(block.axes, block.values, strict=True)]
+            self._checked[id(block)] = [a for a, (low, high) in pairs if low < 0 or high >= a.size]
+        return self._checked[id(block)]
+
+    def index(self, expr: ir.Expr, at: Points) -> Any:  # noqa: ANN401  an int or an array of ints
+        """The value of an index or condition, an int where it depends on no array."""
+        if id(expr) not in self._functions:
+            self._functions[id(expr)] = exact_function(expr, self.ranges)
+        function = self._functions[id(expr)]
+        return self.value(expr, at) if function is None else function(at.values)
+
+    def places(self, indices: tuple[ir.Expr, ...], at: Points) -> list[Array]:
+        """The values of the indices of an element."""
+        return [np.asarray(self.index(index, at)) for index in indices]
+
+    def store_all(self, stores: tuple[ir.Store, ...], at: Points) -> None:
+        """Every value and place is known before the first is stored."""
+        ready = [(store.buffer, self.places(store.indices, at), self.value(store.value, at)) for store in stores]
+        for name, places, value in ready:
+            self.store(name, places, value, at)
+
+    def store(self, name: str, places: list[Array], value: Array, at: Points) -> None:
+        """Write `value` at every point of the mask."""
+        shape = np.broadcast_shapes(at.mask.shape, *(p.shape for p in places))
+        chosen = np.broadcast_to(at.mask, shape)
+        target = tuple(np.broadcast_to(place, shape)[chosen] for place in places)
+        self._check_inside("store", name, target, EVERYWHERE, at.where)
+        self.arrays[name][target] = np.broadcast_to(value, shape)[chosen]
+        self.written[name][target] = True
+
+    def value(self, expr: ir.Expr, at: Points) -> Array:
+        """The value of `expr`, an array that broadcasts with the points; arbitrary outside of the mask."""
+        match expr:
+            case ir.Var(name=name):
+                return np.asarray(at.values[name], np.int32)
+            case ir.Const(value=value, dtype=dtype):
+                return wrap(np.asarray(value), dtype) if dtype in SMALL_FLOATS else np.asarray(value, storage(dtype))
+            case ir.Binary():
+                return self._binary(expr, at)
+            case ir.Cast(dtype=dtype, value=inner):
+                return wrap(self._operand(inner, at), dtype)
+            case ir.Select(cond=cond, a=a, b=b):
+                return self._select(self.value(cond, at), a, b, at)
+            case ir.Load(buffer=buffer, indices=indices):
+                return self._load(buffer, tuple(self.places(indices, at)), at)
+            case ir.Call(name=name, args=args, dtype=dtype):
+                return wrap(np.asarray(FUNCTIONS[name].model(*(self._operand(arg, at) for arg in args))), dtype)
+
+    def _operand(self, expr: ir.Expr, at: Points) -> Array:
+        """The value of an operand, in the type in which operations on it are done."""
+        return widened(np.asarray(self.value(expr, at)), ir.dtype_of(expr, self.buffers))
+
+    def _binary(self, expr: ir.Binary, at: Points) -> Array:
+        result = np.asarray(OPERATIONS[expr.op](self._operand(expr.a, at), self._operand(expr.b, at)))
+        return result if expr.op in ir.COMPARE_OPS else wrap(result, ir.dtype_of(expr.a, self.buffers))
+
+    def _select(self, cond: Array, a: ir.Expr, b: ir.Expr, at: Points) -> Array:
+        then, other = at.only(cond), at.only(~cond)
+        if not other.mask.any():
+            return self.value(a, at)
+        if not then.mask.any():
+            return self.value(b, at)
+        return np.where(cond, self.value(a, then), self.value(b, other))
+
+    def _load(self, name: str, places: tuple[Array, ...], at: Points) -> Array:
+        if self._check_inside("load", name, places, at.mask, at.where):
+            inside = places
+        else:
+            shape = self.buffers[name].dims
+            inside = tuple(np.clip(place, 0, extent - 1) for place, extent in zip(places, shape, strict=True))
+        if name not in self.given and not self.written[name][inside].all():
+            self._check_written(name, places, ~self.written[name][inside] & at.mask, at)
+        return np.asarray(self.arrays[name][inside])
+
+    def _check_written(self, name: str, places: tuple[Array, ...], unwritten: Mask, at: Points) -> None:
+        if unwritten.any():
+            text = element_text(name, places, unwritten)
+            raise InterpretError(f"block {at.where}: {text} must be written before it is read, got a read first")
+
+    def _check_inside(self, action: str, name: str, places: tuple[Array, ...], mask: Mask, where: str) -> bool:
+        """Whether every place is inside; an error if one is not and the mask holds there."""
+        shape = self.buffers[name].dims
+        pairs = list(zip(places, shape, strict=True))
+        far = [(p, n) for p, n in pairs if p.size and (p.min() < 0 or p.max() >= n)]
+        for place, extent in far:
+            outside = ((place < 0) | (place >= extent)) & mask
+            if outside.any():
+                text = element_text(name, places, outside)
+                rule = f"every {action} must be inside the shape {list(shape)}"
+                raise InterpretError(f"block {where}: {rule}, got {text}")
+        return not far
+
+
+def zeros(buffer: ir.Buffer, dtype: np.dtype[Any]) -> Array:
+    """An array of a buffer's shape."""
+    try:
+        return np.zeros(buffer.dims, dtype)
+    except (MemoryError, ValueError):  # ValueError: more bytes than there are addresses
+        got = f"{buffer.dtype}{list(buffer.dims)}"
+        raise InterpretError(f"buffer {buffer.name}: its elements must fit into memory, got {got}") from None
+
+
+def element_text(name: str, places: tuple[Array, ...], chosen: Mask) -> str:
+    """The first chosen element, as it is written in a program."""
+    first = int(np.argmax(chosen))
+    indices = (int(np.broadcast_to(place, chosen.shape).flat[first]) for place in places)
+    return f"{name}[{', '.join(map(str, indices))}]"

@@ -1,0 +1,189 @@
+"""Functions as readable, Python-like text.
+
+    matmul(a: int8[64, 32], c: int32[64]):
+        for i in range(64):
+            for k in range(32):
+                block c(vi=i, vk=reduce k):
+                    init:
+                        c[vi] = 0
+                    c[vi] = c[vi] + int32(a[vi, vk])
+
+Each line knows the loop or block that it opens or belongs to, so a lowered instruction can be walked back to its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vdla.compiler import ir
+from vdla.compiler.ir.dtypes import is_float
+
+INDENT = "    "
+SYMBOLS = {"eq": ("==", 3), "ne": ("!=", 3), "lt": ("<", 3), "le": ("<=", 3), "gt": (">", 3), "ge": (">=", 3),
+           "or": ("|", 4), "xor": ("^", 5), "and": ("&", 6), "shl": ("<<", 7), "shr": (">>", 7), "add": ("+", 8),
+           "sub": ("-", 8), "mul": ("*", 9), "floordiv": ("//", 9), "mod": ("%", 9)}  # fmt: skip
+WORDS = {"or": ("or", 1), "and": ("and", 2)}  # of conditions
+COMPARE_LEVEL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of text and the name of the innermost loop or block that it opens or lies in ("" in the header)."""
+
+    text: str
+    owner: str
+
+
+def function_text(fn: ir.Function) -> str:
+    """`fn` as text, lines joined."""
+    return "\n".join(line.text for line in function_lines(fn))
+
+
+def function_lines(fn: ir.Function) -> list[Line]:
+    """`fn` as lines: the signature, the intermediate buffers, the statements."""
+    params = ", ".join(f"{name}: {buffer_text(fn.buffers[name])}" for name in fn.params)
+    lines = [Line(f"{fn.name}({params}):", "")]
+    inner = [buffer for name, buffer in fn.buffers.items() if name not in fn.params]
+    lines += [Line(f"{INDENT}{buffer.name}: {buffer_text(buffer)}", "") for buffer in inner]
+    return lines + list(stmt_lines(fn.body, 1, ""))
+
+
+def line_numbers(fn: ir.Function) -> dict[str, int]:
+    """The index, in `function_lines`, of the line that opens each loop and block."""
+    numbers: dict[str, int] = {}
+    for number, line in enumerate(function_lines(fn)):
+        if line.owner:
+            numbers.setdefault(line.owner, number)
+    return numbers
+
+
+def buffer_text(buffer: ir.Buffer) -> str:
+    """Type, shape and, when it is on the chip, scope."""
+    scope = "" if buffer.scope == "global" else f" in {buffer.scope}"
+    return f"{buffer.dtype}[{', '.join(map(extent_text, buffer.shape))}]{scope}"
+
+
+def extent_text(extent: ir.Extent) -> str:
+    """An extent: a number or an expression."""
+    return str(extent) if isinstance(extent, int) else expr_text(extent)
+
+
+def stmt_text(stmt: ir.Stmt) -> str:
+    """A statement as text."""
+    return "\n".join(line.text for line in stmt_lines(stmt, 0, ""))
+
+
+def stmt_lines(stmt: ir.Stmt, depth: int, owner: str) -> Iterator[Line]:
+    """The lines of a statement, indented by `depth`."""
+    indent = INDENT * depth
+    match stmt:
+        case ir.Seq(stmts=stmts):
+            for inner in stmts:
+                yield from stmt_lines(inner, depth, owner)
+        case ir.Store(buffer=buffer, indices=indices, value=value):
+            yield Line(f"{indent}{buffer}[{index_text(indices)}] = {expr_text(value)}", owner)
+        case ir.Together(stores=stores):
+            targets = ", ".join(f"{store.buffer}[{index_text(store.indices)}]" for store in stores)
+            yield Line(f"{indent}{targets} = {', '.join(expr_text(store.value) for store in stores)}", owner)
+        case ir.If() | ir.Alloc() | ir.Rooms() | ir.Step():
+            yield Line(f"{indent}{lowered_header(stmt)}:", owner)
+            yield from stmt_lines(stmt.body, depth + 1, owner)
+        case ir.Prefetch(buffer=buffer, indices=indices):
+            yield Line(f"{indent}prefetch {buffer}[{index_text(indices)}]", owner)
+        case ir.For():
+            yield Line(f"{indent}{loop_header(stmt)}", stmt.var)
+            yield from stmt_lines(stmt.body, depth + 1, stmt.var)
+        case ir.Block():
+            yield from block_lines(stmt, depth)
+
+
+def block_lines(block: ir.Block, depth: int) -> Iterator[Line]:
+    """The lines of a block."""
+    indent = INDENT * depth
+    yield Line(f"{indent}{block_header(block)}", block.name)
+    if block.init is not None:
+        yield Line(f"{indent}{INDENT}init:", block.name)
+        yield from stmt_lines(block.init, depth + 2, block.name)
+    yield from stmt_lines(block.body, depth + 1, block.name)
+
+
+def lowered_header(stmt: ir.If | ir.Alloc | ir.Rooms | ir.Step) -> str:
+    """What opens a lowered statement."""
+    match stmt:
+        case ir.If(cond=cond):
+            return f"if {expr_text(cond)}"
+        case ir.Alloc(buffers=buffers):
+            return f"with alloc({', '.join(buffers)})"
+        case ir.Rooms(rows=rows):
+            return f"with rooms({', '.join(map(' '.join, rows))})"
+        case ir.Step(match=match):
+            return f"step {match.intrinsic.name}"
+
+
+def loop_header(loop: ir.For) -> str:
+    """`for var in range(extent):`, with the kind in place of range and the annotations as a comment."""
+    kind = "range" if loop.kind is ir.LoopKind.SERIAL else loop.kind.value
+    return f"for {loop.var} in {kind}({extent_text(loop.extent)}):{notes(loop.annotations)}"
+
+
+def block_header(block: ir.Block) -> str:
+    """`block name(axis=value, axis=reduce value) where predicate:`."""
+    kinds = ("" if axis.kind is ir.AxisKind.SPATIAL else f"{axis.kind.value} " for axis in block.axes)
+    bound = (f"{a.var}={kind}{expr_text(v)}" for a, kind, v in zip(block.axes, kinds, block.values, strict=True))
+    where = "" if block.predicate is None else f" where {expr_text(block.predicate)}"
+    return f"block {block.name}({', '.join(bound)}){where}:{notes(block.annotations)}"
+
+
+def notes(annotations: Mapping[str, Any]) -> str:
+    """Annotations as a trailing comment."""
+    texts = (f"{key}={note_text(value)}" for key, value in annotations.items())
+    return f"  # {', '.join(texts)}" if annotations else ""
+
+
+def note_text(value: object) -> str:
+    """An annotation in one line."""
+    text = str(value)
+    return text if text.isprintable() else repr(value)
+
+
+def index_text(indices: tuple[ir.Expr, ...]) -> str:
+    """Indices, separated by commas."""
+    return ", ".join(expr_text(index) for index in indices)
+
+
+def expr_text(expr: ir.Expr, level: int = 0) -> str:
+    """An expression with no more parentheses than Python needs; `level` is how tightly the context binds."""
+    match expr:
+        case ir.Var(name=name):
+            return name
+        case ir.Const():
+            return const_text(expr)
+        case ir.Binary(op=op, a=a, b=b) if op in SYMBOLS:
+            return infix_text(op, a, b, level)
+        case ir.Binary(op=op, a=a, b=b):
+            return f"{op}({expr_text(a)}, {expr_text(b)})"
+        case ir.Cast(dtype=dtype, value=value):
+            return f"{dtype}({expr_text(value)})"
+        case ir.Select(cond=cond, a=a, b=b):
+            return f"select({expr_text(cond)}, {expr_text(a)}, {expr_text(b)})"
+        case ir.Load(buffer=buffer, indices=indices):
+            return f"{buffer}[{index_text(indices)}]"
+        case ir.Call(name=name, args=args):
+            return f"{name}({index_text(args)})"
+
+
+def infix_text(op: str, a: ir.Expr, b: ir.Expr, level: int) -> str:
+    """`a op b`; comparisons do not chain and `-`, `//` group to the left."""
+    symbol, own = WORDS[op] if op in WORDS and (ir.is_condition(a) or ir.is_condition(b)) else SYMBOLS[op]
+    left = expr_text(a, own + 1 if own == COMPARE_LEVEL else own)
+    text = f"{left} {symbol} {expr_text(b, own + 1)}"
+    return f"({text})" if own < level else text
+
+
+def const_text(const: ir.Const) -> str:
+    """A number; its dtype is seen from what it is combined with."""
+    if const.dtype == "bool":
+        return str(bool(const.value))
+    return repr(float(const.value)) if is_float(const.dtype) else str(int(const.value))

@@ -1,0 +1,74 @@
+"""Remove blocks: axes become their values, predicates become If, tensorized nests become Step.
+
+Loops of virtual threads, which only the accelerator has, become serial ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from vdla.compiler import ir
+from vdla.compiler.arith.affine import conjuncts, predicate_of, var_names
+from vdla.compiler.ir.rewrite import Values, matched, substituted, with_bodies
+from vdla.compiler.tensorize.intrinsic import Match
+
+
+def remove_blocks(fn: ir.Function) -> ir.Function:
+    """`fn` without blocks.
+
+    for i in range(4):                                       for i in range(4):
+        block c(vi=i * 2) where i < 3: c[vi] = a[vi]   ->        if i < 3:
+                                                                     c[i * 2] = a[i * 2]
+    """
+    return replace(fn, body=without_blocks(fn.body))
+
+
+def without_blocks(stmt: ir.Stmt) -> ir.Stmt:
+    """`stmt` without blocks."""
+    match stmt:
+        case ir.Block(predicate=predicate):
+            body = substituted(stmt.body, axis_values(stmt))
+            return body if predicate is None else ir.If(predicate, body)
+        case ir.For(annotations=annotations) if "tensorize" in annotations:
+            return step(stmt)
+    new = with_bodies(stmt, without_blocks)
+    return replace(new, kind=ir.LoopKind.SERIAL) if is_thread(new) and isinstance(new, ir.For) else new
+
+
+def is_thread(stmt: ir.Stmt) -> bool:
+    """Whether a statement is a loop of virtual threads."""
+    return isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.VTHREAD
+
+
+def axis_values(block: ir.Block) -> Values:
+    """What each axis is bound to."""
+    return {axis.var: value for axis, value in zip(block.axes, block.values, strict=True)}
+
+
+def step(nest: ir.For) -> ir.Stmt:
+    """The step that a tensorized nest is; its loops alone where its condition divides an entry, or where its loops do
+    not run through just one: they were moved after they were tensorized."""
+    block = next(stmt for stmt in ir.walk(nest) if isinstance(stmt, ir.Block))
+    match = block.annotations.get("intrinsic")
+    own = [stmt for stmt in ir.walk(nest) if isinstance(stmt, ir.For)]
+    inside = [c for c in conjuncts(block.predicate) if var_names(c) & {loop.var for loop in own}]
+    if not isinstance(match, Match) or inside or prod(loop.size for loop in own) != points(match):
+        return without_blocks(replace(nest, annotations={}))
+    values = axis_values(block)
+    body = without_blocks(unconditional(replace(nest, annotations={})))
+    found = ir.Step(matched(match, lambda expr: ir.substitute(expr, values)), body)
+    predicate = predicate_of(conjuncts(block.predicate))
+    return found if predicate is None else ir.If(predicate, found)
+
+
+def points(match: Match) -> int:
+    """The iterations of the loops over one entry."""
+    block = next(stmt for stmt in ir.walk(match.intrinsic.behaviour.body) if isinstance(stmt, ir.Block))
+    return prod(axis.size for axis in block.axes)
+
+
+def unconditional(stmt: ir.Stmt) -> ir.Stmt:
+    """`stmt` with no predicate on its block."""
+    new = with_bodies(stmt, unconditional)
+    return replace(new, predicate=None) if isinstance(new, ir.Block) else new

@@ -1,0 +1,194 @@
+"""Validity of a function between passes: what a later pass and the code generator rely on.
+
+Every variable is bound, every intermediate buffer is accessed inside an Alloc of it and with one index a dimension,
+nested loops and allocations have names of their own, types agree, and no node is left that an earlier pass removes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from vdla.compiler import ir
+from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.lowering.errors import PassError
+
+Bound = frozenset[str]
+Seen = tuple[str, Bound]
+NONE: Bound = frozenset()
+
+
+class Level(IntEnum):
+    """How far a function is lowered; each level has the rules of those before."""
+
+    SCHEDULED = 0
+    DECOMPOSED = 1  # no init
+    PLACED = 2  # buffers allocated
+    LOOPS = 3  # no block
+    UNROLLED = 4  # no UNROLL loop
+    LOWERED = 5  # lanes around single stores, one level of parallel loops, no heap outside of rooms
+
+
+def check(fn: ir.Function, level: Level) -> None:
+    """Refuse a function that is malformed at `level`.
+
+    Raises:
+        PassError: names the place, the rule and what breaks it.
+    """
+    Checker(fn, level).statement(fn.body, frozenset(fn.scalars), frozenset(fn.params))
+
+
+@dataclass(slots=True)
+class Checker:
+    """Checks the statements of a function; expressions that were found right are not looked at again."""
+
+    fn: ir.Function
+    level: Level
+    types: dict[int, tuple[ir.Expr, Seen]] = field(default_factory=dict)
+
+    def fail(self, what: str, rule: str, got: str) -> PassError:
+        """The error for a broken rule."""
+        return PassError(f"{self.fn.name}: {what} must {rule}, got {got}")
+
+    # -- statements
+
+    def statement(self, stmt: ir.Stmt, bound: Bound, live: Bound) -> None:
+        """Check a statement where the variables `bound` and the buffers `live` exist."""
+        match stmt:
+            case ir.For():
+                self.loop(stmt, bound)
+                bound |= {stmt.var}
+            case ir.Store():
+                self.store(stmt, bound, live)
+            case ir.Prefetch(buffer=buffer, indices=indices):
+                self.access("prefetch of", buffer, indices, bound, live)
+            case ir.If(cond=cond):
+                self.typed(cond, "bool", "a condition", bound, live)
+            case ir.Alloc(buffers=buffers):
+                for buffer in buffers:
+                    self.alloc(buffer, live)
+                    live |= {buffer}
+            case ir.Rooms(rows=rows):
+                for buffer in (buffer for row in rows for buffer in row):
+                    self.alloc(buffer, live, in_room=True)
+                    live |= {buffer}
+            case ir.Block():
+                self.block(stmt, bound, live)
+                bound |= {axis.var for axis in stmt.axes}
+            case ir.Step():
+                self.step(stmt, bound, live)
+        for child in ir.children(stmt):
+            self.statement(child, bound, live)
+
+    def loop(self, loop: ir.For, bound: Bound) -> None:
+        """Check the header of a loop."""
+        if loop.var in bound:
+            raise self.fail(f"loop {loop.var}", "have a name of its own", "one inside of another")
+        if not isinstance(loop.extent, int):
+            self.typed(loop.extent, "int32", f"the extent of loop {loop.var}", frozenset(self.fn.scalars), NONE)
+        for kind, lowest in ((ir.LoopKind.UNROLL, Level.UNROLLED), (ir.LoopKind.VTHREAD, Level.LOOPS)):
+            if loop.kind is kind and self.level >= lowest:
+                raise self.fail(f"loop {loop.var}", f"not be {kind.value} any more", f"level {self.level.name}")
+        if self.level is Level.LOWERED:
+            self.lowered_loop(loop)
+
+    def lowered_loop(self, loop: ir.For) -> None:
+        """Check what a loop holds in the lowered form."""
+        if loop.kind is ir.LoopKind.PARALLEL:
+            inner = [s for s in ir.walk(loop.body) if isinstance(s, ir.For) and s.kind is ir.LoopKind.PARALLEL]
+            if inner:
+                raise self.fail(f"parallel loop {loop.var}", "hold no other", inner[0].var)
+        if loop.kind is ir.LoopKind.VECTORIZE:
+            inside = loop.body.body if isinstance(loop.body, ir.If) else loop.body
+            if not isinstance(inside, ir.Store | ir.Together):
+                raise self.fail(f"vector loop {loop.var}", "hold one store", type(inside).__name__)
+            if not isinstance(loop.extent, int):
+                raise self.fail(f"vector loop {loop.var}", "have a number of lanes", expr_text(loop.extent))
+
+    def alloc(self, buffer: str, live: Bound, *, in_room: bool = False) -> None:
+        """Check an allocation."""
+        if buffer not in self.fn.buffers or buffer in self.fn.params:
+            raise self.fail(f"alloc of {buffer}", "name an intermediate buffer", "another")
+        if self.level is Level.LOWERED and not in_room and self.fn.buffers[buffer].scope == "heap":
+            raise self.fail(f"alloc of {buffer}", "be on the stack", "one on the heap, which rooms hold")
+        if buffer in live:
+            raise self.fail(f"alloc of {buffer}", "be the only one around", "one inside of another")
+
+    def store(self, store: ir.Store, bound: Bound, live: Bound) -> None:
+        """Check a store."""
+        self.access("store to", store.buffer, store.indices, bound, live)
+        self.typed(store.value, self.fn.buffers[store.buffer].dtype, f"a value of {store.buffer}", bound, live)
+
+    def block(self, block: ir.Block, bound: Bound, live: Bound) -> None:
+        """Check the header of a block."""
+        if self.level >= Level.LOOPS:
+            raise self.fail(f"block {block.name}", "be removed", f"level {self.level.name}")
+        if self.level >= Level.DECOMPOSED and block.init is not None:
+            raise self.fail(f"block {block.name}", "have no init", f"level {self.level.name}")
+        for axis, value in zip(block.axes, block.values, strict=True):
+            self.typed(value, "int32", f"axis {axis.var} of block {block.name}", bound, live)
+        if block.predicate is not None:
+            self.typed(block.predicate, "bool", f"the predicate of block {block.name}", bound, live)
+
+    def step(self, step: ir.Step, bound: Bound, live: Bound) -> None:
+        """Check the operands of a step."""
+        for operand, indices in step.match.entries.items():
+            for index in indices:
+                self.typed(index, "int32", f"the entry of {operand}", bound, live)
+        for operand, condition in step.match.conditions.items():
+            self.typed(condition, "bool", f"the condition {operand}", bound, live)
+
+    # -- expressions
+
+    def typed(self, expr: ir.Expr, dtype: str, what: str, bound: Bound, live: Bound) -> None:
+        """Check an expression that must be of one type."""
+        found, _ = self.seen(expr, bound, live)
+        if found != dtype:
+            raise self.fail(what, f"be {dtype}", f"{found} {expr_text(expr)}")
+
+    def seen(self, expr: ir.Expr, bound: Bound, live: Bound) -> Seen:
+        """The type of an expression that is in order, and the variables and buffers that it names."""
+        known = self.types.get(id(expr))
+        if known is not None and known[1][1] <= bound | live:
+            return known[1]
+        found = self.checked(expr, bound, live)
+        self.types[id(expr)] = (expr, found)
+        return found
+
+    def checked(self, expr: ir.Expr, bound: Bound, live: Bound) -> Seen:
+        """The type of an expression and what it names, its parts checked."""
+        parts = [self.seen(operand, bound, live) for operand in ir.operands(expr)]
+        names = NONE.union(*(part[1] for part in parts))
+        match expr:
+            case ir.Var(name=name):
+                if name not in bound:
+                    raise self.fail("a variable", "be bound by a loop around it", name)
+                return "int32", frozenset((name,))
+            case ir.Load(buffer=buffer, indices=indices):
+                self.access("load from", buffer, indices, bound, live)
+                return self.fn.buffers[buffer].dtype, names | {buffer}
+            case ir.Select(cond=cond):
+                self.typed(cond, "bool", "a condition", bound, live)
+                return self.same(expr, parts[1][0], parts[2][0]), names
+            case ir.Binary(op=op):
+                dtype = self.same(expr, parts[0][0], parts[1][0])
+                return "bool" if op in ir.COMPARE_OPS else dtype, names
+        return ir.dtype_of(expr, self.fn.buffers), names
+
+    def same(self, expr: ir.Expr, left: str, right: str) -> str:
+        """The one type of two sides."""
+        if left != right:
+            raise self.fail(f"both sides of {expr_text(expr)}", "be of one type", f"{left} and {right}")
+        return left
+
+    def access(self, what: str, buffer: str, indices: tuple[ir.Expr, ...], bound: Bound, live: Bound) -> None:
+        """Check the buffer and the indices of a load or store."""
+        if buffer not in self.fn.buffers:
+            raise self.fail(f"a {what} {buffer}", "name a buffer of the function", "another")
+        if self.level >= Level.PLACED and buffer not in live:
+            raise self.fail(f"a {what} {buffer}", "lie inside an alloc of it", "one outside")
+        rank = len(self.fn.buffers[buffer].shape)
+        if len(indices) != rank:
+            raise self.fail(f"a {what} {buffer}", f"have {rank} indices", str(len(indices)))
+        for index in indices:
+            self.typed(index, "int32", f"an index of {buffer}", bound, live)

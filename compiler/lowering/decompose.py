@@ -1,0 +1,199 @@
+"""Decompose: the start of every reduction becomes a nest of its own, in front of the outermost loop that it sums over.
+
+Blocks around blocks are taken away first, so that from here on a block is a leaf and its bindings are over loops. Where
+the start cannot move (a binding or a condition that ties it to the loops of the sum, or a value that is computed inside
+of them), it stays in the block, under the condition that every reduce axis is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from vdla.compiler import ir
+from vdla.compiler.analysis.access import is_leaf
+from vdla.compiler.analysis.tree import names_of
+from vdla.compiler.arith.affine import (
+    FALSE,
+    Linear,
+    Ranges,
+    conjunction,
+    conjuncts,
+    linear,
+    overlapping,
+    predicate_of,
+    simplify,
+    var_names,
+)
+from vdla.compiler.ir.names import Names
+from vdla.compiler.ir.rewrite import Values, loop_ranges, scalar_ranges, with_bodies
+from vdla.compiler.lowering.errors import PassError
+
+Loops = tuple[ir.For, ...]
+ZERO = ir.Const(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The nest that starts a sum, and the loop in front of which it belongs (None: the block itself)."""
+
+    nest: ir.Stmt
+    before: str | None
+
+
+def decompose(fn: ir.Function) -> ir.Function:
+    """`fn` without an `init` in any block.
+
+    for i in range(4):                               for i in range(4):
+        for k in range(8):                               block c_init(vi=i): c[vi] = 0
+            block c(vi=i, vk=reduce k):        ->        for k in range(8):
+                init: c[vi] = 0                              block c(vi=i, vk=reduce k): c[vi] = c[vi] + ...
+                c[vi] = c[vi] + ...
+    """
+    flat = replace(fn, body=flattened(fn.body, {}, []))
+    starts = Starts(names_of(flat), loop_ranges(flat.body, scalar_ranges(fn)))
+    body, _ = decomposed(flat.body, (), starts)
+    return replace(flat, body=body)
+
+
+def flattened(stmt: ir.Stmt, values: Values, conditions: list[ir.Expr]) -> ir.Stmt:
+    """`stmt` with only leaf blocks, their bindings and conditions over loops."""
+    if not isinstance(stmt, ir.Block):
+        return with_bodies(stmt, lambda child: flattened(child, values, conditions))
+    bound = tuple(ir.substitute(value, values) for value in stmt.values)
+    where = [*conditions, *(ir.substitute(c, values) for c in conjuncts(stmt.predicate))]
+    if is_leaf(stmt):
+        return replace(stmt, values=bound, predicate=predicate_of(where))
+    if stmt.init is not None:
+        raise PassError(f"decompose: a block around blocks must have no init, got {stmt.name}")
+    axes = {axis.var: value for axis, value in zip(stmt.axes, bound, strict=True)}
+    return flattened(stmt.body, {**values, **axes}, where)
+
+
+def decomposed(stmt: ir.Stmt, loops: Loops, starts: Starts) -> tuple[ir.Stmt, list[Start]]:
+    """`stmt` without inits, and the nests that belong in front of a loop around it."""
+    if isinstance(stmt, ir.Block):
+        return starts.of_block(stmt, loops)
+    inside = (*loops, stmt) if isinstance(stmt, ir.For) else loops
+    parts = [decomposed(child, inside, starts) for child in ir.children(stmt)]
+    new = ir.with_children(stmt, tuple(part for part, _ in parts)) if parts else stmt
+    waiting = [start for _, found in parts for start in found]
+    if not isinstance(stmt, ir.For):
+        return new, waiting
+    here = [start.nest for start in waiting if start.before == stmt.var]
+    return ir.seq(*here, new), [start for start in waiting if start.before != stmt.var]
+
+
+@dataclass(frozen=True, slots=True)
+class Starts:
+    """Makes the nests that start sums; `names` and `ranges` are those of the function."""
+
+    names: Names
+    ranges: Ranges
+
+    def of_block(self, block: ir.Block, loops: Loops) -> tuple[ir.Stmt, list[Start]]:
+        """A block without its init, and the nest that starts its sums."""
+        if block.init is None:
+            return block, []
+        start = self.nest(block, loops)
+        if start is None:
+            return replace(block, body=ir.seq(ir.If(at_start(block), block.init), block.body), init=None), []
+        rest = replace(block, init=None)
+        return (ir.seq(start.nest, rest), []) if start.before is None else (rest, [start])
+
+    def nest(self, block: ir.Block, loops: Loops) -> Start | None:
+        """The nest that starts the sums of a block, if it can stand in front of their loops."""
+        driven = {kind: self.driving(block, kind is ir.AxisKind.REDUCE) for kind in ir.AxisKind}
+        summed, placed = driven[ir.AxisKind.REDUCE], driven[ir.AxisKind.SPATIAL]
+        running = [loop for loop in loops if loop.extent != 1 or is_entry(loop)]
+        first = next((n for n, loop in enumerate(running) if loop.var in summed or is_entry(loop)), len(running))
+        inner = running[first:]
+        if not self.movable(block, inner, summed, placed) or reads_from(block.init, inner):
+            return None
+        kept = [loop for loop in inner if loop.var in placed]
+        fresh = {loop.var: self.names.fresh(f"{loop.var}_init", block.name) for loop in kept}
+        values: Values = {loop.var: ZERO for loop in loops if loop.var in summed or loop.extent == 1}
+        values = {**values, **{old: ir.Var(new) for old, new in fresh.items()}}
+        outside = {loop.var for loop in (loops[: loops.index(inner[0])] if inner else loops)}
+        ranges = {**self.ranges, **{new: self.ranges[old] for old, new in fresh.items()}}
+        body = self.start_block(block, values, outside, ranges)
+        for loop in reversed(kept):
+            body = None if body is None else ir.For(fresh[loop.var], loop.extent, body, kind_of(loop, inner, kept))
+        return None if body is None else Start(body, inner[0].var if inner else None)
+
+    def driving(self, block: ir.Block, reduces: bool) -> set[str]:
+        """The loops in the bindings of the reduce axes, or of the others."""
+        pairs = zip(block.axes, block.values, strict=True)
+        return {name for axis, v in pairs if (axis.kind is ir.AxisKind.REDUCE) == reduces for name in var_names(v)}
+
+    def movable(self, block: ir.Block, inner: list[ir.For], summed: set[str], placed: set[str]) -> bool:
+        """Whether each element starts once in the loops `inner`: none of them repeats it."""
+        own = {loop.var for loop in inner}
+        forms = [linear(v) for a, v in zip(block.axes, block.values, strict=True) if a.kind is not ir.AxisKind.REDUCE]
+        inner_forms = [form.only(lambda t: bool(var_names(t) & own)) for form in forms]
+        if any(overlapping(form, self.ranges) for form in inner_forms) or not paired(inner_forms):
+            return False
+        return own <= summed | placed and not own & summed & placed
+
+    def start_block(self, block: ir.Block, values: Values, outside: set[str], ranges: Ranges) -> ir.Stmt | None:
+        """The block that starts the sums at the first terms, which stays in the loops `outside`; None if its condition
+        leaves them out."""
+        pairs = [
+            (axis, simplify(ir.substitute(value, values), ranges))
+            for axis, value in zip(block.axes, block.values, strict=True)
+        ]
+        inside = {name: value for name, value in values.items() if name not in outside}
+        conditions = [moved(c, inside, ranges) for c in conjuncts(block.predicate)]
+        reduces = [value for axis, value in pairs if axis.kind is ir.AxisKind.REDUCE]
+        if FALSE in conditions or any(value != ZERO for value in reduces) or block.init is None:
+            return None
+        kept = [(axis, value) for axis, value in pairs if axis.kind is not ir.AxisKind.REDUCE]
+        name = self.names.fresh(f"{block.name}_init", block.name)
+        axes, bound = tuple(axis for axis, _ in kept), tuple(value for _, value in kept)
+        return ir.Block(name, axes, bound, block.init, None, predicate_of(conditions))
+
+
+def reads_from(init: ir.Stmt | None, inner: Sequence[ir.For]) -> bool:
+    """Whether a start reads what is computed inside of the loops of its sum."""
+    if init is None or not inner:
+        return False
+    computed = {stmt.buffer for stmt in ir.walk(inner[0]) if isinstance(stmt, ir.Store)}
+    values = (stmt.value for stmt in ir.walk(init) if isinstance(stmt, ir.Store))
+    return any(isinstance(e, ir.Load) and e.buffer in computed for value in values for e in ir.walk_expr(value))
+
+
+def moved(condition: ir.Expr, values: Values, ranges: Ranges) -> ir.Expr:
+    """A condition at the first terms; itself where it says nothing of them, as other blocks have it too."""
+    new = ir.substitute(condition, values)
+    return condition if new == condition else simplify(new, ranges)
+
+
+def paired(forms: list[Linear]) -> bool:
+    """Whether quotients come with their remainders, as fused loops have them, so that no value of a loop is lost."""
+    terms = {term for form in forms for term in form.terms}
+    partners = {"floordiv": "mod", "mod": "floordiv"}
+    return all(
+        isinstance(term, ir.Var)
+        or (isinstance(term, ir.Binary) and ir.Binary(partners.get(term.op, ""), term.a, term.b) in terms)
+        for term in terms
+    )
+
+
+def is_entry(loop: ir.For) -> bool:
+    """Whether a loop begins an entry of an intrinsic, which is one step, and so holds no start."""
+    return "tensorize" in loop.annotations
+
+
+def kind_of(loop: ir.For, inner: list[ir.For], kept: list[ir.For]) -> ir.LoopKind:
+    """The kind of a loop of a start: that of the sum's, but of an entry of an intrinsic the last dimension are lanes
+    and the others are written out, so that the sums can stay in registers."""
+    entry = next((n for n, other in enumerate(inner) if is_entry(other)), len(inner))
+    if not any(loop is other for other in inner[entry:]):
+        return loop.kind
+    return ir.LoopKind.VECTORIZE if loop is kept[-1] else ir.LoopKind.UNROLL
+
+
+def at_start(block: ir.Block) -> ir.Expr:
+    """The condition that every reduce axis is 0."""
+    reduces = [axis.var for axis in block.axes if axis.kind is ir.AxisKind.REDUCE]
+    return conjunction([ir.Binary("eq", ir.Var(var), ZERO) for var in reduces])

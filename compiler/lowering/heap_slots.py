@@ -1,0 +1,220 @@
+"""Rooms: temporaries on the heap that are not needed at one time share one room, and so one allocation.
+
+They are asked for once: where the function begins, or a piece of a parallel loop. Each statement of the function, or of
+the loop's body, is one moment, a loop with all of its iterations too, so that what is in one room is never needed in
+one loop. The stack of a thread is limited: what would take too much of it, the largest first, is on the heap as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from vdla.compiler import ir
+from vdla.compiler.ir.dtypes import storage
+from vdla.compiler.ir.rewrite import with_bodies
+
+STACK_LIMIT = 256 * 1024  # bytes of all temporaries of the function, or of the body of a parallel loop, on the stack
+Buffers = Mapping[str, ir.Buffer]
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """The moments between which a buffer is needed."""
+
+    buffer: ir.Buffer
+    first: int
+    last: int
+
+    def meets(self, other: Life) -> bool:
+        """Whether both are needed at one moment."""
+        return self.first <= other.last and other.first <= self.last
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """The bytes that a call takes from the heap, and those that each thread takes that works on a parallel loop.
+
+    Temporaries of symbolic shape are not counted.
+    """
+
+    call: int = 0
+    thread: int = 0
+
+
+def share_rooms(fn: ir.Function) -> ir.Function:
+    """`fn` with the temporaries of the heap in rooms.
+
+    with alloc(t, u):                  with rooms(t u):
+        for i in range(9000):              for i in range(9000):
+            t[i] = ...                         t[i] = ...
+        for i in range(9000):     ->       for i in range(9000):
+            c[i] = t[i]                        c[i] = t[i]
+        for i in range(9000):              for i in range(9000):
+            u[i] = c[i]                        u[i] = c[i]
+        ...                                ...
+    """
+    buffers = dict(fn.buffers)
+    parallel = (s.body for s in ir.walk(fn.body) if isinstance(s, ir.For) and s.kind is ir.LoopKind.PARALLEL)
+    for body in (fn.body, *parallel):
+        for name in overflowing(own_allocs(body), buffers):
+            buffers[name] = replace(buffers[name], scope="heap")
+    return replace(fn, body=arranged(fn.body, buffers), buffers=buffers)
+
+
+def arranged(stmt: ir.Stmt, buffers: Buffers) -> ir.Stmt:
+    """The body of a function or of a parallel loop, in rooms of its own."""
+    stmt = with_parallel(stmt, buffers)
+    held = {name for name in own_allocs(stmt) if buffers[name].scope == "heap"}
+    if not held:
+        return stmt
+    body = without(stmt, held)
+    return ir.Rooms(tuple(rows(lives(body, [buffers[name] for name in sorted(held)]))), body)
+
+
+def with_parallel(stmt: ir.Stmt, buffers: Buffers) -> ir.Stmt:
+    """`stmt` with rooms in the parallel loops inside."""
+    if isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL:
+        return replace(stmt, body=arranged(stmt.body, buffers))
+    return with_bodies(stmt, lambda child: with_parallel(child, buffers))
+
+
+def own_allocs(stmt: ir.Stmt) -> Iterator[str]:
+    """The buffers that are allocated outside of the parallel loops inside, each once."""
+    found: dict[str, None] = {}
+    pending = [stmt]
+    while pending:
+        inner = pending.pop()
+        if isinstance(inner, ir.Alloc):
+            found.update(dict.fromkeys(inner.buffers))
+        if not (isinstance(inner, ir.For) and inner.kind is ir.LoopKind.PARALLEL):
+            pending.extend(ir.children(inner))
+    return iter(found)
+
+
+def without(stmt: ir.Stmt, held: set[str]) -> ir.Stmt:
+    """`stmt` without the allocations of some buffers."""
+    if isinstance(stmt, ir.Alloc):
+        rest = tuple(name for name in stmt.buffers if name not in held)
+        body = without(stmt.body, held)
+        return ir.Alloc(rest, body) if rest else body
+    return with_bodies(stmt, lambda child: without(child, held))
+
+
+def overflowing(names: Iterable[str], buffers: Buffers) -> list[str]:
+    """The largest buffers of the stack, without which the others fit."""
+    sizes = {name: nbytes(buffers[name]) for name in names if buffers[name].scope == "stack"}
+    total, moved = sum(sizes.values()), []
+    for name in sorted(sizes, key=lambda name: -sizes[name]):
+        if total <= STACK_LIMIT:
+            break
+        total -= sizes[name]
+        moved.append(name)
+    return moved
+
+
+# --- lives -----------------------------------------------------------------------------------------------------------
+
+
+def lives(body: ir.Stmt, buffers: list[ir.Buffer]) -> list[Life]:
+    """The life of each buffer; one that nothing touches has none."""
+    touching: dict[str, list[int]] = {buffer.name: [] for buffer in buffers}
+    for number, moment in enumerate(moments(body)):
+        for name in touched(moment) & touching.keys():
+            touching[name].append(number)
+    return [Life(b, touching[b.name][0], touching[b.name][-1]) for b in buffers if touching[b.name]]
+
+
+def moments(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
+    """The statements that run one after another."""
+    match stmt:
+        case ir.Seq(stmts=stmts):
+            for inner in stmts:
+                yield from moments(inner)
+        case ir.Alloc(body=body):
+            yield from moments(body)
+        case _:
+            yield stmt
+
+
+def touched(stmt: ir.Stmt) -> set[str]:
+    """The buffers that a statement reads, writes or fetches."""
+    found: set[str] = set()
+    seen: set[int] = set()
+    for inner in ir.walk(stmt):
+        match inner:
+            case ir.Store(buffer=buffer, indices=indices, value=value):
+                found.add(buffer)
+                found |= read((*indices, value), seen)
+            case ir.Prefetch(buffer=buffer, indices=indices):
+                found.add(buffer)
+                found |= read(indices, seen)
+            case ir.If(cond=cond):
+                found |= read((cond,), seen)
+    return found
+
+
+def read(exprs: Iterable[ir.Expr], seen: set[int]) -> set[str]:
+    """The buffers that expressions read; what was `seen`, by identity, is not looked at again."""
+    found: set[str] = set()
+    pending = list(exprs)
+    while pending:
+        expr = pending.pop()
+        if id(expr) not in seen:
+            seen.add(id(expr))
+            if isinstance(expr, ir.Load):
+                found.add(expr.buffer)
+            pending.extend(ir.operands(expr))
+    return found
+
+
+# --- rooms -----------------------------------------------------------------------------------------------------------
+
+
+def rows(found: list[Life]) -> list[tuple[str, ...]]:
+    """The buffers of each room: the largest first, each into the first room in which it meets nobody."""
+    rooms: list[list[Life]] = []
+    for life in sorted(found, key=lambda life: -nbytes(life.buffer)):
+        for room in rooms:
+            if fits(life.buffer, room[0].buffer) and not any(life.meets(other) for other in room):
+                room.append(life)
+                break
+        else:
+            rooms.append([life])
+    return [tuple(life.buffer.name for life in room) for room in rooms]
+
+
+def fits(buffer: ir.Buffer, first: ir.Buffer) -> bool:
+    """Whether a room that was made for `first` holds `buffer`: no larger one, or one of the same symbolic shape."""
+    if is_static(buffer) and is_static(first):
+        return nbytes(buffer) <= nbytes(first)
+    return buffer.shape == first.shape and storage(buffer.dtype).itemsize == storage(first.dtype).itemsize
+
+
+def is_static(buffer: ir.Buffer) -> bool:
+    """Whether the shape is of numbers."""
+    return all(isinstance(extent, int) for extent in buffer.shape)
+
+
+def nbytes(buffer: ir.Buffer) -> int:
+    """The bytes of a buffer, 0 if it is symbolic."""
+    return prod(buffer.dims) * storage(buffer.dtype).itemsize if is_static(buffer) else 0
+
+
+def footprint(fn: ir.Function) -> Footprint:
+    """What a lowered function takes from the heap."""
+    call = thread = 0
+    for inner, parallel in rooms_in(fn.body, False):
+        size = sum(nbytes(fn.buffers[row[0]]) for row in inner.rows)
+        call, thread = (call, max(thread, size)) if parallel else (call + size, thread)
+    return Footprint(call, thread)
+
+
+def rooms_in(stmt: ir.Stmt, parallel: bool) -> Iterator[tuple[ir.Rooms, bool]]:
+    """The rooms of a tree, and whether they are those of a parallel loop."""
+    if isinstance(stmt, ir.Rooms):
+        yield stmt, parallel
+    parallel = parallel or (isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL)
+    for child in ir.children(stmt):
+        yield from rooms_in(child, parallel)

@@ -1,0 +1,49 @@
+"""What the annotations of a block say about the buffer that it writes: padded strides, two halves."""
+
+from __future__ import annotations
+
+from itertools import count
+from math import gcd, prod
+
+from vdla.compiler import ir
+from vdla.compiler.analysis.access import Leaf
+from vdla.compiler.ir.printer import extent_text
+from vdla.compiler.lowering.errors import PassError
+
+Shape = tuple[ir.Extent, ...]
+
+
+def doubled(writers: list[Leaf]) -> bool:
+    """Whether a writer asks for two halves, used in turn."""
+    return any(writer.block.annotations.get("double_buffer") for writer in writers)
+
+
+def aligned(buffer: str, shape: Shape, writers: list[Leaf]) -> Shape:
+    """The shape padded as `storage_align` asks: the stride of dimension `axis` is `offset` modulo `factor`."""
+    for writer in writers:
+        if "storage_align" in writer.block.annotations:
+            axis, factor, offset = writer.block.annotations["storage_align"]
+            shape = padded(buffer, shape, axis, factor, offset)
+    return shape
+
+
+def padded(buffer: str, shape: Shape, axis: int, factor: int, offset: int) -> Shape:
+    """The shape with dimension `axis + 1` enlarged until the stride of `axis` is `offset` modulo `factor`.
+
+    The dimensions behind it are enlarged too, where the stride could not be that otherwise.
+    """
+    inner = shape[axis + 1 :]
+    sizes = [extent for extent in inner if isinstance(extent, int)]
+    if not inner:
+        return shape  # the stride of the last dimension is one element
+    if len(sizes) < len(inner):
+        symbolic = next(extent for extent in inner if not isinstance(extent, int))
+        rule = f"the dimensions behind dimension {axis}, which storage_align names, must be numbers"
+        raise PassError(f"place storage of {buffer}: {rule}, got {extent_text(symbolic)}")
+    rows = sizes[1:]
+    if offset % gcd(prod(rows), factor):
+        rows = [next(n for n in count(size) if gcd(n, factor) == 1) for size in rows]
+    shared = gcd(prod(rows), factor)
+    step = factor // shared
+    right = offset // shared * pow(prod(rows) // shared, -1, step)  # times the rows, this is `offset` modulo `factor`
+    return (*shape[: axis + 1], sizes[0] + (right - sizes[0]) % step, *rows)

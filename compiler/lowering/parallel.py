@@ -1,0 +1,24 @@
+"""Check parallel: a PARALLEL loop inside of another becomes serial, as one level of threads is all there is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vdla.compiler import ir
+from vdla.compiler.ir.rewrite import with_bodies
+
+
+def one_level(fn: ir.Function) -> ir.Function:
+    """`fn` with no PARALLEL loop inside of a PARALLEL loop.
+
+    for i in parallel(4):                 for i in parallel(4):
+        for j in parallel(8): ...   ->        for j in range(8): ...
+    """
+    return replace(fn, body=outermost(fn.body, inside=False))
+
+
+def outermost(stmt: ir.Stmt, *, inside: bool) -> ir.Stmt:
+    """`stmt` with its outermost parallel loops alone."""
+    found = isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL
+    new = with_bodies(stmt, lambda child: outermost(child, inside=inside or found))
+    return replace(new, kind=ir.LoopKind.SERIAL) if inside and found and isinstance(new, ir.For) else new

@@ -1,0 +1,176 @@
+"""Partition: loops are cut where their conditions change, so that the main part is free of them.
+
+Conditions are those of split tails, of padding, of the last iteration of a sum. A loop is cut where a condition is
+decided for all iterations of the loops inside; these are cut in turn in each part, as far as the growth of the code
+allows. Unrolled loops are not cut: writing them out decides their conditions. The parts of a parallel loop become
+branches of its body, so that all iterations still run at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+from vdla.compiler import ir
+from vdla.compiler.arith.affine import TRUE, Range, conjunction
+from vdla.compiler.ir.expr_size import size_of
+from vdla.compiler.ir.rewrite import last, scalar_ranges, with_bodies
+from vdla.compiler.lowering.scope import Scope
+from vdla.compiler.lowering.simplify import NOTHING, as_extent, closed, simplified
+from vdla.compiler.lowering.split_points import Zone, comparisons, zone
+from vdla.compiler.lowering.symbolic import Part, holding, symbolic_parts
+
+GROWTH = 5  # times as many stores as before, at most: two loops cut, in two places one of them,
+SMALL = 256  # or as many as that;
+LARGE = 1 << 15  # but no more operations than these in all
+PEELED = 3  # iterations in which a condition depends on inner loops that are taken one by one
+
+
+class Weight(NamedTuple):
+    """How much code a statement is: its stores, and the operations in their values."""
+
+    stores: int
+    operations: int
+
+
+@dataclass(slots=True)
+class Cutter:
+    """How many stores and operations may be added, and which variables are symbolic extents."""
+
+    stores: int
+    operations: int
+    scalars: frozenset[str]
+
+    def pays(self, added: Weight, times: int) -> bool:
+        """Whether there is enough left, which is then taken."""
+        stores, operations = added.stores * times, added.operations * times
+        if stores > self.stores or operations > self.operations:
+            return False
+        self.stores -= stores
+        self.operations -= operations
+        return True
+
+
+def partition(fn: ir.Function) -> ir.Function:
+    """`fn` with loops cut where their conditions change.
+
+    for i in range(3):                         for i in range(2):
+        for j in vectorize(4):                     for j in vectorize(4):
+            if i * 4 + j < 10:         ->              c[i * 4 + j] = 0
+                c[i * 4 + j] = 0               for j in vectorize(2):
+                                                   c[j + 8] = 0
+    """
+    before = weight(fn.body)
+    stores = max((GROWTH - 1) * before.stores, SMALL - before.stores)
+    cutter = Cutter(stores, LARGE - before.operations, frozenset(fn.scalars))
+    return replace(fn, body=partitioned(fn.body, Scope(scalar_ranges(fn)), cutter))
+
+
+def weight(stmt: ir.Stmt) -> Weight:
+    """How much code `stmt` is when its UNROLL loops are written out."""
+    if isinstance(stmt, ir.Store):
+        return Weight(1, size_of(stmt.value).nodes)
+    times = 1
+    if isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.UNROLL and isinstance(stmt.extent, int):
+        times = stmt.extent
+    inside = [weight(child) for child in ir.children(stmt)]
+    return Weight(times * sum(w.stores for w in inside), times * sum(w.operations for w in inside))
+
+
+def partitioned(stmt: ir.Stmt, scope: Scope, cutter: Cutter) -> ir.Stmt:
+    """`stmt` with its loops cut."""
+    match stmt:
+        case ir.For():
+            return loop(stmt, scope, cutter)
+        case ir.If(cond=cond, body=body):
+            return ir.If(cond, partitioned(body, scope.where(cond), cutter))
+        case ir.Step():
+            return stmt
+    return with_bodies(stmt, lambda child: partitioned(child, scope, cutter))
+
+
+def loop(stmt: ir.For, scope: Scope, cutter: Cutter) -> ir.Stmt:
+    """A loop cut, and the loops inside each part."""
+    parts = parts_of(stmt, cutter.scalars)
+    if not parts or not cutter.pays(weight(stmt.body), len(parts) - 1):
+        return replace(stmt, body=partitioned(stmt.body, scope.inside(stmt), cutter))
+    if stmt.kind is ir.LoopKind.PARALLEL:
+        return replace(stmt, body=ir.seq(*(branch(stmt, part, scope, cutter) for part in parts)))
+    pieces = [piece(stmt, part, scope) for part in parts]
+    order = sorted(range(len(parts)), key=lambda n: -size(pieces[n], stmt.var))  # the longest part is paid for first
+    inner = {n: within(pieces[n], stmt.var, scope, cutter) for n in order}
+    return ir.seq(*(inner[n] for n in range(len(parts))))
+
+
+def branch(stmt: ir.For, part: Part, scope: Scope, cutter: Cutter) -> ir.Stmt:
+    """A part of a parallel loop, whose iterations stay together so that all of them run at once: a condition."""
+    var, inside = ir.Var(stmt.var), scope.inside(stmt)
+    first, end = inside.index(part.first), inside.index(part.end)
+    cond = conjunction([ir.Binary("ge", var, first), ir.Binary("lt", var, end)])
+    if scope.index(ir.Binary("sub", part.end, part.first)) == ir.Const(1):
+        cond, inside = ir.Binary("eq", var, first), inside.bound(stmt.var, first)
+    else:
+        cond = inside.condition(cond)
+        inside = inside.where(cond)
+    body = partitioned(simplified(holding(stmt.body, part.holding), inside), inside, cutter)
+    return NOTHING if body == NOTHING else body if cond == TRUE else ir.If(cond, body)
+
+
+def size(stmt: ir.Stmt, var: str) -> int:
+    """How many iterations of the loop over `var` a part has."""
+    if isinstance(stmt, ir.For) and stmt.var == var:
+        return last(stmt, {}) + 1
+    return 1
+
+
+def parts_of(stmt: ir.For, scalars: Collection[str]) -> list[Part]:
+    """The parts in which a loop is cut; none if it is not."""
+    if stmt.kind is ir.LoopKind.UNROLL:
+        return []
+    inner, found = inner_ranges(stmt.body), set(comparisons(stmt.body))
+    symbolic = symbolic_parts(stmt, found, inner, scalars) if scalars else []
+    if symbolic or not isinstance(stmt.extent, int):
+        return symbolic
+    edges = {edge for c in found if (z := zone(c, stmt.var, inner)) is not None for edge in edges_of(z)}
+    ends = [0, *sorted(edge for edge in edges if 0 < edge < stmt.extent), stmt.extent]
+    parts = [Part(ir.Const(first), ir.Const(end), frozenset()) for first, end in pairwise(ends)]
+    return parts if len(parts) > 1 else []
+
+
+def piece(stmt: ir.For, part: Part, scope: Scope) -> ir.Stmt:
+    """A part of a loop, counted from 0 and simplified."""
+    body = holding(stmt.body, part.holding)
+    extent = as_extent(scope.index(ir.Binary("sub", part.end, part.first)))
+    first = scope.index(part.first)
+    if isinstance(extent, int) and extent <= 1:
+        return NOTHING if extent < 1 else simplified(body, scope.bound(stmt.var, first))
+    new = replace(stmt, extent=extent)
+    inside = scope.inside(new)
+    if first != ir.Const(0):
+        inside = inside.bound(stmt.var, ir.Binary("add", ir.Var(stmt.var), first))
+    return closed(new, simplified(body, inside))
+
+
+def within(part: ir.Stmt, var: str, scope: Scope, cutter: Cutter) -> ir.Stmt:
+    """A part with the loops inside cut; that over `var` itself has no more conditions that could cut it."""
+    if isinstance(part, ir.For) and part.var == var:
+        return replace(part, body=partitioned(part.body, scope.inside(part), cutter))
+    return partitioned(part, scope, cutter)
+
+
+def edges_of(z: Zone) -> range:
+    """Where a zone cuts: at its ends, and at each iteration of a short one."""
+    length = max(z.end - z.first, 1)
+    return range(z.first, z.end + 1, 1 if length <= PEELED else length)
+
+
+def inner_ranges(stmt: ir.Stmt) -> dict[str, Range]:
+    """The bounds of the loops in a statement."""
+    found: dict[str, Range] = {}
+    for inner in ir.walk(stmt):
+        if isinstance(inner, ir.For) and isinstance(inner.extent, int):
+            high = found.get(inner.var, (0, 0))[1]
+            found[inner.var] = (0, max(high, last(inner, {})))
+    return found

@@ -1,0 +1,75 @@
+"""The passes in their order: from a scheduled function to plain loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from sys import getrecursionlimit
+
+from vdla.compiler import ir
+from vdla.compiler.lowering.blocks import remove_blocks
+from vdla.compiler.lowering.check import Level, check
+from vdla.compiler.lowering.decompose import decompose
+from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.lowering.heap_slots import share_rooms
+from vdla.compiler.lowering.parallel import one_level
+from vdla.compiler.lowering.partition import partition
+from vdla.compiler.lowering.prefetch import prefetch
+from vdla.compiler.lowering.select_intrinsics import choose_steps
+from vdla.compiler.lowering.simplify import simplify
+from vdla.compiler.lowering.storage import place_storage
+from vdla.compiler.lowering.unroll import unroll
+from vdla.compiler.lowering.vectorize import vectorize
+from vdla.compiler.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass, and the level that its result has."""
+
+    name: str
+    run: Callable[[ir.Function], ir.Function]
+    level: Level
+
+
+PIPELINE = (
+    Pass("decompose", decompose, Level.DECOMPOSED),
+    Pass("place storage", place_storage, Level.PLACED),
+    Pass("prefetch", prefetch, Level.PLACED),
+    Pass("remove blocks", remove_blocks, Level.LOOPS),
+    Pass("simplify", simplify, Level.LOOPS),
+    Pass("partition", partition, Level.LOOPS),
+    Pass("unroll", unroll, Level.UNROLLED),
+    Pass("vectorize", vectorize, Level.UNROLLED),
+    Pass("check parallel", one_level, Level.UNROLLED),
+    Pass("share rooms", share_rooms, Level.LOWERED),
+)
+
+
+def lower(fn: ir.Function, target: Target) -> ir.Function:
+    """`fn` as loops, stores, conditions, allocations and steps of intrinsics; it computes the same, bit for bit.
+
+    Raises:
+        PassError: the schedule asks for what cannot be had, such as unrolling more than the limit.
+    """
+    check_arguments(fn, target)
+    try:
+        fn = choose_steps(fn, target)
+        for step in PIPELINE:
+            fn = step.run(fn)
+            check(fn, step.level)
+    except RecursionError as error:
+        rule = "loops and expressions must nest no deeper than Python's stack"
+        raise PassError(f"lower of {fn.name}: {rule}, got more than {getrecursionlimit()} calls") from error
+    return fn
+
+
+def check_arguments(fn: ir.Function, target: Target) -> None:
+    """Refuse what is no scheduled function or no target."""
+    if not isinstance(fn, ir.Function):
+        raise PassError(f"lower: fn must be a Function, as of schedule.fn, got {type(fn).__name__}")
+    if not isinstance(target, Target):
+        raise PassError(f"lower of {fn.name}: target must be a Target, as of target_named, got {type(target).__name__}")
+    lowered = (s for s in ir.walk(fn.body) if isinstance(s, ir.Alloc | ir.Rooms | ir.Step | ir.Prefetch))
+    if (found := next(lowered, None)) is not None:
+        raise PassError(f"lower of {fn.name}: fn must not be lowered yet, got {type(found).__name__}")

@@ -1,0 +1,73 @@
+"""The part of a buffer that is live inside an allocation: where it begins, and how large it is.
+
+It is the smallest box, moving with the loops outside, that holds every access made inside. A dimension of which no
+bound is known, or that different accesses move through differently, is kept whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from vdla.compiler import ir
+from vdla.compiler.analysis.access import Indices, Leaf
+from vdla.compiler.analysis.read_region import Span, bound_form, limits_of, span_of
+from vdla.compiler.arith.affine import Linear, Ranges, bounds
+
+UNBOUNDED = 1 << 28  # an extent as large as that follows from a symbolic one
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One dimension: `extent` positions from `origin`, a sum over the loops outside."""
+
+    origin: Linear
+    extent: ir.Extent
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The indices, over its axes, at which a leaf reads or writes."""
+
+    leaf: Leaf
+    indices: Indices
+
+
+def windows(accesses: Iterable[Access], buffer: ir.Buffer, outer: Collection[str], ranges: Ranges) -> list[Window]:
+    """The part of `buffer` that the accesses touch while the loops `outer` stand still."""
+    total: list[Span] | None = None
+    for access in accesses:
+        spans = spans_of(access, buffer, outer, ranges)
+        total = spans if total is None else [a.union(b, ranges) for a, b in zip(total, spans, strict=True)]
+    assert total is not None
+    return [window(span, extent, ranges) for span, extent in zip(total, buffer.shape, strict=True)]
+
+
+def spans_of(access: Access, buffer: ir.Buffer, outer: Collection[str], ranges: Ranges) -> list[Span]:
+    """The region that one access touches; a symbolic dimension ends at the greatest int32."""
+    leaf = access.leaf
+    limits = limits_of(leaf.conditions, ranges)
+    domains = {**ranges, **{axis.var: (0, greatest(axis.extent, ranges)) for axis in leaf.block.axes}}
+    spans = []
+    for index, extent in zip(access.indices, buffer.shape, strict=True):
+        floor, ceil = bounds(index, domains)
+        form = bound_form(leaf, index, ranges)
+        moving = form.only(lambda term: bounds(term, ranges) != (0, 0))  # without loops of one iteration
+        offset, (low, high) = span_of(moving + Linear({}, form.const), outer, ranges, limits)
+        edges = max(floor, 0), min(ceil, greatest(extent, ranges))
+        spans.append(Span(offset, low, high, *(Linear({}, edge) for edge in edges)))
+    return spans
+
+
+def greatest(extent: ir.Extent, ranges: Ranges) -> int:
+    """The last position of an extent."""
+    return (extent if isinstance(extent, int) else bounds(extent, ranges)[1]) - 1
+
+
+def window(span: Span, extent: ir.Extent, ranges: Ranges) -> Window:
+    """The window of a span in a dimension of `extent`."""
+    span = span.clamped(ranges).whole(ranges)
+    size = span.extent
+    if size.terms or size.const >= UNBOUNDED or (isinstance(extent, int) and size.const >= extent):
+        return Window(Linear({}), extent)
+    return Window(span.first, max(size.const, 1))

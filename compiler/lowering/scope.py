@@ -1,0 +1,167 @@
+"""Simplifying expressions at one place of a function: what is known there of the loops around it.
+
+Only arithmetic on loop variables and symbolic extents is rewritten. It is exact there, for whatever could wrap an int32
+is left as it is; loads, floats and arithmetic on data keep their form. The terms of an index stand in the order of the
+loops, outermost first and the constant last, so that all but the innermost part is invariant in the innermost loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from vdla.compiler import ir
+from vdla.compiler.arith.affine import (
+    ANY,
+    FALSE,
+    TRUE,
+    Linear,
+    Range,
+    conjunction,
+    conjuncts,
+    linear,
+    linear_bounds,
+    simplify,
+    var_names,
+)
+from vdla.compiler.ir.rewrite import last, rebuilt
+
+SLACK = 1 << 16  # what a symbolic extent may come nearer to the limits of int32, such as the 7 of (n + 7) // 8
+LOWEST, HIGHEST = ANY[0] - SLACK, ANY[1] + SLACK
+INDEX_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max", *ir.COMPARE_OPS, "and", "or")
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is known at a place: the bounds of variables, outermost first, values to put in for some of them, and the
+    conditions that hold."""
+
+    ranges: Mapping[str, Range]
+    values: Mapping[str, ir.Expr] = field(default_factory=dict)
+    known: frozenset[ir.Expr] = frozenset()
+
+    def inside(self, loop: ir.For) -> Scope:
+        """The scope of a loop's body."""
+        values = {name: value for name, value in self.values.items() if name != loop.var}
+        ranges = {name: bound for name, bound in self.ranges.items() if name != loop.var}
+        known = frozenset(c for c in self.known if loop.var not in var_names(c)) if self.known else self.known
+        return Scope({**ranges, loop.var: (0, last(loop, self.ranges))}, values, known)
+
+    def where(self, cond: ir.Expr) -> Scope:
+        """The scope in which a condition, simplified here, holds."""
+        ranges = dict(self.ranges)
+        parts = conjuncts(cond)
+        for part in parts:
+            narrow(ranges, part)
+        return replace(self, ranges=ranges, known=self.known | set(parts))
+
+    def bound(self, name: str, value: ir.Expr) -> Scope:
+        """The scope in which a variable stands for a value."""
+        return replace(self, values={**self.values, name: value})
+
+    def index(self, expr: ir.Expr) -> ir.Expr:
+        """An index, simplified."""
+        return self.value(expr, ordered=True)
+
+    def value(self, expr: ir.Expr, *, ordered: bool = False) -> ir.Expr:
+        """An expression, its indices and conditions simplified; itself too if it is an index to be `ordered`."""
+        match expr:
+            case ir.Load(buffer=buffer, indices=indices):
+                new = tuple(self.index(index) for index in indices)
+                return expr if new == indices else ir.Load(buffer, new)
+            case ir.Select(cond=cond, a=a, b=b):
+                return self.select(expr, self.condition(cond), a, b)
+            case ir.Var(name=name):
+                return self.values.get(name, expr)
+            case ir.Binary() if ordered and is_pure(expr):
+                return self.arithmetic(expr)
+        return rebuilt(expr, self.value)
+
+    def select(self, old: ir.Select, cond: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+        """A select, or the side that it always takes."""
+        if cond in (TRUE, FALSE):
+            return self.value(a if cond == TRUE else b)
+        new = (cond, self.value(a), self.value(b))
+        return old if new == (old.cond, old.a, old.b) else ir.Select(*new)
+
+    def condition(self, expr: ir.Expr) -> ir.Expr:
+        """A condition, or the constant that it always is here."""
+        match expr:
+            case ir.Binary(op="and" | "or", a=a, b=b) if not is_pure(expr):
+                return joined(expr.op, self.condition(a), self.condition(b))
+            case ir.Binary() if is_pure(expr):
+                return self.decided(self.arithmetic(expr))
+        return self.value(expr)
+
+    def decided(self, expr: ir.Expr) -> ir.Expr:
+        """A condition without the parts that are known to hold."""
+        if not self.known:
+            return expr
+        parts = [part for part in conjuncts(expr) if part not in self.known]
+        return conjunction(parts) if len(parts) < len(conjuncts(expr)) else expr
+
+    def arithmetic(self, expr: ir.Expr) -> ir.Expr:
+        """Arithmetic on loop variables, with the values put in, simplified."""
+        full = ir.substitute(expr, self.values) if self.values else expr
+        return self.sorted(simplify(full, self.ranges) if fits(full, self.ranges) else self.by_parts(full))
+
+    def by_parts(self, expr: ir.Expr) -> ir.Expr:
+        """Arithmetic with an operation that may have wrapped, simplified inside of that."""
+        return rebuilt(expr, lambda e: simplify(e, self.ranges) if fits(e, self.ranges) else self.by_parts(e))
+
+    def sorted(self, expr: ir.Expr) -> ir.Expr:
+        """The sums in an expression with their terms in the order of the loops."""
+        if isinstance(expr, ir.Binary) and expr.op in ("add", "sub", "mul"):
+            depth = {name: n for n, name in enumerate(self.ranges)}
+            form = linear(expr)
+            if len(form.terms) < 2 and not (form.const and form.terms):
+                return expr
+            place = {t: max((depth.get(v, 0) for v in var_names(t)), default=0) for t in form.terms}
+            terms = sorted(form.terms.items(), key=lambda item: place[item[0]])
+            return Linear({self.sorted(term): factor for term, factor in terms}, form.const).expr()
+        return rebuilt(expr, self.sorted)
+
+
+def is_pure(expr: ir.Expr) -> bool:
+    """Whether an expression is arithmetic on int32 variables and numbers alone."""
+    match expr:
+        case ir.Var():
+            return True
+        case ir.Const(dtype=dtype):
+            return dtype in ("int32", "bool")
+        case ir.Binary(op=op, a=a, b=b):
+            return op in INDEX_OPS and is_pure(a) and is_pure(b)
+    return False
+
+
+def fits(expr: ir.Expr, ranges: Mapping[str, Range]) -> bool:
+    """Whether no comparison, quotient, minimum or maximum in `expr` has an operand that could have wrapped."""
+    if not isinstance(expr, ir.Binary):
+        return True
+    if expr.op in ("add", "sub", "mul", "and", "or"):
+        return fits(expr.a, ranges) and fits(expr.b, ranges)
+    sides = [linear_bounds(linear(side), ranges) for side in (expr.a, expr.b)]
+    exact = all(low >= LOWEST and high <= HIGHEST for low, high in sides)
+    return exact and fits(expr.a, ranges) and fits(expr.b, ranges)
+
+
+def joined(op: str, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """`a and b` or `a or b` without what is decided."""
+    none, absorbing = (TRUE, FALSE) if op == "and" else (FALSE, TRUE)
+    if absorbing in (a, b):
+        return absorbing
+    return b if a == none else a if b == none else ir.Binary(op, a, b)
+
+
+def narrow(ranges: dict[str, Range], cond: ir.Expr) -> None:
+    """Narrow the bounds of the one variable that a comparison is about."""
+    if not isinstance(cond, ir.Binary) or cond.op not in ("lt", "le", "gt", "ge", "eq") or not is_pure(cond):
+        return
+    form = linear(cond.a) + linear(cond.b).scaled(-1)
+    match list(form.terms.items()):
+        case [(ir.Var(name=name), (1 | -1) as sign)] if name in ranges:
+            op = cond.op if sign > 0 else {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}[cond.op]
+            edge, (low, high) = -form.const * sign, ranges[name]
+            least = {"gt": edge + 1, "ge": edge, "eq": edge}.get(op, low)
+            most = {"lt": edge - 1, "le": edge, "eq": edge}.get(op, high)
+            ranges[name] = (max(low, least), min(high, most))

@@ -1,0 +1,254 @@
+"""Place storage: each intermediate buffer becomes as small as what is live, and is allocated where it is used.
+
+A buffer is allocated inside the innermost loop that holds all its accesses and in each iteration of which whatever is
+read was written. It stays outside of a loop over which its sums or its recurrence run, of one in some of whose
+iterations only it is written (`keep`), of the loop that `store_at` names the inside of, and of vectorized loops, whose
+lanes then have a place each. A parallel loop that cannot have a buffer of its own for what its iterations write over
+each other becomes serial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import prod
+
+from vdla.compiler import ir
+from vdla.compiler.analysis.access import Leaf, leaves, loads, stores, written
+from vdla.compiler.analysis.independent import ROOT, distinct
+from vdla.compiler.analysis.symbols import domains_of
+from vdla.compiler.arith.affine import Linear, Ranges, linear, var_names
+from vdla.compiler.ir.dtypes import storage as stored_dtype
+from vdla.compiler.ir.rewrite import loop_ranges, rebuilt, scalar_ranges, stored, with_bodies
+from vdla.compiler.lowering.padding import aligned, doubled
+from vdla.compiler.lowering.region import Access, Window, windows
+from vdla.compiler.tensorize.intrinsic import Match
+
+STACK_BYTES = 16 * 1024  # of one buffer; what is larger comes from the heap
+Loops = tuple[ir.For, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A buffer as it is allocated: its new shape, the loop inside which it is (None: the function), its windows.
+
+    `parity` is the loop whose even and odd iterations have a half each, of a double buffer.
+    """
+
+    buffer: ir.Buffer
+    inside: str | None
+    windows: tuple[Window, ...]
+    parity: str | None
+
+    def moved(self, indices: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
+        """Indices of the whole buffer, in the allocated one."""
+        inner = zip(indices, self.windows, strict=False)  # the entries of a step have leading indices only
+        new = tuple(shifted(index, window.origin) for index, window in inner)
+        return new if self.parity is None else (ir.Binary("mod", ir.Var(self.parity), ir.Const(2)), *new)
+
+
+def place_storage(fn: ir.Function) -> ir.Function:
+    """`fn` with an Alloc around the accesses of each intermediate buffer, and the buffers cut to what is live there.
+
+    for i in range(64):                              for i in range(64):
+        for j in range(16):                              with alloc(t):
+            block t(vi=i, vj=j): t[vi, vj] = ...  ->         for j in range(16):
+        for j2 in range(16):                                     block t(vi=i, vj=j): t[vi - i, vj] = ...
+            block c(vi=i, vj=j2): ... t[vi, vj]              for j2 in range(16):
+                                                                 block c(vi=i, vj=j2): ... t[vi - i, vj]
+    """
+    ranges = loop_ranges(fn.body, scalar_ranges(fn))
+    used = users(fn)
+    plans = {name: plan_of(fn.buffers[name], touching, ranges) for name, touching in used.items()}
+    shared_in = [contended(fn, name, touching, plans[name].inside) for name, touching in used.items()]
+    body = allocated(rewritten(in_turn(fn.body, set().union(*shared_in)), plans), plans)
+    buffers = {name: fn.buffers[name] for name in fn.params} | {name: plan.buffer for name, plan in plans.items()}
+    return replace(fn, body=body, buffers=buffers)
+
+
+def users(fn: ir.Function) -> dict[str, list[Access]]:
+    """The accesses of each intermediate buffer, in program order; buffers that nothing touches are left out."""
+    found: dict[str, list[Access]] = {name: [] for name in fn.buffers if name not in fn.params}
+    for leaf in leaves(fn):
+        touched = [(store.buffer, store.indices) for store in stores(leaf.block)]
+        touched += [(load.buffer, load.indices) for load in loads(leaf.block)]
+        for name, indices in dict.fromkeys(touched):
+            if name in found:
+                found[name].append(Access(leaf, indices))
+    return {name: accesses for name, accesses in found.items() if accesses}
+
+
+def plan_of(buffer: ir.Buffer, accesses: list[Access], ranges: Ranges) -> Plan:
+    """How a buffer is allocated."""
+    touching = list({id(access.leaf): access.leaf for access in accesses}.values())
+    writers = [leaf for leaf in touching if buffer.name in written(leaf.block)]
+    around = touching[0].loops[: level(touching, writers, accesses)]
+    box = tuple(windows(accesses, buffer, {loop.var for loop in around}, ranges))
+    shape = aligned(buffer.name, tuple(window.extent for window in box), writers)
+    parity = around[-1].var if around and takes_turns(around[-1], writers) else None
+    shape = shape if parity is None else (2, *shape)
+    new = replace(buffer, shape=shape, scope=scope_of(shape, buffer))
+    return Plan(new, outermost(around if parity is None else around[:-1], new), box, parity)
+
+
+def takes_turns(loop: ir.For, writers: list[Leaf]) -> bool:
+    """Whether a double buffer has its halves; those of a parallel loop's iterations, all at once, are not two."""
+    return loop.kind is not ir.LoopKind.PARALLEL and doubled(writers)
+
+
+def contended(fn: ir.Function, name: str, accesses: list[Access], inside: str | None) -> set[str]:
+    """The parallel loops around all accesses whose iterations write one element of a buffer that they share, as it is
+    allocated outside of them."""
+    common = shared([access.leaf for access in accesses])
+    first = [loop.var for loop in common].index(inside) + 1 if inside is not None else 0
+    parallel = [loop.var for loop in common[first:] if loop.kind is ir.LoopKind.PARALLEL]
+    if not parallel:
+        return set()
+    ranges = domains_of(fn)
+    leaves_of = {id(access.leaf): access.leaf for access in accesses}.values()
+    written_at = [(leaf, store.indices) for leaf in leaves_of for store in stores(leaf.block) if store.buffer == name]
+    return {var for var in parallel if not all(distinct(leaf, at, var, ranges) for leaf, at in written_at)}
+
+
+def in_turn(stmt: ir.Stmt, names: set[str]) -> ir.Stmt:
+    """`stmt` with some loops serial."""
+    new = with_bodies(stmt, lambda child: in_turn(child, names)) if names else stmt
+    return replace(new, kind=ir.LoopKind.SERIAL) if isinstance(new, ir.For) and new.var in names else new
+
+
+def scope_of(shape: tuple[ir.Extent, ...], buffer: ir.Buffer) -> str:
+    """Where a buffer is: where `set_scope` put it, else the stack if it is small, the heap if it is large; a symbolic
+    one is always on the heap."""
+    sizes = [extent for extent in shape if isinstance(extent, int)]
+    if len(sizes) == len(shape) and buffer.scope in ("stack", "heap"):
+        return buffer.scope
+    small = len(sizes) == len(shape) and prod(sizes) * stored_dtype(buffer.dtype).itemsize <= STACK_BYTES
+    return "stack" if small else "heap"
+
+
+def level(touching: list[Leaf], writers: list[Leaf], accesses: list[Access]) -> int:
+    """The number of loops around the allocation."""
+    common = shared(touching)
+    names = [loop.var for loop in common]
+    barred = {loop.var for loop in common if loop.kind is ir.LoopKind.VECTORIZE}
+    for writer in writers:
+        others = [leaf for leaf in touching if leaf is not writer]
+        barred |= summed(writer) | recurring(writer, accesses) | partial(writer, others)
+    depth = min([len(common), *(names.index(name) for name in barred if name in names)])
+    return min([depth, *(asked(writer) for writer in writers)])
+
+
+def asked(writer: Leaf) -> int:
+    """The most loops around the allocation that `store_at` allows; a loop that is gone says nothing."""
+    names = [loop.var for loop in writer.loops]
+    place = writer.block.annotations.get("store_at")
+    return 0 if place == ROOT else names.index(place) + 1 if place in names else len(names)
+
+
+def shared(touching: list[Leaf]) -> Loops:
+    """The loops around all leaves, outermost first."""
+    first, *others = (leaf.loops for leaf in touching)
+    count = min((same(first, other) for other in others), default=len(first))
+    return first[:count]
+
+
+def same(a: Loops, b: Loops) -> int:
+    """How many loops, from the outermost, are the same."""
+    pairs = [one is two for one, two in zip(a, b, strict=False)]
+    return pairs.index(False) if False in pairs else len(pairs)
+
+
+def summed(writer: Leaf) -> set[str]:
+    """The loops over which a writer sums, which carry its sums from one iteration to the next."""
+    names = {name for value in writer.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
+    return {loop.var for loop in writer.loops if loop.extent != 1} & names
+
+
+def recurring(writer: Leaf, accesses: list[Access]) -> set[str]:
+    """The loops over the steps of a recurrence, where a step reads what another one wrote."""
+    steps = {name for value in writer.values_of(ir.AxisKind.SCAN) for name in var_names(value)}
+    places = {tuple(step_of(access.leaf.bound(index), steps) for index in access.indices) for access in accesses}
+    return steps if len(places) > 1 else set()
+
+
+def step_of(index: Linear, steps: set[str]) -> tuple[object, ...]:
+    """Which step an index is of, if it depends on the step."""
+    terms = index.only(lambda term: bool(var_names(term) & steps)).terms
+    return (frozenset(terms.items()), index.const) if terms else ()
+
+
+def partial(writer: Leaf, others: list[Leaf]) -> set[str]:
+    """The loops in some of whose iterations alone a region is written that is the same in all of them."""
+    bound = {name for value in writer.values.values() for name in var_names(value)}
+    alone = [c for c in writer.conditions if not all(c in other.conditions for other in others)]
+    return {name for condition in alone for name in var_names(condition)} - bound
+
+
+def outermost(around: Loops, buffer: ir.Buffer) -> str | None:
+    """The loop inside which an allocation is made that serves all loops `around`, one iteration after another.
+
+    Not once an iteration where that costs time or copies the allocation: a heap buffer goes out to the innermost
+    parallel loop, one inside unrolled loops out of these.
+    """
+    kept = list(around)
+    while kept and kept[-1].kind is not ir.LoopKind.PARALLEL:
+        if buffer.scope != "heap" and not any(loop.kind is ir.LoopKind.UNROLL for loop in kept):
+            break
+        kept.pop()
+    return kept[-1].var if kept else None
+
+
+# --- rewriting -------------------------------------------------------------------------------------------------------
+
+
+def rewritten(stmt: ir.Stmt, plans: Mapping[str, Plan]) -> ir.Stmt:
+    """`stmt` with the indices of intermediate buffers moved."""
+
+    def moved(expr: ir.Expr) -> ir.Expr:
+        new = rebuilt(expr, moved)
+        if isinstance(new, ir.Load) and new.buffer in plans:
+            return ir.Load(new.buffer, plans[new.buffer].moved(new.indices))
+        return new
+
+    def visit(inner: ir.Stmt) -> ir.Stmt:
+        match inner:
+            case ir.Store(buffer=buffer):
+                new = stored(inner, moved, moved)
+                return replace(new, indices=plans[buffer].moved(new.indices)) if buffer in plans else new
+            case ir.If(cond=cond, body=body):
+                return ir.If(moved(cond), visit(body))
+            case ir.Block(annotations={"intrinsic": Match() as match}):
+                marked = {**inner.annotations, "intrinsic": moved_match(match, plans)}
+                return with_bodies(replace(inner, annotations=marked), visit)
+        return with_bodies(inner, visit)
+
+    return visit(stmt)
+
+
+def moved_match(match: Match, plans: Mapping[str, Plan]) -> Match:
+    """A match with its entries moved."""
+    entries = {
+        name: plans[match.buffers[name]].moved(indices) if match.buffers.get(name) in plans else indices
+        for name, indices in match.entries.items()
+    }
+    return replace(match, entries=entries)
+
+
+def shifted(index: ir.Expr, origin: Linear) -> ir.Expr:
+    """`index - origin`."""
+    return (linear(index) + origin.scaled(-1)).expr() if origin.terms or origin.const else index
+
+
+def allocated(body: ir.Stmt, plans: Mapping[str, Plan]) -> ir.Stmt:
+    """`body` with each buffer allocated inside its loop."""
+
+    def around(place: str | None, stmt: ir.Stmt) -> ir.Stmt:
+        here = tuple(name for name, plan in plans.items() if plan.inside == place)
+        return ir.Alloc(here, stmt) if here else stmt
+
+    def visit(stmt: ir.Stmt) -> ir.Stmt:
+        if isinstance(stmt, ir.For):
+            return replace(stmt, body=around(stmt.var, visit(stmt.body)))
+        return stmt if isinstance(stmt, ir.Block) else with_bodies(stmt, visit)
+
+    return around(None, visit(body))

@@ -1,0 +1,94 @@
+"""Where a loop is cut whose conditions compare with symbolic extents: the part in which they hold, and what is around.
+
+Edges are expressions over the symbolic extents, put in order at run time by minimum and maximum, so that a part may be
+empty; in the middle part the conditions hold by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+from vdla.compiler import ir
+from vdla.compiler.arith.affine import TRUE, Linear, Range, linear, linear_bounds, var_names
+from vdla.compiler.ir.rewrite import mapped, rebuilt
+from vdla.compiler.lowering.split_points import at_least, zone
+
+ZERO: ir.Expr = ir.Const(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The iterations [first, end) of a loop, and the comparisons that hold in all of them."""
+
+    first: ir.Expr
+    end: ir.Expr
+    holding: frozenset[ir.Binary]
+
+
+def symbolic_parts(
+    stmt: ir.For, found: Collection[ir.Binary], inner: Mapping[str, Range], scalars: Collection[str]
+) -> list[Part]:
+    """The parts of a loop, at most three; none if no comparison with a symbolic extent cuts it."""
+    upper = {c: edge for c in found if (edge := end_of(c, stmt.var, inner, scalars)) is not None}
+    if not upper:
+        return []
+    lower = {c: start for c in found if (start := start_of(c, stmt.var, inner)) is not None}
+    extent = ir.Const(stmt.extent) if isinstance(stmt.extent, int) else stmt.extent
+    first = smaller(ir.Const(max(0, *lower.values())), extent) if lower else ZERO
+    end: ir.Expr = ir.Binary("max", reduce(smaller, dict.fromkeys(upper.values()), extent), first)
+    nothing: frozenset[ir.Binary] = frozenset()
+    parts = [Part(first, end, frozenset({*upper, *lower})), Part(end, extent, nothing)]
+    return [Part(ZERO, first, nothing), *parts] if lower else parts
+
+
+def smaller(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """The smaller of two, which may be known: quotients by one number are in the order of their numerators."""
+    match a, b:
+        case (
+            ir.Binary(op="floordiv", a=one, b=ir.Const(value=divisor)),
+            ir.Binary(op="floordiv", a=two, b=ir.Const(value=other)),
+        ) if divisor == other:
+            difference = linear(one) + linear(two).scaled(-1)
+            if not difference.terms:
+                return a if difference.const <= 0 else b
+    return a if a == b else ir.Binary("min", a, b)
+
+
+def start_of(comparison: ir.Binary, var: str, inner: Mapping[str, Range]) -> int | None:
+    """The first iteration from which on a comparison with a number holds; None if it does not hold from one on."""
+    form = at_least(comparison)
+    if form is None or form.terms.get(ir.Var(var), 0) <= 0:
+        return None
+    found = zone(comparison, var, inner)
+    return None if found is None else found.end
+
+
+def end_of(comparison: ir.Binary, var: str, inner: Mapping[str, Range], scalars: Collection[str]) -> ir.Expr | None:
+    """The end of the iterations in which a comparison with a symbolic extent holds from 0 on, if it has one."""
+    form = at_least(comparison)
+    step = 0 if form is None else form.terms.get(ir.Var(var), 0)
+    if form is None or step >= 0:
+        return None
+    rest = Linear({t: f for t, f in form.terms.items() if t != ir.Var(var)}, form.const)
+    outer = rest.only(lambda term: bool(var_names(term)) and var_names(term) <= set(scalars))
+    moving = rest + outer.scaled(-1)
+    if not outer.terms or not all(var_names(term) <= inner.keys() for term in moving.terms):
+        return None
+    low, _ = linear_bounds(moving, inner)  # holds while -step * i <= outer + low
+    return quotient((outer + Linear({}, low - step)).expr(), -step)
+
+
+def quotient(a: ir.Expr, divisor: int) -> ir.Expr:
+    """`a // divisor`."""
+    return a if divisor == 1 else ir.Binary("floordiv", a, ir.Const(divisor))
+
+
+def holding(stmt: ir.Stmt, true: Collection[ir.Binary]) -> ir.Stmt:
+    """`stmt` with comparisons replaced that are known to be true."""
+
+    def change(expr: ir.Expr) -> ir.Expr:
+        return TRUE if isinstance(expr, ir.Binary) and expr in true else rebuilt(expr, change)
+
+    return mapped(stmt, change) if true else stmt

@@ -1,0 +1,128 @@
+"""Unroll: loops marked UNROLL are written out, one copy of their body after another.
+
+Copies share the expressions that do not depend on the loop, so that what follows can tell them from each other by
+identity. An index that is constant in a copy is a number there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from vdla.compiler import ir
+from vdla.compiler.arith.affine import FALSE, TRUE, Linear, linear, var_names
+from vdla.compiler.ir.printer import extent_text
+from vdla.compiler.ir.rewrite import fetched, loop_ranges, matched, rebuilt, scalar_ranges, stored, with_bodies
+from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.lowering.scope import Scope, is_pure
+
+UNROLL_LIMIT = 1 << 13  # stores; more is no faster on any CPU, and takes LLVM minutes
+Env = Mapping[str, int]
+
+
+def unroll(fn: ir.Function) -> ir.Function:
+    """`fn` without UNROLL loops.
+
+    for i in unroll(2):            c[0] = a[0]
+        c[i] = a[i]           ->   c[1] = a[1]
+
+    Raises:
+        PassError: the extent of such a loop is symbolic, or it holds too much.
+    """
+    count(fn.body)
+    unrolled = {s.var for s in ir.walk(fn.body) if isinstance(s, ir.For) and s.kind is ir.LoopKind.UNROLL}
+    if not unrolled:
+        return fn
+    writer = Unroller(Scope(loop_ranges(fn.body, scalar_ranges(fn))), frozenset(unrolled))
+    return replace(fn, body=writer.statement(fn.body, {}))
+
+
+def count(stmt: ir.Stmt) -> int:
+    """How many stores `stmt` is when it is written out."""
+    if isinstance(stmt, ir.Store):
+        return 1
+    inside = sum(count(child) for child in ir.children(stmt))
+    if not isinstance(stmt, ir.For) or stmt.kind is not ir.LoopKind.UNROLL:
+        return inside
+    where = f"unroll of {stmt.var}"
+    if not isinstance(stmt.extent, int):
+        raise PassError(f"{where}: the extent must be a number, got {extent_text(stmt.extent)}; split the loop first")
+    if stmt.extent * inside > UNROLL_LIMIT:
+        found = f"{stmt.extent} iterations of {inside}"
+        raise PassError(f"{where}: the loop must write out at most {UNROLL_LIMIT} stores, got {found}")
+    return stmt.extent * inside
+
+
+@dataclass(slots=True)
+class Unroller:
+    """Writes out loops; an expression of the old tree is rebuilt once for each setting of the loops it depends on."""
+
+    scope: Scope
+    unrolled: frozenset[str]
+    free: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    forms: dict[int, Linear | None] = field(default_factory=dict)
+    done: dict[tuple[int, bool, tuple[int, ...]], ir.Expr] = field(default_factory=dict)
+
+    def statement(self, stmt: ir.Stmt, env: Env) -> ir.Stmt:
+        """`stmt` written out."""
+        match stmt:
+            case ir.For(var=var, kind=ir.LoopKind.UNROLL, body=body):
+                return ir.seq(*(self.statement(body, {**env, var: i}) for i in range(stmt.size)))
+            case ir.Store():
+                return stored(stmt, lambda e: self.expr(e, env, True), lambda e: self.expr(e, env, False))
+            case ir.Prefetch():
+                return fetched(stmt, lambda e: self.expr(e, env, True))
+            case ir.If(cond=cond, body=body):
+                new = self.expr(cond, env, True)
+                if new == FALSE:
+                    return ir.Seq(())
+                inner = self.statement(body, env)
+                return inner if new == TRUE or inner == ir.Seq(()) else ir.If(new, inner)
+            case ir.Step(match=match, body=body):
+                return ir.Step(matched(match, lambda e: self.expr(e, env, True)), self.statement(body, env))
+        new_stmt = with_bodies(stmt, lambda child: self.statement(child, env))
+        return ir.Seq(()) if ir.children(new_stmt) == (ir.Seq(()),) else new_stmt
+
+    def expr(self, expr: ir.Expr, env: Env, index: bool) -> ir.Expr:
+        """An expression of the old tree with the values of the loops in `env`; an index or a condition, or a value."""
+        names = self.names(expr)
+        here = tuple(name for name in names if name in env)
+        if not here:
+            return expr
+        key = (id(expr), index, tuple(env[name] for name in here))
+        if key not in self.done:
+            self.done[key] = self.written(expr, env, here, index)
+        return self.done[key]
+
+    def written(self, expr: ir.Expr, env: Env, here: tuple[str, ...], index: bool) -> ir.Expr:
+        """An expression that depends on the loops `here`, rebuilt."""
+        if index and is_pure(expr):
+            form = self.form(expr)
+            if form is not None:
+                const = form.const + sum(form.terms.get(ir.Var(n), 0) * env[n] for n in here)
+                return Linear({t: f for t, f in form.terms.items() if t.name not in here}, const).expr()  # type: ignore
+            return replace(self.scope, values={n: ir.Const(env[n]) for n in here}).condition(expr)
+        match expr:
+            case ir.Var(name=name):
+                return ir.Const(env[name])
+            case ir.Load(buffer=buffer, indices=indices):
+                return ir.Load(buffer, tuple(self.expr(i, env, True) for i in indices))
+            case ir.Select(cond=cond, a=a, b=b):
+                test = self.expr(cond, env, True)
+                if test in (TRUE, FALSE):
+                    return self.expr(a if test == TRUE else b, env, index)
+                return ir.Select(test, self.expr(a, env, index), self.expr(b, env, index))
+        return rebuilt(expr, lambda operand: self.expr(operand, env, False))
+
+    def names(self, expr: ir.Expr) -> tuple[str, ...]:
+        """The unrolled loops that an expression depends on."""
+        if id(expr) not in self.free:
+            self.free[id(expr)] = tuple(sorted(var_names(expr) & self.unrolled))
+        return self.free[id(expr)]
+
+    def form(self, expr: ir.Expr) -> Linear | None:
+        """An index as a sum of variables, if it is one."""
+        if id(expr) not in self.forms:
+            form = linear(expr)
+            self.forms[id(expr)] = form if all(isinstance(t, ir.Var) for t in form.terms) else None
+        return self.forms[id(expr)]

@@ -1,0 +1,162 @@
+"""Vectorize: loops of lanes move inwards, each to a single store.
+
+The iterations of a VECTORIZE loop are independent (the schedule primitive sees to that), so that the loop distributes
+over statements and changes places with the loops inside. What does not depend on the lane happens once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+
+from vdla.compiler import ir
+from vdla.compiler.analysis.tree import names_of
+from vdla.compiler.arith.affine import var_names
+from vdla.compiler.ir.rewrite import substituted, with_bodies
+from vdla.compiler.lowering.scope import Scope
+from vdla.compiler.lowering.simplify import simplified
+
+MAX_LANES = 64  # a longer loop becomes a serial one around vectors of as many lanes
+
+
+def vectorize(fn: ir.Function) -> ir.Function:
+    """`fn` with every VECTORIZE loop directly around one store, or a condition of lanes around it.
+
+    for j in vectorize(8):                    for j in vectorize(8):
+        c[j] = 0.0                                c[j] = 0.0
+        for k in range(16):          ->       for k in range(16):
+            c[j] = c[j] + a[k, j]                 for j in vectorize(8):
+                                                      c[j] = c[j] + a[k, j]
+
+    A loop with a symbolic extent or around steps of intrinsics becomes serial, and so does the outer one of two.
+    """
+    names = names_of(fn)
+    outer = cache(lambda var: names.fresh(f"{var}_v", var))  # the copies of a loop keep one name
+    return replace(fn, body=vectorized(fn.body, outer))
+
+
+def vectorized(stmt: ir.Stmt, outer: Callable[[str], str]) -> ir.Stmt:
+    """`stmt` with its loops of lanes moved inwards, inner ones first; `outer` names the loops around vectors."""
+    new = with_bodies(stmt, lambda child: vectorized(child, outer))
+    if not isinstance(new, ir.For) or new.kind is not ir.LoopKind.VECTORIZE:
+        return new
+    if not isinstance(new.extent, int):
+        return serial(new, new.body)
+    return cut(new, new.extent, outer(new.var)) if new.extent > MAX_LANES else lanes(new, new.body)
+
+
+def cut(loop: ir.For, extent: int, outer: str) -> ir.Stmt:
+    """A long loop as a serial one around vectors, and a last vector for the rest."""
+    var, whole = ir.Var(loop.var), extent // MAX_LANES
+    start = ir.Binary("mul", ir.Var(outer), ir.Const(MAX_LANES))
+    inner = lanes(replace(loop, extent=MAX_LANES), moved(loop, ir.Binary("add", start, var)))
+    main = ir.For(outer, whole, inner)
+    if extent % MAX_LANES == 0:
+        return main
+    rest = replace(loop, extent=extent % MAX_LANES)
+    return ir.seq(main, lanes(rest, moved(loop, ir.Binary("add", var, ir.Const(whole * MAX_LANES)))))
+
+
+def moved(loop: ir.For, index: ir.Expr) -> ir.Stmt:
+    """The body of a loop at another index."""
+    return substituted(loop.body, {loop.var: index})
+
+
+def lanes(loop: ir.For, stmt: ir.Stmt) -> ir.Stmt:
+    """All lanes of `loop` for a statement of its body."""
+    if not depends(stmt, loop.var):
+        return stmt
+    match stmt:
+        case ir.Seq(stmts=stmts):
+            return ir.seq(*(lanes(loop, inner) for inner in stmts))
+        case ir.For(kind=ir.LoopKind.VECTORIZE):
+            return serial(loop, stmt)
+        case ir.For(body=body):
+            return replace(stmt, body=lanes(loop, body))
+        case ir.If(cond=cond, body=body) if loop.var not in var_names(cond):
+            return ir.If(cond, lanes(loop, body))
+        case ir.If(cond=cond, body=body):
+            return masked(loop, cond, body)
+        case ir.Store() | ir.Together():
+            return replace(loop, body=stmt) if spread(stmt, loop.var) else serial(loop, stmt)
+        case ir.Prefetch():
+            return first_lane(loop, stmt)
+    return serial(loop, stmt)
+
+
+def masked(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
+    """The lanes in which a condition holds, for each statement of `body`."""
+    if reads(cond) & writes(body):
+        return serial(loop, ir.If(cond, body))
+    match body:
+        case ir.Seq(stmts=stmts):
+            return ir.seq(*(masked(loop, cond, inner) for inner in stmts))
+        case ir.For(kind=ir.LoopKind.SERIAL | ir.LoopKind.PARALLEL, body=inner):
+            return replace(body, body=masked(loop, cond, inner))
+        case ir.If(cond=other, body=inner) if loop.var not in var_names(other):
+            return ir.If(other, masked(loop, cond, inner))
+        case ir.If(cond=other, body=inner):
+            return masked(loop, ir.Binary("and", cond, other), inner)
+        case ir.Store() | ir.Together() if spread(body, loop.var):
+            return narrowed(loop, cond, body)
+        case ir.Prefetch():
+            return first_lane(loop, ir.If(cond, body))
+    return serial(loop, ir.If(cond, body))
+
+
+def first_lane(loop: ir.For, stmt: ir.Stmt) -> ir.Stmt:
+    """A request that stands for those of all lanes."""
+    return simplified(substituted(stmt, {loop.var: ir.Const(0)}), Scope({}))
+
+
+def narrowed(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
+    """The lanes in which a condition holds: fewer lanes where it says between which numbers they are, else a mask."""
+    assert isinstance(loop.extent, int)
+    ranges = {loop.var: (0, loop.extent - 1)}
+    scope = Scope(ranges).where(cond)
+    low, high = scope.ranges[loop.var]
+    if (low, high) == ranges[loop.var]:
+        return replace(loop, body=ir.If(cond, body))
+    if low > high:
+        return ir.Seq(())
+    part = replace(loop, extent=high - low + 1)
+    index = ir.Binary("add", ir.Var(loop.var), ir.Const(low))
+    return simplified(replace(part, body=substituted(ir.If(cond, body), {loop.var: index})), Scope({}))
+
+
+def serial(loop: ir.For, body: ir.Stmt) -> ir.Stmt:
+    """The lanes one after another."""
+    return replace(loop, kind=ir.LoopKind.SERIAL, body=body)
+
+
+def spread(stmt: ir.Store | ir.Together, var: str) -> bool:
+    """Whether each lane stores to an element of its own."""
+    stores = stmt.stores if isinstance(stmt, ir.Together) else (stmt,)
+    return all(any(var in var_names(index) for index in store.indices) for store in stores)
+
+
+def depends(stmt: ir.Stmt, var: str) -> bool:
+    """Whether a variable is in an expression of `stmt`."""
+    match stmt:
+        case ir.Store(indices=indices, value=value):
+            return any(var in var_names(expr) for expr in (*indices, value))
+        case ir.Prefetch(indices=indices):
+            return any(var in var_names(index) for index in indices)
+        case ir.If(cond=cond) if var in var_names(cond):
+            return True
+        case ir.Step(match=match):
+            indices = tuple(index for entry in match.entries.values() for index in entry)
+            if any(var in var_names(expr) for expr in (*indices, *match.conditions.values())):
+                return True
+    return any(depends(child, var) for child in ir.children(stmt))
+
+
+def reads(expr: ir.Expr) -> set[str]:
+    """The buffers that an expression reads."""
+    return {inner.buffer for inner in ir.walk_expr(expr) if isinstance(inner, ir.Load)}
+
+
+def writes(stmt: ir.Stmt) -> set[str]:
+    """The buffers that a statement writes."""
+    return {inner.buffer for inner in ir.walk(stmt) if isinstance(inner, ir.Store)}

@@ -1,0 +1,1 @@
+"""CPU schedules of the operators."""

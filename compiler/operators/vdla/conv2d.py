@@ -1,0 +1,209 @@
+"""Two-dimensional convolution on packed layouts, any kernel, stride, padding and dilation, requantised on the way out.
+
+Channels are padded to whole blocks. Where that wastes most of the multipliers (a first layer of three channels), the
+operator reads *patches* instead: kernel positions and channels share the blocks, laid out by `pack`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from vdla.compiler import te
+from vdla.compiler.codegen.vdla.intrinsics.gemm import gemm
+from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
+from vdla.compiler.operators.vdla.packing import (
+    blocks,
+    check_array,
+    check_output,
+    pack_activations,
+    pack_weights,
+    unpack_activations,
+)
+from vdla.compiler.operators.vdla.results import Results
+from vdla.compiler.operators.vdla.schedule import schedule_tiles
+from vdla.compiler.operators.vdla.sliding import Padding, Pair, Sliding, check_threads, pair
+from vdla.compiler.operators.vdla.tiling import Problem, Tiling, estimate, tiles
+from vdla.hardware.config import Config
+
+PACKINGS = ("channels", "patches")
+
+
+@template
+def conv2d(
+    config: Config,
+    *,
+    batch: int,
+    height: int,
+    width: int,
+    in_channels: int,
+    out_channels: int,
+    kernel: int | Pair,
+    stride: int | Pair = 1,
+    padding: int | Pair = 0,
+    dilation: int | Pair = 1,
+    activation: str = "none",
+    ceiling: int | None = None,
+    zero_point: int = 0,
+    input_zero_point: int = 0,
+    raw: bool = False,
+    virtual_threads: int = 2,
+    packing: str = "auto",
+    tiling: Tiling | None = None,
+    name: str = "conv2d",
+) -> Operator:
+    """Convolution of [batch, in_channels, height, width] with [out_channels, in_channels, kh, kw].
+
+    The results are `config.out_dtype`, requantised by one bias and one real multiplier a channel; with `raw` they are
+    the int32 sums. `activation` is none or relu, `ceiling` an upper clip bound (relu6). `packing` is channels, patches,
+    or auto for the faster of the two by estimate; `tiling` overrides the search.
+
+    Raises:
+        TemplateError: an extent, option or zero point that is out of range, or a shape that fits no buffer.
+    """
+    conv = Convolution(
+        config, name, batch, height, width, in_channels, out_channels, pair(name, "kernel", kernel, 1),
+        pair(name, "stride", stride, 1), pair(name, "padding", padding, 0), pair(name, "dilation", dilation, 1),
+        input_zero_point, Results(config, name, activation, ceiling, zero_point, raw),
+    )  # fmt: skip
+    conv.check()
+    check_threads(name, virtual_threads)
+    form, chosen = _form(conv, packing, virtual_threads, tiling)
+    fn = schedule_tiles(config, form.expression(), form.problem, chosen, gemm(config), name)
+    return Operator(
+        name, config, fn, conv.macs, form.pack, form.unpack, form.layouts, f"{form.packing}: {chosen}"
+    )  # fmt: skip
+
+
+def _form(conv: Convolution, packing: str, threads: int, tiling: Tiling | None) -> tuple[Convolution, Tiling]:
+    """The convolution with its packing decided, and its tiles: of those that fit the buffers, the lowest estimate."""
+    if packing not in ("auto", *PACKINGS):
+        raise TemplateError(f"{conv.name}: packing must be auto, channels or patches, got {packing!r}")
+    forms = [replace(conv, packing=p) for p in PACKINGS if packing in ("auto", p)]
+    tried: list[tuple[float, int, Convolution, Tiling]] = []
+    for order, form in enumerate(forms):
+        if tried and conv.in_channels >= conv.config.block_in:
+            break  # channels fill their blocks: patches would only read the input several times
+        try:
+            chosen = tiles(conv.config, form.problem, threads, tiling, conv.name)
+        except TemplateError:
+            if form is forms[-1] and not tried:
+                raise
+            continue
+        tried.append((estimate(conv.config, form.problem, chosen), order, form, chosen))
+    return min(tried)[2:]
+
+
+@dataclass(frozen=True)
+class Convolution(Sliding):
+    """One convolution: its shape, its tensor expression, its layouts."""
+
+    packing: str = "channels"
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates, padding of channels not counted."""
+        rows, cols = self.out_size
+        return self.batch * rows * cols * self.out_channels * self.in_channels * self.taps
+
+    @property
+    def on_blocks(self) -> Sliding:
+        """The convolution that runs on blocks: patches make it one of 1x1."""
+        if self.packing == "channels":
+            return self
+        (height, width), one = self.out_size, (1, 1)
+        return replace(
+            self, height=height, width=width, in_channels=self.in_channels * self.taps, kernel=one, stride=one,
+            padding=(0, 0), dilation=one, packing="channels",
+        )  # fmt: skip
+
+    @property
+    def problem(self) -> Problem:
+        """What the tile search sees."""
+        config, inner = self.config, self.on_blocks
+        row_step = 1 if _sampled(inner) else inner.stride[0]
+        return Problem(
+            blocks(self.batch, config.batch), blocks(self.out_channels, config.block_out),
+            blocks(inner.in_channels, config.block_in), *self.out_size, inner.taps, row_step, inner.reach[0],
+            inner.stride[1], inner.reach[1], inner.taps, self.results.raw,
+        )  # fmt: skip
+
+    def expression(self) -> list[te.Tensor]:
+        """[data, weight, (scale,) output] as tensor expressions."""
+        config, problem, inner = self.config, self.problem, self.on_blocks
+        (kh, kw), (sh, sw), (dh, dw) = inner.kernel, inner.stride, inner.dilation
+        image = (problem.batches, problem.in_blocks, inner.height, inner.width, config.batch, config.block_in)
+        kernel = (problem.out_blocks, problem.in_blocks, kh, kw, config.block_out, config.block_in)
+        data = te.placeholder(image, config.inp_dtype, "data")
+        weight = te.placeholder(kernel, config.wgt_dtype, "weight")
+        row_step = sh if _sampled(inner) else 1
+        window = Padding(inner.padding, problem.window_size, self.input_zero_point, row_step)
+        padded = window.stage(data, config.inp_dtype)
+        ci, ky, kx = te.reduce_axis(problem.in_blocks, "ci"), te.reduce_axis(kh, "ky"), te.reduce_axis(kw, "kx")
+        i = te.reduce_axis(config.block_in, "i")
+
+        def total(n: te.Value, co: te.Value, y: te.Value, x: te.Value, b: te.Value, o: te.Value) -> te.Value:
+            value = te.cast("int32", padded[n, ci, y * (sh // row_step) + ky * dh, x * sw + kx * dw, b, i])
+            return te.sum(value * te.cast("int32", weight[co, ci, ky, kx, o, i]), axis=[ci, ky, kx, i])
+
+        shape = (problem.batches, problem.out_blocks, problem.rows, problem.cols, config.batch, config.block_out)
+        return [data, weight, *self.results.tensors(te.compute(shape, total, "sums"))]
+
+    @property
+    def layouts(self) -> dict[str, str]:
+        """Dimensions of the program's tensors."""
+        inner = "C/block_in" if self.packing == "channels" else "KH*KW*C/block_in"
+        return {
+            "data": f"N/batch, {inner}, H, W, batch, block_in",
+            "weight": f"CO/block_out, {inner}, KH, KW, block_out, block_in",
+            "scale": "CO/block_out, block_out: bias, multiplier, shift",
+            "output": "N/batch, CO/block_out, H, W, batch, block_out",
+        }
+
+    def pack(
+        self, data: Array, weight: Array, bias: Array | None = None, multiplier: Factors = None
+    ) -> dict[str, Array]:
+        """The program's arrays from NCHW data, OIHW weights, int32 biases and real multipliers."""
+        config = self.config
+        data = check_array("data", data, (self.batch, self.in_channels, self.height, self.width), config.inp_dtype)
+        weight = check_array("weight", weight, (self.out_channels, self.in_channels, *self.kernel), config.wgt_dtype)
+        offset = -self.input_zero_point * weight.reshape(self.out_channels, -1).sum(axis=1, dtype=np.int64)
+        packed = {"data": self.pack_data(data), "weight": self.pack_weight(weight)}
+        return packed | self.results.pack(self.out_channels, bias, multiplier, offset)
+
+    def pack_data(self, data: Array) -> Array:
+        """NCHW data in the program's layout; for patches, with every window of the kernel laid out."""
+        config = self.config
+        if self.packing == "channels":
+            return pack_activations(data, config.batch, config.block_in)
+        return pack_activations(self._patches(data), config.batch, config.block_in)
+
+    def _patches(self, data: Array) -> Array:
+        """[N, C, H, W] to [N, KH * KW * C, OH, OW]."""
+        (ph, pw), (kh, kw), (dh, dw), (sh, sw) = self.padding, self.kernel, self.dilation, self.stride
+        rows, cols = self.out_size
+        full = np.pad(data, ((0, 0), (0, 0), (ph, ph), (pw, pw)), constant_values=self.input_zero_point)
+        windows = [
+            full[:, :, y * dh : y * dh + (rows - 1) * sh + 1 : sh, x * dw : x * dw + (cols - 1) * sw + 1 : sw]
+            for y in range(kh)
+            for x in range(kw)
+        ]
+        return np.concatenate(windows, axis=1)
+
+    def pack_weight(self, weight: Array) -> Array:
+        """OIHW weights in the program's layout."""
+        config = self.config
+        if self.packing == "patches":
+            weight = weight.transpose(0, 2, 3, 1).reshape(self.out_channels, -1, 1, 1)
+        return pack_weights(weight, config.block_out, config.block_in)
+
+    def unpack(self, outputs: Mapping[str, Array]) -> Array:
+        """NCHW results from the program's outputs."""
+        return unpack_activations(check_output(outputs, 6), (self.batch, self.out_channels, *self.out_size))
+
+
+def _sampled(inner: Sliding) -> bool:
+    """Whether only every stride-th input row is needed: a kernel of one row."""
+    return inner.kernel[0] == 1

@@ -1,0 +1,204 @@
+"""Transposed convolution: for each of the stride x stride phases of the output, an ordinary convolution with its taps.
+
+Row y * stride + p of the output sums the kernel rows k with (p + padding - k) divisible by the stride, so no multiplier
+works on inserted zeros. Kernels that are no multiple of the stride are padded with zero taps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from vdla.compiler import te
+from vdla.compiler.codegen.vdla.intrinsics.gemm import gemm
+from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
+from vdla.compiler.operators.vdla.packing import blocks, check_array, check_output, pack_activations, padded
+from vdla.compiler.operators.vdla.results import Results
+from vdla.compiler.operators.vdla.schedule import schedule_tiles
+from vdla.compiler.operators.vdla.sliding import Padding, Pair, Sliding, check_threads, pair
+from vdla.compiler.operators.vdla.tiling import Problem, Tiling, tiles
+from vdla.hardware.config import Config
+
+
+@template
+def conv2d_transpose(
+    config: Config,
+    *,
+    batch: int,
+    height: int,
+    width: int,
+    in_channels: int,
+    out_channels: int,
+    kernel: int | Pair,
+    stride: int | Pair = 1,
+    padding: int | Pair = 0,
+    output_padding: int | Pair = 0,
+    activation: str = "none",
+    ceiling: int | None = None,
+    zero_point: int = 0,
+    input_zero_point: int = 0,
+    raw: bool = False,
+    virtual_threads: int = 2,
+    tiling: Tiling | None = None,
+    name: str = "conv2d_transpose",
+) -> Operator:
+    """Transposed convolution of [batch, in_channels, height, width] with [in_channels, out_channels, kh, kw].
+
+    Results have (height - 1) * stride - 2 * padding + kernel + output_padding rows, columns alike; options as for
+    `conv2d`.
+
+    Raises:
+        TemplateError: an extent, option or zero point that is out of range, or a shape that fits no buffer.
+    """
+    op = Transposed(
+        config, name, batch, height, width, in_channels, out_channels, pair(name, "kernel", kernel, 1),
+        pair(name, "stride", stride, 1), pair(name, "padding", padding, 0), (1, 1), input_zero_point,
+        Results(config, name, activation, ceiling, zero_point, raw), pair(name, "output_padding", output_padding, 0),
+    )  # fmt: skip
+    op.check()
+    check_threads(name, virtual_threads)
+    problem = op.problem
+    chosen = tiles(config, problem, virtual_threads, tiling, name)
+    fn = schedule_tiles(config, op.expression(), problem, chosen, gemm(config), name)
+    return Operator(name, config, fn, op.macs, op.pack, op.unpack, op.layouts, str(chosen))
+
+
+@dataclass(frozen=True)
+class Transposed(Sliding):
+    """One transposed convolution: its shape, its tensor expression, its layouts."""
+
+    output_padding: Pair = (0, 0)
+
+    def check_size(self) -> None:
+        """Refuse output padding that is a position of its own, and padding that leaves nothing."""
+        if any(extra >= step for extra, step in zip(self.output_padding, self.stride, strict=True)):
+            raise TemplateError(
+                f"{self.name}: output_padding must be less than the stride, got {self.output_padding} for {self.stride}"
+            )
+        if min(self.out_size) < 1:
+            raise TemplateError(
+                f"{self.name}: padding must leave results, got {self.padding} for an output of {self.out_size}"
+            )
+
+    @property
+    def out_size(self) -> Pair:
+        """Rows and columns of results."""
+        (kh, kw), (sh, sw), (ph, pw), (eh, ew) = self.kernel, self.stride, self.padding, self.output_padding
+        return (self.height - 1) * sh - 2 * ph + kh + eh, (self.width - 1) * sw - 2 * pw + kw + ew
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the definition: every input with every tap."""
+        return self.batch * self.height * self.width * self.in_channels * self.out_channels * self.taps
+
+    @property
+    def phase_taps(self) -> Pair:
+        """Kernel rows and columns of one phase."""
+        return blocks(self.kernel[0], self.stride[0]), blocks(self.kernel[1], self.stride[1])
+
+    @property
+    def by_phase(self) -> bool:
+        """Whether each phase needs its own bias: the weights that meet the zero point differ."""
+        return self.input_zero_point != 0 and self.stride != (1, 1)
+
+    @property
+    def problem(self) -> Problem:
+        """What the tile search sees: positions at which all phases are computed; `unpack` drops what is beyond."""
+        config, (ty, tx), (sh, sw), (rows, cols) = self.config, self.phase_taps, self.stride, self.out_size
+        phases = sh * sw
+        return Problem(
+            blocks(self.batch, config.batch), blocks(self.out_channels, config.block_out),
+            blocks(self.in_channels, config.block_in), blocks(rows, sh), blocks(cols, sw), ty * tx,
+            1, self._span(0), 1, self._span(1), ty * tx * phases, self.results.raw, phases=phases,
+            lanes=phases if self.by_phase else 1,
+        )  # fmt: skip
+
+    def _span(self, axis: int) -> int:
+        """Padded input rows (or columns) seen from one position by all phases."""
+        return self._last_phase(axis) + self.phase_taps[axis]
+
+    def _last_phase(self, axis: int) -> int:
+        """By how many input rows (or columns) the window of the last phase begins after the position."""
+        return (self.stride[axis] - 1 + self.padding[axis]) // self.stride[axis]
+
+    def expression(self) -> list[te.Tensor]:
+        """[data, weight, (scale,) output] as tensor expressions; outputs are [n, c, y, phase, x, phase, b, o]."""
+        config, problem, (ty, tx), (sh, sw) = self.config, self.problem, self.phase_taps, self.stride
+        image = (problem.batches, problem.in_blocks, self.height, self.width, config.batch, config.block_in)
+        kernel = (problem.out_blocks, problem.in_blocks, sh, sw, ty, tx, config.block_out, config.block_in)
+        data = te.placeholder(image, config.inp_dtype, "data")
+        weight = te.placeholder(kernel, config.wgt_dtype, "weight")
+        window = Padding((ty - 1, tx - 1), problem.window_size, self.input_zero_point).stage(data, config.inp_dtype)
+        ci, ky, kx = te.reduce_axis(problem.in_blocks, "ci"), te.reduce_axis(ty, "ky"), te.reduce_axis(tx, "kx")
+        i = te.reduce_axis(config.block_in, "i")
+
+        def total(
+            n: te.Value, co: te.Value, y: te.Value, py: te.Value, x: te.Value, px: te.Value, b: te.Value, o: te.Value
+        ) -> te.Value:
+            row, col = y + self._first(py, 0) + ky, x + self._first(px, 1) + kx
+            factor = te.cast("int32", weight[co, ci, py, px, ky, kx, o, i])
+            return te.sum(te.cast("int32", window[n, ci, row, col, b, i]) * factor, axis=[ci, ky, kx, i])
+
+        places = (problem.rows, sh, problem.cols, sw)
+        shape = (problem.batches, problem.out_blocks, *places, config.batch, config.block_out)
+        sums = te.compute(shape, total, "sums")
+        if not self.by_phase:
+            return [data, weight, *self.results.tensors(sums)]
+        return [data, weight, *self.results.tensors(sums, self.stride, lambda i: (i[3], i[5]))]
+
+    def _first(self, phase: te.Value, axis: int) -> te.Operand:
+        """Where the window of a phase begins, after the position."""
+        stride, padding = self.stride[axis], self.padding[axis]
+        return (phase + padding) // stride if stride > 1 else padding
+
+    @property
+    def layouts(self) -> dict[str, str]:
+        """Dimensions of the program's tensors."""
+        phases = ", SH, SW" if self.by_phase else ""
+        return {
+            "data": "N/batch, C/block_in, H, W, batch, block_in",
+            "weight": "CO/block_out, C/block_in, SH, SW, KH/SH, KW/SW, block_out, block_in",
+            "scale": f"CO/block_out{phases}, block_out: bias, multiplier, shift",
+            "output": "N/batch, CO/block_out, H/SH, SH, W/SW, SW, batch, block_out",
+        }
+
+    def pack(
+        self, data: Array, weight: Array, bias: Array | None = None, multiplier: Factors = None
+    ) -> dict[str, Array]:
+        """The program's arrays from NCHW data, IOHW weights, int32 biases and real multipliers."""
+        config, out = self.config, self.out_channels
+        data = check_array("data", data, (self.batch, self.in_channels, self.height, self.width), config.inp_dtype)
+        weight = check_array("weight", weight, (self.in_channels, out, *self.kernel), config.wgt_dtype)
+        phases = self._by_phase(weight)
+        offset = -self.input_zero_point * phases.sum(axis=(0, 4, 5), dtype=np.int64)  # [O, SH, SW]
+        packed = {"data": pack_activations(data, config.batch, config.block_in), "weight": self._pack_weight(phases)}
+        return packed | self.results.pack(out, bias, multiplier, offset if self.by_phase else offset[:, 0, 0])
+
+    def _by_phase(self, weight: Array) -> Array:
+        """[I, O, SH, SW, TY, TX]: the taps of each phase, last first, as a convolution wants them."""
+        (ty, tx), (sh, sw) = self.phase_taps, self.stride
+        full = padded(weight, (*weight.shape[:2], ty * sh, tx * sw))
+        rows, cols = (self._taps_of_phases(axis) for axis in (0, 1))
+        return full[:, :, rows[:, None, :, None], cols[None, :, None, :]]
+
+    def _taps_of_phases(self, axis: int) -> Array:
+        """[phase, tap]: the kernel row (or column)."""
+        stride, taps = self.stride[axis], self.phase_taps[axis]
+        first = (np.arange(stride) + self.padding[axis]) % stride
+        return np.asarray(first[:, None] + stride * np.arange(taps)[::-1])
+
+    def _pack_weight(self, phases: Array) -> Array:
+        config = self.config
+        ib, ob = blocks(self.in_channels, config.block_in), blocks(self.out_channels, config.block_out)
+        full = padded(phases, (ib * config.block_in, ob * config.block_out, *phases.shape[2:]))
+        split = full.reshape(ib, config.block_in, ob, config.block_out, *phases.shape[2:])
+        return np.ascontiguousarray(split.transpose(2, 0, 4, 5, 6, 7, 3, 1), np.int8)
+
+    def unpack(self, outputs: Mapping[str, Array]) -> Array:
+        """NCHW results from the program's outputs."""
+        out = check_output(outputs, 8)
+        nb, cb, ty, sh, tx, sw, batch, block = out.shape
+        full = out.transpose(0, 6, 1, 7, 2, 3, 4, 5).reshape(nb * batch, cb * block, ty * sh, tx * sw)
+        return np.ascontiguousarray(full[: self.batch, : self.out_channels, : self.out_size[0], : self.out_size[1]])

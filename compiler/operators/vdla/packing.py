@@ -1,0 +1,113 @@
+"""Packed layouts: plain arrays to blocks of the machine's size and back; channels and batch are padded with zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vdla.compiler.ir.dtypes import limits
+from vdla.compiler.operators.vdla.operator import TemplateError
+from vdla.hardware.numerics import MULT_BITS, pack_scale, scales_from_floats, wrap32
+
+Array = npt.NDArray[Any]
+MOST_FACTOR = (1 << MULT_BITS) - 1
+
+
+def blocks(extent: int, block: int) -> int:
+    """Blocks that hold `extent` elements."""
+    return -(-extent // block)
+
+
+def check_array(name: str, array: Array, shape: tuple[int, ...], dtype: str) -> Array:
+    """`array`, of the expected shape and with integers in the range of `dtype`."""
+    try:
+        array = np.asarray(array)
+    except ValueError:
+        raise TemplateError(f"{name}: rows must all be of one length, got some that are not") from None
+    if array.shape != shape:
+        raise TemplateError(f"{name}: shape must be {list(shape)}, got {list(array.shape)}")
+    if array.dtype.kind not in "iu":
+        raise TemplateError(f"{name}: elements must be integers, got {array.dtype}")
+    low, high = limits(dtype)
+    if array.size and (array.min() < low or array.max() > high):
+        raise TemplateError(f"{name}: elements must be in {low}..{high} ({dtype}), got {array.min()}..{array.max()}")
+    return array
+
+
+def padded(array: Array, shape: tuple[int, ...]) -> Array:
+    """`array` with zeros added at the end of each dimension."""
+    return np.pad(array, [(0, new - old) for old, new in zip(array.shape, shape, strict=True)])
+
+
+def pack_activations(array: Array, batch: int, block: int) -> Array:
+    """[N, C, H, W] to [N/batch, C/block, H, W, batch, block]."""
+    n, c, h, w = array.shape
+    nb, cb = blocks(n, batch), blocks(c, block)
+    full = padded(array, (nb * batch, cb * block, h, w)).reshape(nb, batch, cb, block, h, w)
+    return np.ascontiguousarray(full.transpose(0, 2, 4, 5, 1, 3), np.int8)
+
+
+def check_output(outputs: Mapping[str, Array], rank: int) -> Array:
+    """The array of a run that holds the results."""
+    array = outputs.get("output") if isinstance(outputs, Mapping) else None
+    if not isinstance(array, np.ndarray) or array.ndim != rank:
+        got = type(outputs).__name__ if array is None else f"one of shape {list(np.shape(array))}"
+        raise TemplateError(f"unpack: outputs must have an array 'output' of {rank} dimensions, got {got}")
+    return array
+
+
+def unpack_activations(array: Array, shape: tuple[int, int, int, int]) -> Array:
+    """[N/batch, C/block, H, W, batch, block] to the first [N, C, H, W] elements."""
+    nb, cb, h, w, batch, block = array.shape
+    full = array.transpose(0, 4, 1, 5, 2, 3).reshape(nb * batch, cb * block, h, w)
+    n, c, height, width = shape
+    return np.ascontiguousarray(full[:n, :c, :height, :width])
+
+
+def pack_weights(array: Array, block_out: int, block_in: int) -> Array:
+    """[O, I, KH, KW] to [O/block_out, I/block_in, KH, KW, block_out, block_in]."""
+    o, i, kh, kw = array.shape
+    ob, ib = blocks(o, block_out), blocks(i, block_in)
+    full = padded(array, (ob * block_out, ib * block_in, kh, kw)).reshape(ob, block_out, ib, block_in, kh, kw)
+    return np.ascontiguousarray(full.transpose(0, 2, 4, 5, 1, 3), np.int8)
+
+
+def pack_scales(bias: Array, factor: Array, block_out: int) -> Array:
+    """Biases and real factors [C, ...] to lanes [C/block_out, ..., block_out]; channels that are padding give zero.
+
+    Biases keep their low 32 bits, as sums do.
+    """
+    mult, shift = scales_from_floats(factor)
+    lanes = pack_scale(wrap32(bias), mult, shift).view(np.int64)
+    channels, *rest = lanes.shape
+    full = padded(lanes, (blocks(channels, block_out) * block_out, *rest)).reshape(-1, block_out, *rest)
+    return np.ascontiguousarray(np.moveaxis(full, 1, -1))
+
+
+def check_factors(name: str, factors: Array | float, channels: int) -> Array:
+    """One real factor for each channel, from one number or that many."""
+    given = np.asarray(factors)
+    if given.dtype.kind not in "fiu":
+        raise TemplateError(f"{name}: must be real numbers, got {given.dtype}")
+    if given.shape not in ((), (channels,)):
+        raise TemplateError(f"{name}: shape must be [{channels}] or one number, got {list(given.shape)}")
+    good = np.isfinite(given) & (given >= 0) & (given <= MOST_FACTOR)
+    if not good.all():
+        raise TemplateError(f"{name}: must be from 0 to {MOST_FACTOR}, got {given[~good].flat[0]}")
+    return np.broadcast_to(given.astype(np.float64), (channels,))
+
+
+def is_integer(value: object) -> bool:
+    """Whether the value is an int and not a bool."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def check_range(name: str, value: int, dtype: str) -> tuple[int, int]:
+    """The limits of `dtype`, which `value` must respect."""
+    low, high = (int(v) for v in limits(dtype))
+    if not is_integer(value) or not low <= value <= high:
+        raise TemplateError(f"{name} must be an integer in {low}..{high} ({dtype}), got {value!r}")
+    return low, high

@@ -1,0 +1,189 @@
+"""Pooling: the maximum or the average of each window, one value a cycle in the vector unit.
+
+An average is a sum whose multiplier divides by the window. Where padding does not count, the windows at the borders
+have fewer values: a class of positions for each number of rows and columns, with a lane of the scale for each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vdla.compiler import te
+from vdla.compiler.codegen.vdla.intrinsics import vector
+from vdla.compiler.ir.dtypes import limits
+from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
+from vdla.compiler.operators.vdla.results import Results
+from vdla.compiler.operators.vdla.schedule import schedule_tiles
+from vdla.compiler.operators.vdla.sliding import Pair, check_threads, pair
+from vdla.compiler.operators.vdla.tiling import Tiling, tiles
+from vdla.compiler.operators.vdla.window import SCALE_LAYOUT, Window
+from vdla.hardware.config import Config
+from vdla.hardware.isa import VectorOp
+
+KINDS = ("max", "average")
+
+
+@template
+def pool2d(
+    config: Config,
+    *,
+    kind: str,
+    batch: int,
+    height: int,
+    width: int,
+    channels: int,
+    kernel: int | Pair,
+    stride: int | Pair = 1,
+    padding: int | Pair = 0,
+    dilation: int | Pair = 1,
+    count_include_pad: bool = True,
+    activation: str = "none",
+    ceiling: int | None = None,
+    zero_point: int = 0,
+    input_zero_point: int = 0,
+    raw: bool = False,
+    virtual_threads: int = 2,
+    tiling: Tiling | None = None,
+    name: str = "",
+) -> Operator:
+    """The maximum or the average of each window; `kind` is max or average.
+
+    An average counts padding, as zeros, unless `count_include_pad` is false. `pack` takes a bias and a multiplier for
+    both kinds, so that results can have another scale than the input; raw results are maxima or sums.
+
+    Raises:
+        TemplateError: an extent, option or zero point that is out of range, or a shape that fits no buffer.
+    """
+    name = name or f"{kind}_pool2d"
+    if kind not in KINDS:
+        raise TemplateError(f"{name}: kind must be max or average, got {kind!r}")
+    if not isinstance(count_include_pad, bool):
+        raise TemplateError(f"{name}: count_include_pad must be True or False, got {count_include_pad!r}")
+    fill = int(limits(config.inp_dtype)[0]) if kind == "max" else input_zero_point
+    pool = Pool(
+        config, name, batch, height, width, channels, channels, pair(name, "kernel", kernel, 1),
+        pair(name, "stride", stride, 1), pair(name, "padding", padding, 0), pair(name, "dilation", dilation, 1),
+        input_zero_point, Results(config, name, activation, ceiling, zero_point, raw), fill=fill, kind=kind,
+        excluding=kind == "average" and not count_include_pad,
+    )  # fmt: skip
+    pool.check()
+    check_threads(name, virtual_threads)
+    problem = pool.problem(lanes=pool.extents[0] * pool.extents[1] if pool.by_class else 1)
+    chosen = tiles(config, problem, virtual_threads, tiling, name)
+    core = vector.reducing(config, VectorOp.MAX if kind == "max" else VectorOp.ADD, pool.source)
+    fn = schedule_tiles(config, pool.expression(), problem, chosen, core, name, windows={"padded": pool.load()})
+    return Operator(name, config, fn, pool.steps, pool.pack, pool.unpack, pool.layouts, str(chosen))
+
+
+@dataclass(frozen=True)
+class Border:
+    """Positions along one direction: the first `before` and the last `after` have windows that reach into padding."""
+
+    extent: int
+    before: int
+    after: int
+
+    @property
+    def classes(self) -> int:
+        """One for each position near a border, one for all others."""
+        return self.before + (self.before + self.after < self.extent) + self.after
+
+    def class_of(self, position: te.Value) -> te.Value:
+        """Rises along the borders and stays between them."""
+        between = self.extent - self.before - self.after
+        if between <= 1:
+            return position
+        rising = te.minimum(position, self.before) if self.before else te.const(0, "int32")
+        return rising + te.maximum(position - (self.extent - self.after - 1), 0) if self.after else rising
+
+    @property
+    def firsts(self) -> list[int]:
+        """A position of each class."""
+        inner = [self.before] if self.before + self.after < self.extent else []
+        return [*range(self.before), *inner, *range(self.extent - self.after, self.extent)]
+
+
+@dataclass(frozen=True)
+class Pool(Window):
+    """One pooling; `excluding` padding from the count of an average."""
+
+    kind: str = "max"
+    excluding: bool = False
+
+    def check(self) -> None:
+        """Refuse windows that may hold nothing but padding, too."""
+        Window.check(self)
+        if any(p >= k for p, k in zip(self.padding, self.kernel, strict=True)):
+            raise TemplateError(
+                f"{self.name}: padding must be less than the kernel, got {self.padding} for {self.kernel}"
+            )
+        if self.excluding and self.results.raw:
+            raise TemplateError(f"{self.name}: count_include_pad must be true for raw sums, got false")
+
+    @property
+    def by_class(self) -> bool:
+        """Whether the count of values depends on the place."""
+        return self.excluding and any(border.classes > 1 for border in self.borders)
+
+    @property
+    def borders(self) -> tuple[Border, Border]:
+        """Rows and columns near padding."""
+        return self._border(0), self._border(1)
+
+    def _border(self, axis: int) -> Border:
+        extent, rows = self.out_size[axis], (self.height, self.width)[axis]
+        stride, padding, reach = self.stride[axis], self.padding[axis], self.reach[axis]
+        before = -(-padding // stride)
+        inner = max(0, (rows + padding - reach) // stride + 1)  # the first position that reaches beyond the end
+        if inner <= before:
+            return Border(extent, extent, 0)
+        return Border(extent, before, extent - min(inner, extent))
+
+    @property
+    def extents(self) -> Pair:
+        """Classes of rows and of columns."""
+        rows, cols = self.borders
+        return rows.classes, cols.classes
+
+    def expression(self) -> list[te.Tensor]:
+        """[data, (scale,) output] as tensor expressions."""
+        data = self.data()
+        window = self.padded(data)
+        ky, kx = te.reduce_axis(self.kernel[0], "ky"), te.reduce_axis(self.kernel[1], "kx")
+        reduce = te.max if self.kind == "max" else te.sum
+
+        def total(n: te.Value, co: te.Value, y: te.Value, x: te.Value, b: te.Value, o: te.Value) -> te.Value:
+            return reduce(self.value(window, ky, kx, n, co, y, x, b, o), axis=[ky, kx])
+
+        sums = te.compute(self.results_shape, total, "sums")
+        if not self.by_class:
+            return [data, *self.results.tensors(sums)]
+        rows, cols = self.borders
+        return [data, *self.results.tensors(sums, self.extents, lambda i: (rows.class_of(i[2]), cols.class_of(i[3])))]
+
+    @property
+    def layouts(self) -> dict[str, str]:
+        """Dimensions of the program's tensors."""
+        classes = {"scale": SCALE_LAYOUT.replace(",", ", row class, column class,", 1)} if self.by_class else {}
+        return super().layouts | classes
+
+    def pack(self, data: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
+        """The program's arrays from NCHW data; the multiplier scales the maximum or the average."""
+        taken = 1 if self.kind == "max" else self.taps
+        offset = np.full((self.in_channels,) + (1, 1) * self.by_class, -self.input_zero_point * taken)
+        counts = self._counts() if self.excluding else np.array([[[taken]]])
+        return {"data": self.pack_data("data", data)} | self.results.pack(
+            self.in_channels, bias, multiplier, offset, counts if self.by_class else counts.item()
+        )
+
+    def _counts(self) -> Array:
+        """[1, row class, column class]: values in a window, at least one."""
+        rows, cols = (self._counts_along(axis) for axis in (0, 1))
+        return np.asarray(np.maximum(rows[None, :, None] * cols, 1))
+
+    def _counts_along(self, axis: int) -> Array:
+        first = np.array(self.borders[axis].firsts) * self.stride[axis] - self.padding[axis]
+        at = first[:, None] + np.arange(self.kernel[axis]) * self.dilation[axis]
+        return np.asarray(((at >= 0) & (at < (self.height, self.width)[axis])).sum(axis=1))

@@ -1,0 +1,134 @@
+"""Residual addition: two activations of different scales, added with integer factors and requantised once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vdla.compiler import te
+from vdla.compiler.codegen.vdla.intrinsics import vector
+from vdla.compiler.operators.vdla.operator import Array, Operator, TemplateError, template
+from vdla.compiler.operators.vdla.packing import check_range
+from vdla.compiler.operators.vdla.results import Results
+from vdla.compiler.operators.vdla.schedule import schedule_tiles
+from vdla.compiler.operators.vdla.sliding import check_threads
+from vdla.compiler.operators.vdla.tiling import Tiling, tiles
+from vdla.compiler.operators.vdla.window import Window
+from vdla.hardware.config import Config
+from vdla.hardware.isa import Operand
+
+FACTOR_BITS = 14
+
+
+@template
+def residual_add(
+    config: Config,
+    *,
+    batch: int,
+    height: int,
+    width: int,
+    channels: int,
+    factors: tuple[float, float] = (1.0, 1.0),
+    input_zero_points: tuple[int, int] = (0, 0),
+    activation: str = "none",
+    ceiling: int | None = None,
+    zero_point: int = 0,
+    raw: bool = False,
+    virtual_threads: int = 2,
+    tiling: Tiling | None = None,
+    name: str = "residual_add",
+) -> Operator:
+    """factors[0] * data + factors[1] * other, requantised: two activations of different scales added.
+
+    The factors (the scale of each input over that of the result) become integers of FACTOR_BITS bits over a common
+    power of two; `raw` gives the int32 sum of the integer products.
+
+    Raises:
+        TemplateError: an extent, factor or zero point that is out of range, or a shape that fits no buffer.
+    """
+    integers, shift = _integer_factors(name, factors)
+    one, none = (1, 1), (0, 0)
+    add = Addition(
+        config, name, batch, height, width, channels, channels, one, one, none, one, 0,
+        Results(config, name, activation, ceiling, zero_point, raw), integers=integers, shift=shift,
+        zero_points=input_zero_points,
+    )  # fmt: skip
+    add.check()
+    check_threads(name, virtual_threads)
+    problem = add.problem(inputs=2)
+    chosen = tiles(config, problem, virtual_threads, tiling, name)
+    fn = schedule_tiles(
+        config, add.expression(), problem, chosen, vector.mac_in_place(config, Operand.IMM, add.source), name,
+        windows={"first_window": add.load(), "second_window": add.load()},
+        before={"product": vector.product(config, Operand.IMM, add.source)},
+    )  # fmt: skip
+    return Operator(name, config, fn, 2 * add.steps, add.pack, add.unpack, add.layouts, str(chosen))
+
+
+def _is_pair(values: object) -> bool:
+    """Whether these are two real numbers."""
+    return isinstance(values, tuple | list) and len(values) == 2 and all(isinstance(v, int | float) for v in values)
+
+
+def _integer_factors(name: str, factors: tuple[float, float]) -> tuple[tuple[int, int], int]:
+    """The factors over a common power of two: integers, the larger of FACTOR_BITS bits, and the shift."""
+    if not _is_pair(factors) or not all(np.isfinite(f) and f > 0 for f in factors):
+        raise TemplateError(f"{name}: factors must be two positive numbers, got {factors}")
+    shift = FACTOR_BITS - int(np.ceil(np.log2(max(factors)))) - 1
+    if not 0 <= shift <= 30:
+        raise TemplateError(f"{name}: the larger factor must be from 2**-17 to 2**13, got {max(factors)}")
+    low, high = (int(np.floor(f * 2.0**shift + 0.5)) for f in factors)
+    return (low, high), shift
+
+
+@dataclass(frozen=True)
+class Addition(Window):
+    """One addition of integer multiples, with a window of one pixel."""
+
+    integers: tuple[int, int] = (1, 1)
+    shift: int = 0
+    zero_points: tuple[int, ...] = (0, 0)
+
+    def check(self) -> None:
+        """Refuse zero points out of range, too."""
+        Window.check(self)
+        if not isinstance(self.zero_points, tuple) or len(self.zero_points) != 2:
+            raise TemplateError(f"{self.name}: input_zero_points must be two integers, got {self.zero_points}")
+        for zero in self.zero_points:
+            check_range(f"{self.name}: input_zero_points", zero, self.config.inp_dtype)
+        if self.results.raw and any(self.zero_points):
+            raise TemplateError(f"{self.name}: input_zero_points must be 0 for raw sums, got {self.zero_points}")
+
+    def expression(self) -> list[te.Tensor]:
+        """[data, other, (scale,) output] as tensor expressions."""
+        data, other = self.data(), self.data("other")
+        first, second = self.padded(data, "first_window"), self.padded(other, "second_window")
+        product = te.compute(
+            self.results_shape,
+            lambda fn, fc, fy, fx, fb, fo: te.cast("int32", first[fn, fc, fy, fx, fb, fo]) * self.integers[0],
+            "product",
+        )
+        sums = te.compute(
+            self.results_shape,
+            lambda n, co, y, x, b, o: (
+                product[n, co, y, x, b, o] + te.cast("int32", second[n, co, y, x, b, o]) * self.integers[1]
+            ),
+            "sums",
+        )
+        return [data, other, *self.results.tensors(sums)]
+
+    @property
+    def layouts(self) -> dict[str, str]:
+        """Dimensions of the program's tensors."""
+        layouts = super().layouts
+        return layouts | {"other": layouts["data"]}
+
+    def pack(self, data: Array, other: Array) -> dict[str, Array]:
+        """The program's arrays from two NCHW activations."""
+        packed = {"data": self.pack_data("data", data), "other": self.pack_data("other", other)}
+        if self.results.raw:
+            return packed
+        offset = -sum(m * z for m, z in zip(self.integers, self.zero_points, strict=True))
+        channels = self.in_channels
+        return packed | self.results.pack(channels, None, 2.0**-self.shift, np.full(channels, offset))

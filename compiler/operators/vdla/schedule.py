@@ -1,0 +1,176 @@
+"""The schedule of every template: tiles of output, chunks of input channels inside them, virtual threads over either.
+
+    for group of output blocks, batch, tile of rows, tile of columns:
+        for chunk of input blocks:                # the innermost tile loop with iterations has the threads
+            load the window of the input, padding included
+            for output block in the group:
+                load its weights for this chunk                 # once a group, if they are kept
+                for y, x: for ci, ky, kx: sum; in the last chunk: requantise
+                in the last chunk: store
+
+Stages are found by name: `sums` is the reduction, `results` what leaves the accumulator, `output` the copy in DRAM;
+`padded` (and other stages that the sums read) are windows of the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vdla.compiler import ir, te
+from vdla.compiler.codegen.vdla.intrinsics import dma, requantise
+from vdla.compiler.operators.vdla.tiling import Problem, Tiling, all_lanes_fit, all_weights_fit
+from vdla.compiler.schedule import Schedule
+from vdla.compiler.tensorize.intrinsic import Intrinsic
+from vdla.hardware.config import Buffer, Config
+
+TILE_LOOPS = ("groups", "batches", "rows", "cols", "chunks")
+AXES = {"groups": "vco", "batches": "vn", "rows": "vy", "cols": "vx", "chunks": "vci"}
+ENTRY_AXES = ("vb", "vo", "vi")
+
+
+def schedule_tiles(
+    config: Config,
+    tensors: Sequence[te.Tensor],
+    problem: Problem,
+    tiling: Tiling,
+    core: Intrinsic,
+    name: str,
+    windows: Mapping[str, Intrinsic] | None = None,
+    before: Mapping[str, Intrinsic] | None = None,
+    weights: Intrinsic | None = None,
+) -> ir.Function:
+    """The scheduled, tensorized function.
+
+    `tensors` are the inputs and the output; `core` computes the sums; `windows` loads each input stage (default: padded
+    into `inp`); `before` are stages computed in the accumulator ahead of the sums; `weights` loads them.
+    """
+    *inputs, output = tensors
+    s = Schedule(te.create_function(inputs, [output], name))
+    windows, before = windows or {"padded": dma.load(config, Buffer.INP)}, before or {}
+    intrinsics: dict[str, Intrinsic] = {**windows, **before, "sums": core}
+    for stage, intrinsic in intrinsics.items():
+        s.set_scope(stage, intrinsic.scopes[intrinsic.output.name])
+    s.set_scope("results", "out")
+    outer, block, x = _tile(s, tiling)
+    for stage in (*before, *windows):
+        s.compute_at(stage, _last(outer))
+    for stage in before:
+        s.store_at(stage, _tile_loop(outer))
+    if "weight" in s.fn.params:
+        placed = _place_weights(s, outer, block, tiling.keep, all_weights_fit(config, problem))
+        intrinsics[placed] = weights or dma.load(config, Buffer.WGT)
+    _place_results(s, outer, block, x)
+    if not problem.raw:
+        placed = _place_scale(s, outer, block if problem.lanes == 1 else None, all_lanes_fit(config, problem))
+        intrinsics[placed] = dma.load(config, Buffer.SCL)
+    intrinsics["results"] = requantise.raw(config) if problem.raw else requantise.requantise(config)
+    intrinsics["output"] = dma.store(config, problem.raw)
+    for stage, intrinsic in intrinsics.items():
+        s.tensorize(_entry_loop(s, stage, intrinsic), intrinsic)
+    return s.fn
+
+
+Outer = dict[str, list[str]]
+
+
+def _tile(s: Schedule, tiling: Tiling) -> tuple[Outer, str, str]:
+    """Split and order the loops of the sums: the tile loops, the loop over output blocks, the loop over columns."""
+    loops = dict(zip(_axes(s), s.loops("sums"), strict=True))
+    outer: Outer = {"batches": [loops["vn"]]}
+    sizes = {"groups": tiling.out_blocks, "rows": tiling.rows, "cols": tiling.cols, "chunks": tiling.in_blocks}
+    for which, size in sizes.items():
+        if AXES[which] in loops:
+            tile, loops[AXES[which]] = s.split(loops[AXES[which]], factor=size)
+            outer[which] = [tile]
+    if tiling.threads > 1:
+        outer[tiling.over] = list(s.split(outer[tiling.over][0], factor=tiling.threads))
+    inner = [loops[a] for a in loops if a not in ("vn", "vco", "vy", "vx", *ENTRY_AXES)]
+    entry = [loops[a] for a in ENTRY_AXES if a in loops]
+    tiles = [loop for which in TILE_LOOPS for loop in outer.get(which, [])]
+    s.reorder(*tiles, loops["vco"], loops["vy"], loops["vx"], *_spatial_first(s, inner), *entry)
+    if tiling.threads > 1:
+        s.vthread(outer[tiling.over][1])
+    return outer, loops["vco"], _innermost_spatial(s, [loops["vx"], *inner])
+
+
+def _axes(s: Schedule) -> list[str]:
+    """The axes of the sums' block, in the order of its loops."""
+    return [axis.var for axis in _block(s, "sums").axes]
+
+
+def _block(s: Schedule, name: str) -> ir.Block:
+    return next(b for b in ir.walk(s.fn.body) if isinstance(b, ir.Block) and b.name == name)
+
+
+def _reduce_loops(s: Schedule) -> set[str]:
+    block = _block(s, "sums")
+    values = (v for a, v in zip(block.axes, block.values, strict=True) if a.kind is ir.AxisKind.REDUCE)
+    return {e.name for v in values for e in ir.walk_expr(v) if isinstance(e, ir.Var)}
+
+
+def _spatial_first(s: Schedule, loops: list[str]) -> list[str]:
+    reduce_loops = _reduce_loops(s)
+    return sorted(loops, key=lambda loop: loop in reduce_loops)
+
+
+def _innermost_spatial(s: Schedule, loops: list[str]) -> str:
+    reduce_loops = _reduce_loops(s)
+    return [loop for loop in s.loops("sums") if loop in loops and loop not in reduce_loops][-1]
+
+
+def _last(outer: Outer) -> str:
+    """The innermost tile loop."""
+    return [loop for which in TILE_LOOPS for loop in outer.get(which, [])][-1]
+
+
+def _tile_loop(outer: Outer) -> str:
+    """The innermost loop over tiles of output."""
+    return outer["cols"][-1]
+
+
+def _place_weights(s: Schedule, outer: Outer, block: str, keep: bool, all_fit: bool) -> str:
+    """Weights arrive block by block, just before their first use; the group's stay on the chip if they are kept."""
+    weights = s.cache_read("sums", "weight", "wgt")
+    s.compute_at(weights, block)
+    if keep:
+        s.keep(weights, *outer["batches"], *outer["rows"], *outer["cols"])
+        _allocate(s, weights, outer, all_fit)
+    else:
+        s.store_at(weights, _last(outer))
+    s.whole(weights, *(axis.var for axis in _block(s, weights).axes[-2:]))
+    return weights
+
+
+def _place_scale(s: Schedule, outer: Outer, block: str | None, all_fit: bool) -> str:
+    """The parameters of a block arrive once a group, in the chunk that finishes its first results.
+
+    Without a `block`, they depend on the place of a result, too, and those of the group arrive before it.
+    """
+    scale = s.cache_read("results", "scale", "scl")
+    s.compute_at(scale, block or outer["groups"][-1])
+    if block is not None:
+        s.keep(scale, *outer["batches"], *outer["rows"], *outer["cols"])
+    _allocate(s, scale, outer, all_fit)
+    return scale
+
+
+def _allocate(s: Schedule, stage: str, outer: Outer, all_groups: bool) -> None:
+    """Room for the data of all groups at once, so that loading them waits for nothing, or for those of one."""
+    if all_groups:
+        s.store_at(stage, None)
+    else:
+        s.store_at(stage, outer["groups"][-1])
+
+
+def _place_results(s: Schedule, outer: Outer, block: str, x: str) -> None:
+    """Each result leaves in the pass that finishes its sum; each output block is stored when it is complete."""
+    s.reverse_compute_at("results", x)
+    s.reverse_compute_at("output", block)
+    for stage in ("sums", "results"):
+        s.store_at(stage, _tile_loop(outer))
+
+
+def _entry_loop(s: Schedule, stage: str, intrinsic: Intrinsic) -> str:
+    """The loop from which inwards one entry is computed: as many loops as the intrinsic's own, without its `step`s."""
+    steps = [s for s in ir.walk(intrinsic.behaviour.body) if isinstance(s, ir.For) and not s.var.startswith("step")]
+    return s.loops(stage)[-len(steps)]

@@ -1,0 +1,272 @@
+"""Tile sizes for GEMM-like operators, by an estimate of cycles over every tiling that fits the buffers.
+
+The estimate counts what a decoupled machine cannot hide: the first tile's loads, the last tile's store, and in between
+the slower of computing and moving each chunk. It orders candidates; how long a program takes, the simulator says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+
+from vdla.compiler.operators.vdla.operator import TemplateError
+from vdla.compiler.operators.vdla.packing import blocks, is_integer
+from vdla.hardware import timing
+from vdla.hardware.checks import plain
+from vdla.hardware.config import Config
+
+LOOPS = ("chunks", "cols", "rows", "batches", "groups")  # the tile loops, the innermost first
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """An operator in blocks: `rows`, `cols` of output, `taps` of the kernel, the input window of a tile of output.
+
+    `row_step`, `row_span`: output rows r need input rows (r - 1) * row_step + row_span; columns alike. `weights`:
+    entries for one output and one input block. `separate`: an output block reads only the input block of its channels.
+    `phases`: results at one position of the tile loops. `inputs`: windows read, of `unit` entries a pixel;
+    `through_acc`: they are held in the accumulator. `lanes`: entries of the scale for one output block.
+    """
+
+    batches: int
+    out_blocks: int
+    in_blocks: int
+    rows: int
+    cols: int
+    taps: int
+    row_step: int
+    row_span: int
+    col_step: int
+    col_span: int
+    weights: int
+    raw: bool = False
+    separate: bool = False
+    phases: int = 1
+    inputs: int = 1
+    unit: int = 1
+    through_acc: bool = False
+    lanes: int = 1
+
+    def window(self, rows: int, cols: int) -> int:
+        """Input entries, of one channel block, for a tile of output."""
+        pixels = ((rows - 1) * self.row_step + self.row_span) * ((cols - 1) * self.col_step + self.col_span)
+        return pixels * self.inputs * self.unit
+
+    @property
+    def window_size(self) -> tuple[int, int]:
+        """Input rows and columns for all results."""
+        return (self.rows - 1) * self.row_step + self.row_span, (self.cols - 1) * self.col_step + self.col_span
+
+    def window_blocks(self, tiling: Tiling) -> int:
+        """Channel blocks of input that a tile needs at once."""
+        return tiling.out_blocks if self.separate else tiling.in_blocks
+
+    def results(self, tiling: Tiling) -> int:
+        """Results of one tile in one output block."""
+        return tiling.rows * tiling.cols * self.phases
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Sizes of one tile in blocks and pixels; `keep` holds the weights of a group on the chip over all its tiles.
+
+    `threads` virtual threads take turns over the loop named by `over`.
+    """
+
+    rows: int
+    cols: int
+    out_blocks: int
+    in_blocks: int
+    keep: bool
+    threads: int
+    over: str
+
+    def __str__(self) -> str:
+        kept = ", weights kept" if self.keep else ""
+        return (
+            f"{self.rows}x{self.cols} pixels, {self.out_blocks} output and {self.in_blocks} input blocks{kept}, "
+            f"{self.threads} virtual thread{'s' * (self.threads > 1)} over {self.over}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Iterations of the tile loops."""
+
+    groups: int
+    rows: int
+    cols: int
+    chunks: int
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of output in one group of output blocks."""
+        return self.rows * self.cols
+
+
+def choose(config: Config, problem: Problem, threads: int, name: str = "tiling") -> Tiling:
+    """The tiling with the lowest estimate; with fewer virtual threads where the buffers do not hold that many.
+
+    Raises:
+        TemplateError: not even the smallest tile fits the buffers.
+    """
+    best = min(
+        (
+            (estimate(config, problem, tiling), order, tiling)
+            for order, tiling in enumerate(tilings(config, problem, threads))
+        ),
+        default=None,
+    )
+    if best is None and threads > 1:
+        return choose(config, problem, threads - 1, name)
+    if best is None:
+        raise TemplateError(
+            f"{name}: one pixel, one output block and one input block must fit the buffers inp={config.inp_depth} "
+            f"wgt={config.wgt_depth} scl={config.scl_depth} acc={config.acc_depth} out={config.out_depth} entries, got "
+            f"a window of {problem.window(1, 1)}, {problem.weights} weights, {problem.lanes} lanes, "
+            f"{problem.phases} sums"
+        )
+    return best[2]
+
+
+def tiles(config: Config, problem: Problem, threads: int, given: Tiling | None, name: str) -> Tiling:
+    """The given tiling if it fits the buffers, without threads that would have no iteration, or the best one.
+
+    Raises:
+        TemplateError: it does not fit, or nothing does.
+    """
+    if given is None:
+        return choose(config, problem, threads, name)
+    given = _check(problem, given, name)
+    iterations = problem.batches if given.over == "batches" else getattr(counts(problem, given), given.over)
+    used = replace(given, threads=min(given.threads, iterations))
+    if not fits(config, problem, used):
+        raise TemplateError(f"{name}: tiling must fit the buffers, got {given}")
+    return used
+
+
+def _check(problem: Problem, given: Tiling, name: str) -> Tiling:
+    """The tiling in Python's integers. Refuse sizes beyond the operator's, and loops that it does not have."""
+    if not isinstance(given, Tiling):
+        raise TemplateError(f"{name}: tiling must be a Tiling, got {given!r}")
+    given = replace(given, **{field.name: plain(getattr(given, field.name)) for field in fields(given)})
+    for what in ("rows", "cols", "out_blocks", "in_blocks"):
+        size, most = getattr(given, what), getattr(problem, what)
+        if not is_integer(size) or not 1 <= size <= most:
+            raise TemplateError(f"{name}: {what} of the tiling must be an integer from 1 to {most}, got {size!r}")
+    loops = LOOPS[1:] if problem.separate else LOOPS
+    if given.over not in loops:
+        raise TemplateError(f"{name}: over of the tiling must be one of {', '.join(loops)}, got {given.over!r}")
+    if not is_integer(given.threads) or given.threads < 1:
+        raise TemplateError(f"{name}: threads of the tiling must be at least 1, got {given.threads!r}")
+    if not isinstance(given.keep, bool):
+        raise TemplateError(f"{name}: keep of the tiling must be True or False, got {given.keep!r}")
+    return given
+
+
+def tilings(config: Config, problem: Problem, threads: int) -> Iterator[Tiling]:
+    """Every tiling that fits."""
+    most = max(config.depths)
+    row_sizes, out_sizes = _sizes(problem.rows, most), _sizes(problem.out_blocks, most)
+    for in_blocks in _sizes(problem.in_blocks, most):
+        for cols in _sizes(problem.cols, most):
+            for rows in row_sizes:
+                if in_blocks * problem.window(rows, cols) > max(config.inp_depth, config.acc_depth):
+                    break
+                for out_blocks in out_sizes:
+                    if out_blocks * rows * cols > config.acc_depth or out_blocks * problem.lanes > config.scl_depth:
+                        break
+                    for keep in (True, False):
+                        tiling = _threaded(problem, rows, cols, out_blocks, in_blocks, keep, threads)
+                        if fits(config, problem, tiling):
+                            yield tiling
+
+
+def _threaded(
+    problem: Problem, rows: int, cols: int, out_blocks: int, in_blocks: int, keep: bool, threads: int
+) -> Tiling:
+    """The tiling with its virtual threads over the innermost tile loop that iterates."""
+    sizes = (in_blocks, cols, rows, 1, out_blocks)
+    extents = (problem.in_blocks, problem.cols, problem.rows, problem.batches, problem.out_blocks)
+    iterations = dict(zip(LOOPS, map(blocks, extents, sizes), strict=True))
+    over = next((name for name, count in iterations.items() if count > 1), "chunks")
+    return Tiling(rows, cols, out_blocks, in_blocks, keep, min(threads, iterations[over]), over)
+
+
+def _sizes(extent: int, most: int) -> list[int]:
+    """Tile sizes worth trying, up to `most`: the smallest for each number of tiles."""
+    return [size for size in range(1, min(extent, most) + 1) if size == blocks(extent, blocks(extent, size))]
+
+
+def counts(problem: Problem, tiling: Tiling) -> Counts:
+    """How often each tile loop runs."""
+    return Counts(
+        blocks(problem.out_blocks, tiling.out_blocks),
+        blocks(problem.rows, tiling.rows),
+        blocks(problem.cols, tiling.cols),
+        blocks(problem.in_blocks, tiling.in_blocks),
+    )
+
+
+def fits(config: Config, problem: Problem, tiling: Tiling) -> bool:
+    """Whether every tile, once for each virtual thread, fits its buffer."""
+    results = tiling.out_blocks * problem.results(tiling)
+    copies = tiling.threads if tiling.over != "chunks" else 1
+    window = problem.window_blocks(tiling) * problem.window(tiling.rows, tiling.cols) * tiling.threads
+    weights = tiling.out_blocks * problem.weights * (problem.in_blocks if tiling.keep else tiling.in_blocks)
+    weight_copies = tiling.threads if not tiling.keep or tiling.over == "groups" else 1
+    slot = config.acc_bits // config.out_bits if problem.raw else 1
+    return (
+        (0 if problem.through_acc else window) <= config.inp_depth
+        and weights * weight_copies <= config.wgt_depth
+        and results * copies + (window if problem.through_acc else 0) <= config.acc_depth
+        and results * copies * slot <= config.out_depth
+        and tiling.out_blocks * problem.lanes * (tiling.threads if tiling.over == "groups" else 1) <= config.scl_depth
+    )
+
+
+def all_lanes_fit(config: Config, problem: Problem) -> bool:
+    """Whether the scale's buffer holds the lanes of all output blocks, so that no group waits for the one before."""
+    return problem.out_blocks * problem.lanes <= config.scl_depth
+
+
+def all_weights_fit(config: Config, problem: Problem) -> bool:
+    """Whether the weights' buffer holds the weights of all output blocks."""
+    return problem.out_blocks * problem.in_blocks * problem.weights <= config.wgt_depth
+
+
+def estimate(config: Config, problem: Problem, tiling: Tiling) -> float:
+    """Cycles, roughly."""
+    n = counts(problem, tiling)
+    beat = config.dram.beat_cycles
+    inp = config.inp_entry_bytes // config.axi_bytes * beat
+    wgt = config.wgt_entry_bytes // config.axi_bytes * beat
+    out = (config.acc_entry_bytes if problem.raw else config.out_entry_bytes) // config.axi_bytes * beat
+    fetch = 64 // config.axi_bytes * beat
+    step = problem.results(tiling) * tiling.in_blocks * problem.taps + timing.ISSUE_OVERHEAD
+    compute = tiling.out_blocks * step
+    window = problem.window_blocks(tiling) * (problem.window(tiling.rows, tiling.cols) * inp + tiling.rows)
+    if problem.through_acc:
+        compute += window + config.dram.read_latency
+    weights = tiling.in_blocks * problem.weights * wgt + fetch
+    all_weights = tiling.out_blocks * weights
+    chunk = window + (0 if tiling.keep else all_weights) + tiling.out_blocks * fetch
+    results = problem.results(tiling) * out
+    store = tiling.out_blocks * results / n.chunks
+    total = problem.batches * n.groups * n.tiles * n.chunks
+    first = window + weights + 3 * config.dram.read_latency
+    last = results + config.dram.write_latency
+    if tiling.threads == 1:
+        return first + total * (compute + chunk + store) + last
+    turn = (
+        compute + chunk + config.dram.read_latency + timing.compute_depth(config)
+    )  # of one thread: load, then compute
+    steady = max(compute, chunk, store, turn / tiling.threads)
+    if n.chunks % tiling.threads and tiling.over == "chunks":  # the last turn has no sums to fuse the results with
+        steady += tiling.out_blocks * problem.results(tiling) / n.chunks
+    reload = n.groups * n.chunks * max(0, all_weights + window - compute) if tiling.keep else 0
+    waiting = tiling.keep and not all_weights_fit(config, problem)
+    bubbles = (n.groups - 1) * (all_weights if waiting else 0)
+    if not (problem.raw or all_lanes_fit(config, problem)):
+        bubbles += (n.groups - 1) * config.dram.read_latency
+    return first + total * steady + reload + bubbles + last

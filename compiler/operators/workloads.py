@@ -1,0 +1,76 @@
+"""The single operators of the paper's evaluation, read from workloads.csv."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+
+class WorkloadError(ValueError):
+    """A name that is not a workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One operator: `kernel`, `stride` and `padding` are the same in both directions."""
+
+    name: str
+    operator: str
+    batch: int
+    height: int
+    width: int
+    in_channels: int
+    out_channels: int
+    kernel: int
+    stride: int
+    padding: int
+    note: str
+
+    @property
+    def out_height(self) -> int:
+        """Rows of the result."""
+        return self._out(self.height)
+
+    @property
+    def out_width(self) -> int:
+        """Columns of the result."""
+        return self._out(self.width)
+
+    def _out(self, size: int) -> int:
+        if self.operator == "conv2d_transpose":
+            return (size - 1) * self.stride - 2 * self.padding + self.kernel
+        return (size + 2 * self.padding - self.kernel) // self.stride + 1
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the operator as it is written, without any padding of channels."""
+        channels = self.out_channels if self.operator == "depthwise_conv2d" else self.in_channels * self.out_channels
+        pixels = self.height * self.width if self.operator == "conv2d_transpose" else self.out_height * self.out_width
+        return self.batch * pixels * channels * self.kernel * self.kernel
+
+
+@cache
+def workloads() -> dict[str, Workload]:
+    """Every workload by name, in the order of the table."""
+    text = files("vdla.compiler.operators").joinpath("workloads.csv").read_text(encoding="utf-8")
+    return {row["name"]: _workload(row) for row in csv.DictReader(text.splitlines())}
+
+
+def _workload(row: dict[str, str]) -> Workload:
+    words = {"name", "operator", "note"}
+    return Workload(**{key: value if key in words else int(value) for key, value in row.items()})  # type: ignore[arg-type]
+
+
+def workload(name: str) -> Workload:
+    """The workload called `name` (any case)."""
+    table = workloads()
+    if name.upper() not in table:
+        raise WorkloadError(f"workload: name must be one of {', '.join(table)}, got {name!r}")
+    return table[name.upper()]
+
+
+def resnet18_layers() -> list[Workload]:
+    """C2 to C12: the convolutions the accelerator is measured on."""
+    return [workload(f"C{number}") for number in range(2, 13)]

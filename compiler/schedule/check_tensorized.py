@@ -1,0 +1,40 @@
+"""The check that what was tensorized for the accelerator stays a step of its intrinsic, whatever is done after.
+
+Lowering for a CPU matches each nest anew, and runs one that is no step any more as loops; the accelerator has nothing
+but its instructions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vdla.compiler import ir
+from vdla.compiler.analysis.tree import ScheduleError, block_at, paths
+
+if TYPE_CHECKING:
+    from vdla.compiler.tensorize.intrinsic import Match
+
+
+def check_steps(fn: ir.Function, where: str) -> None:
+    """Refuse `fn` if a nest tensorized for the accelerator is no longer what was matched."""
+    for path in paths(fn.body):
+        if isinstance(path[-1], ir.Block) and "intrinsic" in path[-1].annotations:
+            block = block_at(path)
+            match: Match = block.annotations["intrinsic"]
+            nest = next((stmt for stmt in path if isinstance(stmt, ir.For) and "tensorize" in stmt.annotations), None)
+            if match.intrinsic.target == "vdla" and (nest is None or not is_step(fn, nest, match)):
+                rule = f"{block.name} must stay a step of {match.intrinsic.name}, as it was tensorized"
+                raise ScheduleError(f"{where}: {rule}, got another nest; tensorize it last")
+
+
+def is_step(fn: ir.Function, nest: ir.For, match: Match) -> bool:
+    """Whether a nest is what was matched."""
+    from vdla.compiler.tensorize.apply import TensorizeError, match_block, perfect_nest  # as intrinsics are functions
+
+    try:
+        block, loops = perfect_nest(nest, match.intrinsic)
+        now = match_block(fn, block, loops, match.intrinsic)
+    except TensorizeError:
+        return False
+    parts = [(m.buffers, m.entries, m.immediates, m.conditions) for m in (now, match)]
+    return parts[0] == parts[1]

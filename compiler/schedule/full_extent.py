@@ -1,0 +1,62 @@
+"""whole: compute a block over the full extent of some of its axes, more than its consumers need there.
+
+A copy moves whole entries even where only part of the last one is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from vdla.compiler import ir
+from vdla.compiler.analysis.access import leaf_at
+from vdla.compiler.analysis.flow import check_flow
+from vdla.compiler.analysis.tree import ScheduleError, block_at, block_path, loops_on, replaced
+from vdla.compiler.arith.affine import conjuncts, predicate_of, var_names
+from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.schedule.compute_at import check_only_writer
+from vdla.compiler.schedule.loops import content_text
+
+
+def whole(fn: ir.Function, block: str, *axes: str) -> ir.Function:
+    """Run a block, already placed by compute_at, over the full extent of the given axes.
+
+        for i in range(9):                  for i in range(16):
+            block w(vi=i): ...       ->         block w(vi=i): ...
+
+    Raises:
+        ScheduleError: an axis that does not exist or is not spatial, that is driven by more than a loop of its own, or
+            of which the block reads what is not computed.
+    """
+    block_path(fn, block, f"whole of {block}")
+    for axis in axes:
+        fn = whole_axis(fn, block, axis)
+        check_flow(fn, block, f"whole of {block} over {axis}")
+    return fn
+
+
+def whole_axis(fn: ir.Function, block: str, axis: str) -> ir.Function:
+    """`whole` for one axis."""
+    where = f"whole of {block} over {axis}"
+    path = block_path(fn, block, where)
+    found = block_at(path)
+    spatial = [a.var for a in found.axes if a.kind is ir.AxisKind.SPATIAL]
+    if axis not in spatial:
+        raise ScheduleError(f"{where}: the axis must be one of {', '.join(spatial)}, got {axis!r}")
+    values = {a.var: value for a, value in zip(found.axes, found.values, strict=True)}
+    loop = values[axis]
+    others = set().union(*(var_names(v) for a, v in values.items() if a != axis))
+    around = {step.var: step for step in loops_on(path)}
+    if not isinstance(loop, ir.Var) or loop.name in others or loop.name not in around:
+        raise ScheduleError(f"{where}: the axis must be driven by a loop of its own, got {expr_text(loop)}")
+    own = around[loop.name]
+    if any(isinstance(s, ir.Block) and s is not found for s in ir.walk(own)):
+        raise ScheduleError(f"{where}: the loop {own.var} must hold no other block, got {content_text(own)}")
+    leaf = leaf_at(path)
+    check_only_writer(fn, leaf, where)
+    kept = [c for c in conjuncts(found.predicate) if loop.name not in var_names(c)]
+    fn = replaced(fn, path, replace(found, predicate=predicate_of(kept)))
+    position = path.index(own)
+    path = block_path(fn, block, where)[: position + 1]
+    inner = path[position]
+    assert isinstance(inner, ir.For)
+    return replaced(fn, path, replace(inner, extent=leaf.axis_of(axis).extent))

@@ -1,0 +1,180 @@
+"""Primitives that mark: the kind of a loop, annotations, the memory scope of a buffer. None of them moves anything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from vdla.compiler import ir
+from vdla.compiler.analysis.independent import check_independent
+from vdla.compiler.analysis.tree import Path, ScheduleError, block_path, loop_at, loop_path, loops_on, paths, replaced
+from vdla.compiler.ir.annotations import RESERVED, THREAD
+from vdla.compiler.ir.printer import extent_text
+from vdla.compiler.schedule.loops import outermost_blocks, role
+
+THREADS = tuple(f"{group}Idx.{axis}" for group in ("block", "thread") for axis in "xyz")
+
+
+def unroll(fn: ir.Function, loop: str) -> ir.Function:
+    """Write out the iterations one after another when lowering.
+
+    for i in range(4): ...  ->  for i in unroll(4): ...
+    """
+    where = f"unroll of {loop}"
+    check_static(loop_at(loop_path(fn, loop, where)), where)
+    return with_kind(fn, loop, ir.LoopKind.UNROLL, where)
+
+
+def vthread(fn: ir.Function, loop: str) -> ir.Function:
+    """Run the iterations as virtual threads: lowering gives each its own on-chip tiles and interleaves their
+    instructions, so that one loads while another computes.
+
+        for i in range(2): ...  ->  for i in vthread(2): ...
+
+    Each block inside either computes other elements in each iteration, or adds to the same sums.
+    """
+    where = f"vthread of {loop}"
+    check_static(loop_at(loop_path(fn, loop, where)), where)
+    check_roles(fn, loop, where, ("spatial", "reduce", "unused"))
+    return with_kind(fn, loop, ir.LoopKind.VTHREAD, where)
+
+
+def parallel(fn: ir.Function, loop: str) -> ir.Function:
+    """Run the iterations on several cores.
+
+    for i in range(8): ...  ->  for i in parallel(8): ...
+
+    No iteration may write what another one reads or writes. Buffers that only blocks inside the loop touch are an
+    iteration's own, so producers that `compute_at` put there may compute overlapping parts.
+    """
+    where = f"parallel of {loop}"
+    check_independent(fn, loop_at(loop_path(fn, loop, where)), where, shared=False)
+    return with_kind(fn, loop, ir.LoopKind.PARALLEL, where)
+
+
+def vectorize(fn: ir.Function, loop: str) -> ir.Function:
+    """Run the iterations in the lanes of a vector.
+
+    for i in range(8): ...  ->  for i in vectorize(8): ...
+
+    The extent must be a number; no lane may write what another one reads or writes, and vectors hold no vectors.
+    """
+    where = f"vectorize of {loop}"
+    path = loop_path(fn, loop, where)
+    check_static(loop_at(path), where)
+    inside = [stmt for stmt in ir.walk(loop_at(path)) if isinstance(stmt, ir.For)]
+    for other in (*loops_on(path)[:-1], *inside[1:]):
+        if other.kind is ir.LoopKind.VECTORIZE:
+            rule = "no other vectorized loop must lie around it or inside"
+            raise ScheduleError(f"{where}: {rule}, got {other.var}")
+    check_independent(fn, loop_at(path), where, shared=True)
+    return with_kind(fn, loop, ir.LoopKind.VECTORIZE, where)
+
+
+def bind(fn: ir.Function, loop: str, thread: str) -> ir.Function:
+    """Run the iterations as the blocks or threads of a grid.
+
+    for i in range(8): ...  ->  for i in range(8):  # thread=blockIdx.x
+
+    What may be parallel may be bound. Where there is no grid, as on a CPU, a bound loop runs one iteration after
+    another. An axis of the grid has one extent, and binds one of the loops around a block.
+    """
+    where = f"bind of {loop}"
+    path = loop_path(fn, loop, where)
+    old = loop_at(path)
+    if thread not in THREADS:
+        raise ScheduleError(f"{where}: the thread must be one of {', '.join(THREADS)}, got {thread!r}")
+    if THREAD in old.annotations:
+        raise ScheduleError(f"{where}: the loop must not be bound yet, got {old.annotations[THREAD]}")
+    if old.kind is not ir.LoopKind.SERIAL:
+        raise ScheduleError(f"{where}: the loop must be serial, got {old.kind.value}")
+    check_axis(fn, path, thread, where)
+    check_independent(fn, old, where, shared=False)
+    return replaced(fn, path, replace(old, annotations={**old.annotations, THREAD: thread}))
+
+
+def check_axis(fn: ir.Function, path: Path, thread: str, where: str) -> None:
+    """Refuse an axis that binds a loop of another extent, or one around this or inside it."""
+    loop = loop_at(path)
+    near = [*loops_on(path)[:-1], *(stmt for stmt in ir.walk(loop.body) if isinstance(stmt, ir.For))]
+    for other in (stmt for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For)):
+        if other.annotations.get(THREAD) == thread:
+            if other.extent != loop.extent:
+                rule = f"the extent of {thread} must be that of {other.var}, {extent_text(other.extent)}"
+                raise ScheduleError(f"{where}: {rule}, got {extent_text(loop.extent)}")
+            if other in near:
+                raise ScheduleError(f"{where}: {thread} must bind one loop around a block, got {other.var} too")
+
+
+def check_static(loop: ir.For, where: str) -> None:
+    """Refuse a symbolic extent."""
+    if not isinstance(loop.extent, int):
+        raise ScheduleError(f"{where}: the extent must be a number, got {extent_text(loop.extent)}")
+
+
+def check_roles(fn: ir.Function, loop: str, where: str, allowed: tuple[str, ...]) -> None:
+    """Refuse a loop that is something else to a block inside."""
+    for block in outermost_blocks(loop_at(loop_path(fn, loop, where)).body):
+        found = role(block, loop)
+        if found not in allowed:
+            rule = f"the loop must be {' or '.join(a for a in allowed if a != 'unused')} in block {block.name}"
+            raise ScheduleError(f"{where}: {rule}, got {found}")
+
+
+def with_kind(fn: ir.Function, loop: str, kind: ir.LoopKind, where: str) -> ir.Function:
+    """`fn` with the kind of a loop set; a loop that is not serial keeps its kind."""
+    path = loop_path(fn, loop, where)
+    old = loop_at(path)
+    if old.kind not in (ir.LoopKind.SERIAL, kind):
+        raise ScheduleError(f"{where}: the loop must be serial, got {old.kind.value}")
+    if THREAD in old.annotations:
+        raise ScheduleError(f"{where}: the loop must not be bound, got {old.annotations[THREAD]}")
+    return replaced(fn, path, replace(old, kind=kind))
+
+
+def annotate(fn: ir.Function, name: str, key: str, value: Any) -> ir.Function:  # noqa: ANN401  any printable value
+    """Attach a key and value to a loop or a block, for lowering and for templates.
+
+    for i in range(4): ...  ->  for i in range(4):  # key=value
+    """
+    if not isinstance(key, str) or key in RESERVED:
+        fix = f"; use {RESERVED[key]}" if isinstance(key, str) else ""
+        raise ScheduleError(f"annotate: the key must be a string that no primitive sets, got {key!r}{fix}")
+    return annotated(fn, name, key, value, "annotate")
+
+
+def annotated(fn: ir.Function, name: str, key: str, value: Any, where: str) -> ir.Function:  # noqa: ANN401
+    """`fn` with a key and value attached to a loop or a block."""
+    for path in paths(fn.body):
+        stmt = path[-1]
+        if (isinstance(stmt, ir.For) and stmt.var == name) or (isinstance(stmt, ir.Block) and stmt.name == name):
+            return replaced(fn, path, replace(stmt, annotations={**stmt.annotations, key: value}))
+    raise ScheduleError(f"{where}: the name must be a loop or a block of {fn.name}, got {name!r}")
+
+
+def set_scope(fn: ir.Function, buffer: str, scope: str) -> ir.Function:
+    """Put an intermediate buffer into a memory: "global" or the name of an on-chip buffer.
+
+    acc: int32[4, 16]  ->  acc: int32[4, 16] in acc
+    """
+    where = f"set_scope of {buffer}"
+    inner = [name for name in fn.buffers if name not in fn.params]
+    if not isinstance(buffer, str) or not isinstance(scope, str):
+        raise ScheduleError(f"{where}: the buffer and the scope must be names, got {buffer!r} and {scope!r}")
+    if buffer in fn.params:
+        raise ScheduleError(f"{where}: the buffer must not be a parameter, got {buffer}, which the caller holds")
+    if buffer not in fn.buffers:
+        raise ScheduleError(f"{where}: the buffer must be one of {', '.join(inner)}, got {buffer!r}")
+    check_scope(scope, where)
+    return replace(fn, buffers={**fn.buffers, buffer: replace(fn.buffers[buffer], scope=scope)})
+
+
+def check_scope(scope: object, where: str) -> None:
+    """Refuse what names no memory."""
+    if not isinstance(scope, str) or not scope.isidentifier():
+        raise ScheduleError(f"{where}: the scope must be an identifier, got {scope!r}")
+
+
+def loops_of(fn: ir.Function, block: str) -> list[str]:
+    """The loops around a block, outermost first."""
+    return [loop.var for loop in loops_on(block_path(fn, block, "loops"))]

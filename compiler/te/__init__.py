@@ -1,0 +1,106 @@
+"""Tensor expressions: what an operator computes, apart from how.
+
+    a = te.placeholder((64, 32), "int8", "a")
+    b = te.placeholder((16, 32), "int8", "b")
+    k = te.reduce_axis(32, "k")
+    c = te.compute((64, 16), lambda i, j: te.sum(te.cast("int32", a[i, k]) * te.cast("int32", b[j, k]), axis=k), "c")
+    fn = te.create_function([a, b], [c], "matmul")
+
+Both sides of an operator have one dtype, except that a Python number takes that of the other side; nothing is converted
+silently. Integers wrap around. A reduction is the whole value of a `compute`. `docs/expressions.md` shows all of it.
+"""
+
+from vdla.compiler.te.create_function import create_function
+from vdla.compiler.te.expr import Dim, Number, Operand, ReduceAxis, TeError, Tensor, Value, binary, const
+from vdla.compiler.te.math import (
+    abs,
+    call,
+    ceil,
+    cos,
+    divide,
+    erf,
+    exp,
+    floor,
+    isnan,
+    log,
+    popcount,
+    pow,
+    round,
+    rsqrt,
+    sigmoid,
+    sin,
+    sqrt,
+    tanh,
+    trunc,
+)
+from vdla.compiler.te.reduction import Reducer, TupleReducer, argmax, argmin, max, min, reducer, sum
+from vdla.compiler.te.scan import scan
+from vdla.compiler.te.tensors import (
+    all_of,
+    cast,
+    clip,
+    compute,
+    full,
+    if_then_else,
+    maximum,
+    minimum,
+    pad,
+    placeholder,
+    reduce_axis,
+    select,
+    var,
+)
+
+__all__ = [
+    "Dim",
+    "Number",
+    "Operand",
+    "ReduceAxis",
+    "Reducer",
+    "TeError",
+    "Tensor",
+    "TupleReducer",
+    "Value",
+    "abs",
+    "all_of",
+    "argmax",
+    "argmin",
+    "binary",
+    "call",
+    "cast",
+    "ceil",
+    "clip",
+    "compute",
+    "const",
+    "cos",
+    "create_function",
+    "divide",
+    "erf",
+    "exp",
+    "floor",
+    "full",
+    "if_then_else",
+    "isnan",
+    "log",
+    "max",
+    "maximum",
+    "min",
+    "minimum",
+    "pad",
+    "placeholder",
+    "popcount",
+    "pow",
+    "reduce_axis",
+    "reducer",
+    "round",
+    "rsqrt",
+    "scan",
+    "select",
+    "sigmoid",
+    "sin",
+    "sqrt",
+    "sum",
+    "tanh",
+    "trunc",
+    "var",
+]

@@ -1,0 +1,119 @@
+"""The scalar functions of `functions.py` as operations on elements: `te.exp(x[i])` is `te.call("exp", x[i])`.
+
+Arguments have one dtype, except that a Python number takes that of the other; the result has it too.
+"""
+
+from __future__ import annotations
+
+from vdla.compiler import ir
+from vdla.compiler.ir.dtypes import FLOATS
+from vdla.compiler.ir.functions import FUNCTIONS, NUMBERS, WHOLE_BYTES, call_dtype
+from vdla.compiler.te.expr import Operand, TeError, Value, as_value, divide, joined, same_dtype
+
+__all__ = [
+    "abs", "call", "ceil", "cos", "divide", "erf", "exp", "floor", "isnan", "log", "popcount", "pow", "round", "rsqrt",
+    "sigmoid", "sin", "sqrt", "tanh", "trunc",
+]  # fmt: skip
+KINDS = {FLOATS: "a float", NUMBERS: "a number", WHOLE_BYTES: "an integer of whole bytes"}
+
+
+def call(name: str, *args: Operand) -> Value:
+    """A scalar function by its name in the table."""
+    if not isinstance(name, str) or name not in FUNCTIONS:
+        raise TeError(f"te.call: the function must be one of {', '.join(FUNCTIONS)}, got {name}")
+    function = FUNCTIONS[name]
+    if len(args) != function.arity:
+        raise TeError(f"te.call {name}: the number of arguments must be {function.arity}, got {len(args)}")
+    where = f"te.call {name}"
+    values = (as_value(args[0], where, "float32"),) if len(args) == 1 else same_dtype(where, *args)
+    dtype = values[0].dtype
+    if dtype not in function.dtypes:
+        fix = '; write te.cast("float32", ...)' if function.dtypes == FLOATS else ""
+        raise TeError(f"{where}: the operand must be {KINDS[function.dtypes]}, got {dtype}{fix}")
+    result = call_dtype(name, dtype)
+    return joined(ir.Call(name, tuple(value.expr for value in values), result), result, *values)
+
+
+def exp(x: Operand) -> Value:
+    """e to the power of x."""
+    return call("exp", x)
+
+
+def log(x: Operand) -> Value:
+    """The natural logarithm."""
+    return call("log", x)
+
+
+def sqrt(x: Operand) -> Value:
+    """The square root, correctly rounded."""
+    return call("sqrt", x)
+
+
+def rsqrt(x: Operand) -> Value:
+    """1 / sqrt(x)."""
+    return call("rsqrt", x)
+
+
+def tanh(x: Operand) -> Value:
+    """The hyperbolic tangent."""
+    return call("tanh", x)
+
+
+def sigmoid(x: Operand) -> Value:
+    """1 / (1 + exp(-x)), without overflow."""
+    return call("sigmoid", x)
+
+
+def erf(x: Operand) -> Value:
+    """The error function."""
+    return call("erf", x)
+
+
+def sin(x: Operand) -> Value:
+    """The sine of x in radians."""
+    return call("sin", x)
+
+
+def cos(x: Operand) -> Value:
+    """The cosine of x in radians."""
+    return call("cos", x)
+
+
+def pow(x: Operand, y: Operand) -> Value:
+    """x to the power of y."""
+    return call("pow", x, y)
+
+
+def floor(x: Operand) -> Value:
+    """The largest whole number that is not above x, as a float."""
+    return call("floor", x)
+
+
+def ceil(x: Operand) -> Value:
+    """The smallest whole number that is not below x, as a float."""
+    return call("ceil", x)
+
+
+def round(x: Operand) -> Value:
+    """The nearest whole number, of two the even one, as a float."""
+    return call("round", x)
+
+
+def trunc(x: Operand) -> Value:
+    """x without its fraction, as a float."""
+    return call("trunc", x)
+
+
+def abs(x: Operand) -> Value:
+    """The magnitude of an integer or float; the lowest integer stays itself."""
+    return call("abs", x)
+
+
+def popcount(x: Operand) -> Value:
+    """How many bits of an integer of whole bytes are ones."""
+    return call("popcount", x)
+
+
+def isnan(x: Operand) -> Value:
+    """Whether a float is no number, a bool."""
+    return call("isnan", x)

@@ -1,0 +1,255 @@
+"""Tensors, the operations on their elements, and the computations that define them.
+
+The public face is `vdla.compiler.te`; this module defines what of it is neither a reduction nor a scalar function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any, overload
+
+from vdla.compiler import ir
+from vdla.compiler.ir.annotations import RESERVED
+from vdla.compiler.ir.expr_size import refusal
+from vdla.compiler.te.bounds_check import check_reach
+from vdla.compiler.te.expr import (
+    Dim,
+    Number,
+    Operand,
+    ReduceAxis,
+    Stage,
+    TeError,
+    Tensor,
+    Value,
+    as_value,
+    axis_name,
+    binary,
+    check_dtype,
+    check_name,
+    const,
+    element_of,
+    joined,
+    same_dtype,
+)
+from vdla.compiler.te.extents import MAX_RANK, check_extent, check_shape, is_int
+from vdla.compiler.te.lambda_names import parameter_names
+from vdla.compiler.te.reduction import Reduction
+
+# --- operations ------------------------------------------------------------------------------------------------------
+
+
+def cast(dtype: str, value: Operand) -> Value:
+    """`value` converted to `dtype`: integers wrap, floats to integers round towards zero and saturate, NaN as 0."""
+    check_dtype("te.cast", dtype)
+    inner = as_value(value, "te.cast")
+    return inner if inner.dtype == dtype else joined(ir.Cast(dtype, inner.expr), dtype, inner)
+
+
+def select(condition: Operand, a: Operand, b: Operand) -> Value:
+    """`a` where the condition holds, else `b`; the side that is not taken is not read, so it may be out of bounds."""
+    test = condition_of("te.select", condition)
+    left, right = same_dtype("te.select", a, b)
+    return joined(ir.Select(test.expr, left.expr, right.expr), left.dtype, test, left, right)
+
+
+if_then_else = select
+
+
+def minimum(a: Operand, b: Operand) -> Value:
+    """The smaller of two elements."""
+    return binary("min", a, b)
+
+
+def maximum(a: Operand, b: Operand) -> Value:
+    """The larger of two elements."""
+    return binary("max", a, b)
+
+
+def clip(value: Operand, low: Operand, high: Operand) -> Value:
+    """`value` limited to [low, high]."""
+    return minimum(maximum(value, low), high)
+
+
+def all_of(*conditions: Operand) -> Value:
+    """The conjunction of bool conditions."""
+    tests = [condition_of("te.all_of", condition) for condition in conditions] or [const(True, "bool")]
+    return reduce(lambda a, b: a & b, tests)
+
+
+def condition_of(where: str, condition: Operand) -> Value:
+    """A condition, which is bool."""
+    test = as_value(condition, where, "bool")
+    if test.dtype != "bool":
+        raise TeError(f"{where}: the condition must be bool, got {test.dtype}")
+    return test
+
+
+def var(name: str) -> Value:
+    """A symbolic extent, for shapes and reduce axes, alone or in int32 arithmetic, and in elements.
+
+    At least 1; in a function it must be a whole dimension of some parameter. One name is one symbol.
+    """
+    check_name("te.var", name)
+    return Value(ir.Var(name), "int32", symbols=(name,))
+
+
+def reduce_axis(extent: Dim, name: str) -> ReduceAxis:
+    """An axis [0, extent) to reduce over."""
+    check_name("te.reduce_axis", name)
+    return ReduceAxis(name, check_extent(f"te.reduce_axis {name}", "the extent", extent))
+
+
+# --- tensors ---------------------------------------------------------------------------------------------------------
+
+
+def placeholder(shape: Sequence[Dim], dtype: str, name: str) -> Tensor:
+    """A tensor that is given."""
+    check_name("te.placeholder", name)
+    check_dtype(f"te.placeholder {name}", dtype)
+    return Tensor(name, check_shape(f"te.placeholder {name}", shape), dtype)
+
+
+Elements = Callable[..., tuple[Operand, ...]]
+
+
+@overload
+def compute(
+    shape: Sequence[Dim], body: Elements, name: str | Sequence[str], annotations: Mapping[str, Any] | None = None
+) -> tuple[Tensor, ...]: ...
+@overload
+def compute(
+    shape: Sequence[Dim], body: Callable[..., Any], name: str, annotations: Mapping[str, Any] | None = None
+) -> Tensor: ...
+def compute(
+    shape: Sequence[Dim],
+    body: Callable[..., Any],
+    name: str | Sequence[str],
+    annotations: Mapping[str, Any] | None = None,
+) -> Tensor | tuple[Tensor, ...]:
+    """The tensor whose element at `indices` is `body(*indices)`; the parameters of `body` name its axes.
+
+    Where `body` returns a tuple, as a reducer of tuples does, the result is a tuple of tensors of one shape, computed
+    by one block: `name_0`, `name_1`, ..., or named by the sequence `name`. `annotations` go to that block; their
+    values are numbers, strings, None, or tuples of such.
+    """
+    names = (name,) if isinstance(name, str) else tuple(name) if isinstance(name, Sequence) else (name,)
+    if not names:
+        raise TeError("te.compute: the names must be at least one, got ()")
+    for each in names:
+        check_name("te.compute", each)
+    where = f"te.compute {', '.join(names)}"
+    extents = check_shape(where, shape)
+    axes = axis_names(where, body, len(extents))
+    result = body(*(Value(ir.Var(axis_name(a)), "int32") for a in axes))
+    values, reduction = stage_values(where, result if isinstance(result, tuple) else (result,))
+    check_axes(where, axes, reduction)
+    single = not isinstance(result, tuple)
+    names = names_of(where, name, len(values), single)
+    own = name if isinstance(name, str) else names[0]
+    stage = Stage(own, names, extents, axes, values, reduction, check_annotations(where, annotations or {}))
+    check_reach(stage)
+    tensors = tuple(Tensor(n, extents, v.dtype, stage) for n, v in zip(stage.names, values, strict=True))
+    return tensors[0] if single else tensors
+
+
+def full(shape: Sequence[Dim], value: Number, dtype: str, name: str) -> Tensor:
+    """The tensor of equal elements."""
+    return compute(shape, lambda *i: const(value, dtype), name)
+
+
+def pad(tensor: Tensor, before: Sequence[int], after: Sequence[int], value: Number, name: str | None = None) -> Tensor:
+    """`tensor` with `before` and `after` elements of `value` added on each side of each dimension."""
+    if not isinstance(tensor, Tensor):
+        raise TeError(f"te.pad: what is padded must be a tensor, got {tensor!r}")
+    where = f"te.pad {tensor.name}"
+    low, high = check_padding(where, tensor, before), check_padding(where, tensor, after)
+    shape = tuple(b + n + a for b, n, a in zip(low, tensor.shape, high, strict=True))
+
+    def body(*indices: Value) -> Value:
+        moved = tuple(i - b if b else i for i, b in zip(indices, low, strict=True))
+        inside = [i >= b for i, b in zip(indices, low, strict=True) if b]
+        inside += [i < b + n for i, b, n, a in zip(indices, low, tensor.shape, high, strict=True) if a]
+        return select(all_of(*inside), tensor[moved], const(value, tensor.dtype)) if inside else tensor[moved]
+
+    return compute(shape, body, f"{tensor.name}_pad" if name is None else name)
+
+
+def check_padding(where: str, tensor: Tensor, amounts: Sequence[int]) -> tuple[int, ...]:
+    """One amount >= 0 for each dimension."""
+    if not isinstance(amounts, Sequence):
+        raise TeError(f"{where}: padding must be {len(tensor.shape)} integers >= 0, got {amounts!r}")
+    if len(amounts) != len(tensor.shape) or any(not is_int(a) or a < 0 for a in amounts):
+        raise TeError(f"{where}: padding must be {len(tensor.shape)} integers >= 0, got {list(amounts)}")
+    return tuple(int(amount) for amount in amounts)
+
+
+def axis_names(where: str, body: Callable[..., Any], rank: int) -> tuple[str, ...]:
+    """The parameter names of `body`, those without a default; i0, i1, ... for `*indices`."""
+    names = parameter_names(where, "the body must be a function of the indices", body, rank)
+    if len(names) != rank:
+        raise TeError(f"{where}: the function must take one index for each of {rank} dimensions, got {len(names)}")
+    return tuple(names)
+
+
+def stage_values(where: str, results: tuple[Any, ...]) -> tuple[tuple[Value, ...], Reduction | None]:
+    """The elements of a stage, and how they combine if they do."""
+    if not results:
+        raise TeError(f"{where}: the value must be an element or a tuple of elements, got ()")
+    values = tuple(element_of(where, result) for result in results)
+    starts = values[0].reduction.starts if values[0].reduction else ()
+    for broken in filter(None, map(refusal, (*(value.expr for value in values), *starts))):
+        raise TeError(f"{where}: the value {broken}; make parts of it stages of their own")
+    if any(value.axes for value in values):
+        names = ", ".join(dict.fromkeys(axis.name for value in values for axis in value.axes))
+        raise TeError(f"{where}: a reduce axis must be named by the reduction around it, got {names} outside of one")
+    reduction = values[0].reduction
+    if any(value.reduction is not reduction for value in values[1:]):
+        raise TeError(f"{where}: a tuple must be one reduction or none, got parts of several")
+    if reduction is not None and [value.part for value in values] != list(range(len(reduction.starts))):
+        got = ", ".join(str(value.part) for value in values)
+        parts = len(reduction.starts)
+        raise TeError(f"{where}: a reduction must be given with all of its {parts} parts in order, got {got}")
+    return tuple(replace(value, reduction=None) for value in values), reduction
+
+
+def names_of(where: str, name: str | Sequence[str], count: int, single: bool) -> tuple[str, ...]:
+    """The names of a stage's tensors."""
+    if isinstance(name, str):
+        return (name,) if single else tuple(f"{name}_{part}" for part in range(count))
+    if single or len(name) != count:
+        got = f"{len(name)} for {'one element' if single else count}"
+        raise TeError(f"{where}: the names must be as many as the elements of the tuple, got {got}")
+    return tuple(name)
+
+
+def check_axes(where: str, axes: tuple[str, ...], reduction: Reduction | None) -> None:
+    """Refuse two axes of one name, and more axes than numpy has."""
+    names = [*axes, *(axis.name for axis in (reduction.axes if reduction else ()))]
+    if len(names) > MAX_RANK:
+        raise TeError(f"{where}: it must have at most {MAX_RANK} axes, got {len(names)}")
+    for name in names:
+        if names.count(name) > 1:
+            raise TeError(f"{where}: its axes must have different names, got {name} twice")
+
+
+def check_annotations(where: str, annotations: Mapping[str, Any]) -> dict[str, Any]:
+    """The annotations of a block: names to printable constants."""
+    if not isinstance(annotations, Mapping):
+        raise TeError(f"{where}: annotations must be a mapping, got {annotations!r}")
+    for key, value in annotations.items():
+        if not isinstance(key, str) or not key.isidentifier():
+            raise TeError(f"{where}: the name of an annotation must be a Python identifier, got {key!r}")
+        if key in RESERVED:
+            raise TeError(f"{where}: the name of an annotation must be none of the compiler's own, got {key}")
+        if not is_constant(value):
+            raise TeError(f"{where}: annotation {key} must be a number, a string, None or a tuple, got {value!r}")
+    return dict(annotations)
+
+
+def is_constant(value: object) -> bool:
+    """Whether `value` prints as what gives it again."""
+    if isinstance(value, tuple):
+        return all(is_constant(part) for part in value)
+    return value is None or isinstance(value, bool | int | float | str)

@@ -1,0 +1,1 @@
+"""Tensor intrinsics and their matching against loop nests."""

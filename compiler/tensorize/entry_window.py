@@ -1,0 +1,41 @@
+"""Entries that begin anywhere along their first dimension: windows of a buffer, such as the neighbours of a pixel.
+
+The index in the behaviour is a sum of axes, `o * 2 + i`; the index in the block must be the same sum of the block's own
+axes plus what stands still inside the tensorized loop. That rest is where the window begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vdla.compiler import ir
+from vdla.compiler.arith.affine import Linear, linear, var_names
+
+
+def window_start(
+    pattern: ir.Expr, target: ir.Expr, axes: dict[str, str], inner: Mapping[str, int], extents: Mapping[str, int]
+) -> ir.Expr | None:
+    """Where the window of an access begins; None if the access is no such window.
+
+    `axes` says which axis of the block each axis of the intrinsic is, as far as that is known, and learns the others;
+    `inner` and `extents` are the extents of the former inside the tensorized loop and of the latter.
+    """
+    form, rest = linear(pattern), linear(target) + Linear({}, -linear(pattern).const)
+    for term, factor in form.terms.items():
+        if not isinstance(term, ir.Var):
+            return None
+        own = axes.get(term.name) or _partner(rest, factor, extents[term.name], axes, inner)
+        if own is None and extents[term.name] == 1:
+            continue
+        if own is None or rest.terms.get(ir.Var(own)) != factor:
+            return None
+        axes[term.name] = own
+        rest = rest + Linear({ir.Var(own): -factor})
+    moving = {name for part in rest.terms for name in var_names(part) if inner.get(name, 1) > 1}
+    return None if moving else rest.expr()
+
+
+def _partner(rest: Linear, factor: int, extent: int, axes: Mapping[str, str], inner: Mapping[str, int]) -> str | None:
+    """The axis of the block that takes the same steps, if none is known to be the one."""
+    free = (name for name in inner if name not in axes.values() and inner[name] == extent)
+    return next((name for name in free if rest.terms.get(ir.Var(name)) == factor), None)

@@ -1,0 +1,164 @@
+"""Tensor intrinsics: declared, not built in. The machine's own operations use the API that a user's do.
+
+An intrinsic says what it computes on one entry of each operand (a tensor expression), where each operand lives and how
+it becomes instructions: of the VDLA, with what they cost, or of a CPU, with the features that the CPU must have.
+Matching (`tensorize`) and lowering know nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from vdla.compiler import ir, te
+from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.te.expr import Stage
+from vdla.hardware.config import Config
+
+GLOBAL = "global"
+IMMEDIATE = "immediate"
+CONDITION = "condition"
+MEMORY = "memory"  # of a CPU: whatever buffer
+ON_CHIP = ("inp", "wgt", "scl", "acc", "out")
+SCOPES = {
+    "vdla": (GLOBAL, *ON_CHIP, IMMEDIATE, CONDITION),
+    "cpu": (MEMORY, IMMEDIATE, CONDITION),
+}
+
+
+class IntrinsicError(ValueError):
+    """A declaration that contradicts itself."""
+
+
+@dataclass(frozen=True, eq=False)
+class Intrinsic:
+    """One tensor instruction of a machine: `target` is "vdla" or "cpu".
+
+    `output` is the behaviour: a tensor expression of one block over placeholders, all of them one *entry* (the operand
+    of a single step). `scopes` places every placeholder and the output: "memory" (a CPU's: whatever buffer), an on-chip
+    buffer or "global" (the VDLA's), "immediate" (a placeholder of shape (1,) that stands for a constant of the
+    program) or "condition" (a bool placeholder of shape (1,) that stands for any condition on loop variables).
+    `in_place` names an operand that shares the output's storage.
+
+    Of the VDLA: `lower` turns a nest of steps (a `Nest`) into macro-ops; `cycles` gives the duration of a number of
+    steps on a configuration; `epilogue` marks an intrinsic that can run in the pass that produces its operand. Of a
+    CPU: `lower` emits one step (a `NativeStep`), and `requires` are the features, by LLVM's names, without which a CPU
+    runs the behaviour instead.
+    """
+
+    name: str
+    output: te.Tensor
+    scopes: Mapping[str, str]
+    lower: Callable[[Any], Any]
+    cycles: Callable[[Config, int], int] | None = None
+    in_place: str | None = None
+    epilogue: bool = False
+    target: str = "vdla"
+    requires: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        where = f"intrinsic {self.name}"
+        self._check_target(where)
+        self._check_behaviour(where)
+        self._check_scopes(where)
+        same = [name for name in self.behaviour.params[:-1] if self.scopes[name] == self.scopes[self.output.name]]
+        if self.in_place is not None and self.in_place not in same:
+            raise IntrinsicError(
+                f"{where}: in_place must name an operand in the scope of the output, got {self.in_place!r}"
+            )
+        for access in self._accesses():
+            self._check_access(where, access)
+
+    def _check_behaviour(self, where: str) -> None:
+        """Refuse what is more than one computation over placeholders, or has no numbers for extents."""
+        stage = self.output.stage if isinstance(self.output, te.Tensor) else None
+        if not isinstance(stage, Stage):
+            raise IntrinsicError(f"{where}: output must be a tensor of te.compute, got {self.output!r}")
+        if len(stage.names) != 1:
+            raise IntrinsicError(f"{where}: output must be all that is computed, got one of {', '.join(stage.names)}")
+        computed = ", ".join(tensor.name for tensor in stage.reads if tensor.stage is not None)
+        if computed:
+            raise IntrinsicError(f"{where}: behaviour must be a single computation over placeholders, got {computed}")
+        if self.behaviour.scalars:
+            found = ", ".join(self.behaviour.scalars)
+            raise IntrinsicError(f"{where}: behaviour must have numbers for extents, got {found}")
+        for start in stage.reduction.starts if stage.reduction else ():
+            if not isinstance(start, ir.Const):
+                rule = "the sums must start from a number, as a step only adds to them"
+                raise IntrinsicError(f"{where}: {rule}, got {expr_text(start)}")
+        if not callable(self.lower):
+            raise IntrinsicError(f"{where}: lower must be a function, got {self.lower!r}")
+
+    def _check_scopes(self, where: str) -> None:
+        """Refuse operands in no place, or in one that does not suit them."""
+        names = sorted(self.behaviour.params)
+        given = sorted(map(str, self.scopes)) if isinstance(self.scopes, Mapping) else [repr(self.scopes)]
+        if names != given:
+            raise IntrinsicError(f"{where}: scopes must name exactly {', '.join(names)}, got {', '.join(given)}")
+        for operand, scope in self.scopes.items():
+            known = [s for s in SCOPES[self.target] if operand != self.output.name or s not in (IMMEDIATE, CONDITION)]
+            if scope not in known:
+                rule = f"scope of {operand} must be one of {', '.join(known)}"
+                raise IntrinsicError(f"{where}: {rule}, got {scope!r}")
+            buffer = self.behaviour.buffers[operand]
+            if scope in (IMMEDIATE, CONDITION) and buffer.shape != (1,):
+                raise IntrinsicError(f"{where}: {operand} must have shape (1,) as {scope}, got {buffer.shape}")
+            if scope == CONDITION and buffer.dtype != "bool":
+                raise IntrinsicError(f"{where}: {operand} must be bool as {scope}, got {buffer.dtype}")
+
+    def _accesses(self) -> list[ir.Load]:
+        """The reads of entries."""
+        entries = [name for name, scope in self.scopes.items() if scope not in (IMMEDIATE, CONDITION)]
+        stage = self.output.stage
+        assert isinstance(stage, Stage)
+        found = (e for value in stage.values for e in ir.walk_expr(value.expr))
+        return [e for e in found if isinstance(e, ir.Load) and e.buffer in entries]
+
+    def _check_access(self, where: str, access: ir.Load) -> None:
+        """Refuse an entry that is not read along whole axes; of a CPU's, the first index may be a window's."""
+        free = 1 if self.scopes[access.buffer] == MEMORY else 0
+        if not all(isinstance(index, ir.Var) for index in access.indices[free:]):
+            rule = f"each index of {access.buffer}{' but the first' if free else ''} must be one axis"
+            raise IntrinsicError(f"{where}: {rule}, got {expr_text(access)}")
+
+    def _check_target(self, where: str) -> None:
+        """Refuse an unknown machine, and what only the other one has."""
+        if self.target not in list(SCOPES):
+            raise IntrinsicError(f"{where}: target must be one of {', '.join(SCOPES)}, got {self.target!r}")
+        if not isinstance(self.requires, tuple) or not all(isinstance(name, str) for name in self.requires):
+            raise IntrinsicError(f"{where}: requires must be a tuple of names of features, got {self.requires!r}")
+        if self.target == "vdla" and self.requires:
+            raise IntrinsicError(f"{where}: requires must be empty for target vdla, got {', '.join(self.requires)}")
+        if self.target == "vdla" and self.cycles is None:
+            raise IntrinsicError(f"{where}: cycles must be given for target vdla, got None")
+        if self.target == "cpu" and self.epilogue:
+            raise IntrinsicError(f"{where}: epilogue must be False for target cpu, got True")
+
+    @cached_property
+    def behaviour(self) -> ir.Function:
+        """The tensor expression as a loop nest: placeholders first, the output last."""
+        inputs = self.output.stage.reads if self.output.stage else ()
+        return te.create_function(inputs, [self.output], self.name)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """How a block computes an intrinsic: which buffer each operand is, and which entry of it, over the block's axes.
+
+    `entries[operand]` are the leading indices, those before the dimensions of one entry. A `condition` operand that is
+    absent from `conditions` always holds.
+    """
+
+    intrinsic: Intrinsic
+    buffers: Mapping[str, str]
+    entries: Mapping[str, tuple[ir.Expr, ...]]
+    immediates: Mapping[str, ir.Scalar]
+    conditions: Mapping[str, ir.Expr]
+
+    def __repr__(self) -> str:
+        return self.intrinsic.name

@@ -1,0 +1,13 @@
+"""Assembly text: `disassemble(program)` and `assemble(text)` are inverses, to the byte and to the program hash.
+
+.config preset=tiny
+.tensor x role=input dtype=int8 shape=4x4 nbytes=16
+load inp dram=x+0x1 x_size=2 signal=compute
+sync compute wait=load
+"""
+
+from vdla.hardware.asm.assembler import assemble
+from vdla.hardware.asm.disassembler import disassemble, instruction_text
+from vdla.hardware.asm.lines import AsmError
+
+__all__ = ["AsmError", "assemble", "disassemble", "instruction_text"]

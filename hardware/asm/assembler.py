@@ -1,0 +1,348 @@
+"""From assembly text to a program: the inverse of the disassembler, and what people write by hand.
+
+Directives come in any order but `.config`, which must stand before the first instruction or micro-op. Every error names
+line and column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vdla.hardware.asm.disassembler import NOT_PRINTED, TOKENS, defaults, neighbours
+from vdla.hardware.asm.lines import AsmError, Line, Word, choice, integer, lines, unquoted
+from vdla.hardware.config import Config, ConfigError
+from vdla.hardware.isa import (
+    FORMATS,
+    UOP_FORMAT,
+    Field,
+    Instruction,
+    IsaError,
+    MicroOp,
+    Opcode,
+    Unit,
+    encode,
+    encode_uops,
+    instruction_bytes,
+    unit_of,
+)
+from vdla.hardware.isa.instructions import CLASSES
+from vdla.hardware.program import ROLES, UOPS, Program, ProgramError, Tensor
+
+DIRECTIVES = (".program", ".config", ".tensor", ".data", ".uop", ".source", ".word")
+MNEMONICS = tuple(opcode.name.lower() for opcode in Opcode)
+TENSOR_KEYS = ("role", "dtype", "shape", "layout", "nbytes")
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """An instruction as written: a value to encode or bytes, its tensor and source line by name and number."""
+
+    word: Word
+    content: Instruction | bytes
+    tensor: str | None
+    source: int
+
+
+@dataclass(slots=True)
+class _Text:
+    """What has been read so far."""
+
+    name: str = "program"
+    config_values: dict[str, Any] = field(default_factory=dict)
+    tensors: dict[str, tuple[Word, dict[str, Word]]] = field(default_factory=dict)
+    data: dict[str, tuple[Word, bytearray]] = field(default_factory=dict)
+    uops: list[tuple[Word, MicroOp]] = field(default_factory=list)
+    sources: list[str] = field(default_factory=list)
+    rows: list[_Row] = field(default_factory=list)
+
+
+# --- directives ------------------------------------------------------------------------------------------------------
+
+
+def _only(line: Line, count: int, usage: str) -> None:
+    if len(line) != count:
+        raise line[0].error(f"{line[0].text} must be written as {usage}, got {len(line) - 1} words after it")
+
+
+def _read_config(text: _Text, line: Line) -> None:
+    for word in line[1:]:
+        if word.key == "preset":
+            text.config_values = _preset(word).to_dict()
+        elif word.key.startswith("dram."):
+            dram = text.config_values.setdefault("dram", {})
+            dram[word.key.removeprefix("dram.")] = integer(word, word.key, word.value)
+        else:
+            text.config_values[word.key] = _config_value(word)
+
+
+def _preset(word: Word) -> Config:
+    try:
+        return Config.preset(word.value or "")
+    except ConfigError as error:
+        raise word.error(str(error)) from None
+
+
+def _config_value(word: Word) -> Any:  # noqa: ANN401  as mixed as the fields of Config
+    if word.key == "name":
+        return unquoted(word, word.value or "")
+    if word.key == "clock_mhz":
+        return _decimal(word)
+    return integer(word, word.key, word.value)
+
+
+def _decimal(word: Word) -> float:
+    try:
+        value = float(word.value or "")
+        return int(value) if value.is_integer() else value
+    except ValueError:
+        raise word.error(f"{word.key} must be a number, got {word.value}") from None
+
+
+def _read_tensor(text: _Text, line: Line) -> None:
+    if len(line) < 2:
+        raise line[0].error(".tensor must be followed by a name, got nothing")
+    keys: dict[str, Word] = {}
+    for word in line[2:]:
+        keys[choice(word, "key of .tensor", word.key, TENSOR_KEYS)] = word
+    if "role" not in keys:
+        raise line[1].error(f"role of {line[1].text} must be one of {', '.join(ROLES)}, got nothing")
+    if line[1].text in text.tensors:
+        raise line[1].error(f"names of tensors must differ, got {line[1].text} twice")
+    text.tensors[line[1].text] = (line[1], keys)
+
+
+def _hex(word: Word) -> bytes:
+    try:
+        return bytes.fromhex(word.text)
+    except ValueError:
+        raise word.error(f"data must be pairs of hex digits, got {word.text}") from None
+
+
+def _read_data(text: _Text, line: Line) -> None:
+    _only(line, 3, ".data NAME HEX")
+    text.data.setdefault(line[1].text, (line[1], bytearray()))[1].extend(_hex(line[2]))
+
+
+def _read_uop(text: _Text, line: Line) -> None:
+    values: dict[str, int] = {}
+    for word in line[1:]:
+        name = choice(word, "field of a micro-op", word.key, [f.name for f in UOP_FORMAT])
+        values[name] = 1 if word.value is None else integer(word, name, word.value)
+    text.uops.append((line[0], MicroOp(**values)))
+
+
+def _read_word(text: _Text, line: Line) -> None:
+    if len(line) < 2:
+        raise line[0].error(".word must be followed by hex digits, got nothing")
+    tensor = None
+    for word in line[2:]:
+        if not word.text.startswith("@"):
+            choice(word, "key of .word", word.key, ("tensor",))
+            tensor = word.value
+    text.rows.append(_Row(line[1], _hex(line[1]), tensor, _source(line)))
+
+
+def _source(line: Line) -> int:
+    """The number after @; -1 without one."""
+    return next((integer(word, "source line", word.text[1:]) for word in line if word.text.startswith("@")), -1)
+
+
+# --- instructions ----------------------------------------------------------------------------------------------------
+
+
+def _read_instruction(text: _Text, line: Line) -> None:
+    head = line[0]
+    opcode = Opcode[choice(head, "instruction or directive", head.text, (*MNEMONICS, *DIRECTIVES)).upper()]
+    optional = defaults(opcode)
+    required = [field for field in FORMATS[opcode][1:] if field.name not in optional]
+    if len(line) - 1 < len(required):
+        raise head.error(f"{head.text} must be followed by {required[0].name}, got nothing")
+    values: dict[str, Any] = {f.name: _field_value(w, f, w.text) for f, w in zip(required, line[1:], strict=False)}
+    rest = [word for word in line[1 + len(required) :] if not word.text.startswith("@")]
+    tensor = _read_fields(opcode, rest, values)
+    unit = unit_of(CLASSES[opcode](**values))
+    values.update(_tokens(unit, [word for word in rest if word.key in TOKENS]))
+    text.rows.append(_Row(head, CLASSES[opcode](**values), tensor, _source(line)))
+
+
+def _read_fields(opcode: Opcode, words: Line | list[Word], values: dict[str, Any]) -> str | None:
+    """Fill in `values`; the result is the name of the tensor that dram is relative to."""
+    optional, tensor = defaults(opcode), None
+    fields = {f.name: f for f in FORMATS[opcode] if f.name in optional and f.name not in NOT_PRINTED - {"dram"}}
+    for word in words:
+        name = choice(word, f"field of {opcode.name.lower()}", word.key, (*fields, *TOKENS))
+        if name in values:
+            raise word.error(f"{name} must be given once, got {word.text}")
+        if name == "dram":
+            tensor, values[name] = _dram(word)
+        elif name not in TOKENS:
+            values[name] = _field_value(word, fields[name], word.value)
+    return tensor
+
+
+def _field_value(word: Word, spec: Field, value: str | None) -> int:
+    if spec.enum is None:
+        return integer(word, spec.name, value)
+    return spec.enum[choice(word, spec.name, value, [m.name.lower() for m in spec.enum]).upper()]
+
+
+def _dram(word: Word) -> tuple[str | None, int]:
+    name, plus, offset = (word.value or "").partition("+")
+    if not plus and name[:1].isdigit():
+        return None, integer(word, "dram", name)
+    return name, integer(word, "dram", offset) if plus else 0
+
+
+def _tokens(unit: Unit, words: list[Word]) -> dict[str, int]:
+    tokens: dict[str, int] = {}
+    for word in words:
+        names = {u: n for u, n in zip(neighbours(unit), TOKENS[word.key], strict=True) if u is not None}
+        for unit_name in (word.value or "").split(","):
+            tokens[names[choice(word, f"{word.key} of {unit.name.lower()}", unit_name, names)]] = 1
+    return tokens
+
+
+# --- the whole -------------------------------------------------------------------------------------------------------
+
+
+def _read(text: str) -> _Text:
+    result = _Text()
+    readers = {
+        ".config": _read_config,
+        ".tensor": _read_tensor,
+        ".data": _read_data,
+        ".uop": _read_uop,
+        ".word": _read_word,
+    }
+    for line in lines(text):
+        head = line[0].text
+        if head in (".program", ".source"):
+            _only(line, 2, f'{head} "TEXT"')
+            _read_string(result, head, line[1])
+        else:
+            readers.get(head, _read_instruction)(result, line)
+    return result
+
+
+def _read_string(text: _Text, head: str, word: Word) -> None:
+    value = unquoted(word, word.text)
+    if head == ".program":
+        text.name = value
+    else:
+        text.sources.append(value)
+
+
+def _config(text: _Text) -> Config:
+    try:
+        return Config.from_dict(text.config_values)
+    except ConfigError as error:
+        raise AsmError(f".config: {error}") from None
+
+
+def _uop_data(config: Config, text: _Text) -> bytes:
+    try:
+        return encode_uops(config, [uop for _, uop in text.uops]).tobytes()
+    except IsaError:
+        for word, uop in text.uops:
+            _encode_one(word, lambda uop=uop: encode_uops(config, [uop]))
+        raise
+
+
+def _encode_one(word: Word, encoder: Any) -> Any:  # noqa: ANN401  returns what the encoder does
+    try:
+        return encoder()
+    except IsaError as error:
+        raise word.error(error.problem) from None
+
+
+def _shape(word: Word | None) -> tuple[int, ...]:
+    if word is None or word.value == "scalar":
+        return ()
+    return tuple(integer(word, "shape", extent) for extent in (word.value or "").split("x"))
+
+
+def _tensor(name: str, word: Word, keys: dict[str, Word], data: bytes | None) -> Tensor:
+    strings = {key: unquoted(keys[key], keys[key].value or "") for key in ("role", "dtype", "layout") if key in keys}
+    shape = _shape(keys.get("shape"))
+    nbytes = _nbytes(word, keys, data)
+    try:
+        return Tensor(name, strings["role"], shape, strings.get("dtype", ""), strings.get("layout", ""), nbytes, data)
+    except ProgramError as error:
+        raise word.error(str(error)) from None
+
+
+def _nbytes(word: Word, keys: dict[str, Word], data: bytes | None) -> int:
+    if "nbytes" in keys:
+        return integer(keys["nbytes"], "nbytes", keys["nbytes"].value)
+    if data is None:
+        raise word.error(f"nbytes of {word.text} must be given where there is no data, got nothing")
+    return len(data)
+
+
+def _tensors(config: Config, text: _Text) -> tuple[Tensor, ...]:
+    data = {name: bytes(content) for name, (_, content) in text.data.items()}
+    if text.uops:
+        data[UOPS] = _uop_data(config, text)
+    for name, (word, _) in text.data.items():
+        if name not in text.tensors:
+            raise word.error(f".data must name one of {', '.join(text.tensors) or 'no tensors'}, got {name}")
+    tensors = [_tensor(name, word, keys, data.get(name)) for name, (word, keys) in text.tensors.items()]
+    if text.uops and UOPS not in text.tensors:
+        tensors.append(Tensor(UOPS, "constant", (len(text.uops),), "uop", "", len(data[UOPS]), data[UOPS]))
+    return tuple(tensors)
+
+
+def _words(config: Config, text: _Text) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    width = instruction_bytes(config)
+    words = np.zeros((len(text.rows), width), np.uint8)
+    values = [(i, row.content) for i, row in enumerate(text.rows) if not isinstance(row.content, bytes)]
+    try:
+        words[[i for i, _ in values]] = encode(config, [value for _, value in values])
+    except IsaError:
+        for i, value in values:
+            _encode_one(text.rows[i].word, lambda value=value: encode(config, [value]))
+        raise
+    for i, row in enumerate(text.rows):
+        if isinstance(row.content, bytes):
+            words[i] = _raw(row.word, row.content, width)
+    return words
+
+
+def _raw(word: Word, content: bytes, width: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    if len(content) != width:
+        raise word.error(f".word must have {width} bytes, got {len(content)}")
+    return np.frombuffer(content, np.uint8)
+
+
+def _tensor_index(row: _Row, names: list[str]) -> int:
+    if row.tensor is None:
+        return -1
+    if row.tensor not in names:
+        raise row.word.error(f"dram must name one of {', '.join(names) or 'no tensors'}, got {row.tensor}")
+    return names.index(row.tensor)
+
+
+def _source_index(row: _Row, count: int) -> int:
+    if not -1 <= row.source < count:
+        raise row.word.error(f"source line must be one of the {count} given by .source, got {row.source}")
+    return row.source
+
+
+def assemble(source: str) -> Program:
+    """The program that the text describes; AsmError names line and column of what is wrong."""
+    if not isinstance(source, str):
+        raise AsmError(f"assemble: source must be text, got {type(source).__name__}")
+    text = _read(source)
+    config = _config(text)
+    tensors = _tensors(config, text)
+    names = [tensor.name for tensor in tensors]
+    tensor_of = np.array([_tensor_index(row, names) for row in text.rows], np.int32)
+    source_of = np.array([_source_index(row, len(text.sources)) for row in text.rows], np.int32)
+    words = _words(config, text)
+    try:
+        return Program(config, text.name, words, tensors, tensor_of, tuple(text.sources), source_of)
+    except ProgramError as error:
+        raise AsmError(str(error)) from None

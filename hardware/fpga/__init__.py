@@ -1,0 +1,1 @@
+"""Area and logic depth on FPGAs, from synthesis with Yosys."""

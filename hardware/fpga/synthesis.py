@@ -1,0 +1,186 @@
+"""Synthesis of the RTL of a configuration by Yosys, without vendor tools: the cells of each unit, and the longest path.
+
+Units keep their boundaries, so that every cell belongs to one of them; everything inside a unit is flattened and
+optimised as a whole. Results are cached under the user's cache folder by a hash of everything they are made from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from itertools import count, pairwise
+from pathlib import Path
+from typing import Any
+
+from vdla.hardware.config import Config
+from vdla.hardware.fpga import logic_path
+from vdla.hardware.fpga.logic_path import LogicPath
+from vdla.hardware.fpga.parts import Part
+from vdla.hardware.fpga.yosys import YosysError, run_yosys, yosys_version
+from vdla.hardware.generate.rtl_files import PACKAGE, TOP, rtl_files
+from vdla.hardware.generate.svgen import render_nameless
+from vdla.support.user_cache import CacheError, user_cache
+
+# progress(what, done, total)
+Progress = Callable[[str, int, int], None]
+
+UNITS = (
+    "vdla_registers", "vdla_control", "vdla_counters", "vdla_fetch", "vdla_read_arbiter", "vdla_load", "vdla_store",
+    "vdla_compute", "vdla_load_engine", "vdla_sequencer", "vdla_uop_buffer", "vdla_inp_buffer", "vdla_wgt_buffer",
+    "vdla_gemm_core", "vdla_accumulator", "vdla_emit", "vdla_scl_buffer", "vdla_requantise", "vdla_out_buffer",
+)  # fmt: skip
+"""Modules that keep their boundaries, each with what lies below it and above the next unit."""
+
+STAGES = (
+    "begin", "prepare", "map_dsp", "coarse", "map_memory", "map_ffram", "fine", "map_cells", "map_ffs", "map_luts",
+)  # fmt: skip
+"""Labels of Yosys's `synth_xilinx`; a stage runs from its label to the next, the last one is ours."""
+
+MAP_LUTS = (
+    "opt_expr -mux_undef -noclkinv",
+    "abc -luts 2:2,3,6:5,10,20",
+    "clean",
+    "xilinx_srl -fixed -minlen 3",
+    "techmap -map +/xilinx/lut_map.v -map +/xilinx/cells_map.v -D LUT_WIDTH=6",
+    "xilinx_dffopt",
+    "opt_lut_ins -tech xilinx",
+    "clean",
+)
+"""As in `synth_xilinx`, with abc in place of abc9, which ends without a word on the machine's top (Yosys 0.70)."""
+
+MARK = "vdla-stage:"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit and the number of cells of each type in it, those of the units below it left out."""
+
+    path: str
+    module: str
+    cells: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Synthesis:
+    """What Yosys made of a configuration for one family of parts."""
+
+    family: str
+    yosys: str
+    units: tuple[Unit, ...]
+    longest: LogicPath
+
+
+def synthesise(config: Config, part: Part, progress: Progress) -> Synthesis:
+    """The synthesis of a configuration, from the cache where it is there; minutes where it is not."""
+    version = yosys_version()
+    path = cache_folder() / f"{_hash(config, part, version)}.json"
+    kept = _load(path)
+    if kept is not None:
+        return kept
+    with tempfile.TemporaryDirectory(prefix="vdla-area-") as folder:
+        result = _run(config, part, version, Path(folder), progress)
+    try:
+        _store(path, result)
+    except OSError as error:
+        raise YosysError(f"area: cache must be writable, got {error}") from None
+    return result
+
+
+# --- the cache -------------------------------------------------------------------------------------------------------
+
+
+def cache_folder() -> Path:
+    """Where results are kept."""
+    try:
+        return user_cache("area")
+    except CacheError as error:
+        raise YosysError(f"area: {error}") from None
+
+
+def _hash(config: Config, part: Part, version: str) -> str:
+    digest = hashlib.sha256()
+    for text in (render_nameless(config), script(part), version, Path(logic_path.__file__).read_text(encoding="utf-8")):
+        digest.update(text.encode() + b"\0")
+    for path in rtl_files():
+        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:24]
+
+
+def _store(path: Path, result: Synthesis) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".new", delete=False, encoding="utf-8") as file:
+        json.dump(asdict(result), file)
+    os.replace(file.name, path)
+
+
+def _load(path: Path) -> Synthesis | None:
+    """What is kept there; None where nothing is, or nothing whole."""
+    try:
+        return _from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _from_json(document: Mapping[str, Any]) -> Synthesis:
+    units = tuple(Unit(**unit) for unit in document["units"])
+    longest = LogicPath(**document["longest"])
+    return Synthesis(document["family"], document["yosys"], units, longest)
+
+
+# --- Yosys -----------------------------------------------------------------------------------------------------------
+
+
+def script(part: Part) -> str:
+    """The commands for Yosys, in a folder that has the sources."""
+    names = " ".join([PACKAGE, *(path.name for path in rtl_files())])
+    options = f"-family {part.family} -flatten -noiopad -noclkbuf -top {TOP}" + (" -uram" if part.uram else "")
+    lines = [
+        f"log {MARK} read",
+        f"read_slang --threads 1 --keep-hierarchy --top {TOP} -D SYNTHESIS {names}",
+        f"hierarchy -check -top {TOP}",
+        *(f"setattr -mod -set keep_hierarchy 1 {unit}$*" for unit in UNITS),
+    ]
+    for stage, end in pairwise(STAGES):
+        lines += [f"log {MARK} {stage}", f"synth_xilinx {options} -run {stage}:{end}"]
+    lines += [
+        f"log {MARK} {STAGES[-1]}",
+        *MAP_LUTS,
+        "tee -q -o stat.json stat -json",
+        f"log {MARK} longest path",
+        f"setattr -mod -unset keep_hierarchy {TOP}_*",
+        "flatten",
+        "opt_clean",
+        f"select {TOP}",
+        "write_json -noscopeinfo -selected netlist.json",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _run(config: Config, part: Part, version: str, folder: Path, progress: Progress) -> Synthesis:
+    (folder / PACKAGE).write_text(render_nameless(config), encoding="utf-8")
+    for path in rtl_files():
+        (folder / path.name).write_bytes(path.read_bytes())
+    stages = count()
+
+    def each_line(line: str) -> None:
+        if line.startswith(MARK):
+            progress(line.removeprefix(MARK).strip(), next(stages), len(STAGES) + 1)
+
+    run_yosys(folder, script(part), each_line)
+    units = _units(json.loads((folder / "stat.json").read_text(encoding="utf-8")))
+    netlist = json.loads((folder / "netlist.json").read_text(encoding="utf-8"))
+    return Synthesis(part.family, version, units, logic_path.longest_path(netlist["modules"][TOP]))
+
+
+def _units(statistics: Mapping[str, Any]) -> tuple[Unit, ...]:
+    """Each module of the result is one instance; slang names it MODULE$PATH."""
+    units = []
+    for name, module in statistics["modules"].items():
+        kind, _, path = name.removeprefix("\\").partition("$")
+        cells = {cell: count for cell, count in module["num_cells_by_type"].items() if not cell.startswith(TOP)}
+        units.append(Unit(path or TOP, kind, cells))
+    return tuple(sorted(units, key=lambda unit: unit.path))

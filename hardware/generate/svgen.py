@@ -1,0 +1,198 @@
+"""The SystemVerilog package of a configuration: sizes, enums, one packed struct a format, the timing constants.
+
+Written from the instruction table, so that RTL and software cannot disagree on a bit. Packed structs list their most
+significant field first; the table counts from bit 0.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from enum import IntEnum
+
+from vdla.hardware import timing
+from vdla.hardware.config import Buffer, Config
+from vdla.hardware.generate import register_package
+from vdla.hardware.generate.rtl_files import FOLDER
+from vdla.hardware.isa.formats import Slot, instruction_bytes, layout, uop_layout
+from vdla.hardware.isa.instructions import Emit, Opcode, Operand, Source, Unit, VectorOp
+
+ENUMS: dict[type[IntEnum], tuple[str, str, str]] = {
+    Opcode: ("opcode_e", "Op", "The formats."),
+    Unit: ("unit_e", "Unit", "The units that execute instructions."),
+    Buffer: ("buffer_e", "Buf", "The on-chip buffers."),
+    Emit: ("emit_e", "Emit", "What a finished sum sends to the output buffer."),
+    VectorOp: ("vector_op_e", "Vec", "The operations of the vector unit."),
+    Source: ("source_e", "Source", "The buffer that src of a VECTOR indexes."),
+    Operand: ("operand_e", "Operand", "Where the second operand of a VECTOR comes from."),
+}
+"""Type name, prefix of the members, meaning."""
+
+TIMING = {
+    "PageBytes": timing.PAGE_BYTES,
+    "MaxOutstanding": timing.MAX_OUTSTANDING,
+    "LoadsInFlight": timing.LOADS_IN_FLIGHT,
+    "ComputesInFlight": timing.COMPUTES_IN_FLIGHT,
+    "StoresInFlight": timing.STORES_IN_FLIGHT,
+    "LoadTail": timing.LOAD_TAIL,
+    "IssueOverhead": timing.ISSUE_OVERHEAD,
+    "StoreSetup": timing.STORE_SETUP,
+}
+
+
+AXI_ADDRESS_BITS = 40
+"""Bits of a byte address: what the widest boards have; `dram` counts at most 2**32 beats of 32 bytes."""
+
+FIELD_WIDTHS = {
+    "Sram": "sram",
+    "Size": "x_size",
+    "Stride": "y_stride",
+    "Uop": "uop_end",
+    "Loop": "loop0",
+    "Acc": "acc",
+    "Src": "src",
+    "Wgt": "wgt",
+    "Out": "out",
+    "Scl": "scl",
+}
+"""Prefix of the parameter, a field of that width."""
+
+
+def _parameter(name: str, value: int) -> str:
+    return f"  parameter int unsigned {name} = {value};"
+
+
+def _camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def _sizes(config: Config) -> Iterator[str]:
+    yield "  // Sizes."
+    for name in ("batch", "block_in", "block_out", "inp_bits", "wgt_bits", "acc_bits", "out_bits"):
+        yield _parameter(_camel(name), getattr(config, name))
+    for name in ("axi_bits", "burst_beats", "command_depth", "token_depth"):
+        yield _parameter(_camel(name), getattr(config, name))
+    yield _parameter("InstrBits", 8 * instruction_bytes(config))
+    yield _parameter("AxiAddrBits", AXI_ADDRESS_BITS)
+    yield f"  parameter logic [47:0] Fingerprint = 48'h{config.fingerprint};"
+    yield from _buffers(config)
+    for name in ("inp_vectors", "wgt_vectors", "out_slots"):
+        yield _parameter(_camel(name), getattr(config, name))
+    yield from _fields(config)
+
+
+def _buffers(config: Config) -> Iterator[str]:
+    yield ""
+    yield "  // Buffers: entries, the bits of an entry, the bits of an index."
+    for buffer in Buffer:
+        name, depth = buffer.name.capitalize(), config.depths[buffer]
+        yield _parameter(f"{name}Depth", depth)
+        yield _parameter(f"{name}EntryBits", 8 * config.entry_bytes[buffer])
+        yield _parameter(f"{name}IndexBits", (depth - 1).bit_length())
+
+
+def _fields(config: Config) -> Iterator[str]:
+    yield ""
+    yield "  // Bits of the fields that share a width."
+    slots = {slot.field.name: slot for slots in layout(config).values() for slot in slots}
+    for prefix, name in FIELD_WIDTHS.items():
+        yield _parameter(f"{prefix}FieldBits", slots[name].width)
+
+
+def _timing(config: Config) -> Iterator[str]:
+    yield "  // Timing contract, in cycles."
+    for name, value in TIMING.items():
+        yield _parameter(name, value)
+    yield _parameter("ComputeDepth", timing.compute_depth(config))
+    yield _parameter("FetchBufferBeats", timing.fetch_buffer_beats(config))
+
+
+def _enum(enum: type[IntEnum], width: int) -> Iterator[str]:
+    name, prefix, doc = ENUMS[enum]
+    yield f"  // {doc}"
+    yield f"  typedef enum logic [{width - 1}:0] {{"
+    members = [f"    {prefix}{member.name.capitalize()} = {width}'d{member.value}" for member in enum]
+    yield ",\n".join(members)
+    yield f"  }} {name};"
+
+
+def _enums(config: Config) -> Iterator[str]:
+    seen: set[type[IntEnum]] = set()
+    for slots in layout(config).values():
+        for slot in slots:
+            enum = slot.field.enum
+            if enum is not None and enum not in seen:
+                seen.add(enum)
+                yield ""
+                yield from _enum(enum, slot.width)
+
+
+def _type(slot: Slot) -> str:
+    if slot.field.enum is not None:
+        return ENUMS[slot.field.enum][0]
+    sign = "logic signed" if slot.field.signed else "logic"
+    return sign if slot.width == 1 else f"{sign} [{slot.width - 1}:0]"
+
+
+def _struct(name: str, slots: Sequence[Slot], bits: int) -> Iterator[str]:
+    rest = bits - slots[-1].offset - slots[-1].width
+    yield ""
+    yield "  typedef struct packed {"
+    if rest:
+        yield f"    logic [{rest - 1}:0] reserved;  // 0" if rest > 1 else "    logic reserved;  // 0"
+    for slot in reversed(slots):
+        yield f"    {_type(slot)} {slot.field.name};"
+    yield f"  }} {name}_t;"
+
+
+def _package(config: Config) -> Iterator[str]:
+    yield f"// Configuration {config.name}, fingerprint {config.fingerprint}."
+    yield "// Generated by hardware/generate/svgen.py from the instruction table: change the table, not this file."
+    yield ""
+    yield "package vdla_pkg;"
+    yield "  // A package offers more than one design uses."
+    yield "  /* verilator lint_off UNUSEDPARAM */"
+    yield from _sizes(config)
+    yield ""
+    yield from _timing(config)
+    yield "  /* verilator lint_on UNUSEDPARAM */"
+    yield from _enums(config)
+    for opcode, slots in layout(config).items():
+        yield from _struct(opcode.name.lower(), slots, 8 * instruction_bytes(config))
+    yield from _struct("uop", uop_layout(config), 8 * config.uop_entry_bytes)
+    yield ""
+    yield "endpackage"
+
+
+def render(config: Config) -> str:
+    """The text of `vdla_pkg.sv`."""
+    return "\n".join(_package(config)) + "\n"
+
+
+def packages(config: Config) -> dict[str, str]:
+    """File name and text of every generated package."""
+    return {"vdla_pkg.sv": render(config), "vdla_regs_pkg.sv": register_package.render()}
+
+
+def render_nameless(config: Config) -> str:
+    """The text for tools: the same for configurations that differ in name, memory and clock only."""
+    return render(replace(config, name="rtl"))
+
+
+def main() -> None:
+    """`python -m vdla.hardware.generate.svgen [preset] > vdla_pkg.sv`, or --write to replace the committed packages."""
+    parser = argparse.ArgumentParser(description="SystemVerilog package of a configuration")
+    parser.add_argument("preset", nargs="?", default="pynq_z1")
+    parser.add_argument("--write", action="store_true", help="write the packages of hardware/rtl")
+    arguments = parser.parse_args()
+    config = Config.preset(arguments.preset)
+    if not arguments.write:
+        print(render(config), end="")
+        return
+    for name, text in packages(config).items():
+        (FOLDER / name).write_text(text)
+
+
+if __name__ == "__main__":
+    main()

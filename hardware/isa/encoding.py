@@ -1,0 +1,307 @@
+"""Between instructions, their words and their columns, all by whole arrays.
+
+Words are little-endian `np.uint8[n, instruction_bytes]`; columns are `np.int64[n, len(COLUMNS)]`, 0 where a format
+lacks the field. `encode`, `decode` and `check` refuse what the table or a rule forbids; `columns` only reads bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware.config import Config
+from vdla.hardware.isa.formats import FORMATS, UOP_FORMAT, Field, Slot, instruction_bytes, layout, uop_layout
+from vdla.hardware.isa.instructions import CLASSES, COMPUTE_BUFFERS, Instruction, MicroOp, Opcode, Unit, opcode_of
+from vdla.hardware.isa.rules import IsaError, first_broken
+
+Words = NDArray[np.uint8]
+Values = NDArray[np.int64]
+
+COLUMNS: tuple[str, ...] = tuple(dict.fromkeys(["opcode", "unit", *(f.name for fs in FORMATS.values() for f in fs)]))
+COL: dict[str, int] = {name: index for index, name in enumerate(COLUMNS)}
+UOP_COLUMNS: tuple[str, ...] = tuple(field.name for field in UOP_FORMAT)
+
+_UNIT_OF_OPCODE = np.array([-1, Unit.LOAD, Unit.STORE, Unit.COMPUTE, Unit.COMPUTE, 0, -1, -1], np.int64)
+
+
+# --- bits ------------------------------------------------------------------------------------------------------------
+
+
+def _insert(lanes: NDArray[np.uint64], slot: Slot, values: Values) -> None:
+    bits = values.astype(np.uint64) & np.uint64((1 << slot.width) - 1)
+    lane, shift = divmod(slot.offset, 64)
+    lanes[:, lane] |= bits << np.uint64(shift)
+    if shift + slot.width > 64:
+        lanes[:, lane + 1] |= bits >> np.uint64(64 - shift)
+
+
+def _extract(lanes: NDArray[np.uint64], slot: Slot) -> Values:
+    lane, shift = divmod(slot.offset, 64)
+    bits = lanes[:, lane] >> np.uint64(shift)
+    if shift + slot.width > 64:
+        bits = bits | lanes[:, lane + 1] << np.uint64(64 - shift)
+    unused = np.uint64(64 - slot.width)
+    values = (bits << unused).view(np.int64)
+    return values >> np.int64(unused) if slot.field.signed else (values.view(np.uint64) >> unused).view(np.int64)
+
+
+def _lanes(words: Words, width: int, what: str) -> NDArray[np.uint64]:
+    if words.dtype != np.uint8 or words.ndim != 2 or words.shape[1] != width:
+        raise IsaError(what, f"array must be uint8[n, {width}], got {words.dtype}{list(words.shape)}")
+    return np.ascontiguousarray(words).view("<u8").astype(np.uint64, copy=False)
+
+
+@lru_cache(maxsize=64)
+def _used_bits(config: Config) -> NDArray[np.uint64]:
+    """For each value of the opcode field, the bits that its format defines."""
+    masks = np.zeros((8, instruction_bytes(config) // 8), np.uint64)
+    for opcode, slots in layout(config).items():
+        for slot in slots:
+            _insert(masks[opcode : opcode + 1], slot, np.array([-1], np.int64))
+    return masks
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+def _show(value: int, field: Field) -> str:
+    members = {} if field.enum is None else {int(m): m.name for m in field.enum}
+    return members.get(value, str(value))
+
+
+def _where(index: int, opcode: int) -> str:
+    return f"instruction {index} ({Opcode(opcode).name})"
+
+
+def _where_row(rows: Sequence[int], opcode: Opcode, index: int) -> str:
+    return _where(rows[index], opcode)
+
+
+def _range_rule(slot: Slot) -> str:
+    if slot.field.enum is not None:
+        return f"be one of {', '.join(member.name for member in slot.field.enum)}"
+    return f"be an integer from {slot.low} to {slot.high}"
+
+
+def _in_range(slot: Slot, values: NDArray[Any]) -> NDArray[np.bool_]:
+    if slot.field.enum is not None:
+        return np.isin(values, [int(member) for member in slot.field.enum])
+    return np.asarray((values >= slot.low) & (values <= slot.high), np.bool_)
+
+
+# --- instructions to columns and words -------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=8)
+def _getter(opcode: Opcode) -> attrgetter[tuple[int, ...]]:
+    return attrgetter(*(field.name for field in FORMATS[opcode][1:]))
+
+
+def _table(rows: list[tuple[int, ...]], slots: Sequence[Slot], place: Callable[[int], str]) -> Values:
+    """The rows as an array; IsaError where a value is not an integer or does not fit its field."""
+    try:
+        values = np.array(rows)
+    except (OverflowError, ValueError):
+        values = np.array(rows, object)
+    if values.dtype.kind not in "iub":
+        _refuse_values(rows, slots, place)
+    values = values.astype(np.int64)
+    for column, slot in enumerate(slots):
+        good = _in_range(slot, values[:, column])
+        if not good.all():
+            _refuse_values(rows, slots, place)
+    return values
+
+
+def _refuse_values(rows: list[tuple[int, ...]], slots: Sequence[Slot], place: Callable[[int], str]) -> None:
+    for index, row in enumerate(rows):
+        for value, slot in zip(row, slots, strict=True):
+            if not isinstance(value, (int, np.integer)) or not _in_range(slot, np.array(int(value), object)).all():
+                raise IsaError(place(index), f"{slot.field.name} must {_range_rule(slot)}, got {value!r}")
+
+
+def _positions(instructions: Sequence[Instruction]) -> dict[Opcode, list[int]]:
+    positions: dict[Opcode, list[int]] = {}
+    for index, instruction in enumerate(instructions):
+        if not isinstance(instruction, tuple(CLASSES.values())):
+            choices = ", ".join(cls.__name__ for cls in CLASSES.values())
+            raise IsaError(f"instruction {index}", f"type must be one of {choices}, got {type(instruction).__name__}")
+        positions.setdefault(opcode_of(instruction), []).append(index)
+    return positions
+
+
+def instruction_columns(config: Config, instructions: Sequence[Instruction]) -> Values:
+    """The columns of instructions; IsaError where a value does not fit its field."""
+    table = np.zeros((len(instructions), len(COLUMNS)), np.int64)
+    for opcode, rows in _positions(instructions).items():
+        slots = layout(config)[opcode][1:]
+        get = _getter(opcode)
+        raw = [get(instructions[row]) for row in rows]
+        values = _table(raw, slots, partial(_where_row, rows, opcode))
+        table[np.ix_(rows, [COL[slot.field.name] for slot in slots])] = values
+        table[rows, COL["opcode"]] = opcode
+    fill_unit(table)
+    return table
+
+
+def fill_unit(table: Values) -> None:
+    """Set the column of the unit that executes each instruction; -1 for an unknown opcode."""
+    opcode = table[:, COL["opcode"]]
+    unit = np.where(opcode == Opcode.SYNC, table[:, COL["unit"]], _UNIT_OF_OPCODE[opcode])
+    on_compute = (opcode == Opcode.LOAD) & np.isin(table[:, COL["buffer"]], [int(b) for b in COMPUTE_BUFFERS])
+    table[:, COL["unit"]] = np.where(on_compute, int(Unit.COMPUTE), unit)
+
+
+def pack(config: Config, table: Values) -> Words:
+    """The words of columns; values are cut to their fields, nothing is checked."""
+    lanes = np.zeros((len(table), instruction_bytes(config) // 8), np.uint64)
+    for opcode, slots in layout(config).items():
+        rows = np.flatnonzero(table[:, COL["opcode"]] == opcode)
+        part = np.zeros((len(rows), lanes.shape[1]), np.uint64)
+        for slot in slots if len(rows) else ():
+            _insert(part, slot, table[rows, COL[slot.field.name]])
+        lanes[rows] = part
+    return lanes.astype("<u8", copy=False).view(np.uint8)
+
+
+def encode(config: Config, instructions: Sequence[Instruction]) -> Words:
+    """The words of instructions, `np.uint8[n, instruction_bytes(config)]`; IsaError where one is not valid."""
+    table = instruction_columns(config, instructions)
+    _check_rules(config, table)
+    return pack(config, table)
+
+
+def with_field(config: Config, words: Words, name: str, values: Values) -> Words:
+    """A copy of words with one field set, in the instructions whose format has it."""
+    lanes = _lanes(words, instruction_bytes(config), "instructions").copy()
+    opcodes = (lanes[:, 0] & np.uint64(7)).astype(np.int64)
+    for opcode, slots in layout(config).items():
+        rows = np.flatnonzero(opcodes == opcode)
+        for slot in (slot for slot in slots if slot.field.name == name):
+            used = np.zeros((1, lanes.shape[1]), np.uint64)
+            _insert(used, slot, np.array([-1], np.int64))
+            part = lanes[rows] & ~used
+            _insert(part, slot, values[rows])
+            lanes[rows] = part
+    return lanes.astype("<u8", copy=False).view(np.uint8)
+
+
+# --- words to columns and instructions -------------------------------------------------------------------------------
+
+
+def columns(config: Config, words: Words) -> Values:
+    """The fields of words, `np.int64[n, len(COLUMNS)]`; `unit` is filled in for every instruction."""
+    lanes = _lanes(words, instruction_bytes(config), "instructions")
+    table = np.zeros((len(words), len(COLUMNS)), np.int64)
+    opcodes = (lanes[:, 0] & np.uint64(7)).astype(np.int64)
+    table[:, COL["opcode"]] = opcodes
+    for opcode, slots in layout(config).items():
+        rows = np.flatnonzero(opcodes == opcode)
+        part = lanes[rows]
+        for slot in slots if len(rows) else ():
+            table[rows, COL[slot.field.name]] = _extract(part, slot)
+    fill_unit(table)
+    return table
+
+
+def check(config: Config, words: Words) -> Values:
+    """The columns of words that are all valid instructions; IsaError names the first that is not."""
+    table = columns(config, words)
+    lanes = _lanes(words, instruction_bytes(config), "instructions")
+    _check_opcodes(table)
+    _check_enums(config, table)
+    stray = lanes & ~_used_bits(config)[table[:, COL["opcode"]]]
+    for row in np.flatnonzero(stray.any(axis=1))[:1]:
+        lane = int(np.flatnonzero(stray[row])[0])
+        bit = 64 * lane + (int(stray[row, lane]) & -int(stray[row, lane])).bit_length() - 1
+        raise IsaError(_where(int(row), int(table[row, COL["opcode"]])), f"bit {bit} must be 0, got 1")
+    _check_rules(config, table)
+    return table
+
+
+def _check_opcodes(table: Values) -> None:
+    opcode = table[:, COL["opcode"]]
+    for row in np.flatnonzero(_UNIT_OF_OPCODE[opcode] < 0)[:1]:
+        choices = ", ".join(f"{o.value} ({o.name})" for o in Opcode)
+        raise IsaError(f"instruction {row}", f"opcode must be one of {choices}, got {opcode[row]}")
+
+
+def _check_enums(config: Config, table: Values) -> None:
+    for opcode, slots in layout(config).items():
+        rows = np.flatnonzero(table[:, COL["opcode"]] == opcode)
+        for slot in slots:
+            values = table[rows, COL[slot.field.name]]
+            if slot.field.enum is not None and not _in_range(slot, values).all():
+                row = int(rows[int((~_in_range(slot, values)).argmax())])
+                got = table[row, COL[slot.field.name]]
+                raise IsaError(_where(row, opcode), f"{slot.field.name} must {_range_rule(slot)}, got {got}")
+
+
+def _check_rules(config: Config, table: Values) -> None:
+    broken = first_broken(config, table, COL)
+    if broken is not None:
+        row, rule = broken
+        opcode = Opcode(int(table[row, COL["opcode"]]))
+        field = next(field for field in FORMATS[opcode] if field.name == rule.field)
+        got = _show(int(table[row, COL[rule.field]]), field)
+        raise IsaError(_where(row, opcode), f"{rule.field} must {rule.words}, got {got}")
+
+
+def decode(config: Config, words: Words) -> tuple[Instruction, ...]:
+    """The instructions of words; IsaError names the first word that is not valid."""
+    table = check(config, words)
+    result: list[Instruction | None] = [None] * len(table)
+    for opcode, fields in FORMATS.items():
+        rows = np.flatnonzero(table[:, COL["opcode"]] == opcode)
+        part = table[rows][:, [COL[field.name] for field in fields[1:]]].tolist()
+        for row, values in zip(rows.tolist(), part, strict=True):
+            result[row] = _build(opcode, fields[1:], values)
+    return tuple(instruction for instruction in result if instruction is not None)
+
+
+def _build(opcode: Opcode, fields: Sequence[Field], values: Sequence[int]) -> Instruction:
+    named: dict[str, Any] = {f.name: v if f.enum is None else f.enum(v) for f, v in zip(fields, values, strict=True)}
+    return CLASSES[opcode](**named)
+
+
+# --- micro-ops -------------------------------------------------------------------------------------------------------
+
+_UOP_VALUES = attrgetter(*UOP_COLUMNS)
+
+
+def encode_uops(config: Config, uops: Sequence[MicroOp]) -> Words:
+    """The bytes of micro-ops, `np.uint8[n, config.uop_entry_bytes]`; IsaError where a value does not fit."""
+    slots = uop_layout(config)
+    lanes = np.zeros((len(uops), config.uop_entry_bytes // 8), np.uint64)
+    if len(uops):
+        values = _table([_UOP_VALUES(uop) for uop in uops], slots, "micro-op {}".format)
+        for column, slot in enumerate(slots):
+            _insert(lanes, slot, values[:, column])
+    return lanes.astype("<u8", copy=False).view(np.uint8)
+
+
+def uop_columns(config: Config, table: Words) -> Values:
+    """The fields of encoded micro-ops, `np.int64[n, 5]` in the order of UOP_COLUMNS."""
+    lanes = _lanes(table, config.uop_entry_bytes, "micro-ops")
+    return np.stack([_extract(lanes, slot) for slot in uop_layout(config)], axis=1)
+
+
+def check_uops(config: Config, table: Words) -> Values:
+    """The columns of encoded micro-ops; IsaError names the first with a bit set that no field has."""
+    lanes = _lanes(table, config.uop_entry_bytes, "micro-ops")
+    used = np.zeros((1, lanes.shape[1]), np.uint64)
+    for slot in uop_layout(config):
+        _insert(used, slot, np.array([-1], np.int64))
+    for row in np.flatnonzero((lanes & ~used).any(axis=1))[:1]:
+        raise IsaError(f"micro-op {row}", f"bits that no field has must be 0, got {table[row].tobytes().hex()}")
+    return uop_columns(config, table)
+
+
+def decode_uops(config: Config, table: Words) -> tuple[MicroOp, ...]:
+    """The micro-ops of an encoded table."""
+    return tuple(MicroOp(*row) for row in check_uops(config, table).tolist())

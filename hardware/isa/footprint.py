@@ -1,0 +1,356 @@
+"""What one instruction touches, exactly: entries of the on-chip buffers and beats of its tensor in DRAM.
+
+A read is of what was there before the instruction: an accumulator entry that the instruction itself starts is not read.
+Ask `excess` first; the sets are only defined, and only cheap, for an instruction that stays inside its buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vdla.hardware.config import ACC_BITS, Buffer, Config
+from vdla.hardware.isa import COL, UOP_COLUMNS, Emit, Opcode, Operand, Source, VectorOp, index_set
+from vdla.hardware.isa.index_set import Indices, Where
+
+Row = Sequence[int]
+"""The columns of one instruction as plain integers."""
+
+MOST_ITERATIONS = 1 << 20
+"""Of a VECTOR that reads accumulator entries it also writes: beyond them the reads are taken as from before."""
+
+_OPCODE, _INIT, _EMIT = COL["opcode"], COL["init"], COL["emit"]
+_LOOP0, _LOOP1 = COL["loop0"], COL["loop1"]
+_OP, _SOURCE, _OPERAND = COL["op"], COL["source"], COL["operand"]
+_ACC, _SRC, _FIRST, _LAST = (UOP_COLUMNS.index(name) for name in ("acc", "src", "first", "last"))
+_NO_COLUMN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Entries of a buffer (beats of the instruction's tensor where it is None) that are read or written."""
+
+    field: str
+    buffer: Buffer | None
+    writes: bool
+    where: Where
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """The fields that lead out of a buffer or a tensor: `fields must keep things below limit, got got`."""
+
+    fields: tuple[str, ...]
+    things: str
+    limit: int
+    got: int
+
+    def __str__(self) -> str:
+        return f"{' and '.join(self.fields)} must keep {self.things} below {self.limit}, got {self.got}"
+
+
+class Kernel:
+    """The micro-ops of an instruction, `columns[n, 5]`, with the sets of their offsets."""
+
+    def __init__(self, columns: Indices) -> None:
+        self.columns = columns
+        self._sets: dict[tuple[int, bool], int] = {}
+        self._starts: dict[bool, tuple[int, int]] = {}
+
+    def offsets(self, column: int, last_only: bool) -> int:
+        """The set of a column's values; of {0} where the index has no column; empty where no micro-op counts."""
+        key = (column, last_only)
+        if key not in self._sets:
+            used = self.columns[self.columns[:, _LAST] > 0] if last_only else self.columns
+            self._sets[key] = int(len(used) > 0) if column == _NO_COLUMN else index_set.of_values(used[:, column])
+        return self._sets[key]
+
+    def starts(self, init: bool) -> tuple[int, int]:
+        """Of one pass: the accumulator offsets, and those whose old value is read."""
+        if init not in self._starts:
+            offsets, first_at = np.unique(self.columns[:, _ACC], return_index=True)
+            reads = self.columns[first_at, _FIRST] == 0
+            self._starts[init] = (
+                index_set.of_values(offsets),
+                index_set.of_values(offsets[reads] if init else offsets),
+            )
+        return self._starts[init]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """One index of GEMM and VECTOR: its base field, what moves it, and what a step of it means in its buffer."""
+
+    field: str
+    buffer: Buffer
+    things: str
+    limit: int
+    moves: str
+    column: int
+    last_only: bool = False
+    writes: bool = False
+    entries: int = 1  # entries in one index, or
+    per_entry: int = 1  # indices in one entry
+
+    @property
+    def base(self) -> int:
+        return COL[self.field]
+
+    @property
+    def factors(self) -> tuple[int, int]:
+        return COL[f"{self.moves}0"], COL[f"{self.moves}1"]
+
+
+def _streams(config: Config, opcode: int, emit: int, op: int, source: int, operand: int) -> tuple[_Stream, ...]:
+    """The indices that such an instruction uses, that of the accumulator first."""
+    acc = _Stream("acc", Buffer.ACC, "acc entries", config.acc_depth, "acc", _ACC, writes=True)
+    if opcode == Opcode.GEMM:
+        reads = [_entries(config, "src", Buffer.INP), _entries(config, "wgt", Buffer.WGT)]
+    else:
+        reads = list(_vector_reads(config, op, source, operand))
+    return (acc, *reads, *_results(config, emit))
+
+
+def _entries(config: Config, field: str, buffer: Buffer) -> _Stream:
+    return _Stream(
+        field, buffer, f"{buffer.name.lower()} entries", config.depths[buffer], field, UOP_COLUMNS.index(field)
+    )
+
+
+def _vector_reads(config: Config, op: int, source: int, operand: int) -> Iterator[_Stream]:
+    if operand == Operand.SRC or op == VectorOp.MAC:
+        yield _input_vectors(config) if source == Source.INP else _entries(config, "src", Buffer.ACC)
+    if operand == Operand.WGT:
+        yield _Stream(
+            "wgt",
+            Buffer.WGT,
+            "wgt vectors",
+            config.wgt_vectors,
+            "wgt",
+            UOP_COLUMNS.index("wgt"),
+            per_entry=config.wgt_entry_bytes // config.wgt_vector_bytes,
+        )
+
+
+def _input_vectors(config: Config) -> _Stream:
+    vector, entry = config.out_entry_bytes, config.inp_entry_bytes
+    return _Stream(
+        "src",
+        Buffer.INP,
+        "inp vectors",
+        config.inp_vectors,
+        "src",
+        _SRC,
+        entries=max(1, vector // entry),
+        per_entry=max(1, entry // vector),
+    )
+
+
+def _results(config: Config, emit: int) -> Iterator[_Stream]:
+    if emit == Emit.RAW:
+        slot = ACC_BITS // config.out_bits
+        yield _Stream("out", Buffer.OUT, "out slots", config.out_slots, "acc", _ACC, True, True, entries=slot)
+    if emit == Emit.REQUANT:
+        yield _Stream("out", Buffer.OUT, "out entries", config.out_depth, "acc", _ACC, True, True)
+        yield _Stream("scl", Buffer.SCL, "scl entries", config.scl_depth, "scl", _NO_COLUMN, True)
+
+
+class Footprints:
+    """The footprints of the instructions of one configuration; equal shapes are computed once."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self._shapes: dict[tuple[object, ...], Where] = {}
+        self._forms: dict[tuple[int, ...], tuple[_Stream, ...]] = {}
+        self._kernels: dict[int, Kernel] = {}  # keeps what the keys above name alive
+
+    # --- bounds
+
+    def excess(self, row: Row, kernel: Kernel | None) -> list[Excess]:
+        """The fields that lead out of an on-chip buffer; `kernel` is that of a GEMM or VECTOR, inside its buffer."""
+        if row[_OPCODE] in (Opcode.LOAD, Opcode.STORE):
+            return _dma_excess(self.config, row)
+        if row[_OPCODE] == Opcode.SYNC or kernel is None:
+            return []
+        return [found for stream in self._used(row, kernel) if (found := _looped_excess(stream, row, kernel))]
+
+    def kernel_excess(self, row: Row) -> Excess | None:
+        """Whether the micro-ops of a GEMM or VECTOR end outside their buffer."""
+        last = row[COL["uop_end"]] - 1
+        depth = self.config.uop_depth
+        return Excess(("uop_end",), "uop entries", depth, last) if last >= depth else None
+
+    def dram_excess(self, row: Row, beats: int, name: str) -> Excess | None:
+        """The field of a LOAD or STORE that leads out of a tensor of so many beats."""
+        run = row[COL["x_size"]] * self.entry_beats(row)
+        if not run or not row[COL["y_size"]]:
+            return None
+        reach = row[COL["dram"]]
+        steps = [
+            (("dram",), 0),
+            (("x_size",), run - 1),
+            (("y_size", "y_stride"), (row[COL["y_size"]] - 1) * row[COL["y_stride"]]),
+            (("z_size", "z_stride"), (row[COL["z_size"]] - 1) * row[COL["z_stride"]]),
+        ]
+        return _first_beyond(steps, reach, beats, f"beats of tensor {name}")
+
+    # --- sets
+
+    def accesses(self, row: Row, kernel: Kernel | None) -> list[Access]:
+        """Everything the instruction reads, then everything it writes, on chip."""
+        if row[_OPCODE] == Opcode.LOAD:
+            buffer = Buffer(row[COL["buffer"]])
+            return [Access("sram", buffer, True, slice(row[COL["sram"]], row[COL["sram"]] + dma_entries(row)))]
+        if row[_OPCODE] == Opcode.STORE:
+            return [Access("sram", Buffer.OUT, False, slice(row[COL["sram"]], row[COL["sram"]] + dma_entries(row)))]
+        if row[_OPCODE] == Opcode.SYNC or kernel is None:
+            return []
+        return self._looped(row, kernel)
+
+    def beats(self, row: Row) -> Where:
+        """The beats of its tensor that a LOAD reads or a STORE writes."""
+        run = row[COL["x_size"]] * self.entry_beats(row)
+        y_size, y_stride, z_size, z_stride = (row[COL[name]] for name in ("y_size", "y_stride", "z_size", "z_stride"))
+        plane = (y_size - 1) * y_stride + run
+        total = (z_size - 1) * z_stride + plane
+        if run == 0 or y_size == 0:
+            return slice(row[COL["dram"]], row[COL["dram"]])
+        if (y_size == 1 or y_stride <= run) and (z_size == 1 or z_stride <= plane):
+            return slice(row[COL["dram"]], row[COL["dram"]] + total)
+        return _scattered(row[COL["dram"]], run, (y_size, y_stride), (z_size, z_stride))
+
+    def entry_beats(self, row: Row) -> int:
+        """Beats of one entry as a LOAD or STORE finds it in DRAM."""
+        out = row[_OPCODE] == Opcode.STORE or row[COL["widen"]]
+        return self.config.entry_bytes[Buffer.OUT if out else row[COL["buffer"]]] // self.config.axi_bytes
+
+    def _used(self, row: Row, kernel: Kernel) -> list[_Stream]:
+        form = (row[_OPCODE], row[_EMIT], row[_OP], row[_SOURCE], row[_OPERAND])
+        if form not in self._forms:
+            self._forms[form] = _streams(self.config, *form)
+        return [stream for stream in self._forms[form] if kernel.offsets(stream.column, stream.last_only)]
+
+    def _looped(self, row: Row, kernel: Kernel) -> list[Access]:
+        self._kernels[id(kernel)] = kernel
+        micro_ops = slice(row[COL["uop_begin"]], row[COL["uop_end"]])
+        found = [Access("uop_begin", Buffer.UOP, False, micro_ops)]
+        if row[_OPCODE] == Opcode.GEMM or row[_OP] != VectorOp.MOV:
+            found.append(Access("acc", Buffer.ACC, False, self._old_sums(row, kernel)))
+        for stream in self._used(row, kernel):
+            place = self._place(stream, row, kernel)
+            if stream.buffer == Buffer.ACC and not stream.writes:
+                place = self._source_sums(stream, row, kernel, place)
+            found.append(Access(stream.field, stream.buffer, stream.writes, place))
+        return sorted(found, key=lambda access: access.writes)
+
+    def _place(self, stream: _Stream, row: Row, kernel: Kernel) -> Where:
+        base, phase = divmod(row[stream.base], stream.per_entry)
+        terms = tuple((row[loop], row[f]) for loop, f in zip((_LOOP0, _LOOP1), stream.factors, strict=True))
+        key = (id(kernel), stream.field, stream.entries, stream.per_entry, terms, phase)
+        if key not in self._shapes:
+            bits = kernel.offsets(stream.column, stream.last_only)
+            for count, step in terms:
+                bits = index_set.repeated(bits, count, step)
+            self._shapes[key] = _to_entries(index_set.indices(bits) + phase, stream)
+        return index_set.moved(self._shapes[key], base * stream.entries)
+
+    def _old_sums(self, row: Row, kernel: Kernel) -> Where:
+        """The accumulator entries ACC[a] whose value from before the instruction is read."""
+        init = bool(row[_INIT])
+        terms = tuple(row[COL[name]] for name in ("loop1", "acc1", "loop0", "acc0"))
+        key = (id(kernel), init, terms)
+        if key not in self._shapes:
+            inner = index_set.repeated_in_order(*kernel.starts(init), *terms[:2])
+            exposed = index_set.repeated_in_order(*inner, *terms[2:])[1]
+            self._shapes[key] = index_set.where(index_set.indices(exposed))
+        return index_set.moved(self._shapes[key], row[COL["acc"]])
+
+    def _source_sums(self, stream: _Stream, row: Row, kernel: Kernel, read: Where) -> Where:
+        """The entries ACC[s] that are read before the instruction has written them; `read` are all it reads."""
+        written = self._place(self._used(row, kernel)[0], row, kernel)
+        if index_set.end(read) <= _begin(written) or index_set.end(written) <= _begin(read):
+            return read
+        exposed = _exposed_source(row, kernel)
+        return read if exposed is None else exposed
+
+
+def dma_entries(row: Row) -> int:
+    """Entries that a LOAD writes, padding included, or a STORE reads."""
+    rows, columns = _dma_shape(row)
+    return row[COL["z_size"]] * rows * columns
+
+
+def _dma_shape(row: Row) -> tuple[int, int]:
+    rows = row[COL["y_before"]] + row[COL["y_size"]] + row[COL["y_after"]]
+    return rows, row[COL["x_before"]] + row[COL["x_size"]] + row[COL["x_after"]]
+
+
+def _dma_excess(config: Config, row: Row) -> list[Excess]:
+    buffer = Buffer(row[COL["buffer"]]) if row[_OPCODE] == Opcode.LOAD else Buffer.OUT
+    rows, columns = _dma_shape(row)
+    steps = [
+        (("sram",), 0),
+        (("x_size",), columns - 1),
+        (("y_size",), (rows - 1) * columns),
+        (("z_size",), (row[COL["z_size"]] - 1) * rows * columns),
+    ]
+    found = _first_beyond(steps, row[COL["sram"]], config.depths[buffer], f"{buffer.name.lower()} entries")
+    return [found] if found else []
+
+
+def _looped_excess(stream: _Stream, row: Row, kernel: Kernel) -> Excess | None:
+    first, second = stream.factors
+    steps = [
+        ((stream.field,), 0),
+        (("loop0", f"{stream.moves}0"), (row[_LOOP0] - 1) * row[first]),
+        (("loop1", f"{stream.moves}1"), (row[_LOOP1] - 1) * row[second]),
+        (("micro-op",), kernel.offsets(stream.column, stream.last_only).bit_length() - 1),
+    ]
+    return _first_beyond(steps, row[stream.base], stream.limit, stream.things)
+
+
+def _first_beyond(steps: Sequence[tuple[tuple[str, ...], int]], reach: int, limit: int, things: str) -> Excess | None:
+    """Which step leads to `limit` or beyond; `got` is where all of them lead."""
+    blamed: tuple[str, ...] | None = None
+    for fields, distance in steps:
+        reach += distance
+        if reach >= limit and blamed is None:
+            blamed = fields
+    return None if blamed is None else Excess(blamed, things, limit, reach)
+
+
+def _to_entries(members: Indices, stream: _Stream) -> Where:
+    if stream.per_entry > 1:
+        entries = members // stream.per_entry
+        return index_set.where(entries[np.diff(entries, prepend=-1) > 0])
+    if stream.entries > 1:
+        return index_set.where(np.add.outer(members * stream.entries, np.arange(stream.entries)).ravel())
+    return index_set.where(members)
+
+
+def _begin(place: Where) -> int:
+    if isinstance(place, slice):
+        return int(place.start)
+    return int(place[0]) if len(place) else 0
+
+
+def _scattered(first: int, run: int, rows: tuple[int, int], planes: tuple[int, int]) -> Indices:
+    starts = np.add.outer(np.arange(planes[0]) * planes[1], np.arange(rows[0]) * rows[1])
+    beats = np.add.outer(starts, np.arange(run)).ravel() + first
+    return beats if len(beats) < 2 or bool((np.diff(beats) > 0).all()) else np.unique(beats)
+
+
+def _exposed_source(row: Row, kernel: Kernel) -> Indices | None:
+    """The entries ACC[s] read before they are written, iteration by iteration; None where there are too many."""
+    loops = [(row[_LOOP0], row[COL["acc0"]], row[COL["src0"]]), (row[_LOOP1], row[COL["acc1"]], row[COL["src1"]])]
+    (n0, a0, s0), (n1, a1, s1) = ((n if a or s else 1, a, s) for n, a, s in loops)  # else all passes are the same
+    if n0 * n1 * len(kernel.columns) > MOST_ITERATIONS:
+        return None
+    i, j = np.arange(n0)[:, None, None], np.arange(n1)[:, None]
+    written = (row[COL["acc"]] + i * a0 + j * a1 + kernel.columns[:, _ACC]).ravel()
+    read = (row[COL["src"]] + i * s0 + j * s1 + kernel.columns[:, _SRC]).ravel()
+    at = np.full(max(int(written.max()), int(read.max())) + 1, len(written), np.int64)
+    at[written[::-1]] = np.arange(len(written))[::-1]  # the last assignment stays: that of the first iteration
+    return np.unique(read[at[read] >= np.arange(len(read))])

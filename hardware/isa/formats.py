@@ -1,0 +1,234 @@
+"""The table of the instruction set: every format, every field, its width as a function of the configuration.
+
+Everything that knows an encoding is generated from this table: encoder, decoder, assembler, SystemVerilog package,
+reference page, random instructions. Fields lie in table order from bit 0 upwards, without gaps; what is left is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from vdla.hardware.isa.instructions import Buffer, Emit, Opcode, Operand, Source, Unit, VectorOp
+
+if TYPE_CHECKING:
+    from vdla.hardware.config import Config
+
+WORD_BITS = (256, 512)
+Width = Callable[["Config"], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: its width in bits, what its bits mean, one sentence on what it does."""
+
+    name: str
+    width: Width
+    doc: str
+    signed: bool = False
+    enum: type[IntEnum] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A field placed in a word of one configuration."""
+
+    field: Field
+    offset: int
+    width: int
+
+    @property
+    def low(self) -> int:
+        """The least value that the bits can say."""
+        return -(1 << (self.width - 1)) if self.field.signed else 0
+
+    @property
+    def high(self) -> int:
+        """The greatest value that the bits can say."""
+        return (1 << (self.width - self.field.signed)) - 1
+
+
+# --- widths ----------------------------------------------------------------------------------------------------------
+
+
+def _fixed(bits: int) -> Width:
+    return lambda config: bits
+
+
+def _index_bits(depth: int) -> int:
+    return (depth - 1).bit_length()
+
+
+def _acc(config: Config) -> int:
+    return _index_bits(config.acc_depth)
+
+
+def _src(config: Config) -> int:
+    return _index_bits(max(config.inp_depth, config.inp_vectors, config.acc_depth))
+
+
+def _wgt(config: Config) -> int:
+    return _index_bits(max(config.wgt_depth, config.wgt_vectors))
+
+
+def _out(config: Config) -> int:
+    return _index_bits(config.out_depth)
+
+
+def _scl(config: Config) -> int:
+    return _index_bits(config.scl_depth)
+
+
+def _uop(config: Config) -> int:
+    return _index_bits(config.uop_depth) + 1  # an end may equal the depth
+
+
+def _loop(config: Config) -> int:
+    return max(_acc(config), _src(config)) + 1
+
+
+def _sram(config: Config) -> int:
+    return _index_bits(max(config.depths))
+
+
+def _size(config: Config) -> int:
+    return _sram(config) + 1  # a size may equal the depth
+
+
+def _result(config: Config) -> int:
+    return config.out_bits
+
+
+# --- fields ----------------------------------------------------------------------------------------------------------
+
+HEAD = (
+    Field("opcode", _fixed(3), "Which instruction this is.", enum=Opcode),
+    Field("pop_prev", _fixed(1), "Wait for and take one token from the previous unit before starting."),
+    Field("pop_next", _fixed(1), "Wait for and take one token from the next unit before starting."),
+    Field("push_prev", _fixed(1), "Give one token to the previous unit at the end."),
+    Field("push_next", _fixed(1), "Give one token to the next unit at the end."),
+)
+
+DMA = (
+    Field("sram", _sram, "First entry in the on-chip buffer; entries are dense from there."),
+    Field(
+        "dram", _fixed(32), "First AXI beat in DRAM, relative to the instruction's tensor until the program is linked."
+    ),
+    Field("z_size", _size, "Number of planes, at least 1."),
+    Field("y_size", _size, "Rows of data in a plane."),
+    Field("x_size", _size, "Entries of data in a row, contiguous in DRAM."),
+    Field("z_stride", _fixed(24), "AXI beats from a plane to the next."),
+    Field("y_stride", _fixed(24), "AXI beats from a row to the next."),
+)
+
+PADDING = (
+    Field("y_before", _fixed(8), "Rows of padding before the data of each plane."),
+    Field("y_after", _fixed(8), "Rows of padding after the data of each plane."),
+    Field("x_before", _fixed(8), "Entries of padding before the data of each row."),
+    Field("x_after", _fixed(8), "Entries of padding after the data of each row."),
+    Field("pad_value", _fixed(32), "Value of each element of the padding.", signed=True),
+)
+
+LOOPS = (
+    Field("init", _fixed(1), "At a micro-op marked first the old sum is not read: the result starts a new one."),
+    Field("emit", _fixed(2), "What a micro-op marked last sends to the output buffer.", enum=Emit),
+    Field("uop_begin", _uop, "First micro-op of the kernel."),
+    Field("uop_end", _uop, "One past the last micro-op of the kernel."),
+    Field("loop0", _loop, "Iterations of the outer loop, at least 1."),
+    Field("loop1", _loop, "Iterations of the inner loop, at least 1."),
+    Field("acc", _acc, "Base index of the accumulator entry read and written."),
+    Field("src", _src, "Base index of the input entry (GEMM), or of the vector in the source buffer (VECTOR)."),
+    Field("wgt", _wgt, "Base index of the weight entry (GEMM), or of the vector in the weight buffer (VECTOR)."),
+    Field("out", _out, "Base index of the results; RAW counts in slots of one accumulator entry."),
+    Field("scl", _scl, "Base index of the requantisation parameters; micro-ops do not move it."),
+    Field("acc0", _acc, "Added to the accumulator and output index at each outer iteration."),
+    Field("acc1", _acc, "Added to the accumulator and output index at each inner iteration."),
+    Field("src0", _src, "Added to the source index at each outer iteration."),
+    Field("src1", _src, "Added to the source index at each inner iteration."),
+    Field("wgt0", _wgt, "Added to the weight index at each outer iteration."),
+    Field("wgt1", _wgt, "Added to the weight index at each inner iteration."),
+    Field("scl0", _scl, "Added to the scale index at each outer iteration."),
+    Field("scl1", _scl, "Added to the scale index at each inner iteration."),
+    Field("zero_point", _result, "Added to a requantised result before it is clipped.", signed=True),
+    Field("clip_lo", _result, "Least requantised result.", signed=True),
+    Field("clip_hi", _result, "Greatest requantised result.", signed=True),
+)
+
+LOAD = (
+    Field("buffer", _fixed(3), "The buffer written: inp, wgt, scl by load; uop, acc by compute.", enum=Buffer),
+    Field("widen", _fixed(1), "DRAM holds elements of the activation width, sign-extended to int32 (acc only)."),
+    *DMA,
+    *PADDING,
+)
+VECTOR = (
+    *LOOPS,
+    Field("op", _fixed(4), "The operation on the accumulator entry.", enum=VectorOp),
+    Field("source", _fixed(1), "The buffer that src indexes.", enum=Source),
+    Field("operand", _fixed(2), "Where the second operand comes from.", enum=Operand),
+    Field("imm", _fixed(16), "The second operand when it is an immediate.", signed=True),
+)
+SYNC = (Field("unit", _fixed(2), "The unit that takes and gives the tokens.", enum=Unit),)
+
+FORMATS: dict[Opcode, tuple[Field, ...]] = {
+    Opcode.LOAD: HEAD + LOAD,
+    Opcode.STORE: HEAD + DMA,
+    Opcode.GEMM: HEAD + LOOPS,
+    Opcode.VECTOR: HEAD + VECTOR,
+    Opcode.SYNC: HEAD + SYNC,
+}
+
+UOP_FORMAT = (
+    Field("acc", _acc, "Added to the accumulator and output index."),
+    Field("src", _src, "Added to the source index."),
+    Field("wgt", _wgt, "Added to the weight index."),
+    Field("first", _fixed(1), "Starts a sum, where the instruction says init."),
+    Field("last", _fixed(1), "Finishes a sum, which is sent out where the instruction says emit."),
+)
+
+
+# --- placement -------------------------------------------------------------------------------------------------------
+
+
+def _place(config: Config, fields: tuple[Field, ...]) -> tuple[Slot, ...]:
+    slots: list[Slot] = []
+    offset = 0
+    for field in fields:
+        slots.append(Slot(field, offset, field.width(config)))
+        offset += slots[-1].width
+    return tuple(slots)
+
+
+def _end(slots: tuple[Slot, ...]) -> int:
+    return slots[-1].offset + slots[-1].width
+
+
+@lru_cache(maxsize=64)
+def layout(config: Config) -> dict[Opcode, tuple[Slot, ...]]:
+    """The fields of each format with their bits."""
+    return {opcode: _place(config, fields) for opcode, fields in FORMATS.items()}
+
+
+@lru_cache(maxsize=64)
+def uop_layout(config: Config) -> tuple[Slot, ...]:
+    """The fields of a micro-op with their bits."""
+    return _place(config, UOP_FORMAT)
+
+
+@lru_cache(maxsize=64)
+def instruction_bytes(config: Config) -> int:
+    """Bytes of an instruction: the smaller of 32 and 64 that holds the widest format."""
+    widest = max(_end(slots) for slots in layout(config).values())
+    return next(bits for bits in WORD_BITS if bits >= widest) // 8
+
+
+def misfit(config: Config) -> str | None:
+    """What does not fit the encoding of this configuration; None when everything fits."""
+    limits = [(opcode.name, slots, WORD_BITS[-1]) for opcode, slots in layout(config).items()]
+    for name, slots, limit in [*limits, ("micro-op", uop_layout(config), 8 * config.uop_entry_bytes)]:
+        for slot in slots:
+            if slot.offset + slot.width > limit:
+                return f"{name} field {slot.field.name} must end within {limit} bits, got {slot.offset + slot.width}"
+    return None

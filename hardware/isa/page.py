@@ -1,0 +1,120 @@
+"""The reference page of the instruction set for one configuration, as Markdown, from the table and its rules."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+
+from vdla.hardware.config import Config
+from vdla.hardware.isa.formats import FORMATS, Slot, instruction_bytes, layout, uop_layout
+from vdla.hardware.isa.instructions import CLASSES, Buffer, Emit, Opcode, Operand, Source, Unit, VectorOp
+from vdla.hardware.isa.rules import RULES
+
+UNITS = {
+    Opcode.LOAD: "load (inp, wgt, scl) or compute (uop, acc)",
+    Opcode.STORE: "store",
+    Opcode.GEMM: "compute",
+    Opcode.VECTOR: "compute",
+    Opcode.SYNC: "the one it names",
+}
+ENUMS: tuple[type[IntEnum], ...] = (Opcode, Unit, Buffer, Emit, VectorOp, Source, Operand)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    """The lines of a Markdown table."""
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" * len(head)
+    for row in rows:
+        yield "| " + " | ".join(str(cell) for cell in row) + " |"
+
+
+def _bits(slot: Slot) -> str:
+    return f"{slot.offset}" if slot.width == 1 else f"{slot.offset + slot.width - 1}:{slot.offset}"
+
+
+def _kind(slot: Slot) -> str:
+    if slot.field.enum is not None:
+        return slot.field.enum.__name__
+    return "signed" if slot.field.signed else "flag" if slot.width == 1 else "unsigned"
+
+
+def _fields(slots: Sequence[Slot]) -> Iterator[str]:
+    rows = [(f"`{slot.field.name}`", _bits(slot), slot.width, _kind(slot), slot.field.doc) for slot in slots]
+    yield from table(("field", "bits", "width", "kind", "meaning"), rows)
+
+
+def _rules(opcode: Opcode) -> Iterator[str]:
+    for rule in RULES:
+        if opcode in rule.opcodes and len(rule.opcodes) < len(FORMATS):
+            yield f"- `{rule.field}` must {rule.words}."
+
+
+def _doc(cls: type) -> str:
+    return (cls.__doc__ or "").strip()
+
+
+def _format(config: Config, opcode: Opcode) -> Iterator[str]:
+    yield ""
+    yield f"## {opcode.name}"
+    yield ""
+    yield f"{_doc(CLASSES[opcode])} Unit: {UNITS[opcode]}."
+    yield ""
+    yield from _fields(layout(config)[opcode])
+    rules = list(_rules(opcode))
+    if rules:
+        yield ""
+        yield from rules
+
+
+def _enums() -> Iterator[str]:
+    yield ""
+    yield "## Values"
+    yield ""
+    rows = [
+        (enum.__name__, _doc(enum), ", ".join(f"{member.value} {member.name}" for member in enum)) for enum in ENUMS
+    ]
+    yield from table(("kind", "meaning", "values"), rows)
+
+
+def _common_rules() -> Iterator[str]:
+    for rule in RULES:
+        if len(rule.opcodes) == len(FORMATS):
+            yield f"- `{rule.field}` must {rule.words}."
+    yield "- Bits that no field has must be 0."
+
+
+def _page(config: Config) -> Iterator[str]:
+    yield "# Instruction set reference"
+    yield ""
+    yield f"Configuration `{config.name}`, fingerprint `{config.fingerprint}`. Generated from the instruction table by"
+    yield f"`python -m vdla.hardware.isa.page {config.name}`; widths follow the configuration. What the"
+    yield "instructions compute is in [design.md](design.md), section 3."
+    yield ""
+    yield f"An instruction has {instruction_bytes(config)} bytes, a micro-op {config.uop_entry_bytes}, little-endian;"
+    yield "fields lie from bit 0 upwards. In every instruction:"
+    yield ""
+    yield from _common_rules()
+    for opcode in FORMATS:
+        yield from _format(config, opcode)
+    yield ""
+    yield "## Micro-op"
+    yield ""
+    yield from _fields(uop_layout(config))
+    yield from _enums()
+
+
+def render(config: Config) -> str:
+    """The text of the page."""
+    return "\n".join(_page(config)) + "\n"
+
+
+def main() -> None:
+    """`python -m vdla.hardware.isa.page [preset] > docs/isa.md`."""
+    parser = argparse.ArgumentParser(description="reference page of the instruction set")
+    parser.add_argument("preset", nargs="?", default="pynq_z1")
+    print(render(Config.preset(parser.parse_args().preset)), end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,147 @@
+"""What a single instruction must satisfy beyond the widths of its fields.
+
+A rule is a row of RULES: the formats it is for, the field it blames, a test over columns, its words. All rules run over
+whole programs at once; the first instruction that breaks one is reported. Bounds of buffers and of DRAM are the
+verifier's, not ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware.config import Config
+from vdla.hardware.isa.instructions import Buffer, Emit, Opcode, Operand, Source, Unit, VectorOp
+
+Values = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Columns = Callable[[str], Values]
+
+
+class IsaError(ValueError):
+    """What is not part of the instruction set; `problem` is the message without its place."""
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(f"{where}: {problem}")
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`field must <words>` for the instructions of `opcodes`; `holds` is true where it does."""
+
+    opcodes: tuple[Opcode, ...]
+    field: str
+    words: str
+    holds: Callable[[Columns, Config], Mask]
+
+
+LOADS = (Opcode.LOAD,)
+DMAS = (Opcode.LOAD, Opcode.STORE)
+LOOPED = (Opcode.GEMM, Opcode.VECTOR)
+VECTORS = (Opcode.VECTOR,)
+ALL = tuple(Opcode)
+
+
+def _at_least_one(opcodes: tuple[Opcode, ...], field: str) -> Rule:
+    return Rule(opcodes, field, "be at least 1", lambda c, _: c(field) >= 1)
+
+
+def _zero_unless(opcodes: tuple[Opcode, ...], field: str, when: str, used: Callable[[Columns], Mask]) -> Rule:
+    return Rule(opcodes, field, f"be 0 unless {when}", lambda c, _: (c(field) == 0) | used(c))
+
+
+def _padded_buffer(c: Columns) -> Mask:
+    return np.isin(c("buffer"), (Buffer.INP, Buffer.ACC))
+
+
+def _has_padding(c: Columns) -> Mask:
+    return np.asarray(c("y_before") + c("y_after") + c("x_before") + c("x_after") > 0, np.bool_)
+
+
+def _has_data(c: Columns) -> Mask:
+    return np.asarray((c("y_size") > 0) & (c("x_size") > 0), np.bool_)
+
+
+def _fits_element(c: Columns, config: Config) -> Mask:
+    half = 1 << (config.inp_bits - 1)
+    value = c("pad_value")
+    return np.asarray((c("buffer") == Buffer.ACC) | ((value >= -half) & (value < half)), np.bool_)
+
+
+def _requantises(c: Columns) -> Mask:
+    return np.asarray(c("emit") == Emit.REQUANT, np.bool_)
+
+
+def _reads_source(c: Columns) -> Mask:
+    return np.asarray((c("operand") == Operand.SRC) | (c("op") == VectorOp.MAC), np.bool_)
+
+
+def _reads_weights(c: Columns) -> Mask:
+    return np.asarray(c("operand") == Operand.WGT, np.bool_)
+
+
+REQUANT_FIELDS = ("scl", "scl0", "scl1", "zero_point", "clip_lo", "clip_hi")
+
+RULES: tuple[Rule, ...] = (
+    Rule(ALL, "pop_prev", "be 0 in the load unit", lambda c, _: (c("pop_prev") == 0) | (c("unit") != Unit.LOAD)),
+    Rule(ALL, "push_prev", "be 0 in the load unit", lambda c, _: (c("push_prev") == 0) | (c("unit") != Unit.LOAD)),
+    Rule(ALL, "pop_next", "be 0 in the store unit", lambda c, _: (c("pop_next") == 0) | (c("unit") != Unit.STORE)),
+    Rule(ALL, "push_next", "be 0 in the store unit", lambda c, _: (c("push_next") == 0) | (c("unit") != Unit.STORE)),
+    Rule(LOADS, "buffer", "be one of INP, WGT, SCL, UOP, ACC", lambda c, _: c("buffer") != Buffer.OUT),
+    _zero_unless(LOADS, "widen", "buffer is ACC", lambda c: c("buffer") == Buffer.ACC),
+    *(
+        _zero_unless(LOADS, name, "buffer is INP or ACC", _padded_buffer)
+        for name in ("y_before", "y_after", "x_before", "x_after")
+    ),
+    _zero_unless(LOADS, "pad_value", "there is padding", _has_padding),
+    Rule(LOADS, "pad_value", "fit an element of the input buffer", _fits_element),
+    _at_least_one(DMAS, "z_size"),
+    *(_at_least_one((Opcode.STORE,), name) for name in ("y_size", "x_size")),
+    Rule(
+        LOADS, "y_size", "be at least 1 with its padding", lambda c, _: c("y_before") + c("y_size") + c("y_after") >= 1
+    ),
+    Rule(
+        LOADS, "x_size", "be at least 1 with its padding", lambda c, _: c("x_before") + c("x_size") + c("x_after") >= 1
+    ),
+    *(_zero_unless(LOADS, name, "there is data", _has_data) for name in ("dram", "z_stride", "y_stride")),
+    Rule(LOOPED, "uop_end", "be greater than uop_begin", lambda c, _: c("uop_end") > c("uop_begin")),
+    *(_at_least_one(LOOPED, name) for name in ("loop0", "loop1")),
+    *(_zero_unless(LOOPED, name, "emit is REQUANT", _requantises) for name in REQUANT_FIELDS),
+    _zero_unless(LOOPED, "out", "emit is REQUANT or RAW", lambda c: c("emit") != Emit.NONE),
+    Rule(LOOPED, "clip_lo", "be at most clip_hi", lambda c, _: c("clip_lo") <= c("clip_hi")),
+    Rule(VECTORS, "source", "be ACC unless src is read", lambda c, _: (c("source") == Source.ACC) | _reads_source(c)),
+    *(_zero_unless(VECTORS, name, "operand is SRC or op is MAC", _reads_source) for name in ("src", "src0", "src1")),
+    *(_zero_unless(VECTORS, name, "operand is WGT", _reads_weights) for name in ("wgt", "wgt0", "wgt1")),
+    _zero_unless(VECTORS, "imm", "operand is IMM", lambda c: c("operand") == Operand.IMM),
+)
+
+
+def first_broken(config: Config, columns: Values, index_of: dict[str, int]) -> tuple[int, Rule] | None:
+    """The first instruction that breaks a rule, with the first rule it breaks; None when all hold."""
+    worst: tuple[int, Rule] | None = None
+    opcode = columns[:, index_of["opcode"]]
+    for opcodes, rules in _grouped():
+        rows = np.flatnonzero(np.isin(opcode, opcodes))
+        part = columns[rows]
+        for rule in rules if len(rows) else ():
+            broken = ~rule.holds(reader(part, index_of), config)
+            if broken.any():
+                row = int(rows[int(broken.argmax())])
+                worst = (row, rule) if worst is None or row < worst[0] else worst
+    return worst
+
+
+def reader(columns: Values, index_of: dict[str, int]) -> Columns:
+    """Columns by name, as rules read them."""
+    return lambda name: columns[:, index_of[name]]
+
+
+def _grouped() -> list[tuple[tuple[Opcode, ...], list[Rule]]]:
+    groups: dict[tuple[Opcode, ...], list[Rule]] = {}
+    for rule in RULES:
+        groups.setdefault(rule.opcodes, []).append(rule)
+    return list(groups.items())

@@ -1,0 +1,238 @@
+"""A compiled program: the instruction stream, the tensors it works on, the map back to the schedule.
+
+A `Program` that exists is consistent in itself: its arrays have one row an instruction and its indices exist. Whether
+the instructions are valid and safe is the verifier's question. Arrays are never changed after construction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware.checks import plain
+from vdla.hardware.config import Config
+from vdla.hardware.isa import COL, Opcode, Words, columns, instruction_bytes, with_field
+from vdla.hardware.timing import PAGE_BYTES
+
+ROLES = ("input", "weight", "constant", "output", "scratch")
+ROLES_WITH_DATA = ("weight", "constant")
+STREAM = "<stream>"
+"""The name under which `place` returns the address of the instruction stream; no tensor can have it."""
+UOPS = "uops"
+"""The name of the constant that holds the micro-op table."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/\-]*")
+
+
+class ProgramError(ValueError):
+    """A program or a program file that is not consistent."""
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An array in DRAM; `shape` and `layout` are of the packed elements, `data` its bytes where they are known."""
+
+    name: str
+    role: str
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str
+    nbytes: int
+    data: bytes | None = None
+
+    def __post_init__(self) -> None:
+        where = f"tensor {self.name}"
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise ProgramError(f"tensor: name must be a letter, then letters, digits, _ . : / -, got {self.name!r}")
+        if self.role not in ROLES:
+            raise ProgramError(f"{where}: role must be one of {', '.join(ROLES)}, got {self.role}")
+        if not _is_integer(self.nbytes) or not 1 <= self.nbytes <= 1 << 37:
+            raise ProgramError(f"{where}: nbytes must be an integer from 1 to {1 << 37}, got {self.nbytes!r}")
+        if not isinstance(self.shape, tuple) or not all(_is_integer(n) and n >= 0 for n in self.shape):
+            raise ProgramError(f"{where}: shape must be of integers from 0, got {self.shape}")
+        self._check_text(where)
+        self._check_data(where)
+
+    def _check_text(self, where: str) -> None:
+        for what, text in (("dtype", self.dtype), ("layout", self.layout)):
+            if not isinstance(text, str) or not text.isprintable():
+                raise ProgramError(f"{where}: {what} must be a printable string, got {text!r}")
+
+    def _check_data(self, where: str) -> None:
+        if not isinstance(self.data, bytes | None):
+            raise ProgramError(f"{where}: data must be bytes, got {type(self.data).__name__}")
+        if self.data is None and self.role == "constant":
+            raise ProgramError(f"{where}: a constant must have data, got none")
+        if self.data is not None and self.role not in ROLES_WITH_DATA:
+            raise ProgramError(f"{where}: data must be none for role {self.role}, got {len(self.data)} bytes")
+        if self.data is not None and len(self.data) != self.nbytes:
+            raise ProgramError(f"{where}: data must be nbytes={self.nbytes} long, got {len(self.data)}")
+
+
+def _frozen_array(where: str, name: str, array: NDArray[Any], dtype: type, shape: tuple[int, ...]) -> NDArray[Any]:
+    if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != shape:
+        got = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else repr(array)
+        raise ProgramError(f"{where}: {name} must be {np.dtype(dtype).name}{list(shape)}, got {got}")
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _check_indices(where: str, name: str, array: NDArray[Any], count: int) -> None:
+    bad = np.flatnonzero((array < -1) | (array >= count))
+    if len(bad):
+        raise ProgramError(f"{where}: {name}[{bad[0]}] must be an integer from -1 to {count - 1}, got {array[bad[0]]}")
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """`words` uint8[n, bytes]; `tensor_of`, `source_of` int32[n] index `tensors` and `source_lines`, -1 for none."""
+
+    config: Config
+    name: str
+    words: Words
+    tensors: tuple[Tensor, ...]
+    tensor_of: NDArray[np.int32]
+    source_lines: tuple[str, ...]
+    source_of: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.isprintable() or not self.name:
+            raise ProgramError(f"program: name must be a printable string, got {self.name!r}")
+        where = f"program {self.name}"
+        if not isinstance(self.config, Config):
+            raise ProgramError(f"{where}: config must be a Config, got {self.config!r}")
+        n = len(self.words) if isinstance(self.words, np.ndarray) and self.words.ndim else 0
+        for name, dtype, shape in (
+            ("words", np.uint8, (n, instruction_bytes(self.config))),
+            ("tensor_of", np.int32, (n,)),
+            ("source_of", np.int32, (n,)),
+        ):
+            object.__setattr__(self, name, _frozen_array(where, name, getattr(self, name), dtype, shape))
+        for name, kind in (("tensors", Tensor), ("source_lines", str)):
+            members = getattr(self, name)
+            if not isinstance(members, tuple) or not all(isinstance(member, kind) for member in members):
+                raise ProgramError(f"{where}: {name} must be a tuple of {kind.__name__}, got {members!r}")
+        _check_indices(where, "tensor_of", self.tensor_of, len(self.tensors))
+        _check_indices(where, "source_of", self.source_of, len(self.source_lines))
+        self._check_tensors(where)
+        self._check_relocations(where)
+
+    def _check_relocations(self, where: str) -> None:
+        opcode = self.words[:, 0] & 7  # the opcode is the low three bits of every format
+        for row in np.flatnonzero((self.tensor_of >= 0) & ~np.isin(opcode, (Opcode.LOAD, Opcode.STORE)))[:1]:
+            raise ProgramError(
+                f"{where}: tensor_of[{row}] must be -1 for all but LOAD and STORE, got {self.tensor_of[row]}"
+            )
+
+    def _check_tensors(self, where: str) -> None:
+        seen: set[str] = set()
+        for tensor in self.tensors:
+            if tensor.name in seen:
+                raise ProgramError(f"{where}: names of tensors must differ, got {tensor.name} twice")
+            seen.add(tensor.name)
+        for line in self.source_lines:
+            if "\n" in line or "\r" in line:
+                raise ProgramError(f"{where}: a source line must be one line of text, got {line!r}")
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __repr__(self) -> str:
+        return f"<Program {self.name} for {self.config.name}: {len(self)} instructions, hash {self.hash}>"
+
+    def tensor(self, name: str) -> Tensor:
+        """The tensor called `name`."""
+        for tensor in self.tensors:
+            if tensor.name == name:
+                return tensor
+        choices = ", ".join(tensor.name for tensor in self.tensors)
+        raise ProgramError(f"program {self.name}: tensor must be one of {choices}, got {name}")
+
+    @cached_property
+    def columns(self) -> NDArray[np.int64]:
+        """The fields of the words before linking; see `isa.columns`."""
+        table = columns(self.config, self.words)
+        table.flags.writeable = False
+        return table
+
+    @cached_property
+    def hash(self) -> str:
+        """Sixteen hex digits over what the machine executes: fingerprint, words and tensors, not names and sources."""
+        digest = hashlib.sha256()
+        digest.update(self.config.fingerprint.encode())
+        digest.update(np.ascontiguousarray(self.words).tobytes())
+        digest.update(self.tensor_of.astype("<i4").tobytes())
+        for tensor in self.tensors:
+            described = [tensor.name, tensor.role, list(tensor.shape), tensor.dtype, tensor.layout, tensor.nbytes]
+            digest.update(json.dumps(described).encode())
+            digest.update(hashlib.sha256(tensor.data or b"").digest())
+        return digest.hexdigest()[:16]
+
+    def link(self, addresses: Mapping[str, int]) -> Words:
+        """The words with each `dram` made absolute, for tensors at these byte addresses."""
+        beats = np.array([self._beat(tensor, addresses) for tensor in self.tensors] + [0], np.int64)
+        table = self.columns
+        is_dma = np.isin(table[:, COL["opcode"]], (Opcode.LOAD, Opcode.STORE))
+        has_data = (table[:, COL["y_size"]] > 0) & (table[:, COL["x_size"]] > 0)
+        moved = np.where(is_dma & has_data, beats[self.tensor_of], 0) + table[:, COL["dram"]]
+        for row in np.flatnonzero(moved >= 1 << 32)[:1]:
+            raise ProgramError(
+                f"program {self.name}: instruction {row} must address a beat below {1 << 32}, got {moved[row]}"
+            )
+        return with_field(self.config, self.words, "dram", moved)
+
+    def _beat(self, tensor: Tensor, addresses: Mapping[str, int]) -> int:
+        where = f"program {self.name}: address of {tensor.name}"
+        if not isinstance(addresses, Mapping) or tensor.name not in addresses:
+            given = ", ".join(map(str, addresses)) if isinstance(addresses, Mapping) else ""
+            raise ProgramError(f"{where} must be given, got addresses of {given or 'nothing'}")
+        address = plain(addresses[tensor.name])
+        if not _is_integer(address):
+            raise ProgramError(f"{where} must be an integer, got {address!r}")
+        beat, rest = divmod(int(address), self.config.axi_bytes)
+        if rest or beat < 0:
+            raise ProgramError(f"{where} must be a multiple of {self.config.axi_bytes} from 0, got {address}")
+        return int(beat)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the program to one file, whole or not at all."""
+        from vdla.hardware.program.file import write
+
+        write(self, path)
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> Program:
+        """The program in a file that `save` wrote; ProgramError says what is wrong with any other."""
+        from vdla.hardware.program.file import read
+
+        return read(path)
+
+
+def load(path: str | PathLike[str]) -> Program:
+    """`Program.load(path)`."""
+    return Program.load(path)
+
+
+def place(program: Program, base: int = 0) -> tuple[dict[str, int], int]:
+    """Byte addresses from `base` on: tensors at 4 KiB boundaries, then the stream (STREAM); and where all ends."""
+    addresses: dict[str, int] = {}
+    end = base
+    sizes = [(tensor.name, tensor.nbytes) for tensor in program.tensors] + [(STREAM, program.words.nbytes)]
+    for name, nbytes in sizes:
+        addresses[name] = -(-end // PAGE_BYTES) * PAGE_BYTES
+        end = addresses[name] + nbytes
+    return addresses, end

@@ -1,0 +1,1 @@
+"""The same program on two devices, compared event by event and byte by byte."""

@@ -1,0 +1,179 @@
+"""The same program with the same data on two devices: every time, every counter, every byte of memory.
+
+Both devices have just the memory that the program needs, so that an access anywhere else is an error of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.runtime.compare.times import Parting, Times, parting
+from vdla.runtime.devices.device import ALIGNMENT, DeviceError
+from vdla.runtime.devices.memory_device import MemoryDevice
+from vdla.runtime.run import install
+
+if TYPE_CHECKING:
+    from vdla.hardware.program import Program
+    from vdla.simulator.stats import RunStats
+
+Array = NDArray[Any]
+Bytes = NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one device did: its statistics, or why it has none."""
+
+    device: str
+    stats: RunStats | None
+    times: Times
+    memory: Bytes
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Corruption:
+    """The first byte that differs: where, what each device has there, and the stores that write it."""
+
+    tensor: str
+    offset: int
+    values: tuple[int, int]
+    count: int
+    stores: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two sides of one program, and what they differ in."""
+
+    program: Program
+    sides: tuple[Side, Side]
+    parting: Parting | None
+    statistics: tuple[str, ...]
+    corruption: Corruption | None
+
+    @property
+    def equal(self) -> bool:
+        """Whether both ran to the end and agree on everything."""
+        failed = any(side.failure for side in self.sides)
+        return not (failed or self.parting or self.statistics or self.corruption)
+
+    def __str__(self) -> str:
+        """One line a finding; where they are equal, how much was compared."""
+        stats = self.sides[0].stats
+        if self.equal and stats is not None:
+            count = len(self.program)
+            return f"equal: {count} instruction{'' if count == 1 else 's'}, {stats.total_cycles} cycles"
+        return "\n".join(self.findings())
+
+    def findings(self) -> list[str]:
+        """What differs, the most telling first."""
+        names = [side.device for side in self.sides]
+        found = [side.failure for side in self.sides if side.failure]
+        if self.parting is not None:
+            found.append(_parting_text(self.parting, names))
+        if self.corruption is not None:
+            found.append(_corruption_text(self.corruption, names))
+        return found + [f"{names[0]} and {names[1]}: {text}" for text in self.statistics]
+
+
+def _parting_text(found: Parting, names: Sequence[str]) -> str:
+    cycles = ["never" if cycle < 0 else f"in cycle {cycle}" for cycle in found.cycles]
+    said = ", ".join(f"{name} {cycle}" for name, cycle in zip(names, cycles, strict=True))
+    return f"first difference: {found.event} of instruction {found.instruction}: {said}"
+
+
+def _corruption_text(found: Corruption, names: Sequence[str]) -> str:
+    said = ", ".join(f"{name} {value:#04x}" for name, value in zip(names, found.values, strict=True))
+    place = f"byte {found.offset} of {found.tensor}"
+    stores = f"written by instruction {', '.join(map(str, found.stores))}" if found.stores else "which no STORE writes"
+    return f"memory: {place}: {said} ({found.count} bytes differ), {stores}"
+
+
+# --- comparing -------------------------------------------------------------------------------------------------------
+
+
+def memory_bytes(program: Program) -> int:
+    """The memory that a program needs on a device, its stream included."""
+    sizes = [tensor.nbytes for tensor in program.tensors] + [program.words.nbytes]
+    return sum(-(-max(1, size) // ALIGNMENT) * ALIGNMENT for size in sizes)
+
+
+def compare(program: Program, arrays: Mapping[str, Array], devices: tuple[MemoryDevice, MemoryDevice]) -> Comparison:
+    """Run a program on two open devices with nothing allocated; `arrays` as for `run`."""
+    first, second = (observe(program, arrays, device) for device in devices)
+    statistics: list[str] = []
+    if first.stats is not None and second.stats is not None:
+        statistics = [text for text in first.stats.differences(second.stats) if not _is_time(text)]
+    addresses = _addresses(program)
+    return Comparison(
+        program,
+        (first, second),
+        parting(first.times, second.times) if first.times.known and second.times.known else None,
+        tuple(statistics),
+        _corruption(program, addresses, first.memory, second.memory),
+    )
+
+
+def _is_time(text: str) -> bool:
+    return text.startswith(("dispatches[", "starts[", "ends["))
+
+
+def observe(program: Program, arrays: Mapping[str, Array], device: MemoryDevice) -> Side:
+    """One run of a program, and all that can be seen of it; a run that does not end is a side too."""
+    from vdla.runtime.devices.rtl import RtlDevice
+    from vdla.simulator.errors import SimulationError
+
+    with ExitStack() as stack:
+        addresses = install(program, arrays, device, stack)
+        try:
+            stats = device.run(program, addresses)
+        except (DeviceError, SimulationError) as error:
+            times = device.times(program) if isinstance(device, RtlDevice) else Times.none(len(program))
+            return Side(device.name, None, times, device.memory.copy(), str(error))
+        return Side(device.name, stats, Times.of(stats), device.memory.copy())
+
+
+def _addresses(program: Program) -> dict[str, int]:
+    """Where `install` puts the tensors in a device with nothing allocated."""
+    from vdla.hardware.program import STREAM
+
+    addresses, end = {}, 0
+    for name, nbytes in [(t.name, t.nbytes) for t in program.tensors] + [(STREAM, program.words.nbytes)]:
+        addresses[name] = end
+        end += -(-max(1, nbytes) // ALIGNMENT) * ALIGNMENT
+    return addresses
+
+
+def _corruption(program: Program, addresses: Mapping[str, int], ours: Bytes, theirs: Bytes) -> Corruption | None:
+    size = min(len(ours), len(theirs))
+    where = np.flatnonzero(ours[:size] != theirs[:size])
+    if not len(where):
+        return None
+    place = int(where[0])
+    tensor = max((name for name in addresses if addresses[name] <= place), key=lambda name: addresses[name])
+    stores = tuple(_stores_of(program, addresses, place))
+    return Corruption(tensor, place - addresses[tensor], (int(ours[place]), int(theirs[place])), len(where), stores)
+
+
+def _stores_of(program: Program, addresses: Mapping[str, int], place: int) -> list[int]:
+    """The STOREs that write a byte of memory."""
+    from vdla.hardware.isa import COL, Opcode, columns
+
+    config = program.config
+    linked = columns(config, program.link(addresses))
+    beat, entry = place // config.axi_bytes, config.out_entry_bytes // config.axi_bytes
+    found = []
+    for k in np.flatnonzero(linked[:, COL["opcode"]] == Opcode.STORE).tolist():
+        field = {name: int(linked[k, COL[name]]) for name in COL}
+        planes = field["dram"] + np.arange(field["z_size"])[:, None] * field["z_stride"]
+        rows = planes + np.arange(field["y_size"]) * field["y_stride"]
+        if ((rows <= beat) & (beat < rows + field["x_size"] * entry)).any():
+            found.append(k)
+    return found

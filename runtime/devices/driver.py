@@ -1,0 +1,146 @@
+"""The driver of the machine's control port: start a stream, wait for its end, read what it took.
+
+It knows registers only, by the names of the one table; what carries the reads and writes (a simulated bus, a board's
+memory map) is given to it. Every wait ends, and its message shows the machine's state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from vdla.hardware.generate.registers import ID, OFFSETS, REGISTERS, VERSION, Error, counter_offset
+from vdla.hardware.timing import COUNTERS, UNITS
+from vdla.runtime.devices.device import DeviceError
+
+if TYPE_CHECKING:
+    from vdla.hardware.config import Config
+
+EXECUTING = UNITS[1:]
+QUEUES = ("LOAD_TO_COMPUTE", "COMPUTE_TO_LOAD", "COMPUTE_TO_STORE", "STORE_TO_COMPUTE")
+_BITS = {(register.name, bit.name): 1 << bit.position for register in REGISTERS for bit in register.bits}
+
+
+class Bus(Protocol):
+    """Reads and writes of 32-bit words at byte offsets of the control port; DeviceError where the machine refuses."""
+
+    def read_word(self, offset: int) -> int:
+        """The word at an offset."""
+
+    def write_word(self, offset: int, value: int) -> None:
+        """Set the word at an offset."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What the machine is told to run, and the limits of the memory that it runs from."""
+
+    address: int
+    count: int
+    read_latency: int
+    read_limit: int
+    write_limit: int
+
+
+class Driver:
+    """One machine behind its control port; `where` begins every message."""
+
+    def __init__(self, where: str, bus: Bus) -> None:
+        self.where = where
+        self._bus = bus
+
+    # --- registers by name
+
+    def read(self, name: str) -> int:
+        """The value of a register."""
+        return self._bus.read_word(OFFSETS[name])
+
+    def write(self, name: str, value: int) -> None:
+        """Set a register."""
+        self._bus.write_word(OFFSETS[name], value)
+
+    def read_wide(self, name: str) -> int:
+        """The value of a register that lies in two words."""
+        return self.read(f"{name}_HI") << 32 | self.read(f"{name}_LO")
+
+    def flag(self, register: str, bit: str) -> bool:
+        """Whether a bit of a register is set."""
+        return bool(self.read(register) & _BITS[register, bit])
+
+    # --- runs
+
+    def identify(self, config: Config) -> None:
+        """DeviceError unless the machine is a VDLA of this configuration."""
+        expected = {"ID": ID, "VERSION": VERSION}
+        for name, value in expected.items():
+            got = self.read(name)
+            if got != value:
+                raise DeviceError(f"{self.where}: register {name} must be {value:#x}, got {got:#x}")
+        fingerprint = f"{self.read_wide('FINGERPRINT'):012x}"
+        if fingerprint != config.fingerprint:
+            raise DeviceError(f"{self.where}: fingerprint must be {config.fingerprint}, got {fingerprint}")
+
+    def start(self, stream: Stream) -> None:
+        """Start a stream; the interrupt line tells of its end."""
+        values = {
+            "STREAM_LO": stream.address & 0xFFFFFFFF,
+            "STREAM_HI": stream.address >> 32,
+            "COUNT": stream.count,
+            "READ_LATENCY": stream.read_latency,
+            "READ_LIMIT": stream.read_limit,
+            "WRITE_LIMIT": stream.write_limit,
+            "INTERRUPT": _BITS["INTERRUPT", "enable"] | _BITS["INTERRUPT", "pending"],
+            "CONTROL": _BITS["CONTROL", "start"],
+        }
+        for name, value in values.items():
+            self.write(name, value)
+
+    def finish(self) -> None:
+        """After the interrupt: clear it; DeviceError when the machine stopped before the stream's end."""
+        self.write("INTERRUPT", _BITS["INTERRUPT", "enable"] | _BITS["INTERRUPT", "pending"])
+        if self.flag("STATUS", "error"):
+            raise DeviceError(self.error())
+        if not self.flag("STATUS", "done"):
+            raise DeviceError(f"{self.where}: the machine must be done, got status {self.read('STATUS'):#x}")
+
+    def error(self) -> str:
+        """Why the machine stopped, in words."""
+        code, index = self.read("ERROR"), self.read("ERROR_INDEX")
+        if code == Error.INSTRUCTION:
+            return f"{self.where}: instruction {index} must be valid, got a word that the machine refuses"
+        if code == Error.FETCH:
+            return f"{self.where}: reads of the stream must succeed, got an error at instruction {index}"
+        if code not in (Error.LOAD, Error.COMPUTE, Error.STORE):
+            return f"{self.where}: code of an error must be known, got {code}"
+        unit = Error(code).name.lower()
+        access = "writes" if code == Error.STORE else "reads"
+        return f"{self.where}: {access} of {unit} must succeed, got an error after {index} of its instructions"
+
+    def request_reset(self) -> None:
+        """Tell the machine to stop; it finishes its transactions in flight and is then no longer busy.
+
+        Without the interrupt, which an error of those transactions would raise.
+        """
+        self.write("INTERRUPT", _BITS["INTERRUPT", "pending"])
+        self.write("CONTROL", _BITS["CONTROL", "reset"])
+
+    # --- what a run took
+
+    def counters(self) -> dict[str, dict[str, int]]:
+        """Cycles by unit and counter."""
+        return {unit: {counter: self._counter(unit, counter) for counter in COUNTERS} for unit in UNITS}
+
+    def _counter(self, unit: str, counter: str) -> int:
+        offset = counter_offset(unit, counter)
+        return self._bus.read_word(offset + 4) << 32 | self._bus.read_word(offset)
+
+    def state(self, count: int) -> str:
+        """One line of fetch, one a unit, one of the token queues: what a message about a hang shows."""
+        lines = [f"  fetch: {self.read('DISPATCHED')} of {count} instructions dispatched"]
+        for unit in EXECUTING:
+            name = unit.upper()
+            started, ended = self.read(f"{name}_STARTED"), self.read(f"{name}_ENDED")
+            waiting = self.read(f"{name}_COMMANDS")
+            lines.append(f"  {unit}: {started} started, {ended} ended, {waiting} commands waiting")
+        tokens = ", ".join(f"{queue.lower()} {self.read(f'{queue}_TOKENS')}" for queue in QUEUES)
+        return "\n".join([*lines, f"  queues: {tokens}"])

@@ -1,0 +1,127 @@
+"""What the devices share whose DRAM is an array of this process: memory, and the checks before a run.
+
+The one invariant: a program reaches `_run` only when it was compiled for this machine, is safe, and has allocated
+memory for every tensor and for its stream.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.runtime.devices.device import DeviceError
+from vdla.runtime.devices.memory import Memory
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from vdla.hardware.config import Config
+    from vdla.hardware.program import Program
+    from vdla.simulator.stats import RunStats
+
+Bytes = NDArray[np.uint8]
+DEFAULT_BYTES = 1 << 30
+
+
+class MemoryDevice(ABC):
+    """A machine with `memory_bytes` of DRAM, of which only what is touched costs anything."""
+
+    name: ClassVar[str]
+
+    def __init__(self, config: Config, memory_bytes: int = DEFAULT_BYTES, timeout_cycles: int | None = None) -> None:
+        from vdla.hardware.config import Config
+
+        if not isinstance(config, Config):
+            raise DeviceError(f"device {self.name}: config must be a Config, got {type(config).__name__}")
+        self.config = config
+        self.timeout_cycles = self._timeout(timeout_cycles)
+        self._memory: Memory | None = Memory(self.name, memory_bytes)
+
+    def _timeout(self, cycles: object) -> int | None:
+        if cycles is None:
+            return None
+        if isinstance(cycles, bool) or not isinstance(cycles, int | np.integer) or cycles < 1:
+            raise DeviceError(f"device {self.name}: timeout in cycles must be an integer from 1, got {cycles!r}")
+        return int(cycles)
+
+    # --- memory
+
+    def allocate(self, nbytes: int) -> int:
+        """The address of fresh memory, zero."""
+        return self._open().allocate(nbytes)
+
+    def free(self, address: int) -> None:
+        """Give back what `allocate` returned."""
+        self._open().free(address)
+
+    def write(self, address: int, data: Bytes) -> None:
+        """Copy bytes into allocated memory."""
+        if not isinstance(data, np.ndarray) or data.dtype.hasobject:
+            raise DeviceError(f"device {self.name}: data to write must be an array of numbers, got {data!r}")
+        flat = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+        self._open().window(address, len(flat))[:] = flat
+
+    def read(self, address: int, nbytes: int) -> Bytes:
+        """Copy bytes out of allocated memory."""
+        return self._open().window(address, nbytes).copy()
+
+    @property
+    def memory(self) -> Bytes:
+        """All of the device's memory, allocated or not, as a view."""
+        return self._open().data
+
+    # --- programs
+
+    def run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
+        """Run a program to its end; VerifyError, SimulationError or DeviceError where it cannot."""
+        from vdla.simulator.errors import require_program
+        from vdla.simulator.simulator import check
+
+        self._open()
+        require_program(f"device {self.name}", program)
+        self._check_places(program, addresses)
+        check(program)
+        return self._run(program, addresses)
+
+    @abstractmethod
+    def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
+        """Run a program that was checked."""
+
+    def _check_places(self, program: Program, addresses: Mapping[str, int]) -> None:
+        from vdla.hardware.program import STREAM
+
+        mismatch = program.config.mismatch(self.config)
+        if mismatch is not None:
+            raise DeviceError(f"device {self.name}: {mismatch}")
+        sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: program.words.nbytes}
+        for name, nbytes in sizes.items():
+            if not isinstance(addresses, Mapping) or name not in addresses:
+                given = ", ".join(map(str, addresses)) if isinstance(addresses, Mapping) else ""
+                raise DeviceError(f"device {self.name}: addresses must include {name}, got {given or 'none'}")
+            self._open().window(addresses[name], nbytes)
+        beat = self.config.axi_bytes
+        if addresses[STREAM] % beat:
+            raise DeviceError(
+                f"device {self.name}: address of {STREAM} must be a multiple of {beat}, got {addresses[STREAM]}"
+            )
+
+    # --- life
+
+    def _open(self) -> Memory:
+        if self._memory is None:
+            raise DeviceError(f"device {self.name}: device must be open, got a call after close")
+        return self._memory
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._memory = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()

@@ -1,0 +1,276 @@
+"""The RTL as a device: the hardware's own description, run by Verilator, driven through its control registers.
+
+    with RtlDevice(config) as device: run(program, arrays, device)
+
+The first use of a configuration builds it, which takes about half a minute. Times of instructions come from the trace
+port, everything else from the registers and the memory, as on a board.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.runtime.compare.times import UNKNOWN, Times
+from vdla.runtime.devices.device import DeviceError
+from vdla.runtime.devices.driver import Driver, Stream
+from vdla.runtime.devices.memory import MOST_BYTES
+from vdla.runtime.devices.memory_device import DEFAULT_BYTES, MemoryDevice
+from vdla.runtime.devices.rtl_build import Options, library
+from vdla.runtime.devices.rtl_library import UNIT_NUMBERS, Machine, Parameters, Trace
+
+if TYPE_CHECKING:
+    from vdla.hardware.config import Config
+    from vdla.hardware.program import Program
+    from vdla.simulator.stats import RunStats
+
+Ints = NDArray[np.int64]
+CHUNK_CYCLES = 1 << 14  # between two looks at the keyboard and at the limits
+RESET_CYCLES = 1 << 18  # in which any transactions in flight end, with a memory that answers at once
+LAST_WORD = (1 << 32) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """An error response of the memory: to one beat of a read burst, or to one write burst; numbers count from 0."""
+
+    write: bool
+    burst: int
+    beat: int = 0
+    response: int = 2  # SLVERR; 3 is DECERR
+
+    def __post_init__(self) -> None:
+        """DeviceError where a number cannot be."""
+        _require_integer("injected burst", self.burst, 0, LAST_WORD)
+        _require_integer("injected beat", self.beat, 0, 255)
+        _require_integer("injected response", self.response, 2, 3)
+
+
+class RtlDevice(MemoryDevice):
+    """A machine of the RTL, built when it is opened.
+
+    `waves` is a file for waveforms (FST); `assertions` stops a run at the first broken assertion of the RTL;
+    `stalls` seeds random pauses of every channel, which change all times but no result.
+    """
+
+    name = "rtl"
+
+    def __init__(
+        self,
+        config: Config,
+        memory_bytes: int = DEFAULT_BYTES,
+        timeout_cycles: int | None = None,
+        *,
+        waves: Path | str | None = None,
+        assertions: bool = False,
+        stalls: int | None = None,
+    ) -> None:
+        super().__init__(config, memory_bytes, timeout_cycles)
+        self.injection: Injection | None = None
+        self._lock = RLock()
+        self._seen = Trace.empty()
+        self._stalls = None if stalls is None else _require_integer("seed of stalls", stalls, 0, LAST_WORD)
+        self._waves = None if waves is None else _writable(waves)
+        self._library = library(config, Options(waves is not None, assertions))
+        self._power_up()
+
+    def _power_up(self) -> None:
+        self._machine = Machine(f"device {self.name}", self._library, self.memory, self._waves)
+        self._machine.configure(self._parameters())
+        self.driver = Driver(f"device {self.name}", self._machine)
+        self.driver.identify(self.config)
+
+    def _parameters(self) -> Parameters:
+        dram, error = self.config.dram, self.injection
+        return Parameters(
+            read_latency=dram.read_latency,
+            write_latency=dram.write_latency,
+            beat_cycles=dram.beat_cycles,
+            burst_gap=dram.burst_gap,
+            burst_beats=self.config.burst_beats,
+            stalls=self._stalls is not None,
+            seed=self._stalls or 0,
+            error_channel=0 if error is None else 1 + bool(error.write),
+            error_burst=0 if error is None else error.burst,
+            error_beat=0 if error is None else error.beat,
+            error_response=0 if error is None else error.response,
+        )
+
+    # --- runs
+
+    def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
+        from vdla.hardware.program import STREAM
+
+        words = program.link(addresses)
+        with self._alone():
+            if words.size:
+                self.write(addresses[STREAM], words)
+            self.execute(addresses[STREAM], len(words), _longest(program))
+            return self._statistics(program)
+
+    def execute(self, address: int, count: int, quiet_cycles: int = 1 << 20) -> None:
+        """Run the `count` words at an address, whatever they are; DeviceError when they do not run to their end.
+
+        More than `quiet_cycles` without an event is a hang. Whatever happens, the machine can run again afterwards.
+        """
+        dram, beat = self.config.dram, self.config.axi_bytes
+        address = _require_integer("address of the stream", address, 0, MOST_BYTES - 1)
+        count = _require_integer("number of instructions", count, 0, LAST_WORD)
+        if address % beat:
+            raise DeviceError(f"device {self.name}: address of the stream must be a multiple of {beat}, got {address}")
+        stream = Stream(address, count, dram.read_latency, dram.outstanding_reads, dram.outstanding_writes)
+        with self._alone():
+            self._machine.configure(self._parameters())
+            self._machine.forget_events()
+            try:
+                self.driver.start(stream)
+                self._wait(count, quiet_cycles + 4 * (dram.read_latency + dram.write_latency))
+                self.driver.finish()
+                self._seen = self._machine.trace()
+            except BaseException:
+                self._seen = self._machine.trace()  # without what the reset makes of it
+                self._recover()
+                raise
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """For one thread at a time: the machine's calls release Python's lock."""
+        if not self._lock.acquire(blocking=False):
+            raise DeviceError(
+                f"device {self.name}: device must be used by one thread at a time, got a call from another"
+            )
+        try:
+            yield
+        finally:
+            self._lock.release()
+
+    def _wait(self, count: int, quiet_cycles: int) -> None:
+        machine = self._machine
+        while not machine.wait(self._cycles_left(count)):
+            if machine.quiet_cycles > quiet_cycles:
+                raise DeviceError(self._hang(f", got {machine.quiet_cycles} cycles in which nothing moved", count))
+        self._cycles_left(count)
+
+    def _cycles_left(self, count: int) -> int:
+        """Cycles to go on for, up to the first one too many; DeviceError when there was one."""
+        limit, past = self.timeout_cycles, self._machine.running_cycles
+        if limit is None:
+            return CHUNK_CYCLES
+        if past > limit:
+            raise DeviceError(self._hang(f"in at most {limit} cycles, got a timeout", count))
+        return min(CHUNK_CYCLES, limit - past + 1)
+
+    def _hang(self, what: str, count: int) -> str:
+        comma = "" if what.startswith(",") else " "
+        after = f" (cycle {self._machine.running_cycles})"
+        return f"device {self.name}: the program must end{comma}{what}{after}\n{self.driver.state(count)}"
+
+    def _recover(self) -> None:
+        """After anything went wrong: a soft reset, behind a quick memory; a new machine where even that fails."""
+        quick = self._parameters()
+        quick.read_latency = quick.write_latency = quick.beat_cycles = 1
+        quick.burst_gap = 0
+        try:
+            self._machine.configure(quick)
+            self.driver.request_reset()
+            for _ in range(RESET_CYCLES // CHUNK_CYCLES):
+                if not self.driver.flag("STATUS", "busy"):
+                    return
+                self._machine.wait(CHUNK_CYCLES)
+        except DeviceError:
+            pass
+        self._machine.close()
+        self._waves = None  # those that show why are kept
+        self._power_up()
+
+    # --- what was seen
+
+    def times(self, program: Program) -> Times:
+        """When the instructions of the last run were dispatched, started and ended, also of one that did not end."""
+        from vdla.hardware.isa import COL
+
+        self._open()
+        units = program.columns[:, COL["unit"]]
+        starts, ends = np.full(len(units), UNKNOWN, np.int64), np.full(len(units), UNKNOWN, np.int64)
+        for unit in UNIT_NUMBERS:
+            mine = np.flatnonzero(units == unit)
+            _fill(starts, mine, self._seen.starts[unit])
+            _fill(ends, mine, self._seen.ends[unit])
+        dispatches = np.full(len(units), UNKNOWN, np.int64)
+        _fill(dispatches, np.arange(len(units)), self._seen.dispatches)
+        return Times(dispatches, starts, ends)
+
+    def _statistics(self, program: Program) -> RunStats:
+        from vdla.simulator.stats import RunStats
+        from vdla.simulator.timing.timing import macs_of
+
+        times, (bytes_read, bytes_written) = self.times(program), self._machine.bytes_moved
+        return RunStats(
+            config=self.config,
+            program=program.name,
+            program_hash=program.hash,
+            total_cycles=self.driver.read_wide("CYCLES"),
+            counters=self.driver.counters(),
+            starts=times.starts,
+            ends=times.ends,
+            dispatches=times.dispatches,
+            waits=None,
+            macs=macs_of(self.config, program.columns),
+            bytes_read=bytes_read,
+            bytes_written=bytes_written,
+        )
+
+    def close(self) -> None:
+        """Give everything back; waves are whole from then on."""
+        with self._alone():
+            if hasattr(self, "_machine"):
+                self._machine.close()
+            super().close()
+
+
+def _writable(waves: Path | str) -> Path:
+    """The file, which must be one that can be written."""
+    if not isinstance(waves, Path | str):
+        raise DeviceError(f"device rtl: file of waves must be a path, got {waves!r}")
+    try:
+        Path(waves).open("wb").close()
+    except (OSError, ValueError) as error:  # a null character is a ValueError
+        raise DeviceError(f"device rtl: file of waves must be writable, got {error}") from None
+    if not Path(waves).is_file():  # the writer goes back in it
+        raise DeviceError(f"device rtl: file of waves must be a regular file, got {waves}")
+    return Path(waves)
+
+
+def _require_integer(what: str, value: object, least: int, most: int) -> int:
+    """The value, which must be an integer within limits."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
+        raise DeviceError(f"device rtl: {what} must be an integer from {least} to {most}, got {value!r}")
+    return int(value)
+
+
+def _fill(times: Ints, where: NDArray[np.intp], seen: Ints) -> None:
+    """The times seen, in order; not all need have happened."""
+    if len(seen) > len(where):
+        raise DeviceError(f"device rtl: trace must have at most {len(where)} events of a kind, got {len(seen)}")
+    times[where[: len(seen)]] = seen
+
+
+def _longest(program: Program) -> int:
+    """Cycles that any instruction takes at most without an event that can be seen, with a margin."""
+    from vdla.hardware.isa import COL
+
+    columns = program.columns
+    if not len(columns):
+        return CHUNK_CYCLES
+    kernels = columns[:, COL["uop_end"]] - columns[:, COL["uop_begin"]]
+    iterations = columns[:, COL["loop0"]] * columns[:, COL["loop1"]] * kernels
+    rows = columns[:, COL["y_before"]] + columns[:, COL["y_size"]] + columns[:, COL["y_after"]]
+    entries = rows * (columns[:, COL["x_before"]] + columns[:, COL["x_size"]] + columns[:, COL["x_after"]])
+    return CHUNK_CYCLES + 2 * int((iterations + entries * columns[:, COL["z_size"]]).max())

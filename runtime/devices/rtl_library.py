@@ -1,0 +1,194 @@
+"""A machine of the RTL library: its control port, its memory model, the times that its trace gave.
+
+It holds a pointer into the memory that it was created on, which must live as long. Calls release Python's lock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from weakref import finalize
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.runtime.devices.device import DeviceError
+
+Ints = NDArray[np.int64]
+UNIT_NUMBERS = range(3)  # load, compute, store, as in the trace
+OKAY = 0
+INTERRUPT, FAULT = 1, -1
+
+
+class Parameters(ctypes.Structure):
+    """How the memory answers; the harness's memory.h says what each is."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_uint32)
+        for name in (
+            "read_latency", "write_latency", "beat_cycles", "burst_gap", "burst_beats", "stalls", "seed",
+            "error_channel", "error_burst", "error_beat", "error_response",
+        )
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Cycles of each dispatch, in stream order, and of each start and end by unit, in the unit's order."""
+
+    dispatches: Ints
+    starts: tuple[Ints, ...]
+    ends: tuple[Ints, ...]
+
+    @staticmethod
+    def empty() -> Trace:
+        """Where nothing ran."""
+        nothing = np.zeros(0, np.int64)
+        units = tuple(nothing for _ in UNIT_NUMBERS)
+        return Trace(nothing, units, units)
+
+
+@cache
+def _load(path: Path) -> ctypes.CDLL:
+    library = _open_library(path)
+    machine, word, cycles = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
+    signatures: dict[str, tuple[object, ...]] = {
+        "create": (machine, ctypes.c_void_p, cycles, ctypes.c_char_p),
+        "destroy": (None, machine),
+        "configure": (None, machine, ctypes.POINTER(Parameters)),
+        "write": (ctypes.c_int, machine, word, word),
+        "read": (ctypes.c_int, machine, word, ctypes.POINTER(word)),
+        "wait": (ctypes.c_int, machine, cycles),
+        "forget_events": (None, machine),
+        "events": (cycles, machine, ctypes.c_uint, ctypes.POINTER(ctypes.POINTER(cycles))),
+        "quiet_cycles": (cycles, machine),
+        "running_cycles": (cycles, machine),
+        "bytes_read": (cycles, machine),
+        "bytes_written": (cycles, machine),
+        "memory_idle": (ctypes.c_int, machine),
+        "fault": (ctypes.c_char_p, machine),
+    }
+    for name, (result, *arguments) in signatures.items():
+        function = getattr(library, f"vdla_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+def _open_library(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise DeviceError(f"device rtl: library must load, got {error} (remove {path} to build it again)") from None
+
+
+def _destroy(library: ctypes.CDLL, pointer: int, memory: NDArray[np.uint8], process: int) -> None:
+    """Give a machine back while its memory is there.
+
+    A forked process has a copy without its threads, which could not be ended: there it is left as it is.
+    """
+    if process == os.getpid():
+        library.vdla_destroy(pointer)
+
+
+class Machine:
+    """One machine, after its reset; close it before the memory goes."""
+
+    def __init__(self, where: str, path: Path, memory: NDArray[np.uint8], waves: Path | None = None) -> None:
+        self._where = where
+        self._library = _load(path)
+        self._memory = memory
+        target = None if waves is None else os.fsencode(waves)
+        self._pointer: int | None = self._library.vdla_create(memory.ctypes.data, len(memory), target)
+        self._end = finalize(self, _destroy, self._library, self._pointer, memory, os.getpid())
+        self.check()
+
+    @property
+    def _handle(self) -> int:
+        """What the library knows the machine by; DeviceError once it is closed."""
+        if self._pointer is None:
+            raise DeviceError(f"{self._where}: device must be open, got a call after close")
+        return self._pointer
+
+    def close(self) -> None:
+        """Give the machine back; waves are whole from then on. At the latest this happens at the end of Python."""
+        self._end()
+        self._pointer = None
+
+    def check(self) -> None:
+        """DeviceError when something happened that must not."""
+        fault = self._library.vdla_fault(self._handle).decode(errors="replace").strip()
+        if fault:
+            raise DeviceError(f"{self._where}: {fault}")
+
+    # --- the control port
+
+    def read_word(self, offset: int) -> int:
+        """The word at a byte offset."""
+        value = ctypes.c_uint32()
+        response = self._library.vdla_read(self._handle, offset, ctypes.byref(value))
+        self._require(response, f"read of the control port at {offset:#x}")
+        return value.value
+
+    def write_word(self, offset: int, value: int) -> None:
+        """Set the word at a byte offset."""
+        response = self._library.vdla_write(self._handle, offset, value)
+        self._require(response, f"write of the control port at {offset:#x}")
+
+    def _require(self, response: int, what: str) -> None:
+        self.check()
+        if response < 0:
+            raise DeviceError(f"{self._where}: {what} must be answered, got nothing")
+        if response != OKAY:
+            raise DeviceError(f"{self._where}: {what} must be accepted, got response {response}")
+
+    # --- time
+
+    def configure(self, parameters: Parameters) -> None:
+        """Set how the memory answers; numbers of bursts count from here."""
+        self._library.vdla_configure(self._handle, ctypes.byref(parameters))
+
+    def wait(self, cycles: int) -> bool:
+        """Let cycles pass until the interrupt line is high; whether it is."""
+        result = int(self._library.vdla_wait(self._handle, cycles))
+        self.check()
+        return result == INTERRUPT
+
+    @property
+    def quiet_cycles(self) -> int:
+        """Cycles since anything moved: a beat, an address, a response, a dispatch, a start, an end."""
+        return int(self._library.vdla_quiet_cycles(self._handle))
+
+    @property
+    def running_cycles(self) -> int:
+        """Cycles that the run took, as the trace says."""
+        return int(self._library.vdla_running_cycles(self._handle))
+
+    @property
+    def bytes_moved(self) -> tuple[int, int]:
+        """Bytes read and bytes written since `forget_events`, as the memory saw them."""
+        library = self._library
+        return int(library.vdla_bytes_read(self._handle)), int(library.vdla_bytes_written(self._handle))
+
+    @property
+    def memory_idle(self) -> bool:
+        """Whether no transaction is outstanding."""
+        return bool(self._library.vdla_memory_idle(self._handle))
+
+    # --- the trace
+
+    def forget_events(self) -> None:
+        """Forget the events, cycles and bytes of earlier runs."""
+        self._library.vdla_forget_events(self._handle)
+
+    def trace(self) -> Trace:
+        """The events since `forget_events`."""
+        starts, ends = ([self._events(kind + unit) for unit in UNIT_NUMBERS] for kind in (1, 1 + len(UNIT_NUMBERS)))
+        return Trace(self._events(0), tuple(starts), tuple(ends))
+
+    def _events(self, kind: int) -> Ints:
+        cycles = ctypes.POINTER(ctypes.c_uint64)()
+        count = self._library.vdla_events(self._handle, kind, ctypes.byref(cycles))
+        return np.ctypeslib.as_array(cycles, (count,)).astype(np.int64) if count else np.zeros(0, np.int64)

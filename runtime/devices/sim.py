@@ -1,0 +1,27 @@
+"""The simulator as a device: exact results and exact cycles, nothing needed but Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from vdla.runtime.devices.memory_device import MemoryDevice
+
+if TYPE_CHECKING:
+    from vdla.hardware.program import Program
+    from vdla.simulator.stats import RunStats
+
+
+class SimDevice(MemoryDevice):
+    """A simulated machine."""
+
+    name = "sim"
+
+    def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
+        from vdla.hardware.isa import columns
+        from vdla.simulator.function.function import execute
+        from vdla.simulator.timing.timing import MAX_CYCLES, time_program
+
+        stats = time_program(program, self.config, dict(addresses), self.timeout_cycles or MAX_CYCLES)
+        execute(self.config, columns(self.config, program.link(addresses)), self.memory)
+        return stats

@@ -1,0 +1,1 @@
+"""The adversary: searches for an execution order in which a program fails."""

@@ -1,0 +1,195 @@
+"""The adversary: tries to make a program hang, leave its memory, or give results that depend on timing.
+
+It runs the program on a machine whose units advance in any order, with the smallest and with large queues, and looks at
+what happens. It knows nothing of the verifier; the two must agree, which `vdla bench mutants` tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from itertools import permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware.config import MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH, Buffer, Config
+from vdla.hardware.isa import COL, Unit, uop_columns
+from vdla.hardware.program import Program, Tensor
+from vdla.simulator.adversary import kernel as kernel
+
+Ints = NDArray[np.int64]
+Digests = NDArray[np.uint64]
+
+DEEP = 4096
+MOST_ITEMS = 1 << 26
+"""Entries moved and iterations run in one interleaving, by default; a program that takes more is left undecided."""
+
+_WRITABLE = ("output", "scratch")
+
+
+class Harm(str, Enum):
+    """What the adversary can do with a program; UNDECIDED where it takes too long to tell."""
+
+    NONE = "none"
+    HANG = "hang"
+    BOUNDS = "bounds"
+    TIMING = "timing"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """The first harm found, and how."""
+
+    harm: Harm
+    detail: str
+    interleavings: int
+
+    @property
+    def harmful(self) -> bool:
+        """Whether some machine that Config allows does something bad."""
+        return self.harm not in (Harm.NONE, Harm.UNDECIDED)
+
+
+@dataclass(frozen=True, slots=True)
+class Interleaving:
+    """Which unit advances: the first in `order` that can, or mostly a random one.
+
+    It does at most `chunk` items at a time, 0 for whole instructions. With `latched`, a LOAD or STORE reads everything
+    before it writes anything.
+    """
+
+    order: tuple[int, ...]
+    command_depth: int = DEEP
+    token_depth: int = DEEP
+    random: bool = False
+    chunk: int = 0
+    latched: bool = False
+
+    def __str__(self) -> str:
+        units = " before ".join(Unit(unit).name.lower() for unit in self.order)
+        return f"{'at random, else ' if self.random else ''}{units}, {self.command_depth} commands"
+
+
+def interleavings(count: int, rng: np.random.Generator) -> Iterator[Interleaving]:
+    """The extremes, then `count` random ones.
+
+    With deep queues, any two unordered instructions of different units run one way round when the one's unit comes
+    first and the other way round when it comes last; so the six orders expose every race that shows in the results.
+    """
+    orders = list(permutations(range(3)))
+    yield Interleaving(orders[0], MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH)
+    for order in orders:
+        yield Interleaving(order)
+    for number in range(count):
+        depths = (MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH) if number % 2 else (DEEP, DEEP)
+        order = orders[int(rng.integers(len(orders)))]
+        chunk = int(rng.choice([0, 1, 4, 64]))
+        yield Interleaving(order, *depths, random=True, chunk=chunk, latched=bool(rng.integers(2)))
+
+
+def attack(program: Program, seed: int = 0, count: int = 6, most_items: int = MOST_ITEMS) -> Attack:
+    """Run `program`, whose words must be valid, under the extremes and `count` random interleavings.
+
+    An item is an entry that is moved or an iteration; more than `most_items` in an interleaving are not tried.
+    """
+    rng = np.random.default_rng(seed)
+    victim = _Victim(program, most_items)
+    first: Digests | None = None
+    done = 0
+    for done, interleaving in enumerate(interleavings(count, rng), start=1):
+        status, where, dram = victim.run(interleaving, int(rng.integers(1 << 62)))
+        if status != kernel.DONE:
+            return Attack(_STATUS[status], f"at instruction {where}, {interleaving}", done)
+        if first is not None and not np.array_equal(first, dram):
+            return Attack(Harm.TIMING, f"{victim.difference(first, dram)}, {interleaving}", done)
+        first = dram if first is None else first
+    return Attack(Harm.NONE, "", done)
+
+
+_STATUS = {kernel.HANG: Harm.HANG, kernel.BOUNDS: Harm.BOUNDS, kernel.LONG: Harm.UNDECIDED}
+
+
+class _Victim:
+    """A program as the kernel wants it."""
+
+    def __init__(self, program: Program, most_items: int) -> None:
+        self.program = program
+        self.most_items = most_items
+        config = program.config
+        self.rows = np.ascontiguousarray(program.columns)
+        units = self.rows[:, COL["unit"]]
+        queues = [np.flatnonzero(units == unit) for unit in Unit]
+        self.counts = np.array([len(queue) for queue in queues], np.int64)
+        self.order = np.zeros((len(Unit), len(program)), np.int64)
+        for unit, queue in enumerate(queues):
+            self.order[unit, : len(queue)] = queue
+        beats = [tensor.nbytes // config.axi_bytes for tensor in program.tensors]
+        self.base = np.concatenate([[0], np.cumsum(beats)]).astype(np.int64)
+        self.table, firsts = _micro_op_tables(config, program.tensors)
+        rows = [
+            (b, n, int(t.role in _WRITABLE), f)
+            for b, n, t, f in zip(self.base[:-1], beats, program.tensors, firsts, strict=True)
+        ]
+        self.tensors = np.array([*rows, (0, -1, 0, -1)], np.int64)
+        self.tensor_of = program.tensor_of.astype(np.int64) % len(self.tensors)  # -1 is the last row
+        self.dram = np.random.default_rng(1).integers(0, 1 << 63, int(self.base[-1]), np.uint64)
+
+    def run(self, interleaving: Interleaving, seed: int) -> tuple[int, int, Digests]:
+        """Status, instruction and what is in DRAM at the end."""
+        dram = self.dram.copy()
+        params = _params(self.program.config, interleaving, seed, self.most_items)
+        status, where = kernel.run(
+            self.rows, self.order, self.counts, self.tensor_of, self.tensors, self.table, dram, params
+        )
+        return int(status), int(where), dram
+
+    def difference(self, a: Digests, b: Digests) -> str:
+        """The first beat that differs."""
+        at = int((a != b).argmax())
+        tensor = int(np.searchsorted(self.base, at, side="right")) - 1
+        return f"{self.program.tensors[tensor].name} differs at beat {at - int(self.base[tensor])}"
+
+
+def _micro_op_tables(config: Config, tensors: tuple[Tensor, ...]) -> tuple[Ints, list[int]]:
+    """The micro-op that begins at each beat of each constant, and where each tensor's begin (-1: contents unknown)."""
+    tables, firsts, total = [np.zeros((1, 5), np.int64)], [], 1
+    for tensor in tensors:
+        known = tensor.role == "constant" and tensor.data is not None
+        firsts.append(total if known else -1)
+        if known:
+            tables.append(_micro_ops_at_beats(config, tensor.data or b""))
+            total += len(tables[-1])
+    return np.concatenate(tables), firsts
+
+
+def _micro_ops_at_beats(config: Config, data: bytes) -> Ints:
+    width = config.uop_entry_bytes
+    padded = np.frombuffer(data + bytes(width), np.uint8)
+    starts = np.arange(0, len(data), config.axi_bytes)
+    return uop_columns(config, padded[starts[:, None] + np.arange(width)])
+
+
+def _params(config: Config, interleaving: Interleaving, seed: int, most_items: int) -> Ints:
+    inp, vector = config.inp_entry_bytes, config.out_entry_bytes
+    names = [buffer.name.lower() for buffer in Buffer]
+    values = {
+        "command_depth": interleaving.command_depth,
+        "token_depth": interleaving.token_depth,
+        **dict(zip(names, config.depths, strict=True)),
+        **{f"{name}_beats": size // config.axi_bytes for name, size in zip(names, config.entry_bytes, strict=True)},
+        "inp_per_entry": max(1, inp // vector),
+        "inp_entries": max(1, vector // inp),
+        "wgt_per_entry": config.wgt_entry_bytes // config.wgt_vector_bytes,
+        "slot_entries": config.acc_entry_bytes // config.out_entry_bytes,
+        "most": max(config.depths),
+        "random": int(interleaving.random),
+        **dict(zip(("first", "second", "third"), interleaving.order, strict=True)),
+        "chunk": interleaving.chunk,
+        "latched": int(interleaving.latched),
+        "seed": seed,
+        "limit": most_items,
+    }
+    return np.array([values[name] for name in kernel.PARAMS], np.int64)

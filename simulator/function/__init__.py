@@ -1,0 +1,1 @@
+"""What a program computes: instructions executed on buffers and a DRAM image."""

@@ -1,0 +1,140 @@
+"""What a linked program computes: its instructions executed on a DRAM image, in an order that its tokens allow.
+
+For a verified program every such order gives the same result. The order of the stream itself is taken where tokens
+allow it, else that of an untimed run of the tokens.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware.config import Config
+from vdla.hardware.isa import COL, Emit, Opcode, Operand, Source, Unit, VectorOp
+from vdla.simulator.errors import Escape, SimulationError, name_of, require_below
+from vdla.simulator.function import kernels, kernels_vnni, vnni
+from vdla.simulator.function.memory import Memory, Row
+from vdla.simulator.timing.wait_table import POP_QUEUE, PUSH_QUEUE, QUEUES
+
+Ints = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+
+class Engine:
+    """Executes single instructions of a linked stream on a DRAM image, which it changes."""
+
+    def __init__(self, config: Config, columns: Ints, dram: Bytes, portable: bool = False) -> None:
+        fast = not portable and vnni.available() and kernels_vnni.fits(config.block_in, config.block_out)
+        self.config = config
+        self.columns = columns
+        self._rows: list[Row] = columns.tolist()
+        self.memory = Memory(config, dram, tiled=fast)
+        shape = (config.batch, config.block_out // vnni.LANES, config.block_in // 4, config.inp_bits)
+        self._sizes = np.array(shape, np.int64)
+
+    def execute(self, index: int) -> None:
+        """Do one instruction; SimulationError where it leaves a buffer or DRAM."""
+        try:
+            self._execute(self.columns[index], self._rows[index])
+        except Escape as escape:
+            raise SimulationError(f"{name_of(self.columns, index)}: {escape}") from None
+
+    def _execute(self, fields: Ints, row: Row) -> None:
+        opcode = row[COL["opcode"]]
+        if opcode == Opcode.LOAD:
+            self.memory.load(row)
+        elif opcode == Opcode.STORE:
+            self.memory.store(row)
+        elif opcode == Opcode.GEMM:
+            self._gemm(fields, self._uops(fields, row))
+        elif opcode == Opcode.VECTOR:
+            self._vector(fields, self._uops(fields, row))
+
+    def _uops(self, fields: Ints, row: Row) -> Ints:
+        """The micro-ops of a GEMM or VECTOR, all of whose indices are in range."""
+        config, begin, end = self.config, row[COL["uop_begin"]], row[COL["uop_end"]]
+        require_below("uop_end", end - 1, config.uop_depth)
+        uops = self.memory.uop[begin:end]
+        acc, src, wgt, scl = kernels.extents(fields, uops)
+        require_below("acc index", acc, config.acc_depth)
+        require_below("scl index", scl, config.scl_depth)
+        if row[COL["opcode"]] == Opcode.GEMM:
+            require_below("src index", src, config.inp_depth)
+            require_below("wgt index", wgt, config.wgt_depth)
+        else:
+            self._check_operands(row, src, wgt)
+        if row[COL["emit"]]:
+            slots = config.out_slots if row[COL["emit"]] == Emit.RAW else config.out_depth
+            require_below("out index", acc - row[COL["acc"]] + row[COL["out"]], slots)
+        return uops
+
+    def _check_operands(self, row: Row, src: int, wgt: int) -> None:
+        config = self.config
+        if row[COL["operand"]] == Operand.SRC or row[COL["op"]] == VectorOp.MAC:
+            require_below(
+                "src index", src, config.inp_vectors if row[COL["source"]] == Source.INP else config.acc_depth
+            )
+        if row[COL["operand"]] == Operand.WGT:
+            require_below("wgt index", wgt, config.wgt_vectors)
+
+    def _gemm(self, row: Ints, uops: Ints) -> None:
+        m = self.memory
+        if m.tiled:
+            kernels_vnni.gemm(row, uops, *m.flat, self._sizes, m.scl, m.out, m.raw)
+        else:
+            kernels.gemm(row, uops, m.inp, m.wgt, m.acc, m.scl, m.out, m.raw, self.config.out_bits)
+
+    def _vector(self, row: Ints, uops: Ints) -> None:
+        m = self.memory
+        kernels.vector(row, uops, m.inp_vectors, m.wgt_vectors, m.acc, m.scl, m.out, m.raw, self.config.out_bits)
+
+
+def execute(config: Config, columns: Ints, dram: Bytes, portable: bool = False) -> None:
+    """Run linked instructions on a DRAM image, which they change. `portable` avoids what only some processors have."""
+    engine = Engine(config, columns, dram, portable)
+    for index in token_order(columns).tolist():
+        engine.execute(index)
+
+
+# --- order -----------------------------------------------------------------------------------------------------------
+
+
+def token_order(columns: Ints) -> Ints:
+    """Instruction numbers, every token given before it is taken; SimulationError when there is no such order."""
+    if _in_order(columns):
+        return np.arange(len(columns))
+    return np.array(_untimed_run(columns), np.int64)
+
+
+def _bits(columns: Ints, what: str, queues: Ints, queue: int) -> NDArray[np.bool_]:
+    """Which instructions push to, or pop from, a queue."""
+    unit, side = (int(i) for i in np.argwhere(queues == queue)[0])
+    return np.asarray((columns[:, COL["unit"]] == unit) & (columns[:, COL[f"{what}_{('prev', 'next')[side]}"]] > 0))
+
+
+def _in_order(columns: Ints) -> bool:
+    for queue in range(len(QUEUES)):
+        given = np.cumsum(_bits(columns, "push", PUSH_QUEUE, queue))
+        taken = np.cumsum(_bits(columns, "pop", POP_QUEUE, queue))
+        if (taken > given).any():
+            return False
+    return True
+
+
+def _untimed_run(columns: Ints) -> list[int]:
+    pops = np.stack([_bits(columns, "pop", POP_QUEUE, queue) for queue in range(len(QUEUES))], axis=1).tolist()
+    pushes = np.stack([_bits(columns, "push", PUSH_QUEUE, queue) for queue in range(len(QUEUES))], axis=1).tolist()
+    waiting = [np.flatnonzero(columns[:, COL["unit"]] == unit).tolist()[::-1] for unit in Unit]
+    tokens = [0] * len(QUEUES)
+    order: list[int] = []
+    while any(waiting):
+        before = len(order)
+        for unit in waiting:
+            while unit and all(tokens[q] > 0 for q, pop in enumerate(pops[unit[-1]]) if pop):
+                k = unit.pop()
+                tokens = [n - pop + push for n, pop, push in zip(tokens, pops[k], pushes[k], strict=True)]
+                order.append(k)
+        if len(order) == before:
+            stuck = ", ".join(name_of(columns, unit[-1]) for unit in waiting if unit)
+            raise SimulationError(f"function: every token that is taken must be given, got a deadlock at {stuck}")
+    return order

@@ -1,0 +1,215 @@
+"""GEMM on AVX-512 VNNI: the same results as `kernels.gemm`, for block_in a multiple of 4 and block_out of 16.
+
+Micro-ops in a row that add to one entry are a *run*: its sums stay in registers, which changes nothing as int32 sums
+wrap and their order is free. Four positions of the inner loop share the weights in a register; that is allowed when
+no two of them touch the same entry in different runs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vdla.simulator.function.kernels import (
+    ACC,
+    ACC0,
+    ACC1,
+    EMIT,
+    EMIT_NONE,
+    INIT,
+    LOOP0,
+    LOOP1,
+    OUT,
+    SCL,
+    SCL0,
+    SCL1,
+    SRC,
+    SRC0,
+    SRC1,
+    U_ACC,
+    U_FIRST,
+    U_LAST,
+    U_SRC,
+    U_WGT,
+    WGT,
+    WGT0,
+    WGT1,
+    Bytes,
+    Elements,
+    Ints,
+    Sums,
+    send,
+)  # fmt: skip
+from vdla.simulator.function.vnni import LANES, add16, broadcast16, dot16, load16, splat16, store16
+from vdla.simulator.jit import Int, compiled, helper, inlined
+
+POSITIONS = 4
+COMMON_GROUPS = 4  # of four inputs each: block_in of 16
+MOST_RUNS = 64  # whether positions are independent is decided for every pair of runs
+BYTES_A_LANE = 4
+
+
+def fits(block_in: Int, block_out: Int) -> bool:
+    """Whether entries are whole vectors."""
+    return bool(block_in % BYTES_A_LANE == 0 and block_out % LANES == 0)
+
+
+def interleave(weights: Elements) -> Sums:
+    """`[n, block_out, block_in]` to `[n, block_out / 16, block_in / 4, 16]` of four unsigned bytes, 128 added."""
+    n, block_out, block_in = weights.shape
+    words = np.ascontiguousarray(weights).view(np.uint32)
+    tiles = words.reshape(n, block_out // LANES, LANES, block_in // BYTES_A_LANE).transpose(0, 1, 3, 2)
+    return np.bitwise_xor(tiles, np.uint32(0x80808080), order="C").view(np.int32)
+
+
+@compiled
+def sum_entries(inputs: Elements, sums: Sums) -> None:
+    """sums[n] = 128 times the sum of inputs[n, :]."""
+    for n in range(len(inputs)):
+        total = np.int32(0)
+        for k in range(inputs.shape[1]):
+            total += np.int32(inputs[n, k])
+        sums[n] = total << 7
+
+
+@helper
+def _runs(row: Ints, uops: Ints) -> Ints:
+    """The first micro-op of each run, then their number."""
+    starts = np.empty(len(uops) + 1, np.int64)
+    count = 0
+    for u in range(len(uops)):
+        begins = u == 0 or uops[u, U_ACC] != uops[u - 1, U_ACC]
+        begins = begins or (row[INIT] != 0 and uops[u, U_FIRST] != 0)
+        if begins or (row[EMIT] != EMIT_NONE and uops[u - 1, U_LAST] != 0):
+            starts[count] = u
+            count += 1
+    starts[count] = len(uops)
+    return starts[: count + 1]
+
+
+@helper
+def _independent(row: Ints, uops: Ints, runs: Ints) -> bool:
+    """Whether POSITIONS neighbours of the inner loop share their weights and can go run by run."""
+    step = row[ACC1]
+    if step == 0 or row[WGT1] != 0 or len(runs) - 1 > MOST_RUNS:
+        return False
+    for r in range(len(runs) - 1):
+        for other in range(r):
+            distance = abs(uops[runs[r], U_ACC] - uops[runs[other], U_ACC])
+            if distance != 0 and distance % step == 0 and distance // step < POSITIONS:
+                return False
+    return True
+
+
+@compiled
+def gemm(
+    row: Ints,
+    uops: Ints,
+    inp: Sums,
+    offsets: Sums,
+    tiles: Sums,
+    acc: Sums,
+    sizes: Ints,
+    scl: Ints,
+    out: Bytes,
+    raw: Sums,
+) -> None:
+    """GEMM over flat int32 views; `offsets` are the sums of `sum_entries`, `sizes` batch, chunks, groups, bits."""
+    runs = _runs(row, uops)
+    block = POSITIONS if _independent(row, uops, runs) else 1
+    entries = acc.reshape(-1, sizes[0] * sizes[1] * LANES)
+    for i in range(row[LOOP0]):
+        j = np.int64(0)
+        while j < row[LOOP1]:
+            n = block if j + block <= row[LOOP1] else 1
+            for r in range(len(runs) - 1):
+                u, end = runs[r], runs[r + 1]
+                keep = row[INIT] == 0 or uops[u, U_FIRST] == 0
+                if n == 1:
+                    _run1(row, uops[u:end], i, j, keep, inp, offsets, tiles, acc, sizes)
+                elif sizes[2] == COMMON_GROUPS:
+                    _run4(row, uops[u:end], i, j, keep, inp, offsets, tiles, acc, sizes, COMMON_GROUPS)
+                else:
+                    _run4(row, uops[u:end], i, j, keep, inp, offsets, tiles, acc, sizes, sizes[2])
+                if row[EMIT] != EMIT_NONE and uops[end - 1, U_LAST] != 0:
+                    for k in range(j, j + n):
+                        off = i * row[ACC0] + k * row[ACC1] + uops[u, U_ACC]
+                        scale = scl[row[SCL] + i * row[SCL0] + k * row[SCL1]]
+                        send(row, entries[row[ACC] + off], scale, row[OUT] + off, out, raw, sizes[3])
+            j += n
+
+
+@helper
+def _run1(
+    row: Ints, uops: Ints, i: Int, j: Int, keep: bool, inp: Sums, offsets: Sums, tiles: Sums, acc: Sums, sizes: Ints
+) -> None:
+    """One run at one position, with two sums in flight."""
+    batch, chunks, groups = sizes[0], sizes[1], sizes[2]
+    a = row[ACC] + i * row[ACC0] + j * row[ACC1] + uops[0, U_ACC]
+    src = row[SRC] + i * row[SRC0] + j * row[SRC1]
+    wgt = row[WGT] + i * row[WGT0] + j * row[WGT1]
+    for b in range(batch):
+        for c in range(chunks):
+            place = ((a * batch + b) * chunks + c) * LANES
+            even = load16(acc, place) if keep else splat16(0)
+            odd = splat16(0)
+            offset = 0
+            for u in range(len(uops)):
+                x = (src + uops[u, U_SRC]) * batch + b
+                w = ((wgt + uops[u, U_WGT]) * chunks + c) * groups * LANES
+                offset += offsets[x]
+                for g in range(0, groups - 1, 2):
+                    even = dot16(even, load16(tiles, w + g * LANES), broadcast16(inp, x * groups + g))
+                    odd = dot16(odd, load16(tiles, w + g * LANES + LANES), broadcast16(inp, x * groups + g + 1))
+                if groups % 2 == 1:
+                    last = groups - 1
+                    even = dot16(even, load16(tiles, w + last * LANES), broadcast16(inp, x * groups + last))
+            store16(acc, place, add16(add16(even, odd), splat16(-offset)))
+
+
+@inlined
+def _run4(
+    row: Ints,
+    uops: Ints,
+    i: Int,
+    j: Int,
+    keep: bool,
+    inp: Sums,
+    offsets: Sums,
+    tiles: Sums,
+    acc: Sums,
+    sizes: Ints,
+    groups: Int,
+) -> None:
+    """One run at four positions, which share the weights; the loop over `groups` unrolls where that is a constant."""
+    batch, chunks = sizes[0], sizes[1]
+    wgt = row[WGT] + i * row[WGT0]
+    step_acc = row[ACC1] * batch * chunks * LANES
+    step_src = row[SRC1] * batch
+    a = row[ACC] + i * row[ACC0] + j * row[ACC1] + uops[0, U_ACC]
+    src = row[SRC] + i * row[SRC0] + j * row[SRC1]
+    for b in range(batch):
+        for c in range(chunks):
+            place = ((a * batch + b) * chunks + c) * LANES
+            v0 = load16(acc, place) if keep else splat16(0)
+            v1 = load16(acc, place + step_acc) if keep else splat16(0)
+            v2 = load16(acc, place + 2 * step_acc) if keep else splat16(0)
+            v3 = load16(acc, place + 3 * step_acc) if keep else splat16(0)
+            o0 = o1 = o2 = o3 = 0
+            for u in range(len(uops)):
+                x0 = (src + uops[u, U_SRC]) * batch + b
+                x1, x2, x3 = x0 + step_src, x0 + 2 * step_src, x0 + 3 * step_src
+                o0 += offsets[x0]
+                o1 += offsets[x1]
+                o2 += offsets[x2]
+                o3 += offsets[x3]
+                w = ((wgt + uops[u, U_WGT]) * chunks + c) * groups * LANES
+                for g in range(groups):
+                    weights = load16(tiles, w + g * LANES)
+                    v0 = dot16(v0, weights, broadcast16(inp, x0 * groups + g))
+                    v1 = dot16(v1, weights, broadcast16(inp, x1 * groups + g))
+                    v2 = dot16(v2, weights, broadcast16(inp, x2 * groups + g))
+                    v3 = dot16(v3, weights, broadcast16(inp, x3 * groups + g))
+            store16(acc, place, add16(v0, splat16(-o0)))
+            store16(acc, place + step_acc, add16(v1, splat16(-o1)))
+            store16(acc, place + 2 * step_acc, add16(v2, splat16(-o2)))
+            store16(acc, place + 3 * step_acc, add16(v3, splat16(-o3)))

@@ -1,0 +1,144 @@
+"""The on-chip buffers and the DMA that fills and empties them.
+
+`inp` and `wgt` hold one element a byte whatever its width, `uop` decoded micro-ops, `out` packed bytes as they go to
+DRAM. Nothing is read or written outside of a buffer or of DRAM: Escape comes first.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware.config import Config
+from vdla.hardware.isa import COL, Buffer, uop_columns
+from vdla.hardware.numerics import unpack_elements
+from vdla.simulator.errors import SimulationError, require_below
+from vdla.simulator.function import kernels_vnni
+
+Row = list[int]  # the columns of an instruction as plain integers
+Bytes = NDArray[np.uint8]
+
+
+class Memory:
+    """The buffers of one machine, all zero, and its DRAM; `tiled` also keeps what the VNNI kernel reads."""
+
+    def __init__(self, config: Config, dram: Bytes, tiled: bool) -> None:
+        if dram.dtype != np.uint8 or dram.ndim != 1 or not dram.flags.c_contiguous:
+            raise SimulationError(f"dram: image must be a contiguous uint8 vector, got {dram.dtype}{list(dram.shape)}")
+        self.config = config
+        self.dram = dram
+        self.tiled = tiled
+        batch, block_in, block_out = config.batch, config.block_in, config.block_out
+        self.inp = np.zeros((config.inp_depth, batch, block_in), np.int8)
+        self.wgt = np.zeros((config.wgt_depth, block_out, block_in), np.int8)
+        self.scl = np.zeros((config.scl_depth, block_out), np.int64)
+        self.uop = np.zeros((config.uop_depth, 5), np.int64)
+        self.acc = np.zeros((config.acc_depth, batch * block_out), np.int32)
+        self.out = np.zeros((config.out_depth, config.out_entry_bytes), np.uint8)
+        self.raw = self.out.reshape(-1).view(np.int32).reshape(config.out_slots, batch * block_out)
+        self.inp_vectors = self.inp.reshape(config.inp_vectors, batch * block_out)
+        self.wgt_vectors = self.wgt.reshape(config.wgt_vectors, block_out)
+        self._targets: tuple[NDArray[Any], ...] = (
+            self.inp,
+            self.wgt,
+            self.scl,
+            self.uop,
+            self.acc,
+        )  # in the order of Buffer
+        self._fill_tiles()
+
+    def _fill_tiles(self) -> None:
+        depth = (self.config.wgt_depth, self.config.block_out, self.config.block_in)
+        self.offsets = np.zeros(self.config.inp_depth * self.config.batch if self.tiled else 0, np.int32)
+        tiles = np.full((depth[0], depth[1] * depth[2] // 4) if self.tiled else (0, 1), 0x80808080, np.uint32)
+        self.tiles = tiles.view(np.int32)
+        words = self.inp.reshape(-1).view(np.int32) if self.tiled else self.offsets
+        self.flat = (words, self.offsets, self.tiles.reshape(-1), self.acc.reshape(-1))
+
+    # --- LOAD
+
+    def load(self, row: Row) -> None:
+        """Do a LOAD."""
+        buffer, sram, z, y, x, y_before, y_after, x_before, x_after = _load_fields(row)
+        rows, columns = y_before + y + y_after, x_before + x + x_after
+        count = z * rows * columns
+        target = self._targets[buffer]
+        require_below(_LAST_ENTRY[buffer], sram + count - 1, len(target))
+        area = target[sram : sram + count]
+        if rows * columns == y * x:
+            area[...] = self._elements(row, buffer).reshape(area.shape)
+        else:
+            grid = area.reshape(z, rows, columns, -1)
+            grid[...] = np.array(row[COL["pad_value"]]).astype(target.dtype)
+            if y * x > 0:
+                inner = grid[:, y_before : y_before + y, x_before : x_before + x]
+                inner[...] = self._elements(row, buffer).reshape(inner.shape)
+        if self.tiled:
+            self._retile(buffer, sram, count, area)
+
+    def _elements(self, row: Row, buffer: int) -> NDArray[Any]:
+        """The data of a LOAD as elements of its buffer, dense in the order z, y, x."""
+        config, widen = self.config, row[COL["widen"]]
+        data = self._window(row, config.out_entry_bytes if widen else config.entry_bytes[buffer])
+        if buffer == _WGT:
+            return _signed(data, config.wgt_bits)
+        if buffer == _INP or widen:
+            return _signed(data, config.inp_bits)
+        dense = np.ascontiguousarray(data).reshape(-1)
+        if buffer == _UOP:
+            return uop_columns(config, dense.reshape(-1, config.uop_entry_bytes))
+        return dense.view(np.int64 if buffer == _SCL else np.int32)
+
+    def _retile(self, buffer: int, sram: int, count: int, area: NDArray[Any]) -> None:
+        if buffer == _WGT:
+            self.tiles[sram : sram + count] = kernels_vnni.interleave(area).reshape(count, -1)
+        elif buffer == _INP:
+            batch = self.config.batch
+            sums = self.offsets[sram * batch : (sram + count) * batch]
+            kernels_vnni.sum_entries(area.reshape(count * batch, -1), sums)
+
+    # --- STORE
+
+    def store(self, row: Row) -> None:
+        """Do a STORE; where its rows overlap, the last one written stays."""
+        z, y, x, _, z_stride, y_stride = _window_fields(row)
+        sram = row[COL["sram"]]
+        require_below(_LAST_ENTRY[_OUT], sram + z * y * x - 1, len(self.out))
+        data = self.out[sram : sram + z * y * x].reshape(z, y, -1)
+        window = self._window(row, self.config.out_entry_bytes)
+        row_beats = window.shape[2] // self.config.axi_bytes
+        if (y == 1 or y_stride >= row_beats) and (z == 1 or z_stride >= (y - 1) * y_stride + row_beats):
+            window[...] = data
+            return
+        for plane in range(z):
+            for line in range(y):
+                window[plane, line] = data[plane, line]
+
+    def _window(self, row: Row, entry_bytes: int) -> Bytes:
+        """The bytes of DRAM that a LOAD or STORE moves, `[z, y, x * entry_bytes]`."""
+        z, y, x, begin, z_stride, y_stride = _window_fields(row)
+        axi = self.config.axi_bytes
+        last = (begin + (z - 1) * z_stride + (y - 1) * y_stride) * axi + x * entry_bytes - 1
+        require_below("last byte of dram", last, len(self.dram))
+        if z == 1 and y == 1:
+            return self.dram[begin * axi : last + 1].reshape(1, 1, -1)
+        strides = (z_stride * axi, y_stride * axi, 1)
+        return np.ndarray((z, y, x * entry_bytes), np.uint8, self.dram, begin * axi, strides)
+
+
+_load_fields = itemgetter(
+    *(
+        COL[name]
+        for name in ("buffer", "sram", "z_size", "y_size", "x_size", "y_before", "y_after", "x_before", "x_after")
+    )
+)
+_window_fields = itemgetter(*(COL[name] for name in ("z_size", "y_size", "x_size", "dram", "z_stride", "y_stride")))
+_LAST_ENTRY = tuple(f"last {buffer.name.lower()} entry" for buffer in Buffer)
+_INP, _WGT, _SCL, _UOP, _OUT = (int(b) for b in (Buffer.INP, Buffer.WGT, Buffer.SCL, Buffer.UOP, Buffer.OUT))
+
+
+def _signed(data: Bytes, bits: int) -> NDArray[np.int8]:
+    return data.view(np.int8) if bits == 8 else unpack_elements(data, bits)

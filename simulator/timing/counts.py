@@ -1,0 +1,171 @@
+"""Where the cycles of every unit went: the times of instructions, once they are known, become counters.
+
+The invariant: every cycle of a unit is counted once, from the one before its last counted cycle onwards, so that the
+counters of a unit sum to the total.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vdla.simulator.jit import Int, helper
+from vdla.simulator.timing.layout import (
+    BANDWIDTH,
+    BUSY,
+    COMMANDS,
+    COVERED,
+    F_COUNTED,
+    F_MARK,
+    IDLE,
+    KINDC,
+    LATENCY,
+    PADS,
+    POP_PREV,
+    PREV,
+    PUSH_NEXT,
+    PUSH_PREV,
+    ROOM_PREV,
+    STORE,
+    T_A,
+    T_C,
+    T_COVER,
+    T_D,
+    T_E,
+    T_F,
+    T_Q,
+    T_S,
+    UNKNOWN,
+    WAIT,
+    Ints,
+    U,
+)
+from vdla.simulator.timing.wait_table import KIND_READ, KIND_WRITE, NEVER, NONE
+
+
+@helper
+def after(times: Ints, index: Int, event: Int) -> Int:
+    """The cycle from which an event is seen: 0 for none, UNKNOWN when it is not settled."""
+    if index == NONE:
+        return 0
+    if index == NEVER or times[index, event] == UNKNOWN:
+        return UNKNOWN
+    return times[index, event] + 1
+
+
+@helper
+def count_fetch(work: Ints, times: Ints, state: Ints, fetch: Ints, end: Int) -> None:
+    """Count fetch's uncovered cycles before `end`; every dispatch before `end` is settled."""
+    k = state[F_COUNTED]
+    while k < len(work) and times[k, T_D] != UNKNOWN and times[k, T_D] < end:
+        if times[k, T_D] >= state[F_MARK]:
+            count_blocked(times, state, fetch, k, times[k, T_D])
+            fetch[BUSY] += 1
+            state[F_MARK] += 1
+        k += 1
+    state[F_COUNTED] = k
+    count_blocked(times, state, fetch, k, end)
+
+
+@helper
+def count_blocked(times: Ints, state: Ints, fetch: Ints, k: Int, end: Int) -> None:
+    """Cycles from the mark to before `end`, in which instruction k is the next to dispatch."""
+    mark = state[F_MARK]
+    if mark >= end:
+        return
+    if k >= len(times):
+        fetch[IDLE] += end - mark
+    else:
+        arrived = times[k, T_A]
+        arrived = end if arrived == UNKNOWN else min(max(arrived, mark), end)
+        fetch[BANDWIDTH] += arrived - mark
+        fetch[COMMANDS] += end - arrived
+    state[F_MARK] = end
+
+
+@helper
+def count_pushes(work: Ints, times: Ints, counts: Ints, to: Int, last: Int, lo: Int, hi: Int) -> Int:
+    """How many cycles lo..hi-1 an instruction up to `last` is blocked in its push; they count in row `to`."""
+    blocked = 0
+    j = last
+    while j != NONE and times[j, T_E] >= lo:
+        n = max(times[j, T_C], after(times, work[j, PREV], T_E))
+        room = max(n, after(times, work[j, ROOM_PREV], T_S))
+        before = max(0, min(room, hi) - max(n, lo))
+        later = max(0, min(times[j, T_E], hi) - max(room, lo))
+        if before > 0:
+            counts[to, WAIT + work[j, PUSH_PREV]] += before
+        if later > 0:
+            counts[to, WAIT + work[j, PUSH_NEXT]] += later
+        blocked += before + later
+        j = work[j, PREV]
+    return blocked
+
+
+@helper
+def count_waiting(work: Ints, times: Ints, counts: Ints, k: Int, queues: Ints) -> None:
+    """The cycles between the issue stage's becoming free and the start of k."""
+    unit = work[k, U]
+    lo = times[k, T_COVER] + 1
+    if work[k, PREV] != NONE:
+        lo = max(lo, times[work[k, PREV], T_F])
+    hi = times[k, T_S]
+    at = min(max(lo, times[k, T_D] + 1), hi)
+    counts[k, COMMANDS] += max(0, at - lo)
+    at = max(lo, at)
+    for side in range(2):
+        seen = min(after(times, work[k, POP_PREV + side], T_E), hi)
+        if seen > at:
+            counts[k, WAIT + queues[unit, side]] += seen - at
+            at = seen
+    if at < hi:
+        blocked = count_pushes(work, times, counts, k, work[k, PREV], at, hi)
+        counts[k, LATENCY if unit == STORE else BUSY] += hi - at - blocked
+
+
+@helper
+def count_current(work: Ints, times: Ints, counts: Ints, k: Int) -> None:
+    """The cycles from the start of k that its bursts do not account for."""
+    if work[k, KINDC] == KIND_WRITE:
+        return
+    if work[k, KINDC] != KIND_READ:
+        counts[k, BUSY] += max(0, times[k, T_F] - max(times[k, T_S], times[k, T_COVER] + 1))
+        return
+    lo = max(times[k, T_S], times[k, T_COVER] + 1)
+    hi = times[k, T_Q]
+    if lo >= hi:
+        return
+    p = hi - work[k, PADS]
+    blocked = 0
+    if work[k, PADS] > 0 and lo < p:
+        blocked = count_pushes(work, times, counts, k, work[k, PREV], lo, p)
+    counts[k, BUSY] += hi - lo - blocked
+
+
+@helper
+def count_tail(work: Ints, times: Ints, counts: Ints, last: Int, covered: Int, total: Int) -> Int:
+    """The cycles of a unit after its last instruction's issue; returned are those in which it is idle."""
+    lo = max(times[last, T_F], covered + 1)
+    hi = times[last, T_E] + 1
+    if lo < hi:
+        blocked = count_pushes(work, times, counts, last, last, lo, hi)
+        counts[last, LATENCY if work[last, U] == STORE else BUSY] += hi - lo - blocked
+    return total - max(lo, hi)
+
+
+@helper
+def account(work: Ints, times: Ints, counts: Ints, fetch: Ints, idle: Ints, state: Ints, queues: Ints) -> Int:
+    """Count the cycles that the events left open; the total."""
+    total = np.int64(0)
+    for k in range(len(work)):
+        count_waiting(work, times, counts, k, queues)
+        count_current(work, times, counts, k)
+        total = max(total, max(times[k, T_E], times[k, T_D]) + 1)
+    for unit in range(3):
+        last = len(work) - 1
+        while last >= 0 and work[last, U] != unit:
+            last -= 1
+        idle[unit] = total
+        if last >= 0:
+            idle[unit] = count_tail(work, times, counts, last, state[COVERED + unit], total)
+    count_fetch(work, times, state, fetch, total)
+    return total

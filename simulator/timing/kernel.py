@@ -1,0 +1,415 @@
+"""The timing contract as one compiled event loop over the table of `work`.
+
+The invariant: when the next burst is granted at g, everything that happens before g + 1 is known, because whatever
+is still unknown depends on a grant to come, and is seen a cycle later at the earliest. So events are settled as far
+as they can be, then one burst is granted, and so on; time never passes cycle by cycle. `docs/timing-contract.md` has
+the rules; letters D S F C N E and R L are its symbols.
+"""
+
+from __future__ import annotations
+
+from vdla.simulator.jit import Int, compiled, helper
+from vdla.simulator.timing.counts import account, after, count_fetch
+from vdla.simulator.timing.layout import (
+    ACTIVE,
+    BANDWIDTH,
+    BASE,
+    BUSY,
+    COMMAND,
+    COMPUTE,
+    COVERED,
+    CYCLES,
+    DEADLOCK,
+    DONE,
+    F_BEATS,
+    F_GRANT,
+    F_MARK,
+    FAR,
+    FETCH,
+    KINDC,
+    LATENCY,
+    LIMIT,
+    LOAD,
+    NEXT_D,
+    NEXT_E,
+    NEXT_S,
+    P_BEAT,
+    P_BURST,
+    P_DEPTH,
+    P_FETCH_BUFFER,
+    P_GAP,
+    P_LIMIT,
+    P_LOAD_TAIL,
+    P_OVERHEAD,
+    P_PAGE,
+    P_READ_LATENCY,
+    P_READS,
+    P_STORE_SETUP,
+    P_STREAM,
+    P_WORD,
+    P_WRITE_LATENCY,
+    P_WRITES,
+    PADS,
+    PENDING,
+    POP_NEXT,
+    POP_PREV,
+    PREV,
+    R_COUNT,
+    R_GRANT,
+    R_LAST,
+    ROOM_NEXT,
+    ROOM_PREV,
+    RUN,
+    STORE,
+    T_A,
+    T_C,
+    T_COVER,
+    T_D,
+    T_E,
+    T_F,
+    T_Q,
+    T_S,
+    TIMEOUT,
+    UNKNOWN,
+    W_COUNT,
+    W_LAST,
+    Y_RUNS,
+    Y_STRIDE,
+    Z_RUNS,
+    Z_STRIDE,
+    Ints,
+    U,
+)
+from vdla.simulator.timing.wait_table import KIND_CORE, KIND_READ, KIND_WRITE, NONE
+
+
+@helper
+def _latest(known: Int, other: Int) -> Int:
+    return UNKNOWN if known == UNKNOWN or other == UNKNOWN else max(known, other)
+
+
+@helper
+def _dispatch(work: Ints, times: Ints, state: Ints) -> bool:
+    k = state[NEXT_D]
+    if k >= len(work) or times[k, T_A] == UNKNOWN:
+        return False
+    at = after(times, work[k, COMMAND], T_S)
+    if at == UNKNOWN:
+        return False
+    previous = times[k - 1, T_D] + 1 if k > 0 else 0
+    times[k, T_D] = max(at, max(times[k, T_A], previous))
+    state[NEXT_D] = k + 1
+    return True
+
+
+@helper
+def _start_time(work: Ints, times: Ints, k: Int) -> Int:
+    at = after(times, k, T_D)
+    if work[k, PREV] != NONE:
+        at = _latest(at, times[work[k, PREV], T_F])
+    at = _latest(at, after(times, work[k, POP_PREV], T_E))
+    at = _latest(at, after(times, work[k, POP_NEXT], T_E))
+    return _latest(at, after(times, work[k, LIMIT], T_E))
+
+
+@helper
+def _start(
+    work: Ints, times: Ints, state: Ints, requests: Ints, ring: Ints, counts: Ints, params: Ints, unit: Int
+) -> bool:
+    k = state[NEXT_S + unit]
+    if k >= len(work):
+        return False
+    at = _start_time(work, times, k)
+    if at == UNKNOWN:
+        return False
+    times[k, T_S] = at
+    times[k, T_COVER] = state[COVERED + unit]
+    kind = work[k, KINDC]
+    if kind == KIND_READ:
+        state[PENDING + unit] = k
+    elif kind == KIND_WRITE:
+        _write(work, times, state, requests, ring, counts, params, k)
+    elif kind == KIND_CORE:
+        times[k, T_F] = at + work[k, CYCLES] + params[P_OVERHEAD]
+        times[k, T_C] = times[k, T_F] + params[P_DEPTH]
+    else:
+        times[k, T_F] = times[k, T_C] = at + 1
+    state[NEXT_S + unit] = _next_of_unit(work, k)
+    return True
+
+
+@helper
+def _next_of_unit(work: Ints, k: Int) -> Int:
+    unit = work[k, U]
+    k += 1
+    while k < len(work) and work[k, U] != unit:
+        k += 1
+    return k
+
+
+@helper
+def _begin_read(work: Ints, times: Ints, state: Ints, requests: Ints, params: Ints, unit: Int) -> bool:
+    """Once it is known when padding can begin: padding, and the first request."""
+    k = state[PENDING + unit]
+    if k == NONE:
+        return False
+    q = times[k, T_S] + 1
+    if work[k, PADS] > 0:
+        previous = after(times, work[k, PREV], T_E)
+        if previous == UNKNOWN:
+            return False
+        q = max(q, previous) + work[k, PADS]
+    times[k, T_Q] = q
+    state[PENDING + unit] = NONE
+    if work[k, RUN] == 0:
+        times[k, T_F] = q
+        times[k, T_C] = q - 1 + params[P_LOAD_TAIL]
+        return True
+    state[ACTIVE + unit] = k
+    requests[unit, 0] = q
+    requests[unit, 1] = 0
+    requests[unit, 2] = 0
+    requests[unit, 3] = work[k, RUN]
+    requests[unit, 4] = work[k, BASE]
+    return True
+
+
+@helper
+def _end(work: Ints, times: Ints, state: Ints, unit: Int) -> bool:
+    k = state[NEXT_E + unit]
+    if k >= len(work) or times[k, T_C] == UNKNOWN:
+        return False
+    at = max(times[k, T_C], after(times, work[k, PREV], T_E))
+    at = _latest(at, after(times, work[k, ROOM_PREV], T_S))
+    at = _latest(at, after(times, work[k, ROOM_NEXT], T_S))
+    if at == UNKNOWN:
+        return False
+    times[k, T_E] = at
+    state[NEXT_E + unit] = _next_of_unit(work, k)
+    return True
+
+
+@helper
+def _burst(left: Int, address: Int, params: Ints) -> Int:
+    return min(left, min(params[P_BURST], params[P_PAGE] - address % params[P_PAGE]))
+
+
+@helper
+def _advance(work: Ints, request: Ints, k: Int, beats: Int) -> bool:
+    """The iterator after `beats` more beats; False at the end of the instruction's last run."""
+    request[3] -= beats
+    request[4] += beats
+    if request[3] > 0:
+        return True
+    request[2] += 1
+    if request[2] == work[k, Y_RUNS]:
+        request[2] = 0
+        request[1] += 1
+    request[3] = work[k, RUN]
+    request[4] = work[k, BASE] + request[1] * work[k, Z_STRIDE] + request[2] * work[k, Y_STRIDE]
+    return bool(request[1] < work[k, Z_RUNS])
+
+
+@helper
+def _write(
+    work: Ints, times: Ints, state: Ints, requests: Ints, ring: Ints, counts: Ints, params: Ints, k: Int
+) -> None:
+    """All bursts of a STORE: no other unit writes, so they follow from its start alone."""
+    request = requests[STORE]
+    request[1] = request[2] = 0
+    request[3] = work[k, RUN]
+    request[4] = work[k, BASE]
+    ready = times[k, T_S] + params[P_STORE_SETUP]
+    beats = 0
+    more = True
+    while more:
+        n = _burst(request[3], request[4], params)
+        slot = state[W_COUNT] % params[P_WRITES]
+        at = max(ready, ring[slot] + 1)
+        if state[W_COUNT] > 0:
+            at = max(at, state[W_LAST] + params[P_BEAT] + params[P_GAP])
+        state[W_LAST] = at + (n - 1) * params[P_BEAT]
+        ring[slot] = state[W_LAST] + params[P_WRITE_LATENCY]
+        state[W_COUNT] += 1
+        ready = state[W_LAST] + 1
+        beats += n
+        more = _advance(work, request, k, n)
+    times[k, T_F] = state[W_LAST] + 1
+    times[k, T_C] = state[W_LAST] + params[P_WRITE_LATENCY] + 1
+    counts[k, BUSY] += params[P_STORE_SETUP] + beats
+    counts[k, BANDWIDTH] += times[k, T_F] - times[k, T_S] - params[P_STORE_SETUP] - beats
+
+
+@helper
+def _settle(work: Ints, times: Ints, state: Ints, requests: Ints, write_ring: Ints, counts: Ints, params: Ints) -> None:
+    """Every event whose causes are settled."""
+    moved = True
+    while moved:
+        moved = False
+        while _dispatch(work, times, state):
+            moved = True
+        for unit in range(3):
+            while _start(work, times, state, requests, write_ring, counts, params, unit):
+                moved = True
+                _begin_read(work, times, state, requests, params, unit)
+            if _begin_read(work, times, state, requests, params, unit):
+                moved = True
+            while _end(work, times, state, unit):
+                moved = True
+
+
+@helper
+def _fetch_request(work: Ints, times: Ints, state: Ints, params: Ints) -> tuple[Int, Int]:
+    """(first cycle in which fetch requests its next burst or FAR, its beats)."""
+    beats = state[F_BEATS]
+    left = len(work) * params[P_WORD] - beats
+    if left == 0:
+        return FAR, 0
+    n = _burst(left, params[P_STREAM] + beats, params)
+    needed = (beats + n - params[P_FETCH_BUFFER] + params[P_WORD] - 1) // params[P_WORD]
+    if needed <= 0:
+        return state[F_GRANT] + 1, n
+    if times[needed - 1, T_D] == UNKNOWN:
+        return FAR, n
+    return max(state[F_GRANT], times[needed - 1, T_D]) + 1, n
+
+
+@helper
+def _grant(state: Ints, ring: Ints, counts: Ints, params: Ints, who: Int, g: Int, n: Int) -> tuple[Int, Int]:
+    """Account for one read burst of `who` in `counts` and return its first and last beat."""
+    first = g + params[P_READ_LATENCY]
+    due = first
+    if state[R_COUNT] > 0:
+        first = max(first, state[R_LAST] + params[P_BEAT] + params[P_GAP])
+    last = first + (n - 1) * params[P_BEAT]
+    lo = max(g, state[COVERED + who] + 1)
+    latency = max(0, due - lo)
+    counts[LATENCY] += latency
+    counts[BANDWIDTH] += last + 1 - lo - latency - n
+    counts[BUSY] += n
+    state[COVERED + who] = state[R_LAST] = last
+    state[R_GRANT] = g
+    ring[state[R_COUNT] % params[P_READS]] = last
+    state[R_COUNT] += 1
+    return first, last
+
+
+@helper
+def _grant_fetch(work: Ints, times: Ints, state: Ints, ring: Ints, fetch: Ints, params: Ints, g: Int, n: Int) -> None:
+    count_fetch(work, times, state, fetch, g)
+    first, last = _grant(state, ring, fetch, params, FETCH, g, n)
+    state[F_MARK] = last + 1
+    k = state[F_BEATS] // params[P_WORD]
+    start = state[F_BEATS]
+    state[F_BEATS] += n
+    state[F_GRANT] = g
+    while (k + 1) * params[P_WORD] <= state[F_BEATS]:
+        times[k, T_A] = first + ((k + 1) * params[P_WORD] - 1 - start) * params[P_BEAT] + 1
+        k += 1
+
+
+@helper
+def _grant_read(
+    work: Ints,
+    times: Ints,
+    state: Ints,
+    requests: Ints,
+    ring: Ints,
+    counts: Ints,
+    params: Ints,
+    unit: Int,
+    g: Int,
+    n: Int,
+) -> bool:
+    """Grant the unit's burst; True when it was the instruction's last."""
+    k = state[ACTIVE + unit]
+    counts[k, BANDWIDTH] += max(0, g - max(times[k, T_Q], state[COVERED + unit] + 1))
+    _, last = _grant(state, ring, counts[k], params, unit, g, n)
+    requests[unit, 0] = g + 1
+    if _advance(work, requests[unit], k, n):
+        return False
+    state[ACTIVE + unit] = NONE
+    times[k, T_F] = g + 1
+    times[k, T_C] = last + params[P_LOAD_TAIL]
+    return True
+
+
+@helper
+def _first_of_unit(work: Ints, unit: Int) -> Int:
+    k = 0
+    while k < len(work) and work[k, U] != unit:
+        k += 1
+    return k
+
+
+@helper
+def _initialise(work: Ints, state: Ints) -> None:
+    for unit in range(3):
+        state[NEXT_S + unit] = state[NEXT_E + unit] = _first_of_unit(work, unit)
+        state[COVERED + unit] = -1
+        state[ACTIVE + unit] = state[PENDING + unit] = NONE
+    state[COVERED + FETCH] = state[R_GRANT] = state[F_GRANT] = -1
+
+
+@helper
+def _run(
+    work: Ints,
+    params: Ints,
+    times: Ints,
+    counts: Ints,
+    fetch: Ints,
+    state: Ints,
+    requests: Ints,
+    read_ring: Ints,
+    write_ring: Ints,
+) -> Int:
+    """Every event of the run; how it went. `state[R_GRANT]` is the cycle of the last grant."""
+    _settle(work, times, state, requests, write_ring, counts, params)
+    fetch_at, fetch_n = _fetch_request(work, times, state, params)
+    while True:
+        compute_at = requests[COMPUTE, 0] if state[ACTIVE + COMPUTE] != NONE else FAR
+        load_at = requests[LOAD, 0] if state[ACTIVE + LOAD] != NONE else FAR
+        g = min(fetch_at, min(compute_at, load_at))
+        if g == FAR:
+            break
+        g = max(g, max(state[R_GRANT], read_ring[state[R_COUNT] % params[P_READS]]) + 1)
+        if g > params[P_LIMIT]:
+            state[R_GRANT] = g
+            return TIMEOUT
+        if fetch_at <= g:
+            _grant_fetch(work, times, state, read_ring, fetch, params, g, fetch_n)
+            settled = False
+        else:
+            unit = COMPUTE if compute_at <= g else LOAD
+            n = _burst(requests[unit, 3], requests[unit, 4], params)
+            settled = not _grant_read(work, times, state, requests, read_ring, counts, params, unit, g, n)
+        if not settled:
+            _settle(work, times, state, requests, write_ring, counts, params)
+            fetch_at, fetch_n = _fetch_request(work, times, state, params)
+    n = len(work)
+    done = state[NEXT_D] == n and state[NEXT_E] == n and state[NEXT_E + 1] == n and state[NEXT_E + 2] == n
+    return DONE if done else DEADLOCK
+
+
+# --- counting, once every time is known ------------------------------------------------------------------------------
+
+
+@compiled
+def run(
+    work: Ints,
+    params: Ints,
+    times: Ints,
+    counts: Ints,
+    fetch: Ints,
+    idle: Ints,
+    state: Ints,
+    requests: Ints,
+    rings: Ints,
+    queues: Ints,
+) -> tuple[Int, Int]:
+    """(status, total cycles, or the last cycle known of a run that does not end); fills `times` and the counters."""
+    _initialise(work, state)
+    status = _run(work, params, times, counts, fetch, state, requests, rings[0], rings[1])
+    if status != DONE:
+        return status, state[R_GRANT]
+    return status, account(work, times, counts, fetch, idle, state, queues)

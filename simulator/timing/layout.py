@@ -1,0 +1,57 @@
+"""Where the timing kernels keep what they know: indices of parameters, of times of instructions, of state.
+
+The invariant: these are the only names for columns of those arrays; a kernel that adds a value adds a name here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.simulator.timing.wait_table import FIELDS, F
+
+Ints = NDArray[np.int64]
+
+BUSY, LATENCY, BANDWIDTH, WAIT, COMMANDS, IDLE = 0, 1, 2, 3, 7, 8
+
+UNKNOWN = -1
+FAR = 1 << 62
+LOAD, COMPUTE, STORE, FETCH = np.arange(4)
+
+# Parameters of the machine, by index of an integer array.
+PARAMS = (
+    "read_latency", "write_latency", "outstanding_reads", "outstanding_writes", "beat_cycles", "burst_gap",
+    "burst_beats", "page_beats", "stream_base", "stream_beats", "fetch_buffer", "load_tail", "issue_overhead", "depth",
+    "store_setup", "limit",
+)  # fmt: skip
+(
+    P_READ_LATENCY, P_WRITE_LATENCY, P_READS, P_WRITES, P_BEAT, P_GAP, P_BURST, P_PAGE, P_STREAM, P_WORD,
+    P_FETCH_BUFFER, P_LOAD_TAIL, P_OVERHEAD, P_DEPTH, P_STORE_SETUP, P_LIMIT,
+) = range(len(PARAMS))  # fmt: skip
+
+# Times of an instruction, by column. Q: first cycle in which it requests bursts. COVER: last cycle covered by read
+# bursts of its unit before it.
+TIMES = ("arrival", "D", "S", "F", "C", "E", "Q", "COVER")
+T_A, T_D, T_S, T_F, T_C, T_E, T_Q, T_COVER = np.arange(
+    len(TIMES)
+)  # not literals, which would compile helpers once for each
+
+U, KINDC, PREV, POP_PREV, POP_NEXT, ROOM_PREV, ROOM_NEXT, COMMAND, LIMIT = (F[name] for name in FIELDS[:9])
+PADS, CYCLES, BASE, RUN, Y_RUNS, Y_STRIDE, Z_RUNS, Z_STRIDE, PUSH_PREV, PUSH_NEXT = (F[name] for name in FIELDS[9:])
+
+# State, by index: where each unit is in its list, and the two memory channels.
+NEXT_S, NEXT_E, NEXT_D = 0, 3, 6  # per unit: instruction to start, to end; the one to dispatch
+COVERED = 7  # per requester, by unit number (FETCH = 3): last cycle covered by its read bursts
+R_LAST, R_GRANT, R_COUNT, W_LAST, W_COUNT = 11, 12, 13, 14, 15
+F_BEATS, F_GRANT, F_COUNTED, F_MARK = (
+    16,
+    17,
+    18,
+    19,
+)  # fetch: beats granted, last grant, dispatches counted, next cycle to count
+ACTIVE = 20  # per unit: its LOAD with bursts to request, or NONE
+PENDING = 23  # per unit: its LOAD which has started and not begun to write or request, or NONE
+STATE_SIZE = 26
+ITERATOR = 5  # request time, z, y, beats left of the run, address
+
+DONE, DEADLOCK, TIMEOUT = range(3)

@@ -1,0 +1,167 @@
+"""The timing of a program: when every instruction starts and ends, and where the cycles of every unit went.
+
+`docs/timing-contract.md` is the specification. Timing needs no data, so that a program can be timed again under another
+DRAM model or other queue depths.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware import timing as contract
+from vdla.hardware.config import Config
+from vdla.hardware.isa import COL, Opcode, columns, instruction_bytes
+from vdla.hardware.program import STREAM, Program, place
+from vdla.simulator.errors import SimulationError
+from vdla.simulator.stats import COUNTERS, UNITS, RunStats
+from vdla.simulator.timing import conflicts, hang
+from vdla.simulator.timing import kernel as kernel
+from vdla.simulator.timing import layout as at
+from vdla.simulator.timing.wait_table import POP_QUEUE, entry_beats, stream_beats, work_of
+
+Ints = NDArray[np.int64]
+
+MAX_CYCLES = 1 << 50
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Raw results of the kernel: arrays by instruction, counters by unit in the order of UNITS."""
+
+    total: int
+    dispatches: Ints
+    starts: Ints
+    ends: Ints
+    waits: Ints
+    counters: Ints
+
+
+def time_program(
+    program: Program,
+    config: Config | None = None,
+    addresses: dict[str, int] | None = None,
+    max_cycles: int = MAX_CYCLES,
+) -> RunStats:
+    """The cycles of `program` at `addresses` (by default those of `place`) on `config`.
+
+    `config` may differ in DRAM, clock and queue depths from the one the program was compiled for. SimulationError where
+    it hangs or takes more than `max_cycles`.
+    """
+    device = device_config(program, config)
+    places = place(program)[0] if addresses is None else addresses
+    linked = columns(device, program.link(places))
+    stream = _stream_beat(program, places)
+    timing = time_columns(device, linked, stream, conflicts.of_program(program), max_cycles)
+    return _stats(device, program, linked, timing)
+
+
+def device_config(program: Program, config: Config | None) -> Config:
+    """`config`, or the program's own; SimulationError when the program was compiled for another machine."""
+    mismatch = None if config is None else program.config.mismatch(config)
+    if mismatch is not None:
+        raise SimulationError(f"simulate {program.name}: {mismatch}")
+    return config or program.config
+
+
+def _stream_beat(program: Program, places: dict[str, int]) -> int:
+    if STREAM not in places:
+        raise SimulationError(f"simulate {program.name}: addresses must include {STREAM}, got {', '.join(places)}")
+    beat, rest = divmod(places[STREAM], program.config.axi_bytes)
+    if rest or beat < 0:
+        unit = program.config.axi_bytes
+        raise SimulationError(
+            f"simulate {program.name}: address of {STREAM} must be a multiple of {unit} from 0, got {places[STREAM]}"
+        )
+    return beat
+
+
+def time_columns(
+    config: Config, linked: Ints, stream_beat: int, extra: Ints | None = None, max_cycles: int = MAX_CYCLES
+) -> Timing:
+    """The timing of linked instructions; `extra[k]` are the bank conflicts of a VECTOR."""
+    extra = np.zeros(len(linked), np.int64) if extra is None else extra
+    work = work_of(config, linked, extra)
+    times = np.full((len(linked), len(at.TIMES)), at.UNKNOWN, np.int64)
+    waits = np.zeros((len(linked), len(COUNTERS)), np.int64)
+    fetch = np.zeros(len(COUNTERS), np.int64)
+    idle = np.zeros(3, np.int64)
+    scratch = _scratch(config)
+    params = _params(config, stream_beat, max_cycles)
+    status, cycles = kernel.run(work.table, params, times, waits, fetch, idle, *scratch, POP_QUEUE)
+    if status != at.DONE or cycles > max_cycles:
+        timeout = status != at.DEADLOCK
+        raise SimulationError(hang.describe(config, linked, work, times, min(cycles, max_cycles), timeout))
+    counters = _counters(linked, waits, fetch, idle)
+    return Timing(cycles, times[:, at.T_D], times[:, at.T_S], times[:, at.T_E], waits, counters)
+
+
+def _scratch(config: Config) -> tuple[Ints, Ints, Ints]:
+    """The kernel's state, its iterators over bursts and the last beats of outstanding bursts of both channels."""
+    slots = max(config.dram.outstanding_reads, config.dram.outstanding_writes)
+    state, requests = np.zeros(at.STATE_SIZE, np.int64), np.zeros((3, at.ITERATOR), np.int64)
+    return state, requests, np.full((2, slots), -1, np.int64)
+
+
+def _counters(linked: Ints, waits: Ints, fetch: Ints, idle: Ints) -> Ints:
+    counters = np.zeros((len(UNITS), len(COUNTERS)), np.int64)
+    counters[0] = fetch
+    for unit in range(3):
+        counters[unit + 1] = waits[linked[:, COL["unit"]] == unit].sum(axis=0)
+    counters[1:, COUNTERS.index("idle")] += idle
+    return counters
+
+
+def _params(config: Config, stream_beat: int, max_cycles: int) -> Ints:
+    dram = config.dram
+    values = {
+        "read_latency": dram.read_latency,
+        "write_latency": dram.write_latency,
+        "outstanding_reads": dram.outstanding_reads,
+        "outstanding_writes": dram.outstanding_writes,
+        "beat_cycles": dram.beat_cycles,
+        "burst_gap": dram.burst_gap,
+        "burst_beats": config.burst_beats,
+        "page_beats": contract.page_beats(config),
+        "stream_base": stream_beat,
+        "stream_beats": stream_beats(config),
+        "fetch_buffer": contract.fetch_buffer_beats(config),
+        "load_tail": contract.LOAD_TAIL,
+        "issue_overhead": contract.ISSUE_OVERHEAD,
+        "depth": contract.compute_depth(config),
+        "store_setup": contract.STORE_SETUP,
+        "limit": min(max_cycles, MAX_CYCLES),
+    }
+    return np.array([values[name] for name in at.PARAMS], np.int64)
+
+
+def _stats(config: Config, program: Program, linked: Ints, timing: Timing) -> RunStats:
+    moved = linked[:, COL["z_size"]] * linked[:, COL["y_size"]] * linked[:, COL["x_size"]]
+    moved = moved * entry_beats(config, linked) * config.axi_bytes
+    opcode = linked[:, COL["opcode"]]
+    return RunStats(
+        config=config,
+        program=program.name,
+        program_hash=program.hash,
+        total_cycles=timing.total,
+        counters={
+            unit: dict(zip(COUNTERS, row, strict=True))
+            for unit, row in zip(UNITS, timing.counters.tolist(), strict=True)
+        },
+        starts=timing.starts,
+        ends=timing.ends,
+        dispatches=timing.dispatches,
+        waits=timing.waits,
+        macs=macs_of(config, linked),
+        bytes_read=int(moved[opcode == Opcode.LOAD].sum()) + len(linked) * instruction_bytes(config),
+        bytes_written=int(moved[opcode == Opcode.STORE].sum()),
+    )
+
+
+def macs_of(config: Config, columns: Ints) -> int:
+    """Multiply-accumulates of the GEMMs among instructions, padding of blocks included."""
+    gemm = columns[columns[:, COL["opcode"]] == Opcode.GEMM]
+    kernels = gemm[:, COL["uop_end"]] - gemm[:, COL["uop_begin"]]
+    return int((gemm[:, COL["loop0"]] * gemm[:, COL["loop1"]] * kernels).sum()) * config.macs_per_cycle

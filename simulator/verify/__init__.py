@@ -1,0 +1,1 @@
+"""The verifier: deadlocks, races, bounds and encoding of a program. Needs NumPy only."""

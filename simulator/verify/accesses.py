@@ -1,0 +1,183 @@
+"""Every instruction's accesses in program order, and every field that leads out of a buffer or a tensor.
+
+The micro-op buffer is data that this pass knows: only constants are loaded into it, by compute, which is also its only
+reader, in program order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware.config import Buffer
+from vdla.hardware.isa import COL, UOP_COLUMNS, IsaError, Opcode, check_uops
+from vdla.hardware.isa.footprint import Access, Footprints, Kernel, Row
+from vdla.hardware.program import Program
+from vdla.simulator.verify.naming import instruction_name, schedule_lines, unit_name
+from vdla.simulator.verify.verdict import Finding, Kind, Range
+
+WRITABLE = ("output", "scratch")
+
+_OPCODE, _UNIT, _BUFFER = COL["opcode"], COL["unit"], COL["buffer"]
+_BEGIN, _END = COL["uop_begin"], COL["uop_end"]
+
+
+@dataclass(slots=True)
+class Touched:
+    """What each instruction touches: (tensor, or -1 on chip; access). An instruction with a finding touches nothing."""
+
+    accesses: list[list[tuple[int, Access]]]
+    findings: list[Finding] = field(default_factory=list)
+
+
+def touches(program: Program) -> Touched:
+    """Walk the program once."""
+    walk = _Walk(program)
+    return Touched([walk.visit(index, row) for index, row in enumerate(program.columns.tolist())], walk.findings)
+
+
+class _Walk:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.config = program.config
+        self.footprints = Footprints(program.config)
+        self.findings: list[Finding] = []
+        self.micro_ops = _MicroOps(program)
+
+    def visit(self, index: int, row: Row) -> list[tuple[int, Access]]:
+        problems = list(self._problems(index, row))
+        self.findings += problems
+        if problems:
+            return []
+        kernel = self.micro_ops.kernel(row[_BEGIN], row[_END]) if _looped(row) else None
+        found = [(-1, access) for access in self.footprints.accesses(row, kernel)]
+        return self._in_dram(index, row) + found
+
+    def _in_dram(self, index: int, row: Row) -> list[tuple[int, Access]]:
+        if not moves_data(row):
+            return []
+        writes = row[_OPCODE] == Opcode.STORE
+        return [(int(self.program.tensor_of[index]), Access("dram", None, writes, self.footprints.beats(row)))]
+
+    # --- findings
+
+    def _problems(self, index: int, row: Row) -> Iterator[Finding]:
+        kernel = None
+        if _looped(row):
+            problem = self._kernel_problem(index, row)
+            if problem is not None:
+                yield problem
+                return
+            kernel = self.micro_ops.kernel(row[_BEGIN], row[_END])
+        on_chip = [self._bounds(index, str(excess)) for excess in self.footprints.excess(row, kernel)]
+        in_dram = list(self._dram_problems(index, row))
+        yield from on_chip + in_dram
+        if row[_OPCODE] == Opcode.LOAD and row[_BUFFER] == Buffer.UOP:
+            yield from self._load_micro_ops(index, row, bool(on_chip or in_dram))
+
+    def _bounds(self, index: int, text: str) -> Finding:
+        return self._finding(Kind.BOUNDS, index, text)
+
+    def _finding(self, kind: Kind, index: int, text: str, ranges: tuple[Range, ...] = ()) -> Finding:
+        unit = unit_name(int(self.program.columns[index, _UNIT]))
+        where = instruction_name(self.program, index)
+        lines = schedule_lines(self.program, index)
+        return Finding(kind, f"{where}: {text}", (index,), (unit,), ranges=ranges, schedule=lines)
+
+    def _kernel_problem(self, index: int, row: Row) -> Finding | None:
+        excess = self.footprints.kernel_excess(row)
+        if excess is not None:
+            return self._bounds(index, str(excess))
+        missing = self.micro_ops.first_missing(row[_BEGIN], row[_END])
+        if missing is None:
+            return None
+        text = f"micro-op {missing} must be loaded before it is used, got nothing"
+        return self._finding(Kind.UNINITIALISED, index, text, (Range("uop", missing, missing),))
+
+    def _dram_problems(self, index: int, row: Row) -> Iterator[Finding]:
+        if not moves_data(row):
+            return
+        number = int(self.program.tensor_of[index])
+        if number < 0:
+            yield self._bounds(index, "dram must be relative to a tensor, got none")
+            return
+        tensor = self.program.tensors[number]
+        if row[_OPCODE] == Opcode.STORE and tensor.role not in WRITABLE:
+            yield self._bounds(
+                index, f"tensor must have role {' or '.join(WRITABLE)} to be written, got {tensor.role} {tensor.name}"
+            )
+        excess = self.footprints.dram_excess(row, tensor.nbytes // self.config.axi_bytes, tensor.name)
+        if excess is not None:
+            yield self._bounds(index, str(excess))
+
+    def _load_micro_ops(self, index: int, row: Row, bad: bool) -> Iterator[Finding]:
+        if bad:
+            self.micro_ops.forget(row)
+            return
+        tensor = self.program.tensors[int(self.program.tensor_of[index])]
+        if tensor.role != "constant":
+            self.micro_ops.forget(row)
+            yield self._bounds(index, f"micro-ops must come from a constant, got {tensor.role} {tensor.name}")
+            return
+        try:
+            self.micro_ops.load(row, tensor.data or b"")
+        except IsaError as error:
+            self.micro_ops.forget(row)
+            yield self._finding(Kind.ENCODING, index, f"micro-ops of tensor {tensor.name}: {error}")
+
+
+class _MicroOps:
+    """What the micro-op buffer holds, and the kernels in it."""
+
+    def __init__(self, program: Program) -> None:
+        self.config = program.config
+        self.content = np.zeros((self.config.uop_depth, len(UOP_COLUMNS)), np.int64)
+        self.known = np.zeros(self.config.uop_depth, np.bool_)
+        self.kernels: dict[tuple[int, int], Kernel] = {}
+
+    def kernel(self, begin: int, end: int) -> Kernel:
+        key = (begin, end)
+        if key not in self.kernels:
+            self.kernels[key] = Kernel(self.content[begin:end].copy())
+        return self.kernels[key]
+
+    def first_missing(self, begin: int, end: int) -> int | None:
+        known = self.known[begin:end]
+        return None if known.all() else begin + int(known.argmin())
+
+    def load(self, row: Row, data: bytes) -> None:
+        """Do a LOAD from a constant; IsaError where a micro-op has bits that no field has."""
+        width = self.config.uop_entry_bytes
+        raw = np.frombuffer(data, np.uint8)[: len(data) // self.config.axi_bytes * self.config.axi_bytes]
+        rows = _rows(row, width // self.config.axi_bytes)
+        table = raw.reshape(-1, self.config.axi_bytes)[rows].reshape(-1, width)
+        self.content[self._entries(row)] = check_uops(self.config, table)
+        self.known[self._entries(row)] = True
+        self.kernels = {}
+
+    def forget(self, row: Row) -> None:
+        """Nothing is known of what such a LOAD writes."""
+        self.known[self._entries(row)] = False
+
+    def _entries(self, row: Row) -> slice:
+        count = row[COL["z_size"]] * row[COL["y_size"]] * row[COL["x_size"]]
+        return slice(row[COL["sram"]], row[COL["sram"]] + count)
+
+
+def _rows(row: Row, entry_beats: int) -> NDArray[np.int64]:
+    """The beats of a LOAD in the order of its entries, repeats included."""
+    z = np.arange(row[COL["z_size"]])[:, None, None] * row[COL["z_stride"]]
+    y = np.arange(row[COL["y_size"]])[:, None] * row[COL["y_stride"]]
+    return np.asarray((row[COL["dram"]] + z + y + np.arange(row[COL["x_size"]] * entry_beats)).ravel(), np.int64)
+
+
+def moves_data(row: Row) -> bool:
+    """Whether a LOAD or STORE touches DRAM at all: a LOAD may only pad."""
+    return row[_OPCODE] in (Opcode.LOAD, Opcode.STORE) and row[COL["x_size"]] > 0 and row[COL["y_size"]] > 0
+
+
+def _looped(row: Row) -> bool:
+    return row[_OPCODE] in (Opcode.GEMM, Opcode.VECTOR)

@@ -1,0 +1,168 @@
+"""The untimed token run: the program on the smallest machine there is, and what it proves about every other.
+
+That machine has MIN_COMMAND_DEPTH commands and MIN_TOKEN_DEPTH tokens in a queue, and units that finish one instruction
+before they take the next. Larger queues and overlap only take conditions away (docs/verifier.md), so what ends here
+ends everywhere. The clocks hold what tokens alone enforce: they are the same on every machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware.config import MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH
+from vdla.hardware.isa import COL, Unit
+from vdla.simulator.verify.naming import LINKS, QUEUES
+
+Ints = NDArray[np.int64]
+Clock = tuple[int, ...]
+
+NEVER = -1
+UNITS = len(Unit)
+ORIGIN: Clock = (NEVER,) * UNITS
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Why a unit stands still: an instruction that waits for a token, or for room for one it pushes."""
+
+    unit: Unit
+    instruction: int
+    queue: int
+    for_room: bool
+    other: Unit
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRun:
+    """`order`: the instructions in an order they can run in. `clocks[k][unit]`: the last instruction of `unit` that is
+    sure to have ended when k starts. `waits` and `fetch_blocked` (the next instruction, where its command queue is
+    full) say where the run stopped, `tokens` what is left in the queues.
+    """
+
+    order: list[int]
+    clocks: list[Clock]
+    ended: int
+    dispatched: int
+    waits: tuple[Wait, ...]
+    tokens: tuple[int, ...]
+    last_push: tuple[int, ...]
+
+    def complete(self, instructions: int) -> bool:
+        """Whether everything ran."""
+        return self.ended == instructions
+
+
+def token_run(columns: Ints) -> TokenRun:
+    """Run until nothing moves; linear in the number of instructions."""
+    run = _Run(columns)
+    while run.step():
+        pass
+    return run.result()
+
+
+class _Run:
+    def __init__(self, columns: Ints) -> None:
+        self.units: list[int] = columns[:, COL["unit"]].tolist()
+        self.pops = _by_unit(columns, 3, 4)
+        self.pushes = _by_unit(columns, 1, 2)
+        self.dispatched = 0
+        self.ended = 0
+        self.commands: list[list[int]] = [[] for _ in Unit]
+        self.taken = [0] * UNITS  # commands taken from each queue
+        self.running = [NEVER] * UNITS
+        self.clock = [ORIGIN] * UNITS
+        self.clocks: list[Clock] = [ORIGIN] * len(columns)
+        self.order: list[int] = []
+        self.queues: list[list[Clock]] = [[] for _ in QUEUES]  # the clock that each token ever pushed carries
+        self.popped = [0] * len(QUEUES)
+        self.last_push = [NEVER] * len(QUEUES)
+
+    def step(self) -> bool:
+        """Dispatch what fits, then let each unit go as far as it can; whether anything moved."""
+        moved = self._dispatch()
+        for unit in range(UNITS):
+            while self._advance(unit):
+                moved = True
+        return moved
+
+    def _dispatch(self) -> bool:
+        start = self.dispatched
+        while self.dispatched < len(self.units):
+            unit = self.units[self.dispatched]
+            if len(self.commands[unit]) - self.taken[unit] >= MIN_COMMAND_DEPTH:
+                break
+            self.commands[unit].append(self.dispatched)
+            self.dispatched += 1
+        return self.dispatched > start
+
+    def _advance(self, unit: int) -> bool:
+        return self._start(unit) if self.running[unit] == NEVER else self._end(unit)
+
+    def _tokens(self, queue: int) -> int:
+        return len(self.queues[queue]) - self.popped[queue]
+
+    def _start(self, unit: int) -> bool:
+        if self.taken[unit] == len(self.commands[unit]):
+            return False
+        index = self.commands[unit][self.taken[unit]]
+        wanted = self.pops[unit][index]
+        if any(self._tokens(queue) == 0 for queue in wanted):
+            return False
+        clock = self.clock[unit]
+        for queue in wanted:
+            token = self.queues[queue][self.popped[queue]]
+            clock = tuple(map(max, clock, token))
+            self.popped[queue] += 1
+        self.clock[unit] = self.clocks[index] = clock
+        self.taken[unit] += 1
+        self.running[unit] = index
+        self.order.append(index)
+        return True
+
+    def _end(self, unit: int) -> bool:
+        index = self.running[unit]
+        given = self.pushes[unit][index]
+        if any(self._tokens(queue) >= MIN_TOKEN_DEPTH for queue in given):
+            return False
+        clock = (*self.clock[unit][:unit], index, *self.clock[unit][unit + 1 :])
+        self.clock[unit] = clock
+        for queue in given:
+            self.queues[queue].append(clock)
+            self.last_push[queue] = index
+        self.running[unit] = NEVER
+        self.ended += 1
+        return True
+
+    def result(self) -> TokenRun:
+        waits = tuple(wait for unit in Unit for wait in self._waits(unit))
+        tokens = tuple(self._tokens(queue) for queue in range(len(QUEUES)))
+        return TokenRun(self.order, self.clocks, self.ended, self.dispatched, waits, tokens, tuple(self.last_push))
+
+    def _waits(self, unit: Unit) -> list[Wait]:
+        index = self.running[unit]
+        if index != NEVER:
+            full = [queue for queue in self.pushes[unit][index] if self._tokens(queue) >= MIN_TOKEN_DEPTH]
+            return [Wait(unit, index, queue, True, LINKS[queue][3]) for queue in full]
+        if self.taken[unit] == len(self.commands[unit]):
+            return []
+        index = self.commands[unit][self.taken[unit]]
+        empty = [queue for queue in self.pops[unit][index] if self._tokens(queue) == 0]
+        return [Wait(unit, index, queue, False, LINKS[queue][1]) for queue in empty]
+
+
+def _by_unit(columns: Ints, unit_at: int, column_at: int) -> list[list[tuple[int, ...]]]:
+    """[unit][instruction]: the queues that it pops from (or pushes to)."""
+    result = []
+    for unit in Unit:
+        links = [(link[0], columns[:, COL[str(link[column_at])]] > 0) for link in LINKS if link[unit_at] == unit]
+        result.append(_queues_of(len(columns), links))
+    return result
+
+
+def _queues_of(count: int, links: list[tuple[int, NDArray[np.bool_]]]) -> list[tuple[int, ...]]:
+    codes = sum((bits.astype(np.int64) << place for place, (_, bits) in enumerate(links)), np.zeros(count, np.int64))
+    choices = [tuple(q for place, (q, _) in enumerate(links) if code >> place & 1) for code in range(4)]
+    return [choices[code] for code in codes.tolist()]

@@ -1,0 +1,71 @@
+"""The verifier: whether a program is safe to run, from its words alone.
+
+A verified program cannot hang, touch memory that is not its own, or give results that depend on timing, on any machine
+of its configuration's fingerprint, whatever the DRAM and the queue depths. docs/verifier.md says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+
+from vdla.hardware.config import Config
+from vdla.hardware.isa import IsaError, check
+from vdla.hardware.program import Program
+from vdla.simulator.errors import require_program
+from vdla.simulator.verify import deadlock
+from vdla.simulator.verify.accesses import touches
+from vdla.simulator.verify.races import RaceCheck
+from vdla.simulator.verify.tokens import token_run
+from vdla.simulator.verify.verdict import Finding, Kind, Range, Verdict, VerifyError
+
+__all__ = ["Finding", "Kind", "Range", "Verdict", "VerifyError", "verify"]
+
+MOST_OF_A_KIND = 8
+"""Findings of one kind that a verdict keeps."""
+
+
+def verify(program: Program, config: Config | None = None) -> Verdict:
+    """The verdict on `program`; `config` is the machine it shall run on, by default the one it was compiled for.
+
+    Later questions need the answers to earlier ones: a wrong configuration or an invalid word ends the search.
+    """
+    require_program("verify", program, config)
+    empty = Verdict(program.name, len(program))
+    mismatch = None if config is None else program.config.mismatch(config)
+    if mismatch is not None:
+        return replace(empty, findings=(Finding(Kind.CONFIGURATION, mismatch),))
+    invalid = list(_invalid_words(program))
+    if invalid:
+        return _with(empty, invalid)
+    touched = touches(program)
+    run = token_run(program.columns)
+    races = RaceCheck(program, touched, run)
+    found = [*touched.findings, *deadlock.findings(program, run), *races.findings()]
+    return _with(empty, found, () if found else tuple(races.warnings()))
+
+
+def _with(verdict: Verdict, found: Iterable[Finding], warnings: tuple[Finding, ...] = ()) -> Verdict:
+    by_kind: dict[Kind, list[Finding]] = {}
+    for finding in sorted(found, key=lambda finding: finding.instructions):
+        by_kind.setdefault(finding.kind, []).append(finding)
+    kept = tuple(finding for kind in Kind for finding in islice(by_kind.get(kind, ()), MOST_OF_A_KIND))
+    more = sum(len(findings) for findings in by_kind.values()) - len(kept)
+    return replace(verdict, findings=kept, warnings=warnings, more=more)
+
+
+def _invalid_words(program: Program) -> Iterator[Finding]:
+    """Each word that is not an instruction, with the first rule it breaks."""
+    try:
+        check(program.config, program.words)
+    except IsaError:
+        for index in range(len(program)):
+            yield from _invalid_word(program, index)
+
+
+def _invalid_word(program: Program, index: int) -> Iterator[Finding]:
+    try:
+        check(program.config, program.words[index : index + 1])
+    except IsaError as error:
+        yield Finding(Kind.ENCODING, f"instruction {index}: {error.problem}", (index,))

@@ -1,0 +1,115 @@
+"""Functional coverage: what counts for a bin, and that the random programs of the equality benchmark reach all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from helpers.hand_programs import PIPELINE, changed, program
+
+from vdla.benchmarks.coverage.benchmark import GROUPS, UNREACHABLE, Coverage, goals, run
+from vdla.benchmarks.programs.cases import COUNTS, EACH
+from vdla.benchmarks.programs.random_programs import random_verified_program
+from vdla.hardware.config import Buffer, Config
+from vdla.hardware.isa import Load, MicroOp, Operand, Vector, VectorOp
+from vdla.hardware.program import Program
+from vdla.simulator.timing.timing import time_program
+
+TINY = Config.preset("tiny")
+BINS = [name for names in GROUPS.values() for name in names]
+
+
+def covered(*programs: Program) -> Counter[str]:
+    """The counts of these programs."""
+    coverage = Coverage()
+    for one in programs:
+        coverage.add(one, time_program(one))
+    return coverage.counts
+
+
+def test_names_are_unique_and_only_bins_are_counted() -> None:
+    assert len(set(BINS)) == len(BINS)
+    assert set(UNREACHABLE) <= set(BINS)
+    counts = covered(*(random_verified_program(TINY, seed, 40) for seed in range(10)))
+    assert set(counts) <= set(BINS)
+    assert not set(counts) & set(UNREACHABLE)
+
+
+def test_the_bins_of_a_pipeline_counted_by_hand() -> None:
+    counts = covered(program(*PIPELINE))
+    assert counts["GEMM REQUANT init=1"] == counts["GEMM acc0 moves"] == 1
+    assert counts["GEMM of 5 or more iterations"] == counts["GEMM of 1 micro-ops"] == 1
+    assert [counts[f"LOAD {name}"] for name in ("INP", "WGT", "SCL", "UOP", "ACC")] == [1, 1, 1, 1, 0]
+    assert counts["STORE rows single"] == counts["STORE pop_prev"] == counts["GEMM push_next"] == 1
+    assert counts["STORE.x_size zero"] == counts["STORE.x_size one"] == 0
+    assert counts["LOAD burst: at burst_beats"] == 2  # 16 beats of data and 8 of scales, in bursts of 4
+    assert counts["LOAD burst: one burst of burst_beats"] == 1
+    assert counts["compute pops from empty load_to_compute"] > 0
+    assert counts["GEMM reads the sum written 1 before"] == 0
+
+
+def test_hazards_count_at_the_distance_of_the_last_write() -> None:
+    two = (MicroOp(), MicroOp(acc=1), MicroOp())
+    kernel = Vector(VectorOp.ADD, Operand.IMM, imm=1, uop_end=3, loop0=2)
+    counts = covered(program(Load(Buffer.UOP, x_size=3), Load(Buffer.ACC, x_size=2), kernel, uops=two))
+    found = [d for d in range(1, 6) if counts[f"VECTOR reads the sum written {d} before"]]
+    assert found == [1, 2, 3]  # 0 1 0 0 1 0: entry 0 again after two and after one, entry 1 after three
+    assert not any(counts[f"VECTOR reads as source the sum written {d} before"] for d in found)
+
+
+def test_conflicts_are_reads_of_one_half() -> None:
+    one = (MicroOp(), MicroOp(src=40))
+    add = Vector(VectorOp.ADD, uop_end=2)
+    loads = [Load(Buffer.UOP, x_size=2), Load(Buffer.ACC, x_size=1), Load(Buffer.ACC, sram=40, x_size=1)]
+    counts = covered(program(*loads, add, uops=one))
+    assert counts["VECTOR conflict, none"] == 1
+    assert counts["VECTOR none, conflict"] == counts["VECTOR conflict, conflict"] == 0
+
+
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"x_before": 1, "x_size": 15}, "INP padding: columns"),
+        ({"y_size": 0, "y_before": 1}, "INP padding: no rows of data"),
+        ({"y_after": 1, "x_size": 8}, "INP padding: rows"),
+        ({"x_size": 4, "y_size": 2, "y_stride": 7, "z_size": 2, "z_stride": 14}, "LOAD rows apart"),
+        ({"x_size": 4, "y_size": 4, "y_stride": 4}, "LOAD rows dense"),
+    ],
+)
+def test_forms_of_a_load(fields: dict[str, int], name: str) -> None:
+    assert covered(changed(3, **fields))[name] > covered(program(*PIPELINE))[name]
+
+
+def test_the_report_names_what_is_missing_and_what_cannot_be() -> None:
+    coverage = Coverage()
+    coverage.add(program(*PIPELINE), time_program(program(*PIPELINE)))
+    assert "LOAD widened" not in coverage.missing() and "LOAD ACC widened" in coverage.missing()
+    lines = coverage.report().splitlines()
+    assert "   MISSING  LOAD ACC widened" in [line[2:] for line in lines]
+    assert any(line.endswith("LOAD.dram max") and "needs a tensor of 2**32 beats" in line for line in lines)
+    rows = coverage.rows()
+    assert sum(int(str(row["covered"])) + int(str(row["missing"])) for row in rows) == len(goals())
+
+
+@pytest.mark.slow
+def test_the_random_programs_of_the_benchmark_reach_every_bin() -> None:
+    steps: list[tuple[str, int, int]] = []
+    result = run(lambda *step: steps.append(step))
+    assert result.receipt["bins_missing"] == []
+    assert result.figures["covered"] == len(goals()) == result.figures["bins"] - result.figures["unreachable"]
+    assert (steps[0], steps[-1]) == (("tiny", 0, 35), ("done", 35, 35))
+
+
+def test_merged_coverage_is_that_of_all() -> None:
+    parts = [random_verified_program(TINY, seed, 20) for seed in (1, 2)]
+    whole, other = Coverage(), Coverage()
+    whole.add(parts[0], time_program(parts[0]))
+    other.add(parts[1], time_program(parts[1]))
+    whole.merge(other)
+    assert whole.counts == covered(*parts)
+
+
+def test_a_machine_gets_programs_of_all_lengths() -> None:
+    assert len(COUNTS) == EACH and {0, 1, 2} < set(COUNTS) and max(COUNTS) >= 80
+    assert replace(TINY, name="x").fingerprint == TINY.fingerprint

@@ -1,0 +1,71 @@
+"""Random programs: verified whatever the configuration, the same for the same seed, harmless to the adversary."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vdla.benchmarks.programs.cases import all_random
+from vdla.benchmarks.programs.random_config import random_config
+from vdla.benchmarks.programs.random_data import random_arrays
+from vdla.benchmarks.programs.random_machines import DRAMS, MACHINES
+from vdla.benchmarks.programs.random_programs import random_verified_program
+from vdla.hardware.config import MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH, Config
+from vdla.simulator.adversary.adversary import Harm, attack
+from vdla.simulator.simulator import simulate
+from vdla.simulator.timing.timing import time_program
+from vdla.simulator.verify.verifier import verify
+
+TINY = Config.preset("tiny")
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_random_program_of_a_random_configuration_is_verified_and_ends(seed: int) -> None:
+    config = random_config(np.random.default_rng(seed), largest_block=16)
+    program = random_verified_program(config, seed, 40)
+    verdict = verify(program)
+    assert verdict.ok, f"seed {seed}: {verdict}"
+    assert len(program) >= 40
+    assert time_program(program).total_cycles > 0
+
+
+@pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
+@pytest.mark.parametrize("count", [0, 1, 2, 12, 90])
+def test_any_length_on_every_machine_of_the_benchmark(machine: Config, count: int) -> None:
+    program = random_verified_program(machine, count, count)
+    assert verify(program).ok, str(verify(program))
+    assert len(program) == count or count > 1  # tokens may need a SYNC
+    assert set(simulate(program, random_arrays(program, 1)).outputs) == {"out"}
+
+
+def test_equal_seeds_give_equal_programs_and_data() -> None:
+    first, again, other = (random_verified_program(TINY, seed, 30) for seed in (5, 5, 6))
+    assert first.hash == again.hash != other.hash
+    arrays = [random_arrays(first, seed) for seed in (5, 5, 6)]
+    assert all(np.array_equal(arrays[0][name], arrays[1][name]) for name in arrays[0])
+    assert not np.array_equal(arrays[0]["data"], arrays[2]["data"])
+
+
+def test_queue_depths_and_memory_do_not_change_the_program() -> None:
+    deeper = replace(TINY, command_depth=9, token_depth=30, dram=DRAMS[2])
+    assert random_verified_program(deeper, 3, 30).hash == random_verified_program(TINY, 3, 30).hash
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_interleaving_harms_a_random_program(seed: int) -> None:
+    assert attack(random_verified_program(TINY, seed, 40), seed, count=2).harm == Harm.NONE
+
+
+def test_some_machines_have_the_smallest_queues_and_odd_shapes() -> None:
+    assert any(m.command_depth == MIN_COMMAND_DEPTH and m.token_depth == MIN_TOKEN_DEPTH for m in MACHINES)
+    assert {m.axi_bits for m in MACHINES} >= {32, 64, 256}
+    assert any(m.block_in == 1 for m in MACHINES) and any(m.block_out == 1 for m in MACHINES)
+    assert any(m.burst_beats & (m.burst_beats - 1) for m in MACHINES)
+
+
+def test_no_two_random_cases_are_the_same_and_another_seed_gives_others() -> None:
+    seeds = [{(case.config, case.seed) for batch in all_random(seed) for case in batch} for seed in (0, 1)]
+    assert len(seeds[0]) == len(seeds[1]) >= 300
+    assert not seeds[0] & seeds[1]

@@ -1,0 +1,114 @@
+"""Shrinking: a deliberate fault of the simulator is found by random programs, and told by a few instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vdla.benchmarks.equality import explain, run
+from vdla.benchmarks.programs import suite
+from vdla.benchmarks.programs.cases import Case, random_batches
+from vdla.benchmarks.programs.device_pair import Arrays, Judge, Judged
+from vdla.benchmarks.programs.random_programs import random_verified_program
+from vdla.benchmarks.programs.shrink import shrink
+from vdla.benchmarks.programs.token_free_program import listing_of
+from vdla.hardware import timing
+from vdla.hardware.config import Config
+from vdla.hardware.isa import COL, Opcode
+from vdla.hardware.program import Program
+from vdla.simulator.timing.timing import time_program
+from vdla.simulator.verify.verifier import verify
+
+TINY = Config.preset("tiny")
+
+
+@contextmanager
+def agreeing(config: Config) -> Iterator[Judge]:
+    """The simulator against itself."""
+    yield lambda program, arrays: (time_program(program, config), "")
+
+
+@contextmanager
+def broken(config: Config) -> Iterator[Judge]:
+    """The simulator against one that lets three LOADs be in flight."""
+
+    def judge(program: Program, arrays: Arrays) -> Judged:
+        right = time_program(program, config)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(timing, "LOADS_IN_FLIGHT", 3)
+            wrong = time_program(program, config)
+        return right, "\n".join(right.differences(wrong))
+
+    yield judge
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_program_taken_apart_and_assembled_is_the_same(seed: int) -> None:
+    program = random_verified_program(TINY, seed, 40)
+    assert np.array_equal(listing_of(program).assembled().words, program.words)
+    fewest = listing_of(program).with_fewest_tokens()
+    assert fewest is not None and verify(fewest.assembled()).ok
+
+
+def contains(opcode: Opcode, **fields: int) -> Callable[[Program], bool]:
+    """Whether there is such an instruction."""
+
+    def fails(program: Program) -> bool:
+        rows = program.columns[program.columns[:, COL["opcode"]] == opcode]
+        return any(all(row[COL[name]] >= value for name, value in fields.items()) for row in rows)
+
+    return fails
+
+
+def test_what_an_instruction_needs_stays() -> None:
+    """A product needs micro-ops, inputs and weights, all else goes; fields become what the failure needs of them."""
+    fails = contains(Opcode.GEMM, loop0=2)
+    program = next(p for p in (random_verified_program(TINY, seed, 40) for seed in range(50)) if fails(p))
+    small = shrink(program, fails)
+    assert verify(small).ok and fails(small)
+    assert len(small) <= 6
+    gemm = small.columns[small.columns[:, COL["opcode"]] == Opcode.GEMM][0]
+    assert (gemm[COL["loop1"]], gemm[COL["emit"]]) == (1, 0)
+
+
+def test_a_program_that_does_not_fail_stays() -> None:
+    program = random_verified_program(TINY, 1, 30)
+    assert shrink(program, lambda candidate: False) is program
+
+
+def test_programs_of_the_compiler_shrink_too() -> None:
+    program = min((p for p in suite.programs() if p.config.name == "tiny"), key=len)
+    small = shrink(program, contains(Opcode.STORE), most_tries=150)
+    assert verify(small).ok and len(small) < len(program)
+
+
+def test_a_fault_is_found_shrunk_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+    result = run(batches=random_batches(TINY, 0, 6), opened=broken, workers=0)
+    assert result.figures["mismatches"] > 0
+    assert sum(row["mismatches"] for row in result.rows) == result.figures["mismatches"]
+    text = result.receipt["found"][0]
+    assert text in capsys.readouterr().err
+    lines = text.splitlines()
+    assert lines[0].startswith("equality: ") and "seed" in lines[0] and "on tiny with Dram(" in lines[0]
+    shrunk = next(line for line in lines if line.startswith("shrunk to "))
+    assert int(shrunk.split()[2]) <= 6
+    assert any(line.endswith("  # 0") for line in lines) and not any(line.startswith(".data ") for line in lines)
+
+
+def test_equal_devices_have_no_mismatch() -> None:
+    steps: list[tuple[str, int, int]] = []
+    batches = random_batches(replace(TINY, name="one"), 7, 5)
+    result = run(lambda *step: steps.append(step), batches=batches, opened=agreeing, workers=0)
+    assert (result.figures["mismatches"], result.figures["programs"], result.receipt["found"]) == (0, 5, [])
+    assert result.figures["instructions"] == sum(len(case.made()) for case in batches[0])
+    assert steps == [("start", 0, 5), ("one, 0 mismatches", 5, 5)]
+
+
+def test_a_case_says_what_replays_it() -> None:
+    assert str(Case(TINY, 7, 30)) == f"30 random instructions, seed 7, on tiny with {TINY.dram}"
+    told = explain(Case(TINY, 2, 60), "first", broken)
+    assert told.splitlines()[1] == "first"

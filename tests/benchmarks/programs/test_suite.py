@@ -1,0 +1,28 @@
+"""The suite of small programs: each is verified, and they cover what the templates can do."""
+
+from __future__ import annotations
+
+import pytest
+
+from vdla.benchmarks.programs.suite import CASES, MACHINES, operators, programs
+from vdla.compiler.operators.vdla.operator import Operator
+from vdla.hardware.isa import COL, Opcode
+from vdla.simulator.verify.verifier import verify
+
+
+@pytest.mark.parametrize("operator", operators(), ids=lambda operator: operator.name)
+def test_every_program_is_verified(operator: Operator) -> None:
+    verdict = verify(operator.program)
+    assert verdict.ok, str(verdict)
+
+
+def test_names_and_programs_differ() -> None:
+    assert len({program.name for program in programs()}) == len(programs()) == len(MACHINES) * (len(CASES) + 1)
+    assert len({program.hash for program in programs()}) > len(MACHINES) * len(CASES) // 2
+
+
+def test_the_suite_uses_every_instruction_and_every_token_queue() -> None:
+    opcodes = {int(code) for program in programs() for code in program.columns[:, COL["opcode"]]}
+    assert opcodes >= {Opcode.LOAD, Opcode.GEMM, Opcode.VECTOR, Opcode.STORE}
+    for bit in ("pop_prev", "pop_next", "push_prev", "push_next"):
+        assert any(program.columns[:, COL[bit]].any() for program in programs())

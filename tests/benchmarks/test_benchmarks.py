@@ -1,0 +1,100 @@
+"""What the benchmarks stand on: the workload table, the bound, the reference, the receipt."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vdla.benchmarks.convolution import bound, random_data, reference
+from vdla.benchmarks.harness import Result, receipt, versions
+from vdla.compiler.operators.workloads import Workload, WorkloadError, resnet18_layers, workload, workloads
+from vdla.hardware.config import Config
+
+PYNQ = Config.preset("pynq_z1")
+SMALL = Workload("S1", "conv2d", 2, 5, 6, 3, 4, 3, 2, 1, "")
+
+
+def test_the_table_has_the_papers_operators() -> None:
+    assert [layer.name for layer in resnet18_layers()] == [f"C{n}" for n in range(2, 13)]
+    assert workload("c12") == Workload("C12", "conv2d", 1, 7, 7, 512, 512, 3, 1, 1, "ResNet-18")
+    assert {layer.operator for layer in workloads().values()} == {"conv2d", "depthwise_conv2d", "conv2d_transpose"}
+
+
+def test_an_unknown_workload_lists_the_choices() -> None:
+    with pytest.raises(WorkloadError) as failure:
+        workload("C13")
+    assert str(failure.value) == f"workload: name must be one of {', '.join(workloads())}, got 'C13'"
+
+
+def test_multiply_accumulates_of_each_operator() -> None:
+    assert workload("C2").macs == 56 * 56 * 64 * 64 * 9
+    assert workload("D1").macs == 112 * 112 * 32 * 9
+    assert workload("CT1").macs == 4 * 4 * 1024 * 512 * 16
+    assert (workload("CT1").out_height, workload("CT1").out_width) == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "compute", "memory"),
+    [
+        ("C1", 460_992, 120_344),  # 3 channels do not fill a block: nothing is rounded up
+        ("C2", 451_584, 54_784),
+        ("C3", 50_176, 50_688),  # the one that memory limits
+        ("C5", 25_088, 19_840),  # a strided 1x1 kernel reads a quarter of its input
+    ],
+)
+def test_the_bound_computed_by_hand(name: str, compute: int, memory: int) -> None:
+    limit = bound(workload(name), PYNQ)
+    assert (limit.compute_cycles, limit.memory_cycles, limit.cycles) == (compute, memory, max(compute, memory))
+
+
+def test_the_bound_rounds_batch_and_blocks_of_any_machine() -> None:
+    config = Config.preset("batch4")  # 4 x 16 x 8
+    limit = bound(replace(SMALL, in_channels=17), config)
+    assert limit.macs == 4 * 3 * 3 * 32 * 8 * 9
+    assert limit.nbytes == 4 * 32 * 5 * 6 + 32 * 8 * 9 + 4 * 8 * 3 * 3
+
+
+def naive(layer: Workload, operands: object, bits: int) -> np.ndarray:
+    """The layer with loops over everything, in Python integers."""
+    result = np.zeros((layer.batch, layer.out_channels, layer.out_height, layer.out_width), np.int8)
+    for n, o, y, x in np.ndindex(*result.shape):
+        total = int(operands.bias[o])
+        for c, ky, kx in np.ndindex(layer.in_channels, layer.kernel, layer.kernel):
+            row, column = y * layer.stride + ky - layer.padding, x * layer.stride + kx - layer.padding
+            if 0 <= row < layer.height and 0 <= column < layer.width:
+                total += int(operands.data[n, c, row, column]) * int(operands.weight[o, c, ky, kx])
+        shift = int(operands.shift[o])
+        scaled = (total * int(operands.mult[o]) + (1 << (shift - 1))) >> shift
+        result[n, o, y, x] = max(-(1 << (bits - 1)), min((1 << (bits - 1)) - 1, scaled))
+    return result
+
+
+@pytest.mark.parametrize("preset", ["pynq_z1", "int4"])
+@pytest.mark.parametrize("layer", [SMALL, replace(SMALL, kernel=1, padding=0), replace(SMALL, stride=1, padding=2)])
+def test_the_reference_equals_loops_over_everything(layer: Workload, preset: str) -> None:
+    config = Config.preset(preset)
+    operands = random_data(layer, config, 3)
+    expected = naive(layer, operands, config.out_bits)
+    assert np.array_equal(reference(layer, operands, config.out_bits), expected)
+    assert len(np.unique(expected)) > 8  # the scales spread the results over the output's range
+
+
+def test_random_data_depends_on_seed_and_layer_alone() -> None:
+    first, again = (random_data(SMALL, PYNQ, 7) for _ in range(2))
+    assert np.array_equal(first.data, again.data)
+    assert not np.array_equal(first.data, random_data(SMALL, PYNQ, 8).data)
+    assert not np.array_equal(first.data, random_data(replace(SMALL, name="S2"), PYNQ, 7).data)
+
+
+def test_a_result_is_json_with_everything_needed_to_run_it_again() -> None:
+    made = receipt(PYNQ, [], 5, "vdla bench example --json -")
+    document = json.loads(Result("example", {"ratio": 0.5}, [{"layer": "C2"}], made).json())
+    assert document["figures"] == {"ratio": 0.5}
+    assert document["rows"] == [{"layer": "C2"}]
+    assert document["receipt"]["config_fingerprint"] == PYNQ.fingerprint
+    assert document["receipt"]["versions"] == versions()
+    assert set(versions()) == {"vdla", "numpy", "numba", "python"}
+    assert (document["receipt"]["seed"], document["receipt"]["command"]) == (5, "vdla bench example --json -")

@@ -1,0 +1,58 @@
+"""RTL and simulator agree to the cycle and to the byte on random programs and on the compiler's: needs Verilator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from vdla.benchmarks.equality import judged, run
+from vdla.benchmarks.programs.cases import Case, random_batches
+from vdla.benchmarks.programs.random_machines import DRAMS
+from vdla.cli import main
+from vdla.hardware.config import Config
+
+pytestmark = pytest.mark.rtl
+TINY = Config.preset("tiny")
+
+
+@pytest.mark.parametrize("memory", range(len(DRAMS)))
+def test_random_programs_on_tiny_with_every_memory(memory: int) -> None:
+    machine = replace(TINY, dram=DRAMS[memory])
+    for batch in random_batches(machine, 10_000 + 100 * memory, 6):
+        outcome = judged(batch)
+        assert [f"{case}\n{text}" for case, text in outcome.mismatches] == []
+        assert (outcome.programs, outcome.machine) == (6, "tiny")
+
+
+def test_a_difference_is_reported_and_the_next_program_runs_on_fresh_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator is told to be wrong for programs of one length."""
+    from vdla.hardware import timing
+    from vdla.simulator.timing import timing as simulator
+
+    right = simulator.time_columns
+
+    def wrong(config, linked, *rest):  # type: ignore[no-untyped-def]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(timing, "LOAD_TAIL", timing.LOAD_TAIL + (len(linked) > 40))
+            return right(config, linked, *rest)
+
+    monkeypatch.setattr(simulator, "time_columns", wrong)
+    outcome = judged([Case(TINY, 1, 20), Case(TINY, 2, 60), Case(TINY, 3, 20)])
+    assert [case.seed for case, _ in outcome.mismatches] == [2]
+    assert "first difference: end of instruction" in outcome.mismatches[0][1]
+
+
+@pytest.mark.slow
+def test_the_benchmark_finds_no_mismatch() -> None:
+    result = run(seed=0)
+    assert result.receipt["found"] == []
+    assert result.figures["mismatches"] == 0
+    assert result.figures["programs"] >= 300
+    assert result.figures["configurations"] >= 5
+    assert result.receipt["bins_missing"] == []
+
+
+def test_the_long_form_is_for_equality_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "compile", "--long"]) == 2
+    assert "bench compile: --long must be for a benchmark with a long form, got compile" in capsys.readouterr().err

@@ -1,0 +1,303 @@
+"""The command line's manners: help, exit codes, one-line errors, no colours in a pipe, whole files or none."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import vdla as package
+from vdla import __version__
+from vdla.cli import main
+from vdla.commands import BAD_INPUT, FAULT, NAMES, OK, config_command, console
+from vdla.hardware.config import Config
+from vdla.hardware.presets import PRESETS
+from vdla.support import atomic
+
+Capture = pytest.CaptureFixture[str]
+
+
+def vdla(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command line in a process of its own."""
+    command = [sys.executable, "-m", "vdla", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=60)
+
+
+def one_line_error(capsys: Capture, *arguments: str) -> tuple[int, str]:
+    """The exit code and the complaint, which must be one line on standard error with nothing on standard output."""
+    try:
+        code = main(arguments)
+    except SystemExit as stop:  # the argument parser leaves by itself
+        assert isinstance(stop.code, int)
+        code = stop.code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("vdla: ")
+    assert captured.err.count("\n") == 1
+    return code, captured.err.removesuffix("\n")
+
+
+# --- help ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", NAMES)
+def test_help_has_examples_and_fits_eighty_columns(
+    command: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == OK
+    text = capsys.readouterr().out
+    assert f"  vdla {command}" in text.split("examples:")[1]
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+def test_the_help_lists_every_command(capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    assert all(f"    {command} " in text for command in NAMES)
+
+
+def test_version(capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"vdla {__version__}\n"
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_command_is_one_line(capsys: Capture) -> None:
+    code, message = one_line_error(capsys, "frobnicate")
+    assert code == BAD_INPUT
+    assert message.startswith("vdla: command line: argument COMMAND: invalid choice: 'frobnicate'")
+
+
+def test_an_unknown_preset_lists_the_choices(capsys: Capture) -> None:
+    code, message = one_line_error(capsys, "config", "pynq_z3")
+    assert (code, message) == (BAD_INPUT, f"vdla: config: preset must be one of {', '.join(PRESETS)}, got pynq_z3")
+
+
+def failing(error: Exception) -> Callable[[argparse.Namespace], int]:
+    def run(arguments: argparse.Namespace) -> int:
+        raise error
+
+    return run
+
+
+def test_a_defect_asks_for_a_report(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_command, "run", failing(KeyError("lost")))
+    code, message = one_line_error(capsys, "config")
+    hint = "please report it with the output of the same command with --debug"
+    assert (code, message) == (FAULT, f"vdla: internal error: KeyError: 'lost'; {hint}")
+
+
+def test_a_value_error_that_is_not_ours_is_a_defect(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_command, "run", failing(ValueError("cannot broadcast")))
+    assert one_line_error(capsys, "config")[0] == FAULT
+
+
+def test_debug_shows_the_traceback(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_command, "run", failing(KeyError("lost")))
+    assert main(["config", "--debug"]) == FAULT
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_one_line(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(arguments: argparse.Namespace) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(config_command, "run", interrupted)
+    assert one_line_error(capsys, "config") == (130, "vdla: interrupted")
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    script = f"{sys.executable} -m vdla config | true; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (OK, "")
+
+
+# --- output ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_pipe_gets_no_colours() -> None:
+    assert "\x1b" not in vdla("config").stdout
+
+
+def test_no_color_is_honoured_where_colours_are_forced() -> None:
+    assert "\x1b[2m" in vdla("config", FORCE_COLOR="1", TERM="xterm").stdout
+    assert "\x1b[3" not in vdla("config", FORCE_COLOR="1", TERM="xterm", NO_COLOR="1").stdout
+
+
+def test_config_lists_every_preset_in_eighty_columns(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["config"]) == OK
+    text = capsys.readouterr().out
+    assert all(name in text and config.fingerprint in text for name, config in PRESETS.items())
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_config_as_json_makes_the_same_configuration(capsys: Capture) -> None:
+    assert main(["config", "int4", "--json"]) == OK
+    document = json.loads(capsys.readouterr().out)
+    assert document.pop("fingerprint") == Config.preset("int4").fingerprint
+    assert Config.from_dict(document) == Config.preset("int4")
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "result.txt"
+    atomic.write_text(path, "old")
+
+    def half(temporary: Path) -> None:
+        temporary.write_text("ne")
+        raise RuntimeError("no room")
+
+    with pytest.raises(RuntimeError, match="no room"):
+        atomic.write_with(path, half)
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "absent" / "result.txt"
+    with pytest.raises(FileNotFoundError) as failure:
+        atomic.write_text(path, "text")
+    assert failure.value.filename == str(path)
+
+
+@pytest.mark.parametrize("folder", ["/", "."])
+def test_a_folder_is_no_file_to_write(folder: str) -> None:
+    with pytest.raises(IsADirectoryError):
+        atomic.write_text(Path(folder), "text")
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    link, path = tmp_path / "link.txt", tmp_path / "result.txt"
+    link.symlink_to(path)
+    atomic.write_text(link, "text")
+    assert link.is_symlink()
+    assert path.read_text() == "text"
+
+
+def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    atomic.write_text(pipe, "text")
+    assert os.read(reader, 99) == b"text"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize(("text", "rule"), [
+    ("[" * 100_000, "content must be JSON, got maximum recursion depth exceeded"),
+    ('{"batch": ' + "9" * 5000 + "}", "content must be JSON, got Exceeds the limit (4300 digits)"),
+])  # fmt: skip
+def test_json_that_python_refuses(text: str, rule: str, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "machine.json"
+    path.write_text(text)
+    code, message = one_line_error(capsys, "isa", "--config", str(path))
+    assert code == BAD_INPUT
+    assert message.startswith(f"vdla: {path}: {rule}")
+
+
+def test_a_byte_order_mark_is_no_content(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "machine.json"
+    path.write_text("{}", encoding="utf-8-sig")
+    assert main(["isa", "--config", str(path)]) == OK
+    assert capsys.readouterr().out
+
+
+def test_an_option_of_a_shape_is_given_once(capsys: Capture) -> None:
+    message = "vdla: compile dense: rows must be given once, got it twice"
+    assert one_line_error(capsys, "compile", "dense", "--shape", "rows=4", "rows=5") == (BAD_INPUT, message)
+
+
+def test_timing_has_no_outputs(capsys: Capture) -> None:
+    message = "vdla: run: --output must be left out with --timing-only, got out"
+    assert one_line_error(capsys, "run", "x.vdla", "--timing-only", "--output", "out") == (BAD_INPUT, message)
+
+
+def test_an_interrupt_while_the_commands_are_imported(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("vdla.cli.load_all", interrupted)
+    assert main(["config"]) == 130
+    assert capsys.readouterr().err == "vdla: interrupted\n"
+
+
+def test_a_closed_standard_output_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["config", "tiny", "--json"]) == OK
+
+
+@pytest.mark.parametrize("seed", ["-1", "x"])
+def test_a_seed_is_a_whole_number_from_0(seed: str, capsys: Capture) -> None:
+    message = f"vdla: demo: argument --seed: value must be an integer from 0, got '{seed}' (see vdla demo --help)"
+    assert one_line_error(capsys, "demo", f"--seed={seed}") == (BAD_INPUT, message)
+
+
+# --- the public interface --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", package.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    assert getattr(package, name) is not None
+    assert name in dir(package)
+
+
+def test_a_name_that_is_not_there_lists_those_that_are() -> None:
+    with pytest.raises(AttributeError, match="module 'vdla' has no attribute 'conv'; it has Buffer, Config, "):
+        _ = package.conv
+
+
+def test_importing_vdla_loads_nothing_heavy() -> None:
+    heavy = ("numba", "numpy.linalg", "vdla.compiler.te")
+    script = f"import sys, vdla, vdla.cli; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "[]\n"
+
+
+# --- progress --------------------------------------------------------------------------------------------------------
+
+
+def test_short_work_shows_no_progress(capsys: Capture) -> None:
+    with console.progress("bench") as show:
+        show("one", 0, 2)
+        show("two", 1, 2)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_long_work_without_a_terminal_prints_lines(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "PLAIN_EVERY_S", 0.0)
+    with console.progress("bench") as show:
+        show("one", 0, 2)
+        show("two", 1, 2)
+    assert capsys.readouterr() == ("", "bench: one (0/2)\nbench: two (1/2)\n")
+
+
+@pytest.mark.parametrize(("after_s", "shown"), [(0.0, True), (60.0, False)])
+def test_a_terminal_gets_a_bar_once_the_work_is_long(
+    after_s: float, shown: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = io.StringIO()
+    terminal = Console(file=screen, force_terminal=True, width=80)
+    monkeypatch.setattr(console, "errors", lambda: terminal)
+    monkeypatch.setattr(console, "SHOW_AFTER_S", after_s)
+    with console.progress("bench") as show:
+        show("layer C2", 1, 11)
+    assert ("bench: layer C2" in screen.getvalue()) is shown

@@ -1,0 +1,130 @@
+"""The scalar functions in vectors: errors in units in the last place on dense samples, and the limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from helpers.lowered import Compiled, add, function, load, mul, store, vector
+
+from vdla.compiler import ir
+from vdla.compiler.codegen.llvm.objects import CodegenError
+from vdla.compiler.ir.dtypes import storage
+from vdla.compiler.ir.functions import FUNCTIONS
+from vdla.compiler.target import target_named
+
+LANES = 8
+SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 2.5, -2.5, 1e-45, -1e-45, 1e-38, 3e38, -3e38, 88.72,
+           88.73, -87.4, -103.9, -104.5, 0.55, 0.9, 4, 1e-10, 8388607.5, 1e9]  # fmt: skip
+WIDE: dict[str, Callable[..., np.ndarray]] = {
+    "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "erf": np.vectorize(math.erf), "sin": np.sin, "cos": np.cos,
+}  # fmt: skip
+LIMITS = {"exp": (-104, 89), "log": (0, 8), "sqrt": (0, 8), "rsqrt": (0, 8), "tanh": (-10, 10), "sigmoid": (-104, 30),
+          "erf": (-5, 5), "sin": (-1e4, 1e4), "cos": (-1e4, 1e4)}  # fmt: skip
+EXACT = ("floor", "ceil", "round", "trunc", "abs", "sqrt", "divide", "isnan")
+
+
+def run(name: str, dtype: str, *args: np.ndarray, target: str = "host") -> np.ndarray:
+    """The function in vectors, with a few elements more to make them whole."""
+    count = -(-args[0].size // LANES) * LANES
+    full = [np.concatenate([arg, np.ones(count - arg.size, arg.dtype)]) for arg in args]
+    result = FUNCTIONS[name].result or dtype
+    place = add(mul(ir.Var("x"), LANES), ir.Var("l"))
+    params = [ir.Buffer(f"a{n}", (count,), dtype) for n in range(len(args))] + [ir.Buffer("y", (count,), result)]
+    value = ir.Call(name, tuple(load(f"a{n}", place) for n in range(len(args))), result)
+    fn = function(params, ir.For("x", count // LANES, vector("l", LANES, store("y", (place,), value))))
+    found = np.zeros(count, storage(result))
+    assert Compiled(fn, target=target_named(target))(*full, found) == 0
+    return found[: args[0].size]
+
+
+def sample(name: str, dtype: str, count: int = 20000) -> np.ndarray:
+    rng = np.random.default_rng(5)
+    low, high = LIMITS.get(name, (-100, 100))
+    near = np.ldexp(rng.uniform(-1, 1, count), rng.integers(-140, 20, count))
+    return np.concatenate([SPECIAL, rng.uniform(low, high, count), near]).astype(dtype)
+
+
+def units(found: np.ndarray, exact: np.ndarray) -> float:
+    """The largest error in units in the last place; infinite where a limit is missed."""
+    rounded = exact.astype(found.dtype)
+    limits = ~np.isfinite(rounded)
+    if not np.array_equal(rounded[limits], found[limits], equal_nan=True):
+        return math.inf
+    error = np.abs(found[~limits].astype(exact.dtype) - exact[~limits])
+    return float((error / np.spacing(np.abs(rounded[~limits]))).max())
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("target", ["host", "x86-64"])
+@pytest.mark.parametrize("name", WIDE)
+def test_float32_is_within_units_in_the_last_place(name: str, target: str) -> None:
+    x = sample(name, "float32")
+    assert units(run(name, "float32", x, target=target), WIDE[name](x.astype(np.float64))) <= 2.5
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", WIDE)
+def test_float64_is_within_units_in_the_last_place(name: str) -> None:
+    x = sample(name, "float64")
+    x = np.concatenate([x, x * 6.5])
+    exact = WIDE[name](x if name == "erf" else x.astype(np.longdouble))
+    assert units(run(name, "float64", x), exact) <= 2.5
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_powers(dtype: str) -> None:
+    x = sample("pow", dtype, 5000)
+    y = np.random.default_rng(6).permutation(x) / 8
+    grid = np.array([(a, b) for a in [*SPECIAL, 3, -3] for b in [*SPECIAL, 3, -3, 16777216]]).astype(dtype)
+    a, b = np.concatenate([np.abs(x), grid[:, 0]]), np.concatenate([y, grid[:, 1]])
+    wide = np.float64 if dtype == "float32" else np.longdouble
+    assert units(run("pow", dtype, a, b), np.power(a.astype(wide), b.astype(wide))) <= 1.5
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("target", ["host", "x86-64"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("name", EXACT)
+def test_what_is_defined_exactly_is_exact(name: str, dtype: str, target: str) -> None:
+    x = sample("any", "float32", 3000).astype(storage(dtype))
+    args = (x, x[::-1].copy())[: FUNCTIONS[name].arity]
+    wide = args if dtype.endswith(("32", "64")) else tuple(arg.astype(np.float32) for arg in args)
+    wanted = np.asarray(FUNCTIONS[name].model(*wide))
+    found = run(name, dtype, *args, target=target)
+    assert np.array_equal(found.astype(np.float64), wanted.astype(found.dtype).astype(np.float64), equal_nan=True)
+    number = ~np.isnan(wanted)
+    assert np.array_equal(np.signbit(found[number].astype(np.float64)), np.signbit(wanted[number].astype(np.float64)))
+
+
+@pytest.mark.parametrize("dtype", ["int2", "int4", "int8", "int16", "int32", "int64", "uint8", "uint64"])
+def test_sizes_of_integers_wrap(dtype: str) -> None:
+    low = {"int2": -2, "int4": -8}.get(dtype, np.iinfo(storage(dtype)).min)
+    x = np.array([low, low + 1, 0, 1], storage(dtype))
+    wanted = [low if low < 0 else 0, abs(int(low) + 1), 0, 1]
+    assert run("abs", dtype, x).tolist() == wanted
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint16", "uint64"])
+def test_ones_are_counted(dtype: str) -> None:
+    x = np.random.default_rng(2).integers(0, 256, 64 * 8, np.uint8).view(storage(dtype))
+    assert run("popcount", dtype, x).tolist() == [int(v).bit_count() for v in x.view(f"uint{x.itemsize * 8}")]
+
+
+def test_every_function_is_there() -> None:
+    for name, entry in FUNCTIONS.items():
+        for dtype in {"float32", "float64", "int32"} & set(entry.dtypes):
+            args = [np.ones(LANES, storage(dtype))] * entry.arity
+            assert run(name, dtype, *args).shape == (LANES,)
+
+
+def test_an_unknown_function_is_refused() -> None:
+    fn = function(
+        [ir.Buffer("y", (1,), "float32")], store("y", (0,), ir.Call("gamma", (ir.Const(1.0, "float32"),), "float32"))
+    )
+    with pytest.raises(CodegenError, match=r"call: function must be one of exp, log, .*, trunc, got gamma"):
+        Compiled(fn)

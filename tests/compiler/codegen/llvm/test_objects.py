@@ -1,0 +1,97 @@
+"""Objects: the same from the cache as fresh, whatever happened to the cache; and a module that LLVM refuses."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from helpers import native_modules
+
+from vdla.compiler.codegen.llvm import objects
+from vdla.compiler.codegen.llvm.objects import CodegenError, object_code
+from vdla.compiler.codegen.llvm.pool import PAUSES, PUBLIC, pool_text
+from vdla.compiler.target import TARGETS, Target, target_named
+
+HOST = target_named("host")
+TEXT = str(native_modules.module(native_modules.STATIC, parallel=True))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "vdla" / "native"
+
+
+def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(text: str, machine: object) -> None:
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr(objects, "_optimised", refuse)
+
+
+def test_an_object_is_compiled_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = object_code(TEXT, HOST)
+    no_compiler(monkeypatch)
+    assert object_code(TEXT, HOST) == first
+    with pytest.raises(AssertionError, match="compiled again"):
+        object_code(TEXT, HOST, cached=False)
+    assert [path.suffix for path in folder.iterdir()] == [".o"]
+
+
+def test_what_an_object_is_made_from_finds_it(folder: Path) -> None:
+    everywhere = [object_code(TEXT, target) for target in (HOST, *TARGETS.values())]
+    object_code(f"{TEXT}\n; another text", HOST)
+    assert len(list(folder.iterdir())) == len(everywhere) + 1
+    assert len(set(everywhere)) >= 4
+
+
+@pytest.mark.parametrize("damage", [b"", b"short", None])
+def test_a_damaged_object_is_built_again(folder: Path, damage: bytes | None) -> None:
+    first = object_code(TEXT, HOST)
+    (path,) = folder.iterdir()
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + b"?" if damage is None else damage)
+    assert object_code(TEXT, HOST) == first
+    assert path.read_bytes() == content
+
+
+def test_without_a_folder_it_only_takes_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    want = object_code(TEXT, HOST, cached=False)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert object_code(TEXT, HOST) == want
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
+    assert object_code(TEXT, HOST) == want
+
+
+def homeless() -> Path:
+    raise RuntimeError("Could not determine home directory.")
+
+
+def test_a_module_that_is_none_is_a_defect_with_llvms_words() -> None:
+    with pytest.raises(CodegenError, match=re.escape("native: module must be well-formed, got LLVM IR parsing error")):
+        object_code("define nonsense", HOST, cached=False)
+    wrong = "define i32 @f(i1 %c) {\nentry:\n  br i1 %c, label %one, label %two\none:\n  %x = add i32 1, 2\n"
+    wrong += "  br label %two\ntwo:\n  ret i32 %x\n}\n"
+    with pytest.raises(CodegenError, match="Instruction does not dominate all uses"):
+        object_code(wrong, HOST, cached=False)
+
+
+def test_features_that_this_machine_lacks_are_said() -> None:
+    target = Target("old", "x86_64-unknown-linux-gnu", "x86-64-v3", frozenset({"sse2"}), 16, 16, frozenset({"avx2"}))
+    assert objects.Machine.of(target).features == "+64bit,+sse2,-avx2"
+
+
+def test_a_cpu_that_llvm_does_not_know_ends_no_process(capfd: pytest.CaptureFixture[str]) -> None:
+    target = Target("typo", "x86_64-unknown-linux-gnu", "znver-4", frozenset({"sse2"}), 16, 16)
+    assert object_code(TEXT, target, cached=False).startswith(b"\x7fELF\x02")
+    assert "'znver-4' is not a recognized processor" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("target", [HOST, *TARGETS.values()], ids=lambda target: target.name)
+def test_the_pool_is_for_every_target(target: Target) -> None:
+    text = pool_text(target.triple)
+    assert PAUSES[target.architecture] in text
+    assert all(name.encode() in object_code(text, target, cached=False) for name in PUBLIC)

@@ -1,0 +1,28 @@
+"""Random schedules: every program computes what numpy does and passes the verifier, or is refused in words.
+
+A seed replays with `random_case(seed)`; its text is the primitives that were accepted and the loop nest.
+"""
+
+import pytest
+from helpers.schedule_cases import random_case, refusal
+
+
+def check(seeds: range, share: float) -> None:
+    """Every case is right or refused, and most are not refused, as refusals prove nothing."""
+    refused = [refusal(random_case(seed)) for seed in seeds]
+    assert sum(error is None for error in refused) >= share * len(seeds)
+
+
+@pytest.mark.parametrize("first", range(0, 64, 8))
+def test_a_random_schedule_is_right_or_refused(first):
+    check(range(first, first + 8), share=0.25)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1000, 1600, 100))
+def test_more_random_schedules_are_right_or_refused(first):
+    check(range(first, first + 100), share=0.6)
+
+
+def test_a_seed_replays():
+    assert str(random_case(3)) == str(random_case(3))

@@ -1,0 +1,274 @@
+"""Tokens against an independent happens-before: all dependences covered, none to spare, never too many in flight."""
+
+from __future__ import annotations
+
+import time
+from itertools import combinations
+
+import numpy as np
+import pytest
+from helpers.token_model import Edge, ends_before, most_in_flight, tokens_of
+
+from vdla.compiler.codegen.vdla.dependences import NEVER, Step, Touch, dependences
+from vdla.compiler.codegen.vdla.tokens import Place, assign_tokens
+from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer
+from vdla.hardware.isa import Unit
+
+LOAD, COMPUTE, STORE = Unit.LOAD, Unit.COMPUTE, Unit.STORE
+NONE: frozenset[Unit] = frozenset()
+MANY = 10_000
+
+
+# --- the check -------------------------------------------------------------------------------------------------------
+
+
+def conflicts(steps: list[Step]) -> list[Edge]:
+    """All pairs of steps of different units that touch a common entry, one of them writing."""
+
+    def entries(touch: Touch) -> set[int]:
+        return set(np.arange(MANY)[touch.where].tolist())
+
+    def conflict(a: Step, b: Step) -> bool:
+        return any(
+            x.space == y.space and (x.writes or y.writes) and entries(x) & entries(y)
+            for x in a.touches
+            for y in b.touches
+        )
+
+    pairs = combinations(range(len(steps)), 2)
+    return [(a, b) for a, b in pairs if steps[a].unit != steps[b].unit and conflict(steps[a], steps[b])]
+
+
+def broken(steps: list[Step], places: tuple[Place, ...], edges: list[Edge]) -> list[Edge]:
+    at = {place.step: index for index, place in enumerate(places)}
+    ordered = ends_before(places, edges)
+    return [(a, b) for a, b in conflicts(steps) if not ordered[at[a], at[b]]]
+
+
+def check(steps: list[Step], depth: int = MIN_TOKEN_DEPTH) -> tuple[Place, ...]:
+    places = assign_tokens(steps, depth)
+    assert [place.step for place in places if place.step is not None] == list(range(len(steps)))
+    assert all(place.unit == steps[place.step].unit for place in places if place.step is not None)
+    assert all(abs(place.unit - other) == 1 for place in places for other in place.pops | place.pushes)
+    assert broken(steps, places, tokens_of(places)) == []
+    assert most_in_flight(places) <= depth
+    return places
+
+
+def check_minimal(steps: list[Step], places: tuple[Place, ...]) -> None:
+    edges = tokens_of(places)
+    for edge in edges:
+        assert broken(steps, places, [other for other in edges if other != edge]), f"{edge} is not needed"
+
+
+# --- shorthand -------------------------------------------------------------------------------------------------------
+
+
+def load(*entries: int, tensor: str | None = None) -> Step:
+    touches = [Touch(Buffer.INP, np.array(entries, int), True)]
+    return Step(LOAD, (*touches, *([Touch(tensor, slice(0, 4), False)] if tensor else [])))
+
+
+def gemm(*entries: int, out: tuple[int, ...] = ()) -> Step:
+    return Step(
+        COMPUTE, (Touch(Buffer.INP, np.array(entries, int), False), Touch(Buffer.OUT, np.array(out, int), True))
+    )
+
+
+def store(*entries: int, tensor: str | None = None) -> Step:
+    touches = [Touch(Buffer.OUT, np.array(entries, int), False)]
+    return Step(STORE, (*touches, *([Touch(tensor, slice(2, 6), True)] if tensor else [])))
+
+
+def text(places: tuple[Place, ...]) -> list[str]:
+    def names(units: frozenset[Unit]) -> str:
+        return "".join(unit.name[0] for unit in sorted(units))
+
+    return [
+        f"{names(p.pops)}>{p.unit.name.lower() if p.step is not None else 'sync'}>{names(p.pushes)}" for p in places
+    ]
+
+
+# --- dependences -----------------------------------------------------------------------------------------------------
+
+
+def test_dependences_name_the_last_conflict_of_each_unit():
+    steps = [load(0, 1), load(2), gemm(0, 2, out=(5,)), store(5), gemm(1, out=(5,)), load(1)]
+    assert dependences(steps).tolist() == [
+        [NEVER, NEVER, NEVER],
+        [NEVER, NEVER, NEVER],
+        [1, NEVER, NEVER],
+        [NEVER, 2, NEVER],
+        [0, NEVER, 3],
+        [NEVER, 4, NEVER],
+    ]
+
+
+def test_two_reads_do_not_depend():
+    read = Touch("x", slice(0, 8), False)
+    write = Touch("x", slice(8, 9), True)
+    assert dependences([Step(LOAD, (write,)), Step(LOAD, (read,)), Step(COMPUTE, (read,))])[2].tolist() == [NEVER] * 3
+
+
+def test_a_space_of_any_size_costs_what_is_touched():
+    def touch(first: int, writes: bool) -> Touch:
+        return Touch("t", np.array([first, first + (1 << 39)]), writes)
+
+    steps = [Step(STORE, (touch(5, True),)), Step(LOAD, (touch(6, False),)), Step(LOAD, (touch(5, False),))]
+    steps.append(Step(COMPUTE, (Touch("t", slice(1 << 39, (1 << 39) + 6), False),)))
+    assert dependences(steps)[:, STORE].tolist() == [NEVER, NEVER, 0, 0]
+
+
+def test_empty_touches_depend_on_nothing():
+    empty = Touch(Buffer.INP, np.array([], np.int64), False)
+    assert (dependences([load(0), Step(COMPUTE, (empty,))]) == NEVER).all()
+
+
+# --- hand-made lists -------------------------------------------------------------------------------------------------
+
+
+def test_one_tile_alternates():
+    places = check([load(0), gemm(0, out=(0,)), store(0)] * 2)
+    assert text(places) == [">load>C", "L>compute>LS", "C>store>C", "C>load>C", "LS>compute>S", "C>store>"]
+
+
+def test_double_buffer_pushes_one_token_a_tile_and_direction():
+    steps = [load(0), load(1)]
+    for tile in (0, 1, 0, 1):
+        steps += [gemm(tile), load(tile)]
+    assert text(check(steps)) == [
+        ">load>C",
+        ">load>C",
+        *["L>compute>L", "C>load>C"] * 2,
+        *["L>compute>L", "C>load>"] * 2,
+    ]
+
+
+def test_two_loads_need_one_token():
+    assert text(check([load(0), load(1), gemm(0, 1)])) == [">load>", ">load>C", "L>compute>"]
+
+
+def test_a_covered_dependence_costs_nothing():
+    assert text(check([load(0), gemm(0), gemm(0)])) == [">load>C", "L>compute>", ">compute>"]
+
+
+def test_compute_that_needs_both_sides_pops_from_both():
+    shared = Touch("shared", slice(0, 1), True)
+    steps = [load(0), Step(STORE, (shared,)), Step(COMPUTE, (shared, Touch(Buffer.INP, slice(0, 1), False)))]
+    assert text(check(steps)) == [">load>C", ">store>C", "LS>compute>"]
+
+
+def test_reuse_of_results_waits_for_the_store():
+    steps = [gemm(0, out=(0,)), store(0), gemm(0, out=(1,)), store(1), gemm(0, out=(0,))]
+    assert text(check(steps)) == [">compute>S", "C>store>C", ">compute>S", "C>store>", "S>compute>"]
+
+
+def test_load_of_what_a_store_wrote_goes_through_a_sync():
+    places = check([gemm(0, out=(0,)), store(0, tensor="t"), load(0, tensor="t")])
+    assert text(places) == [">compute>S", "C>store>C", "S>sync>L", "C>load>"]
+    assert places[2] == Place(None, COMPUTE, frozenset({STORE}), frozenset({LOAD}))
+
+
+def test_load_of_what_a_store_wrote_uses_an_instruction_that_waited_already():
+    steps = [gemm(out=(0,)), store(0, tensor="t"), gemm(out=(0,)), gemm(out=(7,)), load(0, tensor="t")]
+    assert text(check(steps)) == [">compute>S", "C>store>C", "S>compute>L", ">compute>", "C>load>"]
+
+
+def test_store_over_what_a_load_read_is_covered_by_compute():
+    steps = [load(0, tensor="t"), gemm(0, out=(0,)), store(0, tensor="t")]
+    assert text(check(steps)) == [">load>C", "L>compute>S", "C>store>"]
+
+
+def test_store_over_what_an_unrelated_load_read_goes_through_a_sync():
+    steps = [gemm(out=(0,)), load(9, tensor="t"), store(0, tensor="t")]
+    assert text(check(steps)) == [">compute>", ">load>C", "L>sync>S", "C>store>"]
+
+
+def test_slices_and_arrays_mean_the_same():
+    as_slice = Step(COMPUTE, (Touch(Buffer.INP, slice(3, 5), False),))
+    assert assign_tokens([load(4), as_slice]) == assign_tokens([load(4), gemm(3, 4)])
+    assert assign_tokens([load(5), as_slice])[0].pushes == NONE
+
+
+def test_nothing_needs_nothing():
+    assert assign_tokens([]) == ()
+
+
+# --- tokens in flight ------------------------------------------------------------------------------------------------
+
+
+def test_tokens_that_would_not_fit_are_merged():
+    steps = [load(i) for i in range(9)] + [gemm(i) for i in range(9)]
+    assert sum(len(place.pushes) for place in check(steps, depth=16)) == 9
+    places = check(steps, depth=2)
+    assert sum(len(place.pushes) for place in places) == 2
+    assert [place.step for place in places] == list(range(18)), "merging inserts nothing"
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_in_flight_bound_on_random_lists(depth):
+    for seed in range(60):
+        check(random_steps(seed, 24), depth)
+
+
+# --- random lists ----------------------------------------------------------------------------------------------------
+
+
+def random_steps(seed: int, count: int, entries: int = 6) -> list[Step]:
+    rng = np.random.default_rng(seed)
+
+    def some() -> tuple[int, ...]:
+        return tuple(rng.choice(entries, rng.integers(1, 4), replace=False).tolist())
+
+    def step() -> Step:
+        tensor = [None, None, None, "t"][rng.integers(4)]
+        match rng.integers(3):
+            case 0:
+                return load(*some(), tensor=tensor)
+            case 1:
+                return gemm(*some(), out=some() if rng.integers(2) else ())
+            case _:
+                return store(*some(), tensor=tensor)
+
+    return [step() for _ in range(count)]
+
+
+def test_random_lists_are_ordered_with_no_token_to_spare():
+    for seed in range(120):
+        print(f"seed {seed}")
+        steps = random_steps(seed, 18)
+        check_minimal(steps, check(steps, depth=MANY))
+
+
+def test_a_shared_space_between_all_units():
+    """Every unit reads and writes one space: nothing our machine has, but nothing the algorithm excludes."""
+    for seed in range(60):
+        print(f"seed {seed}")
+        rng = np.random.default_rng(seed)
+        steps = [
+            Step(Unit(int(rng.integers(3))), (Touch("x", rng.choice(5, 2, replace=False), bool(rng.integers(2))),))
+            for _ in range(16)
+        ]
+        check_minimal(steps, check(steps, depth=MANY))
+        check(steps, depth=1)
+
+
+def test_the_independent_model_sees_a_missing_token():
+    steps = [load(0), gemm(0)]
+    assert broken(steps, (Place(0, LOAD, NONE, NONE), Place(1, COMPUTE, NONE, NONE)), []) == [(0, 1)]
+
+
+def test_two_thousand_steps_are_fast():
+    rng = np.random.default_rng(1)
+    steps = []
+    for _ in range(500):
+        tile = int(rng.integers(4))
+        wide = np.arange(2048) * 2 + tile % 2 + 4096 * (tile // 2)
+        steps.append(Step(LOAD, (Touch(Buffer.INP, slice(4096 * (tile // 2), 4096 * (tile // 2) + 2048), True),)))
+        steps.append(Step(LOAD, (Touch(Buffer.WGT, wide, True),)))
+        reads = (Touch(Buffer.INP, wide, False), Touch(Buffer.WGT, wide, False), Touch(Buffer.OUT, wide, True))
+        steps.append(Step(COMPUTE, reads))
+        steps.append(Step(STORE, (Touch(Buffer.OUT, wide, False),)))
+    start = time.perf_counter()
+    assign_tokens(steps)
+    assert time.perf_counter() - start < 5

@@ -1,0 +1,88 @@
+"""Micro-op plans: every kernel is where its operation looks for it, and is loaded as seldom as it can be."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from vdla.compiler.codegen.vdla.uops import Batch, UopError, UopPlan, plan_uops
+from vdla.hardware.isa import MicroOp
+
+Kernel = tuple[MicroOp, ...]
+
+
+def kernel(*values: int) -> Kernel:
+    return tuple(MicroOp(acc=value) for value in values)
+
+
+def check(depth: int, kernels: list[Kernel]) -> UopPlan:
+    """Replay the plan: the buffer holds what every operation expects when it runs."""
+    plan = plan_uops(depth, kernels)
+    batches = {batch.before: batch for batch in plan.batches}
+    assert len(batches) == len(plan.batches)
+    buffer: tuple[MicroOp, ...] = ()
+    for index, wanted in enumerate(kernels):
+        if index in batches:
+            batch = batches[index]
+            assert 0 < batch.size <= depth
+            buffer = plan.table[batch.begin : batch.begin + batch.size]
+        begin = plan.begins[index]
+        assert buffer[begin : begin + len(wanted)] == wanted
+        assert plan.kernels[index] == wanted
+    return plan
+
+
+def test_equal_kernels_are_stored_once():
+    plan = check(16, [kernel(1, 2), kernel(3), kernel(1, 2)])
+    assert plan.table == kernel(1, 2, 3)
+    assert plan.begins == (0, 2, 0)
+    assert plan.kernels[0] is plan.kernels[2]
+
+
+def test_a_part_of_another_kernel_is_not_stored():
+    plan = check(16, [kernel(2, 3), kernel(3), kernel(1, 2, 3, 4), kernel(4)])
+    assert plan.table == kernel(1, 2, 3, 4)
+    assert plan.begins == (1, 2, 0, 3)
+
+
+def test_what_only_looks_like_a_part_is_stored():
+    """Not contiguous, or in another order."""
+    assert len(check(16, [kernel(1, 2, 3), kernel(1, 3), kernel(2, 1)]).table) == 7
+
+
+def test_what_fits_is_loaded_once_before_everything():
+    plan = check(4, [(), kernel(1, 2), (), kernel(3, 4)])
+    assert plan.batches == (Batch(before=0, begin=0, size=4),)
+
+
+def test_no_kernels_no_table():
+    assert plan_uops(4, [(), ()]) == UopPlan((), (), (0, 0), ((), ()))
+
+
+def test_what_does_not_fit_is_loaded_in_runs():
+    plan = check(4, [kernel(1, 2), kernel(3, 4), kernel(1, 2), (), kernel(5), kernel(1, 2), kernel(3, 4)])
+    assert [batch.before for batch in plan.batches] == [0, 4, 6]
+    assert [batch.size for batch in plan.batches] == [4, 3, 2]
+
+
+def test_a_kernel_larger_than_the_buffer_is_named():
+    message = "uops: kernel of operation 2 must have at most 4 micro-ops, got 5"
+    with pytest.raises(UopError, match=f"^{re.escape(message)}$"):
+        plan_uops(4, [kernel(1), (), kernel(1, 2, 3, 4, 5)])
+
+
+def test_random_plans():
+    for seed in range(100):
+        print(f"seed {seed}")
+        rng = np.random.default_rng(seed)
+        several = [kernel(*rng.integers(0, 3, rng.integers(1, 9)).tolist()) for _ in range(8)]
+        kernels = [several[rng.integers(8)] if rng.integers(4) else () for _ in range(30)]
+        for depth in (8, 13, 64):
+            check(depth, kernels)
+
+
+def test_fields_of_a_micro_op_all_tell_kernels_apart():
+    kernels = [(MicroOp(src=1),), (MicroOp(wgt=1),), (MicroOp(first=1),), (MicroOp(last=1),), (MicroOp(acc=1),)]
+    assert len(check(8, kernels).table) == 5

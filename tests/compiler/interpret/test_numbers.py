@@ -1,0 +1,195 @@
+"""The numbers of expressions at their limits: integers, conversions, 16-bit floats, scalar functions; one point at a
+time and many at once give the same."""
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from vdla.compiler import ir, te
+from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.ir.dtypes import DTYPES, FLOATS, INTEGER_BITS, limits, storage, wrap
+from vdla.compiler.ir.functions import TABLE
+
+NAN, INF = math.nan, math.inf
+
+
+def both_ways(body, **arrays):
+    """`body` of elements of the arrays (name, dtype), all points at once and one by one."""
+    tensors = [te.placeholder(a.shape, dtype, name) for name, (a, dtype) in arrays.items()]
+    extent = tensors[0].shape[0]
+    fn = te.create_function(tensors, [te.compute((extent,), lambda i: body(*(t[i] for t in tensors)), "result")], "f")
+    loop = fn.body
+    block = loop.body
+    store = ir.Store("result", (ir.Var("i"),), ir.substitute(block.body.value, {"vi": ir.Var("i")}))
+    single = ir.Function("f", fn.params, fn.buffers, ir.For("i", extent, store))
+    given = {name: a for name, (a, _) in arrays.items()}
+    many, one = interpret(fn, given)["result"], interpret(single, given)["result"]
+    assert many.dtype == one.dtype
+    np.testing.assert_array_equal(bits(many), bits(one))
+    return many
+
+
+def bits(array):
+    """An array that compares bit by bit."""
+    return array.view(f"u{array.dtype.itemsize}") if array.dtype != np.bool_ else array
+
+
+@pytest.mark.parametrize("dtype", sorted(INTEGER_BITS))
+def test_integer_division_and_shifts_at_the_limits(dtype):
+    low, high = limits(dtype)
+    a = np.array([low, low, high, high, 5 & int(high), low, high], storage(dtype))
+    b = np.array([0, min(1, high), 0, high, 2 & int(high), high, high], storage(dtype))
+    quotient = both_ways(lambda x, y: x // y, x=(a, dtype), y=(b, dtype))
+    rest = both_ways(lambda x, y: x % y, x=(a, dtype), y=(b, dtype))
+    for x, y, q, r in zip(a.tolist(), b.tolist(), quotient.tolist(), rest.tolist(), strict=True):
+        assert (q, r) == ((0, 0) if y == 0 else divmod(x, y))
+
+
+@pytest.mark.parametrize("dtype", [d for d in INTEGER_BITS if not d.startswith("u")])
+def test_the_lowest_integer_by_minus_one_wraps(dtype):
+    low = limits(dtype)[0]
+    a, b = np.array([low, low], storage(dtype)), np.array([-1, -1], storage(dtype))
+    assert both_ways(lambda x, y: x // y, x=(a, dtype), y=(b, dtype)).tolist() == [low, low]
+    assert both_ways(lambda x, y: x % y, x=(a, dtype), y=(b, dtype)).tolist() == [0, 0]
+    assert both_ways(te.abs, x=(a, dtype)).tolist() == [low, low]
+
+
+@pytest.mark.parametrize("amount", [31, 32, 33, 1000, -1, -32])
+def test_shifts_beyond_the_width(amount):
+    a, b = np.array([-5, 5], np.int32), np.array([amount] * 2, np.int32)
+    left = both_ways(lambda x, y: x << y, x=(a, "int32"), y=(b, "int32")).tolist()
+    right = both_ways(lambda x, y: x >> y, x=(a, "int32"), y=(b, "int32")).tolist()
+    assert left == ([-(1 << 31)] * 2 if amount == 31 else [0, 0])
+    assert right == [-1, 0]
+
+
+@pytest.mark.parametrize("dtype", sorted(INTEGER_BITS))
+@pytest.mark.parametrize("source", FLOATS)
+def test_floats_to_integers_saturate(source, dtype):
+    low, high = limits(dtype)
+    with np.errstate(over="ignore"):
+        values = wrap(np.array([NAN, INF, -INF, 1e30, -1e30, 1.75, -0.5, float(high) + 1]), source)
+    got = both_ways(lambda x: te.cast(dtype, x), x=(values, source)).tolist()
+    assert got == [0, high, low, high, low, min(high, 1), 0, high]
+
+
+def test_floats_between_the_limits_are_cut():
+    values = np.array([127.99, 128.0, -128.99, -129.0, -1.99])
+    assert both_ways(lambda x: te.cast("int8", x), x=(values, "float64")).tolist() == [127, 127, -128, -128, -1]
+    assert both_ways(lambda x: te.cast("uint8", x), x=(values, "float64")).tolist() == [127, 128, 0, 0, 0]
+
+
+@pytest.mark.parametrize("dtype", ["int4", "int32", "uint8", "uint64"])
+def test_inverted_bits(dtype):
+    values = wrap(np.array([0, -1, 5]), dtype)
+    np.testing.assert_array_equal(both_ways(lambda x: ~x, x=(values, dtype)), ~values)
+
+
+def test_the_other_sign_of_zero_too():
+    values = np.array([0.0, -0.0, 1.5, INF], np.float32)
+    np.testing.assert_array_equal(bits(both_ways(lambda x: -x, x=(values, "float32"))), bits(-values))
+    lowest = np.array([-128, 0, 5], np.int8)
+    assert both_ways(lambda x: -x, x=(lowest, "int8")).tolist() == [-128, 0, -5]
+
+
+def test_what_does_not_hold():
+    values = np.array([0, 1, 2], np.int32)
+    got = both_ways(lambda x: te.select(~((x > 0) ^ (x > 1)), x, -1), x=(values, "int32"))
+    assert got.tolist() == [0, -1, 2]
+
+
+def test_to_bool_is_not_zero():
+    values = np.array([0.0, -0.0, 0.25, NAN, INF], np.float32)
+    got = both_ways(lambda x: te.cast("bool", x), x=(values, "float32"))
+    assert got.tolist() == [False, False, True, True, True]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_minimum_and_maximum_give_nan_of_nan(dtype):
+    a, b = wrap(np.array([NAN, 1.0, NAN, 2.0]), dtype), wrap(np.array([1.0, NAN, NAN, 3.0]), dtype)
+    for op, last in ((te.minimum, 2), (te.maximum, 3)):
+        got = both_ways(op, x=(a, dtype), y=(b, dtype)).astype(float)
+        assert np.isnan(got[:3]).all()
+        assert got[3] == last
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("float16", np.float16), ("bfloat16", ml_dtypes.bfloat16)])
+def test_small_floats_round_every_operation_by_way_of_float32(dtype, kind):
+    rng = np.random.default_rng(1)
+    a, b, c = (rng.standard_normal(200).astype(np.float32).astype(kind) for _ in range(3))
+    got = both_ways(lambda x, y, z: x * y + z / x, x=(a, dtype), y=(b, dtype), z=(c, dtype))
+    wide = [v.astype(np.float32) for v in (a, b, c)]
+    product, quotient = (wide[0] * wide[1]).astype(kind), (wide[2] / wide[0]).astype(kind)
+    expected = (product.astype(np.float32) + quotient.astype(np.float32)).astype(kind)
+    np.testing.assert_array_equal(bits(got), bits(expected))
+    assert (expected.astype(np.float32) != wide[0] * wide[1] + wide[2] / wide[0]).any()
+
+
+def test_ties_of_small_floats_round_to_even():
+    values = np.array([1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20], np.float32)
+    got = both_ways(lambda x: te.cast("bfloat16", x), x=(values, "float32")).astype(np.float32)
+    assert got.tolist() == [1.0, 1 + 2**-6, 1 + 2**-7]
+
+
+@pytest.mark.parametrize(("dtype", "digits"), [("float16", 11), ("bfloat16", 8)])
+def test_float64_becomes_a_small_float_by_way_of_float32_where_it_is_a_tie(dtype, digits):
+    got = both_ways(lambda x: te.cast(dtype, x), x=(np.array([1 + 2**-digits + 2**-40]), "float64"))
+    assert got.astype(np.float32).tolist() == [1.0]
+
+
+def test_a_sum_of_small_floats_rounds_in_each_step():
+    values = np.full(600, 1.0).astype(ml_dtypes.bfloat16)
+    x = te.placeholder((600,), "bfloat16", "x")
+    k = te.reduce_axis(600, "k")
+    fn = te.create_function([x], [te.compute((1,), lambda i: te.sum(x[k], axis=k), "y")], "f")
+    assert interpret(fn, {"x": values})["y"].astype(float).tolist() == [256.0]
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "bool"])
+def test_extremes_of_every_number_type(dtype):
+    values = wrap(np.array([[1, -2, 0], [1, 1, 1]]), dtype)
+    x = te.placeholder((2, 3), dtype, "x")
+    k = te.reduce_axis(3, "k")
+    for reduction, model in ((te.max, max), (te.min, min)):
+        fn = te.create_function([x], [te.compute((2,), lambda i, r=reduction: r(x[i, k], axis=k), "y")], "f")
+        assert interpret(fn, {"x": values})["y"].astype(float).tolist() == [model(row) for row in values.astype(float)]
+
+
+MODELS = {
+    "exp": math.exp, "log": math.log, "sqrt": math.sqrt, "rsqrt": lambda x: 1 / math.sqrt(x), "tanh": math.tanh,
+    "sigmoid": lambda x: 1 / (1 + math.exp(-x)), "erf": math.erf, "sin": math.sin, "cos": math.cos, "pow": math.pow,
+    "divide": lambda x, y: x / y, "floor": math.floor, "ceil": math.ceil, "round": round, "trunc": math.trunc,
+    "abs": abs, "isnan": math.isnan, "popcount": lambda x: x.bit_count(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("function", TABLE, ids=lambda f: f.name)
+def test_every_function_in_every_type(function):
+    for dtype in function.dtypes:
+        values = wrap(np.array([0.5, 1.5, 2.5, 3.25, 7.75]), dtype)
+        arguments = {name: (values[:: 1 - 2 * place], dtype) for place, name in enumerate("xy"[: function.arity])}
+        got = both_ways(lambda *args: te.call(function.name, *args), **arguments)
+        rows = zip(*(array.tolist() for array, _ in arguments.values()), strict=True)
+        expected = [MODELS[function.name](*row) for row in rows]
+        tolerance = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 3e-7}.get(dtype, 1e-15)
+        np.testing.assert_allclose(got.astype(float), expected, rtol=tolerance)
+
+
+def test_rounding_is_to_even_and_keeps_the_sign_of_zero():
+    values = np.array([0.5, 1.5, -0.5, -1.5, -0.4, 2.5])
+    got = both_ways(te.round, x=(values, "float64"))
+    np.testing.assert_array_equal(bits(got), bits(np.array([0.0, 2.0, -0.0, -2.0, -0.0, 2.0])))
+
+
+def test_a_sigmoid_of_large_arguments():
+    values = np.array([-1000, 1000, 0, -INF, INF], np.float32)
+    got = both_ways(te.sigmoid, x=(values, "float32"))
+    assert got.tolist() == [0, 1, 0.5, 0, 1]
+
+
+@pytest.mark.parametrize("dtype", [d for d, bits in INTEGER_BITS.items() if bits >= 8])
+def test_popcount_of_all_ones(dtype):
+    ones = wrap(np.array([-1, 0]), dtype)
+    assert both_ways(te.popcount, x=(ones, dtype)).tolist() == [INTEGER_BITS[dtype], 0]

@@ -1,0 +1,72 @@
+"""docs/matmul.md: every step runs and gives the product, and the last is much faster than the first."""
+
+import re
+import time
+
+import numpy as np
+
+from vdla.compiler.interpret.interpreter import interpret
+from vdla.runtime.native.kernel import build, set_threads
+
+BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+STEPS = 6
+
+
+def blocks(root, size):
+    """The blocks of the page, for matrices of another size."""
+    page = (root / "docs" / "matmul.md").read_text().replace("size = 1024", f"size = {size}")
+    return BLOCK.findall(page)
+
+
+def steps(root, size):
+    """The function after each block of the page but the one that measures."""
+    names: dict = {}
+    for code in blocks(root, size)[: STEPS + 1]:
+        exec(code, names)
+        yield names["s"].fn
+
+
+def matrices(size):
+    rng = np.random.default_rng(0)
+    return (rng.integers(-4, 5, (size, size)).astype(np.float32) for _ in range(2))
+
+
+def test_every_step_gives_the_product(root):
+    a, b = matrices(192)
+    functions = list(steps(root, 192))
+    assert len(functions) == STEPS + 1
+    for fn in functions:
+        np.testing.assert_array_equal(build(fn)(a, b), a @ b)
+
+
+def test_every_step_keeps_the_meaning(root):
+    a, b = matrices(20)
+    for fn in steps(root, 20):
+        np.testing.assert_array_equal(interpret(fn, {"a": a, "b": b})["c"], a @ b)
+
+
+def test_the_page_says_how_to_measure_a_step(root, capsys):
+    names: dict = {}
+    for code in blocks(root, 64):
+        exec(code, names)
+    assert re.fullmatch(r"\d+\.\d ms, \d+ GFLOP/s, \d+\.\d\d of numpy's speed\n", capsys.readouterr().out)
+
+
+def test_the_last_step_is_much_faster_than_the_first(root):
+    a, b = matrices(384)
+    set_threads(1)
+    try:
+        first, *_, last = (seconds(build(fn).bind(a, b)) for fn in steps(root, 384))
+    finally:
+        set_threads(0)
+    assert first > 5 * last
+
+
+def seconds(kernel):
+    """The least processor time of three runs."""
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        kernel()
+        times.append(time.process_time() - start)
+    return min(times)

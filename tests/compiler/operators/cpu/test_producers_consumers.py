@@ -1,0 +1,57 @@
+"""What reads the sums of an operator in another order or several at once gets them whole, computed once."""
+
+import math
+
+import numpy as np
+import pytest
+from helpers.run_operator import integers
+from helpers.window_sums import model
+
+from vdla.compiler import te
+from vdla.compiler.analysis.access import leaves
+from vdla.compiler.operators.convolution import convolution
+from vdla.compiler.operators.cpu.schedule import default_schedule
+from vdla.compiler.operators.matmul import matmul
+from vdla.compiler.operators.movement import transpose
+from vdla.compiler.operators.pool import max_pool
+from vdla.compiler.operators.resize import resize_nearest
+from vdla.runtime.native.kernel import build
+
+READERS = {
+    "pool": (lambda y: max_pool(y, 2, 2), lambda y: y.reshape(*y.shape[:2], 4, 2, 4, 2).max((3, 5))),
+    "transpose": (lambda y: transpose(y, (0, 2, 3, 1)), lambda y: y.transpose(0, 2, 3, 1)),
+    "resize": (lambda y: resize_nearest(y, (1, 32, 16, 16)), lambda y: y.repeat(2, 2).repeat(2, 3)),
+}
+
+
+def points(fn, block):
+    """How often a block runs, tails left aside, and for how many points it is."""
+    (leaf,) = (leaf for leaf in leaves(fn) if leaf.name == block)
+    return math.prod(loop.size for loop in leaf.loops), math.prod(axis.size for axis in leaf.block.axes)
+
+
+@pytest.mark.parametrize("algorithm", ["direct", "winograd2", "depthwise"])
+@pytest.mark.parametrize("name", READERS)
+def test_other_readers_of_a_convolution(name, algorithm):
+    groups = 32 if algorithm == "depthwise" else 1
+    operator, expected = READERS[name]
+    data = integers((1, 32, 8, 8), "float32", 1, -3, 4)
+    weight = integers((32, 32 // groups, 3, 3), "float32", 2, -3, 4)
+    form = convolution(data.shape, weight.shape, pads=1, groups=groups, algorithm=algorithm)
+    x, w = te.placeholder(data.shape, "float32", "x"), form.weight("w")
+    fn = te.create_function([x, w], [operator(form.output(x, w, name="y"))], "layer")
+    scheduled = default_schedule(fn).fn
+    runs, needed = points(scheduled, "y_product" if algorithm == "winograd2" else "y_sum")
+    assert runs <= 1.2 * needed
+    sums = model(data, weight, 1, 1, groups=groups)
+    np.testing.assert_allclose(build(scheduled)(data, form.pack(weight)), expected(sums), atol=1e-3)
+
+
+def test_a_transposed_product():
+    a, b = integers((24, 9), "float32", 1), integers((9, 40), "float32", 2)
+    tensors = te.placeholder(a.shape, "float32", "a"), te.placeholder(b.shape, "float32", "b")
+    fn = te.create_function(tensors, [transpose(matmul(*tensors, name="c"), (1, 0))], "product")
+    scheduled = default_schedule(fn).fn
+    runs, needed = points(scheduled, "c")
+    assert runs <= 1.4 * needed
+    np.testing.assert_array_equal(build(scheduled)(a, b), (a @ b).T)

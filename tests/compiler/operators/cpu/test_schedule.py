@@ -1,0 +1,156 @@
+"""The default schedule: it computes the same, finds lanes and threads, and never refuses a function."""
+
+import numpy as np
+import pytest
+from helpers.run_operator import floats, function_of, integers, run
+
+from vdla.benchmarks.fuzz.cases import alike
+from vdla.benchmarks.fuzz.functions import random_problem
+from vdla.compiler import ir, te
+from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.operators import broadcast, elementwise, movement, normalisation, pool, reduction, softmax
+from vdla.compiler.operators.checks import OperatorError
+from vdla.compiler.operators.conv_transpose import conv_transpose
+from vdla.compiler.operators.cpu.schedule import default_schedule
+from vdla.compiler.operators.cpu.stages import attempt
+from vdla.compiler.operators.gather import gather
+from vdla.compiler.operators.pad import pad
+from vdla.compiler.operators.resize import resize_linear
+from vdla.compiler.schedule import Schedule
+from vdla.compiler.target import TARGETS, target_named
+from vdla.runtime.native.kernel import build
+
+LARGE = floats((5, 37, 50))
+CASES = {
+    "chain": (lambda x: elementwise.relu(elementwise.sigmoid(broadcast.add(x, x, "twice"))), LARGE),
+    "row": (broadcast.multiply, LARGE, floats((37, 1))),
+    "sum_rows": (lambda x: reduction.sum(x, 0), LARGE),
+    "sum_columns": (lambda x: reduction.sum(x, -1), LARGE),
+    "mean_of_all": (lambda x: reduction.mean(x), LARGE),
+    "max_of_integers": (lambda x: reduction.max(x, (0, 2)), integers((5, 7, 50), "int8")),
+    "softmax": (softmax.softmax, LARGE),
+    "softmax_outer": (lambda x: softmax.softmax(x, 0), LARGE),
+    "layer_norm": (normalisation.layer_norm, LARGE),
+    "group_norm": (lambda x, s: normalisation.group_norm(x, s, s, 2), floats((2, 4, 30)), floats(4)),
+    "transpose": (lambda x: movement.transpose(x, (2, 1, 0)), LARGE),
+    "reshape": (lambda x: movement.reshape(x, (50, 37, 5)), LARGE),
+    "concat": (lambda x, y: movement.concat([x, y], 1), LARGE, floats((5, 3, 50))),
+    "max_pool": (lambda x: pool.max_pool(x, 3, 2, 1), LARGE[None]),
+    "average_pool": (lambda x: pool.average_pool(x, 2, 1, ceil_mode=True), LARGE[None]),
+    "gather": (lambda x, i: gather(x, i, 1), LARGE, integers((3,), "int64", low=-37, high=37)),
+    "pad": (lambda x: elementwise.relu(pad(x, (0, 1, 2), (1, 0, 2), mode="reflect")), LARGE),
+    "resize": (lambda x: resize_linear(x, (5, 30, 71)), LARGE),
+    "conv_transpose": (lambda x, w: conv_transpose(x, w, None, 2, 1), floats((1, 5, 9, 11)), floats((5, 3, 3, 3))),
+}
+
+
+def scheduled(name):
+    operator, *arrays = CASES[name]
+    fn, (output,) = function_of(operator, *arrays)
+    return fn, dict(zip("abcd", arrays, strict=False)), output.name
+
+
+def loops(fn, kind):
+    return [s for s in ir.walk(fn.body) if isinstance(s, ir.For) and s.kind is kind]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_schedule_keeps_the_meaning(name):
+    fn, arrays, output = scheduled(name)
+    expected = interpret(fn, arrays)[output]
+    for target in ("x86-64-avx512", "cortex-a9"):
+        got = interpret(default_schedule(fn, target).fn, arrays)[output]
+        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_native_code_agrees_with_the_interpreter(name):
+    fn, arrays, output = scheduled(name)
+    got = build(default_schedule(fn).fn)(*arrays.values())
+    np.testing.assert_allclose(got, interpret(fn, arrays)[output], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_stage_that_repeats_has_lanes(name):
+    fn, _, _ = scheduled(name)
+    found = loops(default_schedule(fn, "x86-64-avx2").fn, ir.LoopKind.VECTORIZE)
+    assert found or name == "transpose"
+
+
+def test_lanes_are_those_of_the_target_and_the_dtype():
+    x = integers((4, 256), "int16")
+    fn, _ = function_of(elementwise.relu, x)
+    for target in TARGETS.values():
+        (lanes,) = loops(default_schedule(fn, target).fn, ir.LoopKind.VECTORIZE)
+        assert lanes.extent == target.vector_bytes // 2
+
+
+@pytest.mark.parametrize("name", ["sum_rows", "sum_columns", "max_pool"])
+def test_lanes_of_reductions_are_innermost(name):
+    lanes = loops(default_schedule(scheduled(name)[0], "x86-64-avx2").fn, ir.LoopKind.VECTORIZE)
+    assert lanes
+    assert all(isinstance(loop.body, ir.Block) for loop in lanes)
+
+
+def test_odd_rows_become_one_loop_and_whole_rows_stay():
+    odd, _ = function_of(elementwise.relu, floats((3, 5, 7)))
+    assert len([s for s in ir.walk(default_schedule(odd).fn.body) if isinstance(s, ir.For)]) == 2
+    whole, _ = function_of(elementwise.relu, floats((3, 5, 64)))
+    assert "//" not in str(default_schedule(whole).fn)
+
+
+def test_only_large_work_is_shared_among_threads():
+    small, _ = function_of(elementwise.relu, floats((8, 64)))
+    large, _ = function_of(elementwise.relu, floats((8, 16, 1024)))
+    assert loops(default_schedule(small).fn, ir.LoopKind.PARALLEL) == []
+    (shared,) = loops(default_schedule(large).fn, ir.LoopKind.PARALLEL)
+    assert shared.extent == 8 * 16
+
+
+def test_cheap_stages_are_written_into_their_readers_and_dear_ones_are_not_repeated():
+    fn, _, _ = scheduled("chain")
+    assert blocks(default_schedule(fn).fn) == ["twice_sigmoid_relu"]
+    dear, _ = function_of(lambda x: reduction.sum(broadcast.broadcast_to(elementwise.exp(x), (9, 50))), floats((1, 50)))
+    assert "a_exp" in blocks(default_schedule(dear).fn)
+
+
+def blocks(fn):
+    return [s.name for s in ir.walk(fn.body) if isinstance(s, ir.Block)]
+
+
+def test_a_stage_whose_value_another_output_needs_stays():
+    x = te.placeholder((6,), "float32", "a")
+    y = elementwise.relu(x, "y")
+    fn = te.create_function([x], [y, elementwise.square(y, "z")], "f")
+    a = floats(6)
+    got = interpret(default_schedule(fn).fn, {"a": a})
+    np.testing.assert_array_equal(got["z"], np.maximum(a, 0) ** 2)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_random_function_has_a_schedule_that_computes_the_same(seed):
+    problem = random_problem(seed)
+    schedule = default_schedule(problem.fn, target_named("x86-64-avx2"))
+    expected, got = interpret(problem.fn, problem.arrays), interpret(schedule.fn, problem.arrays)
+    assert all(alike(expected[name], got[name], problem.rough) for name in expected), schedule.python()
+
+
+def test_an_attempt_that_fails_leaves_no_trace():
+    fn, _, output = scheduled("row")
+    schedule = Schedule(fn)
+    outer = schedule.loops(output)[0]
+    assert not attempt(schedule, lambda: (schedule.split(outer, factor=2), schedule.unroll("nowhere")))
+    assert schedule.fn is fn
+    assert schedule.loops(output)[0] == outer
+
+
+def test_what_is_no_target_is_refused():
+    fn, _, _ = scheduled("row")
+    with pytest.raises(OperatorError) as error:
+        default_schedule(fn, None)
+    assert str(error.value) == "default_schedule: target must be a name or a Target, got None"
+
+
+def test_run_is_what_the_cases_mean():
+    operator, *arrays = CASES["row"]
+    np.testing.assert_array_equal(run(operator, *arrays), arrays[0] * arrays[1])

@@ -1,0 +1,141 @@
+"""What the default schedules of products and convolutions become: tiles in registers, for every vector width."""
+
+import re
+
+import numpy as np
+import pytest
+from helpers.window_sums import model
+
+from vdla.compiler import ir, te
+from vdla.compiler.analysis.access import leaves
+from vdla.compiler.codegen.llvm.compile import compile_native
+from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.operators.conv_transpose import conv_transpose
+from vdla.compiler.operators.convolution import convolution
+from vdla.compiler.operators.cpu.schedule import default_schedule
+from vdla.compiler.operators.cpu.tile import Tile, accumulators, candidates, register_tile
+from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.operators.matmul import matmul
+from vdla.compiler.target import TARGETS, target_named
+from vdla.runtime.native.kernel import build
+
+
+def layer(target, weight, **options):
+    data = (1, weight[1] * options.get("groups", 1), 14, 14)
+    form = convolution(data, weight, target=target, **options)
+    x, w = te.placeholder(data, "float32", "x"), form.weight("w")
+    return te.create_function([x, w], [form.output(x, w, name="y")], "layer")
+
+
+def product(target):
+    a, b = te.placeholder((64, 96), "float32", "a"), te.placeholder((96, 128), "float32", "b")
+    return te.create_function([a, b], [matmul(a, b)], "product")
+
+
+KERNELS = {
+    "matmul": product,
+    "direct": lambda target: layer(target, (64, 32, 3, 3), pads=1, algorithm="direct"),
+    "pointwise": lambda target: layer(target, (64, 32, 1, 1), strides=2),
+    "depthwise": lambda target: layer(target, (32, 1, 3, 3), pads=1, groups=32),
+}
+FUSED = {
+    "x86-64-avx512": r"vfmadd\w+ps",
+    "x86-64-avx2": r"vfmadd\w+ps",
+    "cortex-a9": r"vm(?:la|ul)\.f32",  # LLVM fuses few for this core, where fused ones wait
+    "aarch64": r"fmla",
+}
+
+
+@pytest.mark.parametrize(
+    ("target", "columns", "kernel", "stride", "is_padded"),
+    [
+        ("x86-64-avx512", 14, 5, 1, False),
+        ("x86-64-avx512", 28, 3, 1, False),
+        ("x86-64-avx512", 28, 5, 1, True),  # many taps at the edges of two vectors
+        ("x86-64-avx512", 17, 3, 1, True),  # the second vector is shorter
+        ("x86-64-avx512", 14, 3, 2, True),  # columns in phases
+        ("x86-64-avx512", 1, 3, 1, True),
+        ("x86-64-avx2", 8, 3, 1, True),  # no masks
+        ("aarch64", 4, 3, 1, True),
+    ],
+)
+def test_where_masks_make_a_padded_image_needless(target, columns, kernel, stride, is_padded):
+    x, w = te.placeholder((1, 4, 6, columns), "float32", "x"), te.placeholder((4, 1, kernel, kernel), "float32", "w")
+    fn = te.create_function([x, w], [depthwise_conv2d(x, w, None, stride, kernel // 2, name="y")], "layer")
+    scheduled = default_schedule(fn, target).fn
+    assert ("y_pad" in scheduled.buffers) == is_padded
+    rng = np.random.default_rng(0)
+    arrays = {t.name: rng.integers(-5, 5, t.shape).astype(np.float32) for t in (x, w)}
+    expected = model(arrays["x"], arrays["w"], stride, kernel // 2, groups=4)
+    np.testing.assert_array_equal(interpret(scheduled, arrays)["y"], expected)
+
+
+def blocks(text):
+    """The straight pieces of code: between labels and jumps."""
+    return re.split(r"\n[.\w]+:|\n\s(?:j\w+|b\w{2}|b\.\w+|cbn?z)\s", text)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("target", FUSED)
+def test_the_busiest_code_is_products_in_registers(name, target):
+    fn = KERNELS[name](target)
+    text = compile_native(default_schedule(fn, target).fn, target).assembly
+    assert not re.search(r"gather|scatter", text)
+    busiest = max(blocks(text), key=lambda block: len(re.findall(FUSED[target], block)))
+    products = len(re.findall(FUSED[target], busiest))
+    assert products >= 6
+    spills = re.findall(r"\((?:%rsp|%rbp)\)|\[sp|\[r11", busiest)
+    assert len(spills) <= products // 3
+
+
+def transposed(_):
+    x, w = te.placeholder((1, 32, 14, 14), "float32", "x"), te.placeholder((32, 16, 3, 3), "float32", "w")
+    return te.create_function([x, w], [conv_transpose(x, w, None, 2, name="y")], "transposed")
+
+
+SHARED = KERNELS | {
+    "conv_transpose": transposed,
+    "winograd": lambda target: layer(target, (64, 32, 3, 3), pads=1, algorithm="winograd2"),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_the_sums_are_shared_among_threads(name):
+    scheduled = default_schedule(SHARED[name]("x86-64-avx512"), "x86-64-avx512").fn
+    sums = {"matmul": "a_matmul", "winograd": "y_product"}.get(name, "y_sum")
+    (kinds,) = ([loop.kind for loop in leaf.loops] for leaf in leaves(scheduled) if leaf.name == sums)
+    assert kinds.count(ir.LoopKind.PARALLEL) == 1
+
+
+@pytest.mark.parametrize("algorithm", ["direct", "winograd2", "depthwise"])
+def test_the_batch_may_be_a_symbol(algorithm):
+    groups = 32 if algorithm == "depthwise" else 1
+    form = convolution((1, 32, 9, 9), (32, 32 // groups, 3, 3), pads=1, groups=groups, algorithm=algorithm)
+    x, w = te.placeholder((te.var("n"), 32, 9, 9), "float32", "x"), form.weight("w")
+    fn = te.create_function([x, w], [form.output(x, w, name="y")], "layer")
+    scheduled = default_schedule(fn).fn
+    kinds = {loop.kind for loop in ir.walk(scheduled.body) if isinstance(loop, ir.For)}
+    assert {ir.LoopKind.PARALLEL, ir.LoopKind.UNROLL, ir.LoopKind.VECTORIZE} <= kinds
+    rng = np.random.default_rng(0)
+    weight = rng.integers(-3, 4, form.shape).astype(np.float32)
+    kernel = build(scheduled)
+    for batch in (1, 3):
+        data = rng.integers(-3, 4, (batch, 32, 9, 9)).astype(np.float32)
+        got = kernel(data, form.pack(weight))
+        np.testing.assert_allclose(got, model(data, weight, 1, 1, groups=groups), atol=1e-3)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_tiles_fit_the_registers(name):
+    target = target_named(name)
+    for extents in ((56, 56, 16), (7, 7, 64), (1, 1, 10), (3, 3, 1), (1, 1024, 64)):
+        tile = register_tile(target, extents)
+        assert tile in set(candidates(target, extents))
+        assert tile.rows * tile.vectors <= accumulators(target) < target.vector_registers
+
+
+def test_tiles_that_divide_the_image_are_preferred():
+    target = target_named("x86-64-avx512")
+    assert register_tile(target, (14, 14, 16)) == Tile(7, 2)
+    assert register_tile(target, (1, 1024, 64), lambda tile: tile.rows <= 4).rows == 4
+    assert register_tile(target, (4, 4, 1)) == Tile(16, 1, 4)

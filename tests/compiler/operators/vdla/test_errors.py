@@ -1,0 +1,168 @@
+"""What templates refuse, in exactly these words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vdla.compiler.operators.vdla.conv2d import conv2d
+from vdla.compiler.operators.vdla.conv2d_transpose import conv2d_transpose
+from vdla.compiler.operators.vdla.dense import dense
+from vdla.compiler.operators.vdla.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.operators.vdla.operator import Operator, TemplateError
+from vdla.compiler.operators.vdla.pool2d import pool2d
+from vdla.compiler.operators.vdla.residual_add import residual_add
+from vdla.compiler.operators.vdla.tiling import Tiling
+from vdla.hardware.config import Config
+
+CONFIG = Config.preset("tiny")
+IMAGE = {"batch": 1, "height": 6, "width": 5}
+OPTIONS: dict[Callable[..., Operator], dict[str, Any]] = {
+    conv2d: {**IMAGE, "in_channels": 5, "out_channels": 6, "kernel": 3},
+    conv2d_transpose: {**IMAGE, "in_channels": 5, "out_channels": 6, "kernel": 3},
+    dense: {"rows": 3, "in_features": 5, "out_features": 6},
+    depthwise_conv2d: {**IMAGE, "channels": 5, "kernel": 3},
+    pool2d: {**IMAGE, "channels": 5, "kernel": 3, "kind": "average"},
+    residual_add: {**IMAGE, "channels": 5},
+}
+
+HUGE = Tiling(rows=99, cols=99, out_blocks=1, in_blocks=1, keep=False, threads=1, over="rows")
+FINE = Tiling(rows=1, cols=3, out_blocks=1, in_blocks=1, keep=False, threads=2, over="rows")
+
+REFUSED = [
+    (conv2d, {"batch": 0}, "conv2d: batch must be a positive integer, got 0"),
+    (conv2d, {"height": 2.0}, "conv2d: height must be a positive integer, got 2.0"),
+    (conv2d, {"in_channels": True}, "conv2d: in_channels must be a positive integer, got True"),
+    (conv2d, {"kernel": 0}, "conv2d: kernel must be one or two integers >= 1, got 0"),
+    (conv2d, {"stride": (1, 2, 3)}, "conv2d: stride must be one or two integers >= 1, got (1, 2, 3)"),
+    (conv2d, {"padding": -1, "name": "C1"}, "C1: padding must be one or two integers >= 0, got -1"),
+    (conv2d, {"dilation": "2"}, "conv2d: dilation must be one or two integers >= 1, got '2'"),
+    (
+        conv2d,
+        {"kernel": 3, "dilation": 3},
+        "conv2d: kernel must fit the padded input, got one that reaches over 7x7 on 6x5 with padding 0x0",
+    ),
+    (conv2d, {"activation": "tanh"}, "conv2d: activation must be none or relu, got 'tanh'"),
+    (conv2d, {"ceiling": 200}, "conv2d: ceiling must be in -128..127, got 200"),
+    (conv2d, {"ceiling": -4, "activation": "relu", "zero_point": -3}, "conv2d: ceiling must be in -3..127, got -4"),
+    (conv2d, {"zero_point": 128}, "conv2d: zero_point must be an integer in -128..127 (int8), got 128"),
+    (conv2d, {"zero_point": 0.5}, "conv2d: zero_point must be an integer in -128..127 (int8), got 0.5"),
+    (conv2d, {"input_zero_point": -129}, "conv2d: input_zero_point must be an integer in -128..127 (int8), got -129"),
+    (conv2d, {"input_zero_point": 3, "raw": True}, "conv2d: input_zero_point must be 0 for raw sums, got 3"),
+    (conv2d, {"packing": "rows"}, "conv2d: packing must be auto, channels or patches, got 'rows'"),
+    (conv2d, {"virtual_threads": 0}, "conv2d: virtual_threads must be at least 1, got 0"),
+    (
+        conv2d,
+        {"tiling": replace(FINE, rows=5)},
+        "conv2d: rows of the tiling must be an integer from 1 to 4, got 5",
+    ),
+    (
+        conv2d,
+        {"tiling": replace(FINE, over="pixels")},
+        "conv2d: over of the tiling must be one of chunks, cols, rows, batches, groups, got 'pixels'",
+    ),
+    (
+        conv2d,
+        {"tiling": replace(FINE, threads=0)},
+        "conv2d: threads of the tiling must be at least 1, got 0",
+    ),
+    (
+        pool2d,
+        {"tiling": replace(FINE, over="chunks")},
+        "average_pool2d: over of the tiling must be one of cols, rows, batches, groups, got 'chunks'",
+    ),
+    (
+        conv2d,
+        {"tiling": HUGE, "packing": "channels", "height": 300, "width": 300},
+        "conv2d: tiling must fit the buffers, got 99x99 pixels, 1 output and 1 input blocks, "
+        "1 virtual thread over rows",
+    ),
+    (dense, {"in_features": 0}, "dense: in_features must be a positive integer, got 0"),
+    (depthwise_conv2d, {"channels": -1}, "depthwise_conv2d: channels must be a positive integer, got -1"),
+    (
+        conv2d_transpose,
+        {"stride": 2, "output_padding": 2},
+        "conv2d_transpose: output_padding must be less than the stride, got (2, 2) for (2, 2)",
+    ),
+    (
+        conv2d_transpose,
+        {"padding": 4},
+        "conv2d_transpose: padding must leave results, got (4, 4) for an output of (0, -1)",
+    ),
+    (pool2d, {"kind": "mean"}, "mean_pool2d: kind must be max or average, got 'mean'"),
+    (pool2d, {"padding": 3}, "average_pool2d: padding must be less than the kernel, got (3, 3) for (3, 3)"),
+    (
+        pool2d,
+        {"count_include_pad": False, "raw": True},
+        "average_pool2d: count_include_pad must be true for raw sums, got false",
+    ),
+    (residual_add, {"factors": (1.0, 0.0)}, "residual_add: factors must be two positive numbers, got (1.0, 0.0)"),
+    (
+        residual_add,
+        {"factors": (1e6, 1.0)},
+        "residual_add: the larger factor must be from 2**-17 to 2**13, got 1000000.0",
+    ),
+    (
+        residual_add,
+        {"input_zero_points": (0, 300)},
+        "residual_add: input_zero_points must be an integer in -128..127 (int8), got 300",
+    ),
+    (
+        residual_add,
+        {"input_zero_points": (0, 3), "raw": True},
+        "residual_add: input_zero_points must be 0 for raw sums, got (0, 3)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("template", "changes", "message"), REFUSED)
+def test_refused_options(template: Callable[..., Operator], changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(TemplateError, match=f"^{re.escape(message)}$"):
+        template(CONFIG, **{**OPTIONS[template], **changes})
+
+
+def test_a_shape_that_fits_no_buffer() -> None:
+    config = replace(CONFIG, wgt_kib=1)
+    shape = {**OPTIONS[conv2d_transpose], "kernel": 40, "stride": 2}
+    with pytest.raises(
+        TemplateError, match=r"^conv2d_transpose: one pixel, one output block and one input block must fit the buffers"
+    ):
+        conv2d_transpose(config, **shape)
+
+
+DATA, WEIGHT = np.zeros((1, 5, 6, 5), np.int8), np.zeros((6, 5, 3, 3), np.int8)
+
+ARRAYS = [
+    ({"data": DATA[:, :4]}, "data: shape must be [1, 5, 6, 5], got [1, 4, 6, 5]"),
+    ({"data": DATA.astype(float)}, "data: elements must be integers, got float64"),
+    ({"weight": WEIGHT.astype(np.int64) + 200}, "weight: elements must be in -128..127 (int8), got 200..200"),
+    ({"bias": np.zeros(5, np.int32)}, "bias: shape must be [6], got [5]"),
+    ({"bias": np.full(6, 1 << 31)}, None),
+    ({"multiplier": np.ones(5)}, "multiplier: shape must be [6] or one number, got [5]"),
+    ({"multiplier": -1.0}, "multiplier: must be from 0 to 16777215, got -1.0"),
+    ({"multiplier": float("nan")}, "multiplier: must be from 0 to 16777215, got nan"),
+    ({"multiplier": "1"}, "multiplier: must be real numbers, got <U1"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), ARRAYS)
+def test_refused_arrays(changes: dict[str, Any], message: str | None) -> None:
+    operator = conv2d(CONFIG, **OPTIONS[conv2d])
+    wanted = message or "bias: elements must be in -2147483648..2147483647 (int32), got 2147483648..2147483648"
+    with pytest.raises(TemplateError, match=f"^{re.escape(wanted)}$"):
+        operator.pack(**{"data": DATA, "weight": WEIGHT, **changes})
+
+
+@pytest.mark.parametrize(
+    ("given", "what"), [({"bias": np.zeros(6, int)}, "a bias"), ({"multiplier": 1.0}, "a multiplier")]
+)
+def test_raw_sums_have_no_scale(given: dict[str, Any], what: str) -> None:
+    operator = conv2d(CONFIG, raw=True, **OPTIONS[conv2d])
+    message = f"conv2d: raw sums must have no bias and no multiplier, got {what}"
+    with pytest.raises(TemplateError, match=f"^{re.escape(message)}$"):
+        operator.pack(DATA, WEIGHT, **given)

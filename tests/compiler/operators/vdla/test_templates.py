@@ -1,0 +1,134 @@
+"""Every template on many machines: verified, simulated, equal to the naive model bit for bit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import reference
+from helpers.template_cases import CASES
+
+from vdla.benchmarks.programs.random_config import random_config
+from vdla.compiler.operators.vdla.conv2d import conv2d
+from vdla.compiler.operators.vdla.conv2d_transpose import conv2d_transpose
+from vdla.compiler.operators.vdla.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.operators.vdla.operator import Operator, TemplateError
+from vdla.compiler.operators.vdla.pool2d import pool2d
+from vdla.compiler.operators.workloads import Workload, workloads
+from vdla.hardware.config import Config
+from vdla.simulator.simulator import simulate
+from vdla.simulator.timing.timing import time_program
+
+PYNQ, TINY = Config.preset("pynq_z1"), Config.preset("tiny")
+MACHINES = {
+    "pynq_z1": PYNQ,
+    "tiny": TINY,
+    "int4": Config.preset("int4"),
+    "batch4": Config.preset("batch4"),
+    "through_acc": replace(PYNQ, block_in=32, axi_bits=128),  # vectors are narrower than entries of the input buffer
+    "wide_out": replace(PYNQ, block_out=64, batch=2, axi_bits=256),
+    "mixed_bits": replace(PYNQ, inp_bits=8, wgt_bits=2, block_in=64),
+    "narrow": replace(PYNQ, inp_kib=2, wgt_kib=8, acc_kib=4, out_kib=2, scl_kib=1, uop_kib=1, axi_bits=32),
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("operator", CASES)
+def test_operators_equal_the_naive_model(operator: str, machine: str) -> None:
+    for seed in (1, 2):
+        CASES[operator](MACHINES[machine], seed).check()
+
+
+@pytest.mark.parametrize("operator", CASES)
+def test_the_loop_nest_means_what_the_program_does(operator: str) -> None:
+    CASES[operator](TINY, 3).check(by_interpreter=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1000, 1040))
+@pytest.mark.parametrize("operator", CASES)
+def test_random_operators_on_random_machines(operator: str, seed: int) -> None:
+    config = random_config(np.random.default_rng(seed), largest_block=32)
+    try:
+        case = CASES[operator](config, seed)
+    except TemplateError as error:
+        assert "must fit the buffers" in str(error)
+        return
+    case.check(by_interpreter=seed % 5 == 0)
+
+
+# --- workloads -------------------------------------------------------------------------------------------------------
+
+
+def _workloads(operator: str) -> list[Workload]:
+    return [layer for layer in workloads().values() if layer.operator == operator]
+
+
+def _shape(layer: Workload) -> dict[str, int]:
+    return {key: getattr(layer, key) for key in ("batch", "height", "width", "kernel", "stride", "padding")}
+
+
+def _over_bound(operator: Operator, total: int, steps: float) -> float:
+    """Cycles over the bound of the machine: its iterations, or each byte once."""
+    nbytes = sum(t.nbytes for t in operator.program.tensors if t.name in ("data", "weight", "output"))
+    return total / max(steps, nbytes / operator.config.axi_bytes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layer", _workloads("depthwise_conv2d"), ids=lambda layer: layer.name)
+def test_mobilenet_is_exact_and_near_the_bound(layer: Workload) -> None:
+    rng, shape, channels = np.random.default_rng(7), _shape(layer), layer.in_channels
+    kernel, stride, padding = ((shape[k],) * 2 for k in ("kernel", "stride", "padding"))
+    operator = depthwise_conv2d(PYNQ, channels=channels, activation="relu", **shape)
+    data = rng.integers(-128, 128, (1, channels, shape["height"], shape["width"]))
+    weight, bias = rng.integers(-128, 128, (channels, 1, *kernel)), rng.integers(-999, 999, channels)
+    factor = rng.uniform(1e-4, 1e-3, channels)
+    result = simulate(operator.program, operator.pack(data, weight, bias, factor))
+    sums = reference.depthwise_conv2d(data, weight, stride, padding)
+    np.testing.assert_array_equal(operator.unpack(result.outputs), reference.requantise(sums, bias, factor, 0, 0, 127))
+    assert result.stats is not None
+    assert _over_bound(operator, result.stats.total_cycles, operator.macs / 16) < 1.11
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layer", _workloads("conv2d_transpose"), ids=lambda layer: layer.name)
+def test_dcgan_is_exact_and_near_the_bound(layer: Workload) -> None:
+    rng, shape = np.random.default_rng(7), _shape(layer)
+    inner, outer = layer.in_channels, layer.out_channels
+    kernel, stride, padding = ((shape[k],) * 2 for k in ("kernel", "stride", "padding"))
+    operator = conv2d_transpose(PYNQ, in_channels=inner, out_channels=outer, **shape)
+    data = rng.integers(-128, 128, (1, inner, shape["height"], shape["width"]))
+    weight = rng.integers(-128, 128, (inner, outer, *kernel))
+    result = simulate(operator.program, operator.pack(data, weight, multiplier=1e-3))
+    sums = reference.conv2d_transpose(data, weight, stride, padding, (0, 0))
+    expected = reference.requantise(sums, np.zeros(outer, np.int64), np.full(outer, 1e-3), 0, -128, 127)
+    np.testing.assert_array_equal(operator.unpack(result.outputs), expected)
+    assert result.stats is not None
+    assert _over_bound(operator, result.stats.total_cycles, operator.macs / 256) < 1.03
+
+
+def test_leaving_padding_out_of_an_average_costs_a_few_instructions() -> None:
+    shape = {"batch": 1, "height": 28, "width": 28, "channels": 16, "kernel": 3, "padding": 1}
+    counted = pool2d(PYNQ, kind="average", **shape).program
+    left_out = pool2d(PYNQ, kind="average", count_include_pad=False, **shape).program
+    assert time_program(left_out).total_cycles < 1.1 * time_program(counted).total_cycles
+
+
+def test_patches_serve_where_channels_do_not_fit() -> None:
+    config = replace(PYNQ, wgt_kib=1)  # 4 entries, fewer than the taps of a kernel
+    rng = np.random.default_rng(0)
+    operator = conv2d(config, batch=1, height=5, width=5, in_channels=20, out_channels=16, kernel=3, raw=True)
+    assert operator.description.startswith("patches")
+    data, weight = rng.integers(-128, 128, (1, 20, 5, 5)), rng.integers(-128, 128, (16, 20, 3, 3))
+    found = operator.unpack(simulate(operator.program, operator.pack(data, weight)).outputs)
+    np.testing.assert_array_equal(found, reference.conv2d(data, weight, (1, 1), (0, 0)))
+
+
+def test_the_documentation_runs(root: Path) -> None:
+    page = (root / "docs" / "templates.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 3
+    exec(compile("\n".join(blocks), "docs/templates.md", "exec"), {})

@@ -1,0 +1,108 @@
+"""The tile search: whatever it proposes fits, it finds something wherever the smallest tile fits, and it is quick."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from helpers import reference
+
+from vdla.benchmarks.programs.random_config import random_config
+from vdla.compiler.operators.vdla.conv2d import conv2d
+from vdla.compiler.operators.vdla.operator import TemplateError
+from vdla.compiler.operators.vdla.packing import blocks
+from vdla.compiler.operators.vdla.tiling import Problem, Tiling, choose, estimate, fits, tilings
+from vdla.hardware.config import Config
+from vdla.simulator.simulator import Mode, simulate
+
+PYNQ, TINY = Config.preset("pynq_z1"), Config.preset("tiny")
+
+
+def random_problem(rng: np.random.Generator) -> Problem:
+    """An operator in blocks, of any of the templates' kinds."""
+    kernel, stride, separate = int(rng.integers(1, 5)), int(rng.integers(1, 4)), bool(rng.integers(2))
+    return Problem(
+        batches=int(rng.integers(1, 4)),
+        out_blocks=int(rng.integers(1, 20)),
+        in_blocks=1 if separate else int(rng.integers(1, 20)),
+        rows=int(rng.integers(1, 40)),
+        cols=int(rng.integers(1, 40)),
+        taps=kernel * kernel,
+        row_step=stride,
+        row_span=kernel,
+        col_step=stride,
+        col_span=kernel,
+        weights=kernel * kernel,
+        raw=bool(rng.integers(2)),
+        separate=separate,
+        through_acc=separate and bool(rng.integers(2)),
+        lanes=int(rng.choice([1, 1, 9])),
+    )
+
+
+def smallest_fits(config: Config, problem: Problem) -> bool:
+    """Whether one pixel, one output block and one input block fit, by the plainest reading of the buffers."""
+    window = problem.window(1, 1)
+    slots = 32 // config.out_bits if problem.raw else 1
+    return (
+        (problem.through_acc or window <= config.inp_depth)
+        and problem.weights <= config.wgt_depth
+        and problem.phases + (window if problem.through_acc else 0) <= config.acc_depth
+        and problem.phases * slots <= config.out_depth
+        and problem.lanes <= config.scl_depth
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_something_is_chosen_exactly_where_the_smallest_tile_fits(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    config, problem, threads = random_config(rng, largest_block=16), random_problem(rng), int(rng.integers(1, 4))
+    if not smallest_fits(config, problem):
+        with pytest.raises(TemplateError, match="must fit the buffers"):
+            choose(config, problem, threads)
+        return
+    chosen = choose(config, problem, threads)
+    assert fits(config, problem, chosen)
+    assert 1 <= chosen.threads <= threads
+
+
+def test_every_candidate_fits_and_none_is_estimated_lower_than_the_chosen() -> None:
+    problem = random_problem(np.random.default_rng(5))
+    candidates = list(tilings(PYNQ, problem, 2))
+    assert candidates and all(fits(PYNQ, problem, candidate) for candidate in candidates)
+    best = estimate(PYNQ, problem, choose(PYNQ, problem, 2))
+    assert best == min(estimate(PYNQ, problem, candidate) for candidate in candidates)
+
+
+def test_more_threads_are_not_estimated_slower_than_one() -> None:
+    problem = Problem(1, 4, 4, 56, 56, 9, 1, 3, 1, 3, 9)
+    two, one = (estimate(PYNQ, problem, choose(PYNQ, problem, threads)) for threads in (2, 1))
+    assert two < one
+
+
+def test_a_tiling_prints_as_what_it_is() -> None:
+    tiling = Tiling(rows=14, cols=7, out_blocks=4, in_blocks=2, keep=True, threads=2, over="chunks")
+    assert str(tiling) == "14x7 pixels, 4 output and 2 input blocks, weights kept, 2 virtual threads over chunks"
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_tiling_of_ones_own_gives_the_same_results(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    channels, out, kernel, stride = (int(rng.integers(1, n)) for n in (40, 30, 4, 3))
+    shape = {"batch": 2, "height": 7, "width": 9, "kernel": kernel, "stride": stride, "padding": 1, "raw": True}
+    rows, cols = ((n + 2 - kernel) // stride + 1 for n in (7, 9))
+    extents = {"rows": rows, "cols": cols}
+    extents |= {"out_blocks": blocks(out, TINY.block_out), "in_blocks": blocks(channels, TINY.block_in)}
+    sizes = {what: int(rng.integers(1, extent + 1)) for what, extent in extents.items()}
+    counts = {"batches": 2, "rows": blocks(rows, sizes["rows"])}
+    counts["groups"] = blocks(extents["out_blocks"], sizes["out_blocks"])
+    over = str(rng.choice(list(counts)))
+    tiling = Tiling(**sizes, keep=bool(rng.integers(2)), threads=int(rng.integers(1, counts[over] + 1)), over=over)
+    try:
+        operator = conv2d(TINY, in_channels=channels, out_channels=out, packing="channels", tiling=tiling, **shape)
+    except TemplateError as error:
+        assert "tiling must fit the buffers" in str(error)
+        return
+    data = rng.integers(-128, 128, (2, channels, 7, 9))
+    weight = rng.integers(-128, 128, (out, channels, kernel, kernel))
+    found = operator.unpack(simulate(operator.program, operator.pack(data, weight), mode=Mode.FUNCTION).outputs)
+    np.testing.assert_array_equal(found, reference.conv2d(data, weight, (stride, stride), (1, 1)))

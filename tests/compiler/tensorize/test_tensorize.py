@@ -1,0 +1,286 @@
+"""Every way in which a nest can fail to match an intrinsic: the exact message, and that its remedy works."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+from helpers.tensorized_matmul import CONFIG, GEMM, matmul, ordered, placed, ready, step
+
+from vdla.compiler import ir, te
+from vdla.compiler.codegen.vdla.intrinsics import dma, requantise, vector
+from vdla.compiler.schedule import Schedule
+from vdla.compiler.tensorize.apply import TensorizeError
+from vdla.compiler.tensorize.intrinsic import Match
+from vdla.hardware.config import Buffer, Config
+from vdla.hardware.isa import Operand, VectorOp
+
+
+def match_of(s: Schedule, block: str) -> Match:
+    """What the tensorized block is annotated with."""
+    found = next(b for b in ir.walk(s.fn.body) if isinstance(b, ir.Block) and b.name == block)
+    match = found.annotations["intrinsic"]
+    assert isinstance(match, Match)
+    return match
+
+
+def refused(message: str, run: Callable[[], None]) -> None:
+    """`run` raises exactly this."""
+    with pytest.raises(TensorizeError, match=f"^{re.escape(message)}$"):
+        run()
+
+
+def test_a_nest_that_matches_is_annotated_and_keeps_its_meaning() -> None:
+    s = ready()
+    before = str(s.fn)
+    step(s)
+    match = match_of(s, "c")
+    assert match.buffers == {"acc": "c_acc", "inp": "a_inp", "wgt": "b_wgt"}
+    assert match.entries["wgt"] == (ir.Var("vn"), ir.Var("vk"))
+    assert re.sub(r"  # (tensorize|intrinsic)=gemm", "", str(s.fn)) == before
+
+
+def test_factors_may_stand_either_way_round() -> None:
+    s = ready(swapped=True)
+    step(s)
+    assert match_of(s, "c").buffers["inp"] == "a_inp"
+
+
+# --- each mismatch, and its remedy -----------------------------------------------------------------------------------
+
+AT = "tensorize gemm at block c: "
+
+
+def test_scope_and_how_to_put_it_there() -> None:
+    s = ordered(matmul())
+    refused(
+        AT + "operand acc must be in scope 'acc', got c in 'global'; cache_write('c', 'acc') puts it there",
+        lambda: step(s),
+    )
+    s.cache_write("c", "acc")
+    refused(
+        AT + "operand inp must be in scope 'inp', got a in 'global'; cache_read('c', 'a', 'inp') puts it there",
+        lambda: step(s),
+    )
+    s.cache_read("c", "a", "inp")
+    s.cache_read("c", "b", "inp")
+    refused(
+        AT + "operand wgt must be in scope 'wgt', got b_inp in 'inp'; set_scope('b_inp', 'wgt') puts it there",
+        lambda: step(s),
+    )
+    s.set_scope("b_inp", "wgt")
+    step(s)
+
+
+def test_extent_of_an_axis() -> None:
+    refused(AT + "axis vi must have extent 16, got 8; pad or split it to 16", lambda: step(ready(inner=8)))
+    step(ready(inner=16))
+
+
+def test_transposed_operand() -> None:
+    refused(
+        AT + "index vo of operand wgt must be axis vo as elsewhere, got vi in b_wgt; "
+        "swap the last dimensions of that tensor",
+        lambda: step(ready(transposed=True)),
+    )
+
+
+def test_dtype() -> None:
+    refused(AT + "operand inp must be int8, got a_inp of int16; declare it so", lambda: step(ready(dtype="int16")))
+
+
+def test_split_inner_axis() -> None:
+    s = ready()
+    s.split(s.loops("c")[-1], factor=4)
+    refused(
+        AT + "axis vi must be one whole loop of extent 16 inside the tensorized loop, got i_o * 4 + i_i with i_o of 4, "
+        "i_i of 4; undo its split, or tensorize further in",
+        lambda: step(s, 4),
+    )
+
+
+def test_axis_that_the_intrinsic_does_not_have() -> None:
+    s = placed(matmul())
+    refused(
+        AT + "operand inp must be one entry of a_inp, got index vk, which depends on axis vk inside the tensorized "
+        "loop; pack the tensor",
+        lambda: step(s, 4),
+    )
+    ordered(s)
+    step(s)
+
+
+def test_tensorized_too_far_in() -> None:
+    s = ready()
+    refused(
+        AT + "index vb of operand acc must be an axis inside the tensorized loop, got vr outside of it; "
+        "reorder its loop inwards, or tensorize further out",
+        lambda: step(s, 2),
+    )
+    step(s, 3)
+
+
+def test_loop_that_is_no_loop() -> None:
+    s = ready()
+    names = ", ".join(loop.var for loop in ir.walk(s.fn.body) if isinstance(loop, ir.For))
+    refused(f"tensorize: loop must be one of {names}, got 'j'", lambda: s.tensorize("j", GEMM))
+
+
+def test_several_blocks_inside() -> None:
+    s = placed(matmul())
+    n, m, r, o, k, i = s.loops("c")
+    s.reorder(n, m, k, r, o, i)
+    s.compute_at("a_inp", k)
+    refused(
+        f"tensorize gemm at loop {k}: the loops inside must hold a single block, got 2 statements; "
+        "move the others out with compute_at or reverse_compute_at",
+        lambda: s.tensorize(k, GEMM),
+    )
+    s.tensorize(r, GEMM)
+
+
+def plain(body: Callable[..., te.Value], dtype: str = "int32", source: str = "int8") -> Schedule:
+    """y[p, b, o] of x, in the accumulator and the input buffer."""
+    x = te.placeholder((4, 1, 16), source, "x")
+    s = Schedule(te.create_function([x], [te.compute((4, 1, 16), lambda p, b, o: body(x, p, b, o), "y")], "plain"))
+    s.cache_write("y", "acc")
+    s.cache_read("y", "x", "inp")
+    return s
+
+
+def test_plain_computation_where_the_intrinsic_accumulates() -> None:
+    s = plain(lambda x, p, b, o: te.cast("int32", x[p, b, o]))
+    maximum = vector.reducing(CONFIG, VectorOp.MAX)
+    refused(
+        "tensorize max_reduce_inp at block y: max_reduce_inp accumulates, so the block must be a reduction, got a "
+        "plain computation; write the stage as a reduction (te.sum, te.max, ...)",
+        lambda: s.tensorize(s.loops("y")[-2], maximum),
+    )
+    t = te.reduce_axis(1, "t")
+    s = plain(lambda x, p, b, o: te.max(te.cast("int32", x[p + t, b, o]), axis=t))
+    p, b, o, step = s.loops("y")
+    s.reorder(p, step, b, o)
+    s.tensorize(b, maximum)
+
+
+def test_reduction_where_the_intrinsic_does_not_accumulate() -> None:
+    t = te.reduce_axis(1, "t")
+    s = plain(lambda x, p, b, o: te.sum(te.cast("int32", x[p + t, b, o]), axis=t))
+    move = vector.move(CONFIG, Operand.SRC)
+    refused(
+        "tensorize mov_inp_src at block y: mov_inp_src does not accumulate, so the block must be a plain computation, "
+        "got a reduction; use an intrinsic that accumulates",
+        lambda: s.tensorize(s.loops("y")[-3], move),
+    )
+
+
+def test_start_of_a_reduction() -> None:
+    add_from_one = te.reducer(lambda a, b: a + b, 1, "add_from_one")
+    t = te.reduce_axis(1, "t")
+    s = plain(lambda x, p, b, o: add_from_one(te.cast("int32", x[p + t, b, o]), axis=t))
+    p, b, o, step = s.loops("y")
+    s.reorder(p, step, b, o)
+    refused(
+        "tensorize add_reduce_inp at block y: the reduction must start from 0, got 1; start it so, and add the start "
+        "value in a stage of its own",
+        lambda: s.tensorize(b, vector.reducing(CONFIG, VectorOp.ADD)),
+    )
+
+
+def test_form_of_the_value() -> None:
+    s = plain(lambda x, p, b, o: te.cast("int32", x[p, b, o]) + 3)
+    refused(
+        "tensorize mov_inp_src at block y: the value must have the form int32(x[vb, vo]), got int32(x_inp[vp, vb, vo]) "
+        "+ 3",
+        lambda: s.tensorize(s.loops("y")[-2], vector.move(CONFIG, Operand.SRC)),
+    )
+
+
+def test_stride() -> None:
+    x = te.placeholder((4, 1, 32), "int8", "x")
+    y = te.compute((4, 1, 16), lambda p, b, o: te.cast("int32", x[p, b, o * 2]), "y")
+    s = Schedule(te.create_function([x], [y], "strided"))
+    s.cache_write("y", "acc")
+    s.cache_read("y", "x", "inp")
+    refused(
+        "tensorize mov_inp_src at block y: index vo of operand x must be one axis with stride 1, got vo * 2 in x_inp; "
+        "pack the tensor so that it is",
+        lambda: s.tensorize(s.loops("y")[-2], vector.move(CONFIG, Operand.SRC)),
+    )
+
+
+def test_entry_that_is_only_part_of_the_last_dimensions() -> None:
+    x = te.placeholder((4, 1, 32), "int8", "x")
+    y = te.compute((4, 1, 16), lambda p, b, o: te.cast("int32", x[p, b, o]), "y")
+    s = Schedule(te.create_function([x], [y], "part"))
+    s.cache_write("y", "acc")
+    s.set_scope(s.cache_read("y", "x", "inp"), "inp")
+    refused(
+        "tensorize mov_inp_src at block y: the last dimensions of operand x must be [1, 16], one entry, got x_inp of "
+        "[4, 1, 32]; pack the tensor so that these come last",
+        lambda: s.tensorize(s.loops("y")[-2], vector.move(CONFIG, Operand.SRC)),
+    )
+
+
+def test_immediates_are_constants() -> None:
+    s = plain(lambda x, p, b, o: te.cast("int32", x[p, b, o]) * p)
+    refused(
+        "tensorize product_inp_imm at block y: imm must be a constant of int32, got vp",
+        lambda: s.tensorize(s.loops("y")[-2], vector.product(CONFIG, Operand.IMM)),
+    )
+    s = plain(lambda x, p, b, o: te.cast("int32", x[p, b, o]) * 7)
+    s.tensorize(s.loops("y")[-2], vector.product(CONFIG, Operand.IMM))
+    assert match_of(s, "y").immediates == {"imm": 7}
+
+
+def test_a_factor_of_one_may_be_left_out() -> None:
+    s = plain(lambda x, p, b, o: te.cast("int32", x[p, b, o]))
+    s.tensorize(s.loops("y")[-2], vector.product(CONFIG, Operand.IMM))
+    assert match_of(s, "y").immediates == {"imm": 1}
+
+
+def test_conditions_hold_for_whole_entries() -> None:
+    x = te.placeholder((4, 1, 16), "int8", "x")
+    y = te.compute((6, 1, 16), lambda p, b, o: te.select(o < 3, x[p - 1, b, o], te.const(0, "int8")), "y")
+    s = Schedule(te.create_function([x], [y], "padded"))
+    s.cache_write("y", "inp")
+    refused(
+        "tensorize load_inp at block y: inside must be the same for a whole entry, got vo < 3, which depends on "
+        "axis vo",
+        lambda: s.tensorize(s.loops("y")[-2], dma.load(CONFIG, Buffer.INP)),
+    )
+    y = te.compute((6, 1, 16), lambda p, b, o: te.select(p >= 1, x[p - 1, b, o], te.const(0, "int8")), "y")
+    s = Schedule(te.create_function([x], [y], "padded"))
+    s.cache_write("y", "inp")
+    s.tensorize(s.loops("y")[-2], dma.load(CONFIG, Buffer.INP))
+    assert match_of(s, "y").immediates == {"pad": 0}
+
+
+def test_an_epilogue_matches_with_its_constants() -> None:
+    acc, lanes = te.placeholder((4, 1, 16), "int32", "x"), te.placeholder((16,), "int64", "lanes")
+    y = te.compute(
+        (4, 1, 16),
+        lambda p, b, o: requantise.requantised(acc[p, b, o], lanes[o], -3, -128, 100, "int8"),
+        "y",
+    )
+    s = Schedule(te.create_function([acc, lanes], [y], "finish"))
+    s.cache_write("y", "out")
+    s.cache_read("y", "x", "acc")
+    s.cache_read("y", "lanes", "scl")
+    s.tensorize(s.loops("y")[-2], requantise.requantise(CONFIG))
+    assert match_of(s, "y").immediates == {"zero_point": -3, "clip_lo": -128, "clip_hi": 100}
+
+
+def test_an_index_that_is_data_is_refused() -> None:
+    config = Config.preset("tiny")
+    x, order = te.placeholder((8, 1, 4), "int8", "x"), te.placeholder((6,), "int32", "order")
+    g = te.compute((6, 1, 4), lambda n, b, i: x[order[n], b, i], "g")
+    s = Schedule(te.create_function([x, order], [te.compute(g.shape, lambda *i: g[i], "out")], "gather"))
+    s.set_scope("g", "inp")
+    with pytest.raises(TensorizeError) as error:
+        s.tensorize(s.loops("g")[-2], dma.load(config, Buffer.INP))
+    assert str(error.value) == (
+        "tensorize load_inp at block g: operand data must be at a place known at compile time, got x at index "
+        "order[vn], which reads order; gather it before"
+    )

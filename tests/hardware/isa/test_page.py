@@ -1,0 +1,20 @@
+"""The reference page is what the table says."""
+
+from __future__ import annotations
+
+from vdla.hardware.config import Config
+from vdla.hardware.isa import FORMATS
+from vdla.hardware.isa.page import render
+
+
+def test_the_committed_page_is_up_to_date(root):
+    text = (root / "docs" / "isa.md").read_text()
+    assert text == render(Config.preset("pynq_z1")), "run python -m vdla.hardware.isa.page > docs/isa.md"
+
+
+def test_every_field_has_a_row():
+    page = render(Config.preset("tiny"))
+    for slots in FORMATS.values():
+        for field in slots:
+            assert f"| `{field.name}` |" in page
+            assert f"| {field.doc} |" in page

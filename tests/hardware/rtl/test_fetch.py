@@ -1,0 +1,156 @@
+"""Fetch against the timing contract's section 3, cycle by cycle: requests, dispatches, classes, invalid words."""
+
+from collections import deque
+
+import cocotb
+import numpy as np
+import pytest
+from helpers.naive_timing import cut_run
+from helpers.rtl.axi_memory import Storage
+from helpers.rtl.burst_memory import BurstMemory
+from helpers.rtl.rtl_bench import Bench, any_pattern, config, pattern, seeds
+from helpers.rtl.rtl_runner import simulate
+
+from vdla.benchmarks.programs.random_instructions import random_instructions
+from vdla.hardware.isa import COL, IsaError, Opcode, check, columns, encode, instruction_bytes
+from vdla.hardware.timing import COUNTERS, fetch_buffer_beats
+
+BASE = 0x1F00
+UNITS = 3
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("name", ["tiny", "pynq_z1"])
+def test_fetch(name):
+    simulate("vdla_fetch", __file__, name)
+
+
+class Fetch:
+    """The contract's fetch, and a check that the module does the same in every cycle."""
+
+    def __init__(self, bench, machine, words, memory, fulls, latency):
+        self.bench, self.machine, self.words, self.memory = bench, machine, words, memory
+        self.fulls, self.latency = fulls, latency
+        self.table = columns(machine, words)
+        self.valid = [is_valid(machine, words[k : k + 1]) for k in range(len(words))]
+        self.word = instruction_bytes(machine) // machine.axi_bytes
+        self.room = fetch_buffer_beats(machine)
+        first = BASE // machine.axi_bytes
+        self.cuts = deque(cut_run(machine, first, len(words) * self.word))
+        self.address = BASE
+        self.granted = self.received = self.dispatched = 0
+        self.outstanding = deque()
+        self.full = 0
+
+    def drive(self):
+        self.full = sum(next(full) << unit for unit, full in enumerate(self.fulls))
+        self.bench["queue_full_i"] = self.full
+
+    def sample(self):
+        bench = self.bench
+        beats = self.request()
+        k, unit = self.dispatched, -1
+        arrived = k < len(self.words) and self.received >= (k + 1) * self.word
+        valid = arrived and self.valid[k]
+        assert bench["invalid_o"] == (arrived and not valid)
+        if valid and not self.full >> self.table[k, COL["unit"]] & 1:
+            unit = self.table[k, COL["unit"]]
+            self.check_command(k)
+        assert bench["dispatch_o"] == (1 << unit if unit >= 0 else 0)
+        assert (bench["dispatched_o"], bench["all_dispatched_o"]) == (k, k == len(self.words))
+        if beats and bench["burst_grant_i"]:
+            self.outstanding.append([bench.time, beats, False])
+            self.granted += beats
+            self.address += beats * self.machine.axi_bytes
+            self.cuts.popleft()
+        assert COUNTERS[bench["class_o"]] == self.expected_class(unit >= 0, arrived)
+        self.beat()
+        self.dispatched += unit >= 0
+
+    def request(self):
+        """The beats of the burst that is requested, 0 for none."""
+        beats = self.cuts[0] if self.cuts else 0
+        if self.granted + beats - self.dispatched * self.word > self.room:
+            beats = 0
+        assert self.bench["burst_valid_o"] == (beats > 0)
+        assert not beats or self.bench["burst_o"] == (self.address << 8 | beats - 1)
+        return beats
+
+    def check_command(self, k):
+        row, bits = self.table[k], 8 * instruction_bytes(self.machine)
+        command = self.bench["command_o"]
+        assert command & (1 << bits) - 1 == int.from_bytes(self.words[k].tobytes(), "little")
+        if row[COL["opcode"]] in (Opcode.LOAD, Opcode.STORE):
+            assert command >> bits == row[COL["y_size"]] * row[COL["x_size"]]
+
+    def expected_class(self, dispatches, arrived):
+        if self.outstanding:
+            granted, _, begun = self.outstanding[0]
+            if self.memory.beat:
+                return "busy"
+            due = begun or self.bench.time >= granted + self.latency
+            return "memory_bandwidth" if due else "memory_latency"
+        if dispatches:
+            return "busy"
+        if self.dispatched == len(self.words):
+            return "idle"
+        return "commands" if arrived else "memory_bandwidth"
+
+    def beat(self):
+        if not self.memory.beat:
+            return
+        self.received += 1
+        self.outstanding[0][1:] = self.outstanding[0][1] - 1, True
+        if self.outstanding[0][1] == 0:
+            self.outstanding.popleft()
+
+
+def is_valid(machine, words):
+    try:
+        check(machine, words)
+    except IsaError:
+        return False
+    return True
+
+
+def words_of(machine, rng, count, invalid_at):
+    words = encode(machine, random_instructions(machine, rng, count))
+    while invalid_at is not None and is_valid(machine, words[invalid_at : invalid_at + 1]):
+        words[invalid_at] ^= (rng.random(words.shape[1]) < 0.1).astype(np.uint8) << np.uint8(rng.integers(8))
+    return words
+
+
+@cocotb.test()
+async def requests_and_dispatches_to_the_cycle(dut):
+    machine = config()
+    bench = Bench(dut)
+    await bench.start()
+    for rng in seeds(16, dut):
+        count = int(rng.choice([0, 1, 2, 5, 60]))
+        invalid_at = int(rng.integers(count)) if count and rng.random() < 0.3 else None
+        words = words_of(machine, rng, count, invalid_at)
+        storage = Storage(1 << 16, machine.axi_bytes)
+        storage.bytes[BASE : BASE + words.nbytes] = words.ravel()
+        memory = BurstMemory(bench, storage, rng, any_pattern(rng), any_pattern(rng), (1, int(rng.integers(2, 60))))
+        fulls = [pattern(str(rng.choice(["seldom", "half", "bursts"])), rng) for _ in range(UNITS)]
+        latency = int(rng.choice([1, 10, 80]))
+        model = Fetch(bench, machine, words, memory, fulls, latency)
+        await begin(bench, count, latency)
+        bench.models = [memory, model]
+        started = bench.time
+        end = count if invalid_at is None else invalid_at
+        while model.dispatched < end:
+            await bench.cycle()
+            assert bench.time < started + 200 * count + 1000
+        await bench.cycle(100)
+        assert model.dispatched == end
+        bench.models = []
+
+
+async def begin(bench, count, latency):
+    bench["base_i"], bench["count_i"], bench["read_latency_i"] = BASE, count, latency
+    bench["burst_grant_i"] = bench["beat_valid_i"] = 0
+    await bench.reset()
+    bench["start_i"] = 1
+    await bench.cycle()
+    bench["start_i"] = 0

@@ -1,0 +1,52 @@
+"""The read monitor against the definition of covered cycles, for memories faster and slower than the latency."""
+
+from collections import deque
+
+import cocotb
+import pytest
+from helpers.rtl.rtl_bench import Bench, any_pattern, seeds
+from helpers.rtl.rtl_runner import simulate
+
+from vdla.hardware.timing import COUNTERS, MAX_OUTSTANDING
+
+BUSY, LATENCY, BANDWIDTH = (COUNTERS.index(name) for name in ("busy", "memory_latency", "memory_bandwidth"))
+
+
+@pytest.mark.rtl
+def test_read_monitor():
+    simulate("vdla_read_monitor", __file__)
+
+
+@cocotb.test()
+async def classes_follow_the_oldest_burst(dut):
+    bench = Bench(dut)
+    await bench.start()
+    for rng in seeds(60, dut):
+        latency = int(rng.choice([1, 2, 3, 10, 80, 65536]))
+        bench["latency_i"] = latency
+        await bench.reset()
+        grants, beats = any_pattern(rng), any_pattern(rng)
+        early = int(rng.choice([1, latency, 2 * latency])) % 300 + 1
+        bursts = deque()  # (granted, beats left, begun)
+        for t in range(500):
+            grant = next(grants) and len(bursts) < MAX_OUTSTANDING
+            beat = bool(bursts) and t - bursts[0][0] >= early and next(beats)
+            last = beat and bursts[0][1] == 1
+            bench["grant_i"], bench["beat_i"], bench["last_i"] = grant, beat, last
+            await bench.cycle()
+            if grant:
+                bursts.append([t, int(rng.integers(1, 6)), False])
+            assert bench["covered_o"] == bool(bursts), t
+            if bursts:
+                assert bench["class_o"] == expected_class(bursts[0], t, latency, beat), (t, bursts[0])
+            if beat:
+                bursts[0][1:] = bursts[0][1] - 1, True
+            if last:
+                bursts.popleft()
+
+
+def expected_class(burst, t, latency, beat):
+    granted, _, begun = burst
+    if beat:
+        return BUSY
+    return LATENCY if not begun and t < granted + latency else BANDWIDTH

@@ -1,0 +1,1 @@
+"""Naive models, program builders and test benches that tests share."""

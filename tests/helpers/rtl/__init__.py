@@ -1,0 +1,1 @@
+"""The bench around RTL modules: clock, pins, memories, protocol checkers."""

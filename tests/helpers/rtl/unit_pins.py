@@ -1,0 +1,125 @@
+"""What stands around a unit: the head of its command queue, its token queues, and packed words taken apart."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+
+from helpers.rtl.rtl_bench import Bench
+from vdla.hardware.config import Config
+from vdla.hardware.isa import COL, Buffer, Opcode, Words, columns, instruction_bytes, layout
+
+
+def field_bits(config: Config, opcode: Opcode, name: str) -> int:
+    """The width of a field."""
+    return next(slot.width for slot in layout(config)[opcode] if slot.field.name == name)
+
+
+def split(value: int, widths: Sequence[tuple[str, int]]) -> dict[str, int]:
+    """The fields of a packed struct, whose widths are given from the lowest bit on."""
+    result = {}
+    for name, width in widths:
+        result[name] = value & (1 << width) - 1
+        value >>= width
+    return result
+
+
+def join(values: Mapping[str, int], widths: Sequence[tuple[str, int]]) -> int:
+    """The packed struct of these fields; the inverse of `split`, fields left out are 0."""
+    result = shift = 0
+    for name, width in widths:
+        result |= (values.get(name, 0) & (1 << width) - 1) << shift
+        shift += width
+    return result
+
+
+def write_widths(config: Config) -> list[tuple[str, int]]:
+    """The fields of a write into a buffer, from the lowest bit on."""
+    beats = max(config.entry_bytes[b] for b in (Buffer.INP, Buffer.WGT, Buffer.SCL, Buffer.ACC)) // config.axi_bytes
+    return [
+        ("pad_value", 32),
+        ("data", config.axi_bits),
+        ("beat", max(1, (beats - 1).bit_length())),
+        ("index", field_bits(config, Opcode.LOAD, "sram")),
+        ("widen", 1),
+        ("fill", 1),
+        ("buffer", 3),
+    ]
+
+
+def commands(config: Config, words: Words) -> list[int]:
+    """What the command queue holds for each word: the word, and the product of a transfer's two inner sizes."""
+    table = columns(config, words)
+    planes = (table[:, COL["y_size"]] * table[:, COL["x_size"]]).tolist()
+    bits = 8 * instruction_bytes(config)
+    return [plane << bits | int.from_bytes(w.tobytes(), "little") for plane, w in zip(planes, words, strict=True)]
+
+
+class Commands:
+    """The head of the command queue; a command comes when the pattern says so, and stays until it is taken."""
+
+    def __init__(self, bench: Bench, queue: Sequence[int], arrives: Iterator[bool]) -> None:
+        self.bench, self.queue, self.arrives = bench, deque(queue), arrives
+        self.valid = False
+
+    def drive(self) -> None:
+        """Offer the next command."""
+        self.valid = bool(self.queue) and (self.valid or next(self.arrives))
+        self.bench["cmd_valid_i"] = self.valid
+        self.bench["cmd_i"] = self.queue[0] if self.valid else 0
+
+    def sample(self) -> None:
+        """Drop it when it was taken."""
+        if self.bench["cmd_take_o"]:
+            self.queue.popleft()
+            self.valid = False
+
+
+class Tokens:
+    """The two token queues to one neighbour, which takes and gives tokens when the patterns say so."""
+
+    def __init__(self, bench: Bench, side: str, available: Iterator[bool], room: Iterator[bool]) -> None:
+        self.bench, self.side, self.available, self.room = bench, side, available, room
+        self.popped = self.pushed = 0
+        self.there = self.free = False
+
+    def drive(self) -> None:
+        """A token that is there stays, and room that is there stays, until the unit uses it."""
+        self.there = self.there or next(self.available)
+        self.free = self.free or next(self.room)
+        self.bench[f"{self.side}_available_i"] = self.there
+        self.bench[f"{self.side}_room_i"] = self.free
+
+    def sample(self) -> None:
+        """Count what the unit took and gave."""
+        if self.bench[f"{self.side}_pop_o"]:
+            assert self.there, "a token must be there to be popped"
+            self.popped, self.there = self.popped + 1, False
+        if self.bench[f"{self.side}_push_o"]:
+            assert self.free, "a token must find room"
+            self.pushed, self.free = self.pushed + 1, False
+
+
+class Ends:
+    """Counts the instructions that ended."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench, self.count = bench, 0
+
+    def drive(self) -> None:
+        """Nothing to set."""
+
+    def sample(self) -> None:
+        """Count an end."""
+        self.count += self.bench["ended_o"]
+
+
+async def run_to_the_end(bench: Bench, ends: Ends, count: int, timeout_cycles: int) -> None:
+    """Cycles until all instructions have ended, and a few more in which nothing may happen."""
+    for _ in range(timeout_cycles):
+        await bench.cycle()
+        if ends.count == count:
+            break
+    await bench.cycle(20)
+    assert ends.count == count, f"{count} instructions must end within {timeout_cycles} cycles, got {ends.count}"
+    assert bench["busy_o"] == 0

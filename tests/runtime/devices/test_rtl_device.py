@@ -1,0 +1,366 @@
+"""The RTL as a device, beyond what every device does: errors, resets, back-pressure, waveforms, registers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vdla.benchmarks.programs.gemm_program import Tiling, gemm_program
+from vdla.hardware.config import Config
+from vdla.hardware.generate.registers import OFFSETS
+from vdla.hardware.numerics import pack_scale
+from vdla.hardware.program import STREAM, Program
+from vdla.runtime.devices.device import DeviceError
+from vdla.runtime.devices.driver import Driver
+from vdla.runtime.devices.rtl import Injection, RtlDevice
+from vdla.runtime.run import install, run
+from vdla.simulator.simulator import simulate
+
+pytestmark = pytest.mark.rtl
+
+TINY = Config.preset("tiny")
+MEMORY = 1 << 20
+PROGRAM = gemm_program(Tiling(TINY, 6, 8, 8, 2, 1))
+
+
+def arrays(seed: int = 3) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    scales = pack_scale(rng.integers(-9, 9, 8), rng.integers(1, 999, 8), 16)
+    return {
+        "inp": rng.integers(-128, 128, (6, 2, 1, 4)).astype(np.int8),
+        "wgt": rng.integers(-128, 128, (2, 2, 4, 4)).astype(np.int8),
+        "scl": scales.view(np.int64).reshape(2, 4),
+    }
+
+
+def same_as_the_simulator(device: RtlDevice, times: bool = True) -> None:
+    """A whole run, which must be right whatever happened to the machine before."""
+    expected, got = simulate(PROGRAM, arrays()), run(PROGRAM, arrays(), device)
+    assert (got.outputs["out"] == expected.outputs["out"]).all()
+    assert expected.stats is not None
+    if times:
+        assert got.stats.differences(expected.stats) == []
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[RtlDevice]:
+    with RtlDevice(TINY, MEMORY, assertions=True) as device:
+        yield device
+
+
+@pytest.fixture
+def device(shared: RtlDevice) -> Iterator[RtlDevice]:
+    """A device that other tests have used as well: whatever they did must leave no trace."""
+    yield shared
+    shared.injection, shared.timeout_cycles = None, None
+    same_as_the_simulator(shared)
+
+
+def fails(device: RtlDevice) -> str:
+    with pytest.raises(DeviceError) as error:
+        run(PROGRAM, arrays(), device)
+    return str(error.value)
+
+
+# --- bad streams -----------------------------------------------------------------------------------------------------
+
+
+def run_words(device: RtlDevice, program: Program, words: np.ndarray, count: int) -> None:
+    """Run these words in the place of the program's own."""
+    with ExitStack() as stack:
+        addresses = install(program, arrays(), device, stack)
+        device.write(addresses[STREAM], words)
+        device.execute(addresses[STREAM], count)
+
+
+@pytest.mark.parametrize("index", [0, 1, 7, 21])
+def test_an_invalid_instruction_stops_the_machine_at_its_index(device: RtlDevice, index: int) -> None:
+    with ExitStack() as stack:
+        addresses = install(PROGRAM, arrays(), device, stack)
+        words = PROGRAM.link(addresses).copy()
+        words[index, 0] |= 7  # no opcode
+        device.write(addresses[STREAM], words)
+        with pytest.raises(DeviceError) as error:
+            device.execute(addresses[STREAM], len(words))
+    assert str(error.value) == (f"device rtl: instruction {index} must be valid, got a word that the machine refuses")
+
+
+def test_a_truncated_stream_stops_at_the_first_word_that_is_missing(device: RtlDevice) -> None:
+    words = np.zeros_like(PROGRAM.words[:2])
+    with pytest.raises(DeviceError, match="instruction 0 must be valid"):
+        run_words(device, PROGRAM, words, 2)
+
+
+def test_a_stream_outside_of_memory_is_an_error_of_fetch(device: RtlDevice) -> None:
+    with pytest.raises(DeviceError) as error:
+        device.execute(MEMORY, 1)
+    assert str(error.value) == "device rtl: reads of the stream must succeed, got an error at instruction 0"
+
+
+def test_an_empty_stream_takes_no_time(device: RtlDevice) -> None:
+    device.execute(0, 0)
+    assert device.driver.read_wide("CYCLES") == 0
+
+
+# --- errors of the memory --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("burst", range(0, 40, 3))
+@pytest.mark.parametrize("response", [2, 3])
+def test_an_error_of_any_read_burst_is_reported(device: RtlDevice, burst: int, response: int) -> None:
+    device.injection = Injection(write=False, burst=burst, response=response)
+    assert fails(device).startswith("device rtl: reads of ")
+
+
+def test_an_error_at_the_last_beat_of_a_burst_is_reported(device: RtlDevice) -> None:
+    device.injection = Injection(write=False, burst=0, beat=TINY.burst_beats - 1)
+    assert fails(device).startswith("device rtl: reads of the stream must succeed, got an error at instruction ")
+
+
+@pytest.mark.parametrize("burst", [0, 1, 5])
+def test_an_error_of_a_write_is_reported(device: RtlDevice, burst: int) -> None:
+    device.injection = Injection(write=True, burst=burst)
+    assert fails(device).startswith("device rtl: writes of store must succeed, got an error after ")
+
+
+# --- time ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cycles", [1, 20, 57, 130, 210, 300, 460])
+def test_a_timeout_shows_the_state_and_a_soft_reset_follows(device: RtlDevice, cycles: int) -> None:
+    device.timeout_cycles = cycles
+    lines = fails(device).splitlines()
+    assert lines[0].startswith(f"device rtl: the program must end in at most {cycles} cycles, got a timeout (cycle ")
+    assert [line.split(":")[0] for line in lines[1:]] == ["  fetch", "  load", "  compute", "  store", "  queues"]
+    assert lines[1].endswith("of 22 instructions dispatched")
+
+
+def test_a_hang_is_found_without_a_timeout(device: RtlDevice) -> None:
+    """A program that waits for a token that nobody gives: refused by the verifier, so it is run as words."""
+    with ExitStack() as stack:
+        addresses = install(PROGRAM, arrays(), device, stack)
+        address = addresses[STREAM] + 6 * PROGRAM.words.shape[1]  # the first STORE, which waits for compute
+        with pytest.raises(DeviceError) as error:
+            device.execute(address, 1, quiet_cycles=500)
+    lines = str(error.value).splitlines()
+    assert lines[0].startswith("device rtl: the program must end, got ")
+    assert lines[4] == "  store: 0 started, 0 ended, 1 commands waiting"
+
+
+def test_the_cycles_of_the_trace_are_those_of_the_register(device: RtlDevice) -> None:
+    stats = run(PROGRAM, arrays(), device).stats
+    assert device._machine.running_cycles == stats.total_cycles
+    for counters in stats.counters.values():
+        assert sum(counters.values()) == stats.total_cycles
+
+
+@pytest.mark.parametrize("cycles", [0, True, "9", 2.0])
+def test_a_wrong_timeout_is_refused(cycles: object) -> None:
+    with pytest.raises(DeviceError) as error:
+        RtlDevice(TINY, MEMORY, cycles)  # type: ignore[arg-type]
+    assert str(error.value) == f"device rtl: timeout in cycles must be an integer from 1, got {cycles!r}"
+
+
+# --- the memory's manners --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_results_are_the_same_under_random_back_pressure(seed: int) -> None:
+    with RtlDevice(TINY, MEMORY, assertions=True, stalls=seed) as device:
+        same_as_the_simulator(device, times=False)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_errors_under_back_pressure_leave_a_machine_that_runs(seed: int) -> None:
+    with RtlDevice(TINY, MEMORY, assertions=True, stalls=seed) as device:
+        for write, burst in ((False, 2), (False, 9), (True, 1), (False, 17)):
+            device.injection = Injection(write, burst)
+            fails(device)
+            device.injection = None
+            same_as_the_simulator(device, times=False)
+            device.timeout_cycles = 40 + 7 * burst
+            fails(device)
+            device.timeout_cycles = None
+            same_as_the_simulator(device, times=False)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"read_latency": 1, "write_latency": 1},
+        {"read_latency": 300, "outstanding_reads": 1, "outstanding_writes": 1},
+        {"beat_cycles": 3, "burst_gap": 2, "outstanding_reads": 2},
+    ],
+)
+def test_times_are_the_simulators_under_any_memory(changes: dict[str, int]) -> None:
+    config = replace(TINY, dram=replace(TINY.dram, **changes))
+    with RtlDevice(config, MEMORY, assertions=True) as device:
+        stats = run(PROGRAM, arrays(), device).stats
+    expected = simulate(PROGRAM, arrays(), config).stats
+    assert expected is not None
+    assert stats.differences(expected) == []
+
+
+def test_a_reset_is_enough_even_behind_the_slowest_memory() -> None:
+    """The bursts in flight end soon all the same: after a failure the memory answers at once."""
+    slow = replace(TINY.dram, read_latency=65536, write_latency=65536, outstanding_reads=256, beat_cycles=256)
+    with RtlDevice(replace(TINY, dram=slow), MEMORY, assertions=True, timeout_cycles=300) as device:
+        machine = device._machine
+        fails(device)
+        assert device._machine is machine
+        device.timeout_cycles = None
+        expected = simulate(PROGRAM, arrays(), device.config).stats
+        assert expected is not None
+        assert run(PROGRAM, arrays(), device).stats.differences(expected) == []
+
+
+# --- wrong use -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("address", "count", "expected"),
+    [
+        (-4, 1, "address of the stream must be an integer from 0 to 1099511627775, got -4"),
+        (1 << 40, 1, "address of the stream must be an integer from 0 to 1099511627775, got 1099511627776"),
+        ("a", 1, "address of the stream must be an integer from 0 to 1099511627775, got 'a'"),
+        (2, 1, "address of the stream must be a multiple of 4, got 2"),
+        (0, -1, "number of instructions must be an integer from 0 to 4294967295, got -1"),
+        (0, 1.0, "number of instructions must be an integer from 0 to 4294967295, got 1.0"),
+    ],
+)
+def test_words_that_cannot_be_run_are_refused(device: RtlDevice, address: Any, count: Any, expected: str) -> None:
+    with pytest.raises(DeviceError) as error:
+        device.execute(address, count)
+    assert str(error.value) == f"device rtl: {expected}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"burst": -1}, "injected burst must be an integer from 0 to 4294967295, got -1"),
+        ({"burst": 0, "beat": 256}, "injected beat must be an integer from 0 to 255, got 256"),
+        ({"burst": 0, "response": 1}, "injected response must be an integer from 2 to 3, got 1"),
+    ],
+)
+def test_injections_that_cannot_be_are_refused(fields: dict[str, int], expected: str) -> None:
+    with pytest.raises(DeviceError) as error:
+        Injection(False, **fields)
+    assert str(error.value) == f"device rtl: {expected}"
+
+
+@pytest.mark.parametrize("seed", [-1, 1 << 32, "x", True])
+def test_a_wrong_seed_is_refused(seed: Any) -> None:
+    with pytest.raises(DeviceError) as error:
+        RtlDevice(TINY, MEMORY, stalls=seed)
+    assert str(error.value) == f"device rtl: seed of stalls must be an integer from 0 to 4294967295, got {seed!r}"
+
+
+def test_a_closed_machine_says_so() -> None:
+    with RtlDevice(TINY, MEMORY, assertions=True) as closed:
+        pass
+    uses = (lambda: closed.execute(0, 0), lambda: closed.times(PROGRAM), lambda: closed.driver.read("STATUS"))
+    for use in uses:
+        with pytest.raises(DeviceError) as error:
+            use()
+        assert str(error.value) == "device rtl: device must be open, got a call after close"
+
+
+def test_a_second_thread_is_refused(device: RtlDevice) -> None:
+    with ThreadPoolExecutor(1) as pool, device._alone():
+        for use in (lambda: device.execute(0, 0), device.close):
+            with pytest.raises(DeviceError) as error:
+                pool.submit(use).result()
+            expected = "device rtl: device must be used by one thread at a time, got a call from another"
+            assert str(error.value) == expected
+
+
+def test_a_forked_process_can_run_and_close_its_copy(device: RtlDevice) -> None:
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            device.execute(0, 0)
+            device.close()
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+# --- identity, registers, waves --------------------------------------------------------------------------------------
+
+
+def test_a_machine_of_another_configuration_is_refused(device: RtlDevice) -> None:
+    other = replace(TINY, inp_kib=2)
+    with pytest.raises(DeviceError) as error:
+        device.driver.identify(other)
+    assert str(error.value) == (f"device rtl: fingerprint must be {other.fingerprint}, got {TINY.fingerprint}")
+
+
+def test_refused_accesses_to_registers_say_where(device: RtlDevice) -> None:
+    with pytest.raises(DeviceError) as error:
+        device._machine.read_word(0xFF0)
+    assert str(error.value) == "device rtl: read of the control port at 0xff0 must be accepted, got response 2"
+    with pytest.raises(DeviceError, match="write of the control port at 0x0 must be accepted, got response 2"):
+        device._machine.write_word(OFFSETS["ID"], 0)
+
+
+def test_waveforms_are_written(tmp_path: Path) -> None:
+    path = tmp_path / "run.fst"
+    with RtlDevice(TINY, MEMORY, waves=path) as device:
+        same_as_the_simulator(device)
+    content = path.read_bytes()
+    assert len(content) > 10_000
+    assert content[0] == 0  # the header's block
+    assert int.from_bytes(content[1:9], "big") == 329
+
+
+def test_waves_of_a_device_that_nobody_closes_are_whole_in_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "run.fst"
+    device = RtlDevice(TINY, MEMORY, waves=path)
+    same_as_the_simulator(device)
+    del device
+    assert int.from_bytes(path.read_bytes()[1:9], "big") == 329
+
+
+def test_waves_of_a_machine_that_had_to_be_replaced_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(driver: Driver) -> None:
+        raise DeviceError("no reset")
+
+    path = tmp_path / "run.fst"
+    with RtlDevice(TINY, MEMORY, 50, waves=str(path)) as device:
+        monkeypatch.setattr(Driver, "request_reset", refuse)
+        fails(device)
+        content = path.read_bytes()
+        device.timeout_cycles = None
+        same_as_the_simulator(device)
+    assert path.read_bytes() == content
+    assert int.from_bytes(content[1:9], "big") == 329
+
+
+@pytest.mark.parametrize(
+    ("waves", "expected"),
+    [
+        (3, "a path, got 3"),
+        ("a\0b", "writable, got embedded null byte"),
+        ("/dev/null", "a regular file, got /dev/null"),
+        ("/", "writable, got [Errno 21] Is a directory: '/'"),
+    ],
+)
+def test_what_is_no_file_of_waves_is_refused(waves: Any, expected: str) -> None:
+    with pytest.raises(DeviceError) as error:
+        RtlDevice(TINY, MEMORY, waves=waves)
+    assert str(error.value) == f"device rtl: file of waves must be {expected}"
+
+
+def test_a_file_of_waves_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DeviceError, match="device rtl: file of waves must be writable, got "):
+        RtlDevice(TINY, MEMORY, waves=tmp_path / "absent" / "run.fst")

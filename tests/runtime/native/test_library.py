@@ -1,0 +1,110 @@
+"""Kernels in shared libraries: called without LLVM, with the same checks."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import native_modules
+from helpers.native_modules import STATIC, SYMBOLIC, expected
+from helpers.native_programs import run
+
+from vdla.compiler.codegen.llvm.compile import from_module
+from vdla.compiler.target import target_named
+from vdla.runtime.native.kernel import NativeError
+from vdla.runtime.native.library import NativeLibrary
+
+F32 = np.float32
+ALONE = """
+import sys
+import numpy as np
+from vdla.runtime.native.library import NativeLibrary
+axpy = NativeLibrary(sys.argv[1]).kernel("axpy")
+a = np.ones((6, 4), np.float32)
+print(axpy(a, a).sum())
+print(sorted(name for name in sys.modules if name.split(".")[0] in ("llvmlite", "numba", "ml_dtypes")))
+"""
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library of two kernels, one of them parallel."""
+    folder = tmp_path_factory.mktemp("library")
+    host = target_named("host")
+    for signature, parallel in ((STATIC, False), (SYMBOLIC, True)):
+        built = from_module(native_modules.module(signature, parallel), signature, host)
+        (folder / f"{signature.symbol}.o").write_bytes(built.object)
+    objects = [str(folder / "axpy.o"), str(folder / "grow.o")]
+    run(["gcc", "-shared", "-Wl,-z,defs", *objects, "-o", str(folder / "libkernels.so"), "-lm", "-lpthread"])
+    return folder / "libkernels.so"
+
+
+def test_kernels_of_a_library_are_called_as_built_ones(path: Path) -> None:
+    library = NativeLibrary(path)
+    assert library.signature("grow") == SYMBOLIC
+    random = np.random.default_rng(0)
+    a, b = random.random((6, 4), F32), random.random((6, 4), F32)
+    np.testing.assert_array_equal(library.kernel("axpy")(a, b), expected(a, b))
+    np.testing.assert_array_equal(library.kernel("grow")(a, b)[:6], expected(a, b))
+    with pytest.raises(NativeError, match=r"^axpy: b must have the dtype float32, got float64$"):
+        library.kernel("axpy")(a, b.astype(np.float64))
+    with pytest.raises(NativeError, match=r"^axpy: c must not overlap another argument, got memory of a$"):
+        library.kernel("axpy")(a, b, out=a)
+
+
+def test_the_pool_of_a_library_is_limited(path: Path) -> None:
+    library = NativeLibrary(path)
+    library.set_threads(3)
+    assert library.threads == 3
+    a = np.ones((500, 4), F32)
+    np.testing.assert_array_equal(library.kernel("grow")(a, a)[:500], expected(a, a))
+    message = f"{path}: count of threads must be a non-negative integer, got -1"
+    with pytest.raises(NativeError, match=f"^{re.escape(message)}$"):
+        library.set_threads(-1)
+
+
+def test_neither_llvm_nor_numba_is_needed(path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+    command = [sys.executable, "-c", ALONE, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+    assert done.stdout == "72.0\n[]\n", done.stderr
+
+
+def test_what_is_not_there_is_said(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(NativeError, match=f"^{re.escape(str(path))}: kernel must be one of the library, got conv$"):
+        NativeLibrary(path).kernel("conv")
+    with pytest.raises(NativeError, match=r"nowhere\.so: library must load, got "):
+        NativeLibrary(tmp_path / "nowhere.so")
+    (tmp_path / "empty.c").write_text("int nothing;\n")
+    run(["gcc", "-shared", str(tmp_path / "empty.c"), "-o", str(tmp_path / "empty.so")])
+    message = f"{tmp_path / 'empty.so'}: library must have a kernel with parallel loops, got none"
+    with pytest.raises(NativeError, match=f"^{re.escape(message)}$"):
+        _ = NativeLibrary(tmp_path / "empty.so").threads
+
+
+def test_paths_that_name_no_file_are_said() -> None:
+    with pytest.raises(NativeError, match=r"^NativeLibrary: path must be a file's, got NoneType$"):
+        NativeLibrary(None)  # type: ignore[arg-type]
+    with pytest.raises(NativeError, match=r"^a\x00b: library must load, got "):
+        NativeLibrary("a\0b")
+
+
+def test_libraries_of_others_are_said(tmp_path: Path) -> None:
+    path = tmp_path / "others.so"
+    text = 'const char far_signature[] = "far"; const char mine_signature[] = "{}"; const char lost_signature[] = '
+    text += '"{\\"name\\":\\"lost\\",\\"arguments\\":[],\\"scalars\\":[]}";\n'
+    (tmp_path / "others.c").write_text(text)
+    run(["gcc", "-shared", str(tmp_path / "others.c"), "-o", str(path)])
+    for name in ("far", "mine"):
+        rule = f"{name}_signature must be the text of a signature"
+        message = f"{path}: {rule}, got something else (is the kernel of another version?)"
+        with pytest.raises(NativeError, match=f"^{re.escape(message)}$"):
+            NativeLibrary(path).kernel(name)
+    message = f"{path}: library must have lost beside its signature, got none"
+    with pytest.raises(NativeError, match=f"^{re.escape(message)}$"):
+        NativeLibrary(path).kernel("lost")

@@ -1,0 +1,185 @@
+"""The thread pool as Python sees it: one for all kernels of the process, limited, fast, safe with threads and forks."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from helpers import native_modules
+from helpers.native_modules import Signature, expected
+
+from vdla.compiler.abi.signature import Argument
+from vdla.compiler.codegen.llvm.compile import from_module
+from vdla.compiler.target import target_named
+from vdla.runtime.native.kernel import Kernel, NativeError, load, set_threads, threads
+
+F32 = np.float32
+ROWS = 3_000
+PATIENCE_S = 60
+REST_S = 0.005  # who has rested gets a processor at once
+ROUNDS = 10  # until the best time is one that nothing disturbed
+LONG = Signature("long", tuple(Argument(name, "float32", (ROWS, 4), name == "c") for name in "abc"))
+
+PROCESSORS = len(os.sched_getaffinity(0))
+TWO_PROCESSORS = pytest.mark.skipif(PROCESSORS < 2, reason=f"needs two processors, this process may use {PROCESSORS}")
+
+
+@pytest.fixture(autouse=True)
+def default_threads() -> Iterator[None]:
+    yield
+    set_threads(0)
+
+
+def kernel(signature: Signature = LONG, work: int = 1) -> Kernel:
+    made = native_modules.module(signature, parallel=True, work=work)
+    return load(from_module(made, signature, target_named("host"), cached=False))
+
+
+def arrays() -> tuple[np.ndarray, np.ndarray]:
+    random = np.random.default_rng(0)
+    return random.random((ROWS, 4), F32), random.random((ROWS, 4), F32)
+
+
+def test_one_limit_holds_for_all_kernels() -> None:
+    before, after = kernel(), kernel()
+    a, b = arrays()
+    for count in (1, 2, np.int64(3), 7):
+        set_threads(count)
+        assert threads() == count
+        for called in (before, after):
+            np.testing.assert_array_equal(called(a, b), expected(a, b))
+    set_threads(0)
+    assert threads() >= 1
+
+
+@pytest.mark.parametrize("count", [-1, 1.5, "2", True, None])
+def test_limits_are_numbers_of_threads(count: object) -> None:
+    message = f"set_threads: count must be a non-negative integer, got {count!r}"
+    with pytest.raises(NativeError, match=f"^{re.escape(message)}$"):
+        set_threads(count)  # type: ignore[arg-type]
+
+
+def test_kernels_share_their_workers() -> None:
+    """Two kernels on three threads each start two workers together, not four."""
+    program = """
+import os, sys
+sys.path.insert(0, {folder!r})
+from test_pool import arrays, kernel
+a, b = arrays()
+before = len(os.listdir("/proc/self/task"))
+for called in (kernel(), kernel()):
+    called(a, b)
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+    assert python(program.format(folder=os.path.dirname(__file__)), VDLA_THREADS="3") == "2\n"
+    assert python(program.format(folder=os.path.dirname(__file__)), VDLA_THREADS="1") == "0\n"
+
+
+def python(program: str, **environment: str) -> str:
+    folders = [path for path in sys.path if path]
+    everything = {**os.environ, **environment, "PYTHONPATH": os.pathsep.join(folders)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, env=everything, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_several_threads_of_python_may_call_at_once() -> None:
+    set_threads(3)
+    called = kernel()
+    a, b = arrays()
+    want, wrong = expected(a, b), []
+
+    def work() -> None:
+        for _ in range(50):
+            if not np.array_equal(called(a, b), want):
+                wrong.append(threading.get_ident())
+
+    callers = [threading.Thread(target=work) for _ in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(PATIENCE_S)
+    assert not any(caller.is_alive() for caller in callers)
+    assert wrong == []
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_child_has_a_pool_of_its_own() -> None:
+    set_threads(3)
+    called = kernel()
+    a, b = arrays()
+    want = expected(a, b)
+    called(a, b)
+    child = os.fork()
+    if child == 0:
+        fine = all(np.array_equal(called(a, b), want) for _ in range(20))
+        os._exit(0 if fine and len(os.listdir("/proc/self/task")) == 3 else 1)
+    assert wait(child) == 0
+    np.testing.assert_array_equal(called(a, b), want)
+
+
+def wait(child: int) -> int:
+    """The exit code of a child that must end in time."""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.01)
+    os.kill(child, 9)
+    os.waitpid(child, 0)
+    raise AssertionError("the child must end, got none")
+
+
+def test_python_ends_while_workers_sleep() -> None:
+    program = f"""
+import sys
+sys.path.insert(0, {os.path.dirname(__file__)!r})
+from test_pool import arrays, kernel
+kernel()(*arrays())
+print("done")
+"""
+    assert python(program, VDLA_THREADS="4") == "done\n"
+
+
+@TWO_PROCESSORS
+def test_two_threads_are_nearly_twice_as_fast() -> None:
+    """The best times of each: a busy machine gives the second processor at some time within a minute."""
+    bound = kernel(work=500).bind(*arrays())
+    best = {1: float("inf"), 2: float("inf")}
+    deadline, rounds = time.monotonic() + PATIENCE_S, 0
+    while rounds < ROUNDS or (best[1] < 1.5 * best[2] and time.monotonic() < deadline):
+        rounds += 1
+        for count in best:
+            set_threads(count)
+            time.sleep(REST_S)
+            start = time.perf_counter()
+            bound()
+            best[count] = min(best[count], time.perf_counter() - start)
+    assert best[1] >= 1.5 * best[2]
+
+
+@TWO_PROCESSORS
+def test_one_thread_is_one_thread() -> None:
+    """With the limit of 1 all the work is the caller's own, with 2 a part of it is not."""
+    bound = kernel(work=500).bind(*arrays())
+    shares = {1: 1.0, 2: 1.0}
+    deadline = time.monotonic() + PATIENCE_S
+    while shares[2] > 0.8 and time.monotonic() < deadline:
+        for count in shares:
+            set_threads(count)
+            whole, own = time.process_time(), time.thread_time()
+            bound()
+            own, whole = time.thread_time() - own, time.process_time() - whole
+            shares[count] = own / whole
+        assert shares[1] > 0.95
+    assert shares[2] <= 0.8

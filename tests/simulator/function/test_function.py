@@ -1,0 +1,167 @@
+"""The compiled engine against the plain transcription: every buffer and DRAM after every instruction."""
+
+import numpy as np
+import pytest
+from helpers.naive_function import Naive
+from helpers.random_kernels import random_sequence
+
+from vdla.benchmarks.programs.random_config import random_config
+from vdla.hardware.config import Config
+from vdla.hardware.isa import (
+    Buffer,
+    Emit,
+    Gemm,
+    Load,
+    MicroOp,
+    Operand,
+    Sync,
+    Unit,
+    Vector,
+    VectorOp,
+    encode,
+    encode_uops,
+    instruction_columns,
+)
+from vdla.hardware.numerics import pack_elements, pack_scale
+from vdla.simulator.errors import SimulationError
+from vdla.simulator.function import vnni
+from vdla.simulator.function.function import Engine, execute, token_order
+
+PRESETS = ["pynq_z1", "tiny", "int4", "batch4"]
+
+
+def compare(config, seed, portable, count=14):
+    rng = np.random.default_rng(seed)
+    instructions, dram = random_sequence(rng, config, count)
+    check(config, instructions, dram, portable, f"seed {seed}, {config}")
+
+
+def check(config, instructions, dram, portable, what=""):
+    """Both engines side by side, every buffer after every instruction."""
+    encode(config, instructions)
+    columns = instruction_columns(config, instructions)
+    engine = Engine(config, columns, dram.copy(), portable)
+    naive = Naive(config, columns, dram.copy())
+    for k, instruction in enumerate(instructions):
+        engine.execute(k)
+        naive.execute(k)
+        where = f"{what}, instruction {k}: {instruction}"
+        memory = engine.memory
+        assert (memory.dram == naive.dram).all(), where
+        assert (memory.acc.reshape(-1) == naive.buffers[Buffer.ACC].reshape(-1).view("<i4")).all(), where
+        assert (memory.out == naive.buffers[Buffer.OUT]).all(), where
+        assert (pack_elements(memory.inp.reshape(-1), config.inp_bits) == naive.buffers[Buffer.INP].reshape(-1)).all()
+        assert (pack_elements(memory.wgt.reshape(-1), config.wgt_bits) == naive.buffers[Buffer.WGT].reshape(-1)).all()
+        assert (memory.scl.reshape(-1) == naive.buffers[Buffer.SCL].reshape(-1).view("<i8")).all(), where
+
+
+@pytest.mark.parametrize("value", [-32768, -5, -1, 0, 1, 3, 5, 32767])
+def test_every_shift_rounds_half_up(value):
+    config = Config.preset("pynq_z1")
+    lanes = pack_scale(np.zeros(64), np.resize([1, 3, (1 << 24) - 1], 64), np.arange(64))
+    move = Vector(
+        VectorOp.MOV,
+        Operand.IMM,
+        imm=value,
+        loop0=4,
+        acc0=1,
+        scl0=1,
+        emit=Emit.REQUANT,
+        clip_lo=-128,
+        clip_hi=127,
+        uop_end=1,
+    )
+    uop = encode_uops(config, [MicroOp(last=1)]).reshape(-1)
+    dram = np.concatenate([lanes.view(np.uint8), uop])
+    check(config, [Load(Buffer.UOP, dram=64), Load(Buffer.SCL, x_size=4), move], dram, False)
+
+
+@pytest.mark.parametrize("portable", [False, True])
+@pytest.mark.parametrize("distance", range(6))
+@pytest.mark.parametrize("init", [0, 1])
+def test_neighbours_that_meet_in_one_entry(distance, init, portable):
+    """Run 0 of one position and run 1 of another use one entry; first, last and the order of emits must hold."""
+    config = Config.preset("pynq_z1")
+    uops = [
+        MicroOp(0, 0, 0, 1, 0),
+        MicroOp(0, 1, 1, 0, 1),
+        MicroOp(distance, 2, 2, 1, 0),
+        MicroOp(distance, 3, 3, 0, 1),
+    ]
+    table = encode_uops(config, uops).reshape(-1)
+    data = np.random.default_rng(0).integers(0, 256, 4096).astype(np.uint8)
+    gemm = Gemm(uop_end=4, loop0=2, loop1=7, init=init, emit=Emit.RAW, acc1=1, src1=1, acc0=3, src0=2)
+    loads = [Load(Buffer.UOP, dram=512, x_size=4), Load(Buffer.INP, x_size=16), Load(Buffer.WGT, x_size=8)]
+    check(config, [*loads, gemm, gemm], np.concatenate([data, table]), portable)
+
+
+@pytest.mark.parametrize("portable", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets(preset, seed, portable):
+    compare(Config.preset(preset), seed, portable)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_configurations(seed):
+    config = random_config(np.random.default_rng(seed), 32)
+    compare(config, seed, portable=seed % 2 == 0)
+
+
+@pytest.mark.parametrize("shape", [(1, 16, 16), (2, 4, 16), (1, 32, 32), (4, 8, 16), (1, 64, 16)])
+def test_shapes_of_the_fast_kernel(shape):
+    batch, block_in, block_out = shape
+    config = Config(batch=batch, block_in=block_in, block_out=block_out, inp_kib=4, wgt_kib=16, acc_kib=8, out_kib=4)
+    for seed in range(6):
+        compare(config, seed, portable=False, count=20)
+
+
+def test_the_fast_kernel_can_be_switched_off(monkeypatch):
+    config = Config.preset("pynq_z1")
+    columns = instruction_columns(config, [])
+    assert not Engine(config, columns, np.zeros(8, np.uint8), portable=True).memory.tiled
+    monkeypatch.setenv("VDLA_PORTABLE", "1")
+    assert not vnni.available()
+    assert not Engine(config, columns, np.zeros(8, np.uint8)).memory.tiled
+
+
+TINY = Config.preset("tiny")
+
+
+def error_of(instruction, dram_bytes=4096):
+    columns = instruction_columns(TINY, [instruction])
+    with pytest.raises(SimulationError) as error:
+        execute(TINY, columns, np.zeros(dram_bytes, np.uint8))
+    return str(error.value)
+
+
+def test_errors_name_instruction_rule_and_value():
+    assert (
+        error_of(Load(Buffer.INP, sram=255, x_size=2))
+        == "instruction 0 (LOAD): last inp entry must be below 256, got 256"
+    )
+    assert (
+        error_of(Load(Buffer.INP, dram=1024)) == "instruction 0 (LOAD): last byte of dram must be below 4096, got 4099"
+    )
+    assert error_of(Gemm(acc=63, acc1=1, loop1=2)) == "instruction 0 (GEMM): acc index must be below 64, got 64"
+    assert error_of(Gemm(src=255, src0=2, loop0=2)) == "instruction 0 (GEMM): src index must be below 256, got 257"
+
+
+def test_an_order_is_found_where_the_stream_is_not_one():
+    instructions = [
+        Sync(Unit.COMPUTE, pop_prev=1),
+        Sync(Unit.LOAD, push_next=1),
+        Sync(Unit.STORE, pop_prev=1),
+        Sync(Unit.COMPUTE, push_next=1),
+    ]
+    assert token_order(instruction_columns(TINY, instructions)).tolist() == [1, 0, 3, 2]
+
+
+def test_missing_tokens_are_an_error():
+    instructions = [Sync(Unit.LOAD), Sync(Unit.COMPUTE, pop_prev=1), Sync(Unit.STORE, pop_prev=1)]
+    with pytest.raises(SimulationError) as error:
+        token_order(instruction_columns(TINY, instructions))
+    assert str(error.value) == (
+        "function: every token that is taken must be given, "
+        "got a deadlock at instruction 1 (SYNC), instruction 2 (SYNC)"
+    )

@@ -1,0 +1,36 @@
+"""The handwritten product: sizes it refuses, and that it keeps the multipliers busy."""
+
+import pytest
+
+from vdla.benchmarks.programs.gemm_program import Tiling, TilingError, gemm_program
+from vdla.hardware.config import Config
+from vdla.simulator.timing.timing import time_program
+from vdla.simulator.verify.verifier import verify
+
+PYNQ = Config.preset("pynq_z1")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "text"),
+    [
+        ((100, 128, 64, 8, 2), "gemm: m must be a multiple of 8, got 100"),
+        ((96, 100, 64, 8, 2), "gemm: n must be a multiple of 32, got 100"),
+        ((96, 128, 70, 8, 2), "gemm: k must be a multiple of 16, got 70"),
+        ((16, 128, 64, 8, 2), "gemm: tiles along m must be at least 3, got 2"),
+        ((512, 128, 4096, 8, 2), "gemm: inp entries must be at most 2048, got 4096"),
+        ((24, 2048, 16, 8, 2), "gemm: scl entries must be at most 64, got 128"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(sizes, text):
+    with pytest.raises(TilingError) as error:
+        Tiling(PYNQ, *sizes)
+    assert str(error.value) == text
+
+
+def test_the_program_of_the_benchmark_is_safe_and_near_its_bound():
+    program = gemm_program(Tiling(PYNQ, 256, 256, 1024, 16, 8))
+    assert verify(program).ok
+    stats = time_program(program)
+    assert stats.compute_bound_cycles == 256 * 256 * 1024 / 256
+    assert stats.total_cycles < 1.2 * stats.compute_bound_cycles
+    assert stats.memory_bound_cycles < stats.total_cycles

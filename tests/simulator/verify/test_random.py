@@ -1,0 +1,132 @@
+"""The verifier against the compiler's tokens and against the adversary, on random programs. Seeds replay a failure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from helpers.hand_programs import PIPELINE, TINY, program
+from helpers.random_token_programs import assembled, places_of, random_steps, without_token
+
+from vdla.benchmarks.mutants import run
+from vdla.benchmarks.programs import suite
+from vdla.benchmarks.programs.mutation import KINDS, mutants
+from vdla.hardware.config import Dram
+from vdla.simulator.adversary.adversary import Harm, attack
+from vdla.simulator.errors import SimulationError
+from vdla.simulator.timing.timing import time_program
+from vdla.simulator.verify.verifier import Kind, verify
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_programs_with_all_their_tokens_are_verified_and_safe(seed):
+    steps = random_steps(seed, 30)
+    good = assembled(steps, places_of(steps))
+    assert verify(good).ok, str(verify(good))
+    assert attack(good, seed).harm == Harm.NONE
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_without_any_one_token_there_is_a_race(seed):
+    """The compiler's tokens are the fewest: each one taken away leaves two accesses unordered."""
+    steps = random_steps(seed, 30)
+    fewer = without_token(places_of(steps), np.random.default_rng(seed))
+    assert Kind.RACE in verify(assembled(steps, fewer)).kinds()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_verified_ends_in_the_timed_machine(seed):
+    """Under any memory, with the smallest queues; and what deadlocks there was refused as a deadlock."""
+    steps = random_steps(seed, 30)
+    places = places_of(steps)
+    drams = (Dram(), Dram(read_latency=1, write_latency=1), Dram(read_latency=999, outstanding_reads=1, burst_gap=9))
+    good = assembled(steps, places)
+    for dram in drams:
+        assert time_program(good, replace(TINY, dram=dram)).total_cycles > 0
+    for mutant in mutants(good, 20, np.random.default_rng(seed)):
+        if mutant.kind == "token" and Kind.ENCODING not in verify(mutant.program).kinds() and _hangs(mutant.program):
+            assert Kind.DEADLOCK in verify(mutant.program).kinds()
+
+
+def _hangs(candidate):
+    try:
+        time_program(candidate)
+    except SimulationError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_the_adversary_can_harm_is_refused(seed):
+    steps = random_steps(seed, 20)
+    good = assembled(steps, places_of(steps))
+    for mutant in mutants(good, 25, np.random.default_rng(seed)):
+        verdict = verify(mutant.program)
+        if Kind.ENCODING not in verdict.kinds() and verdict.ok:
+            assert not attack(mutant.program, seed).harmful, f"seed {seed}: {mutant}"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_many_changes_at_once_get_a_verdict_too(seed):
+    """However broken, a program gets its verdict, at once; and a lucky one is safe."""
+    rng = np.random.default_rng(seed)
+    steps = random_steps(seed, 15)
+    broken = assembled(steps, places_of(steps))
+    for _ in range(25):
+        candidate = mutants(broken, 4, rng)[int(rng.integers(4))].program
+        verdict = verify(candidate)
+        assert isinstance(str(verdict), str)
+        if Kind.ENCODING not in verdict.kinds():
+            broken = candidate
+            assert not (verdict.ok and attack(candidate, seed, count=2, most_items=1 << 16).harmful)
+
+
+def test_random_words_are_refused():
+    rng = np.random.default_rng(0)
+    good = program(*PIPELINE)
+    for _ in range(50):
+        words = rng.integers(0, 256, good.words.shape, np.uint8)
+        words[:, 0] = words[:, 0] & 0xF8 | rng.integers(1, 3, len(words)).astype(np.uint8)
+        verdict = verify(replace(good, words=words, tensor_of=np.zeros(len(words), np.int32)))
+        assert not verdict.ok
+
+
+def test_the_suite_is_verified_and_safe():
+    for built in suite.programs():
+        verdict = verify(built)
+        assert verdict.ok, str(verdict)
+        assert verdict.warnings == ()
+        assert attack(built).harm == Harm.NONE
+
+
+def test_the_benchmark_counts():
+    progress = []
+    result = run(lambda *step: progress.append(step), count=60, programs=[program(*PIPELINE)])
+    figures = result.figures
+    assert figures["mutants"] == 60 == sum(figures[f"mutants_{kind.replace('-', '_')}"] for kind in KINDS)
+    assert figures["missed"] == figures["false_alarms"] == figures["harmful_unchanged"] == 0
+    assert 0 < figures["harmful"] <= figures["refused"] <= 60
+    assert figures["harmful"] == sum(figures[f"harmful_{harm}"] for harm in ("hang", "bounds", "timing"))
+    assert result.receipt["missed"] == []
+    assert progress == [("hand", 0, 1), ("done", 1, 1)]
+
+
+def test_the_benchmark_sees_a_refused_program_and_a_harmful_one():
+    result = run(count=1, programs=[program(*PIPELINE[1:])])
+    assert (result.figures["false_alarms"], result.figures["harmful_unchanged"]) == (1, 1)
+    assert result.receipt["refused_unchanged"] == ["hand"]
+
+
+def test_equal_seeds_give_equal_results():
+    again = [dict(run(seed=5, count=30, programs=[program(*PIPELINE)]).figures) for _ in range(2)]
+    assert again[0] == again[1]
+
+
+def test_a_mutant_differs_in_one_field():
+    good = program(*PIPELINE)
+    for mutant in mutants(good, 80, np.random.default_rng(3)):
+        same = np.array_equal(mutant.program.columns, good.columns)
+        assert same == (mutant.kind == "micro-op")
+        assert same or (mutant.program.words != good.words).any(axis=1).sum() == 1
+        assert str(mutant).startswith("hand: ")

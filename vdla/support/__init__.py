@@ -1,0 +1,1 @@
+"""Small services that every room may import: atomic writes, cache folders, integer checks."""
