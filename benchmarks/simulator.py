@@ -21,6 +21,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, requantise
 from vdla.hardware.program import Program
 from vdla.simulator.simulator import Mode, simulate
+from vdla.support.errors import Error
 
 PRESET = "pynq_z1"
 SIZE = 1024
@@ -31,7 +32,7 @@ SHIFT = 10
 Array = NDArray[Any]
 
 
-class BenchmarkError(RuntimeError):
+class BenchmarkError(Error, RuntimeError):
     """A result that is not exact: its speed means nothing."""
 
 

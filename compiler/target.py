@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vdla.support.errors import Error
 
-class TargetError(ValueError):
+
+class TargetError(Error, ValueError):
     """A target that does not exist."""
 
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from vdla.support.errors import Error
 
-class ConfigError(ValueError):
+
+class ConfigError(Error, ValueError):
     """A configuration that no machine can have."""
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vdla.hardware.isa.instructions import VectorOp
+from vdla.support.errors import Error
 
 MULT_BITS = 24
 SHIFT_MAX = 63
@@ -20,7 +21,7 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
 
-class NumericsError(ValueError):
+class NumericsError(Error, ValueError):
     """A number that the machine cannot hold."""
 
 

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode
 from vdla.hardware.program import Program
+from vdla.support.errors import Error
 
 
-class SimulationError(ValueError):
+class SimulationError(Error, ValueError):
     """What cannot be simulated; the message names the place, the rule and the value."""
 
 

@@ -18,6 +18,7 @@ from vdla.benchmarks.cpu.part import Part, Step
 from vdla.benchmarks.harness import Progress, Result, cpu_model, installed_version, silent, versions
 from vdla.compiler.target import host
 from vdla.runtime.native.kernel import set_threads
+from vdla.support.errors import Error
 
 # Each measures its part, with the number of steps that it says.
 PARTS: tuple[tuple[Callable[[int, Step], Part], int], ...] = (
@@ -30,7 +31,7 @@ PARTS: tuple[tuple[Callable[[int, Step], Part], int], ...] = (
 RIVALS = ("onnx", "onnxruntime", "threadpoolctl")
 
 
-class CpuError(RuntimeError):
+class CpuError(Error, RuntimeError):
     """A library to compare with that is missing."""
 
 

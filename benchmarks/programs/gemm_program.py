@@ -15,9 +15,10 @@ import numpy as np
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Buffer, Emit, Gemm, Instruction, Load, MicroOp, Store, encode, encode_uops
 from vdla.hardware.program import UOPS, Program, Tensor
+from vdla.support.errors import Error
 
 
-class TilingError(ValueError):
+class TilingError(Error, ValueError):
     """Sizes that the buffers or the tiles do not divide."""
 
 

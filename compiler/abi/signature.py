@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from vdla.compiler.abi.reserved_names import is_taken
+from vdla.support.errors import Error
 
 if TYPE_CHECKING:
     from vdla.compiler import ir
@@ -34,7 +35,7 @@ OPERATORS: Mapping[str, Callable[[int, int], int]] = {
 SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%"}
 
 
-class SignatureError(ValueError):
+class SignatureError(Error, ValueError):
     """A function that cannot be called from C."""
 
 

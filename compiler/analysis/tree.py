@@ -12,11 +12,12 @@ from dataclasses import replace
 from vdla.compiler import ir
 from vdla.compiler.arith.affine import Linear, Range, conjuncts, linear, predicate_of, simplify, var_names
 from vdla.compiler.ir.names import Names
+from vdla.support.errors import Error
 
 Path = tuple[ir.Stmt, ...]
 
 
-class ScheduleError(ValueError):
+class ScheduleError(Error, ValueError):
     """A rewrite that would change what the function computes, or that names what is not there."""
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from vdla.compiler import ir
 from vdla.compiler.ir.dtypes import is_float, is_integer
+from vdla.support.errors import Error
 
 Range = tuple[int, int]
 Ranges = Mapping[str, Range]
@@ -28,7 +29,7 @@ FUNCTIONS: dict[str, Callable[[int, int], int]] = {
 }  # fmt: skip
 
 
-class AffineError(ValueError):
+class AffineError(Error, ValueError):
     """An index expression that has no value: it reads a buffer or a variable that is not known, or narrows one."""
 
 

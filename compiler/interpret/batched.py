@@ -68,7 +68,7 @@ def stores_of(stmt: ir.Stmt) -> Stores | None:
     match stmt:
         case ir.Store():
             return (stmt,)
-        case ir.Together(stores=stores):
+        case ir.MultiStore(stores=stores):
             return stores
     return None
 

@@ -18,6 +18,7 @@ from vdla.compiler.arith.affine import Ranges, bounds
 from vdla.compiler.arith.python_index import Evaluate, exact_function
 from vdla.compiler.ir.dtypes import SMALL_FLOATS, Array, storage, widened, wrap
 from vdla.compiler.ir.functions import FUNCTIONS
+from vdla.support.errors import Error
 
 Mask = npt.NDArray[np.bool_]
 EVERYWHERE: Mask = np.array(True)
@@ -33,7 +34,7 @@ OPERATIONS = {
 }  # fmt: skip
 
 
-class InterpretError(ValueError):
+class InterpretError(Error, ValueError):
     """A function that does not say what to do: an element outside of a buffer, or read before it is written."""
 
 

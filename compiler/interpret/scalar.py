@@ -44,17 +44,17 @@ class Runner:
                 return sequence([self.statement(inner, where) for inner in stmts])
             case ir.Store(buffer=buffer):
                 return self._together((stmt,), where or buffer)
-            case ir.Together(stores=stores):
+            case ir.MultiStore(stores=stores):
                 return self._together(stores, where or stores[0].buffer)
             case ir.If(cond=cond, body=body):
                 return conditional(self.index(cond, where or "if"), self.statement(body, where))
             case ir.Alloc(buffers=buffers, body=body):
                 held = [forget(self.memory.written[buffer]) for buffer in buffers]
                 return sequence([*held, self.statement(body, where)])
-            case ir.Rooms(rows=rows, body=body):
-                held = [forget(self.memory.written[buffer]) for row in rows for buffer in row]
+            case ir.HeapAlloc(slots=slots, body=body):
+                held = [forget(self.memory.written[buffer]) for slot in slots for buffer in slot]
                 return sequence([*held, self.statement(body, where)])
-            case ir.Step(body=body):
+            case ir.IntrinsicCall(body=body):
                 return self.statement(body, where)
             case ir.Prefetch():
                 return sequence([])

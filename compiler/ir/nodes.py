@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from vdla.support.errors import Error
+
 if TYPE_CHECKING:
     from vdla.compiler.tensorize.intrinsic import Match
 
@@ -84,7 +86,7 @@ Expr = Var | Const | Binary | Cast | Select | Load | Call
 Extent = int | Expr  # a number, or an int32 expression over the scalars of the function
 
 
-class SymbolicError(ValueError):
+class SymbolicError(Error, ValueError):
     """A symbolic extent where a number is needed."""
 
 
@@ -148,7 +150,7 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class MultiStore:
     """Several stores at once: every value and index is evaluated before the first is stored. Never of length one."""
 
     stores: tuple[Store, ...]
@@ -207,7 +209,7 @@ class Alloc:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class IntrinsicCall:
     """One step of a declared intrinsic: `match.entries` are its operands' places over the loop variables around it.
 
     `body` is what the step does, as loops and stores; it stays executable.
@@ -218,13 +220,13 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Rooms:
-    """Intermediate buffers on the heap, which exist, without content at first, while `body` runs.
+class HeapAlloc:
+    """Heap buffers that exist, uninitialised, while `body` runs.
 
-    Those of one row lie in one room, the first and largest one's: each is needed when the others are not.
+    The buffers of one slot share one allocation, sized by the first of them: their live ranges are disjoint.
     """
 
-    rows: tuple[tuple[str, ...], ...]
+    slots: tuple[tuple[str, ...], ...]
     body: Stmt
 
 
@@ -239,7 +241,7 @@ class Prefetch:
     indices: tuple[Expr, ...]
 
 
-Stmt = For | Seq | Store | Together | Block | If | Alloc | Rooms | Step | Prefetch
+Stmt = For | Seq | Store | MultiStore | Block | If | Alloc | HeapAlloc | IntrinsicCall | Prefetch
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,11 +294,11 @@ def seq(*stmts: Stmt) -> Stmt:
 def children(stmt: Stmt) -> tuple[Stmt, ...]:
     """The statements directly inside `stmt`; a block's `init` before its body."""
     match stmt:
-        case For(body=body) | If(body=body) | Alloc(body=body) | Rooms(body=body) | Step(body=body):
+        case For(body=body) | If(body=body) | Alloc(body=body) | HeapAlloc(body=body) | IntrinsicCall(body=body):
             return (body,)
         case Seq(stmts=stmts):
             return stmts
-        case Together(stores=stores):
+        case MultiStore(stores=stores):
             return stores
         case Block(init=init, body=body):
             return (body,) if init is None else (init, body)
@@ -307,12 +309,12 @@ def children(stmt: Stmt) -> tuple[Stmt, ...]:
 def with_children(stmt: Stmt, new: tuple[Stmt, ...]) -> Stmt:
     """`stmt` with its direct statements replaced, in the order of `children`."""
     match stmt:
-        case For() | If() | Alloc() | Rooms() | Step():
+        case For() | If() | Alloc() | HeapAlloc() | IntrinsicCall():
             return replace(stmt, body=new[0])
         case Seq():
             return seq(*new)
-        case Together():
-            return Together(tuple(store for store in new if isinstance(store, Store)))
+        case MultiStore():
+            return MultiStore(tuple(store for store in new if isinstance(store, Store)))
         case Block(init=None):
             return replace(stmt, body=new[0])
         case Block():

@@ -84,10 +84,10 @@ def stmt_lines(stmt: ir.Stmt, depth: int, owner: str) -> Iterator[Line]:
                 yield from stmt_lines(inner, depth, owner)
         case ir.Store(buffer=buffer, indices=indices, value=value):
             yield Line(f"{indent}{buffer}[{index_text(indices)}] = {expr_text(value)}", owner)
-        case ir.Together(stores=stores):
+        case ir.MultiStore(stores=stores):
             targets = ", ".join(f"{store.buffer}[{index_text(store.indices)}]" for store in stores)
             yield Line(f"{indent}{targets} = {', '.join(expr_text(store.value) for store in stores)}", owner)
-        case ir.If() | ir.Alloc() | ir.Rooms() | ir.Step():
+        case ir.If() | ir.Alloc() | ir.HeapAlloc() | ir.IntrinsicCall():
             yield Line(f"{indent}{lowered_header(stmt)}:", owner)
             yield from stmt_lines(stmt.body, depth + 1, owner)
         case ir.Prefetch(buffer=buffer, indices=indices):
@@ -109,16 +109,16 @@ def block_lines(block: ir.Block, depth: int) -> Iterator[Line]:
     yield from stmt_lines(block.body, depth + 1, block.name)
 
 
-def lowered_header(stmt: ir.If | ir.Alloc | ir.Rooms | ir.Step) -> str:
+def lowered_header(stmt: ir.If | ir.Alloc | ir.HeapAlloc | ir.IntrinsicCall) -> str:
     """What opens a lowered statement."""
     match stmt:
         case ir.If(cond=cond):
             return f"if {expr_text(cond)}"
         case ir.Alloc(buffers=buffers):
             return f"with alloc({', '.join(buffers)})"
-        case ir.Rooms(rows=rows):
-            return f"with rooms({', '.join(map(' '.join, rows))})"
-        case ir.Step(match=match):
+        case ir.HeapAlloc(slots=slots):
+            return f"with heap_alloc({', '.join(map(' '.join, slots))})"
+        case ir.IntrinsicCall(match=match):
             return f"step {match.intrinsic.name}"
 
 

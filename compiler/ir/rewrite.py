@@ -65,8 +65,8 @@ def mapped(stmt: ir.Stmt, change: Change) -> ir.Stmt:
             return fetched(stmt, change)
         case ir.If(cond=cond, body=body):
             return ir.If(change(cond), mapped(body, change))
-        case ir.Step(match=match, body=body):
-            return ir.Step(matched(match, change), mapped(body, change))
+        case ir.IntrinsicCall(match=match, body=body):
+            return ir.IntrinsicCall(matched(match, change), mapped(body, change))
     return with_bodies(stmt, lambda child: mapped(child, change))
 
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from vdla.compiler import ir
 from vdla.compiler.arith.evaluate import evaluate
 from vdla.compiler.te.extents import MAX_EXTENT, is_int
+from vdla.support.errors import Error
 
 if TYPE_CHECKING:
     from vdla.compiler.tensorize.intrinsic import Match
 
 
-class SpecialiseError(ValueError):
+class SpecialiseError(Error, ValueError):
     """Symbols that are not given, or whose values make no shape."""
 
 
@@ -81,7 +82,7 @@ def special_stmt(stmt: ir.Stmt, constants: Mapping[str, ir.Expr], values: Mappin
             return replace(stmt, cond=ir.substitute(cond, constants))
         case ir.Block():
             return special_block(stmt, constants, values)
-        case ir.Step(match=match):
+        case ir.IntrinsicCall(match=match):
             return replace(stmt, match=special_match(match, constants))
     return stmt
 

@@ -57,7 +57,7 @@ def step(nest: ir.For) -> ir.Stmt:
         return without_blocks(replace(nest, annotations={}))
     values = axis_values(block)
     body = without_blocks(unconditional(replace(nest, annotations={})))
-    found = ir.Step(matched(match, lambda expr: ir.substitute(expr, values)), body)
+    found = ir.IntrinsicCall(matched(match, lambda expr: ir.substitute(expr, values)), body)
     predicate = predicate_of(conjuncts(block.predicate))
     return found if predicate is None else ir.If(predicate, found)
 

@@ -26,7 +26,7 @@ class Level(IntEnum):
     PLACED = 2  # buffers allocated
     LOOPS = 3  # no block
     UNROLLED = 4  # no UNROLL loop
-    LOWERED = 5  # lanes around single stores, one level of parallel loops, no heap outside of rooms
+    LOWERED = 5  # lanes around single stores, one level of parallel loops, no heap buffer outside a slot
 
 
 def check(fn: ir.Function, level: Level) -> None:
@@ -68,14 +68,14 @@ class Checker:
                 for buffer in buffers:
                     self.alloc(buffer, live)
                     live |= {buffer}
-            case ir.Rooms(rows=rows):
-                for buffer in (buffer for row in rows for buffer in row):
-                    self.alloc(buffer, live, in_room=True)
+            case ir.HeapAlloc(slots=slots):
+                for buffer in (buffer for slot in slots for buffer in slot):
+                    self.alloc(buffer, live, in_slot=True)
                     live |= {buffer}
             case ir.Block():
                 self.block(stmt, bound, live)
                 bound |= {axis.var for axis in stmt.axes}
-            case ir.Step():
+            case ir.IntrinsicCall():
                 self.step(stmt, bound, live)
         for child in ir.children(stmt):
             self.statement(child, bound, live)
@@ -100,17 +100,17 @@ class Checker:
                 raise self.fail(f"parallel loop {loop.var}", "hold no other", inner[0].var)
         if loop.kind is ir.LoopKind.VECTORIZE:
             inside = loop.body.body if isinstance(loop.body, ir.If) else loop.body
-            if not isinstance(inside, ir.Store | ir.Together):
+            if not isinstance(inside, ir.Store | ir.MultiStore):
                 raise self.fail(f"vector loop {loop.var}", "hold one store", type(inside).__name__)
             if not isinstance(loop.extent, int):
                 raise self.fail(f"vector loop {loop.var}", "have a number of lanes", expr_text(loop.extent))
 
-    def alloc(self, buffer: str, live: Bound, *, in_room: bool = False) -> None:
+    def alloc(self, buffer: str, live: Bound, *, in_slot: bool = False) -> None:
         """Check an allocation."""
         if buffer not in self.fn.buffers or buffer in self.fn.params:
             raise self.fail(f"alloc of {buffer}", "name an intermediate buffer", "another")
-        if self.level is Level.LOWERED and not in_room and self.fn.buffers[buffer].scope == "heap":
-            raise self.fail(f"alloc of {buffer}", "be on the stack", "one on the heap, which rooms hold")
+        if self.level is Level.LOWERED and not in_slot and self.fn.buffers[buffer].scope == "heap":
+            raise self.fail(f"alloc of {buffer}", "be on the stack", "one on the heap, which heap slots hold")
         if buffer in live:
             raise self.fail(f"alloc of {buffer}", "be the only one around", "one inside of another")
 
@@ -130,7 +130,7 @@ class Checker:
         if block.predicate is not None:
             self.typed(block.predicate, "bool", f"the predicate of block {block.name}", bound, live)
 
-    def step(self, step: ir.Step, bound: Bound, live: Bound) -> None:
+    def step(self, step: ir.IntrinsicCall, bound: Bound, live: Bound) -> None:
         """Check the operands of a step."""
         for operand, indices in step.match.entries.items():
             for index in indices:

@@ -20,14 +20,14 @@ Buffers = Mapping[str, ir.Buffer]
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class LiveRange:
     """The moments between which a buffer is needed."""
 
     buffer: ir.Buffer
     first: int
     last: int
 
-    def meets(self, other: Life) -> bool:
+    def meets(self, other: LiveRange) -> bool:
         """Whether both are needed at one moment."""
         return self.first <= other.last and other.first <= self.last
 
@@ -43,10 +43,10 @@ class Footprint:
     thread: int = 0
 
 
-def share_rooms(fn: ir.Function) -> ir.Function:
-    """`fn` with the temporaries of the heap in rooms.
+def share_heap_slots(fn: ir.Function) -> ir.Function:
+    """`fn` with the temporaries of the heap in slots.
 
-    with alloc(t, u):                  with rooms(t u):
+    with alloc(t, u):                  with heap_alloc(t u):
         for i in range(9000):              for i in range(9000):
             t[i] = ...                         t[i] = ...
         for i in range(9000):     ->       for i in range(9000):
@@ -64,17 +64,17 @@ def share_rooms(fn: ir.Function) -> ir.Function:
 
 
 def arranged(stmt: ir.Stmt, buffers: Buffers) -> ir.Stmt:
-    """The body of a function or of a parallel loop, in rooms of its own."""
+    """The body of a function or of a parallel loop, in slots of its own."""
     stmt = with_parallel(stmt, buffers)
     held = {name for name in own_allocs(stmt) if buffers[name].scope == "heap"}
     if not held:
         return stmt
     body = without(stmt, held)
-    return ir.Rooms(tuple(rows(lives(body, [buffers[name] for name in sorted(held)]))), body)
+    return ir.HeapAlloc(tuple(slots(lives(body, [buffers[name] for name in sorted(held)]))), body)
 
 
 def with_parallel(stmt: ir.Stmt, buffers: Buffers) -> ir.Stmt:
-    """`stmt` with rooms in the parallel loops inside."""
+    """`stmt` with heap slots in the parallel loops inside."""
     if isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL:
         return replace(stmt, body=arranged(stmt.body, buffers))
     return with_bodies(stmt, lambda child: with_parallel(child, buffers))
@@ -117,13 +117,13 @@ def overflowing(names: Iterable[str], buffers: Buffers) -> list[str]:
 # --- lives -----------------------------------------------------------------------------------------------------------
 
 
-def lives(body: ir.Stmt, buffers: list[ir.Buffer]) -> list[Life]:
+def lives(body: ir.Stmt, buffers: list[ir.Buffer]) -> list[LiveRange]:
     """The life of each buffer; one that nothing touches has none."""
     touching: dict[str, list[int]] = {buffer.name: [] for buffer in buffers}
     for number, moment in enumerate(moments(body)):
         for name in touched(moment) & touching.keys():
             touching[name].append(number)
-    return [Life(b, touching[b.name][0], touching[b.name][-1]) for b in buffers if touching[b.name]]
+    return [LiveRange(b, touching[b.name][0], touching[b.name][-1]) for b in buffers if touching[b.name]]
 
 
 def moments(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
@@ -169,24 +169,24 @@ def read(exprs: Iterable[ir.Expr], seen: set[int]) -> set[str]:
     return found
 
 
-# --- rooms -----------------------------------------------------------------------------------------------------------
+# --- slots -----------------------------------------------------------------------------------------------------------
 
 
-def rows(found: list[Life]) -> list[tuple[str, ...]]:
-    """The buffers of each room: the largest first, each into the first room in which it meets nobody."""
-    rooms: list[list[Life]] = []
-    for life in sorted(found, key=lambda life: -nbytes(life.buffer)):
-        for room in rooms:
-            if fits(life.buffer, room[0].buffer) and not any(life.meets(other) for other in room):
-                room.append(life)
+def slots(found: list[LiveRange]) -> list[tuple[str, ...]]:
+    """The buffers of each slot: first fit, largest first: the first slot that is free during the live range."""
+    chosen: list[list[LiveRange]] = []
+    for live in sorted(found, key=lambda live: -nbytes(live.buffer)):
+        for slot in chosen:
+            if fits(live.buffer, slot[0].buffer) and not any(live.meets(other) for other in slot):
+                slot.append(live)
                 break
         else:
-            rooms.append([life])
-    return [tuple(life.buffer.name for life in room) for room in rooms]
+            chosen.append([live])
+    return [tuple(live.buffer.name for live in slot) for slot in chosen]
 
 
 def fits(buffer: ir.Buffer, first: ir.Buffer) -> bool:
-    """Whether a room that was made for `first` holds `buffer`: no larger one, or one of the same symbolic shape."""
+    """Whether a slot sized for `first` holds `buffer`: no larger one, or one of the same symbolic shape."""
     if is_static(buffer) and is_static(first):
         return nbytes(buffer) <= nbytes(first)
     return buffer.shape == first.shape and storage(buffer.dtype).itemsize == storage(first.dtype).itemsize
@@ -205,16 +205,16 @@ def nbytes(buffer: ir.Buffer) -> int:
 def footprint(fn: ir.Function) -> Footprint:
     """What a lowered function takes from the heap."""
     call = thread = 0
-    for inner, parallel in rooms_in(fn.body, False):
-        size = sum(nbytes(fn.buffers[row[0]]) for row in inner.rows)
+    for inner, parallel in heap_allocs(fn.body, False):
+        size = sum(nbytes(fn.buffers[row[0]]) for row in inner.slots)
         call, thread = (call, max(thread, size)) if parallel else (call + size, thread)
     return Footprint(call, thread)
 
 
-def rooms_in(stmt: ir.Stmt, parallel: bool) -> Iterator[tuple[ir.Rooms, bool]]:
-    """The rooms of a tree, and whether they are those of a parallel loop."""
-    if isinstance(stmt, ir.Rooms):
+def heap_allocs(stmt: ir.Stmt, parallel: bool) -> Iterator[tuple[ir.HeapAlloc, bool]]:
+    """The heap allocations of a tree, and whether each is inside a parallel loop."""
+    if isinstance(stmt, ir.HeapAlloc):
         yield stmt, parallel
     parallel = parallel or (isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL)
     for child in ir.children(stmt):
-        yield from rooms_in(child, parallel)
+        yield from heap_allocs(child, parallel)

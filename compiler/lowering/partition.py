@@ -86,7 +86,7 @@ def partitioned(stmt: ir.Stmt, scope: Scope, cutter: Cutter) -> ir.Stmt:
             return loop(stmt, scope, cutter)
         case ir.If(cond=cond, body=body):
             return ir.If(cond, partitioned(body, scope.where(cond), cutter))
-        case ir.Step():
+        case ir.IntrinsicCall():
             return stmt
     return with_bodies(stmt, lambda child: partitioned(child, scope, cutter))
 

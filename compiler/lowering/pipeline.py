@@ -11,7 +11,7 @@ from vdla.compiler.lowering.blocks import remove_blocks
 from vdla.compiler.lowering.check import Level, check
 from vdla.compiler.lowering.decompose import decompose
 from vdla.compiler.lowering.errors import PassError
-from vdla.compiler.lowering.heap_slots import share_rooms
+from vdla.compiler.lowering.heap_slots import share_heap_slots
 from vdla.compiler.lowering.parallel import one_level
 from vdla.compiler.lowering.partition import partition
 from vdla.compiler.lowering.prefetch import prefetch
@@ -42,7 +42,7 @@ PIPELINE = (
     Pass("unroll", unroll, Level.UNROLLED),
     Pass("vectorize", vectorize, Level.UNROLLED),
     Pass("check parallel", one_level, Level.UNROLLED),
-    Pass("share rooms", share_rooms, Level.LOWERED),
+    Pass("share heap slots", share_heap_slots, Level.LOWERED),
 )
 
 
@@ -70,6 +70,6 @@ def check_arguments(fn: ir.Function, target: Target) -> None:
         raise PassError(f"lower: fn must be a Function, as of schedule.fn, got {type(fn).__name__}")
     if not isinstance(target, Target):
         raise PassError(f"lower of {fn.name}: target must be a Target, as of target_named, got {type(target).__name__}")
-    lowered = (s for s in ir.walk(fn.body) if isinstance(s, ir.Alloc | ir.Rooms | ir.Step | ir.Prefetch))
+    lowered = (s for s in ir.walk(fn.body) if isinstance(s, ir.Alloc | ir.HeapAlloc | ir.IntrinsicCall | ir.Prefetch))
     if (found := next(lowered, None)) is not None:
         raise PassError(f"lower of {fn.name}: fn must not be lowered yet, got {type(found).__name__}")

@@ -40,13 +40,13 @@ def simplified(stmt: ir.Stmt, scope: Scope) -> ir.Stmt:
             return stored(stmt, scope.index, scope.value)
         case ir.Prefetch():
             return fetched(stmt, scope.index)
-        case ir.Together(stores=stores):
-            return ir.Together(tuple(stored(store, scope.index, scope.value) for store in stores))
+        case ir.MultiStore(stores=stores):
+            return ir.MultiStore(tuple(stored(store, scope.index, scope.value) for store in stores))
         case ir.Alloc(buffers=buffers, body=body):
             inside = simplified(body, scope)
             return inside if inside == NOTHING else ir.Alloc(buffers, inside)
-        case ir.Step(match=match, body=body):
-            return ir.Step(matched(match, scope.condition), simplified(body, scope))
+        case ir.IntrinsicCall(match=match, body=body):
+            return ir.IntrinsicCall(matched(match, scope.condition), simplified(body, scope))
     return stmt
 
 

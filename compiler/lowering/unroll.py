@@ -78,8 +78,8 @@ class Unroller:
                     return ir.Seq(())
                 inner = self.statement(body, env)
                 return inner if new == TRUE or inner == ir.Seq(()) else ir.If(new, inner)
-            case ir.Step(match=match, body=body):
-                return ir.Step(matched(match, lambda e: self.expr(e, env, True)), self.statement(body, env))
+            case ir.IntrinsicCall(match=match, body=body):
+                return ir.IntrinsicCall(matched(match, lambda e: self.expr(e, env, True)), self.statement(body, env))
         new_stmt = with_bodies(stmt, lambda child: self.statement(child, env))
         return ir.Seq(()) if ir.children(new_stmt) == (ir.Seq(()),) else new_stmt
 

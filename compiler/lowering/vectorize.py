@@ -78,7 +78,7 @@ def lanes(loop: ir.For, stmt: ir.Stmt) -> ir.Stmt:
             return ir.If(cond, lanes(loop, body))
         case ir.If(cond=cond, body=body):
             return masked(loop, cond, body)
-        case ir.Store() | ir.Together():
+        case ir.Store() | ir.MultiStore():
             return replace(loop, body=stmt) if spread(stmt, loop.var) else serial(loop, stmt)
         case ir.Prefetch():
             return first_lane(loop, stmt)
@@ -98,7 +98,7 @@ def masked(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
             return ir.If(other, masked(loop, cond, inner))
         case ir.If(cond=other, body=inner):
             return masked(loop, ir.Binary("and", cond, other), inner)
-        case ir.Store() | ir.Together() if spread(body, loop.var):
+        case ir.Store() | ir.MultiStore() if spread(body, loop.var):
             return narrowed(loop, cond, body)
         case ir.Prefetch():
             return first_lane(loop, ir.If(cond, body))
@@ -130,9 +130,9 @@ def serial(loop: ir.For, body: ir.Stmt) -> ir.Stmt:
     return replace(loop, kind=ir.LoopKind.SERIAL, body=body)
 
 
-def spread(stmt: ir.Store | ir.Together, var: str) -> bool:
+def spread(stmt: ir.Store | ir.MultiStore, var: str) -> bool:
     """Whether each lane stores to an element of its own."""
-    stores = stmt.stores if isinstance(stmt, ir.Together) else (stmt,)
+    stores = stmt.stores if isinstance(stmt, ir.MultiStore) else (stmt,)
     return all(any(var in var_names(index) for index in store.indices) for store in stores)
 
 
@@ -145,7 +145,7 @@ def depends(stmt: ir.Stmt, var: str) -> bool:
             return any(var in var_names(index) for index in indices)
         case ir.If(cond=cond) if var in var_names(cond):
             return True
-        case ir.Step(match=match):
+        case ir.IntrinsicCall(match=match):
             indices = tuple(index for entry in match.entries.values() for index in entry)
             if any(var in var_names(expr) for expr in (*indices, *match.conditions.values())):
                 return True

@@ -16,9 +16,10 @@ from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.target import Target, target_named
 from vdla.compiler.te.extents import extent_of
 from vdla.hardware.checks import plain
+from vdla.support.errors import Error
 
 
-class OperatorError(ValueError):
+class OperatorError(Error, ValueError):
     """Arguments that an operator has no meaning for."""
 
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from vdla.support.errors import Error
 
-class WorkloadError(ValueError):
+
+class WorkloadError(Error, ValueError):
     """A name that is not a workload."""
 
 

@@ -192,7 +192,7 @@ def total_nest(fn: ir.Function, split: Split, terms: list[ir.Expr], ranges: Rang
 
 def together(parts: list[ir.Store]) -> ir.Stmt:
     """Stores at once; a single one stays itself."""
-    return parts[0] if len(parts) == 1 else ir.Together(tuple(parts))
+    return parts[0] if len(parts) == 1 else ir.MultiStore(tuple(parts))
 
 
 def with_partials(fn: ir.Function, split: Split) -> dict[str, ir.Buffer]:

@@ -189,4 +189,4 @@ def stage_stores(stage: Stage) -> tuple[ir.Stmt | None, ir.Stmt]:
 def stores(names: Sequence[str], indices: tuple[ir.Expr, ...], values: Sequence[ir.Expr]) -> ir.Stmt:
     """One store, or several at once."""
     each = tuple(ir.Store(name, indices, value) for name, value in zip(names, values, strict=True))
-    return each[0] if len(each) == 1 else ir.Together(each)
+    return each[0] if len(each) == 1 else ir.MultiStore(each)

@@ -18,6 +18,7 @@ from vdla.compiler.ir.dtypes import DTYPES, is_float, is_integer, limits
 from vdla.compiler.ir.expr_size import size_of
 from vdla.compiler.ir.printer import expr_text
 from vdla.hardware.checks import plain
+from vdla.support.errors import Error
 
 if TYPE_CHECKING:
     from vdla.compiler.te.reduction import Reduction
@@ -33,7 +34,7 @@ SYMBOL = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "shl
 NEUTRAL = {"add": 0, "sub": 0, "mul": 1}
 
 
-class TeError(ValueError):
+class TeError(Error, ValueError):
     """A tensor expression that means nothing."""
 
 

@@ -16,6 +16,7 @@ from vdla.compiler import ir, te
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.te.expr import Stage
 from vdla.hardware.config import Config
+from vdla.support.errors import Error
 
 GLOBAL = "global"
 IMMEDIATE = "immediate"
@@ -28,7 +29,7 @@ SCOPES = {
 }
 
 
-class IntrinsicError(ValueError):
+class IntrinsicError(Error, ValueError):
     """A declaration that contradicts itself."""
 
 

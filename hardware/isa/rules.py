@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa.instructions import Buffer, Emit, Opcode, Operand, Source, Unit, VectorOp
+from vdla.support.errors import Error
 
 Values = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Columns = Callable[[str], Values]
 
 
-class IsaError(ValueError):
+class IsaError(Error, ValueError):
     """What is not part of the instruction set; `problem` is the message without its place."""
 
     def __init__(self, where: str, problem: str) -> None:

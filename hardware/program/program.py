@@ -22,6 +22,7 @@ from vdla.hardware.checks import plain
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode, Words, columns, instruction_bytes, with_field
 from vdla.hardware.timing import PAGE_BYTES
+from vdla.support.errors import Error
 
 ROLES = ("input", "weight", "constant", "output", "scratch")
 ROLES_WITH_DATA = ("weight", "constant")
@@ -33,7 +34,7 @@ UOPS = "uops"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/\-]*")
 
 
-class ProgramError(ValueError):
+class ProgramError(Error, ValueError):
     """A program or a program file that is not consistent."""
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.support.errors import Error
+
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
     from vdla.hardware.program import Program
@@ -21,7 +23,7 @@ Bytes = NDArray[np.uint8]
 ALIGNMENT = 4096
 
 
-class DeviceError(RuntimeError):
+class DeviceError(Error, RuntimeError):
     """What a device refuses or cannot do."""
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from vdla.compiler.abi.codes import DTYPES, MAX_EXTENT, TEXTS, Code, dtype_bytes, split
 from vdla.compiler.abi.signature import Argument, Signature, extent_text, shape_text, value
+from vdla.support.errors import Error
 
 Array = NDArray[Any]
 FIELDS = 4  # of a struct: data, shape, rank, dtype
@@ -23,7 +24,7 @@ SUB_BYTE = {"int2": (-2, 1), "int4": (-8, 7)}
 """The values that fit, of types that are stored in more bits than they have."""
 
 
-class NativeError(ValueError):
+class NativeError(Error, ValueError):
     """A kernel that cannot be loaded here, or was called with what it does not take."""
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from vdla.support.errors import Error
+
 WIDTH = 96
 """Characters of a schedule line that a text shows; the finding has all of it."""
 
 
-class VerifyError(ValueError):
+class VerifyError(Error, ValueError):
     """A program that was refused; `verdict` says why."""
 
     def __init__(self, verdict: Verdict) -> None:

@@ -36,8 +36,10 @@ def race(fn: ir.Function) -> str:
     """An element of a lowered function that two iterations that run at once touch, one of them writing; "" if none."""
     at_once = (ir.LoopKind.PARALLEL, ir.LoopKind.VECTORIZE)
     for loop in (stmt for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For) and stmt.kind in at_once):
-        inside = [stmt for stmt in ir.walk(loop) if isinstance(stmt, ir.Alloc | ir.Rooms)]
-        own = {name for s in inside for row in (s.rows if isinstance(s, ir.Rooms) else (s.buffers,)) for name in row}
+        inside = [stmt for stmt in ir.walk(loop) if isinstance(stmt, ir.Alloc | ir.HeapAlloc)]
+        own = {
+            name for s in inside for row in (s.slots if isinstance(s, ir.HeapAlloc) else (s.buffers,)) for name in row
+        }
         if found := shared(fn, loop.var, own):
             return f"{loop.var}: {found}"
     return ""
@@ -85,7 +87,7 @@ def instances(stmt: ir.Stmt, loop: str, env: Env) -> Iterator[list[Touched]]:
         case ir.If(cond=cond, body=body):
             if value(cond, env):
                 yield from instances(body, loop, env)
-        case ir.Seq() | ir.Alloc() | ir.Rooms():
+        case ir.Seq() | ir.Alloc() | ir.HeapAlloc():
             for inner in ir.children(stmt):
                 yield from instances(inner, loop, env)
 

@@ -10,6 +10,8 @@ import argparse
 from importlib import import_module
 from typing import Protocol, cast
 
+from vdla.support.errors import Error
+
 NAMES = (
     "demo", "compile", "native", "run", "compare", "verify", "asm", "disasm", "isa", "config", "area", "bench",
     "doctor",
@@ -21,7 +23,7 @@ BAD_INPUT = 2
 FAULT = 3  # a defect of vdla itself
 
 
-class CommandError(ValueError):
+class CommandError(Error, ValueError):
     """An argument that cannot be used."""
 
 

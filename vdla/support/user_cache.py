@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from vdla.support.errors import Error
 
-class CacheError(RuntimeError):
+
+class CacheError(Error, RuntimeError):
     """There is no place for a cache."""
 
 

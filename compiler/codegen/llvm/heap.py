@@ -1,6 +1,6 @@
 """Temporaries on the heap: the C library's `aligned_alloc` and `free`; a failure frees what is held and leaves.
 
-Each room is an allocation of its own, so that LLVM knows that what is needed at one time lies apart.
+Each slot is an allocation of its own, so that LLVM knows that what is needed at one time lies apart.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from vdla.compiler.codegen.llvm.types import POINTER, VOID, Value
 
 
 @contextmanager
-def rooms(frame: Frame, stmt: ir.Rooms) -> Iterator[None]:
+def slots(frame: Frame, stmt: ir.HeapAlloc) -> Iterator[None]:
     """The buffers of `stmt` have their places inside."""
     held = []
-    for row in stmt.rows:
-        held.append(allocate(frame, frame.kernel.fn.buffers[row[0]]))
+    for slot in stmt.slots:
+        held.append(allocate(frame, frame.kernel.fn.buffers[slot[0]]))
         frame.heap.append(held[-1])
-        frame.places.update({name: Place(held[-1], ALIGN) for name in row})
+        frame.places.update({name: Place(held[-1], ALIGN) for name in slot})
     yield
-    for room in reversed(held):
+    for address in reversed(held):
         frame.heap.pop()
-        free(frame, room)
-    for name in (name for row in stmt.rows for name in row):
+        free(frame, address)
+    for name in (name for slot in stmt.slots for name in slot):
         del frame.places[name]
 
 

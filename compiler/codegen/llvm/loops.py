@@ -60,8 +60,8 @@ def _at_least_once(
 
 def is_final(loop: ir.For) -> bool:
     """Whether the schedule has made vectors inside of the loop."""
-    inner = (stmt for stmt in ir.walk(loop.body) if isinstance(stmt, ir.For | ir.Step))
-    return any(isinstance(stmt, ir.Step) or stmt.kind is ir.LoopKind.VECTORIZE for stmt in inner)
+    inner = (stmt for stmt in ir.walk(loop.body) if isinstance(stmt, ir.For | ir.IntrinsicCall))
+    return any(isinstance(stmt, ir.IntrinsicCall) or stmt.kind is ir.LoopKind.VECTORIZE for stmt in inner)
 
 
 def divides(blocks: Iterable[llvm.Block]) -> bool:

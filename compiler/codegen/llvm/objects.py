@@ -17,6 +17,7 @@ from llvmlite import binding
 
 from vdla.compiler.codegen.llvm.pool import PARALLEL, pool_text
 from vdla.compiler.target import Target
+from vdla.support.errors import Error
 from vdla.support.user_cache import CacheError, user_cache
 
 OPTIMISATION = 3
@@ -27,7 +28,7 @@ DIGEST_BYTES = 32
 _LOCK = Lock()  # LLVM's default context is one for the process
 
 
-class CodegenError(RuntimeError):
+class CodegenError(Error, RuntimeError):
     """A lowered function that has no code, or a module that LLVM refuses: a defect of what came before."""
 
 

@@ -16,7 +16,7 @@ from vdla.compiler.abi.codes import MAX_EXTENT
 from vdla.compiler.codegen.llvm.addresses import index
 from vdla.compiler.codegen.llvm.attributes import Attributes, describe
 from vdla.compiler.codegen.llvm.function_builder import Frame, Place, begin
-from vdla.compiler.codegen.llvm.heap import leave, rooms
+from vdla.compiler.codegen.llvm.heap import leave, slots
 from vdla.compiler.codegen.llvm.loops import count_up
 from vdla.compiler.codegen.llvm.pool import PARALLEL
 from vdla.compiler.codegen.llvm.types import I32, I64, POINTER, VOID, Type, Value
@@ -85,8 +85,8 @@ def _body(frame: Frame, loop: ir.For, kind: Type, emit: Emit) -> Value:
     inner.variables = dict(zip(frame.variables, fields[len(frame.places) :], strict=True))
     inner.ranges = dict(frame.ranges)
     part = _index(inner, first), _index(inner, last)
-    if isinstance(loop.body, ir.Rooms):  # one for all iterations
-        with rooms(inner, loop.body):
+    if isinstance(loop.body, ir.HeapAlloc):  # one for all iterations
+        with slots(inner, loop.body):
             count_up(inner, loop, *part, _largest(loop), partial(emit, inner, loop.body.body))
     else:
         count_up(inner, loop, *part, _largest(loop), partial(emit, inner, loop.body))

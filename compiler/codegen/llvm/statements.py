@@ -32,7 +32,7 @@ def emit(frame: Frame, stmt: ir.Stmt) -> None:
         case ir.Seq(stmts=stmts):
             for inner in stmts:
                 emit(frame, inner)
-        case ir.Store() | ir.Together():
+        case ir.Store() | ir.MultiStore():
             store(frame, stmt, None)
         case ir.If(cond=cond, body=body):
             with frame.statement():
@@ -46,19 +46,19 @@ def emit(frame: Frame, stmt: ir.Stmt) -> None:
             _loop(frame, stmt)
         case ir.Alloc(buffers=buffers, body=body):
             _alloc(frame, [frame.kernel.fn.buffers[name] for name in buffers], body)
-        case ir.Rooms(body=body):
-            with heap.rooms(frame, stmt):
+        case ir.HeapAlloc(body=body):
+            with heap.slots(frame, stmt):
                 emit(frame, body)
-        case ir.Step():
+        case ir.IntrinsicCall():
             with frame.statement():
                 _step(frame, stmt)
         case ir.Block(name=name):
             raise CodegenError(f"{frame.kernel.fn.name}: a function must be lowered first, got the block {name}")
 
 
-def store(frame: Frame, stmt: ir.Store | ir.Together, lanes: Lanes | None) -> None:
+def store(frame: Frame, stmt: ir.Store | ir.MultiStore, lanes: Lanes | None) -> None:
     """One store, or several whose values are all known before the first is written."""
-    stores = stmt.stores if isinstance(stmt, ir.Together) else (stmt,)
+    stores = stmt.stores if isinstance(stmt, ir.MultiStore) else (stmt,)
     with frame.statement():
         values = [value(frame, inner.value, lanes) for inner in stores]
         for inner, result in zip(stores, values, strict=True):
@@ -95,7 +95,7 @@ def extent_of(frame: Frame, loop: ir.For) -> tuple[Value, int]:
 def is_vector(stmt: ir.Stmt) -> bool:
     """Whether a statement is one that runs on all lanes at once."""
     match stmt:
-        case ir.Store() | ir.Together():
+        case ir.Store() | ir.MultiStore():
             return True
         case ir.If(body=body):
             return is_vector(body)
@@ -103,7 +103,7 @@ def is_vector(stmt: ir.Stmt) -> bool:
 
 
 def _vector(frame: Frame, stmt: ir.Stmt, lanes: Lanes) -> None:
-    if isinstance(stmt, ir.Store | ir.Together):
+    if isinstance(stmt, ir.Store | ir.MultiStore):
         return store(frame, stmt, lanes)
     assert isinstance(stmt, ir.If)
     with frame.statement():
@@ -114,7 +114,7 @@ def _vector(frame: Frame, stmt: ir.Stmt, lanes: Lanes) -> None:
         return _vector(frame, stmt.body, lanes)
 
 
-def _step(frame: Frame, step: ir.Step) -> None:
+def _step(frame: Frame, step: ir.IntrinsicCall) -> None:
     """A step of an intrinsic, or of its behaviour where the CPU has not what it takes."""
     intrinsic = step.match.intrinsic
     if intrinsic.target == "cpu" and frame.kernel.target.has(*intrinsic.requires):

@@ -15,11 +15,12 @@ import numpy as np
 from vdla.compiler.codegen.vdla.macro_op import MacroOp, Tile, field_unit, op_name
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Vector
+from vdla.support.errors import Error
 
 UNUSED = -1
 
 
-class AllocationError(ValueError):
+class AllocationError(Error, ValueError):
     """Tiles that do not fit the on-chip buffers."""
 
 

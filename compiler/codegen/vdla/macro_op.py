@@ -12,9 +12,10 @@ from fractions import Fraction
 
 from vdla.hardware import isa
 from vdla.hardware.config import Config
+from vdla.support.errors import Error
 
 
-class BuildError(ValueError):
+class BuildError(Error, ValueError):
     """Macro-ops that break their own rules: a touch outside a tile, a tensor that is not there."""
 
 

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.hardware.isa import MicroOp
+from vdla.support.errors import Error
 
 Kernel = tuple[MicroOp, ...]
 
 
-class UopError(ValueError):
+class UopError(Error, ValueError):
     """Micro-op kernels that no buffer holds, or that are missing."""
 
 

@@ -15,13 +15,14 @@ from vdla.compiler.codegen.vdla.compile import compile_function
 from vdla.hardware.checks import plain
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
+from vdla.support.errors import Error
 
 Array = npt.NDArray[Any]
 Factors = Array | float | None  # real multipliers: one a channel, one for all, or 1
 WEIGHTS = ("weight", "scale")  # the parameters that stay the same from run to run
 
 
-class TemplateError(ValueError):
+class TemplateError(Error, ValueError):
     """A shape, option or array that an operator does not have."""
 
 

@@ -50,7 +50,7 @@ def test_loops_of_every_kind_run_in_order(run, kind):
 
 
 def test_stores_at_once_see_what_was_before(run):
-    swap = ir.Together((put("y", AT, at("y", op("add", AT, 1))), put("y", op("add", AT, 1), at("y", AT))))
+    swap = ir.MultiStore((put("y", AT, at("y", op("add", AT, 1))), put("y", op("add", AT, 1), at("y", AT))))
     assert run(ir.seq(ir.For("j", 4, put("y", J, at("x", J))), ir.For("i", 3, swap))) == [1, 2, 3, 0]
 
 
@@ -86,7 +86,7 @@ REFUSED = [
      "t[0] must be written before it is read, got a read first"),
     (ir.For("i", 5, put("y", AT, 1)), "every store must be inside the shape [4], got y[4]"),
     (ir.For("i", 4, put("y", AT, at("x", op("sub", AT, 1)))), "every load must be inside the shape [4], got x[-1]"),
-    (ir.For("i", 4, ir.Together((put("y", AT, at("y", 3)), put("t", 0, 1)))),
+    (ir.For("i", 4, ir.MultiStore((put("y", AT, at("y", 3)), put("t", 0, 1)))),
      "y[3] must be written before it is read, got a read first"),
 ]  # fmt: skip
 

@@ -85,7 +85,7 @@ for d_n in range(3):
                         c[0, 0, o] = c[0, 0, o] + int32(x[0, ko, ki]) * int32(w[d_n, ko, o, ki])
             step dot:
 """)
-    first, second, *_ = (stmt.match.entries for stmt in ir.walk(lowered.body) if isinstance(stmt, ir.Step))
+    first, second, *_ = (stmt.match.entries for stmt in ir.walk(lowered.body) if isinstance(stmt, ir.IntrinsicCall))
     assert first["acc"] == (ir.Const(0), ir.Const(0))
     assert second["acc"] == (ir.Const(1), ir.Const(0))
     assert second["x"] == (ir.Const(1), ir.Var("ko"))
@@ -124,7 +124,7 @@ def test_steps_keep_the_meaning():
 def test_a_condition_around_a_step_stays():
     s = tensorized(7)
     stmt = remove_blocks(decompose(s.fn)).body
-    guarded = [i for i in ir.walk(stmt) if isinstance(i, ir.If) and isinstance(i.body, ir.Step)]
+    guarded = [i for i in ir.walk(stmt) if isinstance(i, ir.If) and isinstance(i.body, ir.IntrinsicCall)]
     assert len(guarded) == 1
 
 

@@ -18,7 +18,7 @@ FLOAT = ir.Const(1.0, "float32")
 
 def step(entries=None, conditions=None):
     """A step with these operands, whatever its intrinsic."""
-    return ir.Step(Match(None, {}, entries or {}, {}, conditions or {}), store("c", 0, value=0))
+    return ir.IntrinsicCall(Match(None, {}, entries or {}, {}, conditions or {}), store("c", 0, value=0))
 
 
 ERRORS = {
@@ -54,9 +54,9 @@ ERRORS = {
     "f: alloc of t must be the only one around, got one inside of another": (
         ir.Alloc(("t",), ir.Alloc(("t",), store("t", 0, value=0))), Level.PLACED),
     "f: a store to t must lie inside an alloc of it, got one outside": (
-        ir.seq(ir.Rooms((("t",),), store("t", 0, value=0)), store("t", 0, value=0)), Level.LOWERED),
+        ir.seq(ir.HeapAlloc((("t",),), store("t", 0, value=0)), store("t", 0, value=0)), Level.LOWERED),
     "f: alloc of d must name an intermediate buffer, got another": (
-        ir.Rooms((("d",),), store("c", 0, value=0)), Level.LOWERED),
+        ir.HeapAlloc((("d",),), store("c", 0, value=0)), Level.LOWERED),
     "f: alloc of c must name an intermediate buffer, got another": (
         ir.Alloc(("c",), store("c", 0, value=0)), Level.PLACED),
     "f: loop i must not be unroll any more, got level UNROLLED": (

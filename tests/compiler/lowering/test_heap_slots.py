@@ -11,7 +11,7 @@ from vdla.compiler.codegen.llvm.compile import compile_native
 from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.lowering.check import Level, check
 from vdla.compiler.lowering.errors import PassError
-from vdla.compiler.lowering.heap_slots import STACK_LIMIT, footprint, share_rooms
+from vdla.compiler.lowering.heap_slots import STACK_LIMIT, footprint, share_heap_slots
 from vdla.compiler.lowering.pipeline import lower
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS
@@ -30,39 +30,39 @@ def chain(count, extent=LARGE, name="chain"):
     return te.create_function([a], [stage], name)
 
 
-def rooms(fn):
-    found = [stmt for stmt in ir.walk(lower(fn, TARGETS["x86-64-avx2"]).body) if isinstance(stmt, ir.Rooms)]
-    return [stmt.rows for stmt in found]
+def slots(fn):
+    found = [stmt for stmt in ir.walk(lower(fn, TARGETS["x86-64-avx2"]).body) if isinstance(stmt, ir.HeapAlloc)]
+    return [stmt.slots for stmt in found]
 
 
-def test_a_chain_needs_two_rooms():
-    assert rooms(chain(6)) == [(("t0", "t2", "t4"), ("t1", "t3"))]
+def test_a_chain_needs_two_slots():
+    assert slots(chain(6)) == [(("t0", "t2", "t4"), ("t1", "t3"))]
 
 
 def test_they_are_printed():
     lowered = lower(chain(4), TARGETS["x86-64-avx2"])
-    assert text(lowered).startswith("\nwith rooms(t0 t2, t1):\n    for i in range(8192):")
+    assert text(lowered).startswith("\nwith heap_alloc(t0 t2, t1):\n    for i in range(8192):")
 
 
-def test_what_is_needed_later_keeps_its_room():
+def test_what_is_needed_later_keeps_its_slot():
     a = te.placeholder((LARGE,), "float32", "a")
     first = te.compute((LARGE,), lambda i: a[LARGE - 1 - i] * 2, "first")
     second = te.compute((LARGE,), lambda i: first[LARGE - 1 - i] * 3, "second")
     third = te.compute((LARGE,), lambda i: second[LARGE - 1 - i] + 4, "third")
     last = te.compute((LARGE,), lambda i: third[i] - first[i], "last")
     fn = te.create_function([a], [last], "kept")
-    assert rooms(fn) == [(("first",), ("second",), ("third",))]
+    assert slots(fn) == [(("first",), ("second",), ("third",))]
     array = np.arange(LARGE, dtype=np.float32)
     np.testing.assert_array_equal(build(fn)(array), interpret(fn, {"a": array})["last"])
 
 
-def test_the_largest_makes_the_room():
+def test_the_largest_sizes_the_slot():
     a = te.placeholder((LARGE,), "float32", "a")
     small = te.compute((LARGE,), lambda i: a[LARGE - 1 - i] * 2, "small")
     copy = te.compute((LARGE,), lambda i: small[LARGE - 1 - i] + 1, "copy")
     large = te.compute((2 * LARGE,), lambda i: copy[i // 2], "large")
     fn = te.create_function([a], [te.compute((LARGE,), lambda i: large[2 * i + 1], "c")], "f")
-    assert rooms(fn) == [(("large", "small"), ("copy",))]
+    assert slots(fn) == [(("large", "small"), ("copy",))]
     assert compile_native(fn, cached=False).footprint.call == 3 * BYTES
 
 
@@ -74,7 +74,7 @@ def test_symbolic_ones_share_where_their_shapes_are_the_same():
         shape = (n * factor,) if factor > 1 else (n,)
         stage = te.compute(shape, lambda i, last=stage, f=factor: last[i // f] + 1, f"t{number}")
     fn = te.create_function([a], [te.compute((n,), lambda i: stage[2 * i], "c")], "f")
-    ((rows),) = rooms(fn)
+    ((rows),) = slots(fn)
     assert sorted(rows) == [("t0", "t2"), ("t1",), ("t3",)]
     array = np.arange(9000, dtype=np.float32)
     np.testing.assert_array_equal(build(fn)(array), array + 4)
@@ -124,16 +124,16 @@ def test_a_buffer_that_one_of_two_loops_moves_to_the_heap_is_there_in_both():
         for var, held in (("i", ("t",)), ("j", ("t", "u")))
     ]
     large = {name: ir.Buffer(name, (STACK_LIMIT // 6,), "int32", "stack") for name in "tu"}
-    shared = share_rooms(ir.Function("f", (), large, ir.seq(*loops)))
+    shared = share_heap_slots(ir.Function("f", (), large, ir.seq(*loops)))
     check(shared, Level.LOWERED)
     assert (
         text(shared)
         == """
 for i in parallel(2):
-    with rooms(t):
+    with heap_alloc(t):
         t[0] = i
 for j in parallel(2):
-    with rooms(t):
+    with heap_alloc(t):
         with alloc(u):
             t[0] = j
             u[0] = j
@@ -141,15 +141,15 @@ for j in parallel(2):
     )
 
 
-def test_a_lowered_function_has_rooms_for_the_heap():
+def test_a_lowered_function_has_slots_for_the_heap():
     fn = chain(2)
     held = {**fn.buffers, "t0": ir.Buffer("t0", (LARGE,), "float32", "heap")}
     store = ir.Store("t0", (ir.Const(0),), ir.Const(0.0, "float32"))
     bare = ir.Function("f", fn.params, held, ir.Alloc(("t0",), store))
     with pytest.raises(PassError) as error:
         check(bare, Level.LOWERED)
-    assert str(error.value) == "f: alloc of t0 must be on the stack, got one on the heap, which rooms hold"
-    check(share_rooms(bare), Level.LOWERED)
+    assert str(error.value) == "f: alloc of t0 must be on the stack, got one on the heap, which heap slots hold"
+    check(share_heap_slots(bare), Level.LOWERED)
 
 
 def test_hundreds_of_stages_are_one_level_deep():

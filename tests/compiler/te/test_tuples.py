@@ -52,9 +52,9 @@ def test_any_order_gives_the_first(order):
     block = next(stmt for stmt in ir.walk(fn.body) if isinstance(stmt, ir.Block))
     here = (ir.Const(0),)
     substituted = [{"vi": ir.Const(0), "vk": ir.Const(at)} for at in order(4)]
-    start = ir.Together(tuple(ir.Store(s.buffer, here, s.value) for s in block.init.stores))
+    start = ir.MultiStore(tuple(ir.Store(s.buffer, here, s.value) for s in block.init.stores))
     updates = [
-        ir.Together(tuple(ir.Store(s.buffer, here, ir.substitute(s.value, env)) for s in block.body.stores))
+        ir.MultiStore(tuple(ir.Store(s.buffer, here, ir.substitute(s.value, env)) for s in block.body.stores))
         for env in substituted
     ]
     got = interpret(ir.Function("f", fn.params, fn.buffers, ir.seq(start, *updates)), {"x": x})

@@ -195,7 +195,7 @@ def test_stores_at_once_read_before_they_write(lanes: int) -> None:
             store("y", (1, ir.Var("k")), load("a", 1, ir.Var("k"))),
         ),
     )
-    swap = ir.Together((store("y", (0, index), load("y", 1, index)), store("y", (1, index), load("y", 0, index))))
+    swap = ir.MultiStore((store("y", (0, index), load("y", 1, index)), store("y", (1, index), load("y", 0, index))))
     loop = ir.For("x", 4, swap) if lanes == 1 else vector("l", lanes, swap)
     fn = function(buffers("int32", a=(2, 4), y=(2, 4)), ir.seq(fill, loop))
     a, found = ramp(2, 4, dtype="int32"), np.zeros((2, 4), np.int32)

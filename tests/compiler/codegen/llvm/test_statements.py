@@ -171,7 +171,7 @@ def test_a_step_is_emitted_where_the_cpu_has_what_it_takes(requires: tuple[str, 
     value = ir.Binary("add", ir.Binary("mul", load("p", X, i, j), ir.Const(5, "int16")), ir.Const(1, "int16"))
     body = ir.For("i", 2, ir.For("j", 3, store("y", (X, i, j), value)))
     params = [ir.Buffer("p", (4, 2, columns), "int16"), ir.Buffer("y", (4, 2, columns), "int16")]
-    fn = function(params, ir.For("x", 4, ir.Step(match, body)))
+    fn = function(params, ir.For("x", 4, ir.IntrinsicCall(match, body)))
     p = np.arange(8 * columns, dtype=np.int16).reshape(4, 2, columns)
     y = np.zeros_like(p)
     assert Compiled(fn)(p, y) == 0
