@@ -12,7 +12,7 @@ from vdla.compiler import ir, te
 from vdla.compiler.codegen.llvm.objects import CodegenError
 from vdla.compiler.codegen.llvm.step import NativeStep
 from vdla.compiler.codegen.llvm.types import broadcast, same
-from vdla.compiler.lowering.heap_slots import share_rooms
+from vdla.compiler.lowering.heap_slots import share_heap_slots
 from vdla.compiler.tensorize.intrinsic import IMMEDIATE, MEMORY, Intrinsic, Match
 
 X, K, LANE, N = ir.Var("x"), ir.Var("k"), ir.Var("l"), ir.Var("n")
@@ -32,7 +32,7 @@ def row_sums(scope: str, kind: ir.LoopKind) -> ir.Function:
     clear = store("y", (X,), ir.Const(0))
     total = ir.For("k", 16, store("y", (X,), ir.Binary("add", load("y", X), load("t", K))))
     body = ir.For("x", N, ir.Alloc(("t",), ir.seq(halves, clear, total)), kind)
-    return share_rooms(function(params, body, [temporary], scalars=["n"]))
+    return share_heap_slots(function(params, body, [temporary], scalars=["n"]))
 
 
 @pytest.mark.parametrize("kind", [ir.LoopKind.SERIAL, ir.LoopKind.PARALLEL])
@@ -57,7 +57,7 @@ def test_no_memory_is_an_error_and_not_a_crash(shape: tuple[ir.Extent, ...], kin
     zeros = tuple(0 for _ in shape)
     inner = ir.seq(store("t", zeros, load("h", 0)), store("y", (0,), load("t", *zeros)))
     body = ir.Alloc(("h",), ir.For("x", 2, ir.Alloc(("t",), inner), kind))
-    fn = share_rooms(function([ir.Buffer("y", (N,), "float64")], body, [held, large], scalars=["n"]))
+    fn = share_heap_slots(function([ir.Buffer("y", (N,), "float64")], body, [held, large], scalars=["n"]))
     assert Compiled(fn)(np.zeros(4), n=1 << 30)  # some products of which are 0 in 64 bits == NO_MEMORY
     held_and_freed = module_text(fn).count('call void @"free"')
     assert held_and_freed == 3  # at both ends, and where the function fails
