@@ -16,8 +16,9 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from vdla.hardware.checks import ConfigError, plain_fields, require_integer, require_known, require_power
+from vdla.hardware.checks import ConfigError, require_integer, require_known, require_power
 from vdla.hardware.dram import Dram
+from vdla.support.integers import fields_to_python
 
 __all__ = ["MIN_COMMAND_DEPTH", "MIN_TOKEN_DEPTH", "Buffer", "Config", "ConfigError", "Dram"]
 
@@ -87,7 +88,7 @@ class Config:
     clock_mhz: float = 100
 
     def __post_init__(self) -> None:
-        plain_fields(self)
+        fields_to_python(self)
         if not isinstance(self.name, str) or not self.name.isprintable() or not 1 <= len(self.name) <= 64:
             raise ConfigError(f"config: name must be a printable string of 1 to 64 characters, got {self.name!r}")
         self._check_fields()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vdla.hardware.checks import plain_fields, require_integer
+from vdla.hardware.checks import require_integer
+from vdla.support.integers import fields_to_python
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Dram:
     burst_gap: int = 0
 
     def __post_init__(self) -> None:
-        plain_fields(self)
+        fields_to_python(self)
         for name in ("read_latency", "write_latency"):
             require_integer("config dram", name, getattr(self, name), 1, 65536)
         for name in ("outstanding_reads", "outstanding_writes"):

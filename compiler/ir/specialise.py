@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from vdla.compiler import ir
 from vdla.compiler.arith.evaluate import evaluate
-from vdla.compiler.te.extents import MAX_EXTENT, is_int
+from vdla.compiler.te.extents import MAX_EXTENT
 from vdla.support.errors import Error
+from vdla.support.integers import is_int
 
 if TYPE_CHECKING:
     from vdla.compiler.tensorize.intrinsic import Match

@@ -15,8 +15,8 @@ from vdla.compiler.ir.dtypes import is_float, is_integer
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.target import Target, target_named
 from vdla.compiler.te.extents import extent_of
-from vdla.hardware.checks import plain
 from vdla.support.errors import Error
+from vdla.support.integers import is_int, to_python
 
 
 class OperatorError(Error, ValueError):
@@ -97,7 +97,7 @@ def machine_of(where: str, target: Target | str) -> Target:
 
 def number(where: str, what: str, value: object) -> int | float:
     """A number of Python's or numpy's."""
-    value = plain(value)
+    value = to_python(value)
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise OperatorError(f"{where}: {what} must be a number, got {value!r}")
     return value
@@ -105,10 +105,9 @@ def number(where: str, what: str, value: object) -> int | float:
 
 def integer(where: str, what: str, value: object) -> int:
     """An integer of Python's or numpy's."""
-    value = plain(value)
-    if not isinstance(value, int) or isinstance(value, bool):
+    if not is_int(value):
         raise OperatorError(f"{where}: {what} must be an integer, got {value!r}")
-    return value
+    return int(value)
 
 
 def at_least(where: str, what: str, value: object, least: int) -> int:
@@ -121,7 +120,7 @@ def at_least(where: str, what: str, value: object, least: int) -> int:
 
 def listed(values: object) -> object:
     """An array of numpy's as a list."""
-    return values.tolist() if isinstance(values, np.ndarray) else plain(values)
+    return values.tolist() if isinstance(values, np.ndarray) else to_python(values)
 
 
 def several(where: str, what: str, values: object) -> Sequence[Any]:
@@ -135,7 +134,7 @@ def several(where: str, what: str, values: object) -> Sequence[Any]:
 def integers(where: str, what: str, values: object, count: int, least: int | None = None) -> tuple[int, ...]:
     """`count` integers; one integer stands for all of them."""
     values = listed(values)
-    if isinstance(values, int) and not isinstance(values, bool):
+    if is_int(values):
         values = (values,) * count
     if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != count:
         raise OperatorError(f"{where}: {what} must be {count} integers, got {values!r}")

@@ -28,7 +28,7 @@ from vdla.compiler.operators.checks import (
 )
 from vdla.compiler.operators.naming import name_of
 from vdla.compiler.te.extents import MAX_EXTENT
-from vdla.hardware.checks import plain
+from vdla.support.integers import to_python
 
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
@@ -111,7 +111,7 @@ def lines_of(
     if (shape is None) == (scales is None):
         raise OperatorError(f"{where}: exactly one of shape and scales must be given, got {shape} and {scales}")
     what = "shape" if scales is None else "scales"
-    given = [plain(entry) for entry in several(where, what, shape if scales is None else scales)]
+    given = [to_python(entry) for entry in several(where, what, shape if scales is None else scales)]
     if len(given) != len(x.shape):
         raise OperatorError(f"{where}: {what} must have {len(x.shape)} entries, one a dimension, got {len(given)}")
     target: list[te.Dim] = []

@@ -22,7 +22,7 @@ from vdla.compiler.analysis.tree import (
 from vdla.compiler.arith.affine import ANY, Linear, Ranges, linear, overlapping, var_names
 from vdla.compiler.ir.names import Names
 from vdla.compiler.ir.printer import extent_text
-from vdla.hardware.checks import plain
+from vdla.support.integers import is_int, to_python
 
 MOST = ANY[1] + 1  # iterations that an int32 counts
 
@@ -63,8 +63,8 @@ def split_extents(
     """The inner and outer extents."""
     if (factor is None) == (nparts is None):
         raise ScheduleError(f"{where}: exactly one of factor and nparts must be given, got {factor} and {nparts}")
-    name, value = ("factor", plain(factor)) if nparts is None else ("nparts", plain(nparts))
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+    name, value = ("factor", to_python(factor)) if nparts is None else ("nparts", to_python(nparts))
+    if not is_int(value) or value < 1:
         raise ScheduleError(f"{where}: {name} must be a positive integer, got {value!r}")
     inner: int
     outer: ir.Extent

@@ -24,7 +24,7 @@ from vdla.compiler.ir.names import Names
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.schedule.loops import role
 from vdla.compiler.schedule.place import check_not_blockized, renamed_loops, target_loops
-from vdla.hardware.checks import plain
+from vdla.support.integers import is_int
 
 OF_BUFFERS = ("storage_align", "double_buffer", "store_at")  # annotations about the buffer that a block writes
 
@@ -109,7 +109,7 @@ def split_at(fn: ir.Function, loop: str, axis: int, where: str) -> Split:
     if both:
         raise ScheduleError(f"{where}: no loop must choose both the element and the term, got {both[0]}")
     rank = len(stores(leaf.block)[0].indices)
-    if not isinstance(plain(axis), int) or isinstance(axis, bool) or not 0 <= axis <= rank:
+    if not is_int(axis) or not 0 <= axis <= rank:
         raise ScheduleError(f"{where}: the factor axis must be in 0..{rank}, got {axis!r}")
     names = names_of(fn)
     own = next(step for step in leaf.loops if step.var == loop)

@@ -13,7 +13,7 @@ from vdla.compiler.analysis.tree import ScheduleError, block_path, loops_on
 from vdla.compiler.arith.affine import ANY
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.schedule.loop_kinds import annotated
-from vdla.hardware.checks import plain
+from vdla.support.integers import is_int, to_python
 
 
 def double_buffer(fn: ir.Function, buffer: str) -> ir.Function:
@@ -73,7 +73,7 @@ def storage_align(fn: ir.Function, buffer: str, dimension: int, factor: int, off
     if last == 0:
         rule = "the buffer must have two dimensions or more, as the last has a stride of one"
         raise ScheduleError(f"{where}: {rule}, got 1")
-    if not is_integer(dimension) or not 0 <= dimension < last:
+    if not is_int(dimension) or not 0 <= dimension < last:
         raise ScheduleError(f"{where}: the dimension must be in 0..{last - 1}, before the last one, got {dimension!r}")
     for behind in fn.buffers[buffer].shape[dimension + 1 :]:
         if not isinstance(behind, int):
@@ -97,13 +97,8 @@ def writer_in(fn: ir.Function, buffer: str, where: str) -> Leaf:
 
 def check_positive(where: str, what: str, value: object, least: int) -> None:
     """Refuse what is no int32 of at least `least`."""
-    number = plain(value)
-    if not is_integer(number) or number < least:
+    number = to_python(value)
+    if not is_int(number) or number < least:
         raise ScheduleError(f"{where}: the {what} must be an integer of at least {least}, got {value!r}")
     if number > ANY[1]:
         raise ScheduleError(f"{where}: the {what} must be at most {ANY[1]}, got {value!r}")
-
-
-def is_integer(value: object) -> bool:
-    """Whether `value` is an integer and no bool."""
-    return isinstance(plain(value), int) and not isinstance(value, bool)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 from vdla.compiler.analysis.independent import check_marked
 from vdla.compiler.analysis.tree import ScheduleError
 from vdla.compiler.schedule.check_tensorized import check_steps
-from vdla.hardware.checks import plain
+from vdla.support.integers import to_python
 
 if TYPE_CHECKING:
     from vdla.compiler.schedule.schedule import Schedule
@@ -126,9 +126,9 @@ def step_of(signature: inspect.Signature, name: str, bound: inspect.BoundArgumen
         if parameter.kind is parameter.VAR_POSITIONAL:
             args += value
         elif parameter.default is parameter.empty:
-            args.append(plain(value))
+            args.append(to_python(value))
         elif value != parameter.default:
-            keywords[key] = plain(value)
+            keywords[key] = to_python(value)
     return Step(name, tuple(args), keywords)
 
 

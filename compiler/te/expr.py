@@ -17,8 +17,8 @@ from vdla.compiler import ir
 from vdla.compiler.ir.dtypes import DTYPES, is_float, is_integer, limits
 from vdla.compiler.ir.expr_size import size_of
 from vdla.compiler.ir.printer import expr_text
-from vdla.hardware.checks import plain
 from vdla.support.errors import Error
+from vdla.support.integers import to_python
 
 if TYPE_CHECKING:
     from vdla.compiler.te.reduction import Reduction
@@ -276,7 +276,7 @@ def as_value(item: Operand, where: str, dtype: str = "int32") -> Value:
         case ReduceAxis():
             return Value(ir.Var(axis_name(item.name)), "int32", axes=(item,))
         case bool() | int() | float() | np.number() | np.bool_():
-            return const(plain(item), dtype)
+            return const(to_python(item), dtype)
         case Tensor(name=name):
             raise TeError(f"{where}: an operand must be an element, got the tensor {name}; write {name}[...]")
         case _:
@@ -299,7 +299,7 @@ def axis_name(name: str) -> str:
 def const(value: Number, dtype: str) -> Value:
     """The number `value` of type `dtype`, which must hold it exactly (floats: nearest)."""
     check_dtype("te.const", dtype)
-    value = plain(value)
+    value = to_python(value)
     if not isinstance(value, bool | int | float):
         raise TeError(f"te.const: the value must be a number, got {value!r}")
     if dtype == "bool":
@@ -349,7 +349,7 @@ def joined(expr: ir.Expr, dtype: str, *parts: Value) -> Value:
 
 def same_dtype(where: str, a: Operand, b: Operand) -> tuple[Value, Value]:
     """Both operands as values of one dtype."""
-    a, b = plain(a), plain(b)
+    a, b = to_python(a), to_python(b)
     if isinstance(a, (bool, int, float)):
         right = as_value(b, where)
         return as_value(a, where, right.dtype), right
@@ -396,7 +396,7 @@ def divide(a: Operand, b: Operand) -> Value:
 
 def element_of(where: str, value: object) -> Value:
     """What a function of the user's gave, as an element."""
-    value = plain(value)
+    value = to_python(value)
     if isinstance(value, (Value, ReduceAxis, Tensor)):
         return value if isinstance(value, Value) else as_value(value, where)
     if isinstance(value, (bool, int, float)):

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from vdla.compiler import ir
 from vdla.compiler.arith.affine import simplify, var_names
 from vdla.compiler.ir.expr_size import refusal
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.te.expr import Dim, TeError, Value
-from vdla.hardware.checks import plain
+from vdla.support.integers import is_int, to_python
 
 MAX_EXTENT = (1 << 31) - 1  # indices are int32
 MAX_RANK = 32  # of numpy 1
@@ -35,7 +33,7 @@ def check_extent(where: str, what: str, extent: Dim) -> Dim:
         if not isinstance(extent.expr, ir.Const):
             return extent
         extent = extent.expr.value
-    value = plain(extent)
+    value = to_python(extent)
     if not is_int(value) or value <= 0:
         raise TeError(f"{where}: {what} must be a positive integer, got {value!r}")
     if value > MAX_EXTENT:
@@ -70,8 +68,3 @@ def extent_of(dim: Dim) -> ir.Extent:
 def symbols_of(dims: Sequence[Dim]) -> tuple[str, ...]:
     """The symbols in extents."""
     return tuple(symbol for dim in dims if isinstance(dim, Value) for symbol in dim.symbols)
-
-
-def is_int(value: object) -> bool:
-    """Whether `value` is an integer, of Python's or numpy's, and not a bool."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -33,9 +33,10 @@ from vdla.compiler.te.expr import (
     joined,
     same_dtype,
 )
-from vdla.compiler.te.extents import MAX_RANK, check_extent, check_shape, is_int
+from vdla.compiler.te.extents import MAX_RANK, check_extent, check_shape
 from vdla.compiler.te.lambda_names import parameter_names
 from vdla.compiler.te.reduction import Reduction
+from vdla.support.integers import is_int
 
 # --- operations ------------------------------------------------------------------------------------------------------
 

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hardware.checks import plain
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode, Words, columns, instruction_bytes, with_field
 from vdla.hardware.timing import PAGE_BYTES
 from vdla.support.errors import Error
+from vdla.support.integers import is_int, to_python
 
 ROLES = ("input", "weight", "constant", "output", "scratch")
 ROLES_WITH_DATA = ("weight", "constant")
@@ -36,10 +36,6 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/\-]*")
 
 class ProgramError(Error, ValueError):
     """A program or a program file that is not consistent."""
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +56,9 @@ class Tensor:
             raise ProgramError(f"tensor: name must be a letter, then letters, digits, _ . : / -, got {self.name!r}")
         if self.role not in ROLES:
             raise ProgramError(f"{where}: role must be one of {', '.join(ROLES)}, got {self.role}")
-        if not _is_integer(self.nbytes) or not 1 <= self.nbytes <= 1 << 37:
+        if not is_int(self.nbytes) or not 1 <= self.nbytes <= 1 << 37:
             raise ProgramError(f"{where}: nbytes must be an integer from 1 to {1 << 37}, got {self.nbytes!r}")
-        if not isinstance(self.shape, tuple) or not all(_is_integer(n) and n >= 0 for n in self.shape):
+        if not isinstance(self.shape, tuple) or not all(is_int(n) and n >= 0 for n in self.shape):
             raise ProgramError(f"{where}: shape must be of integers from 0, got {self.shape}")
         self._check_text(where)
         self._check_data(where)
@@ -201,8 +197,8 @@ class Program:
         if not isinstance(addresses, Mapping) or tensor.name not in addresses:
             given = ", ".join(map(str, addresses)) if isinstance(addresses, Mapping) else ""
             raise ProgramError(f"{where} must be given, got addresses of {given or 'nothing'}")
-        address = plain(addresses[tensor.name])
-        if not _is_integer(address):
+        address = to_python(addresses[tensor.name])
+        if not is_int(address):
             raise ProgramError(f"{where} must be an integer, got {address!r}")
         beat, rest = divmod(int(address), self.config.axi_bytes)
         if rest or beat < 0:

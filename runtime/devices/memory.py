@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.runtime.devices.device import ALIGNMENT, DeviceError
+from vdla.support.integers import is_int
 
 Bytes = NDArray[np.uint8]
 MOST_BYTES = 1 << 40
@@ -32,7 +33,7 @@ class Memory:
 
     def _integer(self, what: str, value: object) -> int:
         """The value, which must be an integer, of Python's or numpy's."""
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        if not is_int(value):
             raise DeviceError(f"device {self.name}: {what} must be an integer, got {value!r}")
         return int(value)
 

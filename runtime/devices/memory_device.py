@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.memory import Memory
+from vdla.support.integers import is_int
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -44,7 +45,7 @@ class MemoryDevice(ABC):
     def _timeout(self, cycles: object) -> int | None:
         if cycles is None:
             return None
-        if isinstance(cycles, bool) or not isinstance(cycles, int | np.integer) or cycles < 1:
+        if not is_int(cycles) or cycles < 1:
             raise DeviceError(f"device {self.name}: timeout in cycles must be an integer from 1, got {cycles!r}")
         return int(cycles)
 

@@ -25,6 +25,7 @@ from vdla.runtime.devices.memory import MOST_BYTES
 from vdla.runtime.devices.memory_device import DEFAULT_BYTES, MemoryDevice
 from vdla.runtime.devices.rtl_build import Options, library
 from vdla.runtime.devices.rtl_library import UNIT_NUMBERS, Machine, Parameters, Trace
+from vdla.support.integers import is_int
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
@@ -250,7 +251,7 @@ def _writable(waves: Path | str) -> Path:
 
 def _require_integer(what: str, value: object, least: int, most: int) -> int:
     """The value, which must be an integer within limits."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or not least <= value <= most:
+    if not is_int(value) or not least <= value <= most:
         raise DeviceError(f"device rtl: {what} must be an integer from {least} to {most}, got {value!r}")
     return int(value)
 

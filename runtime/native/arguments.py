@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from vdla.compiler.abi.codes import DTYPES, MAX_EXTENT, TEXTS, Code, dtype_bytes, split
 from vdla.compiler.abi.signature import Argument, Signature, extent_text, shape_text, value
 from vdla.support.errors import Error
+from vdla.support.integers import is_int
 
 Array = NDArray[Any]
 FIELDS = 4  # of a struct: data, shape, rank, dtype
@@ -240,7 +241,7 @@ def checked_threads(where: str, count: int) -> int:
     Raises:
         NativeError: it is no integer, or negative.
     """
-    if not isinstance(count, int | np.integer) or isinstance(count, bool) or count < 0:
+    if not is_int(count) or count < 0:
         raise NativeError(f"{where} must be a non-negative integer, got {count!r}")
     return min(int(count), 2**31 - 1)
 

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from vdla.compiler import ir
 from vdla.compiler.codegen.vdla.compile import compile_function
-from vdla.hardware.checks import plain
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.support.errors import Error
+from vdla.support.integers import to_python
 
 Array = npt.NDArray[Any]
 Factors = Array | float | None  # real multipliers: one a channel, one for all, or 1
@@ -72,4 +72,4 @@ def template(function: Template) -> Template:
 def _plain(option: Any) -> Any:  # noqa: ANN401  any option of a template
     """An option without numbers of numpy's; several of them as a tuple."""
     several = isinstance(option, tuple | list) or (isinstance(option, np.ndarray) and option.ndim > 0)
-    return tuple(map(plain, option)) if several else plain(option)
+    return tuple(map(to_python, option)) if several else to_python(option)

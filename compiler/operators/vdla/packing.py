@@ -11,6 +11,7 @@ import numpy.typing as npt
 from vdla.compiler.ir.dtypes import limits
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.hardware.numerics import MULT_BITS, pack_scale, scales_from_floats, wrap32
+from vdla.support.integers import is_int
 
 Array = npt.NDArray[Any]
 MOST_FACTOR = (1 << MULT_BITS) - 1
@@ -100,14 +101,9 @@ def check_factors(name: str, factors: Array | float, channels: int) -> Array:
     return np.broadcast_to(given.astype(np.float64), (channels,))
 
 
-def is_integer(value: object) -> bool:
-    """Whether the value is an int and not a bool."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def check_range(name: str, value: int, dtype: str) -> tuple[int, int]:
     """The limits of `dtype`, which `value` must respect."""
     low, high = (int(v) for v in limits(dtype))
-    if not is_integer(value) or not low <= value <= high:
+    if not is_int(value) or not low <= value <= high:
         raise TemplateError(f"{name} must be an integer in {low}..{high} ({dtype}), got {value!r}")
     return low, high

@@ -14,8 +14,9 @@ import numpy as np
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics.requantise import requantised
 from vdla.compiler.operators.vdla.operator import Array, Factors, TemplateError
-from vdla.compiler.operators.vdla.packing import check_array, check_factors, check_range, is_integer, pack_scales
+from vdla.compiler.operators.vdla.packing import check_array, check_factors, check_range, pack_scales
 from vdla.hardware.config import Config
+from vdla.support.integers import is_int
 
 Classes = Callable[[tuple[te.Value, ...]], tuple[te.Value, ...]]
 
@@ -39,7 +40,7 @@ class Results:
         low = max(low, self.zero_point) if self.activation == "relu" else low
         if not isinstance(self.raw, bool):
             raise TemplateError(f"{self.name}: raw must be True or False, got {self.raw!r}")
-        if self.ceiling is not None and not (is_integer(self.ceiling) and low <= self.ceiling <= high):
+        if self.ceiling is not None and not (is_int(self.ceiling) and low <= self.ceiling <= high):
             raise TemplateError(f"{self.name}: ceiling must be in {low}..{high}, got {self.ceiling!r}")
 
     @property

@@ -11,18 +11,18 @@ from typing import Any
 
 from vdla.compiler import te
 from vdla.compiler.operators.vdla.operator import TemplateError
-from vdla.compiler.operators.vdla.packing import check_range, is_integer
+from vdla.compiler.operators.vdla.packing import check_range
 from vdla.compiler.operators.vdla.results import Results
-from vdla.hardware.checks import plain
 from vdla.hardware.config import Config
+from vdla.support.integers import is_int, to_python
 
 Pair = tuple[int, int]
 
 
 def pair(name: str, what: str, value: int | Pair, low: int) -> Pair:
     """One number for both directions, or two."""
-    both = tuple(map(plain, value)) if isinstance(value, (tuple, list)) else (value, value)
-    if len(both) != 2 or not all(is_integer(v) and v >= low for v in both):
+    both = tuple(map(to_python, value)) if isinstance(value, (tuple, list)) else (value, value)
+    if len(both) != 2 or not all(is_int(v) and v >= low for v in both):
         raise TemplateError(f"{name}: {what} must be one or two integers >= {low}, got {value!r}")
     return both[0], both[1]
 
@@ -30,13 +30,13 @@ def pair(name: str, what: str, value: int | Pair, low: int) -> Pair:
 def check_extents(name: str, extents: Iterable[tuple[str, Any]]) -> None:
     """Refuse extents that are no positive integers."""
     for what, value in extents:
-        if not is_integer(value) or value < 1:
+        if not is_int(value) or value < 1:
             raise TemplateError(f"{name}: {what} must be a positive integer, got {value!r}")
 
 
 def check_threads(name: str, virtual_threads: int) -> None:
     """Refuse a number of virtual threads that is none."""
-    if not is_integer(virtual_threads) or virtual_threads < 1:
+    if not is_int(virtual_threads) or virtual_threads < 1:
         raise TemplateError(f"{name}: virtual_threads must be at least 1, got {virtual_threads!r}")
 
 

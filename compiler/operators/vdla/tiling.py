@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 
 from vdla.compiler.operators.vdla.operator import TemplateError
-from vdla.compiler.operators.vdla.packing import blocks, is_integer
+from vdla.compiler.operators.vdla.packing import blocks
 from vdla.hardware import timing
-from vdla.hardware.checks import plain
 from vdla.hardware.config import Config
+from vdla.support.integers import is_int, to_python
 
 LOOPS = ("chunks", "cols", "rows", "batches", "groups")  # the tile loops, the innermost first
 
@@ -149,15 +149,15 @@ def _check(problem: Problem, given: Tiling, name: str) -> Tiling:
     """The tiling in Python's integers. Refuse sizes beyond the operator's, and loops that it does not have."""
     if not isinstance(given, Tiling):
         raise TemplateError(f"{name}: tiling must be a Tiling, got {given!r}")
-    given = replace(given, **{field.name: plain(getattr(given, field.name)) for field in fields(given)})
+    given = replace(given, **{field.name: to_python(getattr(given, field.name)) for field in fields(given)})
     for what in ("rows", "cols", "out_blocks", "in_blocks"):
         size, most = getattr(given, what), getattr(problem, what)
-        if not is_integer(size) or not 1 <= size <= most:
+        if not is_int(size) or not 1 <= size <= most:
             raise TemplateError(f"{name}: {what} of the tiling must be an integer from 1 to {most}, got {size!r}")
     loops = LOOPS[1:] if problem.separate else LOOPS
     if given.over not in loops:
         raise TemplateError(f"{name}: over of the tiling must be one of {', '.join(loops)}, got {given.over!r}")
-    if not is_integer(given.threads) or given.threads < 1:
+    if not is_int(given.threads) or given.threads < 1:
         raise TemplateError(f"{name}: threads of the tiling must be at least 1, got {given.threads!r}")
     if not isinstance(given.keep, bool):
         raise TemplateError(f"{name}: keep of the tiling must be True or False, got {given.keep!r}")
