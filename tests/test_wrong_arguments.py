@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from vdla import Config, Dram, Program, Schedule, compile_function, open_device, run, simulate, te, verify
-from vdla.compiler.analysis.tree import ScheduleError
+from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.operators.vdla import conv2d, dense, pool2d, residual_add
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError

@@ -20,7 +20,7 @@ from typing import Any
 from vdla.benchmarks.fuzz.cases import Outcome, run_case, shrunk
 from vdla.benchmarks.fuzz.schedules import PRIMITIVES
 from vdla.benchmarks.harness import Progress, Result, cpu_model, silent, versions
-from vdla.compiler.schedule.trace import Trace
+from vdla.compiler.schedule.trace import ScheduleTrace
 
 CASES, CASES_LONG = 6_000, 60_000
 BATCH = 50
@@ -126,7 +126,7 @@ def alone(seed: int, work: Work) -> Batch:
             return pool.submit(work, [seed]).result()
     except BrokenProcessPool:
         fault = f"crash: the process must live through the case, {TIMEOUT_S} s at most, got its end"
-        return Batch(1, wrong=[Outcome(seed, fault, Trace())])
+        return Batch(1, wrong=[Outcome(seed, fault, ScheduleTrace())])
 
 
 def judged(seeds: Sequence[int]) -> Batch:

@@ -21,7 +21,7 @@ from vdla.compiler import ir
 from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.ir.dtypes import Array
 from vdla.compiler.schedule import Schedule, ScheduleError
-from vdla.compiler.schedule.trace import Trace
+from vdla.compiler.schedule.trace import ScheduleTrace
 from vdla.compiler.target import TARGETS, Target, host
 from vdla.compiler.tensorize.apply import TensorizeError
 
@@ -35,7 +35,7 @@ class Outcome:
 
     seed: int
     fault: str
-    trace: Trace
+    trace: ScheduleTrace
     accepted: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
 
@@ -148,7 +148,7 @@ def shrunk(outcome: Outcome) -> Outcome:
     while at > 0:
         at -= 1
         steps = best.trace.steps
-        candidate = Trace((*steps[:at], *steps[at + 1 :]))
+        candidate = ScheduleTrace((*steps[:at], *steps[at + 1 :]))
         fault = fault_under(problem, candidate)
         if fault.split(":")[0] == outcome.kind:
             best = Outcome(outcome.seed, fault, candidate)
@@ -156,7 +156,7 @@ def shrunk(outcome: Outcome) -> Outcome:
     return best
 
 
-def fault_under(problem: Problem, trace: Trace) -> str:
+def fault_under(problem: Problem, trace: ScheduleTrace) -> str:
     """How a problem goes wrong under a trace; empty also where the trace is not legal."""
     try:
         return fault_of(problem, Schedule.replay(problem.fn, trace))

@@ -110,7 +110,7 @@ class Rewrites:
         return loops[: self.rng.randint(2, max(2, len(loops)))]
 
 
-def keep_arguments(r: Rewrites) -> tuple[str, str]:
+def compute_once_arguments(r: Rewrites) -> tuple[str, str]:
     """A block and a loop around it, mostly one that its place does not depend on."""
     pairs = [
         (leaf.name, loop.var)
@@ -163,7 +163,7 @@ ARGUMENTS: dict[str, Callable[[Rewrites], tuple[Any, ...]]] = {
     "annotate": lambda r: (r.rng.choice((r.loop(), r.block(), "nowhere")), "note", r.rng.randint(0, 9)),
     "set_scope": lambda r: (r.buffer(), r.rng.choice(SCOPES)),
     "compute_at": lambda r: (r.block(), r.loop()),
-    "keep": keep_arguments,
+    "compute_once": compute_once_arguments,
     "reverse_compute_at": lambda r: (r.block(), r.loop()),
     "inline": lambda r: (r.block(),),
     "reverse_inline": lambda r: (r.block(),),
@@ -177,6 +177,6 @@ ARGUMENTS: dict[str, Callable[[Rewrites], tuple[Any, ...]]] = {
     "tensorize": tensorize_arguments,
     "blockize": lambda r: (r.loop(),),
     "store_at": lambda r: (r.block(), r.rng.choice((r.loop(), None))),
-    "whole": lambda r: (r.block(), r.rng.choice(("vi0", "vi1", "vk0"))),
+    "full_extent": lambda r: (r.block(), r.rng.choice(("vi0", "vi1", "vk0"))),
 }
 PRIMITIVES = tuple(name for name, method in vars(Schedule).items() if is_primitive(method) and name in ARGUMENTS)

@@ -17,7 +17,7 @@ Indices = tuple[ir.Expr, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Leaf:
+class LeafBlock:
     """A leaf block at its place: bindings of its axes and conditions over the loops around it."""
 
     block: ir.Block
@@ -48,7 +48,7 @@ class Leaf:
         return [self.values[axis.var] for axis in self.block.axes if axis.kind is kind]
 
 
-def leaves(fn: ir.Function) -> list[Leaf]:
+def leaves(fn: ir.Function) -> list[LeafBlock]:
     """Every leaf block, in program order."""
     return [leaf_at(path) for path in paths(fn.body) if isinstance(path[-1], ir.Block) and is_leaf(path[-1])]
 
@@ -60,7 +60,7 @@ def is_leaf(block: ir.Block) -> bool:
     return not any(isinstance(stmt, ir.Block) for stmt in ir.walk(block.body))
 
 
-def leaf_at(path: Path) -> Leaf:
+def leaf_at(path: Path) -> LeafBlock:
     """The leaf that a path ends in."""
     values: dict[str, ir.Expr] = {}
     conditions: list[ir.Expr] = []
@@ -72,7 +72,7 @@ def leaf_at(path: Path) -> Leaf:
     block = path[-1]
     assert isinstance(block, ir.Block)
     loops = tuple(stmt for stmt in path if isinstance(stmt, ir.For))
-    return Leaf(block, path, loops, values, tuple(conditions))
+    return LeafBlock(block, path, loops, values, tuple(conditions))
 
 
 def stores(block: ir.Block) -> list[ir.Store]:
@@ -115,16 +115,16 @@ def init_stores(block: ir.Block) -> list[ir.Store]:
     return [] if block.init is None else [s for s in ir.walk(block.init) if isinstance(s, ir.Store)]
 
 
-def writers_of(all_leaves: list[Leaf], buffer: str) -> list[Leaf]:
+def writers_of(all_leaves: list[LeafBlock], buffer: str) -> list[LeafBlock]:
     """The leaves that write `buffer`: none for an input, two for a decomposed sum."""
     return [leaf for leaf in all_leaves if buffer in written(leaf.block)]
 
 
-def readers_of(all_leaves: list[Leaf], buffer: str) -> list[Leaf]:
+def readers_of(all_leaves: list[LeafBlock], buffer: str) -> list[LeafBlock]:
     """The leaves that read `buffer` and do not write it."""
     return [leaf for leaf in all_leaves if buffer in read_buffers(leaf.block)]
 
 
-def readers_of_any(all_leaves: list[Leaf], buffers: set[str]) -> list[Leaf]:
+def readers_of_any(all_leaves: list[LeafBlock], buffers: set[str]) -> list[LeafBlock]:
     """The leaves that read one of `buffers` and do not write it, in program order."""
     return [leaf for leaf in all_leaves if read_buffers(leaf.block) & buffers]

@@ -7,7 +7,7 @@ sum: the one such part that the value can become, whatever the conditions on the
 from __future__ import annotations
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.tree import ScheduleError
+from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.ir.printer import expr_text
 
 

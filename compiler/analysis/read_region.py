@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Indices, Leaf, reads
+from vdla.compiler.analysis.access import Indices, LeafBlock, reads
 from vdla.compiler.analysis.symbols import (
     Bounds,
     Domains,
@@ -103,21 +103,23 @@ def union(spans: Iterable[Span], ranges: Ranges) -> Span:
     return reduce(lambda a, b: a.union(b, ranges), spans)
 
 
-def need_of(readers: Iterable[Leaf], buffer: ir.Buffer, outer: Collection[str], ranges: Domains) -> list[Span]:
+def need_of(readers: Iterable[LeafBlock], buffer: ir.Buffer, outer: Collection[str], ranges: Domains) -> list[Span]:
     """The region of `buffer` that `readers` read while the loops `outer` stand still."""
     needs = [need_at(reader, reads(reader.block, buffer.name), buffer, outer, ranges) for reader in readers]
     return [union(dimension, ranges).clamped(ranges) for dimension in zip(*needs, strict=True)]
 
 
 def need_at(
-    reader: Leaf, accesses: Iterable[Indices], buffer: ir.Buffer, outer: Collection[str], ranges: Domains
+    reader: LeafBlock, accesses: Iterable[Indices], buffer: ir.Buffer, outer: Collection[str], ranges: Domains
 ) -> list[Span]:
     """The region that some accesses of a leaf touch."""
     spans = [touched(reader, indices, buffer, outer, ranges) for indices in accesses]
     return [union(dimension, ranges) for dimension in zip(*spans, strict=True)]
 
 
-def touched(leaf: Leaf, indices: Indices, buffer: ir.Buffer, outer: Collection[str], ranges: Domains) -> list[Span]:
+def touched(
+    leaf: LeafBlock, indices: Indices, buffer: ir.Buffer, outer: Collection[str], ranges: Domains
+) -> list[Span]:
     """The region that one access of a leaf touches."""
     limits = limits_of(leaf.conditions, ranges)
     domains = ranges.only_symbols().with_extents({axis.var: axis.extent for axis in leaf.block.axes})
@@ -130,7 +132,7 @@ def touched(leaf: Leaf, indices: Indices, buffer: ir.Buffer, outer: Collection[s
     return spans
 
 
-def bound_form(leaf: Leaf, index: ir.Expr, ranges: Ranges) -> Linear:
+def bound_form(leaf: LeafBlock, index: ir.Expr, ranges: Ranges) -> Linear:
     """An index as a sum over loop variables."""
     form = leaf.bound(index)
     if all(isinstance(term, ir.Var) for term in form.terms):

@@ -10,15 +10,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from vdla.compiler import ir
+from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.arith.affine import Linear, Range, conjuncts, linear, predicate_of, simplify, var_names
 from vdla.compiler.ir.names import Names
-from vdla.support.errors import Error
 
 Path = tuple[ir.Stmt, ...]
-
-
-class ScheduleError(Error, ValueError):
-    """A rewrite that would change what the function computes, or that names what is not there."""
 
 
 def paths(stmt: ir.Stmt, above: Path = ()) -> Iterator[Path]:

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Leaf, store_to
+from vdla.compiler.analysis.access import LeafBlock, store_to
+from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.read_region import (
     ONE,
     Limit,
@@ -22,12 +23,11 @@ from vdla.compiler.analysis.read_region import (
     touched,
 )
 from vdla.compiler.analysis.symbols import Domains, at_least, form_bounds, is_symbolic, smaller, term_bounds
-from vdla.compiler.analysis.tree import ScheduleError
 from vdla.compiler.arith.affine import Linear, linear, linear_bounds, var_names
 from vdla.compiler.ir.printer import expr_text
 
 
-def computed(leaf: Leaf, buffer: ir.Buffer, outer: set[str], ranges: Domains, where: str) -> list[Span]:
+def computed(leaf: LeafBlock, buffer: ir.Buffer, outer: set[str], ranges: Domains, where: str) -> list[Span]:
     """The part of `buffer` that a leaf computes while the loops `outer` stand still.
 
     Raises:
@@ -81,7 +81,7 @@ def takes_all(term: ir.Expr, outer: set[str], ranges: Domains) -> bool:
 # --- conditions ------------------------------------------------------------------------------------------------------
 
 
-def conditions_inside(leaf: Leaf, forms: Iterable[Linear], outer: set[str]) -> list[ir.Expr]:
+def conditions_inside(leaf: LeafBlock, forms: Iterable[Linear], outer: set[str]) -> list[ir.Expr]:
     """The conditions of loops inside that choose elements; those of outer loops are a matter of when the leaf runs."""
     chosen = {name for form in forms for term in form.terms for name in var_names(term)} - outer
     return [c for c in leaf.conditions if var_names(c) & chosen and not var_names(c) & outer]

@@ -6,19 +6,19 @@ from itertools import count
 from math import gcd, prod
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Leaf
+from vdla.compiler.analysis.access import LeafBlock
 from vdla.compiler.ir.printer import extent_text
 from vdla.compiler.lowering.errors import PassError
 
 Shape = tuple[ir.Extent, ...]
 
 
-def doubled(writers: list[Leaf]) -> bool:
+def doubled(writers: list[LeafBlock]) -> bool:
     """Whether a writer asks for two halves, used in turn."""
     return any(writer.block.annotations.get("double_buffer") for writer in writers)
 
 
-def aligned(buffer: str, shape: Shape, writers: list[Leaf]) -> Shape:
+def aligned(buffer: str, shape: Shape, writers: list[LeafBlock]) -> Shape:
     """The shape padded as `storage_align` asks: the stride of dimension `axis` is `offset` modulo `factor`."""
     for writer in writers:
         if "storage_align" in writer.block.annotations:

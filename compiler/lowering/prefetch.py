@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Leaf, leaves, reads
+from vdla.compiler.analysis.access import LeafBlock, leaves, reads
 from vdla.compiler.analysis.read_region import Span, touched
 from vdla.compiler.analysis.symbols import Domains, ceil_divided, domains_of, extent_form, extent_of
 from vdla.compiler.analysis.tree import names_of
@@ -27,7 +27,7 @@ Region = list[Span]
 class Ahead:
     """A block at a loop of it that fetches `buffer` for `distance` iterations later."""
 
-    leaf: Leaf
+    leaf: LeafBlock
     loop: ir.For
     buffer: str
     distance: int

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Indices, Leaf
+from vdla.compiler.analysis.access import Indices, LeafBlock
 from vdla.compiler.analysis.read_region import Span, bound_form, limits_of, span_of
 from vdla.compiler.arith.affine import Linear, Ranges, bounds
 
@@ -29,7 +29,7 @@ class Window:
 class Access:
     """The indices, over its axes, at which a leaf reads or writes."""
 
-    leaf: Leaf
+    leaf: LeafBlock
     indices: Indices
 
 

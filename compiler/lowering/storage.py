@@ -2,7 +2,7 @@
 
 A buffer is allocated inside the innermost loop that holds all its accesses and in each iteration of which whatever is
 read was written. It stays outside of a loop over which its sums or its recurrence run, of one in some of whose
-iterations only it is written (`keep`), of the loop that `store_at` names the inside of, and of vectorized loops, whose
+iterations only it is written, of the loop that `store_at` names the inside of, and of vectorized loops, whose
 lanes then have a place each. A parallel loop that cannot have a buffer of its own for what its iterations write over
 each other becomes serial.
 """
@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Leaf, leaves, loads, stores, written
-from vdla.compiler.analysis.independent import ROOT, distinct
+from vdla.compiler.analysis.access import LeafBlock, leaves, loads, stores, written
+from vdla.compiler.analysis.independence import ROOT, distinct
 from vdla.compiler.analysis.symbols import domains_of
 from vdla.compiler.arith.affine import Linear, Ranges, linear, var_names
 from vdla.compiler.ir.dtypes import storage as stored_dtype
@@ -91,7 +91,7 @@ def plan_of(buffer: ir.Buffer, accesses: list[Access], ranges: Ranges) -> Plan:
     return Plan(new, outermost(around if parity is None else around[:-1], new), box, parity)
 
 
-def takes_turns(loop: ir.For, writers: list[Leaf]) -> bool:
+def takes_turns(loop: ir.For, writers: list[LeafBlock]) -> bool:
     """Whether a double buffer has its halves; those of a parallel loop's iterations, all at once, are not two."""
     return loop.kind is not ir.LoopKind.PARALLEL and doubled(writers)
 
@@ -126,7 +126,7 @@ def scope_of(shape: tuple[ir.Extent, ...], buffer: ir.Buffer) -> str:
     return "stack" if small else "heap"
 
 
-def level(touching: list[Leaf], writers: list[Leaf], accesses: list[Access]) -> int:
+def level(touching: list[LeafBlock], writers: list[LeafBlock], accesses: list[Access]) -> int:
     """The number of loops around the allocation."""
     common = shared(touching)
     names = [loop.var for loop in common]
@@ -138,14 +138,14 @@ def level(touching: list[Leaf], writers: list[Leaf], accesses: list[Access]) -> 
     return min([depth, *(asked(writer) for writer in writers)])
 
 
-def asked(writer: Leaf) -> int:
+def asked(writer: LeafBlock) -> int:
     """The most loops around the allocation that `store_at` allows; a loop that is gone says nothing."""
     names = [loop.var for loop in writer.loops]
     place = writer.block.annotations.get("store_at")
     return 0 if place == ROOT else names.index(place) + 1 if place in names else len(names)
 
 
-def shared(touching: list[Leaf]) -> Loops:
+def shared(touching: list[LeafBlock]) -> Loops:
     """The loops around all leaves, outermost first."""
     first, *others = (leaf.loops for leaf in touching)
     count = min((same(first, other) for other in others), default=len(first))
@@ -158,13 +158,13 @@ def same(a: Loops, b: Loops) -> int:
     return pairs.index(False) if False in pairs else len(pairs)
 
 
-def summed(writer: Leaf) -> set[str]:
+def summed(writer: LeafBlock) -> set[str]:
     """The loops over which a writer sums, which carry its sums from one iteration to the next."""
     names = {name for value in writer.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
     return {loop.var for loop in writer.loops if loop.extent != 1} & names
 
 
-def recurring(writer: Leaf, accesses: list[Access]) -> set[str]:
+def recurring(writer: LeafBlock, accesses: list[Access]) -> set[str]:
     """The loops over the steps of a recurrence, where a step reads what another one wrote."""
     steps = {name for value in writer.values_of(ir.AxisKind.SCAN) for name in var_names(value)}
     places = {tuple(step_of(access.leaf.bound(index), steps) for index in access.indices) for access in accesses}
@@ -177,7 +177,7 @@ def step_of(index: Linear, steps: set[str]) -> tuple[object, ...]:
     return (frozenset(terms.items()), index.const) if terms else ()
 
 
-def partial(writer: Leaf, others: list[Leaf]) -> set[str]:
+def partial(writer: LeafBlock, others: list[LeafBlock]) -> set[str]:
     """The loops in some of whose iterations alone a region is written that is the same in all of them."""
     bound = {name for value in writer.values.values() for name in var_names(value)}
     alone = [c for c in writer.conditions if not all(c in other.conditions for other in others)]

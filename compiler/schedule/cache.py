@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import Indices, is_leaf, leaf_at, reads, written
-from vdla.compiler.analysis.flow import check_flow
-from vdla.compiler.analysis.tree import ScheduleError, block_path, names_of, replaced
+from vdla.compiler.analysis.dataflow import check_flow
+from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.analysis.tree import block_path, names_of, replaced
 from vdla.compiler.arith.affine import linear
 from vdla.compiler.ir.names import Names
 from vdla.compiler.schedule.compute_at import computed_at

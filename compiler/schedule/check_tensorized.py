@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.tree import ScheduleError, block_at, paths
+from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.analysis.tree import block_at, paths
 
 if TYPE_CHECKING:
     from vdla.compiler.tensorize.intrinsic import Match

@@ -1,17 +1,15 @@
-"""Primitives that move a producer to its readers: compute_at and keep."""
+"""The primitive that computes a producer where its readers are."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Leaf, leaf_at, leaves, readers_of, readers_of_any, written
-from vdla.compiler.analysis.flow import check_flow, is_first
+from vdla.compiler.analysis.access import LeafBlock, leaves, readers_of, readers_of_any, written
+from vdla.compiler.analysis.dataflow import check_flow
+from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.read_region import need_of, union
 from vdla.compiler.analysis.symbols import domains_of
-from vdla.compiler.analysis.tree import ScheduleError, block_path, loop_names, removed, replaced
-from vdla.compiler.arith.affine import FALSE, affine, conjuncts, predicate_of, simplify, var_names
-from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.analysis.tree import loop_names, removed
+from vdla.compiler.arith.affine import var_names
 from vdla.compiler.schedule.place import check_step, check_terms_kept, holds, inserted, movable, nest_at, target_loops
 
 
@@ -48,7 +46,7 @@ def compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
 
 
 def computed_at(
-    fn: ir.Function, block: ir.Block, loop: str | None, where: str, placed: Leaf | None = None
+    fn: ir.Function, block: ir.Block, loop: str | None, where: str, placed: LeafBlock | None = None
 ) -> ir.Function:
     """`fn` with `block`, which it lacks so far, computed for its readers inside `loop` (None: the whole function);
     `placed` is where it was before."""
@@ -67,60 +65,9 @@ def computed_at(
     return inserted(fn, loop, nest, holds({reader.name for reader in readers}), after=False)
 
 
-def shared_conditions(readers: list[Leaf], outer: set[str]) -> list[ir.Expr]:
+def shared_conditions(readers: list[LeafBlock], outer: set[str]) -> list[ir.Expr]:
     """The conditions over outer loops without which no reader runs."""
     first, *others = readers
     shared = [c for c in first.conditions if all(c in other.conditions for other in others)]
     inner = {loop.var for loop in first.loops} - outer
     return [c for c in shared if not var_names(c) & inner]
-
-
-def keep(fn: ir.Function, block: str, *loops: str) -> ir.Function:
-    """Run a block only in the first iteration of loops that its region does not depend on; the buffer keeps its
-    content for the later ones.
-
-        for y in range(4):                  for y in range(4):
-            for k in range(8):        ->        for k in range(8):
-                block w(vk=k): ...                  block w(vk=k) where y == 0: ...
-    """
-    block_path(fn, block, f"keep of {block}")
-    for loop in loops:
-        fn = keep_one(fn, block, loop)
-    return fn
-
-
-def keep_one(fn: ir.Function, block: str, loop: str) -> ir.Function:
-    """`keep` for one loop."""
-    where = f"keep of {block} over {loop}"
-    path = block_path(fn, block, where)
-    leaf = leaf_at(path)
-    around = [step.var for step in leaf.loops]
-    if loop not in around:
-        raise ScheduleError(f"{where}: the loop must be one of {', '.join(around)}, got {loop!r}")
-    for axis, value in leaf.values.items():
-        if loop in var_names(value):
-            found = f"{axis} = {expr_text(value)}"
-            raise ScheduleError(f"{where}: the region must not depend on the loop, got {found}")
-    check_only_writer(fn, leaf, where)
-    conditions = [weakest(condition, loop, where) for condition in conjuncts(leaf.block.predicate)]
-    predicate = predicate_of([*conditions, is_first(loop)])
-    return replaced(fn, path, replace(leaf.block, predicate=predicate))
-
-
-def check_only_writer(fn: ir.Function, leaf: Leaf, where: str) -> None:
-    """Refuse a buffer that another block writes."""
-    for other in leaves(fn):
-        if other.name != leaf.name and written(other.block) & written(leaf.block):
-            raise ScheduleError(f"{where}: no other block must write its buffer, got {other.name}")
-
-
-def weakest(condition: ir.Expr, loop: str, where: str) -> ir.Expr:
-    """A condition as it is in the first iteration, which must be one where it holds if it holds in any."""
-    if loop not in var_names(condition):
-        return condition
-    if isinstance(condition, ir.Binary) and condition.op in ("lt", "le"):
-        form = affine(condition.a)
-        if form is not None and form[0][loop] > 0 and loop not in var_names(condition.b):
-            first = simplify(ir.substitute(condition, {loop: ir.Const(0)}), {})
-            return first if first != FALSE else condition
-    raise ScheduleError(f"{where}: the block must not run in some iterations only, got {expr_text(condition)}")

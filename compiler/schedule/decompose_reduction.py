@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Leaf, leaf_at, stores
-from vdla.compiler.analysis.flow import check_flow, scanned_loops
-from vdla.compiler.analysis.independent import check_terms_once, distinct
+from vdla.compiler.analysis.access import LeafBlock, leaf_at, stores
+from vdla.compiler.analysis.dataflow import check_flow, scanned_loops
+from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.analysis.independence import check_terms_once, distinct
 from vdla.compiler.analysis.symbols import domains_of
-from vdla.compiler.analysis.tree import ScheduleError, block_path, loop_path, names_of, replaced
+from vdla.compiler.analysis.tree import block_path, loop_path, names_of, replaced
 from vdla.compiler.arith.affine import conjuncts, predicate_of, var_names
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.schedule.place import check_not_blockized, renamed_loops, target_loops
@@ -53,7 +54,7 @@ def decompose_reduction(fn: ir.Function, block: str, loop: str) -> tuple[ir.Func
     return result, name
 
 
-def loops_from(leaf: Leaf, loop: str, where: str) -> list[ir.For]:
+def loops_from(leaf: LeafBlock, loop: str, where: str) -> list[ir.For]:
     """The loops around a leaf, from `loop` inwards."""
     names = [step.var for step in leaf.loops]
     if loop not in names:
@@ -61,7 +62,7 @@ def loops_from(leaf: Leaf, loop: str, where: str) -> list[ir.For]:
     return list(leaf.loops[names.index(loop) :])
 
 
-def check_outside(leaf: Leaf, loop: str, summed: set[str], where: str) -> None:
+def check_outside(leaf: LeafBlock, loop: str, summed: set[str], where: str) -> None:
     """Refuse a start inside of a loop over which the block sums."""
     for step in leaf.loops:
         if step.var == loop:
@@ -71,7 +72,7 @@ def check_outside(leaf: Leaf, loop: str, summed: set[str], where: str) -> None:
             raise ScheduleError(f"{where}: {rule}, got {loop} inside")
 
 
-def check_inside_steps(leaf: Leaf, inner: list[ir.For], where: str) -> None:
+def check_inside_steps(leaf: LeafBlock, inner: list[ir.For], where: str) -> None:
     """Refuse a start in front of the steps of a scan."""
     for step in inner:
         if step.var in scanned_loops(leaf):
@@ -79,7 +80,7 @@ def check_inside_steps(leaf: Leaf, inner: list[ir.For], where: str) -> None:
             raise ScheduleError(f"{where}: {rule}, got {inner[0].var}")
 
 
-def check_once(fn: ir.Function, leaf: Leaf, inner: list[ir.For], summed: set[str], where: str) -> None:
+def check_once(fn: ir.Function, leaf: LeafBlock, inner: list[ir.For], summed: set[str], where: str) -> None:
     """Refuse loops inside which a sum starts more than once: only its first start would be left."""
     (store, *_) = stores(leaf.block)
     chosen = {name for value in leaf.element() for name in var_names(value)}
@@ -91,7 +92,7 @@ def check_once(fn: ir.Function, leaf: Leaf, inner: list[ir.For], summed: set[str
             raise ScheduleError(f"{where}: {rule}, got one start in several iterations of {step.var}")
 
 
-def starting_block(leaf: Leaf, name: str, dropped: set[str], where: str) -> ir.Block:
+def starting_block(leaf: LeafBlock, name: str, dropped: set[str], where: str) -> ir.Block:
     """The block that starts the sums, over the loops that choose the element."""
     block = leaf.block
     kept = [place for place, axis in enumerate(block.axes) if axis.kind is not ir.AxisKind.REDUCE]

@@ -1,6 +1,6 @@
-"""whole: compute a block over the full extent of some of its axes, more than its consumers need there.
+"""The primitive that computes a placed block over the full extent of an axis, beyond what its readers need.
 
-A copy moves whole entries even where only part of the last one is read.
+A copy moves full entries even where only part of the last one is read.
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from dataclasses import replace
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import leaf_at
-from vdla.compiler.analysis.flow import check_flow
-from vdla.compiler.analysis.tree import ScheduleError, block_at, block_path, loops_on, replaced
+from vdla.compiler.analysis.dataflow import check_flow
+from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.analysis.tree import block_at, block_path, loops_on, replaced
 from vdla.compiler.arith.affine import conjuncts, predicate_of, var_names
 from vdla.compiler.ir.printer import expr_text
-from vdla.compiler.schedule.compute_at import check_only_writer
-from vdla.compiler.schedule.loops import content_text
+from vdla.compiler.schedule.loop_roles import content_text
+from vdla.compiler.schedule.place import check_only_writer
 
 
-def whole(fn: ir.Function, block: str, *axes: str) -> ir.Function:
+def full_extent(fn: ir.Function, block: str, *axes: str) -> ir.Function:
     """Run a block, already placed by compute_at, over the full extent of the given axes.
 
         for i in range(9):                  for i in range(16):
@@ -27,16 +28,16 @@ def whole(fn: ir.Function, block: str, *axes: str) -> ir.Function:
         ScheduleError: an axis that does not exist or is not spatial, that is driven by more than a loop of its own, or
             of which the block reads what is not computed.
     """
-    block_path(fn, block, f"whole of {block}")
+    block_path(fn, block, f"full_extent of {block}")
     for axis in axes:
-        fn = whole_axis(fn, block, axis)
-        check_flow(fn, block, f"whole of {block} over {axis}")
+        fn = _full_axis(fn, block, axis)
+        check_flow(fn, block, f"full_extent of {block} over {axis}")
     return fn
 
 
-def whole_axis(fn: ir.Function, block: str, axis: str) -> ir.Function:
-    """`whole` for one axis."""
-    where = f"whole of {block} over {axis}"
+def _full_axis(fn: ir.Function, block: str, axis: str) -> ir.Function:
+    """`full_extent` for one axis."""
+    where = f"full_extent of {block} over {axis}"
     path = block_path(fn, block, where)
     found = block_at(path)
     spatial = [a.var for a in found.axes if a.kind is ir.AxisKind.SPATIAL]

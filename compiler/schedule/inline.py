@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Leaf, init_stores, leaves, readers_of_any, reads, stores, written
-from vdla.compiler.analysis.flow import check_flow
-from vdla.compiler.analysis.tree import ScheduleError, block_at, block_path, removed, rewrite_blocks
+from vdla.compiler.analysis.access import LeafBlock, init_stores, leaves, readers_of_any, reads, stores, written
+from vdla.compiler.analysis.dataflow import check_flow
+from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.analysis.tree import block_at, block_path, removed, rewrite_blocks
 from vdla.compiler.ir.expr_size import refusal
 from vdla.compiler.schedule.place import movable
 
@@ -52,7 +53,7 @@ def check_size(fn: ir.Function, reader: str, where: str) -> None:
         raise ScheduleError(f"{where}: the value of {reader} {broken}")
 
 
-def check_inlinable(fn: ir.Function, leaf: Leaf, where: str) -> None:
+def check_inlinable(fn: ir.Function, leaf: LeafBlock, where: str) -> None:
     """Refuse a reduction, a recurrence and an output."""
     if leaf.block.init is not None or leaf.values_of(ir.AxisKind.REDUCE):
         raise ScheduleError(f"{where}: the block must not reduce, got a reduction")
@@ -63,7 +64,7 @@ def check_inlinable(fn: ir.Function, leaf: Leaf, where: str) -> None:
             raise ScheduleError(f"{where}: the block must not compute an output, got {buffer}")
 
 
-def with_value(reader: ir.Block, leaf: Leaf) -> ir.Block:
+def with_value(reader: ir.Block, leaf: LeafBlock) -> ir.Block:
     """A reader with the values of `leaf` in place of its loads."""
     values = {store.buffer: store.value for store in stores(leaf.block)}
     axes = [index.name for index in stores(leaf.block)[0].indices if isinstance(index, ir.Var)]

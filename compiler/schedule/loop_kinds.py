@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.independent import check_independent
-from vdla.compiler.analysis.tree import Path, ScheduleError, block_path, loop_at, loop_path, loops_on, paths, replaced
+from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.analysis.independence import check_independent
+from vdla.compiler.analysis.tree import Path, block_path, loop_at, loop_path, loops_on, paths, replaced
 from vdla.compiler.ir.annotations import RESERVED, THREAD
 from vdla.compiler.ir.printer import extent_text
-from vdla.compiler.schedule.loops import outermost_blocks, role
+from vdla.compiler.schedule.loop_roles import outermost_blocks, role
 
 THREADS = tuple(f"{group}Idx.{axis}" for group in ("block", "thread") for axis in "xyz")
 

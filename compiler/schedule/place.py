@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Leaf, leaf_at, leaves, stores, written
-from vdla.compiler.analysis.flow import bounds_axis
+from vdla.compiler.analysis.access import LeafBlock, leaf_at, leaves, stores, written
+from vdla.compiler.analysis.dataflow import bounds_axis
+from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.read_region import ONE, Span, whole_span
 from vdla.compiler.analysis.symbols import at_least, domains_of, extent_of, form_bounds
 from vdla.compiler.analysis.tree import (
     Path,
-    ScheduleError,
     block_at,
     block_path,
     loop_path,
@@ -26,7 +26,7 @@ from vdla.compiler.ir.names import Names
 from vdla.compiler.ir.printer import expr_text
 
 
-def movable(fn: ir.Function, name: str, where: str) -> Leaf:
+def movable(fn: ir.Function, name: str, where: str) -> LeafBlock:
     """The leaf `name`, which must compute one element, of one buffer or of each of several, at its own spatial axes."""
     path = block_path(fn, name, where)
     block = block_at(path)
@@ -41,7 +41,7 @@ def movable(fn: ir.Function, name: str, where: str) -> Leaf:
     return leaf_at(path)
 
 
-def check_terms_kept(leaf: Leaf, where: str) -> None:
+def check_terms_kept(leaf: LeafBlock, where: str) -> None:
     """Refuse to build the loops of a sum anew where a condition leaves terms out other than by the end of an axis."""
     loops = {loop.var for loop in leaf.loops}
     summed = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
@@ -93,7 +93,7 @@ def nest_at(fn: ir.Function, block: ir.Block, spans: Mapping[str, Span], conditi
     return nest
 
 
-def check_step(leaf: Leaf, spans: Mapping[str, Span], outer: Collection[str], where: str) -> None:
+def check_step(leaf: LeafBlock, spans: Mapping[str, Span], outer: Collection[str], where: str) -> None:
     """Refuse a place at which a block of a scan would not compute the step of the loops that it is in."""
     for axis in leaf.block.axes:
         if axis.kind is ir.AxisKind.SCAN:
@@ -157,9 +157,16 @@ def holds(blocks: set[str]) -> Callable[[ir.Stmt], bool]:
     return lambda stmt: any(isinstance(inner, ir.Block) and inner.name in blocks for inner in ir.walk(stmt))
 
 
-def store_of(leaf: Leaf, where: str) -> ir.Store:
+def store_of(leaf: LeafBlock, where: str) -> ir.Store:
     """The one store of a movable leaf."""
     first, *others = stores(leaf.block)
     if others:
         raise ScheduleError(f"{where}: the block must compute one value, got {len(others) + 1} at once")
     return first
+
+
+def check_only_writer(fn: ir.Function, leaf: LeafBlock, where: str) -> None:
+    """Refuse a buffer that another block writes."""
+    for other in leaves(fn):
+        if other.name != leaf.name and written(other.block) & written(leaf.block):
+            raise ScheduleError(f"{where}: no other block must write its buffer, got {other.name}")

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Leaf, leaf_at, leaves, read_buffers, reads, stores, written
-from vdla.compiler.analysis.flow import (
+from vdla.compiler.analysis.access import LeafBlock, leaf_at, leaves, read_buffers, reads, stores, written
+from vdla.compiler.analysis.dataflow import (
     check_flow,
     difference_text,
     is_last,
     selecting_conditions,
     summed_loops,
 )
+from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.read_region import ZERO, Span, touched, whole_span
 from vdla.compiler.analysis.symbols import domains_of
-from vdla.compiler.analysis.tree import ScheduleError, block_path, removed
+from vdla.compiler.analysis.tree import block_path, removed
 from vdla.compiler.analysis.written_region import computed
 from vdla.compiler.arith.affine import linear, var_names
 from vdla.compiler.schedule.place import check_step, check_terms_kept, holds, inserted, movable, nest_at, target_loops
@@ -67,14 +68,14 @@ def check_outputs(fn: ir.Function, block: str, where: str) -> None:
                 raise ScheduleError(f"{where}: {block} must compute all of its output there, got {found}")
 
 
-def producers_under(fn: ir.Function, consumer: Leaf, loop: str) -> list[Leaf]:
+def producers_under(fn: ir.Function, consumer: LeafBlock, loop: str) -> list[LeafBlock]:
     """The leaves inside `loop` that write what `consumer` reads."""
     wanted = read_buffers(consumer.block)
     inside = (leaf for leaf in leaves(fn) if loop in [step.var for step in leaf.loops])
     return [leaf for leaf in inside if written(leaf.block) & wanted]
 
 
-def consumed(fn: ir.Function, block: ir.Block, producers: list[Leaf], outer: set[str]) -> dict[str, Span]:
+def consumed(fn: ir.Function, block: ir.Block, producers: list[LeafBlock], outer: set[str]) -> dict[str, Span]:
     """The span of each axis of the consumer that indexes a produced dimension by itself plus a constant."""
     spans: dict[str, Span] = {}
     sources: dict[str, tuple[str, int]] = {}
@@ -116,7 +117,7 @@ def single_axis(index: ir.Expr, extents: dict[str, ir.Extent]) -> tuple[str, int
     return "", 0
 
 
-def conditions_after(producer: Leaf, common: list[ir.For]) -> list[ir.Expr]:
+def conditions_after(producer: LeafBlock, common: list[ir.For]) -> list[ir.Expr]:
     """Where, among the iterations of the common loops, the producer has finished its elements."""
     inner = {loop.var for loop in producer.loops} - {loop.var for loop in common}
     inherited = [c for c in selecting_conditions(producer, common) if not var_names(c) & inner]

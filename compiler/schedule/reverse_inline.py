@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Indices, Leaf, leaf_at, leaves, readers_of, reads, writers_of
-from vdla.compiler.analysis.flow import check_flow
-from vdla.compiler.analysis.tree import ScheduleError, block_path, removed, replaced
+from vdla.compiler.analysis.access import Indices, LeafBlock, leaf_at, leaves, readers_of, reads, writers_of
+from vdla.compiler.analysis.dataflow import check_flow
+from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.analysis.tree import block_path, removed, replaced
 from vdla.compiler.ir.printer import index_text
 from vdla.compiler.schedule.place import movable, store_of
 
@@ -38,7 +39,7 @@ def reverse_inline(fn: ir.Function, block: str) -> ir.Function:
     return result
 
 
-def only_producer(fn: ir.Function, consumer: Leaf, where: str) -> tuple[Leaf, Indices]:
+def only_producer(fn: ir.Function, consumer: LeafBlock, where: str) -> tuple[LeafBlock, Indices]:
     """The block whose element the consumer takes, and where it reads it: at each of its axes once."""
     axes = {axis.var for axis in consumer.block.axes}
     found: list[str] = []
@@ -55,7 +56,7 @@ def only_producer(fn: ir.Function, consumer: Leaf, where: str) -> tuple[Leaf, In
     raise ScheduleError(f"{where}: {rule}, got {', '.join(found) or 'none'}")
 
 
-def check_producer(fn: ir.Function, producer: Leaf, consumer: Leaf, where: str) -> None:
+def check_producer(fn: ir.Function, producer: LeafBlock, consumer: LeafBlock, where: str) -> None:
     """Refuse a producer whose value is not final, that the caller wants, or that computes more."""
     movable(fn, producer.name, where)
     if producer.block.init is not None or producer.values_of(ir.AxisKind.REDUCE):
@@ -68,7 +69,7 @@ def check_producer(fn: ir.Function, producer: Leaf, consumer: Leaf, where: str) 
         raise ScheduleError(f"{where}: the producer {producer.name} must not read its own results, got a recurrence")
 
 
-def merged_block(producer: Leaf, consumer: Leaf, indices: Indices, where: str) -> ir.Block:
+def merged_block(producer: LeafBlock, consumer: LeafBlock, indices: Indices, where: str) -> ir.Block:
     """The producer with the consumer's value and buffer; its axes in the order of that buffer's dimensions."""
     old, store = store_of(producer, where), store_of(consumer, where)
     places = {axis.name: here for axis, here in zip(indices, old.indices, strict=True) if isinstance(axis, ir.Var)}

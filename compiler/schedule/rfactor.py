@@ -6,23 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Leaf, init_stores, leaves, stores
+from vdla.compiler.analysis.access import LeafBlock, init_stores, leaves, stores
 from vdla.compiler.analysis.combiner import replaced_terms, terms_of
-from vdla.compiler.analysis.flow import check_flow
-from vdla.compiler.analysis.independent import check_terms_once
+from vdla.compiler.analysis.dataflow import check_flow
+from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.analysis.independence import check_terms_once
 from vdla.compiler.analysis.symbols import domains_of
-from vdla.compiler.analysis.tree import (
-    ScheduleError,
-    block_path,
-    loop_path,
-    names_of,
-    replaced,
-)
+from vdla.compiler.analysis.tree import block_path, loop_path, names_of, replaced
 from vdla.compiler.arith.affine import TRUE, Ranges, conjuncts, predicate_of, simplify, var_names
 from vdla.compiler.ir.annotations import STARTS
 from vdla.compiler.ir.names import Names
 from vdla.compiler.ir.printer import expr_text
-from vdla.compiler.schedule.loops import role
+from vdla.compiler.schedule.loop_roles import role
 from vdla.compiler.schedule.place import check_not_blockized, renamed_loops, target_loops
 from vdla.support.integers import is_int
 
@@ -37,7 +32,7 @@ class Split:
     `loop`; `axis` is that dimension's axis, and `rest` are those of the other loops.
     """
 
-    leaf: Leaf
+    leaf: LeafBlock
     loop: ir.For
     others: list[ir.For]
     buffers: Mapping[str, str]

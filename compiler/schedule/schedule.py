@@ -17,28 +17,31 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.tree import ScheduleError
+from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.schedule import (
     blockize,
     cache,
     compute_at,
+    compute_once,
     decompose_reduction,
     full_extent,
+    fuse,
     inline,
     loop_kinds,
-    loops,
+    reorder,
     reverse_compute_at,
     reverse_inline,
     rfactor,
+    split,
     storage,
     store_at,
-    tiles,
+    tile,
 )
-from vdla.compiler.schedule.tiles import Four
-from vdla.compiler.schedule.trace import Trace, is_primitive, parsed, primitive
+from vdla.compiler.schedule.tile import TileNames
+from vdla.compiler.schedule.trace import ScheduleTrace, is_primitive, parsed, primitive
 
 if TYPE_CHECKING:
-    from vdla.compiler.analysis.independent import Known
+    from vdla.compiler.analysis.independence import Known
     from vdla.compiler.tensorize.intrinsic import Intrinsic
 
 
@@ -49,17 +52,19 @@ class Schedule:
         if not isinstance(fn, ir.Function):
             raise ScheduleError(f"schedule: fn must be a Function, as of te.create_function, got {type(fn).__name__}")
         self.fn = fn
-        self.trace = Trace()
+        self.trace = ScheduleTrace()
         self.checked: Known = {}  # the loops whose iterations are known to be independent
 
     @classmethod
-    def replay(cls, fn: ir.Function, trace: Trace | str, intrinsics: Mapping[str, Intrinsic] | None = None) -> Schedule:
+    def replay(
+        cls, fn: ir.Function, trace: ScheduleTrace | str, intrinsics: Mapping[str, Intrinsic] | None = None
+    ) -> Schedule:
         """`fn` under the primitives of a trace, or of its text; `intrinsics` are those that the text names."""
         known = {name: inspect.signature(method) for name, method in vars(cls).items() if is_primitive(method)}
         if isinstance(trace, str):
             trace = parsed(trace, known, intrinsics or {})
-        if not isinstance(trace, Trace):
-            raise ScheduleError(f"replay: trace must be a Trace or its text, got {type(trace).__name__}")
+        if not isinstance(trace, ScheduleTrace):
+            raise ScheduleError(f"replay: trace must be a ScheduleTrace or its text, got {type(trace).__name__}")
         schedule = cls(fn)
         for step in trace:
             if step.name not in known:
@@ -83,19 +88,19 @@ class Schedule:
         self, loop: str, factor: int | None = None, nparts: int | None = None, names: tuple[str, str] | None = None
     ) -> tuple[str, str]:
         """Cut a loop into an outer and an inner one; their names."""
-        self.fn, result = loops.split(self.fn, loop, factor, nparts, names)
+        self.fn, result = split.split(self.fn, loop, factor, nparts, names)
         return result
 
     @primitive
     def fuse(self, *names: str, name: str | None = None) -> str:
         """Join nested loops into one; its name."""
-        self.fn, result = loops.fuse(self.fn, *names, name=name)
+        self.fn, result = fuse.fuse(self.fn, *names, name=name)
         return result
 
     @primitive
     def reorder(self, *names: str) -> None:
         """Put loops of one nest in the given order."""
-        self.fn = loops.reorder(self.fn, *names)
+        self.fn = reorder.reorder(self.fn, *names)
 
     @primitive
     def unroll(self, loop: str) -> None:
@@ -103,9 +108,9 @@ class Schedule:
         self.fn = loop_kinds.unroll(self.fn, loop)
 
     @primitive
-    def tile(self, y: str, x: str, y_factor: int, x_factor: int, names: Four | None = None) -> Four:
+    def tile(self, y: str, x: str, y_factor: int, x_factor: int, names: TileNames | None = None) -> TileNames:
         """Run two nested loops in tiles; the names of the outer and the inner two."""
-        self.fn, result = tiles.tile(self.fn, y, x, y_factor, x_factor, names)
+        self.fn, result = tile.tile(self.fn, y, x, y_factor, x_factor, names)
         return result
 
     @primitive
@@ -144,9 +149,9 @@ class Schedule:
         self.fn = compute_at.compute_at(self.fn, block, loop)
 
     @primitive
-    def keep(self, block: str, *names: str) -> None:
+    def compute_once(self, block: str, *names: str) -> None:
         """Run a block only in the first iteration of loops that its region does not depend on."""
-        self.fn = compute_at.keep(self.fn, block, *names)
+        self.fn = compute_once.compute_once(self.fn, block, *names)
 
     @primitive
     def reverse_compute_at(self, block: str, loop: str) -> None:
@@ -182,9 +187,9 @@ class Schedule:
         self.fn = store_at.store_at(self.fn, block, loop)
 
     @primitive
-    def whole(self, block: str, *axes: str) -> None:
+    def full_extent(self, block: str, *axes: str) -> None:
         """Compute a placed block over the full extent of some of its axes."""
-        self.fn = full_extent.whole(self.fn, block, *axes)
+        self.fn = full_extent.full_extent(self.fn, block, *axes)
 
     @primitive
     def tensorize(self, loop: str, intrinsic: Intrinsic) -> None:

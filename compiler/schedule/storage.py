@@ -7,9 +7,10 @@ the target can.
 from __future__ import annotations
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Leaf, leaves, reads, writers_of
-from vdla.compiler.analysis.flow import common_loops
-from vdla.compiler.analysis.tree import ScheduleError, block_path, loops_on
+from vdla.compiler.analysis.access import LeafBlock, leaves, reads, writers_of
+from vdla.compiler.analysis.dataflow import common_loops
+from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.analysis.tree import block_path, loops_on
 from vdla.compiler.arith.affine import ANY
 from vdla.compiler.ir.printer import expr_text
 from vdla.compiler.schedule.loop_kinds import annotated
@@ -85,7 +86,7 @@ def storage_align(fn: ir.Function, buffer: str, dimension: int, factor: int, off
     return annotated(fn, writer.name, "storage_align", (int(dimension), int(factor), int(offset)), where)
 
 
-def writer_in(fn: ir.Function, buffer: str, where: str) -> Leaf:
+def writer_in(fn: ir.Function, buffer: str, where: str) -> LeafBlock:
     """The block that writes an intermediate buffer."""
     inner = [name for name in fn.buffers if name not in fn.params]
     if buffer in fn.params:

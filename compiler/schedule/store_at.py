@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.independent import ROOT
-from vdla.compiler.analysis.tree import ScheduleError, block_path, loops_on
+from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.analysis.independence import ROOT
+from vdla.compiler.analysis.tree import block_path, loops_on
 from vdla.compiler.schedule.loop_kinds import annotated
 
 

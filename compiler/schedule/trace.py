@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
-from vdla.compiler.analysis.independent import check_marked
-from vdla.compiler.analysis.tree import ScheduleError
+from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.analysis.independence import check_marked
 from vdla.compiler.schedule.check_tensorized import check_steps
 from vdla.support.integers import to_python
 
@@ -31,7 +31,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PrimitiveCall:
     """One primitive with its arguments."""
 
     name: str
@@ -44,12 +44,12 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class ScheduleTrace:
     """The primitives applied to a function, in order; `str` gives the lines that apply them to a schedule `s`."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PrimitiveCall, ...] = ()
 
-    def __iter__(self) -> Iterator[Step]:
+    def __iter__(self) -> Iterator[PrimitiveCall]:
         return iter(self.steps)
 
     def __len__(self) -> int:
@@ -102,7 +102,7 @@ def primitive(method: Callable[Concatenate[Schedule, P], R]) -> Callable[Concate
             self.fn = before
             raise
         step = step_of(signature, method.__name__, bound, result)
-        self.trace = Trace((*self.trace.steps, step))
+        self.trace = ScheduleTrace((*self.trace.steps, step))
         return result
 
     applied.__dict__["primitive"] = True
@@ -114,7 +114,7 @@ def is_primitive(method: object) -> bool:
     return getattr(method, "primitive", False) is True
 
 
-def step_of(signature: inspect.Signature, name: str, bound: inspect.BoundArguments, result: object) -> Step:
+def step_of(signature: inspect.Signature, name: str, bound: inspect.BoundArguments, result: object) -> PrimitiveCall:
     """The record of a call: required arguments in order, the others by name where they are not the default."""
     arguments = dict(list(bound.arguments.items())[1:])
     if name in RESULTS:
@@ -129,13 +129,13 @@ def step_of(signature: inspect.Signature, name: str, bound: inspect.BoundArgumen
             args.append(to_python(value))
         elif value != parameter.default:
             keywords[key] = to_python(value)
-    return Step(name, tuple(args), keywords)
+    return PrimitiveCall(name, tuple(args), keywords)
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
 
 
-def step_text(step: Step, intrinsics: Mapping[str, Intrinsic]) -> str:
+def step_text(step: PrimitiveCall, intrinsics: Mapping[str, Intrinsic]) -> str:
     """`s.split("i", factor=4, names=("i_o", "i_i"))`."""
     args = [value_text(step.name, value, intrinsics) for value in step.args]
     args += [f"{key}={value_text(step.name, value, intrinsics)}" for key, value in step.keywords.items()]
@@ -167,12 +167,16 @@ def quoted(text: str) -> str:
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def parsed(text: str, primitives: Mapping[str, inspect.Signature], intrinsics: Mapping[str, Intrinsic]) -> Trace:
+def parsed(
+    text: str, primitives: Mapping[str, inspect.Signature], intrinsics: Mapping[str, Intrinsic]
+) -> ScheduleTrace:
     """The trace that `str` or `python` of a trace wrote. Nothing of the text is executed."""
     try:
         body = ast.parse(text).body
         lines = [line for stmt in body for line in (stmt.body if isinstance(stmt, ast.FunctionDef) else [stmt])]
-        return Trace(tuple(step_in(line, primitives, intrinsics) for line in lines if ast.unparse(line) not in FRAME))
+        return ScheduleTrace(
+            tuple(step_in(line, primitives, intrinsics) for line in lines if ast.unparse(line) not in FRAME)
+        )
     except ScheduleError:
         raise
     except (RecursionError, MemoryError) as error:
@@ -183,7 +187,9 @@ def parsed(text: str, primitives: Mapping[str, inspect.Signature], intrinsics: M
         raise ScheduleError(f"replay: the text must be Python, got {found}") from error
 
 
-def step_in(stmt: ast.stmt, primitives: Mapping[str, inspect.Signature], intrinsics: Mapping[str, Intrinsic]) -> Step:
+def step_in(
+    stmt: ast.stmt, primitives: Mapping[str, inspect.Signature], intrinsics: Mapping[str, Intrinsic]
+) -> PrimitiveCall:
     """The primitive that a line applies."""
     where, found = f"replay: line {stmt.lineno}", ast.unparse(stmt)
     match stmt:
@@ -194,7 +200,7 @@ def step_in(stmt: ast.stmt, primitives: Mapping[str, inspect.Signature], intrins
                 primitives[name].bind(None, *values, **named)
             except TypeError as error:
                 raise ScheduleError(f"{where}: the arguments must be those of {name}, got {found}: {error}") from error
-            return Step(name, values, named)
+            return PrimitiveCall(name, values, named)
     raise ScheduleError(f"{where} must apply a primitive to s, got {found}")
 
 

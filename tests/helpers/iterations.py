@@ -1,4 +1,4 @@
-"""The naive model beside compiler/analysis/independent.py, and of what lowering keeps of it: every element that each
+"""The naive model beside compiler/analysis/independence.py, and of what lowering keeps of it: every element that each
 iteration of a loop touches.
 """
 

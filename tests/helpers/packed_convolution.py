@@ -79,7 +79,7 @@ def schedule(fn: ir.Function, rows: int, outs: int, ins: int, check: Callable[[S
     step("compute_at", "pad", vt)
     weights = step("cache_read", "acc", "weight", "wgt")
     step("compute_at", weights, co)
-    step("keep", weights, yo)
+    step("compute_once", weights, yo)
     step("reverse_compute_at", "q", x)
     scales = step("cache_read", "q", "scale", "scl")
     step("compute_at", scales, cog)

@@ -27,7 +27,7 @@ from vdla.simulator.simulator import simulate
 from vdla.simulator.verify.verifier import verify
 
 REFUSALS = (ScheduleError, TensorizeError, LoweringError, AllocationError, UopError, BuildError, IsaError)
-STEPS = {"split": 5, "order": 5, "fuse": 1, "place": 6, "results": 5, "keep": 3, "store_at": 3, "marks": 3}
+STEPS = {"split": 5, "order": 5, "fuse": 1, "place": 6, "results": 5, "once": 3, "store_at": 3, "marks": 3}
 
 
 @dataclass
@@ -108,7 +108,7 @@ def _entries_last(case: Case, stage: str) -> None:
     block = _block(case, stage)
     last = [axis.var for axis in block.axes if axis.kind is ir.AxisKind.SPATIAL][-2:]
     if stage.startswith("weight"):
-        case.attempt("whole", stage, *last)
+        case.attempt("full_extent", stage, *last)
     if stage == "sums":
         values = dict(zip([axis.var for axis in block.axes], block.values, strict=True))
         driven = [values[axis] for axis in (*last, "vi") if axis in values]
@@ -146,8 +146,8 @@ def _at_loops(rng: random.Random, case: Case, step: str, block: str, loops: list
             case.attempt("reorder", *rng.sample(loops, rng.randint(1, len(loops))))
         case "fuse":
             case.attempt("fuse", *loops[position : position + 2])
-        case "keep":
-            case.attempt("keep", block, *rng.sample(loops, rng.randint(1, min(2, len(loops)))))
+        case "once":
+            case.attempt("compute_once", block, *rng.sample(loops, rng.randint(1, min(2, len(loops)))))
         case _:
             case.attempt(rng.choice(["vthread", "vthread", "unroll"]), loop)
 

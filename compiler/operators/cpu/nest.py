@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Leaf, leaves, loads, stores
+from vdla.compiler.analysis.access import LeafBlock, leaves, loads, stores
 from vdla.compiler.arith.affine import Linear, var_names
 from vdla.compiler.ir.dtypes import storage
-from vdla.compiler.schedule.loops import role
+from vdla.compiler.schedule.loop_roles import role
 
 NOMINAL = 64  # iterations of a loop whose extent is a symbol, where sizes are compared
 
@@ -23,7 +23,7 @@ class Nest:
     """A leaf block of `fn`; `own` are the loops, outermost first, that hold no other block."""
 
     fn: ir.Function
-    leaf: Leaf
+    leaf: LeafBlock
     own: tuple[ir.For, ...]
 
     @property
@@ -81,7 +81,7 @@ def nest_named(fn: ir.Function, block: str) -> Nest:
     return Nest(fn, leaf, own_loops(leaf))
 
 
-def own_loops(leaf: Leaf) -> tuple[ir.For, ...]:
+def own_loops(leaf: LeafBlock) -> tuple[ir.For, ...]:
     """The loops around a leaf that hold no other block."""
     return tuple(loop for loop in leaf.loops if sum(isinstance(stmt, ir.Block) for stmt in ir.walk(loop.body)) == 1)
 

@@ -133,11 +133,11 @@ def _place_weights(s: Schedule, outer: Outer, block: str, keep: bool, all_fit: b
     weights = s.cache_read("sums", "weight", "wgt")
     s.compute_at(weights, block)
     if keep:
-        s.keep(weights, *outer["batches"], *outer["rows"], *outer["cols"])
+        s.compute_once(weights, *outer["batches"], *outer["rows"], *outer["cols"])
         _allocate(s, weights, outer, all_fit)
     else:
         s.store_at(weights, _last(outer))
-    s.whole(weights, *(axis.var for axis in _block(s, weights).axes[-2:]))
+    s.full_extent(weights, *(axis.var for axis in _block(s, weights).axes[-2:]))
     return weights
 
 
@@ -149,7 +149,7 @@ def _place_scale(s: Schedule, outer: Outer, block: str | None, all_fit: bool) ->
     scale = s.cache_read("results", "scale", "scl")
     s.compute_at(scale, block or outer["groups"][-1])
     if block is not None:
-        s.keep(scale, *outer["batches"], *outer["rows"], *outer["cols"])
+        s.compute_once(scale, *outer["batches"], *outer["rows"], *outer["cols"])
     _allocate(s, scale, outer, all_fit)
     return scale
 

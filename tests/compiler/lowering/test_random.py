@@ -77,7 +77,7 @@ def random_step(rng, s):
         ("inline", block),
         ("cache_read", block, buffer, "near"),
         ("cache_write", block, "near"),
-        ("keep", block, loop),
+        ("compute_once", block, loop),
         ("blockize", loop),
         ("store_at", block, rng.choice([None, *own])),
         ("prefetch", block, buffer, rng.choice(own), rng.randint(1, 3)),

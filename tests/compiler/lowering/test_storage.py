@@ -158,7 +158,7 @@ def test_what_is_kept_lives_outside_of_the_loop():
     copy = s.cache_read("c", "b", "near")
     s.compute_at(copy, "i")
     assert allocated_in(s, copy) == "for i in range(12):"
-    s.keep(copy, "i")
+    s.compute_once(copy, "i")
     assert declared(s, copy) == ((8, 32), "stack")
     assert allocated_in(s, copy) is None
     same_result(s)

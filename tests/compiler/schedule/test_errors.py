@@ -36,7 +36,7 @@ def fused_roles(s):
 def kept_region(s):
     copy = s.cache_read("c", "wide", "inp")
     s.compute_at(copy, "x")
-    s.keep(copy, "x")
+    s.compute_once(copy, "x")
 
 
 def blockized_move(s):
@@ -74,8 +74,8 @@ CASES = [
      "decompose_reduction of c at k: the block must be a reduction with an init, got c"),
     (lambda s: (decomposed(s), s.compute_at("c", "y")),
      "compute_at of c at y: the block must be the only one that writes c, got c_init too; decompose its sum last"),
-    (lambda s: (decomposed(s), s.keep("c_init", "x")),
-     "keep of c_init over x: the region must not depend on the loop, got vx = x"),
+    (lambda s: (decomposed(s), s.compute_once("c_init", "x")),
+     "compute_once of c_init over x: the region must not depend on the loop, got vx = x"),
     (lambda s: (s.compute_at("wide", "x"), decomposed(s), s.reorder("k", "x")),
      "reorder of k, x: only one loop must lie directly inside x, got loop i, block c_init, loop k"),
     (lambda s: s.rfactor("x"),
@@ -155,8 +155,8 @@ CASES = [
     (skipped,
      "reverse_compute_at of d at xio: d must run only where c has run (xio * 2 + xii < 5), got every iteration"),
     (with_gaps, "reverse_compute_at of d at xi: d must read a part of c computed without gaps, got xo * 5"),
-    (kept_region, "keep of wide_inp over x: the region must not depend on the loop, got vx = x + wide_inp_x"),
-    (lambda s: s.keep("c", "y"), "keep of c over y: the loop must be one of x, k, got 'y'"),
+    (kept_region, "compute_once of wide_inp over x: the region must not depend on the loop, got vx = x + wide_inp_x"),
+    (lambda s: s.compute_once("c", "y"), "compute_once of c over y: the loop must be one of x, k, got 'y'"),
     (lambda s: s.inline("c"), "inline of c: the block must not reduce, got a reduction"),
     (lambda s: s.inline("e"), "inline of e: the block must not compute an output, got e"),
     (lambda s: s.cache_read("c", "a", "inp"),
@@ -190,10 +190,10 @@ CASES += [
     (lambda s: s.annotate("x", ["a"], 1), "annotate: the key must be a string that no primitive sets, got ['a']"),
     (lambda s: s.annotate("c", "starts", 1),
      "annotate: the key must be a string that no primitive sets, got 'starts'; use init of the reduction"),
-    (lambda s: s.keep("c", ["x"]), "keep of c over ['x']: the loop must be one of x, k, got ['x']"),
-    (lambda s: s.keep("q"), "keep of q: block must be one of wide, c, d, e, got 'q'"),
-    (lambda s: s.whole("c", ["vx"]), "whole of c over ['vx']: the axis must be one of vx, got ['vx']"),
-    (lambda s: s.whole("q"), "whole of q: block must be one of wide, c, d, e, got 'q'"),
+    (lambda s: s.compute_once("c", ["x"]), "compute_once of c over ['x']: the loop must be one of x, k, got ['x']"),
+    (lambda s: s.compute_once("q"), "compute_once of q: block must be one of wide, c, d, e, got 'q'"),
+    (lambda s: s.full_extent("c", ["vx"]), "full_extent of c over ['vx']: the axis must be one of vx, got ['vx']"),
+    (lambda s: s.full_extent("q"), "full_extent of q: block must be one of wide, c, d, e, got 'q'"),
     (lambda s: s.cache_read("c", ["w"], "inp"),
      "cache_read of ['w'] for c: the buffer must be one of a, w, wide, c, d, e, got ['w']"),
     (lambda s: s.unroll("q"), "unroll of q: loop must be one of i, j, x, k, y, z, got 'q'"),
@@ -209,13 +209,13 @@ CASES += [
     (lambda s: (s.split("i", 2), s.reverse_compute_at("c", "i_o"), s.blockize("i_o")),
      "blockize of i_o: the loop must hold one block, got loop i_i, loop x inside i_o"),
     (lambda s: s.store_at("wide", "x"), "store_at of wide: the loop must be one of i, j, got 'x'"),
-    (lambda s: s.whole("c", "vk"), "whole of c over vk: the axis must be one of vx, got 'vk'"),
-    (lambda s: (s.compute_at("d", "z"), s.whole("d", "vy")),
-     "whole of d over vy: the axis must be driven by a loop of its own, got z + y"),
-    (lambda s: (s.compute_at("c", "y"), s.compute_at("wide", "x"), s.whole("wide", "vi")),
-     "whole of wide over vi: the axis must be driven by a loop of its own, got y + x + i"),
-    (lambda s: (s.compute_at("wide", "x"), s.keep("wide", "x")),
-     "keep of wide over x: the region must not depend on the loop, got vi = x + i"),
+    (lambda s: s.full_extent("c", "vk"), "full_extent of c over vk: the axis must be one of vx, got 'vk'"),
+    (lambda s: (s.compute_at("d", "z"), s.full_extent("d", "vy")),
+     "full_extent of d over vy: the axis must be driven by a loop of its own, got z + y"),
+    (lambda s: (s.compute_at("c", "y"), s.compute_at("wide", "x"), s.full_extent("wide", "vi")),
+     "full_extent of wide over vi: the axis must be driven by a loop of its own, got y + x + i"),
+    (lambda s: (s.compute_at("wide", "x"), s.compute_once("wide", "x")),
+     "compute_once of wide over x: the region must not depend on the loop, got vi = x + i"),
     (lambda s: s.inline("q"), "inline of q: block must be one of wide, c, d, e, got 'q'"),
     (lambda s: s.tensorize("i", "gemm"), "tensorize of i: intrinsic must be an Intrinsic, got 'gemm'"),
     (lambda s: s.tensorize("q", gemm.gemm(Config.preset("tiny"))),

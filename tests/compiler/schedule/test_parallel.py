@@ -35,9 +35,10 @@ def test_a_value_kept_from_the_first_iteration_is_refused():
     s.compute_at(copy, "i")
     s.parallel("i")
     with pytest.raises(ScheduleError) as error:
-        s.keep(copy, "i")
+        s.compute_once(copy, "i")
     assert str(error.value) == (
-        "keep of w_local: y must read what its own iteration of i computes, got w_local computed where i == 0 only"
+        "compute_once of w_local: y must read what its own iteration of i computes, got w_local computed where "
+        "i == 0 only"
     )
     assert "i == 0" not in str(s)
 

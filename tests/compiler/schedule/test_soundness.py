@@ -122,8 +122,8 @@ def blockized():
         ),
         (
             blockized,
-            lambda s: s.whole("c", "vi"),
-            "whole of c over vi: the axis must be driven by a loop of its own, got vi_o * 2 + i_i",
+            lambda s: s.full_extent("c", "vi"),
+            "full_extent of c over vi: the axis must be driven by a loop of its own, got vi_o * 2 + i_i",
         ),
         (
             read_after_the_last_term,

@@ -24,22 +24,24 @@ def extents(s: Schedule, block: str) -> list[int]:
 def test_whole_copies_all_of_an_axis():
     s = copied()
     assert extents(s, "x_wgt") == [4, 9]
-    s.whole("x_wgt", "vi")
+    s.full_extent("x_wgt", "vi")
     assert extents(s, "x_wgt") == [4, 16]
 
 
 def test_whole_names_the_axes_there_are():
     with pytest.raises(ScheduleError) as error:
-        copied().whole("x_wgt", "vk")
-    assert str(error.value) == "whole of x_wgt over vk: the axis must be one of vi, got 'vk'"
+        copied().full_extent("x_wgt", "vk")
+    assert str(error.value) == "full_extent of x_wgt over vk: the axis must be one of vi, got 'vk'"
 
 
 def test_whole_needs_a_loop_of_its_own():
     s = copied()
     s.split(s.loops("x_wgt")[-1], factor=3)
     with pytest.raises(ScheduleError) as error:
-        s.whole("x_wgt", "vi")
-    assert str(error.value).startswith("whole of x_wgt over vi: the axis must be driven by a loop of its own, got ")
+        s.full_extent("x_wgt", "vi")
+    assert str(error.value).startswith(
+        "full_extent of x_wgt over vi: the axis must be driven by a loop of its own, got "
+    )
 
 
 def test_store_at_marks_the_loop_or_the_root():

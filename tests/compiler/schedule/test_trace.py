@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from vdla.compiler.codegen.vdla.intrinsics import gemm
 from vdla.compiler.schedule import Schedule, ScheduleError
-from vdla.compiler.schedule.trace import Step, Trace
+from vdla.compiler.schedule.trace import PrimitiveCall, ScheduleTrace
 from vdla.compiler.tensorize.apply import TensorizeError
 from vdla.hardware.config import Config
 
@@ -20,7 +20,7 @@ def scheduled() -> Schedule:
     s.tile("c_i", "c_j", 2, x_factor=2)
     s.fuse("d_i", "d_j")
     s.cache_read("c", "b", scope="local")
-    s.keep("b_local")
+    s.compute_once("b_local")
     s.annotate("c", "note", [1, "two"])
     return s
 
@@ -34,7 +34,7 @@ def schedule(fn):
     s.tile("c_i", "c_j", 2, 2, names=("c_i_o", "c_j_o", "c_i_i", "c_j_i"))
     s.fuse("d_i", "d_j", name="d_i_d_j")
     s.cache_read("c", "b", "local")
-    s.keep("b_local")
+    s.compute_once("b_local")
     s.annotate("c", "note", [1, 'two'])
     return s
 """
@@ -73,7 +73,7 @@ def test_intrinsics_are_given_by_name():
     config = Config.preset("tiny")
     step = gemm.gemm(config)
     other, third = replace(step), replace(step, name=f"{step.name}_2")
-    trace = Trace(tuple(Step("tensorize", ("i", used), {}) for used in (step, other, third, step)))
+    trace = ScheduleTrace(tuple(PrimitiveCall("tensorize", ("i", used), {}) for used in (step, other, third, step)))
     assert str(trace).splitlines() == [
         f's.tensorize("i", intrinsics["{step.name}"])',
         f's.tensorize("i", intrinsics["{step.name}_2"])',
@@ -137,13 +137,13 @@ def test_nothing_of_a_text_is_left_out():
 
 def test_a_step_is_a_primitive():
     with pytest.raises(ScheduleError, match=r"^replay: a step must be one of split, fuse, .*, got 'python'$"):
-        Schedule.replay(FUNCTIONS["matmul"], Trace((Step("python", (), {}),)))
+        Schedule.replay(FUNCTIONS["matmul"], ScheduleTrace((PrimitiveCall("python", (), {}),)))
 
 
 def test_only_a_trace_or_its_text_is_replayed():
     with pytest.raises(ScheduleError) as error:
         Schedule.replay(FUNCTIONS["matmul"], None)  # type: ignore[arg-type]
-    assert str(error.value) == "replay: trace must be a Trace or its text, got NoneType"
+    assert str(error.value) == "replay: trace must be a ScheduleTrace or its text, got NoneType"
 
 
 def test_an_annotation_that_is_no_literal_cannot_be_written():

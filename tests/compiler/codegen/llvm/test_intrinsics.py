@@ -17,7 +17,7 @@ from vdla.compiler.codegen.llvm.intrinsics.dot import Lanes
 from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.ir.dtypes import limits
 from vdla.compiler.schedule import Schedule
-from vdla.compiler.schedule.loops import reorder
+from vdla.compiler.schedule.reorder import reorder
 from vdla.compiler.target import TARGETS, Target, host
 from vdla.compiler.tensorize.intrinsic import Intrinsic
 from vdla.runtime.native.kernel import build

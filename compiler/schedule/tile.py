@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.tree import ScheduleError
-from vdla.compiler.schedule.loops import reorder, split
+from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.schedule.reorder import reorder
+from vdla.compiler.schedule.split import split
 
-Four = tuple[str, str, str, str]
+TileNames = tuple[str, str, str, str]
 
 
 def tile(
-    fn: ir.Function, y: str, x: str, y_factor: int, x_factor: int, names: Four | None = None
-) -> tuple[ir.Function, Four]:
+    fn: ir.Function, y: str, x: str, y_factor: int, x_factor: int, names: TileNames | None = None
+) -> tuple[ir.Function, TileNames]:
     """Run two nested loops in tiles of `y_factor` x `x_factor` iterations.
 
         for i in range(6):                   for i_o in range(3):

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import (
     Indices,
-    Leaf,
+    LeafBlock,
     leaves,
     read_buffers,
     readers_of,
@@ -22,9 +22,9 @@ from vdla.compiler.analysis.access import (
     writers_of,
     written,
 )
+from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.read_region import Span, need_at
 from vdla.compiler.analysis.symbols import domains_of, extent_form
-from vdla.compiler.analysis.tree import ScheduleError
 from vdla.compiler.analysis.written_region import computed
 from vdla.compiler.arith.affine import Linear, linear, var_names
 from vdla.compiler.ir.printer import expr_text
@@ -43,7 +43,7 @@ def check_flow(fn: ir.Function, name: str, where: str) -> None:
         check_start(fn, all_leaves, buffer, where)
 
 
-def check_start(fn: ir.Function, order: list[Leaf], buffer: str, where: str) -> None:
+def check_start(fn: ir.Function, order: list[LeafBlock], buffer: str, where: str) -> None:
     """Refuse a decomposed sum that goes on from what its start has not written."""
     writers = writers_of(order, buffer)
     for start in (leaf for leaf in writers if not goes_on(leaf, buffer)):
@@ -52,12 +52,14 @@ def check_start(fn: ir.Function, order: list[Leaf], buffer: str, where: str) -> 
                 check_pair(fn, order, start, leaf, buffer, where)
 
 
-def goes_on(leaf: Leaf, buffer: str) -> bool:
+def goes_on(leaf: LeafBlock, buffer: str) -> bool:
     """Whether a block reads the element that it writes, as a sum does; a start may read other ones."""
     return store_to(leaf.block, buffer).indices in reads(leaf.block, buffer)
 
 
-def check_pair(fn: ir.Function, order: list[Leaf], writer: Leaf, reader: Leaf, buffer: str, where: str) -> None:
+def check_pair(
+    fn: ir.Function, order: list[LeafBlock], writer: LeafBlock, reader: LeafBlock, buffer: str, where: str
+) -> None:
     """Refuse a value of `buffer` that is lost between two blocks."""
     common = common_loops(writer, reader)
     accesses = reads(reader.block, buffer)
@@ -75,12 +77,12 @@ def check_pair(fn: ir.Function, order: list[Leaf], writer: Leaf, reader: Leaf, b
     check_cover(fn, writer, reader, buffer, now, common, where)
 
 
-def scanned_loops(leaf: Leaf) -> set[str]:
+def scanned_loops(leaf: LeafBlock) -> set[str]:
     """The loops over the steps of a scan."""
     return {name for value in leaf.values_of(ir.AxisKind.SCAN) for name in var_names(value)}
 
 
-def is_state(writer: Leaf, reader: Leaf, buffer: str, access: Indices, common: list[ir.For]) -> bool:
+def is_state(writer: LeafBlock, reader: LeafBlock, buffer: str, access: Indices, common: list[ir.For]) -> bool:
     """Whether an element is one that the writer computed in an earlier step of a scan that both are in."""
     if not scanned_loops(writer) or not scanned_loops(writer) <= {loop.var for loop in common}:
         return False
@@ -97,8 +99,8 @@ def is_state(writer: Leaf, reader: Leaf, buffer: str, access: Indices, common: l
 
 def check_cover(
     fn: ir.Function,
-    writer: Leaf,
-    reader: Leaf,
+    writer: LeafBlock,
+    reader: LeafBlock,
     buffer: str,
     accesses: list[Indices],
     common: list[ir.For],
@@ -119,17 +121,17 @@ def check_cover(
             raise ScheduleError(f"{where}: {rule}, got {difference_text(buffer, dimension, has, wants)}")
 
 
-def is_step(leaf: Leaf, index: ir.Expr) -> bool:
+def is_step(leaf: LeafBlock, index: ir.Expr) -> bool:
     """Whether an index is the step of a scan."""
     return isinstance(index, ir.Var) and leaf.axis_of(index.name).kind is ir.AxisKind.SCAN
 
 
-def common_loops(a: Leaf, b: Leaf) -> list[ir.For]:
+def common_loops(a: LeafBlock, b: LeafBlock) -> list[ir.For]:
     """The loops around both, outermost first."""
     return [one for one, two in zip(a.loops, b.loops, strict=False) if one is two]
 
 
-def check_complete(writer: Leaf, reader: Leaf, common: list[ir.For], where: str) -> None:
+def check_complete(writer: LeafBlock, reader: LeafBlock, common: list[ir.For], where: str) -> None:
     """Refuse a read of a sum that goes on in a later iteration."""
     for loop in summed_loops(writer, common):
         if is_last(loop) not in reader.conditions:
@@ -137,7 +139,7 @@ def check_complete(writer: Leaf, reader: Leaf, common: list[ir.For], where: str)
             raise ScheduleError(f"{where}: {rule}, got a read in every iteration")
 
 
-def check_conditions(writer: Leaf, reader: Leaf, common: list[ir.For], where: str) -> None:
+def check_conditions(writer: LeafBlock, reader: LeafBlock, common: list[ir.For], where: str) -> None:
     """Refuse a reader that runs in iterations of the common loops in which the writer has not run."""
     for condition in selecting_conditions(writer, common):
         if condition not in reader.conditions:
@@ -145,10 +147,10 @@ def check_conditions(writer: Leaf, reader: Leaf, common: list[ir.For], where: st
             raise ScheduleError(f"{where}: {rule} ({expr_text(condition)}), got every iteration")
 
 
-def selecting_conditions(leaf: Leaf, common: list[ir.For]) -> list[ir.Expr]:
+def selecting_conditions(leaf: LeafBlock, common: list[ir.For]) -> list[ir.Expr]:
     """The conditions that leave out, in some iterations of the common loops, elements that exist.
 
-    Others only bound an axis, end a sum, or are the mark of `keep`.
+    Others only bound an axis, end a sum, or are the mark of `compute_once`.
     """
     outer = {loop.var for loop in common}
     summed = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
@@ -181,14 +183,14 @@ def bounds_axis(condition: ir.Expr, forms: list[Mapping[ir.Expr, int]], loops: s
 
 
 def is_kept(condition: ir.Expr, used: set[str]) -> bool:
-    """Whether a condition is the mark of `keep`: the first iteration of a loop that the region does not depend on."""
+    """Whether a condition is that of `compute_once`: the first iteration of a loop that no index depends on."""
     match condition:
         case ir.Binary("eq", ir.Var(name), ir.Const(0)):
             return name not in used
     return False
 
 
-def summed_loops(leaf: Leaf, common: list[ir.For]) -> list[ir.For]:
+def summed_loops(leaf: LeafBlock, common: list[ir.For]) -> list[ir.For]:
     """The loops among `common` over which a leaf sums."""
     names = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
     return [loop for loop in common if loop.var in names and loop.extent != 1]

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Indices, Leaf, leaves, read_buffers, reads, stores, written
-from vdla.compiler.analysis.flow import check_pair, is_equality
+from vdla.compiler.analysis.access import Indices, LeafBlock, leaves, read_buffers, reads, stores, written
+from vdla.compiler.analysis.dataflow import check_pair, is_equality
+from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.read_region import Limit, bound_form, limited_bounds, limits_of, touched
 from vdla.compiler.analysis.symbols import Domains, at_least, domains_of
-from vdla.compiler.analysis.tree import ScheduleError
 from vdla.compiler.arith.affine import Linear, Ranges, linear, var_names
 from vdla.compiler.ir.annotations import THREAD
 from vdla.compiler.ir.printer import expr_text
@@ -62,17 +62,17 @@ def check_independent(fn: ir.Function, loop: ir.For, where: str, shared: bool) -
     check.run(frozenset() if shared else check.private())
 
 
-def touched_buffers(order: list[Leaf]) -> list[set[str]]:
+def touched_buffers(order: list[LeafBlock]) -> list[set[str]]:
     """The buffers that each leaf reads or writes."""
     return [written(leaf.block) | read_buffers(leaf.block) for leaf in order]
 
 
-def loop_vars(leaf: Leaf) -> list[str]:
+def loop_vars(leaf: LeafBlock) -> list[str]:
     """The variables of the loops around a leaf, outermost first."""
     return [loop.var for loop in leaf.loops]
 
 
-def check_role(leaf: Leaf, var: str, where: str) -> None:
+def check_role(leaf: LeafBlock, var: str, where: str) -> None:
     """Refuse a loop over which a block sums, or along which it goes on from what it left."""
     kinds = {axis.kind for axis in leaf.block.axes if var in var_names(leaf.values[axis.var])}
     for kind in (ir.AxisKind.REDUCE, ir.AxisKind.SCAN):
@@ -86,7 +86,7 @@ class Iterations:
     messages."""
 
     fn: ir.Function
-    order: list[Leaf]
+    order: list[LeafBlock]
     touching: list[set[str]]
     ranges: Domains
     loop: ir.For
@@ -105,7 +105,7 @@ class Iterations:
                 if buffer not in private:
                     self.check_distinct(writer, buffer)
 
-    def inside(self) -> list[Leaf]:
+    def inside(self) -> list[LeafBlock]:
         """The leaves in the loop."""
         return [leaf for leaf in self.order if self.loop.var in loop_vars(leaf)]
 
@@ -118,7 +118,7 @@ class Iterations:
             (inside if within else outside).update(buffers)
         return frozenset(inside - outside)
 
-    def check_read(self, writer: Leaf, reader: Leaf, buffer: str) -> None:
+    def check_read(self, writer: LeafBlock, reader: LeafBlock, buffer: str) -> None:
         """Refuse a read of what another iteration writes."""
         if not self.reads_others(writer, reader, buffer):
             return
@@ -128,7 +128,7 @@ class Iterations:
         check_pair(self.fn, self.order, writer, reader, buffer, self.where)
         check_no_keep(writer, reader, buffer, self.loop.var, self.where)
 
-    def reads_others(self, writer: Leaf, reader: Leaf, buffer: str) -> bool:
+    def reads_others(self, writer: LeafBlock, reader: LeafBlock, buffer: str) -> bool:
         """Whether a block reads elements that the writer may write, other than in place, while the loops outside stand
         still."""
         names, shape = loop_vars(writer), self.fn.buffers[buffer]
@@ -141,7 +141,7 @@ class Iterations:
         needs = [touched(reader, indices, shape, outer, self.ranges) for indices in accesses]
         return any(all(a.meets(b, self.ranges) for a, b in zip(m, n, strict=True)) for m in made for n in needs)
 
-    def check_distinct(self, leaf: Leaf, buffer: str) -> None:
+    def check_distinct(self, leaf: LeafBlock, buffer: str) -> None:
         """Refuse a block that writes one element of `buffer` in several iterations."""
         for store in stores(leaf.block):
             if store.buffer == buffer and not distinct(leaf, store.indices, self.loop.var, self.ranges):
@@ -151,7 +151,7 @@ class Iterations:
                 raise ScheduleError(f"{self.where}: {self.what} {rule}, got {buffer}[{found}]")
 
 
-def check_no_keep(writer: Leaf, reader: Leaf, buffer: str, var: str, where: str) -> None:
+def check_no_keep(writer: LeafBlock, reader: LeafBlock, buffer: str, var: str, where: str) -> None:
     """Refuse a value that one iteration leaves for the others."""
     for condition in writer.conditions:
         if is_equality(condition) and var in var_names(condition) and condition not in reader.conditions:
@@ -160,14 +160,14 @@ def check_no_keep(writer: Leaf, reader: Leaf, buffer: str, var: str, where: str)
             raise ScheduleError(f"{where}: {rule}, got {found}")
 
 
-def allocated_inside(leaf: Leaf, var: str) -> bool:
+def allocated_inside(leaf: LeafBlock, var: str) -> bool:
     """Whether no `store_at` asks for an allocation outside of the loop."""
     place = leaf.block.annotations.get("store_at")
     names = loop_vars(leaf)
     return place not in (ROOT, *names[: names.index(var)])
 
 
-def distinct(leaf: Leaf, indices: Indices, var: str, ranges: Ranges) -> bool:
+def distinct(leaf: LeafBlock, indices: Indices, var: str, ranges: Ranges) -> bool:
     """Whether the element at `indices` tells the iteration of `var`, the loops outside of it standing still."""
     names = loop_vars(leaf)
     inner = set(names[names.index(var) :])
@@ -184,7 +184,7 @@ def distinct(leaf: Leaf, indices: Indices, var: str, ranges: Ranges) -> bool:
     return True
 
 
-def check_terms_once(leaf: Leaf, inner: list[ir.For], ranges: Domains, where: str) -> None:
+def check_terms_once(leaf: LeafBlock, inner: list[ir.For], ranges: Domains, where: str) -> None:
     """Refuse loops that add a term of a sum more than once: started in one place, it would count as often."""
     axes = tuple(ir.Var(axis.var) for axis in leaf.block.axes)
     for step in inner:

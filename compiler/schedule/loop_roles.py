@@ -1,0 +1,49 @@
+"""What the loops of a nest do for the blocks inside: the role of each, and their names in messages."""
+
+from __future__ import annotations
+
+from vdla.compiler import ir
+from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.arith.affine import ANY, var_names
+from vdla.compiler.ir.names import Names
+
+MAX_ITERATIONS = ANY[1] + 1  # of an int32 loop variable
+
+
+def outermost_blocks(stmt: ir.Stmt) -> list[ir.Block]:
+    """The blocks inside `stmt` that lie in no other block inside it."""
+    if isinstance(stmt, ir.Block):
+        return [stmt]
+    return [block for child in ir.children(stmt) for block in outermost_blocks(child)]
+
+
+def role(block: ir.Block, var: str) -> str:
+    """What a loop does for a block: "spatial", "reduce", "mixed", or "unused"."""
+    kinds = {axis.kind for axis, value in zip(block.axes, block.values, strict=True) if var in var_names(value)}
+    if len(kinds) > 1:
+        return "mixed"
+    return kinds.pop().value if kinds else "unused"
+
+
+def content_text(loop: ir.For) -> str:
+    """What is directly inside a loop, for messages."""
+    inside = loop.body.stmts if isinstance(loop.body, ir.Seq) else (loop.body,)
+    return ", ".join(label(stmt) for stmt in inside)
+
+
+def label(stmt: ir.Stmt) -> str:
+    """A statement in two words."""
+    match stmt:
+        case ir.For(var=var):
+            return f"loop {var}"
+        case ir.Block(name=name):
+            return f"block {name}"
+    return "a store"
+
+
+def check_new_name(where: str, name: str, taken: Names, freed: tuple[str, ...]) -> None:
+    """Refuse a name that is no identifier or in use; `freed` are the names of the loops that go."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ScheduleError(f"{where}: a loop name must be an identifier, got {name!r}")
+    if name in taken and name not in freed:
+        raise ScheduleError(f"{where}: a loop name must be new in the function, got {name}")

@@ -1,0 +1,142 @@
+"""The primitive that reorders the loops of a nest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from vdla.compiler import ir
+from vdla.compiler.analysis.access import leaves, readers_of_any, written
+from vdla.compiler.analysis.dataflow import is_last, summed_loops
+from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.analysis.symbols import Domains, domains_of
+from vdla.compiler.analysis.tree import loop_at, loop_path, loops_on, replaced
+from vdla.compiler.arith.affine import Linear, Ranges, linear, overlapping, var_names
+from vdla.compiler.ir.printer import extent_text
+from vdla.compiler.schedule.loop_roles import content_text, outermost_blocks, role
+
+
+def reorder(fn: ir.Function, *loops: str) -> ir.Function:
+    """Put loops of one nest in the given order; they take the places that they have between them.
+
+        for i in range(3):             for k in range(4):
+            for k in range(4):   ->        for i in range(3):
+                block c(...): ...              block c(...): ...
+
+    Between the outermost and the innermost of them nothing but loops may lie.
+    """
+    where = f"reorder of {', '.join(map(str, loops)) or 'no loops'}"
+    for loop in loops:
+        if not isinstance(loop, str):
+            raise ScheduleError(f"{where}: loops must be given by name, got {loop!r}")
+    if len(set(loops)) != len(loops) or not loops:
+        raise ScheduleError(f"{where}: loops must be given once each, got {', '.join(loops) or 'none'}")
+    all_paths = [loop_path(fn, loop, where) for loop in loops]
+    deepest = max(all_paths, key=len)
+    chain = loops_on(deepest)
+    for loop in loops:
+        if loop not in [step.var for step in chain]:
+            raise ScheduleError(f"{where}: loops must lie inside each other, got {loop} beside {loop_at(deepest).var}")
+    top = min(all_paths, key=len)
+    between = deepest[len(top) - 1 :]
+    check_perfect(where, between)
+    old = [loop_at(deepest[: len(top) + d]) for d in range(len(between))]
+    nest = permuted(old, loops)
+    check_order(where, nest, domains_of(fn))
+    check_steps(where, old, nest)
+    check_ends(where, fn, old, chain_vars(nest, len(old)))
+    return replaced(fn, top, nest)
+
+
+def check_perfect(where: str, between: tuple[ir.Stmt, ...]) -> None:
+    """Refuse anything but loops on the way down."""
+    for above, stmt in pairwise(between):
+        if not isinstance(stmt, ir.For):
+            loop = above.var if isinstance(above, ir.For) else ""
+            found = content_text(above) if isinstance(above, ir.For) else "a block"
+            raise ScheduleError(f"{where}: only one loop must lie directly inside {loop}, got {found}")
+
+
+def permuted(chain: list[ir.For], loops: tuple[str, ...]) -> ir.Stmt:
+    """The chain rebuilt, the places of `loops` filled in their order."""
+    by_name = {loop.var: loop for loop in chain}
+    order = iter(loops)
+    nest: ir.Stmt = chain[-1].body
+    places = [by_name[next(order)] if loop.var in loops else loop for loop in chain]
+    for loop in reversed(places):
+        nest = replace(loop, body=nest)
+    return nest
+
+
+def check_order(where: str, nest: ir.Stmt, known: Domains) -> None:
+    """Refuse a loop that repeats a reduction inside of the loops that it sums over: each term would count twice."""
+    for block in outermost_blocks(nest):
+        if not any(axis.kind is ir.AxisKind.REDUCE for axis in block.axes):
+            continue
+        summed = ""
+        around = loops_above(nest, block)
+        ranges = {loop.var: known[loop.var] for loop in around}
+        spatial = [v for a, v in zip(block.axes, block.values, strict=True) if a.kind is ir.AxisKind.SPATIAL]
+        again = {name for value in spatial for name in overlapping(within(value, ranges), ranges)}
+        for loop in around:
+            kind = "unused" if loop.var in again else role(block, loop.var)
+            if kind == "reduce" and loop.extent != 1:
+                summed = loop.var
+            if kind == "unused" and summed and loop.extent != 1:
+                rule = f"{loop.var} must stay outside of {summed}, over which block {block.name} sums"
+                raise ScheduleError(
+                    f"{where}: {rule}, got it inside, where each term would count {extent_text(loop.extent)} times"
+                )
+
+
+def check_steps(where: str, old: list[ir.For], nest: ir.Stmt) -> None:
+    """Refuse a loop that changes sides with one over the steps of a scan."""
+    before, after = [loop.var for loop in old], chain_vars(nest, len(old))
+    for block in outermost_blocks(nest):
+        for step in (var for var in before if role(block, var) == "scan"):
+            moved = set(before[: before.index(step)]) ^ set(after[: after.index(step)])
+            if moved:
+                rule = f"{min(moved)} must stay on its side of {step}, along which block {block.name} goes on"
+                side = "outside" if min(moved) in after[: after.index(step)] else "inside"
+                raise ScheduleError(f"{where}: {rule}, got it {side}")
+
+
+def check_ends(where: str, fn: ir.Function, old: list[ir.For], after: list[str]) -> None:
+    """Refuse another order of the loops of a sum where a block inside reads it after its last term, if that need not be
+    the last iteration of each."""
+    inside = [leaf for leaf in leaves(fn) if any(loop is old[-1] for loop in leaf.loops)]
+    for writer in inside:
+        summed = summed_loops(writer, old)
+        order = [var for var in after if var in [loop.var for loop in summed]]
+        if order == [loop.var for loop in summed]:
+            continue
+        for reader in readers_of_any(inside, written(writer.block)):
+            if not all(is_last(loop) in reader.conditions for loop in summed):
+                rule = f"the loops over which {writer.name} sums must keep their order"
+                raise ScheduleError(
+                    f"{where}: {rule}, as {reader.name} inside reads it after its last term, got {', '.join(order)}"
+                )
+
+
+def chain_vars(nest: ir.Stmt, depth: int) -> list[str]:
+    """The variables of the outermost loops of a nest."""
+    names: list[str] = []
+    while len(names) < depth and isinstance(nest, ir.For):
+        names.append(nest.var)
+        nest = nest.body
+    return names
+
+
+def within(value: ir.Expr, ranges: Ranges) -> Linear:
+    """The terms of a binding over the given loops."""
+    return linear(value).only(lambda term: bool(var_names(term) & ranges.keys()))
+
+
+def loops_above(stmt: ir.Stmt, block: ir.Block) -> list[ir.For]:
+    """The loops inside `stmt` around `block`."""
+    if stmt is block:
+        return []
+    for child in ir.children(stmt):
+        if child is block or any(inner is block for inner in ir.walk(child)):
+            return ([stmt] if isinstance(stmt, ir.For) else []) + loops_above(child, block)
+    return []
