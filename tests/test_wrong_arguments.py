@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vdla import Config, Dram, Program, Schedule, compile_function, open_device, run, simulate, te, verify
+from vdla import Config, Dram, Program, Schedule, open_device, run, simulate, te, verify
+from vdla import compile as compile_for
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.operators.vdla import conv2d, dense, pool2d, residual_add
@@ -18,6 +19,7 @@ from vdla.compiler.operators.vdla.tiling import Tiling
 from vdla.hardware.asm import AsmError, assemble
 from vdla.hardware.checks import ConfigError
 from vdla.hardware.program import ProgramError
+from vdla.runtime.compile import CompileError
 from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.sim import SimDevice
 from vdla.simulator.errors import SimulationError
@@ -72,19 +74,20 @@ CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (lambda: open_device(["sim"], TINY), DeviceError, "device: name must be one of sim, rtl, got ['sim']"),
     (
-        lambda: compile_function(TINY, schedule()),
-        LoweringError,
-        "compile_function: fn must be a Function, as of schedule.fn, got Schedule",
+        lambda: compile_for(3, TINY),
+        CompileError,
+        "compile: what must be a Schedule or a Function, got int",
     ),
+    (lambda: compile_for(None, "host"), CompileError, "compile: what must be a Schedule or a Function, got NoneType"),
     (
-        lambda: compile_function(TINY, te.create_function([FLOATS], [te.compute((2,), lambda i: FLOATS[i], "y")], "f")),
+        lambda: compile_for(te.create_function([FLOATS], [te.compute((2,), lambda i: FLOATS[i], "y")], "f"), TINY),
         LoweringError,
         "compile_function: elements of x must be integers, got float32",
     ),
     (
-        lambda: compile_function("tiny", schedule().fn),
-        LoweringError,
-        "compile_function: config must be a Config, got str",
+        lambda: compile_for(schedule(), ["tiny"]),
+        CompileError,
+        "compile: target must be a Config, a Target or a name, got list",
     ),
     (lambda: Schedule(None), ScheduleError, "schedule: fn must be a Function, as of te.create_function, got NoneType"),
     (lambda: schedule().reorder("i", 3), ScheduleError, "reorder of i, 3: loops must be given by name, got 3"),

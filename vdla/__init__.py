@@ -1,67 +1,107 @@
-"""VDLA: compile tensor expressions to an accelerator program, simulate it exactly, verify it.
+"""VDLA: tensor expressions to accelerator programs and CPU kernels; exact simulation, verification, hardware.
 
-The names of `__all__` are the public interface; each is imported at its first use, so that `import vdla` needs nothing
-and a board never loads the compiler.
+`__all__` is the public interface. Each name is imported at its first use: `import vdla` loads no other module, and a
+board never loads the compiler.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vdla.compiler import te
-    from vdla.compiler.codegen.vdla.compile import compile_function
+    from vdla.compiler import intrinsics, operators, te
+    from vdla.compiler.interpret.interpreter import interpret
+    from vdla.compiler.operators import vdla as templates
+    from vdla.compiler.operators.cpu.schedule import default_schedule
     from vdla.compiler.schedule import Schedule
+    from vdla.compiler.target import Target
+    from vdla.compiler.tensorize.intrinsic import Intrinsic
     from vdla.hardware.config import Buffer, Config, Dram
-    from vdla.hardware.program import Program
-    from vdla.runtime.native.kernel import build
-    from vdla.runtime.run import open_device, run
+    from vdla.hardware.program import Program, load
+    from vdla.runtime.compile import compile
+    from vdla.runtime.native.kernel import Kernel
+    from vdla.runtime.run import Result, open_device, run
     from vdla.simulator.simulator import simulate
     from vdla.simulator.verify.verifier import verify
+    from vdla.support.errors import Error
 
 __all__ = [
     "Buffer",
     "Config",
     "Dram",
+    "Error",
+    "Intrinsic",
+    "Kernel",
     "Program",
+    "Result",
     "Schedule",
-    "build",
-    "compile_function",
+    "Target",
+    "compile",
+    "default_schedule",
+    "interpret",
+    "intrinsics",
+    "load",
     "open_device",
+    "operators",
     "run",
     "simulate",
     "te",
+    "templates",
     "verify",
 ]
 
+_MODULES = {
+    "intrinsics": "vdla.compiler.intrinsics",
+    "operators": "vdla.compiler.operators",
+    "te": "vdla.compiler.te",
+    "templates": "vdla.compiler.operators.vdla",
+}
 _HOMES = {
     "Buffer": "vdla.hardware.config",
     "Config": "vdla.hardware.config",
     "Dram": "vdla.hardware.config",
+    "Error": "vdla.support.errors",
+    "Intrinsic": "vdla.compiler.tensorize.intrinsic",
+    "Kernel": "vdla.runtime.native.kernel",
     "Program": "vdla.hardware.program",
+    "Result": "vdla.runtime.run",
     "Schedule": "vdla.compiler.schedule",
-    "build": "vdla.runtime.native.kernel",
-    "compile_function": "vdla.compiler.codegen.vdla.compile",
+    "Target": "vdla.compiler.target",
+    "compile": "vdla.runtime.compile",
+    "default_schedule": "vdla.compiler.operators.cpu.schedule",
+    "interpret": "vdla.compiler.interpret.interpreter",
+    "load": "vdla.hardware.program",
     "open_device": "vdla.runtime.run",
     "run": "vdla.runtime.run",
     "simulate": "vdla.simulator.simulator",
-    "te": "vdla.compiler",
     "verify": "vdla.simulator.verify.verifier",
 }
 
-try:
-    __version__ = version("vdla")
-except PackageNotFoundError:  # the sources on a path, without an installation
-    __version__ = "0+uninstalled"
-
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401  any public object
-    if name not in _HOMES:
-        raise AttributeError(f"module 'vdla' has no attribute {name!r}; it has {', '.join(__all__)}")
-    home = import_module(_HOMES[name])
-    return getattr(home, name) if hasattr(home, name) else import_module(f"{home.__name__}.{name}")
+    if name == "__version__":
+        return _version()
+    if name in _MODULES:
+        value: Any = import_module(_MODULES[name])
+    elif name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    else:
+        from vdla.support.suggest import did_you_mean
+
+        known = ", ".join(__all__)
+        raise AttributeError(f"module 'vdla' has no attribute {name!r}; it has {known}{did_you_mean(name, __all__)}")
+    globals()[name] = value  # the next use does not come here
+    return value
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("vdla")
+    except PackageNotFoundError:  # the sources on a path, without an installation
+        return "0+uninstalled"
 
 
 def __dir__() -> list[str]:

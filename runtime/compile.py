@@ -1,0 +1,142 @@
+"""`compile(what, target)`: a program for an accelerator, a kernel for a CPU.
+
+    program = compile(schedule, "pynq_z1")
+    kernel = compile(schedule, "host")
+
+The kind of target decides which code generator runs; no name is both a preset and a CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+from vdla.support.errors import Error
+
+if TYPE_CHECKING:
+    from vdla.compiler import ir
+    from vdla.compiler.operators.vdla.operator import Operator
+    from vdla.compiler.schedule import Schedule
+    from vdla.compiler.target import Target
+    from vdla.hardware.config import Config
+    from vdla.hardware.program import Program
+    from vdla.runtime.native.kernel import Kernel
+
+
+class CompileError(Error, ValueError):
+    """A wrong argument, an unknown target, or an option that the target does not have."""
+
+
+@overload
+def compile(
+    what: Schedule | ir.Function | Operator,
+    target: Config,
+    *,
+    weights: Sequence[str] | None = None,
+    layouts: Mapping[str, str] | None = None,
+) -> Program: ...
+@overload
+def compile(
+    what: Schedule | ir.Function, target: Target, *, contract: bool | None = None, cached: bool | None = None
+) -> Kernel: ...
+@overload
+def compile(
+    what: Schedule | ir.Function | Operator,
+    target: str,
+    *,
+    weights: Sequence[str] | None = None,
+    layouts: Mapping[str, str] | None = None,
+    contract: bool | None = None,
+    cached: bool | None = None,
+) -> Any: ...  # noqa: ANN401  the name decides
+def compile(
+    what: Schedule | ir.Function | Operator,
+    target: Config | Target | str,
+    *,
+    weights: Sequence[str] | None = None,
+    layouts: Mapping[str, str] | None = None,
+    contract: bool | None = None,
+    cached: bool | None = None,
+) -> Program | Kernel:
+    """A `Program` for a `Config` or a preset's name; a `Kernel` for a `Target` or a CPU's name, such as "host".
+
+    `what` is a Schedule, a function (compiled as it stands: without a schedule it is slow on a CPU), or the result of
+    a template, whose configuration must be the target.
+
+    For programs: `weights` names the inputs that are constant between runs; `layouts` names the dimensions of tensors.
+    For kernels: `contract=False` forbids fused multiply-adds; `cached=False` ignores the cache of compiled objects.
+
+    Raises:
+        CompileError: a wrong argument, an unknown target, or an option that the target does not have.
+        Error: any other error of the code generator; it names the place.
+    """
+    from vdla.hardware.config import Config
+
+    machine = _target(target)
+    of_programs, of_kernels = {"weights": weights, "layouts": layouts}, {"contract": contract, "cached": cached}
+    if isinstance(machine, Config):
+        return _program(what, machine, _chosen(of_programs, of_kernels, f"accelerator {machine.name}"))
+    return _kernel(what, machine, _chosen(of_kernels, of_programs, f"CPU {machine.name}"))
+
+
+def _target(target: object) -> Config | Target:
+    """The configuration or the CPU that `target` is, or names."""
+    from vdla.compiler.target import TARGETS, Target, target_named
+    from vdla.hardware.config import Config
+    from vdla.hardware.presets import PRESETS
+    from vdla.support.suggest import did_you_mean
+
+    if isinstance(target, Config | Target):
+        return target
+    if not isinstance(target, str):
+        raise CompileError(f"compile: target must be a Config, a Target or a name, got {type(target).__name__}")
+    if target in PRESETS:
+        return PRESETS[target]
+    cpus = ("host", *TARGETS)
+    if target in cpus:
+        return target_named(target)
+    choices = f"an accelerator ({', '.join(PRESETS)}) or a CPU ({', '.join(cpus)})"
+    hint = did_you_mean(target, (*PRESETS, *cpus))
+    raise CompileError(f"compile: target must be {choices}, got {target!r}{hint}")
+
+
+def _chosen(own: Mapping[str, Any], foreign: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The options that were given, all of them of this kind of target."""
+    for name, value in foreign.items():
+        if value is not None:
+            raise CompileError(f"compile: {name} must be left out for the {where}, got {value!r}")
+    return {name: value for name, value in own.items() if value is not None}
+
+
+def _program(what: object, config: Config, options: Mapping[str, Any]) -> Program:
+    from vdla.compiler.codegen.vdla.compile import compile_function
+    from vdla.compiler.operators.vdla.operator import Operator
+
+    if not isinstance(what, Operator):
+        return compile_function(config, _function(what), **options)
+    if options:
+        raise CompileError(f"compile: {', '.join(options)} must be left out for a template, which has its own")
+    if what.config != config:
+        made = f"{what.name} was made for {what.config.name}"
+        raise CompileError(f"compile: target must be the configuration of the template ({made}), got {config.name}")
+    return what.program
+
+
+def _kernel(what: object, target: Target, options: Mapping[str, Any]) -> Kernel:
+    from vdla.compiler.operators.vdla.operator import Operator
+    from vdla.runtime.native.kernel import build
+
+    if isinstance(what, Operator):
+        raise CompileError(f"compile: target of a template must be an accelerator, got the CPU {target.name}")
+    return build(_function(what), target, **options)
+
+
+def _function(what: object) -> ir.Function:
+    from vdla.compiler import ir
+    from vdla.compiler.schedule import Schedule
+
+    if isinstance(what, Schedule):
+        return what.fn
+    if not isinstance(what, ir.Function):
+        raise CompileError(f"compile: what must be a Schedule or a Function, got {type(what).__name__}")
+    return what
