@@ -1,7 +1,8 @@
-"""Random valid instructions and programs, for tests: every field takes its extremes often.
+"""Random valid instruction words, for tests of encoders, decoders and files; extremes of fields are frequent.
 
-They are drawn from the table and then repaired by its rules, so a new field or rule needs nothing here. They are valid
-one by one; a sequence of them is not a program that the verifier would pass.
+Fields are drawn from the instruction table and then repaired by its rules, so a new field or rule
+needs no change here. Each instruction is valid by itself; for programs that the verifier accepts see
+`random_programs`.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ def _random_tensors(config: Config, rng: np.random.Generator) -> tuple[Tensor, .
     )
 
 
-def random_program(config: Config, seed: int, count: int = 20) -> Program:
+def unordered_program(config: Config, seed: int, count: int = 20) -> Program:
     """A program of `count` random valid instructions: consistent, but without meaning."""
     rng = np.random.default_rng(seed)
     table = random_columns(config, rng, count)

@@ -1,15 +1,17 @@
-"""Random programs that the verifier accepts, for any configuration: all instructions, field extremes, full queues.
+"""The generator of random programs, for any configuration: all instructions, field extremes, full queues.
 
     program = random_verified_program(config, seed=7, count=40)
 
-The same configuration, seed and count give the same program. Whatever an instruction reads was written before, tokens
-order what must be ordered, and then some.
+The same configuration, seed and count give the same program. Every entry and beat that is read was
+written before. A `Draft` has the instructions before tokens are chosen: `random_verified_program`
+adds tokens beyond those that the dependences need, so that queues fill and units block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from vdla.benchmarks.programs.random_data import bytes_of, random_scales, random
 from vdla.benchmarks.programs.random_dma import random_load, random_store, window_loads
 from vdla.benchmarks.programs.random_state import Drawn, State
 from vdla.benchmarks.programs.random_tokens import Wish, crowded, with_tokens
-from vdla.compiler.codegen.vdla.tokens import assign_tokens
+from vdla.compiler.codegen.vdla.tokens import Place, assign_tokens
 from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer, Config
 from vdla.hardware.isa import Load, MicroOp, Opcode, Sync, Unit, encode, encode_uops
 from vdla.hardware.program import UOPS, Program, Tensor
@@ -77,8 +79,37 @@ MOODS = (
 )
 
 
-def random_verified_program(config: Config, seed: int, count: int) -> Program:
-    """`count` random instructions for `config`, and the SYNCs that their tokens need.
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """Random instructions in an order in which everything read was written before; tokens are still open."""
+
+    name: str
+    state: State
+    wish: Wish
+
+    @cached_property
+    def needed_tokens(self) -> tuple[Place, ...]:
+        """The fewest tokens that order the instructions, with the SYNCs that they need."""
+        return assign_tokens(self.state.steps)
+
+    @cached_property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The tensors, with random weights and scales."""
+        return _tensors(self.state)
+
+    def program(self, places: Sequence[Place]) -> Program:
+        """The program with the tokens of `places`."""
+        return _program(self, places)
+
+
+def random_verified_program(config: Config, seed: int, count: int, longest: int = LONG) -> Program:
+    """The draft of these arguments, with more tokens than it needs and the SYNCs that carry them."""
+    draft = random_draft(config, seed, count, longest)
+    return draft.program(crowded(draft.needed_tokens, draft.state.rng, draft.wish))
+
+
+def random_draft(config: Config, seed: int, count: int, longest: int = LONG) -> Draft:
+    """`count` random instructions for `config`, each of at most `longest` beats or iterations.
 
     The first instructions fill parts of every buffer, as far as `count` goes.
     """
@@ -93,8 +124,8 @@ def random_verified_program(config: Config, seed: int, count: int) -> Program:
     wish = Wish(mood.tokens)
     if count >= LEAST_TO_CHOKE and state.chance(0.5):
         wish = _choke(state, count)
-    _draw(state, mood, count)
-    return _program(state, f"random_{config.name}_{seed}_{count}", wish)
+    _draw(state, mood, count, longest)
+    return Draft(f"random_{config.name}_{seed}_{count}", state, wish)
 
 
 def _sizes(config: Config, micro_ops: int) -> dict[str, int]:
@@ -127,7 +158,7 @@ def _fill(state: State) -> list[Drawn]:
     return [fill[at] for at in state.rng.permutation(len(fill)).tolist()]
 
 
-def _draw(state: State, mood: Mood, count: int) -> None:
+def _draw(state: State, mood: Mood, count: int, longest: int) -> None:
     weights = np.array([mood.weights[kind] for kind in KINDS])
     weights /= weights.sum()
     favourite, again = KINDS[0], 0
@@ -137,7 +168,7 @@ def _draw(state: State, mood: Mood, count: int) -> None:
             again = state.one((1, 1, 2, 4, 9))  # runs of one kind overlap in their unit
         again -= 1
         most = LONG if state.chance(0.3 if favourite == "store" else mood.long) else SHORT
-        if not _admitted(state, favourite, most):
+        if not _admitted(state, favourite, min(most, longest)):
             again = 0
 
 
@@ -178,15 +209,14 @@ def _one(state: State, kind: str, most: int) -> Drawn | None:
 # --- the program -----------------------------------------------------------------------------------------------------
 
 
-def _program(state: State, name: str, wish: Wish) -> Program:
-    places = crowded(assign_tokens(state.steps), state.rng, wish)
+def _program(draft: Draft, places: Sequence[Place]) -> Program:
+    state, tensors = draft.state, draft.tensors
     drawn = [Drawn(Sync(Unit(place.unit))) if place.step is None else state.drawn[place.step] for place in places]
     instructions = [with_tokens(one.instruction, place) for one, place in zip(drawn, places, strict=True)]
-    tensors = _tensors(state)
     number = {tensor.name: index for index, tensor in enumerate(tensors)}
     tensor_of = np.array([-1 if one.tensor is None else number[one.tensor] for one in drawn], np.int32)
     no_source = np.full(len(drawn), -1, np.int32)
-    return Program(state.config, name, encode(state.config, instructions), tensors, tensor_of, (), no_source)
+    return Program(state.config, draft.name, encode(state.config, instructions), tensors, tensor_of, (), no_source)
 
 
 def _tensors(state: State) -> tuple[Tensor, ...]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vdla.benchmarks.programs.random_instructions import random_program
+from vdla.benchmarks.programs.random_instructions import unordered_program
 from vdla.hardware.asm import AsmError, assemble, disassemble, instruction_text
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Buffer, Gemm, Load, MicroOp, Sync, Unit, decode, decode_uops
@@ -57,7 +57,7 @@ def test_golden(golden):
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(list(PRESETS.values())), st.integers(0, 1 << 32))
 def test_text_round_trips(config, seed):
-    program = random_program(config, seed)
+    program = unordered_program(config, seed)
     text = disassemble(program)
     assert same(assemble(text), program)
     assert disassemble(assemble(text)) == text
@@ -65,7 +65,7 @@ def test_text_round_trips(config, seed):
 
 
 def test_words_that_are_no_instructions_round_trip():
-    program = random_program(Config.preset("pynq_z1"), 3)
+    program = unordered_program(Config.preset("pynq_z1"), 3)
     words = program.words.copy()
     words[4] = 0xFF
     words[5] = 0

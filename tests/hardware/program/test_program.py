@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vdla.benchmarks.programs.random_instructions import random_program
+from vdla.benchmarks.programs.random_instructions import unordered_program
 from vdla.hardware.config import Config, Dram
 from vdla.hardware.isa import Buffer, Gemm, Load, Store, decode, encode
 from vdla.hardware.presets import PRESETS
@@ -52,14 +52,14 @@ def same(a, b):
 @settings(max_examples=30, deadline=None)
 @given(st.sampled_from(list(PRESETS.values())), st.integers(0, 1 << 32), st.integers(0, 30))
 def test_bytes_round_trip(config, seed, count):
-    program = random_program(config, seed, count)
+    program = unordered_program(config, seed, count)
     assert same(from_bytes(to_bytes(program), "here"), program)
 
 
 def test_files_round_trip(tmp_path):
     path = tmp_path / "p.vdla"
     path.write_bytes(b"old")
-    program = random_program(PYNQ, 1)
+    program = unordered_program(PYNQ, 1)
     program.save(path)
     assert same(Program.load(path), program)
     assert same(load(str(path)), program)

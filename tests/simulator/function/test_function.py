@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 from helpers.naive_function import Naive
-from helpers.random_kernels import random_sequence
+from helpers.random_image import random_image
 
 from vdla.benchmarks.programs.random_config import random_config
+from vdla.benchmarks.programs.random_programs import random_draft
 from vdla.hardware.config import Config
 from vdla.hardware.isa import (
     Buffer,
@@ -30,22 +31,26 @@ from vdla.simulator.function.function import Engine, execute, token_order
 PRESETS = ["pynq_z1", "tiny", "int4", "batch4"]
 
 
-def compare(config, seed, portable, count=14):
-    rng = np.random.default_rng(seed)
-    instructions, dram = random_sequence(rng, config, count)
-    check(config, instructions, dram, portable, f"seed {seed}, {config}")
+def compare(config, seed, portable, count=24):
+    draft = random_draft(config, seed, count, longest=24)
+    program = draft.program(draft.needed_tokens)
+    columns, dram = random_image(program, seed)
+    check_columns(config, columns, dram, portable, f"seed {seed}, {config}")
 
 
-def check(config, instructions, dram, portable, what=""):
-    """Both engines side by side, every buffer after every instruction."""
+def check(config, instructions, dram, portable):
     encode(config, instructions)
-    columns = instruction_columns(config, instructions)
+    check_columns(config, instruction_columns(config, instructions), dram, portable)
+
+
+def check_columns(config, columns, dram, portable, what=""):
+    """Both engines side by side, every buffer after every instruction."""
     engine = Engine(config, columns, dram.copy(), portable)
     naive = Naive(config, columns, dram.copy())
-    for k, instruction in enumerate(instructions):
+    for k in range(len(columns)):
         engine.execute(k)
         naive.execute(k)
-        where = f"{what}, instruction {k}: {instruction}"
+        where = f"{what}, instruction {k}: {columns[k]}"
         memory = engine.memory
         assert (memory.dram == naive.dram).all(), where
         assert (memory.acc.reshape(-1) == naive.buffers[Buffer.ACC].reshape(-1).view("<i4")).all(), where
@@ -113,7 +118,7 @@ def test_shapes_of_the_fast_kernel(shape):
     batch, block_in, block_out = shape
     config = Config(batch=batch, block_in=block_in, block_out=block_out, inp_kib=4, wgt_kib=16, acc_kib=8, out_kib=4)
     for seed in range(6):
-        compare(config, seed, portable=False, count=20)
+        compare(config, seed, portable=False, count=30)
 
 
 def test_the_fast_kernel_can_be_switched_off(monkeypatch):

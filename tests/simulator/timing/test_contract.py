@@ -1,23 +1,60 @@
 """The event model against the machine stepped cycle by cycle: every start and end, every counter."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from helpers.naive_timing import Machine
-from helpers.random_streams import random_config, random_conflicts, random_stream
 
-from vdla.hardware.isa import instruction_columns
+from vdla.benchmarks.programs.random_programs import random_verified_program
+from vdla.hardware.config import Config, Dram
+from vdla.hardware.isa import COL, Opcode, columns
+from vdla.hardware.program import place
 from vdla.simulator.stats import COUNTERS, UNITS
 from vdla.simulator.timing.timing import time_columns
+
+SHAPES = (
+    Config.preset("pynq_z1"),
+    Config.preset("tiny"),
+    replace(Config.preset("pynq_z1"), axi_bits=128, block_out=32),
+    replace(Config.preset("pynq_z1"), inp_bits=4, wgt_bits=2, batch=2),
+)
+
+
+def random_machine(rng):
+    """A machine with random queues, bursts and DRAM."""
+    dram = Dram(
+        read_latency=int(rng.choice([1, 2, 5, 20, 60])),
+        write_latency=int(rng.choice([1, 3, 20])),
+        outstanding_reads=int(rng.choice([1, 2, 3, 8])),
+        outstanding_writes=int(rng.choice([1, 2, 8])),
+        beat_cycles=int(rng.choice([1, 1, 2, 3])),
+        burst_gap=int(rng.choice([0, 0, 1, 4])),
+    )
+    return replace(
+        SHAPES[rng.integers(len(SHAPES))],
+        dram=dram,
+        burst_beats=int(rng.choice([1, 2, 3, 4, 16, 64, 256])),
+        command_depth=int(rng.choice([4, 5, 16])),
+        token_depth=int(rng.choice([8, 9, 16])),
+    )
+
+
+def random_conflicts(rng, table):
+    """Extra cycles of VECTORs, as if they had bank conflicts."""
+    vectors = table[:, COL["opcode"]] == Opcode.VECTOR
+    return np.where(vectors, rng.integers(0, 5, len(table)), 0).astype(np.int64)
 
 
 def compare(seed, count):
     rng = np.random.default_rng(seed)
-    config = random_config(rng)
-    columns = instruction_columns(config, random_stream(rng, config, count))
-    extra = random_conflicts(rng, columns)
+    config = random_machine(rng)
+    program = random_verified_program(config, seed, count, longest=12)
+    table = columns(config, program.link(place(program)[0]))
+    extra = random_conflicts(rng, table)
     stream = int(rng.integers(0, 2048))
-    timing = time_columns(config, columns, stream, extra)
-    machine = Machine(config, columns, stream, extra)
+    timing = time_columns(config, table, stream, extra)
+    machine = Machine(config, table, stream, extra)
     total = machine.run()
     where = f"seed {seed}, {config}"
     assert timing.dispatches.tolist() == [i.D for i in machine.program], where
@@ -31,10 +68,10 @@ def compare(seed, count):
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_short_streams(seed):
+def test_short_programs(seed):
     compare(seed, 1 + seed % 30)
 
 
 @pytest.mark.parametrize("seed", range(100, 112))
-def test_long_streams(seed):
+def test_long_programs(seed):
     compare(seed, 200)

@@ -7,11 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from helpers.hand_programs import PIPELINE, TINY, program
-from helpers.random_token_programs import assembled, places_of, random_steps, without_token
 
 from vdla.benchmarks.mutants import run
 from vdla.benchmarks.programs import suite
 from vdla.benchmarks.programs.mutation import KINDS, mutants
+from vdla.benchmarks.programs.random_programs import random_draft
+from vdla.compiler.codegen.vdla.tokens import QUEUES
 from vdla.hardware.config import Dram
 from vdla.simulator.adversary.adversary import Harm, attack
 from vdla.simulator.errors import SimulationError
@@ -19,10 +20,39 @@ from vdla.simulator.timing.timing import time_program
 from vdla.simulator.verify.verifier import Kind, verify
 
 
+def draft(seed, count):
+    return random_draft(TINY, seed, count, longest=12)
+
+
+def random_program(seed, count):
+    """A program with the fewest tokens that order it."""
+    chosen = draft(seed, count)
+    return chosen.program(chosen.needed_tokens)
+
+
+def without_token(places, rng):
+    """The places without one push and the pop that takes its token."""
+    edges = [
+        (push, pop)
+        for source, target in QUEUES
+        for push, pop in zip(
+            _having(places, source, "pushes", target), _having(places, target, "pops", source), strict=True
+        )
+    ]
+    push, pop = edges[int(rng.integers(len(edges)))]
+    changed = list(places)
+    changed[push] = replace(places[push], pushes=places[push].pushes - {places[pop].unit})
+    changed[pop] = replace(places[pop], pops=places[pop].pops - {places[push].unit})
+    return changed
+
+
+def _having(places, unit, what, other):
+    return [k for k, place in enumerate(places) if place.unit == unit and other in getattr(place, what)]
+
+
 @pytest.mark.parametrize("seed", range(24))
 def test_programs_with_all_their_tokens_are_verified_and_safe(seed):
-    steps = random_steps(seed, 30)
-    good = assembled(steps, places_of(steps))
+    good = random_program(seed, 50)
     assert verify(good).ok, str(verify(good))
     assert attack(good, seed).harm == Harm.NONE
 
@@ -30,18 +60,16 @@ def test_programs_with_all_their_tokens_are_verified_and_safe(seed):
 @pytest.mark.parametrize("seed", range(40))
 def test_without_any_one_token_there_is_a_race(seed):
     """The compiler's tokens are the fewest: each one taken away leaves two accesses unordered."""
-    steps = random_steps(seed, 30)
-    fewer = without_token(places_of(steps), np.random.default_rng(seed))
-    assert Kind.RACE in verify(assembled(steps, fewer)).kinds()
+    chosen = draft(seed, 50)
+    fewer = without_token(chosen.needed_tokens, np.random.default_rng(seed))
+    assert Kind.RACE in verify(chosen.program(fewer)).kinds()
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_verified_ends_in_the_timed_machine(seed):
     """Under any memory, with the smallest queues; and what deadlocks there was refused as a deadlock."""
-    steps = random_steps(seed, 30)
-    places = places_of(steps)
     drams = (Dram(), Dram(read_latency=1, write_latency=1), Dram(read_latency=999, outstanding_reads=1, burst_gap=9))
-    good = assembled(steps, places)
+    good = random_program(seed, 50)
     for dram in drams:
         assert time_program(good, replace(TINY, dram=dram)).total_cycles > 0
     for mutant in mutants(good, 20, np.random.default_rng(seed)):
@@ -59,8 +87,7 @@ def _hangs(candidate):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_what_the_adversary_can_harm_is_refused(seed):
-    steps = random_steps(seed, 20)
-    good = assembled(steps, places_of(steps))
+    good = random_program(seed, 35)
     for mutant in mutants(good, 25, np.random.default_rng(seed)):
         verdict = verify(mutant.program)
         if Kind.ENCODING not in verdict.kinds() and verdict.ok:
@@ -71,8 +98,7 @@ def test_what_the_adversary_can_harm_is_refused(seed):
 def test_many_changes_at_once_get_a_verdict_too(seed):
     """However broken, a program gets its verdict, at once; and a lucky one is safe."""
     rng = np.random.default_rng(seed)
-    steps = random_steps(seed, 15)
-    broken = assembled(steps, places_of(steps))
+    broken = random_program(seed, 30)
     for _ in range(25):
         candidate = mutants(broken, 4, rng)[int(rng.integers(4))].program
         verdict = verify(candidate)

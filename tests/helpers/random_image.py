@@ -1,0 +1,18 @@
+"""A linked program with a DRAM image of random tensors, for tests that look below `simulate`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.benchmarks.programs.random_data import random_arrays
+from vdla.hardware.isa import columns
+from vdla.hardware.program import Program, place
+from vdla.simulator.simulator import image
+
+
+def random_image(program: Program, seed: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """(the linked columns of the program, the DRAM image that they address)."""
+    addresses, end = place(program)
+    dram = image(program, random_arrays(program, seed), addresses, end)
+    return columns(program.config, program.link(addresses)), dram
