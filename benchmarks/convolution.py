@@ -65,13 +65,13 @@ def reference(layer: Workload, operands: LayerData, out_bits: int) -> Int8:
 
 def _sums(layer: Workload, data: Int8, weight: Int8) -> Ints:
     """The convolution in float64, which holds these sums exactly."""
-    border = (layer.padding, layer.padding)
+    border = (layer.pads, layer.pads)
     padded = np.pad(data, ((0, 0), (0, 0), border, border)).astype(np.float64)
     rows, columns = layer.out_height, layer.out_width
     total = np.zeros((layer.batch, layer.out_channels, rows, columns))
     for ky in range(layer.kernel):
         for kx in range(layer.kernel):
-            window = padded[:, :, ky :: layer.stride, kx :: layer.stride][:, :, :rows, :columns]
+            window = padded[:, :, ky :: layer.strides, kx :: layer.strides][:, :, :rows, :columns]
             total += np.einsum("oc,nchw->nohw", weight[:, :, ky, kx].astype(np.float64), window, optimize=True)
     return total.astype(np.int64)
 
@@ -118,7 +118,7 @@ def _padded_sizes(layer: Workload, config: Config) -> tuple[int, int, int]:
 
 def _touched(size: int, out_size: int, layer: Workload) -> int:
     """How many of `size` rows (or columns) any output reads: a strided 1x1 convolution skips some."""
-    reads = np.arange(out_size)[:, None] * layer.stride + np.arange(layer.kernel) - layer.padding
+    reads = np.arange(out_size)[:, None] * layer.strides + np.arange(layer.kernel) - layer.pads
     return len(np.unique(reads[(reads >= 0) & (reads < size)]))
 
 

@@ -53,8 +53,8 @@ def layer_operator(layer: Workload, config: Config, threads: int) -> Operator:
         in_channels=layer.in_channels,
         out_channels=layer.out_channels,
         kernel=layer.kernel,
-        stride=layer.stride,
-        padding=layer.padding,
+        strides=layer.strides,
+        pads=layer.pads,
         virtual_threads=threads,
         name=layer.name,
     )

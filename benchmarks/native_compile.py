@@ -35,7 +35,7 @@ def compile_seconds(layer: Workload) -> float:
     start = time.process_time()
     data = (layer.batch, layer.in_channels, layer.height, layer.width)
     weight = (layer.out_channels, layer.in_channels, layer.kernel, layer.kernel)
-    form = convolution(data, weight, layer.stride, layer.padding)
+    form = convolution(data, weight, layer.strides, layer.pads)
     x, w = te.placeholder(data, "float32", "x"), form.weight("w")
     fn = te.create_function([x, w], [form.output(x, w, name="y")], layer.name)
     compile_native(default_schedule(fn).fn, cached=False)

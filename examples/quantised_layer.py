@@ -22,7 +22,7 @@ weight_scale = np.abs(weight).max(axis=(1, 2, 3)) / 127
 
 operator = conv2d(
     Config.preset("pynq_z1"),
-    batch=1, height=14, width=14, in_channels=20, out_channels=40, kernel=3, padding=1, activation="relu",
+    batch=1, height=14, width=14, in_channels=20, out_channels=40, kernel=3, pads=1, activation="relu",
 )  # fmt: skip
 arrays = operator.pack(
     data=np.round(data / in_scale).astype(np.int8),

@@ -85,13 +85,13 @@ def packed_weights(layer: Workload, operands: Quantised) -> PackedWeights:
     """The weights as our kernel reads them."""
     bias, scale = operands.bias, operands.scale
     if is_depthwise(layer):
-        return pack_qdepthwise_conv2d(operands.weight[:, 0], scale, host(), bias, X_ZERO, strides=layer.stride)
+        return pack_qdepthwise_conv2d(operands.weight[:, 0], scale, host(), bias, X_ZERO, strides=layer.strides)
     return pack_qconv2d(operands.weight, scale, host(), bias, X_ZERO)
 
 
 def convolution(layer: Workload, x: te.Tensor, weight: te.Tensor, bias: te.Tensor, scale: te.Tensor) -> te.Tensor:
     """The tensor expression of a layer."""
-    window: dict[str, Any] = {"strides": layer.stride, "pads": layer.padding, "name": "y"}
+    window: dict[str, Any] = {"strides": layer.strides, "pads": layer.pads, "name": "y"}
     zeros: dict[str, Any] = {"x_zero_point": X_ZERO, "y_zero_point": Y_ZERO}
     if is_depthwise(layer):
         return qdepthwise_conv2d(x, weight, bias, scale, host(), layer.kernel, **zeros, **window)

@@ -70,8 +70,8 @@ def window_of(layer: Workload) -> dict[str, Any]:
     return {
         "group": layer.in_channels if is_depthwise(layer) else 1,
         "kernel_shape": [layer.kernel] * 2,
-        "strides": [layer.stride] * 2,
-        "pads": [layer.padding] * 4,
+        "strides": [layer.strides] * 2,
+        "pads": [layer.pads] * 4,
     }
 
 
@@ -79,7 +79,7 @@ def our_layer(layer: Workload, operands: Operands, biased: bool, finish: Finish 
     """Our kernel for a layer, called with its operands; `finish` is what follows in the same kernel."""
     data, weight, bias = operands.data, operands.weight, operands.bias
     groups = layer.in_channels if is_depthwise(layer) else 1
-    form = convolution(data.shape, weight.shape, layer.stride, layer.padding, groups=groups)
+    form = convolution(data.shape, weight.shape, layer.strides, layer.pads, groups=groups)
 
     def operator(x: te.Tensor, w: te.Tensor, b: te.Tensor | None = None) -> te.Tensor:
         result = form.output(x, w, b, "y")

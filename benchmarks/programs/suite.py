@@ -53,37 +53,37 @@ def _image(channels: str, batch: int, height: int, width: int, count: int) -> di
 
 
 CASES: tuple[Case, ...] = (
-    Case("conv3x3", conv2d, {**_image("in_channels", 1, 7, 6, 20), "out_channels": 24, "kernel": 3, "padding": 1}),
+    Case("conv3x3", conv2d, {**_image("in_channels", 1, 7, 6, 20), "out_channels": 24, "kernel": 3, "pads": 1}),
     Case(
         "conv1x1_stride2",
         conv2d,
-        {**_image("in_channels", 1, 8, 8, 33), "out_channels": 17, "kernel": 1, "stride": 2},
+        {**_image("in_channels", 1, 8, 8, 33), "out_channels": 17, "kernel": 1, "strides": 2},
     ),
     Case(
         "conv_dilated_relu",
         conv2d,
-        {**_image("in_channels", 2, 7, 9, 5), "out_channels": 9, "kernel": (3, 2), "dilation": 2, "padding": (2, 1)}
+        {**_image("in_channels", 2, 7, 9, 5), "out_channels": 9, "kernel": (3, 2), "dilations": 2, "pads": (2, 1)}
         | {"activation": "relu", "zero_point": -1, "input_zero_point": 1},
     ),
     Case(
         "conv_patches",
         conv2d,
-        {**_image("in_channels", 1, 9, 9, 3), "out_channels": 8, "kernel": 5, "stride": 2, "padding": 2},
+        {**_image("in_channels", 1, 9, 9, 3), "out_channels": 8, "kernel": 5, "strides": 2, "pads": 2},
     ),
     Case("conv_raw", conv2d, {**_image("in_channels", 1, 4, 5, 18), "out_channels": 8, "kernel": 1, "raw": True}),
     Case("dense", dense, {"rows": 5, "in_features": 70, "out_features": 37}),
     Case(
         "transpose4x4",
         conv2d_transpose,
-        {**_image("in_channels", 1, 3, 4, 18), "out_channels": 9, "kernel": 4, "stride": 2, "padding": 1},
+        {**_image("in_channels", 1, 3, 4, 18), "out_channels": 9, "kernel": 4, "strides": 2, "pads": 1},
     ),
-    Case("depthwise3x3", depthwise_conv2d, {**_image("channels", 1, 7, 6, 19), "kernel": 3, "padding": 1}),
+    Case("depthwise3x3", depthwise_conv2d, {**_image("channels", 1, 7, 6, 19), "kernel": 3, "pads": 1}),
     Case(
         "max_pool",
         pool2d,
-        {"kind": "max", **_image("channels", 1, 8, 7, 17), "kernel": 3, "stride": 2, "padding": 1},
+        {"kind": "max", **_image("channels", 1, 8, 7, 17), "kernel": 3, "strides": 2, "pads": 1},
     ),
-    Case("average_pool", pool2d, {"kind": "average", **_image("channels", 1, 6, 6, 17), "kernel": 2, "stride": 2}),
+    Case("average_pool", pool2d, {"kind": "average", **_image("channels", 1, 6, 6, 17), "kernel": 2, "strides": 2}),
     Case(
         "residual_add",
         residual_add,

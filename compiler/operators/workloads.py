@@ -16,7 +16,7 @@ class WorkloadError(Error, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """One operator: `kernel`, `stride` and `padding` are the same in both directions."""
+    """One operator: `kernel`, `strides` and `pads` are the same in both directions."""
 
     name: str
     operator: str
@@ -26,8 +26,8 @@ class Workload:
     in_channels: int
     out_channels: int
     kernel: int
-    stride: int
-    padding: int
+    strides: int
+    pads: int
     note: str
 
     @property
@@ -42,8 +42,8 @@ class Workload:
 
     def _out(self, size: int) -> int:
         if self.operator == "conv2d_transpose":
-            return (size - 1) * self.stride - 2 * self.padding + self.kernel
-        return (size + 2 * self.padding - self.kernel) // self.stride + 1
+            return (size - 1) * self.strides - 2 * self.pads + self.kernel
+        return (size + 2 * self.pads - self.kernel) // self.strides + 1
 
     @property
     def macs(self) -> int:

@@ -63,7 +63,7 @@ def naive(layer: Workload, operands: object, bits: int) -> np.ndarray:
     for n, o, y, x in np.ndindex(*result.shape):
         total = int(operands.bias[o])
         for c, ky, kx in np.ndindex(layer.in_channels, layer.kernel, layer.kernel):
-            row, column = y * layer.stride + ky - layer.padding, x * layer.stride + kx - layer.padding
+            row, column = y * layer.strides + ky - layer.pads, x * layer.strides + kx - layer.pads
             if 0 <= row < layer.height and 0 <= column < layer.width:
                 total += int(operands.data[n, c, row, column]) * int(operands.weight[o, c, ky, kx])
         shift = int(operands.shift[o])
@@ -73,7 +73,7 @@ def naive(layer: Workload, operands: object, bits: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("preset", ["pynq_z1", "int4"])
-@pytest.mark.parametrize("layer", [SMALL, replace(SMALL, kernel=1, padding=0), replace(SMALL, stride=1, padding=2)])
+@pytest.mark.parametrize("layer", [SMALL, replace(SMALL, kernel=1, pads=0), replace(SMALL, strides=1, pads=2)])
 def test_the_reference_equals_loops_over_everything(layer: Workload, preset: str) -> None:
     config = Config.preset(preset)
     operands = random_data(layer, config, 3)

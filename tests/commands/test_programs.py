@@ -99,7 +99,7 @@ def test_a_damaged_file_is_refused(command: str, text: Path, capsys: Capture) ->
 
 # --- compile, verify, run --------------------------------------------------------------------------------------------
 
-SHAPE = ("height=5", "width=6", "in_channels=6", "out_channels=8", "kernel=3", "padding=1")
+SHAPE = ("height=5", "width=6", "in_channels=6", "out_channels=8", "kernel=3", "pads=1")
 SMALL = ("--preset", "tiny", "--shape", *SHAPE)
 
 
@@ -124,7 +124,7 @@ def test_compile_writes_the_program_and_the_schedule(tmp_path: Path, capsys: Cap
 def test_compile_lists_its_operators(capsys: Capture) -> None:
     assert main(["compile", "--list"]) == OK
     text = capsys.readouterr().out
-    assert "conv2d\n  batch height width in_channels out_channels kernel\n  stride=1 " in text
+    assert "conv2d\n  batch height width in_channels out_channels kernel\n  strides=1 " in text
     assert "layers\n  C1 C2 " in text
 
 
@@ -146,7 +146,7 @@ def test_compile_takes_a_pair_where_rows_and_columns_differ(tmp_path: Path) -> N
         (("conv2d", "--shape", "raw=1"), "compile conv2d: raw must be yes or no, got '1'"),
         (("pool2d", "--shape", "height=4"), "compile pool2d: shape must give kind, width, channels, kernel, got none "),
         (("C2", "--shape", "height=3"), "compile C2: --shape must be left out for a named layer, got height=3"),
-        (("conv2d", *SMALL, "stride=0"), "conv2d: stride must be one or two integers >= 1, got 0"),
+        (("conv2d", *SMALL, "strides=0"), "conv2d: strides must be one or two integers >= 1, got 0"),
         (("conv2d", *SMALL, "--threads", "0"), "conv2d: virtual_threads must be "),
     ],
 )

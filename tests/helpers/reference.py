@@ -12,6 +12,7 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 Pair = tuple[int, int]
+Pads = tuple[int, ...]  # two: of both directions; four: top, left, bottom, right
 
 MULT_BITS, SHIFT_MAX = 24, 63
 
@@ -46,10 +47,11 @@ def requantise(sums: Array, bias: Array, factor: Array, zero_point: int, low: in
     return np.clip(((product + half) >> shift) + zero_point, low, high)
 
 
-def windows(data: Array, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair, fill: int) -> Array:
+def windows(data: Array, kernel: Pair, strides: Pair, pads: Pads, dilations: Pair, fill: int) -> Array:
     """[KH, KW, N, C, OH, OW]: for each kernel position the input that it meets."""
-    (kh, kw), (sh, sw), (ph, pw), (dh, dw) = kernel, stride, padding, dilation
-    full = np.pad(data.astype(np.int64), ((0, 0), (0, 0), (ph, ph), (pw, pw)), constant_values=fill)
+    (kh, kw), (sh, sw), (dh, dw) = kernel, strides, dilations
+    top, left, bottom, right = (*pads, *pads)[:4]
+    full = np.pad(data.astype(np.int64), ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=fill)
     rows = (full.shape[2] - (kh - 1) * dh - 1) // sh + 1
     cols = (full.shape[3] - (kw - 1) * dw - 1) // sw + 1
     found = np.empty((kh, kw, *full.shape[:2], rows, cols), np.int64)
@@ -59,48 +61,49 @@ def windows(data: Array, kernel: Pair, stride: Pair, padding: Pair, dilation: Pa
     return found
 
 
-def conv2d(data: Array, weight: Array, stride: Pair, padding: Pair, dilation: Pair = (1, 1), zero: int = 0) -> Array:
+def conv2d(data: Array, weight: Array, strides: Pair, pads: Pads, dilations: Pair = (1, 1), zero: int = 0) -> Array:
     """The sums of (x - zero) * w, with padding that counts as zero."""
-    seen = windows(data, weight.shape[2:], stride, padding, dilation, zero) - zero
+    seen = windows(data, weight.shape[2:], strides, pads, dilations, zero) - zero
     return wrap32(np.einsum("klncyx,ockl->noyx", seen, weight.astype(np.int64), optimize=True))
 
 
 def depthwise_conv2d(
-    data: Array, weight: Array, stride: Pair, padding: Pair, dilation: Pair = (1, 1), zero: int = 0
+    data: Array, weight: Array, strides: Pair, pads: Pads, dilations: Pair = (1, 1), zero: int = 0
 ) -> Array:
     """The same, each channel with its own kernel [C, 1, KH, KW]."""
-    seen = windows(data, weight.shape[2:], stride, padding, dilation, zero) - zero
+    seen = windows(data, weight.shape[2:], strides, pads, dilations, zero) - zero
     return wrap32(np.einsum("klncyx,ckl->ncyx", seen, weight[:, 0].astype(np.int64)))
 
 
 def conv2d_transpose(
-    data: Array, weight: Array, stride: Pair, padding: Pair, output_padding: Pair, zero: int = 0
+    data: Array, weight: Array, strides: Pair, pads: Pads, output_padding: Pair, zero: int = 0
 ) -> Array:
     """Every input value adds its multiple of the kernel [I, O, KH, KW] to the output."""
     (n, _, height, width), (_, out, kh, kw) = data.shape, weight.shape
-    (sh, sw), (ph, pw), (eh, ew) = stride, padding, output_padding
+    (sh, sw), (eh, ew) = strides, output_padding
+    top, left, bottom, right = (*pads, *pads)[:4]
     full = np.zeros((n, out, (height - 1) * sh + kh + eh, (width - 1) * sw + kw + ew), np.int64)
     values = data.astype(np.int64) - zero
     for y in range(height):
         for x in range(width):
             part = np.einsum("nc,cokl->nokl", values[:, :, y, x], weight.astype(np.int64))
             full[:, :, y * sh : y * sh + kh, x * sw : x * sw + kw] += part
-    return wrap32(full[:, :, ph : full.shape[2] - ph, pw : full.shape[3] - pw])
+    return wrap32(full[:, :, top : full.shape[2] - bottom, left : full.shape[3] - right])
 
 
-def max_pool2d(data: Array, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair = (1, 1)) -> Array:
+def max_pool2d(data: Array, kernel: Pair, strides: Pair, pads: Pads, dilations: Pair = (1, 1)) -> Array:
     """The greatest value of each window; padding never wins."""
-    return windows(data, kernel, stride, padding, dilation, -(1 << 31)).max(axis=(0, 1))
+    return windows(data, kernel, strides, pads, dilations, -(1 << 31)).max(axis=(0, 1))
 
 
-def sum_pool2d(data: Array, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair = (1, 1), zero: int = 0) -> Array:
+def sum_pool2d(data: Array, kernel: Pair, strides: Pair, pads: Pads, dilations: Pair = (1, 1), zero: int = 0) -> Array:
     """The sum of (x - zero) over each window."""
-    return (windows(data, kernel, stride, padding, dilation, zero) - zero).sum(axis=(0, 1))
+    return (windows(data, kernel, strides, pads, dilations, zero) - zero).sum(axis=(0, 1))
 
 
-def counts(shape: Pair, kernel: Pair, stride: Pair, padding: Pair, dilation: Pair = (1, 1)) -> Array:
+def counts(shape: Pair, kernel: Pair, strides: Pair, pads: Pads, dilations: Pair = (1, 1)) -> Array:
     """[1, 1, OH, OW]: how many values of each window are not padding."""
-    return windows(np.ones((1, 1, *shape), np.int64), kernel, stride, padding, dilation, 0).sum(axis=(0, 1))
+    return windows(np.ones((1, 1, *shape), np.int64), kernel, strides, pads, dilations, 0).sum(axis=(0, 1))
 
 
 def residual_add(data: Array, other: Array, integers: Pair) -> Array:

@@ -74,9 +74,15 @@ class Draw:
         """A zero point, often 0."""
         return self.integer(self.low, self.high) if self.chance(0.4) else 0
 
-    def image(self, kernel: tuple[int, int], padding: tuple[int, int], dilation: tuple[int, int]) -> tuple[int, int]:
+    def pads(self, most: tuple[int, int]) -> tuple[int, ...]:
+        """Padding of both directions, or of each side."""
+        pads = tuple(self.integer(0, n) for n in most)
+        return (*pads, *(self.integer(0, n) for n in most)) if self.chance(0.5) else pads
+
+    def image(self, kernel: tuple[int, int], pads: tuple[int, ...], dilations: tuple[int, int]) -> tuple[int, int]:
         """Rows and columns that hold the kernel."""
-        least = [max(1, (k - 1) * d + 1 - 2 * p) for k, d, p in zip(kernel, dilation, padding, strict=True)]
+        sums = [a + b for a, b in zip(pads[:2], pads[-2:], strict=True)]
+        least = [max(1, (k - 1) * d + 1 - p) for k, d, p in zip(kernel, dilations, sums, strict=True)]
         return self.integer(least[0], least[0] + 9), self.integer(least[1], least[1] + 9)
 
     def channels(self, blocks: int = 3) -> int:
@@ -117,21 +123,21 @@ def _finished(draw: Draw, sums: Array, options: Options) -> tuple[Options, Array
 
 
 def conv2d_case(config: Config, seed: int) -> Case:
-    """Any kernel, stride, padding and dilation."""
+    """Any kernel, strides, pads and dilations."""
     draw = Draw(config, seed)
-    kernel, stride, padding, dilation = draw.pair(1, 4), draw.pair(1, 3), draw.pair(0, 3), draw.pair(1, 2)
-    height, width = draw.image(kernel, padding, dilation)
+    kernel, strides, pads, dilations = draw.pair(1, 4), draw.pair(1, 3), draw.pads((3, 3)), draw.pair(1, 2)
+    height, width = draw.image(kernel, pads, dilations)
     batch, channels, out = draw.integer(1, 3), draw.channels(), draw.channels()
     options = draw.output()
     zero = 0 if options.get("raw") else draw.zero()
     operator = conv2d(
         config, batch=batch, height=height, width=width, in_channels=channels, out_channels=out, kernel=kernel,
-        stride=stride, padding=padding, dilation=dilation, input_zero_point=zero, virtual_threads=draw.integer(1, 3),
+        strides=strides, pads=pads, dilations=dilations, input_zero_point=zero, virtual_threads=draw.integer(1, 3),
         packing=str(draw.rng.choice(["auto", "channels", "patches"])), **options,
     )  # fmt: skip
     data = draw.elements((batch, channels, height, width), config.inp_bits)
     weight = draw.elements((out, channels, *kernel), config.wgt_bits)
-    sums = reference.conv2d(data, weight, stride, padding, dilation, zero)
+    sums = reference.conv2d(data, weight, strides, pads, dilations, zero)
     operands, expected = _finished(draw, sums, options)
     return Case(operator, {"data": data, "weight": weight, **operands}, expected)
 
@@ -155,41 +161,42 @@ def dense_case(config: Config, seed: int) -> Case:
 def depthwise_case(config: Config, seed: int) -> Case:
     """A kernel for each channel."""
     draw = Draw(config, seed)
-    kernel, stride, padding, dilation = draw.pair(1, 4), draw.pair(1, 3), draw.pair(0, 3), draw.pair(1, 2)
-    height, width = draw.image(kernel, padding, dilation)
+    kernel, strides, pads, dilations = draw.pair(1, 4), draw.pair(1, 3), draw.pads((3, 3)), draw.pair(1, 2)
+    height, width = draw.image(kernel, pads, dilations)
     batch, channels = draw.integer(1, 3), draw.channels()
     options = draw.output()
     zero = 0 if options.get("raw") else draw.zero()
     operator = depthwise_conv2d(
-        config, batch=batch, height=height, width=width, channels=channels, kernel=kernel, stride=stride,
-        padding=padding, dilation=dilation, input_zero_point=zero, virtual_threads=draw.integer(1, 3), **options,
+        config, batch=batch, height=height, width=width, channels=channels, kernel=kernel, strides=strides,
+        pads=pads, dilations=dilations, input_zero_point=zero, virtual_threads=draw.integer(1, 3), **options,
     )  # fmt: skip
     data = draw.elements((batch, channels, height, width), config.inp_bits)
     weight = draw.elements((channels, 1, *kernel), config.wgt_bits)
-    sums = reference.depthwise_conv2d(data, weight, stride, padding, dilation, zero)
+    sums = reference.depthwise_conv2d(data, weight, strides, pads, dilations, zero)
     operands, expected = _finished(draw, sums, options)
     return Case(operator, {"data": data, "weight": weight, **operands}, expected)
 
 
 def conv2d_transpose_case(config: Config, seed: int) -> Case:
-    """Any kernel, stride, padding and output padding."""
+    """Any kernel, strides, pads and output padding."""
     draw = Draw(config, seed)
-    kernel, stride = draw.pair(1, 5), draw.pair(1, 3)
-    extra = tuple(draw.integer(0, s - 1) for s in stride)
+    kernel, strides = draw.pair(1, 5), draw.pair(1, 3)
+    extra = tuple(draw.integer(0, s - 1) for s in strides)
     height, width = draw.pair(1, 7)
-    sizes = zip((height, width), stride, kernel, extra, strict=True)
-    padding = tuple(draw.integer(0, min(3, ((n - 1) * s + k + e - 1) // 2)) for n, s, k, e in sizes)
+    sizes = zip((height, width), strides, kernel, extra, strict=True)
+    height_most, width_most = (min(3, ((n - 1) * s + k + e - 1) // 2) for n, s, k, e in sizes)
+    pads = draw.pads((height_most, width_most))
     batch, channels, out = draw.integer(1, 3), draw.channels(), draw.channels()
     options = draw.output()
     zero = 0 if options.get("raw") else draw.zero()
     operator = conv2d_transpose(
         config, batch=batch, height=height, width=width, in_channels=channels, out_channels=out, kernel=kernel,
-        stride=stride, padding=padding, output_padding=extra, input_zero_point=zero,
+        strides=strides, pads=pads, output_padding=extra, input_zero_point=zero,
         virtual_threads=draw.integer(1, 3), **options,
     )  # fmt: skip
     data = draw.elements((batch, channels, height, width), config.inp_bits)
     weight = draw.elements((channels, out, *kernel), config.wgt_bits)
-    sums = reference.conv2d_transpose(data, weight, stride, padding, extra, zero)
+    sums = reference.conv2d_transpose(data, weight, strides, pads, extra, zero)
     operands, expected = _finished(draw, sums, options)
     return Case(operator, {"data": data, "weight": weight, **operands}, expected)
 
@@ -197,20 +204,20 @@ def conv2d_transpose_case(config: Config, seed: int) -> Case:
 def pool2d_case(config: Config, seed: int) -> Case:
     """Maximum and average, with or without padding in the count."""
     draw = Draw(config, seed)
-    kernel, stride, dilation = draw.pair(1, 4), draw.pair(1, 3), draw.pair(1, 2)
-    padding = tuple(draw.integer(0, min(2, k - 1)) for k in kernel)
-    height, width = draw.image(kernel, padding, dilation)
+    kernel, strides, dilations = draw.pair(1, 4), draw.pair(1, 3), draw.pair(1, 2)
+    pads = draw.pads((min(2, kernel[0] - 1), min(2, kernel[1] - 1)))
+    height, width = draw.image(kernel, pads, dilations)
     batch, channels, kind = draw.integer(1, 3), draw.channels(), str(draw.rng.choice(["max", "average"]))
     options = draw.output()
     zero = 0 if options.get("raw") else draw.zero()
     include = options.get("raw", False) or kind == "max" or draw.chance(0.5)
     operator = pool2d(
-        config, kind=kind, batch=batch, height=height, width=width, channels=channels, kernel=kernel, stride=stride,
-        padding=padding, dilation=dilation, input_zero_point=zero, count_include_pad=include,
+        config, kind=kind, batch=batch, height=height, width=width, channels=channels, kernel=kernel, strides=strides,
+        pads=pads, dilations=dilations, input_zero_point=zero, count_include_pad=include,
         virtual_threads=draw.integer(1, 3), **options,
     )  # fmt: skip
     data = draw.elements((batch, channels, height, width), config.inp_bits)
-    window = (kernel, stride, padding, dilation)
+    window = (kernel, strides, pads, dilations)
     if kind == "max":
         sums, divisor = np.maximum(reference.max_pool2d(data, *window), draw.low) - zero, np.int64(1)
     else:

@@ -23,7 +23,7 @@ EXAMPLES = """\
   vdla compile C6 -o c6.vdla                 a layer of ResNet-18 or MobileNet
   vdla compile C6 --threads 1 -o slow.vdla   the same without virtual threads
   vdla compile conv2d --shape height=14 width=14 in_channels=20 \\
-      out_channels=40 kernel=3 padding=1 -o conv.vdla
+      out_channels=40 kernel=3 pads=1 -o conv.vdla
   vdla compile dense --preset int4 --shape rows=4 in_features=100 \\
       out_features=10 -o dense.vdla --schedule dense.txt
 """

@@ -23,8 +23,17 @@ from vdla.compiler.operators.vdla.packing import (
     unpack_activations,
 )
 from vdla.compiler.operators.vdla.results import Results
+from vdla.compiler.operators.vdla.roles import DATA, SUMS, WEIGHT
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
-from vdla.compiler.operators.vdla.sliding import Padding, Pair, Sliding, check_threads, pair
+from vdla.compiler.operators.vdla.sliding_window import (
+    PaddedImage,
+    Pads,
+    Pair,
+    SlidingWindow,
+    check_threads,
+    four_pads,
+    pair,
+)
 from vdla.compiler.operators.vdla.tiling import Problem, Tiling, estimate, tiles
 from vdla.hardware.config import Config
 
@@ -41,9 +50,9 @@ def conv2d(
     in_channels: int,
     out_channels: int,
     kernel: int | Pair,
-    stride: int | Pair = 1,
-    padding: int | Pair = 0,
-    dilation: int | Pair = 1,
+    strides: int | Pair = 1,
+    pads: int | Pair | Pads = 0,
+    dilations: int | Pair = 1,
     activation: str = "none",
     ceiling: int | None = None,
     zero_point: int = 0,
@@ -63,11 +72,21 @@ def conv2d(
     Raises:
         TemplateError: an extent, option or zero point that is out of range, or a shape that fits no buffer.
     """
-    conv = Convolution(
-        config, name, batch, height, width, in_channels, out_channels, pair(name, "kernel", kernel, 1),
-        pair(name, "stride", stride, 1), pair(name, "padding", padding, 0), pair(name, "dilation", dilation, 1),
-        input_zero_point, Results(config, name, activation, ceiling, zero_point, raw),
-    )  # fmt: skip
+    conv = _Conv2d(
+        config=config,
+        name=name,
+        batch=batch,
+        height=height,
+        width=width,
+        in_channels=in_channels,
+        out_channels=out_channels,
+        kernel=pair(name, "kernel", kernel, 1),
+        strides=pair(name, "strides", strides, 1),
+        pads=four_pads(name, pads),
+        dilations=pair(name, "dilations", dilations, 1),
+        input_zero_point=input_zero_point,
+        results=Results(config, name, activation, ceiling, zero_point, raw),
+    )
     conv.check()
     check_threads(name, virtual_threads)
     form, chosen = _form(conv, packing, virtual_threads, tiling)
@@ -77,12 +96,12 @@ def conv2d(
     )  # fmt: skip
 
 
-def _form(conv: Convolution, packing: str, threads: int, tiling: Tiling | None) -> tuple[Convolution, Tiling]:
+def _form(conv: _Conv2d, packing: str, threads: int, tiling: Tiling | None) -> tuple[_Conv2d, Tiling]:
     """The convolution with its packing decided, and its tiles: of those that fit the buffers, the lowest estimate."""
     if packing not in ("auto", *PACKINGS):
         raise TemplateError(f"{conv.name}: packing must be auto, channels or patches, got {packing!r}")
     forms = [replace(conv, packing=p) for p in PACKINGS if packing in ("auto", p)]
-    tried: list[tuple[float, int, Convolution, Tiling]] = []
+    tried: list[tuple[float, int, _Conv2d, Tiling]] = []
     for order, form in enumerate(forms):
         if tried and conv.in_channels >= conv.config.block_in:
             break  # channels fill their blocks: patches would only read the input several times
@@ -97,7 +116,7 @@ def _form(conv: Convolution, packing: str, threads: int, tiling: Tiling | None) 
 
 
 @dataclass(frozen=True)
-class Convolution(Sliding):
+class _Conv2d(SlidingWindow):
     """One convolution: its shape, its tensor expression, its layouts."""
 
     packing: str = "channels"
@@ -109,47 +128,63 @@ class Convolution(Sliding):
         return self.batch * rows * cols * self.out_channels * self.in_channels * self.taps
 
     @property
-    def on_blocks(self) -> Sliding:
+    def on_blocks(self) -> SlidingWindow:
         """The convolution that runs on blocks: patches make it one of 1x1."""
         if self.packing == "channels":
             return self
         (height, width), one = self.out_size, (1, 1)
         return replace(
-            self, height=height, width=width, in_channels=self.in_channels * self.taps, kernel=one, stride=one,
-            padding=(0, 0), dilation=one, packing="channels",
-        )  # fmt: skip
+            self,
+            height=height,
+            width=width,
+            in_channels=self.in_channels * self.taps,
+            kernel=one,
+            strides=one,
+            pads=(0, 0, 0, 0),
+            dilations=one,
+            packing="channels",
+        )
 
     @property
     def problem(self) -> Problem:
         """What the tile search sees."""
         config, inner = self.config, self.on_blocks
-        row_step = 1 if _sampled(inner) else inner.stride[0]
+        row_step = 1 if _sampled(inner) else inner.strides[0]
         return Problem(
-            blocks(self.batch, config.batch), blocks(self.out_channels, config.block_out),
-            blocks(inner.in_channels, config.block_in), *self.out_size, inner.taps, row_step, inner.reach[0],
-            inner.stride[1], inner.reach[1], inner.taps, self.results.raw,
-        )  # fmt: skip
+            batches=blocks(self.batch, config.batch),
+            out_blocks=blocks(self.out_channels, config.block_out),
+            in_blocks=blocks(inner.in_channels, config.block_in),
+            rows=self.out_size[0],
+            cols=self.out_size[1],
+            taps=inner.taps,
+            row_step=row_step,
+            row_span=inner.span[0],
+            col_step=inner.strides[1],
+            col_span=inner.span[1],
+            weights=inner.taps,
+            raw=self.results.raw,
+        )
 
     def expression(self) -> list[te.Tensor]:
         """[data, weight, (scale,) output] as tensor expressions."""
         config, problem, inner = self.config, self.problem, self.on_blocks
-        (kh, kw), (sh, sw), (dh, dw) = inner.kernel, inner.stride, inner.dilation
-        image = (problem.batches, problem.in_blocks, inner.height, inner.width, config.batch, config.block_in)
+        (kh, kw), (sh, sw), (dh, dw) = inner.kernel, inner.strides, inner.dilations
+        shape = (problem.batches, problem.in_blocks, inner.height, inner.width, config.batch, config.block_in)
         kernel = (problem.out_blocks, problem.in_blocks, kh, kw, config.block_out, config.block_in)
-        data = te.placeholder(image, config.inp_dtype, "data")
-        weight = te.placeholder(kernel, config.wgt_dtype, "weight")
+        data = te.placeholder(shape, config.inp_dtype, DATA)
+        weight = te.placeholder(kernel, config.wgt_dtype, WEIGHT)
         row_step = sh if _sampled(inner) else 1
-        window = Padding(inner.padding, problem.window_size, self.input_zero_point, row_step)
-        padded = window.stage(data, config.inp_dtype)
+        image = PaddedImage(inner.pads_before, problem.window_size, self.input_zero_point, row_step)
+        window = image.stage(data, config.inp_dtype)
         ci, ky, kx = te.reduce_axis(problem.in_blocks, "ci"), te.reduce_axis(kh, "ky"), te.reduce_axis(kw, "kx")
         i = te.reduce_axis(config.block_in, "i")
 
         def total(n: te.Value, co: te.Value, y: te.Value, x: te.Value, b: te.Value, o: te.Value) -> te.Value:
-            value = te.cast("int32", padded[n, ci, y * (sh // row_step) + ky * dh, x * sw + kx * dw, b, i])
+            value = te.cast("int32", window[n, ci, y * (sh // row_step) + ky * dh, x * sw + kx * dw, b, i])
             return te.sum(value * te.cast("int32", weight[co, ci, ky, kx, o, i]), axis=[ci, ky, kx, i])
 
         shape = (problem.batches, problem.out_blocks, problem.rows, problem.cols, config.batch, config.block_out)
-        return [data, weight, *self.results.tensors(te.compute(shape, total, "sums"))]
+        return [data, weight, *self.results.tensors(te.compute(shape, total, SUMS))]
 
     @property
     def layouts(self) -> dict[str, str]:
@@ -182,9 +217,10 @@ class Convolution(Sliding):
 
     def _patches(self, data: Array) -> Array:
         """[N, C, H, W] to [N, KH * KW * C, OH, OW]."""
-        (ph, pw), (kh, kw), (dh, dw), (sh, sw) = self.padding, self.kernel, self.dilation, self.stride
-        rows, cols = self.out_size
-        full = np.pad(data, ((0, 0), (0, 0), (ph, ph), (pw, pw)), constant_values=self.input_zero_point)
+        (top, left, bottom, right), (kh, kw) = self.pads, self.kernel
+        (dh, dw), (sh, sw), (rows, cols) = self.dilations, self.strides, self.out_size
+        sides = ((0, 0), (0, 0), (top, bottom), (left, right))
+        full = np.pad(data, sides, constant_values=self.input_zero_point)
         windows = [
             full[:, :, y * dh : y * dh + (rows - 1) * sh + 1 : sh, x * dw : x * dw + (cols - 1) * sw + 1 : sw]
             for y in range(kh)
@@ -204,6 +240,6 @@ class Convolution(Sliding):
         return unpack_activations(check_output(outputs, 6), (self.batch, self.out_channels, *self.out_size))
 
 
-def _sampled(inner: Sliding) -> bool:
+def _sampled(inner: SlidingWindow) -> bool:
     """Whether only every stride-th input row is needed: a kernel of one row."""
     return inner.kernel[0] == 1

@@ -16,8 +16,17 @@ from vdla.compiler.codegen.vdla.intrinsics.gemm import gemm
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.packing import blocks, check_array, check_output, pack_activations, padded
 from vdla.compiler.operators.vdla.results import Results
+from vdla.compiler.operators.vdla.roles import DATA, SUMS, WEIGHT
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
-from vdla.compiler.operators.vdla.sliding import Padding, Pair, Sliding, check_threads, pair
+from vdla.compiler.operators.vdla.sliding_window import (
+    PaddedImage,
+    Pads,
+    Pair,
+    SlidingWindow,
+    check_threads,
+    four_pads,
+    pair,
+)
 from vdla.compiler.operators.vdla.tiling import Problem, Tiling, tiles
 from vdla.hardware.config import Config
 
@@ -32,8 +41,8 @@ def conv2d_transpose(
     in_channels: int,
     out_channels: int,
     kernel: int | Pair,
-    stride: int | Pair = 1,
-    padding: int | Pair = 0,
+    strides: int | Pair = 1,
+    pads: int | Pair | Pads = 0,
     output_padding: int | Pair = 0,
     activation: str = "none",
     ceiling: int | None = None,
@@ -52,11 +61,22 @@ def conv2d_transpose(
     Raises:
         TemplateError: an extent, option or zero point that is out of range, or a shape that fits no buffer.
     """
-    op = Transposed(
-        config, name, batch, height, width, in_channels, out_channels, pair(name, "kernel", kernel, 1),
-        pair(name, "stride", stride, 1), pair(name, "padding", padding, 0), (1, 1), input_zero_point,
-        Results(config, name, activation, ceiling, zero_point, raw), pair(name, "output_padding", output_padding, 0),
-    )  # fmt: skip
+    op = _Conv2dTranspose(
+        config=config,
+        name=name,
+        batch=batch,
+        height=height,
+        width=width,
+        in_channels=in_channels,
+        out_channels=out_channels,
+        kernel=pair(name, "kernel", kernel, 1),
+        strides=pair(name, "strides", strides, 1),
+        pads=four_pads(name, pads),
+        dilations=(1, 1),
+        input_zero_point=input_zero_point,
+        results=Results(config, name, activation, ceiling, zero_point, raw),
+        output_padding=pair(name, "output_padding", output_padding, 0),
+    )
     op.check()
     check_threads(name, virtual_threads)
     problem = op.problem
@@ -66,27 +86,27 @@ def conv2d_transpose(
 
 
 @dataclass(frozen=True)
-class Transposed(Sliding):
+class _Conv2dTranspose(SlidingWindow):
     """One transposed convolution: its shape, its tensor expression, its layouts."""
 
     output_padding: Pair = (0, 0)
 
     def check_size(self) -> None:
         """Refuse output padding that is a position of its own, and padding that leaves nothing."""
-        if any(extra >= step for extra, step in zip(self.output_padding, self.stride, strict=True)):
-            raise TemplateError(
-                f"{self.name}: output_padding must be less than the stride, got {self.output_padding} for {self.stride}"
-            )
+        extra, strides = self.output_padding, self.strides
+        if any(more >= stride for more, stride in zip(extra, strides, strict=True)):
+            raise TemplateError(f"{self.name}: output_padding must be less than the strides, got {extra} for {strides}")
         if min(self.out_size) < 1:
             raise TemplateError(
-                f"{self.name}: padding must leave results, got {self.padding} for an output of {self.out_size}"
+                f"{self.name}: pads must leave at least one result, got {self.pads} for an output of {self.out_size}"
             )
 
     @property
     def out_size(self) -> Pair:
         """Rows and columns of results."""
-        (kh, kw), (sh, sw), (ph, pw), (eh, ew) = self.kernel, self.stride, self.padding, self.output_padding
-        return (self.height - 1) * sh - 2 * ph + kh + eh, (self.width - 1) * sw - 2 * pw + kw + ew
+        (kh, kw), (sh, sw), (eh, ew) = self.kernel, self.strides, self.output_padding
+        top, left, bottom, right = self.pads
+        return (self.height - 1) * sh - top - bottom + kh + eh, (self.width - 1) * sw - left - right + kw + ew
 
     @property
     def macs(self) -> int:
@@ -96,41 +116,51 @@ class Transposed(Sliding):
     @property
     def phase_taps(self) -> Pair:
         """Kernel rows and columns of one phase."""
-        return blocks(self.kernel[0], self.stride[0]), blocks(self.kernel[1], self.stride[1])
+        return blocks(self.kernel[0], self.strides[0]), blocks(self.kernel[1], self.strides[1])
 
     @property
     def by_phase(self) -> bool:
         """Whether each phase needs its own bias: the weights that meet the zero point differ."""
-        return self.input_zero_point != 0 and self.stride != (1, 1)
+        return self.input_zero_point != 0 and self.strides != (1, 1)
 
     @property
     def problem(self) -> Problem:
         """What the tile search sees: positions at which all phases are computed; `unpack` drops what is beyond."""
-        config, (ty, tx), (sh, sw), (rows, cols) = self.config, self.phase_taps, self.stride, self.out_size
+        config, (ty, tx), (sh, sw), (rows, cols) = self.config, self.phase_taps, self.strides, self.out_size
         phases = sh * sw
         return Problem(
-            blocks(self.batch, config.batch), blocks(self.out_channels, config.block_out),
-            blocks(self.in_channels, config.block_in), blocks(rows, sh), blocks(cols, sw), ty * tx,
-            1, self._span(0), 1, self._span(1), ty * tx * phases, self.results.raw, phases=phases,
+            batches=blocks(self.batch, config.batch),
+            out_blocks=blocks(self.out_channels, config.block_out),
+            in_blocks=blocks(self.in_channels, config.block_in),
+            rows=blocks(rows, sh),
+            cols=blocks(cols, sw),
+            taps=ty * tx,
+            row_step=1,
+            row_span=self._window_extent(0),
+            col_step=1,
+            col_span=self._window_extent(1),
+            weights=ty * tx * phases,
+            raw=self.results.raw,
+            phases=phases,
             lanes=phases if self.by_phase else 1,
-        )  # fmt: skip
+        )
 
-    def _span(self, axis: int) -> int:
+    def _window_extent(self, axis: int) -> int:
         """Padded input rows (or columns) seen from one position by all phases."""
         return self._last_phase(axis) + self.phase_taps[axis]
 
     def _last_phase(self, axis: int) -> int:
         """By how many input rows (or columns) the window of the last phase begins after the position."""
-        return (self.stride[axis] - 1 + self.padding[axis]) // self.stride[axis]
+        return (self.strides[axis] - 1 + self.pads[axis]) // self.strides[axis]
 
     def expression(self) -> list[te.Tensor]:
         """[data, weight, (scale,) output] as tensor expressions; outputs are [n, c, y, phase, x, phase, b, o]."""
-        config, problem, (ty, tx), (sh, sw) = self.config, self.problem, self.phase_taps, self.stride
+        config, problem, (ty, tx), (sh, sw) = self.config, self.problem, self.phase_taps, self.strides
         image = (problem.batches, problem.in_blocks, self.height, self.width, config.batch, config.block_in)
         kernel = (problem.out_blocks, problem.in_blocks, sh, sw, ty, tx, config.block_out, config.block_in)
-        data = te.placeholder(image, config.inp_dtype, "data")
-        weight = te.placeholder(kernel, config.wgt_dtype, "weight")
-        window = Padding((ty - 1, tx - 1), problem.window_size, self.input_zero_point).stage(data, config.inp_dtype)
+        data = te.placeholder(image, config.inp_dtype, DATA)
+        weight = te.placeholder(kernel, config.wgt_dtype, WEIGHT)
+        window = PaddedImage((ty - 1, tx - 1), problem.window_size, self.input_zero_point).stage(data, config.inp_dtype)
         ci, ky, kx = te.reduce_axis(problem.in_blocks, "ci"), te.reduce_axis(ty, "ky"), te.reduce_axis(tx, "kx")
         i = te.reduce_axis(config.block_in, "i")
 
@@ -143,14 +173,14 @@ class Transposed(Sliding):
 
         places = (problem.rows, sh, problem.cols, sw)
         shape = (problem.batches, problem.out_blocks, *places, config.batch, config.block_out)
-        sums = te.compute(shape, total, "sums")
+        sums = te.compute(shape, total, SUMS)
         if not self.by_phase:
             return [data, weight, *self.results.tensors(sums)]
-        return [data, weight, *self.results.tensors(sums, self.stride, lambda i: (i[3], i[5]))]
+        return [data, weight, *self.results.tensors(sums, self.strides, lambda i: (i[3], i[5]))]
 
     def _first(self, phase: te.Value, axis: int) -> te.Operand:
         """Where the window of a phase begins, after the position."""
-        stride, padding = self.stride[axis], self.padding[axis]
+        stride, padding = self.strides[axis], self.pads[axis]
         return (phase + padding) // stride if stride > 1 else padding
 
     @property
@@ -178,15 +208,15 @@ class Transposed(Sliding):
 
     def _by_phase(self, weight: Array) -> Array:
         """[I, O, SH, SW, TY, TX]: the taps of each phase, last first, as a convolution wants them."""
-        (ty, tx), (sh, sw) = self.phase_taps, self.stride
+        (ty, tx), (sh, sw) = self.phase_taps, self.strides
         full = padded(weight, (*weight.shape[:2], ty * sh, tx * sw))
         rows, cols = (self._taps_of_phases(axis) for axis in (0, 1))
         return full[:, :, rows[:, None, :, None], cols[None, :, None, :]]
 
     def _taps_of_phases(self, axis: int) -> Array:
         """[phase, tap]: the kernel row (or column)."""
-        stride, taps = self.stride[axis], self.phase_taps[axis]
-        first = (np.arange(stride) + self.padding[axis]) % stride
+        stride, taps = self.strides[axis], self.phase_taps[axis]
+        first = (np.arange(stride) + self.pads[axis]) % stride
         return np.asarray(first[:, None] + stride * np.arange(taps)[::-1])
 
     def _pack_weight(self, phases: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, template
 from vdla.compiler.operators.vdla.packing import blocks, check_array, padded
-from vdla.compiler.operators.vdla.sliding import check_extents
+from vdla.compiler.operators.vdla.sliding_window import check_extents
 from vdla.compiler.operators.vdla.tiling import Tiling
 from vdla.hardware.config import Config
 

@@ -8,13 +8,14 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics import dma, vector
+from vdla.compiler.operators.vdla.channelwise_window import ChannelwiseWindow
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, template
 from vdla.compiler.operators.vdla.packing import blocks, check_array, padded
 from vdla.compiler.operators.vdla.results import Results
+from vdla.compiler.operators.vdla.roles import SUMS, WEIGHT, WINDOW
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
-from vdla.compiler.operators.vdla.sliding import Pair, check_threads, pair
+from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_threads, four_pads, pair
 from vdla.compiler.operators.vdla.tiling import Tiling, tiles
-from vdla.compiler.operators.vdla.window import Window
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Operand
 
@@ -28,9 +29,9 @@ def depthwise_conv2d(
     width: int,
     channels: int,
     kernel: int | Pair,
-    stride: int | Pair = 1,
-    padding: int | Pair = 0,
-    dilation: int | Pair = 1,
+    strides: int | Pair = 1,
+    pads: int | Pair | Pads = 0,
+    dilations: int | Pair = 1,
     activation: str = "none",
     ceiling: int | None = None,
     zero_point: int = 0,
@@ -47,25 +48,36 @@ def depthwise_conv2d(
     Raises:
         TemplateError: an extent, option or zero point that is out of range, or a shape that fits no buffer.
     """
-    conv = Depthwise(
-        config, name, batch, height, width, channels, channels, pair(name, "kernel", kernel, 1),
-        pair(name, "stride", stride, 1), pair(name, "padding", padding, 0), pair(name, "dilation", dilation, 1),
-        input_zero_point, Results(config, name, activation, ceiling, zero_point, raw), fill=input_zero_point,
-    )  # fmt: skip
+    conv = _DepthwiseConv2d(
+        config=config,
+        name=name,
+        batch=batch,
+        height=height,
+        width=width,
+        in_channels=channels,
+        out_channels=channels,
+        kernel=pair(name, "kernel", kernel, 1),
+        strides=pair(name, "strides", strides, 1),
+        pads=four_pads(name, pads),
+        dilations=pair(name, "dilations", dilations, 1),
+        input_zero_point=input_zero_point,
+        results=Results(config, name, activation, ceiling, zero_point, raw),
+        fill=input_zero_point,
+    )
     conv.check()
     check_threads(name, virtual_threads)
     problem = conv.problem(weights=conv.weight_shape[1])
     chosen = tiles(config, problem, virtual_threads, tiling, name)
     fn = schedule_tiles(
         config, conv.expression(), problem, chosen, vector.mac(config, Operand.WGT, conv.source), name,
-        windows={"padded": conv.load()},
+        windows={WINDOW: conv.load()},
         weights=dma.load(config, Buffer.WGT, (config.block_in, config.block_out)),
     )  # fmt: skip
     return Operator(name, config, fn, conv.steps, conv.pack, conv.unpack, conv.layouts, str(chosen))
 
 
 @dataclass(frozen=True)
-class Depthwise(Window):
+class _DepthwiseConv2d(ChannelwiseWindow):
     """One depthwise convolution: its tensor expression and its weights, block_in vectors of block_out an entry."""
 
     @property
@@ -78,16 +90,16 @@ class Depthwise(Window):
         """[data, weight, (scale,) output] as tensor expressions."""
         (kh, kw), entry = self.kernel, self.config.block_in
         data = self.data()
-        weight = te.placeholder(self.weight_shape, self.config.wgt_dtype, "weight")
-        window = self.padded(data)
+        weight = te.placeholder(self.weight_shape, self.config.wgt_dtype, WEIGHT)
+        image = self.padded_image(data)
         ky, kx = te.reduce_axis(kh, "ky"), te.reduce_axis(kw, "kx")
 
         def total(n: te.Value, co: te.Value, y: te.Value, x: te.Value, b: te.Value, o: te.Value) -> te.Value:
             tap = ky * kw + kx
             factor = te.cast("int32", weight[co, tap // entry, tap % entry, o])
-            return te.sum(self.value(window, ky, kx, n, co, y, x, b, o) * factor, axis=[ky, kx])
+            return te.sum(self.element(image, ky, kx, n, co, y, x, b, o) * factor, axis=[ky, kx])
 
-        return [data, weight, *self.results.tensors(te.compute(self.results_shape, total, "sums"))]
+        return [data, weight, *self.results.tensors(te.compute(self.results_shape, total, SUMS))]
 
     @property
     def layouts(self) -> dict[str, str]:

@@ -13,12 +13,13 @@ import numpy as np
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics import vector
 from vdla.compiler.ir.dtypes import limits
+from vdla.compiler.operators.vdla.channelwise_window import SCALE_LAYOUT, ChannelwiseWindow
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.results import Results
+from vdla.compiler.operators.vdla.roles import SUMS, WINDOW
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
-from vdla.compiler.operators.vdla.sliding import Pair, check_threads, pair
+from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_threads, four_pads, pair
 from vdla.compiler.operators.vdla.tiling import Tiling, tiles
-from vdla.compiler.operators.vdla.window import SCALE_LAYOUT, Window
 from vdla.hardware.config import Config
 from vdla.hardware.isa import VectorOp
 
@@ -35,9 +36,9 @@ def pool2d(
     width: int,
     channels: int,
     kernel: int | Pair,
-    stride: int | Pair = 1,
-    padding: int | Pair = 0,
-    dilation: int | Pair = 1,
+    strides: int | Pair = 1,
+    pads: int | Pair | Pads = 0,
+    dilations: int | Pair = 1,
     count_include_pad: bool = True,
     activation: str = "none",
     ceiling: int | None = None,
@@ -62,18 +63,30 @@ def pool2d(
     if not isinstance(count_include_pad, bool):
         raise TemplateError(f"{name}: count_include_pad must be True or False, got {count_include_pad!r}")
     fill = int(limits(config.inp_dtype)[0]) if kind == "max" else input_zero_point
-    pool = Pool(
-        config, name, batch, height, width, channels, channels, pair(name, "kernel", kernel, 1),
-        pair(name, "stride", stride, 1), pair(name, "padding", padding, 0), pair(name, "dilation", dilation, 1),
-        input_zero_point, Results(config, name, activation, ceiling, zero_point, raw), fill=fill, kind=kind,
+    pool = _Pool2d(
+        config=config,
+        name=name,
+        batch=batch,
+        height=height,
+        width=width,
+        in_channels=channels,
+        out_channels=channels,
+        kernel=pair(name, "kernel", kernel, 1),
+        strides=pair(name, "strides", strides, 1),
+        pads=four_pads(name, pads),
+        dilations=pair(name, "dilations", dilations, 1),
+        input_zero_point=input_zero_point,
+        results=Results(config, name, activation, ceiling, zero_point, raw),
+        fill=fill,
+        kind=kind,
         excluding=kind == "average" and not count_include_pad,
-    )  # fmt: skip
+    )
     pool.check()
     check_threads(name, virtual_threads)
     problem = pool.problem(lanes=pool.extents[0] * pool.extents[1] if pool.by_class else 1)
     chosen = tiles(config, problem, virtual_threads, tiling, name)
     core = vector.reducing(config, VectorOp.MAX if kind == "max" else VectorOp.ADD, pool.source)
-    fn = schedule_tiles(config, pool.expression(), problem, chosen, core, name, windows={"padded": pool.load()})
+    fn = schedule_tiles(config, pool.expression(), problem, chosen, core, name, windows={WINDOW: pool.load()})
     return Operator(name, config, fn, pool.steps, pool.pack, pool.unpack, pool.layouts, str(chosen))
 
 
@@ -106,7 +119,7 @@ class Border:
 
 
 @dataclass(frozen=True)
-class Pool(Window):
+class _Pool2d(ChannelwiseWindow):
     """One pooling; `excluding` padding from the count of an average."""
 
     kind: str = "max"
@@ -114,11 +127,9 @@ class Pool(Window):
 
     def check(self) -> None:
         """Refuse windows that may hold nothing but padding, too."""
-        Window.check(self)
-        if any(p >= k for p, k in zip(self.padding, self.kernel, strict=True)):
-            raise TemplateError(
-                f"{self.name}: padding must be less than the kernel, got {self.padding} for {self.kernel}"
-            )
+        ChannelwiseWindow.check(self)
+        if any(pad >= taps for pad, taps in zip(self.pads, self.kernel * 2, strict=True)):
+            raise TemplateError(f"{self.name}: pads must be less than the kernel, got {self.pads} for {self.kernel}")
         if self.excluding and self.results.raw:
             raise TemplateError(f"{self.name}: count_include_pad must be true for raw sums, got false")
 
@@ -134,9 +145,9 @@ class Pool(Window):
 
     def _border(self, axis: int) -> Border:
         extent, rows = self.out_size[axis], (self.height, self.width)[axis]
-        stride, padding, reach = self.stride[axis], self.padding[axis], self.reach[axis]
-        before = -(-padding // stride)
-        inner = max(0, (rows + padding - reach) // stride + 1)  # the first position that reaches beyond the end
+        stride, pad, span = self.strides[axis], self.pads[axis], self.span[axis]
+        before = -(-pad // stride)
+        inner = max(0, (rows + pad - span) // stride + 1)  # the first position whose window passes the end
         if inner <= before:
             return Border(extent, extent, 0)
         return Border(extent, before, extent - min(inner, extent))
@@ -150,14 +161,14 @@ class Pool(Window):
     def expression(self) -> list[te.Tensor]:
         """[data, (scale,) output] as tensor expressions."""
         data = self.data()
-        window = self.padded(data)
+        image = self.padded_image(data)
         ky, kx = te.reduce_axis(self.kernel[0], "ky"), te.reduce_axis(self.kernel[1], "kx")
         reduce = te.max if self.kind == "max" else te.sum
 
         def total(n: te.Value, co: te.Value, y: te.Value, x: te.Value, b: te.Value, o: te.Value) -> te.Value:
-            return reduce(self.value(window, ky, kx, n, co, y, x, b, o), axis=[ky, kx])
+            return reduce(self.element(image, ky, kx, n, co, y, x, b, o), axis=[ky, kx])
 
-        sums = te.compute(self.results_shape, total, "sums")
+        sums = te.compute(self.results_shape, total, SUMS)
         if not self.by_class:
             return [data, *self.results.tensors(sums)]
         rows, cols = self.borders
@@ -184,6 +195,6 @@ class Pool(Window):
         return np.asarray(np.maximum(rows[None, :, None] * cols, 1))
 
     def _counts_along(self, axis: int) -> Array:
-        first = np.array(self.borders[axis].firsts) * self.stride[axis] - self.padding[axis]
-        at = first[:, None] + np.arange(self.kernel[axis]) * self.dilation[axis]
+        first = np.array(self.borders[axis].firsts) * self.strides[axis] - self.pads[axis]
+        at = first[:, None] + np.arange(self.kernel[axis]) * self.dilations[axis]
         return np.asarray(((at >= 0) & (at < (self.height, self.width)[axis])).sum(axis=1))

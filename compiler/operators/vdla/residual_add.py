@@ -8,17 +8,20 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics import vector
+from vdla.compiler.operators.vdla.channelwise_window import ChannelwiseWindow
 from vdla.compiler.operators.vdla.operator import Array, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.packing import check_range
 from vdla.compiler.operators.vdla.results import Results
+from vdla.compiler.operators.vdla.roles import SUMS, Role
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
-from vdla.compiler.operators.vdla.sliding import check_threads
+from vdla.compiler.operators.vdla.sliding_window import check_threads
 from vdla.compiler.operators.vdla.tiling import Tiling, tiles
-from vdla.compiler.operators.vdla.window import Window
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Operand
 
 FACTOR_BITS = 14
+OTHER = Role("other")
+FIRST, SECOND, PRODUCT = Role("first_window"), Role("second_window"), Role("product")
 
 
 @template
@@ -48,20 +51,32 @@ def residual_add(
         TemplateError: an extent, factor or zero point that is out of range, or a shape that fits no buffer.
     """
     integers, shift = _integer_factors(name, factors)
-    one, none = (1, 1), (0, 0)
-    add = Addition(
-        config, name, batch, height, width, channels, channels, one, one, none, one, 0,
-        Results(config, name, activation, ceiling, zero_point, raw), integers=integers, shift=shift,
+    add = _ResidualAdd(
+        config=config,
+        name=name,
+        batch=batch,
+        height=height,
+        width=width,
+        in_channels=channels,
+        out_channels=channels,
+        kernel=(1, 1),
+        strides=(1, 1),
+        pads=(0, 0, 0, 0),
+        dilations=(1, 1),
+        input_zero_point=0,
+        results=Results(config, name, activation, ceiling, zero_point, raw),
+        integers=integers,
+        shift=shift,
         zero_points=input_zero_points,
-    )  # fmt: skip
+    )
     add.check()
     check_threads(name, virtual_threads)
     problem = add.problem(inputs=2)
     chosen = tiles(config, problem, virtual_threads, tiling, name)
     fn = schedule_tiles(
         config, add.expression(), problem, chosen, vector.mac_in_place(config, Operand.IMM, add.source), name,
-        windows={"first_window": add.load(), "second_window": add.load()},
-        before={"product": vector.product(config, Operand.IMM, add.source)},
+        windows={FIRST: add.load(), SECOND: add.load()},
+        before={PRODUCT: vector.product(config, Operand.IMM, add.source)},
     )  # fmt: skip
     return Operator(name, config, fn, 2 * add.steps, add.pack, add.unpack, add.layouts, str(chosen))
 
@@ -83,7 +98,7 @@ def _integer_factors(name: str, factors: tuple[float, float]) -> tuple[tuple[int
 
 
 @dataclass(frozen=True)
-class Addition(Window):
+class _ResidualAdd(ChannelwiseWindow):
     """One addition of integer multiples, with a window of one pixel."""
 
     integers: tuple[int, int] = (1, 1)
@@ -92,7 +107,7 @@ class Addition(Window):
 
     def check(self) -> None:
         """Refuse zero points out of range, too."""
-        Window.check(self)
+        ChannelwiseWindow.check(self)
         if not isinstance(self.zero_points, tuple) or len(self.zero_points) != 2:
             raise TemplateError(f"{self.name}: input_zero_points must be two integers, got {self.zero_points}")
         for zero in self.zero_points:
@@ -102,19 +117,19 @@ class Addition(Window):
 
     def expression(self) -> list[te.Tensor]:
         """[data, other, (scale,) output] as tensor expressions."""
-        data, other = self.data(), self.data("other")
-        first, second = self.padded(data, "first_window"), self.padded(other, "second_window")
+        data, other = self.data(), self.data(OTHER)
+        first, second = self.padded_image(data, FIRST), self.padded_image(other, SECOND)
         product = te.compute(
             self.results_shape,
             lambda fn, fc, fy, fx, fb, fo: te.cast("int32", first[fn, fc, fy, fx, fb, fo]) * self.integers[0],
-            "product",
+            PRODUCT,
         )
         sums = te.compute(
             self.results_shape,
             lambda n, co, y, x, b, o: (
                 product[n, co, y, x, b, o] + te.cast("int32", second[n, co, y, x, b, o]) * self.integers[1]
             ),
-            "sums",
+            SUMS,
         )
         return [data, other, *self.results.tensors(sums)]
 

@@ -15,6 +15,7 @@ from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics.requantise import requantised
 from vdla.compiler.operators.vdla.operator import Array, Factors, TemplateError
 from vdla.compiler.operators.vdla.packing import check_array, check_factors, check_range, pack_scales
+from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SCALE
 from vdla.hardware.config import Config
 from vdla.support.integers import is_int
 
@@ -59,16 +60,16 @@ class Results:
         """
         shape, low, high = sums.shape, *self.bounds
         if self.raw:
-            results = te.compute(shape, lambda *i: sums[i], "results")
-            return [te.compute(shape, lambda *i: results[i], "output")]
-        scale = te.placeholder((shape[1], *extents, shape[-1]), "int64", "scale")
+            results = te.compute(shape, lambda *i: sums[i], RESULTS)
+            return [te.compute(shape, lambda *i: results[i], OUTPUT)]
+        scale = te.placeholder((shape[1], *extents, shape[-1]), "int64", SCALE)
 
         def value(*i: te.Value) -> te.Value:
             lane = scale[(i[1], *classes(i), i[-1])]
             return requantised(sums[i], lane, self.zero_point, low, high, self.config.out_dtype)
 
-        results = te.compute(shape, value, "results")
-        return [scale, te.compute(shape, lambda *i: results[i], "output")]
+        results = te.compute(shape, value, RESULTS)
+        return [scale, te.compute(shape, lambda *i: results[i], OUTPUT)]
 
     def pack(
         self, channels: int, bias: Array | None, multiplier: Factors, offset: Array, counts: Array | int = 1

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.intrinsics import dma, requantise
+from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SCALE, SUMS, WEIGHT, WINDOW, Role
 from vdla.compiler.operators.vdla.tiling import Problem, Tiling, all_lanes_fit, all_weights_fit
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.tensorize.intrinsic import Intrinsic
@@ -35,8 +36,8 @@ def schedule_tiles(
     tiling: Tiling,
     core: Intrinsic,
     name: str,
-    windows: Mapping[str, Intrinsic] | None = None,
-    before: Mapping[str, Intrinsic] | None = None,
+    windows: Mapping[Role, Intrinsic] | None = None,
+    before: Mapping[Role, Intrinsic] | None = None,
     weights: Intrinsic | None = None,
 ) -> ir.Function:
     """The scheduled, tensorized function.
@@ -46,25 +47,25 @@ def schedule_tiles(
     """
     *inputs, output = tensors
     s = Schedule(te.create_function(inputs, [output], name))
-    windows, before = windows or {"padded": dma.load(config, Buffer.INP)}, before or {}
-    intrinsics: dict[str, Intrinsic] = {**windows, **before, "sums": core}
+    windows, before = windows or {WINDOW: dma.load(config, Buffer.INP)}, before or {}
+    intrinsics: dict[str, Intrinsic] = {str(role): i for role, i in (*windows.items(), *before.items(), (SUMS, core))}
     for stage, intrinsic in intrinsics.items():
         s.set_scope(stage, intrinsic.scopes[intrinsic.output.name])
-    s.set_scope("results", "out")
+    s.set_scope(RESULTS, "out")
     outer, block, x = _tile(s, tiling)
     for stage in (*before, *windows):
         s.compute_at(stage, _last(outer))
     for stage in before:
         s.store_at(stage, _tile_loop(outer))
-    if "weight" in s.fn.params:
+    if WEIGHT in s.fn.params:
         placed = _place_weights(s, outer, block, tiling.keep, all_weights_fit(config, problem))
         intrinsics[placed] = weights or dma.load(config, Buffer.WGT)
     _place_results(s, outer, block, x)
     if not problem.raw:
         placed = _place_scale(s, outer, block if problem.lanes == 1 else None, all_lanes_fit(config, problem))
         intrinsics[placed] = dma.load(config, Buffer.SCL)
-    intrinsics["results"] = requantise.raw(config) if problem.raw else requantise.requantise(config)
-    intrinsics["output"] = dma.store(config, problem.raw)
+    intrinsics[RESULTS] = requantise.raw(config) if problem.raw else requantise.requantise(config)
+    intrinsics[OUTPUT] = dma.store(config, problem.raw)
     for stage, intrinsic in intrinsics.items():
         s.tensorize(_entry_loop(s, stage, intrinsic), intrinsic)
     return s.fn
@@ -75,7 +76,7 @@ Outer = dict[str, list[str]]
 
 def _tile(s: Schedule, tiling: Tiling) -> tuple[Outer, str, str]:
     """Split and order the loops of the sums: the tile loops, the loop over output blocks, the loop over columns."""
-    loops = dict(zip(_axes(s), s.loops("sums"), strict=True))
+    loops = dict(zip(_axes(s), s.loops(SUMS), strict=True))
     outer: Outer = {"batches": [loops["vn"]]}
     sizes = {"groups": tiling.out_blocks, "rows": tiling.rows, "cols": tiling.cols, "chunks": tiling.in_blocks}
     for which, size in sizes.items():
@@ -95,7 +96,7 @@ def _tile(s: Schedule, tiling: Tiling) -> tuple[Outer, str, str]:
 
 def _axes(s: Schedule) -> list[str]:
     """The axes of the sums' block, in the order of its loops."""
-    return [axis.var for axis in _block(s, "sums").axes]
+    return [axis.var for axis in _block(s, SUMS).axes]
 
 
 def _block(s: Schedule, name: str) -> ir.Block:
@@ -103,7 +104,7 @@ def _block(s: Schedule, name: str) -> ir.Block:
 
 
 def _reduce_loops(s: Schedule) -> set[str]:
-    block = _block(s, "sums")
+    block = _block(s, SUMS)
     values = (v for a, v in zip(block.axes, block.values, strict=True) if a.kind is ir.AxisKind.REDUCE)
     return {e.name for v in values for e in ir.walk_expr(v) if isinstance(e, ir.Var)}
 
@@ -115,7 +116,7 @@ def _spatial_first(s: Schedule, loops: list[str]) -> list[str]:
 
 def _innermost_spatial(s: Schedule, loops: list[str]) -> str:
     reduce_loops = _reduce_loops(s)
-    return [loop for loop in s.loops("sums") if loop in loops and loop not in reduce_loops][-1]
+    return [loop for loop in s.loops(SUMS) if loop in loops and loop not in reduce_loops][-1]
 
 
 def _last(outer: Outer) -> str:
@@ -130,7 +131,7 @@ def _tile_loop(outer: Outer) -> str:
 
 def _place_weights(s: Schedule, outer: Outer, block: str, keep: bool, all_fit: bool) -> str:
     """Weights arrive block by block, just before their first use; the group's stay on the chip if they are kept."""
-    weights = s.cache_read("sums", "weight", "wgt")
+    weights = s.cache_read(SUMS, WEIGHT, "wgt")
     s.compute_at(weights, block)
     if keep:
         s.compute_once(weights, *outer["batches"], *outer["rows"], *outer["cols"])
@@ -146,7 +147,7 @@ def _place_scale(s: Schedule, outer: Outer, block: str | None, all_fit: bool) ->
 
     Without a `block`, they depend on the place of a result, too, and those of the group arrive before it.
     """
-    scale = s.cache_read("results", "scale", "scl")
+    scale = s.cache_read(RESULTS, SCALE, "scl")
     s.compute_at(scale, block or outer["groups"][-1])
     if block is not None:
         s.compute_once(scale, *outer["batches"], *outer["rows"], *outer["cols"])
@@ -164,9 +165,9 @@ def _allocate(s: Schedule, stage: str, outer: Outer, all_groups: bool) -> None:
 
 def _place_results(s: Schedule, outer: Outer, block: str, x: str) -> None:
     """Each result leaves in the pass that finishes its sum; each output block is stored when it is complete."""
-    s.reverse_compute_at("results", x)
-    s.reverse_compute_at("output", block)
-    for stage in ("sums", "results"):
+    s.reverse_compute_at(RESULTS, x)
+    s.reverse_compute_at(OUTPUT, block)
+    for stage in (SUMS, RESULTS):
         s.store_at(stage, _tile_loop(outer))
 
 

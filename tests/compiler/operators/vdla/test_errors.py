@@ -39,13 +39,14 @@ REFUSED = [
     (conv2d, {"height": 2.0}, "conv2d: height must be a positive integer, got 2.0"),
     (conv2d, {"in_channels": True}, "conv2d: in_channels must be a positive integer, got True"),
     (conv2d, {"kernel": 0}, "conv2d: kernel must be one or two integers >= 1, got 0"),
-    (conv2d, {"stride": (1, 2, 3)}, "conv2d: stride must be one or two integers >= 1, got (1, 2, 3)"),
-    (conv2d, {"padding": -1, "name": "C1"}, "C1: padding must be one or two integers >= 0, got -1"),
-    (conv2d, {"dilation": "2"}, "conv2d: dilation must be one or two integers >= 1, got '2'"),
+    (conv2d, {"strides": (1, 2, 3)}, "conv2d: strides must be one or two integers >= 1, got (1, 2, 3)"),
+    (conv2d, {"pads": (1, 1, 1)}, "conv2d: pads must be one, two or four integers >= 0, got (1, 1, 1)"),
+    (conv2d, {"pads": -1, "name": "C1"}, "C1: pads must be one, two or four integers >= 0, got -1"),
+    (conv2d, {"dilations": "2"}, "conv2d: dilations must be one or two integers >= 1, got '2'"),
     (
         conv2d,
-        {"kernel": 3, "dilation": 3},
-        "conv2d: kernel must fit the padded input, got one that reaches over 7x7 on 6x5 with padding 0x0",
+        {"kernel": 3, "dilations": 3},
+        "conv2d: kernel must fit the padded input of 6x5, got one that spans 7x7",
     ),
     (conv2d, {"activation": "tanh"}, "conv2d: activation must be none or relu, got 'tanh'"),
     (conv2d, {"ceiling": 200}, "conv2d: ceiling must be in -128..127, got 200"),
@@ -86,16 +87,16 @@ REFUSED = [
     (depthwise_conv2d, {"channels": -1}, "depthwise_conv2d: channels must be a positive integer, got -1"),
     (
         conv2d_transpose,
-        {"stride": 2, "output_padding": 2},
-        "conv2d_transpose: output_padding must be less than the stride, got (2, 2) for (2, 2)",
+        {"strides": 2, "output_padding": 2},
+        "conv2d_transpose: output_padding must be less than the strides, got (2, 2) for (2, 2)",
     ),
     (
         conv2d_transpose,
-        {"padding": 4},
-        "conv2d_transpose: padding must leave results, got (4, 4) for an output of (0, -1)",
+        {"pads": 4},
+        "conv2d_transpose: pads must leave at least one result, got (4, 4, 4, 4) for an output of (0, -1)",
     ),
     (pool2d, {"kind": "mean"}, "mean_pool2d: kind must be max or average, got 'mean'"),
-    (pool2d, {"padding": 3}, "average_pool2d: padding must be less than the kernel, got (3, 3) for (3, 3)"),
+    (pool2d, {"pads": 3}, "average_pool2d: pads must be less than the kernel, got (3, 3, 3, 3) for (3, 3)"),
     (
         pool2d,
         {"count_include_pad": False, "raw": True},
@@ -128,7 +129,7 @@ def test_refused_options(template: Callable[..., Operator], changes: dict[str, A
 
 def test_a_shape_that_fits_no_buffer() -> None:
     config = replace(CONFIG, wgt_kib=1)
-    shape = {**OPTIONS[conv2d_transpose], "kernel": 40, "stride": 2}
+    shape = {**OPTIONS[conv2d_transpose], "kernel": 40, "strides": 2}
     with pytest.raises(
         TemplateError, match=r"^conv2d_transpose: one pixel, one output block and one input block must fit the buffers"
     ):

@@ -68,7 +68,7 @@ def _workloads(operator: str) -> list[Workload]:
 
 
 def _shape(layer: Workload) -> dict[str, int]:
-    return {key: getattr(layer, key) for key in ("batch", "height", "width", "kernel", "stride", "padding")}
+    return {key: getattr(layer, key) for key in ("batch", "height", "width", "kernel", "strides", "pads")}
 
 
 def _over_bound(operator: Operator, total: int, steps: float) -> float:
@@ -81,13 +81,13 @@ def _over_bound(operator: Operator, total: int, steps: float) -> float:
 @pytest.mark.parametrize("layer", _workloads("depthwise_conv2d"), ids=lambda layer: layer.name)
 def test_mobilenet_is_exact_and_near_the_bound(layer: Workload) -> None:
     rng, shape, channels = np.random.default_rng(7), _shape(layer), layer.in_channels
-    kernel, stride, padding = ((shape[k],) * 2 for k in ("kernel", "stride", "padding"))
+    kernel, strides, pads = ((shape[k],) * 2 for k in ("kernel", "strides", "pads"))
     operator = depthwise_conv2d(PYNQ, channels=channels, activation="relu", **shape)
     data = rng.integers(-128, 128, (1, channels, shape["height"], shape["width"]))
     weight, bias = rng.integers(-128, 128, (channels, 1, *kernel)), rng.integers(-999, 999, channels)
     factor = rng.uniform(1e-4, 1e-3, channels)
     result = simulate(operator.program, operator.pack(data, weight, bias, factor))
-    sums = reference.depthwise_conv2d(data, weight, stride, padding)
+    sums = reference.depthwise_conv2d(data, weight, strides, pads)
     np.testing.assert_array_equal(operator.unpack(result.outputs), reference.requantise(sums, bias, factor, 0, 0, 127))
     assert result.stats is not None
     assert _over_bound(operator, result.stats.total_cycles, operator.macs / 16) < 1.11
@@ -98,20 +98,32 @@ def test_mobilenet_is_exact_and_near_the_bound(layer: Workload) -> None:
 def test_dcgan_is_exact_and_near_the_bound(layer: Workload) -> None:
     rng, shape = np.random.default_rng(7), _shape(layer)
     inner, outer = layer.in_channels, layer.out_channels
-    kernel, stride, padding = ((shape[k],) * 2 for k in ("kernel", "stride", "padding"))
+    kernel, strides, pads = ((shape[k],) * 2 for k in ("kernel", "strides", "pads"))
     operator = conv2d_transpose(PYNQ, in_channels=inner, out_channels=outer, **shape)
     data = rng.integers(-128, 128, (1, inner, shape["height"], shape["width"]))
     weight = rng.integers(-128, 128, (inner, outer, *kernel))
     result = simulate(operator.program, operator.pack(data, weight, multiplier=1e-3))
-    sums = reference.conv2d_transpose(data, weight, stride, padding, (0, 0))
+    sums = reference.conv2d_transpose(data, weight, strides, pads, (0, 0))
     expected = reference.requantise(sums, np.zeros(outer, np.int64), np.full(outer, 1e-3), 0, -128, 127)
     np.testing.assert_array_equal(operator.unpack(result.outputs), expected)
     assert result.stats is not None
     assert _over_bound(operator, result.stats.total_cycles, operator.macs / 256) < 1.03
 
 
+def test_pads_are_one_value_one_for_each_direction_or_one_for_each_side() -> None:
+    shape = {"batch": 1, "height": 9, "width": 7, "in_channels": 16, "out_channels": 16, "kernel": 3}
+    hashes = {conv2d(PYNQ, pads=pads, **shape).program.hash for pads in (1, (1, 1), [1, 1, 1, 1], np.ones(4, int))}
+    assert len(hashes) == 1
+    operator = conv2d(PYNQ, pads=(2, 0, 1, 1), raw=True, **shape)
+    rng = np.random.default_rng(0)
+    data, weight = rng.integers(-128, 128, (1, 16, 9, 7)), rng.integers(-128, 128, (16, 16, 3, 3))
+    found = operator.unpack(simulate(operator.program, operator.pack(data, weight)).outputs)
+    np.testing.assert_array_equal(found, reference.conv2d(data, weight, (1, 1), (2, 0, 1, 1)))
+    assert found.shape == (1, 16, 10, 6)
+
+
 def test_leaving_padding_out_of_an_average_costs_a_few_instructions() -> None:
-    shape = {"batch": 1, "height": 28, "width": 28, "channels": 16, "kernel": 3, "padding": 1}
+    shape = {"batch": 1, "height": 28, "width": 28, "channels": 16, "kernel": 3, "pads": 1}
     counted = pool2d(PYNQ, kind="average", **shape).program
     left_out = pool2d(PYNQ, kind="average", count_include_pad=False, **shape).program
     assert time_program(left_out).total_cycles < 1.1 * time_program(counted).total_cycles

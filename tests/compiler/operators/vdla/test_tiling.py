@@ -88,7 +88,7 @@ def test_a_tiling_prints_as_what_it_is() -> None:
 def test_a_tiling_of_ones_own_gives_the_same_results(seed: int) -> None:
     rng = np.random.default_rng(seed)
     channels, out, kernel, stride = (int(rng.integers(1, n)) for n in (40, 30, 4, 3))
-    shape = {"batch": 2, "height": 7, "width": 9, "kernel": kernel, "stride": stride, "padding": 1, "raw": True}
+    shape = {"batch": 2, "height": 7, "width": 9, "kernel": kernel, "strides": stride, "pads": 1, "raw": True}
     rows, cols = ((n + 2 - kernel) // stride + 1 for n in (7, 9))
     extents = {"rows": rows, "cols": cols}
     extents |= {"out_blocks": blocks(out, TINY.block_out), "in_blocks": blocks(channels, TINY.block_in)}

@@ -1,7 +1,7 @@
-"""A window that slides over each channel by itself: what depthwise convolution, pooling and addition share.
+"""Operators on the vector unit, channel by channel: depthwise convolution, pooling, addition.
 
-Activations are packed in blocks of block_out, the width of the vector unit. They are read from the input buffer where
-its entries divide a vector, else through the accumulator.
+Activations are packed in blocks of block_out, the width of the vector unit. They are read from the input buffer if
+block_out is a multiple of block_in, and otherwise through the accumulator.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics import dma
 from vdla.compiler.operators.vdla.operator import Array
 from vdla.compiler.operators.vdla.packing import blocks, check_array, check_output, pack_activations, unpack_activations
-from vdla.compiler.operators.vdla.sliding import Padding, Sliding, check_extents
+from vdla.compiler.operators.vdla.roles import DATA, WINDOW, Role
+from vdla.compiler.operators.vdla.sliding_window import PaddedImage, SlidingWindow, check_extents
 from vdla.compiler.operators.vdla.tiling import Problem
 from vdla.compiler.tensorize.intrinsic import Intrinsic
 from vdla.hardware.config import Buffer
@@ -23,66 +24,79 @@ SCALE_LAYOUT = "C/block_out, block_out: bias, multiplier, shift"
 
 
 @dataclass(frozen=True)
-class Window(Sliding):
-    """A sliding window over activations, channel by channel; `fill` is what padding holds."""
+class ChannelwiseWindow(SlidingWindow):
+    """A window over activations that maps each channel to itself; padding holds `fill`."""
 
     fill: int = 0
 
     def check_channels(self) -> None:
-        """Refuse a number of channels that is none."""
+        """Reject a channel count that is not positive."""
         check_extents(self.name, [("channels", self.in_channels)])
 
     @property
     def source(self) -> Source:
-        """Where the vector unit reads activations."""
+        """The buffer from which the vector unit reads activations."""
         return Source.INP if self.config.block_out % self.config.block_in == 0 else Source.ACC
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Packed activations in DRAM."""
+        """Shape of the packed activations in DRAM."""
         batch, block = self.config.batch, self.config.block_out
         return blocks(self.batch, batch), blocks(self.in_channels, block), self.height, self.width, batch, block
 
     @property
     def results_shape(self) -> tuple[int, ...]:
-        """Packed results."""
+        """Shape of the packed results."""
         return (*self.shape[:2], *self.out_size, *self.shape[4:])
 
     @property
     def steps(self) -> int:
-        """Values of the windows of all results, padding of channels not counted."""
+        """Elements in the windows of all results, without the padding of channels."""
         return self.batch * self.in_channels * self.out_size[0] * self.out_size[1] * self.taps
 
     def problem(self, weights: int = 0, inputs: int = 1, lanes: int = 1) -> Problem:
-        """What the tile search sees."""
+        """The operator as the tile search sees it."""
         through_acc = self.source is Source.ACC
         return Problem(
-            self.shape[0], self.shape[1], 1, *self.out_size, self.taps, self.stride[0], self.reach[0], self.stride[1],
-            self.reach[1], weights, raw=self.results.raw, separate=True, inputs=inputs,
-            unit=1 if through_acc else self.config.block_out // self.config.block_in, through_acc=through_acc,
+            batches=self.shape[0],
+            out_blocks=self.shape[1],
+            in_blocks=1,
+            rows=self.out_size[0],
+            cols=self.out_size[1],
+            taps=self.taps,
+            row_step=self.strides[0],
+            row_span=self.span[0],
+            col_step=self.strides[1],
+            col_span=self.span[1],
+            weights=weights,
+            raw=self.results.raw,
+            separate=True,
+            inputs=inputs,
+            unit=1 if through_acc else self.config.block_out // self.config.block_in,
+            through_acc=through_acc,
             lanes=lanes,
-        )  # fmt: skip
+        )
 
     def load(self) -> Intrinsic:
-        """The DMA that brings activations to where the vector unit reads them."""
+        """The DMA that loads activations into the buffer of `source`."""
         if self.source is Source.ACC:
             return dma.load(self.config, Buffer.ACC, widen=True)
         return dma.load(self.config, Buffer.INP, (self.config.batch, self.config.block_out))
 
-    def data(self, name: str = "data") -> te.Tensor:
-        """The input."""
+    def data(self, name: Role = DATA) -> te.Tensor:
+        """The placeholder of the packed activations."""
         return te.placeholder(self.shape, self.config.inp_dtype, name)
 
-    def padded(self, data: te.Tensor, stage: str = "padded") -> te.Tensor:
-        """The rows and columns that the window reads, padding included; widened where they go to the accumulator."""
+    def padded_image(self, data: te.Tensor, stage: Role = WINDOW) -> te.Tensor:
+        """The padded rows and columns that the windows cover; int32 if they go to the accumulator."""
         dtype = "int32" if self.source is Source.ACC else self.config.inp_dtype
-        return Padding(self.padding, self.problem().window_size, self.fill).stage(data, dtype, stage)
+        return PaddedImage(self.pads_before, self.problem().window_size, self.fill).stage(data, dtype, stage)
 
-    def value(self, padded: te.Tensor, ky: te.ReduceAxis, kx: te.ReduceAxis, *i: te.Value) -> te.Value:
-        """What the result at [n, c, y, x, b, o] sees at a position of the kernel."""
+    def element(self, image: te.Tensor, ky: te.ReduceAxis, kx: te.ReduceAxis, *i: te.Value) -> te.Value:
+        """The element of the padded image under tap [ky, kx] of the result at [n, c, y, x, b, o], as int32."""
         n, c, y, x, b, o = i
-        (sh, sw), (dh, dw) = self.stride, self.dilation
-        return te.cast("int32", padded[n, c, y * sh + ky * dh, x * sw + kx * dw, b, o])
+        (sh, sw), (dh, dw) = self.strides, self.dilations
+        return te.cast("int32", image[n, c, y * sh + ky * dh, x * sw + kx * dw, b, o])
 
     @property
     def layouts(self) -> dict[str, str]:
@@ -91,7 +105,7 @@ class Window(Sliding):
         return {"data": activations, "output": activations, "scale": SCALE_LAYOUT}
 
     def pack_data(self, name: str, data: Array) -> Array:
-        """NCHW activations in blocks of block_out."""
+        """NCHW activations in the program's layout."""
         shape = (self.batch, self.in_channels, self.height, self.width)
         return pack_activations(
             check_array(name, data, shape, self.config.inp_dtype), self.config.batch, self.config.block_out

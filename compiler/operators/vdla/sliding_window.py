@@ -1,6 +1,6 @@
-"""What every operator with a kernel that slides over an image shares: its options, their checks, its padded input.
+"""Operators whose kernel slides over an image: their common options, checks and padded input.
 
-Extents are those of plain arrays; a child says how its tensors are packed in blocks.
+Extents are those of the plain NCHW arrays; subclasses define the packed layouts.
 """
 
 from __future__ import annotations
@@ -13,36 +13,51 @@ from vdla.compiler import te
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.packing import check_range
 from vdla.compiler.operators.vdla.results import Results
+from vdla.compiler.operators.vdla.roles import WINDOW, Role
 from vdla.hardware.config import Config
 from vdla.support.integers import is_int, to_python
 
 Pair = tuple[int, int]
+Pads = tuple[int, int, int, int]  # in ONNX's order: top, left, bottom, right
 
 
 def pair(name: str, what: str, value: int | Pair, low: int) -> Pair:
-    """One number for both directions, or two."""
-    both = tuple(map(to_python, value)) if isinstance(value, (tuple, list)) else (value, value)
+    """One value for both directions, or one for each."""
+    both = _integers(value, 2)
     if len(both) != 2 or not all(is_int(v) and v >= low for v in both):
         raise TemplateError(f"{name}: {what} must be one or two integers >= {low}, got {value!r}")
     return both[0], both[1]
 
 
+def four_pads(name: str, value: int | Pair | Pads) -> Pads:
+    """The padding of the four sides, from one value, one for each direction, or ONNX's four."""
+    pads = _integers(value, 4)
+    if len(pads) not in (2, 4) or not all(is_int(v) and v >= 0 for v in pads):
+        raise TemplateError(f"{name}: pads must be one, two or four integers >= 0, got {value!r}")
+    return pads[0], pads[1], pads[-2], pads[-1]
+
+
+def _integers(value: object, count: int) -> tuple[Any, ...]:
+    """The elements of a tuple or list; a single value `count` times."""
+    return tuple(map(to_python, value)) if isinstance(value, (tuple, list)) else (value,) * count
+
+
 def check_extents(name: str, extents: Iterable[tuple[str, Any]]) -> None:
-    """Refuse extents that are no positive integers."""
+    """Reject extents that are not positive integers."""
     for what, value in extents:
         if not is_int(value) or value < 1:
             raise TemplateError(f"{name}: {what} must be a positive integer, got {value!r}")
 
 
 def check_threads(name: str, virtual_threads: int) -> None:
-    """Refuse a number of virtual threads that is none."""
+    """Reject a number of virtual threads below one."""
     if not is_int(virtual_threads) or virtual_threads < 1:
         raise TemplateError(f"{name}: virtual_threads must be at least 1, got {virtual_threads!r}")
 
 
 @dataclass(frozen=True)
-class Sliding:
-    """A kernel over images of [batch, channels, height, width]; `results` says how its sums leave."""
+class SlidingWindow:
+    """A kernel over images of [batch, channels, height, width], and the options of its results."""
 
     config: Config
     name: str
@@ -52,14 +67,14 @@ class Sliding:
     in_channels: int
     out_channels: int
     kernel: Pair
-    stride: Pair
-    padding: Pair
-    dilation: Pair
+    strides: Pair
+    pads: Pads
+    dilations: Pair
     input_zero_point: int
     results: Results
 
     def check(self) -> None:
-        """Refuse a shape without results and options out of range."""
+        """Reject options out of range and shapes without results."""
         check_extents(self.name, [("batch", self.batch), ("height", self.height), ("width", self.width)])
         self.check_channels()
         self.check_size()
@@ -69,28 +84,33 @@ class Sliding:
             raise TemplateError(f"{self.name}: input_zero_point must be 0 for raw sums, got {self.input_zero_point}")
 
     def check_channels(self) -> None:
-        """Refuse numbers of channels that are none."""
+        """Reject channel counts that are not positive."""
         check_extents(self.name, [("in_channels", self.in_channels), ("out_channels", self.out_channels)])
 
     def check_size(self) -> None:
-        """Refuse a kernel that does not fit."""
+        """Reject a kernel that is larger than the padded image."""
         if min(self.out_size) < 1:
+            padded = (self.height + self.pads[0] + self.pads[2], self.width + self.pads[1] + self.pads[3])
             raise TemplateError(
-                f"{self.name}: kernel must fit the padded input, got one that reaches over {_by(self.reach)} on "
-                f"{self.height}x{self.width} with padding {_by(self.padding)}"
+                f"{self.name}: kernel must fit the padded input of {_by(padded)}, got one that spans {_by(self.span)}"
             )
 
     @property
-    def reach(self) -> Pair:
-        """Input rows and columns that one result sees."""
-        (kh, kw), (dh, dw) = self.kernel, self.dilation
+    def span(self) -> Pair:
+        """Rows and columns of input from the first to the last tap of one result."""
+        (kh, kw), (dh, dw) = self.kernel, self.dilations
         return (kh - 1) * dh + 1, (kw - 1) * dw + 1
+
+    @property
+    def pads_before(self) -> Pair:
+        """Padding above and to the left."""
+        return self.pads[0], self.pads[1]
 
     @property
     def out_size(self) -> Pair:
         """Rows and columns of results."""
-        (ph, pw), (rh, rw), (sh, sw) = self.padding, self.reach, self.stride
-        return (self.height + 2 * ph - rh) // sh + 1, (self.width + 2 * pw - rw) // sw + 1
+        (top, left, bottom, right), (rows, cols), (sh, sw) = self.pads, self.span, self.strides
+        return (self.height + top + bottom - rows) // sh + 1, (self.width + left + right - cols) // sw + 1
 
     @property
     def taps(self) -> int:
@@ -103,10 +123,10 @@ def _by(extents: Pair) -> str:
 
 
 @dataclass(frozen=True)
-class Padding:
-    """The image that a kernel reads: `before` rows and columns of `fill`, then the input, then fill up to `size`.
+class PaddedImage:
+    """An image with `before` rows and columns of `fill` in front, cut or filled up to `size`.
 
-    Of the input, every `row_step`-th row.
+    Only every `row_step`-th row is kept.
     """
 
     before: Pair
@@ -114,13 +134,13 @@ class Padding:
     fill: int
     row_step: int = 1
 
-    def stage(self, data: te.Tensor, dtype: str, name: str = "padded") -> te.Tensor:
-        """`data` padded and cast: [n, c, *size, batch, block]."""
+    def stage(self, data: te.Tensor, dtype: str, name: Role = WINDOW) -> te.Tensor:
+        """The padded image of `data`, cast to `dtype`: [n, c, *size, batch, block]."""
         height, width = data.shape[2:4]
 
         def value(pn: te.Value, pc: te.Value, py: te.Value, px: te.Value, pb: te.Value, pi: te.Value) -> te.Value:
-            y = _moved(py * self.row_step, self.before[0])
-            x = _moved(px, self.before[1])
+            y = _minus(py * self.row_step, self.before[0])
+            x = _minus(px, self.before[1])
             inside = _inside(y, self.before[0], (self.size[0] - 1) * self.row_step, height)
             inside += _inside(x, self.before[1], self.size[1] - 1, width)
             element = te.cast(dtype, data[pn, pc, y, x, pb, pi])
@@ -129,10 +149,10 @@ class Padding:
         return te.compute((*data.shape[:2], *self.size, *data.shape[4:]), value, name)
 
 
-def _moved(index: te.Value, before: int) -> te.Value:
+def _minus(index: te.Value, before: int) -> te.Value:
     return index - before if before else index
 
 
 def _inside(index: te.Value, before: int, last: int, extent: int) -> list[te.Value]:
-    """The conditions under which an index that runs from -before to last - before is in the image."""
+    """The conditions under which an index from -before to last - before lies in the image."""
     return ([index >= 0] if before else []) + ([index < extent] if last - before >= extent else [])

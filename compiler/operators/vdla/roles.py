@@ -1,0 +1,21 @@
+"""The names by which the templates' schedule finds stages and parameters, the same in every template.
+
+A template computes its sums from windows of the input, and its results from the sums.
+"""
+
+from __future__ import annotations
+
+from typing import NewType
+
+Role = NewType("Role", str)
+
+# Parameters: tensors of the program.
+DATA = Role("data")
+WEIGHT = Role("weight")
+SCALE = Role("scale")
+OUTPUT = Role("output")
+
+# Stages.
+WINDOW = Role("window")  # the padded input
+SUMS = Role("sums")  # accumulated over the kernel and the input channels
+RESULTS = Role("results")  # what leaves the accumulator
