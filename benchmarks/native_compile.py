@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from vdla.compiler import te
 from vdla.compiler.codegen.llvm.compile import compile_native
-from vdla.compiler.operators.convolution import convolution
-from vdla.compiler.operators.cpu.schedule import default_schedule
+from vdla.compiler.operators import convolution
+from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.workloads import Workload, resnet18_layers, workload
 
 # Not one of the measured layers: what a compiler remembers of it helps none of them, and it pays for LLVM's start.

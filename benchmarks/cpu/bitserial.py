@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from vdla.benchmarks.cpu.kernel import kernel_of
 from vdla.benchmarks.cpu.paired_timing import contest, geomean
 from vdla.benchmarks.cpu.part import Measured, Part, Step
-from vdla.compiler.operators.bitserial_dense import Coding, bitserial_dense, pack_bitserial_dense
-from vdla.compiler.operators.qdense import qdense
-from vdla.compiler.operators.qweights import pack_qdense
+from vdla.compiler.operators import Coding, bitserial_dense, pack_bitserial_dense, pack_qdense, qdense
 from vdla.compiler.target import host
 from vdla.runtime.native.kernel import Bound
 

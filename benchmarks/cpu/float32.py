@@ -9,9 +9,7 @@ from vdla.benchmarks.cpu.kernel import kernel_of
 from vdla.benchmarks.cpu.layers import Operands, measure_each, operands_of, our_layer, their_layer
 from vdla.benchmarks.cpu.paired_timing import contest, geomean
 from vdla.benchmarks.cpu.part import Measured, Part, Step, against
-from vdla.compiler.operators.broadcast import add
-from vdla.compiler.operators.elementwise import relu
-from vdla.compiler.operators.matmul import matmul
+from vdla.compiler.operators import add, matmul, relu
 from vdla.compiler.operators.workloads import Workload
 
 MATMUL = 1024

@@ -18,9 +18,7 @@ from vdla.benchmarks.cpu.layers import is_depthwise, measure_each, serialised, s
 from vdla.benchmarks.cpu.paired_timing import contest
 from vdla.benchmarks.cpu.part import Measured, Part, Step, against
 from vdla.compiler import te
-from vdla.compiler.operators.qconv2d import qconv2d
-from vdla.compiler.operators.qdepthwise_conv2d import qdepthwise_conv2d
-from vdla.compiler.operators.qweights import PackedWeights, pack_qconv2d, pack_qdepthwise_conv2d
+from vdla.compiler.operators import PackedWeights, pack_qconv2d, pack_qdepthwise_conv2d, qconv2d, qdepthwise_conv2d
 from vdla.compiler.operators.workloads import Workload
 from vdla.compiler.target import host
 from vdla.runtime.native.kernel import Bound

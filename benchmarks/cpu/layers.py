@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vdla.benchmarks.cpu.kernel import kernel_of
 from vdla.benchmarks.cpu.part import Measured, Step
 from vdla.compiler import te
-from vdla.compiler.operators.convolution import convolution
+from vdla.compiler.operators import convolution
 from vdla.compiler.operators.workloads import Workload, workloads
 from vdla.runtime.native.kernel import Bound
 

@@ -12,7 +12,6 @@ from enum import Enum
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.codegen.llvm.intrinsics.bitserial import WORD_BITS, agreement, plane_of, product_of
 from vdla.compiler.ir.dtypes import Array
 from vdla.compiler.operators.checks import OperatorError, check_choice, check_rank, integer, machine_of, static
 from vdla.compiler.operators.naming import name_of
@@ -20,6 +19,7 @@ from vdla.compiler.operators.quantise import kept_outputs, not_packed, packed_sh
 from vdla.compiler.operators.qweights import check_weight, padded_to
 from vdla.compiler.target import Target
 
+WORD_BITS = 32  # of a word of one plane, as in the intrinsics
 LANES_BITS = 32  # of one sum
 BITS = (1, 2)
 
@@ -84,6 +84,8 @@ def bitserial_dense(
 
 def planes(x: te.Tensor, bits: int, coding: Coding, name: str) -> te.Tensor:
     """uint32 [M, K / 32, bits]: the planes of the data, with zeros behind K."""
+    from vdla.compiler.codegen.llvm.intrinsics.bitserial import plane_of  # loads llvmlite
+
     rows, depth = x.shape
     b = te.reduce_axis(WORD_BITS, "b")
     whole = codes(x, coding, f"{name}_codes")
@@ -108,6 +110,8 @@ def codes(x: te.Tensor, coding: Coding, name: str) -> te.Tensor:
 
 def summed(data: te.Tensor, weight: te.Tensor, coding: Coding, name: str) -> te.Tensor:
     """int32 [M, N / lanes, lanes]."""
+    from vdla.compiler.codegen.llvm.intrinsics.bitserial import agreement, product_of  # loads llvmlite
+
     blocks, words, weight_bits, lanes = weight.shape
     k, b = te.reduce_axis(words, "k"), te.reduce_axis(WORD_BITS, "b")
     p, q = te.reduce_axis(weight_bits, "p"), te.reduce_axis(data.shape[2], "q")

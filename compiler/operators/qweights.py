@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vdla.compiler.codegen.llvm.intrinsics.dot import best_dot, layout
-from vdla.compiler.codegen.llvm.intrinsics.window_dot import TAPS, best_window_dot
 from vdla.compiler.ir.dtypes import Array
 from vdla.compiler.operators.checks import OperatorError, check_choice, integers, machine_of
 from vdla.compiler.operators.quantise import QUANTISED, check_zero_point, shift_of
@@ -61,12 +59,16 @@ class PackedWeights:
 
 def layout_of(target: Target) -> DotLayout:
     """The layout of the dot product that `target` runs fastest."""
+    from vdla.compiler.codegen.llvm.intrinsics.dot import best_dot, layout  # loads llvmlite
+
     dot = best_dot(target)
     return DotLayout(*layout(dot), dot.behaviour.buffers["w"].dtype)
 
 
 def window_layout(target: Target, columns: int, taps: int, stride: int, dilation: int) -> WindowLayout:
     """The layout in which `target` slides windows of one channel fastest, along rows of `columns` results."""
+    from vdla.compiler.codegen.llvm.intrinsics.window_dot import TAPS, best_window_dot  # loads llvmlite
+
     lanes = NARROW_ROW if columns <= NARROW_ROW else 2 * NARROW_ROW
     if dilation == 1 and best_window_dot(target, lanes, 1 if taps == 1 else stride) is not None:
         return WindowLayout(lanes, TAPS, "uint8")

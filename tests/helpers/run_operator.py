@@ -5,7 +5,7 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.operators.cpu.schedule import default_schedule
+from vdla.compiler.operators.cpu import default_schedule
 from vdla.runtime.native.kernel import build
 
 

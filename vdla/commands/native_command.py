@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.list:
         return _list()
     from vdla.compiler.codegen.llvm.compile import compile_native
-    from vdla.compiler.operators.cpu.schedule import default_schedule
+    from vdla.compiler.operators.cpu import default_schedule
     from vdla.compiler.target import target_named
 
     target = target_named(arguments.target)

@@ -29,7 +29,7 @@ def conv2d(
 
     def build(dtype: str, target: Target) -> ir.Function:
         from vdla.compiler import te
-        from vdla.compiler.operators.conv2d import conv2d as operator
+        from vdla.compiler.operators import conv2d as operator
 
         x = te.placeholder((batch, in_channels, height, width), dtype, "x")
         weight = te.placeholder((out_channels, in_channels, kernel, kernel), dtype, "weight")
@@ -46,7 +46,7 @@ def depthwise_conv2d(
 
     def build(dtype: str, target: Target) -> ir.Function:
         from vdla.compiler import te
-        from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d as operator
+        from vdla.compiler.operators import depthwise_conv2d as operator
 
         x = te.placeholder((batch, in_channels, height, width), dtype, "x")
         weight = te.placeholder((in_channels, 1, kernel, kernel), dtype, "weight")
@@ -64,7 +64,7 @@ def conv2d_transpose(
 
     def build(dtype: str, target: Target) -> ir.Function:
         from vdla.compiler import te
-        from vdla.compiler.operators.conv_transpose import conv_transpose as operator
+        from vdla.compiler.operators import conv_transpose as operator
 
         x = te.placeholder((batch, in_channels, height, width), dtype, "x")
         weight = te.placeholder((in_channels, out_channels, kernel, kernel), dtype, "weight")
@@ -79,7 +79,7 @@ def dense(rows: int, in_features: int, out_features: int) -> Build:
 
     def build(dtype: str, target: Target) -> ir.Function:
         from vdla.compiler import te
-        from vdla.compiler.operators.matmul import dense as operator
+        from vdla.compiler.operators import dense as operator
 
         x = te.placeholder((rows, in_features), dtype, "x")
         weight = te.placeholder((out_features, in_features), dtype, "weight")
@@ -93,7 +93,7 @@ def softmax(rows: int, columns: int) -> Build:
 
     def build(dtype: str, target: Target) -> ir.Function:
         from vdla.compiler import te
-        from vdla.compiler.operators.softmax import softmax as operator
+        from vdla.compiler.operators import softmax as operator
 
         x = te.placeholder((rows, columns), dtype, "x")
         return te.create_function([x], [operator(x, name="y")], "softmax")

@@ -5,7 +5,7 @@ import pytest
 
 from vdla.compiler import te
 from vdla.compiler.ir.expr_size import MAX_DEPTH, Size, size_of
-from vdla.compiler.operators.cpu.schedule import default_schedule
+from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.te.expr import TeError
 from vdla.runtime.native.kernel import build

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from helpers.run_operator import floats, integers, run
 
+from vdla.compiler import operators as ops
 from vdla.compiler import te
-from vdla.compiler.operators import broadcast as ops
-from vdla.compiler.operators.checks import OperatorError
+from vdla.compiler.operators import OperatorError
 
 SHAPES = [((4,), (4,)), ((3, 4), (4,)), ((3, 4), (3, 1)), ((2, 1, 4), (3, 1)), ((1,), (2, 3)), ((5, 1), (1, 6))]
 NUMBERS = {

@@ -7,15 +7,11 @@ import pytest
 from helpers.run_operator import function_of, integers, run
 from helpers.window_sums import model
 
-from vdla.compiler import ir, te
+from vdla.compiler import ir, operators, te
 from vdla.compiler.analysis.access import leaves
 from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.operators import elementwise
-from vdla.compiler.operators.broadcast import add
-from vdla.compiler.operators.checks import OperatorError
-from vdla.compiler.operators.conv2d import conv2d, pack_conv2d
-from vdla.compiler.operators.cpu.schedule import default_schedule
-from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.operators import OperatorError, add, conv2d, depthwise_conv2d, pack_conv2d
+from vdla.compiler.operators.cpu import default_schedule
 from vdla.runtime.native.kernel import build
 
 # x, weight, strides, pads, dilations, groups
@@ -109,7 +105,7 @@ def test_no_sum_is_computed_twice(name):
 
 def residual(x, w, bias, other):
     """conv + bias + other, then relu."""
-    return elementwise.relu(add(conv2d(x, w, bias, 1, 1, name="conv"), other))
+    return operators.relu(add(conv2d(x, w, bias, 1, 1, name="conv"), other))
 
 
 def test_what_a_graph_adds_joins_the_tiles_of_the_sums():
@@ -127,7 +123,7 @@ def test_what_a_graph_adds_joins_the_tiles_of_the_sums():
 def test_two_readers_get_the_same_sums():
     def twice(x, w):
         total = conv2d(x, w, None, 1, 1, name="conv")
-        return elementwise.relu(total, "positive"), elementwise.negative(total, "negative")
+        return operators.relu(total, "positive"), operators.negative(total, "negative")
 
     x, weight, _ = operands("3x3")
     fn, _ = function_of(twice, x, pack_conv2d(weight))

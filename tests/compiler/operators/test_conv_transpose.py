@@ -5,8 +5,7 @@ import pytest
 from helpers.run_operator import floats, integers, run
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import OperatorError
-from vdla.compiler.operators.conv_transpose import conv_transpose
+from vdla.compiler.operators import OperatorError, conv_transpose
 
 
 def model(x, weight, strides, pads, extra, dilations, groups):

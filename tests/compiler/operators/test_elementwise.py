@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from helpers.run_operator import close, floats, integers, run
 
+from vdla.compiler import operators as ops
 from vdla.compiler import te
-from vdla.compiler.operators import elementwise as ops
-from vdla.compiler.operators.checks import OperatorError
+from vdla.compiler.operators import OperatorError
 
 WIDE = np.array([-1000, -90, -20, -9, -1.5, -1e-4, -0.0, 0, 1e-4, 0.5, 3, 9, 20, 90, 1000], np.float32)
 

@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 from helpers.run_operator import floats, function_of, integers, run
 
-from vdla.compiler import ir, te
+from vdla.compiler import ir, operators, te
 from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.operators import elementwise
-from vdla.compiler.operators.checks import OperatorError
-from vdla.compiler.operators.cpu.schedule import default_schedule
-from vdla.compiler.operators.matmul import dense, matmul, pack_dense
+from vdla.compiler.operators import OperatorError, dense, matmul, pack_dense
+from vdla.compiler.operators.cpu import default_schedule
 from vdla.runtime.native.kernel import build
 
 SHAPES = {
@@ -55,7 +53,7 @@ def test_a_panel_is_packed_where_many_rows_read_it():
 
 def test_what_follows_joins_the_tiles():
     a, b, bias = integers((24, 9), "float32", 1), integers((9, 40), "float32", 2), integers(40, "float32", 3)
-    fn, _ = function_of(lambda x, y, z: elementwise.relu(matmul(x, y, z)), a, b, bias)
+    fn, _ = function_of(lambda x, y, z: operators.relu(matmul(x, y, z)), a, b, bias)
     schedule = default_schedule(fn, "host")
     blocks = [s.name for s in ir.walk(schedule.fn.body) if isinstance(s, ir.Block) and "heap" not in s.name]
     assert len(blocks) == 2

@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 from helpers.run_operator import integers, run
 
+from vdla.compiler import operators as ops
 from vdla.compiler import te
-from vdla.compiler.operators import gather as gathers
-from vdla.compiler.operators import movement as ops
-from vdla.compiler.operators.checks import OperatorError
-from vdla.compiler.operators.pad import pad
+from vdla.compiler.operators import OperatorError, pad
 
 DATA = integers((2, 3, 4, 5), "int16", low=-999, high=999)
 
@@ -158,13 +156,13 @@ def test_reflecting_one_element_repeats_it():
 def test_gather(axis, dtype):
     extent = DATA.shape[axis]
     indices = integers((2, 3), dtype, low=-extent, high=extent)
-    assert_same(lambda x, i: gathers.gather(x, i, axis), np.take(DATA, indices, axis), DATA, indices)
+    assert_same(lambda x, i: ops.gather(x, i, axis), np.take(DATA, indices, axis), DATA, indices)
 
 
 def test_what_is_out_of_range_is_clipped_or_wrapped():
     x, indices = np.arange(10, 15), np.array([-(1 << 40), -6, -5, 4, 5, 1 << 40])
-    assert_same(lambda t, i: gathers.gather(t, i), x[[0, 0, 0, 4, 4, 4]], x, indices)
-    assert_same(lambda t, i: gathers.gather(t, i, mode="wrap"), x[indices % 5], x, indices)
+    assert_same(lambda t, i: ops.gather(t, i), x[[0, 0, 0, 4, 4, 4]], x, indices)
+    assert_same(lambda t, i: ops.gather(t, i, mode="wrap"), x[indices % 5], x, indices)
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -172,18 +170,18 @@ def test_gather_elements(axis):
     x = integers((3, 4, 5))
     indices = integers((2, 3, 4), "int64", low=-x.shape[axis], high=x.shape[axis])
     part = x[tuple(slice(None) if d == axis else slice(n) for d, n in enumerate(indices.shape))]
-    assert_same(lambda t, i: gathers.gather_elements(t, i, axis), np.take_along_axis(part, indices, axis), x, indices)
+    assert_same(lambda t, i: ops.gather_elements(t, i, axis), np.take_along_axis(part, indices, axis), x, indices)
 
 
 def test_gather_nd():
     x = integers((3, 4, 5))
     points = np.stack([integers((2, 3), "int64", n, 0, e) for n, e in enumerate(x.shape)], -1)
-    assert_same(lambda t, i: gathers.gather_nd(t, i), x[tuple(np.moveaxis(points, -1, 0))], x, points)
-    assert_same(lambda t, i: gathers.gather_nd(t, i), x[tuple(np.moveaxis(points[..., :2], -1, 0))], x, points[..., :2])
+    assert_same(lambda t, i: ops.gather_nd(t, i), x[tuple(np.moveaxis(points, -1, 0))], x, points)
+    assert_same(lambda t, i: ops.gather_nd(t, i), x[tuple(np.moveaxis(points[..., :2], -1, 0))], x, points[..., :2])
     columns = integers((3, 2, 1), "int64", low=-4, high=4)
     expected = np.stack([x[n, columns[n, :, 0]] for n in range(3)])
-    assert_same(lambda t, i: gathers.gather_nd(t, i, 1), expected, x, columns)
-    assert_same(lambda t, i: gathers.gather_nd(t, i), x[2, 1, 3:4], x, np.array([2, 1, 3]))
+    assert_same(lambda t, i: ops.gather_nd(t, i, 1), expected, x, columns)
+    assert_same(lambda t, i: ops.gather_nd(t, i), x[2, 1, 3:4], x, np.array([2, 1, 3]))
 
 
 def test_one_hot():
@@ -191,7 +189,7 @@ def test_one_hot():
     on, off = te.const(5, "int8"), te.const(2, "int8")
     expected = np.full((2, 4, 2), 2, np.int8)
     expected[0, 0, 0] = expected[0, 3, 1] = expected[1, 3, 0] = 5
-    assert_same(lambda i: gathers.one_hot(i, 4, on, off, 1), expected, indices)
+    assert_same(lambda i: ops.one_hot(i, 4, on, off, 1), expected, indices)
 
 
 X, Y = te.placeholder((2, 3), "int32", "x"), te.placeholder((2, 2), "int32", "y")
@@ -232,14 +230,14 @@ F, Z = te.placeholder((2, 3), "float32", "f"), te.placeholder((1, 5, 3, 3), "int
         (lambda: pad(X, 1, 1, "a"), "pad: value must be a number, got 'a'"),
         (lambda: pad(X, (0, 0), (1, 1), mode="zero"),
          "pad: mode must be one of constant, edge, reflect, wrap, got 'zero'"),
-        (lambda: gathers.gather(X, F), "gather: indices must be of an integer dtype that int64 holds, got float32"),
-        (lambda: gathers.one_hot(te.placeholder((2,), "uint64", "u"), 4, 1, 0),
+        (lambda: ops.gather(X, F), "gather: indices must be of an integer dtype that int64 holds, got float32"),
+        (lambda: ops.one_hot(te.placeholder((2,), "uint64", "u"), 4, 1, 0),
          "one_hot: indices must be of an integer dtype that int64 holds, got uint64"),
-        (lambda: gathers.gather(X, X, mode="error"), "gather: mode must be one of clip, wrap, got 'error'"),
-        (lambda: gathers.gather_elements(Y, X), "gather_elements: extent 1 of indices must be at most 2, got 3"),
-        (lambda: gathers.gather_nd(X, X), "gather_nd: the last extent of indices must be at most 2, got 3"),
-        (lambda: gathers.gather_nd(X, Y, 2), "gather_nd: batch_dims must be less than both ranks, got 2"),
-        (lambda: gathers.one_hot(X, 0, 1, 0), "one_hot: depth must be at least 1, got 0"),
+        (lambda: ops.gather(X, X, mode="error"), "gather: mode must be one of clip, wrap, got 'error'"),
+        (lambda: ops.gather_elements(Y, X), "gather_elements: extent 1 of indices must be at most 2, got 3"),
+        (lambda: ops.gather_nd(X, X), "gather_nd: the last extent of indices must be at most 2, got 3"),
+        (lambda: ops.gather_nd(X, Y, 2), "gather_nd: batch_dims must be less than both ranks, got 2"),
+        (lambda: ops.one_hot(X, 0, 1, 0), "one_hot: depth must be at least 1, got 0"),
     ],
 )  # fmt: skip
 def test_what_means_nothing_is_refused(build, message):

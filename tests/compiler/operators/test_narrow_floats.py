@@ -5,13 +5,16 @@ import numpy as np
 import pytest
 from helpers.run_operator import floats, function_of, run
 
-from vdla.compiler.operators import broadcast, elementwise, movement, normalisation, pool, reduction, softmax
-from vdla.compiler.operators.conv2d import conv2d
-from vdla.compiler.operators.conv_transpose import conv_transpose
-from vdla.compiler.operators.cpu.schedule import default_schedule
-from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
-from vdla.compiler.operators.matmul import dense, matmul
-from vdla.compiler.operators.resize import resize_linear
+from vdla.compiler import operators
+from vdla.compiler.operators import (
+    conv2d,
+    conv_transpose,
+    dense,
+    depthwise_conv2d,
+    matmul,
+    resize_linear,
+)
+from vdla.compiler.operators.cpu import default_schedule
 from vdla.runtime.native.kernel import build
 
 DTYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
@@ -22,11 +25,11 @@ def layer_model(x):
 
 
 def matrix(x, shape, name="matrix"):
-    return movement.reshape(x, shape, name=name)
+    return operators.reshape(x, shape, name=name)
 
 
 CASES = {
-    "matmul": (lambda x: matmul(x, movement.transpose(x, (0, 2, 1))), lambda x: x @ x.swapaxes(1, 2)),
+    "matmul": (lambda x: matmul(x, operators.transpose(x, (0, 2, 1))), lambda x: x @ x.swapaxes(1, 2)),
     "dense": (
         lambda x: dense(matrix(x, (15, 40)), matrix(x, (15, 40), "w")),
         lambda x: x.reshape(15, 40) @ x.reshape(15, 40).T,
@@ -39,20 +42,20 @@ CASES = {
         lambda x: depthwise_conv2d(matrix(x, (1, 15, 5, 8)), matrix(x, (15, 1, 5, 8), "w")),
         lambda x: (x * x).reshape(1, 15, 1, 1, 40).sum(-1),
     ),
-    "sum": (lambda x: reduction.sum(x, -1), lambda x: x.sum(-1)),
-    "mean": (lambda x: reduction.mean(x, (0, 2)), lambda x: x.mean((0, 2))),
-    "squares": (lambda x: reduction.sum_square(x, 1), lambda x: (x * x).sum(1)),
-    "l1_norm": (lambda x: reduction.l1_norm(x, 1), lambda x: np.abs(x).sum(1)),
-    "l2_norm": (lambda x: reduction.l2_norm(x, (0, 1)), lambda x: np.sqrt((x * x).sum((0, 1)))),
-    "logsumexp": (lambda x: reduction.logsumexp(x, 2), lambda x: np.log(np.exp(x).sum(2))),
-    "softmax": (softmax.softmax, lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True)),
-    "log_softmax": (softmax.log_softmax, lambda x: x - np.log(np.exp(x).sum(-1, keepdims=True))),
-    "layer_norm": (normalisation.layer_norm, layer_model),
-    "average_pool": (lambda x: pool.average_pool(x, 3), lambda x: (x[..., :-2] + x[..., 1:-1] + x[..., 2:]) / 3),
-    "relu": (elementwise.relu, lambda x: np.maximum(x, 0)),
-    "twice": (lambda x: broadcast.add(x, x), lambda x: x + x),
+    "sum": (lambda x: operators.sum(x, -1), lambda x: x.sum(-1)),
+    "mean": (lambda x: operators.mean(x, (0, 2)), lambda x: x.mean((0, 2))),
+    "squares": (lambda x: operators.sum_square(x, 1), lambda x: (x * x).sum(1)),
+    "l1_norm": (lambda x: operators.l1_norm(x, 1), lambda x: np.abs(x).sum(1)),
+    "l2_norm": (lambda x: operators.l2_norm(x, (0, 1)), lambda x: np.sqrt((x * x).sum((0, 1)))),
+    "logsumexp": (lambda x: operators.logsumexp(x, 2), lambda x: np.log(np.exp(x).sum(2))),
+    "softmax": (operators.softmax, lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True)),
+    "log_softmax": (operators.log_softmax, lambda x: x - np.log(np.exp(x).sum(-1, keepdims=True))),
+    "layer_norm": (operators.layer_norm, layer_model),
+    "average_pool": (lambda x: operators.average_pool(x, 3), lambda x: (x[..., :-2] + x[..., 1:-1] + x[..., 2:]) / 3),
+    "relu": (operators.relu, lambda x: np.maximum(x, 0)),
+    "twice": (lambda x: operators.add(x, x), lambda x: x + x),
     "resize": (lambda x: resize_linear(x, (3, 5, 80)), None),
-    "conv_transpose": (lambda x: conv_transpose(x, elementwise.identity(x, "w"), None, 2), None),
+    "conv_transpose": (lambda x: conv_transpose(x, operators.identity(x, "w"), None, 2), None),
 }
 
 

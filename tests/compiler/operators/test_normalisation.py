@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from helpers.run_operator import floats, run
 
+from vdla.compiler import operators as ops
 from vdla.compiler import te
-from vdla.compiler.operators import normalisation as ops
-from vdla.compiler.operators.checks import OperatorError
+from vdla.compiler.operators import OperatorError
 
 
 def normal(x, axes, epsilon):

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from helpers.run_operator import floats, integers, run
 
+from vdla.compiler import operators as ops
 from vdla.compiler import te
-from vdla.compiler.operators import pool as ops
-from vdla.compiler.operators.checks import OperatorError
-from vdla.compiler.operators.windows import same_pads
+from vdla.compiler.operators import OperatorError, same_pads
 
 
 def windows_along(extent, kernel, stride, before, after, dilation, ceil_mode):

@@ -15,11 +15,8 @@ from helpers.quantised_model import convolved, rescaled
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.llvm.compile import compile_native
 from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.operators.checks import OperatorError
-from vdla.compiler.operators.cpu.schedule import default_schedule
-from vdla.compiler.operators.qconv2d import qconv2d
-from vdla.compiler.operators.qdepthwise_conv2d import qdepthwise_conv2d
-from vdla.compiler.operators.qweights import pack_qconv2d, pack_qdepthwise_conv2d
+from vdla.compiler.operators import OperatorError, pack_qconv2d, pack_qdepthwise_conv2d, qconv2d, qdepthwise_conv2d
+from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import TARGETS, Target, host, target_named
 from vdla.runtime.native.kernel import build
 

@@ -14,11 +14,8 @@ from helpers.quantised_model import rescaled
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.llvm.compile import compile_native
 from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.operators.bitserial_dense import Coding, bitserial_dense, pack_bitserial_dense
-from vdla.compiler.operators.checks import OperatorError
-from vdla.compiler.operators.cpu.schedule import default_schedule
-from vdla.compiler.operators.qdense import qdense
-from vdla.compiler.operators.qweights import pack_qdense
+from vdla.compiler.operators import Coding, OperatorError, bitserial_dense, pack_bitserial_dense, pack_qdense, qdense
+from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import TARGETS, Target, host, target_named
 from vdla.runtime.native.kernel import build
 

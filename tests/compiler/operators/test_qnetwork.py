@@ -8,14 +8,21 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.operators.bitserial_dense import Coding, bitserial_dense, pack_bitserial_dense
-from vdla.compiler.operators.broadcast import maximum
-from vdla.compiler.operators.cpu.schedule import default_schedule
-from vdla.compiler.operators.movement import reshape
-from vdla.compiler.operators.qconv2d import qconv2d
-from vdla.compiler.operators.qdense import qdense
-from vdla.compiler.operators.qdepthwise_conv2d import qdepthwise_conv2d
-from vdla.compiler.operators.qweights import PackedWeights, pack_qconv2d, pack_qdense, pack_qdepthwise_conv2d
+from vdla.compiler.operators import (
+    Coding,
+    PackedWeights,
+    bitserial_dense,
+    maximum,
+    pack_bitserial_dense,
+    pack_qconv2d,
+    pack_qdense,
+    pack_qdepthwise_conv2d,
+    qconv2d,
+    qdense,
+    qdepthwise_conv2d,
+    reshape,
+)
+from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import host
 from vdla.runtime.native.kernel import build
 

@@ -7,9 +7,8 @@ from helpers.run_operator import floats, function_of, run
 
 from vdla.compiler import te
 from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.operators.checks import OperatorError
-from vdla.compiler.operators.cpu.schedule import default_schedule
-from vdla.compiler.operators.recurrent import gru, lstm
+from vdla.compiler.operators import OperatorError, gru, lstm
+from vdla.compiler.operators.cpu import default_schedule
 from vdla.runtime.native.kernel import build
 
 T, N, WIDTH, H = 4, 2, 3, 5

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from helpers.run_operator import floats, integers, run
 
+from vdla.compiler import operators as ops
 from vdla.compiler import te
-from vdla.compiler.operators import reduction as ops
-from vdla.compiler.operators.checks import OperatorError
-from vdla.compiler.operators.softmax import log_softmax, softmax
+from vdla.compiler.operators import OperatorError, log_softmax, softmax
 
 AXES = [None, 0, -1, (0, 2), (-2,), (2, 1), (0, 1, 2)]
 

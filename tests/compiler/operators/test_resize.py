@@ -8,9 +8,8 @@ from helpers.run_operator import floats, function_of, integers, run
 
 from vdla.compiler import te
 from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.operators.checks import OperatorError
-from vdla.compiler.operators.cpu.schedule import default_schedule
-from vdla.compiler.operators.resize import resize_linear, resize_nearest
+from vdla.compiler.operators import OperatorError, resize_linear, resize_nearest
+from vdla.compiler.operators.cpu import default_schedule
 from vdla.runtime.native.kernel import build
 
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"]

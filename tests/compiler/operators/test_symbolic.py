@@ -4,20 +4,22 @@ import numpy as np
 import pytest
 from helpers.run_operator import floats, integers
 
-from vdla.compiler import te
+from vdla.compiler import operators, te
 from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.operators import broadcast, elementwise, movement, normalisation, pool, reduction
-from vdla.compiler.operators.checks import OperatorError
-from vdla.compiler.operators.conv2d import conv2d
-from vdla.compiler.operators.conv_transpose import conv_transpose
-from vdla.compiler.operators.cpu.schedule import default_schedule
-from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
-from vdla.compiler.operators.gather import gather
-from vdla.compiler.operators.matmul import dense, matmul
-from vdla.compiler.operators.pad import pad
-from vdla.compiler.operators.resize import resize_linear
-from vdla.compiler.operators.softmax import softmax
-from vdla.compiler.operators.winograd import winograd_conv2d
+from vdla.compiler.operators import (
+    OperatorError,
+    conv2d,
+    conv_transpose,
+    dense,
+    depthwise_conv2d,
+    gather,
+    matmul,
+    pad,
+    resize_linear,
+    softmax,
+    winograd_conv2d,
+)
+from vdla.compiler.operators.cpu import default_schedule
 from vdla.runtime.native.kernel import build
 
 N = te.var("n")
@@ -33,27 +35,25 @@ def constant(shape, dtype, name):
 
 
 OPERATORS = {
-    "relu": elementwise.relu,
-    "row": lambda x: broadcast.multiply(x, te.compute((1, 4), lambda i, j: te.cast("float32", j + i), "row")),
-    "twice": lambda x: broadcast.add(x, elementwise.relu(x)),
-    "mean": lambda x: reduction.mean(x, (1, -1)),
-    "mean_of_batch": lambda x: reduction.mean(x, 0),
-    "argmax": lambda x: reduction.argmax(x, 1),
-    "argmin_of_batch": lambda x: reduction.argmin(x, 0, last=True),
+    "relu": operators.relu,
+    "row": lambda x: operators.multiply(x, te.compute((1, 4), lambda i, j: te.cast("float32", j + i), "row")),
+    "twice": lambda x: operators.add(x, operators.relu(x)),
+    "mean": lambda x: operators.mean(x, (1, -1)),
+    "mean_of_batch": lambda x: operators.mean(x, 0),
+    "argmax": lambda x: operators.argmax(x, 1),
+    "argmin_of_batch": lambda x: operators.argmin(x, 0, last=True),
     "softmax": lambda x: softmax(x, 2),
     "softmax_of_batch": lambda x: softmax(x, 0),
-    "layer_norm": lambda x: normalisation.layer_norm(x, axis=1),
-    "group_norm": lambda x: normalisation.group_norm(
-        x, constant((6,), "float32", "s"), constant((6,), "float32", "b"), 3
-    ),
-    "pool": lambda x: pool.max_pool(x, 3, 2, 1),
-    "average": lambda x: pool.average_pool(x, 2, ceil_mode=True),
-    "flatten": lambda x: movement.flatten(x),
-    "reshape": lambda x: movement.reshape(x, (0, 2, -1)),
-    "reshape_left": lambda x: movement.reshape(x, (3, -1, 40)),
-    "transpose": lambda x: movement.transpose(x, (1, 0, 3, 2)),
-    "concat": lambda x: movement.concat([x, elementwise.relu(x)], 1),
-    "slice": lambda x: movement.slice(x, [1], [4], [2]),
+    "layer_norm": lambda x: operators.layer_norm(x, axis=1),
+    "group_norm": lambda x: operators.group_norm(x, constant((6,), "float32", "s"), constant((6,), "float32", "b"), 3),
+    "pool": lambda x: operators.max_pool(x, 3, 2, 1),
+    "average": lambda x: operators.average_pool(x, 2, ceil_mode=True),
+    "flatten": lambda x: operators.flatten(x),
+    "reshape": lambda x: operators.reshape(x, (0, 2, -1)),
+    "reshape_left": lambda x: operators.reshape(x, (3, -1, 40)),
+    "transpose": lambda x: operators.transpose(x, (1, 0, 3, 2)),
+    "concat": lambda x: operators.concat([x, operators.relu(x)], 1),
+    "slice": lambda x: operators.slice(x, [1], [4], [2]),
     "gather": lambda x: gather(x, te.compute((2,), lambda i: i * 7 - 3, "places"), 0),
     "pad": lambda x: pad(x, (0, 0, 1, 1), (0, 0, 1, 0), mode="reflect"),
     "resize": lambda x: resize_linear(x, scales=[1, 1, 2, 2]),
@@ -102,7 +102,7 @@ def test_products_of_every_extent(name):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda x: conv2d(movement.transpose(x, (1, 0, 2, 3)), constant((4, 3, 3, 3), "float32", "w")),
+        (lambda x: conv2d(operators.transpose(x, (1, 0, 2, 3)), constant((4, 3, 3, 3), "float32", "w")),
          "conv2d: extent 1 of x must be a number, got n"),
         (lambda x: conv2d(x, x), "conv2d: weight's extent 0 must be a number, got n"),
         (lambda x: depthwise_conv2d(x, x), "depthwise_conv2d: weight's extent 0 must be a number, got n"),
@@ -110,22 +110,23 @@ def test_products_of_every_extent(name):
          "conv_transpose: weight's extent 0 must be a number, got n"),
         (lambda x: winograd_conv2d(constant((1, 2, 3, 3), "float32", "a"), te.placeholder((N, N, 1, 2, 8), "float32",
          "w")), "winograd_conv2d: weight's extent 0 must be a number, got n"),
-        (lambda x: movement.depth_to_space(movement.transpose(x, (1, 0, 2, 3)), 2),
+        (lambda x: operators.depth_to_space(operators.transpose(x, (1, 0, 2, 3)), 2),
          "depth_to_space: channels must be a number, got n"),
-        (lambda x: movement.space_to_depth(movement.transpose(x, (1, 2, 0, 3)), 2),
+        (lambda x: operators.space_to_depth(operators.transpose(x, (1, 2, 0, 3)), 2),
          "space_to_depth: spatial extent 0 must be a number, got n"),
         (lambda x: matmul(x, te.placeholder((M, 6, 4, 9), "float32", "y")),
          "matmul of batches: shapes must broadcast to one another, got [n, 6] and [m, 6]"),
-        (lambda x: movement.concat([x, x]), "concat: the extent of x must be a number, got n"),
-        (lambda x: movement.slice(x, [0], [1]), "slice: extent 0 must be a number, got n"),
+        (lambda x: operators.concat([x, x]), "concat: the extent of x must be a number, got n"),
+        (lambda x: operators.slice(x, [0], [1]), "slice: extent 0 must be a number, got n"),
         (lambda x: pad(x, (1, 0, 0, 0), (0, 0, 0, 0)), "pad: a dimension that changes must be a number, got n"),
-        (lambda x: pool.max_pool(movement.transpose(x, (1, 2, 0, 3)), 2),
+        (lambda x: operators.max_pool(operators.transpose(x, (1, 2, 0, 3)), 2),
          "max_pool: spatial extent 0 must be a number, got n"),
-        (lambda x: movement.reshape(x, (-1, 60)), "reshape: a symbolic extent must stay, got [n, 6, 5, 4] to [-1, 60]"),
+        (lambda x: operators.reshape(x, (-1, 60)),
+         "reshape: a symbolic extent must stay, got [n, 6, 5, 4] to [-1, 60]"),
         (lambda x: resize_linear(x, scales=[2, 1, 1, 1]),
          "resize_linear: a dimension that changes must be a number, got n"),
         (
-            lambda x: broadcast.add(x, te.placeholder((te.var("m"), 6, 5, 4), "float32", "y")),
+            lambda x: operators.add(x, te.placeholder((te.var("m"), 6, 5, 4), "float32", "y")),
             "add: shapes must broadcast to one another, got [n, 6, 5, 4] and [m, 6, 5, 4]",
         ),
     ],

@@ -5,13 +5,11 @@ import pytest
 from helpers.run_operator import floats, function_of, integers, run
 from helpers.window_sums import model
 
-from vdla.compiler import ir, te
+from vdla.compiler import ir, operators, te
 from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.operators import elementwise
-from vdla.compiler.operators.checks import OperatorError
-from vdla.compiler.operators.convolution import convolution
-from vdla.compiler.operators.cpu.schedule import default_schedule
-from vdla.compiler.operators.winograd import TRANSFORMS, pack_winograd, winograd_conv2d
+from vdla.compiler.operators import OperatorError, convolution, pack_winograd, winograd_conv2d
+from vdla.compiler.operators.cpu import default_schedule
+from vdla.compiler.operators.winograd import TRANSFORMS
 from vdla.runtime.native.kernel import build
 
 # x, weight, pads
@@ -73,7 +71,7 @@ def test_bias_and_relu_join():
     x, weight, pads = operands("odd")
     bias = floats(21, seed=3)
     packed = pack_winograd(weight, 2)
-    fn, _ = function_of(lambda a, w, b: elementwise.relu(winograd_conv2d(a, w, b, pads, 21)), x, packed, bias)
+    fn, _ = function_of(lambda a, w, b: operators.relu(winograd_conv2d(a, w, b, pads, 21)), x, packed, bias)
     expected = np.maximum(model(x, weight, 1, pads) + bias[:, None, None], 0)
     close(build(default_schedule(fn).fn)(x, packed, bias), expected, 2)
 

@@ -9,12 +9,8 @@ from helpers.window_sums import model
 
 from vdla.compiler import te
 from vdla.compiler.analysis.access import leaves
-from vdla.compiler.operators.convolution import convolution
-from vdla.compiler.operators.cpu.schedule import default_schedule
-from vdla.compiler.operators.matmul import matmul
-from vdla.compiler.operators.movement import transpose
-from vdla.compiler.operators.pool import max_pool
-from vdla.compiler.operators.resize import resize_nearest
+from vdla.compiler.operators import convolution, matmul, max_pool, resize_nearest, transpose
+from vdla.compiler.operators.cpu import default_schedule
 from vdla.runtime.native.kernel import build
 
 READERS = {

@@ -6,39 +6,40 @@ from helpers.run_operator import floats, function_of, integers, run
 
 from vdla.benchmarks.fuzz.cases import alike
 from vdla.benchmarks.fuzz.functions import random_problem
-from vdla.compiler import ir, te
+from vdla.compiler import ir, operators, te
 from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.operators import broadcast, elementwise, movement, normalisation, pool, reduction, softmax
-from vdla.compiler.operators.checks import OperatorError
-from vdla.compiler.operators.conv_transpose import conv_transpose
-from vdla.compiler.operators.cpu.schedule import default_schedule
+from vdla.compiler.operators import (
+    OperatorError,
+    conv_transpose,
+    gather,
+    pad,
+    resize_linear,
+)
+from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.cpu.stages import attempt
-from vdla.compiler.operators.gather import gather
-from vdla.compiler.operators.pad import pad
-from vdla.compiler.operators.resize import resize_linear
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS, target_named
 from vdla.runtime.native.kernel import build
 
 LARGE = floats((5, 37, 50))
 CASES = {
-    "chain": (lambda x: elementwise.relu(elementwise.sigmoid(broadcast.add(x, x, "twice"))), LARGE),
-    "row": (broadcast.multiply, LARGE, floats((37, 1))),
-    "sum_rows": (lambda x: reduction.sum(x, 0), LARGE),
-    "sum_columns": (lambda x: reduction.sum(x, -1), LARGE),
-    "mean_of_all": (lambda x: reduction.mean(x), LARGE),
-    "max_of_integers": (lambda x: reduction.max(x, (0, 2)), integers((5, 7, 50), "int8")),
-    "softmax": (softmax.softmax, LARGE),
-    "softmax_outer": (lambda x: softmax.softmax(x, 0), LARGE),
-    "layer_norm": (normalisation.layer_norm, LARGE),
-    "group_norm": (lambda x, s: normalisation.group_norm(x, s, s, 2), floats((2, 4, 30)), floats(4)),
-    "transpose": (lambda x: movement.transpose(x, (2, 1, 0)), LARGE),
-    "reshape": (lambda x: movement.reshape(x, (50, 37, 5)), LARGE),
-    "concat": (lambda x, y: movement.concat([x, y], 1), LARGE, floats((5, 3, 50))),
-    "max_pool": (lambda x: pool.max_pool(x, 3, 2, 1), LARGE[None]),
-    "average_pool": (lambda x: pool.average_pool(x, 2, 1, ceil_mode=True), LARGE[None]),
+    "chain": (lambda x: operators.relu(operators.sigmoid(operators.add(x, x, "twice"))), LARGE),
+    "row": (operators.multiply, LARGE, floats((37, 1))),
+    "sum_rows": (lambda x: operators.sum(x, 0), LARGE),
+    "sum_columns": (lambda x: operators.sum(x, -1), LARGE),
+    "mean_of_all": (lambda x: operators.mean(x), LARGE),
+    "max_of_integers": (lambda x: operators.max(x, (0, 2)), integers((5, 7, 50), "int8")),
+    "softmax": (operators.softmax, LARGE),
+    "softmax_outer": (lambda x: operators.softmax(x, 0), LARGE),
+    "layer_norm": (operators.layer_norm, LARGE),
+    "group_norm": (lambda x, s: operators.group_norm(x, s, s, 2), floats((2, 4, 30)), floats(4)),
+    "transpose": (lambda x: operators.transpose(x, (2, 1, 0)), LARGE),
+    "reshape": (lambda x: operators.reshape(x, (50, 37, 5)), LARGE),
+    "concat": (lambda x, y: operators.concat([x, y], 1), LARGE, floats((5, 3, 50))),
+    "max_pool": (lambda x: operators.max_pool(x, 3, 2, 1), LARGE[None]),
+    "average_pool": (lambda x: operators.average_pool(x, 2, 1, ceil_mode=True), LARGE[None]),
     "gather": (lambda x, i: gather(x, i, 1), LARGE, integers((3,), "int64", low=-37, high=37)),
-    "pad": (lambda x: elementwise.relu(pad(x, (0, 1, 2), (1, 0, 2), mode="reflect")), LARGE),
+    "pad": (lambda x: operators.relu(pad(x, (0, 1, 2), (1, 0, 2), mode="reflect")), LARGE),
     "resize": (lambda x: resize_linear(x, (5, 30, 71)), LARGE),
     "conv_transpose": (lambda x, w: conv_transpose(x, w, None, 2, 1), floats((1, 5, 9, 11)), floats((5, 3, 3, 3))),
 }
@@ -79,7 +80,7 @@ def test_every_stage_that_repeats_has_lanes(name):
 
 def test_lanes_are_those_of_the_target_and_the_dtype():
     x = integers((4, 256), "int16")
-    fn, _ = function_of(elementwise.relu, x)
+    fn, _ = function_of(operators.relu, x)
     for target in TARGETS.values():
         (lanes,) = loops(default_schedule(fn, target).fn, ir.LoopKind.VECTORIZE)
         assert lanes.extent == target.vector_bytes // 2
@@ -93,15 +94,15 @@ def test_lanes_of_reductions_are_innermost(name):
 
 
 def test_odd_rows_become_one_loop_and_whole_rows_stay():
-    odd, _ = function_of(elementwise.relu, floats((3, 5, 7)))
+    odd, _ = function_of(operators.relu, floats((3, 5, 7)))
     assert len([s for s in ir.walk(default_schedule(odd).fn.body) if isinstance(s, ir.For)]) == 2
-    whole, _ = function_of(elementwise.relu, floats((3, 5, 64)))
+    whole, _ = function_of(operators.relu, floats((3, 5, 64)))
     assert "//" not in str(default_schedule(whole).fn)
 
 
 def test_only_large_work_is_shared_among_threads():
-    small, _ = function_of(elementwise.relu, floats((8, 64)))
-    large, _ = function_of(elementwise.relu, floats((8, 16, 1024)))
+    small, _ = function_of(operators.relu, floats((8, 64)))
+    large, _ = function_of(operators.relu, floats((8, 16, 1024)))
     assert loops(default_schedule(small).fn, ir.LoopKind.PARALLEL) == []
     (shared,) = loops(default_schedule(large).fn, ir.LoopKind.PARALLEL)
     assert shared.extent == 8 * 16
@@ -110,7 +111,7 @@ def test_only_large_work_is_shared_among_threads():
 def test_cheap_stages_are_written_into_their_readers_and_dear_ones_are_not_repeated():
     fn, _, _ = scheduled("chain")
     assert blocks(default_schedule(fn).fn) == ["twice_sigmoid_relu"]
-    dear, _ = function_of(lambda x: reduction.sum(broadcast.broadcast_to(elementwise.exp(x), (9, 50))), floats((1, 50)))
+    dear, _ = function_of(lambda x: operators.sum(operators.broadcast_to(operators.exp(x), (9, 50))), floats((1, 50)))
     assert "a_exp" in blocks(default_schedule(dear).fn)
 
 
@@ -120,8 +121,8 @@ def blocks(fn):
 
 def test_a_stage_whose_value_another_output_needs_stays():
     x = te.placeholder((6,), "float32", "a")
-    y = elementwise.relu(x, "y")
-    fn = te.create_function([x], [y, elementwise.square(y, "z")], "f")
+    y = operators.relu(x, "y")
+    fn = te.create_function([x], [y, operators.square(y, "z")], "f")
     a = floats(6)
     got = interpret(default_schedule(fn).fn, {"a": a})
     np.testing.assert_array_equal(got["z"], np.maximum(a, 0) ** 2)

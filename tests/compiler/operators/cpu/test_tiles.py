@@ -10,12 +10,9 @@ from vdla.compiler import ir, te
 from vdla.compiler.analysis.access import leaves
 from vdla.compiler.codegen.llvm.compile import compile_native
 from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.operators.conv_transpose import conv_transpose
-from vdla.compiler.operators.convolution import convolution
-from vdla.compiler.operators.cpu.schedule import default_schedule
+from vdla.compiler.operators import conv_transpose, convolution, depthwise_conv2d, matmul
+from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.cpu.tile import Tile, accumulators, candidates, register_tile
-from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
-from vdla.compiler.operators.matmul import matmul
 from vdla.compiler.target import TARGETS, target_named
 from vdla.runtime.native.kernel import build
 
