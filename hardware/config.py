@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from enum import IntEnum
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
@@ -18,6 +17,8 @@ from typing import Any
 
 from vdla.hardware.checks import ConfigError, require_integer, require_known, require_power
 from vdla.hardware.dram import Dram
+from vdla.hardware.isa.formats import misfit
+from vdla.hardware.isa.instructions import Buffer
 from vdla.support.integers import fields_to_python
 
 __all__ = ["MIN_COMMAND_DEPTH", "MIN_TOKEN_DEPTH", "Buffer", "Config", "ConfigError", "Dram"]
@@ -30,17 +31,6 @@ SCALE_LANE_BYTES = 8
 ACC_BITS = 32
 
 NOT_IN_FINGERPRINT = frozenset({"name", "dram", "clock_mhz", "command_depth", "token_depth"})
-
-
-class Buffer(IntEnum):
-    """The on-chip buffers."""
-
-    INP = 0
-    WGT = 1
-    SCL = 2
-    UOP = 3
-    ACC = 4
-    OUT = 5
 
 
 _POWERS = {
@@ -136,8 +126,6 @@ class Config:
         raise ConfigError(f"{self._where}: {what} must hold at least {least} {things}, got {got}")
 
     def _check_encoding(self) -> None:
-        from vdla.hardware.isa.formats import misfit  # the table's widths are functions of a Config
-
         problem = misfit(self)
         if problem is not None:
             raise ConfigError(f"{self._where}: {problem}")

@@ -39,15 +39,6 @@ STORE_SETUP = 2
 PIPELINE_DEPTH = 12
 """Stages of the compute pipeline besides the adder tree: indices, reads, multiply, accumulate, requantise, write."""
 
-UNITS = ("fetch", "load", "compute", "store")
-"""Whose cycles are counted, in the order of the counters' registers."""
-
-COUNTERS = (
-    "busy", "memory_latency", "memory_bandwidth", "wait_load_to_compute", "wait_compute_to_load",
-    "wait_compute_to_store", "wait_store_to_compute", "commands", "idle",
-)  # fmt: skip
-"""Where a cycle went, in the order of the counters' registers."""
-
 
 def adder_tree_depth(config: Config) -> int:
     """Stages of the adder tree over block_in products."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.timing import COUNTERS, UNITS
+from vdla.hardware.isa.units import COUNTERS, UNITS
 
 __all__ = ["COUNTERS", "UNITS", "RunStats"]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from vdla.hardware.generate import registers
 from vdla.hardware.generate.registers import REGISTERS, Access, Register
-from vdla.hardware.timing import COUNTERS
+from vdla.hardware.isa.units import COUNTERS
 
 
 def _camel(name: str) -> str:

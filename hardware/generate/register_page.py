@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vdla.hardware.generate.isa_page import table
 from vdla.hardware.generate.registers import (
     COUNTER_STRIDE,
     COUNTERS_OFFSET,
@@ -13,8 +14,7 @@ from vdla.hardware.generate.registers import (
     Register,
     counter_offset,
 )
-from vdla.hardware.isa.page import table
-from vdla.hardware.timing import COUNTERS, UNITS
+from vdla.hardware.isa.units import COUNTERS, UNITS
 
 PREAMBLE = """\
 # Control registers

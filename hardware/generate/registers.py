@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-from vdla.hardware.timing import COUNTERS, UNITS
+from vdla.hardware.isa.units import COUNTERS, QUEUES, UNITS, TokenQueue, Unit
 
 ID = 0x56444C41
 """The letters VDLA, the first in the highest byte."""
@@ -21,6 +21,11 @@ ADDRESS_BITS = 12
 """Of a byte address of the control port."""
 
 REGISTER_BITS = 32
+
+_STARTED_OFFSET = 0x4C
+_COMMANDS_OFFSET = 0x64
+_TOKENS_OFFSET = 0x70
+_LEVEL_BITS = 13  # of the number of entries in a queue
 
 COUNTERS_OFFSET = 0x100
 UNIT_STRIDE = 0x80
@@ -108,20 +113,28 @@ _PROGRESS = (
     Register("CYCLES_LO", 0x40, Access.RO, "cycles of the last stream, bits 31 to 0"),
     Register("CYCLES_HI", 0x44, Access.RO, "cycles of the last stream, bits 47 to 32", 16),
     Register("DISPATCHED", 0x48, Access.RO, "instructions dispatched"),
-    Register("LOAD_STARTED", 0x4C, Access.RO, "instructions started by load"),
-    Register("LOAD_ENDED", 0x50, Access.RO, "instructions ended by load"),
-    Register("COMPUTE_STARTED", 0x54, Access.RO, "instructions started by compute"),
-    Register("COMPUTE_ENDED", 0x58, Access.RO, "instructions ended by compute"),
-    Register("STORE_STARTED", 0x5C, Access.RO, "instructions started by store"),
-    Register("STORE_ENDED", 0x60, Access.RO, "instructions ended by store"),
-    Register("LOAD_COMMANDS", 0x64, Access.RO, "commands waiting for load", 13),
-    Register("COMPUTE_COMMANDS", 0x68, Access.RO, "commands waiting for compute", 13),
-    Register("STORE_COMMANDS", 0x6C, Access.RO, "commands waiting for store", 13),
-    Register("LOAD_TO_COMPUTE_TOKENS", 0x70, Access.RO, "tokens from load to compute", 13),
-    Register("COMPUTE_TO_LOAD_TOKENS", 0x74, Access.RO, "tokens from compute to load", 13),
-    Register("COMPUTE_TO_STORE_TOKENS", 0x78, Access.RO, "tokens from compute to store", 13),
-    Register("STORE_TO_COMPUTE_TOKENS", 0x7C, Access.RO, "tokens from store to compute", 13),
 )
+
+
+def _unit_progress() -> Iterator[Register]:
+    for unit in Unit:
+        name, offset = unit.name, _STARTED_OFFSET + 8 * unit
+        yield Register(f"{name}_STARTED", offset, Access.RO, f"instructions started by {unit.label}")
+        yield Register(f"{name}_ENDED", offset + 4, Access.RO, f"instructions ended by {unit.label}")
+
+
+def _queue_levels() -> Iterator[Register]:
+    for unit in Unit:
+        doc = f"commands waiting for {unit.label}"
+        yield Register(f"{unit.name}_COMMANDS", _COMMANDS_OFFSET + 4 * unit, Access.RO, doc, _LEVEL_BITS)
+    for number, queue in enumerate(QUEUES):
+        doc = f"tokens from {queue.producer.label} to {queue.consumer.label}"
+        yield Register(tokens_register(queue), _TOKENS_OFFSET + 4 * number, Access.RO, doc, _LEVEL_BITS)
+
+
+def tokens_register(queue: TokenQueue) -> str:
+    """The name of the register that counts the tokens in a queue."""
+    return f"{queue.name.upper()}_TOKENS"
 
 
 def counter_offset(unit: str, counter: str) -> int:
@@ -138,7 +151,7 @@ def _counters() -> Iterator[Register]:
             yield Register(f"{name}_HI", offset + 4, Access.RO, f"{doc}, bits 47 to 32", 16)
 
 
-REGISTERS = (*_SETUP, *_PROGRESS, *_counters())
+REGISTERS = (*_SETUP, *_PROGRESS, *_unit_progress(), *_queue_levels(), *_counters())
 """All registers by offset."""
 
 OFFSETS = {register.name: register.offset for register in REGISTERS}

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hardware.config import Config
 from vdla.hardware.isa.formats import FORMATS, UOP_FORMAT, Field, Slot, instruction_bytes, layout, uop_layout
 from vdla.hardware.isa.instructions import CLASSES, COMPUTE_BUFFERS, Instruction, MicroOp, Opcode, Unit, opcode_of
 from vdla.hardware.isa.rules import IsaError, first_broken
+from vdla.hardware.isa.sizes import Sizes
 
 Words = NDArray[np.uint8]
 Values = NDArray[np.int64]
@@ -57,7 +57,7 @@ def _lanes(words: Words, width: int, what: str) -> NDArray[np.uint64]:
 
 
 @lru_cache(maxsize=64)
-def _used_bits(config: Config) -> NDArray[np.uint64]:
+def _used_bits(config: Sizes) -> NDArray[np.uint64]:
     """For each value of the opcode field, the bits that its format defines."""
     masks = np.zeros((8, instruction_bytes(config) // 8), np.uint64)
     for opcode, slots in layout(config).items():
@@ -135,7 +135,7 @@ def _positions(instructions: Sequence[Instruction]) -> dict[Opcode, list[int]]:
     return positions
 
 
-def instruction_columns(config: Config, instructions: Sequence[Instruction]) -> Values:
+def instruction_columns(config: Sizes, instructions: Sequence[Instruction]) -> Values:
     """The columns of instructions; IsaError where a value does not fit its field."""
     table = np.zeros((len(instructions), len(COLUMNS)), np.int64)
     for opcode, rows in _positions(instructions).items():
@@ -157,7 +157,7 @@ def fill_unit(table: Values) -> None:
     table[:, COL["unit"]] = np.where(on_compute, int(Unit.COMPUTE), unit)
 
 
-def pack(config: Config, table: Values) -> Words:
+def pack(config: Sizes, table: Values) -> Words:
     """The words of columns; values are cut to their fields, nothing is checked."""
     lanes = np.zeros((len(table), instruction_bytes(config) // 8), np.uint64)
     for opcode, slots in layout(config).items():
@@ -169,14 +169,14 @@ def pack(config: Config, table: Values) -> Words:
     return lanes.astype("<u8", copy=False).view(np.uint8)
 
 
-def encode(config: Config, instructions: Sequence[Instruction]) -> Words:
+def encode(config: Sizes, instructions: Sequence[Instruction]) -> Words:
     """The words of instructions, `np.uint8[n, instruction_bytes(config)]`; IsaError where one is not valid."""
     table = instruction_columns(config, instructions)
     _check_rules(config, table)
     return pack(config, table)
 
 
-def with_field(config: Config, words: Words, name: str, values: Values) -> Words:
+def with_field(config: Sizes, words: Words, name: str, values: Values) -> Words:
     """A copy of words with one field set, in the instructions whose format has it."""
     lanes = _lanes(words, instruction_bytes(config), "instructions").copy()
     opcodes = (lanes[:, 0] & np.uint64(7)).astype(np.int64)
@@ -194,7 +194,7 @@ def with_field(config: Config, words: Words, name: str, values: Values) -> Words
 # --- words to columns and instructions -------------------------------------------------------------------------------
 
 
-def columns(config: Config, words: Words) -> Values:
+def columns(config: Sizes, words: Words) -> Values:
     """The fields of words, `np.int64[n, len(COLUMNS)]`; `unit` is filled in for every instruction."""
     lanes = _lanes(words, instruction_bytes(config), "instructions")
     table = np.zeros((len(words), len(COLUMNS)), np.int64)
@@ -209,7 +209,7 @@ def columns(config: Config, words: Words) -> Values:
     return table
 
 
-def check(config: Config, words: Words) -> Values:
+def check(config: Sizes, words: Words) -> Values:
     """The columns of words that are all valid instructions; IsaError names the first that is not."""
     table = columns(config, words)
     lanes = _lanes(words, instruction_bytes(config), "instructions")
@@ -231,7 +231,7 @@ def _check_opcodes(table: Values) -> None:
         raise IsaError(f"instruction {row}", f"opcode must be one of {choices}, got {opcode[row]}")
 
 
-def _check_enums(config: Config, table: Values) -> None:
+def _check_enums(config: Sizes, table: Values) -> None:
     for opcode, slots in layout(config).items():
         rows = np.flatnonzero(table[:, COL["opcode"]] == opcode)
         for slot in slots:
@@ -242,7 +242,7 @@ def _check_enums(config: Config, table: Values) -> None:
                 raise IsaError(_where(row, opcode), f"{slot.field.name} must {_range_rule(slot)}, got {got}")
 
 
-def _check_rules(config: Config, table: Values) -> None:
+def _check_rules(config: Sizes, table: Values) -> None:
     broken = first_broken(config, table, COL)
     if broken is not None:
         row, rule = broken
@@ -252,7 +252,7 @@ def _check_rules(config: Config, table: Values) -> None:
         raise IsaError(_where(row, opcode), f"{rule.field} must {rule.words}, got {got}")
 
 
-def decode(config: Config, words: Words) -> tuple[Instruction, ...]:
+def decode(config: Sizes, words: Words) -> tuple[Instruction, ...]:
     """The instructions of words; IsaError names the first word that is not valid."""
     table = check(config, words)
     result: list[Instruction | None] = [None] * len(table)
@@ -274,7 +274,7 @@ def _build(opcode: Opcode, fields: Sequence[Field], values: Sequence[int]) -> In
 _UOP_VALUES = attrgetter(*UOP_COLUMNS)
 
 
-def encode_uops(config: Config, uops: Sequence[MicroOp]) -> Words:
+def encode_uops(config: Sizes, uops: Sequence[MicroOp]) -> Words:
     """The bytes of micro-ops, `np.uint8[n, config.uop_entry_bytes]`; IsaError where a value does not fit."""
     slots = uop_layout(config)
     lanes = np.zeros((len(uops), config.uop_entry_bytes // 8), np.uint64)
@@ -285,13 +285,13 @@ def encode_uops(config: Config, uops: Sequence[MicroOp]) -> Words:
     return lanes.astype("<u8", copy=False).view(np.uint8)
 
 
-def uop_columns(config: Config, table: Words) -> Values:
+def uop_columns(config: Sizes, table: Words) -> Values:
     """The fields of encoded micro-ops, `np.int64[n, 5]` in the order of UOP_COLUMNS."""
     lanes = _lanes(table, config.uop_entry_bytes, "micro-ops")
     return np.stack([_extract(lanes, slot) for slot in uop_layout(config)], axis=1)
 
 
-def check_uops(config: Config, table: Words) -> Values:
+def check_uops(config: Sizes, table: Words) -> Values:
     """The columns of encoded micro-ops; IsaError names the first with a bit set that no field has."""
     lanes = _lanes(table, config.uop_entry_bytes, "micro-ops")
     used = np.zeros((1, lanes.shape[1]), np.uint64)
@@ -302,6 +302,6 @@ def check_uops(config: Config, table: Words) -> Values:
     return uop_columns(config, table)
 
 
-def decode_uops(config: Config, table: Words) -> tuple[MicroOp, ...]:
+def decode_uops(config: Sizes, table: Words) -> tuple[MicroOp, ...]:
     """The micro-ops of an encoded table."""
     return tuple(MicroOp(*row) for row in check_uops(config, table).tolist())

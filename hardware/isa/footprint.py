@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.hardware.config import ACC_BITS, Buffer, Config
-from vdla.hardware.isa import COL, UOP_COLUMNS, Emit, Opcode, Operand, Source, VectorOp, index_set
+from vdla.hardware.isa import COL, UOP_COLUMNS, Buffer, Emit, Opcode, Operand, Source, VectorOp, index_set
 from vdla.hardware.isa.index_set import Indices, Where
+from vdla.hardware.isa.sizes import Sizes
 
 Row = Sequence[int]
 """The columns of one instruction as plain integers."""
@@ -103,7 +103,7 @@ class _Stream:
         return COL[f"{self.moves}0"], COL[f"{self.moves}1"]
 
 
-def _streams(config: Config, opcode: int, emit: int, op: int, source: int, operand: int) -> tuple[_Stream, ...]:
+def _streams(config: Sizes, opcode: int, emit: int, op: int, source: int, operand: int) -> tuple[_Stream, ...]:
     """The indices that such an instruction uses, that of the accumulator first."""
     acc = _Stream("acc", Buffer.ACC, "acc entries", config.acc_depth, "acc", _ACC, writes=True)
     if opcode == Opcode.GEMM:
@@ -113,13 +113,13 @@ def _streams(config: Config, opcode: int, emit: int, op: int, source: int, opera
     return (acc, *reads, *_results(config, emit))
 
 
-def _entries(config: Config, field: str, buffer: Buffer) -> _Stream:
+def _entries(config: Sizes, field: str, buffer: Buffer) -> _Stream:
     return _Stream(
         field, buffer, f"{buffer.name.lower()} entries", config.depths[buffer], field, UOP_COLUMNS.index(field)
     )
 
 
-def _vector_reads(config: Config, op: int, source: int, operand: int) -> Iterator[_Stream]:
+def _vector_reads(config: Sizes, op: int, source: int, operand: int) -> Iterator[_Stream]:
     if operand == Operand.SRC or op == VectorOp.MAC:
         yield _input_vectors(config) if source == Source.INP else _entries(config, "src", Buffer.ACC)
     if operand == Operand.WGT:
@@ -134,7 +134,7 @@ def _vector_reads(config: Config, op: int, source: int, operand: int) -> Iterato
         )
 
 
-def _input_vectors(config: Config) -> _Stream:
+def _input_vectors(config: Sizes) -> _Stream:
     vector, entry = config.out_entry_bytes, config.inp_entry_bytes
     return _Stream(
         "src",
@@ -148,9 +148,9 @@ def _input_vectors(config: Config) -> _Stream:
     )
 
 
-def _results(config: Config, emit: int) -> Iterator[_Stream]:
+def _results(config: Sizes, emit: int) -> Iterator[_Stream]:
     if emit == Emit.RAW:
-        slot = ACC_BITS // config.out_bits
+        slot = config.acc_bits // config.out_bits
         yield _Stream("out", Buffer.OUT, "out slots", config.out_slots, "acc", _ACC, True, True, entries=slot)
     if emit == Emit.REQUANT:
         yield _Stream("out", Buffer.OUT, "out entries", config.out_depth, "acc", _ACC, True, True)
@@ -160,7 +160,7 @@ def _results(config: Config, emit: int) -> Iterator[_Stream]:
 class Footprints:
     """The footprints of the instructions of one configuration; equal shapes are computed once."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Sizes) -> None:
         self.config = config
         self._shapes: dict[tuple[object, ...], Where] = {}
         self._forms: dict[tuple[int, ...], tuple[_Stream, ...]] = {}
@@ -287,7 +287,7 @@ def _dma_shape(row: Row) -> tuple[int, int]:
     return rows, row[COL["x_before"]] + row[COL["x_size"]] + row[COL["x_after"]]
 
 
-def _dma_excess(config: Config, row: Row) -> list[Excess]:
+def _dma_excess(config: Sizes, row: Row) -> list[Excess]:
     buffer = Buffer(row[COL["buffer"]]) if row[_OPCODE] == Opcode.LOAD else Buffer.OUT
     rows, columns = _dma_shape(row)
     steps = [

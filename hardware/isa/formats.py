@@ -10,15 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from vdla.hardware.isa.instructions import Buffer, Emit, Opcode, Operand, Source, Unit, VectorOp
-
-if TYPE_CHECKING:
-    from vdla.hardware.config import Config
+from vdla.hardware.isa.sizes import Sizes
 
 WORD_BITS = (256, 512)
-Width = Callable[["Config"], int]
+Width = Callable[[Sizes], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,43 +59,43 @@ def _index_bits(depth: int) -> int:
     return (depth - 1).bit_length()
 
 
-def _acc(config: Config) -> int:
+def _acc(config: Sizes) -> int:
     return _index_bits(config.acc_depth)
 
 
-def _src(config: Config) -> int:
+def _src(config: Sizes) -> int:
     return _index_bits(max(config.inp_depth, config.inp_vectors, config.acc_depth))
 
 
-def _wgt(config: Config) -> int:
+def _wgt(config: Sizes) -> int:
     return _index_bits(max(config.wgt_depth, config.wgt_vectors))
 
 
-def _out(config: Config) -> int:
+def _out(config: Sizes) -> int:
     return _index_bits(config.out_depth)
 
 
-def _scl(config: Config) -> int:
+def _scl(config: Sizes) -> int:
     return _index_bits(config.scl_depth)
 
 
-def _uop(config: Config) -> int:
+def _uop(config: Sizes) -> int:
     return _index_bits(config.uop_depth) + 1  # an end may equal the depth
 
 
-def _loop(config: Config) -> int:
+def _loop(config: Sizes) -> int:
     return max(_acc(config), _src(config)) + 1
 
 
-def _sram(config: Config) -> int:
+def _sram(config: Sizes) -> int:
     return _index_bits(max(config.depths))
 
 
-def _size(config: Config) -> int:
+def _size(config: Sizes) -> int:
     return _sram(config) + 1  # a size may equal the depth
 
 
-def _result(config: Config) -> int:
+def _result(config: Sizes) -> int:
     return config.out_bits
 
 
@@ -192,7 +189,7 @@ UOP_FORMAT = (
 # --- placement -------------------------------------------------------------------------------------------------------
 
 
-def _place(config: Config, fields: tuple[Field, ...]) -> tuple[Slot, ...]:
+def _place(config: Sizes, fields: tuple[Field, ...]) -> tuple[Slot, ...]:
     slots: list[Slot] = []
     offset = 0
     for field in fields:
@@ -206,25 +203,25 @@ def _end(slots: tuple[Slot, ...]) -> int:
 
 
 @lru_cache(maxsize=64)
-def layout(config: Config) -> dict[Opcode, tuple[Slot, ...]]:
+def layout(config: Sizes) -> dict[Opcode, tuple[Slot, ...]]:
     """The fields of each format with their bits."""
     return {opcode: _place(config, fields) for opcode, fields in FORMATS.items()}
 
 
 @lru_cache(maxsize=64)
-def uop_layout(config: Config) -> tuple[Slot, ...]:
+def uop_layout(config: Sizes) -> tuple[Slot, ...]:
     """The fields of a micro-op with their bits."""
     return _place(config, UOP_FORMAT)
 
 
 @lru_cache(maxsize=64)
-def instruction_bytes(config: Config) -> int:
+def instruction_bytes(config: Sizes) -> int:
     """Bytes of an instruction: the smaller of 32 and 64 that holds the widest format."""
     widest = max(_end(slots) for slots in layout(config).values())
     return next(bits for bits in WORD_BITS if bits >= widest) // 8
 
 
-def misfit(config: Config) -> str | None:
+def misfit(config: Sizes) -> str | None:
     """What does not fit the encoding of this configuration; None when everything fits."""
     limits = [(opcode.name, slots, WORD_BITS[-1]) for opcode, slots in layout(config).items()]
     for name, slots, limit in [*limits, ("micro-op", uop_layout(config), 8 * config.uop_entry_bytes)]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from vdla.hardware.config import Buffer
+from vdla.hardware.isa.units import Unit
 
 __all__ = [
     "Buffer",
@@ -41,12 +41,15 @@ class Opcode(IntEnum):
     SYNC = 5
 
 
-class Unit(IntEnum):
-    """The units that execute instructions, in the order in which tokens link them."""
+class Buffer(IntEnum):
+    """The on-chip buffers."""
 
-    LOAD = 0
-    COMPUTE = 1
-    STORE = 2
+    INP = 0
+    WGT = 1
+    SCL = 2
+    UOP = 3
+    ACC = 4
+    OUT = 5
 
 
 class Emit(IntEnum):

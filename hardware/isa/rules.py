@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hardware.config import Config
 from vdla.hardware.isa.instructions import Buffer, Emit, Opcode, Operand, Source, Unit, VectorOp
+from vdla.hardware.isa.sizes import Sizes
 from vdla.support.errors import Error
 
 Values = NDArray[np.int64]
@@ -37,7 +37,7 @@ class Rule:
     opcodes: tuple[Opcode, ...]
     field: str
     words: str
-    holds: Callable[[Columns, Config], Mask]
+    holds: Callable[[Columns, Sizes], Mask]
 
 
 LOADS = (Opcode.LOAD,)
@@ -67,7 +67,7 @@ def _has_data(c: Columns) -> Mask:
     return np.asarray((c("y_size") > 0) & (c("x_size") > 0), np.bool_)
 
 
-def _fits_element(c: Columns, config: Config) -> Mask:
+def _fits_element(c: Columns, config: Sizes) -> Mask:
     half = 1 << (config.inp_bits - 1)
     value = c("pad_value")
     return np.asarray((c("buffer") == Buffer.ACC) | ((value >= -half) & (value < half)), np.bool_)
@@ -121,7 +121,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def first_broken(config: Config, columns: Values, index_of: dict[str, int]) -> tuple[int, Rule] | None:
+def first_broken(config: Sizes, columns: Values, index_of: dict[str, int]) -> tuple[int, Rule] | None:
     """The first instruction that breaks a rule, with the first rule it breaks; None when all hold."""
     worst: tuple[int, Rule] | None = None
     opcode = columns[:, index_of["opcode"]]

@@ -9,15 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from vdla.hardware.generate.registers import ID, OFFSETS, REGISTERS, VERSION, Error, counter_offset
-from vdla.hardware.timing import COUNTERS, UNITS
+from vdla.hardware.generate.registers import ID, OFFSETS, REGISTERS, VERSION, Error, counter_offset, tokens_register
+from vdla.hardware.isa.units import COUNTERS, QUEUES, UNITS, Unit
 from vdla.runtime.devices.device import DeviceError
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
 
-EXECUTING = UNITS[1:]
-QUEUES = ("LOAD_TO_COMPUTE", "COMPUTE_TO_LOAD", "COMPUTE_TO_STORE", "STORE_TO_COMPUTE")
 _BITS = {(register.name, bit.name): 1 << bit.position for register in REGISTERS for bit in register.bits}
 
 
@@ -137,10 +135,9 @@ class Driver:
     def state(self, count: int) -> str:
         """One line of fetch, one a unit, one of the token queues: what a message about a hang shows."""
         lines = [f"  fetch: {self.read('DISPATCHED')} of {count} instructions dispatched"]
-        for unit in EXECUTING:
-            name = unit.upper()
-            started, ended = self.read(f"{name}_STARTED"), self.read(f"{name}_ENDED")
-            waiting = self.read(f"{name}_COMMANDS")
-            lines.append(f"  {unit}: {started} started, {ended} ended, {waiting} commands waiting")
-        tokens = ", ".join(f"{queue.lower()} {self.read(f'{queue}_TOKENS')}" for queue in QUEUES)
+        for unit in Unit:
+            started, ended = self.read(f"{unit.name}_STARTED"), self.read(f"{unit.name}_ENDED")
+            waiting = self.read(f"{unit.name}_COMMANDS")
+            lines.append(f"  {unit.label}: {started} started, {ended} ended, {waiting} commands waiting")
+        tokens = ", ".join(f"{queue.name} {self.read(tokens_register(queue))}" for queue in QUEUES)
         return "\n".join([*lines, f"  queues: {tokens}"])

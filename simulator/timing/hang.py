@@ -60,7 +60,7 @@ def _state(work: Work, times: Ints, unit: int, head: int) -> str:
 
 
 def _queue(queues: Ints, unit: int, side: int) -> str:
-    return QUEUES[queues[unit, side]]
+    return QUEUES[int(queues[unit, side])]
 
 
 def _open(work: Work, times: Ints, head: int, what: str, side: int, event: Int) -> bool:

@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, Buffer, Opcode, Unit, instruction_bytes
+from vdla.hardware.isa import COL, Buffer, Opcode, Unit, instruction_bytes, units
 
 Ints = NDArray[np.int64]
 
 NONE = -1  # waits for nothing
 NEVER = -2  # waits for what no instruction does
 
-QUEUES = ("load_to_compute", "compute_to_load", "compute_to_store", "store_to_compute")
-UNITS = ("load", "compute", "store")
+QUEUES: tuple[str, ...] = tuple(queue.name for queue in units.QUEUES)
 
 # Columns of the table. PREV: the unit's instruction before. POP_*: the instruction whose end gives the token popped
 # from that side. ROOM_*: the instruction whose start makes room for the token pushed to that side. COMMAND: the
@@ -36,16 +35,9 @@ F = {name: index for index, name in enumerate(FIELDS)}
 
 KIND_SYNC, KIND_CORE, KIND_READ, KIND_WRITE = range(4)
 
-# (queue, unit that pushes, side of the pusher, unit that pops, side of the popper)
-_LINKS = (
-    (0, Unit.LOAD, "next", Unit.COMPUTE, "prev"),
-    (1, Unit.COMPUTE, "prev", Unit.LOAD, "next"),
-    (2, Unit.COMPUTE, "next", Unit.STORE, "prev"),
-    (3, Unit.STORE, "prev", Unit.COMPUTE, "next"),
-)
-# The queue on each side of each unit, for popping and for pushing; -1 where there is none.
-POP_QUEUE = np.array([[-1, 1], [0, 3], [2, -1]], np.int64)
-PUSH_QUEUE = np.array([[-1, 0], [1, 2], [3, -1]], np.int64)
+# The queue on each side of each unit, for popping and for pushing; -1 at the ends of the chain of units.
+POP_QUEUE = np.array([[units.popped_queue(unit, side) for side in units.SIDES] for unit in Unit], np.int64)
+PUSH_QUEUE = np.array([[units.pushed_queue(unit, side) for side in units.SIDES] for unit in Unit], np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +57,7 @@ def work_of(config: Config, columns: Ints, conflicts: Ints) -> Work:
     _fill_cycles(table, columns, conflicts)
     _fill_dma(config, table, columns)
     _fill_order(config, table, columns)
-    counts = [_fill_queue(config, table, columns, *link) for link in _LINKS]
+    counts = [_fill_queue(config, table, columns, number) for number in range(len(QUEUES))]
     return Work(table, tuple(pushed for pushed, _ in counts), tuple(popped for _, popped in counts))
 
 
@@ -141,20 +133,19 @@ def _fill_drains(table: Ints, columns: Ints) -> None:
     table[drains, F["limit"]] = table[drains, F["prev"]]
 
 
-def _fill_queue(
-    config: Config, table: Ints, columns: Ints, queue: int, pusher: Unit, push_side: str, popper: Unit, pop_side: str
-) -> tuple[int, int]:
-    unit = columns[:, COL["unit"]]
-    pushes = np.flatnonzero((unit == pusher) & (columns[:, COL["push_" + push_side]] > 0))
-    pops = np.flatnonzero((unit == popper) & (columns[:, COL["pop_" + pop_side]] > 0))
-    met = min(len(pushes), len(pops))
-    table[pops, F["pop_" + pop_side]] = NEVER
-    table[pops[:met], F["pop_" + pop_side]] = pushes[:met]
-    table[pushes, F["push_" + push_side]] = queue
-    late = pushes[config.token_depth :]
-    table[late, F["room_" + push_side]] = NEVER
-    met = min(len(late), len(pops))
-    table[late[:met], F["room_" + push_side]] = pops[:met]
+def _fill_queue(config: Config, table: Ints, columns: Ints, number: int) -> tuple[int, int]:
+    """Match the pushes and pops of a queue in their order; returns how many of each there are."""
+    queue, unit = units.QUEUES[number], columns[:, COL["unit"]]
+    pushes = np.flatnonzero((unit == queue.producer) & (columns[:, COL[queue.push]] > 0))
+    pops = np.flatnonzero((unit == queue.consumer) & (columns[:, COL[queue.pop]] > 0))
+    matched = min(len(pushes), len(pops))
+    table[pops, F[queue.pop]] = NEVER
+    table[pops[:matched], F[queue.pop]] = pushes[:matched]
+    table[pushes, F[queue.push]] = number
+    late, room = pushes[config.token_depth :], F[queue.push.replace("push", "room")]
+    table[late, room] = NEVER
+    matched = min(len(late), len(pops))
+    table[late[:matched], room] = pops[:matched]
     return len(pushes), len(pops)
 
 

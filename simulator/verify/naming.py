@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from vdla.hardware.config import Buffer
-from vdla.hardware.isa import COL, Opcode, Unit
+from vdla.hardware.isa import COL, Opcode, Unit, units
 from vdla.hardware.program import Program
 
-QUEUES = ("load_to_compute", "compute_to_load", "compute_to_store", "store_to_compute")
+QUEUES: tuple[str, ...] = tuple(queue.name for queue in units.QUEUES)
 """The token queues in the order of their numbers; the same names as the simulator's counters."""
 
 # (queue, unit that pushes, its column, unit that pops, its column)
-LINKS = (
-    (0, Unit.LOAD, "push_next", Unit.COMPUTE, "pop_prev"),
-    (1, Unit.COMPUTE, "push_prev", Unit.LOAD, "pop_next"),
-    (2, Unit.COMPUTE, "push_next", Unit.STORE, "pop_prev"),
-    (3, Unit.STORE, "push_prev", Unit.COMPUTE, "pop_next"),
-)
+LINKS = tuple((number, q.producer, q.push, q.consumer, q.pop) for number, q in enumerate(units.QUEUES))
 
 
 def unit_name(unit: int) -> str:

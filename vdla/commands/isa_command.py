@@ -27,11 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print or write the page or the package."""
-    from vdla.hardware.generate import svgen
-    from vdla.hardware.isa import page as isadoc
+    from vdla.hardware.generate import isa_page, svgen
 
     config = machine(arguments)
-    text = svgen.render(config) if arguments.sv else isadoc.render(config)
+    text = svgen.render(config) if arguments.sv else isa_page.render(config)
     if arguments.output:
         write_text(arguments.output, text)
     else:

@@ -16,19 +16,14 @@ from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.dependences import NEVER, Step, dependences
 from vdla.hardware.config import MIN_TOKEN_DEPTH
-from vdla.hardware.isa import Unit
+from vdla.hardware.isa import Unit, units
 
 Clock = tuple[int, ...]
 Queue = tuple[Unit, Unit]
 Edge = tuple[int, int]
 Needs = dict[Unit, int]
 
-QUEUES: tuple[Queue, ...] = (
-    (Unit.LOAD, Unit.COMPUTE),
-    (Unit.COMPUTE, Unit.LOAD),
-    (Unit.COMPUTE, Unit.STORE),
-    (Unit.STORE, Unit.COMPUTE),
-)
+QUEUES: tuple[Queue, ...] = tuple((queue.producer, queue.consumer) for queue in units.QUEUES)
 ORIGIN: Clock = (NEVER,) * len(Unit)
 FAR = {Unit.LOAD: Unit.STORE, Unit.STORE: Unit.LOAD}
 

@@ -16,8 +16,8 @@ from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import Error
 from vdla.hardware.generate.svgen import packages, render
 from vdla.hardware.isa import encode, instruction_bytes, opcode_of
+from vdla.hardware.isa.units import COUNTERS
 from vdla.hardware.presets import PRESETS
-from vdla.hardware.timing import COUNTERS
 
 
 @pytest.mark.parametrize("name", ["vdla_pkg.sv", "vdla_regs_pkg.sv"])

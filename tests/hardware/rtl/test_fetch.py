@@ -13,7 +13,8 @@ from helpers.rtl.rtl_runner import simulate
 
 from vdla.benchmarks.programs.random_instructions import random_instructions
 from vdla.hardware.isa import COL, IsaError, Opcode, check, columns, encode, instruction_bytes
-from vdla.hardware.timing import COUNTERS, fetch_buffer_beats
+from vdla.hardware.isa.units import COUNTERS
+from vdla.hardware.timing import fetch_buffer_beats
 
 BASE = 0x1F00
 UNITS = 3

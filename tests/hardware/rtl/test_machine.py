@@ -11,8 +11,8 @@ from helpers.rtl.rtl_runner import simulate
 
 from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import ID, OFFSETS, REGISTERS, VERSION, Access, Error
+from vdla.hardware.isa.units import UNITS
 from vdla.hardware.program import STREAM
-from vdla.hardware.timing import UNITS
 
 
 @pytest.mark.rtl

@@ -14,9 +14,9 @@ from helpers.small_programs import small_gemm
 from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.hardware.generate.registers import OFFSETS, Error, counter_offset
 from vdla.hardware.isa import columns
+from vdla.hardware.isa.units import COUNTERS, UNITS
 from vdla.hardware.numerics import pack_elements
 from vdla.hardware.program import STREAM, Program, place
-from vdla.hardware.timing import COUNTERS, UNITS
 from vdla.simulator.function.function import execute
 
 START, RESET = 1, 2

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from vdla.hardware.config import Config
+from vdla.hardware.generate.isa_page import render
 from vdla.hardware.isa import FORMATS
-from vdla.hardware.isa.page import render
 
 
 def test_the_committed_page_is_up_to_date(root):
     text = (root / "docs" / "isa.md").read_text()
-    assert text == render(Config.preset("pynq_z1")), "run python -m vdla.hardware.isa.page > docs/isa.md"
+    assert text == render(Config.preset("pynq_z1")), "run python -m vdla.hardware.generate.isa_page > docs/isa.md"
 
 
 def test_every_field_has_a_row():

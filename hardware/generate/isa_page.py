@@ -88,7 +88,7 @@ def _page(config: Config) -> Iterator[str]:
     yield "# Instruction set reference"
     yield ""
     yield f"Configuration `{config.name}`, fingerprint `{config.fingerprint}`. Generated from the instruction table by"
-    yield f"`python -m vdla.hardware.isa.page {config.name}`; widths follow the configuration. What the"
+    yield f"`python -m vdla.hardware.generate.isa_page {config.name}`; widths follow the configuration. What the"
     yield "instructions compute is in [design.md](design.md), section 3."
     yield ""
     yield f"An instruction has {instruction_bytes(config)} bytes, a micro-op {config.uop_entry_bytes}, little-endian;"
@@ -110,7 +110,7 @@ def render(config: Config) -> str:
 
 
 def main() -> None:
-    """`python -m vdla.hardware.isa.page [preset] > docs/isa.md`."""
+    """`python -m vdla.hardware.generate.isa_page [preset] > docs/isa.md`."""
     parser = argparse.ArgumentParser(description="reference page of the instruction set")
     parser.add_argument("preset", nargs="?", default="pynq_z1")
     print(render(Config.preset(parser.parse_args().preset)), end="")

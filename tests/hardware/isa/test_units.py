@@ -1,0 +1,33 @@
+"""The table of units and token queues: the names and numbers that the RTL and the registers were built with."""
+
+from vdla.hardware.isa import Unit
+from vdla.hardware.isa.units import COUNTERS, QUEUES, SIDES, UNITS, popped_queue, pushed_queue
+
+
+def test_the_names_and_fields_of_the_queues():
+    assert [(queue.name, queue.push, queue.pop) for queue in QUEUES] == [
+        ("load_to_compute", "push_next", "pop_prev"),
+        ("compute_to_load", "push_prev", "pop_next"),
+        ("compute_to_store", "push_next", "pop_prev"),
+        ("store_to_compute", "push_prev", "pop_next"),
+    ]
+
+
+def test_the_queues_on_each_side_of_a_unit():
+    assert [[popped_queue(unit, side) for side in SIDES] for unit in Unit] == [[-1, 1], [0, 3], [2, -1]]
+    assert [[pushed_queue(unit, side) for side in SIDES] for unit in Unit] == [[-1, 0], [1, 2], [3, -1]]
+
+
+def test_the_order_of_the_counters():
+    assert UNITS == ("fetch", "load", "compute", "store")
+    assert COUNTERS == (
+        "busy",
+        "memory_latency",
+        "memory_bandwidth",
+        "wait_load_to_compute",
+        "wait_compute_to_load",
+        "wait_compute_to_store",
+        "wait_store_to_compute",
+        "commands",
+        "idle",
+    )
