@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vdla.compiler.target import Target
     from vdla.hardware.config import Config
     from vdla.hardware.program import Program
-    from vdla.runtime.native.kernel import Kernel
+    from vdla.runtime.native import Kernel
 
 
 class CompileError(Error, ValueError):
@@ -124,7 +124,7 @@ def _program(what: object, config: Config, options: Mapping[str, Any]) -> Progra
 
 def _kernel(what: object, target: Target, options: Mapping[str, Any]) -> Kernel:
     from vdla.compiler.operators.vdla.operator import Operator
-    from vdla.runtime.native.kernel import build
+    from vdla.runtime.native import build
 
     if isinstance(what, Operator):
         raise CompileError(f"compile: target of a template must be an accelerator, got the CPU {target.name}")

@@ -17,7 +17,7 @@ from vdla.benchmarks.cpu.layers import layers
 from vdla.benchmarks.cpu.part import Part, Step
 from vdla.benchmarks.harness import Progress, Result, cpu_model, installed_version, silent, versions
 from vdla.compiler.target import host
-from vdla.runtime.native.kernel import set_threads
+from vdla.runtime.native import set_threads
 from vdla.support.errors import Error
 
 # Each measures its part, with the number of steps that it says.

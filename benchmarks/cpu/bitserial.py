@@ -13,7 +13,7 @@ from vdla.benchmarks.cpu.paired_timing import contest, geomean
 from vdla.benchmarks.cpu.part import Measured, Part, Step
 from vdla.compiler.operators import Coding, bitserial_dense, pack_bitserial_dense, pack_qdense, qdense
 from vdla.compiler.target import host
-from vdla.runtime.native.kernel import Bound
+from vdla.runtime.native import BoundCall
 
 SIZES = (512, 1024, 2048, 4096)  # of square matrices; int8 fits the second-level cache in the first two
 BITS = 2
@@ -39,13 +39,13 @@ def measure_size(size: int, rng: np.random.Generator) -> Measured:
     return Measured(f"matvec {size} 2 bits", contest(bits, bytes_), 2 * size**2, error)
 
 
-def two_bit_product(data: NDArray[np.uint8], weight: NDArray[np.int8]) -> Bound:
+def two_bit_product(data: NDArray[np.uint8], weight: NDArray[np.int8]) -> BoundCall:
     """The bit-serial kernel, called with its operands."""
     packed = pack_bitserial_dense(weight, BITS, Coding.SIGNED, host())
     return kernel_of(lambda x, w: bitserial_dense(x, w, host(), BITS, Coding.SIGNED, len(weight), "y"), data, packed)
 
 
-def int8_product(data: NDArray[np.uint8], weight: NDArray[np.int8]) -> Bound:
+def int8_product(data: NDArray[np.uint8], weight: NDArray[np.int8]) -> BoundCall:
     """The int8 kernel, called with its operands."""
     packed = pack_qdense(weight, np.ones(1, np.float32), host())
     arrays = (data, packed.weight, packed.bias)

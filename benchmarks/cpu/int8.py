@@ -21,7 +21,7 @@ from vdla.compiler import te
 from vdla.compiler.operators import PackedWeights, pack_qconv2d, pack_qdepthwise_conv2d, qconv2d, qdepthwise_conv2d
 from vdla.compiler.operators.workloads import Workload
 from vdla.compiler.target import host
-from vdla.runtime.native.kernel import Bound
+from vdla.runtime.native import BoundCall
 
 X_SCALE, X_ZERO = np.float32(0.02), 113
 Y_SCALE, Y_ZERO = np.float32(0.05), 120
@@ -72,7 +72,7 @@ def operands_of(layer: Workload, seed: int) -> Quantised:
     )
 
 
-def our_layer(layer: Workload, operands: Quantised) -> Bound:
+def our_layer(layer: Workload, operands: Quantised) -> BoundCall:
     """Our kernel for a layer, called with its operands."""
     packed = packed_weights(layer, operands)
     arrays = (operands.data, packed.weight, packed.bias, packed.scale)

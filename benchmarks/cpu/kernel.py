@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from vdla.compiler import te
 from vdla.compiler.operators.cpu.schedule import default_schedule
-from vdla.runtime.native.kernel import Bound, build
+from vdla.runtime.native import BoundCall, build
 
 
-def kernel_of(operator: Callable[..., te.Tensor], *arrays: NDArray[Any]) -> Bound:
+def kernel_of(operator: Callable[..., te.Tensor], *arrays: NDArray[Any]) -> BoundCall:
     """The kernel of an operator, a function of one tensor an array."""
     inputs = [te.placeholder(array.shape, array.dtype.name, f"x{n}") for n, array in enumerate(arrays)]
     fn = te.create_function(inputs, [operator(*inputs)], "kernel")

@@ -18,7 +18,7 @@ from vdla.benchmarks.cpu.part import Measured, Step
 from vdla.compiler import te
 from vdla.compiler.operators import convolution
 from vdla.compiler.operators.workloads import Workload, workloads
-from vdla.runtime.native.kernel import Bound
+from vdla.runtime.native import BoundCall
 
 Floats = NDArray[np.float32]
 Finish = Callable[[te.Tensor], te.Tensor]
@@ -75,7 +75,7 @@ def window_of(layer: Workload) -> dict[str, Any]:
     }
 
 
-def our_layer(layer: Workload, operands: Operands, biased: bool, finish: Finish | None = None) -> Bound:
+def our_layer(layer: Workload, operands: Operands, biased: bool, finish: Finish | None = None) -> BoundCall:
     """Our kernel for a layer, called with its operands; `finish` is what follows in the same kernel."""
     data, weight, bias = operands.data, operands.weight, operands.bias
     groups = layer.in_channels if is_depthwise(layer) else 1

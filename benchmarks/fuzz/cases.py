@@ -93,7 +93,7 @@ def fault_of(problem: Problem, schedule: Schedule, native: bool = True) -> str:
 
 def native_fault(problem: Problem, scheduled: ir.Function, expected: Mapping[str, Array]) -> str:
     """How native code differs from the interpreter."""
-    from vdla.runtime.native.kernel import build
+    from vdla.runtime.native import build
 
     try:
         kernel = build(scheduled, target=target_of(problem.seed), contract=False, cached=False)

@@ -1,1 +1,44 @@
-"""The C interface of compiled kernels: signatures, error codes, headers. Needs NumPy only."""
+"""The C interface of compiled kernels: signatures, error codes, headers.
+
+On-board code: needs NumPy only, and nothing of the compiler.
+"""
+
+from __future__ import annotations
+
+from vdla.compiler.abi.codes import (
+    ARGUMENT_SHIFT,
+    DTYPE_CODES,
+    ERROR_TEXTS,
+    MAX_EXTENT,
+    ErrorCode,
+    decode_error,
+    element_bytes,
+)
+from vdla.compiler.abi.header import kernel_header
+from vdla.compiler.abi.signature import (
+    Argument,
+    ExtentExpr,
+    Signature,
+    evaluate_extent,
+    format_extent,
+    format_shape,
+    signature_symbol,
+)
+
+__all__ = [
+    "ARGUMENT_SHIFT",
+    "DTYPE_CODES",
+    "ERROR_TEXTS",
+    "MAX_EXTENT",
+    "Argument",
+    "ErrorCode",
+    "ExtentExpr",
+    "Signature",
+    "decode_error",
+    "element_bytes",
+    "evaluate_extent",
+    "format_extent",
+    "format_shape",
+    "kernel_header",
+    "signature_symbol",
+]

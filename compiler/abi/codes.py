@@ -1,7 +1,7 @@
-"""The numbers of the C ABI: what a kernel returns, and what it calls the element types.
+"""The numbers of the C ABI: error codes and element types.
 
-The one table of each: the wrapper, the C header and the Python boundary are made from these. Numbers never change,
-since objects that were built before keep them.
+The entry of a kernel, its C header and the Python boundary are all made from these tables. Numbers
+never change: objects built earlier keep theirs.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 from enum import IntEnum
 
 ARGUMENT_SHIFT = 8
-"""A code that is about one argument has its position from this bit on."""
-
+"""The bit from which on a return value holds the position of the offending argument."""
 
 MAX_EXTENT = 2**31 - 1
 """The largest extent of a dimension: indices are int32."""
 
 
-class Code(IntEnum):
-    """What a kernel returns, below ARGUMENT_SHIFT."""
+class ErrorCode(IntEnum):
+    """The low ARGUMENT_SHIFT bits of a kernel's return value."""
 
     OK = 0
     COUNT = 1
@@ -31,21 +30,21 @@ class Code(IntEnum):
     MEMORY = 9
 
 
-TEXTS = {
-    Code.OK: "all is well",
-    Code.COUNT: "the number of arguments must be the kernel's",
-    Code.NULL: "the arguments, their data and their shapes must not be null",
-    Code.RANK: "the rank must be the kernel's",
-    Code.DTYPE: "the element type must be the kernel's",
-    Code.SHAPE: "the shape must be the kernel's, every extent at least 1",
-    Code.SYMBOL: "an extent with a name must be the same in every argument",
-    Code.ALIGNMENT: "the data must be aligned to the size of an element",
-    Code.OVERLAP: "an output must not overlap another argument",
-    Code.MEMORY: "there must be memory for the intermediate results",
+ERROR_TEXTS = {
+    ErrorCode.OK: "no error",
+    ErrorCode.COUNT: "the number of arguments must match the kernel",
+    ErrorCode.NULL: "arguments, data and shapes must not be null",
+    ErrorCode.RANK: "the rank must match the kernel",
+    ErrorCode.DTYPE: "the element type must match the kernel",
+    ErrorCode.SHAPE: "the shape must match the kernel, every extent at least 1",
+    ErrorCode.SYMBOL: "a symbolic extent must be the same in every argument",
+    ErrorCode.ALIGNMENT: "the data must be aligned to the element size",
+    ErrorCode.OVERLAP: "an output must not overlap another argument",
+    ErrorCode.MEMORY: "cannot allocate memory for the intermediate results",
 }
-"""The rule that each code says was broken."""
+"""The rule that was broken, or the resource that ran out."""
 
-DTYPES = {
+DTYPE_CODES = {
     "bool": 1,
     "int2": 2,
     "int4": 3,
@@ -67,11 +66,11 @@ DTYPES = {
 _BYTES = {"16": 2, "32": 4, "64": 8}
 
 
-def dtype_bytes(dtype: str) -> int:
-    """The bytes that one element takes in memory; int2 and int4 take a whole one."""
+def element_bytes(dtype: str) -> int:
+    """The bytes of one element in memory; int2 and int4 take a whole byte."""
     return _BYTES.get(dtype[-2:], 1)
 
 
-def split(code: int) -> tuple[Code, int]:
-    """What a kernel's return value says: the rule, and the argument if it is about one."""
-    return Code(code & ((1 << ARGUMENT_SHIFT) - 1)), code >> ARGUMENT_SHIFT
+def decode_error(status: int) -> tuple[ErrorCode, int]:
+    """A kernel's return value as an error code and the position of the argument (0 if about none)."""
+    return ErrorCode(status & ((1 << ARGUMENT_SHIFT) - 1)), status >> ARGUMENT_SHIFT

@@ -1,13 +1,13 @@
-"""The C header of a kernel: C99 and C++, on its own; headers of several kernels go together in one file."""
+"""The C header of a kernel, for C99 and C++. It is self-contained; one file may include several."""
 
 from __future__ import annotations
 
 import textwrap
 
-from vdla.compiler.abi.codes import ARGUMENT_SHIFT, DTYPES, MAX_EXTENT, TEXTS, Code
-from vdla.compiler.abi.signature import Argument, Signature, shape_text
+from vdla.compiler.abi.codes import ARGUMENT_SHIFT, DTYPE_CODES, ERROR_TEXTS, MAX_EXTENT, ErrorCode
+from vdla.compiler.abi.signature import Argument, Signature, format_shape, signature_symbol
 
-COMMON = """\
+_COMMON = """\
 #ifndef VDLA_NATIVE_H
 #define VDLA_NATIVE_H
 
@@ -30,12 +30,12 @@ enum vdla_error {{
 {errors}
 }};
 
-/* The argument that an error is about, where it is about one. */
+/* The position of the argument that an error is about. */
 static inline int32_t vdla_error_argument(int32_t code) {{
     return code >> {shift};
 }}
 
-/* The rule that was broken. */
+/* What went wrong. */
 static inline const char *vdla_error_text(int32_t code) {{
     switch (code & {mask}) {{
 {texts}
@@ -47,7 +47,7 @@ static inline const char *vdla_error_text(int32_t code) {{
 #endif
 """
 
-THREADS = """\
+_THREADS = """\
 #ifndef VDLA_NATIVE_THREADS_H
 #define VDLA_NATIVE_THREADS_H
 
@@ -57,7 +57,10 @@ THREADS = """\
 extern "C" {
 #endif
 
-/* The most threads of a parallel loop, the caller among them; 0 is what VDLA_THREADS says, else all processors. */
+/*
+ * Limits the threads of a parallel loop, the calling one included, to `count` (at most 256);
+ * 0 restores the default: VDLA_THREADS, else the number of processors.
+ */
 void vdla_set_threads(int32_t count);
 int32_t vdla_threads(void);
 
@@ -68,7 +71,7 @@ int32_t vdla_threads(void);
 #endif
 """
 
-KERNEL = """\
+_KERNEL = """\
 #ifdef __cplusplus
 extern "C" {{
 #endif
@@ -78,48 +81,50 @@ extern "C" {{
  */
 int32_t {symbol}(const vdla_tensor *arguments, int32_t count);
 
-/* The same as JSON. */
-extern const char {symbol}_signature[];
+/* The signature as JSON. */
+extern const char {signature}[];
 
 #ifdef __cplusplus
 }}
 #endif
 """
 
-INDENT = " " * 4
+_INDENT = " " * 4
 
 
-def header(signature: Signature, parallel: bool) -> str:
-    """The header of one kernel; `parallel` where its object has the thread pool."""
-    kernel = KERNEL.format(symbol=signature.symbol, comment=_comment(signature))
-    return "\n".join([common(), *([THREADS] if parallel else []), kernel])
+def kernel_header(signature: Signature, parallel: bool) -> str:
+    """The C header of one kernel; `parallel` adds the functions of the thread pool."""
+    symbol = signature.symbol
+    kernel = _KERNEL.format(symbol=symbol, signature=signature_symbol(symbol), comment=_comment(signature))
+    return "\n".join([_common(), *([_THREADS] if parallel else []), kernel])
 
 
-def common() -> str:
-    """What all headers have."""
-    return COMMON.format(
-        dtypes=_enumerators({dtype.upper(): number for dtype, number in DTYPES.items()}),
-        errors=_enumerators({f"{'OK' if code is Code.OK else f'ERROR_{code.name}'}": int(code) for code in Code}),
+def _common() -> str:
+    """The part that all headers share: types, enumerations, error texts."""
+    errors = {"OK" if code is ErrorCode.OK else f"ERROR_{code.name}": int(code) for code in ErrorCode}
+    return _COMMON.format(
+        dtypes=_enumerators({dtype.upper(): number for dtype, number in DTYPE_CODES.items()}),
+        errors=_enumerators(errors),
         shift=ARGUMENT_SHIFT,
         mask=hex((1 << ARGUMENT_SHIFT) - 1),
-        texts="\n".join(f'    case {int(code)}:\n        return "{text}";' for code, text in TEXTS.items()),
+        texts="\n".join(f'    case {int(code)}:\n        return "{text}";' for code, text in ERROR_TEXTS.items()),
     )
 
 
 def _enumerators(values: dict[str, int]) -> str:
-    return ",\n".join(f"{INDENT}VDLA_{name} = {value}" for name, value in values.items())
+    return ",\n".join(f"{_INDENT}VDLA_{name} = {value}" for name, value in values.items())
 
 
 def _comment(signature: Signature) -> str:
-    lines = [f"{signature.symbol}: 0, or an error. {len(signature.arguments)} arguments:"]
+    lines = [f"{signature.symbol}: returns 0 or an error. {len(signature.arguments)} arguments:"]
     lines += [_argument_line(position, argument) for position, argument in enumerate(signature.arguments)]
     if signature.scalars:
         names = ", ".join(signature.scalars)
-        lines.append(f"{names}: known from the shapes, from 1 to {MAX_EXTENT}, the same in every argument.")
-    wrapped = [part for line in lines for part in textwrap.wrap(line, 110, subsequent_indent=INDENT)]
+        lines.append(f"{names}: taken from the shapes, from 1 to {MAX_EXTENT}, the same in every argument.")
+    wrapped = [part for line in lines for part in textwrap.wrap(line, 97, subsequent_indent=_INDENT)]
     return "\n".join(f" * {line}" for line in wrapped)
 
 
 def _argument_line(position: int, argument: Argument) -> str:
     role = "output" if argument.output else "input"
-    return f"  {position}: {argument.name}, {role}, {argument.dtype} {shape_text(argument.shape)}"
+    return f"  {position}: {argument.name}, {role}, {argument.dtype} {format_shape(argument.shape)}"

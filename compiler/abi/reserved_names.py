@@ -1,6 +1,6 @@
-"""Names that a program in C or C++ already has a meaning for, so that no kernel can be called by them.
+"""Identifiers that no kernel may be called by, because a C or C++ program already uses them.
 
-Words of the languages, what the headers of ISO C declare, and what the objects themselves call or define.
+Keywords, names declared by the headers of ISO C, and symbols that our objects call or define.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ listen localtime longjmp mktime nice offsetof open pause pipe poll raise read re
 shutdown signal sleep socket stat sync time times truncate unlink usleep va_arg va_copy va_end va_start wait write
 """
 _PATTERN = re.compile(r"(vdla|VDLA|pthread)_\w*|\w*_(t|C|MIN|MAX)")
-"""The pool's and the header's own, those of threads, and the types and limits of the headers."""
+"""The thread pool's and the header's own names, pthreads, and types and limits of the C headers."""
 _FUNCTIONS = (word + kind for word in _MATH.split() for kind in ("", "f", "l"))
 _WORDS = frozenset([*_KEYWORDS.split(), *_LIBRARY.split(), *_FUNCTIONS])
 
 
-def is_taken(name: str) -> bool:
-    """Whether C, C++ or the objects themselves have a meaning for an identifier."""
+def is_reserved(name: str) -> bool:
+    """Whether C, C++ or our objects already use an identifier."""
     return name in _WORDS or _PATTERN.fullmatch(name) is not None

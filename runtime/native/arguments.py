@@ -14,8 +14,19 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.abi.codes import DTYPES, MAX_EXTENT, TEXTS, Code, dtype_bytes, split
-from vdla.compiler.abi.signature import Argument, Signature, extent_text, shape_text, value
+from vdla.compiler.abi import (
+    DTYPE_CODES,
+    ERROR_TEXTS,
+    MAX_EXTENT,
+    Argument,
+    ErrorCode,
+    Signature,
+    decode_error,
+    element_bytes,
+    evaluate_extent,
+    format_extent,
+    format_shape,
+)
 from vdla.support.errors import Error
 from vdla.support.integers import is_int
 
@@ -55,7 +66,8 @@ class Packer:
         self.signature = signature
         self.inputs, self.outputs = signature.inputs, signature.outputs
         self._wanted = [
-            _Wanted(a, a.static, storage(a.dtype), a.output, len(a.shape), DTYPES[a.dtype]) for a in signature.arguments
+            _Wanted(a, a.static, storage(a.dtype), a.output, len(a.shape), DTYPE_CODES[a.dtype])
+            for a in signature.arguments
         ]
         self._struct = struct.Struct("PPii" * len(self._wanted))
         self._static = all(wanted.shape is not None for wanted in self._wanted)
@@ -105,8 +117,8 @@ class Packer:
         try:
             return np.empty(shape, storage(argument.dtype))
         except (MemoryError, ValueError):  # more than there is, or more than numpy can count
-            rule = f"there must be memory for {argument.name}, of the shape {shape}"
-            raise NativeError(f"{self.where}: {rule}, got none") from None
+            what = f"output {argument.name} of shape {shape}"
+            raise NativeError(f"{self.where}: cannot allocate memory for {what}") from None
 
     def ordered(self, inputs: Iterable[Array], outputs: Iterable[Array]) -> list[Array]:
         """Inputs and outputs in the order of the arguments."""
@@ -147,7 +159,7 @@ class Packer:
             self._refuse_shape(wanted.argument, array)
 
     def _refuse_shape(self, argument: Argument, array: Array) -> NoReturn:
-        wanted = shape_text(argument.shape)
+        wanted = format_shape(argument.shape)
         raise NativeError(f"{self.where}: {argument.name} must have the shape {wanted}, got {array.shape}")
 
     def _refuse_memory(self, wanted: _Wanted, array: Array) -> NoReturn:
@@ -163,7 +175,7 @@ class Packer:
             shape = self._shape(argument, scalars)
             if array.shape != shape:
                 known = ", ".join(f"{name} = {scalars[name]}" for name in self.signature.scalars)
-                wanted = f"{shape_text(argument.shape)} = {shape}"
+                wanted = f"{format_shape(argument.shape)} = {shape}"
                 raise NativeError(
                     f"{self.where}: {argument.name} must have the shape {wanted} with {known}, got {array.shape}"
                 )
@@ -191,11 +203,11 @@ class Packer:
 
     def _shape(self, argument: Argument, scalars: Mapping[str, int]) -> tuple[int, ...]:
         """The shape of an argument in numbers."""
-        shape = tuple(value(extent, scalars) for extent in argument.shape)
+        shape = tuple(evaluate_extent(extent, scalars) for extent in argument.shape)
         for extent, number in zip(argument.shape, shape, strict=True):
             if not 1 <= number <= MAX_EXTENT:
                 known = ", ".join(f"{name} = {scalars[name]}" for name in self.signature.scalars)
-                text = f"{extent_text(extent)} of {argument.name}"
+                text = f"{format_extent(extent)} of {argument.name}"
                 limit = "at least 1" if number < 1 else f"at most {MAX_EXTENT}"
                 raise NativeError(f"{self.where}: {text} must be {limit}, got {number} with {known}")
         return shape
@@ -214,19 +226,19 @@ class Packer:
 
     def refuse(self, number: int, arrays: Sequence[Array]) -> NoReturn:
         """NativeError that says what the entry's return value means for these arrays."""
-        code, position = split(number)
+        code, position = decode_error(number)
         argument = self.signature.arguments[position]
         match code:
-            case Code.MEMORY:
-                rule, got = f"{self.where}: {TEXTS[code]}", "none"
-            case Code.ALIGNMENT:
-                rule = f"{self.where}: {argument.name} must be aligned to {dtype_bytes(argument.dtype)} bytes"
+            case ErrorCode.MEMORY:
+                raise NativeError(f"{self.where}: {ERROR_TEXTS[code]}")
+            case ErrorCode.ALIGNMENT:
+                rule = f"{self.where}: {argument.name} must be aligned to {element_bytes(argument.dtype)} bytes"
                 got = f"address {address(arrays[position]):#x}"
-            case Code.OVERLAP:
+            case ErrorCode.OVERLAP:
                 rule = f"{self.where}: {argument.name} must not overlap another argument"
                 got = f"memory of {', '.join(self._neighbours(position, arrays))}"
             case _:
-                rule, got = f"{self.where}: {argument.name}: {TEXTS[code]}", f"code {number}"
+                rule, got = f"{self.where}: {argument.name}: {ERROR_TEXTS[code]}", f"code {number}"
         raise NativeError(f"{rule}, got {got}")
 
     def _neighbours(self, position: int, arrays: Sequence[Array]) -> list[str]:

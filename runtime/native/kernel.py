@@ -12,7 +12,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from vdla.compiler.abi.signature import Signature
+from vdla.compiler.abi import Signature
 from vdla.runtime.native.arguments import Array, NativeError, Packer, checked_threads
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vdla.compiler.codegen.llvm.compile import NativeObject
     from vdla.compiler.target import Target
 
-__all__ = ["Bound", "Kernel", "NativeError", "build", "load", "set_threads", "threads"]
+__all__ = ["BoundCall", "Kernel", "NativeError", "build", "load", "set_threads", "threads"]
 
 ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_int32)
 SET_THREADS = ctypes.CFUNCTYPE(None, ctypes.c_int32)
@@ -58,17 +58,17 @@ class Kernel:
             packer.refuse(code, everything)
         return outputs[0] if self._single else tuple(outputs)
 
-    def bind(self, /, *arrays: Array, out: Array | Sequence[Array] | None = None, **named: Array) -> Bound:
+    def bind(self, /, *arrays: Array, out: Array | Sequence[Array] | None = None, **named: Array) -> BoundCall:
         """The call with these arrays, checked and prepared once; what they hold may change from run to run."""
         inputs = self._packer.place(arrays, named)
         outputs = self._packer.results(inputs, out)
-        return Bound(self, self._packer.ordered(inputs, outputs), tuple(outputs))
+        return BoundCall(self, self._packer.ordered(inputs, outputs), tuple(outputs))
 
     def __repr__(self) -> str:
         return f"<Kernel {self.signature.name}({', '.join(argument.name for argument in self.signature.arguments)})>"
 
 
-class Bound:
+class BoundCall:
     """A prepared call: `bound()` runs it into the same outputs every time."""
 
     def __init__(self, kernel: Kernel, arrays: Sequence[Array], outputs: tuple[Array, ...]) -> None:
@@ -86,7 +86,7 @@ class Bound:
         return self.outputs[0] if len(self.outputs) == 1 else self.outputs
 
     def __repr__(self) -> str:
-        return f"<Bound {self._kernel.signature.name}>"
+        return f"<BoundCall {self._kernel.signature.name}>"
 
 
 def build(fn: ir.Function, target: str | Target = "host", *, contract: bool = True, cached: bool = True) -> Kernel:

@@ -14,7 +14,7 @@ import ctypes
 from functools import cached_property
 from pathlib import Path
 
-from vdla.compiler.abi.signature import Signature, from_text
+from vdla.compiler.abi import Signature, signature_symbol
 from vdla.runtime.native.arguments import NativeError, checked_threads
 from vdla.runtime.native.kernel import Kernel
 
@@ -44,11 +44,11 @@ class NativeLibrary:
     def signature(self, name: str) -> Signature:
         """What a kernel wants to be called with."""
         try:
-            text = ctypes.c_char.in_dll(self._library, f"{name}_signature")
+            text = ctypes.c_char.in_dll(self._library, signature_symbol(name))
         except ValueError:
             raise NativeError(f"{self.path}: kernel must be one of the library, got {name}") from None
         try:
-            return from_text(ctypes.string_at(ctypes.addressof(text)).decode())
+            return Signature.from_json(ctypes.string_at(ctypes.addressof(text)).decode())
         except (ValueError, KeyError, TypeError):
             rule = f"{name}_signature must be the text of a signature"
             raise NativeError(f"{self.path}: {rule}, got something else (is the kernel of another version?)") from None

@@ -14,7 +14,7 @@ from vdla.cli import main
 from vdla.commands import BAD_INPUT, OK
 from vdla.compiler.ir.dtypes import DTYPES
 from vdla.compiler.target import TARGETS
-from vdla.runtime.native.library import NativeLibrary
+from vdla.runtime.native import NativeLibrary
 
 Capture = pytest.CaptureFixture[str]
 DENSE = ("dense", "--shape", "rows=4", "in_features=10", "out_features=6")

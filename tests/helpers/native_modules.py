@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from vdla.compiler.abi.signature import Argument, Signature
+from vdla.compiler.abi import Argument, Signature
 from vdla.compiler.codegen.llvm.module import body_name
 
 I32, I64, F32, POINTER = ir.IntType(32), ir.IntType(64), ir.FloatType(), ir.PointerType()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vdla.compiler.abi.codes import DTYPES
+from vdla.compiler.abi import DTYPE_CODES
 from vdla.compiler.codegen.llvm.compile import NativeObject
 from vdla.compiler.ir.dtypes import storage
 
@@ -113,7 +113,7 @@ def caller(built: NativeObject) -> str:
         lines += [f"    void *data{position} = space({size});"]
         if not argument.output:
             lines += [f'    move("{argument.name}.in", "rb", data{position}, {size});']
-    tensors = [f"{{data{k}, shape{k}, {len(a.shape)}, {DTYPES[a.dtype]}}}" for k, a in enumerate(arguments)]
+    tensors = [f"{{data{k}, shape{k}, {len(a.shape)}, {DTYPE_CODES[a.dtype]}}}" for k, a in enumerate(arguments)]
     lines += [f"    const vdla_tensor tensors[] = {{{', '.join(tensors)}}};"]
     lines += [f"    int32_t code = {built.name}(tensors, {len(arguments)});"]
     lines += ["    if (code != VDLA_OK) {"]

@@ -6,7 +6,7 @@ import numpy as np
 from vdla.compiler import te
 from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.operators.cpu import default_schedule
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 
 def placeholders(*arrays):

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vdla.compiler import ir
-from vdla.compiler.abi.header import header
-from vdla.compiler.abi.signature import Signature, signature_of
+from vdla.compiler.abi import Signature, kernel_header
 from vdla.compiler.codegen.llvm import objects
 from vdla.compiler.codegen.llvm.entry import add_entry
+from vdla.compiler.codegen.llvm.function_signature import signature_of
 from vdla.compiler.lowering.heap_slots import Footprint, footprint
 from vdla.compiler.target import Target, TargetError, architecture_of, target_named
 
@@ -40,7 +40,7 @@ class NativeObject:
     @property
     def header(self) -> str:
         """The C header."""
-        return header(self.signature, self.parallel)
+        return kernel_header(self.signature, self.parallel)
 
     @property
     def optimised(self) -> str:

@@ -12,8 +12,16 @@ from math import prod
 
 from llvmlite import ir
 
-from vdla.compiler.abi.codes import ARGUMENT_SHIFT, DTYPES, MAX_EXTENT, Code, dtype_bytes
-from vdla.compiler.abi.signature import Extent, Signature
+from vdla.compiler.abi import (
+    ARGUMENT_SHIFT,
+    DTYPE_CODES,
+    MAX_EXTENT,
+    ErrorCode,
+    ExtentExpr,
+    Signature,
+    element_bytes,
+    signature_symbol,
+)
 from vdla.compiler.codegen.llvm.module import body_name
 from vdla.compiler.codegen.llvm.types import I32, I64, POINTER, Value, index_type
 from vdla.compiler.codegen.llvm.values import Operators
@@ -21,11 +29,6 @@ from vdla.compiler.target import Target
 
 TENSOR = ir.LiteralStructType((POINTER, POINTER, I32, I32))
 DATA, SHAPE, RANK, DTYPE = range(4)  # the fields of a tensor
-
-
-def signature_name(symbol: str) -> str:
-    """The constant that holds the signature as text, so that an object says what it wants."""
-    return f"{symbol}_signature"
 
 
 def add_entry(module: ir.Module, signature: Signature, target: Target) -> None:
@@ -42,9 +45,9 @@ def add_entry(module: ir.Module, signature: Signature, target: Target) -> None:
 
 
 def _add_signature(module: ir.Module, signature: Signature) -> None:
-    content = bytearray(signature.text.encode() + b"\0")
+    content = bytearray(signature.to_json().encode() + b"\0")
     kind = ir.ArrayType(ir.IntType(8), len(content))
-    constant = ir.GlobalVariable(module, kind, signature_name(signature.symbol))
+    constant = ir.GlobalVariable(module, kind, signature_symbol(signature.symbol))
     constant.global_constant = True
     constant.initializer = ir.Constant(kind, content)
 
@@ -76,8 +79,8 @@ class _Entry:
     def check(self) -> None:
         """All checks, in their order."""
         everything = self.signature.arguments
-        self.require("==", self.count, I32(len(everything)), Code.COUNT)
-        self.require("!=", self.arguments, POINTER("null"), Code.NULL)
+        self.require("==", self.count, I32(len(everything)), ErrorCode.COUNT)
+        self.require("!=", self.arguments, POINTER("null"), ErrorCode.NULL)
         for position in range(len(everything)):
             self.tensors.append(self.read(position))
         for scalar in self.signature.scalars:
@@ -96,15 +99,15 @@ class _Entry:
         values = [*data, *(self.scalars[scalar] for scalar in self.signature.scalars)]
         result = self.builder.call(body, values)
         fine = self.builder.icmp_signed("==", result, I32(0))
-        self.builder.ret(self.builder.select(fine, I32(Code.OK), I32(Code.MEMORY)))
+        self.builder.ret(self.builder.select(fine, I32(ErrorCode.OK), I32(ErrorCode.MEMORY)))
 
     # --- checks
 
-    def require(self, op: str, a: Value, b: Value, code: Code, argument: int = 0) -> None:
+    def require(self, op: str, a: Value, b: Value, code: ErrorCode, argument: int = 0) -> None:
         """Go on only where `a op b`."""
         self.require_that(self.builder.icmp_signed(op, a, b), code, argument)
 
-    def require_that(self, holds: Value, code: Code, argument: int) -> None:
+    def require_that(self, holds: Value, code: ErrorCode, argument: int) -> None:
         """Go on only where `holds`; else return the code of that argument."""
         self.code.add_incoming(I32(argument << ARGUMENT_SHIFT | code), self.builder.block)
         going_on = self.builder.function.append_basic_block("checked")
@@ -115,11 +118,11 @@ class _Entry:
         """The pointers of an argument, not null; its rank and dtype are right."""
         argument = self.signature.arguments[position]
         data, shape, rank, dtype = (self.field(position, field) for field in (DATA, SHAPE, RANK, DTYPE))
-        self.require("!=", data, POINTER("null"), Code.NULL, position)
-        self.require("==", rank, I32(len(argument.shape)), Code.RANK, position)
+        self.require("!=", data, POINTER("null"), ErrorCode.NULL, position)
+        self.require("==", rank, I32(len(argument.shape)), ErrorCode.RANK, position)
         if argument.shape:
-            self.require("!=", shape, POINTER("null"), Code.NULL, position)
-        self.require("==", dtype, I32(DTYPES[argument.dtype]), Code.DTYPE, position)
+            self.require("!=", shape, POINTER("null"), ErrorCode.NULL, position)
+        self.require("==", dtype, I32(DTYPE_CODES[argument.dtype]), ErrorCode.DTYPE, position)
         return _Tensor(data, shape)
 
     def field(self, position: int, field: int) -> Value:
@@ -141,15 +144,15 @@ class _Entry:
 
     def require_extent(self, found: Value, position: int) -> None:
         """Go on only where an extent is one that indices can count."""
-        self.require(">=", found, I64(1), Code.SHAPE, position)
-        self.require("<=", found, I64(MAX_EXTENT), Code.SHAPE, position)
+        self.require(">=", found, I64(1), ErrorCode.SHAPE, position)
+        self.require("<=", found, I64(MAX_EXTENT), ErrorCode.SHAPE, position)
 
     def check_shape(self, position: int) -> None:
         """Every extent is what the signature says."""
         for dimension, extent in enumerate(self.signature.arguments[position].shape):
             if isinstance(extent, str) and self.signature.source(extent) == (position, dimension):
                 continue
-            code = Code.SYMBOL if isinstance(extent, str) else Code.SHAPE
+            code = ErrorCode.SYMBOL if isinstance(extent, str) else ErrorCode.SHAPE
             found, wanted = self.extent(position, dimension), self.value(extent, position)
             self.require("==", found, wanted, code, position)
             if isinstance(extent, tuple):
@@ -159,15 +162,15 @@ class _Entry:
         """The data are aligned to their element; keeps where they begin and end."""
         argument, tensor = self.signature.arguments[position], self.tensors[position]
         tensor.begin = self.builder.ptrtoint(tensor.data, I64)
-        align = dtype_bytes(argument.dtype)
+        align = element_bytes(argument.dtype)
         if align > 1:
             spare = self.builder.and_(tensor.begin, I64(align - 1))
-            self.require("==", spare, I64(0), Code.ALIGNMENT, position)
+            self.require("==", spare, I64(0), ErrorCode.ALIGNMENT, position)
         size = self.nbytes(position)
         tensor.end = self.builder.add(tensor.begin, size)
         if argument.static is None:
             largest = I64((1 << (index_type(self.target).width - 1)) - 1)
-            self.require_that(self.builder.icmp_unsigned("<=", size, largest), Code.SHAPE, position)
+            self.require_that(self.builder.icmp_unsigned("<=", size, largest), ErrorCode.SHAPE, position)
 
     def check_overlaps(self, position: int) -> None:
         """An output lies apart from every other argument."""
@@ -178,14 +181,14 @@ class _Entry:
             theirs = self.tensors[other]
             before = self.builder.icmp_unsigned("<=", mine.end, theirs.begin)
             behind = self.builder.icmp_unsigned("<=", theirs.end, mine.begin)
-            self.require_that(self.builder.or_(before, behind), Code.OVERLAP, position)
+            self.require_that(self.builder.or_(before, behind), ErrorCode.OVERLAP, position)
 
     # --- numbers
 
     def nbytes(self, position: int) -> Value:
         """The bytes of an argument."""
         argument = self.signature.arguments[position]
-        size = dtype_bytes(argument.dtype)
+        size = element_bytes(argument.dtype)
         if argument.static is not None:
             return I64(size * prod(argument.static))
         total: Value = I64(size)
@@ -193,7 +196,7 @@ class _Entry:
             total = self.exact("umul", total, self.value(extent, position), position)
         return total
 
-    def value(self, extent: Extent, position: int) -> Value:
+    def value(self, extent: ExtentExpr, position: int) -> Value:
         """The number that an extent of an argument is."""
         if isinstance(extent, int):
             return I64(extent)
@@ -208,5 +211,5 @@ class _Entry:
     def exact(self, op: str, a: Value, b: Value, position: int) -> Value:
         """`a op b`; more than 64 bits can say is a wrong shape."""
         both = getattr(self.builder, f"{op}_with_overflow")(a, b)
-        self.require_that(self.builder.not_(self.builder.extract_value(both, 1)), Code.SHAPE, position)
+        self.require_that(self.builder.not_(self.builder.extract_value(both, 1)), ErrorCode.SHAPE, position)
         return self.builder.extract_value(both, 0)

@@ -11,7 +11,7 @@ from typing import Any
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
-from vdla.compiler.abi.codes import MAX_EXTENT
+from vdla.compiler.abi import MAX_EXTENT
 from vdla.compiler.codegen.llvm.attributes import Attributes, describe
 from vdla.compiler.codegen.llvm.expressions import value
 from vdla.compiler.codegen.llvm.function_builder import Frame, Kernel, Place, begin

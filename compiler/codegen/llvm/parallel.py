@@ -12,7 +12,7 @@ from functools import partial
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
-from vdla.compiler.abi.codes import MAX_EXTENT
+from vdla.compiler.abi import MAX_EXTENT
 from vdla.compiler.codegen.llvm.addresses import index
 from vdla.compiler.codegen.llvm.attributes import Attributes, describe
 from vdla.compiler.codegen.llvm.function_builder import Frame, Place, begin

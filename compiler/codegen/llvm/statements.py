@@ -11,7 +11,7 @@ from math import prod
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
-from vdla.compiler.abi.codes import MAX_EXTENT
+from vdla.compiler.abi import MAX_EXTENT
 from vdla.compiler.codegen.llvm import heap, memory, parallel
 from vdla.compiler.codegen.llvm.addresses import index
 from vdla.compiler.codegen.llvm.expressions import value, within

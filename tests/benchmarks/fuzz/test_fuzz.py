@@ -15,7 +15,7 @@ from vdla.compiler import ir
 from vdla.compiler.schedule import Schedule, compute_at, reverse_compute_at
 from vdla.compiler.schedule.trace import is_primitive
 from vdla.compiler.target import host
-from vdla.runtime.native import kernel as native
+from vdla.runtime import native
 
 FEW = 60
 

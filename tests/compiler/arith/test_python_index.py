@@ -8,7 +8,7 @@ from vdla.compiler.arith.affine import ANY
 from vdla.compiler.arith.python_index import exact_function, index_function
 from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.schedule import Schedule
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 I = ir.Var("i")  # noqa: E741  as in the loops
 RANGES = {"i": (0, 7)}

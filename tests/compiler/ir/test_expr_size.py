@@ -8,7 +8,7 @@ from vdla.compiler.ir.expr_size import MAX_DEPTH, Size, size_of
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.te.expr import TeError
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 
 def repeated(times, step):

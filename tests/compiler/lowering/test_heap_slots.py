@@ -15,7 +15,7 @@ from vdla.compiler.lowering.heap_slots import STACK_LIMIT, footprint, share_heap
 from vdla.compiler.lowering.pipeline import lower
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS
-from vdla.runtime.native.kernel import build, set_threads
+from vdla.runtime.native import build, set_threads
 
 LARGE = 8192  # float32: too much for the stack
 BYTES = 4 * LARGE

@@ -13,7 +13,7 @@ from vdla.compiler.ir.specialise import specialise
 from vdla.compiler.lowering.pipeline import lower
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 INSTRUCTIONS = {"x86-64-avx2": r"prefetcht0\s", "cortex-a9": r"pld\s", "aarch64": r"prfm\s+pldl1keep"}
 

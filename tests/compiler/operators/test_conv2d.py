@@ -12,7 +12,7 @@ from vdla.compiler.analysis.access import leaves
 from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.operators import OperatorError, add, conv2d, depthwise_conv2d, pack_conv2d
 from vdla.compiler.operators.cpu import default_schedule
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 # x, weight, strides, pads, dilations, groups
 CASES = {

@@ -8,7 +8,7 @@ from vdla.compiler import ir, operators, te
 from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.operators import OperatorError, dense, matmul, pack_dense
 from vdla.compiler.operators.cpu import default_schedule
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 SHAPES = {
     "square": ((32, 32), (32, 32)),

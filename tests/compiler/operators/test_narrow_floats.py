@@ -15,7 +15,7 @@ from vdla.compiler.operators import (
     resize_linear,
 )
 from vdla.compiler.operators.cpu import default_schedule
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 DTYPES = {"float16": np.dtype(np.float16), "bfloat16": np.dtype(ml_dtypes.bfloat16)}
 

@@ -18,7 +18,7 @@ from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.operators import OperatorError, pack_qconv2d, pack_qdepthwise_conv2d, qconv2d, qdepthwise_conv2d
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import TARGETS, Target, host, target_named
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 Array = np.ndarray[Any, Any]
 AVX512 = TARGETS["x86-64-avx512"]

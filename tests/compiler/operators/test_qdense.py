@@ -17,7 +17,7 @@ from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.operators import Coding, OperatorError, bitserial_dense, pack_bitserial_dense, pack_qdense, qdense
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import TARGETS, Target, host, target_named
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 Array = np.ndarray[Any, Any]
 Layer = tuple[ir.Function, dict[str, Array], Array]  # the function, its inputs, the result by numpy

@@ -24,7 +24,7 @@ from vdla.compiler.operators import (
 )
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import host
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 RANDOM = np.random.default_rng(4)
 

@@ -9,7 +9,7 @@ from vdla.compiler import te
 from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.operators import OperatorError, gru, lstm
 from vdla.compiler.operators.cpu import default_schedule
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 T, N, WIDTH, H = 4, 2, 3, 5
 

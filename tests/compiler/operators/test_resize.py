@@ -10,7 +10,7 @@ from vdla.compiler import te
 from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.operators import OperatorError, resize_linear, resize_nearest
 from vdla.compiler.operators.cpu import default_schedule
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"]
 SIZES = [(7, 4), (3, 10), (1, 1), (14, 15), (5, 6)]

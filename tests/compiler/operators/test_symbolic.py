@@ -20,7 +20,7 @@ from vdla.compiler.operators import (
     winograd_conv2d,
 )
 from vdla.compiler.operators.cpu import default_schedule
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 N = te.var("n")
 SHAPE = (N, 6, 5, 4)

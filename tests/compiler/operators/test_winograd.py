@@ -10,7 +10,7 @@ from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.operators import OperatorError, convolution, pack_winograd, winograd_conv2d
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.winograd import TRANSFORMS
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 # x, weight, pads
 CASES = {

@@ -6,7 +6,7 @@ import pytest
 from vdla.compiler import te
 from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.schedule import Schedule, ScheduleError
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 
 def biased(doubled=False):

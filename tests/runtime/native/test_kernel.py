@@ -14,12 +14,12 @@ from helpers import native_modules
 from helpers.native_modules import SYMBOLIC, expected
 
 from vdla.compiler import te
-from vdla.compiler.abi.signature import Argument, Signature
+from vdla.compiler.abi import Argument, Signature
 from vdla.compiler.codegen.llvm.compile import compile_native, from_module
 from vdla.compiler.interpret.interpreter import interpret
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TargetError, target_named
-from vdla.runtime.native.kernel import Kernel, NativeError, build, load
+from vdla.runtime.native import Kernel, NativeError, build, load
 
 F32 = np.float32
 TWO_OUTPUTS = Signature("pair", (*native_modules.STATIC.arguments[:2], Argument("c", "int8", (2,), True),
@@ -250,7 +250,7 @@ def test_outputs_that_do_not_fit_are_an_error() -> None:
     shape = ("n", "n", "n", "n")
     called = idle(Signature("cube", (Argument("a", "int8", ("n",), False), Argument("b", "int8", shape, True)), ("n",)))
     for n in (1 << 13, 1 << 17):  # more than there is, more than numpy can count
-        message = f"cube: there must be memory for b, of the shape {(n,) * 4}, got none"
+        message = f"cube: cannot allocate memory for output b of shape {(n,) * 4}"
         refuses(called, message, np.zeros(n, np.int8))
 
 
@@ -284,7 +284,7 @@ def test_values_of_narrow_types_must_fit() -> None:
 
 
 def test_want_of_memory_is_an_error() -> None:
-    message = "axpy: there must be memory for the intermediate results, got none"
+    message = "axpy: cannot allocate memory for the intermediate results"
     refuses(kernel(native_modules.STATIC, result=1), message, *arrays())
 
 
@@ -300,7 +300,7 @@ def outer() -> Any:
 def test_intermediate_results_that_do_not_fit_are_an_error() -> None:
     called = build(outer())
     np.testing.assert_array_equal(called(np.arange(5, dtype=F32)), np.arange(5) * 10)
-    message = "outer: there must be memory for the intermediate results, got none"
+    message = "outer: cannot allocate memory for the intermediate results"
     refuses(called, message, np.zeros(1 << 21, F32))
 
 

@@ -15,10 +15,10 @@ import pytest
 from helpers import native_modules
 from helpers.native_modules import Signature, expected
 
-from vdla.compiler.abi.signature import Argument
+from vdla.compiler.abi import Argument
 from vdla.compiler.codegen.llvm.compile import from_module
 from vdla.compiler.target import target_named
-from vdla.runtime.native.kernel import Kernel, NativeError, load, set_threads, threads
+from vdla.runtime.native import Kernel, NativeError, load, set_threads, threads
 
 F32 = np.float32
 ROWS = 3_000

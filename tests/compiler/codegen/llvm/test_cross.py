@@ -141,7 +141,7 @@ int main(void) {
 }
 """
     said = run(program(tmp_path, "cortex-a9", [built], source))
-    assert said == "there must be memory for the intermediate results\n"
+    assert said == "cannot allocate memory for the intermediate results\n"
 
 
 def test_what_a_target_cannot_address_is_refused() -> None:

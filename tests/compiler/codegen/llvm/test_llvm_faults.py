@@ -4,7 +4,7 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.interpret.interpreter import interpret
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 
 def test_unsigned_numbers_of_negative_ones_stay_large() -> None:

@@ -15,8 +15,7 @@ from vdla.compiler.codegen.llvm.intrinsics.vectors import call
 from vdla.compiler.codegen.llvm.step import NativeStep
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.tensorize.intrinsic import MEMORY, Intrinsic, IntrinsicError
-from vdla.runtime.native.arguments import NativeError
-from vdla.runtime.native.kernel import Kernel, build
+from vdla.runtime.native import Kernel, NativeError, build
 
 FLOAT = llvm.FloatType()
 Lower = Callable[[NativeStep], Any]

@@ -6,7 +6,7 @@ import time
 import numpy as np
 
 from vdla.compiler.interpret.interpreter import interpret
-from vdla.runtime.native.kernel import build, set_threads
+from vdla.runtime.native import build, set_threads
 
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 STEPS = 6

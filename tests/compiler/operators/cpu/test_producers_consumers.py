@@ -11,7 +11,7 @@ from vdla.compiler import te
 from vdla.compiler.analysis.access import leaves
 from vdla.compiler.operators import convolution, matmul, max_pool, resize_nearest, transpose
 from vdla.compiler.operators.cpu import default_schedule
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 READERS = {
     "pool": (lambda y: max_pool(y, 2, 2), lambda y: y.reshape(*y.shape[:2], 4, 2, 4, 2).max((3, 5))),

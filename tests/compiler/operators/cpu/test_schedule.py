@@ -19,7 +19,7 @@ from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.cpu.stages import attempt
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS, target_named
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 LARGE = floats((5, 37, 50))
 CASES = {

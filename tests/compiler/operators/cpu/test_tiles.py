@@ -14,7 +14,7 @@ from vdla.compiler.operators import conv_transpose, convolution, depthwise_conv2
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.cpu.tile import Tile, accumulators, candidates, register_tile
 from vdla.compiler.target import TARGETS, target_named
-from vdla.runtime.native.kernel import build
+from vdla.runtime.native import build
 
 
 def layer(target, weight, **options):

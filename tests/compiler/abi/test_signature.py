@@ -1,4 +1,4 @@
-"""Signatures: from functions, as text, as numbers; and the entry's arithmetic on extents, which must be Python's."""
+"""Signatures: made from functions, as JSON, evaluated; the C entry computes extents as Python does."""
 
 from __future__ import annotations
 
@@ -10,25 +10,16 @@ import pytest
 from helpers import native_modules
 
 from vdla.compiler import ir, te
-from vdla.compiler.abi.reserved_names import is_taken
-from vdla.compiler.abi.signature import (
-    Argument,
-    Extent,
-    Signature,
-    SignatureError,
-    extent_text,
-    from_text,
-    shape_text,
-    signature_of,
-    value,
-)
+from vdla.compiler.abi import Argument, ExtentExpr, Signature, evaluate_extent, format_extent, format_shape
+from vdla.compiler.abi.reserved_names import is_reserved
 from vdla.compiler.codegen.llvm.compile import from_module
+from vdla.compiler.codegen.llvm.function_signature import SignatureError, signature_of
 from vdla.compiler.codegen.llvm.math import DOUBLE_ONLY
 from vdla.compiler.codegen.llvm.pool import PUBLIC, pool_text
 from vdla.compiler.target import target_named
-from vdla.runtime.native.kernel import load
+from vdla.runtime.native import load
 
-EXTENTS: dict[str, Extent] = {
+EXTENTS: dict[str, ExtentExpr] = {
     "n + 1": ("add", "n", 1),
     "n - 20": ("sub", "n", 20),
     "(n - 20) * 3": ("mul", ("sub", "n", 20), 3),
@@ -45,13 +36,13 @@ EXTENTS: dict[str, Extent] = {
 
 @pytest.mark.parametrize("text", EXTENTS)
 def test_extents_read_as_python(text: str) -> None:
-    assert extent_text(EXTENTS[text]) == text
+    assert format_extent(EXTENTS[text]) == text
     for n in range(1, 40):
-        assert value(EXTENTS[text], {"n": n}) == python(text, n)
+        assert evaluate_extent(EXTENTS[text], {"n": n}) == python(text, n)
 
 
 def python(text: str, n: int) -> int:
-    """What Python makes of it; division by 0 gives 0 in the IR."""
+    """The value in Python; division by 0 gives 0, as in the IR."""
     try:
         return int(eval(text, {"n": n, "min": min, "max": max}))
     except ZeroDivisionError:
@@ -60,22 +51,22 @@ def python(text: str, n: int) -> int:
 
 @pytest.mark.parametrize("text", EXTENTS)
 def test_the_entry_computes_extents_as_python_does(text: str) -> None:
-    """Of a signature with the extent plus 200, the entry accepts the shape that Python computes."""
+    """The entry accepts the output shape that Python computes; 200 is added to keep extents positive."""
     output = Argument("b", "int8", (("add", EXTENTS[text], 200),), True)
     signature = Signature("extents", (Argument("a", "int8", ("n",), False), output), ("n",))
     made = native_modules.nothing(signature)
     called = load(from_module(made, signature, target_named("host"), cached=False))
     for n in range(1, 45):
-        assert called(np.zeros(n, np.int8)).shape == (value(EXTENTS[text], {"n": n}) + 200,)
+        assert called(np.zeros(n, np.int8)).shape == (evaluate_extent(EXTENTS[text], {"n": n}) + 200,)
 
 
-def test_the_text_is_the_signature() -> None:
+def test_json_round_trips() -> None:
     arguments = tuple(Argument(f"a{k}", "int4", (extent, 3), k > 2) for k, extent in enumerate(EXTENTS.values()))
     signature = Signature("many", (Argument("x", "bool", ("n",), False), *arguments), ("n",))
-    assert from_text(signature.text) == signature
+    assert Signature.from_json(signature.to_json()) == signature
 
 
-def test_a_signature_is_a_functions() -> None:
+def test_a_function_has_a_signature() -> None:
     n = te.var("n")
     a, b = te.placeholder((4, n), "int8", "a"), te.placeholder((n,), "bool", "b")
     fn = te.create_function([a, b], [te.compute((n + 1,), lambda i: te.cast("int16", i), "c")], "shapes")
@@ -84,23 +75,23 @@ def test_a_signature_is_a_functions() -> None:
         "shapes", (Argument("a", "int8", (4, "n"), False), Argument("b", "bool", ("n",), False), c), ("n",)
     )
     assert signature_of(fn).source("n") == (0, 1)
-    assert (shape_text((4, "n")), shape_text(("n",)), shape_text(())) == ("(4, n)", "(n,)", "()")
+    assert (format_shape((4, "n")), format_shape(("n",)), format_shape(())) == ("(4, n)", "(n,)", "()")
 
 
 @pytest.mark.parametrize(
     "name", ["exp", "expf", "int32_t", "INT8_MAX", "linux", "co_await", "memcmp", "y1", "vdla_pool", "VDLA_OK"]
 )
-def test_names_that_programs_have_already_get_another_symbol(name: str) -> None:
+def test_reserved_names_get_another_symbol(name: str) -> None:
     assert Signature(name, ()).symbol == f"{name}_kernel"
 
 
-def test_no_kernel_is_called_as_what_objects_call_or_define() -> None:
-    """The pool's functions, those of the C library for float64, and those of the heap."""
+def test_symbols_that_objects_call_or_define_are_reserved() -> None:
+    """The thread pool's functions, the C library's for float64, and those of the heap."""
     pool = re.findall(r"^(?:declare|define) .*?@([a-z_]+)\(", pool_text(target_named("host").triple), re.MULTILINE)
     assert {"vdla_pool_work", "strtoll", "sched_getaffinity"} <= set(pool)
     for name in (*pool, *PUBLIC, "vdla_pool", *DOUBLE_ONLY, "aligned_alloc", "free", "memset", "memcpy", "memmove"):
-        assert is_taken(name), name
-    assert not any(map(is_taken, ("conv2d", "softmax", "dense", "kernel", "arguments", "count", "x_train")))
+        assert is_reserved(name), name
+    assert not any(map(is_reserved, ("conv2d", "softmax", "dense", "kernel", "arguments", "count", "x_train")))
 
 
 def assert_refused(fn: ir.Function, message: str) -> None:
@@ -108,14 +99,14 @@ def assert_refused(fn: ir.Function, message: str) -> None:
         signature_of(fn)
 
 
-def test_what_c_has_no_words_for_is_refused() -> None:
+def test_functions_that_c_cannot_call_are_refused() -> None:
     a = te.placeholder((4,), "int8", "a")
     fn = te.create_function([a], [te.compute((4,), lambda i: a[i], "b")], "copy")
     for name in ("2d", "a-b", "", "été", "café"):
-        rule = "native: name of the function must be an identifier of C, a letter first"
+        rule = "native: function name must be a C identifier that starts with a letter"
         assert_refused(replace(fn, name=name), f"{rule}, got {name!r}")
     assert_refused(replace(fn, scalars=("n",)), "copy: n must be a whole dimension of some parameter, got none")
     shift = ir.Binary("shl", ir.Const(1), ir.Const(2))
     buffers = {**fn.buffers, "a": ir.Buffer("a", (shift,), "int8")}
-    rule = "copy: extent of a must be made with add, sub, mul, floordiv, mod, min, max"
+    rule = "copy: extent of a must use only the operators add, sub, mul, floordiv, mod, min, max"
     assert_refused(replace(fn, buffers=buffers), f"{rule}, got 1 << 2")
