@@ -10,11 +10,12 @@ import time
 from typing import Any
 
 from vdla.benchmarks.harness import Progress, Result, receipt, silent
-from vdla.benchmarks.layers import PRESET, layer_operator
+from vdla.benchmarks.layers import PRESET
 from vdla.benchmarks.native_compile import WARM_UP, convolutions, native_seconds
 from vdla.compiler.operators.workloads import Workload, resnet18_layers
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
+from vdla.runtime.layers import layer_operator
 from vdla.simulator.verify.verifier import verify
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from vdla.benchmarks.coverage.benchmark import Coverage, goals
 from vdla.benchmarks.harness import Progress, Result, receipt, silent
-from vdla.benchmarks.layers import FIRST, PRESET, layer_operator
+from vdla.benchmarks.layers import FIRST, PRESET
 from vdla.benchmarks.programs import suite
 from vdla.benchmarks.programs.cases import EACH, EACH_LONG, Case, all_random
 from vdla.benchmarks.programs.device_pair import Judge, Open, rtl_judge
@@ -26,6 +26,7 @@ from vdla.compiler.operators.workloads import resnet18_layers, workload
 from vdla.hardware.asm import disassemble
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
+from vdla.runtime.layers import layer_operator
 
 WORKERS = 2
 MOST_SHRUNK = 3

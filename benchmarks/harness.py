@@ -13,11 +13,11 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
+from vdla.support.processor import cpu_model
 
 # progress(what, done, total): called before each step with what it is about to do, and at the end with done == total.
 Progress = Callable[[str, int, int], None]
@@ -74,22 +74,6 @@ def installed_version(distribution: str) -> str | None:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def cpu_model() -> str:
-    """The processor's name as the kernel gives it, else what the platform module knows."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def cpu_flags() -> frozenset[str]:
-    """The feature flags of the first processor, empty where the kernel does not list them."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    flags = [line.split(":", 1)[1].split() for line in lines if line.lower().startswith(("flags", "features"))]
-    return frozenset(flags[0]) if flags else frozenset()
 
 
 def seconds_of(work: Callable[[], object], repeats: int) -> list[float]:

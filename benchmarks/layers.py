@@ -6,77 +6,17 @@ outside the sums; what it costs to lay out its input is reported beside its cycl
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from vdla.benchmarks.convolution import LayerData, bound, random_data, reference
 from vdla.benchmarks.harness import Progress, Result, receipt, silent
-from vdla.compiler.operators.vdla.conv2d import conv2d
-from vdla.compiler.operators.vdla.operator import Operator
+from vdla.compiler.operators.workload_bound import bound
 from vdla.compiler.operators.workloads import Workload, resnet18_layers, workload
 from vdla.hardware.config import Config
-from vdla.hardware.program import Program
-from vdla.simulator.simulator import simulate
-from vdla.simulator.stats import RunStats
+from vdla.runtime.layers import Measured, layer_operator, measure
 
 PRESET = "pynq_z1"
 FIRST = "C1"  # its channels do not fill a block: reported, not part of the sums
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One layer with some number of virtual threads."""
-
-    operator: Operator
-    stats: RunStats
-    exact: bool
-    pack_seconds: float
-    packed_bytes: int
-
-    @property
-    def program(self) -> Program:
-        """The program that ran."""
-        return self.operator.program
-
-
-def layer_operator(layer: Workload, config: Config, threads: int) -> Operator:
-    """The convolution of a workload."""
-    return conv2d(
-        config,
-        batch=layer.batch,
-        height=layer.height,
-        width=layer.width,
-        in_channels=layer.in_channels,
-        out_channels=layer.out_channels,
-        kernel=layer.kernel,
-        strides=layer.strides,
-        pads=layer.pads,
-        virtual_threads=threads,
-        name=layer.name,
-    )
-
-
-def pack(operator: Operator, operands: LayerData) -> dict[str, Any]:
-    """The arrays of the program; a multiplier is the real number that `mult` and `shift` stand for."""
-    multiplier = operands.mult * 2.0 ** -operands.shift.astype(np.float64)
-    return operator.pack(data=operands.data, weight=operands.weight, bias=operands.bias, multiplier=multiplier)
-
-
-def measure(layer: Workload, operator: Operator, seed: int) -> Measured:
-    """Compile, run, compare."""
-    config = operator.config
-    operands = random_data(layer, config, seed)
-    start = time.perf_counter()
-    arrays = pack(operator, operands)
-    pack_seconds = time.perf_counter() - start
-    result = simulate(operator.program, arrays)
-    assert result.stats is not None
-    exact = np.array_equal(operator.unpack(result.outputs), reference(layer, operands, config.out_bits))
-    return Measured(operator, result.stats, exact, pack_seconds, operator.program.tensor("data").nbytes)
 
 
 def row(layer: Workload, config: Config, two: Measured, one: Measured) -> dict[str, Any]:

@@ -14,14 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.convolution import random_data
 from vdla.benchmarks.harness import Progress, Result, receipt, silent
-from vdla.benchmarks.layers import layer_operator, pack
 from vdla.compiler.operators.workloads import workload
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.runtime.compare.comparison import memory_bytes
 from vdla.runtime.devices.rtl import RtlDevice
+from vdla.runtime.layers import layer_operator, pack, random_data
 from vdla.runtime.run import install
 from vdla.simulator.simulator import simulate
 

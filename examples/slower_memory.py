@@ -6,8 +6,8 @@ Timing needs no data: a program's cycles depend on its configuration and the DRA
 from dataclasses import replace
 
 from vdla import Config, Dram, simulate
-from vdla.benchmarks.layers import layer_operator
 from vdla.compiler.operators.workloads import workload
+from vdla.runtime.layers import layer_operator
 
 config = Config.preset("pynq_z1")
 layer = workload("C10")

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from vdla.benchmarks.layers import layer_operator
 from vdla.benchmarks.programs.suite import operators
 from vdla.compiler.operators.workloads import resnet18_layers, workload
 from vdla.hardware.config import Config
 from vdla.hardware.presets import PRESETS
+from vdla.runtime.layers import layer_operator
 from vdla.simulator.timing.timing import time_program
 
 PYNQ = Config.preset("pynq_z1")

@@ -15,10 +15,11 @@ from vdla.benchmarks.cpu.float32 import measure_fusion, measure_layers, measure_
 from vdla.benchmarks.cpu.int8 import measure_int8
 from vdla.benchmarks.cpu.layers import layers
 from vdla.benchmarks.cpu.part import Part, Step
-from vdla.benchmarks.harness import Progress, Result, cpu_model, installed_version, silent, versions
+from vdla.benchmarks.harness import Progress, Result, installed_version, silent, versions
 from vdla.compiler.target import host
 from vdla.runtime.native import set_threads
 from vdla.support.errors import Error
+from vdla.support.processor import cpu_model
 
 # Each measures its part, with the number of steps that it says.
 PARTS: tuple[tuple[Callable[[int, Step], Part], int], ...] = (

@@ -19,8 +19,9 @@ from typing import Any
 
 from vdla.benchmarks.fuzz.cases import Outcome, run_case, shrunk
 from vdla.benchmarks.fuzz.schedules import PRIMITIVES
-from vdla.benchmarks.harness import Progress, Result, cpu_model, silent, versions
+from vdla.benchmarks.harness import Progress, Result, silent, versions
 from vdla.compiler.schedule.trace import ScheduleTrace
+from vdla.support.processor import cpu_model
 
 CASES, CASES_LONG = 6_000, 60_000
 BATCH = 50

@@ -8,10 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vdla.benchmarks.convolution import bound, random_data, reference
 from vdla.benchmarks.harness import Result, receipt, versions
+from vdla.compiler.operators.workload_bound import bound
 from vdla.compiler.operators.workloads import Workload, WorkloadError, resnet18_layers, workload, workloads
 from vdla.hardware.config import Config
+from vdla.runtime.layers import random_data, reference
 
 PYNQ = Config.preset("pynq_z1")
 SMALL = Workload("S1", "conv2d", 2, 5, 6, 3, 4, 3, 2, 1, "")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from vdla.benchmarks.layers import layer_operator
 from vdla.commands.report import attained_gops, roof_gops
 from vdla.compiler.operators.workloads import workload
 from vdla.hardware.config import Config
+from vdla.runtime.layers import layer_operator
 from vdla.simulator.timing.timing import time_program
 
 

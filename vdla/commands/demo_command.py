@@ -11,10 +11,10 @@ from vdla.commands.console import output, progress
 from vdla.commands.machine import add_machine_arguments, machine, natural
 
 if TYPE_CHECKING:
-    from vdla.benchmarks.convolution import Bound
-    from vdla.benchmarks.layers import Measured
+    from vdla.compiler.operators.workload_bound import Bound
     from vdla.compiler.operators.workloads import Workload
     from vdla.hardware.config import Config
+    from vdla.runtime.layers import Measured
 
 NAME = "demo"
 HELP = "compile, check and time a layer of ResNet-18"
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print, write the trace; exit code 1 when a result is not exact."""
-    from vdla.benchmarks.convolution import bound
+    from vdla.compiler.operators.workload_bound import bound
     from vdla.compiler.operators.workloads import workload
 
     layer, config = workload(arguments.layer), machine(arguments)
@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _measure(layer: Workload, config: Config, seed: int) -> dict[str, Measured]:
-    from vdla.benchmarks.layers import layer_operator, measure
+    from vdla.runtime.layers import layer_operator, measure
     from vdla.simulator import warm
 
     with progress("demo") as show:

@@ -115,7 +115,7 @@ def _version(distribution: str) -> str | None:
 
 
 def _machine() -> list[Finding]:
-    from vdla.benchmarks.harness import cpu_flags, cpu_model
+    from vdla.support.processor import cpu_flags, cpu_model
 
     features = [name for name in VECTOR_FEATURES if name in cpu_flags()]
     return [

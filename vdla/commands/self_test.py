@@ -25,9 +25,9 @@ def self_test() -> list[Finding]:
 
 
 def _convolution(preset: str) -> Finding:
-    from vdla.benchmarks.layers import layer_operator, measure
     from vdla.compiler.operators.workloads import Workload
     from vdla.hardware.config import Config
+    from vdla.runtime.layers import layer_operator, measure
 
     layer = Workload("self_test", "conv2d", 1, 8, 8, 20, 12, 3, 1, 1, "")
     start_s = time.perf_counter()

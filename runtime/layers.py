@@ -1,18 +1,25 @@
-"""A convolution layer to measure: its random data, what it computes in plain numpy, and the machine's bound on it.
+"""Convolution layers on the simulator, checked bit for bit against plain NumPy.
 
-The reference shares no code with the compiler or the simulator, so that agreement means something. Tensors are NCHW
-and OIHW; requantisation is `clip((wrap32(sum + bias) * mult + half) >> shift)`, with one `mult` and `shift` a channel.
+The reference shares no code with the compiler or the simulator. Tensors are NCHW and OIHW; requantisation is
+`clip((wrap32(sum + bias) * mult + half) >> shift)`, with one `mult` and `shift` a channel.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.operators.workloads import Workload
 from vdla.hardware.config import Config
+
+if TYPE_CHECKING:
+    from vdla.compiler.operators.vdla.operator import Operator
+    from vdla.hardware.program import Program
+    from vdla.simulator.stats import RunStats
 
 Int8 = NDArray[np.int8]
 Ints = NDArray[np.int64]
@@ -22,7 +29,7 @@ SCALE_BITS = 23  # significant bits of the random multipliers
 
 @dataclass(frozen=True, slots=True)
 class LayerData:
-    """The operands of one layer: `data` [N, C, H, W], `weight` [O, C, K, K], `bias mult shift` [O]."""
+    """The operands of a layer: `data` [N, C, H, W], `weight` [O, C, K, K], `bias`, `mult` and `shift` [O]."""
 
     data: Int8
     weight: Int8
@@ -32,7 +39,7 @@ class LayerData:
 
 
 def random_data(layer: Workload, config: Config, seed: int) -> LayerData:
-    """Operands over their whole range, scaled so that results fill the range of the output without clipping much."""
+    """Operands over their whole range; the multipliers fill the output's range with little clipping."""
     rng = np.random.default_rng([seed, *layer.name.encode()])
     data = _integers(rng, config.inp_bits, (layer.batch, layer.in_channels, layer.height, layer.width))
     weight = _integers(rng, config.wgt_bits, (layer.out_channels, layer.in_channels, layer.kernel, layer.kernel))
@@ -76,51 +83,60 @@ def _sums(layer: Workload, data: Int8, weight: Int8) -> Ints:
     return total.astype(np.int64)
 
 
-# --- the bound -------------------------------------------------------------------------------------------------------
+# --- runs ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """What the machine cannot beat: `macs` and `nbytes` count channels rounded up to the block."""
+class Measured:
+    """One run of a layer. `pack_seconds` is the time to lay out the operands on the host."""
 
-    macs: int
-    nbytes: int
-    compute_cycles: int
-    memory_cycles: int
+    operator: Operator
+    stats: RunStats
+    exact: bool
+    pack_seconds: float
+    packed_bytes: int
 
     @property
-    def cycles(self) -> int:
-        """The greater of the two."""
-        return max(self.compute_cycles, self.memory_cycles)
+    def program(self) -> Program:
+        """The program that ran."""
+        return self.operator.program
 
 
-def bound(layer: Workload, config: Config) -> Bound:
-    """MACs / MACs per cycle or bytes / AXI bytes per cycle; every touched input, weight and output byte once.
+def layer_operator(layer: Workload, config: Config, threads: int) -> Operator:
+    """The convolution template applied to a workload."""
+    from vdla.compiler.operators.vdla.conv2d import conv2d
 
-    A layer whose input channels do not fill one block is not rounded up: kernel positions may share the block.
-    """
-    batch, ins, outs = _padded_sizes(layer, config)
-    pixels, taps = layer.out_height * layer.out_width, layer.kernel * layer.kernel
-    macs = batch * pixels * ins * outs * taps
-    touched = _touched(layer.height, layer.out_height, layer) * _touched(layer.width, layer.out_width, layer)
-    bits = batch * ins * touched * config.inp_bits + ins * outs * taps * config.wgt_bits
-    bits += batch * outs * pixels * config.out_bits
-    return Bound(macs, bits // 8, -(-macs // config.macs_per_cycle), -(-bits // 8 // config.axi_bytes))
-
-
-def _padded_sizes(layer: Workload, config: Config) -> tuple[int, int, int]:
-    """Batch, input and output channels as the bound counts them."""
-    if layer.in_channels < config.block_in:
-        return layer.batch, layer.in_channels, layer.out_channels
-    batch, ins = _round_up(layer.batch, config.batch), _round_up(layer.in_channels, config.block_in)
-    return batch, ins, _round_up(layer.out_channels, config.block_out)
+    return conv2d(
+        config,
+        batch=layer.batch,
+        height=layer.height,
+        width=layer.width,
+        in_channels=layer.in_channels,
+        out_channels=layer.out_channels,
+        kernel=layer.kernel,
+        strides=layer.strides,
+        pads=layer.pads,
+        virtual_threads=threads,
+        name=layer.name,
+    )
 
 
-def _touched(size: int, out_size: int, layer: Workload) -> int:
-    """How many of `size` rows (or columns) any output reads: a strided 1x1 convolution skips some."""
-    reads = np.arange(out_size)[:, None] * layer.strides + np.arange(layer.kernel) - layer.pads
-    return len(np.unique(reads[(reads >= 0) & (reads < size)]))
+def pack(operator: Operator, operands: LayerData) -> dict[str, Any]:
+    """The operands in the layouts of the program; the multipliers are `mult / 2**shift`."""
+    multiplier = operands.mult * 2.0 ** -operands.shift.astype(np.float64)
+    return operator.pack(data=operands.data, weight=operands.weight, bias=operands.bias, multiplier=multiplier)
 
 
-def _round_up(value: int, unit: int) -> int:
-    return -(-value // unit) * unit
+def measure(layer: Workload, operator: Operator, seed: int) -> Measured:
+    """Compile `operator`, run it on random operands and compare the result with the NumPy reference."""
+    from vdla.simulator.simulator import simulate
+
+    config = operator.config
+    operands = random_data(layer, config, seed)
+    start = time.perf_counter()
+    arrays = pack(operator, operands)
+    pack_seconds = time.perf_counter() - start
+    result = simulate(operator.program, arrays)
+    assert result.stats is not None
+    exact = np.array_equal(operator.unpack(result.outputs), reference(layer, operands, config.out_bits))
+    return Measured(operator, result.stats, exact, pack_seconds, operator.program.tensor("data").nbytes)

@@ -1,0 +1,58 @@
+"""The lower bound on the cycles of a workload: multiply-accumulates at peak rate, or bytes at the bus's peak rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vdla.compiler.operators.workloads import Workload
+from vdla.hardware.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A lower bound. `macs` and `nbytes` count channels rounded up to whole blocks."""
+
+    macs: int
+    nbytes: int
+    compute_cycles: int
+    memory_cycles: int
+
+    @property
+    def cycles(self) -> int:
+        """The greater of the two."""
+        return max(self.compute_cycles, self.memory_cycles)
+
+
+def bound(layer: Workload, config: Config) -> Bound:
+    """MACs / MACs per cycle or bytes / AXI bytes per cycle, whichever is greater.
+
+    Each weight, each output and each input byte that any output reads is moved once. Input channels that do not fill
+    one block are not rounded up, since several kernel positions can share the block.
+    """
+    batch, ins, outs = _padded_sizes(layer, config)
+    pixels, taps = layer.out_height * layer.out_width, layer.kernel * layer.kernel
+    macs = batch * pixels * ins * outs * taps
+    touched = _touched(layer.height, layer.out_height, layer) * _touched(layer.width, layer.out_width, layer)
+    bits = batch * ins * touched * config.inp_bits + ins * outs * taps * config.wgt_bits
+    bits += batch * outs * pixels * config.out_bits
+    return Bound(macs, bits // 8, -(-macs // config.macs_per_cycle), -(-bits // 8 // config.axi_bytes))
+
+
+def _padded_sizes(layer: Workload, config: Config) -> tuple[int, int, int]:
+    """Batch, input and output channels as the bound counts them."""
+    if layer.in_channels < config.block_in:
+        return layer.batch, layer.in_channels, layer.out_channels
+    batch, ins = _round_up(layer.batch, config.batch), _round_up(layer.in_channels, config.block_in)
+    return batch, ins, _round_up(layer.out_channels, config.block_out)
+
+
+def _touched(size: int, out_size: int, layer: Workload) -> int:
+    """The number of the `size` rows (or columns) that any output reads: a strided 1x1 convolution skips some."""
+    reads = np.arange(out_size)[:, None] * layer.strides + np.arange(layer.kernel) - layer.pads
+    return len(np.unique(reads[(reads >= 0) & (reads < size)]))
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit

@@ -1,0 +1,26 @@
+"""The processor of this machine, as /proc/cpuinfo describes it."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+CPUINFO = Path("/proc/cpuinfo")
+
+
+def cpu_model() -> str:
+    """The processor's name; where /proc/cpuinfo has none, what the platform module knows."""
+    names = _values("model name")
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def cpu_flags() -> frozenset[str]:
+    """The feature flags of the first processor; empty where the kernel does not list them."""
+    flags = _values("flags", "features")
+    return frozenset(flags[0].split()) if flags else frozenset()
+
+
+def _values(*keys: str) -> list[str]:
+    """The values of the lines that begin with one of `keys`, in any case."""
+    lines = CPUINFO.read_text(encoding="utf-8").splitlines() if CPUINFO.exists() else []
+    return [line.split(":", 1)[1].strip() for line in lines if line.lower().startswith(keys)]
