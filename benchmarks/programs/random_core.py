@@ -43,8 +43,11 @@ def _random_kernel(config: Config, rng: np.random.Generator) -> Ints:
     ]
     period = int(rng.integers(1, min(6, spans[0]) + 1))
     kernel = np.stack([rng.integers(0, span, count) for span in spans] + [np.zeros(count, np.int64)] * 2, axis=1)
-    if rng.random() < 0.8:  # the same entry again after `period` micro-ops
+    form = rng.random()
+    if form < 0.5:  # the same entry again after `period` micro-ops
         kernel[:, ACC] = np.arange(count) % period
+    elif form < 0.8:  # runs of `period` micro-ops on one entry
+        kernel[:, ACC] = np.arange(count) // period % spans[0]
     if rng.random() < 0.3:  # sources that were just written
         kernel[:, SRC] = np.maximum(0, kernel[:, ACC] - int(rng.integers(2)))
     kernel[:, FIRST:] = _marks(kernel[:, ACC], rng)

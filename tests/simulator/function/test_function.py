@@ -118,7 +118,7 @@ def test_shapes_of_the_fast_kernel(shape):
     batch, block_in, block_out = shape
     config = Config(batch=batch, block_in=block_in, block_out=block_out, inp_kib=4, wgt_kib=16, acc_kib=8, out_kib=4)
     for seed in range(6):
-        compare(config, seed, portable=False, count=30)
+        compare(config, seed, portable=False, count=60)
 
 
 def test_the_fast_kernel_can_be_switched_off(monkeypatch):
