@@ -122,16 +122,16 @@ def compute_once_arguments(r: Rewrites) -> tuple[str, str]:
 
 
 def tensorize_arguments(r: Rewrites) -> tuple[Any, ...]:
-    """A loop and an intrinsic; mostly the loops of a dot product, brought into the order of one."""
+    """A loop or a block, and an intrinsic; mostly a dot product, its loops in the order of an entry."""
     dots = [block for block in r.statements(ir.Block) if DOT in block.annotations]
     if not dots or r.rng.random() < 0.3:
-        return r.loop(), r.rng.choice(list(INTRINSICS.values()))
+        return r.rng.choice((r.loop(), r.block())), r.rng.choice(list(INTRINSICS.values()))
     block = r.rng.choice(dots)
     loops = r.schedule.loops(block.name)
     if len(loops) == 5:  # row, block, lane, group, term
         r.attempt("reorder", (loops[3], loops[2]))
     fits = [i for i in INTRINSICS.values() if GROUPS[i.name][0] == block.annotations[DOT]]
-    return r.rng.choice(r.schedule.loops(block.name)[-2:]), r.rng.choice(fits)
+    return r.rng.choice((block.name, *r.schedule.loops(block.name)[-2:])), r.rng.choice(fits)
 
 
 def split_arguments(r: Rewrites) -> tuple[Any, ...]:

@@ -6,14 +6,11 @@ but its instructions.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.tree import block_at, paths
-
-if TYPE_CHECKING:
-    from vdla.compiler.tensorize.intrinsic import Match
+from vdla.compiler.tensorize.apply import TensorizeError, match_block, perfect_nest
+from vdla.compiler.tensorize.intrinsic import Match
 
 
 def check_steps(fn: ir.Function, where: str) -> None:
@@ -30,8 +27,6 @@ def check_steps(fn: ir.Function, where: str) -> None:
 
 def is_step(fn: ir.Function, nest: ir.For, match: Match) -> bool:
     """Whether a nest is what was matched."""
-    from vdla.compiler.tensorize.apply import TensorizeError, match_block, perfect_nest  # as intrinsics are functions
-
     try:
         block, loops = perfect_nest(nest, match.intrinsic)
         now = match_block(fn, block, loops, match.intrinsic)

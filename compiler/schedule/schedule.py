@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.analysis.independence import Known
 from vdla.compiler.schedule import (
     blockize,
     cache,
@@ -39,10 +40,8 @@ from vdla.compiler.schedule import (
 )
 from vdla.compiler.schedule.tile import TileNames
 from vdla.compiler.schedule.trace import ScheduleTrace, is_primitive, parsed, primitive
-
-if TYPE_CHECKING:
-    from vdla.compiler.analysis.independence import Known
-    from vdla.compiler.tensorize.intrinsic import Intrinsic
+from vdla.compiler.tensorize.apply import tensorize
+from vdla.compiler.tensorize.intrinsic import Intrinsic
 
 
 class Schedule:
@@ -192,11 +191,9 @@ class Schedule:
         self.fn = full_extent.full_extent(self.fn, block, *axes)
 
     @primitive
-    def tensorize(self, loop: str, intrinsic: Intrinsic) -> None:
-        """Run the nest from a loop inwards as one step of an intrinsic."""
-        from vdla.compiler.tensorize.apply import tensorize  # an intrinsic's behaviour is itself a function
-
-        self.fn = tensorize(self.fn, loop, intrinsic)
+    def tensorize(self, name: str, intrinsic: Intrinsic) -> None:
+        """Run a block's innermost loops, or a nest from a loop inwards, as one step of an intrinsic."""
+        self.fn = tensorize(self.fn, name, intrinsic)
 
     @primitive
     def decompose_reduction(self, block: str, loop: str) -> str:

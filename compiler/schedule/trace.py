@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.independence import check_marked
 from vdla.compiler.schedule.check_tensorized import check_steps
+from vdla.compiler.tensorize.intrinsic import Intrinsic
 from vdla.support.integers import to_python
 
 if TYPE_CHECKING:
     from vdla.compiler.schedule.schedule import Schedule
-    from vdla.compiler.tensorize.intrinsic import Intrinsic
 
 RESULTS = {"split": "names", "fuse": "name", "tile": "names"}  # the argument that takes the names a primitive returns
 INTRINSICS = "intrinsics"
@@ -66,8 +66,6 @@ class ScheduleTrace:
     @property
     def intrinsics(self) -> dict[str, Intrinsic]:
         """The intrinsics used, by name; one that shares its name with an earlier one has a number."""
-        from vdla.compiler.tensorize.intrinsic import Intrinsic
-
         used = [value for step in self.steps for value in step.values() if isinstance(value, Intrinsic)]
         different = list({id(intrinsic): intrinsic for intrinsic in used}.values())
         named: dict[str, Intrinsic] = {}

@@ -1,7 +1,8 @@
-"""Tensorize: a loop nest that computes what an intrinsic declares becomes steps of that intrinsic.
+"""Tensorize: mark a loop nest that computes what an intrinsic declares as one step of that intrinsic.
 
-The nest stays as it is and keeps its meaning; the block is annotated with the `Match`, and lowering emits instructions
-for it. A nest that does not match is refused with the first axis, stride, dtype or scope that differs and its remedy.
+The nest keeps its loops and its meaning; its block is annotated with the `Match`, from which lowering emits
+instructions. A nest that does not match is refused with the first difference (axis, stride, dtype or scope) and its
+remedy.
 """
 
 from __future__ import annotations
@@ -17,35 +18,102 @@ from vdla.compiler.tensorize.matcher import Matcher, TensorizeError
 __all__ = ["TensorizeError", "match_block", "tensorize"]
 
 
-def tensorize(fn: ir.Function, loop: str, intrinsic: Intrinsic) -> ir.Function:
-    """Run the nest from `loop` inwards as one step of `intrinsic`.
+def tensorize(fn: ir.Function, name: str, intrinsic: Intrinsic) -> ir.Function:
+    """Run a nest as one step of `intrinsic`: the loops of its entry around block `name`, or from loop `name` inwards.
 
     before: for b in range(1): for o in range(16): for i in range(16): acc[..., b, o] += cast(inp[..., b, i]) * ...
-    after:  the same nest, marked: its block is a step of the intrinsic
+    after:  the same nest, its outermost loop and its block annotated with the intrinsic
 
     Raises:
         TensorizeError: names what differs and how to schedule the nest so that it matches.
     """
     if not isinstance(intrinsic, Intrinsic):
-        raise TensorizeError(f"tensorize of {loop}: intrinsic must be an Intrinsic, got {intrinsic!r}")
-    nest = find_loop(fn, loop)
-    block, loops = perfect_nest(nest, intrinsic)
-    match = match_block(fn, block, loops, intrinsic)
+        raise TensorizeError(f"tensorize of {name}: intrinsic must be an Intrinsic, got {intrinsic!r}")
+    nest, block, match = _find_nest(fn, name, intrinsic)
     marked = replace(block, annotations={**block.annotations, "intrinsic": match})
-    return replace(fn, body=_mark(fn.body, loop, block, marked, intrinsic))
+    return replace(fn, body=_mark(fn.body, nest, block, marked, intrinsic))
 
 
-def find_loop(fn: ir.Function, loop: str) -> ir.For:
-    """The loop of that name."""
-    for stmt in ir.walk(fn.body):
-        if isinstance(stmt, ir.For) and stmt.var == loop:
-            return stmt
-    names = [s.var for s in ir.walk(fn.body) if isinstance(s, ir.For)]
-    raise TensorizeError(f"tensorize: loop must be one of {', '.join(names)}, got {loop!r}")
+# --- finding the nest ------------------------------------------------------------------------------------------------
+
+
+def _find_nest(fn: ir.Function, name: str, intrinsic: Intrinsic) -> tuple[ir.For, ir.Block, Match]:
+    """The outermost loop of the nest that `name` stands for, its block, and how that matches."""
+    loops = [path[-1] for path in _paths(fn.body) if isinstance(path[-1], ir.For) and path[-1].var == name]
+    blocks = [path for path in _paths(fn.body) if isinstance(path[-1], ir.Block) and path[-1].name == name]
+    match loops, blocks:
+        case [loop], []:
+            return loop, *_match_nest(fn, loop, intrinsic)
+        case [], [path]:
+            return _match_around(fn, path, intrinsic)
+        case [], []:
+            blocks_and_loops = f"a block ({', '.join(_block_names(fn))}) or a loop ({', '.join(_loop_names(fn))})"
+            raise TensorizeError(f"tensorize: name must be that of {blocks_and_loops}, got {name!r}")
+    raise TensorizeError(
+        f"tensorize of {name}: name must be that of one block or loop, got {len(blocks)} blocks and {len(loops)} loops"
+    )
+
+
+def _match_around(fn: ir.Function, path: tuple[ir.Stmt, ...], intrinsic: Intrinsic) -> tuple[ir.For, ir.Block, Match]:
+    """The nest around the block at the end of `path` that is one step of `intrinsic`.
+
+    The loops that match differ by loops of extent 1 only. First the nest of as many loops as the intrinsic has axes is
+    tried, then all others from the inside out; if none matches, the error is that of the first.
+    """
+    loops = [stmt for stmt in path if isinstance(stmt, ir.For)]
+    if not loops:
+        block = path[-1]
+        assert isinstance(block, ir.Block)
+        raise TensorizeError(
+            f"tensorize {intrinsic.name} at block {block.name}: the loops of one entry must lie around it, got none"
+        )
+    first = loops[-min(_entry_depth(intrinsic), len(loops))]
+    try:
+        return first, *_match_nest(fn, first, intrinsic)
+    except TensorizeError as error:
+        for loop in reversed(loops):
+            try:
+                return loop, *_match_nest(fn, loop, intrinsic)
+            except TensorizeError:
+                continue
+        raise error
+
+
+def _entry_depth(intrinsic: Intrinsic) -> int:
+    """How many loops one entry has: an axis that no index of the behaviour uses, such as a step of a sum, has none."""
+    (block,) = (stmt for stmt in ir.walk(intrinsic.behaviour.body) if isinstance(stmt, ir.Block))
+    assert isinstance(block.body, ir.Store)
+    exprs = (*block.body.indices, block.body.value)
+    used = {e.name for expr in exprs for e in ir.walk_expr(expr) if isinstance(e, ir.Var)}
+    return max(1, sum(axis.var in used for axis in block.axes))
+
+
+def _match_nest(fn: ir.Function, nest: ir.For, intrinsic: Intrinsic) -> tuple[ir.Block, Match]:
+    """The block of a nest and how it matches."""
+    block, loops = perfect_nest(nest, intrinsic)
+    return block, match_block(fn, block, loops, intrinsic)
+
+
+def _paths(stmt: ir.Stmt, above: tuple[ir.Stmt, ...] = ()) -> list[tuple[ir.Stmt, ...]]:
+    """The statements from the root down to each loop and block."""
+    here = (*above, stmt)
+    found = [here] if isinstance(stmt, ir.For | ir.Block) else []
+    return found + [path for child in ir.children(stmt) for path in _paths(child, here)]
+
+
+def _loop_names(fn: ir.Function) -> list[str]:
+    return [stmt.var for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For)]
+
+
+def _block_names(fn: ir.Function) -> list[str]:
+    return [stmt.name for stmt in ir.walk(fn.body) if isinstance(stmt, ir.Block)]
+
+
+# --- matching a nest -------------------------------------------------------------------------------------------------
 
 
 def perfect_nest(nest: ir.For, intrinsic: Intrinsic) -> tuple[ir.Block, dict[str, int]]:
-    """The one block inside and the extents of the loops around it, from `nest` inwards."""
+    """The single block inside `nest` and the extents of the loops around it, from `nest` inwards."""
     loops: dict[str, int] = {}
     stmt: ir.Stmt = nest
     while isinstance(stmt, ir.For):
@@ -65,17 +133,19 @@ def perfect_nest(nest: ir.For, intrinsic: Intrinsic) -> tuple[ir.Block, dict[str
 
 
 def match_block(fn: ir.Function, block: ir.Block, loops: Mapping[str, int], intrinsic: Intrinsic) -> Match:
-    """How `block`, over the given inner loops, is one step of `intrinsic`."""
+    """How `block`, over the given inner loops (their extents), is one step of `intrinsic`."""
     where = f"tensorize {intrinsic.name} at block {block.name}"
     return Matcher(fn, block, intrinsic, where, _inner_axes(block, loops, where)).match()
 
 
 def _inner_axes(block: ir.Block, loops: Mapping[str, int], where: str) -> dict[str, int]:
-    """The block axes that the inner loops run through, each by one whole loop."""
+    """The extents of the block axes that the inner loops drive, each by one whole loop."""
     inner: dict[str, int] = {}
     for axis, value in zip(block.axes, block.values, strict=True):
         used = [e.name for e in ir.walk_expr(value) if isinstance(e, ir.Var) and e.name in loops]
         if not used:
+            if axis.extent == 1 and isinstance(value, ir.Const):  # no loop is left
+                inner[axis.var] = 1
             continue
         if value != ir.Var(used[0]) or loops[used[0]] != axis.extent:
             raise TensorizeError(
@@ -94,17 +164,17 @@ def _inner_axes(block: ir.Block, loops: Mapping[str, int], where: str) -> dict[s
     return inner
 
 
-def _mark(stmt: ir.Stmt, loop: str, old: ir.Block, new: ir.Block, intrinsic: Intrinsic) -> ir.Stmt:
-    """The tree with the loop marked as tensorized and its block replaced; what does not change is shared."""
+def _mark(stmt: ir.Stmt, nest: ir.For, old: ir.Block, new: ir.Block, intrinsic: Intrinsic) -> ir.Stmt:
+    """The tree with `nest` annotated and its block replaced; unchanged parts are shared."""
     match stmt:
         case ir.For():
-            body = _mark(stmt.body, loop, old, new, intrinsic)
+            body = _mark(stmt.body, nest, old, new, intrinsic)
             if body is stmt.body:
                 return stmt
-            extra = {"tensorize": intrinsic.name} if stmt.var == loop else {}
+            extra = {"tensorize": intrinsic.name} if stmt is nest else {}
             return replace(stmt, body=body, annotations={**stmt.annotations, **extra})
         case ir.Seq(stmts=stmts):
-            changed = tuple(_mark(s, loop, old, new, intrinsic) for s in stmts)
+            changed = tuple(_mark(s, nest, old, new, intrinsic) for s in stmts)
             return stmt if all(a is b for a, b in zip(changed, stmts, strict=True)) else ir.Seq(changed)
         case ir.Block():
             return new if stmt is old else stmt

@@ -67,7 +67,7 @@ def schedule_tiles(
     intrinsics[RESULTS] = requantise.raw(config) if problem.raw else requantise.requantise(config)
     intrinsics[OUTPUT] = dma.store(config, problem.raw)
     for stage, intrinsic in intrinsics.items():
-        s.tensorize(_entry_loop(s, stage, intrinsic), intrinsic)
+        s.tensorize(stage, intrinsic)
     return s.fn
 
 
@@ -169,9 +169,3 @@ def _place_results(s: Schedule, outer: Outer, block: str, x: str) -> None:
     s.reverse_compute_at(OUTPUT, block)
     for stage in (SUMS, RESULTS):
         s.store_at(stage, _tile_loop(outer))
-
-
-def _entry_loop(s: Schedule, stage: str, intrinsic: Intrinsic) -> str:
-    """The loop from which inwards one entry is computed: as many loops as the intrinsic's own, without its `step`s."""
-    steps = [s for s in ir.walk(intrinsic.behaviour.body) if isinstance(s, ir.For) and not s.var.startswith("step")]
-    return s.loops(stage)[-len(steps)]

@@ -219,7 +219,7 @@ CASES += [
     (lambda s: s.inline("q"), "inline of q: block must be one of wide, c, d, e, got 'q'"),
     (lambda s: s.tensorize("i", "gemm"), "tensorize of i: intrinsic must be an Intrinsic, got 'gemm'"),
     (lambda s: s.tensorize("q", gemm.gemm(Config.preset("tiny"))),
-     "tensorize: loop must be one of i, j, x, k, y, z, got 'q'"),
+     "tensorize: name must be that of a block (wide, c, d, e) or a loop (i, j, x, k, y, z), got 'q'"),
 ]  # fmt: skip
 
 

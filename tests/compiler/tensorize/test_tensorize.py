@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from helpers.tensorized_matmul import CONFIG, GEMM, matmul, ordered, placed, ready, step
@@ -45,6 +46,69 @@ def test_factors_may_stand_either_way_round() -> None:
     s = ready(swapped=True)
     step(s)
     assert match_of(s, "c").buffers["inp"] == "a_inp"
+
+
+# --- by the name of the block ----------------------------------------------------------------------------------------
+
+
+def test_a_block_stands_for_the_loops_of_its_entry() -> None:
+    by_loop, by_block = ready(), ready()
+    step(by_loop)
+    by_block.tensorize("c", GEMM)
+    assert str(by_block.fn) == str(by_loop.fn)
+    by_block.tensorize("a_inp", dma.load(CONFIG, Buffer.INP))
+    assert "for a_inp_r in range(1):  # tensorize=load_inp" in str(by_block.fn)
+    assert str(by_block.trace).splitlines()[-2:] == [
+        's.tensorize("c", intrinsics["gemm"])',
+        's.tensorize("a_inp", intrinsics["load_inp"])',
+    ]
+    again = Schedule.replay(matmul().fn, by_block.python(), by_block.trace.intrinsics)
+    assert str(again.fn) == str(by_block.fn)
+
+
+def test_an_entry_that_lacks_an_axis_of_extent_one_is_found() -> None:
+    x = te.placeholder((4, 16), "int8", "x")
+    rows = te.compute((4, 1, 16), lambda p, b, o: x[p, o], "rows")
+    packed = te.compute((4, 1, 16), lambda p, b, o: te.cast("int32", rows[p, 0, o]), "packed")
+    s = Schedule(te.create_function([x], [packed], "narrow"))
+    s.set_scope("rows", "inp")
+    s.cache_write("packed", "acc")
+    s.fuse(*s.loops("packed")[:2])  # the loop over b, of extent 1, is gone
+    s.tensorize("packed", vector.move(CONFIG, Operand.SRC))
+    assert match_of(s, "packed").buffers == {"acc": "packed_acc", "x": "rows"}
+
+
+def test_without_a_match_the_error_is_that_of_as_many_loops_as_axes() -> None:
+    s = placed(matmul())  # k lies between the loops of the entry
+    with pytest.raises(TensorizeError) as by_loop:
+        s.tensorize(s.loops("c")[-3], GEMM)
+    with pytest.raises(TensorizeError) as by_block:
+        s.tensorize("c", GEMM)
+    assert str(by_block.value) == str(by_loop.value)
+
+
+def test_a_name_of_a_block_and_a_loop_is_refused() -> None:
+    s = ready()
+    fn = replace(s.fn, body=renamed_loop(s.fn.body, "k", "c"))
+    with pytest.raises(TensorizeError) as error:
+        Schedule(fn).tensorize("c", GEMM)
+    assert str(error.value) == ("tensorize of c: name must be that of one block or loop, got 1 blocks and 1 loops")
+
+
+def renamed_loop(stmt: ir.Stmt, old: str, new: str) -> ir.Stmt:
+    """`stmt` with a loop renamed, but not its uses."""
+    if isinstance(stmt, ir.For) and stmt.var == old:
+        return replace(stmt, var=new)
+    return ir.with_children(stmt, tuple(renamed_loop(child, old, new) for child in ir.children(stmt)))
+
+
+def test_a_block_in_no_loop_has_no_entry() -> None:
+    s = ready()
+    s.blockize("n")
+    refused(
+        "tensorize gemm at block c_o: the loops of one entry must lie around it, got none",
+        lambda: s.tensorize("c_o", GEMM),
+    )
 
 
 # --- each mismatch, and its remedy -----------------------------------------------------------------------------------
@@ -121,10 +185,13 @@ def test_tensorized_too_far_in() -> None:
     step(s, 3)
 
 
-def test_loop_that_is_no_loop() -> None:
+def test_a_name_of_neither_block_nor_loop_is_refused() -> None:
     s = ready()
     names = ", ".join(loop.var for loop in ir.walk(s.fn.body) if isinstance(loop, ir.For))
-    refused(f"tensorize: loop must be one of {names}, got 'j'", lambda: s.tensorize("j", GEMM))
+    refused(
+        f"tensorize: name must be that of a block (a_inp, b_wgt, c, c_copy) or a loop ({names}), got 'j'",
+        lambda: s.tensorize("j", GEMM),
+    )
 
 
 def test_several_blocks_inside() -> None:
