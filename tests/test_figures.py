@@ -14,8 +14,7 @@ import pytest
 
 from vdla.benchmarks.programs.suite import operators
 from vdla.compiler.operators.workloads import resnet18_layers, workload
-from vdla.hardware.config import Config
-from vdla.hardware.presets import PRESETS
+from vdla.hardware.config import PRESETS, Config
 from vdla.runtime.layers import layer_operator
 from vdla.simulator.timing.timing import time_program
 

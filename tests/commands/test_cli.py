@@ -18,8 +18,7 @@ import vdla as package
 from vdla import __version__
 from vdla.cli import main
 from vdla.commands import BAD_INPUT, FAULT, NAMES, OK, config_command, console
-from vdla.hardware.config import Config
-from vdla.hardware.presets import PRESETS
+from vdla.hardware.config import PRESETS, Config
 from vdla.support import atomic
 
 Capture = pytest.CaptureFixture[str]

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from vdla.benchmarks.programs.random_config import random_config
-from vdla.hardware.config import NOT_IN_FINGERPRINT, Buffer, Config, ConfigError, Dram
-from vdla.hardware.presets import PRESETS
+from vdla.hardware.config import NOT_IN_FINGERPRINT, PRESETS, Buffer, Config, ConfigError, Dram
 
 PYNQ = Config.preset("pynq_z1")
 

@@ -11,7 +11,7 @@ import vdla
 from vdla import Config, Kernel, Program, te
 from vdla.compiler.operators.vdla.dense import dense
 from vdla.compiler.target import TARGETS, target_named
-from vdla.hardware.presets import PRESETS
+from vdla.hardware.config import PRESETS
 from vdla.runtime.compile import CompileError
 
 TINY = Config.preset("tiny")

@@ -9,8 +9,7 @@ from rich.table import Table
 
 from vdla.commands import OK
 from vdla.commands.console import output, table
-from vdla.hardware.config import Config
-from vdla.hardware.presets import PRESETS
+from vdla.hardware.config import PRESETS, Config
 
 NAME = "config"
 HELP = "show the machines that are known by name"

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from vdla.benchmarks.programs.random_instructions import unordered_program
 from vdla.hardware.asm import AsmError, assemble, disassemble, instruction_text
-from vdla.hardware.config import Config
+from vdla.hardware.config import PRESETS, Config
 from vdla.hardware.isa import Buffer, Gemm, Load, MicroOp, Sync, Unit, decode, decode_uops
-from vdla.hardware.presets import PRESETS
 from vdla.hardware.program import Program, ProgramError
 from vdla.hardware.program.file import to_bytes
 

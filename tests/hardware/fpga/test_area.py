@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from vdla import cli
-from vdla.hardware.config import Config
+from vdla.hardware.config import PRESETS, Config
 from vdla.hardware.fpga import area as area_module
 from vdla.hardware.fpga import synthesis
 from vdla.hardware.fpga.area import Usage, area, usage_of
@@ -20,7 +20,6 @@ from vdla.hardware.fpga.parts import PARTS, part_of_preset
 from vdla.hardware.fpga.synthesis import UNITS, Synthesis, Unit, synthesise
 from vdla.hardware.fpga.yosys import YosysError, run_yosys
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, rtl_files
-from vdla.hardware.presets import PRESETS
 
 TINY = Config.preset("tiny")
 Z020 = PARTS["xc7z020"]

@@ -12,12 +12,11 @@ import numpy as np
 import pytest
 
 from vdla.benchmarks.programs.random_instructions import random_instructions
-from vdla.hardware.config import Config
+from vdla.hardware.config import PRESETS, Config
 from vdla.hardware.generate.registers import Error
 from vdla.hardware.generate.svgen import packages, render
 from vdla.hardware.isa import encode, instruction_bytes, opcode_of
 from vdla.hardware.isa.units import COUNTERS
-from vdla.hardware.presets import PRESETS
 
 
 @pytest.mark.parametrize("name", ["vdla_pkg.sv", "vdla_regs_pkg.sv"])

@@ -9,7 +9,7 @@ import pytest
 
 from vdla.benchmarks.programs.random_config import random_config
 from vdla.benchmarks.programs.random_instructions import random_columns, random_instructions, random_uops
-from vdla.hardware.config import Config
+from vdla.hardware.config import PRESETS, Config
 from vdla.hardware.isa import (
     COL,
     COLUMNS,
@@ -47,7 +47,6 @@ from vdla.hardware.isa import (
 )
 from vdla.hardware.isa.instructions import CLASSES
 from vdla.hardware.isa.rules import RULES
-from vdla.hardware.presets import PRESETS
 
 PYNQ = Config.preset("pynq_z1")
 presets = pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vdla.benchmarks.programs.random_instructions import unordered_program
-from vdla.hardware.config import Config, Dram
+from vdla.hardware.config import PRESETS, Config, Dram
 from vdla.hardware.isa import Buffer, Gemm, Load, Store, decode, encode
-from vdla.hardware.presets import PRESETS
 from vdla.hardware.program import STREAM, Program, ProgramError, Tensor, load, place
 from vdla.hardware.program.file import HEADER, PREFIX_BYTES, from_bytes, to_bytes
 

@@ -14,6 +14,7 @@ import pytest
 from helpers.verilated_program import program
 
 from vdla.benchmarks.programs.random_instructions import random_columns
+from vdla.hardware.config import PRESETS
 from vdla.hardware.isa.encoding import COL, COLUMNS, check, columns, instruction_columns, pack
 from vdla.hardware.isa.formats import instruction_bytes, layout
 from vdla.hardware.isa.instructions import (
@@ -30,7 +31,6 @@ from vdla.hardware.isa.instructions import (
     VectorOp,
 )
 from vdla.hardware.isa.rules import IsaError
-from vdla.hardware.presets import PRESETS
 
 pytestmark = pytest.mark.rtl
 
