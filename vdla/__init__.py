@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from vdla.compiler import intrinsics, operators, te
-    from vdla.compiler.interpret.interpreter import interpret
+    from vdla.compiler.interpret import interpret
     from vdla.compiler.operators import vdla as templates
     from vdla.compiler.operators.cpu.schedule import default_schedule
     from vdla.compiler.schedule import Schedule

@@ -18,8 +18,8 @@ from vdla.benchmarks.fuzz.functions import Problem, random_problem
 from vdla.benchmarks.fuzz.intrinsics import INTRINSICS
 from vdla.benchmarks.fuzz.schedules import Rewrites, Surprise
 from vdla.compiler import ir
-from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.ir.dtypes import Array
+from vdla.compiler.interpret import interpret
+from vdla.compiler.ir import Array
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.schedule.trace import ScheduleTrace
 from vdla.compiler.target import TARGETS, Target, host

@@ -18,8 +18,7 @@ import numpy as np
 from vdla.benchmarks.fuzz.intrinsics import GROUPS, LANES
 from vdla.benchmarks.fuzz.values import FLOATS, INTEGERS, LARGEST, WIDE_FLOATS, Grade, Place, Values
 from vdla.compiler import ir, te
-from vdla.compiler.ir.dtypes import DTYPES, Array, is_float, is_integer, limits, storage
-from vdla.compiler.te.expr import as_value
+from vdla.compiler.ir import DTYPES, Array, is_float, is_integer, limits, storage_dtype
 
 EXTENTS = (1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 11)
 MOST_ELEMENTS = 120
@@ -163,7 +162,7 @@ class Maker:
 
     def term(self, at: list[Place], axes: Sequence[te.ReduceAxis], dtype: str) -> te.Value:
         """What is combined along `axes`."""
-        places = [*at, *(Place(as_value(axis, "fuzz"), axis.extent) for axis in axes)]
+        places = [*at, *(Place(te.as_value(axis, "fuzz"), axis.extent) for axis in axes)]
         self.rng.shuffle(places)
         element = self.values.element(places, dtype, Grade.EXACT, self.rng.randint(0, 2))
         return te.clip(element, -LARGEST, LARGEST) if is_float(dtype) else element
@@ -232,8 +231,8 @@ def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -
     if dtype == "bool":
         return rng.random(shape) < 0.5
     if is_float(dtype):
-        return rng.integers(-3, 4, shape).astype(storage(dtype))
+        return rng.integers(-3, 4, shape).astype(storage_dtype(dtype))
     low, high = (int(limit) for limit in limits(dtype))
-    small = rng.integers(max(low, -5), min(high, 5), shape, endpoint=True).astype(storage(dtype))
-    ends = np.array([low, high], storage(dtype))[rng.integers(0, 2, shape)]
+    small = rng.integers(max(low, -5), min(high, 5), shape, endpoint=True).astype(storage_dtype(dtype))
+    ends = np.array([low, high], storage_dtype(dtype))[rng.integers(0, 2, shape)]
     return np.where(rng.random(shape) < 0.1, ends, small)

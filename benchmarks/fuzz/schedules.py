@@ -16,7 +16,7 @@ from vdla.benchmarks.fuzz.functions import DOT
 from vdla.benchmarks.fuzz.intrinsics import GROUPS, INTRINSICS
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import leaves
-from vdla.compiler.arith.affine import var_names
+from vdla.compiler.arith import var_names
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.schedule.trace import is_primitive
 from vdla.compiler.tensorize.apply import TensorizeError

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from vdla.compiler import te
-from vdla.compiler.ir.dtypes import DTYPES, INTEGER_BITS, SMALL_FLOATS, is_float, is_integer
-from vdla.compiler.te.extents import extent_of
+from vdla.compiler.ir import DTYPES, INTEGER_BITS, SMALL_FLOATS, is_float, is_integer
 
 INTEGERS = tuple(dtype for dtype in DTYPES if is_integer(dtype))
 FLOATS = tuple(dtype for dtype in DTYPES if is_float(dtype))
@@ -184,7 +183,7 @@ class Values:
 
 def same_extent(a: te.Dim, b: te.Dim) -> bool:
     """Whether two extents are equal whatever the symbols are."""
-    return extent_of(a) == extent_of(b)
+    return te.extent_of(a) == te.extent_of(b)
 
 
 def as_int32(extent: te.Dim) -> te.Value:

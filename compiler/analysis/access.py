@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.tree import Path, paths
-from vdla.compiler.arith.affine import Linear, conjuncts, linear
+from vdla.compiler.arith import Linear, conjuncts, linear
 
 Indices = tuple[ir.Expr, ...]
 

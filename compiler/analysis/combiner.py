@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.ir import expr_text
 
 
 def terms_of(stores: list[ir.Store], where: str) -> list[ir.Expr]:

@@ -26,8 +26,8 @@ from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.read_region import Span, need_at
 from vdla.compiler.analysis.symbols import domains_of, extent_form
 from vdla.compiler.analysis.written_region import computed
-from vdla.compiler.arith.affine import Linear, linear, var_names
-from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.arith import Linear, linear, var_names
+from vdla.compiler.ir import expr_text
 
 
 def check_flow(fn: ir.Function, name: str, where: str) -> None:

@@ -16,9 +16,8 @@ from vdla.compiler.analysis.dataflow import check_pair, is_equality
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.read_region import Limit, bound_form, limited_bounds, limits_of, touched
 from vdla.compiler.analysis.symbols import Domains, at_least, domains_of
-from vdla.compiler.arith.affine import Linear, Ranges, linear, var_names
-from vdla.compiler.ir.annotations import THREAD
-from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.arith import Linear, Ranges, linear, var_names
+from vdla.compiler.ir import THREAD, expr_text
 
 ROOT = "root"  # `store_at` of a buffer that is allocated outside of every loop
 Known = Mapping[str, tuple[ir.For, frozenset[str]]]

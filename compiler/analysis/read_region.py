@@ -22,7 +22,7 @@ from vdla.compiler.analysis.symbols import (
     larger,
     smaller,
 )
-from vdla.compiler.arith.affine import Linear, Ranges, linear, linear_bounds, simplify, var_names
+from vdla.compiler.arith import Linear, Ranges, linear, linear_bounds, simplify, var_names
 
 ZERO, ONE = Linear({}), Linear({}, 1)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import ANY, Linear, Range, Ranges, bounds, linear, linear_bounds, simplify, var_names
+from vdla.compiler.arith import INT32, Linear, Range, Ranges, bounds, linear, linear_bounds, simplify, var_names
 
 Bounds = tuple[Linear, Linear]
 
@@ -44,7 +44,7 @@ class Domains(dict[str, Range]):
 
 def domains_of(fn: ir.Function) -> Domains:
     """The bounds of every loop variable and of the symbols."""
-    known = Domains({name: (1, ANY[1]) for name in fn.scalars}, {}, frozenset(fn.scalars))
+    known = Domains({name: (1, INT32[1]) for name in fn.scalars}, {}, frozenset(fn.scalars))
     loops = {stmt.var: stmt.extent for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For)}
     return known.with_extents(loops)
 

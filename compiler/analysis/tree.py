@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.arith.affine import Linear, Range, conjuncts, linear, predicate_of, simplify, var_names
-from vdla.compiler.ir.names import Names
+from vdla.compiler.arith import Linear, Range, conjuncts, linear, predicate_of, simplify, var_names
+from vdla.compiler.ir import Names
 
 Path = tuple[ir.Stmt, ...]
 

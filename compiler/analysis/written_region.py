@@ -23,8 +23,8 @@ from vdla.compiler.analysis.read_region import (
     touched,
 )
 from vdla.compiler.analysis.symbols import Domains, at_least, form_bounds, is_symbolic, smaller, term_bounds
-from vdla.compiler.arith.affine import Linear, linear, linear_bounds, var_names
-from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.arith import Linear, linear, linear_bounds, var_names
+from vdla.compiler.ir import expr_text
 
 
 def computed(leaf: LeafBlock, buffer: ir.Buffer, outer: set[str], ranges: Domains, where: str) -> list[Span]:

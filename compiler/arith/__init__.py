@@ -1,1 +1,58 @@
-"""Index arithmetic: affine forms, bounds, simplification, evaluation of index expressions."""
+"""Index arithmetic on the IR: linear forms, interval bounds, simplification, evaluation.
+
+Everything here is exact integer arithmetic on int32 index expressions and on conditions over them.
+"""
+
+from vdla.compiler.arith.bounds import (
+    INT32,
+    Range,
+    Ranges,
+    ambiguous_vars,
+    bounds,
+    compare_bounds,
+    function_ranges,
+    last_value,
+    linear_bounds,
+    loop_ranges,
+    scalar_ranges,
+)
+from vdla.compiler.arith.conditions import FALSE, TRUE, conjunction, conjuncts, predicate_of
+from vdla.compiler.arith.evaluate import Values, evaluate
+from vdla.compiler.arith.linear import AffineError, Linear, affine, linear, recombine, var_names
+from vdla.compiler.arith.python_index import IndexFunction, exact_function, index_function
+from vdla.compiler.arith.simplify import simplify
+from vdla.compiler.arith.specialise import SpecialiseError, scalars_of, specialise
+
+__all__ = [
+    "FALSE",
+    "INT32",
+    "TRUE",
+    "AffineError",
+    "IndexFunction",
+    "Linear",
+    "Range",
+    "Ranges",
+    "SpecialiseError",
+    "Values",
+    "affine",
+    "ambiguous_vars",
+    "bounds",
+    "compare_bounds",
+    "conjunction",
+    "conjuncts",
+    "evaluate",
+    "exact_function",
+    "function_ranges",
+    "index_function",
+    "last_value",
+    "linear",
+    "linear_bounds",
+    "loop_ranges",
+    "predicate_of",
+    "recombine",
+    "scalar_ranges",
+    "scalars_of",
+    "simplify",
+    "specialise",
+    "var_names",
+]

@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import linear, overlapping, var_names
+from vdla.compiler.arith import ambiguous_vars, linear, var_names
 from vdla.compiler.interpret.memory import EVERYWHERE, NOWHERE, InterpretError, Mask, Memory, Points
-from vdla.compiler.ir.dtypes import Array, is_float, limits, widened, wrap
-from vdla.compiler.te.extents import MAX_RANK
+from vdla.compiler.ir import Array, is_float, limits, widen, wrap
 
 MAX_POINTS = 1 << 21  # at once, so that temporaries stay in the cache of a small machine
-UFUNCS = {"add": np.add, "min": np.minimum, "max": np.maximum}
 Env = dict[str, Any]
 Stores = tuple[ir.Store, ...]
 
@@ -84,7 +82,7 @@ def classify(headers: tuple[ir.For | ir.Block, ...], block: ir.Block, init: Stor
         both = free_loops(loops, body, spatial, reduced, scanned)
         serial = tuple(loop for loop in loops if loop not in both[0] and loop not in both[1])
         nest = Nest(headers, block, init, body, both[0], both[1], serial)
-        if size(nest) <= MAX_POINTS and len(nest.spatial) + len(nest.reduce) <= MAX_RANK:
+        if size(nest) <= MAX_POINTS and len(nest.spatial) + len(nest.reduce) <= ir.MAX_RANK:
             return nest
         biggest = next(loop for loop in loops if loop not in serial)
         spatial, reduced = spatial - {biggest.var}, reduced - {biggest.var}
@@ -140,7 +138,7 @@ def repeated(headers: tuple[ir.For | ir.Block, ...], block: ir.Block) -> set[str
             values |= {axis.var: value for axis, value in zip(header.axes, bound, strict=True)}
     spatial = [linear(values[axis.var]) for axis in block.axes if axis.kind is ir.AxisKind.SPATIAL]
     own = [form.only(lambda term: bool(var_names(term) & ranges.keys())) for form in spatial]
-    return set().union(*(overlapping(form, ranges) for form in own))
+    return set().union(*(ambiguous_vars(form, ranges) for form in own))
 
 
 def own_loads(body: Stores) -> list[ir.Load]:
@@ -247,15 +245,16 @@ def combine_along(memory: Memory, nest: Nest, at: Points) -> None:
         terms = np.where(mask, terms, neutral(op, terms.dtype, dtype))
     total = combined(op, terms, along, dtype)
     here = first_along(nest, replace(at, mask=np.asarray(mask.any(axis=along, keepdims=True))))
-    old = widened(memory.value(body.value.a, here), dtype)  # type: ignore[union-attr]
-    memory.store(body.buffer, memory.places(body.indices, here), wrap(np.asarray(UFUNCS[op](old, total)), dtype), here)
+    old = widen(memory.value(body.value.a, here), dtype)  # type: ignore[union-attr]
+    result = wrap(np.asarray(ir.OPERATORS[op].on_arrays(old, total)), dtype)
+    memory.store(body.buffer, memory.places(body.indices, here), result, here)
 
 
 def combined(op: str, terms: Array, along: tuple[int, ...], dtype: str) -> Array:
     """The terms combined along the given dimensions, which stay with length 1; a sum is of integers."""
     if op == "add":
         return wrap(np.asarray(np.sum(terms.astype(np.int64), axis=along, keepdims=True)), dtype)
-    return np.asarray(UFUNCS[op].reduce(widened(terms, dtype), axis=along, keepdims=True))
+    return np.asarray(ir.OPERATORS[op].on_arrays.reduce(widen(terms, dtype), axis=along, keepdims=True))
 
 
 def neutral(op: str, stored: np.dtype[np.generic], dtype: str) -> Array:

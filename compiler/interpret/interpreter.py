@@ -14,10 +14,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from vdla.compiler import ir
+from vdla.compiler.arith import function_ranges, scalars_of, specialise
 from vdla.compiler.interpret.memory import InterpretError, Memory
 from vdla.compiler.interpret.scalar import Runner
-from vdla.compiler.ir.dtypes import Array, storage, wrap
-from vdla.compiler.ir.specialise import scalars_of, specialise
+from vdla.compiler.ir import Array, storage_dtype, wrap
 
 
 def interpret(fn: ir.Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -27,11 +27,11 @@ def interpret(fn: ir.Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """
     if not isinstance(fn, ir.Function):
         raise InterpretError(f"interpret: fn must be a Function, as of schedule.fn, got {type(fn).__name__}")
-    outputs = output_names(fn)
+    outputs = ir.output_names(fn)
     check_names(fn, outputs, arrays)
     if fn.scalars:
         fn = specialise(fn, scalars_of(fn, {name: array.shape for name, array in arrays.items()}))
-    memory = Memory(fn.buffers, loop_ranges(fn))
+    memory = Memory(fn.buffers, function_ranges(fn, axes=True))
     for name, array in arrays.items():
         memory.fill(name, checked_input(fn.name, fn.buffers[name], array))
     with np.errstate(all="ignore"):
@@ -41,27 +41,6 @@ def interpret(fn: ir.Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
         if missing:
             raise InterpretError(f"{fn.name}: every element of {name} must be written, got {missing} that are not")
     return {name: memory.arrays[name] for name in outputs}
-
-
-def loop_ranges(fn: ir.Function) -> dict[str, tuple[int, int]]:
-    """The bounds of every loop variable, and of the axes of blocks, which are checked on the way in.
-
-    Axes of several blocks may have one name; the bounds are those of all of them.
-    """
-    ranges: dict[str, tuple[int, int]] = {}
-    for stmt in ir.walk(fn.body):
-        pairs = [(stmt.var, stmt.size)] if isinstance(stmt, ir.For) else []
-        if isinstance(stmt, ir.Block):
-            pairs = [(axis.var, axis.size) for axis in stmt.axes]
-        for name, extent in pairs:
-            ranges[name] = (0, max(extent - 1, ranges.get(name, (0, 0))[1]))
-    return ranges
-
-
-def output_names(fn: ir.Function) -> list[str]:
-    """The parameters that the function writes."""
-    stored = {stmt.buffer for stmt in ir.walk(fn.body) if isinstance(stmt, ir.Store)}
-    return [name for name in fn.params if name in stored]
 
 
 def check_names(fn: ir.Function, outputs: list[str], arrays: Mapping[str, Array]) -> None:
@@ -80,8 +59,10 @@ def checked_input(where: str, buffer: ir.Buffer, array: Array) -> Array:
     """One input array; sub-byte elements come in int8 and must be in range."""
     if array.shape != buffer.shape:
         raise InterpretError(f"{where}: {buffer.name} must have the shape {buffer.shape}, got {array.shape}")
-    if array.dtype != storage(buffer.dtype):
-        raise InterpretError(f"{where}: {buffer.name} must have the dtype {storage(buffer.dtype)}, got {array.dtype}")
+    if array.dtype != storage_dtype(buffer.dtype):
+        raise InterpretError(
+            f"{where}: {buffer.name} must have the dtype {storage_dtype(buffer.dtype)}, got {array.dtype}"
+        )
     wrapped = wrap(array, buffer.dtype)
     if buffer.dtype in ("int2", "int4") and (wrapped != array).any():
         value = int(array[wrapped != array].flat[0])

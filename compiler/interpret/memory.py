@@ -14,24 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import Ranges, bounds
-from vdla.compiler.arith.python_index import Evaluate, exact_function
-from vdla.compiler.ir.dtypes import SMALL_FLOATS, Array, storage, widened, wrap
-from vdla.compiler.ir.functions import FUNCTIONS
+from vdla.compiler.arith import IndexFunction, Ranges, bounds, exact_function
+from vdla.compiler.ir import SCALAR_FUNCTIONS, SMALL_FLOATS, Array, storage_dtype, widen, wrap
 from vdla.support.errors import Error
 
 Mask = npt.NDArray[np.bool_]
 EVERYWHERE: Mask = np.array(True)
 NOWHERE: Mask = np.array(False)
-
-# On integers these are the language's own at the limits: numpy divides by 0 to 0, the lowest integer by -1 to itself,
-# and shifts by negative amounts as by those beyond the width, to 0 or to all sign bits.
-OPERATIONS = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": np.floor_divide, "mod": np.mod,
-    "min": np.minimum, "max": np.maximum, "shl": np.left_shift, "shr": np.right_shift,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
-}  # fmt: skip
 
 
 class InterpretError(Error, ValueError):
@@ -59,10 +48,10 @@ class Memory:
     def __init__(self, buffers: Mapping[str, ir.Buffer], ranges: Ranges) -> None:
         self.buffers = buffers
         self.ranges = ranges
-        self.arrays = {name: zeros(buffer, storage(buffer.dtype)) for name, buffer in buffers.items()}
+        self.arrays = {name: zeros(buffer, storage_dtype(buffer.dtype)) for name, buffer in buffers.items()}
         self.given: set[str] = set()
         self._checked: dict[int, list[ir.Axis]] = {}
-        self._functions: dict[int, Evaluate | None] = {}
+        self._functions: dict[int, IndexFunction | None] = {}
         self.written = {name: zeros(buffer, np.dtype(np.bool_)) for name, buffer in buffers.items()}
 
     def fill(self, name: str, array: Array) -> None:
@@ -110,7 +99,9 @@ class Memory:
             case ir.Var(name=name):
                 return np.asarray(at.values[name], np.int32)
             case ir.Const(value=value, dtype=dtype):
-                return wrap(np.asarray(value), dtype) if dtype in SMALL_FLOATS else np.asarray(value, storage(dtype))
+                return (
+                    wrap(np.asarray(value), dtype) if dtype in SMALL_FLOATS else np.asarray(value, storage_dtype(dtype))
+                )
             case ir.Binary():
                 return self._binary(expr, at)
             case ir.Cast(dtype=dtype, value=inner):
@@ -120,14 +111,14 @@ class Memory:
             case ir.Load(buffer=buffer, indices=indices):
                 return self._load(buffer, tuple(self.places(indices, at)), at)
             case ir.Call(name=name, args=args, dtype=dtype):
-                return wrap(np.asarray(FUNCTIONS[name].model(*(self._operand(arg, at) for arg in args))), dtype)
+                return wrap(np.asarray(SCALAR_FUNCTIONS[name].model(*(self._operand(arg, at) for arg in args))), dtype)
 
     def _operand(self, expr: ir.Expr, at: Points) -> Array:
         """The value of an operand, in the type in which operations on it are done."""
-        return widened(np.asarray(self.value(expr, at)), ir.dtype_of(expr, self.buffers))
+        return widen(np.asarray(self.value(expr, at)), ir.dtype_of(expr, self.buffers))
 
     def _binary(self, expr: ir.Binary, at: Points) -> Array:
-        result = np.asarray(OPERATIONS[expr.op](self._operand(expr.a, at), self._operand(expr.b, at)))
+        result = np.asarray(ir.OPERATORS[expr.op].on_arrays(self._operand(expr.a, at), self._operand(expr.b, at)))
         return result if expr.op in ir.COMPARE_OPS else wrap(result, ir.dtype_of(expr.a, self.buffers))
 
     def _select(self, cond: Array, a: ir.Expr, b: ir.Expr, at: Points) -> Array:

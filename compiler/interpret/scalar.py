@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import affine
-from vdla.compiler.arith.python_index import exact_function
+from vdla.compiler.arith import affine, exact_function
 from vdla.compiler.interpret.batched import Nest, nest_of, run_nest, size
-from vdla.compiler.interpret.memory import EVERYWHERE, OPERATIONS, InterpretError, Memory, Points
-from vdla.compiler.ir.dtypes import INTEGER_BITS, Array, widened, wrap
-from vdla.compiler.ir.functions import FUNCTIONS
+from vdla.compiler.interpret.memory import EVERYWHERE, InterpretError, Memory, Points
+from vdla.compiler.ir import INTEGER_BITS, SCALAR_FUNCTIONS, Array, widen, wrap
 
 Env = dict[str, Any]
 Run = Callable[[Env], None]
@@ -148,15 +146,15 @@ class Runner:
             case ir.Load(buffer=buffer, indices=indices):
                 return self._load(buffer, indices, where)
             case ir.Call(name=name, args=args, dtype=dtype):
-                model, parts = FUNCTIONS[name].model, [self._operand(arg, where) for arg in args]
+                model, parts = SCALAR_FUNCTIONS[name].model, [self._operand(arg, where) for arg in args]
                 return lambda env: wrap(np.asarray(model(*(part(env) for part in parts))), dtype)[()]
 
     def _operand(self, expr: ir.Expr, where: str) -> Evaluate:
         value, dtype = self.value(expr, where), ir.dtype_of(expr, self.memory.buffers)
-        return lambda env: widened(np.asarray(value(env)), dtype)
+        return lambda env: widen(np.asarray(value(env)), dtype)
 
     def _binary(self, expr: ir.Binary, where: str) -> Evaluate:
-        operation, dtype = OPERATIONS[expr.op], ir.dtype_of(expr.a, self.memory.buffers)
+        operation, dtype = ir.OPERATORS[expr.op].on_arrays, ir.dtype_of(expr.a, self.memory.buffers)
         if dtype in PLAIN:
             a, b = self.value(expr.a, where), self.value(expr.b, where)
             return lambda env: operation(a(env), b(env))

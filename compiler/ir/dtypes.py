@@ -22,7 +22,7 @@ DTYPES = (*INTEGER_BITS, *FLOATS, "bool")
 
 Array = npt.NDArray[Any]
 
-STORAGE: dict[str, np.dtype[Any]] = {
+_STORAGE: dict[str, np.dtype[Any]] = {
     dtype: np.dtype({"int2": "int8", "int4": "int8", "bfloat16": ml_dtypes.bfloat16}.get(dtype, dtype))
     for dtype in DTYPES
 }
@@ -48,12 +48,12 @@ def limits(dtype: str) -> tuple[int | float, int | float]:
     return -half, half - 1
 
 
-def storage(dtype: str) -> np.dtype[Any]:
+def storage_dtype(dtype: str) -> np.dtype[Any]:
     """The numpy dtype that holds elements of `dtype`."""
-    return STORAGE[dtype]
+    return _STORAGE[dtype]
 
 
-def widened(values: Array, dtype: str) -> Array:
+def widen(values: Array, dtype: str) -> Array:
     """`values` of type `dtype` in the type in which operations on them are done, exactly."""
     return values.astype(np.float32) if dtype in SMALL_FLOATS else values
 
@@ -65,22 +65,22 @@ def wrap(values: Array, dtype: str) -> Array:
     they are not 0. A small float is rounded to by way of float32, to nearest even.
     """
     if dtype in SMALL_FLOATS:
-        return values.astype(np.float32, copy=False).astype(STORAGE[dtype])
+        return values.astype(np.float32, copy=False).astype(_STORAGE[dtype])
     if dtype == "bool" or is_float(dtype):
-        return values.astype(STORAGE[dtype])
+        return values.astype(_STORAGE[dtype])
     if values.dtype.kind == "f":
-        return saturated(values, dtype)
-    stored = values.astype(STORAGE[dtype], copy=False)
+        return _saturate(values, dtype)
+    stored = values.astype(_STORAGE[dtype], copy=False)
     if INTEGER_BITS[dtype] >= 8:
         return stored
     spare = 8 - INTEGER_BITS[dtype]
     return (stored << spare) >> spare
 
 
-def saturated(values: Array, dtype: str) -> Array:
+def _saturate(values: Array, dtype: str) -> Array:
     """Floats as integers: towards zero, no further than the limits, NaN as 0."""
     low, high = limits(dtype)
     above = float(high + 1)  # a power of two, so exact; the highest integer itself may not be
-    inside = np.where((values > low) & (values < above), values, 0).astype(STORAGE[dtype])
-    number = STORAGE[dtype].type
+    inside = np.where((values > low) & (values < above), values, 0).astype(_STORAGE[dtype])
+    number = _STORAGE[dtype].type
     return np.asarray(np.where(values <= low, number(low), np.where(values >= above, number(high), inside)))

@@ -1,43 +1,44 @@
-"""How large an expression is: whoever walks it takes as many steps as it has nodes, and calls as deep as it is.
+"""The size of an expression tree, limited in depth and nodes: traversal is recursive and linear in the tree's size.
 
-Expressions share parts, so that a few lines of Python write down more than there is time for; both are limited.
+Subexpressions can be shared, so a few lines of Python can describe a tree too large to traverse.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from vdla.compiler import ir
+from vdla.compiler.ir.nodes import Expr
+from vdla.compiler.ir.traversal import operands
 
-MAX_DEPTH = 160  # each level takes a few frames of Python's stack
+MAX_DEPTH = 160  # each level takes several frames of Python's stack
 MAX_NODES = 1 << 16
 
 
-class Size(NamedTuple):
-    """The longest way down, and the nodes with each shared part counted as often as it is there."""
+class ExprSize(NamedTuple):
+    """The depth of a tree and its number of nodes, a shared subtree counted once for each occurrence."""
 
     depth: int
     nodes: int
 
 
-def size_of(expr: ir.Expr) -> Size:
-    """The size of an expression, for which each part is looked at once."""
-    known: dict[int, Size] = {}
+def size_of(expr: Expr) -> ExprSize:
+    """The size of an expression, in time linear in its distinct nodes."""
+    known: dict[int, ExprSize] = {}
     pending = [expr]
     while pending:
-        parts = ir.operands(pending[-1])
+        parts = operands(pending[-1])
         missing = [part for part in parts if id(part) not in known]
         if missing:
             pending += missing
             continue
         sizes = [known[id(part)] for part in parts]
-        own = Size(1 + max((size.depth for size in sizes), default=0), 1 + sum(size.nodes for size in sizes))
+        own = ExprSize(1 + max((size.depth for size in sizes), default=0), 1 + sum(size.nodes for size in sizes))
         known[id(pending.pop())] = own
     return known[id(expr)]
 
 
-def refusal(expr: ir.Expr) -> str | None:
-    """What an expression breaks, as `must ..., got ...`; None if it is small enough."""
+def size_violation(expr: Expr) -> str | None:
+    """The limit that an expression exceeds, as `must ..., got ...`; None if it is within all."""
     size = size_of(expr)
     if size.depth > MAX_DEPTH:
         return f"must nest at most {MAX_DEPTH} operations deep, got {size.depth}"

@@ -21,7 +21,7 @@ WHOLE_BYTES = tuple(dtype for dtype, bits in INTEGER_BITS.items() if bits >= 8)
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class ScalarFunction:
     """A scalar function: all arguments of one of `dtypes`; `result` is its dtype where that is another one."""
 
     name: str
@@ -54,28 +54,28 @@ def popcount(x: Array) -> Array:
 
 
 TABLE = (
-    Function("exp", 1, FLOATS, np.exp),
-    Function("log", 1, FLOATS, np.log),
-    Function("sqrt", 1, FLOATS, np.sqrt),
-    Function("rsqrt", 1, FLOATS, rsqrt),
-    Function("tanh", 1, FLOATS, np.tanh),
-    Function("sigmoid", 1, FLOATS, sigmoid),
-    Function("erf", 1, FLOATS, erf),
-    Function("sin", 1, FLOATS, np.sin),
-    Function("cos", 1, FLOATS, np.cos),
-    Function("pow", 2, FLOATS, np.power),
-    Function("divide", 2, FLOATS, np.divide),
-    Function("floor", 1, FLOATS, np.floor),
-    Function("ceil", 1, FLOATS, np.ceil),
-    Function("round", 1, FLOATS, np.rint),
-    Function("trunc", 1, FLOATS, np.trunc),
-    Function("abs", 1, NUMBERS, np.abs),
-    Function("popcount", 1, WHOLE_BYTES, popcount),
-    Function("isnan", 1, FLOATS, np.isnan, "bool"),
+    ScalarFunction("exp", 1, FLOATS, np.exp),
+    ScalarFunction("log", 1, FLOATS, np.log),
+    ScalarFunction("sqrt", 1, FLOATS, np.sqrt),
+    ScalarFunction("rsqrt", 1, FLOATS, rsqrt),
+    ScalarFunction("tanh", 1, FLOATS, np.tanh),
+    ScalarFunction("sigmoid", 1, FLOATS, sigmoid),
+    ScalarFunction("erf", 1, FLOATS, erf),
+    ScalarFunction("sin", 1, FLOATS, np.sin),
+    ScalarFunction("cos", 1, FLOATS, np.cos),
+    ScalarFunction("pow", 2, FLOATS, np.power),
+    ScalarFunction("divide", 2, FLOATS, np.divide),
+    ScalarFunction("floor", 1, FLOATS, np.floor),
+    ScalarFunction("ceil", 1, FLOATS, np.ceil),
+    ScalarFunction("round", 1, FLOATS, np.rint),
+    ScalarFunction("trunc", 1, FLOATS, np.trunc),
+    ScalarFunction("abs", 1, NUMBERS, np.abs),
+    ScalarFunction("popcount", 1, WHOLE_BYTES, popcount),
+    ScalarFunction("isnan", 1, FLOATS, np.isnan, "bool"),
 )
-FUNCTIONS: dict[str, Function] = {function.name: function for function in TABLE}
+SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {function.name: function for function in TABLE}
 
 
 def call_dtype(name: str, dtype: str) -> str:
     """The dtype of a call with arguments of `dtype`."""
-    return FUNCTIONS[name].result or dtype
+    return SCALAR_FUNCTIONS[name].result or dtype

@@ -8,17 +8,17 @@ take the blocks away; what they leave is loops, stores and the five nodes of "lo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from vdla.compiler.ir.operators import COMPARE_OPS, LOGIC_OPS
 from vdla.support.errors import Error
 
-if TYPE_CHECKING:
-    from vdla.compiler.tensorize.intrinsic import Match
-
 Scalar = int | float | bool
+MAX_EXTENT = (1 << 31) - 1  # loop variables and indices are int32
+MAX_RANK = 32  # dimensions of an array in NumPy 1
 
 
 # --- expressions -----------------------------------------------------------------------------------------------------
@@ -88,12 +88,6 @@ Extent = int | Expr  # a number, or an int32 expression over the scalars of the 
 
 class SymbolicError(Error, ValueError):
     """A symbolic extent where a number is needed."""
-
-
-ARITHMETIC_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max", "shl", "shr", "and", "or", "xor")
-COMPARE_OPS = ("eq", "ne", "lt", "le", "gt", "ge")
-BINARY_OPS = ARITHMETIC_OPS + COMPARE_OPS
-LOGIC_OPS = ("and", "or", "xor")  # of bools, and of the bits of integers
 
 
 # --- statements ------------------------------------------------------------------------------------------------------
@@ -208,6 +202,64 @@ class Alloc:
     body: Stmt
 
 
+class DeclaredIntrinsic(Protocol):
+    """An intrinsic as the IR refers to it; the one implementation is `vdla.compiler.tensorize.Intrinsic`."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the printed IR."""
+
+    @property
+    def behaviour(self) -> Function:
+        """What one call computes: one block over the operands, the output last."""
+
+    @property
+    def output(self) -> Any:  # noqa: ANN401  a tensor of `te`, which lies above the IR
+        """The tensor that `behaviour` computes."""
+
+    @property
+    def scopes(self) -> Mapping[str, str]:
+        """Where each operand lies."""
+
+    @property
+    def in_place(self) -> str | None:
+        """The operand that shares the output's storage."""
+
+    @property
+    def epilogue(self) -> bool:
+        """Whether it can run in the pass that produces its operand."""
+
+    @property
+    def target(self) -> str:
+        """The machine: "vdla" or "cpu"."""
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """The CPU features without which `behaviour` runs instead."""
+
+    @property
+    def lower(self) -> Callable[[Any], Any]:
+        """Emits the instructions of calls."""
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """How a block computes an intrinsic: the buffer of each operand, and which entry of it, over the block's axes.
+
+    `entries[operand]` are the leading indices, those before the dimensions of one entry. A `condition` operand that is
+    absent from `conditions` always holds.
+    """
+
+    intrinsic: DeclaredIntrinsic
+    buffers: Mapping[str, str]
+    entries: Mapping[str, tuple[Expr, ...]]
+    immediates: Mapping[str, Scalar]
+    conditions: Mapping[str, Expr]
+
+    def __repr__(self) -> str:
+        return self.intrinsic.name
+
+
 @dataclass(frozen=True, slots=True)
 class IntrinsicCall:
     """One step of a declared intrinsic: `match.entries` are its operands' places over the loop variables around it.
@@ -282,102 +334,7 @@ class Function:
         return function_text(self)
 
 
-# --- walking ---------------------------------------------------------------------------------------------------------
-
-
-def seq(*stmts: Stmt) -> Stmt:
-    """The statements in order, flattened; a single one stays itself."""
-    flat = [inner for stmt in stmts for inner in (stmt.stmts if isinstance(stmt, Seq) else (stmt,))]
-    return flat[0] if len(flat) == 1 else Seq(tuple(flat))
-
-
-def children(stmt: Stmt) -> tuple[Stmt, ...]:
-    """The statements directly inside `stmt`; a block's `init` before its body."""
-    match stmt:
-        case For(body=body) | If(body=body) | Alloc(body=body) | HeapAlloc(body=body) | IntrinsicCall(body=body):
-            return (body,)
-        case Seq(stmts=stmts):
-            return stmts
-        case MultiStore(stores=stores):
-            return stores
-        case Block(init=init, body=body):
-            return (body,) if init is None else (init, body)
-        case Store() | Prefetch():
-            return ()
-
-
-def with_children(stmt: Stmt, new: tuple[Stmt, ...]) -> Stmt:
-    """`stmt` with its direct statements replaced, in the order of `children`."""
-    match stmt:
-        case For() | If() | Alloc() | HeapAlloc() | IntrinsicCall():
-            return replace(stmt, body=new[0])
-        case Seq():
-            return seq(*new)
-        case MultiStore():
-            return MultiStore(tuple(store for store in new if isinstance(store, Store)))
-        case Block(init=None):
-            return replace(stmt, body=new[0])
-        case Block():
-            return replace(stmt, init=new[0], body=new[1])
-        case Store() | Prefetch():
-            return stmt
-
-
-def walk(stmt: Stmt) -> Iterator[Stmt]:
-    """Every statement of the tree, parents first."""
-    yield stmt
-    for child in children(stmt):
-        yield from walk(child)
-
-
-def operands(expr: Expr) -> tuple[Expr, ...]:
-    """The expressions directly inside `expr`."""
-    match expr:
-        case Binary(a=a, b=b):
-            return (a, b)
-        case Cast(value=value):
-            return (value,)
-        case Select(cond=cond, a=a, b=b):
-            return (cond, a, b)
-        case Load(indices=indices):
-            return indices
-        case Call(args=args):
-            return args
-        case Var() | Const():
-            return ()
-
-
-def walk_expr(expr: Expr) -> Iterator[Expr]:
-    """Every expression of the tree, parents first."""
-    yield expr
-    for operand in operands(expr):
-        yield from walk_expr(operand)
-
-
-def with_operands(expr: Expr, new: tuple[Expr, ...]) -> Expr:
-    """`expr` with its direct operands replaced, in the order of `operands`."""
-    match expr:
-        case Binary(op=op):
-            return Binary(op, *new)
-        case Cast(dtype=dtype):
-            return Cast(dtype, *new)
-        case Select():
-            return Select(*new)
-        case Load(buffer=buffer):
-            return Load(buffer, new)
-        case Call():
-            return replace(expr, args=new)
-        case Var() | Const():
-            return expr
-
-
-def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
-    """`expr` with each variable named in `values` replaced."""
-    if isinstance(expr, Var):
-        return values.get(expr.name, expr)
-    old = operands(expr)
-    new = tuple(substitute(operand, values) for operand in old)
-    return expr if new == old else with_operands(expr, new)
+# --- types ---------------------------------------------------------------------------------------------------------
 
 
 def number(extent: Extent, what: str) -> int:

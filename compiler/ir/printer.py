@@ -17,19 +17,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vdla.compiler import ir
+from vdla.compiler.ir import nodes as ir
 from vdla.compiler.ir.dtypes import is_float
+from vdla.compiler.ir.operators import COMPARE_PRECEDENCE, OPERATORS
 
 INDENT = "    "
-SYMBOLS = {"eq": ("==", 3), "ne": ("!=", 3), "lt": ("<", 3), "le": ("<=", 3), "gt": (">", 3), "ge": (">=", 3),
-           "or": ("|", 4), "xor": ("^", 5), "and": ("&", 6), "shl": ("<<", 7), "shr": (">>", 7), "add": ("+", 8),
-           "sub": ("-", 8), "mul": ("*", 9), "floordiv": ("//", 9), "mod": ("%", 9)}  # fmt: skip
-WORDS = {"or": ("or", 1), "and": ("and", 2)}  # of conditions
-COMPARE_LEVEL = 3
+WORDS = {"or": ("or", 1), "and": ("and", 2)}  # symbol and precedence between conditions
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TextLine:
     """One line of text and the name of the innermost loop or block that it opens or lies in ("" in the header)."""
 
     text: str
@@ -41,12 +38,12 @@ def function_text(fn: ir.Function) -> str:
     return "\n".join(line.text for line in function_lines(fn))
 
 
-def function_lines(fn: ir.Function) -> list[Line]:
+def function_lines(fn: ir.Function) -> list[TextLine]:
     """`fn` as lines: the signature, the intermediate buffers, the statements."""
     params = ", ".join(f"{name}: {buffer_text(fn.buffers[name])}" for name in fn.params)
-    lines = [Line(f"{fn.name}({params}):", "")]
+    lines = [TextLine(f"{fn.name}({params}):", "")]
     inner = [buffer for name, buffer in fn.buffers.items() if name not in fn.params]
-    lines += [Line(f"{INDENT}{buffer.name}: {buffer_text(buffer)}", "") for buffer in inner]
+    lines += [TextLine(f"{INDENT}{buffer.name}: {buffer_text(buffer)}", "") for buffer in inner]
     return lines + list(stmt_lines(fn.body, 1, ""))
 
 
@@ -75,7 +72,7 @@ def stmt_text(stmt: ir.Stmt) -> str:
     return "\n".join(line.text for line in stmt_lines(stmt, 0, ""))
 
 
-def stmt_lines(stmt: ir.Stmt, depth: int, owner: str) -> Iterator[Line]:
+def stmt_lines(stmt: ir.Stmt, depth: int, owner: str) -> Iterator[TextLine]:
     """The lines of a statement, indented by `depth`."""
     indent = INDENT * depth
     match stmt:
@@ -83,28 +80,28 @@ def stmt_lines(stmt: ir.Stmt, depth: int, owner: str) -> Iterator[Line]:
             for inner in stmts:
                 yield from stmt_lines(inner, depth, owner)
         case ir.Store(buffer=buffer, indices=indices, value=value):
-            yield Line(f"{indent}{buffer}[{index_text(indices)}] = {expr_text(value)}", owner)
+            yield TextLine(f"{indent}{buffer}[{index_text(indices)}] = {expr_text(value)}", owner)
         case ir.MultiStore(stores=stores):
             targets = ", ".join(f"{store.buffer}[{index_text(store.indices)}]" for store in stores)
-            yield Line(f"{indent}{targets} = {', '.join(expr_text(store.value) for store in stores)}", owner)
+            yield TextLine(f"{indent}{targets} = {', '.join(expr_text(store.value) for store in stores)}", owner)
         case ir.If() | ir.Alloc() | ir.HeapAlloc() | ir.IntrinsicCall():
-            yield Line(f"{indent}{lowered_header(stmt)}:", owner)
+            yield TextLine(f"{indent}{lowered_header(stmt)}:", owner)
             yield from stmt_lines(stmt.body, depth + 1, owner)
         case ir.Prefetch(buffer=buffer, indices=indices):
-            yield Line(f"{indent}prefetch {buffer}[{index_text(indices)}]", owner)
+            yield TextLine(f"{indent}prefetch {buffer}[{index_text(indices)}]", owner)
         case ir.For():
-            yield Line(f"{indent}{loop_header(stmt)}", stmt.var)
+            yield TextLine(f"{indent}{loop_header(stmt)}", stmt.var)
             yield from stmt_lines(stmt.body, depth + 1, stmt.var)
         case ir.Block():
             yield from block_lines(stmt, depth)
 
 
-def block_lines(block: ir.Block, depth: int) -> Iterator[Line]:
+def block_lines(block: ir.Block, depth: int) -> Iterator[TextLine]:
     """The lines of a block."""
     indent = INDENT * depth
-    yield Line(f"{indent}{block_header(block)}", block.name)
+    yield TextLine(f"{indent}{block_header(block)}", block.name)
     if block.init is not None:
-        yield Line(f"{indent}{INDENT}init:", block.name)
+        yield TextLine(f"{indent}{INDENT}init:", block.name)
         yield from stmt_lines(block.init, depth + 2, block.name)
     yield from stmt_lines(block.body, depth + 1, block.name)
 
@@ -160,10 +157,8 @@ def expr_text(expr: ir.Expr, level: int = 0) -> str:
             return name
         case ir.Const():
             return const_text(expr)
-        case ir.Binary(op=op, a=a, b=b) if op in SYMBOLS:
-            return infix_text(op, a, b, level)
-        case ir.Binary(op=op, a=a, b=b):
-            return f"{op}({expr_text(a)}, {expr_text(b)})"
+        case ir.Binary():
+            return _binary_text(expr, level)
         case ir.Cast(dtype=dtype, value=value):
             return f"{dtype}({expr_text(value)})"
         case ir.Select(cond=cond, a=a, b=b):
@@ -174,10 +169,15 @@ def expr_text(expr: ir.Expr, level: int = 0) -> str:
             return f"{name}({index_text(args)})"
 
 
-def infix_text(op: str, a: ir.Expr, b: ir.Expr, level: int) -> str:
-    """`a op b`; comparisons do not chain and `-`, `//` group to the left."""
-    symbol, own = WORDS[op] if op in WORDS and (ir.is_condition(a) or ir.is_condition(b)) else SYMBOLS[op]
-    left = expr_text(a, own + 1 if own == COMPARE_LEVEL else own)
+def _binary_text(expr: ir.Binary, level: int) -> str:
+    """`a op b`, left-associative except for comparisons, or `op(a, b)`."""
+    op, a, b = expr.op, expr.a, expr.b
+    symbol, own = OPERATORS[op].symbol, OPERATORS[op].precedence
+    if symbol is None:
+        return f"{op}({expr_text(a)}, {expr_text(b)})"
+    if op in WORDS and (ir.is_condition(a) or ir.is_condition(b)):
+        symbol, own = WORDS[op]
+    left = expr_text(a, own + 1 if own == COMPARE_PRECEDENCE else own)
     text = f"{left} {symbol} {expr_text(b, own + 1)}"
     return f"({text})" if own < level else text
 

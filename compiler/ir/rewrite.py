@@ -1,96 +1,74 @@
-"""Rebuilding statements: every expression of a tree mapped, what does not change is shared."""
+"""Rebuilding trees with their expressions or children mapped; unchanged parts are shared with the old tree."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from vdla.compiler import ir
-from vdla.compiler.arith.affine import Range, Ranges, bounds
-from vdla.compiler.tensorize.intrinsic import Match
+from vdla.compiler.ir import nodes as ir
+from vdla.compiler.ir.traversal import children, operands, substitute, walk_expr, with_children, with_operands
 
-Change = Callable[[ir.Expr], ir.Expr]
-Values = Mapping[str, ir.Expr]
+ExprMap = Callable[[ir.Expr], ir.Expr]
+Substitution = Mapping[str, ir.Expr]
 
 
-def each(old: tuple[ir.Expr, ...], change: Change) -> tuple[ir.Expr, ...]:
-    """The expressions changed; `old` itself if none is."""
+def _map_each(old: tuple[ir.Expr, ...], change: ExprMap) -> tuple[ir.Expr, ...]:
+    """The expressions mapped; `old` itself if none changes."""
     new = tuple(change(expr) for expr in old)
     return old if all(a is b for a, b in zip(old, new, strict=True)) else new
 
 
-def rebuilt(expr: ir.Expr, change: Change) -> ir.Expr:
-    """`expr` with its operands changed."""
-    old = ir.operands(expr)
-    new = each(old, change)
-    return expr if new is old else ir.with_operands(expr, new)
+def map_operands(expr: ir.Expr, change: ExprMap) -> ir.Expr:
+    """`expr` with its operands mapped."""
+    old = operands(expr)
+    new = _map_each(old, change)
+    return expr if new is old else with_operands(expr, new)
 
 
-def reads(expr: ir.Expr) -> bool:
-    """Whether an expression reads a buffer, so that its value may change."""
-    return any(isinstance(inner, ir.Load) for inner in ir.walk_expr(expr))
+def reads_memory(expr: ir.Expr) -> bool:
+    """Whether an expression loads from a buffer, so that stores can change its value."""
+    return any(isinstance(inner, ir.Load) for inner in walk_expr(expr))
 
 
-def with_bodies(stmt: ir.Stmt, change: Callable[[ir.Stmt], ir.Stmt]) -> ir.Stmt:
-    """`stmt` with the statements directly inside changed."""
-    old = ir.children(stmt)
+def map_children(stmt: ir.Stmt, change: Callable[[ir.Stmt], ir.Stmt]) -> ir.Stmt:
+    """`stmt` with the statements directly inside it mapped."""
+    old = children(stmt)
     new = tuple(change(child) for child in old)
-    return stmt if all(a is b for a, b in zip(old, new, strict=True)) else ir.with_children(stmt, new)
+    return stmt if all(a is b for a, b in zip(old, new, strict=True)) else with_children(stmt, new)
 
 
-def stored(store: ir.Store, index: Change, value: Change) -> ir.Store:
-    """A store with its indices and its value changed."""
-    indices, new = each(store.indices, index), value(store.value)
+def map_store(store: ir.Store, index: ExprMap, value: ExprMap) -> ir.Store:
+    """A store with its indices and its value mapped."""
+    indices, new = _map_each(store.indices, index), value(store.value)
     return store if indices is store.indices and new is store.value else ir.Store(store.buffer, indices, new)
 
 
-def fetched(request: ir.Prefetch, index: Change) -> ir.Prefetch:
-    """A request with its indices changed."""
-    return ir.Prefetch(request.buffer, each(request.indices, index))
+def map_prefetch(prefetch: ir.Prefetch, index: ExprMap) -> ir.Prefetch:
+    """A prefetch with its indices mapped."""
+    return ir.Prefetch(prefetch.buffer, _map_each(prefetch.indices, index))
 
 
-def matched(match: Match, change: Change) -> Match:
-    """A match with its entries and conditions changed."""
-    entries = {name: each(indices, change) for name, indices in match.entries.items()}
+def map_match(match: ir.Match, change: ExprMap) -> ir.Match:
+    """A match with its entries and conditions mapped."""
+    entries = {name: _map_each(indices, change) for name, indices in match.entries.items()}
     conditions = {name: change(condition) for name, condition in match.conditions.items()}
     return replace(match, entries=entries, conditions=conditions)
 
 
-def mapped(stmt: ir.Stmt, change: Change) -> ir.Stmt:
-    """`stmt` with its conditions, the expressions of its stores and the operands of its steps changed."""
+def map_exprs(stmt: ir.Stmt, change: ExprMap) -> ir.Stmt:
+    """`stmt` with its conditions, indices and values and the operands of its intrinsic calls mapped."""
     match stmt:
         case ir.Store():
-            return stored(stmt, change, change)
+            return map_store(stmt, change, change)
         case ir.Prefetch():
-            return fetched(stmt, change)
+            return map_prefetch(stmt, change)
         case ir.If(cond=cond, body=body):
-            return ir.If(change(cond), mapped(body, change))
+            return ir.If(change(cond), map_exprs(body, change))
         case ir.IntrinsicCall(match=match, body=body):
-            return ir.IntrinsicCall(matched(match, change), mapped(body, change))
-    return with_bodies(stmt, lambda child: mapped(child, change))
+            return ir.IntrinsicCall(map_match(match, change), map_exprs(body, change))
+    return map_children(stmt, lambda child: map_exprs(child, change))
 
 
-def substituted(stmt: ir.Stmt, values: Values) -> ir.Stmt:
-    """`stmt` with variables replaced in every expression."""
-    return mapped(stmt, lambda expr: ir.substitute(expr, values)) if values else stmt
-
-
-def loop_ranges(stmt: ir.Stmt, scalars: Ranges) -> dict[str, Range]:
-    """The bounds of every loop variable of a tree whose nested loops have names of their own, and of the scalars."""
-    found = dict(scalars)
-    for inner in ir.walk(stmt):
-        if isinstance(inner, ir.For):
-            low, high = found.get(inner.var, (0, 0))
-            found[inner.var] = (low, max(high, last(inner, scalars)))
-    return found
-
-
-def last(loop: ir.For, ranges: Ranges) -> int:
-    """The greatest value that the variable of a loop can have (0 of a loop that never runs)."""
-    extent = loop.extent if isinstance(loop.extent, int) else bounds(loop.extent, ranges)[1]
-    return max(extent - 1, 0)
-
-
-def scalar_ranges(fn: ir.Function) -> dict[str, Range]:
-    """The bounds of the symbolic extents."""
-    return {name: (1, (1 << 31) - 1) for name in fn.scalars}
+def substitute_in(stmt: ir.Stmt, values: Substitution) -> ir.Stmt:
+    """`stmt` with the variables named in `values` replaced in every expression."""
+    return map_exprs(stmt, lambda expr: substitute(expr, values)) if values else stmt

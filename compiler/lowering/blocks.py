@@ -9,9 +9,8 @@ from dataclasses import replace
 from math import prod
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import conjuncts, predicate_of, var_names
-from vdla.compiler.ir.rewrite import Values, matched, substituted, with_bodies
-from vdla.compiler.tensorize.intrinsic import Match
+from vdla.compiler.arith import conjuncts, predicate_of, var_names
+from vdla.compiler.ir import Match, Substitution, map_children, map_match, substitute_in
 
 
 def remove_blocks(fn: ir.Function) -> ir.Function:
@@ -28,11 +27,11 @@ def without_blocks(stmt: ir.Stmt) -> ir.Stmt:
     """`stmt` without blocks."""
     match stmt:
         case ir.Block(predicate=predicate):
-            body = substituted(stmt.body, axis_values(stmt))
+            body = substitute_in(stmt.body, axis_values(stmt))
             return body if predicate is None else ir.If(predicate, body)
         case ir.For(annotations=annotations) if "tensorize" in annotations:
             return step(stmt)
-    new = with_bodies(stmt, without_blocks)
+    new = map_children(stmt, without_blocks)
     return replace(new, kind=ir.LoopKind.SERIAL) if is_thread(new) and isinstance(new, ir.For) else new
 
 
@@ -41,7 +40,7 @@ def is_thread(stmt: ir.Stmt) -> bool:
     return isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.VTHREAD
 
 
-def axis_values(block: ir.Block) -> Values:
+def axis_values(block: ir.Block) -> Substitution:
     """What each axis is bound to."""
     return {axis.var: value for axis, value in zip(block.axes, block.values, strict=True)}
 
@@ -57,7 +56,7 @@ def step(nest: ir.For) -> ir.Stmt:
         return without_blocks(replace(nest, annotations={}))
     values = axis_values(block)
     body = without_blocks(unconditional(replace(nest, annotations={})))
-    found = ir.IntrinsicCall(matched(match, lambda expr: ir.substitute(expr, values)), body)
+    found = ir.IntrinsicCall(map_match(match, lambda expr: ir.substitute(expr, values)), body)
     predicate = predicate_of(conjuncts(block.predicate))
     return found if predicate is None else ir.If(predicate, found)
 
@@ -70,5 +69,5 @@ def points(match: Match) -> int:
 
 def unconditional(stmt: ir.Stmt) -> ir.Stmt:
     """`stmt` with no predicate on its block."""
-    new = with_bodies(stmt, unconditional)
+    new = map_children(stmt, unconditional)
     return replace(new, predicate=None) if isinstance(new, ir.Block) else new

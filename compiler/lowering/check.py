@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from vdla.compiler import ir
-from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.ir import expr_text
 from vdla.compiler.lowering.errors import PassError
 
 Bound = frozenset[str]

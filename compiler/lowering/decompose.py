@@ -13,20 +13,20 @@ from dataclasses import dataclass, replace
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import is_leaf
 from vdla.compiler.analysis.tree import names_of
-from vdla.compiler.arith.affine import (
+from vdla.compiler.arith import (
     FALSE,
     Linear,
     Ranges,
+    ambiguous_vars,
     conjunction,
     conjuncts,
+    function_ranges,
     linear,
-    overlapping,
     predicate_of,
     simplify,
     var_names,
 )
-from vdla.compiler.ir.names import Names
-from vdla.compiler.ir.rewrite import Values, loop_ranges, scalar_ranges, with_bodies
+from vdla.compiler.ir import Names, Substitution, map_children
 from vdla.compiler.lowering.errors import PassError
 
 Loops = tuple[ir.For, ...]
@@ -51,15 +51,15 @@ def decompose(fn: ir.Function) -> ir.Function:
                 c[vi] = c[vi] + ...
     """
     flat = replace(fn, body=flattened(fn.body, {}, []))
-    starts = Starts(names_of(flat), loop_ranges(flat.body, scalar_ranges(fn)))
+    starts = Starts(names_of(flat), function_ranges(flat))
     body, _ = decomposed(flat.body, (), starts)
     return replace(flat, body=body)
 
 
-def flattened(stmt: ir.Stmt, values: Values, conditions: list[ir.Expr]) -> ir.Stmt:
+def flattened(stmt: ir.Stmt, values: Substitution, conditions: list[ir.Expr]) -> ir.Stmt:
     """`stmt` with only leaf blocks, their bindings and conditions over loops."""
     if not isinstance(stmt, ir.Block):
-        return with_bodies(stmt, lambda child: flattened(child, values, conditions))
+        return map_children(stmt, lambda child: flattened(child, values, conditions))
     bound = tuple(ir.substitute(value, values) for value in stmt.values)
     where = [*conditions, *(ir.substitute(c, values) for c in conjuncts(stmt.predicate))]
     if is_leaf(stmt):
@@ -112,7 +112,7 @@ class Starts:
             return None
         kept = [loop for loop in inner if loop.var in placed]
         fresh = {loop.var: self.names.fresh(f"{loop.var}_init", block.name) for loop in kept}
-        values: Values = {loop.var: ZERO for loop in loops if loop.var in summed or loop.extent == 1}
+        values: Substitution = {loop.var: ZERO for loop in loops if loop.var in summed or loop.extent == 1}
         values = {**values, **{old: ir.Var(new) for old, new in fresh.items()}}
         outside = {loop.var for loop in (loops[: loops.index(inner[0])] if inner else loops)}
         ranges = {**self.ranges, **{new: self.ranges[old] for old, new in fresh.items()}}
@@ -131,11 +131,11 @@ class Starts:
         own = {loop.var for loop in inner}
         forms = [linear(v) for a, v in zip(block.axes, block.values, strict=True) if a.kind is not ir.AxisKind.REDUCE]
         inner_forms = [form.only(lambda t: bool(var_names(t) & own)) for form in forms]
-        if any(overlapping(form, self.ranges) for form in inner_forms) or not paired(inner_forms):
+        if any(ambiguous_vars(form, self.ranges) for form in inner_forms) or not paired(inner_forms):
             return False
         return own <= summed | placed and not own & summed & placed
 
-    def start_block(self, block: ir.Block, values: Values, outside: set[str], ranges: Ranges) -> ir.Stmt | None:
+    def start_block(self, block: ir.Block, values: Substitution, outside: set[str], ranges: Ranges) -> ir.Stmt | None:
         """The block that starts the sums at the first terms, which stays in the loops `outside`; None if its condition
         leaves them out."""
         pairs = [
@@ -162,7 +162,7 @@ def reads_from(init: ir.Stmt | None, inner: Sequence[ir.For]) -> bool:
     return any(isinstance(e, ir.Load) and e.buffer in computed for value in values for e in ir.walk_expr(value))
 
 
-def moved(condition: ir.Expr, values: Values, ranges: Ranges) -> ir.Expr:
+def moved(condition: ir.Expr, values: Substitution, ranges: Ranges) -> ir.Expr:
     """A condition at the first terms; itself where it says nothing of them, as other blocks have it too."""
     new = ir.substitute(condition, values)
     return condition if new == condition else simplify(new, ranges)

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from vdla.compiler import ir
-from vdla.compiler.ir.dtypes import storage
-from vdla.compiler.ir.rewrite import with_bodies
+from vdla.compiler.ir import map_children, storage_dtype
 
 STACK_LIMIT = 256 * 1024  # bytes of all temporaries of the function, or of the body of a parallel loop, on the stack
 Buffers = Mapping[str, ir.Buffer]
@@ -77,7 +76,7 @@ def with_parallel(stmt: ir.Stmt, buffers: Buffers) -> ir.Stmt:
     """`stmt` with heap slots in the parallel loops inside."""
     if isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL:
         return replace(stmt, body=arranged(stmt.body, buffers))
-    return with_bodies(stmt, lambda child: with_parallel(child, buffers))
+    return map_children(stmt, lambda child: with_parallel(child, buffers))
 
 
 def own_allocs(stmt: ir.Stmt) -> Iterator[str]:
@@ -99,7 +98,7 @@ def without(stmt: ir.Stmt, held: set[str]) -> ir.Stmt:
         rest = tuple(name for name in stmt.buffers if name not in held)
         body = without(stmt.body, held)
         return ir.Alloc(rest, body) if rest else body
-    return with_bodies(stmt, lambda child: without(child, held))
+    return map_children(stmt, lambda child: without(child, held))
 
 
 def overflowing(names: Iterable[str], buffers: Buffers) -> list[str]:
@@ -189,7 +188,7 @@ def fits(buffer: ir.Buffer, first: ir.Buffer) -> bool:
     """Whether a slot sized for `first` holds `buffer`: no larger one, or one of the same symbolic shape."""
     if is_static(buffer) and is_static(first):
         return nbytes(buffer) <= nbytes(first)
-    return buffer.shape == first.shape and storage(buffer.dtype).itemsize == storage(first.dtype).itemsize
+    return buffer.shape == first.shape and storage_dtype(buffer.dtype).itemsize == storage_dtype(first.dtype).itemsize
 
 
 def is_static(buffer: ir.Buffer) -> bool:
@@ -199,7 +198,7 @@ def is_static(buffer: ir.Buffer) -> bool:
 
 def nbytes(buffer: ir.Buffer) -> int:
     """The bytes of a buffer, 0 if it is symbolic."""
-    return prod(buffer.dims) * storage(buffer.dtype).itemsize if is_static(buffer) else 0
+    return prod(buffer.dims) * storage_dtype(buffer.dtype).itemsize if is_static(buffer) else 0
 
 
 def footprint(fn: ir.Function) -> Footprint:

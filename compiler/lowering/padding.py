@@ -7,7 +7,7 @@ from math import gcd, prod
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import LeafBlock
-from vdla.compiler.ir.printer import extent_text
+from vdla.compiler.ir import extent_text
 from vdla.compiler.lowering.errors import PassError
 
 Shape = tuple[ir.Extent, ...]

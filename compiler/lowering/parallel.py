@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.ir.rewrite import with_bodies
+from vdla.compiler.ir import map_children
 
 
 def one_level(fn: ir.Function) -> ir.Function:
@@ -20,5 +20,5 @@ def one_level(fn: ir.Function) -> ir.Function:
 def outermost(stmt: ir.Stmt, *, inside: bool) -> ir.Stmt:
     """`stmt` with its outermost parallel loops alone."""
     found = isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL
-    new = with_bodies(stmt, lambda child: outermost(child, inside=inside or found))
+    new = map_children(stmt, lambda child: outermost(child, inside=inside or found))
     return replace(new, kind=ir.LoopKind.SERIAL) if inside and found and isinstance(new, ir.For) else new

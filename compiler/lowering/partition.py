@@ -14,9 +14,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import TRUE, Range, conjunction
-from vdla.compiler.ir.expr_size import size_of
-from vdla.compiler.ir.rewrite import last, scalar_ranges, with_bodies
+from vdla.compiler.arith import TRUE, conjunction, last_value, loop_ranges, scalar_ranges
+from vdla.compiler.ir import map_children, size_of
 from vdla.compiler.lowering.scope import Scope
 from vdla.compiler.lowering.simplify import NOTHING, as_extent, closed, simplified
 from vdla.compiler.lowering.split_points import Zone, comparisons, zone
@@ -88,7 +87,7 @@ def partitioned(stmt: ir.Stmt, scope: Scope, cutter: Cutter) -> ir.Stmt:
             return ir.If(cond, partitioned(body, scope.where(cond), cutter))
         case ir.IntrinsicCall():
             return stmt
-    return with_bodies(stmt, lambda child: partitioned(child, scope, cutter))
+    return map_children(stmt, lambda child: partitioned(child, scope, cutter))
 
 
 def loop(stmt: ir.For, scope: Scope, cutter: Cutter) -> ir.Stmt:
@@ -121,7 +120,7 @@ def branch(stmt: ir.For, part: Part, scope: Scope, cutter: Cutter) -> ir.Stmt:
 def size(stmt: ir.Stmt, var: str) -> int:
     """How many iterations of the loop over `var` a part has."""
     if isinstance(stmt, ir.For) and stmt.var == var:
-        return last(stmt, {}) + 1
+        return last_value(stmt.extent, {}) + 1
     return 1
 
 
@@ -129,7 +128,7 @@ def parts_of(stmt: ir.For, scalars: Collection[str]) -> list[Part]:
     """The parts in which a loop is cut; none if it is not."""
     if stmt.kind is ir.LoopKind.UNROLL:
         return []
-    inner, found = inner_ranges(stmt.body), set(comparisons(stmt.body))
+    inner, found = loop_ranges(stmt.body), set(comparisons(stmt.body))
     symbolic = symbolic_parts(stmt, found, inner, scalars) if scalars else []
     if symbolic or not isinstance(stmt.extent, int):
         return symbolic
@@ -164,13 +163,3 @@ def edges_of(z: Zone) -> range:
     """Where a zone cuts: at its ends, and at each iteration of a short one."""
     length = max(z.end - z.first, 1)
     return range(z.first, z.end + 1, 1 if length <= PEELED else length)
-
-
-def inner_ranges(stmt: ir.Stmt) -> dict[str, Range]:
-    """The bounds of the loops in a statement."""
-    found: dict[str, Range] = {}
-    for inner in ir.walk(stmt):
-        if isinstance(inner, ir.For) and isinstance(inner.extent, int):
-            high = found.get(inner.var, (0, 0))[1]
-            found[inner.var] = (0, max(high, last(inner, {})))
-    return found

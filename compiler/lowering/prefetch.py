@@ -14,10 +14,8 @@ from vdla.compiler.analysis.access import LeafBlock, leaves, reads
 from vdla.compiler.analysis.read_region import Span, touched
 from vdla.compiler.analysis.symbols import Domains, ceil_divided, domains_of, extent_form, extent_of
 from vdla.compiler.analysis.tree import names_of
-from vdla.compiler.arith.affine import Linear, var_names
-from vdla.compiler.ir.dtypes import storage
-from vdla.compiler.ir.names import Names
-from vdla.compiler.ir.rewrite import rebuilt, with_bodies
+from vdla.compiler.arith import Linear, var_names
+from vdla.compiler.ir import Names, map_children, map_operands, storage_dtype
 
 LINE = 64  # bytes of a line of the cache; where lines are shorter, as on a Cortex-A9, every other one is asked for
 Region = list[Span]
@@ -60,7 +58,7 @@ def prefetch(fn: ir.Function) -> ir.Function:
     ranges, names = domains_of(fn), names_of(fn)
 
     def visit(stmt: ir.Stmt) -> ir.Stmt:
-        new = with_bodies(stmt, visit)
+        new = map_children(stmt, visit)
         first = [request for ahead in asked.get(id(stmt), ()) for request in requests(fn, ahead, ranges, names)]
         return replace(new, body=ir.seq(*first, new.body)) if first and isinstance(new, ir.For) else new
 
@@ -107,7 +105,7 @@ def request(fn: ir.Function, region: Region, ahead: Ahead, ranges: Domains, name
     """A request for each line of a region, as loops over its dimensions."""
     buffer = fn.buffers[ahead.buffer]
     moved = {ahead.loop.var: ir.Binary("add", ir.Var(ahead.loop.var), ir.Const(ahead.distance))}
-    room = max(LINE // storage(buffer.dtype).itemsize, 1)  # elements of a line that are left for a dimension
+    room = max(LINE // storage_dtype(buffer.dtype).itemsize, 1)  # elements of a line that are left for a dimension
     loops: list[tuple[str, ir.Extent]] = []
     indices: list[ir.Expr] = []
     for span, extent in reversed(list(zip(region, buffer.shape, strict=True))):
@@ -127,7 +125,7 @@ def request(fn: ir.Function, region: Region, ahead: Ahead, ranges: Domains, name
 
 def inside(fn: ir.Function, expr: ir.Expr) -> ir.Expr:
     """An index whose own reads are all inside of their buffers, whatever guards them where it is used."""
-    new = rebuilt(expr, lambda operand: inside(fn, operand))
+    new = map_operands(expr, lambda operand: inside(fn, operand))
     if not isinstance(new, ir.Load):
         return new
     shape = fn.buffers[new.buffer].shape

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import Indices, LeafBlock
 from vdla.compiler.analysis.read_region import Span, bound_form, limits_of, span_of
-from vdla.compiler.arith.affine import Linear, Ranges, bounds
+from vdla.compiler.arith import Linear, Ranges, bounds
 
 UNBOUNDED = 1 << 28  # an extent as large as that follows from a symbolic one
 

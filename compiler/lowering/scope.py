@@ -11,24 +11,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import (
-    ANY,
+from vdla.compiler.arith import (
     FALSE,
+    INT32,
     TRUE,
     Linear,
     Range,
     conjunction,
     conjuncts,
+    last_value,
     linear,
     linear_bounds,
     simplify,
     var_names,
 )
-from vdla.compiler.ir.rewrite import last, rebuilt
+from vdla.compiler.ir import map_operands
 
 SLACK = 1 << 16  # what a symbolic extent may come nearer to the limits of int32, such as the 7 of (n + 7) // 8
-LOWEST, HIGHEST = ANY[0] - SLACK, ANY[1] + SLACK
-INDEX_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max", *ir.COMPARE_OPS, "and", "or")
+LOWEST, HIGHEST = INT32[0] - SLACK, INT32[1] + SLACK
+PURE_OPS = (*ir.INDEX_OPS, *ir.COMPARE_OPS, "and", "or")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Scope:
         values = {name: value for name, value in self.values.items() if name != loop.var}
         ranges = {name: bound for name, bound in self.ranges.items() if name != loop.var}
         known = frozenset(c for c in self.known if loop.var not in var_names(c)) if self.known else self.known
-        return Scope({**ranges, loop.var: (0, last(loop, self.ranges))}, values, known)
+        return Scope({**ranges, loop.var: (0, last_value(loop.extent, self.ranges))}, values, known)
 
     def where(self, cond: ir.Expr) -> Scope:
         """The scope in which a condition, simplified here, holds."""
@@ -75,7 +76,7 @@ class Scope:
                 return self.values.get(name, expr)
             case ir.Binary() if ordered and is_pure(expr):
                 return self.arithmetic(expr)
-        return rebuilt(expr, self.value)
+        return map_operands(expr, self.value)
 
     def select(self, old: ir.Select, cond: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
         """A select, or the side that it always takes."""
@@ -107,7 +108,7 @@ class Scope:
 
     def by_parts(self, expr: ir.Expr) -> ir.Expr:
         """Arithmetic with an operation that may have wrapped, simplified inside of that."""
-        return rebuilt(expr, lambda e: simplify(e, self.ranges) if fits(e, self.ranges) else self.by_parts(e))
+        return map_operands(expr, lambda e: simplify(e, self.ranges) if fits(e, self.ranges) else self.by_parts(e))
 
     def sorted(self, expr: ir.Expr) -> ir.Expr:
         """The sums in an expression with their terms in the order of the loops."""
@@ -119,7 +120,7 @@ class Scope:
             place = {t: max((depth.get(v, 0) for v in var_names(t)), default=0) for t in form.terms}
             terms = sorted(form.terms.items(), key=lambda item: place[item[0]])
             return Linear({self.sorted(term): factor for term, factor in terms}, form.const).expr()
-        return rebuilt(expr, self.sorted)
+        return map_operands(expr, self.sorted)
 
 
 def is_pure(expr: ir.Expr) -> bool:
@@ -130,7 +131,7 @@ def is_pure(expr: ir.Expr) -> bool:
         case ir.Const(dtype=dtype):
             return dtype in ("int32", "bool")
         case ir.Binary(op=op, a=a, b=b):
-            return op in INDEX_OPS and is_pure(a) and is_pure(b)
+            return op in PURE_OPS and is_pure(a) and is_pure(b)
     return False
 
 

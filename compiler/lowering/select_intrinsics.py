@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import var_names
-from vdla.compiler.ir.rewrite import with_bodies
+from vdla.compiler.arith import var_names
+from vdla.compiler.ir import Match, map_children
 from vdla.compiler.target import Target
 from vdla.compiler.tensorize.apply import TensorizeError, match_block, perfect_nest
-from vdla.compiler.tensorize.intrinsic import Intrinsic, Match
 
 WRITTEN_OUT = 16  # the longest outer dimension of an entry that is unrolled, so that its sums can stay in registers
 
@@ -31,7 +30,7 @@ def choose_steps(fn: ir.Function, target: Target) -> ir.Function:
 def chosen(stmt: ir.Stmt, fn: ir.Function, target: Target) -> ir.Stmt:
     """`stmt` with the nests that `target` has."""
     if not (isinstance(stmt, ir.For) and "tensorize" in stmt.annotations):
-        return with_bodies(stmt, lambda child: chosen(child, fn, target))
+        return map_children(stmt, lambda child: chosen(child, fn, target))
     block = next(inner for inner in ir.walk(stmt) if isinstance(inner, ir.Block))
     match = block.annotations.get("intrinsic")
     if not isinstance(match, Match) or (now := matched_again(stmt, fn, match.intrinsic)) is None:
@@ -41,7 +40,7 @@ def chosen(stmt: ir.Stmt, fn: ir.Function, target: Target) -> ir.Stmt:
     return as_lanes(stmt, spatial_loops(stmt, block))
 
 
-def matched_again(nest: ir.For, fn: ir.Function, intrinsic: Intrinsic) -> Match | None:
+def matched_again(nest: ir.For, fn: ir.Function, intrinsic: ir.DeclaredIntrinsic) -> Match | None:
     """How a nest is a step of `intrinsic` now; None if rewrites since have moved its loops or blocks."""
     try:
         block, loops = perfect_nest(nest, intrinsic)
@@ -54,7 +53,7 @@ def with_match(stmt: ir.Stmt, match: Match) -> ir.Stmt:
     """A nest whose block is a step as `match` says, of the buffers that it reads and writes now."""
     if isinstance(stmt, ir.Block):
         return replace(stmt, annotations={**stmt.annotations, "intrinsic": match})
-    return with_bodies(stmt, lambda child: with_match(child, match))
+    return map_children(stmt, lambda child: with_match(child, match))
 
 
 def spatial_loops(nest: ir.For, block: ir.Block) -> list[str]:
@@ -66,7 +65,7 @@ def spatial_loops(nest: ir.For, block: ir.Block) -> list[str]:
 
 def unmarked(stmt: ir.Stmt) -> ir.Stmt:
     """A nest without its marks, and as it is otherwise."""
-    new = with_bodies(stmt, unmarked)
+    new = map_children(stmt, unmarked)
     if not isinstance(new, ir.Block | ir.For):
         return new
     return replace(new, annotations={k: v for k, v in new.annotations.items() if k not in ("tensorize", "intrinsic")})
@@ -74,7 +73,7 @@ def unmarked(stmt: ir.Stmt) -> ir.Stmt:
 
 def as_lanes(stmt: ir.Stmt, spatial: list[str]) -> ir.Stmt:
     """A nest without its mark: the last dimension of an entry are lanes, short ones outside of it are written out."""
-    new = with_bodies(stmt, lambda child: as_lanes(child, spatial))
+    new = map_children(stmt, lambda child: as_lanes(child, spatial))
     if isinstance(new, ir.Block):
         return replace(new, annotations={k: v for k, v in new.annotations.items() if k != "intrinsic"})
     if not isinstance(new, ir.For):

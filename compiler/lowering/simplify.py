@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import FALSE, TRUE, conjunction, conjuncts, var_names
-from vdla.compiler.ir.rewrite import fetched, matched, reads, scalar_ranges, stored
+from vdla.compiler.arith import FALSE, TRUE, conjunction, conjuncts, scalar_ranges, var_names
+from vdla.compiler.ir import map_match, map_prefetch, map_store, reads_memory
 from vdla.compiler.lowering.scope import Scope
 
 NOTHING = ir.Seq(())  # never left inside of anything but a function that does nothing
@@ -37,16 +37,16 @@ def simplified(stmt: ir.Stmt, scope: Scope) -> ir.Stmt:
         case ir.Seq(stmts=stmts):
             return ir.seq(*(simplified(inner, scope) for inner in stmts))
         case ir.Store():
-            return stored(stmt, scope.index, scope.value)
+            return map_store(stmt, scope.index, scope.value)
         case ir.Prefetch():
-            return fetched(stmt, scope.index)
+            return map_prefetch(stmt, scope.index)
         case ir.MultiStore(stores=stores):
-            return ir.MultiStore(tuple(stored(store, scope.index, scope.value) for store in stores))
+            return ir.MultiStore(tuple(map_store(store, scope.index, scope.value) for store in stores))
         case ir.Alloc(buffers=buffers, body=body):
             inside = simplified(body, scope)
             return inside if inside == NOTHING else ir.Alloc(buffers, inside)
         case ir.IntrinsicCall(match=match, body=body):
-            return ir.IntrinsicCall(matched(match, scope.condition), simplified(body, scope))
+            return ir.IntrinsicCall(map_match(match, scope.condition), simplified(body, scope))
     return stmt
 
 
@@ -90,7 +90,7 @@ def hoisted(var: str, body: ir.Stmt) -> tuple[ir.Expr, ir.Stmt]:
     if not isinstance(body, ir.If):
         return TRUE, body
     parts = conjuncts(body.cond)
-    outer = [part for part in parts if var not in var_names(part) and not reads(part)]
+    outer = [part for part in parts if var not in var_names(part) and not reads_memory(part)]
     inner = conjunction(part for part in parts if part not in outer)
     return conjunction(outer), body.body if inner == TRUE else ir.If(inner, body.body)
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import Linear, Range, linear, linear_bounds, var_names
-from vdla.compiler.ir.rewrite import reads
+from vdla.compiler.arith import Linear, Range, linear, linear_bounds, var_names
+from vdla.compiler.ir import reads_memory
 
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
@@ -49,7 +49,7 @@ def in_selects(expr: ir.Expr) -> Iterator[ir.Binary]:
 def parts(cond: ir.Expr) -> Iterator[ir.Binary]:
     """The comparisons that a condition combines, but for those of what buffers hold, which may change in the loop."""
     if isinstance(cond, ir.Binary):
-        if cond.op in COMPARISONS and not reads(cond):
+        if cond.op in COMPARISONS and not reads_memory(cond):
             yield cond
         if cond.op in ("and", "or"):
             yield from parts(cond.a)

@@ -17,12 +17,10 @@ from vdla.compiler import ir
 from vdla.compiler.analysis.access import LeafBlock, leaves, loads, stores, written
 from vdla.compiler.analysis.independence import ROOT, distinct
 from vdla.compiler.analysis.symbols import domains_of
-from vdla.compiler.arith.affine import Linear, Ranges, linear, var_names
-from vdla.compiler.ir.dtypes import storage as stored_dtype
-from vdla.compiler.ir.rewrite import loop_ranges, rebuilt, scalar_ranges, stored, with_bodies
+from vdla.compiler.arith import Linear, Ranges, function_ranges, linear, var_names
+from vdla.compiler.ir import Match, map_children, map_operands, map_store, storage_dtype
 from vdla.compiler.lowering.padding import aligned, doubled
 from vdla.compiler.lowering.region import Access, Window, windows
-from vdla.compiler.tensorize.intrinsic import Match
 
 STACK_BYTES = 16 * 1024  # of one buffer; what is larger comes from the heap
 Loops = tuple[ir.For, ...]
@@ -57,7 +55,7 @@ def place_storage(fn: ir.Function) -> ir.Function:
             block c(vi=i, vj=j2): ... t[vi, vj]              for j2 in range(16):
                                                                  block c(vi=i, vj=j2): ... t[vi - i, vj]
     """
-    ranges = loop_ranges(fn.body, scalar_ranges(fn))
+    ranges = function_ranges(fn)
     used = users(fn)
     plans = {name: plan_of(fn.buffers[name], touching, ranges) for name, touching in used.items()}
     shared_in = [contended(fn, name, touching, plans[name].inside) for name, touching in used.items()]
@@ -112,7 +110,7 @@ def contended(fn: ir.Function, name: str, accesses: list[Access], inside: str | 
 
 def in_turn(stmt: ir.Stmt, names: set[str]) -> ir.Stmt:
     """`stmt` with some loops serial."""
-    new = with_bodies(stmt, lambda child: in_turn(child, names)) if names else stmt
+    new = map_children(stmt, lambda child: in_turn(child, names)) if names else stmt
     return replace(new, kind=ir.LoopKind.SERIAL) if isinstance(new, ir.For) and new.var in names else new
 
 
@@ -122,7 +120,7 @@ def scope_of(shape: tuple[ir.Extent, ...], buffer: ir.Buffer) -> str:
     sizes = [extent for extent in shape if isinstance(extent, int)]
     if len(sizes) == len(shape) and buffer.scope in ("stack", "heap"):
         return buffer.scope
-    small = len(sizes) == len(shape) and prod(sizes) * stored_dtype(buffer.dtype).itemsize <= STACK_BYTES
+    small = len(sizes) == len(shape) and prod(sizes) * storage_dtype(buffer.dtype).itemsize <= STACK_BYTES
     return "stack" if small else "heap"
 
 
@@ -205,7 +203,7 @@ def rewritten(stmt: ir.Stmt, plans: Mapping[str, Plan]) -> ir.Stmt:
     """`stmt` with the indices of intermediate buffers moved."""
 
     def moved(expr: ir.Expr) -> ir.Expr:
-        new = rebuilt(expr, moved)
+        new = map_operands(expr, moved)
         if isinstance(new, ir.Load) and new.buffer in plans:
             return ir.Load(new.buffer, plans[new.buffer].moved(new.indices))
         return new
@@ -213,14 +211,14 @@ def rewritten(stmt: ir.Stmt, plans: Mapping[str, Plan]) -> ir.Stmt:
     def visit(inner: ir.Stmt) -> ir.Stmt:
         match inner:
             case ir.Store(buffer=buffer):
-                new = stored(inner, moved, moved)
+                new = map_store(inner, moved, moved)
                 return replace(new, indices=plans[buffer].moved(new.indices)) if buffer in plans else new
             case ir.If(cond=cond, body=body):
                 return ir.If(moved(cond), visit(body))
             case ir.Block(annotations={"intrinsic": Match() as match}):
                 marked = {**inner.annotations, "intrinsic": moved_match(match, plans)}
-                return with_bodies(replace(inner, annotations=marked), visit)
-        return with_bodies(inner, visit)
+                return map_children(replace(inner, annotations=marked), visit)
+        return map_children(inner, visit)
 
     return visit(stmt)
 
@@ -249,6 +247,6 @@ def allocated(body: ir.Stmt, plans: Mapping[str, Plan]) -> ir.Stmt:
     def visit(stmt: ir.Stmt) -> ir.Stmt:
         if isinstance(stmt, ir.For):
             return replace(stmt, body=around(stmt.var, visit(stmt.body)))
-        return stmt if isinstance(stmt, ir.Block) else with_bodies(stmt, visit)
+        return stmt if isinstance(stmt, ir.Block) else map_children(stmt, visit)
 
     return around(None, visit(body))

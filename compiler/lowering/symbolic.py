@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import reduce
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import TRUE, Linear, Range, linear, linear_bounds, var_names
-from vdla.compiler.ir.rewrite import mapped, rebuilt
+from vdla.compiler.arith import TRUE, Linear, Range, linear, linear_bounds, var_names
+from vdla.compiler.ir import map_exprs, map_operands
 from vdla.compiler.lowering.split_points import at_least, zone
 
 ZERO: ir.Expr = ir.Const(0)
@@ -89,6 +89,6 @@ def holding(stmt: ir.Stmt, true: Collection[ir.Binary]) -> ir.Stmt:
     """`stmt` with comparisons replaced that are known to be true."""
 
     def change(expr: ir.Expr) -> ir.Expr:
-        return TRUE if isinstance(expr, ir.Binary) and expr in true else rebuilt(expr, change)
+        return TRUE if isinstance(expr, ir.Binary) and expr in true else map_operands(expr, change)
 
-    return mapped(stmt, change) if true else stmt
+    return map_exprs(stmt, change) if true else stmt

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import FALSE, TRUE, Linear, linear, var_names
-from vdla.compiler.ir.printer import extent_text
-from vdla.compiler.ir.rewrite import fetched, loop_ranges, matched, rebuilt, scalar_ranges, stored, with_bodies
+from vdla.compiler.arith import FALSE, TRUE, Linear, function_ranges, linear, var_names
+from vdla.compiler.ir import extent_text, map_children, map_match, map_operands, map_prefetch, map_store
 from vdla.compiler.lowering.errors import PassError
 from vdla.compiler.lowering.scope import Scope, is_pure
 
@@ -33,7 +32,7 @@ def unroll(fn: ir.Function) -> ir.Function:
     unrolled = {s.var for s in ir.walk(fn.body) if isinstance(s, ir.For) and s.kind is ir.LoopKind.UNROLL}
     if not unrolled:
         return fn
-    writer = Unroller(Scope(loop_ranges(fn.body, scalar_ranges(fn))), frozenset(unrolled))
+    writer = Unroller(Scope(function_ranges(fn)), frozenset(unrolled))
     return replace(fn, body=writer.statement(fn.body, {}))
 
 
@@ -69,9 +68,9 @@ class Unroller:
             case ir.For(var=var, kind=ir.LoopKind.UNROLL, body=body):
                 return ir.seq(*(self.statement(body, {**env, var: i}) for i in range(stmt.size)))
             case ir.Store():
-                return stored(stmt, lambda e: self.expr(e, env, True), lambda e: self.expr(e, env, False))
+                return map_store(stmt, lambda e: self.expr(e, env, True), lambda e: self.expr(e, env, False))
             case ir.Prefetch():
-                return fetched(stmt, lambda e: self.expr(e, env, True))
+                return map_prefetch(stmt, lambda e: self.expr(e, env, True))
             case ir.If(cond=cond, body=body):
                 new = self.expr(cond, env, True)
                 if new == FALSE:
@@ -79,8 +78,8 @@ class Unroller:
                 inner = self.statement(body, env)
                 return inner if new == TRUE or inner == ir.Seq(()) else ir.If(new, inner)
             case ir.IntrinsicCall(match=match, body=body):
-                return ir.IntrinsicCall(matched(match, lambda e: self.expr(e, env, True)), self.statement(body, env))
-        new_stmt = with_bodies(stmt, lambda child: self.statement(child, env))
+                return ir.IntrinsicCall(map_match(match, lambda e: self.expr(e, env, True)), self.statement(body, env))
+        new_stmt = map_children(stmt, lambda child: self.statement(child, env))
         return ir.Seq(()) if ir.children(new_stmt) == (ir.Seq(()),) else new_stmt
 
     def expr(self, expr: ir.Expr, env: Env, index: bool) -> ir.Expr:
@@ -112,7 +111,7 @@ class Unroller:
                 if test in (TRUE, FALSE):
                     return self.expr(a if test == TRUE else b, env, index)
                 return ir.Select(test, self.expr(a, env, index), self.expr(b, env, index))
-        return rebuilt(expr, lambda operand: self.expr(operand, env, False))
+        return map_operands(expr, lambda operand: self.expr(operand, env, False))
 
     def names(self, expr: ir.Expr) -> tuple[str, ...]:
         """The unrolled loops that an expression depends on."""

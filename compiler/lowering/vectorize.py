@@ -12,8 +12,8 @@ from functools import cache
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.tree import names_of
-from vdla.compiler.arith.affine import var_names
-from vdla.compiler.ir.rewrite import substituted, with_bodies
+from vdla.compiler.arith import var_names
+from vdla.compiler.ir import map_children, substitute_in
 from vdla.compiler.lowering.scope import Scope
 from vdla.compiler.lowering.simplify import simplified
 
@@ -38,7 +38,7 @@ def vectorize(fn: ir.Function) -> ir.Function:
 
 def vectorized(stmt: ir.Stmt, outer: Callable[[str], str]) -> ir.Stmt:
     """`stmt` with its loops of lanes moved inwards, inner ones first; `outer` names the loops around vectors."""
-    new = with_bodies(stmt, lambda child: vectorized(child, outer))
+    new = map_children(stmt, lambda child: vectorized(child, outer))
     if not isinstance(new, ir.For) or new.kind is not ir.LoopKind.VECTORIZE:
         return new
     if not isinstance(new.extent, int):
@@ -60,7 +60,7 @@ def cut(loop: ir.For, extent: int, outer: str) -> ir.Stmt:
 
 def moved(loop: ir.For, index: ir.Expr) -> ir.Stmt:
     """The body of a loop at another index."""
-    return substituted(loop.body, {loop.var: index})
+    return substitute_in(loop.body, {loop.var: index})
 
 
 def lanes(loop: ir.For, stmt: ir.Stmt) -> ir.Stmt:
@@ -107,7 +107,7 @@ def masked(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
 
 def first_lane(loop: ir.For, stmt: ir.Stmt) -> ir.Stmt:
     """A request that stands for those of all lanes."""
-    return simplified(substituted(stmt, {loop.var: ir.Const(0)}), Scope({}))
+    return simplified(substitute_in(stmt, {loop.var: ir.Const(0)}), Scope({}))
 
 
 def narrowed(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
@@ -122,7 +122,7 @@ def narrowed(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
         return ir.Seq(())
     part = replace(loop, extent=high - low + 1)
     index = ir.Binary("add", ir.Var(loop.var), ir.Const(low))
-    return simplified(replace(part, body=substituted(ir.If(cond, body), {loop.var: index})), Scope({}))
+    return simplified(replace(part, body=substitute_in(ir.If(cond, body), {loop.var: index})), Scope({}))
 
 
 def serial(loop: ir.For, body: ir.Stmt) -> ir.Stmt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.ir.dtypes import SMALL_FLOATS
+from vdla.compiler.ir import SMALL_FLOATS
 
 
 def wide_dtype(dtype: str) -> str:

@@ -12,7 +12,7 @@ from enum import Enum
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.ir.dtypes import Array
+from vdla.compiler.ir import Array
 from vdla.compiler.operators.checks import OperatorError, check_choice, check_rank, integer, machine_of, static
 from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.quantise import kept_outputs, not_packed, packed_shape

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from vdla.compiler import te
-from vdla.compiler.ir.dtypes import is_float, is_integer
+from vdla.compiler.ir import is_float, is_integer
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,

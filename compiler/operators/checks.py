@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.ir.dtypes import is_float, is_integer
-from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.ir import expr_text, is_float, is_integer
 from vdla.compiler.target import Target, target_named
-from vdla.compiler.te.extents import extent_of
 from vdla.support.errors import Error
 from vdla.support.integers import is_int, to_python
 
@@ -175,7 +173,7 @@ def is_one(extent: te.Dim) -> bool:
 
 def same_extent(a: te.Dim, b: te.Dim) -> bool:
     """Whether two extents are equal, whatever the symbols are."""
-    return extent_of(a) == extent_of(b)
+    return te.extent_of(a) == te.extent_of(b)
 
 
 def same_shape(a: Sequence[te.Dim], b: Sequence[te.Dim]) -> bool:

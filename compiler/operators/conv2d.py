@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.ir.dtypes import Array, storage
+from vdla.compiler.ir import Array, storage_dtype
 from vdla.compiler.operators.accumulation import wide, wide_dtype
 from vdla.compiler.operators.checks import (
     OperatorError,
@@ -104,7 +104,7 @@ class Part:
 
 def lanes_of(outs: int, dtype: str, target: Target) -> int:
     """The block of output channels for `outs` of them in a group: a vector, or less for few channels."""
-    return min(target.lanes(storage(wide_dtype(dtype)).itemsize), 1 << (outs - 1).bit_length())
+    return min(target.lanes(storage_dtype(wide_dtype(dtype)).itemsize), 1 << (outs - 1).bit_length())
 
 
 def part_of(

@@ -26,7 +26,6 @@ from vdla.compiler.operators.checks import (
 )
 from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.windows import Ints
-from vdla.compiler.te.expr import as_value
 
 NAME = "conv_transpose"
 ZERO = te.const(0, "int32")
@@ -62,10 +61,10 @@ class Phase:
         """The kernel's tap: the t-th solution k of k * dilation = p + before (modulo the stride). Places a whole number
         of strides apart have the same."""
         if self.spacing == 1:
-            return as_value(t, NAME) + 0
+            return te.as_value(t, NAME) + 0
         inverse = pow(self.dilation // self.shared, -1, self.spacing)
         first = (((p + self.before) // self.shared) * inverse) % self.spacing
-        return first + as_value(t, NAME) * self.spacing
+        return first + te.as_value(t, NAME) * self.spacing
 
     def place(self, p: te.Value, t: te.Operand) -> te.Value:
         """The input's place."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vdla.compiler import te
-from vdla.compiler.ir.dtypes import DTYPES, Array, is_float, storage
+from vdla.compiler.ir import DTYPES, Array, is_float, storage_dtype
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,
@@ -50,7 +50,7 @@ class Convolution:
     def pack(self, weight: Array) -> Array:
         """The weights, an array of `shape` and `dtype`, as the kernel reads them."""
         check_weights("convolution", weight, "[CO, CI, KH, KW]")
-        if weight.shape != self.shape or weight.dtype != storage(self.dtype):
+        if weight.shape != self.shape or weight.dtype != storage_dtype(self.dtype):
             found = f"{weight.dtype}{list(weight.shape)}"
             raise OperatorError(f"convolution: weight must be {self.dtype}{list(self.shape)}, got {found}")
         match self.algorithm:

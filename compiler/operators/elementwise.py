@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 from vdla.compiler import te
-from vdla.compiler.ir.dtypes import is_float, limits
+from vdla.compiler.ir import is_float, limits
 from vdla.compiler.operators.checks import OperatorError, check_choice, check_float, check_number, check_tensor, number
 from vdla.compiler.operators.naming import name_of
 

@@ -7,7 +7,7 @@ reads outside of the tensor: `mode` "clip" takes the nearest element, "wrap" cou
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.ir.dtypes import is_integer
+from vdla.compiler.ir import is_integer
 from vdla.compiler.operators.checks import (
     OperatorError,
     as_element,

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.ir.dtypes import SMALL_FLOATS, Array, storage
+from vdla.compiler.ir import SMALL_FLOATS, Array, storage_dtype
 from vdla.compiler.operators.accumulation import wide, wide_dtype
 from vdla.compiler.operators.broadcast import broadcast_shape
 from vdla.compiler.operators.checks import (
@@ -85,7 +85,7 @@ def dense(
 def pack_dense(weight: Array, target: Target | str = "host") -> Array:
     """Weights [N, K] as [N / lanes, K, lanes], the lanes of the last block filled up with zeros."""
     check_weights("pack_dense", weight, "[N, K]")
-    lanes = machine_of("pack_dense", target).lanes(storage(wide_dtype(str(weight.dtype))).itemsize)
+    lanes = machine_of("pack_dense", target).lanes(storage_dtype(wide_dtype(str(weight.dtype))).itemsize)
     whole = np.pad(weight, [(0, -len(weight) % lanes), (0, 0)])
     return np.ascontiguousarray(whole.reshape(-1, lanes, weight.shape[1]).transpose(0, 2, 1))
 

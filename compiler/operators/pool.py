@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vdla.compiler import te
-from vdla.compiler.ir.dtypes import limits
+from vdla.compiler.ir import limits
 from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import OperatorError, check_float, check_number, check_rank
 from vdla.compiler.operators.naming import name_of

@@ -7,7 +7,7 @@ zero point, saturated.
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.ir.dtypes import limits
+from vdla.compiler.ir import limits
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vdla.compiler.ir.dtypes import Array
+from vdla.compiler.ir import Array
 from vdla.compiler.operators.checks import OperatorError, check_choice, integers, machine_of
 from vdla.compiler.operators.quantise import QUANTISED, check_zero_point, shift_of
 from vdla.compiler.operators.sampled_input import Taken

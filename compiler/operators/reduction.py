@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from vdla.compiler import te
-from vdla.compiler.ir.dtypes import SMALL_FLOATS, limits
+from vdla.compiler.ir import SMALL_FLOATS, limits
 from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import OperatorError, as_element, axes_of, axis_of, check_float, check_number
 from vdla.compiler.operators.elementwise import elementwise, magnitude

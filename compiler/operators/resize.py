@@ -15,6 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from vdla.compiler import te
+from vdla.compiler.ir import MAX_EXTENT
 from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import (
     OperatorError,
@@ -27,7 +28,6 @@ from vdla.compiler.operators.checks import (
     static,
 )
 from vdla.compiler.operators.naming import name_of
-from vdla.compiler.te.extents import MAX_EXTENT
 from vdla.support.integers import to_python
 
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from vdla.compiler import te
 from vdla.compiler.operators.checks import OperatorError, dims, integers, statics
-from vdla.compiler.te.expr import as_value
 
 Ints = int | Sequence[int]
 
@@ -31,8 +30,8 @@ class Windows:
 
     def position(self, d: int, window: te.Operand, tap: te.Operand) -> te.Value:
         """The index in the input, along spatial dimension `d`, of a tap of a window; outside of it in the padding."""
-        start = as_value(window, "windows") * self.strides[d]
-        return start + as_value(tap, "windows") * self.dilations[d] - self.before[d]
+        start = te.as_value(window, "windows") * self.strides[d]
+        return start + te.as_value(tap, "windows") * self.dilations[d] - self.before[d]
 
     def inside(self, places: Sequence[te.Value]) -> list[te.Value]:
         """The conditions under which a position is not padding: none where no window leaves the input."""

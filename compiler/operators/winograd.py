@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler import te
-from vdla.compiler.ir.dtypes import Array, is_float
+from vdla.compiler.ir import Array, is_float
 from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import (
     OperatorError,

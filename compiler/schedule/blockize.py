@@ -8,9 +8,8 @@ from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.symbols import domains_of
 from vdla.compiler.analysis.tree import loop_at, loop_path, names_of, replaced
-from vdla.compiler.arith.affine import Linear, Ranges, conjuncts, linear, linear_bounds, predicate_of, var_names
-from vdla.compiler.ir.names import Names
-from vdla.compiler.ir.printer import expr_text, extent_text
+from vdla.compiler.arith import Linear, Ranges, conjuncts, linear, linear_bounds, predicate_of, var_names
+from vdla.compiler.ir import Names, expr_text, extent_text
 from vdla.compiler.schedule.loop_roles import content_text
 
 

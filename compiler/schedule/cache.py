@@ -9,8 +9,8 @@ from vdla.compiler.analysis.access import Indices, is_leaf, leaf_at, reads, writ
 from vdla.compiler.analysis.dataflow import check_flow
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.tree import block_path, names_of, replaced
-from vdla.compiler.arith.affine import linear
-from vdla.compiler.ir.names import Names
+from vdla.compiler.arith import linear
+from vdla.compiler.ir import Names
 from vdla.compiler.schedule.compute_at import computed_at
 from vdla.compiler.schedule.inline import Change, map_values, with_values
 from vdla.compiler.schedule.loop_kinds import check_scope

@@ -9,8 +9,8 @@ from __future__ import annotations
 from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.tree import block_at, paths
+from vdla.compiler.ir import Match
 from vdla.compiler.tensorize.apply import TensorizeError, match_block, perfect_nest
-from vdla.compiler.tensorize.intrinsic import Match
 
 
 def check_steps(fn: ir.Function, where: str) -> None:

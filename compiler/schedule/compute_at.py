@@ -9,7 +9,7 @@ from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.read_region import need_of, union
 from vdla.compiler.analysis.symbols import domains_of
 from vdla.compiler.analysis.tree import loop_names, removed
-from vdla.compiler.arith.affine import var_names
+from vdla.compiler.arith import var_names
 from vdla.compiler.schedule.place import check_step, check_terms_kept, holds, inserted, movable, nest_at, target_loops
 
 

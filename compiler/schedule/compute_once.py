@@ -9,8 +9,8 @@ from vdla.compiler.analysis.access import leaf_at
 from vdla.compiler.analysis.dataflow import is_first
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.tree import block_path, replaced
-from vdla.compiler.arith.affine import FALSE, affine, conjuncts, predicate_of, simplify, var_names
-from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.arith import FALSE, affine, conjuncts, predicate_of, simplify, var_names
+from vdla.compiler.ir import expr_text
 from vdla.compiler.schedule.place import check_only_writer
 
 

@@ -15,8 +15,8 @@ from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.independence import check_terms_once, distinct
 from vdla.compiler.analysis.symbols import domains_of
 from vdla.compiler.analysis.tree import block_path, loop_path, names_of, replaced
-from vdla.compiler.arith.affine import conjuncts, predicate_of, var_names
-from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.arith import conjuncts, predicate_of, var_names
+from vdla.compiler.ir import expr_text
 from vdla.compiler.schedule.place import check_not_blockized, renamed_loops, target_loops
 
 

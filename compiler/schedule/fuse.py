@@ -6,7 +6,7 @@ from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.symbols import domains_of, extent_form, extent_of
 from vdla.compiler.analysis.tree import loop_at, loop_path, names_of, replaced, substitute_loops
-from vdla.compiler.ir.printer import extent_text
+from vdla.compiler.ir import extent_text
 from vdla.compiler.schedule.loop_roles import MAX_ITERATIONS, check_new_name, content_text, outermost_blocks, role
 
 

@@ -10,7 +10,7 @@ from vdla.compiler.analysis.access import LeafBlock, init_stores, leaves, reader
 from vdla.compiler.analysis.dataflow import check_flow
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.tree import block_at, block_path, removed, rewrite_blocks
-from vdla.compiler.ir.expr_size import refusal
+from vdla.compiler.ir import size_violation
 from vdla.compiler.schedule.place import movable
 
 Change = Callable[[ir.Expr], ir.Expr]
@@ -49,7 +49,7 @@ def check_size(fn: ir.Function, reader: str, where: str) -> None:
     """Refuse a reader that becomes too large."""
     block = block_at(block_path(fn, reader, where))
     found = [*stores(block), *init_stores(block)]
-    for broken in filter(None, (refusal(expr) for store in found for expr in (store.value, *store.indices))):
+    for broken in filter(None, (size_violation(expr) for store in found for expr in (store.value, *store.indices))):
         raise ScheduleError(f"{where}: the value of {reader} {broken}")
 
 

@@ -9,8 +9,7 @@ from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.independence import check_independent
 from vdla.compiler.analysis.tree import Path, block_path, loop_at, loop_path, loops_on, paths, replaced
-from vdla.compiler.ir.annotations import RESERVED, THREAD
-from vdla.compiler.ir.printer import extent_text
+from vdla.compiler.ir import RESERVED, THREAD, extent_text
 from vdla.compiler.schedule.loop_roles import outermost_blocks, role
 
 THREADS = tuple(f"{group}Idx.{axis}" for group in ("block", "thread") for axis in "xyz")

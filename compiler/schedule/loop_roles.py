@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.arith.affine import ANY, var_names
-from vdla.compiler.ir.names import Names
+from vdla.compiler.arith import INT32, var_names
+from vdla.compiler.ir import Names
 
-MAX_ITERATIONS = ANY[1] + 1  # of an int32 loop variable
+MAX_ITERATIONS = INT32[1] + 1  # of an int32 loop variable
 
 
 def outermost_blocks(stmt: ir.Stmt) -> list[ir.Block]:

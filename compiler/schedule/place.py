@@ -21,9 +21,8 @@ from vdla.compiler.analysis.tree import (
     replaced,
     substitute_loops,
 )
-from vdla.compiler.arith.affine import Linear, Ranges, linear, predicate_of, var_names
-from vdla.compiler.ir.names import Names
-from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.arith import Linear, Ranges, linear, predicate_of, var_names
+from vdla.compiler.ir import Names, expr_text
 
 
 def movable(fn: ir.Function, name: str, where: str) -> LeafBlock:

@@ -11,8 +11,8 @@ from vdla.compiler.analysis.dataflow import is_last, summed_loops
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.symbols import Domains, domains_of
 from vdla.compiler.analysis.tree import loop_at, loop_path, loops_on, replaced
-from vdla.compiler.arith.affine import Linear, Ranges, linear, overlapping, var_names
-from vdla.compiler.ir.printer import extent_text
+from vdla.compiler.arith import Linear, Ranges, ambiguous_vars, linear, var_names
+from vdla.compiler.ir import extent_text
 from vdla.compiler.schedule.loop_roles import content_text, outermost_blocks, role
 
 
@@ -77,7 +77,7 @@ def check_order(where: str, nest: ir.Stmt, known: Domains) -> None:
         around = loops_above(nest, block)
         ranges = {loop.var: known[loop.var] for loop in around}
         spatial = [v for a, v in zip(block.axes, block.values, strict=True) if a.kind is ir.AxisKind.SPATIAL]
-        again = {name for value in spatial for name in overlapping(within(value, ranges), ranges)}
+        again = {name for value in spatial for name in ambiguous_vars(within(value, ranges), ranges)}
         for loop in around:
             kind = "unused" if loop.var in again else role(block, loop.var)
             if kind == "reduce" and loop.extent != 1:

@@ -18,7 +18,7 @@ from vdla.compiler.analysis.read_region import ZERO, Span, touched, whole_span
 from vdla.compiler.analysis.symbols import domains_of
 from vdla.compiler.analysis.tree import block_path, removed
 from vdla.compiler.analysis.written_region import computed
-from vdla.compiler.arith.affine import linear, var_names
+from vdla.compiler.arith import linear, var_names
 from vdla.compiler.schedule.place import check_step, check_terms_kept, holds, inserted, movable, nest_at, target_loops
 
 

@@ -9,7 +9,7 @@ from vdla.compiler.analysis.access import Indices, LeafBlock, leaf_at, leaves, r
 from vdla.compiler.analysis.dataflow import check_flow
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.tree import block_path, removed, replaced
-from vdla.compiler.ir.printer import index_text
+from vdla.compiler.ir import index_text
 from vdla.compiler.schedule.place import movable, store_of
 
 

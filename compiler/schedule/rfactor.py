@@ -13,10 +13,8 @@ from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.independence import check_terms_once
 from vdla.compiler.analysis.symbols import domains_of
 from vdla.compiler.analysis.tree import block_path, loop_path, names_of, replaced
-from vdla.compiler.arith.affine import TRUE, Ranges, conjuncts, predicate_of, simplify, var_names
-from vdla.compiler.ir.annotations import STARTS
-from vdla.compiler.ir.names import Names
-from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.arith import TRUE, Ranges, conjuncts, predicate_of, simplify, var_names
+from vdla.compiler.ir import STARTS, Names, expr_text
 from vdla.compiler.schedule.loop_roles import role
 from vdla.compiler.schedule.place import check_not_blockized, renamed_loops, target_loops
 from vdla.support.integers import is_int

@@ -6,8 +6,8 @@ from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.symbols import at_least, ceil_divided, domains_of, extent_form
 from vdla.compiler.analysis.tree import guarded, loop_at, loop_path, names_of, replaced, substitute_loops
-from vdla.compiler.arith.affine import Ranges
-from vdla.compiler.ir.printer import extent_text
+from vdla.compiler.arith import Ranges
+from vdla.compiler.ir import extent_text
 from vdla.compiler.schedule.loop_roles import MAX_ITERATIONS, check_new_name
 from vdla.support.integers import is_int, to_python
 

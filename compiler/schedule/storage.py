@@ -11,8 +11,8 @@ from vdla.compiler.analysis.access import LeafBlock, leaves, reads, writers_of
 from vdla.compiler.analysis.dataflow import common_loops
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.tree import block_path, loops_on
-from vdla.compiler.arith.affine import ANY
-from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.arith import INT32
+from vdla.compiler.ir import expr_text
 from vdla.compiler.schedule.loop_kinds import annotated
 from vdla.support.integers import is_int, to_python
 
@@ -101,5 +101,5 @@ def check_positive(where: str, what: str, value: object, least: int) -> None:
     number = to_python(value)
     if not is_int(number) or number < least:
         raise ScheduleError(f"{where}: the {what} must be an integer of at least {least}, got {value!r}")
-    if number > ANY[1]:
-        raise ScheduleError(f"{where}: the {what} must be at most {ANY[1]}, got {value!r}")
+    if number > INT32[1]:
+        raise ScheduleError(f"{where}: the {what} must be at most {INT32[1]}, got {value!r}")

@@ -11,7 +11,20 @@ silently. Integers wrap around. A reduction is the whole value of a `compute`. `
 """
 
 from vdla.compiler.te.create_function import create_function
-from vdla.compiler.te.expr import Dim, Number, Operand, ReduceAxis, TeError, Tensor, Value, binary, const
+from vdla.compiler.te.expr import (
+    Dim,
+    Number,
+    Operand,
+    ReduceAxis,
+    Stage,
+    TeError,
+    Tensor,
+    Value,
+    as_value,
+    binary,
+    const,
+)
+from vdla.compiler.te.extents import extent_of
 from vdla.compiler.te.math import (
     abs,
     call,
@@ -57,6 +70,7 @@ __all__ = [
     "Operand",
     "ReduceAxis",
     "Reducer",
+    "Stage",
     "TeError",
     "Tensor",
     "TupleReducer",
@@ -65,6 +79,7 @@ __all__ = [
     "all_of",
     "argmax",
     "argmin",
+    "as_value",
     "binary",
     "call",
     "cast",
@@ -77,6 +92,7 @@ __all__ = [
     "divide",
     "erf",
     "exp",
+    "extent_of",
     "floor",
     "full",
     "if_then_else",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import Range, linear, linear_bounds
+from vdla.compiler.arith import Range, linear, linear_bounds
 from vdla.compiler.te.expr import Stage, TeError, axis_name
 
 Shapes = Mapping[str, tuple[object, ...]]  # what is no number is symbolic

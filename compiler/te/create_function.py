@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import var_names
-from vdla.compiler.ir.annotations import STARTS
-from vdla.compiler.ir.names import Names
+from vdla.compiler.arith import var_names
+from vdla.compiler.ir import STARTS, Names
 from vdla.compiler.te.expr import (
     Scan,
     Stage,
@@ -19,6 +18,7 @@ from vdla.compiler.te.expr import (
     check_name,
 )
 from vdla.compiler.te.extents import extent_of, symbols_of
+from vdla.compiler.te.reduction import combine
 
 
 def create_function(inputs: Sequence[Tensor], outputs: Sequence[Tensor], name: str) -> ir.Function:
@@ -181,7 +181,7 @@ def stage_stores(stage: Stage) -> tuple[ir.Stmt | None, ir.Stmt]:
         return None, stores(stage.names, here, [value.expr for value in stage.values])
     new = tuple(Value(value.expr, value.dtype) for value in stage.values)
     so_far = tuple(Value(ir.Load(n, here), v.dtype) for n, v in zip(stage.names, stage.values, strict=True))
-    update = stage.reduction.combined(so_far, new)
+    update = combine(stage.reduction, so_far, new)
     init = stores(stage.names, here, stage.reduction.starts)
     return init, stores(stage.names, here, [value.expr for value in update])
 

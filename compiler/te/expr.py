@@ -9,29 +9,19 @@ from __future__ import annotations
 import keyword
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
 from vdla.compiler import ir
-from vdla.compiler.ir.dtypes import DTYPES, is_float, is_integer, limits
-from vdla.compiler.ir.expr_size import size_of
-from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.ir import DTYPES, expr_text, is_float, is_integer, limits, size_of
 from vdla.support.errors import Error
 from vdla.support.integers import to_python
 
-if TYPE_CHECKING:
-    from vdla.compiler.te.reduction import Reduction
-
 Number = int | float | bool
 Dim = Any  # an extent: an int, or a Value over symbols; what is done with it is done with both
-INTEGER_OPS = ("floordiv", "mod", "shl", "shr")
 MOST_SHOWN = 30  # operations of an element in a message
 LONGEST = 1023  # bits of an integer that is a number in every float
-SYMBOL = {"add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "shl": "<<", "shr": ">>",
-          "and": "&", "or": "|", "xor": "^", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
-          "ge": ">="}  # fmt: skip
-NEUTRAL = {"add": 0, "sub": 0, "mul": 1}
 
 
 class TeError(Error, ValueError):
@@ -168,6 +158,27 @@ class ReduceAxis(Operators):
 
     def __repr__(self) -> str:
         return f"<ReduceAxis {self.name}>"
+
+
+class Combiner(Protocol):
+    """The combination of a reduction, of one value or of a tuple; `te.Reducer` and `te.TupleReducer` are the two."""
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+
+    def apply(self, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Any, ...]:
+        """The combination of two tuples of values."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """How the values of a stage combine: a reducer over axes, from `starts`; `given` if not from identities."""
+
+    reducer: Combiner
+    axes: tuple[ReduceAxis, ...]
+    starts: tuple[ir.Expr, ...]
+    given: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,7 +332,8 @@ def const(value: Number, dtype: str) -> Value:
 
 def binary(op: str, a: Operand, b: Operand) -> Value:
     """`a op b`, both of one dtype."""
-    where = f"te: operator {SYMBOL[op]}" if op in SYMBOL else f"te.{op}imum"
+    symbol = ir.OPERATORS[op].symbol
+    where = f"te.{op}imum" if symbol is None else f"te: operator {symbol}"
     left, right = same_dtype(where, a, b)
     check_operator(where, op, left.dtype)
     if (same := without_effect(op, left, right)) is not None:
@@ -332,12 +344,12 @@ def binary(op: str, a: Operand, b: Operand) -> Value:
 
 def without_effect(op: str, a: Value, b: Value) -> Value | None:
     """The operand that the operation gives back unchanged: x + 0, x - 0, x * 1 (so strides of 1 leave no trace)."""
-    neutral = NEUTRAL.get(op)
-    if neutral is None or not is_integer(a.dtype):
+    if op not in ("add", "sub", "mul") or not is_integer(a.dtype):
         return None
-    if isinstance(b.expr, ir.Const) and b.expr.value == neutral:
+    identity = ir.RIGHT_IDENTITY[op]
+    if isinstance(b.expr, ir.Const) and b.expr.value == identity:
         return a
-    return b if op != "sub" and isinstance(a.expr, ir.Const) and a.expr.value == neutral else None
+    return b if op != "sub" and isinstance(a.expr, ir.Const) and a.expr.value == identity else None
 
 
 def joined(expr: ir.Expr, dtype: str, *parts: Value) -> Value:
@@ -365,7 +377,7 @@ def check_operator(where: str, op: str, dtype: str) -> None:
     """Refuse an operator that its operands' dtype does not have."""
     if op in ir.LOGIC_OPS and is_float(dtype):
         raise TeError(f"{where}: operands must be bool or integers, got {dtype}")
-    if op in INTEGER_OPS and not is_integer(dtype):
+    if op in ir.INTEGER_OPS and not is_integer(dtype):
         raise TeError(f"{where}: operands must be integers, got {dtype}")
     if dtype == "bool" and op not in (*ir.LOGIC_OPS, "eq", "ne"):
         raise TeError(f'{where}: operands must be numbers, got bool; write te.cast("int32", ...)')

@@ -6,23 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import simplify, var_names
-from vdla.compiler.ir.expr_size import refusal
-from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.arith import simplify, var_names
+from vdla.compiler.ir import expr_text, size_violation
 from vdla.compiler.te.expr import Dim, TeError, Value
 from vdla.support.integers import is_int, to_python
-
-MAX_EXTENT = (1 << 31) - 1  # indices are int32
-MAX_RANK = 32  # of numpy 1
-EXTENT_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max")
 
 
 def check_shape(where: str, shape: Sequence[Dim]) -> tuple[Dim, ...]:
     """The shape as a tuple of extents; at least one dimension."""
     if not isinstance(shape, Sequence) or not shape:
         raise TeError(f"{where}: the shape must be a sequence of at least one extent, got {shape!r}")
-    if len(shape) > MAX_RANK:
-        raise TeError(f"{where}: the shape must be of at most {MAX_RANK} extents, got {len(shape)}")
+    if len(shape) > ir.MAX_RANK:
+        raise TeError(f"{where}: the shape must be of at most {ir.MAX_RANK} extents, got {len(shape)}")
     return tuple(check_extent(where, f"extent {d} of the shape", extent) for d, extent in enumerate(shape))
 
 
@@ -36,8 +31,8 @@ def check_extent(where: str, what: str, extent: Dim) -> Dim:
     value = to_python(extent)
     if not is_int(value) or value <= 0:
         raise TeError(f"{where}: {what} must be a positive integer, got {value!r}")
-    if value > MAX_EXTENT:
-        raise TeError(f"{where}: {what} must be at most {MAX_EXTENT}, got {value}")
+    if value > ir.MAX_EXTENT:
+        raise TeError(f"{where}: {what} must be at most {ir.MAX_EXTENT}, got {value}")
     return int(value)
 
 
@@ -45,19 +40,19 @@ def check_symbolic(where: str, what: str, extent: Value) -> Value:
     """An extent that is an expression, such as `n + 2`, simplified, so that equal extents are equal expressions."""
     if extent.dtype != "int32":
         raise TeError(f"{where}: {what} must be int32, got {extent.dtype}")
-    if (broken := refusal(extent.expr)) is not None:
+    if (broken := size_violation(extent.expr)) is not None:
         raise TeError(f"{where}: {what} {broken}")
     if extent.tensors or not var_names(extent.expr) <= set(extent.symbols):
         raise TeError(f"{where}: {what} must be made of numbers and te.var, got {expr_text(extent.expr)}")
     if not all(map(is_arithmetic, ir.walk_expr(extent.expr))):
-        raise TeError(f"{where}: {what} must be made with {', '.join(EXTENT_OPS)}, got {expr_text(extent.expr)}")
+        raise TeError(f"{where}: {what} must be made with {', '.join(ir.INDEX_OPS)}, got {expr_text(extent.expr)}")
     expr = simplify(extent.expr, {})
     return replace(extent, expr=expr, symbols=tuple(s for s in extent.symbols if s in var_names(expr)))
 
 
 def is_arithmetic(part: ir.Expr) -> bool:
     """Whether a part of an extent is one that every reader of extents computes."""
-    return isinstance(part, ir.Var | ir.Const) or (isinstance(part, ir.Binary) and part.op in EXTENT_OPS)
+    return isinstance(part, ir.Var | ir.Const) or (isinstance(part, ir.Binary) and part.op in ir.INDEX_OPS)
 
 
 def extent_of(dim: Dim) -> ir.Extent:

@@ -6,8 +6,7 @@ Arguments have one dtype, except that a Python number takes that of the other; t
 from __future__ import annotations
 
 from vdla.compiler import ir
-from vdla.compiler.ir.dtypes import FLOATS
-from vdla.compiler.ir.functions import FUNCTIONS, NUMBERS, WHOLE_BYTES, call_dtype
+from vdla.compiler.ir import FLOATS, NUMBERS, SCALAR_FUNCTIONS, WHOLE_BYTES, call_dtype
 from vdla.compiler.te.expr import Operand, TeError, Value, as_value, divide, joined, same_dtype
 
 __all__ = [
@@ -19,9 +18,9 @@ KINDS = {FLOATS: "a float", NUMBERS: "a number", WHOLE_BYTES: "an integer of who
 
 def call(name: str, *args: Operand) -> Value:
     """A scalar function by its name in the table."""
-    if not isinstance(name, str) or name not in FUNCTIONS:
-        raise TeError(f"te.call: the function must be one of {', '.join(FUNCTIONS)}, got {name}")
-    function = FUNCTIONS[name]
+    if not isinstance(name, str) or name not in SCALAR_FUNCTIONS:
+        raise TeError(f"te.call: the function must be one of {', '.join(SCALAR_FUNCTIONS)}, got {name}")
+    function = SCALAR_FUNCTIONS[name]
     if len(args) != function.arity:
         raise TeError(f"te.call {name}: the number of arguments must be {function.arity}, got {len(args)}")
     where = f"te.call {name}"

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, overload
 
 from vdla.compiler import ir
-from vdla.compiler.ir.dtypes import is_float, limits
+from vdla.compiler.ir import is_float, limits
 from vdla.compiler.te.expr import (
     Number,
     Operand,
     ReduceAxis,
+    Reduction,
     TeError,
     Value,
     as_value,
@@ -29,32 +30,6 @@ from vdla.compiler.te.lambda_names import parameter_names
 
 Identity = Number | Callable[[str], Number]  # a number, or what gives it for a dtype
 LAST = limits("int32")[1]  # no position of an element
-
-
-@dataclass(frozen=True, eq=False)
-class Reduction:
-    """How the values of a stage combine: a reducer over axes, from `starts`, its identities if they are not `given`."""
-
-    reducer: Reducer | TupleReducer
-    axes: tuple[ReduceAxis, ...]
-    starts: tuple[ir.Expr, ...]
-    given: bool = False
-
-    def combined(self, so_far: tuple[Value, ...], new: tuple[Value, ...]) -> tuple[Value, ...]:
-        """What was combined so far with one more, each of the dtype that it has."""
-        where = f"te.{self.reducer.name}"
-        results = self.reducer.apply(so_far, new)
-        if len(results) != len(new):
-            raise TeError(f"{where}: combine must return {len(new)} elements, got {len(results)}")
-        values = tuple(element_of(where, result) for result in results)
-        for value, old in zip(values, so_far, strict=True):
-            if value.dtype != old.dtype:
-                raise TeError(f"{where}: combine must keep the dtype {old.dtype}, got {value.dtype}")
-            if value.tensors or value.axes or value.symbols:
-                found = [tensor.name for tensor in value.tensors] + [axis.name for axis in value.axes]
-                names = ", ".join([*found, *value.symbols])
-                raise TeError(f"{where}: combine must be made of its arguments and numbers alone, got {names}")
-        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +167,24 @@ def checked_axes(where: str, axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[R
     return tuple(axes)
 
 
-# --- the reducers that are there -------------------------------------------------------------------------------------
+def combine(reduction: Reduction, so_far: tuple[Value, ...], new: tuple[Value, ...]) -> tuple[Value, ...]:
+    """`so_far` combined with one more term, dtypes unchanged."""
+    where = f"te.{reduction.reducer.name}"
+    results = reduction.reducer.apply(so_far, new)
+    if len(results) != len(new):
+        raise TeError(f"{where}: combine must return {len(new)} elements, got {len(results)}")
+    values = tuple(element_of(where, result) for result in results)
+    for value, old in zip(values, so_far, strict=True):
+        if value.dtype != old.dtype:
+            raise TeError(f"{where}: combine must keep the dtype {old.dtype}, got {value.dtype}")
+        if value.tensors or value.axes or value.symbols:
+            found = [tensor.name for tensor in value.tensors] + [axis.name for axis in value.axes]
+            names = ", ".join([*found, *value.symbols])
+            raise TeError(f"{where}: combine must be made of its arguments and numbers alone, got {names}")
+    return values
+
+
+# --- predefined reducers -------------------------------------------------------------------------------------
 
 sum = reducer(lambda x, y: x + y, 0, "sum")
 max = reducer(lambda x, y: binary("max", x, y), lambda dtype: limits(dtype)[0], "max")

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any, overload
 
 from vdla.compiler import ir
-from vdla.compiler.ir.printer import extent_text
+from vdla.compiler.ir import extent_text
 from vdla.compiler.te.bounds_check import check_reach
 from vdla.compiler.te.create_function import last_of, ordered_units
 from vdla.compiler.te.expr import (
     Dim,
+    Reduction,
     Scan,
     Stage,
     TeError,
@@ -28,7 +29,6 @@ from vdla.compiler.te.expr import (
 )
 from vdla.compiler.te.extents import check_extent, extent_of
 from vdla.compiler.te.lambda_names import parameter_names
-from vdla.compiler.te.reduction import Reduction
 
 WHERE = "te.scan"
 

@@ -11,14 +11,14 @@ from functools import reduce
 from typing import Any, overload
 
 from vdla.compiler import ir
-from vdla.compiler.ir.annotations import RESERVED
-from vdla.compiler.ir.expr_size import refusal
+from vdla.compiler.ir import RESERVED, size_violation
 from vdla.compiler.te.bounds_check import check_reach
 from vdla.compiler.te.expr import (
     Dim,
     Number,
     Operand,
     ReduceAxis,
+    Reduction,
     Stage,
     TeError,
     Tensor,
@@ -33,9 +33,8 @@ from vdla.compiler.te.expr import (
     joined,
     same_dtype,
 )
-from vdla.compiler.te.extents import MAX_RANK, check_extent, check_shape
+from vdla.compiler.te.extents import check_extent, check_shape
 from vdla.compiler.te.lambda_names import parameter_names
-from vdla.compiler.te.reduction import Reduction
 from vdla.support.integers import is_int
 
 # --- operations ------------------------------------------------------------------------------------------------------
@@ -200,7 +199,7 @@ def stage_values(where: str, results: tuple[Any, ...]) -> tuple[tuple[Value, ...
         raise TeError(f"{where}: the value must be an element or a tuple of elements, got ()")
     values = tuple(element_of(where, result) for result in results)
     starts = values[0].reduction.starts if values[0].reduction else ()
-    for broken in filter(None, map(refusal, (*(value.expr for value in values), *starts))):
+    for broken in filter(None, map(size_violation, (*(value.expr for value in values), *starts))):
         raise TeError(f"{where}: the value {broken}; make parts of it stages of their own")
     if any(value.axes for value in values):
         names = ", ".join(dict.fromkeys(axis.name for value in values for axis in value.axes))
@@ -228,8 +227,8 @@ def names_of(where: str, name: str | Sequence[str], count: int, single: bool) ->
 def check_axes(where: str, axes: tuple[str, ...], reduction: Reduction | None) -> None:
     """Refuse two axes of one name, and more axes than numpy has."""
     names = [*axes, *(axis.name for axis in (reduction.axes if reduction else ()))]
-    if len(names) > MAX_RANK:
-        raise TeError(f"{where}: it must have at most {MAX_RANK} axes, got {len(names)}")
+    if len(names) > ir.MAX_RANK:
+        raise TeError(f"{where}: it must have at most {ir.MAX_RANK} axes, got {len(names)}")
     for name in names:
         if names.count(name) > 1:
             raise TeError(f"{where}: its axes must have different names, got {name} twice")

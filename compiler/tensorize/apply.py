@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.ir.printer import expr_text, extent_text
-from vdla.compiler.tensorize.intrinsic import Intrinsic, Match
+from vdla.compiler.ir import Match, expr_text, extent_text
+from vdla.compiler.tensorize.intrinsic import Intrinsic
 from vdla.compiler.tensorize.matcher import Matcher, TensorizeError
 
 __all__ = ["TensorizeError", "match_block", "tensorize"]
@@ -112,7 +112,7 @@ def _block_names(fn: ir.Function) -> list[str]:
 # --- matching a nest -------------------------------------------------------------------------------------------------
 
 
-def perfect_nest(nest: ir.For, intrinsic: Intrinsic) -> tuple[ir.Block, dict[str, int]]:
+def perfect_nest(nest: ir.For, intrinsic: ir.DeclaredIntrinsic) -> tuple[ir.Block, dict[str, int]]:
     """The single block inside `nest` and the extents of the loops around it, from `nest` inwards."""
     loops: dict[str, int] = {}
     stmt: ir.Stmt = nest
@@ -132,7 +132,7 @@ def perfect_nest(nest: ir.For, intrinsic: Intrinsic) -> tuple[ir.Block, dict[str
     return stmt, loops
 
 
-def match_block(fn: ir.Function, block: ir.Block, loops: Mapping[str, int], intrinsic: Intrinsic) -> Match:
+def match_block(fn: ir.Function, block: ir.Block, loops: Mapping[str, int], intrinsic: ir.DeclaredIntrinsic) -> Match:
     """How `block`, over the given inner loops (their extents), is one step of `intrinsic`."""
     where = f"tensorize {intrinsic.name} at block {block.name}"
     return Matcher(fn, block, intrinsic, where, _inner_axes(block, loops, where)).match()

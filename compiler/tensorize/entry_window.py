@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import Linear, linear, var_names
+from vdla.compiler.arith import Linear, linear, var_names
 
 
 def window_start(

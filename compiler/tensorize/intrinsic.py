@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any
 
 from vdla.compiler import ir, te
-from vdla.compiler.ir.printer import expr_text
-from vdla.compiler.te.expr import Stage
+from vdla.compiler.ir import expr_text
+from vdla.compiler.te import Stage
 from vdla.hardware.config import Config
 from vdla.support.errors import Error
 
@@ -145,21 +145,3 @@ class Intrinsic:
 
     def __repr__(self) -> str:
         return self.name
-
-
-@dataclass(frozen=True, eq=False)
-class Match:
-    """How a block computes an intrinsic: which buffer each operand is, and which entry of it, over the block's axes.
-
-    `entries[operand]` are the leading indices, those before the dimensions of one entry. A `condition` operand that is
-    absent from `conditions` always holds.
-    """
-
-    intrinsic: Intrinsic
-    buffers: Mapping[str, str]
-    entries: Mapping[str, tuple[ir.Expr, ...]]
-    immediates: Mapping[str, ir.Scalar]
-    conditions: Mapping[str, ir.Expr]
-
-    def __repr__(self) -> str:
-        return self.intrinsic.name

@@ -10,14 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import TRUE, bounds
-from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.arith import TRUE, bounds
+from vdla.compiler.ir import Match, expr_text
 from vdla.compiler.tensorize.entry_window import window_start
-from vdla.compiler.tensorize.intrinsic import CONDITION, IMMEDIATE, MEMORY, Intrinsic, Match
+from vdla.compiler.tensorize.intrinsic import CONDITION, IMMEDIATE, MEMORY
 from vdla.support.errors import Error
-
-NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "shl": 0, "shr": 0}
-COMMUTATIVE = ("add", "mul", "min", "max", "and", "or", "eq", "ne")
 
 
 class TensorizeError(Error, ValueError):
@@ -45,7 +42,7 @@ class Matcher:
     """Matches `block`; `inner` are the extents of its axes inside the tensorized loop."""
 
     def __init__(
-        self, fn: ir.Function, block: ir.Block, intrinsic: Intrinsic, where: str, inner: Mapping[str, int]
+        self, fn: ir.Function, block: ir.Block, intrinsic: ir.DeclaredIntrinsic, where: str, inner: Mapping[str, int]
     ) -> None:
         self.fn, self.block, self.intrinsic, self.where, self.inner = fn, block, intrinsic, where, inner
         self.pattern = next(s for s in ir.walk(intrinsic.behaviour.body) if isinstance(s, ir.Block))
@@ -123,7 +120,9 @@ class Matcher:
                 self._match_condition(name, target)
             case ir.Load(), ir.Load():
                 self._match_access(pattern.buffer, pattern.indices, target.buffer, target.indices)
-            case ir.Binary(op=op, b=ir.Load(buffer=name)), _ if op in NEUTRAL and self._scope(name) == IMMEDIATE:
+            case ir.Binary(op=op, b=ir.Load(buffer=name)), _ if (
+                op in ir.RIGHT_IDENTITY and self._scope(name) == IMMEDIATE
+            ):
                 self._match_neutral(pattern, name, target)
             case ir.Binary(), ir.Binary() if pattern.op == target.op:
                 self._match_binary(pattern, target)
@@ -162,6 +161,10 @@ class Matcher:
             except TensorizeError:
                 raise error from None
 
+    def _may_be_left_out(self, op: str, operand: str) -> bool:
+        """Whether the pattern's operation with `operand` is the identity for some immediate."""
+        return op in ir.RIGHT_IDENTITY and self._scope(operand) == IMMEDIATE
+
     def _match_neutral(self, pattern: ir.Binary, immediate: str, target: ir.Expr) -> None:
         """An operation with an immediate; one that changes nothing may have been left out of the target."""
 
@@ -173,7 +176,7 @@ class Matcher:
         def left_out() -> None:
             self._unify(pattern.a, target)
             dtype = self.intrinsic.behaviour.buffers[immediate].dtype
-            self._match_immediate(immediate, ir.Const(NEUTRAL[pattern.op], dtype))
+            self._match_immediate(immediate, ir.Const(ir.RIGHT_IDENTITY[pattern.op], dtype))
 
         self._either(written, left_out)
 
@@ -186,7 +189,7 @@ class Matcher:
             self._unify(pattern.a, target.b)
             self._unify(pattern.b, target.a)
 
-        if pattern.op in COMMUTATIVE:
+        if pattern.op in ir.COMMUTATIVE_OPS:
             self._either(straight, crossed)
         else:
             straight()

@@ -12,7 +12,7 @@ import pytest
 
 from vdla.cli import main
 from vdla.commands import BAD_INPUT, OK
-from vdla.compiler.ir.dtypes import DTYPES
+from vdla.compiler.ir import DTYPES
 from vdla.compiler.target import TARGETS
 from vdla.runtime.native import NativeLibrary
 

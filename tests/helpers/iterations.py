@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import FUNCTIONS
 
 Element = tuple[str, tuple[int, ...]]
 Env = Mapping[str, int]
@@ -135,5 +134,5 @@ def value(expr: ir.Expr, env: Env) -> int:
         case ir.Const(value=number):
             return int(number)
         case ir.Binary(op=op, a=a, b=b):
-            return int(FUNCTIONS[op](value(a, env), value(b, env)))
+            return int(ir.OPERATORS[op].on_ints(value(a, env), value(b, env)))
     raise AssertionError(f"no index: {expr}")

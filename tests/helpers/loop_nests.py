@@ -1,7 +1,7 @@
 """Small functions written by hand, and their body as text."""
 
 from vdla.compiler import ir
-from vdla.compiler.ir.printer import stmt_text
+from vdla.compiler.ir import stmt_text
 
 SERIAL, UNROLL, VECTORIZE, PARALLEL = (
     ir.LoopKind.SERIAL, ir.LoopKind.UNROLL, ir.LoopKind.VECTORIZE, ir.LoopKind.PARALLEL

@@ -13,7 +13,7 @@ from helpers.loop_nests import op as binary
 from vdla.compiler import ir
 from vdla.compiler.codegen.llvm import objects
 from vdla.compiler.codegen.llvm.module import body_name, emit
-from vdla.compiler.ir.dtypes import storage
+from vdla.compiler.ir import storage_dtype
 from vdla.compiler.target import Target, target_named
 
 HOST = target_named("host")
@@ -69,6 +69,6 @@ class Compiled:
 
     def __call__(self, *arrays: np.ndarray, **scalars: int) -> int:
         for name, array in zip(self.fn.params, arrays, strict=True):
-            assert array.dtype == storage(self.fn.buffers[name].dtype) and array.flags.c_contiguous
+            assert array.dtype == storage_dtype(self.fn.buffers[name].dtype) and array.flags.c_contiguous
         values = [scalars[name] for name in self.fn.scalars]
         return self.entry(*(array.ctypes.data for array in arrays), *values)

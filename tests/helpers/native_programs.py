@@ -15,7 +15,7 @@ import pytest
 
 from vdla.compiler.abi import DTYPE_CODES
 from vdla.compiler.codegen.llvm.compile import NativeObject
-from vdla.compiler.ir.dtypes import storage
+from vdla.compiler.ir import storage_dtype
 
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")
 SECONDS = 120
@@ -90,7 +90,9 @@ def call(
         np.ascontiguousarray(array).tofile(folder / f"{name}.in")
     run(program(folder, target, [built], caller(built)), folder, **environment)
     return {
-        argument.name: np.fromfile(folder / f"{argument.name}.out", storage(argument.dtype)).reshape(argument.static)
+        argument.name: np.fromfile(folder / f"{argument.name}.out", storage_dtype(argument.dtype)).reshape(
+            argument.static
+        )
         for argument in built.signature.outputs
     }
 
@@ -108,7 +110,7 @@ def caller(built: NativeObject) -> str:
     for position, argument in enumerate(arguments):
         shape = argument.static
         assert shape is not None
-        size = int(np.prod(shape)) * storage(argument.dtype).itemsize
+        size = int(np.prod(shape)) * storage_dtype(argument.dtype).itemsize
         lines += [f"    const int64_t shape{position}[] = {{{', '.join(map(str, shape)) or 1}}};"]
         lines += [f"    void *data{position} = space({size});"]
         if not argument.output:
@@ -121,6 +123,6 @@ def caller(built: NativeObject) -> str:
     lines += ["        return 1;", "    }"]
     for position, argument in enumerate(arguments):
         if argument.output:
-            size = int(np.prod(argument.static or ())) * storage(argument.dtype).itemsize
+            size = int(np.prod(argument.static or ())) * storage_dtype(argument.dtype).itemsize
             lines += [f'    move("{argument.name}.out", "wb", data{position}, {size});']
     return "\n".join([*lines, "    return 0;", "}", ""])

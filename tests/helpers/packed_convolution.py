@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from vdla.compiler import ir, te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule
 
 PAD_VALUE = 3

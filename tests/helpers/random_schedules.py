@@ -3,7 +3,7 @@
 import numpy as np
 
 from vdla.compiler import ir, te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 
 
 def matmul():

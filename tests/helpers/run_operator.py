@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.runtime.native import build
 

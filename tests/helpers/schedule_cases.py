@@ -18,7 +18,7 @@ from vdla.compiler.codegen.vdla.compile import compile_function
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.macro_op import BuildError
 from vdla.compiler.codegen.vdla.uops import UopError
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.tensorize.apply import TensorizeError
 from vdla.compiler.tensorize.intrinsic import Intrinsic

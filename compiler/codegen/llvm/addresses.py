@@ -12,13 +12,11 @@ from math import gcd
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import Linear, bounds, collected, linear, var_names
+from vdla.compiler.arith import Linear, bounds, linear, recombine, var_names
 from vdla.compiler.codegen.llvm.function_builder import Frame, lane_numbers
 from vdla.compiler.codegen.llvm.lanes import Lanes, varies
 from vdla.compiler.codegen.llvm.types import Type, Value, broadcast, element, is_signed, like, nbytes, same, stored_type
-from vdla.compiler.ir.rewrite import reads
-
-INDEX_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max")
+from vdla.compiler.ir import reads_memory
 
 
 def place_of(frame: Frame, name: str, indices: tuple[ir.Expr, ...]) -> Linear:
@@ -30,7 +28,7 @@ def place_of(frame: Frame, name: str, indices: tuple[ir.Expr, ...]) -> Linear:
     for index, extent in zip(reversed(indices), reversed(frame.kernel.fn.buffers[name].shape), strict=True):
         total = total + product(linear(index), stride)
         stride = product(stride, Linear({}, extent) if isinstance(extent, int) else linear(extent))
-    return collected(total)
+    return recombine(total)
 
 
 def product(a: Linear, b: Linear) -> Linear:
@@ -44,7 +42,7 @@ def product(a: Linear, b: Linear) -> Linear:
 
 def index(frame: Frame, expr: ir.Expr, lanes: Lanes | None = None) -> Value:
     """An index expression as an integer as wide as a pointer; in every lane where it differs among them."""
-    if reads(expr) or (varies(expr, lanes) and not isinstance(expr, ir.Var | ir.Const)):
+    if reads_memory(expr) or (varies(expr, lanes) and not isinstance(expr, ir.Var | ir.Const)):
         return _index(frame, expr, lanes)
     key = (expr, lanes.count) if lanes is not None and varies(expr, lanes) else expr  # loops in turn may share a name
     return frame.once(key, lambda: _index(frame, expr, lanes))
@@ -58,7 +56,7 @@ def _index(frame: Frame, expr: ir.Expr, lanes: Lanes | None) -> Value:
             return frame.variables[name]
         case ir.Const(value=number):
             return frame.index(int(number))
-        case ir.Binary(op=op, a=a, b=b) if op in INDEX_OPS and not reads(expr):
+        case ir.Binary(op=op, a=a, b=b) if op in ir.INDEX_OPS and not reads_memory(expr):
             return _operation(frame, op, index(frame, a, lanes), index(frame, b, lanes), expr)
     dtype = ir.dtype_of(expr, frame.kernel.fn.buffers)
     return widened(frame, frame.value(frame, expr, lanes), is_signed(dtype))
@@ -109,7 +107,7 @@ def depth(order: Mapping[str, int], term: ir.Expr) -> int:
     """How far in the innermost variable of a term is; the lane variable is inside of all others."""
     if isinstance(term, ir.Var):
         return order.get(term.name, len(order))
-    if reads(term):
+    if reads_memory(term):
         return len(order)
     return max((order.get(name, len(order)) for name in var_names(term)), default=-1)
 

@@ -23,7 +23,7 @@ from vdla.compiler.codegen.llvm.types import (
     value_type,
 )
 from vdla.compiler.codegen.llvm.values import Operators
-from vdla.compiler.ir.dtypes import SMALL_FLOATS, is_float, limits
+from vdla.compiler.ir import SMALL_FLOATS, is_float, limits
 
 EXACT_BITS = 16  # integers of so many bits are exact in every float that they are made from
 

@@ -72,7 +72,7 @@ def compile_native(
     if not isinstance(fn, ir.Function):
         raise TargetError(f"compile_native: fn must be a Function, as of schedule.fn, got {type(fn).__name__}")
     from vdla.compiler.codegen.llvm.module import emit
-    from vdla.compiler.lowering.pipeline import lower
+    from vdla.compiler.lowering import lower
 
     if not isinstance(target, str | Target):
         raise TargetError(f"compile_native: target must be a name or a Target, got {type(target).__name__}")

@@ -19,7 +19,7 @@ from vdla.compiler.codegen.llvm.function_builder import Frame, lane_numbers
 from vdla.compiler.codegen.llvm.lanes import Lanes, is_safe
 from vdla.compiler.codegen.llvm.types import HALF, I32, Value, broadcast, constant, value_type
 from vdla.compiler.codegen.llvm.types import lanes as lanes_of
-from vdla.compiler.ir.dtypes import SMALL_FLOATS, is_float
+from vdla.compiler.ir import SMALL_FLOATS, is_float
 
 
 def value(frame: Frame, expr: ir.Expr, lanes: Lanes | None = None) -> Value:

@@ -16,7 +16,7 @@ from typing import Any
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import Range
+from vdla.compiler.arith import Range
 from vdla.compiler.codegen.llvm.lanes import Lanes
 from vdla.compiler.codegen.llvm.types import POINTER, Type, Value, index_type, nbytes
 from vdla.compiler.codegen.llvm.values import Operators

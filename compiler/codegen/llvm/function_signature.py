@@ -7,8 +7,7 @@ import re
 from vdla.compiler import ir
 from vdla.compiler.abi import DTYPE_CODES, Argument, ExtentExpr, Signature
 from vdla.compiler.abi.signature import EXTENT_OPERATORS
-from vdla.compiler.interpret.interpreter import output_names
-from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.ir import expr_text, output_names
 from vdla.support.errors import Error
 
 

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import Linear, Ranges, bounds, var_names
-from vdla.compiler.arith.python_index import index_function
+from vdla.compiler.arith import Linear, Ranges, bounds, index_function, var_names
 from vdla.compiler.codegen.llvm.types import Value
 
 

@@ -26,7 +26,7 @@ from vdla.compiler.codegen.llvm.types import (
     value_type,
 )
 from vdla.compiler.codegen.llvm.values import Operators
-from vdla.compiler.ir.dtypes import SMALL_FLOATS, is_float
+from vdla.compiler.ir import SMALL_FLOATS, is_float
 
 Function = Callable[..., Value]  # (builder, *arguments)
 

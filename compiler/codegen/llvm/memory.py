@@ -11,7 +11,7 @@ from math import prod
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import Linear
+from vdla.compiler.arith import Linear
 from vdla.compiler.codegen.llvm.addresses import alignment, place_of, pointer, total
 from vdla.compiler.codegen.llvm.casts import from_memory, to_memory
 from vdla.compiler.codegen.llvm.function_builder import Frame

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import Linear
+from vdla.compiler.arith import Linear
 from vdla.compiler.codegen.llvm import memory
 from vdla.compiler.codegen.llvm.addresses import place_of, pointer
 from vdla.compiler.codegen.llvm.expressions import literal
@@ -24,7 +24,7 @@ from vdla.compiler.target import Target
 from vdla.compiler.tensorize.intrinsic import CONDITION, IMMEDIATE, MEMORY, IntrinsicError
 
 if TYPE_CHECKING:
-    from vdla.compiler.tensorize.intrinsic import Match
+    from vdla.compiler.ir import Match
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from llvmlite import ir as llvm
 
-from vdla.compiler.ir.dtypes import INTEGER_BITS, SMALL_FLOATS, storage
+from vdla.compiler.ir import INTEGER_BITS, SMALL_FLOATS, storage_dtype
 from vdla.compiler.target import Target
 
 Value = Any  # an llvmlite value: the library has no types of its own
@@ -64,7 +64,7 @@ def stored_type(dtype: str, target: Target) -> Type:
 
 def nbytes(dtype: str) -> int:
     """The bytes of one element in memory."""
-    return storage(dtype).itemsize
+    return storage_dtype(dtype).itemsize
 
 
 def element(kind: Type) -> Type:

@@ -22,7 +22,7 @@ from vdla.compiler.codegen.llvm.types import (
     suffix,
     value_type,
 )
-from vdla.compiler.ir.dtypes import SMALL_FLOATS, is_float
+from vdla.compiler.ir import SMALL_FLOATS, is_float
 from vdla.compiler.target import Target
 
 SYMBOLS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}

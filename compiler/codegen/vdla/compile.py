@@ -9,9 +9,7 @@ from vdla.compiler import ir
 from vdla.compiler.codegen.vdla.assemble import build
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.lower import lower
-from vdla.compiler.interpret.interpreter import output_names
-from vdla.compiler.ir.dtypes import INTEGER_BITS
-from vdla.compiler.ir.printer import function_lines
+from vdla.compiler.ir import INTEGER_BITS, function_lines, output_names
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program, Tensor
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import affine, var_names
+from vdla.compiler.arith import affine, var_names
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.loop_bounds import Condition, conjuncts
 from vdla.compiler.codegen.vdla.nest import Loop
 from vdla.compiler.codegen.vdla.tiles import Site, TilePlan, row_major
-from vdla.compiler.ir.printer import line_numbers
+from vdla.compiler.ir import line_numbers
 from vdla.compiler.tensorize.intrinsic import GLOBAL, ON_CHIP
 
 

@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import affine, var_names
-from vdla.compiler.arith.evaluate import evaluate
+from vdla.compiler.arith import affine, evaluate, var_names
 from vdla.compiler.codegen.vdla.nest import Loop
 
 Form = tuple[Mapping[str, int], int]

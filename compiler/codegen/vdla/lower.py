@@ -11,15 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import var_names
-from vdla.compiler.arith.evaluate import evaluate
+from vdla.compiler.arith import evaluate, var_names
 from vdla.compiler.codegen.vdla.foldable import Leaf, Leaves, Position
 from vdla.compiler.codegen.vdla.in_place import Contents
 from vdla.compiler.codegen.vdla.loop_bounds import Bounds, bounds, decided
 from vdla.compiler.codegen.vdla.macro_op import MacroOp, Tile
 from vdla.compiler.codegen.vdla.nest import Access, Epilogue, Loop, Nest
 from vdla.compiler.codegen.vdla.tiles import TilePlan, plan_tiles, sites
-from vdla.compiler.ir.dtypes import INTEGER_BITS
+from vdla.compiler.ir import INTEGER_BITS
 from vdla.hardware import isa
 from vdla.hardware.config import Config
 

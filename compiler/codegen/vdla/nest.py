@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir
-from vdla.compiler.arith.evaluate import Values, evaluate
+from vdla.compiler.arith import Values, evaluate
 from vdla.compiler.codegen.vdla.macro_op import Tile
-from vdla.compiler.tensorize.intrinsic import Match
+from vdla.compiler.ir import Match
 from vdla.hardware.config import Config
 
 

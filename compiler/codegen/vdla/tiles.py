@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from math import prod
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import affine, var_names
+from vdla.compiler.arith import affine, var_names
 from vdla.compiler.codegen.vdla.errors import LoweringError
-from vdla.compiler.tensorize.intrinsic import ON_CHIP, Match
+from vdla.compiler.ir import Match
+from vdla.compiler.tensorize.intrinsic import ON_CHIP
 
 
 @dataclass(frozen=True, slots=True)

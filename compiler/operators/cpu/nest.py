@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import LeafBlock, leaves, loads, stores
-from vdla.compiler.arith.affine import Linear, var_names
-from vdla.compiler.ir.dtypes import storage
+from vdla.compiler.arith import Linear, var_names
+from vdla.compiler.ir import storage_dtype
 from vdla.compiler.schedule.loop_roles import role
 
 NOMINAL = 64  # iterations of a loop whose extent is a symbol, where sizes are compared
@@ -39,7 +39,7 @@ class Nest:
     def element_bytes(self) -> int:
         """The widest element that the block reads or writes."""
         names = {load.buffer for load in loads(self.leaf.block)} | {store.buffer for store in stores(self.leaf.block)}
-        return max(storage(self.fn.buffers[name].dtype).itemsize for name in names)
+        return max(storage_dtype(self.fn.buffers[name].dtype).itemsize for name in names)
 
     def read_strides(self, var: str) -> list[int | None]:
         """The stride of each load along a loop, but for those of the block's own results."""

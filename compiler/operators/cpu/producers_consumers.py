@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import Indices, loads, read_buffers, written
-from vdla.compiler.arith.affine import var_names
+from vdla.compiler.arith import var_names
 from vdla.compiler.operators.conv2d import BLOCKED_RANK
 from vdla.compiler.operators.cpu.nest import Nest, nest_named, nests
 from vdla.compiler.schedule import Schedule

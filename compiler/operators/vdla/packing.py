@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vdla.compiler.ir.dtypes import limits
+from vdla.compiler.ir import limits
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.hardware.numerics import MULT_BITS, pack_scale, scales_from_floats, wrap32
 from vdla.support.integers import is_int

@@ -12,7 +12,7 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics import vector
-from vdla.compiler.ir.dtypes import limits
+from vdla.compiler.ir import limits
 from vdla.compiler.operators.vdla.channelwise_window import SCALE_LAYOUT, ChannelwiseWindow
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.results import Results

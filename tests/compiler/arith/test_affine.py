@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import AffineError, affine, bounds, conjuncts, linear, simplify
-from vdla.compiler.arith.evaluate import evaluate
-from vdla.compiler.ir.printer import expr_text
+from vdla.compiler.arith import AffineError, affine, bounds, conjuncts, evaluate, linear, simplify
+from vdla.compiler.ir import expr_text
 
 RANGES = {"a": (0, 3), "b": (0, 5), "c": (-2, 2)}
 GRID = product(*(range(low, high + 1) for low, high in RANGES.values()))

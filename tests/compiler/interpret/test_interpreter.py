@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vdla.compiler import ir, te
-from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.interpret.memory import InterpretError
-from vdla.compiler.ir.dtypes import INTEGER_BITS, limits, storage
+from vdla.compiler.interpret import InterpretError, interpret
+from vdla.compiler.ir import INTEGER_BITS, limits, storage_dtype
 from vdla.compiler.schedule import Schedule, ScheduleError
 
 PYTHON = {
@@ -43,7 +42,7 @@ def test_integers_wrap(case):
     dtype, op, a, b = case
     x, y = te.placeholder((1,), dtype, "x"), te.placeholder((1,), dtype, "y")
     fn = te.create_function([x, y], [te.compute((1,), lambda i: te.binary(op, x[i], y[i]), "z")], "f")
-    arrays = {"x": np.array([a], storage(dtype)), "y": np.array([b], storage(dtype))}
+    arrays = {"x": np.array([a], storage_dtype(dtype)), "y": np.array([b], storage_dtype(dtype))}
     assert int(interpret(fn, arrays)["z"][0]) == wrapped(PYTHON[op](a, b), dtype)
 
 

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from vdla.compiler import ir, te
+from vdla.compiler.interpret import InterpretError, interpret
 from vdla.compiler.interpret import scalar as point
-from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.interpret.memory import InterpretError
-from vdla.compiler.ir.dtypes import wrap
+from vdla.compiler.ir import wrap
 from vdla.compiler.schedule import Schedule
 
 AT, J = ir.Var("i"), ir.Var("j")

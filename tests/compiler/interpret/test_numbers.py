@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from vdla.compiler import ir, te
-from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.ir.dtypes import DTYPES, FLOATS, INTEGER_BITS, limits, storage, wrap
+from vdla.compiler.interpret import interpret
+from vdla.compiler.ir import DTYPES, FLOATS, INTEGER_BITS, limits, storage_dtype, wrap
 from vdla.compiler.ir.functions import TABLE
 
 NAN, INF = math.nan, math.inf
@@ -39,8 +39,8 @@ def bits(array):
 @pytest.mark.parametrize("dtype", sorted(INTEGER_BITS))
 def test_integer_division_and_shifts_at_the_limits(dtype):
     low, high = limits(dtype)
-    a = np.array([low, low, high, high, 5 & int(high), low, high], storage(dtype))
-    b = np.array([0, min(1, high), 0, high, 2 & int(high), high, high], storage(dtype))
+    a = np.array([low, low, high, high, 5 & int(high), low, high], storage_dtype(dtype))
+    b = np.array([0, min(1, high), 0, high, 2 & int(high), high, high], storage_dtype(dtype))
     quotient = both_ways(lambda x, y: x // y, x=(a, dtype), y=(b, dtype))
     rest = both_ways(lambda x, y: x % y, x=(a, dtype), y=(b, dtype))
     for x, y, q, r in zip(a.tolist(), b.tolist(), quotient.tolist(), rest.tolist(), strict=True):
@@ -50,7 +50,7 @@ def test_integer_division_and_shifts_at_the_limits(dtype):
 @pytest.mark.parametrize("dtype", [d for d in INTEGER_BITS if not d.startswith("u")])
 def test_the_lowest_integer_by_minus_one_wraps(dtype):
     low = limits(dtype)[0]
-    a, b = np.array([low, low], storage(dtype)), np.array([-1, -1], storage(dtype))
+    a, b = np.array([low, low], storage_dtype(dtype)), np.array([-1, -1], storage_dtype(dtype))
     assert both_ways(lambda x, y: x // y, x=(a, dtype), y=(b, dtype)).tolist() == [low, low]
     assert both_ways(lambda x, y: x % y, x=(a, dtype), y=(b, dtype)).tolist() == [0, 0]
     assert both_ways(te.abs, x=(a, dtype)).tolist() == [low, low]

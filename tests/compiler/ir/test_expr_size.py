@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from vdla.compiler import te
-from vdla.compiler.ir.expr_size import MAX_DEPTH, Size, size_of
+from vdla.compiler.ir import size_of
+from vdla.compiler.ir.expr_size import MAX_DEPTH, ExprSize
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.schedule import Schedule, ScheduleError
-from vdla.compiler.te.expr import TeError
+from vdla.compiler.te import TeError
 from vdla.runtime.native import build
 
 
@@ -33,9 +34,9 @@ def chain(count, step):
 
 def test_size_counts_shared_parts_as_often_as_they_are_there():
     a = te.placeholder((4,), "float32", "a")[0]
-    assert size_of(a.expr) == Size(2, 2)
+    assert size_of(a.expr) == ExprSize(2, 2)
     twice = a + a
-    assert size_of((twice * twice).expr) == Size(4, 11)
+    assert size_of((twice * twice).expr) == ExprSize(4, 11)
 
 
 def test_the_deepest_expression_runs():

@@ -4,7 +4,7 @@ import pytest
 from helpers.packed_convolution import convolution, schedule
 
 from vdla.compiler import ir
-from vdla.compiler.ir.printer import expr_text, function_lines, line_numbers
+from vdla.compiler.ir import expr_text, function_lines, line_numbers
 
 
 def v(name):

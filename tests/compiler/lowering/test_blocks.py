@@ -5,10 +5,10 @@ import pytest
 from helpers.loop_nests import text
 
 from vdla.compiler import ir, te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
+from vdla.compiler.lowering import lower
 from vdla.compiler.lowering.blocks import remove_blocks
 from vdla.compiler.lowering.decompose import decompose
-from vdla.compiler.lowering.pipeline import lower
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS
 from vdla.compiler.tensorize.intrinsic import MEMORY, Intrinsic

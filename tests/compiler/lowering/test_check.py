@@ -6,10 +6,9 @@ import pytest
 from helpers.loop_nests import PARALLEL, UNROLL, VECTORIZE, at, expr, function, load, loop, op, store
 
 from vdla.compiler import ir
-from vdla.compiler.arith.affine import TRUE
-from vdla.compiler.lowering.check import Level, check
-from vdla.compiler.lowering.errors import PassError
-from vdla.compiler.tensorize.intrinsic import Match
+from vdla.compiler.arith import TRUE
+from vdla.compiler.ir import Match
+from vdla.compiler.lowering import Level, PassError, check
 
 TEMPORARY = {"temporaries": ("t",), "t": (4,), "c": (4,)}
 NEST = ir.Block("c", (ir.Axis("vi", 4),), (expr("i"),), store("c", "vi", value=0), store("c", "vi", value=1))

@@ -4,7 +4,7 @@ import numpy as np
 from helpers.loop_nests import expr, function, load, loop, op, store, text
 
 from vdla.compiler import ir, te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.lowering.decompose import decompose
 from vdla.compiler.schedule import Schedule
 

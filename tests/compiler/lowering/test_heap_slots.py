@@ -8,11 +8,9 @@ from helpers.loop_nests import PARALLEL, loop, store, text
 
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.llvm.compile import compile_native
-from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.lowering.check import Level, check
-from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.interpret import interpret
+from vdla.compiler.lowering import Level, PassError, check, lower
 from vdla.compiler.lowering.heap_slots import STACK_LIMIT, footprint, share_heap_slots
-from vdla.compiler.lowering.pipeline import lower
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS
 from vdla.runtime.native import build, set_threads

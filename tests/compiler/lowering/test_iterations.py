@@ -8,7 +8,7 @@ from helpers.iterations import race
 from helpers.random_schedules import FUNCTIONS, random_step
 
 from vdla.compiler import ir, te
-from vdla.compiler.lowering.pipeline import lower
+from vdla.compiler.lowering import lower
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import TARGETS
 

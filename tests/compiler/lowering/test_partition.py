@@ -7,7 +7,7 @@ import pytest
 from helpers.loop_nests import PARALLEL, UNROLL, VECTORIZE, at, expr, function, load, loop, op, store, text
 
 from vdla.compiler import ir
-from vdla.compiler.ir.expr_size import size_of
+from vdla.compiler.ir import size_of
 from vdla.compiler.lowering.partition import LARGE, SMALL, partition, weight
 from vdla.compiler.lowering.split_points import comparisons, zone
 

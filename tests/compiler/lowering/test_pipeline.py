@@ -7,7 +7,7 @@ import pytest
 from helpers.loop_nests import function, loop, store
 
 from vdla.compiler import te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.lowering import PIPELINE, PassError, check, lower
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS

@@ -7,10 +7,10 @@ import pytest
 from helpers.loop_nests import text
 
 from vdla.compiler import te
+from vdla.compiler.arith import specialise
 from vdla.compiler.codegen.llvm.compile import compile_native
-from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.ir.specialise import specialise
-from vdla.compiler.lowering.pipeline import lower
+from vdla.compiler.interpret import interpret
+from vdla.compiler.lowering import lower
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS
 from vdla.runtime.native import build

@@ -8,9 +8,8 @@ from helpers.random_schedules import pooling, random_names, started
 from helpers.schedule_cases import random_case
 
 from vdla.compiler import te
-from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.lowering.check import check
-from vdla.compiler.lowering.pipeline import PIPELINE
+from vdla.compiler.interpret import interpret
+from vdla.compiler.lowering import PIPELINE, check
 from vdla.compiler.schedule import Schedule, ScheduleError
 
 

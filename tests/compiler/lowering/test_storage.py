@@ -9,11 +9,10 @@ import pytest
 from helpers.loop_nests import expr, function, load, loop, op, store
 
 from vdla.compiler import ir, te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
+from vdla.compiler.lowering import PassError, lower
 from vdla.compiler.lowering.decompose import decompose
-from vdla.compiler.lowering.errors import PassError
 from vdla.compiler.lowering.padding import padded
-from vdla.compiler.lowering.pipeline import lower
 from vdla.compiler.lowering.storage import STACK_BYTES, place_storage
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS

@@ -5,9 +5,9 @@ import pytest
 from helpers.loop_nests import VECTORIZE, at, expr, function, load, loop, op, store, text
 
 from vdla.compiler import ir
-from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.ir.specialise import specialise
-from vdla.compiler.lowering.pipeline import lower
+from vdla.compiler.arith import specialise
+from vdla.compiler.interpret import interpret
+from vdla.compiler.lowering import lower
 from vdla.compiler.lowering.storage import place_storage
 from vdla.compiler.target import TARGETS
 

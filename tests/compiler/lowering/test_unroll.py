@@ -4,7 +4,7 @@ import pytest
 from helpers.loop_nests import UNROLL, VECTORIZE, at, function, load, loop, op, store, text
 
 from vdla.compiler import ir
-from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.lowering import PassError
 from vdla.compiler.lowering.unroll import UNROLL_LIMIT, unroll
 
 

@@ -5,7 +5,7 @@ import pytest
 from helpers.run_operator import floats, function_of, integers, run
 
 from vdla.compiler import ir, operators, te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import OperatorError, dense, matmul, pack_dense
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.runtime.native import build

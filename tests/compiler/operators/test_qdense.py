@@ -13,7 +13,7 @@ from helpers.quantised_model import rescaled
 
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.llvm.compile import compile_native
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import Coding, OperatorError, bitserial_dense, pack_bitserial_dense, pack_qdense, qdense
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import TARGETS, Target, host, target_named

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import (
     Coding,
     PackedWeights,

@@ -6,7 +6,7 @@ import pytest
 from helpers.run_operator import floats, function_of, run
 
 from vdla.compiler import te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import OperatorError, gru, lstm
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.runtime.native import build

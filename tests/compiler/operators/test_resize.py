@@ -7,7 +7,7 @@ import pytest
 from helpers.run_operator import floats, function_of, integers, run
 
 from vdla.compiler import te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import OperatorError, resize_linear, resize_nearest
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.runtime.native import build

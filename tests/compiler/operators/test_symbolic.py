@@ -5,7 +5,7 @@ import pytest
 from helpers.run_operator import floats, integers
 
 from vdla.compiler import operators, te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import (
     OperatorError,
     conv2d,

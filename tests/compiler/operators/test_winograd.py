@@ -6,7 +6,7 @@ from helpers.run_operator import floats, function_of, integers, run
 from helpers.window_sums import model
 
 from vdla.compiler import ir, operators, te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import OperatorError, convolution, pack_winograd, winograd_conv2d
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.winograd import TRANSFORMS

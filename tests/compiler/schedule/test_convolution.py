@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.packed_convolution import convolution, model, random_inputs, same_result, schedule
 
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 
 PROBLEMS = [
     {"h": 5, "w": 4, "co": 3, "ci": 3, "stride": 1, "dilation": 1, "padding": 1},

@@ -8,8 +8,8 @@ from pkgutil import iter_modules
 import numpy as np
 
 from vdla.compiler import schedule
-from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.ir.specialise import specialise
+from vdla.compiler.arith import specialise
+from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.schedule.trace import is_primitive
 from vdla.compiler.tensorize import apply as tensorize

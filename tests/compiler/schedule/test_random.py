@@ -7,7 +7,7 @@ from helpers.random_schedules import EXPECTED, FUNCTIONS, inputs, random_step
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule, ScheduleError
 
 

@@ -5,7 +5,7 @@ import pytest
 from helpers.random_schedules import EXPECTED, FUNCTIONS, inputs
 
 from vdla.compiler import te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule, ScheduleError
 
 

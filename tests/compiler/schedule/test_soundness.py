@@ -7,7 +7,7 @@ import pytest
 
 from vdla.compiler import ir, te
 from vdla.compiler.analysis.tree import block_path, replaced
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule, ScheduleError
 
 A = te.placeholder((4,), "int32", "a")

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vdla.compiler import te
-from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.ir.specialise import specialise
+from vdla.compiler.arith import specialise
+from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule, ScheduleError
 
 SIZES = (1, 3, 8, 13)

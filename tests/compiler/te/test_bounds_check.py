@@ -3,7 +3,7 @@
 import pytest
 
 from vdla.compiler import te
-from vdla.compiler.te.expr import TeError
+from vdla.compiler.te import TeError
 
 X = te.placeholder((4, 6), "float32", "x")
 P = te.placeholder((9,), "int32", "p")

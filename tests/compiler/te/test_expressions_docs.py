@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.ir.dtypes import DTYPES
+from vdla.compiler.ir import DTYPES
 
 EXAMPLE = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
 
@@ -34,6 +34,6 @@ def test_every_type_and_every_public_name_is_on_the_page(root):
     page = (root / "docs" / "expressions.md").read_text(encoding="utf-8")
     words = set(re.findall(r"\w+", page))
     assert [dtype for dtype in DTYPES if dtype not in words] == []
-    types = {"Dim", "Number", "Operand", "ReduceAxis", "Reducer", "Tensor", "TupleReducer", "Value"}
-    internal = types | {"binary", "const", "divide", "if_then_else"}
+    types = {"Dim", "Number", "Operand", "ReduceAxis", "Reducer", "Tensor", "Stage", "TupleReducer", "Value"}
+    internal = types | {"as_value", "binary", "const", "divide", "extent_of", "if_then_else"}
     assert [name for name in te.__all__ if name not in words | internal] == []

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler import te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.runtime.native import build
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler import ir, te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.te import TeError
 
 STEPS = te.var("steps")

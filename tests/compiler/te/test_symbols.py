@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from vdla.compiler import ir, te
-from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.ir.specialise import SpecialiseError, specialise
+from vdla.compiler.arith import SpecialiseError, specialise
+from vdla.compiler.interpret import interpret
 from vdla.compiler.te import TeError
 
 N, M = te.var("n"), te.var("m")

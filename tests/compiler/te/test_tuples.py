@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler import ir, te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.te import TeError
 
 A = te.placeholder((4, 3), "int32", "a")

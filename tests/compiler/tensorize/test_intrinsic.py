@@ -14,10 +14,11 @@ from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.compile import compile_function
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.intrinsics import dma, gemm, requantise, vector
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
+from vdla.compiler.ir import Match
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.tensorize.apply import TensorizeError
-from vdla.compiler.tensorize.intrinsic import Intrinsic, IntrinsicError, Match
+from vdla.compiler.tensorize.intrinsic import Intrinsic, IntrinsicError
 from vdla.hardware import numerics
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Operand, Source, VectorOp

@@ -11,9 +11,9 @@ from helpers.tensorized_matmul import CONFIG, GEMM, matmul, ordered, placed, rea
 
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.intrinsics import dma, requantise, vector
+from vdla.compiler.ir import Match
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.tensorize.apply import TensorizeError
-from vdla.compiler.tensorize.intrinsic import Match
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Operand, VectorOp
 

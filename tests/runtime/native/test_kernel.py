@@ -16,7 +16,7 @@ from helpers.native_modules import SYMBOLIC, expected
 from vdla.compiler import te
 from vdla.compiler.abi import Argument, Signature
 from vdla.compiler.codegen.llvm.compile import compile_native, from_module
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TargetError, target_named
 from vdla.runtime.native import Kernel, NativeError, build, load

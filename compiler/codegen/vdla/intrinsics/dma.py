@@ -12,7 +12,7 @@ from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.fold_dma import Dma, fold_dma
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
 from vdla.compiler.codegen.vdla.nest import Nest
-from vdla.compiler.ir.dtypes import INTEGER_BITS
+from vdla.compiler.ir import INTEGER_BITS
 from vdla.compiler.tensorize.intrinsic import CONDITION, GLOBAL, IMMEDIATE, Intrinsic
 from vdla.hardware import isa, timing
 from vdla.hardware.config import Buffer, Config

@@ -14,7 +14,9 @@ from helpers.native_programs import call, program, run, toolchain
 
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.llvm.compile import compile_native
-from vdla.compiler.interpret.interpreter import checked_input, interpret, output_names
+from vdla.compiler.interpret import interpret
+from vdla.compiler.interpret.interpreter import checked_input
+from vdla.compiler.ir import output_names
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS, TargetError
 

@@ -14,8 +14,8 @@ from vdla.compiler import ir, te
 from vdla.compiler.codegen.llvm.compile import compile_native
 from vdla.compiler.codegen.llvm.intrinsics import bitserial, dot, window_dot
 from vdla.compiler.codegen.llvm.intrinsics.dot import Lanes
-from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.ir.dtypes import limits
+from vdla.compiler.interpret import interpret
+from vdla.compiler.ir import limits
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.schedule.reorder import reorder
 from vdla.compiler.target import TARGETS, Target, host

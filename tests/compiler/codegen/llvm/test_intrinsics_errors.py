@@ -12,9 +12,10 @@ from vdla.compiler import ir, te
 from vdla.compiler.codegen.llvm.intrinsics import bitserial, dot, window_dot
 from vdla.compiler.codegen.vdla.compile import compile_function
 from vdla.compiler.codegen.vdla.errors import LoweringError
+from vdla.compiler.ir import Match
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.tensorize.apply import TensorizeError
-from vdla.compiler.tensorize.intrinsic import MEMORY, Intrinsic, IntrinsicError, Match
+from vdla.compiler.tensorize.intrinsic import MEMORY, Intrinsic, IntrinsicError
 from vdla.hardware.config import Config
 
 

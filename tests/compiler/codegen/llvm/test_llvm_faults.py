@@ -3,7 +3,7 @@
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.runtime.native import build
 
 

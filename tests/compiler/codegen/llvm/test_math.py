@@ -11,8 +11,7 @@ from helpers.lowered import Compiled, add, function, load, mul, store, vector
 
 from vdla.compiler import ir
 from vdla.compiler.codegen.llvm.objects import CodegenError
-from vdla.compiler.ir.dtypes import storage
-from vdla.compiler.ir.functions import FUNCTIONS
+from vdla.compiler.ir import SCALAR_FUNCTIONS, storage_dtype
 from vdla.compiler.target import target_named
 
 LANES = 8
@@ -31,12 +30,12 @@ def run(name: str, dtype: str, *args: np.ndarray, target: str = "host") -> np.nd
     """The function in vectors, with a few elements more to make them whole."""
     count = -(-args[0].size // LANES) * LANES
     full = [np.concatenate([arg, np.ones(count - arg.size, arg.dtype)]) for arg in args]
-    result = FUNCTIONS[name].result or dtype
+    result = SCALAR_FUNCTIONS[name].result or dtype
     place = add(mul(ir.Var("x"), LANES), ir.Var("l"))
     params = [ir.Buffer(f"a{n}", (count,), dtype) for n in range(len(args))] + [ir.Buffer("y", (count,), result)]
     value = ir.Call(name, tuple(load(f"a{n}", place) for n in range(len(args))), result)
     fn = function(params, ir.For("x", count // LANES, vector("l", LANES, store("y", (place,), value))))
-    found = np.zeros(count, storage(result))
+    found = np.zeros(count, storage_dtype(result))
     assert Compiled(fn, target=target_named(target))(*full, found) == 0
     return found[: args[0].size]
 
@@ -91,10 +90,10 @@ def test_powers(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("name", EXACT)
 def test_what_is_defined_exactly_is_exact(name: str, dtype: str, target: str) -> None:
-    x = sample("any", "float32", 3000).astype(storage(dtype))
-    args = (x, x[::-1].copy())[: FUNCTIONS[name].arity]
+    x = sample("any", "float32", 3000).astype(storage_dtype(dtype))
+    args = (x, x[::-1].copy())[: SCALAR_FUNCTIONS[name].arity]
     wide = args if dtype.endswith(("32", "64")) else tuple(arg.astype(np.float32) for arg in args)
-    wanted = np.asarray(FUNCTIONS[name].model(*wide))
+    wanted = np.asarray(SCALAR_FUNCTIONS[name].model(*wide))
     found = run(name, dtype, *args, target=target)
     assert np.array_equal(found.astype(np.float64), wanted.astype(found.dtype).astype(np.float64), equal_nan=True)
     number = ~np.isnan(wanted)
@@ -103,22 +102,22 @@ def test_what_is_defined_exactly_is_exact(name: str, dtype: str, target: str) ->
 
 @pytest.mark.parametrize("dtype", ["int2", "int4", "int8", "int16", "int32", "int64", "uint8", "uint64"])
 def test_sizes_of_integers_wrap(dtype: str) -> None:
-    low = {"int2": -2, "int4": -8}.get(dtype, np.iinfo(storage(dtype)).min)
-    x = np.array([low, low + 1, 0, 1], storage(dtype))
+    low = {"int2": -2, "int4": -8}.get(dtype, np.iinfo(storage_dtype(dtype)).min)
+    x = np.array([low, low + 1, 0, 1], storage_dtype(dtype))
     wanted = [low if low < 0 else 0, abs(int(low) + 1), 0, 1]
     assert run("abs", dtype, x).tolist() == wanted
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint16", "uint64"])
 def test_ones_are_counted(dtype: str) -> None:
-    x = np.random.default_rng(2).integers(0, 256, 64 * 8, np.uint8).view(storage(dtype))
+    x = np.random.default_rng(2).integers(0, 256, 64 * 8, np.uint8).view(storage_dtype(dtype))
     assert run("popcount", dtype, x).tolist() == [int(v).bit_count() for v in x.view(f"uint{x.itemsize * 8}")]
 
 
 def test_every_function_is_there() -> None:
-    for name, entry in FUNCTIONS.items():
+    for name, entry in SCALAR_FUNCTIONS.items():
         for dtype in {"float32", "float64", "int32"} & set(entry.dtypes):
-            args = [np.ones(LANES, storage(dtype))] * entry.arity
+            args = [np.ones(LANES, storage_dtype(dtype))] * entry.arity
             assert run(name, dtype, *args).shape == (LANES,)
 
 

@@ -15,7 +15,7 @@ import pytest
 from helpers.lowered import Compiled, add, binary, function, load, module_text, mul, store, vector
 
 from vdla.compiler import ir
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.target import TARGETS
 
 X, LANE, N = ir.Var("x"), ir.Var("l"), ir.Var("n")
@@ -76,9 +76,9 @@ def test_lanes_read_their_elements_and_no_others(name: str, dtype: str) -> None:
     size = 57
     fn = function(buffers(dtype, a=(size,), y=(9,)), vector("l", 9, store("y", (LANE,), load("a", PATTERNS[name]))))
     values = np.arange(size) % 3 > 0 if dtype == "bool" else ramp(size)
-    from vdla.compiler.ir.dtypes import storage
+    from vdla.compiler.ir import storage_dtype
 
-    check(fn, values.astype(storage(dtype)))
+    check(fn, values.astype(storage_dtype(dtype)))
 
 
 def test_lanes_that_lie_near_each_other_come_with_two_whole_vectors() -> None:

@@ -12,8 +12,9 @@ from vdla.compiler import ir, te
 from vdla.compiler.codegen.llvm.objects import CodegenError
 from vdla.compiler.codegen.llvm.step import NativeStep
 from vdla.compiler.codegen.llvm.types import broadcast, same
+from vdla.compiler.ir import Match
 from vdla.compiler.lowering.heap_slots import share_heap_slots
-from vdla.compiler.tensorize.intrinsic import IMMEDIATE, MEMORY, Intrinsic, Match
+from vdla.compiler.tensorize.intrinsic import IMMEDIATE, MEMORY, Intrinsic
 
 X, K, LANE, N = ir.Var("x"), ir.Var("k"), ir.Var("l"), ir.Var("n")
 ONE = ir.Const(1, "int32")

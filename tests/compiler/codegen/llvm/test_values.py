@@ -10,8 +10,8 @@ import pytest
 from helpers.lowered import HOST, Compiled, add, assembly, function, load, mul, store, vector
 
 from vdla.compiler import ir
-from vdla.compiler.interpret.interpreter import interpret
-from vdla.compiler.ir.dtypes import DTYPES, is_float, is_integer, limits, storage, wrap
+from vdla.compiler.interpret import interpret
+from vdla.compiler.ir import DTYPES, is_float, is_integer, limits, storage_dtype, wrap
 from vdla.compiler.target import Target, target_named
 
 LOOP, LANE = ir.Var("i"), ir.Var("l")
@@ -52,7 +52,7 @@ def edges(dtype: str) -> list[float]:
 
 def values(dtype: str, count: int, rng: np.random.Generator) -> np.ndarray:
     if is_float(dtype):
-        return np.ldexp(rng.uniform(-1, 1, count), rng.integers(-14, 15, count)).astype(storage(dtype))
+        return np.ldexp(rng.uniform(-1, 1, count), rng.integers(-14, 15, count)).astype(storage_dtype(dtype))
     bits = rng.integers(-(1 << 63), 1 << 63, count, dtype=np.int64)
     return (bits & 1).astype(bool) if dtype == "bool" else wrap(bits, dtype)
 
@@ -66,7 +66,7 @@ def pairs(dtype: str, lanes: int) -> tuple[np.ndarray, np.ndarray]:
     for side in (0, 1):
         with np.errstate(over="ignore"):
             kind = np.float64 if is_float(dtype) else object
-            column = np.array([pair[side] for pair in special], kind).astype(storage(dtype))
+            column = np.array([pair[side] for pair in special], kind).astype(storage_dtype(dtype))
         sides.append(np.concatenate([column, values(dtype, count - len(column), rng)]))
     return sides[0], sides[1]
 
@@ -93,7 +93,9 @@ def compare(found: np.ndarray, wanted: np.ndarray, what: str) -> None:
 
 
 def check(fn: ir.Function, arrays: dict[str, np.ndarray], target: Target = HOST) -> None:
-    outputs = {n: np.zeros(fn.buffers[n].dims, storage(fn.buffers[n].dtype)) for n in fn.params if n not in arrays}
+    outputs = {
+        n: np.zeros(fn.buffers[n].dims, storage_dtype(fn.buffers[n].dtype)) for n in fn.params if n not in arrays
+    }
     assert Compiled(fn, target=target)(*(arrays[n] if n in arrays else outputs[n] for n in fn.params)) == 0
     wanted = interpret(fn, arrays)
     for name, found in outputs.items():
@@ -144,17 +146,17 @@ def test_division_by_a_number_rounds_down(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_floats_of_16_bits_are_the_same_without_instructions_for_them(dtype: str) -> None:
-    every = np.arange(1 << 16, dtype=np.uint16).view(storage(dtype))
+    every = np.arange(1 << 16, dtype=np.uint16).view(storage_dtype(dtype))
     x = values("float32", 1 << 16, np.random.default_rng(3)) * np.float32(2) ** np.float32(-8)
     params = [ir.Buffer("a", every.shape, dtype), ir.Buffer("x", x.shape, "float32")]
     params += [ir.Buffer("wide", every.shape, "float32"), ir.Buffer("narrow", x.shape, dtype)]
     stores = store("wide", (at(8),), ir.Cast("float32", load("a", at(8)))), narrowed(dtype)
-    wide, narrow = np.empty(every.shape, np.float32), np.empty(x.shape, storage(dtype))
+    wide, narrow = np.empty(every.shape, np.float32), np.empty(x.shape, storage_dtype(dtype))
     fn = function(params, over(x.size, 8, *stores))
     assert Compiled(fn, target=target_named("x86-64"))(every, x, wide, narrow) == 0
     with np.errstate(invalid="ignore"):
         compare(wide, every.astype(np.float32), "wide")
-        compare(narrow, x.astype(storage(dtype)), "narrow")
+        compare(narrow, x.astype(storage_dtype(dtype)), "narrow")
 
 
 def narrowed(dtype: str) -> ir.Store:

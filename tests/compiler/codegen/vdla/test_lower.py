@@ -9,7 +9,7 @@ from vdla.compiler.codegen.vdla.compile import compile_function
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.intrinsics import dma, gemm, requantise, vector
 from vdla.compiler.codegen.vdla.lower import lower
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.tiling import Problem, Tiling, fits
 from vdla.compiler.schedule import Schedule

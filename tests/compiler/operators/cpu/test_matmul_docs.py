@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.runtime.native import build, set_threads
 
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)

@@ -7,7 +7,7 @@ from helpers.run_operator import floats, function_of, integers, run
 from vdla.benchmarks.fuzz.cases import alike
 from vdla.benchmarks.fuzz.functions import random_problem
 from vdla.compiler import ir, operators, te
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import (
     OperatorError,
     conv_transpose,

@@ -9,7 +9,7 @@ from helpers.window_sums import model
 from vdla.compiler import ir, te
 from vdla.compiler.analysis.access import leaves
 from vdla.compiler.codegen.llvm.compile import compile_native
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import conv_transpose, convolution, depthwise_conv2d, matmul
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.cpu.tile import Tile, accumulators, candidates, register_tile

@@ -7,16 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from vdla.compiler import ir
 from vdla.compiler.arith.evaluate import evaluate
-from vdla.compiler.te.extents import MAX_EXTENT
 from vdla.support.errors import Error
 from vdla.support.integers import is_int
-
-if TYPE_CHECKING:
-    from vdla.compiler.tensorize.intrinsic import Match
 
 
 class SpecialiseError(Error, ValueError):
@@ -37,8 +32,8 @@ def specialise(fn: ir.Function, values: Mapping[str, int]) -> ir.Function:
     if set(values) != set(fn.scalars):
         raise SpecialiseError(f"{where}: values must be given for {listed(fn.scalars)}, got {listed(tuple(values))}")
     for name, value in values.items():
-        if not is_int(value) or not 1 <= value <= MAX_EXTENT:
-            raise SpecialiseError(f"{where}: {name} must be an integer from 1 to {MAX_EXTENT}, got {value!r}")
+        if not is_int(value) or not 1 <= value <= ir.MAX_EXTENT:
+            raise SpecialiseError(f"{where}: {name} must be an integer from 1 to {ir.MAX_EXTENT}, got {value!r}")
     if not fn.scalars:
         return fn
     values = {name: int(value) for name, value in values.items()}
@@ -61,9 +56,9 @@ def special_buffer(where: str, buffer: ir.Buffer, values: Mapping[str, int]) -> 
     """A buffer of numbers."""
     shape = tuple(special_extent(extent, values) for extent in buffer.shape)
     for dimension, extent in enumerate(shape):
-        if not 1 <= extent <= MAX_EXTENT:
+        if not 1 <= extent <= ir.MAX_EXTENT:
             what = f"dimension {dimension} of {buffer.name}"
-            raise SpecialiseError(f"{where}: {what} must be from 1 to {MAX_EXTENT}, got {extent}")
+            raise SpecialiseError(f"{where}: {what} must be from 1 to {ir.MAX_EXTENT}, got {extent}")
     return replace(buffer, shape=shape)
 
 
@@ -102,7 +97,7 @@ def special_block(block: ir.Block, constants: Mapping[str, ir.Expr], values: Map
     )
 
 
-def special_match(match: Match, constants: Mapping[str, ir.Expr]) -> Match:
+def special_match(match: ir.Match, constants: Mapping[str, ir.Expr]) -> ir.Match:
     """The operands of an intrinsic without symbols."""
     entries = {n: tuple(ir.substitute(e, constants) for e in at) for n, at in match.entries.items()}
     conditions = {n: ir.substitute(condition, constants) for n, condition in match.conditions.items()}

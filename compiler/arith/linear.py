@@ -1,0 +1,94 @@
+"""Linear forms: index expressions as a constant plus a sum of coefficient * term, exact over the integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from vdla.compiler import ir
+from vdla.support.errors import Error
+
+
+class AffineError(Error, ValueError):
+    """An index expression without a value: it reads a buffer or an unknown variable, or narrows a value."""
+
+
+def var_names(expr: ir.Expr) -> set[str]:
+    """The variables in `expr`."""
+    return {e.name for e in ir.walk_expr(expr) if isinstance(e, ir.Var)}
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """The sum of coefficient * term over `terms`, plus `const`; a term is any expression that is not itself a sum."""
+
+    terms: Mapping[ir.Expr, int]
+    const: int = 0
+
+    def __add__(self, other: Linear) -> Linear:
+        terms = dict(self.terms)
+        for term, factor in other.terms.items():
+            terms[term] = terms.get(term, 0) + factor
+        return Linear({t: f for t, f in terms.items() if f}, self.const + other.const)
+
+    def scaled(self, factor: int) -> Linear:
+        """Every coefficient times `factor`."""
+        return Linear({t: f * factor for t, f in self.terms.items()} if factor else {}, self.const * factor)
+
+    def only(self, keep: Callable[[ir.Expr], bool]) -> Linear:
+        """The terms for which `keep` holds, without the constant."""
+        return Linear({t: f for t, f in self.terms.items() if keep(t)})
+
+    def expr(self) -> ir.Expr:
+        """As an expression: the terms in order, then the constant."""
+        parts = [_product(t, f) for t, f in self.terms.items()]
+        if not parts:
+            return ir.Const(self.const)
+        total = parts[0]
+        for part in parts[1:]:
+            total = ir.Binary("add", total, part)
+        if self.const:
+            total = ir.Binary("add" if self.const > 0 else "sub", total, ir.Const(abs(self.const)))
+        return total
+
+
+def _product(term: ir.Expr, factor: int) -> ir.Expr:
+    """`term * factor`."""
+    return term if factor == 1 else ir.Binary("mul", term, ir.Const(factor))
+
+
+def linear(expr: ir.Expr) -> Linear:
+    """`expr` as a linear form; a float constant is a term."""
+    match expr:
+        case ir.Const(value=value, dtype=dtype) if ir.is_integer(dtype):
+            return Linear({}, int(value))
+        case ir.Binary(op="add", a=a, b=b):
+            return linear(a) + linear(b)
+        case ir.Binary(op="sub", a=a, b=b):
+            return linear(a) + linear(b).scaled(-1)
+        case ir.Binary(op="mul", a=a, b=b):
+            left, right = linear(a), linear(b)
+            if not right.terms:
+                return left.scaled(right.const)
+            if not left.terms:
+                return right.scaled(left.const)
+    return Linear({expr: 1})
+
+
+def affine(expr: ir.Expr) -> tuple[dict[str, int], int] | None:
+    """`expr` as (coefficient of each variable, constant); None if it is not affine."""
+    form = linear(expr)
+    if not all(isinstance(term, ir.Var) for term in form.terms):
+        return None
+    return {term.name: factor for term, factor in form.terms.items() if isinstance(term, ir.Var)}, form.const
+
+
+def recombine(form: Linear) -> Linear:
+    """The sum with each `x // c * c + x % c` replaced by `x`."""
+    for term, factor in form.terms.items():
+        if isinstance(term, ir.Binary) and term.op == "mod" and isinstance(term.b, ir.Const):
+            quotient = ir.Binary("floordiv", term.a, term.b)
+            if form.terms.get(quotient) == factor * int(term.b.value):
+                rest = Linear({t: f for t, f in form.terms.items() if t not in (term, quotient)}, form.const)
+                return recombine(rest + linear(term.a).scaled(factor))
+    return form
