@@ -16,7 +16,7 @@ from vdla.compiler.operators.workloads import Workload, resnet18_layers
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.runtime.layers import layer_operator
-from vdla.simulator.verify.verifier import verify
+from vdla.simulator.verify import verify
 
 
 def compiled(layer: Workload, config: Config) -> tuple[Program, float, float]:

@@ -18,8 +18,7 @@ from vdla.benchmarks.programs import suite
 from vdla.benchmarks.programs.mutation import KINDS, Mutant, mutants
 from vdla.hardware.program import Program
 from vdla.simulator.adversary.adversary import Harm, attack
-from vdla.simulator.verify.verdict import Kind
-from vdla.simulator.verify.verifier import verify
+from vdla.simulator.verify import Kind, verify
 
 COUNT = 3000
 MOST_ITEMS = 1 << 22

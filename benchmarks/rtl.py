@@ -22,7 +22,7 @@ from vdla.runtime.compare.comparison import memory_bytes
 from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.layers import layer_operator, pack, random_data
 from vdla.runtime.run import install
-from vdla.simulator.simulator import simulate
+from vdla.simulator.simulate import simulate
 
 PRESET = "pynq_z1"
 LAYER = "C2"
@@ -67,7 +67,7 @@ def _round(program: Program, arrays: dict[str, Any], device: RtlDevice) -> dict[
 
 
 def _same(program: Program, outputs: dict[str, Any], device: RtlDevice, addresses: dict[str, int]) -> bool:
-    from vdla.hardware.program.tensors import from_bytes
+    from vdla.hardware.program import from_bytes
 
     tensors = [program.tensor(name) for name in outputs]
     got = {t.name: from_bytes(t, device.read(addresses[t.name], t.nbytes)) for t in tensors}

@@ -20,7 +20,7 @@ from vdla.benchmarks.programs.gemm_program import Tiling, gemm_program
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, requantise
 from vdla.hardware.program import Program
-from vdla.simulator.simulator import Mode, simulate
+from vdla.simulator.simulate import Mode, simulate
 from vdla.support.errors import Error
 
 PRESET = "pynq_z1"

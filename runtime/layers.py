@@ -129,7 +129,7 @@ def pack(operator: Operator, operands: LayerData) -> dict[str, Any]:
 
 def measure(layer: Workload, operator: Operator, seed: int) -> Measured:
     """Compile `operator`, run it on random operands and compare the result with the NumPy reference."""
-    from vdla.simulator.simulator import simulate
+    from vdla.simulator.simulate import simulate
 
     config = operator.config
     operands = random_data(layer, config, seed)

@@ -8,23 +8,37 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
+from vdla.hardware.config import Config
+from vdla.hardware.program import STREAM, Program, initial_contents, output_arrays
 from vdla.runtime.devices.device import Device, DeviceError
-from vdla.runtime.devices.rtl import RtlDevice
-from vdla.runtime.devices.sim import SimDevice
-
-if TYPE_CHECKING:
-    from vdla.hardware.config import Config
-    from vdla.hardware.program import Program
-    from vdla.simulator.stats import RunStats
+from vdla.simulator.stats import RunStats
+from vdla.simulator.support.errors import require_program
 
 Array = NDArray[Any]
 
-DEVICES: Mapping[str, Callable[..., Device]] = {"sim": SimDevice, "rtl": RtlDevice}
+
+def _deferred(name: str, module: str, class_name: str) -> Callable[..., Device]:
+    """The class of a device, imported when one is opened: a board cannot import every device."""
+
+    def create(config: Config, **options: Any) -> Device:  # noqa: ANN401  of the device's class
+        try:
+            device_class: Callable[..., Device] = getattr(import_module(module), class_name)
+        except ModuleNotFoundError as error:
+            raise DeviceError(f"device {name}: Python package {error.name} must be installed, got none") from error
+        return device_class(config, **options)
+
+    return create
+
+
+DEVICES: Mapping[str, Callable[..., Device]] = {
+    "sim": _deferred("sim", "vdla.runtime.devices.sim", "SimDevice"),
+    "rtl": _deferred("rtl", "vdla.runtime.devices.rtl", "RtlDevice"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +67,6 @@ def run(
     `arrays` has the packed array of every input tensor. A device given by name is opened for this run as the machine
     `config`, by default the one the program was compiled for. Raises DeviceError, and what the device's verifier says.
     """
-    from vdla.simulator.errors import require_program
-
     require_program("run", program, config)
     with ExitStack() as stack:
         if not isinstance(device, Device):
@@ -63,31 +75,20 @@ def run(
 
 
 def _run(program: Program, arrays: Mapping[str, Array], device: Device, stack: ExitStack) -> Result:
-    from vdla.hardware.program.tensors import from_bytes
-
     addresses = install(program, arrays, device, stack)
     stats = device.run(program, addresses)
-    outputs = [tensor for tensor in program.tensors if tensor.role == "output"]
-    arrays_out = {t.name: from_bytes(t, device.read(addresses[t.name], t.nbytes)) for t in outputs}
-    return Result(arrays_out, stats)
+    return Result(output_arrays(program, lambda t: device.read(addresses[t.name], t.nbytes)), stats)
 
 
 def install(program: Program, arrays: Mapping[str, Array], device: Device, stack: ExitStack) -> dict[str, int]:
-    """Places for every tensor and the stream, in this order, with their content; freed when the stack closes."""
-    from vdla.hardware.program import STREAM
-    from vdla.hardware.program.tensors import check_names, given, to_bytes
-
-    check_names(program, arrays)
-    content = {tensor.name: to_bytes(tensor, arrays[tensor.name]) for tensor in given(program)}
-    for tensor in program.tensors:
-        if tensor.data is not None:
-            content[tensor.name] = np.frombuffer(tensor.data, np.uint8)
+    """Addresses of every tensor and the stream, allocated in this order and filled; freed when the stack closes."""
+    contents = initial_contents(program, arrays)
     sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: max(1, program.words.nbytes)}
     addresses = {}
     for name, nbytes in sizes.items():
         addresses[name] = device.allocate(nbytes)
         stack.callback(device.free, addresses[name])
-    content[STREAM] = program.link(addresses).reshape(-1)
-    for name, data in content.items():
+    contents[STREAM] = program.link(addresses).reshape(-1)
+    for name, data in contents.items():
         device.write(addresses[name], data)
     return addresses

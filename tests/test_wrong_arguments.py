@@ -22,7 +22,7 @@ from vdla.hardware.program import ProgramError
 from vdla.runtime.compile import CompileError
 from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.sim import SimDevice
-from vdla.simulator.errors import SimulationError
+from vdla.simulator.support.errors import SimulationError
 
 TINY = Config.preset("tiny")
 A = te.placeholder((16, 8), "int8", "a")
@@ -218,15 +218,15 @@ def test_arrays_of_any_order_in_memory(operator: Operator, arrays: dict[str, Any
 
 
 def refused_arrays(program: Program, arrays: Any) -> str:
-    with pytest.raises(SimulationError) as failure:
+    with pytest.raises(ProgramError) as failure:
         simulate(program, arrays)
     return str(failure.value)
 
 
 def test_arrays_by_something_else_than_names(operator: Operator, arrays: dict[str, Any]) -> None:
     program = operator.program
-    assert refused_arrays(program, [1]) == "simulate dense: arrays must be a mapping from tensor names, got list"
-    assert refused_arrays(program, {1: 2}) == "simulate dense: arrays must include tensor data, got 1"
+    assert refused_arrays(program, [1]) == "program dense: inputs must be a mapping from tensor names, got list"
+    assert refused_arrays(program, {1: 2}) == "program dense: inputs must include data, got 1"
 
 
 def test_a_tensor_that_does_not_fill_its_bytes(operator: Operator, arrays: dict[str, Any]) -> None:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from vdla.runtime.compile import compile
     from vdla.runtime.native.kernel import Kernel
     from vdla.runtime.run import Result, open_device, run
-    from vdla.simulator.simulator import simulate
-    from vdla.simulator.verify.verifier import verify
+    from vdla.simulator.simulate import simulate
+    from vdla.simulator.verify import verify
     from vdla.support.errors import Error
 
 __all__ = [
@@ -74,8 +74,8 @@ _HOMES = {
     "load": "vdla.hardware.program",
     "open_device": "vdla.runtime.run",
     "run": "vdla.runtime.run",
-    "simulate": "vdla.simulator.simulator",
-    "verify": "vdla.simulator.verify.verifier",
+    "simulate": "vdla.simulator.simulate",
+    "verify": "vdla.simulator.verify",
 }
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.numerics import MULT_BITS, SHIFT_MAX, pack_scale
-from vdla.hardware.program import Program, Tensor
-from vdla.hardware.program.tensors import array_dtype, given
+from vdla.hardware.program import Program, Tensor, array_dtype, input_tensors
 
 Ints = NDArray[np.int64]
 STYLES = 3
@@ -59,7 +58,7 @@ def bytes_of(array: NDArray[Any]) -> bytes:
 def random_arrays(program: Program, seed: int) -> dict[str, NDArray[Any]]:
     """An array for each tensor that a program must be given; int64 stands for packed scales."""
     rng = np.random.default_rng(seed)
-    return {tensor.name: _array(tensor, rng).reshape(tensor.shape) for tensor in given(program)}
+    return {tensor.name: _array(tensor, rng).reshape(tensor.shape) for tensor in input_tensors(program)}
 
 
 def _array(tensor: Tensor, rng: np.random.Generator) -> NDArray[Any]:

@@ -15,7 +15,7 @@ from typing import Any
 from vdla.benchmarks.programs.token_free_program import NO_TOKENS, Listing, listing_of
 from vdla.hardware.isa import Emit, Instruction, IsaError, Sync, unit_of
 from vdla.hardware.program import Program
-from vdla.simulator.verify.verifier import verify
+from vdla.simulator.verify import verify
 
 MOST_TRIES = 600
 REQUANT = {"scl": 0, "scl0": 0, "scl1": 0, "zero_point": 0, "clip_lo": 0, "clip_hi": 0}

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.runtime.compare.times import Parting, Times, parting
+from vdla.hardware.isa import COL, Opcode, columns
+from vdla.hardware.program import STREAM, Program
 from vdla.runtime.devices.device import ALIGNMENT, DeviceError
 from vdla.runtime.devices.memory_device import MemoryDevice
 from vdla.runtime.run import install
-
-if TYPE_CHECKING:
-    from vdla.hardware.program import Program
-    from vdla.simulator.stats import RunStats
+from vdla.simulator.stats import RunStats, Times
+from vdla.simulator.stats.times import Parting, parting
+from vdla.simulator.support.errors import SimulationError
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
@@ -127,23 +127,17 @@ def _is_time(text: str) -> bool:
 
 def observe(program: Program, arrays: Mapping[str, Array], device: MemoryDevice) -> Side:
     """One run of a program, and all that can be seen of it; a run that does not end is a side too."""
-    from vdla.runtime.devices.rtl import RtlDevice
-    from vdla.simulator.errors import SimulationError
-
     with ExitStack() as stack:
         addresses = install(program, arrays, device, stack)
         try:
             stats = device.run(program, addresses)
         except (DeviceError, SimulationError) as error:
-            times = device.times(program) if isinstance(device, RtlDevice) else Times.none(len(program))
-            return Side(device.name, None, times, device.memory.copy(), str(error))
+            return Side(device.name, None, device.times(program), device.memory.copy(), str(error))
         return Side(device.name, stats, Times.of(stats), device.memory.copy())
 
 
 def _addresses(program: Program) -> dict[str, int]:
     """Where `install` puts the tensors in a device with nothing allocated."""
-    from vdla.hardware.program import STREAM
-
     addresses, end = {}, 0
     for name, nbytes in [(t.name, t.nbytes) for t in program.tensors] + [(STREAM, program.words.nbytes)]:
         addresses[name] = end
@@ -164,8 +158,6 @@ def _corruption(program: Program, addresses: Mapping[str, int], ours: Bytes, the
 
 def _stores_of(program: Program, addresses: Mapping[str, int], place: int) -> list[int]:
     """The STOREs that write a byte of memory."""
-    from vdla.hardware.isa import COL, Opcode, columns
-
     config = program.config
     linked = columns(config, program.link(addresses))
     beat, entry = place // config.axi_bytes, config.out_entry_bytes // config.axi_bytes

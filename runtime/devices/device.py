@@ -7,17 +7,15 @@ only numpy and the standard library, so that it imports on a board.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program
+from vdla.simulator.stats import RunStats
 from vdla.support.errors import Error
-
-if TYPE_CHECKING:
-    from vdla.hardware.config import Config
-    from vdla.hardware.program import Program
-    from vdla.simulator.stats import RunStats
 
 Bytes = NDArray[np.uint8]
 ALIGNMENT = 4096

@@ -7,14 +7,12 @@ memory map) is given to it. Every wait ends, and its message shows the machine's
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import ID, OFFSETS, REGISTERS, VERSION, Error, counter_offset, tokens_register
 from vdla.hardware.isa.units import COUNTERS, QUEUES, UNITS, Unit
 from vdla.runtime.devices.device import DeviceError
-
-if TYPE_CHECKING:
-    from vdla.hardware.config import Config
 
 _BITS = {(register.name, bit.name): 1 << bit.position for register in REGISTERS for bit in register.bits}
 

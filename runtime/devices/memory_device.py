@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.hardware.config import Config
+from vdla.hardware.program import STREAM, Program
 from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.memory import Memory
+from vdla.simulator.stats import RunStats, Times
+from vdla.simulator.support.errors import require_program
+from vdla.simulator.verify import require_verified
 from vdla.support.integers import is_int
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from vdla.hardware.config import Config
-    from vdla.hardware.program import Program
-    from vdla.simulator.stats import RunStats
 
 Bytes = NDArray[np.uint8]
 DEFAULT_BYTES = 1 << 30
@@ -34,8 +36,6 @@ class MemoryDevice(ABC):
     name: ClassVar[str]
 
     def __init__(self, config: Config, memory_bytes: int = DEFAULT_BYTES, timeout_cycles: int | None = None) -> None:
-        from vdla.hardware.config import Config
-
         if not isinstance(config, Config):
             raise DeviceError(f"device {self.name}: config must be a Config, got {type(config).__name__}")
         self.config = config
@@ -79,22 +79,21 @@ class MemoryDevice(ABC):
 
     def run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
         """Run a program to its end; VerifyError, SimulationError or DeviceError where it cannot."""
-        from vdla.simulator.errors import require_program
-        from vdla.simulator.simulator import check
-
         self._open()
         require_program(f"device {self.name}", program)
         self._check_places(program, addresses)
-        check(program)
+        require_verified(program)
         return self._run(program, addresses)
 
     @abstractmethod
     def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
         """Run a program that was checked."""
 
-    def _check_places(self, program: Program, addresses: Mapping[str, int]) -> None:
-        from vdla.hardware.program import STREAM
+    def times(self, program: Program) -> Times:
+        """The times of the last run's instructions, as far as the device has observed them; none by default."""
+        return Times.none(len(program))
 
+    def _check_places(self, program: Program, addresses: Mapping[str, int]) -> None:
         mismatch = program.config.mismatch(self.config)
         if mismatch is not None:
             raise DeviceError(f"device {self.name}: {mismatch}")

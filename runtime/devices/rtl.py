@@ -13,24 +13,22 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.runtime.compare.times import UNKNOWN, Times
+from vdla.hardware.config import Config
+from vdla.hardware.isa import COL
+from vdla.hardware.program import STREAM, Program
 from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.driver import Driver, Stream
 from vdla.runtime.devices.memory import MOST_BYTES
 from vdla.runtime.devices.memory_device import DEFAULT_BYTES, MemoryDevice
 from vdla.runtime.devices.rtl_build import Options, library
 from vdla.runtime.devices.rtl_library import UNIT_NUMBERS, Machine, Parameters, Trace
+from vdla.simulator.stats import RunStats, Times, macs_of
+from vdla.simulator.stats.times import UNKNOWN
 from vdla.support.integers import is_int
-
-if TYPE_CHECKING:
-    from vdla.hardware.config import Config
-    from vdla.hardware.program import Program
-    from vdla.simulator.stats import RunStats
 
 Ints = NDArray[np.int64]
 CHUNK_CYCLES = 1 << 14  # between two looks at the keyboard and at the limits
@@ -107,8 +105,6 @@ class RtlDevice(MemoryDevice):
     # --- runs
 
     def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
-        from vdla.hardware.program import STREAM
-
         words = program.link(addresses)
         with self._alone():
             if words.size:
@@ -195,8 +191,6 @@ class RtlDevice(MemoryDevice):
 
     def times(self, program: Program) -> Times:
         """When the instructions of the last run were dispatched, started and ended, also of one that did not end."""
-        from vdla.hardware.isa import COL
-
         self._open()
         units = program.columns[:, COL["unit"]]
         starts, ends = np.full(len(units), UNKNOWN, np.int64), np.full(len(units), UNKNOWN, np.int64)
@@ -209,9 +203,6 @@ class RtlDevice(MemoryDevice):
         return Times(dispatches, starts, ends)
 
     def _statistics(self, program: Program) -> RunStats:
-        from vdla.simulator.stats import RunStats
-        from vdla.simulator.timing.timing import macs_of
-
         times, (bytes_read, bytes_written) = self.times(program), self._machine.bytes_moved
         return RunStats(
             config=self.config,
@@ -265,8 +256,6 @@ def _fill(times: Ints, where: NDArray[np.intp], seen: Ints) -> None:
 
 def _longest(program: Program) -> int:
     """Cycles that any instruction takes at most without an event that can be seen, with a margin."""
-    from vdla.hardware.isa import COL
-
     columns = program.columns
     if not len(columns):
         return CHUNK_CYCLES

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from vdla.hardware.isa import columns
+from vdla.hardware.program import Program
 from vdla.runtime.devices.memory_device import MemoryDevice
-
-if TYPE_CHECKING:
-    from vdla.hardware.program import Program
-    from vdla.simulator.stats import RunStats
+from vdla.simulator.function.function import execute
+from vdla.simulator.stats import RunStats
+from vdla.simulator.timing.timing import MAX_CYCLES, time_program
 
 
 class SimDevice(MemoryDevice):
@@ -18,10 +18,6 @@ class SimDevice(MemoryDevice):
     name = "sim"
 
     def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
-        from vdla.hardware.isa import columns
-        from vdla.simulator.function.function import execute
-        from vdla.simulator.timing.timing import MAX_CYCLES, time_program
-
         stats = time_program(program, self.config, dict(addresses), self.timeout_cycles or MAX_CYCLES)
         execute(self.config, columns(self.config, program.link(addresses)), self.memory)
         return stats

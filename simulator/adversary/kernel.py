@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, Buffer, Emit, Opcode, Operand, Source, VectorOp
-from vdla.simulator.jit import compiled, helper
+from vdla.simulator.support.jit import compiled, helper
 
 Ints = NDArray[np.int64]
 Digests = NDArray[np.uint64]

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Emit, Opcode, Operand, Source, Unit, VectorOp
-from vdla.simulator.errors import Escape, SimulationError, name_of, require_below
 from vdla.simulator.function import kernels, kernels_vnni, vnni
 from vdla.simulator.function.memory import Memory, Row
+from vdla.simulator.support.errors import Escape, SimulationError, name_of, require_below
 from vdla.simulator.timing.wait_table import POP_QUEUE, PUSH_QUEUE, QUEUES
 
 Ints = NDArray[np.int64]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, Emit, Operand, Source, VectorOp
-from vdla.simulator.jit import Int, compiled, helper
+from vdla.simulator.support.jit import Int, compiled, helper
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]

@@ -40,7 +40,7 @@ from vdla.simulator.function.kernels import (
     send,
 )  # fmt: skip
 from vdla.simulator.function.vnni import LANES, add16, broadcast16, dot16, load16, splat16, store16
-from vdla.simulator.jit import Int, compiled, helper, inlined
+from vdla.simulator.support.jit import Int, compiled, helper, inlined
 
 POSITIONS = 4
 COMMON_GROUPS = 4  # of four inputs each: block_in of 16

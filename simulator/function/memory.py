@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Buffer, uop_columns
 from vdla.hardware.numerics import unpack_elements
-from vdla.simulator.errors import SimulationError, require_below
 from vdla.simulator.function import kernels_vnni
+from vdla.simulator.support.errors import SimulationError, require_below
 
 Row = list[int]  # the columns of an instruction as plain integers
 Bytes = NDArray[np.uint8]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Buffer, Opcode, Operand, Source, VectorOp, uop_columns
 from vdla.hardware.program import Program
-from vdla.simulator.jit import compiled
+from vdla.simulator.support.jit import compiled
 
 Ints = NDArray[np.int64]
 

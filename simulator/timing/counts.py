@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vdla.simulator.jit import Int, helper
+from vdla.simulator.support.jit import Int, helper
 from vdla.simulator.timing.layout import (
     BANDWIDTH,
     BUSY,

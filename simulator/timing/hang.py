@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Unit
-from vdla.simulator.errors import name_of
-from vdla.simulator.jit import Int
+from vdla.simulator.support.errors import name_of
+from vdla.simulator.support.jit import Int
 from vdla.simulator.timing.layout import T_C, T_D, T_E, T_S, UNKNOWN
 from vdla.simulator.timing.wait_table import POP_QUEUE, PUSH_QUEUE, QUEUES, F, Work
 

@@ -8,7 +8,7 @@ the rules; letters D S F C N E and R L are its symbols.
 
 from __future__ import annotations
 
-from vdla.simulator.jit import Int, compiled, helper
+from vdla.simulator.support.jit import Int, compiled, helper
 from vdla.simulator.timing.counts import account, after, count_fetch
 from vdla.simulator.timing.layout import (
     ACTIVE,

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode, columns, instruction_bytes
+from vdla.hardware.isa.units import COUNTERS, UNITS
 from vdla.hardware.program import STREAM, Program, place
-from vdla.simulator.errors import SimulationError
-from vdla.simulator.stats import COUNTERS, UNITS, RunStats
+from vdla.simulator.stats import RunStats, macs_of
+from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import conflicts, hang
 from vdla.simulator.timing import kernel as kernel
 from vdla.simulator.timing import layout as at
@@ -158,10 +159,3 @@ def _stats(config: Config, program: Program, linked: Ints, timing: Timing) -> Ru
         bytes_read=int(moved[opcode == Opcode.LOAD].sum()) + len(linked) * instruction_bytes(config),
         bytes_written=int(moved[opcode == Opcode.STORE].sum()),
     )
-
-
-def macs_of(config: Config, columns: Ints) -> int:
-    """Multiply-accumulates of the GEMMs among instructions, padding of blocks included."""
-    gemm = columns[columns[:, COL["opcode"]] == Opcode.GEMM]
-    kernels = gemm[:, COL["uop_end"]] - gemm[:, COL["uop_begin"]]
-    return int((gemm[:, COL["loop0"]] * gemm[:, COL["loop1"]] * kernels).sum()) * config.macs_per_cycle

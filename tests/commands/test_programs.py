@@ -16,7 +16,7 @@ from vdla.commands import BAD_INPUT, FINDING, OK
 from vdla.commands.arrays import with_random
 from vdla.hardware.asm import disassemble
 from vdla.hardware.program import Program
-from vdla.simulator.simulator import simulate
+from vdla.simulator.simulate import simulate
 
 Capture = pytest.CaptureFixture[str]
 

@@ -8,11 +8,10 @@ from numpy.typing import NDArray
 from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.hardware.isa import columns
 from vdla.hardware.program import Program, place
-from vdla.simulator.simulator import image
+from vdla.simulator.simulate import dram_image
 
 
 def random_image(program: Program, seed: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """(the linked columns of the program, the DRAM image that they address)."""
-    addresses, end = place(program)
-    dram = image(program, random_arrays(program, seed), addresses, end)
-    return columns(program.config, program.link(addresses)), dram
+    addresses, _ = place(program)
+    return columns(program.config, program.link(addresses)), dram_image(program, random_arrays(program, seed))

@@ -23,8 +23,8 @@ from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.tensorize.apply import TensorizeError
 from vdla.compiler.tensorize.intrinsic import Intrinsic
 from vdla.hardware.isa import IsaError
-from vdla.simulator.simulator import simulate
-from vdla.simulator.verify.verifier import verify
+from vdla.simulator.simulate import simulate
+from vdla.simulator.verify import verify
 
 REFUSALS = (ScheduleError, TensorizeError, LoweringError, AllocationError, UopError, BuildError, IsaError)
 STEPS = {"split": 5, "order": 5, "fuse": 1, "place": 6, "results": 5, "once": 3, "store_at": 3, "marks": 3}

@@ -21,7 +21,7 @@ from vdla.compiler.operators.vdla.operator import Operator
 from vdla.compiler.operators.vdla.pool2d import pool2d
 from vdla.compiler.operators.vdla.residual_add import residual_add
 from vdla.hardware.config import Config
-from vdla.simulator.simulator import Mode, simulate
+from vdla.simulator.simulate import Mode, simulate
 
 Array = np.ndarray[Any, Any]
 Options = dict[str, Any]

@@ -48,9 +48,9 @@ def read_array(path: Path) -> Array:
 
 def with_random(program: Program, arrays: Mapping[str, Array], seed: int) -> dict[str, Array]:
     """The arrays, and random ones for the tensors that have none; each depends on the seed and its tensor's name."""
-    from vdla.hardware.program.tensors import given
+    from vdla.hardware.program import input_tensors
 
-    missing = [tensor for tensor in given(program) if tensor.name not in arrays]
+    missing = [tensor for tensor in input_tensors(program) if tensor.name not in arrays]
     return {**arrays, **{tensor.name: random_array(tensor, seed) for tensor in missing}}
 
 
@@ -69,9 +69,9 @@ def random_array(tensor: Tensor, seed: int) -> Array:
 
 def require_all(program: Program, arrays: Mapping[str, Array]) -> None:
     """Refuse to run with a tensor that has no array."""
-    from vdla.hardware.program.tensors import given
+    from vdla.hardware.program import input_tensors
 
-    missing = [tensor for tensor in given(program) if tensor.name not in arrays]
+    missing = [tensor for tensor in input_tensors(program) if tensor.name not in arrays]
     if missing:
         wanted = ", ".join(f"{tensor.name} ({tensor.dtype} {list(tensor.shape)})" for tensor in missing)
         how = "--input NAME=FILE.npy, --random-inputs SEED or --timing-only"

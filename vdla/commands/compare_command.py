@@ -100,7 +100,7 @@ def _text(program: Program, row: int) -> str:
 
 def _neighbourhood(comparison: Comparison) -> Any:  # noqa: ANN401  a table of rich
     from vdla.hardware.isa import COL, Opcode, Unit
-    from vdla.runtime.compare.times import EVENTS, neighbours
+    from vdla.simulator.stats.times import EVENTS, neighbours
 
     found, program = comparison.parting, comparison.program
     assert found is not None

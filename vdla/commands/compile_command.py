@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Compile, verify, then write."""
     if arguments.list:
         return _list()
-    from vdla.simulator.verify.verifier import verify
+    from vdla.simulator.verify import verify
 
     operator = _operator(arguments)
     with progress(f"compile {operator.name}") as show:

@@ -14,8 +14,9 @@ from rich.text import Text
 from vdla.commands import CommandError
 from vdla.commands.console import output, table
 from vdla.hardware.isa import COL, Unit
+from vdla.hardware.isa.units import COUNTERS, UNITS
 from vdla.hardware.program import Program
-from vdla.simulator.stats import COUNTERS, UNITS, RunStats
+from vdla.simulator.stats import RunStats
 
 Runs = Mapping[str, RunStats]
 

@@ -92,10 +92,10 @@ def _execute(program: Program, arguments: argparse.Namespace) -> tuple[dict[str,
 
 
 def _timing(program: Program, config: Config, timeout: int | None) -> RunStats:
-    from vdla.simulator.simulator import check
     from vdla.simulator.timing.timing import MAX_CYCLES, time_program
+    from vdla.simulator.verify import require_verified
 
-    check(program)
+    require_verified(program)
     return time_program(program, config, max_cycles=MAX_CYCLES if timeout is None else timeout)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vdla.simulator.timing import trace
+from vdla.simulator.stats import trace
 from vdla.support.atomic import write_text, write_with
 
 if TYPE_CHECKING:

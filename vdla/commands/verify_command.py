@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the verdict on each program."""
-    from vdla.simulator.verify.verifier import verify
+    from vdla.simulator.verify import verify
 
     device = Config.preset(arguments.device) if arguments.device else None
     verdicts = []

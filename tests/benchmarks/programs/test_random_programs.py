@@ -14,9 +14,9 @@ from vdla.benchmarks.programs.random_machines import DRAMS, MACHINES
 from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.hardware.config import MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH, Config
 from vdla.simulator.adversary.adversary import Harm, attack
-from vdla.simulator.simulator import simulate
+from vdla.simulator.simulate import simulate
 from vdla.simulator.timing.timing import time_program
-from vdla.simulator.verify.verifier import verify
+from vdla.simulator.verify import verify
 
 TINY = Config.preset("tiny")
 

@@ -21,7 +21,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode
 from vdla.hardware.program import Program
 from vdla.simulator.timing.timing import time_program
-from vdla.simulator.verify.verifier import verify
+from vdla.simulator.verify import verify
 
 TINY = Config.preset("tiny")
 

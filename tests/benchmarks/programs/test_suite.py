@@ -7,7 +7,7 @@ import pytest
 from vdla.benchmarks.programs.suite import CASES, MACHINES, operators, programs
 from vdla.compiler.operators.vdla.operator import Operator
 from vdla.hardware.isa import COL, Opcode
-from vdla.simulator.verify.verifier import verify
+from vdla.simulator.verify import verify
 
 
 @pytest.mark.parametrize("operator", operators(), ids=lambda operator: operator.name)

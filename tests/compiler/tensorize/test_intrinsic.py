@@ -22,7 +22,7 @@ from vdla.compiler.tensorize.intrinsic import Intrinsic, IntrinsicError
 from vdla.hardware import numerics
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Operand, Source, VectorOp
-from vdla.simulator.simulator import Mode, simulate
+from vdla.simulator.simulate import Mode, simulate
 
 CONFIG = Config.preset("pynq_z1")
 ENTRY = (1, 16)

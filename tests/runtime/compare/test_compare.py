@@ -18,11 +18,11 @@ from vdla.hardware.isa import COL, Opcode
 from vdla.hardware.program import Program
 from vdla.runtime import run as run_module
 from vdla.runtime.compare.comparison import Comparison, compare, memory_bytes
-from vdla.runtime.compare.times import UNKNOWN, Parting, Times, neighbours, parting
 from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.devices.sim import SimDevice
 from vdla.simulator.stats import RunStats
+from vdla.simulator.stats.times import UNKNOWN, Parting, Times, neighbours, parting
 
 TINY = Config.preset("tiny")
 PROGRAM = gemm_program(Tiling(TINY, 6, 8, 8, 2, 1))

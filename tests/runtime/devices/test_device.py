@@ -11,9 +11,9 @@ from vdla.hardware.numerics import pack_scale, requantise
 from vdla.hardware.program import STREAM
 from vdla.runtime.devices.device import ALIGNMENT, Device, DeviceError
 from vdla.runtime.run import DEVICES, open_device, run
-from vdla.simulator.errors import SimulationError
-from vdla.simulator.simulator import simulate
-from vdla.simulator.verify.verdict import VerifyError
+from vdla.simulator.simulate import simulate
+from vdla.simulator.support.errors import SimulationError
+from vdla.simulator.verify import VerifyError
 
 TINY = Config.preset("tiny")
 

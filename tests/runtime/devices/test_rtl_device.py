@@ -22,7 +22,7 @@ from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.driver import Driver
 from vdla.runtime.devices.rtl import Injection, RtlDevice
 from vdla.runtime.run import install, run
-from vdla.simulator.simulator import simulate
+from vdla.simulator.simulate import simulate
 
 pytestmark = pytest.mark.rtl
 

@@ -24,9 +24,9 @@ from vdla.hardware.isa import (
     instruction_columns,
 )
 from vdla.hardware.numerics import pack_elements, pack_scale
-from vdla.simulator.errors import SimulationError
 from vdla.simulator.function import vnni
 from vdla.simulator.function.function import Engine, execute, token_order
+from vdla.simulator.support.errors import SimulationError
 
 PRESETS = ["pynq_z1", "tiny", "int4", "batch4"]
 

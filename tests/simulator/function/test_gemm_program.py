@@ -5,7 +5,7 @@ import pytest
 from vdla.benchmarks.programs.gemm_program import Tiling, TilingError, gemm_program
 from vdla.hardware.config import Config
 from vdla.simulator.timing.timing import time_program
-from vdla.simulator.verify.verifier import verify
+from vdla.simulator.verify import verify
 
 PYNQ = Config.preset("pynq_z1")
 

@@ -8,10 +8,10 @@ from helpers.small_programs import small_gemm
 
 from vdla.hardware.config import Config, Dram
 from vdla.hardware.isa import Buffer, Gemm, Load, Store, Sync, Unit, instruction_columns
+from vdla.hardware.isa.units import COUNTERS, UNITS
 from vdla.hardware.program import STREAM, place
 from vdla.hardware.timing import ISSUE_OVERHEAD, LOAD_TAIL, STORE_SETUP, compute_depth
-from vdla.simulator.errors import SimulationError
-from vdla.simulator.stats import COUNTERS, UNITS
+from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing.timing import time_columns, time_program
 
 PYNQ = replace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from vdla.simulator.verify.verdict import Kind
+from vdla.simulator.verify import Kind
 
 
 def blocks(root, language):

@@ -15,9 +15,9 @@ from vdla.benchmarks.programs.random_programs import random_draft
 from vdla.compiler.codegen.vdla.tokens import QUEUES
 from vdla.hardware.config import Dram
 from vdla.simulator.adversary.adversary import Harm, attack
-from vdla.simulator.errors import SimulationError
+from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing.timing import time_program
-from vdla.simulator.verify.verifier import Kind, verify
+from vdla.simulator.verify import Kind, verify
 
 
 def draft(seed, count):

@@ -8,7 +8,7 @@ import pytest
 from helpers.hand_programs import DATA, ONE, PIPELINE, PRODUCT, RESULT, SCALE, UOPS, WEIGHT, program
 
 from vdla.hardware.isa import Gemm, Sync, Unit
-from vdla.simulator.verify.verifier import Range, VerifyError, verify
+from vdla.simulator.verify import Range, VerifyError, verify
 
 
 def test_the_text_names_the_schedule_lines():

@@ -12,7 +12,7 @@ from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Emit, Load, MicroOp, Operand, Vector, VectorOp
 from vdla.hardware.program import Program
 from vdla.simulator.adversary.adversary import Harm, attack
-from vdla.simulator.verify.verifier import Kind, Range, verify
+from vdla.simulator.verify import Kind, Range, verify
 
 
 def test_the_pipeline_is_verified():

@@ -37,7 +37,7 @@ from vdla.hardware.numerics import pack_scale, requantise
 from vdla.hardware.program import Program, Tensor, place
 from vdla.simulator.function.function import execute
 from vdla.simulator.timing import conflicts
-from vdla.simulator.verify.verifier import Kind, verify
+from vdla.simulator.verify import Kind, verify
 
 CONFIG = Config()
 INP, WGT, SCL, ACC, OUT = Buffer.INP, Buffer.WGT, Buffer.SCL, Buffer.ACC, Buffer.OUT

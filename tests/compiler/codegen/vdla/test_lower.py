@@ -16,8 +16,8 @@ from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
-from vdla.simulator.simulator import simulate
-from vdla.simulator.verify.verifier import verify
+from vdla.simulator.simulate import simulate
+from vdla.simulator.verify import verify
 
 CONFIG = Config.preset("tiny")
 B, I, O = CONFIG.batch, CONFIG.block_in, CONFIG.block_out  # noqa: E741

@@ -19,7 +19,7 @@ from vdla.compiler.operators.vdla.operator import Operator, TemplateError
 from vdla.compiler.operators.vdla.pool2d import pool2d
 from vdla.compiler.operators.workloads import Workload, workloads
 from vdla.hardware.config import Config
-from vdla.simulator.simulator import simulate
+from vdla.simulator.simulate import simulate
 from vdla.simulator.timing.timing import time_program
 
 PYNQ, TINY = Config.preset("pynq_z1"), Config.preset("tiny")

@@ -12,7 +12,7 @@ from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.packing import blocks
 from vdla.compiler.operators.vdla.tiling import Problem, Tiling, choose, estimate, fits, tilings
 from vdla.hardware.config import Config
-from vdla.simulator.simulator import Mode, simulate
+from vdla.simulator.simulate import Mode, simulate
 
 PYNQ, TINY = Config.preset("pynq_z1"), Config.preset("tiny")
 

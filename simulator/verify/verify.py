@@ -6,6 +6,7 @@ of its configuration's fingerprint, whatever the DRAM and the queue depths. docs
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -13,14 +14,12 @@ from itertools import islice
 from vdla.hardware.config import Config
 from vdla.hardware.isa import IsaError, check
 from vdla.hardware.program import Program
-from vdla.simulator.errors import require_program
+from vdla.simulator.support.errors import require_program
 from vdla.simulator.verify import deadlock
 from vdla.simulator.verify.accesses import touches
 from vdla.simulator.verify.races import RaceCheck
 from vdla.simulator.verify.tokens import token_run
-from vdla.simulator.verify.verdict import Finding, Kind, Range, Verdict, VerifyError
-
-__all__ = ["Finding", "Kind", "Range", "Verdict", "VerifyError", "verify"]
+from vdla.simulator.verify.verdict import Finding, Kind, Verdict
 
 MOST_OF_A_KIND = 8
 """Findings of one kind that a verdict keeps."""
@@ -44,6 +43,20 @@ def verify(program: Program, config: Config | None = None) -> Verdict:
     races = RaceCheck(program, touched, run)
     found = [*touched.findings, *deadlock.findings(program, run), *races.findings()]
     return _with(empty, found, () if found else tuple(races.warnings()))
+
+
+_VERIFIED: OrderedDict[str, None] = OrderedDict()
+_MOST_REMEMBERED = 256
+
+
+def require_verified(program: Program) -> None:
+    """VerifyError unless the program is safe; the hashes of safe programs are cached."""
+    if program.hash in _VERIFIED:
+        return
+    verify(program, program.config).raise_if_bad()
+    _VERIFIED[program.hash] = None
+    if len(_VERIFIED) > _MOST_REMEMBERED:
+        _VERIFIED.popitem(last=False)
 
 
 def _with(verdict: Verdict, found: Iterable[Finding], warnings: tuple[Finding, ...] = ()) -> Verdict:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from vdla.simulator.stats import RunStats
+from vdla.simulator.stats.run_stats import RunStats
 
 Ints = NDArray[np.int64]
 UNKNOWN = -1

@@ -8,9 +8,9 @@ import pytest
 from helpers.small_programs import small_gemm
 
 from vdla.hardware.config import Config
-from vdla.simulator.errors import SimulationError
+from vdla.simulator.stats.trace import events, table_lines, write_trace
+from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing.timing import time_program
-from vdla.simulator.timing.trace import events, table_lines, write_trace
 
 
 def traced():

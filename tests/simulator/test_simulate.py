@@ -8,11 +8,10 @@ from helpers.small_programs import small_gemm
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import encode
-from vdla.hardware.program import Program, Tensor
-from vdla.hardware.program.tensors import from_bytes, to_bytes
-from vdla.simulator.errors import SimulationError
-from vdla.simulator.simulator import Mode, simulate
-from vdla.simulator.verify.verdict import VerifyError
+from vdla.hardware.program import Program, Tensor, from_bytes, to_bytes
+from vdla.simulator.simulate import Mode, simulate
+from vdla.simulator.verify import VerifyError
+from vdla.support.errors import Error
 
 TINY = Config.preset("tiny")
 
@@ -45,7 +44,7 @@ def test_timing_of_another_memory_with_the_same_results():
 
 
 def message(call):
-    with pytest.raises(SimulationError) as error:
+    with pytest.raises(Error) as error:
         call()
     return str(error.value)
 
@@ -60,8 +59,8 @@ def test_errors_name_tensor_rule_and_value():
     assert message(lambda: simulate(program, arrays, mode="fast")) == (
         "simulate: mode must be one of function, timing, both, got fast"
     )
-    assert message(lambda: simulate(program, {})) == f"simulate {name}: arrays must include tensor inp, got none"
-    assert message(with_(other=np.zeros(1))) == f"simulate {name}: array must be for one of inp, wgt, scl, got other"
+    assert message(lambda: simulate(program, {})) == f"program {name}: inputs must include inp, got none"
+    assert message(with_(other=np.zeros(1))) == f"program {name}: inputs must be of inp, wgt, scl, got other"
     assert message(with_(inp=[1])) == "tensor inp: value must be a numpy array, got list"
     assert message(with_(inp=np.zeros((1, 2), np.int8))) == (
         f"tensor inp: shape must be {program.tensor('inp').shape}, got (1, 2)"

@@ -8,7 +8,6 @@ Every program is verified first. Function and timing do not depend on each other
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
@@ -19,16 +18,14 @@ from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import columns
-from vdla.hardware.program import STREAM, Program, place
-from vdla.hardware.program.tensors import check_names, from_bytes, given, to_bytes
-from vdla.simulator.errors import SimulationError, require_program
+from vdla.hardware.program import STREAM, Program, initial_contents, output_arrays, place
 from vdla.simulator.function.function import execute
 from vdla.simulator.stats import RunStats
+from vdla.simulator.support.errors import SimulationError, require_program
 from vdla.simulator.timing.timing import device_config, time_program
-from vdla.simulator.verify.verifier import verify
+from vdla.simulator.verify import require_verified
 
 Array = NDArray[Any]
-Bytes = NDArray[np.uint8]
 
 
 class Mode(str, Enum):
@@ -64,7 +61,7 @@ def simulate(
     require_program("simulate", program, config)
     wanted = _mode(mode)
     device = device_config(program, config)
-    check(program)
+    require_verified(program)
     stats = None if wanted is Mode.FUNCTION else time_program(program, device)
     if wanted is Mode.TIMING:
         return Result({}, stats)
@@ -79,42 +76,18 @@ def _mode(mode: Mode | str) -> Mode:
         raise SimulationError(f"simulate: mode must be one of {choices}, got {mode}") from None
 
 
-_VERIFIED: OrderedDict[str, None] = OrderedDict()
-_MOST_REMEMBERED = 256
-
-
-def check(program: Program) -> None:
-    """VerifyError unless the program is safe; one that was found safe is not verified twice."""
-    if program.hash in _VERIFIED:
-        return
-    verify(program, program.config).raise_if_bad()
-    _VERIFIED[program.hash] = None
-    if len(_VERIFIED) > _MOST_REMEMBERED:
-        _VERIFIED.popitem(last=False)
-
-
-def image(program: Program, arrays: Mapping[str, Array], addresses: Mapping[str, int], size: int) -> Bytes:
-    """DRAM with the program's stream, its constants and the given arrays in place."""
-    check_names(program, arrays)
-    content = {tensor.name: to_bytes(tensor, arrays[tensor.name]) for tensor in given(program)}
-    dram = np.zeros(size, np.uint8)
-    for tensor in program.tensors:
-        data = content.get(tensor.name)
-        if data is None and tensor.data is not None:
-            data = np.frombuffer(tensor.data, np.uint8)
-        if data is not None:
-            dram[addresses[tensor.name] : addresses[tensor.name] + len(data)] = data
+def dram_image(program: Program, inputs: Mapping[str, Array]) -> NDArray[np.uint8]:
+    """DRAM at the addresses of `place`: the linked stream, the inputs and the program's data; zeros elsewhere."""
+    addresses, nbytes = place(program)
+    contents = {**initial_contents(program, inputs), STREAM: program.link(addresses).reshape(-1)}
+    dram = np.zeros(nbytes, np.uint8)
+    for name, data in contents.items():
+        dram[addresses[name] : addresses[name] + len(data)] = data
     return dram
 
 
-def _outputs(program: Program, arrays: Mapping[str, Array], portable: bool) -> dict[str, Array]:
-    addresses, size = place(program)
-    dram = image(program, arrays, addresses, size)
-    linked = program.link(addresses)
-    dram[addresses[STREAM] : addresses[STREAM] + linked.nbytes] = linked.reshape(-1)
-    execute(program.config, columns(program.config, linked), dram, portable)
-    return {
-        tensor.name: from_bytes(tensor, dram[addresses[tensor.name] : addresses[tensor.name] + tensor.nbytes])
-        for tensor in program.tensors
-        if tensor.role == "output"
-    }
+def _outputs(program: Program, inputs: Mapping[str, Array], portable: bool) -> dict[str, Array]:
+    addresses, _ = place(program)
+    dram = dram_image(program, inputs)
+    execute(program.config, columns(program.config, program.link(addresses)), dram, portable)
+    return output_arrays(program, lambda tensor: dram[addresses[tensor.name] :][: tensor.nbytes])

@@ -24,22 +24,23 @@ _SOURCES = (
     "hardware/isa/encoding.py",
     "hardware/isa/formats.py",
     "hardware/isa/instructions.py",
+    "hardware/isa/units.py",
     "simulator/adversary/kernel.py",
-    "simulator/timing/conflicts.py",
-    "simulator/jit.py",
     "simulator/function/kernels.py",
     "simulator/function/kernels_vnni.py",
+    "simulator/function/vnni.py",
+    "simulator/support/jit.py",
+    "simulator/timing/conflicts.py",
     "simulator/timing/counts.py",
     "simulator/timing/kernel.py",
     "simulator/timing/layout.py",
-    "simulator/function/vnni.py",
     "simulator/timing/wait_table.py",
 )
 
 
 @cache
 def _digest() -> str:
-    folders = {"hardware": Path(hardware.__file__).parent, "simulator": Path(__file__).parent}
+    folders = {"hardware": Path(hardware.__file__).parent, "simulator": Path(__file__).parent.parent}
     paths = (source.partition("/") for source in _SOURCES)
     return hashlib.sha256(b"".join((folders[folder] / name).read_bytes() for folder, _, name in paths)).hexdigest()
 

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
+from vdla.hardware.isa import COL, Opcode
 from vdla.hardware.isa.units import COUNTERS, UNITS
-
-__all__ = ["COUNTERS", "UNITS", "RunStats"]
 
 Ints = NDArray[np.int64]
 
@@ -97,3 +96,10 @@ def _first_difference(name: str, ours: Ints, theirs: Ints) -> list[str]:
         return [f"{name} has {len(ours)} instructions, other has {len(theirs)}"]
     where = np.flatnonzero(ours != theirs)
     return [f"{name}[{k}] is {ours[k]}, other has {theirs[k]} ({len(where)} differ)" for k in where[:1]]
+
+
+def macs_of(config: Config, columns: Ints) -> int:
+    """Multiply-accumulates of the GEMMs among instructions, padding of blocks included."""
+    gemm = columns[columns[:, COL["opcode"]] == Opcode.GEMM]
+    kernels = gemm[:, COL["uop_end"]] - gemm[:, COL["uop_begin"]]
+    return int((gemm[:, COL["loop0"]] * gemm[:, COL["loop1"]] * kernels).sum()) * config.macs_per_cycle

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, FORMATS, Opcode, Unit
 from vdla.hardware.program import Program
-from vdla.simulator.errors import SimulationError
-from vdla.simulator.stats import RunStats
-from vdla.simulator.timing.wait_table import POP_QUEUE, PUSH_QUEUE, QUEUES
+from vdla.simulator.stats.run_stats import RunStats
+from vdla.simulator.support.errors import SimulationError
+from vdla.simulator.verify.naming import LINKS, QUEUES
 from vdla.support.atomic import write_text
 
 Ints = NDArray[np.int64]
@@ -48,8 +48,8 @@ def events(program: Program, stats: RunStats) -> Iterator[Event]:
     yield _meta("thread_name", FETCH_TRACK, "fetch")
     yield from _slices(program, stats)
     columns = program.columns
-    for queue, name in enumerate(QUEUES):
-        pushed, popped = _pushers(columns, queue), _poppers(columns, queue)
+    for queue, pusher, push, popper, pop in LINKS:
+        name, pushed, popped = QUEUES[queue], _moving(columns, pusher, push), _moving(columns, popper, pop)
         yield from _arrows(columns, stats, name, pushed, popped)
         yield from _occupancy(name, stats.ends[pushed], stats.starts[popped])
 
@@ -82,18 +82,9 @@ def _slice(track: int, name: str, start: int, cycles: int, fields: dict[str, Any
     return {"ph": "X", "name": name, "pid": PROCESS, "tid": track, "ts": start, "dur": cycles, "args": fields}
 
 
-def _moving(columns: Ints, what: str, queues: Ints, queue: int) -> Ints:
-    unit, side = (int(i) for i in np.argwhere(queues == queue)[0])
-    bits = columns[:, COL[f"{what}_{('prev', 'next')[side]}"]] > 0
-    return np.flatnonzero(bits & (columns[:, COL["unit"]] == unit)).astype(np.int64)
-
-
-def _pushers(columns: Ints, queue: int) -> Ints:
-    return _moving(columns, "push", PUSH_QUEUE, queue)
-
-
-def _poppers(columns: Ints, queue: int) -> Ints:
-    return _moving(columns, "pop", POP_QUEUE, queue)
+def _moving(columns: Ints, unit: Unit, token: str) -> Ints:
+    """The instructions of a unit that have a token bit set."""
+    return np.flatnonzero((columns[:, COL[token]] > 0) & (columns[:, COL["unit"]] == unit)).astype(np.int64)
 
 
 def _arrows(columns: Ints, stats: RunStats, queue: str, pushed: Ints, popped: Ints) -> Iterator[Event]:
