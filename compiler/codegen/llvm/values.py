@@ -5,6 +5,7 @@ Both sides have one type. Integer arithmetic wraps; nothing here has undefined b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from llvmlite import ir as llvm
@@ -25,10 +26,6 @@ from vdla.compiler.codegen.llvm.types import (
 from vdla.compiler.ir import SMALL_FLOATS, is_float
 from vdla.compiler.target import Target
 
-SYMBOLS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
-BITWISE = {"and": "and_", "or": "or_", "xor": "xor"}
-FLOAT_OPS = {"add": "fadd", "sub": "fsub", "mul": "fmul"}
-
 
 @dataclass(frozen=True, slots=True)
 class Operators:
@@ -48,14 +45,8 @@ class Operators:
         if dtype in SMALL_FLOATS:
             return self._narrow(op, dtype, a, b)
         if is_float(dtype):
-            return self._float(op, a, b)
-        if op in ir.COMPARE_OPS:
-            return self._compare(op, dtype, a, b)
-        if op in BITWISE:
-            return getattr(self.builder, BITWISE[op])(a, b)
-        if op in ("min", "max"):
-            return self.builder.select(self._compare("lt" if op == "min" else "gt", dtype, a, b), a, b)
-        return self.wrapped(dtype, self._integer(op, dtype, a, b))
+            return EMITTERS[op].of_floats(self, dtype, a, b)
+        return EMITTERS[op].of_integers(self, dtype, a, b)
 
     def wrapped(self, dtype: str, value: Value) -> Value:
         """An integer brought into the range of int2 or int4, modulo; others wrap by themselves."""
@@ -69,19 +60,10 @@ class Operators:
 
     def _narrow(self, op: str, dtype: str, a: Value, b: Value) -> Value:
         wide = (widen(self.builder, side, dtype) for side in (a, b))
-        result = Operators(self.builder, self.target, False)._float(op, *wide)
+        result = EMITTERS[op].of_floats(Operators(self.builder, self.target, False), "float32", *wide)
         if op in ir.COMPARE_OPS:
             return result
         return narrow(self.builder, result, dtype, value_type(dtype, self.target))
-
-    def _float(self, op: str, a: Value, b: Value) -> Value:
-        if op == "ne":
-            return self.builder.fcmp_unordered("!=", a, b)
-        if op in SYMBOLS:
-            return self.builder.fcmp_ordered(SYMBOLS[op], a, b)
-        if op in ("min", "max"):
-            return self._float_extreme(op, a, b)
-        return getattr(self.builder, FLOAT_OPS[op])(a, b, flags=self.flags)
 
     def _float_extreme(self, op: str, a: Value, b: Value) -> Value:
         """NaN if either side is NaN. x86 has instructions that give the second side then, so a constant goes first."""
@@ -96,17 +78,8 @@ class Operators:
 
     # --- integers
 
-    def _compare(self, op: str, dtype: str, a: Value, b: Value) -> Value:
-        compare = self.builder.icmp_signed if is_signed(dtype) else self.builder.icmp_unsigned
-        return compare(SYMBOLS[op], a, b)
-
-    def _integer(self, op: str, dtype: str, a: Value, b: Value) -> Value:
-        match op:
-            case "add" | "sub" | "mul":
-                return getattr(self.builder, op)(a, b)
-            case "floordiv" | "mod":
-                return self._signed_division(op, a, b) if is_signed(dtype) else self._unsigned_division(op, a, b)
-        return self._shift(op, dtype, a, b)
+    def _division(self, op: str, dtype: str, a: Value, b: Value) -> Value:
+        return self._signed_division(op, a, b) if is_signed(dtype) else self._unsigned_division(op, a, b)
 
     def _unsigned_division(self, op: str, a: Value, b: Value) -> Value:
         zero = self.builder.icmp_unsigned("==", b, same(b, 0))
@@ -152,3 +125,84 @@ class Operators:
         if positive:
             return builder.udiv(a, number) if op == "floordiv" else builder.urem(a, number)
         return self._signed_division(op, a, number)
+
+
+# --- one emitter for each operator of the IR
+
+Emit = Callable[[Operators, str, Value, Value], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Emitter:
+    """How an operator is emitted: for bools and integers, and for float32 and float64 (refused by `te` if omitted)."""
+
+    of_integers: Emit
+    of_floats: Emit
+
+
+def _no_floats(operators: Operators, dtype: str, a: Value, b: Value) -> Value:
+    raise AssertionError(f"no such operator on {dtype}")
+
+
+def _wrapping(integer: str, floating: str) -> Emitter:
+    """The builder's methods; integers wrap, floats take the fast-math flags."""
+    return Emitter(
+        lambda operators, dtype, a, b: operators.wrapped(dtype, getattr(operators.builder, integer)(a, b)),
+        lambda operators, _, a, b: getattr(operators.builder, floating)(a, b, flags=operators.flags),
+    )
+
+
+def _bitwise(method: str) -> Emitter:
+    return Emitter(lambda operators, _, a, b: getattr(operators.builder, method)(a, b), _no_floats)
+
+
+def _division(op: str) -> Emitter:
+    return Emitter(
+        lambda operators, dtype, a, b: operators.wrapped(dtype, operators._division(op, dtype, a, b)), _no_floats
+    )
+
+
+def _shift(op: str) -> Emitter:
+    return Emitter(
+        lambda operators, dtype, a, b: operators.wrapped(dtype, operators._shift(op, dtype, a, b)), _no_floats
+    )
+
+
+def _comparison(op: str) -> Emitter:
+    """Of floats, NaN differs from everything and compares as false otherwise."""
+    symbol = ir.OPERATORS[op].symbol
+
+    def of_integers(operators: Operators, dtype: str, a: Value, b: Value) -> Value:
+        compare = operators.builder.icmp_signed if is_signed(dtype) else operators.builder.icmp_unsigned
+        return compare(symbol, a, b)
+
+    def of_floats(operators: Operators, dtype: str, a: Value, b: Value) -> Value:
+        compare = operators.builder.fcmp_unordered if op == "ne" else operators.builder.fcmp_ordered
+        return compare(symbol, a, b)
+
+    return Emitter(of_integers, of_floats)
+
+
+def _extreme(op: str, better: str) -> Emitter:
+    compare = _comparison(better).of_integers
+    return Emitter(
+        lambda operators, dtype, a, b: operators.builder.select(compare(operators, dtype, a, b), a, b),
+        lambda operators, _, a, b: operators._float_extreme(op, a, b),
+    )
+
+
+EMITTERS: dict[str, Emitter] = {
+    "add": _wrapping("add", "fadd"),
+    "sub": _wrapping("sub", "fsub"),
+    "mul": _wrapping("mul", "fmul"),
+    "floordiv": _division("floordiv"),
+    "mod": _division("mod"),
+    "min": _extreme("min", "lt"),
+    "max": _extreme("max", "gt"),
+    "shl": _shift("shl"),
+    "shr": _shift("shr"),
+    "and": _bitwise("and_"),
+    "or": _bitwise("or_"),
+    "xor": _bitwise("xor"),
+    **{op: _comparison(op) for op in ir.COMPARE_OPS},
+}

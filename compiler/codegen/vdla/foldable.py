@@ -13,7 +13,7 @@ from math import prod
 from vdla.compiler import ir
 from vdla.compiler.arith import affine, var_names
 from vdla.compiler.codegen.vdla.errors import LoweringError
-from vdla.compiler.codegen.vdla.loop_bounds import Condition, conjuncts
+from vdla.compiler.codegen.vdla.loop_bounds import Condition, conditions_of
 from vdla.compiler.codegen.vdla.nest import Loop
 from vdla.compiler.codegen.vdla.tiles import Site, TilePlan, row_major
 from vdla.compiler.ir import line_numbers
@@ -103,8 +103,8 @@ class Leaves:
             site=site,
             loops=tuple(Loop(f.var, f.size, f.var in reductions) for f in loops if not site.inside_entry(f)),
             positions=positions,
-            predicate=conjuncts(predicate),
-            conditions=conjuncts(ir.substitute(site.bound(c), once) for c in site.match.conditions.values()),
+            predicate=conditions_of(predicate),
+            conditions=conditions_of(ir.substitute(site.bound(c), once) for c in site.match.conditions.values()),
             starts=tuple(value for axis, value in axes if axis.kind is ir.AxisKind.REDUCE),
             epilogue=epilogue,
             source=self._lines.get(site.block.name, -1),

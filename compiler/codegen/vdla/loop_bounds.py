@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from vdla.compiler import ir
-from vdla.compiler.arith import affine, evaluate, var_names
+from vdla.compiler.arith import affine, conjuncts, evaluate, var_names
 from vdla.compiler.codegen.vdla.nest import Loop
 
 Form = tuple[Mapping[str, int], int]
@@ -41,17 +41,14 @@ class Bounds:
         return start, max(start, min(self.end.get(loop.var, loop.extent), loop.extent))
 
 
-def conjuncts(exprs: Iterable[ir.Expr]) -> tuple[Condition, ...]:
+def conditions_of(exprs: Iterable[ir.Expr]) -> tuple[Condition, ...]:
     """The conditions that must all hold; an equality is two comparisons."""
     found: list[Condition] = []
-    for expr in exprs:
+    for expr in (part for whole in exprs for part in conjuncts(whole)):
         match expr:
-            case ir.Binary(op="and", a=a, b=b):
-                found.extend(conjuncts([a, b]))
             case ir.Binary(op="eq", a=a, b=b):
-                found.extend(conjuncts([ir.Binary("ge", a, b), ir.Binary("le", a, b)]))
-            case ir.Const(value=True, dtype="bool"):
-                pass
+                pair: tuple[ir.Expr, ...] = (ir.Binary("ge", a, b), ir.Binary("le", a, b))
+                found.extend(Condition(comparison, _form(comparison)) for comparison in pair)
             case _:
                 found.append(Condition(expr, _form(expr)))
     return tuple(found)

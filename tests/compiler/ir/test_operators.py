@@ -1,0 +1,73 @@
+"""The table of operators against Python, NumPy, the code generator and the ABI, which must know the same operators."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from vdla.compiler import ir
+from vdla.compiler.abi.signature import EXTENT_OPERATORS
+from vdla.compiler.arith import evaluate
+from vdla.compiler.codegen.llvm.values import EMITTERS
+
+NUMBERS = (-9, -2, -1, 0, 1, 3, 7)
+A, B = ir.Var("a"), ir.Var("b")
+
+
+def pairs(op: str) -> list[tuple[int, int]]:
+    amounts = (0, 1, 3) if op in ("shl", "shr") else NUMBERS
+    return list(product(NUMBERS, amounts))
+
+
+@pytest.mark.parametrize("op", ir.OPERATORS)
+def test_ints_and_arrays_have_one_meaning(op: str) -> None:
+    expr, (left, right) = ir.Binary(op, A, B), np.array(pairs(op)).T
+    one_by_one = [evaluate(expr, {"a": a, "b": b}) for a, b in pairs(op)]
+    assert evaluate(expr, {"a": left, "b": right}).tolist() == one_by_one
+
+
+@pytest.mark.parametrize("op", [op for op, entry in ir.OPERATORS.items() if entry.symbol is not None])
+def test_the_symbol_means_the_same_in_python(op: str) -> None:
+    text, entry = ir.expr_text(ir.Binary(op, A, B)), ir.OPERATORS[op]
+    for a, b in pairs(op):
+        if b or op not in ("floordiv", "mod"):
+            assert eval(text, {"a": a, "b": b}) == entry.on_ints(a, b)
+
+
+@pytest.mark.parametrize(("outer", "inner"), list(product(ir.OPERATORS, repeat=2)))
+def test_the_printed_precedence_is_that_of_python(outer: str, inner: str) -> None:
+    names = {"a": 5, "b": 3, "min": min, "max": max}
+    nested = ir.Binary(inner, A, B)
+    if ir.is_condition(nested) and outer in ir.LOGIC_OPS:
+        return  # prints as `and` and `or` of conditions
+    for expr in (ir.Binary(outer, nested, B), ir.Binary(outer, A, nested)):
+        if outer in ("floordiv", "mod", "shl", "shr") and not 0 < evaluate(expr.b, names) < 64:
+            continue
+        assert eval(ir.expr_text(expr), names) == evaluate(expr, {"a": 5, "b": 3})
+
+
+@pytest.mark.parametrize("op", ir.COMMUTATIVE_OPS)
+def test_commutative_operators_commute(op: str) -> None:
+    value = ir.OPERATORS[op].on_ints
+    assert all(value(a, b) == value(b, a) for a, b in pairs(op))
+
+
+@pytest.mark.parametrize(("op", "identity"), list(ir.RIGHT_IDENTITY.items()))
+def test_a_right_identity_changes_nothing(op: str, identity: int) -> None:
+    assert all(ir.OPERATORS[op].on_ints(a, identity) == a for a in NUMBERS)
+
+
+def test_division_by_zero_gives_zero() -> None:
+    assert [ir.OPERATORS[op].on_ints(7, 0) for op in ("floordiv", "mod")] == [0, 0]
+
+
+def test_code_is_generated_for_exactly_these_operators() -> None:
+    assert set(EMITTERS) == set(ir.OPERATORS)
+
+
+@pytest.mark.parametrize("op", EXTENT_OPERATORS)
+def test_the_abi_evaluates_extents_as_the_compiler_does(op: str) -> None:
+    assert set(EXTENT_OPERATORS) == set(ir.INDEX_OPS)
+    assert all(EXTENT_OPERATORS[op](a, b) == ir.OPERATORS[op].on_ints(a, b) for a, b in pairs(op))
