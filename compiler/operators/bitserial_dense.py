@@ -13,10 +13,10 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.ir import Array
-from vdla.compiler.operators.checks import OperatorError, check_choice, check_rank, integer, machine_of, static
-from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.checks import OperatorError, check_choice, check_rank, integer, machine_of, static_extent
 from vdla.compiler.operators.quantise import kept_outputs, not_packed, packed_shape
 from vdla.compiler.operators.qweights import check_weight, padded_to
+from vdla.compiler.operators.results import result_name
 from vdla.compiler.target import Target
 
 WORD_BITS = 32  # of a word of one plane, as in the intrinsics
@@ -68,7 +68,7 @@ def bitserial_dense(
     lanes = lanes_of(machine_of(where, target))
     depth, packed = check_operands(where, x, weight, lanes, coding)
     features = kept_outputs(where, "out_features", out_features, packed)
-    result = name_of(x, "bitserial_dense", name)
+    result = result_name(x, "bitserial_dense", name)
     data = planes(x, data_bits, coding, f"{result}_data")
     total = summed(data, weight, coding, result)
     behind = -depth % WORD_BITS if coding is Coding.BIPOLAR else 0  # elements behind K agree
@@ -162,7 +162,7 @@ def check_operands(where: str, x: te.Tensor, weight: te.Tensor, lanes: int, codi
     check_rank(where, "x", x, 2, 2)
     check_choice(where, "the dtype of x", x.dtype, ("int8",) if coding is Coding.BIPOLAR else ("uint8",))
     blocks, *entries = packed_shape(where, weight, 4)
-    depth = static(where, "extent 1 of x", x.shape[1])
+    depth = static_extent(where, "extent 1 of x", x.shape[1])
     words, bits = -(-depth // WORD_BITS), (1,) if coding is Coding.BIPOLAR else BITS
     if weight.dtype != "uint32" or entries not in [[words, planes, lanes] for planes in bits]:
         wanted = f"uint32[N / {lanes}, {words}, {' or '.join(map(str, bits))}, {lanes}]"

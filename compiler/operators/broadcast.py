@@ -21,7 +21,7 @@ from vdla.compiler.operators.checks import (
     same_extent,
     shape_text,
 )
-from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.results import result_name
 
 Combine = Callable[[te.Value, te.Value], te.Value]
 
@@ -63,13 +63,13 @@ def broadcast_to(x: te.Tensor, shape: Sequence[te.Dim], name: str | None = None)
         if isinstance(extent, int):
             at_least("broadcast_to", "every extent", extent, 1)
     full = broadcast_shape("broadcast_to", x.shape, wanted)
-    return te.compute(full, lambda *i: element(x, i), name_of(x, "broadcast", name))
+    return te.compute(full, lambda *i: element(x, i), result_name(x, "broadcast", name))
 
 
 def binary(where: str, combine: Combine, a: te.Tensor, b: te.Tensor, name: str | None) -> te.Tensor:
     """A binary operator on operands of one dtype."""
     check_same_dtype(where, a, b)
-    return combined(where, combine, (a, b), name_of(a, f"{b.name}_{where}", name))
+    return combined(where, combine, (a, b), result_name(a, f"{b.name}_{where}", name))
 
 
 # --- arithmetic ------------------------------------------------------------------------------------------------------
@@ -195,4 +195,4 @@ def where(condition: te.Tensor, a: te.Tensor, b: te.Tensor, name: str | None = N
     if condition.dtype != "bool":
         raise OperatorError(f"where: condition must be of dtype bool, got {condition.dtype}")
     check_same_dtype("where", a, b)
-    return combined("where", te.select, (condition, a, b), name_of(condition, "where", name))
+    return combined("where", te.select, (condition, a, b), result_name(condition, "where", name))

@@ -191,7 +191,7 @@ def dim_text(extent: te.Dim) -> str:
     return expr_text(extent.expr) if isinstance(extent, te.Value) else str(extent)
 
 
-def as_element(extent: te.Dim) -> te.Value:
+def extent_value(extent: te.Dim) -> te.Value:
     """An extent as an int32 element."""
     return extent if isinstance(extent, te.Value) else te.const(extent, "int32")
 
@@ -202,12 +202,12 @@ def dims(where: str, what: str, shape: object) -> tuple[te.Dim, ...]:
     return tuple(e if isinstance(e, te.Value) else integer(where, "every extent", e) for e in given)
 
 
-def statics(where: str, what: str, extents: Sequence[te.Dim]) -> list[int]:
+def static_extents(where: str, what: str, extents: Sequence[te.Dim]) -> list[int]:
     """Extents that must all be numbers."""
-    return [static(where, f"{what} {d}", extent) for d, extent in enumerate(extents)]
+    return [static_extent(where, f"{what} {d}", extent) for d, extent in enumerate(extents)]
 
 
-def static(where: str, what: str, extent: te.Dim) -> int:
+def static_extent(where: str, what: str, extent: te.Dim) -> int:
     """An extent that must be a number."""
     if not isinstance(extent, int):
         raise OperatorError(f"{where}: {what} must be a number, got {dim_text(extent)}")

@@ -14,7 +14,6 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.ir import Array, storage_dtype
-from vdla.compiler.operators.accumulation import wide, wide_dtype
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,
@@ -24,11 +23,11 @@ from vdla.compiler.operators.checks import (
     check_same_dtype,
     check_weights,
     machine_of,
-    static,
-    statics,
+    static_extent,
+    static_extents,
 )
-from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.pad import pad
+from vdla.compiler.operators.results import accumulator_dtype, result_name, to_accumulator
 from vdla.compiler.operators.windows import Ints, Windows, windows_of
 from vdla.compiler.target import Target
 
@@ -57,7 +56,7 @@ def conv2d(
     """
     part = part_of(x, weight, strides, pads, dilations, groups, out_channels, target)
     check_operands(x, weight, bias, part)
-    result = name_of(x, NAME, name)
+    result = result_name(x, NAME, name)
     packed = weight if len(weight.shape) == BLOCKED_RANK else packed_stage(weight, part, f"{result}_weight")
     total = summed(padded(x, part.windows, f"{result}_pad"), packed, bias, part, f"{result}_sum")
     return arranged(total, None, part, x, result)
@@ -104,7 +103,7 @@ class Part:
 
 def lanes_of(outs: int, dtype: str, target: Target) -> int:
     """The block of output channels for `outs` of them in a group: a vector, or less for few channels."""
-    return min(target.lanes(storage_dtype(wide_dtype(dtype)).itemsize), 1 << (outs - 1).bit_length())
+    return min(target.lanes(storage_dtype(accumulator_dtype(dtype)).itemsize), 1 << (outs - 1).bit_length())
 
 
 def part_of(
@@ -122,7 +121,7 @@ def part_of(
     check_rank(NAME, "weight", weight, 4, 5)
     check_number(NAME, "x", x)
     count = at_least(NAME, "groups", groups, 1)
-    outs, channels, *kernel = statics(NAME, "weight's extent", weight.shape)
+    outs, channels, *kernel = static_extents(NAME, "weight's extent", weight.shape)
     windows = windows_of(NAME, x.shape[2:4], kernel[:2], strides, pads, dilations)
     packed = kernel[2:]
     most = outs * packed[0] if packed else outs
@@ -156,9 +155,9 @@ def summed(image: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, part: Pa
         channel = ci if part.groups == 1 else cb // part.blocks * part.channels + ci
         places = zip((oh, ow), taps, windows.strides, windows.dilations, strict=True)
         y, x = (place * stride + tap * gap for place, tap, stride, gap in places)
-        element = wide(image[pixel(image, n, channel, y, x)])
-        start = None if bias is None else wide(part.of_channel(bias, cb, c))
-        return te.sum(element * wide(weight[cb, ci, taps[0], taps[1], c]), axis=[ci, *taps], init=start)
+        element = to_accumulator(image[pixel(image, n, channel, y, x)])
+        start = None if bias is None else to_accumulator(part.of_channel(bias, cb, c))
+        return te.sum(element * to_accumulator(weight[cb, ci, taps[0], taps[1], c]), axis=[ci, *taps], init=start)
 
     shape = (image.shape[0], part.groups * part.blocks, *windows.counts, part.lanes)
     return te.compute(shape, value, name, {"operator": NAME, "group": part.outs if part.groups > 1 else 0})
@@ -176,7 +175,7 @@ def arranged(total: te.Tensor, bias: te.Tensor | None, part: Part, x: te.Tensor,
     """The sums in the order of the result, with a bias that they do not hold yet, in the dtype of `x`."""
 
     def finished(value: te.Value, channel: te.Value) -> te.Value:
-        return te.cast(x.dtype, value if bias is None else value + wide(bias[channel]))
+        return te.cast(x.dtype, value if bias is None else value + to_accumulator(bias[channel]))
 
     def blocked(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
         return finished(total[n, cb, oh, ow, c], cb * part.lanes + c)
@@ -224,7 +223,7 @@ def check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, part
     """Refuse operands that do not fit each other."""
     check_same_dtype(NAME, x, weight, *([] if bias is None else [bias]))
     blocked = len(x.shape) == BLOCKED_RANK
-    channels = prod(static(NAME, f"extent {d} of x", x.shape[d]) for d in ((1, 4) if blocked else (1,)))
+    channels = prod(static_extent(NAME, f"extent {d} of x", x.shape[d]) for d in ((1, 4) if blocked else (1,)))
     if channels != part.channels * part.groups:
         rule = f"weight must have {channels} / {part.groups} input channels, as x and groups say"
         raise OperatorError(f"{NAME}: {rule}, got {part.channels}")

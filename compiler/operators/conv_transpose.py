@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vdla.compiler import te
-from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,
@@ -21,10 +20,10 @@ from vdla.compiler.operators.checks import (
     check_rank,
     check_same_dtype,
     integers,
-    static,
-    statics,
+    static_extent,
+    static_extents,
 )
-from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.results import result_name, to_accumulator
 from vdla.compiler.operators.windows import Ints
 
 NAME = "conv_transpose"
@@ -96,7 +95,7 @@ def conv_transpose(
     dimension, then after each. Integers wrap; narrow floats are summed in float32."""
     count = at_least(NAME, "groups", groups, 1)
     rank = check_operands(x, weight, bias, count)
-    result = name_of(x, NAME, name)
+    result = result_name(x, NAME, name)
     phases, spatial = phases_of(x, weight, strides, pads, output_padding, dilations, rank)
     shape = (x.shape[0], weight.shape[1] * count, *spatial)
     return ordered(
@@ -119,7 +118,9 @@ def sums(
         kernel = [d.tap(p, t) for d, p, t in zip(phases, [*at, phase], taps, strict=True)]
         places = [d.place(p, t) for d, p, t in zip(phases, [*at, phase], taps, strict=True)]
         places[-1] = step + places[-1]
-        element = wide(x[(n, channel, *places)]) * wide(weight[(channel, k % outs if groups > 1 else k, *kernel)])
+        element = to_accumulator(x[(n, channel, *places)]) * to_accumulator(
+            weight[(channel, k % outs if groups > 1 else k, *kernel)]
+        )
         every = zip(phases, places, kernel, [*at, phase], strict=True)
         met = [condition for d, place, tap, p in every for condition in d.met(place, tap, p)]
         return te.sum(te.select(te.all_of(*met), element, te.const(0, element.dtype)), axis=[c, *taps])
@@ -136,7 +137,7 @@ def ordered(
     def value(*i: te.Value) -> te.Value:
         *outer, p = i
         one = total[(*outer, p % stride, p // stride)] if stride > 1 else total[(*outer, ZERO, p)]
-        return te.cast(dtype, one if bias is None else one + wide(bias[i[1]]))
+        return te.cast(dtype, one if bias is None else one + to_accumulator(bias[i[1]]))
 
     return te.compute(shape, value, name)
 
@@ -146,7 +147,10 @@ def check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, grou
     check_rank(NAME, "x", x, 3)
     check_number(NAME, "x", x)
     check_rank(NAME, "weight", weight, len(x.shape), len(x.shape))
-    channels, extents = static(NAME, "extent 1 of x", x.shape[1]), statics(NAME, "weight's extent", weight.shape)
+    channels, extents = (
+        static_extent(NAME, "extent 1 of x", x.shape[1]),
+        static_extents(NAME, "weight's extent", weight.shape),
+    )
     if extents[0] != channels:
         raise OperatorError(
             f"{NAME}: the first extent of weight must be the {channels} channels of x, got {extents[0]}"
@@ -165,7 +169,7 @@ def phases_of(
     steps, gaps = integers(NAME, "strides", strides, rank, 1), integers(NAME, "dilations", dilations, rank, 1)
     margins, added = integers(NAME, "pads", pads, 2 * rank, 0), integers(NAME, "output_padding", extra, rank, 0)
     phases, extents = [], []
-    spatial = statics(NAME, "spatial extent", x.shape[2:])
+    spatial = static_extents(NAME, "spatial extent", x.shape[2:])
     for d in range(rank):
         if added[d] >= max(steps[d], gaps[d]):
             rule = f"output_padding must be less than the stride or the dilation, {max(steps[d], gaps[d])}"

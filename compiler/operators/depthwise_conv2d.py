@@ -8,18 +8,17 @@ image has its columns in phases of it: what a tap reads for one result after ano
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import (
     OperatorError,
     check_bias,
     check_number,
     check_rank,
     check_same_dtype,
-    static,
-    statics,
+    static_extent,
+    static_extents,
 )
 from vdla.compiler.operators.conv2d import padded
-from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.results import result_name, to_accumulator
 from vdla.compiler.operators.windows import Ints, Windows, windows_of
 
 NAME = "depthwise_conv2d"
@@ -40,7 +39,7 @@ def depthwise_conv2d(
     """
     check_operands(x, weight, bias)
     windows = windows_of(NAME, x.shape[2:4], weight.shape[2:4], strides, pads, dilations)
-    result = name_of(x, NAME, name)
+    result = result_name(x, NAME, name)
     image = padded(x, windows, f"{result}_pad") if windows.strides[1] == 1 else phased(x, windows, f"{result}_pad")
     total = summed(image, weight, bias, windows, f"{result}_sum")
     return te.compute(total.shape, lambda n, c, oh, ow: te.cast(x.dtype, total[n, c, oh, ow]), result)
@@ -71,9 +70,9 @@ def summed(image: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, windows:
         y, offset = oh * windows.strides[0] + taps[0] * windows.dilations[0], taps[1] * windows.dilations[1]
         columns = (ow + offset,) if stride == 1 else (offset % stride, ow + offset // stride)
         channel = c if times == 1 else c // times
-        element = wide(image[(n, channel, y, *columns)])
-        start = None if bias is None else wide(bias[c])
-        return te.sum(element * wide(weight[c, 0, taps[0], taps[1]]), axis=[*taps], init=start)
+        element = to_accumulator(image[(n, channel, y, *columns)])
+        start = None if bias is None else to_accumulator(bias[c])
+        return te.sum(element * to_accumulator(weight[c, 0, taps[0], taps[1]]), axis=[*taps], init=start)
 
     shape = (image.shape[0], weight.shape[0], *windows.counts)
     return te.compute(shape, value, name, annotations={"operator": NAME})
@@ -85,7 +84,10 @@ def check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None) -> N
     check_number(NAME, "x", x)
     check_rank(NAME, "weight", weight, 4, 4)
     check_same_dtype(NAME, x, weight, *([] if bias is None else [bias]))
-    channels, extents = static(NAME, "extent 1 of x", x.shape[1]), statics(NAME, "weight's extent", weight.shape)
+    channels, extents = (
+        static_extent(NAME, "extent 1 of x", x.shape[1]),
+        static_extents(NAME, "weight's extent", weight.shape),
+    )
     if extents[1] != 1 or extents[0] % channels:
         raise OperatorError(f"{NAME}: weight must be [{channels} * times, 1, KH, KW], got {extents}")
     check_bias(NAME, bias, extents[0])

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from vdla.compiler import te
 from vdla.compiler.ir import is_float, limits
 from vdla.compiler.operators.checks import OperatorError, check_choice, check_float, check_number, check_tensor, number
-from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.results import result_name
 
 Body = Callable[[te.Value], te.Value]
 GELU_FORMS = ("none", "tanh")
@@ -26,13 +26,13 @@ def elementwise(x: te.Tensor, body: Body, name: str) -> te.Tensor:
 def of_float(x: te.Tensor, operator: str, body: Body, name: str | None) -> te.Tensor:
     """`elementwise` for floats only."""
     check_float(operator, "x", x)
-    return elementwise(x, body, name_of(x, operator, name))
+    return elementwise(x, body, result_name(x, operator, name))
 
 
 def of_number(x: te.Tensor, operator: str, body: Body, name: str | None) -> te.Tensor:
     """`elementwise` for integers and floats."""
     check_number(operator, "x", x)
-    return elementwise(x, body, name_of(x, operator, name))
+    return elementwise(x, body, result_name(x, operator, name))
 
 
 # --- any dtype -------------------------------------------------------------------------------------------------------
@@ -41,13 +41,13 @@ def of_number(x: te.Tensor, operator: str, body: Body, name: str | None) -> te.T
 def identity(x: te.Tensor, name: str | None = None) -> te.Tensor:
     """A copy."""
     check_tensor("identity", "x", x)
-    return elementwise(x, lambda v: v, name_of(x, "identity", name))
+    return elementwise(x, lambda v: v, result_name(x, "identity", name))
 
 
 def cast(x: te.Tensor, dtype: str, name: str | None = None) -> te.Tensor:
     """`x` in another dtype: integers wrap, floats to integers round towards zero and saturate; to bool: not 0."""
     check_tensor("cast", "x", x)
-    return elementwise(x, lambda v: te.cast(dtype, v), name_of(x, dtype, name))
+    return elementwise(x, lambda v: te.cast(dtype, v), result_name(x, dtype, name))
 
 
 def logical_not(x: te.Tensor, name: str | None = None) -> te.Tensor:
@@ -55,7 +55,7 @@ def logical_not(x: te.Tensor, name: str | None = None) -> te.Tensor:
     check_tensor("logical_not", "x", x)
     if x.dtype != "bool":
         raise OperatorError(f"logical_not: x must be of dtype bool, got {x.dtype}")
-    return elementwise(x, lambda v: v == te.const(False, "bool"), name_of(x, "logical_not", name))
+    return elementwise(x, lambda v: v == te.const(False, "bool"), result_name(x, "logical_not", name))
 
 
 # --- numbers ---------------------------------------------------------------------------------------------------------

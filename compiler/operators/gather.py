@@ -10,19 +10,19 @@ from vdla.compiler import te
 from vdla.compiler.ir import is_integer
 from vdla.compiler.operators.checks import (
     OperatorError,
-    as_element,
     at_least,
     axis_of,
     check_choice,
     check_rank,
     check_tensor,
     dim_text,
+    extent_value,
     same_extent,
     same_shape,
     shape_text,
-    static,
+    static_extent,
 )
-from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.results import result_name
 
 MODES = ("clip", "wrap")
 
@@ -37,7 +37,7 @@ def gather(x: te.Tensor, indices: te.Tensor, axis: int = 0, mode: str = "clip", 
         return x[(*i[:along], place, *i[along + rank :])]
 
     shape = (*x.shape[:along], *indices.shape, *x.shape[along + 1 :])
-    return te.compute(shape, value, name_of(x, "gather", name))
+    return te.compute(shape, value, result_name(x, "gather", name))
 
 
 def gather_elements(
@@ -55,7 +55,7 @@ def gather_elements(
     def value(*i: te.Value) -> te.Value:
         return x[(*i[:along], within(indices[i], x.shape[along], mode), *i[along + 1 :])]
 
-    return te.compute(indices.shape, value, name_of(x, "gather_elements", name))
+    return te.compute(indices.shape, value, result_name(x, "gather_elements", name))
 
 
 def gather_nd(
@@ -64,7 +64,7 @@ def gather_nd(
     """The last dimension of `indices` holds points of the leading dimensions of `x` behind `batch_dims` common ones."""
     prepared("gather_nd", x, indices, mode, 0)
     shared = at_least("gather_nd", "batch_dims", batch_dims, 0)
-    depth = static("gather_nd", "the last extent of indices", indices.shape[-1])
+    depth = static_extent("gather_nd", "the last extent of indices", indices.shape[-1])
     if shared >= min(len(x.shape), len(indices.shape)):
         raise OperatorError(f"gather_nd: batch_dims must be less than both ranks, got {shared}")
     if depth > len(x.shape) - shared:
@@ -79,7 +79,7 @@ def gather_nd(
         at = [within(indices[(*i[:points], te.const(d, "int32"))], x.shape[shared + d], mode) for d in range(depth)]
         return x[(*i[:shared], *at, *i[points:])]
 
-    result = name_of(x, "gather_nd", name)
+    result = result_name(x, "gather_nd", name)
     shape = (*indices.shape[:-1], *x.shape[shared + depth :])
     return te.compute(shape, value, result) if shape else te.compute((1,), lambda one: value(), result)
 
@@ -99,7 +99,7 @@ def one_hot(
         return te.select((index == place) | (index + count == place), on, off)
 
     shape = (*indices.shape[:along], count, *indices.shape[along:])
-    return te.compute(shape, value, name_of(indices, "one_hot", name))
+    return te.compute(shape, value, result_name(indices, "one_hot", name))
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def is_longer(extent: te.Dim, most: te.Dim) -> bool:
 
 def within(index: te.Value, extent: te.Dim, mode: str) -> te.Value:
     """The index as an int32 in [0, extent); computed in int64, so that no index wraps on the way."""
-    wide, count = te.cast("int64", index), te.cast("int64", as_element(extent))
+    wide, count = te.cast("int64", index), te.cast("int64", extent_value(extent))
     if mode == "wrap":
         return te.cast("int32", wide % count)
     counted = te.select(wide < 0, wide + count, wide)

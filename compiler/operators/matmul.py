@@ -12,7 +12,6 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.ir import SMALL_FLOATS, Array, storage_dtype
-from vdla.compiler.operators.accumulation import wide, wide_dtype
 from vdla.compiler.operators.broadcast import broadcast_shape
 from vdla.compiler.operators.checks import (
     OperatorError,
@@ -26,9 +25,9 @@ from vdla.compiler.operators.checks import (
     is_one,
     machine_of,
     same_extent,
-    static,
+    static_extent,
 )
-from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.results import accumulator_dtype, result_name, to_accumulator
 from vdla.compiler.target import Target
 
 PACKED_RANK = 3  # of weights [N / lanes, K, lanes]
@@ -51,9 +50,9 @@ def matmul(a: te.Tensor, b: te.Tensor, bias: te.Tensor | None = None, name: str 
     def value(*i: te.Value) -> te.Value:
         *at, m, n = i
         left = a[(*entry(a, at), m, k)]
-        return te.sum(wide(left) * wide(b[(*entry(b, at), k, n)]), axis=k)
+        return te.sum(to_accumulator(left) * to_accumulator(b[(*entry(b, at), k, n)]), axis=k)
 
-    return finished(a, bias, (*batch, a.shape[-2], b.shape[-1]), value, name_of(a, where, name))
+    return finished(a, bias, (*batch, a.shape[-2], b.shape[-1]), value, result_name(a, where, name))
 
 
 def dense(
@@ -77,15 +76,15 @@ def dense(
 
     def value(m: te.Value, n: te.Value) -> te.Value:
         factor = weight[n, k] if len(weight.shape) == 2 else weight[n // weight.shape[2], k, n % weight.shape[2]]
-        return te.sum(wide(x[m, k]) * wide(factor), axis=k)
+        return te.sum(to_accumulator(x[m, k]) * to_accumulator(factor), axis=k)
 
-    return finished(x, bias, (x.shape[0], features), value, name_of(x, where, name))
+    return finished(x, bias, (x.shape[0], features), value, result_name(x, where, name))
 
 
 def pack_dense(weight: Array, target: Target | str = "host") -> Array:
     """Weights [N, K] as [N / lanes, K, lanes], the lanes of the last block filled up with zeros."""
     check_weights("pack_dense", weight, "[N, K]")
-    lanes = machine_of("pack_dense", target).lanes(storage_dtype(wide_dtype(str(weight.dtype))).itemsize)
+    lanes = machine_of("pack_dense", target).lanes(storage_dtype(accumulator_dtype(str(weight.dtype))).itemsize)
     whole = np.pad(weight, [(0, -len(weight) % lanes), (0, 0)])
     return np.ascontiguousarray(whole.reshape(-1, lanes, weight.shape[1]).transpose(0, 2, 1))
 
@@ -103,7 +102,7 @@ def finished(
     total = te.compute(shape, value, f"{name}_sum", annotations=annotations)
 
     def result(*i: te.Value) -> te.Value:
-        return te.cast(x.dtype, total[i] if bias is None else total[i] + wide(bias[i[-1]]))
+        return te.cast(x.dtype, total[i] if bias is None else total[i] + to_accumulator(bias[i[-1]]))
 
     return te.compute(shape, result, name)
 
@@ -130,7 +129,7 @@ def kept_features(where: str, weight: te.Tensor, out_features: int | None) -> te
     """The number of output features, at most those that the weights have."""
     if out_features is None and len(weight.shape) < PACKED_RANK:
         return weight.shape[0]
-    blocks = [static(where, f"extent {d} of weight", weight.shape[d]) for d in range(0, len(weight.shape), 2)]
+    blocks = [static_extent(where, f"extent {d} of weight", weight.shape[d]) for d in range(0, len(weight.shape), 2)]
     most = prod(blocks)
     if out_features is None:
         return most

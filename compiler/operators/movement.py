@@ -29,10 +29,10 @@ from vdla.compiler.operators.checks import (
     same_shape,
     several,
     shape_text,
-    static,
-    statics,
+    static_extent,
+    static_extents,
 )
-from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.results import result_name
 
 ZERO = te.const(0, "int32")
 
@@ -47,7 +47,7 @@ def transpose(x: te.Tensor, order: Sequence[int] | None = None, name: str | None
         raise OperatorError(f"transpose: order must name each of {rank} dimensions once, got {list(given)}")
     place = [chosen.index(d) for d in range(rank)]
     shape = [x.shape[d] for d in chosen]
-    return te.compute(shape, lambda *i: x[tuple(i[p] for p in place)], name_of(x, "transpose", name))
+    return te.compute(shape, lambda *i: x[tuple(i[p] for p in place)], result_name(x, "transpose", name))
 
 
 # --- the same elements under another shape ---------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def reshape(x: te.Tensor, shape: Sequence[te.Dim], allow_zero: bool = False, nam
             places += unflattened(flattened(i[first:last], target[first:last]), x.shape[start:stop])
         return x[tuple(places)]
 
-    return te.compute(target, value, name_of(x, "reshape", name))
+    return te.compute(target, value, result_name(x, "reshape", name))
 
 
 def new_shape(old: Sequence[te.Dim], wanted: Sequence[te.Dim], allow_zero: bool) -> tuple[te.Dim, ...]:
@@ -150,7 +150,7 @@ def flatten(x: te.Tensor, axis: int = 1, name: str | None = None) -> te.Tensor:
         raise OperatorError(f"flatten: axis must be in {-rank}..{rank}, got {cut}")
     cut = cut % rank if cut < rank else rank
     shape = (product(x.shape[:cut]), product(x.shape[cut:]))
-    return reshape(x, shape, name=name_of(x, "flatten", name))
+    return reshape(x, shape, name=result_name(x, "flatten", name))
 
 
 def product(extents: Sequence[te.Dim]) -> te.Dim:
@@ -176,7 +176,7 @@ def squeeze(x: te.Tensor, axes: int | Sequence[int] | None = None, name: str | N
         at = dict(zip(kept, i, strict=True))
         return x[tuple(at.get(d, ZERO) for d in range(rank))]
 
-    return te.compute(shape, value, name_of(x, "squeeze", name))
+    return te.compute(shape, value, result_name(x, "squeeze", name))
 
 
 def unsqueeze(x: te.Tensor, axes: int | Sequence[int], name: str | None = None) -> te.Tensor:
@@ -190,7 +190,7 @@ def unsqueeze(x: te.Tensor, axes: int | Sequence[int], name: str | None = None) 
     source = iter(x.shape)
     shape = [1 if d in new else next(source) for d in range(len(x.shape) + added)]
     kept = [d for d in range(len(shape)) if d not in new]
-    return te.compute(shape, lambda *i: x[tuple(i[d] for d in kept)], name_of(x, "unsqueeze", name))
+    return te.compute(shape, lambda *i: x[tuple(i[d] for d in kept)], result_name(x, "unsqueeze", name))
 
 
 # --- parts of tensors ------------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ def concat(tensors: Sequence[te.Tensor], axis: int = 0, name: str | None = None)
     along = axis_of("concat", len(tensors[0].shape), axis)
     for tensor in tensors[1:]:
         check_beside(tensors[0], tensor, along)
-    lengths = [static("concat", f"the extent of {tensor.name}", tensor.shape[along]) for tensor in tensors]
+    lengths = [static_extent("concat", f"the extent of {tensor.name}", tensor.shape[along]) for tensor in tensors]
     starts = [sum(lengths[:n]) for n in range(len(tensors) + 1)]
     shape = [starts[-1] if d == along else extent for d, extent in enumerate(tensors[0].shape)]
 
@@ -215,7 +215,7 @@ def concat(tensors: Sequence[te.Tensor], axis: int = 0, name: str | None = None)
             chosen = te.select(i[along] < end, part, chosen)
         return chosen
 
-    return te.compute(shape, value, name_of(tensors[0], "concat", name))
+    return te.compute(shape, value, result_name(tensors[0], "concat", name))
 
 
 def check_beside(first: te.Tensor, other: te.Tensor, along: int) -> None:
@@ -232,7 +232,7 @@ def split(
     """`x` cut along `axis`: into so many parts, of which the last may be smaller, or into parts of given lengths."""
     check_tensor("split", "x", x)
     along = axis_of("split", len(x.shape), axis)
-    extent = static("split", "the extent", x.shape[along])
+    extent = static_extent("split", "the extent", x.shape[along])
     given = listed(parts)
     wanted = given if isinstance(given, Sequence) and not isinstance(given, str) else part_lengths(extent, given)
     lengths = [at_least("split", "every length", length, 1) for length in wanted]
@@ -274,7 +274,7 @@ def slice(
     lows, highs = integers("slice", "starts", starts, len(chosen)), integers("slice", "ends", ends, len(chosen))
     strides = integers("slice", "steps", 1 if steps is None else steps, len(chosen))
     cuts = {
-        d: cut(static("slice", f"extent {d}", x.shape[d]), *bounds)
+        d: cut(static_extent("slice", f"extent {d}", x.shape[d]), *bounds)
         for d, *bounds in zip(chosen, lows, highs, strides, strict=True)
     }
     shape = [len(cuts[d]) if d in cuts else extent for d, extent in enumerate(x.shape)]
@@ -282,7 +282,7 @@ def slice(
     def value(*i: te.Value) -> te.Value:
         return x[tuple(at * cuts[d].step + cuts[d].start if d in cuts else at for d, at in enumerate(i))]
 
-    return te.compute(shape, value, name_of(x, "slice", name))
+    return te.compute(shape, value, result_name(x, "slice", name))
 
 
 def cut(extent: int, start: int, end: int, step: int) -> range:
@@ -304,7 +304,7 @@ def tile(x: te.Tensor, repeats: int | Sequence[int], name: str | None = None) ->
     def value(*i: te.Value) -> te.Value:
         return x[tuple(at if n == 1 else at % extent for at, extent, n in zip(i, x.shape, times, strict=True))]
 
-    return te.compute(shape, value, name_of(x, "tile", name))
+    return te.compute(shape, value, result_name(x, "tile", name))
 
 
 # --- between channels and space --------------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ def depth_to_space(x: te.Tensor, block: int, order: str = "DCR", name: str | Non
     check_choice("depth_to_space", "order", order, ("DCR", "CRD"))
     size = at_least("depth_to_space", "block", block, 1)
     images, _, rows, columns = x.shape
-    channels = static("depth_to_space", "channels", x.shape[1])
+    channels = static_extent("depth_to_space", "channels", x.shape[1])
     if channels % (size * size):
         raise OperatorError(f"depth_to_space: channels must be a multiple of {size * size}, got {channels}")
     depth = channels // (size * size)
@@ -327,7 +327,7 @@ def depth_to_space(x: te.Tensor, block: int, order: str = "DCR", name: str | Non
         channel = phase * depth + c if order == "DCR" else c * (size * size) + phase
         return x[n, channel, y // size, z // size]
 
-    return te.compute((images, depth, rows * size, columns * size), value, name_of(x, "depth_to_space", name))
+    return te.compute((images, depth, rows * size, columns * size), value, result_name(x, "depth_to_space", name))
 
 
 def space_to_depth(x: te.Tensor, block: int, name: str | None = None) -> te.Tensor:
@@ -335,7 +335,7 @@ def space_to_depth(x: te.Tensor, block: int, name: str | None = None) -> te.Tens
     check_rank("space_to_depth", "x", x, 4, 4)
     size = at_least("space_to_depth", "block", block, 1)
     images, channels = x.shape[:2]
-    rows, columns = statics("space_to_depth", "spatial extent", x.shape[2:])
+    rows, columns = static_extents("space_to_depth", "spatial extent", x.shape[2:])
     if rows % size or columns % size:
         raise OperatorError(f"space_to_depth: rows and columns must be multiples of {size}, got {rows} and {columns}")
 
@@ -344,4 +344,4 @@ def space_to_depth(x: te.Tensor, block: int, name: str | None = None) -> te.Tens
         return x[n, d % channels, y * size + phase // size, z * size + phase % size]
 
     shape = (images, channels * size * size, rows // size, columns // size)
-    return te.compute(shape, value, name_of(x, "space_to_depth", name))
+    return te.compute(shape, value, result_name(x, "space_to_depth", name))

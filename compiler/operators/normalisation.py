@@ -1,15 +1,15 @@
-"""Normalisation: the elements of a group brought to mean 0 and variance 1, then scaled and moved.
+"""Normalisation: each group of elements is brought to mean 0 and variance 1, then scaled and shifted.
 
-Variances are means of squared distances from the mean, in two passes, so that a large mean costs no digits. Narrow
-floats are computed in float32 and rounded once.
+Moments are taken of the distances from one element of the group, in two passes: a mean far above the spread then costs
+no digits. float16 and bfloat16 are computed in float32 and rounded once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from vdla.compiler import te
-from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,
@@ -19,13 +19,13 @@ from vdla.compiler.operators.checks import (
     number,
     same_shape,
     shape_text,
-    static,
+    static_extent,
 )
 from vdla.compiler.operators.elementwise import elementwise
-from vdla.compiler.operators.naming import name_of
-from vdla.compiler.operators.reduction import count_of, reduce_with
+from vdla.compiler.operators.reduction import element_count, reduce_with
+from vdla.compiler.operators.results import result_name, to_accumulator
 
-ZERO = te.const(0, "int32")  # the index of a dimension that is reduced
+ZERO = te.const(0, "int32")  # the index along a reduced dimension
 
 
 def batch_norm(
@@ -38,19 +38,19 @@ def batch_norm(
     axis: int = 1,
     name: str | None = None,
 ) -> te.Tensor:
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias, with one parameter of each kind a channel along `axis`: as
-    x * factor + shift, whose factors and shifts are stages of their own."""
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, with parameters for each channel along `axis`."""
     check_float("batch_norm", "x", x)
     channel = axis_of("batch_norm", len(x.shape), axis)
     for what, parameter in (("scale", scale), ("bias", bias), ("mean", mean), ("variance", variance)):
-        check_parameter("batch_norm", what, parameter, x, (channel,))
-    result, least = name_of(x, "batch_norm", name), number("batch_norm", "epsilon", epsilon)
-    spread = elementwise(variance, lambda v: te.sqrt(wide(v) + least), f"{result}_spread")
-    factor = te.compute(scale.shape, lambda c: wide(scale[c]) / spread[c], f"{result}_factor")
-    shift = te.compute(bias.shape, lambda c: wide(bias[c]) - wide(mean[c]) * factor[c], f"{result}_shift")
+        _check_parameter("batch_norm", what, parameter, x, (channel,))
+    result, floor = result_name(x, "batch_norm", name), number("batch_norm", "epsilon", epsilon)
+    deviation = elementwise(variance, lambda v: te.sqrt(to_accumulator(v) + floor), f"{result}_deviation")
+    factor = te.compute(scale.shape, lambda c: to_accumulator(scale[c]) / deviation[c], f"{result}_factor")
 
     def value(*i: te.Value) -> te.Value:
-        return te.cast(x.dtype, wide(x[i]) * factor[i[channel]] + shift[i[channel]])
+        c = i[channel]
+        centred = to_accumulator(x[i]) - to_accumulator(mean[c])
+        return te.cast(x.dtype, centred * factor[c] + to_accumulator(bias[c]))
 
     return te.compute(x.shape, value, result)
 
@@ -63,18 +63,17 @@ def layer_norm(
     epsilon: float = 1e-5,
     name: str | None = None,
 ) -> te.Tensor:
-    """Each group of the dimensions from `axis` on normalised; scale and bias have the shape of a group."""
+    """Normalises over the dimensions from `axis` on; scale and bias have the shape of these dimensions."""
     check_float("layer_norm", "x", x)
     first = axis_of("layer_norm", len(x.shape), axis)
     axes = tuple(range(first, len(x.shape)))
-    parameters = given_parameters("layer_norm", x, axes, scale, bias)
-    result = name_of(x, "layer_norm", name)
-    mean, factor = moments(x, axes, number("layer_norm", "epsilon", epsilon), result)
+    parameters = _checked_parameters("layer_norm", x, axes, scale, bias)
+    result = result_name(x, "layer_norm", name)
+    moments = _moments(x, axes, number("layer_norm", "epsilon", epsilon), result)
 
     def value(*i: te.Value) -> te.Value:
-        here = group_of(axes, i)
-        normal = (wide(x[i]) - mean[here]) * factor[here]
-        return te.cast(x.dtype, moved(normal, *(None if p is None else wide(p[i[first:]]) for p in parameters)))
+        normal = moments.normalise(x[i], _group_index(axes, i))
+        return te.cast(x.dtype, _scale_and_shift(normal, *_elements(parameters, i[first:])))
 
     return te.compute(x.shape, value, result)
 
@@ -86,14 +85,14 @@ def rms_norm(
     check_float("rms_norm", "x", x)
     first = axis_of("rms_norm", len(x.shape), axis)
     axes = tuple(range(first, len(x.shape)))
-    parameters = given_parameters("rms_norm", x, axes, scale, None)
-    result = name_of(x, "rms_norm", name)
-    total = reduce_with(te.sum, x, axes, True, f"{result}_sum", lambda v: wide(v) * wide(v))
-    factor = factor_of(total, x, axes, number("rms_norm", "epsilon", epsilon), result)
+    parameters = _checked_parameters("rms_norm", x, axes, scale, None)
+    result = result_name(x, "rms_norm", name)
+    total = reduce_with(te.sum, x, axes, True, f"{result}_sum", lambda v: to_accumulator(v) * to_accumulator(v))
+    factor = _reciprocal_root(total, x, axes, number("rms_norm", "epsilon", epsilon), result)
 
     def value(*i: te.Value) -> te.Value:
-        normal = wide(x[i]) * factor[group_of(axes, i)]
-        return te.cast(x.dtype, moved(normal, *(None if p is None else wide(p[i[first:]]) for p in parameters)))
+        normal = to_accumulator(x[i]) * factor[_group_index(axes, i)]
+        return te.cast(x.dtype, _scale_and_shift(normal, *_elements(parameters, i[first:])))
 
     return te.compute(x.shape, value, result)
 
@@ -105,92 +104,124 @@ def instance_norm(
     check_rank("instance_norm", "x", x, 3)
     check_float("instance_norm", "x", x)
     axes = tuple(range(2, len(x.shape)))
-    check_parameter("instance_norm", "scale", scale, x, (1,))
-    check_parameter("instance_norm", "bias", bias, x, (1,))
-    result = name_of(x, "instance_norm", name)
-    mean, factor = moments(x, axes, number("instance_norm", "epsilon", epsilon), result)
+    _check_parameter("instance_norm", "scale", scale, x, (1,))
+    _check_parameter("instance_norm", "bias", bias, x, (1,))
+    result = result_name(x, "instance_norm", name)
+    moments = _moments(x, axes, number("instance_norm", "epsilon", epsilon), result)
 
     def value(*i: te.Value) -> te.Value:
-        here = group_of(axes, i)
-        normal = (wide(x[i]) - mean[here]) * factor[here]
-        return te.cast(x.dtype, moved(normal, wide(scale[i[1]]), wide(bias[i[1]])))
+        normal = moments.normalise(x[i], _group_index(axes, i))
+        return te.cast(x.dtype, _scale_and_shift(normal, *_elements((scale, bias), i[1:2])))
 
     return te.compute(x.shape, value, result)
 
 
 def group_norm(
-    x: te.Tensor, scale: te.Tensor, bias: te.Tensor, groups: int, epsilon: float = 1e-5, name: str | None = None
+    x: te.Tensor, scale: te.Tensor, bias: te.Tensor, num_groups: int, epsilon: float = 1e-5, name: str | None = None
 ) -> te.Tensor:
-    """[N, C, spatial...]: the channels in `groups` equal groups, each normalised with its spatial dimensions."""
+    """[N, C, spatial...]: each of `num_groups` groups of channels normalised over its channels and positions."""
     check_rank("group_norm", "x", x, 2)
     check_float("group_norm", "x", x)
-    count, channels = at_least("group_norm", "groups", groups, 1), static("group_norm", "channels", x.shape[1])
-    if channels % count:
-        raise OperatorError(f"group_norm: groups must divide the {channels} channels, got {count}")
-    check_parameter("group_norm", "scale", scale, x, (1,))
-    check_parameter("group_norm", "bias", bias, x, (1,))
-    result = name_of(x, "group_norm", name)
-    each = channels // count
+    groups = at_least("group_norm", "num_groups", num_groups, 1)
+    channels = static_extent("group_norm", "channels", x.shape[1])
+    if channels % groups:
+        raise OperatorError(f"group_norm: num_groups must divide the {channels} channels, got {groups}")
+    _check_parameter("group_norm", "scale", scale, x, (1,))
+    _check_parameter("group_norm", "bias", bias, x, (1,))
+    result = result_name(x, "group_norm", name)
+    size = channels // groups
 
-    def grouped(n: te.Value, g: te.Value, c: te.Value, *spatial: te.Value) -> te.Value:
-        return x[(n, g * each + c, *spatial)]
+    def element(n: te.Value, g: te.Value, c: te.Value, *spatial: te.Value) -> te.Value:
+        return x[(n, g * size + c, *spatial)]
 
-    split = te.compute((x.shape[0], count, each, *x.shape[2:]), grouped, f"{result}_split")
+    split = te.compute((x.shape[0], groups, size, *x.shape[2:]), element, f"{result}_split")
     axes = tuple(range(2, len(split.shape)))
-    mean, factor = moments(split, axes, number("group_norm", "epsilon", epsilon), result)
+    moments = _moments(split, axes, number("group_norm", "epsilon", epsilon), result)
 
     def value(*i: te.Value) -> te.Value:
-        here = (i[0], i[1] // each, *(ZERO for _ in axes))
-        normal = (wide(x[i]) - mean[here]) * factor[here]
-        return te.cast(x.dtype, moved(normal, wide(scale[i[1]]), wide(bias[i[1]])))
+        normal = moments.normalise(x[i], (i[0], i[1] // size, *(ZERO for _ in axes)))
+        return te.cast(x.dtype, _scale_and_shift(normal, *_elements((scale, bias), i[1:2])))
 
     return te.compute(x.shape, value, result)
 
 
-# --- parts -----------------------------------------------------------------------------------------------------------
+# --- moments ---------------------------------------------------------------------------------------------------------
 
 
-def moments(x: te.Tensor, axes: Sequence[int], epsilon: float, name: str) -> tuple[te.Tensor, te.Tensor]:
-    """The mean of each group and 1 / sqrt(variance + epsilon), the dimensions of a group kept with extent 1."""
-    total = reduce_with(te.sum, x, axes, True, f"{name}_total", wide)
-    mean = elementwise(total, lambda v: v / count_of(x, axes, v.dtype), f"{name}_mean")
-    distances = te.compute(x.shape, lambda *i: wide(x[i]) - mean[group_of(axes, i)], f"{name}_centred")
-    squares = reduce_with(te.sum, distances, axes, True, f"{name}_squares", lambda v: v * v)
-    return mean, factor_of(squares, x, axes, epsilon, name)
+@dataclass(frozen=True, slots=True)
+class _Moments:
+    """Mean and 1 / sqrt(variance + epsilon) of each group; `mean` is relative to the first element of the group.
+
+    All three tensors are read at the first element of a group.
+    """
+
+    x: te.Tensor
+    mean: te.Tensor
+    factor: te.Tensor
+
+    def normalise(self, element: te.Value, group: Sequence[te.Value]) -> te.Value:
+        """An element of `x` with mean 0 and variance 1."""
+        at = tuple(group)
+        return (to_accumulator(element) - to_accumulator(self.x[at]) - self.mean[at]) * self.factor[at]
 
 
-def factor_of(squares: te.Tensor, x: te.Tensor, axes: Sequence[int], epsilon: float, name: str) -> te.Tensor:
-    """1 / sqrt(squares / the elements of a group + epsilon)."""
+def _moments(x: te.Tensor, axes: Sequence[int], epsilon: float, name: str) -> _Moments:
+    """The moments of `x` along `axes`.
+
+    Neighbours of a far mean differ by few units in the last place: their distance is exact, their sum would not be.
+    """
+
+    def distance(*i: te.Value) -> te.Value:
+        return to_accumulator(x[i]) - to_accumulator(x[_group_index(axes, i)])
+
+    distances = te.compute(x.shape, distance, f"{name}_distance")
+    total = reduce_with(te.sum, distances, axes, True, f"{name}_total")
+    mean = elementwise(total, lambda v: v / element_count(x, axes, v.dtype), f"{name}_mean")
+    centred = te.compute(x.shape, lambda *i: distance(*i) - mean[_group_index(axes, i)], f"{name}_centred")
+    squares = reduce_with(te.sum, centred, axes, True, f"{name}_squares", lambda v: v * v)
+    return _Moments(x, mean, _reciprocal_root(squares, x, axes, epsilon, name))
+
+
+def _reciprocal_root(squares: te.Tensor, x: te.Tensor, axes: Sequence[int], epsilon: float, name: str) -> te.Tensor:
+    """1 / sqrt(mean square + epsilon) of each group, from its sum of squares."""
 
     def body(v: te.Value) -> te.Value:
-        return 1 / te.sqrt(v / count_of(x, axes, v.dtype) + epsilon)
+        return 1 / te.sqrt(v / element_count(x, axes, v.dtype) + epsilon)
 
     return elementwise(squares, body, f"{name}_factor")
 
 
-def group_of(axes: Sequence[int], indices: Sequence[te.Value]) -> tuple[te.Value, ...]:
-    """The place of what belongs to the whole group of an element."""
-    return tuple(ZERO if d in axes else index for d, index in enumerate(indices))
+def _group_index(axes: Sequence[int], i: Sequence[te.Value]) -> tuple[te.Value, ...]:
+    """The index of the first element of the group of element `i`."""
+    return tuple(ZERO if d in axes else index for d, index in enumerate(i))
 
 
-def moved(normal: te.Value, scale: te.Value | None, bias: te.Value | None) -> te.Value:
-    """A normal value scaled and moved by what is given."""
+# --- parameters ------------------------------------------------------------------------------------------------------
+
+
+def _scale_and_shift(normal: te.Value, scale: te.Value | None, bias: te.Value | None) -> te.Value:
+    """normal * scale + bias; None leaves its step out."""
     scaled = normal if scale is None else normal * scale
     return scaled if bias is None else scaled + bias
 
 
-def given_parameters(
+def _elements(parameters: Sequence[te.Tensor | None], i: Sequence[te.Value]) -> list[te.Value | None]:
+    """The element of each parameter at an index."""
+    return [None if parameter is None else to_accumulator(parameter[tuple(i)]) for parameter in parameters]
+
+
+def _checked_parameters(
     where: str, x: te.Tensor, axes: Sequence[int], *parameters: te.Tensor | None
 ) -> tuple[te.Tensor | None, ...]:
-    """Scale and bias, checked where they are given."""
+    """Optional scale and bias, checked."""
     for what, parameter in zip(("scale", "bias"), parameters, strict=True):
         if parameter is not None:
-            check_parameter(where, what, parameter, x, axes)
+            _check_parameter(where, what, parameter, x, axes)
     return parameters
 
 
-def check_parameter(where: str, what: str, parameter: te.Tensor, x: te.Tensor, axes: Sequence[int]) -> None:
-    """Refuse a parameter that has not the extents of `x` along `axes`, or another dtype."""
+def _check_parameter(where: str, what: str, parameter: te.Tensor, x: te.Tensor, axes: Sequence[int]) -> None:
+    """Refuse a parameter whose extents differ from those of `x` along `axes`, or whose dtype differs."""
     check_rank(where, what, parameter, len(axes), len(axes))
     expected = [x.shape[d] for d in axes]
     if not same_shape(parameter.shape, expected):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import OperatorError, check_choice, check_tensor, integers, number, static
-from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.checks import OperatorError, check_choice, check_tensor, integers, number, static_extent
+from vdla.compiler.operators.results import result_name
 
 MODES = ("constant", "edge", "reflect", "wrap")
 
@@ -30,7 +30,7 @@ def pad(
     rank = len(x.shape)
     low, high = integers("pad", "before", before, rank), integers("pad", "after", after, rank)
     shape = tuple(padded_extent(d, b, n, a) for d, (b, n, a) in enumerate(zip(low, x.shape, high, strict=True)))
-    result = name_of(x, "pad", name)
+    result = result_name(x, "pad", name)
     if mode == "constant":
         fill = te.const(number("pad", "value", value), x.dtype)
         return te.compute(shape, lambda *i: constant_padded(x, low, high, i, fill), result)
@@ -46,7 +46,7 @@ def padded_extent(d: int, before: int, extent: te.Dim, after: int) -> te.Dim:
     """The extent of a padded dimension."""
     if before == after == 0:
         return extent
-    extent = static("pad", "a dimension that changes", extent)
+    extent = static_extent("pad", "a dimension that changes", extent)
     total = before + extent + after
     if total < 1:
         raise OperatorError(f"pad: dimension {d} must keep elements, got {before} and {after} for {extent}")
@@ -68,7 +68,7 @@ def source(d: int, mode: str, at: te.Value, before: int, extent: te.Dim, after: 
     if before <= 0 and after <= 0:
         return at - before
     start = max(0, -before)
-    count = static("pad", "a dimension that changes", extent) - start - max(0, -after)
+    count = static_extent("pad", "a dimension that changes", extent) - start - max(0, -after)
     if count < 1:
         raise OperatorError(f"pad: dimension {d} must keep elements of x, got {before} and {after} for {extent}")
     return repeated(mode, at - max(0, before), count) + start

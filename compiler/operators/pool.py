@@ -10,11 +10,10 @@ from collections.abc import Sequence
 
 from vdla.compiler import te
 from vdla.compiler.ir import limits
-from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import OperatorError, check_float, check_number, check_rank
-from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.reduction import max as reduce_max
 from vdla.compiler.operators.reduction import mean
+from vdla.compiler.operators.results import result_name, to_accumulator
 from vdla.compiler.operators.windows import Ints, Windows, windows_of
 
 
@@ -31,7 +30,7 @@ def max_pool(
     check_rank("max_pool", "x", x, 3)
     check_number("max_pool", "x", x)
     windows = pooling_windows("max_pool", x, kernel, strides, pads, dilations, ceil_mode)
-    return pooled(te.max, x, windows, limits(x.dtype)[0], name_of(x, "max_pool", name))
+    return pooled(te.max, x, windows, limits(x.dtype)[0], result_name(x, "max_pool", name))
 
 
 def average_pool(
@@ -48,7 +47,7 @@ def average_pool(
     check_rank("average_pool", "x", x, 3)
     check_float("average_pool", "x", x)
     windows = pooling_windows("average_pool", x, kernel, strides, pads, dilations, ceil_mode)
-    result = name_of(x, "average_pool", name)
+    result = result_name(x, "average_pool", name)
     total = pooled(te.sum, x, windows, 0, f"{result}_sum")
 
     def value(*at: te.Value) -> te.Value:
@@ -60,14 +59,14 @@ def average_pool(
 def global_max_pool(x: te.Tensor, name: str | None = None) -> te.Tensor:
     """The largest element of each channel: [N, C, 1, ...]."""
     check_rank("global_max_pool", "x", x, 3)
-    result = name_of(x, "global_max_pool", name)
+    result = result_name(x, "global_max_pool", name)
     return reduce_max(x, range(2, len(x.shape)), keepdims=True, name=result)
 
 
 def global_average_pool(x: te.Tensor, name: str | None = None) -> te.Tensor:
     """The mean of each channel: [N, C, 1, ...]."""
     check_rank("global_average_pool", "x", x, 3)
-    result = name_of(x, "global_average_pool", name)
+    result = result_name(x, "global_average_pool", name)
     return mean(x, range(2, len(x.shape)), keepdims=True, name=result)
 
 
@@ -93,7 +92,7 @@ def pooled(reducer: te.Reducer, x: te.Tensor, windows: Windows, padding: te.Numb
 
     def value(*at: te.Value) -> te.Value:
         places = [windows.position(d, at[2 + d], tap) for d, tap in enumerate(taps)]
-        element = x[(*at[:2], *places)] if reducer is te.max else wide(x[(*at[:2], *places)])
+        element = x[(*at[:2], *places)] if reducer is te.max else to_accumulator(x[(*at[:2], *places)])
         if inside := windows.inside(places):
             element = te.select(te.all_of(*inside), element, te.const(padding, element.dtype))
         return reducer(element, axis=taps)

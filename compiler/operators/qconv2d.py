@@ -7,8 +7,7 @@ Four stages: the data regrouped and padded (`<name>_data`), the sums (`<name>_su
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import check_rank, machine_of, static
-from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.checks import check_rank, machine_of, static_extent
 from vdla.compiler.operators.quantise import (
     check_quantised,
     check_rescaling,
@@ -21,6 +20,7 @@ from vdla.compiler.operators.quantise import (
     shifted,
 )
 from vdla.compiler.operators.qweights import DotLayout, layout_of
+from vdla.compiler.operators.results import result_name
 from vdla.compiler.operators.sampled_input import Taken, taken
 from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.target import Target
@@ -53,7 +53,7 @@ def qconv2d(
     check_rescaling(where, bias, scale, packed, y_zero_point, dtype)
     zero = check_zero_point(where, "x_zero_point", x_zero_point, x.dtype)
     part = taken(windows_of(where, x.shape[2:], weight.shape[2:4], strides, pads, dilations))
-    result = name_of(x, "qconv2d", name)
+    result = result_name(x, "qconv2d", name)
     data = regrouped(x, part, layout, zero, f"{result}_data")
     total = summed(data, weight, part, layout, result)
     return ordered(rescaled(total, bias, scale, y_zero_point, dtype, f"{result}_lanes"), channels, result)
@@ -121,7 +121,7 @@ def packed_channels(where: str, x: te.Tensor, weight: te.Tensor, layout: DotLayo
     check_rank(where, "x", x, 4, 4)
     check_quantised(where, "x", x)
     blocks, inputs, _, _, *entry = packed_shape(where, weight, 6)
-    groups = -(-static(where, "extent 1 of x", x.shape[1]) // layout.group)
+    groups = -(-static_extent(where, "extent 1 of x", x.shape[1]) // layout.group)
     if (weight.dtype, inputs, *entry) != (layout.weights, groups, layout.lanes, layout.group):
         wanted = f"{layout.weights}[CO / {layout.lanes}, {groups}, KH, KW, {layout.lanes}, {layout.group}]"
         raise not_packed(where, weight, wanted, "pack_qconv2d")

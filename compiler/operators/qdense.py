@@ -7,8 +7,7 @@ bias and scale come from `pack_qdense`.
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import OperatorError, check_rank, machine_of, static
-from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.checks import OperatorError, check_rank, machine_of, static_extent
 from vdla.compiler.operators.quantise import (
     check_quantised,
     check_rescaling,
@@ -20,6 +19,7 @@ from vdla.compiler.operators.quantise import (
     shifted,
 )
 from vdla.compiler.operators.qweights import DotLayout, layout_of
+from vdla.compiler.operators.results import result_name
 from vdla.compiler.target import Target
 
 
@@ -48,7 +48,7 @@ def qdense(
         check_sums(where, y_zero_point)
     else:
         check_rescaling(where, bias, scale, packed, y_zero_point, dtype)
-    result = name_of(x, "qdense", name)
+    result = result_name(x, "qdense", name)
     data = grouped(x, layout, f"{result}_data")
     total = summed(data, weight, layout, result)
 
@@ -93,7 +93,7 @@ def packed_features(where: str, x: te.Tensor, weight: te.Tensor, layout: DotLayo
     check_rank(where, "x", x, 2, 2)
     check_quantised(where, "x", x)
     blocks, *entries = packed_shape(where, weight, 4)
-    groups = -(-static(where, "extent 1 of x", x.shape[1]) // layout.group)
+    groups = -(-static_extent(where, "extent 1 of x", x.shape[1]) // layout.group)
     if (weight.dtype, *entries) != (layout.weights, groups, layout.lanes, layout.group):
         wanted = f"{layout.weights}[N / {layout.lanes}, {groups}, {layout.lanes}, {layout.group}]"
         raise not_packed(where, weight, wanted, "pack_qdense")

@@ -7,8 +7,7 @@ Four stages: the padded data (`<name>_data`), the sums in lanes along the rows o
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import check_rank, machine_of, static
-from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.checks import check_rank, machine_of, static_extent
 from vdla.compiler.operators.quantise import (
     check_quantised,
     check_rescaling,
@@ -20,6 +19,7 @@ from vdla.compiler.operators.quantise import (
     shifted,
 )
 from vdla.compiler.operators.qweights import WindowLayout, window_layout
+from vdla.compiler.operators.results import result_name
 from vdla.compiler.operators.sampled_input import Taken, taken
 from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.target import Target
@@ -55,7 +55,7 @@ def qdepthwise_conv2d(
     layout = window_layout(machine_of(where, target), *columns)
     channels = packed_channels(where, x, weight, part, layout)
     check_rescaling(where, bias, scale, channels, y_zero_point, dtype)
-    result = name_of(x, "qdepthwise_conv2d", name)
+    result = result_name(x, "qdepthwise_conv2d", name)
     data = padded(x, part, layout, zero, f"{result}_data")
     total = summed(data, weight, part, layout, result)
     return joined(rescaled(total, bias, scale, y_zero_point, dtype, f"{result}_lanes"), part, result)
@@ -120,7 +120,7 @@ def joined(lanes: te.Tensor, part: Taken, name: str) -> te.Tensor:
 def packed_channels(where: str, x: te.Tensor, weight: te.Tensor, part: Taken, layout: WindowLayout) -> int:
     """The channels of data and weights; refuses weights that are not packed for the layout."""
     rows, columns = part.windows.kernel
-    channels = static(where, "extent 1 of x", x.shape[1])
+    channels = static_extent(where, "extent 1 of x", x.shape[1])
     wanted = (channels, rows, -(-columns // layout.taps), layout.taps)
     if packed_shape(where, weight, 4) != wanted or weight.dtype != "int8":
         raise not_packed(where, weight, f"int8{list(wanted)}", "pack_qdepthwise_conv2d")

@@ -17,7 +17,7 @@ from vdla.compiler.operators.checks import (
     integer,
     same_shape,
     shape_text,
-    static,
+    static_extent,
 )
 
 QUANTISED = ("uint8", "int8")
@@ -82,7 +82,7 @@ def check_rescaling(
 def packed_shape(where: str, weight: te.Tensor, rank: int) -> tuple[int, ...]:
     """The extents of packed weights."""
     check_rank(where, "weight", weight, rank, rank)
-    return tuple(static(where, f"extent {d} of weight", extent) for d, extent in enumerate(weight.shape))
+    return tuple(static_extent(where, f"extent {d} of weight", extent) for d, extent in enumerate(weight.shape))
 
 
 def not_packed(where: str, weight: te.Tensor, wanted: str, packer: str) -> OperatorError:

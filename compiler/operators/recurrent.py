@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from vdla.compiler import te
-from vdla.compiler.operators.accumulation import wide, wide_dtype
 from vdla.compiler.operators.checks import (
     OperatorError,
     check_float,
@@ -20,9 +19,9 @@ from vdla.compiler.operators.checks import (
     check_same_dtype,
     same_shape,
     shape_text,
-    static,
+    static_extent,
 )
-from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.results import accumulator_dtype, result_name, to_accumulator
 
 Element = Callable[[te.Value, te.Value], te.Value]
 INPUT, OUTPUT, FORGET, CELL = range(4)
@@ -55,9 +54,10 @@ def lstm(
             return seen[t, n, g, j] + kept[n, g, j] + layer.bias_of(1, g, j)
 
         new_c = layer.state("c", lambda n, j: (
-            te.sigmoid(gate(FORGET, n, j)) * wide(c[n, j]) + te.sigmoid(gate(INPUT, n, j)) * te.tanh(gate(CELL, n, j))
+            te.sigmoid(gate(FORGET, n, j)) * to_accumulator(c[n, j])
+            + te.sigmoid(gate(INPUT, n, j)) * te.tanh(gate(CELL, n, j))
         ))  # fmt: skip
-        new_h = layer.state("h", lambda n, j: te.sigmoid(gate(OUTPUT, n, j)) * te.tanh(wide(new_c[n, j])))
+        new_h = layer.state("h", lambda n, j: te.sigmoid(gate(OUTPUT, n, j)) * te.tanh(to_accumulator(new_c[n, j])))
         return new_h, new_c
 
     h, c = te.scan(x.shape[0], step, (h0, c0), reverse=reverse)
@@ -92,7 +92,7 @@ def gru(
         turned = turned_by_reset(layer, kept, h, partial(gate, RESET), linear_before_reset)
         offer = layer.stage("offer", lambda n, j: te.tanh(seen[t, n, HIDDEN, j] + turned(n, j)))
         return layer.state("h", lambda n, j: (
-            (1 - gate(UPDATE, n, j)) * offer[n, j] + gate(UPDATE, n, j) * wide(h[n, j])
+            (1 - gate(UPDATE, n, j)) * offer[n, j] + gate(UPDATE, n, j) * to_accumulator(h[n, j])
         ))  # fmt: skip
 
     h = te.scan(x.shape[0], step, h0, reverse=reverse)
@@ -106,7 +106,7 @@ def turned_by_reset(layer: Layer, kept: te.Tensor, h: te.Tensor, reset: Element,
     """What the state contributes to the hidden gate of `gru`: reset behind the product with its weight, or before."""
     if is_linear:
         return lambda n, j: reset(n, j) * (kept[n, HIDDEN, j] + layer.bias_of(1, HIDDEN, j))
-    product = layer.product(layer.stage("left", lambda n, j: reset(n, j) * wide(h[n, j])), HIDDEN)
+    product = layer.product(layer.stage("left", lambda n, j: reset(n, j) * to_accumulator(h[n, j])), HIDDEN)
     return lambda n, j: product[n, j] + layer.bias_of(1, HIDDEN, j)
 
 
@@ -135,8 +135,8 @@ class Layer:
     def bias_of(self, part: int, gate: int, j: te.Value) -> te.Value:
         """The bias of a gate's weight (part 0) or recurrent weight (part 1)."""
         if self.bias is None:
-            return te.const(0, wide_dtype(self.x.dtype))
-        return wide(self.bias[j + (part * self.gates + gate) * self.hidden])
+            return te.const(0, accumulator_dtype(self.x.dtype))
+        return to_accumulator(self.bias[j + (part * self.gates + gate) * self.hidden])
 
     def seen(self) -> te.Tensor:
         """What the inputs contribute to the gates of every step: [T, N, gates, H], with the weight's bias."""
@@ -145,7 +145,7 @@ class Layer:
         shape = (steps, batch, self.gates, self.hidden)
 
         def term(t: te.Value, n: te.Value, g: te.Value, j: te.Value) -> te.Value:
-            return te.sum(wide(self.x[t, n, i]) * wide(self.weight[g * self.hidden + j, i]), axis=i)
+            return te.sum(to_accumulator(self.x[t, n, i]) * to_accumulator(self.weight[g * self.hidden + j, i]), axis=i)
 
         total = te.compute(shape, term, f"{self.name}_product")
         if self.bias is None:
@@ -157,7 +157,7 @@ class Layer:
         k = te.reduce_axis(self.hidden, "k")
 
         def term(n: te.Value, g: te.Value, j: te.Value) -> te.Value:
-            return te.sum(wide(h[n, k]) * wide(self.recurrent[g * self.hidden + j, k]), axis=k)
+            return te.sum(to_accumulator(h[n, k]) * to_accumulator(self.recurrent[g * self.hidden + j, k]), axis=k)
 
         return te.compute((self.x.shape[1], self.gates, self.hidden), term, f"{self.name}_kept")
 
@@ -165,7 +165,9 @@ class Layer:
         """What a state contributes to one gate: [N, H]."""
         k = te.reduce_axis(self.hidden, "k")
         start = gate * self.hidden
-        return self.stage("turned", lambda n, j: te.sum(state[n, k] * wide(self.recurrent[j + start, k]), axis=k))
+        return self.stage(
+            "turned", lambda n, j: te.sum(state[n, k] * to_accumulator(self.recurrent[j + start, k]), axis=k)
+        )
 
     def state(self, what: str, value: Element) -> te.Tensor:
         """The stage that gives a new state: [N, H]."""
@@ -194,13 +196,13 @@ def layer_of(
     check_rank(where, "x", x, 3, 3)
     check_float(where, "x", x)
     check_rank(where, "recurrent", recurrent, 2, 2)
-    hidden = static(where, "the last extent of recurrent", recurrent.shape[1])
+    hidden = static_extent(where, "the last extent of recurrent", recurrent.shape[1])
     check_shape_of(where, "weight", weight, (gates * hidden, x.shape[2]))
     check_shape_of(where, "recurrent", recurrent, (gates * hidden, hidden))
     if bias is not None:
         check_shape_of(where, "bias", bias, (2 * gates * hidden,))
     check_same_dtype(where, x, weight, recurrent, *([] if bias is None else [bias]))
-    return Layer(where, gates, hidden, x, weight, recurrent, bias, name_of(x, where, name))
+    return Layer(where, gates, hidden, x, weight, recurrent, bias, result_name(x, where, name))
 
 
 def check_shape_of(where: str, what: str, tensor: te.Tensor, shape: tuple[te.Dim, ...]) -> None:

@@ -1,8 +1,10 @@
-"""Reductions along some axes of a tensor.
+"""Reductions along any axes of a tensor.
 
-`axes` is None (all dimensions), an integer or several, negative ones counted from the end; with `keepdims` a reduced
-dimension stays with extent 1. A tensor has at least one dimension, so the reduction of all of them without `keepdims`
-has the shape (1,). Elements of float16 and bfloat16 are summed in float32; integers wrap in their own dtype.
+`axes` is None (all dimensions), an integer or a sequence; negative axes count from the end. An empty sequence reduces
+nothing: the result is the element-wise part of the reduction (`sum_square` squares), as ONNX's `noop_with_empty_axes`
+asks. With `keepdims` a reduced dimension stays with extent 1. A tensor has at least one dimension, so reducing all of
+them without `keepdims` gives the shape (1,). float16 and bfloat16 are summed in float32; integers wrap in their own
+dtype.
 """
 
 from __future__ import annotations
@@ -11,69 +13,78 @@ from collections.abc import Callable, Sequence
 
 from vdla.compiler import te
 from vdla.compiler.ir import SMALL_FLOATS, limits
-from vdla.compiler.operators.accumulation import wide
-from vdla.compiler.operators.checks import OperatorError, as_element, axes_of, axis_of, check_float, check_number
+from vdla.compiler.operators.checks import axes_of, axis_of, check_float, check_number, extent_value
 from vdla.compiler.operators.elementwise import elementwise, magnitude
-from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.results import result_name, to_accumulator
 
 Axes = int | Sequence[int] | None
 Body = Callable[[te.Value], te.Value]
-product = te.reducer(lambda x, y: x * y, 1, "product")
+_product = te.reducer(lambda x, y: x * y, 1, "product")
 
 
-def reduced_shape(shape: Sequence[te.Dim], axes: Sequence[int], keepdims: bool) -> tuple[te.Dim, ...]:
+# --- building blocks -------------------------------------------------------------------------------------------------
+
+
+def reduce_with(
+    reducer: te.Reducer, x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str, body: Body = lambda v: v
+) -> te.Tensor:
+    """`body` of the elements of `x`, reduced along `axes` (ascending)."""
+    if not axes:
+        return elementwise(x, body, name)
+    reduced = [te.reduce_axis(x.shape[d], f"r{d}") for d in axes]
+    rank = len(x.shape)
+
+    def value(*i: te.Value) -> te.Value:
+        return reducer(body(x[_source_indices(rank, axes, keepdims, i, reduced)]), axis=reduced)
+
+    return te.compute(_reduced_shape(x.shape, axes, keepdims), value, name)
+
+
+def element_count(x: te.Tensor, axes: Sequence[int], dtype: str) -> te.Value:
+    """The number of elements along `axes`, in a float dtype."""
+    count = te.const(1, dtype)
+    for d in axes:
+        count = count * te.cast(dtype, extent_value(x.shape[d]))
+    return count
+
+
+def _reduced_shape(shape: Sequence[te.Dim], axes: Sequence[int], keepdims: bool) -> tuple[te.Dim, ...]:
     """The shape of the result; at least one dimension."""
     if keepdims:
         return tuple(1 if d in axes else extent for d, extent in enumerate(shape))
     return tuple(extent for d, extent in enumerate(shape) if d not in axes) or (1,)
 
 
-def source_indices(
-    rank: int, axes: Sequence[int], keepdims: bool, at: Sequence[te.Value], along: Sequence[te.Operand]
+def _source_indices(
+    rank: int, axes: Sequence[int], keepdims: bool, i: Sequence[te.Value], reduced: Sequence[te.Operand]
 ) -> tuple[te.Operand, ...]:
-    """The indices of the element that contributes to the result at `at`, `along` being the reduced ones."""
-    inner = dict(zip(axes, along, strict=True))
-    outer = iter(at)
+    """The indices of the operand: `reduced` along `axes`, and those of the result elsewhere."""
+    inner = dict(zip(axes, reduced, strict=True))
+    outer = iter(i)
     if keepdims:
         return tuple(inner.get(d, index) for d, index in enumerate(outer))
     return tuple(inner[d] if d in inner else next(outer) for d in range(rank))
 
 
-def reduce_with(
-    reducer: te.Reducer, x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str, body: Body = lambda v: v
-) -> te.Tensor:
-    """`body` of the elements of `x`, combined along `axes` (ascending)."""
-    along = [te.reduce_axis(x.shape[d], f"r{d}") for d in axes]
-    rank = len(x.shape)
-
-    def value(*at: te.Value) -> te.Value:
-        return reducer(body(x[source_indices(rank, axes, keepdims, at, along)]), axis=along)
-
-    return te.compute(reduced_shape(x.shape, axes, keepdims), value, name)
-
-
-def summed(x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str, body: Body = lambda v: v) -> te.Tensor:
-    """The sum of `body` of the elements along `axes`; narrow floats are added in float32 and rounded once."""
+def _sum_with(x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str, body: Body = lambda v: v) -> te.Tensor:
+    """The sum of `body` of the elements along `axes`; small floats are summed in float32 and rounded once."""
     if x.dtype not in SMALL_FLOATS:
         return reduce_with(te.sum, x, axes, keepdims, name, body)
-    return of_sum(x, axes, keepdims, name, lambda v: v, body)
+    return _function_of_sum(x, axes, keepdims, name, lambda v: v, body)
 
 
-def of_sum(
-    x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str, finish: Body, body: Body = lambda v: v
+def _function_of_sum(
+    x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str, function: Body, body: Body = lambda v: v
 ) -> te.Tensor:
-    """`finish` of the sum, which for narrow floats is one of float32, rounded after it."""
-    total = reduce_with(te.sum, x, axes, keepdims, f"{name}_sum", lambda v: body(wide(v)))
-    return elementwise(total, lambda v: te.cast(x.dtype, finish(v)), name)
+    """`function` of the sum of `body` of the elements, rounded to the dtype of `x` at the end."""
+    total = reduce_with(te.sum, x, axes, keepdims, f"{name}_sum", lambda v: body(to_accumulator(v)))
+    return elementwise(total, lambda v: te.cast(x.dtype, function(v)), name)
 
 
-def prepared(operator: str, x: te.Tensor, axes: Axes, name: str | None) -> tuple[tuple[int, ...], str]:
-    """The axes in ascending order, and the result's name."""
+def _axes_and_name(operator: str, x: te.Tensor, axes: Axes, name: str | None) -> tuple[tuple[int, ...], str]:
+    """The axes in ascending order, and the name of the result."""
     check_number(operator, "x", x)
-    chosen = axes_of(operator, len(x.shape), axes)
-    if not chosen:
-        raise OperatorError(f"{operator}: axes must name at least one dimension, got none")
-    return chosen, name_of(x, operator, name)
+    return axes_of(operator, len(x.shape), axes), result_name(x, operator, name)
 
 
 # --- one pass --------------------------------------------------------------------------------------------------------
@@ -81,131 +92,123 @@ def prepared(operator: str, x: te.Tensor, axes: Axes, name: str | None) -> tuple
 
 def sum(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
     """The sum."""
-    chosen, result = prepared("sum", x, axes, name)
-    return summed(x, chosen, keepdims, result)
+    reduced, result = _axes_and_name("sum", x, axes, name)
+    return _sum_with(x, reduced, keepdims, result)
 
 
 def prod(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
     """The product."""
-    chosen, result = prepared("prod", x, axes, name)
-    return reduce_with(product, x, chosen, keepdims, result)
+    reduced, result = _axes_and_name("prod", x, axes, name)
+    return reduce_with(_product, x, reduced, keepdims, result)
 
 
 def max(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
-    """The largest element; NaN if there is one."""
-    chosen, result = prepared("max", x, axes, name)
-    return reduce_with(te.max, x, chosen, keepdims, result)
+    """The largest element; NaN if any element is NaN."""
+    reduced, result = _axes_and_name("max", x, axes, name)
+    return reduce_with(te.max, x, reduced, keepdims, result)
 
 
 def min(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
-    """The smallest element; NaN if there is one."""
-    chosen, result = prepared("min", x, axes, name)
-    return reduce_with(te.min, x, chosen, keepdims, result)
+    """The smallest element; NaN if any element is NaN."""
+    reduced, result = _axes_and_name("min", x, axes, name)
+    return reduce_with(te.min, x, reduced, keepdims, result)
 
 
 def sum_square(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
-    """The sum of the squares."""
-    chosen, result = prepared("sum_square", x, axes, name)
-    return summed(x, chosen, keepdims, result, lambda v: v * v)
+    """The sum of squares."""
+    reduced, result = _axes_and_name("sum_square", x, axes, name)
+    return _sum_with(x, reduced, keepdims, result, lambda v: v * v)
 
 
 def l1_norm(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
-    """The sum of the magnitudes."""
-    chosen, result = prepared("l1_norm", x, axes, name)
-    return summed(x, chosen, keepdims, result, magnitude)
+    """The sum of absolute values."""
+    reduced, result = _axes_and_name("l1_norm", x, axes, name)
+    return _sum_with(x, reduced, keepdims, result, magnitude)
 
 
 # --- several passes --------------------------------------------------------------------------------------------------
 
 
 def mean(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
-    """The sum divided by the number of elements; floats only."""
+    """The arithmetic mean; floats only."""
     check_float("mean", "x", x)
-    chosen, result = prepared("mean", x, axes, name)
-    return of_sum(x, chosen, keepdims, result, lambda v: v / count_of(x, chosen, v.dtype))
+    reduced, result = _axes_and_name("mean", x, axes, name)
+    return _function_of_sum(x, reduced, keepdims, result, lambda v: v / element_count(x, reduced, v.dtype))
 
 
 def l2_norm(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
-    """The square root of the sum of the squares; floats only."""
+    """The square root of the sum of squares; floats only."""
     check_float("l2_norm", "x", x)
-    chosen, result = prepared("l2_norm", x, axes, name)
-    return of_sum(x, chosen, keepdims, result, te.sqrt, lambda v: v * v)
+    reduced, result = _axes_and_name("l2_norm", x, axes, name)
+    return _function_of_sum(x, reduced, keepdims, result, te.sqrt, lambda v: v * v)
 
 
 def log_sum(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
     """The logarithm of the sum; floats only."""
     check_float("log_sum", "x", x)
-    chosen, result = prepared("log_sum", x, axes, name)
-    return of_sum(x, chosen, keepdims, result, te.log)
+    reduced, result = _axes_and_name("log_sum", x, axes, name)
+    return _function_of_sum(x, reduced, keepdims, result, te.log)
 
 
 def logsumexp(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
-    """log(sum(exp(x))), the largest element taken out first, so that no power overflows; floats only."""
+    """log(sum(exp(x))); the maximum is subtracted first, so that no exponential overflows; floats only."""
     check_float("logsumexp", "x", x)
-    chosen, result = prepared("logsumexp", x, axes, name)
-    largest = reduce_with(te.max, x, chosen, True, f"{result}_max")
+    reduced, result = _axes_and_name("logsumexp", x, axes, name)
+    maximum = reduce_with(te.max, x, reduced, True, f"{result}_max")
 
-    def power(*i: te.Value) -> te.Value:
-        return te.exp(wide(x[i]) - wide(finite(largest, chosen, i)))
+    def exponential(*i: te.Value) -> te.Value:
+        return te.exp(to_accumulator(x[i]) - to_accumulator(_finite_maximum(maximum, reduced, i)))
 
-    total = summed(te.compute(x.shape, power, f"{result}_exp"), chosen, keepdims, f"{result}_sum")
+    total = _sum_with(te.compute(x.shape, exponential, f"{result}_exp"), reduced, keepdims, f"{result}_sum")
 
-    def value(*at: te.Value) -> te.Value:
-        zeros = [te.const(0, "int32") for _ in chosen]
-        there = source_indices(len(x.shape), chosen, keepdims, at, zeros)
-        return te.cast(x.dtype, te.log(total[at]) + wide(finite(largest, chosen, there)))
+    def value(*i: te.Value) -> te.Value:
+        zeros = [te.const(0, "int32") for _ in reduced]
+        indices = _source_indices(len(x.shape), reduced, keepdims, i, zeros)
+        return te.cast(x.dtype, te.log(total[i]) + to_accumulator(_finite_maximum(maximum, reduced, indices)))
 
     return te.compute(total.shape, value, result)
 
 
-def finite(largest: te.Tensor, axes: Sequence[int], at: Sequence[te.Operand]) -> te.Value:
-    """The maximum that belongs to the element at `at`; 0 for an infinite one, as inf - inf would be NaN."""
-    here = largest[tuple(te.const(0, "int32") if d in axes else i for d, i in enumerate(at))]
-    low, high = limits(largest.dtype)
-    return te.select((here == low) | (here == high), te.const(0, largest.dtype), here)
-
-
-def count_of(x: te.Tensor, axes: Sequence[int], dtype: str) -> te.Value:
-    """The number of elements along `axes`, as a float."""
-    count = te.const(1, dtype)
-    for d in axes:
-        count = count * te.cast(dtype, as_element(x.shape[d]))
-    return count
+def _finite_maximum(maximum: te.Tensor, axes: Sequence[int], i: Sequence[te.Operand]) -> te.Value:
+    """The maximum of the group of element `i`; 0 where it is infinite, as inf - inf would be NaN."""
+    value = maximum[tuple(te.const(0, "int32") if d in axes else index for d, index in enumerate(i))]
+    low, high = limits(maximum.dtype)
+    return te.select((value == low) | (value == high), te.const(0, maximum.dtype), value)
 
 
 # --- positions -------------------------------------------------------------------------------------------------------
 
 
 def argmax(
-    x: te.Tensor, axis: int = 0, keepdims: bool = False, last: bool = False, name: str | None = None
+    x: te.Tensor, axis: int = 0, keepdims: bool = False, select_last_index: bool = False, name: str | None = None
 ) -> te.Tensor:
-    """The position of the largest element along `axis`, int64; of equal ones the first, or with `last` the last."""
-    return position("argmax", te.argmax, x, axis, keepdims, last, name)
+    """The index of the largest element along `axis`, int64; the first of equal ones, or the last."""
+    return _arg_reduction("argmax", te.argmax, x, axis, keepdims, select_last_index, name)
 
 
 def argmin(
-    x: te.Tensor, axis: int = 0, keepdims: bool = False, last: bool = False, name: str | None = None
+    x: te.Tensor, axis: int = 0, keepdims: bool = False, select_last_index: bool = False, name: str | None = None
 ) -> te.Tensor:
-    """The position of the smallest element along `axis`, int64; of equal ones the first, or with `last` the last."""
-    return position("argmin", te.argmin, x, axis, keepdims, last, name)
+    """The index of the smallest element along `axis`, int64; the first of equal ones, or the last."""
+    return _arg_reduction("argmin", te.argmin, x, axis, keepdims, select_last_index, name)
 
 
-Best = Callable[[te.Value, te.ReduceAxis], tuple[te.Value, te.Value]]
+_ArgReducer = Callable[[te.Value, te.ReduceAxis], tuple[te.Value, te.Value]]
 
 
-def position(
-    operator: str, best: Best, x: te.Tensor, axis: int, keepdims: bool, last: bool, name: str | None
+def _arg_reduction(
+    operator: str, reducer: _ArgReducer, x: te.Tensor, axis: int, keepdims: bool, select_last: bool, name: str | None
 ) -> te.Tensor:
-    """The position that `best` finds; `last` reads backwards."""
+    """The index that `reducer` finds; `select_last` walks the axis backwards."""
     check_number(operator, "x", x)
-    along = axis_of(operator, len(x.shape), axis)
-    result = name_of(x, operator, name)
-    k, end = te.reduce_axis(x.shape[along], "k"), as_element(x.shape[along]) - 1
-    place = end - k if last else k
+    dimension = axis_of(operator, len(x.shape), axis)
+    result = result_name(x, operator, name)
+    k, end = te.reduce_axis(x.shape[dimension], "k"), extent_value(x.shape[dimension]) - 1
+    place = end - k if select_last else k
 
-    def value(*at: te.Value) -> tuple[te.Value, te.Value]:
-        return best(x[source_indices(len(x.shape), (along,), keepdims, at, (place,))], k)
+    def value(*i: te.Value) -> tuple[te.Value, te.Value]:
+        return reducer(x[_source_indices(len(x.shape), (dimension,), keepdims, i, (place,))], k)
 
-    shape = reduced_shape(x.shape, (along,), keepdims)
-    found = te.compute(shape, value, (f"{result}_value", f"{result}_place"))[1]
-    return elementwise(found, lambda v: te.cast("int64", end - v if last else v), result)
+    shape = _reduced_shape(x.shape, (dimension,), keepdims)
+    index = te.compute(shape, value, (f"{result}_value", f"{result}_place"))[1]
+    return elementwise(index, lambda v: te.cast("int64", end - v if select_last else v), result)

@@ -16,7 +16,6 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.ir import MAX_EXTENT
-from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,
@@ -25,9 +24,9 @@ from vdla.compiler.operators.checks import (
     check_tensor,
     same_extent,
     several,
-    static,
+    static_extent,
 )
-from vdla.compiler.operators.naming import name_of
+from vdla.compiler.operators.results import result_name, to_accumulator
 from vdla.support.integers import to_python
 
 COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
@@ -75,7 +74,7 @@ def resize_nearest(
     def value(*i: te.Value) -> te.Value:
         return x[tuple(nearest(line, at, rounding) for line, at in zip(lines, i, strict=True))]
 
-    return te.compute(target, value, name_of(x, "resize", name))
+    return te.compute(target, value, result_name(x, "resize", name))
 
 
 def resize_linear(
@@ -93,7 +92,7 @@ def resize_linear(
     def value(*i: te.Value) -> te.Value:
         return te.cast(x.dtype, interpolated(x, lines, i, ()))
 
-    return te.compute(target, value, name_of(x, "resize", name))
+    return te.compute(target, value, result_name(x, "resize", name))
 
 
 # --- coordinates -----------------------------------------------------------------------------------------------------
@@ -121,7 +120,7 @@ def lines_of(
             target.append(extent)
             lines.append(Line(1, 1, 1, 0, 1))
             continue
-        extent = static(where, "a dimension that changes", extent)
+        extent = static_extent(where, "a dimension that changes", extent)
         new, scale = (new_extent(where, entry), None) if scales is None else scaled_extent(where, extent, entry)
         target.append(new)
         lines.append(line_of(extent, new, Fraction(new, extent) if scale is None else scale, coordinates))
@@ -197,7 +196,7 @@ def interpolated(x: te.Tensor, lines: Sequence[Line], at: Sequence[te.Value], ch
     """The value at a point, the first dimensions having been chosen; narrow floats in float32."""
     d = len(chosen)
     if d == len(lines):
-        return wide(x[chosen])
+        return to_accumulator(x[chosen])
     line = lines[d]
     if line.unchanged:
         return interpolated(x, lines, at, (*chosen, at[d]))

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vdla.compiler import te
-from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import axis_of, check_float
 from vdla.compiler.operators.elementwise import elementwise
-from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.reduction import reduce_with
+from vdla.compiler.operators.results import result_name, to_accumulator
 
 
 def softmax(x: te.Tensor, axis: int = -1, name: str | None = None) -> te.Tensor:
@@ -21,7 +20,7 @@ def softmax(x: te.Tensor, axis: int = -1, name: str | None = None) -> te.Tensor:
     largest = reduce_with(te.max, x, (dimension,), True, f"{result}_max")
 
     def power(*i: te.Value) -> te.Value:
-        return te.exp(wide(x[i]) - wide(largest[row(dimension, i)]))
+        return te.exp(to_accumulator(x[i]) - to_accumulator(largest[row(dimension, i)]))
 
     powers = te.compute(x.shape, power, f"{result}_exp")
     total = reduce_with(te.sum, powers, (dimension,), True, f"{result}_sum")
@@ -38,7 +37,7 @@ def log_softmax(x: te.Tensor, axis: int = -1, name: str | None = None) -> te.Ten
     largest = reduce_with(te.max, x, (dimension,), True, f"{result}_max")
 
     def shifted(i: Sequence[te.Value]) -> te.Value:
-        return wide(x[tuple(i)]) - wide(largest[row(dimension, i)])
+        return to_accumulator(x[tuple(i)]) - to_accumulator(largest[row(dimension, i)])
 
     powers = te.compute(x.shape, lambda *i: te.exp(shifted(i)), f"{result}_exp")
     total = reduce_with(te.sum, powers, (dimension,), True, f"{result}_sum")
@@ -49,7 +48,7 @@ def log_softmax(x: te.Tensor, axis: int = -1, name: str | None = None) -> te.Ten
 def prepared(operator: str, x: te.Tensor, axis: int, name: str | None) -> tuple[int, str]:
     """The dimension, and the result's name."""
     check_float(operator, "x", x)
-    return axis_of(operator, len(x.shape), axis), name_of(x, operator, name)
+    return axis_of(operator, len(x.shape), axis), result_name(x, operator, name)
 
 
 def row(dimension: int, indices: Sequence[te.Value]) -> tuple[te.Value, ...]:

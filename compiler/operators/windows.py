@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import OperatorError, dims, integers, statics
+from vdla.compiler.operators.checks import OperatorError, dims, integers, static_extents
 
 Ints = int | Sequence[int]
 
@@ -67,7 +67,7 @@ def windows_of(
     """The windows with these options; `ceil_mode` adds a last window that leaves the padded input, unless it would
     begin behind the input and the padding before it."""
     rank = len(extents)
-    extents = statics(where, "spatial extent", extents)
+    extents = static_extents(where, "spatial extent", extents)
     taps = integers(where, "kernel", kernel, rank, 1)
     steps = integers(where, "strides", strides, rank, 1)
     gaps = integers(where, "dilations", dilations, rank, 1)
@@ -90,7 +90,7 @@ def same_pads(
     where: str, extents: Sequence[int], kernel: Ints, strides: Ints = 1, dilations: Ints = 1, lower: bool = False
 ) -> tuple[int, ...]:
     """The padding with which there are ceil(extent / stride) windows; an odd one goes behind, with `lower` in front."""
-    extents = statics(where, "spatial extent", dims(where, "extents", extents))
+    extents = static_extents(where, "spatial extent", dims(where, "extents", extents))
     rank = len(extents)
     taps = integers(where, "kernel", kernel, rank, 1)
     steps = integers(where, "strides", strides, rank, 1)

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from vdla.compiler import te
 from vdla.compiler.ir import Array, is_float
-from vdla.compiler.operators.accumulation import wide
 from vdla.compiler.operators.checks import (
     OperatorError,
     check_bias,
@@ -31,12 +30,12 @@ from vdla.compiler.operators.checks import (
     check_weights,
     integer,
     machine_of,
-    static,
-    statics,
+    static_extent,
+    static_extents,
 )
 from vdla.compiler.operators.conv2d import Part, arranged, lanes_of
-from vdla.compiler.operators.naming import name_of
 from vdla.compiler.operators.pad import pad
+from vdla.compiler.operators.results import result_name, to_accumulator
 from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.target import Target
 
@@ -105,7 +104,7 @@ def winograd_conv2d(
     """
     transform, part = part_of(x, weight, pads, out_channels)
     check_operands(x, weight, bias, part)
-    result = name_of(x, NAME, name)
+    result = result_name(x, NAME, name)
     data = transformed_data(x, transform, part, result)
     product = multiplied(data, weight, f"{result}_product")
     return arranged(transformed_product(product, transform, result), bias, part, x, result)
@@ -139,7 +138,7 @@ def transformed_data(x: te.Tensor, transform: Transform, part: Part, name: str) 
     image = pad(x, (0, 0, *windows.before), (0, 0, *after), name=f"{name}_pad")
 
     def along_rows(n: te.Value, c: te.Value, th: te.Value, i: te.Value, w: te.Value) -> te.Value:
-        return combined(transform.data, i, lambda r: wide(image[n, c, th * m + r, w]))
+        return combined(transform.data, i, lambda r: to_accumulator(image[n, c, th * m + r, w]))
 
     rows = te.compute((*x.shape[:2], tiles[0], transform.taken, image.shape[3]), along_rows, f"{name}_rows", STAGE)
 
@@ -156,7 +155,7 @@ def multiplied(data: te.Tensor, weight: te.Tensor, name: str) -> te.Tensor:
 
     def value(*at: te.Value) -> te.Value:
         n, i, j, cb, th, tw, c = at
-        return te.sum(data[n, i, j, ci, th, tw] * wide(weight[i, j, cb, ci, c]), axis=ci)
+        return te.sum(data[n, i, j, ci, th, tw] * to_accumulator(weight[i, j, cb, ci, c]), axis=ci)
 
     shape = (*data.shape[:3], weight.shape[2], *data.shape[4:], weight.shape[4])
     return te.compute(shape, value, name, annotations={"operator": NAME})
@@ -208,7 +207,7 @@ def part_of(x: te.Tensor, weight: te.Tensor, pads: Ints, out_channels: int | Non
     check_rank(NAME, "x", x, 4, 4)
     check_float(NAME, "x", x)
     check_rank(NAME, "weight", weight, 5, 5)
-    extents = statics(NAME, "weight's extent", weight.shape)
+    extents = static_extents(NAME, "weight's extent", weight.shape)
     sides = [transform.taken for transform in TRANSFORMS.values()]
     if extents[0] != extents[1] or extents[0] not in sides:
         rule = "weight must be [4, 4, ...] or [6, 6, ...], as pack_winograd makes it"
@@ -224,7 +223,7 @@ def part_of(x: te.Tensor, weight: te.Tensor, pads: Ints, out_channels: int | Non
 def check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, part: Part) -> None:
     """Refuse operands that do not fit each other."""
     check_same_dtype(NAME, x, weight, *([] if bias is None else [bias]))
-    channels = static(NAME, "extent 1 of x", x.shape[1])
+    channels = static_extent(NAME, "extent 1 of x", x.shape[1])
     if part.channels != channels:
         raise OperatorError(f"{NAME}: weight must have {channels} input channels, as x, got {part.channels}")
     check_bias(NAME, bias, part.outs)

@@ -41,7 +41,7 @@ OPERATORS = {
     "mean": lambda x: operators.mean(x, (1, -1)),
     "mean_of_batch": lambda x: operators.mean(x, 0),
     "argmax": lambda x: operators.argmax(x, 1),
-    "argmin_of_batch": lambda x: operators.argmin(x, 0, last=True),
+    "argmin_of_batch": lambda x: operators.argmin(x, 0, select_last_index=True),
     "softmax": lambda x: softmax(x, 2),
     "softmax_of_batch": lambda x: softmax(x, 0),
     "layer_norm": lambda x: operators.layer_norm(x, axis=1),
