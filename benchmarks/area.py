@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from vdla.benchmarks.harness import Progress, Result, receipt, silent
+from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.area import area
 from vdla.hardware.fpga.parts import part_of_preset
@@ -15,7 +15,7 @@ from vdla.hardware.fpga.parts import part_of_preset
 PRESET = "pynq_z1"
 
 
-def run(progress: Progress = silent, seed: int = 0) -> Result:
+def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     """The area of the default configuration; `fits` is 1 when its part has enough of everything."""
     config = Config.preset(PRESET)
     part = part_of_preset(PRESET)
@@ -34,4 +34,4 @@ def run(progress: Progress = silent, seed: int = 0) -> Result:
     }
     rows = [{"unit": unit.path, "module": unit.module, **asdict(unit.usage)} for unit in result.units]
     about = {**receipt(config, [], seed, "vdla bench area --json -"), "part": part.name, "yosys": result.yosys}
-    return Result("area", figures, rows, about)
+    return BenchmarkResult("area", figures, rows, about)

@@ -9,7 +9,7 @@ import statistics
 import time
 from typing import Any
 
-from vdla.benchmarks.harness import Progress, Result, receipt, silent
+from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
 from vdla.benchmarks.layers import PRESET
 from vdla.benchmarks.native_compile import WARM_UP, convolutions, native_seconds
 from vdla.compiler.operators.workloads import Workload, resnet18_layers
@@ -28,7 +28,7 @@ def compiled(layer: Workload, config: Config) -> tuple[Program, float, float]:
     return program, middle - start, time.perf_counter() - middle
 
 
-def run(progress: Progress = silent, seed: int = 0) -> Result:
+def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     """Each layer once, in this process, after the imports and after the kernels are compiled."""
     config = Config.preset(PRESET)
     layers = resnet18_layers()
@@ -56,4 +56,4 @@ def run(progress: Progress = silent, seed: int = 0) -> Result:
     }
     rows = [{**row, "native_seconds": round(native[row["layer"]], 3)} for row in rows]
     made = receipt(config, programs, seed, f"vdla bench compile --seed {seed} --json -")
-    return Result("compile", figures, rows, made)
+    return BenchmarkResult("compile", figures, rows, made)

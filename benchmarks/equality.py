@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from vdla.benchmarks.coverage.benchmark import Coverage, goals
-from vdla.benchmarks.harness import Progress, Result, receipt, silent
+from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
 from vdla.benchmarks.layers import FIRST, PRESET
 from vdla.benchmarks.programs import suite
 from vdla.benchmarks.programs.cases import EACH, EACH_LONG, Case, all_random
@@ -52,7 +52,7 @@ def run(
     batches: Sequence[Sequence[Case]] | None = None,
     opened: Open = rtl_judge,
     workers: int = WORKERS,
-) -> Result:
+) -> BenchmarkResult:
     """Compare all cases; `workers` processes share them, 0: this one does all."""
     chosen = all_batches(seed, long) if batches is None else batches
     outcomes = _outcomes(chosen, opened, workers, progress)
@@ -77,7 +77,7 @@ def run(
         "bins_missing": coverage.missing(),
         "bins_counts": dict(coverage.counts),
     }
-    return Result("equality", figures, rows, made)
+    return BenchmarkResult("equality", figures, rows, made)
 
 
 def _rows(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """What every benchmark returns and how it can be run again.
 
-A benchmark is a module of this package with `run(progress, seed=0) -> Result`; the first line of its docstring is its
-description in `vdla bench --list`. Its receipt names everything the figures depend on but the speed of the machine.
+A benchmark is a module of this package with `run(progress, seed=0) -> BenchmarkResult`; the
+first line of its docstring is its description in `vdla bench --list`. Its receipt names everything
+the figures depend on but the speed of the machine.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def silent(what: str, done: int, total: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class BenchmarkResult:
     """`figures`: name -> number; `rows`: one a layer or program; `receipt`: what it takes to run it again."""
 
     name: str

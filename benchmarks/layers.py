@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from vdla.benchmarks.harness import Progress, Result, receipt, silent
+from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
 from vdla.compiler.operators.workload_bound import bound
 from vdla.compiler.operators.workloads import Workload, resnet18_layers, workload
 from vdla.hardware.config import Config
@@ -38,7 +38,7 @@ def total(rows: Iterable[dict[str, Any]], column: str) -> int:
     return sum(int(row[column]) for row in rows)
 
 
-def run(progress: Progress = silent, seed: int = 0) -> Result:
+def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     """C1 to C12; the sums are over C2 to C12."""
     config = Config.preset(PRESET)
     layers = [*resnet18_layers(), workload(FIRST)]
@@ -53,7 +53,9 @@ def run(progress: Progress = silent, seed: int = 0) -> Result:
     assert first is not None
     figures = sums(rows[:-1]) | first_layer(first, rows[-1])
     figures["all_exact"] = int(all(entry["exact"] for entry in rows))
-    return Result("layers", figures, rows, receipt(config, programs, seed, f"vdla bench layers --seed {seed} --json -"))
+    return BenchmarkResult(
+        "layers", figures, rows, receipt(config, programs, seed, f"vdla bench layers --seed {seed} --json -")
+    )
 
 
 def sums(rows: list[dict[str, Any]]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.harness import Progress, Result, receipt, silent
+from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
 from vdla.benchmarks.programs import suite
 from vdla.benchmarks.programs.mutation import KINDS, Mutant, mutants
 from vdla.hardware.program import Program
@@ -51,7 +51,7 @@ class Tally:
 
 def run(
     progress: Progress = silent, seed: int = 0, count: int = COUNT, programs: Sequence[Program] | None = None
-) -> Result:
+) -> BenchmarkResult:
     """About `count` mutants, equally many of each program, by default of the suite's."""
     programs = suite.programs() if programs is None else programs
     each = -(-count // len(programs))
@@ -70,7 +70,9 @@ def run(
     details = {"missed": total.missed, "refused_unchanged": refused, "harmful_unchanged": harmful}
     figures = _figures(total, len(refused), len(harmful))
     command = f"vdla bench mutants --seed {seed} --json -"
-    return Result("mutants", figures, rows, {**receipt(programs[0].config, programs, seed, command), **details})
+    return BenchmarkResult(
+        "mutants", figures, rows, {**receipt(programs[0].config, programs, seed, command), **details}
+    )
 
 
 def _tally(program: Program, count: int, rng: np.random.Generator, seed: int) -> Tally:

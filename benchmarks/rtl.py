@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from vdla.benchmarks.harness import Progress, Result, receipt, silent
+from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
 from vdla.compiler.operators.workloads import workload
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
@@ -30,7 +30,7 @@ ROUNDS = 3
 THREADS = 2
 
 
-def run(progress: Progress = silent, seed: int = 0) -> Result:
+def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     """Build if need be, then time the rounds."""
     config, layer = Config.preset(PRESET), workload(LAYER)
     operator = layer_operator(layer, config, THREADS)
@@ -45,18 +45,17 @@ def run(progress: Progress = silent, seed: int = 0) -> Result:
     figures = {name: statistics.median(row[name] for row in rows) for name in ("cycles_per_s", "cycles_per_cpu_s")}
     figures |= {"cycles": rows[0]["cycles"], "all_exact": int(all(row["exact"] for row in rows))}
     command = f"vdla bench rtl --seed {seed} --json -"
-    return Result("rtl", figures, rows, receipt(config, [operator.program], seed, command))
+    return BenchmarkResult("rtl", figures, rows, receipt(config, [operator.program], seed, command))
 
 
 def _round(program: Program, arrays: dict[str, Any], device: RtlDevice) -> dict[str, Any]:
     expected = simulate(program, arrays)
-    assert expected.stats is not None
     with ExitStack() as stack:
         addresses = install(program, arrays, device, stack)
         start_s, start_cpu_s = time.perf_counter(), time.process_time()
         stats = device.run(program, addresses)
         seconds, cpu_seconds = time.perf_counter() - start_s, time.process_time() - start_cpu_s
-        exact = not stats.differences(expected.stats) and _same(program, expected.outputs, device, addresses)
+        exact = not stats.differences(expected.statistics) and _same(program, expected.outputs, device, addresses)
     cycles = stats.total_cycles
     return {
         "cycles": cycles,

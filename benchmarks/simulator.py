@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.benchmarks.harness import Progress, Result, receipt, silent
+from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
 from vdla.benchmarks.programs.gemm_program import Tiling, gemm_program
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, requantise
@@ -36,7 +36,7 @@ class BenchmarkError(Error, RuntimeError):
     """A result that is not exact: its speed means nothing."""
 
 
-def run(progress: Progress = silent, seed: int = 0) -> Result:
+def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     """Speed of function with timing, and of timing alone."""
     config = Config.preset(PRESET)
     program = gemm_program(Tiling(config, SIZE, SIZE, SIZE, ROWS, COLUMNS))
@@ -51,7 +51,9 @@ def run(progress: Progress = silent, seed: int = 0) -> Result:
             rows.append(_round(program, arrays, left, right))
     progress("done", ROUNDS + 1, ROUNDS + 1)
     figures = {name: statistics.median(row[name] for row in rows) for name in rows[0]}
-    return Result("simulator", figures, rows, receipt(config, [program], seed, "vdla bench simulator --json -"))
+    return BenchmarkResult(
+        "simulator", figures, rows, receipt(config, [program], seed, "vdla bench simulator --json -")
+    )
 
 
 def operands(config: Config, seed: int) -> tuple[dict[str, Array], Array]:
@@ -84,10 +86,9 @@ def _round(program: Program, arrays: Mapping[str, Array], left: Array, right: Ar
     end = time.perf_counter()
     simulate(program, mode=Mode.TIMING)
     timed = time.perf_counter() - end
-    assert result.stats is not None
     figures = {"gmacs": gmac / (middle - start), "sgemm_gmacs": gmac / (end - middle)}
     figures["ratio"] = figures["gmacs"] / figures["sgemm_gmacs"]
-    return {**figures, "timing_cycles_per_s": result.stats.total_cycles / timed}
+    return {**figures, "timing_cycles_per_s": result.statistics.total_cycles / timed}
 
 
 def one_thread() -> AbstractContextManager[Any]:

@@ -31,10 +31,9 @@ arrays = operator.pack(
     multiplier=in_scale * weight_scale / out_scale,
 )
 result = simulate(operator.program, arrays)
-assert result.stats is not None
 error = np.abs(operator.unpack(result.outputs) * out_scale - exact).max() / exact.max()
 
 print(operator.description)
-print(f"{result.stats.total_cycles:,} cycles, utilisation {result.stats.utilisation:.1%}")
+print(f"{result.statistics.total_cycles:,} cycles, utilisation {result.statistics.utilisation:.1%}")
 print(f"largest error {error:.2%} of the largest value")
 assert error < 0.03

@@ -17,6 +17,6 @@ for threads in (1, 2):
     print(f"{layer.name}, {threads} virtual thread{'s' * (threads > 1)}")
     for latency in (10, 40, 160, 640):
         memory = Dram(read_latency=latency)
-        stats = simulate(program, config=replace(config, dram=memory), mode="timing").stats
+        stats = simulate(program, config=replace(config, dram=memory), mode="timing").statistics
         assert stats is not None
         print(f"  read latency {latency:4}: {stats.total_cycles:9,} cycles, utilisation {stats.utilisation:.1%}")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.program import STREAM, Program, initial_contents, output_arrays
 from vdla.runtime.devices.device import Device, DeviceError
-from vdla.simulator.stats import RunStats
+from vdla.simulator.stats import Result
 from vdla.simulator.support.errors import require_program
 
 Array = NDArray[Any]
@@ -41,14 +40,6 @@ DEVICES: Mapping[str, Callable[..., Device]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """Output arrays by tensor name, and what the run took."""
-
-    outputs: dict[str, Array]
-    stats: RunStats
-
-
 def open_device(name: str, config: Config, **options: Any) -> Device:  # noqa: ANN401  of the device's class
     """The device called `name` as the machine `config`; DeviceError lists the choices.
 
@@ -60,29 +51,30 @@ def open_device(name: str, config: Config, **options: Any) -> Device:  # noqa: A
 
 
 def run(
-    program: Program, arrays: Mapping[str, Array], device: str | Device = "sim", config: Config | None = None
+    program: Program, inputs: Mapping[str, Array], device: str | Device = "sim", config: Config | None = None
 ) -> Result:
     """The outputs and the statistics of one run.
 
-    `arrays` has the packed array of every input tensor. A device given by name is opened for this run as the machine
+    `inputs` has the packed array of every input tensor. A device given by name is opened for this run as the machine
     `config`, by default the one the program was compiled for. Raises DeviceError, and what the device's verifier says.
     """
     require_program("run", program, config)
     with ExitStack() as stack:
         if not isinstance(device, Device):
             device = stack.enter_context(open_device(device, config or program.config))
-        return _run(program, arrays, device, stack)
+        return _run(program, inputs, device, stack)
 
 
-def _run(program: Program, arrays: Mapping[str, Array], device: Device, stack: ExitStack) -> Result:
-    addresses = install(program, arrays, device, stack)
-    stats = device.run(program, addresses)
-    return Result(output_arrays(program, lambda t: device.read(addresses[t.name], t.nbytes)), stats)
+def _run(program: Program, inputs: Mapping[str, Array], device: Device, stack: ExitStack) -> Result:
+    addresses = install(program, inputs, device, stack)
+    statistics = device.run(program, addresses)
+    outputs = output_arrays(program, lambda tensor: device.read(addresses[tensor.name], tensor.nbytes))
+    return Result(program, outputs, statistics)
 
 
-def install(program: Program, arrays: Mapping[str, Array], device: Device, stack: ExitStack) -> dict[str, int]:
+def install(program: Program, inputs: Mapping[str, Array], device: Device, stack: ExitStack) -> dict[str, int]:
     """Addresses of every tensor and the stream, allocated in this order and filled; freed when the stack closes."""
-    contents = initial_contents(program, arrays)
+    contents = initial_contents(program, inputs)
     sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: max(1, program.words.nbytes)}
     addresses = {}
     for name, nbytes in sizes.items():

@@ -1,7 +1,7 @@
 """Run a program on arrays: what it computes, how long it takes, or both.
 
     result = simulate(program, {"data": data, "weight": weight})
-    result.outputs["out"], result.stats.total_cycles
+    result.outputs["out"], result.statistics.total_cycles
 
 Every program is verified first. Function and timing do not depend on each other.
 """
@@ -9,7 +9,6 @@ Every program is verified first. Function and timing do not depend on each other
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -20,7 +19,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa import columns
 from vdla.hardware.program import STREAM, Program, initial_contents, output_arrays, place
 from vdla.simulator.function.function import execute
-from vdla.simulator.stats import RunStats
+from vdla.simulator.stats import Result
 from vdla.simulator.support.errors import SimulationError, require_program
 from vdla.simulator.timing.timing import device_config, time_program
 from vdla.simulator.verify import require_verified
@@ -29,43 +28,34 @@ Array = NDArray[Any]
 
 
 class Mode(str, Enum):
-    """What to find out."""
+    """Which results to compute."""
 
     FUNCTION = "function"
     TIMING = "timing"
     BOTH = "both"
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """`outputs`: tensor name to array, empty for timing only; `stats`: None for function only."""
-
-    outputs: dict[str, Array] = field(default_factory=dict)
-    stats: RunStats | None = None
-
-
 def simulate(
     program: Program,
-    arrays: Mapping[str, Array] | None = None,
+    inputs: Mapping[str, Array] | None = None,
     config: Config | None = None,
     mode: Mode | str = Mode.BOTH,
     portable: bool = False,
 ) -> Result:
-    """The outputs and the cycles of a program.
+    """The result of a program on the simulator; the same as `run(program, inputs)`, without a device's DRAM.
 
-    `arrays` has the packed array of every input tensor (of no tensor for timing only). `config` may differ from the
-    program's in DRAM model, clock and queue depths. `portable` computes without instructions that only some
-    processors have, to the same results. Raises VerifyError for a program that is not safe, SimulationError for
-    arrays or a configuration that do not fit it.
+    `inputs` has the packed array of every input tensor; timing alone needs none. `config` may differ from the
+    program's in DRAM model, clock and queue depths. `portable` avoids instructions that only some processors have;
+    the results are the same. Raises VerifyError for an unsafe program, ProgramError for inputs and SimulationError
+    for a configuration that do not fit it.
     """
     require_program("simulate", program, config)
     wanted = _mode(mode)
     device = device_config(program, config)
     require_verified(program)
-    stats = None if wanted is Mode.FUNCTION else time_program(program, device)
-    if wanted is Mode.TIMING:
-        return Result({}, stats)
-    return Result(_outputs(program, arrays or {}, portable), stats)
+    timing = None if wanted is Mode.FUNCTION else time_program(program, device)
+    outputs = {} if wanted is Mode.TIMING else _outputs(program, inputs or {}, portable)
+    return Result(program, outputs, timing)
 
 
 def _mode(mode: Mode | str) -> Mode:

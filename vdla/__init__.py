@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from vdla.hardware.program import Program, load
     from vdla.runtime.compile import compile
     from vdla.runtime.native.kernel import Kernel
-    from vdla.runtime.run import Result, open_device, run
+    from vdla.runtime.run import open_device, run
     from vdla.simulator.simulate import simulate
+    from vdla.simulator.stats import Result
     from vdla.simulator.verify import verify
     from vdla.support.errors import Error
 
@@ -65,7 +66,7 @@ _HOMES = {
     "Intrinsic": "vdla.compiler.tensorize.intrinsic",
     "Kernel": "vdla.runtime.native.kernel",
     "Program": "vdla.hardware.program",
-    "Result": "vdla.runtime.run",
+    "Result": "vdla.simulator.stats",
     "Schedule": "vdla.compiler.schedule",
     "Target": "vdla.compiler.target",
     "compile": "vdla.runtime.compile",

@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any
 
 from vdla.benchmarks.coverage import fields, forms, runs
-from vdla.benchmarks.harness import Progress, Result, receipt, silent
+from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
 from vdla.benchmarks.programs.cases import all_random
 from vdla.hardware.isa import Operand, VectorOp
 from vdla.hardware.program import Program
@@ -92,7 +92,7 @@ def goals() -> list[str]:
     return [name for names in GROUPS.values() for name in names if name not in UNREACHABLE]
 
 
-def run(progress: Progress = silent, seed: int = 0) -> Result:
+def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     """Coverage of the random programs that the equality benchmark runs with this seed, without the RTL."""
     coverage = Coverage()
     batches = all_random(seed)
@@ -106,4 +106,4 @@ def run(progress: Progress = silent, seed: int = 0) -> Result:
     figures = {name: sum(row[name] for row in rows) for name in ("bins", "unreachable", "covered", "missing")}
     made = receipt(batches[0][0].config, [], seed, f"vdla bench coverage --seed {seed} --json -")
     details = {"bins_missing": coverage.missing(), "unreachable": dict(UNREACHABLE), "counts": dict(coverage.counts)}
-    return Result("coverage", figures, rows, {**made, **details})
+    return BenchmarkResult("coverage", figures, rows, {**made, **details})

@@ -15,7 +15,7 @@ from vdla.benchmarks.cpu.float32 import measure_fusion, measure_layers, measure_
 from vdla.benchmarks.cpu.int8 import measure_int8
 from vdla.benchmarks.cpu.layers import layers
 from vdla.benchmarks.cpu.part import Part, Step
-from vdla.benchmarks.harness import Progress, Result, installed_version, silent, versions
+from vdla.benchmarks.harness import BenchmarkResult, Progress, installed_version, silent, versions
 from vdla.compiler.target import host
 from vdla.runtime.native import set_threads
 from vdla.support.errors import Error
@@ -36,7 +36,7 @@ class CpuError(Error, RuntimeError):
     """A library to compare with that is missing."""
 
 
-def run(progress: Progress = silent, seed: int = 0) -> Result:
+def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     """Every part, one after another."""
     missing = [name for name in RIVALS if find_spec(name) is None]
     if missing:
@@ -50,7 +50,7 @@ def run(progress: Progress = silent, seed: int = 0) -> Result:
         set_threads(0)
     progress("done", total, total)
     figures = {name: round(value, 7) for part in parts for name, value in part.figures.items()}
-    return Result("cpu", figures, [one.row for part in parts for one in part.measured], receipt(seed))
+    return BenchmarkResult("cpu", figures, [one.row for part in parts for one in part.measured], receipt(seed))
 
 
 def receipt(seed: int) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any
 
 from vdla.benchmarks.fuzz.cases import Outcome, run_case, shrunk
 from vdla.benchmarks.fuzz.schedules import PRIMITIVES
-from vdla.benchmarks.harness import Progress, Result, silent, versions
+from vdla.benchmarks.harness import BenchmarkResult, Progress, silent, versions
 from vdla.compiler.schedule.trace import ScheduleTrace
 from vdla.support.processor import cpu_model
 
@@ -53,7 +53,7 @@ Work = Callable[[Sequence[int]], Batch]
 
 def run(
     progress: Progress = silent, seed: int = 0, long: bool = False, cases: int | None = None, workers: int = WORKERS
-) -> Result:
+) -> BenchmarkResult:
     """Run all cases; `workers` processes share them, 0: this one does all, whatever a case does to it."""
     count = (CASES_LONG if long else CASES) if cases is None else cases
     first = seed * SEEDS
@@ -75,7 +75,7 @@ def run(
         "rewrites_refused": total.refused.total(),
         "one_sided": sum(not row["accepted"] or not row["refused"] for row in rows),
     }
-    return Result("fuzz", figures, rows, made_of(seed, long, total))
+    return BenchmarkResult("fuzz", figures, rows, made_of(seed, long, total))
 
 
 def made_of(seed: int, long: bool, total: Batch) -> dict[str, Any]:

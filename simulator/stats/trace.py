@@ -1,8 +1,7 @@
-"""The times of every instruction for people: a trace for ui.perfetto.dev and a table of text.
+"""The trace of a run: the times of every instruction, for ui.perfetto.dev or as a table of text.
 
-The trace is Chrome's JSON format: a track a unit, a slice from each instruction's start to its end, an arrow for
-each token, a counter for each token queue. One cycle is one microsecond of the viewer, so that its ruler reads in
-cycles.
+The format is Chrome's JSON trace: a track per unit, a slice from each instruction's start to its end, an
+arrow per token, a counter per token queue. One cycle is one microsecond, so the viewer's ruler reads in cycles.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,45 +17,62 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, FORMATS, Opcode, Unit
+from vdla.hardware.isa.units import QUEUES
 from vdla.hardware.program import Program
 from vdla.simulator.stats.run_stats import RunStats
+from vdla.simulator.stats.times import UNKNOWN
 from vdla.simulator.support.errors import SimulationError
-from vdla.simulator.verify.naming import LINKS, QUEUES
 from vdla.support.atomic import write_text
 
 Ints = NDArray[np.int64]
 Event = dict[str, Any]
 
-FETCH_TRACK = len(Unit)  # its slices are dispatches
-PROCESS = 1
+_FETCH_TRACK = len(Unit)  # its slices are dispatches
+_PROCESS = 1
 
 
-def write_trace(path: str | os.PathLike[str], program: Program, stats: RunStats) -> None:
-    """Write the trace of a run, whole or not at all."""
-    text = json.dumps({"traceEvents": list(events(program, stats)), "displayTimeUnit": "ms"})
-    write_text(Path(path), text)
+@dataclass(frozen=True, slots=True, eq=False)
+class RunTrace:
+    """The trace of one run of a program; SimulationError unless the times of all its instructions are known."""
 
+    program: Program
+    statistics: RunStats
 
-def events(program: Program, stats: RunStats) -> Iterator[Event]:
-    """The trace events of a run."""
-    if len(stats.starts) != len(program):
-        raise SimulationError(
-            f"trace {program.name}: run must have {len(program)} instructions, got {len(stats.starts)}"
-        )
-    yield _meta("process_name", 0, f"{program.name} on {stats.config.name}")
-    for unit in Unit:
-        yield _meta("thread_name", unit, unit.name.lower())
-    yield _meta("thread_name", FETCH_TRACK, "fetch")
-    yield from _slices(program, stats)
-    columns = program.columns
-    for queue, pusher, push, popper, pop in LINKS:
-        name, pushed, popped = QUEUES[queue], _moving(columns, pusher, push), _moving(columns, popper, pop)
-        yield from _arrows(columns, stats, name, pushed, popped)
-        yield from _occupancy(name, stats.ends[pushed], stats.starts[popped])
+    def __post_init__(self) -> None:
+        where, count, starts = f"trace {self.program.name}", len(self.program), self.statistics.starts
+        if len(starts) != count:
+            raise SimulationError(f"{where}: run must have {count} instructions, got {len(starts)}")
+        if (starts == UNKNOWN).any():
+            raise SimulationError(f"{where}: the device must record the time of each instruction, got totals only")
+
+    def __repr__(self) -> str:
+        return f"<RunTrace {self.program.name}: {len(self.program)} instructions>"
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace as JSON, atomically."""
+        write_text(Path(path), json.dumps({"traceEvents": list(self.events()), "displayTimeUnit": "ms"}))
+
+    def events(self) -> Iterator[Event]:
+        """The events of the JSON trace."""
+        program, stats = self.program, self.statistics
+        yield _meta("process_name", 0, f"{program.name} on {stats.config.name}")
+        for unit in Unit:
+            yield _meta("thread_name", unit, unit.label)
+        yield _meta("thread_name", _FETCH_TRACK, "fetch")
+        yield from _slices(program, stats)
+        columns = program.columns
+        for queue in QUEUES:
+            pushes, pops = _moving(columns, queue.producer, queue.push), _moving(columns, queue.consumer, queue.pop)
+            yield from _arrows(columns, stats, queue.name, pushes, pops)
+            yield from _occupancy(queue.name, stats.ends[pushes], stats.starts[pops])
+
+    def table(self) -> str:
+        """A line per instruction: number, unit, opcode, dispatch, start, end, schedule line."""
+        return "".join(f"{line}\n" for line in _table_lines(self.program, self.statistics))
 
 
 def _meta(what: str, track: int, name: str) -> Event:
-    return {"ph": "M", "name": what, "pid": PROCESS, "tid": int(track), "args": {"name": name}}
+    return {"ph": "M", "name": what, "pid": _PROCESS, "tid": int(track), "args": {"name": name}}
 
 
 def _slices(program: Program, stats: RunStats) -> Iterator[Event]:
@@ -69,7 +86,7 @@ def _slices(program: Program, stats: RunStats) -> Iterator[Event]:
             fields["line"] = program.source_lines[source].strip()
         name = _name(opcode, fields)
         yield _slice(row[COL["unit"]], name, start, end + 1 - start, {"index": k, **fields})
-        yield _slice(FETCH_TRACK, f"dispatch {k}", dispatch, 1, {"index": k})
+        yield _slice(_FETCH_TRACK, f"dispatch {k}", dispatch, 1, {"index": k})
 
 
 def _name(opcode: Opcode, fields: dict[str, Any]) -> str:
@@ -79,7 +96,7 @@ def _name(opcode: Opcode, fields: dict[str, Any]) -> str:
 
 
 def _slice(track: int, name: str, start: int, cycles: int, fields: dict[str, Any]) -> Event:
-    return {"ph": "X", "name": name, "pid": PROCESS, "tid": track, "ts": start, "dur": cycles, "args": fields}
+    return {"ph": "X", "name": name, "pid": _PROCESS, "tid": track, "ts": start, "dur": cycles, "args": fields}
 
 
 def _moving(columns: Ints, unit: Unit, token: str) -> Ints:
@@ -87,31 +104,30 @@ def _moving(columns: Ints, unit: Unit, token: str) -> Ints:
     return np.flatnonzero((columns[:, COL[token]] > 0) & (columns[:, COL["unit"]] == unit)).astype(np.int64)
 
 
-def _arrows(columns: Ints, stats: RunStats, queue: str, pushed: Ints, popped: Ints) -> Iterator[Event]:
-    """From the end of the instruction that gives a token to the start of the one that takes it."""
+def _arrows(columns: Ints, stats: RunStats, queue: str, pushes: Ints, pops: Ints) -> Iterator[Event]:
+    """From the end of the instruction that pushes a token to the start of the one that pops it."""
     unit = columns[:, COL["unit"]]
-    for number, (a, b) in enumerate(zip(pushed.tolist(), popped.tolist(), strict=False)):
-        common = {"name": queue, "cat": "token", "id": f"{queue}{number}", "pid": PROCESS}
+    for number, (a, b) in enumerate(zip(pushes.tolist(), pops.tolist(), strict=False)):
+        common = {"name": queue, "cat": "token", "id": f"{queue}{number}", "pid": _PROCESS}
         yield {**common, "ph": "s", "tid": int(unit[a]), "ts": int(stats.ends[a])}
         yield {**common, "ph": "f", "bp": "e", "tid": int(unit[b]), "ts": int(stats.starts[b])}
 
 
 def _occupancy(queue: str, pushes: Ints, pops: Ints) -> Iterator[Event]:
-    """Tokens in a queue from each cycle on in which their number changes."""
+    """The number of tokens in a queue, in each cycle in which it changes."""
     cycles = np.concatenate([pushes + 1, pops + 1])
     change = np.concatenate([np.ones(len(pushes), np.int64), -np.ones(len(pops), np.int64)])
     when, where = np.unique(cycles, return_inverse=True)
     tokens = np.cumsum(np.bincount(where, change, minlength=len(when))).astype(np.int64)
     for cycle, count in zip(when.tolist(), tokens.tolist(), strict=True):
-        yield {"ph": "C", "name": queue, "pid": PROCESS, "ts": cycle, "args": {"tokens": count}}
+        yield {"ph": "C", "name": queue, "pid": _PROCESS, "ts": cycle, "args": {"tokens": count}}
 
 
-def table_lines(program: Program, stats: RunStats) -> Iterator[str]:
-    """A line for each instruction: number, unit, opcode, dispatch, start, end, schedule line."""
+def _table_lines(program: Program, stats: RunStats) -> Iterator[str]:
     yield f"{'number':>7}  {'unit':<8}{'opcode':<8}{'dispatch':>10}{'start':>10}{'end':>10}  line"
     rows = program.columns
     for k in range(len(program)):
-        unit = Unit(int(rows[k, COL["unit"]])).name.lower()
+        unit = Unit(int(rows[k, COL["unit"]])).label
         opcode = Opcode(int(rows[k, COL["opcode"]])).name
         source = int(program.source_of[k])
         line = program.source_lines[source].strip() if source >= 0 else ""

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vdla.benchmarks.harness import Result, receipt, versions
+from vdla.benchmarks.harness import BenchmarkResult, receipt, versions
 from vdla.compiler.operators.workload_bound import bound
 from vdla.compiler.operators.workloads import Workload, WorkloadError, resnet18_layers, workload, workloads
 from vdla.hardware.config import Config
@@ -92,7 +92,7 @@ def test_random_data_depends_on_seed_and_layer_alone() -> None:
 
 def test_a_result_is_json_with_everything_needed_to_run_it_again() -> None:
     made = receipt(PYNQ, [], 5, "vdla bench example --json -")
-    document = json.loads(Result("example", {"ratio": 0.5}, [{"layer": "C2"}], made).json())
+    document = json.loads(BenchmarkResult("example", {"ratio": 0.5}, [{"layer": "C2"}], made).json())
     assert document["figures"] == {"ratio": 0.5}
     assert document["rows"] == [{"layer": "C2"}]
     assert document["receipt"]["config_fingerprint"] == PYNQ.fingerprint

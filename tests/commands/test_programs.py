@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from vdla.benchmarks import layers
-from vdla.benchmarks.harness import Progress, Result
+from vdla.benchmarks.harness import BenchmarkResult, Progress
 from vdla.cli import main
 from vdla.commands import BAD_INPUT, FINDING, OK
 from vdla.commands.arrays import with_random
@@ -187,8 +187,7 @@ def test_run_computes_what_the_simulator_computes(compiled: Path, tmp_path: Path
     document = run_json(capsys, compiled, "--input", *inputs, "--output", tmp_path / "out")
     expected = simulate(program, arrays)
     assert np.array_equal(np.load(tmp_path / "out" / "output.npy"), expected.outputs["output"])
-    assert expected.stats is not None
-    assert document["total_cycles"] == expected.stats.total_cycles
+    assert document["total_cycles"] == expected.statistics.total_cycles
     assert document["written"] == [str(tmp_path / "out" / "output.npy")]
     again = run_json(capsys, compiled, "--random-inputs", 3)
     assert again["outputs"] == document["outputs"]
@@ -293,9 +292,9 @@ def test_bench_lists_and_refuses(capsys: Capture) -> None:
 
 
 def test_bench_writes_nothing_but_the_result(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    def measured(progress: Progress, seed: int) -> Result:
+    def measured(progress: Progress, seed: int) -> BenchmarkResult:
         progress("one", 0, 1)
-        return Result("layers", {"all_exact": 0}, [{"layer": "C2", "cycles": 12345}], {"seed": seed})
+        return BenchmarkResult("layers", {"all_exact": 0}, [{"layer": "C2", "cycles": 12345}], {"seed": seed})
 
     monkeypatch.setattr(layers, "run", measured)
     assert main(["bench", "layers", "--json", "-", "--seed", "9"]) == FINDING

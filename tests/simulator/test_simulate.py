@@ -10,6 +10,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa import encode
 from vdla.hardware.program import Program, Tensor, from_bytes, to_bytes
 from vdla.simulator.simulate import Mode, simulate
+from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.verify import VerifyError
 from vdla.support.errors import Error
 
@@ -22,7 +23,7 @@ def test_a_product_is_exact(preset, portable):
     program, arrays, expected = small_gemm(Config.preset(preset))
     result = simulate(program, arrays, portable=portable)
     assert (result.outputs["out"] == expected).all()
-    assert result.stats.total_cycles > 0
+    assert result.statistics.total_cycles > 0
 
 
 def test_modes():
@@ -30,9 +31,11 @@ def test_modes():
     timing = simulate(program, mode="timing")
     assert timing.outputs == {}
     function = simulate(program, arrays, mode=Mode.FUNCTION)
-    assert function.stats is None
+    with pytest.raises(SimulationError) as error:
+        function.trace  # noqa: B018
+    assert str(error.value) == f"result of {program.name}: statistics need mode both or timing, got function"
     assert (function.outputs["out"] == expected).all()
-    assert simulate(program, arrays).stats.differences(timing.stats) == []
+    assert simulate(program, arrays).statistics.differences(timing.statistics) == []
 
 
 def test_timing_of_another_memory_with_the_same_results():
@@ -40,7 +43,7 @@ def test_timing_of_another_memory_with_the_same_results():
     slow = replace(TINY, dram=replace(TINY.dram, beat_cycles=4))
     result = simulate(program, arrays, slow)
     assert (result.outputs["out"] == expected).all()
-    assert result.stats.total_cycles > simulate(program, arrays).stats.total_cycles
+    assert result.statistics.total_cycles > simulate(program, arrays).statistics.total_cycles
 
 
 def message(call):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
     from types import ModuleType
 
-    from vdla.benchmarks.harness import Result
+    from vdla.benchmarks.harness import BenchmarkResult
 
 NAME = "bench"
 HELP = "run a benchmark"
@@ -92,7 +92,7 @@ def _module(name: str) -> ModuleType:
     return import_module(f"{home}.benchmark" if is_folder else home)
 
 
-def run_benchmark(name: str | None, seed: int, long: bool = False) -> Result:
+def run_benchmark(name: str | None, seed: int, long: bool = False) -> BenchmarkResult:
     """The result of the benchmark called `name`; only some have a long form."""
     known = descriptions()
     if name not in known:
@@ -102,10 +102,10 @@ def run_benchmark(name: str | None, seed: int, long: bool = False) -> Result:
         raise CommandError(f"bench {name}: --long must be for a benchmark with a long form, got {name}")
     options = {"long": True} if long else {}
     with progress(f"bench {name}") as show:
-        return cast("Result", module.run(show, seed=seed, **options))
+        return cast("BenchmarkResult", module.run(show, seed=seed, **options))
 
 
-def passed(result: Result) -> bool:
+def passed(result: BenchmarkResult) -> bool:
     """Whether every figure that is a verdict has its only good value."""
     ones = all(result.figures.get(name, 1) == 1 for name in MUST_BE_ONE)
     return ones and all(result.figures.get(name, 0) == 0 for name in MUST_BE_ZERO)
@@ -121,7 +121,7 @@ def _list() -> int:
     return OK
 
 
-def _show(result: Result) -> None:
+def _show(result: BenchmarkResult) -> None:
     figures = table(result.name, "figure", "value")
     for name, value in result.figures.items():
         figures.add_row(name, _number(value))

@@ -104,7 +104,7 @@ def _limit(limit: Bound) -> str:
 
 
 def _trace(measured: Measured, path: Path) -> None:
-    from vdla.commands.traces import write_trace
+    from vdla.simulator.stats import RunTrace
 
-    write_trace(path, measured.program, measured.stats)
+    RunTrace(measured.program, measured.stats).write(path)
     output().print(f"\ntrace of the run with two threads: {path}\nopen it in https://ui.perfetto.dev", soft_wrap=True)

@@ -16,6 +16,7 @@ from vdla.commands.arrays import Array, read_inputs, require_all, with_random, w
 from vdla.commands.console import output, progress
 from vdla.commands.files import read_program
 from vdla.commands.machine import add_dram_arguments, natural, positive, with_dram
+from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
@@ -109,21 +110,23 @@ def _on_device(
     options = {name: value for name, value in given.items() if value is not None}
     with open_device(arguments.device, config, **options) as device:
         result = run_on(program, arrays, device)
-    return result.outputs, result.stats
+    return result.outputs, result.statistics
 
 
 def _write(
     program: Program, outputs: Mapping[str, Array], stats: RunStats, arguments: argparse.Namespace
 ) -> list[Path]:
     """The files that were asked for."""
-    from vdla.commands.traces import write_table, write_trace
+    from vdla.simulator.stats import RunTrace
 
     written = write_outputs(arguments.output, outputs) if arguments.output else []
     written += [arguments.waves] if arguments.waves else []
-    for path, write in ((arguments.trace, write_trace), (arguments.table, write_table)):
-        if path:
-            write(path, program, stats)
-            written.append(path)
+    if arguments.trace:
+        RunTrace(program, stats).write(arguments.trace)
+        written.append(arguments.trace)
+    if arguments.table:
+        write_text(arguments.table, RunTrace(program, stats).table())
+        written.append(arguments.table)
     return written
 
 

@@ -84,14 +84,15 @@ def test_a_program_gives_exact_results_and_the_same_statistics_each_time(device)
     program, arrays, expected = product()
     first, second = run(program, arrays, device), run(program, arrays, device)
     assert (first.outputs["out"] == expected).all()
-    assert first.stats.differences(second.stats) == []
-    for counters in first.stats.counters.values():
-        assert sum(counters.values()) == first.stats.total_cycles
+    assert first.statistics.differences(second.statistics) == []
+    assert first.trace.table() == second.trace.table()
+    for counters in first.statistics.counters.values():
+        assert sum(counters.values()) == first.statistics.total_cycles
 
 
 def test_it_agrees_with_the_simulator(device):
     program, arrays, _ = product()
-    assert run(program, arrays, device).stats.differences(simulate(program, arrays).stats) == []
+    assert run(program, arrays, device).statistics.differences(simulate(program, arrays).statistics) == []
 
 
 def test_a_program_for_another_machine_is_refused(device):
@@ -127,7 +128,7 @@ def test_a_program_that_is_not_safe_is_refused(device):
     backwards = replace(program, words=program.words[::-1].copy(), tensor_of=program.tensor_of[::-1].copy())
     with pytest.raises(VerifyError):
         run(backwards, arrays, device)
-    assert run(program, arrays, device).stats.total_cycles > 0
+    assert run(program, arrays, device).statistics.total_cycles > 0
 
 
 def test_a_program_that_takes_too_long_is_ended_with_the_state(device):
@@ -144,9 +145,9 @@ def test_a_program_that_takes_too_long_is_ended_with_the_state(device):
 
 def test_a_timeout_is_the_most_cycles_that_a_program_may_take(device):
     program, arrays, _ = product()
-    total = simulate(program, arrays).stats.total_cycles
+    total = simulate(program, arrays).statistics.total_cycles
     with open_device(device.name, TINY, timeout_cycles=total) as patient:
-        assert run(program, arrays, patient).stats.total_cycles == total
+        assert run(program, arrays, patient).statistics.total_cycles == total
     with (
         open_device(device.name, TINY, timeout_cycles=total - 1) as hasty,
         pytest.raises((DeviceError, SimulationError), match="the program must end"),

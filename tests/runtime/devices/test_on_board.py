@@ -52,8 +52,8 @@ inputs = dict(np.load(sys.argv[3]))
 with Board(program.config, 1 << 20) as board:
     result = vdla.run(program, inputs, board)
     assert (result.outputs["out"] == expected).all()
-    assert result.stats.total_cycles == 7
-    assert result.stats.to_dict()["macs"] > 0
+    assert result.statistics.total_cycles == 7
+    assert result.statistics.to_dict()["macs"] > 0
 """
 
 

@@ -45,9 +45,8 @@ def same_as_the_simulator(device: RtlDevice, times: bool = True) -> None:
     """A whole run, which must be right whatever happened to the machine before."""
     expected, got = simulate(PROGRAM, arrays()), run(PROGRAM, arrays(), device)
     assert (got.outputs["out"] == expected.outputs["out"]).all()
-    assert expected.stats is not None
     if times:
-        assert got.stats.differences(expected.stats) == []
+        assert got.statistics.differences(expected.statistics) == []
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +155,7 @@ def test_a_hang_is_found_without_a_timeout(device: RtlDevice) -> None:
 
 
 def test_the_cycles_of_the_trace_are_those_of_the_register(device: RtlDevice) -> None:
-    stats = run(PROGRAM, arrays(), device).stats
+    stats = run(PROGRAM, arrays(), device).statistics
     assert device._machine.running_cycles == stats.total_cycles
     for counters in stats.counters.values():
         assert sum(counters.values()) == stats.total_cycles
@@ -203,8 +202,8 @@ def test_errors_under_back_pressure_leave_a_machine_that_runs(seed: int) -> None
 def test_times_are_the_simulators_under_any_memory(changes: dict[str, int]) -> None:
     config = replace(TINY, dram=replace(TINY.dram, **changes))
     with RtlDevice(config, MEMORY, assertions=True) as device:
-        stats = run(PROGRAM, arrays(), device).stats
-    expected = simulate(PROGRAM, arrays(), config).stats
+        stats = run(PROGRAM, arrays(), device).statistics
+    expected = simulate(PROGRAM, arrays(), config).statistics
     assert expected is not None
     assert stats.differences(expected) == []
 
@@ -217,9 +216,9 @@ def test_a_reset_is_enough_even_behind_the_slowest_memory() -> None:
         fails(device)
         assert device._machine is machine
         device.timeout_cycles = None
-        expected = simulate(PROGRAM, arrays(), device.config).stats
+        expected = simulate(PROGRAM, arrays(), device.config).statistics
         assert expected is not None
-        assert run(PROGRAM, arrays(), device).stats.differences(expected) == []
+        assert run(PROGRAM, arrays(), device).statistics.differences(expected) == []
 
 
 # --- wrong use -------------------------------------------------------------------------------------------------------

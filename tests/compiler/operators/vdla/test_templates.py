@@ -89,8 +89,7 @@ def test_mobilenet_is_exact_and_near_the_bound(layer: Workload) -> None:
     result = simulate(operator.program, operator.pack(data, weight, bias, factor))
     sums = reference.depthwise_conv2d(data, weight, strides, pads)
     np.testing.assert_array_equal(operator.unpack(result.outputs), reference.requantise(sums, bias, factor, 0, 0, 127))
-    assert result.stats is not None
-    assert _over_bound(operator, result.stats.total_cycles, operator.macs / 16) < 1.11
+    assert _over_bound(operator, result.statistics.total_cycles, operator.macs / 16) < 1.11
 
 
 @pytest.mark.slow
@@ -106,8 +105,7 @@ def test_dcgan_is_exact_and_near_the_bound(layer: Workload) -> None:
     sums = reference.conv2d_transpose(data, weight, strides, pads, (0, 0))
     expected = reference.requantise(sums, np.zeros(outer, np.int64), np.full(outer, 1e-3), 0, -128, 127)
     np.testing.assert_array_equal(operator.unpack(result.outputs), expected)
-    assert result.stats is not None
-    assert _over_bound(operator, result.stats.total_cycles, operator.macs / 256) < 1.03
+    assert _over_bound(operator, result.statistics.total_cycles, operator.macs / 256) < 1.03
 
 
 def test_pads_are_one_value_one_for_each_direction_or_one_for_each_side() -> None:

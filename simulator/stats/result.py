@@ -1,0 +1,41 @@
+"""The result of a run, the same from every device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from vdla.hardware.program import Program
+from vdla.simulator.stats.run_stats import RunStats
+from vdla.simulator.stats.trace import RunTrace
+from vdla.simulator.support.errors import SimulationError
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Result:
+    """`outputs`: packed arrays by tensor name, empty after a simulation of timing alone."""
+
+    program: Program
+    outputs: dict[str, Array]
+    _statistics: RunStats | None  # None after a simulation of function alone
+
+    @property
+    def statistics(self) -> RunStats:
+        """Cycles, counters and bytes moved; SimulationError after a simulation of function alone."""
+        if self._statistics is None:
+            raise SimulationError(f"result of {self.program.name}: statistics need mode both or timing, got function")
+        return self._statistics
+
+    @property
+    def trace(self) -> RunTrace:
+        """The times of the instructions, to write for a viewer; SimulationError where the device gives none."""
+        return RunTrace(self.program, self.statistics)
+
+    def __repr__(self) -> str:
+        outputs = ", ".join(self.outputs) or "none"
+        cycles = "not timed" if self._statistics is None else f"{self._statistics.total_cycles:,} cycles"
+        return f"<Result of {self.program.name}: outputs {outputs}; {cycles}>"
