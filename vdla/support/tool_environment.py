@@ -1,0 +1,18 @@
+"""The environment of the tools that we start: compilers, Verilator, Yosys."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+
+def tool_environment(**variables: str) -> dict[str, str]:
+    """This process's environment with `variables` set and the interpreter's folder first on PATH.
+
+    Verilator's makefiles call `python`: a stock Debian has only `python3`, a virtual environment has both.
+    """
+    path = os.pathsep.join(
+        filter(None, [str(Path(sys.executable).parent), variables.pop("PATH", os.environ.get("PATH"))])
+    )
+    return {**os.environ, **variables, "PATH": path}
