@@ -102,9 +102,9 @@ def _random_tensors(config: Config, rng: np.random.Generator) -> tuple[Tensor, .
     table = encode_uops(config, random_uops(config, rng, 5)).tobytes()
     return (
         Tensor("uops", "constant", (5,), "uop", "", len(table), table),
-        Tensor("input", "input", (2, 3), "int8", "NC hw", 48),
+        Tensor("input", "input", (2, 3), "int8", "NC hw", 6),
         Tensor("layer.0/weight", "weight", (40,), "int8", "O", 40, rng.bytes(40)),
-        Tensor("output", "output", (), "int32", 'a"b#', 64),
+        Tensor("output", "output", (), "int32", 'a"b#', 4),
     )
 
 

@@ -7,6 +7,7 @@ line and column.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -30,9 +31,11 @@ from vdla.hardware.isa import (
 )
 from vdla.hardware.isa.instructions import CLASSES
 from vdla.hardware.program import ROLES, UOPS, Program, ProgramError, Tensor
+from vdla.hardware.program.tensor import CONSTANT_BITS, UOP
 
 DIRECTIVES = (".program", ".config", ".tensor", ".data", ".uop", ".source", ".word")
 MNEMONICS = tuple(opcode.name.lower() for opcode in Opcode)
+NO_INSTRUCTION = "assemble: text must have an instruction, got none"
 TENSOR_KEYS = ("role", "dtype", "shape", "layout", "nbytes")
 
 
@@ -51,6 +54,7 @@ class _Text:
     """What has been read so far."""
 
     name: str = "program"
+    config: Word | None = None
     config_values: dict[str, Any] = field(default_factory=dict)
     tensors: dict[str, tuple[Word, dict[str, Word]]] = field(default_factory=dict)
     data: dict[str, tuple[Word, bytearray]] = field(default_factory=dict)
@@ -68,6 +72,9 @@ def _only(line: Line, count: int, usage: str) -> None:
 
 
 def _read_config(text: _Text, line: Line) -> None:
+    if len(line) < 2:
+        raise line[0].error(".config must be followed by preset=NAME or fields, got nothing")
+    text.config = line[0]
     for word in line[1:]:
         if word.key == "preset":
             text.config_values = _preset(word).to_dict()
@@ -107,8 +114,9 @@ def _read_tensor(text: _Text, line: Line) -> None:
     keys: dict[str, Word] = {}
     for word in line[2:]:
         keys[choice(word, "key of .tensor", word.key, TENSOR_KEYS)] = word
-    if "role" not in keys:
-        raise line[1].error(f"role of {line[1].text} must be one of {', '.join(ROLES)}, got nothing")
+    for key, choices in (("role", ROLES), ("dtype", (*CONSTANT_BITS, UOP))):
+        if key not in keys:
+            raise line[1].error(f"{key} of {line[1].text} must be one of {', '.join(choices)}, got nothing")
     if line[1].text in text.tensors:
         raise line[1].error(f"names of tensors must differ, got {line[1].text} twice")
     text.tensors[line[1].text] = (line[1], keys)
@@ -236,10 +244,14 @@ def _read_string(text: _Text, head: str, word: Word) -> None:
 
 
 def _config(text: _Text) -> Config:
+    if text.config is None and not text.rows:
+        raise AsmError(NO_INSTRUCTION)
+    if text.config is None:
+        raise AsmError("assemble: text must name its machine by .config, got none (for example .config preset=pynq_z1)")
     try:
         return Config.from_dict(text.config_values)
     except ConfigError as error:
-        raise AsmError(f".config: {error}") from None
+        raise text.config.error(str(error)) from None
 
 
 def _uop_data(config: Config, text: _Text) -> bytes:
@@ -267,19 +279,21 @@ def _shape(word: Word | None) -> tuple[int, ...]:
 def _tensor(name: str, word: Word, keys: dict[str, Word], data: bytes | None) -> Tensor:
     strings = {key: unquoted(keys[key], keys[key].value or "") for key in ("role", "dtype", "layout") if key in keys}
     shape = _shape(keys.get("shape"))
-    nbytes = _nbytes(word, keys, data)
+    role, dtype, layout = strings["role"], strings["dtype"], strings.get("layout", "")
+    nbytes = _nbytes(keys, dtype, shape, data)
     try:
-        return Tensor(name, strings["role"], shape, strings.get("dtype", ""), strings.get("layout", ""), nbytes, data)
+        return Tensor(name, role, shape, dtype, layout, nbytes, data)
     except ProgramError as error:
         raise word.error(str(error)) from None
 
 
-def _nbytes(word: Word, keys: dict[str, Word], data: bytes | None) -> int:
+def _nbytes(keys: dict[str, Word], dtype: str, shape: tuple[int, ...], data: bytes | None) -> int:
+    """The bytes of a tensor: as given, else what its dtype and shape say, else the length of its data."""
     if "nbytes" in keys:
         return integer(keys["nbytes"], "nbytes", keys["nbytes"].value)
-    if data is None:
-        raise word.error(f"nbytes of {word.text} must be given where there is no data, got nothing")
-    return len(data)
+    if dtype in CONSTANT_BITS:
+        return -(-prod(shape) * CONSTANT_BITS[dtype] // 8)
+    return 0 if data is None else len(data)
 
 
 def _tensors(config: Config, text: _Text) -> tuple[Tensor, ...]:
@@ -331,18 +345,44 @@ def _source_index(row: _Row, count: int) -> int:
     return row.source
 
 
-def assemble(source: str) -> Program:
-    """The program that the text describes; AsmError names line and column of what is wrong."""
+def assemble(source: str, file: str | None = None) -> Program:
+    """The program that the text describes.
+
+    With the name of its `file`, each instruction without an `@` has `file:line: text` as its source line, which the
+    findings of the verifier show.
+
+    Raises:
+        AsmError: it names line and column of the error.
+    """
     if not isinstance(source, str):
         raise AsmError(f"assemble: source must be text, got {type(source).__name__}")
     text = _read(source)
     config = _config(text)
     tensors = _tensors(config, text)
+    if not text.rows:
+        raise AsmError(NO_INSTRUCTION)
     names = [tensor.name for tensor in tensors]
-    tensor_of = np.array([_tensor_index(row, names) for row in text.rows], np.int32)
-    source_of = np.array([_source_index(row, len(text.sources)) for row in text.rows], np.int32)
-    words = _words(config, text)
+    source_of = [_source_index(row, len(text.sources)) for row in text.rows]
+    if file is not None:
+        _locate(text, source, file, source_of)
     try:
-        return Program(config, text.name, words, tensors, tensor_of, tuple(text.sources), source_of)
+        return Program(
+            config=config,
+            name=text.name,
+            words=_words(config, text),
+            tensors=tensors,
+            tensor_of=np.array([_tensor_index(row, names) for row in text.rows], np.int32),
+            source_lines=tuple(text.sources),
+            source_of=np.array(source_of, np.int32),
+        )
     except ProgramError as error:
         raise AsmError(str(error)) from None
+
+
+def _locate(text: _Text, source: str, file: str, source_of: list[int]) -> None:
+    """Give each instruction without a source line its line of the text."""
+    written = source.splitlines()
+    for index, row in enumerate(text.rows):
+        if row.source < 0:
+            source_of[index] = len(text.sources)
+            text.sources.append(f"{file}:{row.word.line}: {written[row.word.line - 1].strip()}")

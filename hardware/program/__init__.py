@@ -1,17 +1,6 @@
 """Programs: the instruction stream with its tensors, the file it is kept in, arrays as bytes in DRAM."""
 
-from vdla.hardware.program.program import (
-    ROLES,
-    ROLES_WITH_DATA,
-    STREAM,
-    UOPS,
-    Program,
-    ProgramError,
-    Tensor,
-    load,
-    place,
-)
-from vdla.hardware.program.tensors import (
+from vdla.hardware.program.arrays import (
     array_dtype,
     from_bytes,
     initial_contents,
@@ -19,6 +8,15 @@ from vdla.hardware.program.tensors import (
     output_arrays,
     to_bytes,
 )
+from vdla.hardware.program.errors import ProgramError
+from vdla.hardware.program.program import (
+    STREAM,
+    UOPS,
+    Program,
+    load,
+    place,
+)
+from vdla.hardware.program.tensor import ROLES, ROLES_WITH_DATA, Tensor
 
 __all__ = [
     "ROLES",

@@ -1,27 +1,19 @@
-"""The file of a program: a header, a JSON manifest, then the arrays one after another, under one checksum.
+"""The container of a program file: a header, a JSON manifest, then binary members, under one checksum.
 
 Header (little-endian): magic `VDLAPROG`, format version u32, manifest bytes u32, payload bytes u64, then a SHA-256.
-Any bit of the file that differs from what was written is noticed; nothing is allocated beyond the size of the file.
+Any changed bit is detected; reading never allocates more than the size of the file.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
-import json
-import os
 import struct
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from vdla.hardware.config import Config, ConfigError
-from vdla.hardware.isa import instruction_bytes
-from vdla.hardware.program.program import Program, ProgramError, Tensor
+from vdla.hardware.program.errors import ProgramError
+from vdla.support import atomic
 
 MAGIC = b"VDLAPROG"
 VERSION = 1
@@ -30,103 +22,18 @@ DIGEST_BYTES = 32
 PREFIX_BYTES = HEADER.size + DIGEST_BYTES
 
 
-# --- writing ---------------------------------------------------------------------------------------------------------
+# --- content ---------------------------------------------------------------------------------------------------------
 
 
-def _describe(tensor: Tensor) -> dict[str, Any]:
-    described: dict[str, Any] = {name: getattr(tensor, name) for name in ("name", "role", "dtype", "layout", "nbytes")}
-    return {**described, "shape": list(tensor.shape), "has_data": tensor.data is not None}
-
-
-def _manifest(program: Program) -> bytes:
-    manifest = {
-        "name": program.name,
-        "config": program.config.to_dict(),
-        "instructions": len(program),
-        "tensors": [_describe(tensor) for tensor in program.tensors],
-        "source_lines": list(program.source_lines),
-    }
-    return json.dumps(manifest, indent=1, sort_keys=True).encode()
-
-
-def to_bytes(program: Program) -> bytes:
-    """The content of the file; equal programs give equal bytes."""
-    members = [np.ascontiguousarray(program.words).tobytes()]
-    members += [array.astype("<i4").tobytes() for array in (program.tensor_of, program.source_of)]
-    members += [tensor.data for tensor in program.tensors if tensor.data is not None]
-    manifest, payload = _manifest(program), b"".join(members)
+def seal(manifest: bytes, members: Iterable[bytes]) -> bytes:
+    """The content of a file with this manifest and these members."""
+    payload = b"".join(members)
     header = HEADER.pack(MAGIC, VERSION, len(manifest), len(payload))
     return header + hashlib.sha256(header + manifest + payload).digest() + manifest + payload
 
 
-def write(program: Program, path: str | PathLike[str]) -> None:
-    """Write the file through a temporary one beside it, so that a reader sees the old content or the new.
-
-    A symbolic link stays one; a device or a pipe, which nothing may replace, is written in place.
-    """
-    target, content = _path(path), to_bytes(program)
-    try:
-        if target.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        if target.exists() and not target.is_file():
-            target.write_bytes(content)
-        else:
-            _replace(Path(os.path.realpath(target)), content)
-    except OSError as error:
-        raise ProgramError(f"{target}: path must be writable, got {error.strerror}") from None
-
-
-def _path(path: str | PathLike[str]) -> Path:
-    if not isinstance(path, str | PathLike) or "\0" in str(path):
-        raise ProgramError(f"program file: path must be a string or a path, got {path!r}")
-    return Path(path)
-
-
-def _replace(target: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-# --- reading ---------------------------------------------------------------------------------------------------------
-
-
-def read(path: str | PathLike[str]) -> Program:
-    """The program in the file at `path`."""
-    source = _path(path)
-    try:
-        if source.exists() and not source.is_file():  # a device or a pipe could be endless
-            raise ProgramError(f"{path}: path must be a regular file, got {_kind(source)}")
-        content = source.read_bytes()
-    except OSError as error:
-        raise ProgramError(f"{path}: path must be a readable file, got {error.strerror}") from None
-    return from_bytes(content, str(path))
-
-
-def _kind(path: Path) -> str:
-    return "a folder" if path.is_dir() else "a device or a pipe"
-
-
-def from_bytes(content: bytes, where: str) -> Program:
-    """The program in the content of a file; `where` names it in errors."""
-    manifest, payload = _open(content, where)
-    try:
-        return _build(json.loads(manifest), payload)
-    except (ProgramError, ConfigError) as error:
-        raise ProgramError(f"{where}: content must be a valid program, got {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise ProgramError(f"{where}: manifest must describe a program, got {type(error).__name__}: {error}") from None
-
-
-def _open(content: bytes, where: str) -> tuple[bytes, bytes]:
+def unseal(content: bytes, where: str) -> tuple[bytes, Payload]:
+    """The manifest and the members of a file's content; `where` names the file in errors."""
     if content[: len(MAGIC)] != MAGIC:
         raise ProgramError(f"{where}: file must be a VDLA program, got one that begins with {content[:8]!r}")
     if len(content) < PREFIX_BYTES:
@@ -142,18 +49,18 @@ def _open(content: bytes, where: str) -> tuple[bytes, bytes]:
     if stored != digest:
         raise ProgramError(f"{where}: checksum must be {stored.hex()[:12]}, got {digest.hex()[:12]} (damaged)")
     split = PREFIX_BYTES + manifest_bytes
-    return content[PREFIX_BYTES:split], content[split:]
+    return content[PREFIX_BYTES:split], Payload(content[split:])
 
 
-class _Payload:
-    """Takes the members off the payload in order."""
+class Payload:
+    """The members of a file, taken in order."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
         self._position = 0
 
     def take(self, what: str, nbytes: int) -> bytes:
-        """The next `nbytes`."""
+        """The next `nbytes`, named `what` in errors."""
         rest = len(self._content) - self._position
         if not 0 <= nbytes <= rest:
             raise ProgramError(f"{what}: size must be at most the {rest} bytes left, got {nbytes}")
@@ -161,26 +68,36 @@ class _Payload:
         return self._content[self._position - nbytes : self._position]
 
     def finish(self) -> None:
-        """Refuse bytes that nothing describes."""
+        """Refuse bytes that belong to no member."""
         if self._position != len(self._content):
             raise ProgramError(f"payload: size must be {self._position} bytes, got {len(self._content)}")
 
 
-def _build(manifest: dict[str, Any], content: bytes) -> Program:
-    config = Config.from_dict(manifest["config"])
-    count, width = manifest["instructions"], instruction_bytes(config)
-    payload = _Payload(content)
-    words = np.frombuffer(payload.take("words", count * width), np.uint8).reshape(count, width)
-    tensor_of = np.frombuffer(payload.take("tensor_of", 4 * count), "<i4").astype(np.int32)
-    source_of = np.frombuffer(payload.take("source_of", 4 * count), "<i4").astype(np.int32)
-    tensors = tuple(_tensors(manifest["tensors"], payload))
-    payload.finish()
-    lines = tuple(manifest["source_lines"])
-    return Program(config, manifest["name"], words, tensors, tensor_of, lines, source_of)
+# --- files -----------------------------------------------------------------------------------------------------------
 
 
-def _tensors(described: list[dict[str, Any]], payload: _Payload) -> Iterator[Tensor]:
-    for entry in described:
-        values = {name: entry[name] for name in ("name", "role", "dtype", "layout", "nbytes")}
-        data = payload.take(f"tensor {values['name']}", values["nbytes"]) if entry["has_data"] else None
-        yield Tensor(**values, shape=tuple(entry["shape"]), data=data)
+def write(path: str | PathLike[str], content: bytes) -> None:
+    """Write a file, whole or not at all."""
+    target = _path(path)
+    try:
+        atomic.write_bytes(target, content)
+    except OSError as error:
+        raise ProgramError(f"{target}: path must be writable, got {error.strerror}") from None
+
+
+def read(path: str | PathLike[str]) -> bytes:
+    """The content of a regular file."""
+    source = _path(path)
+    try:
+        if source.exists() and not source.is_file():  # reading a device or a pipe might never end
+            kind = "a folder" if source.is_dir() else "a device or a pipe"
+            raise ProgramError(f"{path}: path must be a regular file, got {kind}")
+        return source.read_bytes()
+    except OSError as error:
+        raise ProgramError(f"{path}: path must be a readable file, got {error.strerror}") from None
+
+
+def _path(path: str | PathLike[str]) -> Path:
+    if not isinstance(path, str | PathLike) or "\0" in str(path):
+        raise ProgramError(f"program file: path must be a string or a path, got {path!r}")
+    return Path(path)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
@@ -18,65 +17,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hardware.config import Config
+from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.isa import COL, Opcode, Words, columns, instruction_bytes, with_field
+from vdla.hardware.program import file
+from vdla.hardware.program.errors import ProgramError
+from vdla.hardware.program.tensor import UOP, Tensor
 from vdla.hardware.timing import PAGE_BYTES
-from vdla.support.errors import Error
 from vdla.support.integers import is_int, to_python
 
-ROLES = ("input", "weight", "constant", "output", "scratch")
-ROLES_WITH_DATA = ("weight", "constant")
 STREAM = "<stream>"
 """The name under which `place` returns the address of the instruction stream; no tensor can have it."""
 UOPS = "uops"
 """The name of the constant that holds the micro-op table."""
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/\-]*")
-
-
-class ProgramError(Error, ValueError):
-    """A program or a program file that is not consistent."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """An array in DRAM; `shape` and `layout` are of the packed elements, `data` its bytes where they are known."""
-
-    name: str
-    role: str
-    shape: tuple[int, ...]
-    dtype: str
-    layout: str
-    nbytes: int
-    data: bytes | None = None
-
-    def __post_init__(self) -> None:
-        where = f"tensor {self.name}"
-        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
-            raise ProgramError(f"tensor: name must be a letter, then letters, digits, _ . : / -, got {self.name!r}")
-        if self.role not in ROLES:
-            raise ProgramError(f"{where}: role must be one of {', '.join(ROLES)}, got {self.role}")
-        if not is_int(self.nbytes) or not 1 <= self.nbytes <= 1 << 37:
-            raise ProgramError(f"{where}: nbytes must be an integer from 1 to {1 << 37}, got {self.nbytes!r}")
-        if not isinstance(self.shape, tuple) or not all(is_int(n) and n >= 0 for n in self.shape):
-            raise ProgramError(f"{where}: shape must be of integers from 0, got {self.shape}")
-        self._check_text(where)
-        self._check_data(where)
-
-    def _check_text(self, where: str) -> None:
-        for what, text in (("dtype", self.dtype), ("layout", self.layout)):
-            if not isinstance(text, str) or not text.isprintable():
-                raise ProgramError(f"{where}: {what} must be a printable string, got {text!r}")
-
-    def _check_data(self, where: str) -> None:
-        if not isinstance(self.data, bytes | None):
-            raise ProgramError(f"{where}: data must be bytes, got {type(self.data).__name__}")
-        if self.data is None and self.role == "constant":
-            raise ProgramError(f"{where}: a constant must have data, got none")
-        if self.data is not None and self.role not in ROLES_WITH_DATA:
-            raise ProgramError(f"{where}: data must be none for role {self.role}, got {len(self.data)} bytes")
-        if self.data is not None and len(self.data) != self.nbytes:
-            raise ProgramError(f"{where}: data must be nbytes={self.nbytes} long, got {len(self.data)}")
 
 
 def _frozen_array(where: str, name: str, array: NDArray[Any], dtype: type, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -141,6 +93,8 @@ class Program:
             if tensor.name in seen:
                 raise ProgramError(f"{where}: names of tensors must differ, got {tensor.name} twice")
             seen.add(tensor.name)
+            if tensor.dtype == UOP:
+                tensor.check_size(8 * self.config.uop_entry_bytes)
         for line in self.source_lines:
             if "\n" in line or "\r" in line:
                 raise ProgramError(f"{where}: a source line must be one line of text, got {line!r}")
@@ -205,18 +159,82 @@ class Program:
             raise ProgramError(f"{where} must be a multiple of {self.config.axi_bytes} from 0, got {address}")
         return int(beat)
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the program to one file, whole or not at all."""
-        from vdla.hardware.program.file import write
+    # --- files
 
-        write(self, path)
+    def to_bytes(self) -> bytes:
+        """The content of the program's file; equal programs give equal bytes."""
+        members = [np.ascontiguousarray(self.words).tobytes()]
+        members += [array.astype("<i4").tobytes() for array in (self.tensor_of, self.source_of)]
+        members += [tensor.data for tensor in self.tensors if tensor.data is not None]
+        return file.seal(_manifest(self), members)
+
+    @staticmethod
+    def from_bytes(content: bytes, where: str) -> Program:
+        """The program in the content of a file; `where` names the file in errors."""
+        manifest, payload = file.unseal(content, where)
+        try:
+            return _build(json.loads(manifest), payload)
+        except (ProgramError, ConfigError) as error:
+            raise ProgramError(f"{where}: content must be a valid program, got {error}") from None
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            got = f"{type(error).__name__}: {error}"
+            raise ProgramError(f"{where}: manifest must describe a program, got {got}") from None
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the program to a file, whole or not at all."""
+        file.write(path, self.to_bytes())
 
     @staticmethod
     def load(path: str | PathLike[str]) -> Program:
-        """The program in a file that `save` wrote; ProgramError says what is wrong with any other."""
-        from vdla.hardware.program.file import read
+        """The program in a file that `save` wrote."""
+        return Program.from_bytes(file.read(path), str(path))
 
-        return read(path)
+
+# --- the content of a file -------------------------------------------------------------------------------------------
+
+_STORED = ("name", "role", "dtype", "layout", "nbytes")
+
+
+def _manifest(program: Program) -> bytes:
+    manifest = {
+        "name": program.name,
+        "config": program.config.to_dict(),
+        "instructions": len(program),
+        "tensors": [_described(tensor) for tensor in program.tensors],
+        "source_lines": list(program.source_lines),
+    }
+    return json.dumps(manifest, indent=1, sort_keys=True).encode()
+
+
+def _described(tensor: Tensor) -> dict[str, Any]:
+    fields = {name: getattr(tensor, name) for name in _STORED}
+    return {**fields, "shape": list(tensor.shape), "has_data": tensor.data is not None}
+
+
+def _build(manifest: dict[str, Any], payload: file.Payload) -> Program:
+    config = Config.from_dict(manifest["config"])
+    count, width = manifest["instructions"], instruction_bytes(config)
+    words = np.frombuffer(payload.take("words", count * width), np.uint8).reshape(count, width)
+    tensor_of = np.frombuffer(payload.take("tensor_of", 4 * count), "<i4").astype(np.int32)
+    source_of = np.frombuffer(payload.take("source_of", 4 * count), "<i4").astype(np.int32)
+    tensors = tuple(_tensors(manifest["tensors"], payload))
+    payload.finish()
+    return Program(
+        config=config,
+        name=manifest["name"],
+        words=words,
+        tensors=tensors,
+        tensor_of=tensor_of,
+        source_lines=tuple(manifest["source_lines"]),
+        source_of=source_of,
+    )
+
+
+def _tensors(described: list[dict[str, Any]], payload: file.Payload) -> Iterator[Tensor]:
+    for entry in described:
+        fields = {name: entry[name] for name in _STORED}
+        data = payload.take(f"tensor {fields['name']}", fields["nbytes"]) if entry["has_data"] else None
+        yield Tensor(**fields, shape=tuple(entry["shape"]), data=data)
 
 
 def load(path: str | PathLike[str]) -> Program:

@@ -37,6 +37,6 @@ def read_program(path: Path) -> Program:
     if path.suffix != ASSEMBLY:
         return Program.load(path)
     try:
-        return assemble(read_text(path))
+        return assemble(read_text(path), path.name)
     except AsmError as error:
         raise CommandError(f"{path}: {error}") from None

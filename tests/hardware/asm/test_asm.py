@@ -12,7 +12,6 @@ from vdla.hardware.asm import AsmError, assemble, disassemble, instruction_text
 from vdla.hardware.config import PRESETS, Config
 from vdla.hardware.isa import Buffer, Gemm, Load, MicroOp, Sync, Unit, decode, decode_uops
 from vdla.hardware.program import Program, ProgramError
-from vdla.hardware.program.file import to_bytes
 
 TEXT = """\
 .program "demo"  # a comment
@@ -30,7 +29,7 @@ sync store
 
 
 def same(a, b):
-    return to_bytes(a) == to_bytes(b) and a.hash == b.hash
+    return a.to_bytes() == b.to_bytes() and a.hash == b.hash
 
 
 def test_what_people_write():
@@ -118,25 +117,68 @@ def test_instruction_text():
             ".tensor z",
             "line 3, column 9: role of z must be one of input, weight, constant, output, scratch, got nothing",
         ),
-        (".tensor z role=input", "line 3, column 9: nbytes of z must be given where there is no data, got nothing"),
-        (".tensor x role=input", "line 3, column 9: names of tensors must differ, got x twice"),
+        (
+            ".tensor z role=input",
+            "line 3, column 9: dtype of z must be one of int2, int4, int8, int32, int64, uint8, uop, got nothing",
+        ),
+        (
+            ".tensor z role=input dtype=uint8 shape=4",
+            "line 3, column 9: tensor z: dtype must be one of int2, int4, int8, int32, int64, got 'uint8'",
+        ),
+        (
+            ".tensor z role=input dtype=int8 shape=32x400000000 nbytes=4",
+            "line 3, column 9: tensor z: nbytes must be 12800000000 for int8[32, 400000000], got 4",
+        ),
+        (".tensor x role=input dtype=int8", "line 3, column 9: names of tensors must differ, got x twice"),
         (
             ".tensor z size=4",
             "line 3, column 11: key of .tensor must be one of role, dtype, shape, layout, nbytes, got size",
         ),
         (".config preset=x", None),
-        (".config batch=3", ".config: config tiny: batch must be a power of two from 1 to 64, got 3"),
+        (".config batch=3", "line 3, column 1: config tiny: batch must be a power of two from 1 to 64, got 3"),
         (".config batch=b", "line 3, column 9: batch must be an integer, got b"),
         (".config clock_mhz=b", "line 3, column 9: clock_mhz must be a number, got b"),
         (".word 00", "line 3, column 7: .word must have 32 bytes, got 1"),
+        (".config", "line 3, column 1: .config must be followed by preset=NAME or fields, got nothing"),
         (".word", "line 3, column 1: .word must be followed by hex digits, got nothing"),
     ],
 )
 def test_errors(line, message):
     with pytest.raises(AsmError) as error:
-        assemble(f".config preset=tiny\n.tensor x role=input nbytes=4\n{line}\n")
+        assemble(f".config preset=tiny\n.tensor x role=input dtype=int8 shape=4\n{line}\n")
     assert message is None or str(error.value) == message
-    assert str(error.value).startswith(("line", ".config"))
+    assert str(error.value).startswith("line")
+
+
+def test_text_without_a_configuration():
+    with pytest.raises(AsmError) as error:
+        assemble("sync load\n")
+    assert str(error.value) == (
+        "assemble: text must name its machine by .config, got none (for example .config preset=pynq_z1)"
+    )
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", ".config preset=tiny\n"])
+def test_text_without_an_instruction(text):
+    with pytest.raises(AsmError) as error:
+        assemble(text)
+    assert str(error.value) == "assemble: text must have an instruction, got none"
+
+
+def test_bytes_of_a_tensor_follow_from_its_dtype_and_shape():
+    program = assemble(".config preset=tiny\n.tensor x role=input dtype=int4 shape=3x5\nsync load\n")
+    assert program.tensor("x").nbytes == 8
+
+
+def test_the_file_and_line_of_each_instruction():
+    program = assemble(TEXT, "demo.s")
+    assert [program.source_lines[index] for index in program.source_of] == [
+        "for i in range(4):",
+        "demo.s:9: load uop dram=uops x_size=2",
+        "demo.s:10: gemm uop_end=2 init=1 wait=load",
+        "demo.s:11: sync store",
+    ]
+    assert same(assemble(disassemble(program)), program)
 
 
 @settings(max_examples=200, deadline=None)

@@ -17,7 +17,7 @@ from vdla.benchmarks.programs.random_instructions import unordered_program
 from vdla.hardware.config import PRESETS, Config, Dram
 from vdla.hardware.isa import Buffer, Gemm, Load, Store, decode, encode
 from vdla.hardware.program import STREAM, Program, ProgramError, Tensor, load, place
-from vdla.hardware.program.file import HEADER, PREFIX_BYTES, from_bytes, to_bytes
+from vdla.hardware.program.file import HEADER, PREFIX_BYTES
 
 PYNQ = Config.preset("pynq_z1")
 X = Tensor("x", "input", (64,), "int8", "C", 64)
@@ -52,7 +52,7 @@ def same(a, b):
 @given(st.sampled_from(list(PRESETS.values())), st.integers(0, 1 << 32), st.integers(0, 30))
 def test_bytes_round_trip(config, seed, count):
     program = unordered_program(config, seed, count)
-    assert same(from_bytes(to_bytes(program), "here"), program)
+    assert same(Program.from_bytes(program.to_bytes(), "here"), program)
 
 
 def test_files_round_trip(tmp_path):
@@ -97,7 +97,7 @@ def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     small().save(tmp_path / "pipe")
-    assert os.read(reader, 1 << 16) == to_bytes(small())
+    assert os.read(reader, 1 << 16) == small().to_bytes()
     os.close(reader)
     with pytest.raises(ProgramError) as error:
         load(tmp_path / "pipe")
@@ -105,14 +105,14 @@ def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path):
 
 
 def test_every_flipped_bit_and_every_truncation_is_refused():
-    content = to_bytes(small())
+    content = small().to_bytes()
     for position in range(len(content)):
         with pytest.raises(ProgramError, match=r"^p\.vdla: "):
-            from_bytes(content[:position], "p.vdla")
+            Program.from_bytes(content[:position], "p.vdla")
         flipped = bytearray(content)
         flipped[position] ^= 1 << position % 8
         with pytest.raises(ProgramError, match=r"^p\.vdla: "):
-            from_bytes(bytes(flipped), "p.vdla")
+            Program.from_bytes(bytes(flipped), "p.vdla")
 
 
 def sealed(manifest, payload=b"", version=1):
@@ -123,7 +123,17 @@ def sealed(manifest, payload=b"", version=1):
 
 
 GOOD = {"name": "n", "config": {}, "instructions": 0, "tensors": [], "source_lines": []}
-TENSOR = {"name": "x", "role": "weight", "dtype": "", "layout": "", "nbytes": 1 << 36, "shape": [], "has_data": True}
+TENSOR = {
+    "name": "x",
+    "role": "weight",
+    "dtype": "int8",
+    "layout": "",
+    "nbytes": 1 << 36,
+    "shape": [1 << 36],
+    "has_data": True,
+}
+
+INPUT = {**TENSOR, "role": "input", "dtype": "uint8", "nbytes": 4, "shape": [32, 400_000_000], "has_data": False}
 
 
 @pytest.mark.parametrize(
@@ -132,7 +142,7 @@ TENSOR = {"name": "x", "role": "weight", "dtype": "", "layout": "", "nbytes": 1 
         (b"PK\3\4 a zip file", "f: file must be a VDLA program, got one that begins with b'PK\\x03\\x04 a z'"),
         (b"", "f: file must be a VDLA program, got one that begins with b''"),
         (b"VDLAPROG", "f: length must be at least 56 bytes, got 8 (truncated)"),
-        (to_bytes(small())[:-1], None),
+        (small().to_bytes()[:-1], None),
         (sealed(GOOD, version=2), "f: format version must be at most 1, got 2 (made by a newer vdla)"),
         (sealed(b"{"), None),
         (sealed(b"[" * 100_000), None),
@@ -152,6 +162,16 @@ TENSOR = {"name": "x", "role": "weight", "dtype": "", "layout": "", "nbytes": 1 
             f"f: content must be a valid program, got tensor x: size must be at most the 0 bytes left, got {1 << 36}",
         ),
         (
+            sealed({**GOOD, "tensors": [INPUT]}),
+            "f: content must be a valid program, got tensor x: dtype must be one of "
+            "int2, int4, int8, int32, int64, got 'uint8'",
+        ),
+        (
+            sealed({**GOOD, "tensors": [{**INPUT, "dtype": "int8"}]}),
+            "f: content must be a valid program, "
+            "got tensor x: nbytes must be 12800000000 for int8[32, 400000000], got 4",
+        ),
+        (
             sealed({**GOOD, "name": 5}),
             "f: content must be a valid program, got program: name must be a printable string, got 5",
         ),
@@ -162,18 +182,18 @@ TENSOR = {"name": "x", "role": "weight", "dtype": "", "layout": "", "nbytes": 1 
 )
 def test_contents_refused(content, message):
     with pytest.raises(ProgramError) as error:
-        from_bytes(content, "f")
+        Program.from_bytes(content, "f")
     assert str(error.value).startswith("f: ")
     assert message is None or str(error.value) == message
 
 
 def test_damage_is_told_from_truncation():
-    content = to_bytes(small())
+    content = small().to_bytes()
     with pytest.raises(ProgramError) as error:
-        from_bytes(content[:-1], "f")
+        Program.from_bytes(content[:-1], "f")
     assert str(error.value) == f"f: length must be {len(content)} bytes, got {len(content) - 1}"
     with pytest.raises(ProgramError, match=r"^f: checksum must be [0-9a-f]{12}, got [0-9a-f]{12} \(damaged\)$"):
-        from_bytes(content[:-1] + b"\xff", "f")
+        Program.from_bytes(content[:-1] + b"\xff", "f")
     assert struct.calcsize("<8sIIQ") + 32 == PREFIX_BYTES
 
 
@@ -192,7 +212,7 @@ def test_the_hash_covers_what_the_machine_executes():
     other_hash = [
         small(words=words),
         small(tensor_of=np.array([0, 0, -1, 0], np.int32)),
-        small(tensors=(X, replace(Y, nbytes=72))),
+        small(tensors=(X, replace(Y, nbytes=72, shape=(72,)))),
         small(tensors=(X, replace(Y, role="weight", data=bytes(64)))),
         small(config=replace(PYNQ, burst_beats=8)),
     ]
@@ -211,7 +231,7 @@ def test_link_moves_what_has_data():
 
 
 def test_place():
-    addresses, end = place(small(tensors=(X, replace(Y, nbytes=4097))), base=100)
+    addresses, end = place(small(tensors=(X, replace(Y, nbytes=4097, shape=(4097,)))), base=100)
     assert addresses == {"x": 4096, "y": 8192, STREAM: 16384}
     assert end == 16384 + 4 * 32
 
@@ -255,6 +275,10 @@ def test_links_refused(addresses, message):
             {"source_of": np.array([0, 0, -2, 0], np.int32)},
             "program small: source_of[2] must be an integer from -1 to 0, got -2",
         ),
+        (
+            {"tensors": (X, Tensor("uops", "constant", (3,), "uop", "", 16, bytes(16)))},
+            "tensor uops: nbytes must be 24 for uop[3], got 16",
+        ),
         ({"tensors": (X, X)}, "program small: names of tensors must differ, got x twice"),
         ({"source_lines": ("a\nb",)}, "program small: a source line must be one line of text, got 'a\\nb'"),
     ],
@@ -273,6 +297,16 @@ def test_programs_refused(changes, message):
         ({"nbytes": 0}, "tensor x: nbytes must be an integer from 1 to 137438953472, got 0"),
         ({"nbytes": True}, "tensor x: nbytes must be an integer from 1 to 137438953472, got True"),
         ({"shape": (-1,)}, "tensor x: shape must be of integers from 0, got (-1,)"),
+        ({"dtype": "uint8"}, "tensor x: dtype must be one of int2, int4, int8, int32, int64, got 'uint8'"),
+        ({"dtype": "float32"}, "tensor x: dtype must be one of int2, int4, int8, int32, int64, got 'float32'"),
+        ({"dtype": "int66"}, "tensor x: dtype must be one of int2, int4, int8, int32, int64, got 'int66'"),
+        ({"dtype": 8}, "tensor x: dtype must be one of int2, int4, int8, int32, int64, got 8"),
+        (
+            {"role": "constant", "dtype": "bool", "data": bytes(64)},
+            "tensor x: dtype must be one of int2, int4, int8, int32, int64, uint8, uop, got 'bool'",
+        ),
+        ({"shape": (32, 400_000_000)}, "tensor x: nbytes must be 12800000000 for int8[32, 400000000], got 64"),
+        ({"dtype": "int4", "shape": (3, 5)}, "tensor x: nbytes must be 8 for int4[3, 5], got 64"),
         ({"layout": "\n"}, "tensor x: layout must be a printable string, got '\\n'"),
         ({"role": "constant"}, "tensor x: a constant must have data, got none"),
         ({"data": b"1"}, "tensor x: data must be none for role input, got 1 bytes"),

@@ -6,39 +6,23 @@ An array has the packed shape and the dtype that its tensor declares; int2 and i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.numerics import pack_elements, unpack_elements
-from vdla.hardware.program.program import Program, ProgramError, Tensor
+from vdla.hardware.program.errors import ProgramError
+from vdla.hardware.program.program import Program
+from vdla.hardware.program.tensor import ELEMENT_BITS, Tensor
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
 
-_SUB_BYTE = {"int2": 2, "int4": 4}
-_DTYPES = ("int8", "int16", "int32", "int64", "uint8", "float32", "float64")
-
 
 def array_dtype(tensor: Tensor) -> np.dtype[Any]:
     """The dtype of a tensor's array: the declared one, int8 for int2 and int4."""
-    if tensor.dtype in _SUB_BYTE:
-        return np.dtype("int8")
-    if tensor.dtype not in _DTYPES:
-        known = ", ".join((*_SUB_BYTE, *_DTYPES))
-        raise ProgramError(f"tensor {tensor.name}: dtype must be one of {known}, got {tensor.dtype}")
-    return np.dtype(tensor.dtype)
-
-
-def _check_size(tensor: Tensor) -> None:
-    """ProgramError unless shape and dtype of a tensor give its `nbytes`."""
-    bits = _SUB_BYTE.get(tensor.dtype, 8 * array_dtype(tensor).itemsize)
-    nbytes = -(-prod(tensor.shape) * bits // 8)
-    if nbytes != tensor.nbytes:
-        declared = f"{tensor.dtype}{list(tensor.shape)}"
-        raise ProgramError(f"tensor {tensor.name}: nbytes must be {nbytes} for {declared}, got {tensor.nbytes}")
+    return np.dtype("int8" if ELEMENT_BITS[tensor.dtype] < 8 else tensor.dtype)
 
 
 def input_tensors(program: Program) -> tuple[Tensor, ...]:
@@ -78,7 +62,6 @@ def output_arrays(program: Program, read: Callable[[Tensor], Bytes]) -> dict[str
 def to_bytes(tensor: Tensor, array: Array) -> Bytes:
     """The bytes of a tensor in DRAM; ProgramError unless the array has the declared shape and dtype."""
     where = f"tensor {tensor.name}"
-    _check_size(tensor)
     if not isinstance(array, np.ndarray):
         raise ProgramError(f"{where}: value must be a numpy array, got {type(array).__name__}")
     if array.shape != tensor.shape:
@@ -88,8 +71,8 @@ def to_bytes(tensor: Tensor, array: Array) -> Bytes:
     if array.dtype.newbyteorder("=") != dtype and not same_bits:
         raise ProgramError(f"{where}: dtype must be {dtype}, got {array.dtype}")
     dense = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))  # DRAM is little-endian
-    if tensor.dtype in _SUB_BYTE:
-        return _packed(where, dense, _SUB_BYTE[tensor.dtype])
+    if ELEMENT_BITS[tensor.dtype] < 8:
+        return _packed(where, dense, ELEMENT_BITS[tensor.dtype])
     return dense.reshape(-1).view(np.uint8)
 
 
@@ -103,7 +86,6 @@ def _packed(where: str, array: Array, bits: int) -> Bytes:
 
 def from_bytes(tensor: Tensor, data: Bytes) -> Array:
     """The array of a tensor's bytes in DRAM, a copy."""
-    _check_size(tensor)
-    if tensor.dtype in _SUB_BYTE:
-        return unpack_elements(data, _SUB_BYTE[tensor.dtype]).reshape(tensor.shape)
+    if ELEMENT_BITS[tensor.dtype] < 8:
+        return unpack_elements(data, ELEMENT_BITS[tensor.dtype]).reshape(tensor.shape)
     return data.copy().view(array_dtype(tensor)).reshape(tensor.shape)
