@@ -1,0 +1,102 @@
+"""The beat placer against plain loops: the place of every beat of the loads in flight, at any pace of beats."""
+
+from collections import deque
+
+import cocotb
+import pytest
+from helpers.rtl.odd_config import ODD
+from helpers.rtl.rtl_bench import Bench, any_pattern, config, seeds
+from helpers.rtl.rtl_runner import simulate
+
+from vdla.hardware.isa import Buffer, Load, encode
+
+MOST_IN_FLIGHT = 2
+LOADS = 40
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("machine", ["tiny", ODD], ids=["tiny", "odd"])
+def test_beat_placer(machine):
+    simulate("vdla_beat_placer", __file__, machine)
+
+
+def random_load(rng, machine):
+    """A load with data that fits its buffer."""
+    buffer = Buffer.ACC if rng.random() < 0.5 else Buffer.INP
+    depth = machine.depths[buffer]
+    while True:
+        z, y, x, top, bottom, left, right = (int(rng.choice([0, 1, 2, 3, 5])) for _ in range(7))
+        entries = max(z, 1) * (top + max(y, 1) + bottom) * (left + max(x, 1) + right)
+        if entries <= depth:
+            break
+    return Load(
+        buffer,
+        widen=int(buffer == Buffer.ACC and rng.random() < 0.5),
+        sram=int(rng.integers(depth - entries + 1)),
+        z_size=max(z, 1),
+        y_size=max(y, 1),
+        x_size=max(x, 1),
+        y_before=top,
+        y_after=bottom,
+        x_before=left,
+        x_after=right,
+    )
+
+
+def entry_beats(machine, load):
+    nbytes = machine.out_entry_bytes if load.widen else machine.entry_bytes[load.buffer]
+    return nbytes // machine.axi_bytes
+
+
+def places(machine, load):
+    """(entry, beat of the entry, whether it is the load's last) of each beat."""
+    columns = load.x_before + load.x_size + load.x_after
+    rows = load.y_before + load.y_size + load.y_after
+    found = []
+    for z in range(load.z_size):
+        for y in range(load.y_size):
+            for x in range(load.x_size):
+                entry = load.sram + (z * rows + load.y_before + y) * columns + load.x_before + x
+                found += [(entry, beat) for beat in range(entry_beats(machine, load))]
+    return [(*place, number == len(found) - 1) for number, place in enumerate(found)]
+
+
+@cocotb.test()
+async def every_beat_has_its_place(dut):
+    machine = config()
+    bench = Bench(dut)
+    await bench.start()
+    for rng in seeds(25, dut):
+        await bench.reset()
+        pushes, beats = any_pattern(rng), any_pattern(rng)
+        waiting, flight = deque(random_load(rng, machine) for _ in range(LOADS)), deque()
+        while waiting or flight:
+            push = bool(waiting) and len(flight) < MOST_IN_FLIGHT and next(pushes)
+            if push:
+                announce(bench, machine, waiting[0])
+            bench["push_i"] = push
+            bench["beat_valid_i"] = valid = bool(flight) and next(beats)
+            await bench.cycle()
+            assert bench["place_valid_o"] == valid
+            if valid:
+                check(bench, *flight[0])
+                flight[0][1].popleft()
+                if not flight[0][1]:
+                    flight.popleft()
+            if push:
+                load = waiting.popleft()
+                flight.append((load, deque(places(machine, load))))
+
+
+def announce(bench, machine, load):
+    columns = load.x_before + load.x_size + load.x_after
+    bench["load_i"] = int.from_bytes(encode(machine, [load])[0].tobytes(), "little")
+    bench["last_beat_i"] = entry_beats(machine, load) - 1
+    bench["first_i"] = load.sram + load.y_before * columns + load.x_before
+    bench["gap_i"] = (load.y_before + load.y_after) * columns + load.x_before + load.x_after
+
+
+def check(bench, load, due):
+    entry, beat, last = due[0]
+    seen = [bench[name] for name in ("buffer_o", "widen_o", "index_o", "beat_o", "last_o")]
+    assert seen == [load.buffer, load.widen, entry, beat, last], load

@@ -1,0 +1,98 @@
+"""The burst cutter against section 2 of the timing contract: runs, page ends, lengths, at any pace of grants."""
+
+import cocotb
+import pytest
+from helpers.rtl.odd_config import ODD
+from helpers.rtl.rtl_bench import Bench, any_pattern, config, seeds
+from helpers.rtl.rtl_runner import simulate
+
+MAX_SHIFT = 4
+PAGE_BYTES = 4096
+
+
+@pytest.mark.rtl
+@pytest.mark.parametrize("machine", ["tiny", "pynq_z1", ODD], ids=["tiny", "pynq_z1", "odd"])
+def test_burst_cutter(machine):
+    simulate("vdla_burst_cutter", __file__, machine)
+
+
+def random_transfer(rng, machine):
+    """(dram, shift, sizes z y x, strides z y), all in beats; rows and planes are contiguous half of the time."""
+    shift, most = int(rng.integers(MAX_SHIFT + 1)), max(machine.depths)
+    z, y = (int(rng.choice([1, 1, 2, 3, int(rng.integers(1, 9))])) for _ in range(2))
+    x = int(rng.integers(1, max(2, min(200, most // (z * y)) if rng.random() < 0.3 else 6)))
+    row = x << shift
+    y_stride = row if rng.random() < 0.5 else int(rng.integers(row + 40))
+    z_stride = y * row if rng.random() < 0.5 else int(rng.integers(1 << 12))
+    page = PAGE_BYTES // machine.axi_bytes
+    before_page_end = int(rng.integers(1, 60)) * page - int(rng.integers(min(page, 40)))
+    dram = before_page_end if rng.random() < 0.7 else int(rng.integers(1 << 31))
+    return dram, shift, (z, y, x), (z_stride, y_stride)
+
+
+def runs(dram, shift, sizes, strides):
+    """(address, beats) of each run: contiguous rows join, then contiguous planes."""
+    (z, y, x), (z_stride, y_stride) = sizes, strides
+    row = x << shift
+    if y > 1 and y_stride != row:
+        return [(dram + p * z_stride + r * y_stride, row) for p in range(z) for r in range(y)]
+    if z > 1 and z_stride != y * row:
+        return [(dram + p * z_stride, y * row) for p in range(z)]
+    return [(dram, z * y * row)]
+
+
+def bursts(machine, transfer):
+    """(byte address, beats) of each burst: as long as burst_beats, the run and the page allow."""
+    page = PAGE_BYTES // machine.axi_bytes
+    for address, beats in runs(*transfer):
+        while beats:
+            length = min(machine.burst_beats, beats, page - address % page)
+            yield address * machine.axi_bytes, length
+            address, beats = address + length, beats - length
+
+
+@cocotb.test()
+async def bursts_are_those_of_the_contract(dut):
+    machine = config()
+    bench = Bench(dut)
+    await bench.start()
+    count = 0
+    for rng in seeds(60, dut):
+        grants = any_pattern(rng)
+        for _ in range(12):
+            transfer = random_transfer(rng, machine)
+            await start(bench, *transfer)
+            expected = list(bursts(machine, transfer))
+            count += len(expected)
+            for number, (address, beats) in enumerate(expected):
+                await wait(bench, grants)
+                assert bench["burst_o"] == address << 8 | beats - 1, (transfer, number)
+                assert bench["last_o"] == (number == len(expected) - 1), (transfer, number)
+    assert count > 2000
+
+
+async def start(bench, dram, shift, sizes, strides):
+    (z, y, x), (z_stride, y_stride) = sizes, strides
+    pins = {
+        "dram_i": dram, "shift_i": shift, "z_size_i": z, "y_size_i": y, "x_size_i": x, "plane_i": y * x,
+        "z_stride_i": z_stride, "y_stride_i": y_stride,
+    }  # fmt: skip
+    for name, value in pins.items():
+        bench[name] = value
+    bench["start_i"], bench["grant_i"] = 1, 0
+    await bench.cycle()
+    bench["start_i"] = 0
+    for name in pins:  # only their values at the start count
+        bench[name] = 0
+
+
+async def wait(bench, grants):
+    """Cycles up to the one in which the offered burst is granted; it is unchanged meanwhile."""
+    offered = None
+    while True:
+        bench["grant_i"] = granted = next(grants)
+        await bench.cycle()
+        assert offered in (None, bench["burst_o"])
+        offered = bench["burst_o"]
+        if granted:
+            return
