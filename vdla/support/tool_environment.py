@@ -12,7 +12,6 @@ def tool_environment(**variables: str) -> dict[str, str]:
 
     Verilator's makefiles call `python`: a stock Debian has only `python3`, a virtual environment has both.
     """
-    path = os.pathsep.join(
-        filter(None, [str(Path(sys.executable).parent), variables.pop("PATH", os.environ.get("PATH"))])
-    )
-    return {**os.environ, **variables, "PATH": path}
+    environment = {**os.environ, **variables}
+    folders = [str(Path(sys.executable).parent), environment.get("PATH", "")]
+    return {**environment, "PATH": os.pathsep.join(filter(None, folders))}

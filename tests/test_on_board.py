@@ -1,0 +1,132 @@
+"""What runs on a board needs NumPy and the standard library only.
+
+A board has neither Numba, llvmlite, ml_dtypes nor onnx. The modules listed below import none of them,
+nor do the other modules of ours that they import. Imports inside the functions of listed modules count;
+imports for the type checker do not.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Packages with all their modules, and single modules.
+ON_BOARD = (
+    "vdla",
+    "vdla.support",
+    "vdla.hardware",
+    "vdla.hardware.asm",
+    "vdla.hardware.generate.registers",
+    "vdla.hardware.isa",
+    "vdla.hardware.program",
+    "vdla.simulator.stats",
+    "vdla.simulator.support.errors",
+    "vdla.simulator.verify",
+    "vdla.compiler.abi",
+    "vdla.runtime.run",
+    "vdla.runtime.devices",
+    "vdla.runtime.native.library",
+    "vdla.boards",
+)
+# Modules of those packages that run on a workstation only.
+ELSEWHERE = {
+    "vdla.__main__": "the command line",
+    "vdla.cli": "the command line",
+    "vdla.runtime.devices.rtl": "builds the RTL with Verilator and a C++ compiler",
+    "vdla.runtime.devices.rtl_build": "builds the RTL with Verilator and a C++ compiler",
+    "vdla.runtime.devices.rtl_library": "loads the built RTL",
+    "vdla.runtime.devices.sim": "runs the simulator, which Numba compiles",
+}
+LIBRARIES = {"numpy", *sys.stdlib_module_names}
+
+
+def path_of(module: str) -> Path | None:
+    """The file of a module or package of ours, None where the name is no module."""
+    path = ROOT / "vdla" / Path(*module.split(".")[1:])
+    files = (path / "__init__.py", path.with_suffix(".py")) if module != "vdla" else (path / "__init__.py",)
+    return next((file for file in files if file.is_file()), None)
+
+
+def listed() -> list[str]:
+    found = []
+    for name in ON_BOARD:
+        path = path_of(name)
+        assert path is not None, name
+        found.append(name)
+        if path.name == "__init__.py":
+            found += [f"{name}.{module.stem}" for module in sorted(path.parent.glob("*.py")) if module != path]
+    return [name for name in found if name not in ELSEWHERE]
+
+
+LISTED = listed()
+
+
+def imports(source: str, inside_functions: bool = True) -> Iterator[str]:
+    """The dotted names that the statements of a module import; `from a import b` gives a.b."""
+    todo: list[ast.AST] = [ast.parse(source)]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            todo += node.orelse
+            continue
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not inside_functions:
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        todo += ast.iter_child_nodes(node)
+
+
+def modules_of(name: str) -> Iterator[str]:
+    """The modules of ours that importing a dotted name executes: its packages, and the module itself."""
+    parts = name.split(".")
+    names = [".".join(parts[: end + 1]) for end in range(len(parts))]
+    return (module for module in names if path_of(module) is not None)
+
+
+def violations(first: str) -> Iterator[str]:
+    """Each import of another library by a module or by the modules of ours that it imports."""
+    importers, todo = {first: ""}, [first]
+    while todo:
+        module = todo.pop()
+        path = path_of(module)
+        assert path is not None
+        for name in imports(path.read_text(encoding="utf-8"), module == first or module in LISTED):
+            root = name.partition(".")[0]
+            if root not in LIBRARIES | {"vdla"}:
+                yield f"{chain(module, importers)} imports {root}"
+            for ours in modules_of(name) if root == "vdla" else ():
+                if ours in ELSEWHERE:
+                    yield f"{chain(module, importers)} imports {ours}: {ELSEWHERE[ours]}"
+                elif ours not in importers:
+                    importers[ours] = module
+                    todo.append(ours)
+
+
+def chain(module: str, importers: dict[str, str]) -> str:
+    return chain(importers[module], importers) + " -> " + module if importers[module] else module
+
+
+@pytest.mark.parametrize("module", LISTED)
+def test_a_module_for_a_board_needs_numpy_and_the_standard_library(module: str) -> None:
+    assert list(violations(module)) == []
+
+
+def test_imports_inside_functions_count_and_those_for_types_do_not() -> None:
+    assert list(imports("def f():\n    import numba\n")) == ["numba"]
+    assert list(imports("def f():\n    import numba\nimport os\n", inside_functions=False)) == ["os"]
+    assert list(imports("try:\n    import pynq\nexcept ImportError:\n    pynq = None\n")) == ["pynq"]
+    assert list(imports("if TYPE_CHECKING:\n    import pynq\nelse:\n    import numpy\n")) == ["numpy"]
+
+
+def test_what_a_module_imports_is_followed() -> None:
+    found = list(violations("vdla.simulator.timing.timing"))
+    assert any(text.endswith("-> vdla.simulator.support.jit imports numba") for text in found)
+    assert list(modules_of("vdla.hardware.program.Program")) == ["vdla", "vdla.hardware", "vdla.hardware.program"]
