@@ -1,27 +1,137 @@
-"""Dependencies point one way."""
+"""The architecture: which room imports which, in one table; `test_on_board` says what a board can load.
+
+A room is a folder of modules, or a single module where the table names one. The table is exact: an
+import that it does not list fails, and so does an entry that no import needs any more. Imports for
+type checking only count as well.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+LAYERS = ("support", "hardware", "compiler", "simulator", "runtime", "boards", "benchmarks", "commands")
 
-# What each folder may import of ours, beside itself.
-ALLOWED = {
-    "hardware": set(),
-    "simulator": {"hardware"},
-    "compiler": {"hardware"},
-    "runtime": {"hardware", "compiler", "simulator"},
-    "boards": {"hardware", "compiler", "simulator", "runtime"},
-    "benchmarks": {"hardware", "compiler", "simulator", "runtime", "boards"},
+# room: the rooms that it imports. Lower rooms first; `hardware` alone stands for its top-level modules.
+ROOMS: dict[str, str] = {
+    "support": "",
+    "hardware.isa": "support",
+    "hardware": "support hardware.isa",
+    "hardware.generate": "hardware.isa hardware",
+    "hardware.program": "support hardware.isa hardware",
+    "hardware.fpga": "support hardware hardware.generate",
+    "hardware.asm": "support hardware.isa hardware hardware.program",
+    "compiler": "",
+    "compiler.abi": "",
+    "compiler.codegen": "",
+    "compiler.ir": "support",
+    "compiler.target": "support",
+    "compiler.arith": "support compiler.ir",
+    "compiler.analysis": "support compiler.ir compiler.arith",
+    "compiler.interpret": "support compiler.ir compiler.arith",
+    "compiler.te": "support compiler.ir compiler.arith",
+    "compiler.tensorize": "support hardware compiler.ir compiler.arith compiler.te",
+    "compiler.codegen.vdla": (
+        "support hardware.isa hardware hardware.program compiler.ir compiler.arith compiler.tensorize"
+    ),
+    "compiler.lowering": "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize",
+    "compiler.schedule": "support compiler.ir compiler.arith compiler.analysis compiler.tensorize",
+    "compiler.codegen.vdla.intrinsics": (
+        "hardware.isa hardware compiler.ir compiler.te compiler.tensorize compiler.codegen.vdla"
+    ),
+    "compiler.codegen.llvm": (
+        "support compiler.abi compiler.ir compiler.target compiler.arith compiler.tensorize compiler.lowering"
+    ),
+    "compiler.operators.vdla": (
+        "support hardware.isa hardware hardware.program compiler.ir compiler.te compiler.tensorize "
+        "compiler.codegen.vdla compiler.schedule compiler.codegen.vdla.intrinsics"
+    ),
+    "compiler.codegen.llvm.intrinsics": "compiler.target compiler.te compiler.tensorize compiler.codegen.llvm",
+    "compiler.intrinsics": "compiler.codegen.vdla.intrinsics compiler.codegen.llvm.intrinsics",
+    "compiler.operators": "support hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics",
+    "compiler.operators.cpu": (
+        "compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize compiler.schedule "
+        "compiler.codegen.llvm compiler.codegen.llvm.intrinsics compiler.operators"
+    ),
+    "simulator.support": "support hardware.isa hardware hardware.program",
+    "simulator.adversary": "hardware.isa hardware hardware.program simulator.support",
+    "simulator.stats": "support hardware.isa hardware hardware.program simulator.support",
+    "simulator.verify": "support hardware.isa hardware hardware.program simulator.support",
+    "simulator.timing": "hardware.isa hardware hardware.program simulator.support simulator.stats",
+    "simulator.function": "hardware.isa hardware simulator.support simulator.timing",
+    "simulator": (
+        "hardware.isa hardware hardware.program simulator.support simulator.stats simulator.verify "
+        "simulator.timing simulator.function"
+    ),
+    "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
+    "runtime.devices": (
+        "support hardware.isa hardware hardware.generate hardware.program simulator.support simulator.stats "
+        "simulator.verify simulator.timing simulator.function"
+    ),
+    "runtime": (
+        "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
+        "compiler.schedule compiler.operators.vdla compiler.operators simulator.support simulator.stats "
+        "simulator runtime.native runtime.devices"
+    ),
+    "runtime.compare": "hardware.isa hardware.program simulator.support simulator.stats runtime.devices runtime",
+    "boards": "",
+    "benchmarks.harness": "support hardware hardware.program",
+    "benchmarks.fuzz": (
+        "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
+        "compiler.tensorize compiler.schedule compiler.codegen.llvm.intrinsics runtime.native "
+        "benchmarks.harness"
+    ),
+    "benchmarks.cpu": (
+        "support compiler.target compiler.te compiler.operators compiler.operators.cpu runtime.native "
+        "benchmarks.harness"
+    ),
+    "benchmarks.programs": (
+        "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.operators.vdla "
+        "simulator.stats simulator.verify simulator.timing runtime.devices runtime.compare"
+    ),
+    "benchmarks.coverage": (
+        "hardware.isa hardware hardware.program simulator.stats simulator.timing benchmarks.harness benchmarks.programs"
+    ),
+    "benchmarks": (
+        "support hardware hardware.program hardware.fpga hardware.asm compiler.te compiler.codegen.llvm "
+        "compiler.operators compiler.operators.cpu simulator.adversary simulator.verify simulator "
+        "runtime.devices runtime runtime.compare benchmarks.harness benchmarks.programs benchmarks.coverage"
+    ),
+    "commands": (
+        "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm "
+        "compiler.ir compiler.target compiler.te compiler.codegen.llvm compiler.operators.vdla "
+        "compiler.operators compiler.operators.cpu simulator.stats simulator.verify simulator.timing "
+        "simulator.function simulator runtime.devices runtime runtime.compare benchmarks.harness"
+    ),
+}
+
+# Modules that import each other, and why they are not one.
+CYCLES: dict[frozenset[str], str] = {
+    frozenset({"compiler.ir.nodes", "compiler.ir.printer"}): "str(function) prints it; the printer takes nodes apart",
+    frozenset({"compiler.schedule.schedule", "compiler.schedule.trace"}): "a replay makes the schedule that it traces",
 }
 
 
-def sources(folder: str) -> list[Path]:
-    return sorted((ROOT / folder).rglob("*.py"))
+# --- modules and their imports
+
+
+@cache
+def modules() -> Mapping[str, ast.Module]:
+    """Every module by its name below `vdla`, parsed; a package by the name of its folder."""
+    found = {}
+    for layer in LAYERS:
+        folder = ROOT / (f"vdla/{layer}" if layer in ("support", "commands") else layer)
+        for path in sorted(folder.rglob("*.py")):
+            parts = (layer, *path.relative_to(folder).with_suffix("").parts)
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            found[name] = ast.parse(path.read_text(encoding="utf-8"))
+    return found
 
 
 def imported(tree: ast.AST) -> list[str]:
@@ -36,23 +146,73 @@ def imported(tree: ast.AST) -> list[str]:
     return names
 
 
-def folders_of(names: list[str]) -> set[str]:
-    """The folders of ours among dotted names."""
-    return {parts[1] for parts in (name.split(".") for name in names) if parts[0] == "vdla" and len(parts) > 1}
+def modules_imported(tree: ast.AST, known: Mapping[str, object]) -> set[str]:
+    """The modules of ours that a tree imports: of `vdla.a.b.c` the longest part that is a module."""
+    found = set()
+    for name in imported(tree):
+        parts = name.split(".")
+        if parts[0] != "vdla":
+            continue
+        prefixes = (".".join(parts[1:end]) for end in range(len(parts), 1, -1))
+        found |= set(next(([p] for p in prefixes if p in known), []))
+    return found
 
 
-def violations(folder: str, source: str) -> set[str]:
-    return folders_of(imported(ast.parse(source))) & set(ALLOWED) - ALLOWED[folder] - {folder}
+def room_of(module: str) -> str:
+    """The room of a module: itself if the table names it or it is a package, else its package."""
+    is_package = any(name.startswith(f"{module}.") for name in modules()) or module in LAYERS
+    return module if module in ROOMS or is_package else module.rpartition(".")[0]
 
 
-@pytest.mark.parametrize("folder", ALLOWED)
-def test_a_folder_imports_only_what_lies_below_it(folder: str) -> None:
-    found = {str(path.relative_to(ROOT)): violations(folder, path.read_text()) for path in sources(folder)}
-    assert {path: names for path, names in found.items() if names} == {}
+@cache
+def rooms_imported() -> Mapping[str, set[str]]:
+    """room: the other rooms that its modules import."""
+    found: dict[str, set[str]] = {}
+    for module, tree in modules().items():
+        room = room_of(module)
+        used = {room_of(name) for name in modules_imported(tree, modules())}
+        found[room] = found.get(room, set()) | used - {room}
+    return found
 
 
-def test_the_check_sees_a_forbidden_folder_even_inside_a_function() -> None:
-    assert violations("compiler", "def f():\n    from vdla.simulator.engine import run\n") == {"simulator"}
-    assert violations("compiler", "from vdla import runtime\n") == {"runtime"}
-    assert violations("hardware", "import vdla.compiler.te\n") == {"compiler"}
-    assert violations("simulator", "from vdla.hardware.isa import Load\n") == set()
+# --- the rules
+
+
+def test_every_room_is_in_the_table() -> None:
+    assert set(rooms_imported()) == set(ROOMS)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_what_the_table_says(room: str) -> None:
+    assert sorted(rooms_imported()[room]) == sorted(ROOMS[room].split())
+
+
+def test_rooms_have_no_cycle() -> None:
+    order = list(TopologicalSorter({room: names.split() for room, names in ROOMS.items()}).static_order())
+    assert len(order) == len(ROOMS)
+
+
+def test_modules_have_no_cycle_but_those_listed() -> None:
+    graph = {name: modules_imported(tree, modules()) - {name} for name, tree in modules().items()}
+    for cycle in CYCLES:
+        for name in cycle:
+            graph[name] -= cycle
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"modules import each other: {' -> '.join(error.args[1])}")
+
+
+@pytest.mark.parametrize("cycle", CYCLES, ids=lambda cycle: ", ".join(sorted(cycle)))
+def test_a_listed_cycle_is_still_one(cycle: frozenset[str]) -> None:
+    for name in cycle:
+        assert modules_imported(modules()[name], modules()) & (cycle - {name})
+
+
+def test_the_check_sees_imports_inside_functions_and_for_types() -> None:
+    known = {"compiler": 0, "compiler.te": 0, "runtime": 0, "hardware.isa": 0}
+    inside = ast.parse("def f():\n    from vdla.compiler.te import compute\n")
+    typed = ast.parse("if TYPE_CHECKING:\n    from vdla.hardware.isa import Load\n")
+    assert modules_imported(inside, known) == {"compiler.te"}
+    assert modules_imported(typed, known) == {"hardware.isa"}
+    assert modules_imported(ast.parse("from vdla import runtime\nimport numpy\n"), known) == {"runtime"}
