@@ -292,7 +292,7 @@ def _nbytes(keys: dict[str, Word], dtype: str, shape: tuple[int, ...], data: byt
     if "nbytes" in keys:
         return integer(keys["nbytes"], "nbytes", keys["nbytes"].value)
     if dtype in CONSTANT_BITS:
-        return -(-prod(shape) * CONSTANT_BITS[dtype] // 8)
+        return prod(shape) * CONSTANT_BITS[dtype] // 8
     return 0 if data is None else len(data)
 
 

@@ -69,9 +69,11 @@ class Tensor:
 
     def check_size(self, element_bits: int) -> None:
         """ProgramError unless the elements of the shape fill `nbytes`."""
-        nbytes = -(-prod(self.shape) * element_bits // 8)
+        nbytes, bits_left = divmod(prod(self.shape) * element_bits, 8)
+        declared = f"{self.dtype}{list(self.shape)}"
+        if bits_left:
+            raise ProgramError(f"tensor {self.name}: {declared} must fill whole bytes, got {bits_left} bits more")
         if nbytes != self.nbytes:
-            declared = f"{self.dtype}{list(self.shape)}"
             raise ProgramError(f"tensor {self.name}: nbytes must be {nbytes} for {declared}, got {self.nbytes}")
 
     def _check_data(self, where: str) -> None:

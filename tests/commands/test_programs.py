@@ -13,9 +13,10 @@ from vdla.benchmarks import layers
 from vdla.benchmarks.harness import BenchmarkResult, Progress
 from vdla.cli import main
 from vdla.commands import BAD_INPUT, FINDING, OK
-from vdla.commands.arrays import with_random
+from vdla.commands.arrays import random_array, with_random
 from vdla.hardware.asm import disassemble
-from vdla.hardware.program import Program
+from vdla.hardware.program import Program, Tensor, from_bytes, to_bytes
+from vdla.hardware.program.tensor import ELEMENT_BITS
 from vdla.simulator.simulate import simulate
 
 Capture = pytest.CaptureFixture[str]
@@ -302,3 +303,12 @@ def test_bench_writes_nothing_but_the_result(capsys: Capture, monkeypatch: pytes
     assert (document["figures"], document["receipt"]) == ({"all_exact": 0}, {"seed": 9})
     assert main(["bench", "layers"]) == FINDING
     assert "12,345" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 8)])
+@pytest.mark.parametrize("dtype", ELEMENT_BITS)
+def test_random_inputs_exist_for_every_dtype_of_a_tensor(dtype: str, shape: tuple[int, ...]) -> None:
+    bits = int(np.prod(shape)) * ELEMENT_BITS[dtype]
+    tensor = Tensor("x", "input", shape, dtype, "", bits // 8)
+    array = np.asarray(random_array(tensor, 0))
+    assert np.array_equal(from_bytes(tensor, to_bytes(tensor, array)), array)

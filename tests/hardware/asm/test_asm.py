@@ -166,8 +166,8 @@ def test_text_without_an_instruction(text):
 
 
 def test_bytes_of_a_tensor_follow_from_its_dtype_and_shape():
-    program = assemble(".config preset=tiny\n.tensor x role=input dtype=int4 shape=3x5\nsync load\n")
-    assert program.tensor("x").nbytes == 8
+    program = assemble(".config preset=tiny\n.tensor x role=input dtype=int4 shape=3x6\nsync load\n")
+    assert program.tensor("x").nbytes == 9
 
 
 def test_the_file_and_line_of_each_instruction():

@@ -306,7 +306,7 @@ def test_programs_refused(changes, message):
             "tensor x: dtype must be one of int2, int4, int8, int32, int64, uint8, uop, got 'bool'",
         ),
         ({"shape": (32, 400_000_000)}, "tensor x: nbytes must be 12800000000 for int8[32, 400000000], got 64"),
-        ({"dtype": "int4", "shape": (3, 5)}, "tensor x: nbytes must be 8 for int4[3, 5], got 64"),
+        ({"dtype": "int4", "shape": (3, 5)}, "tensor x: int4[3, 5] must fill whole bytes, got 4 bits more"),
         ({"layout": "\n"}, "tensor x: layout must be a printable string, got '\\n'"),
         ({"role": "constant"}, "tensor x: a constant must have data, got none"),
         ({"data": b"1"}, "tensor x: data must be none for role input, got 1 bytes"),
