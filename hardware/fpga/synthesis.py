@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -23,7 +22,8 @@ from vdla.hardware.fpga.parts import Part
 from vdla.hardware.fpga.yosys import YosysError, run_yosys, yosys_version
 from vdla.hardware.generate.rtl_files import PACKAGE, TOP, rtl_files
 from vdla.hardware.generate.svgen import render_nameless
-from vdla.support.user_cache import CacheError, user_cache
+from vdla.support.atomic import write_text
+from vdla.support.cache import CacheError, user_cache
 
 # progress(what, done, total)
 Progress = Callable[[str, int, int], None]
@@ -112,9 +112,7 @@ def _hash(config: Config, part: Part, version: str) -> str:
 
 def _store(path: Path, result: Synthesis) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".new", delete=False, encoding="utf-8") as file:
-        json.dump(asdict(result), file)
-    os.replace(file.name, path)
+    write_text(path, json.dumps(asdict(result)))
 
 
 def _load(path: Path) -> Synthesis | None:

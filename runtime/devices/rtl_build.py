@@ -7,7 +7,6 @@ wait for the first to build it.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -15,18 +14,16 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.hardware.generate.rtl_files import PACKAGE, TOP, rtl_files
 from vdla.runtime.devices.device import DeviceError
+from vdla.support.cache import CacheError, build_once, user_cache
 from vdla.support.tool_environment import tool_environment
-from vdla.support.user_cache import CacheError, user_cache
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
@@ -141,22 +138,29 @@ def library(config: Config, options: Options | None = None) -> Path:
     from vdla.hardware.generate.svgen import render_nameless
 
     package = render_nameless(config)
-    folder = cache_folder()
-    path = folder / f"{_hash(package, tools, options)}.so"
-    if _whole(path):
-        return path
+    path = cache_folder() / f"{_hash(package, tools, options)}.so"
+
+    def build(folder: Path) -> Path:
+        return _build(config.name, package, path, _Work(folder, path.with_suffix(".log"), tools, options))
+
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with _lock(path.with_suffix(".lock")):
-            if not _whole(path):
-                _build(config.name, package, path, tools, options)
+        return build_once(path, build, _is_whole)
     except OSError as error:
         raise DeviceError(f"device rtl: cache must be writable, got {error}") from None
-    return path
 
 
-def _whole(path: Path) -> bool:
-    """Whether the file was written to its end: it then ends with its own name, which no loader minds."""
+def _build(name: str, package: str, path: Path, work: _Work) -> Path:
+    """The library in the folder of `work`, with the stem of `path` appended as the mark of a whole file."""
+    print(f"building the RTL of {name}, about half a minute, once", file=sys.stderr, flush=True)
+    work.verilate(package)
+    work.compile()
+    with (work.folder / "library.so").open("ab") as file:
+        file.write(path.stem.encode())
+    return work.folder / "library.so"
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether the file is complete: it then ends with its own name, which the loader ignores."""
     name = path.stem.encode()
     try:
         with path.open("rb") as file:
@@ -164,25 +168,6 @@ def _whole(path: Path) -> bool:
             return file.read() == name
     except OSError:
         return False
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Only one process at a time; the lock dies with its holder."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _build(name: str, package: str, path: Path, tools: Tools, options: Options) -> None:
-    print(f"building the RTL of {name}, about half a minute, once", file=sys.stderr, flush=True)
-    with tempfile.TemporaryDirectory(prefix="build-", dir=path.parent) as folder:
-        work = _Work(Path(folder), path.with_suffix(".log"), tools, options)
-        work.verilate(package)
-        work.compile()
-        with (work.folder / "library.so").open("ab") as file:
-            file.write(path.stem.encode())
-        os.replace(work.folder / "library.so", path)
 
 
 @dataclass(frozen=True, slots=True)

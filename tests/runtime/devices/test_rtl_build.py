@@ -66,12 +66,14 @@ def test_every_source_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 # --- building once ---------------------------------------------------------------------------------------------------
 
 
-def count_builds(name: str, package: str, path: Path, tools: Tools, options: Options) -> None:
-    """In the place of a build: leave a line for each, slowly."""
+def count_builds(name: str, package: str, path: Path, work: rtl_build._Work) -> Path:
+    """A build that only logs itself, slowly."""
     with (path.parent / "builds").open("a") as log:
         log.write("built\n")
     time.sleep(0.3)
-    path.write_bytes(b"library" + path.stem.encode())
+    made = work.folder / "library.so"
+    made.write_bytes(b"library" + path.stem.encode())
+    return made
 
 
 def test_whoever_wants_the_same_library_waits_for_the_first(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,54 @@
+"""Folders that cache what is slow to make, and the locks under which it is made.
+
+A file's name in a cache is a hash of everything that its content depends on, so an entry is never stale.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from vdla.support.errors import Error
+
+
+class CacheError(Error, RuntimeError):
+    """The user has no folder for caches."""
+
+
+def user_cache(kind: str) -> Path:
+    """The folder for entries of a kind, below XDG_CACHE_HOME or ~/.cache; it may not exist yet.
+
+    A relative XDG_CACHE_HOME is ignored, as the XDG Base Directory Specification demands.
+    """
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    try:
+        return (base if base.is_absolute() else Path.home() / ".cache") / "vdla" / kind
+    except RuntimeError:
+        raise CacheError("cache must have a folder, got no home folder (set XDG_CACHE_HOME)") from None
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of `path`, a file beside it, against other processes; it is freed when its holder ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f"{path.name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def build_once(path: Path, build: Callable[[Path], Path], is_valid: Callable[[Path], bool] = Path.is_file) -> Path:
+    """`path`, built if it is not there: `build` fills a temporary folder and returns the file that becomes `path`.
+
+    Of several processes one builds and the others wait. OSError where the cache cannot be written.
+    """
+    if is_valid(path):
+        return path
+    with locked(path):
+        if not is_valid(path):
+            with tempfile.TemporaryDirectory(prefix="build-", dir=path.parent) as folder:
+                os.replace(build(Path(folder)), path)
+    return path
