@@ -1,7 +1,7 @@
 """Interval bounds of index expressions and conditions.
 
-Bounds are inclusive. `ranges` maps a variable to its bounds; a variable without an entry, and any element of a buffer,
-can be any int32.
+Bounds are inclusive. `ranges` maps a variable to its bounds; a variable without an entry, and any
+element of a buffer, can be any int32.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ INT32: Range = (-(1 << 31), (1 << 31) - 1)
 
 
 def function_ranges(fn: ir.Function, *, axes: bool = False) -> dict[str, Range]:
-    """The bounds of the symbolic extents and loop variables of `fn`; with `axes`, of the axes of blocks too."""
+    """The bounds of the symbols and loop variables of `fn`; with `axes`, of block axes too."""
     return loop_ranges(fn.body, scalar_ranges(fn), axes=axes)
 
 
 def loop_ranges(stmt: ir.Stmt, known: Ranges | None = None, *, axes: bool = False) -> dict[str, Range]:
-    """`known` and the bounds of the loop variables in `stmt`; with `axes`, of the axes of blocks too.
+    """`known`, and the bounds of the loop variables in `stmt`; with `axes`, of block axes too.
 
-    Loops of one name share an entry that holds the values of all; a loop whose extent depends on variables outside
-    `known` has none.
+    Loops of one name share an entry that holds the values of all; a loop whose extent depends on
+    variables outside `known` has none.
     """
     scalars = known or {}
     found = dict(scalars)
@@ -41,7 +41,7 @@ def loop_ranges(stmt: ir.Stmt, known: Ranges | None = None, *, axes: bool = Fals
 
 
 def last_value(extent: ir.Extent, ranges: Ranges) -> int:
-    """The greatest value of a loop variable of the given extent (0 for a loop that never runs)."""
+    """The greatest value of a loop variable of the given extent; 0 if the loop never runs."""
     most = extent if isinstance(extent, int) else bounds(extent, ranges)[1]
     return max(most - 1, 0)
 
@@ -52,7 +52,7 @@ def scalar_ranges(fn: ir.Function) -> dict[str, Range]:
 
 
 def bounds(expr: ir.Expr, ranges: Ranges) -> Range:
-    """An interval that holds every value of `expr`, as tight as interval arithmetic on its linear form gives."""
+    """An interval that contains every value of `expr`, by interval arithmetic on linear forms."""
     match expr:
         case ir.Var(name=name):
             return ranges.get(name, INT32)
@@ -122,9 +122,10 @@ def _select_bounds(cond: Range, a: Range, b: Range) -> Range:
 
 
 def ambiguous_vars(form: Linear, ranges: Ranges) -> set[str]:
-    """The variables of a sum that can take one value at several points, as `y * 2 + k` does for k in [0, 3).
+    """The variables of a sum that can take one value at several points.
 
-    Empty if each coefficient exceeds the span of all terms with smaller coefficients.
+    An example is `y * 2 + k` with k in [0, 3). The set is empty if each coefficient exceeds the span
+    of all terms with smaller coefficients.
     """
     span, ambiguous = 0, False
     terms = [(abs(factor), bounds(term, ranges)) for term, factor in form.terms.items()]

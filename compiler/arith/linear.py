@@ -1,4 +1,4 @@
-"""Linear forms: index expressions as a constant plus a sum of coefficient * term, exact over the integers."""
+"""Linear forms: index expressions as a constant plus coefficient * term for each term."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vdla.support.errors import Error
 
 
 class AffineError(Error, ValueError):
-    """An index expression without a value: it reads a buffer or an unknown variable, or narrows a value."""
+    """An index expression that cannot be evaluated: it reads memory or an unknown variable."""
 
 
 def var_names(expr: ir.Expr) -> set[str]:
@@ -20,7 +20,8 @@ def var_names(expr: ir.Expr) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """The sum of coefficient * term over `terms`, plus `const`; a term is any expression that is not itself a sum."""
+    """The sum of coefficient * term over `terms`, plus `const`; a term is any expression that is
+    not itself a sum."""
 
     terms: Mapping[ir.Expr, int]
     const: int = 0

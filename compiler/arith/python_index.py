@@ -1,8 +1,9 @@
 """Index expressions compiled to Python functions, for the inner loops of the interpreter.
 
-A function maps variables by name, each an int or an array of ints, to a value by Python's own operators. Expressions
-on which Python differs from the IR are rejected: arithmetic that may wrap, dtypes other than int32 and bool, divisors
-that are not positive constants, shift amounts that are not constants from 0.
+A function maps variables by name, each an int or an array of ints, to a value by Python's own
+operators. Expressions on which Python differs from the IR are rejected: arithmetic that may wrap,
+dtypes other than int32 and bool, divisors that are not positive constants, shift amounts that are
+not constants from 0.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def exact_function(expr: ir.Expr, ranges: Ranges) -> IndexFunction | None:
 
 
 def index_function(expr: ir.Expr) -> IndexFunction | None:
-    """`expr` as a function of its variables that never wraps; None if it is not index arithmetic."""
+    """`expr` as a function that never wraps; None if it is not index arithmetic."""
     source = _source_of(expr)
     return None if source is None else eval(f"lambda v: {source}", dict(_CALLS))
 

@@ -12,7 +12,7 @@ from vdla.compiler.arith.linear import Linear, linear, recombine
 
 
 def simplify(expr: ir.Expr, ranges: Ranges) -> ir.Expr:
-    """An equal index expression or condition: terms collected, divisions and comparisons resolved where certain."""
+    """An equal expression: like terms collected, divisions and comparisons resolved."""
     match expr:
         case ir.Binary(op="add" | "sub" | "mul", a=a, b=b):
             return recombine(linear(ir.Binary(expr.op, simplify(a, ranges), simplify(b, ranges)))).expr()
@@ -30,7 +30,10 @@ def simplify(expr: ir.Expr, ranges: Ranges) -> ir.Expr:
 
 
 def _divide(op: str, form: Linear, divisor: int, ranges: Ranges) -> ir.Expr:
-    """`form // divisor` or `form % divisor`, multiples of the divisor taken out, exact where the rest allows it."""
+    """`form // divisor` or `form % divisor`, with multiples of the divisor split off.
+
+    Exact where the quotient of the remaining terms is constant over `ranges`.
+    """
     whole = Linear({t: f for t, f in form.terms.items() if f % divisor == 0}, form.const // divisor * divisor)
     rest = form + whole.scaled(-1)
     low, high = linear_bounds(rest, ranges)
@@ -54,7 +57,10 @@ def _compare(op: str, a: ir.Expr, b: ir.Expr, ranges: Ranges) -> ir.Expr:
 
 
 def _split_equality(difference: Linear, ranges: Ranges) -> ir.Expr:
-    """`difference == 0` as smaller equalities: `a * 4 + b == 7` with b in [0, 4) is `a == 1 and b == 3`."""
+    """`difference == 0`, split where its terms are like digits of a number.
+
+    With b in [0, 4), `a * 4 + b == 7` becomes `a == 1 and b == 3`.
+    """
     if any(f < 0 for f in difference.terms.values()):
         if all(f < 0 for f in difference.terms.values()):
             return _split_equality(difference.scaled(-1), ranges)

@@ -1,9 +1,9 @@
-"""The annotations of blocks and loops to which the compiler gives a meaning; all others are the user's own."""
+"""Reserved annotations of blocks and loops; all others belong to the user and mean nothing here."""
 
 from __future__ import annotations
 
-STARTS = "starts"  # of a block: its sums start from a value of their own
-THREAD = "thread"  # of a loop: the axis of a grid that it is bound to
+STARTS = "starts"  # of a block: its reduction starts from a given value, not the identity
+THREAD = "thread"  # of a loop: the grid axis it is bound to
 
 RESERVED = {
     "double_buffer": "double_buffer",
@@ -15,4 +15,4 @@ RESERVED = {
     "tensorize": "tensorize",
     THREAD: "bind",
 }
-"""What sets them: primitives, but for STARTS."""
+"""The primitive or construct that sets each."""

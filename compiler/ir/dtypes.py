@@ -1,7 +1,8 @@
-"""Element types by name: width, kind, range, storage in numpy, conversion.
+"""Element types by name: width, kind, range, NumPy storage, conversion.
 
-Sub-byte integers live one to an `int8` in numpy arrays, always in their own range: every operation ends in `wrap`.
-float16 and bfloat16 are only stored: whatever is done with them is done in float32, and rounded by `wrap`.
+In NumPy arrays a sub-byte integer occupies one `int8`, always within its own range: every operation
+ends in `wrap`. float16 and bfloat16 are storage types: arithmetic on them is float32, rounded by
+`wrap`.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def is_float(dtype: str) -> bool:
 
 
 def limits(dtype: str) -> tuple[int | float, int | float]:
-    """The smallest and the largest value of a number type."""
+    """The smallest and the largest value of a numeric type."""
     if is_float(dtype):
         return -float("inf"), float("inf")
     if dtype.startswith("u"):
@@ -49,20 +50,20 @@ def limits(dtype: str) -> tuple[int | float, int | float]:
 
 
 def storage_dtype(dtype: str) -> np.dtype[Any]:
-    """The numpy dtype that holds elements of `dtype`."""
+    """The NumPy dtype that stores elements of `dtype`."""
     return _STORAGE[dtype]
 
 
 def widen(values: Array, dtype: str) -> Array:
-    """`values` of type `dtype` in the type in which operations on them are done, exactly."""
+    """`values` of type `dtype` in the type that arithmetic on them uses; exact."""
     return values.astype(np.float32) if dtype in SMALL_FLOATS else values
 
 
 def wrap(values: Array, dtype: str) -> Array:
-    """`values` (not of a small float) converted to `dtype`.
+    """`values`, of any type but float16 and bfloat16, converted to `dtype`.
 
-    Integers wrap modulo their range. Floats become integers towards zero, saturating, NaN becoming 0, and a bool where
-    they are not 0. A small float is rounded to by way of float32, to nearest even.
+    Integers wrap modulo their range. Floats convert to integers towards zero, saturating, NaN to 0,
+    and to bool as `!= 0`. float16 and bfloat16 are rounded from float32, ties to even.
     """
     if dtype in SMALL_FLOATS:
         return values.astype(np.float32, copy=False).astype(_STORAGE[dtype])
@@ -78,9 +79,9 @@ def wrap(values: Array, dtype: str) -> Array:
 
 
 def _saturate(values: Array, dtype: str) -> Array:
-    """Floats as integers: towards zero, no further than the limits, NaN as 0."""
+    """Floats converted to integers: towards zero, saturating, NaN to 0."""
     low, high = limits(dtype)
-    above = float(high + 1)  # a power of two, so exact; the highest integer itself may not be
+    above = float(high + 1)  # a power of two, hence exact; the largest integer may not be
     inside = np.where((values > low) & (values < above), values, 0).astype(_STORAGE[dtype])
     number = _STORAGE[dtype].type
     return np.asarray(np.where(values <= low, number(low), np.where(values >= above, number(high), inside)))

@@ -1,6 +1,7 @@
-"""The size of an expression tree, limited in depth and nodes: traversal is recursive and linear in the tree's size.
+"""The size of an expression tree, limited in depth and in nodes.
 
-Subexpressions can be shared, so a few lines of Python can describe a tree too large to traverse.
+Traversal is recursive and linear in the size of the tree. Since subexpressions can be shared, a few
+lines of Python can describe a tree too large to traverse.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ from vdla.compiler.ir.nodes import Expr
 from vdla.compiler.ir.traversal import operands
 
 MAX_DEPTH = 160  # each level takes several frames of Python's stack
-MAX_NODES = 1 << 16
+_MAX_NODES = 1 << 16
 
 
 class ExprSize(NamedTuple):
-    """The depth of a tree and its number of nodes, a shared subtree counted once for each occurrence."""
+    """The depth of a tree and its node count; a shared subtree counts at each occurrence."""
 
     depth: int
     nodes: int
@@ -42,6 +43,6 @@ def size_violation(expr: Expr) -> str | None:
     size = size_of(expr)
     if size.depth > MAX_DEPTH:
         return f"must nest at most {MAX_DEPTH} operations deep, got {size.depth}"
-    if size.nodes > MAX_NODES:
-        return f"must have at most {MAX_NODES} operations, got {size.nodes}"
+    if size.nodes > _MAX_NODES:
+        return f"must have at most {_MAX_NODES} operations, got {size.nodes}"
     return None

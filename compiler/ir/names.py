@@ -1,4 +1,4 @@
-"""Fresh names: loops, blocks and buffers of a function share one name space, so a name is one place in its text."""
+"""Fresh names: the loops, blocks and buffers of a function share one name space."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class Names:
-    """The names in use."""
+    """The names in use in a function."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
@@ -15,7 +15,7 @@ class Names:
         return name in self._taken
 
     def fresh(self, name: str, owner: str) -> str:
-        """`name` if it is free, else `owner_name`, else that with a number; taken from now on."""
+        """Reserves `name` if free, else `owner_name`, else that with a number appended."""
         choice = name if name not in self._taken else f"{owner}_{name}"
         base, count = choice, 1
         while choice in self._taken:

@@ -1,9 +1,9 @@
-"""The loop-nest IR, the whole of it: expressions, statements, blocks, functions.
+"""The nodes of the loop-nest IR: expressions, statements, blocks, functions.
 
-Every node is immutable; a pass or a schedule primitive returns a new tree. Buffers are referred to by name, and a
-`Function` owns the table of names. A `Block` computes one element (or, once blockized, one tile) at the position its
-axes are bound to; the loops around it only say which positions, in which order. The passes that lead to native code
-take the blocks away; what they leave is loops, stores and the five nodes of "lowered statements".
+Every node is immutable; passes and schedule primitives return new trees. Buffers are referred to by
+name; a `Function` holds the table of names. A `Block` computes one element (once blockized, one
+tile) at the position that its axes are bound to; the loops around it determine which positions, and
+in which order. Lowering removes blocks: what remains are loops, stores and the lowered statements.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from vdla.support.errors import Error
 
 Scalar = int | float | bool
 MAX_EXTENT = (1 << 31) - 1  # loop variables and indices are int32
-MAX_RANK = 32  # dimensions of an array in NumPy 1
+MAX_RANK = 32  # the limit of NumPy 1
 
 
-# --- expressions -----------------------------------------------------------------------------------------------------
+# --- expressions ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Cast:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """`a` where `cond` holds, else `b`; the side not taken is not read."""
+    """`a` if `cond` holds, else `b`; the operand not selected is not evaluated."""
 
     cond: Expr
     a: Expr
@@ -83,18 +83,18 @@ class Call:
 
 
 Expr = Var | Const | Binary | Cast | Select | Load | Call
-Extent = int | Expr  # a number, or an int32 expression over the scalars of the function
+Extent = int | Expr  # a constant, or an int32 expression over the scalars of the function
 
 
 class SymbolicError(Error, ValueError):
-    """A symbolic extent where a number is needed."""
+    """A symbolic extent where a constant is required."""
 
 
-# --- statements ------------------------------------------------------------------------------------------------------
+# --- statements -----------------------------------------------------------------------------------
 
 
 class LoopKind(Enum):
-    """How the iterations of a loop run."""
+    """How the iterations of a loop execute."""
 
     SERIAL = "serial"
     PARALLEL = "parallel"
@@ -104,7 +104,7 @@ class LoopKind(Enum):
 
 
 class AxisKind(Enum):
-    """Whether the iterations along an axis are independent, combine into one value, or each read the ones before."""
+    """Whether iterations along an axis are independent, are reduced, or read earlier ones."""
 
     SPATIAL = "spatial"
     REDUCE = "reduce"
@@ -113,7 +113,7 @@ class AxisKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`for var in range(extent)`; the names of nested loops differ."""
+    """`for var in range(extent)`; nested loops have distinct names."""
 
     var: str
     extent: Extent
@@ -123,13 +123,13 @@ class For:
 
     @property
     def size(self) -> int:
-        """The extent, which must be a number."""
+        """The extent, which must be constant."""
         return number(self.extent, f"loop {self.var}: the extent")
 
 
 @dataclass(frozen=True, slots=True)
 class Seq:
-    """Statements one after another; never nested directly, never of length one."""
+    """Statements in sequence; never directly nested, never of length one."""
 
     stmts: tuple[Stmt, ...]
 
@@ -145,7 +145,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class MultiStore:
-    """Several stores at once: every value and index is evaluated before the first is stored. Never of length one."""
+    """At least two simultaneous stores: all values and indices are evaluated first."""
 
     stores: tuple[Store, ...]
 
@@ -160,7 +160,7 @@ class Axis:
 
     @property
     def size(self) -> int:
-        """The extent, which must be a number."""
+        """The extent, which must be constant."""
         return number(self.extent, f"axis {self.var}: the extent")
 
 
@@ -168,10 +168,11 @@ class Axis:
 class Block:
     """A named computation at the point where `axes` equal `values`.
 
-    `values` and `predicate` are over the loop variables around the block (and, in a nested block, the axes of the block
-    around it); `init` and `body` over its axes alone. Nothing happens where the predicate is false. `init` runs first
-    when every reduce axis is 0. `annotations["intrinsic"]` names the declared intrinsic that implements a tensorized
-    block; its body stays the executable meaning.
+    `values` and `predicate` use the enclosing loop variables (in a nested block, also the axes of
+    the enclosing block); `init` and `body` use the axes alone. The block is skipped where the
+    predicate is false. `init` runs before `body` when every reduce axis is 0.
+    `annotations["intrinsic"]` is the `Match` of a tensorized block, whose body still defines its
+    meaning.
     """
 
     name: str
@@ -183,12 +184,12 @@ class Block:
     annotations: Mapping[str, Any] = field(default_factory=dict)
 
 
-# --- lowered statements ----------------------------------------------------------------------------------------------
+# --- lowered statements ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class If:
-    """`body` where `cond` holds."""
+    """`body`, if `cond` holds."""
 
     cond: Expr
     body: Stmt
@@ -196,22 +197,22 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class Alloc:
-    """The intermediate buffers named exist, without content at first, while `body` runs."""
+    """Intermediate buffers that exist, uninitialised, while `body` runs."""
 
     buffers: tuple[str, ...]
     body: Stmt
 
 
 class DeclaredIntrinsic(Protocol):
-    """An intrinsic as the IR refers to it; the one implementation is `vdla.compiler.tensorize.Intrinsic`."""
+    """An intrinsic, as far as the IR refers to it; `vdla.compiler.tensorize` has its definition."""
 
     @property
     def name(self) -> str:
-        """Its name in the printed IR."""
+        """The name, as printed."""
 
     @property
     def behaviour(self) -> Function:
-        """What one call computes: one block over the operands, the output last."""
+        """The computation of one call: one block over the operands, the output last."""
 
     @property
     def output(self) -> Any:  # noqa: ANN401  a tensor of `te`, which lies above the IR
@@ -219,11 +220,11 @@ class DeclaredIntrinsic(Protocol):
 
     @property
     def scopes(self) -> Mapping[str, str]:
-        """Where each operand lies."""
+        """The memory scope of each operand."""
 
     @property
     def in_place(self) -> str | None:
-        """The operand that shares the output's storage."""
+        """The operand whose storage the output overwrites."""
 
     @property
     def epilogue(self) -> bool:
@@ -235,19 +236,20 @@ class DeclaredIntrinsic(Protocol):
 
     @property
     def requires(self) -> tuple[str, ...]:
-        """The CPU features without which `behaviour` runs instead."""
+        """The CPU features it needs; without them `behaviour` runs instead."""
 
     @property
     def lower(self) -> Callable[[Any], Any]:
-        """Emits the instructions of calls."""
+        """Emits the instructions."""
 
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """How a block computes an intrinsic: the buffer of each operand, and which entry of it, over the block's axes.
+    """How a block computes an intrinsic: the buffer and the entry of each operand.
 
-    `entries[operand]` are the leading indices, those before the dimensions of one entry. A `condition` operand that is
-    absent from `conditions` always holds.
+    `entries[operand]` are the leading indices of the operand, those in front of the dimensions of
+    one entry, over the axes of the block. A condition operand missing from `conditions` always
+    holds.
     """
 
     intrinsic: DeclaredIntrinsic
@@ -262,9 +264,9 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class IntrinsicCall:
-    """One step of a declared intrinsic: `match.entries` are its operands' places over the loop variables around it.
+    """One call of an intrinsic; `match.entries` use the enclosing loop variables.
 
-    `body` is what the step does, as loops and stores; it stays executable.
+    `body` computes the same with loops and stores, and stays executable.
     """
 
     match: Match
@@ -275,7 +277,8 @@ class IntrinsicCall:
 class HeapAlloc:
     """Heap buffers that exist, uninitialised, while `body` runs.
 
-    The buffers of one slot share one allocation, sized by the first of them: their live ranges are disjoint.
+    The buffers of a slot share one allocation, of the size of the first: their live ranges are
+    disjoint.
     """
 
     slots: tuple[tuple[str, ...], ...]
@@ -284,9 +287,9 @@ class HeapAlloc:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """A request to have the cache line of an element near: a hint, without effect on what is computed.
+    """A request to fetch the cache line of an element: a hint without effect on results.
 
-    The indices may lie outside of the buffer; what they read themselves may not.
+    The element may lie outside the buffer; loads within its indices may not.
     """
 
     buffer: str
@@ -298,7 +301,7 @@ Stmt = For | Seq | Store | MultiStore | Block | If | Alloc | HeapAlloc | Intrins
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A dense row-major array. `scope` is "global" (DRAM) or the name of an on-chip buffer."""
+    """A dense row-major array. `scope` is "global" (DRAM) or names an on-chip buffer."""
 
     name: str
     shape: tuple[Extent, ...]
@@ -307,16 +310,17 @@ class Buffer:
 
     @property
     def dims(self) -> tuple[int, ...]:
-        """The shape, which must be of numbers."""
+        """The shape, which must be constant."""
         return tuple(number(extent, f"buffer {self.name}: dimension {d}") for d, extent in enumerate(self.shape))
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A loop nest over `params` (inputs, then outputs: global buffers of the caller) and intermediate buffers.
+    """A loop nest over `params` (inputs, then outputs: the caller's buffers) and intermediate
+    buffers.
 
-    `scalars` are the names of the symbolic extents: int32, at least 1, each a whole dimension of some parameter, from
-    whose shape it is known when the function is called.
+    `scalars` are the names of the symbolic extents: int32, at least 1, each equal to some dimension
+    of a parameter, so that a call determines it.
     """
 
     name: str
@@ -334,14 +338,14 @@ class Function:
         return function_text(self)
 
 
-# --- types ---------------------------------------------------------------------------------------------------------
+# --- types ----------------------------------------------------------------------------------------
 
 
 def number(extent: Extent, what: str) -> int:
-    """A static extent.
+    """A constant extent.
 
     Raises:
-        SymbolicError: it is an expression.
+        SymbolicError: it is symbolic.
     """
     if isinstance(extent, int):
         return extent
@@ -351,7 +355,7 @@ def number(extent: Extent, what: str) -> int:
 
 
 def dtype_of(expr: Expr, buffers: Mapping[str, Buffer]) -> str:
-    """The element type of `expr`; variables are int32."""
+    """The dtype of `expr`; variables are int32."""
     match expr:
         case Var():
             return "int32"
@@ -366,7 +370,7 @@ def dtype_of(expr: Expr, buffers: Mapping[str, Buffer]) -> str:
 
 
 def is_condition(expr: Expr) -> bool:
-    """Whether `expr` is a bool, as far as that shows without its buffers."""
+    """Whether `expr` is known to be bool without looking up buffers."""
     match expr:
         case Binary(op=op, a=a, b=b):
             return op in COMPARE_OPS or (op in LOGIC_OPS and (is_condition(a) or is_condition(b)))

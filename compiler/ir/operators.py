@@ -1,7 +1,8 @@
 """The binary operators of expressions, one table: how each prints and what it computes.
 
-Both operands have one dtype. On integers every operator is total: division by 0 gives 0, and a shift by a negative
-amount or by at least the width shifts everything out. Code generation has one entry for each operator of this table.
+Both operands have one dtype. On integers every operator is total: division by 0 gives 0, and a
+shift by a negative amount or by at least the width shifts out every bit. The code generator has one
+entry for each operator of this table.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class OperatorKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A binary operator: its Python symbol (None prints as a call), how tightly that binds, and its value.
+    """A binary operator: its Python symbol (None prints as a call), precedence and value.
 
     `on_ints` is exact, on Python ints; `on_arrays` wraps, on NumPy arrays or scalars of one dtype.
     """
@@ -48,7 +49,7 @@ def _remainder(a: int, b: int) -> int:
 
 _NUMBER, _INTEGER, _LOGIC, _COMPARE = OperatorKind
 COMPARE_PRECEDENCE = 3
-CALL_PRECEDENCE = 10
+_CALL_PRECEDENCE = 10
 OPERATORS: dict[str, Operator] = {
     entry.name: entry
     for entry in (
@@ -57,8 +58,8 @@ OPERATORS: dict[str, Operator] = {
         Operator("mul", _NUMBER, "*", 9, python.mul, np.multiply),
         Operator("floordiv", _INTEGER, "//", 9, _quotient, np.floor_divide),
         Operator("mod", _INTEGER, "%", 9, _remainder, np.mod),
-        Operator("min", _NUMBER, None, CALL_PRECEDENCE, min, np.minimum),
-        Operator("max", _NUMBER, None, CALL_PRECEDENCE, max, np.maximum),
+        Operator("min", _NUMBER, None, _CALL_PRECEDENCE, min, np.minimum),
+        Operator("max", _NUMBER, None, _CALL_PRECEDENCE, max, np.maximum),
         Operator("shl", _INTEGER, "<<", 7, python.lshift, np.left_shift),
         Operator("shr", _INTEGER, ">>", 7, python.rshift, np.right_shift),
         Operator("and", _LOGIC, "&", 6, python.and_, np.bitwise_and),
@@ -83,6 +84,6 @@ ARITHMETIC_OPS = _named(_NUMBER, _INTEGER, _LOGIC)
 INTEGER_OPS = _named(_INTEGER)
 LOGIC_OPS = _named(_LOGIC)
 COMPARE_OPS = _named(_COMPARE)
-INDEX_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max")  # of extents, and of indices that are analysed
+INDEX_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max")  # allowed in extents
 COMMUTATIVE_OPS = ("add", "mul", "min", "max", "and", "or", "xor", "eq", "ne")
 RIGHT_IDENTITY = {"add": 0, "sub": 0, "mul": 1, "shl": 0, "shr": 0}  # x op identity == x, for every integer x

@@ -8,7 +8,7 @@
                         c[vi] = 0
                     c[vi] = c[vi] + int32(a[vi, vk])
 
-Each line knows the loop or block that it opens or belongs to, so a lowered instruction can be walked back to its line.
+Each line names its loop or block, so that an instruction can be traced back to its line.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from vdla.compiler.ir import nodes as ir
 from vdla.compiler.ir.dtypes import is_float
 from vdla.compiler.ir.operators import COMPARE_PRECEDENCE, OPERATORS
 
-INDENT = "    "
-WORDS = {"or": ("or", 1), "and": ("and", 2)}  # symbol and precedence between conditions
+_INDENT = "    "
+_WORDS = {"or": ("or", 1), "and": ("and", 2)}  # symbol and precedence between conditions
 
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """One line of text and the name of the innermost loop or block that it opens or lies in ("" in the header)."""
+    """A line, and the innermost loop or block it opens or lies in ("" for the header)."""
 
     text: str
     owner: str
 
 
 def function_text(fn: ir.Function) -> str:
-    """`fn` as text, lines joined."""
+    """`fn` as text."""
     return "\n".join(line.text for line in function_lines(fn))
 
 
 def function_lines(fn: ir.Function) -> list[TextLine]:
     """`fn` as lines: the signature, the intermediate buffers, the statements."""
-    params = ", ".join(f"{name}: {buffer_text(fn.buffers[name])}" for name in fn.params)
+    params = ", ".join(f"{name}: {_buffer_text(fn.buffers[name])}" for name in fn.params)
     lines = [TextLine(f"{fn.name}({params}):", "")]
     inner = [buffer for name, buffer in fn.buffers.items() if name not in fn.params]
-    lines += [TextLine(f"{INDENT}{buffer.name}: {buffer_text(buffer)}", "") for buffer in inner]
-    return lines + list(stmt_lines(fn.body, 1, ""))
+    lines += [TextLine(f"{_INDENT}{buffer.name}: {_buffer_text(buffer)}", "") for buffer in inner]
+    return lines + list(_stmt_lines(fn.body, 1, ""))
 
 
 def line_numbers(fn: ir.Function) -> dict[str, int]:
@@ -56,8 +56,8 @@ def line_numbers(fn: ir.Function) -> dict[str, int]:
     return numbers
 
 
-def buffer_text(buffer: ir.Buffer) -> str:
-    """Type, shape and, when it is on the chip, scope."""
+def _buffer_text(buffer: ir.Buffer) -> str:
+    """Element type, shape, and the scope unless it is global."""
     scope = "" if buffer.scope == "global" else f" in {buffer.scope}"
     return f"{buffer.dtype}[{', '.join(map(extent_text, buffer.shape))}]{scope}"
 
@@ -69,45 +69,45 @@ def extent_text(extent: ir.Extent) -> str:
 
 def stmt_text(stmt: ir.Stmt) -> str:
     """A statement as text."""
-    return "\n".join(line.text for line in stmt_lines(stmt, 0, ""))
+    return "\n".join(line.text for line in _stmt_lines(stmt, 0, ""))
 
 
-def stmt_lines(stmt: ir.Stmt, depth: int, owner: str) -> Iterator[TextLine]:
+def _stmt_lines(stmt: ir.Stmt, depth: int, owner: str) -> Iterator[TextLine]:
     """The lines of a statement, indented by `depth`."""
-    indent = INDENT * depth
+    indent = _INDENT * depth
     match stmt:
         case ir.Seq(stmts=stmts):
             for inner in stmts:
-                yield from stmt_lines(inner, depth, owner)
+                yield from _stmt_lines(inner, depth, owner)
         case ir.Store(buffer=buffer, indices=indices, value=value):
             yield TextLine(f"{indent}{buffer}[{index_text(indices)}] = {expr_text(value)}", owner)
         case ir.MultiStore(stores=stores):
             targets = ", ".join(f"{store.buffer}[{index_text(store.indices)}]" for store in stores)
             yield TextLine(f"{indent}{targets} = {', '.join(expr_text(store.value) for store in stores)}", owner)
         case ir.If() | ir.Alloc() | ir.HeapAlloc() | ir.IntrinsicCall():
-            yield TextLine(f"{indent}{lowered_header(stmt)}:", owner)
-            yield from stmt_lines(stmt.body, depth + 1, owner)
+            yield TextLine(f"{indent}{_lowered_header(stmt)}:", owner)
+            yield from _stmt_lines(stmt.body, depth + 1, owner)
         case ir.Prefetch(buffer=buffer, indices=indices):
             yield TextLine(f"{indent}prefetch {buffer}[{index_text(indices)}]", owner)
         case ir.For():
-            yield TextLine(f"{indent}{loop_header(stmt)}", stmt.var)
-            yield from stmt_lines(stmt.body, depth + 1, stmt.var)
+            yield TextLine(f"{indent}{_loop_header(stmt)}", stmt.var)
+            yield from _stmt_lines(stmt.body, depth + 1, stmt.var)
         case ir.Block():
-            yield from block_lines(stmt, depth)
+            yield from _block_lines(stmt, depth)
 
 
-def block_lines(block: ir.Block, depth: int) -> Iterator[TextLine]:
+def _block_lines(block: ir.Block, depth: int) -> Iterator[TextLine]:
     """The lines of a block."""
-    indent = INDENT * depth
-    yield TextLine(f"{indent}{block_header(block)}", block.name)
+    indent = _INDENT * depth
+    yield TextLine(f"{indent}{_block_header(block)}", block.name)
     if block.init is not None:
-        yield TextLine(f"{indent}{INDENT}init:", block.name)
-        yield from stmt_lines(block.init, depth + 2, block.name)
-    yield from stmt_lines(block.body, depth + 1, block.name)
+        yield TextLine(f"{indent}{_INDENT}init:", block.name)
+        yield from _stmt_lines(block.init, depth + 2, block.name)
+    yield from _stmt_lines(block.body, depth + 1, block.name)
 
 
-def lowered_header(stmt: ir.If | ir.Alloc | ir.HeapAlloc | ir.IntrinsicCall) -> str:
-    """What opens a lowered statement."""
+def _lowered_header(stmt: ir.If | ir.Alloc | ir.HeapAlloc | ir.IntrinsicCall) -> str:
+    """The header of a lowered statement, without the colon."""
     match stmt:
         case ir.If(cond=cond):
             return f"if {expr_text(cond)}"
@@ -119,44 +119,44 @@ def lowered_header(stmt: ir.If | ir.Alloc | ir.HeapAlloc | ir.IntrinsicCall) -> 
             return f"step {match.intrinsic.name}"
 
 
-def loop_header(loop: ir.For) -> str:
-    """`for var in range(extent):`, with the kind in place of range and the annotations as a comment."""
+def _loop_header(loop: ir.For) -> str:
+    """`for var in range(extent):`, `range` replaced by the loop kind, annotations as a comment."""
     kind = "range" if loop.kind is ir.LoopKind.SERIAL else loop.kind.value
-    return f"for {loop.var} in {kind}({extent_text(loop.extent)}):{notes(loop.annotations)}"
+    return f"for {loop.var} in {kind}({extent_text(loop.extent)}):{_notes(loop.annotations)}"
 
 
-def block_header(block: ir.Block) -> str:
+def _block_header(block: ir.Block) -> str:
     """`block name(axis=value, axis=reduce value) where predicate:`."""
     kinds = ("" if axis.kind is ir.AxisKind.SPATIAL else f"{axis.kind.value} " for axis in block.axes)
     bound = (f"{a.var}={kind}{expr_text(v)}" for a, kind, v in zip(block.axes, kinds, block.values, strict=True))
     where = "" if block.predicate is None else f" where {expr_text(block.predicate)}"
-    return f"block {block.name}({', '.join(bound)}){where}:{notes(block.annotations)}"
+    return f"block {block.name}({', '.join(bound)}){where}:{_notes(block.annotations)}"
 
 
-def notes(annotations: Mapping[str, Any]) -> str:
+def _notes(annotations: Mapping[str, Any]) -> str:
     """Annotations as a trailing comment."""
-    texts = (f"{key}={note_text(value)}" for key, value in annotations.items())
+    texts = (f"{key}={_note_text(value)}" for key, value in annotations.items())
     return f"  # {', '.join(texts)}" if annotations else ""
 
 
-def note_text(value: object) -> str:
-    """An annotation in one line."""
+def _note_text(value: object) -> str:
+    """The value of an annotation, on one line."""
     text = str(value)
     return text if text.isprintable() else repr(value)
 
 
 def index_text(indices: tuple[ir.Expr, ...]) -> str:
-    """Indices, separated by commas."""
+    """Indices separated by commas."""
     return ", ".join(expr_text(index) for index in indices)
 
 
 def expr_text(expr: ir.Expr, level: int = 0) -> str:
-    """An expression with no more parentheses than Python needs; `level` is how tightly the context binds."""
+    """An expression with the fewest parentheses; `level` is the precedence of its context."""
     match expr:
         case ir.Var(name=name):
             return name
         case ir.Const():
-            return const_text(expr)
+            return _const_text(expr)
         case ir.Binary():
             return _binary_text(expr, level)
         case ir.Cast(dtype=dtype, value=value):
@@ -175,15 +175,15 @@ def _binary_text(expr: ir.Binary, level: int) -> str:
     symbol, own = OPERATORS[op].symbol, OPERATORS[op].precedence
     if symbol is None:
         return f"{op}({expr_text(a)}, {expr_text(b)})"
-    if op in WORDS and (ir.is_condition(a) or ir.is_condition(b)):
-        symbol, own = WORDS[op]
+    if op in _WORDS and (ir.is_condition(a) or ir.is_condition(b)):
+        symbol, own = _WORDS[op]
     left = expr_text(a, own + 1 if own == COMPARE_PRECEDENCE else own)
     text = f"{left} {symbol} {expr_text(b, own + 1)}"
     return f"({text})" if own < level else text
 
 
-def const_text(const: ir.Const) -> str:
-    """A number; its dtype is seen from what it is combined with."""
+def _const_text(const: ir.Const) -> str:
+    """A literal; its dtype follows from its context and is not printed."""
     if const.dtype == "bool":
         return str(bool(const.value))
     return repr(float(const.value)) if is_float(const.dtype) else str(int(const.value))

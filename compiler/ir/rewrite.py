@@ -1,4 +1,4 @@
-"""Rebuilding trees with their expressions or children mapped; unchanged parts are shared with the old tree."""
+"""Rebuilding trees with expressions or children mapped; unchanged parts are shared."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def map_match(match: ir.Match, change: ExprMap) -> ir.Match:
 
 
 def map_exprs(stmt: ir.Stmt, change: ExprMap) -> ir.Stmt:
-    """`stmt` with its conditions, indices and values and the operands of its intrinsic calls mapped."""
+    """`stmt` with all its expressions mapped, the operands of intrinsic calls included."""
     match stmt:
         case ir.Store():
             return map_store(stmt, change, change)

@@ -1,6 +1,7 @@
 """Traversal of the IR: children and operands, walks, rebuilding, substitution.
 
-Statements and expressions are separate trees: `walk` visits statements, `walk_expr` the nodes of one expression.
+Statements and expressions are separate trees: `walk` visits statements, `walk_expr` the nodes of
+one expression.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def children(stmt: Stmt) -> tuple[Stmt, ...]:
 
 
 def with_children(stmt: Stmt, new: tuple[Stmt, ...]) -> Stmt:
-    """`stmt` with its direct statements replaced, in the order of `children`."""
+    """`stmt` with its children replaced, in the order of `children`."""
     match stmt:
         case For() | If() | Alloc() | HeapAlloc() | IntrinsicCall():
             return replace(stmt, body=new[0])
@@ -71,14 +72,14 @@ def with_children(stmt: Stmt, new: tuple[Stmt, ...]) -> Stmt:
 
 
 def walk(stmt: Stmt) -> Iterator[Stmt]:
-    """Every statement of the tree, parents first."""
+    """Every statement of the tree, in preorder."""
     yield stmt
     for child in children(stmt):
         yield from walk(child)
 
 
 def operands(expr: Expr) -> tuple[Expr, ...]:
-    """The expressions directly inside `expr`."""
+    """The direct operands of `expr`."""
     match expr:
         case Binary(a=a, b=b):
             return (a, b)
@@ -95,14 +96,14 @@ def operands(expr: Expr) -> tuple[Expr, ...]:
 
 
 def walk_expr(expr: Expr) -> Iterator[Expr]:
-    """Every expression of the tree, parents first."""
+    """Every node of the tree, in preorder."""
     yield expr
     for operand in operands(expr):
         yield from walk_expr(operand)
 
 
 def with_operands(expr: Expr, new: tuple[Expr, ...]) -> Expr:
-    """`expr` with its direct operands replaced, in the order of `operands`."""
+    """`expr` with its operands replaced, in the order of `operands`."""
     match expr:
         case Binary(op=op):
             return Binary(op, *new)
@@ -128,6 +129,6 @@ def substitute(expr: Expr, values: Mapping[str, Expr]) -> Expr:
 
 
 def output_names(fn: Function) -> list[str]:
-    """The parameters that the function writes."""
+    """The parameters that `fn` writes, in order."""
     stored = {stmt.buffer for stmt in walk(fn.body) if isinstance(stmt, Store)}
     return [name for name in fn.params if name in stored]

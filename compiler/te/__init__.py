@@ -1,13 +1,15 @@
-"""Tensor expressions: what an operator computes, apart from how.
+"""Tensor expressions: what an operator computes, independent of how.
 
     a = te.placeholder((64, 32), "int8", "a")
     b = te.placeholder((16, 32), "int8", "b")
     k = te.reduce_axis(32, "k")
-    c = te.compute((64, 16), lambda i, j: te.sum(te.cast("int32", a[i, k]) * te.cast("int32", b[j, k]), axis=k), "c")
+    x, y = (lambda i, k: te.cast("int32", a[i, k])), (lambda j, k: te.cast("int32", b[j, k]))
+    c = te.compute((64, 16), lambda i, j: te.sum(x(i, k) * y(j, k), axis=k), "c")
     fn = te.create_function([a, b], [c], "matmul")
 
-Both sides of an operator have one dtype, except that a Python number takes that of the other side; nothing is converted
-silently. Integers wrap around. A reduction is the whole value of a `compute`. `docs/expressions.md` shows all of it.
+Both operands of an operator have one dtype, and nothing is converted implicitly; a Python number
+takes the dtype of the other operand. Integers wrap. A reduction is the whole value of a `compute`.
+`docs/expressions.md` is the guide.
 """
 
 from vdla.compiler.te.create_function import create_function

@@ -1,7 +1,7 @@
-"""The elements of tensors: values that Python's operators combine, with strict dtypes.
+"""Tensors and their elements: values that Python's operators combine, with strict dtypes.
 
-Both sides of an operator have one dtype, except that a Python number takes that of the other side. A value remembers
-which tensors it reads and which reduce axes it uses, so that a stage knows what it depends on.
+Both operands have one dtype; a Python number takes that of the other operand. A value records the
+tensors, reduce axes and symbols it uses, which are the dependences of its stage.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from vdla.support.errors import Error
 from vdla.support.integers import to_python
 
 Number = int | float | bool
-Dim = Any  # an extent: an int, or a Value over symbols; what is done with it is done with both
-MOST_SHOWN = 30  # operations of an element in a message
-LONGEST = 1023  # bits of an integer that is a number in every float
+Dim = Any  # an extent: an int, or an int32 Value over symbols; both have the same operators
+_MAX_REPR_NODES = 30  # larger expressions print as "..."
+_MAX_FLOAT_INT_BITS = 1023  # an integer of so many bits is finite as a float64
 
 
 class TeError(Error, ValueError):
-    """A tensor expression that means nothing."""
+    """An invalid tensor expression."""
 
 
-# --- values ----------------------------------------------------------------------------------------------------------
+# --- values ---------------------------------------------------------------------------------------
 
 
-class Operators:
-    """Python's operators on the elements of tensors."""
+class _PythonOperators:
+    """Python's operators on elements."""
 
-    __array_ufunc__ = None  # a number of numpy's on the left leaves the operation to the element
+    __array_ufunc__ = None  # NumPy scalars on the left defer to these operators
 
     def __add__(self, other: Operand) -> Value:
         return binary("add", self, other)
@@ -115,10 +115,10 @@ class Operators:
         return binary("ne", self, other)
 
     def __neg__(self) -> Value:
-        return negated(self)
+        return _negate(self)
 
     def __invert__(self) -> Value:
-        return inverted(self)
+        return _invert(self)
 
     def __truediv__(self, other: Operand) -> Value:
         return divide(self, other)
@@ -133,25 +133,25 @@ class Operators:
 
 
 @dataclass(frozen=True, eq=False)
-class Value(Operators):
-    """One element: its expression, its dtype, the tensors, reduce axes and symbols that it names."""
+class Value(_PythonOperators):
+    """An element: its expression and dtype, and the tensors, reduce axes and symbols it uses."""
 
     expr: ir.Expr
     dtype: str
     tensors: tuple[Tensor, ...] = ()
     axes: tuple[ReduceAxis, ...] = ()
     reduction: Reduction | None = None
-    part: int = 0  # of the reduction
+    part: int = 0  # which component of the reduction
     symbols: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        text = expr_text(self.expr) if size_of(self.expr).nodes <= MOST_SHOWN else "..."
+        text = expr_text(self.expr) if size_of(self.expr).nodes <= _MAX_REPR_NODES else "..."
         return f"<Value {text}: {self.dtype}>"
 
 
 @dataclass(frozen=True, eq=False)
-class ReduceAxis(Operators):
-    """An axis along which the elements of one result combine; an int32 index in expressions."""
+class ReduceAxis(_PythonOperators):
+    """An axis to reduce over; an int32 index in expressions."""
 
     name: str
     extent: Dim
@@ -161,11 +161,11 @@ class ReduceAxis(Operators):
 
 
 class Combiner(Protocol):
-    """The combination of a reduction, of one value or of a tuple; `te.Reducer` and `te.TupleReducer` are the two."""
+    """How a reduction combines values; implemented by `Reducer` and `TupleReducer`."""
 
     @property
     def name(self) -> str:
-        """Its name in messages."""
+        """The name, for messages."""
 
     def apply(self, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Any, ...]:
         """The combination of two tuples of values."""
@@ -173,7 +173,7 @@ class Combiner(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """How the values of a stage combine: a reducer over axes, from `starts`; `given` if not from identities."""
+    """A reduction over `axes` that begins at `starts`: given values, or the identities."""
 
     reducer: Combiner
     axes: tuple[ReduceAxis, ...]
@@ -183,8 +183,10 @@ class Reduction:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One computation, a block: the tensors `names`, whose elements at the point where `axes` are the indices are
-    `values`, combined by `reduction` if there is one."""
+    """The computation of one block: the tensors `names`, of one shape.
+
+    `values` are their elements at the index `axes`, the terms of `reduction` if it is set.
+    """
 
     name: str
     names: tuple[str, ...]
@@ -199,31 +201,31 @@ class Stage:
 
     @property
     def value(self) -> Value:
-        """The (first) element."""
+        """The element of the first tensor."""
         return self.values[0]
 
     @property
     def exprs(self) -> tuple[ir.Expr, ...]:
-        """The elements, and what they start from if they are combined."""
+        """The elements, and the start values of the reduction."""
         starts = self.reduction.starts if self.reduction else ()
         return (*(value.expr for value in self.values), *starts)
 
     @property
     def reads(self) -> tuple[Tensor, ...]:
-        """The tensors that it reads."""
-        return merged(*(value.tensors for value in self.values))
+        """The tensors that the stage reads."""
+        return merge_unique(*(value.tensors for value in self.values))
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """Itself."""
+        """The stage itself, as for a `Scan`."""
         return (self,)
 
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """Stages that run step by step, each with the step as its first axis, named `axis`; backwards if `reverse`.
+    """Stages computed step by step; the step is the first axis of each, named `axis`.
 
-    `reads` are the tensors outside of the scan that its stages read.
+    With `reverse` the last step comes first. `reads` are the tensors read from outside the scan.
     """
 
     axis: str
@@ -238,9 +240,9 @@ class Scan:
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """A named array, given (`stage` is None) or computed. `t[i, j]` is an element.
+    """A named array, a placeholder (`stage` is None) or computed. `t[i, j]` is an element.
 
-    Each dimension of `shape` is an int, or an element over symbols of `te.var` that combines with ints as any element.
+    Each dimension of `shape` is an int, or an int32 `Value` over symbols of `te.var`.
     """
 
     name: str
@@ -252,13 +254,13 @@ class Tensor:
         return f"<Tensor {self.name}>"
 
     def __getitem__(self, indices: Operand | tuple[Operand, ...]) -> Value:
-        """The element at `indices`, one int32 for each dimension."""
+        """The element at `indices`, one int32 per dimension."""
         items = indices if isinstance(indices, tuple) else (indices,)
         if len(items) != len(self.shape):
             raise TeError(f"{self.name}: the number of indices must be its rank {len(self.shape)}, got {len(items)}")
         values = [self._index(d, item) for d, item in enumerate(items)]
-        element = joined(ir.Load(self.name, tuple(v.expr for v in values)), self.dtype, *values)
-        return replace(element, tensors=merged((self,), element.tensors))
+        element = make_value(ir.Load(self.name, tuple(v.expr for v in values)), self.dtype, *values)
+        return replace(element, tensors=merge_unique((self,), element.tensors))
 
     def __iter__(self) -> NoReturn:
         raise TeError(f"{self.name}: a tensor must be indexed, got a loop over it")
@@ -273,7 +275,7 @@ class Tensor:
         return value
 
 
-Operand = object  # a Value, a ReduceAxis or a number; anything else is refused by `as_value`
+Operand = object  # a Value, a ReduceAxis or a number; `as_value` rejects anything else
 
 
 def as_value(item: Operand, where: str, dtype: str = "int32") -> Value:
@@ -294,8 +296,8 @@ def as_value(item: Operand, where: str, dtype: str = "int32") -> Value:
             raise TeError(f"{where}: an operand must be an element or a number, got {item!r}")
 
 
-def merged(*groups: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The members of all groups, each object once, in order."""
+def merge_unique(*groups: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The distinct objects of all groups, in order of first occurrence."""
     return tuple({id(member): member for group in groups for member in group}.values())
 
 
@@ -304,11 +306,11 @@ def axis_name(name: str) -> str:
     return f"v{name}"
 
 
-# --- operations ------------------------------------------------------------------------------------------------------
+# --- operations -----------------------------------------------------------------------------------
 
 
 def const(value: Number, dtype: str) -> Value:
-    """The number `value` of type `dtype`, which must hold it exactly (floats: nearest)."""
+    """The constant `value` of type `dtype`, which must represent it (floats round to nearest)."""
     check_dtype("te.const", dtype)
     value = to_python(value)
     if not isinstance(value, bool | int | float):
@@ -318,8 +320,8 @@ def const(value: Number, dtype: str) -> Value:
             raise TeError(f"te.const: a bool must be True or False, got {value!r}")
         return Value(ir.Const(bool(value), dtype), dtype)
     if is_float(dtype):
-        if isinstance(value, int) and value.bit_length() > LONGEST:
-            rule = f"must be an integer of at most {LONGEST} bits"
+        if isinstance(value, int) and value.bit_length() > _MAX_FLOAT_INT_BITS:
+            rule = f"must be an integer of at most {_MAX_FLOAT_INT_BITS} bits"
             raise TeError(f"te.const: a value of type {dtype} {rule}, got {value.bit_length()}")
         return Value(ir.Const(float(value), dtype), dtype)
     if isinstance(value, float):
@@ -335,15 +337,15 @@ def binary(op: str, a: Operand, b: Operand) -> Value:
     symbol = ir.OPERATORS[op].symbol
     where = f"te.{op}imum" if symbol is None else f"te: operator {symbol}"
     left, right = same_dtype(where, a, b)
-    check_operator(where, op, left.dtype)
-    if (same := without_effect(op, left, right)) is not None:
+    _check_operator(where, op, left.dtype)
+    if (same := _fold_identity(op, left, right)) is not None:
         return same
     dtype = "bool" if op in ir.COMPARE_OPS else left.dtype
-    return joined(ir.Binary(op, left.expr, right.expr), dtype, left, right)
+    return make_value(ir.Binary(op, left.expr, right.expr), dtype, left, right)
 
 
-def without_effect(op: str, a: Value, b: Value) -> Value | None:
-    """The operand that the operation gives back unchanged: x + 0, x - 0, x * 1 (so strides of 1 leave no trace)."""
+def _fold_identity(op: str, a: Value, b: Value) -> Value | None:
+    """The operand equal to the result of an integer operation: x of x + 0, x - 0 or x * 1."""
     if op not in ("add", "sub", "mul") or not is_integer(a.dtype):
         return None
     identity = ir.RIGHT_IDENTITY[op]
@@ -352,9 +354,9 @@ def without_effect(op: str, a: Value, b: Value) -> Value | None:
     return b if op != "sub" and isinstance(a.expr, ir.Const) and a.expr.value == identity else None
 
 
-def joined(expr: ir.Expr, dtype: str, *parts: Value) -> Value:
-    """`expr`, made of `parts`."""
-    tensors, axes = merged(*(p.tensors for p in parts)), merged(*(p.axes for p in parts))
+def make_value(expr: ir.Expr, dtype: str, *parts: Value) -> Value:
+    """The value of `expr`, whose operands are `parts`."""
+    tensors, axes = merge_unique(*(p.tensors for p in parts)), merge_unique(*(p.axes for p in parts))
     symbols = tuple(dict.fromkeys(symbol for p in parts for symbol in p.symbols))
     return Value(expr, dtype, tensors, axes, symbols=symbols)
 
@@ -373,8 +375,8 @@ def same_dtype(where: str, a: Operand, b: Operand) -> tuple[Value, Value]:
     return left, right
 
 
-def check_operator(where: str, op: str, dtype: str) -> None:
-    """Refuse an operator that its operands' dtype does not have."""
+def _check_operator(where: str, op: str, dtype: str) -> None:
+    """Rejects an operator that is not defined on `dtype`."""
     if op in ir.LOGIC_OPS and is_float(dtype):
         raise TeError(f"{where}: operands must be bool or integers, got {dtype}")
     if op in ir.INTEGER_OPS and not is_integer(dtype):
@@ -383,14 +385,14 @@ def check_operator(where: str, op: str, dtype: str) -> None:
         raise TeError(f'{where}: operands must be numbers, got bool; write te.cast("int32", ...)')
 
 
-def negated(item: Operand) -> Value:
-    """The number of the other sign; of a float's 0 too."""
+def _negate(item: Operand) -> Value:
+    """`-item`; for floats this includes the sign of 0."""
     value = as_value(item, "te: operator -")
     return binary("mul", value, -1) if is_float(value.dtype) else binary("sub", 0, value)
 
 
-def inverted(item: Operand) -> Value:
-    """Every bit the other way; of a bool, whether it does not hold."""
+def _invert(item: Operand) -> Value:
+    """The bitwise complement; of a bool, its negation."""
     value = as_value(item, "te: operator ~")
     if is_float(value.dtype):
         raise TeError(f"te: operator ~: the operand must be bool or an integer, got {value.dtype}")
@@ -403,11 +405,11 @@ def divide(a: Operand, b: Operand) -> Value:
     left, right = same_dtype("te: operator /", a, b)
     if not is_float(left.dtype):
         raise TeError(f"te: operator /: operands must be floats, got {left.dtype}; write // for floor division")
-    return joined(ir.Call("divide", (left.expr, right.expr), left.dtype), left.dtype, left, right)
+    return make_value(ir.Call("divide", (left.expr, right.expr), left.dtype), left.dtype, left, right)
 
 
 def element_of(where: str, value: object) -> Value:
-    """What a function of the user's gave, as an element."""
+    """The result of a user's function as a value."""
     value = to_python(value)
     if isinstance(value, (Value, ReduceAxis, Tensor)):
         return value if isinstance(value, Value) else as_value(value, where)
@@ -417,16 +419,16 @@ def element_of(where: str, value: object) -> Value:
     raise TeError(f"{where}: the value must be an element, got {value!r}")
 
 
-# --- checks ----------------------------------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------
 
 
 def check_name(where: str, name: str) -> None:
-    """Refuse what cannot be printed as a name."""
+    """Rejects anything but a Python identifier."""
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
         raise TeError(f"{where}: the name must be a Python identifier, got {name!r}")
 
 
 def check_dtype(where: str, dtype: str) -> None:
-    """Refuse an unknown element type."""
+    """Rejects an unknown element type."""
     if not isinstance(dtype, str) or dtype not in DTYPES:
         raise TeError(f"{where}: the dtype must be one of {', '.join(DTYPES)}, got {dtype}")

@@ -1,4 +1,4 @@
-"""Extents of shapes and axes: positive integers, or int32 arithmetic over the symbols of `te.var`."""
+"""Extents of shapes and axes: positive integers, or int32 arithmetic on symbols of `te.var`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vdla.support.integers import is_int, to_python
 
 
 def check_shape(where: str, shape: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The shape as a tuple of extents; at least one dimension."""
+    """The shape as a tuple of at least one extent."""
     if not isinstance(shape, Sequence) or not shape:
         raise TeError(f"{where}: the shape must be a sequence of at least one extent, got {shape!r}")
     if len(shape) > ir.MAX_RANK:
@@ -22,9 +22,9 @@ def check_shape(where: str, shape: Sequence[Dim]) -> tuple[Dim, ...]:
 
 
 def check_extent(where: str, what: str, extent: Dim) -> Dim:
-    """An extent: a positive integer that fits an index, or an int32 over symbols alone."""
+    """An extent: a positive int32, or an int32 expression over symbols alone."""
     if isinstance(extent, Value):
-        extent = check_symbolic(where, what, extent)
+        extent = _check_symbolic(where, what, extent)
         if not isinstance(extent.expr, ir.Const):
             return extent
         extent = extent.expr.value
@@ -36,27 +36,27 @@ def check_extent(where: str, what: str, extent: Dim) -> Dim:
     return int(value)
 
 
-def check_symbolic(where: str, what: str, extent: Value) -> Value:
-    """An extent that is an expression, such as `n + 2`, simplified, so that equal extents are equal expressions."""
+def _check_symbolic(where: str, what: str, extent: Value) -> Value:
+    """A symbolic extent such as `n + 2`, simplified, so that equal extents compare equal."""
     if extent.dtype != "int32":
         raise TeError(f"{where}: {what} must be int32, got {extent.dtype}")
     if (broken := size_violation(extent.expr)) is not None:
         raise TeError(f"{where}: {what} {broken}")
     if extent.tensors or not var_names(extent.expr) <= set(extent.symbols):
         raise TeError(f"{where}: {what} must be made of numbers and te.var, got {expr_text(extent.expr)}")
-    if not all(map(is_arithmetic, ir.walk_expr(extent.expr))):
+    if not all(map(_is_arithmetic, ir.walk_expr(extent.expr))):
         raise TeError(f"{where}: {what} must be made with {', '.join(ir.INDEX_OPS)}, got {expr_text(extent.expr)}")
     expr = simplify(extent.expr, {})
     return replace(extent, expr=expr, symbols=tuple(s for s in extent.symbols if s in var_names(expr)))
 
 
-def is_arithmetic(part: ir.Expr) -> bool:
-    """Whether a part of an extent is one that every reader of extents computes."""
+def _is_arithmetic(part: ir.Expr) -> bool:
+    """Whether a node of an extent is a variable, a constant or one of INDEX_OPS."""
     return isinstance(part, ir.Var | ir.Const) or (isinstance(part, ir.Binary) and part.op in ir.INDEX_OPS)
 
 
 def extent_of(dim: Dim) -> ir.Extent:
-    """An extent in the loop nest."""
+    """The extent in the IR."""
     return dim.expr if isinstance(dim, Value) else int(dim)
 
 

@@ -1,6 +1,6 @@
-"""The parameters of a function of the user's: how many arguments it takes, and the names that they have there.
+"""The parameter names of a user's function, which name the axes of what it defines.
 
-A parameter with a default is none of them, so that a function in a loop can hold on to what it is made of.
+Parameters with a default do not count, so that a lambda in a loop can capture by default arguments.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import inspect
 
 from vdla.compiler.te.expr import TeError
 
-PLACES = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def parameter_names(where: str, rule: str, function: object, count: int) -> list[str]:
-    """The names of the arguments; `*names` is as many as there are missing to `count`, named i0, i1, ... by place.
+    """The names of the parameters; `*args` fills up to `count` with i0, i1, ... by position.
 
-    `rule` says what `function` must be, for the error that it is not.
+    `rule` is the requirement on `function`, for the error message.
     """
     try:
         parameters = inspect.signature(function).parameters.values()  # type: ignore[arg-type]
@@ -25,7 +25,7 @@ def parameter_names(where: str, rule: str, function: object, count: int) -> list
     for parameter in needed:
         if parameter.kind is parameter.KEYWORD_ONLY:
             raise TeError(f"{where}: {rule}, got one that needs the keyword {parameter.name}")
-    names = [p.name for p in needed if p.kind in PLACES]
+    names = [p.name for p in needed if p.kind in _POSITIONAL]
     if any(p.kind is p.VAR_POSITIONAL for p in needed):
         names += [f"i{place}" for place in range(len(names), count)]
     return names

@@ -1,23 +1,23 @@
-"""The scalar functions of `functions.py` as operations on elements: `te.exp(x[i])` is `te.call("exp", x[i])`.
+"""Scalar functions on elements: `te.exp(x[i])` is `te.call("exp", x[i])`.
 
-Arguments have one dtype, except that a Python number takes that of the other; the result has it too.
+Arguments have one dtype, also that of the result; a Python number takes that of the other argument.
 """
 
 from __future__ import annotations
 
 from vdla.compiler import ir
 from vdla.compiler.ir import FLOATS, NUMBERS, SCALAR_FUNCTIONS, WHOLE_BYTES, call_dtype
-from vdla.compiler.te.expr import Operand, TeError, Value, as_value, divide, joined, same_dtype
+from vdla.compiler.te.expr import Operand, TeError, Value, as_value, divide, make_value, same_dtype
 
 __all__ = [
     "abs", "call", "ceil", "cos", "divide", "erf", "exp", "floor", "isnan", "log", "popcount", "pow", "round", "rsqrt",
     "sigmoid", "sin", "sqrt", "tanh", "trunc",
 ]  # fmt: skip
-KINDS = {FLOATS: "a float", NUMBERS: "a number", WHOLE_BYTES: "an integer of whole bytes"}
+_KINDS = {FLOATS: "a float", NUMBERS: "a number", WHOLE_BYTES: "an integer of whole bytes"}
 
 
 def call(name: str, *args: Operand) -> Value:
-    """A scalar function by its name in the table."""
+    """The scalar function `name`, one of `ir.SCALAR_FUNCTIONS`."""
     if not isinstance(name, str) or name not in SCALAR_FUNCTIONS:
         raise TeError(f"te.call: the function must be one of {', '.join(SCALAR_FUNCTIONS)}, got {name}")
     function = SCALAR_FUNCTIONS[name]
@@ -28,9 +28,9 @@ def call(name: str, *args: Operand) -> Value:
     dtype = values[0].dtype
     if dtype not in function.dtypes:
         fix = '; write te.cast("float32", ...)' if function.dtypes == FLOATS else ""
-        raise TeError(f"{where}: the operand must be {KINDS[function.dtypes]}, got {dtype}{fix}")
+        raise TeError(f"{where}: the operand must be {_KINDS[function.dtypes]}, got {dtype}{fix}")
     result = call_dtype(name, dtype)
-    return joined(ir.Call(name, tuple(value.expr for value in values), result), result, *values)
+    return make_value(ir.Call(name, tuple(value.expr for value in values), result), result, *values)
 
 
 def exp(x: Operand) -> Value:
@@ -84,35 +84,35 @@ def pow(x: Operand, y: Operand) -> Value:
 
 
 def floor(x: Operand) -> Value:
-    """The largest whole number that is not above x, as a float."""
+    """The largest integer at most x, as a float."""
     return call("floor", x)
 
 
 def ceil(x: Operand) -> Value:
-    """The smallest whole number that is not below x, as a float."""
+    """The smallest integer at least x, as a float."""
     return call("ceil", x)
 
 
 def round(x: Operand) -> Value:
-    """The nearest whole number, of two the even one, as a float."""
+    """The nearest integer, ties to even, as a float."""
     return call("round", x)
 
 
 def trunc(x: Operand) -> Value:
-    """x without its fraction, as a float."""
+    """x rounded towards zero, as a float."""
     return call("trunc", x)
 
 
 def abs(x: Operand) -> Value:
-    """The magnitude of an integer or float; the lowest integer stays itself."""
+    """The absolute value; of the lowest integer, itself."""
     return call("abs", x)
 
 
 def popcount(x: Operand) -> Value:
-    """How many bits of an integer of whole bytes are ones."""
+    """The number of one bits of an integer of 8 bits or more."""
     return call("popcount", x)
 
 
 def isnan(x: Operand) -> Value:
-    """Whether a float is no number, a bool."""
+    """Whether a float is NaN, a bool."""
     return call("isnan", x)

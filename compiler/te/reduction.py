@@ -1,7 +1,7 @@
-"""Reductions: how many elements combine into one, or into a tuple of several that belong together.
+"""Reductions of elements to one, or of tuples of elements to one tuple.
 
-A combination is commutative and associative, so that a schedule may choose its order; for floats that holds but for
-rounding. `argmax` and `argmin` compare positions too, so the first of equal elements wins in whatever order.
+Reducers are commutative and associative, up to rounding, so that a schedule may choose the order.
+`argmax` and `argmin` also compare positions: in any order, the first of equal elements wins.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ from vdla.compiler.te.expr import (
     check_name,
     const,
     element_of,
-    joined,
+    make_value,
 )
 from vdla.compiler.te.lambda_names import parameter_names
 
-Identity = Number | Callable[[str], Number]  # a number, or what gives it for a dtype
-LAST = limits("int32")[1]  # no position of an element
+_Identity = Number | Callable[[str], Number]  # a number, or a function of the dtype
+_NO_POSITION = limits("int32")[1]  # greater than any position
 
 
 @dataclass(frozen=True, eq=False)
 class Reducer:
-    """A commutative and associative combination of two values, with its identity."""
+    """A commutative, associative function of two values, and its identity."""
 
     combine: Callable[[Value, Value], Any]
-    identity: Identity
+    identity: _Identity
     name: str
 
     def __call__(self, value: Operand, axis: ReduceAxis | Sequence[ReduceAxis], init: Operand | None = None) -> Value:
-        """The combination of `value` over all points of `axis`, and of `init` before them: a bias, for example."""
-        body = reduced(self, (value,), (self.identity,), axis)[0]
-        return body if init is None else started(self, body, init)
+        """`value` reduced over `axis`, from `init` (a bias, for example) or the identity."""
+        body = _reduce(self, (value,), (self.identity,), axis)[0]
+        return body if init is None else _with_init(self, body, init)
 
     def apply(self, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Any, ...]:
-        """The combination of two values, each a tuple of one."""
+        """The combination of two values, each in a tuple."""
         return (self.combine(a[0], b[0]),)
 
 
 @dataclass(frozen=True, eq=False)
 class TupleReducer:
-    """A commutative and associative combination of two tuples of values, with the tuple that is its identity."""
+    """A commutative, associative function of two tuples of values, and its identity, a tuple."""
 
     combine: Callable[[tuple[Value, ...], tuple[Value, ...]], tuple[Any, ...]]
-    identity: tuple[Identity, ...]
+    identity: tuple[_Identity, ...]
     name: str
 
     def __call__(self, values: tuple[Operand, ...], axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[Value, ...]:
-        """The combination of the tuple over all points of `axis`: the whole value of a compute."""
+        """The tuple reduced over `axis`; it must be the whole value of a `te.compute`."""
         if not isinstance(values, tuple) or len(values) != len(self.identity):
             count = len(values) if isinstance(values, tuple) else 1
             raise TeError(f"te.{self.name}: the value must be a tuple of {len(self.identity)} elements, got {count}")
-        return reduced(self, values, self.identity, axis)
+        return _reduce(self, values, self.identity, axis)
 
     def apply(self, a: tuple[Value, ...], b: tuple[Value, ...]) -> tuple[Any, ...]:
         """The combination of two tuples."""
@@ -76,46 +76,47 @@ class TupleReducer:
 @overload
 def reducer(
     combine: Callable[[tuple[Value, ...], tuple[Value, ...]], tuple[Any, ...]],
-    identity: tuple[Identity, ...],
+    identity: tuple[_Identity, ...],
     name: str = "reducer",
 ) -> TupleReducer: ...
 @overload
-def reducer(combine: Callable[[Value, Value], Any], identity: Identity, name: str = "reducer") -> Reducer: ...
+def reducer(combine: Callable[[Value, Value], Any], identity: _Identity, name: str = "reducer") -> Reducer: ...
 def reducer(
-    combine: Callable[[Any, Any], Any], identity: Identity | tuple[Identity, ...], name: str = "reducer"
+    combine: Callable[[Any, Any], Any], identity: _Identity | tuple[_Identity, ...], name: str = "reducer"
 ) -> Reducer | TupleReducer:
     """A user-defined reducer: `reducer(lambda x, y: x * y, 1, "product")`.
 
-    `combine` must be commutative and associative; `identity` is its neutral value, or a function from dtype to it. With
-    a tuple of identities the reducer combines tuples, and takes and gives tuples of so many elements.
+    `combine` must be commutative and associative; `identity` is its neutral element, or a function
+    from the dtype to it. With a tuple of identities, `combine` takes and returns tuples of that
+    length.
     """
     check_name("te.reducer", name)
-    check_function(f"te.reducer {name}", "combine must be a function of two values", combine, 2)
+    _check_arity(f"te.reducer {name}", "combine must be a function of two values", combine, 2)
     for each in identity if isinstance(identity, tuple) else (identity,):
         if callable(each):
-            check_function(f"te.reducer {name}", "identity must be a number or a function of a dtype", each, 1)
+            _check_arity(f"te.reducer {name}", "identity must be a number or a function of a dtype", each, 1)
     return TupleReducer(combine, identity, name) if isinstance(identity, tuple) else Reducer(combine, identity, name)
 
 
-def check_function(where: str, rule: str, function: object, count: int) -> None:
-    """Refuse what is no function of `count` arguments."""
+def _check_arity(where: str, rule: str, function: object, count: int) -> None:
+    """Rejects anything but a function of `count` arguments."""
     names = parameter_names(where, rule, function, count)
     if len(names) != count:
         raise TeError(f"{where}: {rule}, got one of {len(names)}")
 
 
-def reduced(
+def _reduce(
     reducer: Reducer | TupleReducer,
     values: tuple[Operand, ...],
-    identities: tuple[Identity, ...],
+    identities: tuple[_Identity, ...],
     axis: ReduceAxis | Sequence[ReduceAxis],
 ) -> tuple[Value, ...]:
-    """The values, marked as combined over `axis`."""
+    """The values as terms of one reduction over `axis`."""
     where = f"te.{reducer.name}"
-    read = number_of if isinstance(reducer, Reducer) else as_value
+    read = _as_number if isinstance(reducer, Reducer) else as_value
     bodies = tuple(read(value, where) for value in values)
-    axes = checked_axes(where, axis)
-    starts = tuple(start_of(identity, body.dtype) for identity, body in zip(identities, bodies, strict=True))
+    axes = _reduction_axes(where, axis)
+    starts = tuple(_identity_const(identity, body.dtype) for identity, body in zip(identities, bodies, strict=True))
     reduction = Reduction(reducer, axes, starts)
     opened = [tuple(a for a in body.axes if not any(a is b for b in axes)) for body in bodies]
     return tuple(
@@ -124,16 +125,16 @@ def reduced(
     )
 
 
-def number_of(item: Operand, where: str) -> Value:
-    """What is combined: an element, not a bool."""
+def _as_number(item: Operand, where: str) -> Value:
+    """An element that is a number, not a bool."""
     value = as_value(item, where)
     if value.dtype == "bool":
         raise TeError(f'{where}: the value must be a number, got bool; write te.cast("int32", ...)')
     return value
 
 
-def started(reducer: Reducer, body: Value, init: Operand) -> Value:
-    """A reduction that starts from `init`."""
+def _with_init(reducer: Reducer, body: Value, init: Operand) -> Value:
+    """The reduction `body`, starting from `init`."""
     where = f"te.{reducer.name}"
     start = as_value(init, f"{where} init", body.dtype)
     if start.dtype != body.dtype:
@@ -145,17 +146,17 @@ def started(reducer: Reducer, body: Value, init: Operand) -> Value:
     assert body.reduction is not None
     given = (start.expr,) != body.reduction.starts
     reduction = replace(body.reduction, starts=(start.expr,), given=given)
-    parts = joined(body.expr, body.dtype, body, start)
+    parts = make_value(body.expr, body.dtype, body, start)
     return replace(parts, axes=body.axes, reduction=reduction, part=body.part)
 
 
-def start_of(identity: Identity, dtype: str) -> ir.Expr:
-    """The identity as a constant."""
+def _identity_const(identity: _Identity, dtype: str) -> ir.Expr:
+    """The identity as a constant of `dtype`."""
     return const(identity(dtype) if callable(identity) else identity, dtype).expr
 
 
-def checked_axes(where: str, axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[ReduceAxis, ...]:
-    """The axes of a reduction: at least one, of different names."""
+def _reduction_axes(where: str, axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[ReduceAxis, ...]:
+    """The axes of a reduction: at least one, with distinct names."""
     axes = (axis,) if isinstance(axis, ReduceAxis) else axis
     if not isinstance(axes, Sequence) or not all(isinstance(a, ReduceAxis) for a in axes):
         raise TeError(f"{where}: axis must be a te.reduce_axis or several, got {axis!r}")
@@ -168,7 +169,7 @@ def checked_axes(where: str, axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[R
 
 
 def combine(reduction: Reduction, so_far: tuple[Value, ...], new: tuple[Value, ...]) -> tuple[Value, ...]:
-    """`so_far` combined with one more term, dtypes unchanged."""
+    """`so_far` combined with the term `new`; the dtypes must not change."""
     where = f"te.{reduction.reducer.name}"
     results = reduction.reducer.apply(so_far, new)
     if len(results) != len(new):
@@ -184,52 +185,53 @@ def combine(reduction: Reduction, so_far: tuple[Value, ...], new: tuple[Value, .
     return values
 
 
-# --- predefined reducers -------------------------------------------------------------------------------------
+# --- predefined reducers --------------------------------------------------------------------------
 
 sum = reducer(lambda x, y: x + y, 0, "sum")
 max = reducer(lambda x, y: binary("max", x, y), lambda dtype: limits(dtype)[0], "max")
 min = reducer(lambda x, y: binary("min", x, y), lambda dtype: limits(dtype)[1], "min")
 
 
-def is_nan(x: Value) -> Value:
-    """Whether a float is no number."""
+def _is_nan(x: Value) -> Value:
+    """Whether a float is NaN."""
     return x != x
 
 
-def first_of(a: tuple[Value, ...], b: tuple[Value, ...], op: str) -> tuple[Value, ...]:
-    """Of two pairs (element, position) that with the better element, of equal ones that at the lower position.
+def _better_pair(a: tuple[Value, ...], b: tuple[Value, ...], op: str) -> tuple[Value, ...]:
+    """The (element, position) pair with the better element, ties to the lower position.
 
-    NaN is better than any number, as in numpy.
+    NaN beats any number, as in NumPy.
     """
     better, equal = binary(op, b[0], a[0]), b[0] == a[0]
     if is_float(a[0].dtype):
-        better = better | (is_nan(b[0]) & (a[0] == a[0]))
-        equal = equal | (is_nan(b[0]) & is_nan(a[0]))
+        better = better | (_is_nan(b[0]) & (a[0] == a[0]))
+        equal = equal | (_is_nan(b[0]) & _is_nan(a[0]))
     chosen = better | (equal & (b[1] < a[1]))
     return tuple(replace(y, expr=ir.Select(chosen.expr, y.expr, x.expr)) for x, y in zip(a, b, strict=True))
 
 
-_ARGMAX = reducer(lambda a, b: first_of(a, b, "gt"), (lambda dtype: limits(dtype)[0], LAST), "argmax")
-_ARGMIN = reducer(lambda a, b: first_of(a, b, "lt"), (lambda dtype: limits(dtype)[1], LAST), "argmin")
+_ARGMAX = reducer(lambda a, b: _better_pair(a, b, "gt"), (lambda dtype: limits(dtype)[0], _NO_POSITION), "argmax")
+_ARGMIN = reducer(lambda a, b: _better_pair(a, b, "lt"), (lambda dtype: limits(dtype)[1], _NO_POSITION), "argmin")
 
 
 def argmax(value: Operand, axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[Value, Value]:
-    """(the largest element, its position along `axis`), the position int32 and of equal elements the lowest.
+    """(the largest element, its position along `axis`): int32, the lowest of equal elements.
 
-    Along several axes the position counts row-major, the last axis fastest. NaN is larger than any number.
+    The position over several axes is row-major, the last axis fastest. NaN is larger than any
+    number.
     """
-    return arg_reduced(_ARGMAX, value, axis)
+    return _arg_reduce(_ARGMAX, value, axis)
 
 
 def argmin(value: Operand, axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[Value, Value]:
-    """(the smallest element, its position along `axis`), as `argmax`; NaN is smaller than any number."""
-    return arg_reduced(_ARGMIN, value, axis)
+    """(the smallest element, its position), as for `argmax`; NaN is smaller than any number."""
+    return _arg_reduce(_ARGMIN, value, axis)
 
 
-def arg_reduced(pairs: TupleReducer, value: Operand, axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[Value, Value]:
+def _arg_reduce(pairs: TupleReducer, value: Operand, axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[Value, Value]:
     """The best element and its position."""
     where = f"te.{pairs.name}"
-    element, axes = number_of(value, where), checked_axes(where, axis)
+    element, axes = _as_number(value, where), _reduction_axes(where, axis)
     position = as_value(axes[0], where)
     for other in axes[1:]:
         position = position * other.extent + other

@@ -2,8 +2,8 @@
 
     h = te.scan(steps, lambda t, h: te.compute((n,), lambda i: h[i] * 0.5 + x[t, i], "h"), start)
 
-The cell is written in terms of one step; here its stages get the step as their first axis, and each read of a state
-becomes a read of the element of the step before, or of the start at the first step.
+The cell describes one step. Its stages are lifted: the step becomes their first axis, and a read of
+a state becomes a read of the previous step, or of the initial state at the first step.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, overload
 
 from vdla.compiler import ir
 from vdla.compiler.ir import extent_text
-from vdla.compiler.te.bounds_check import check_reach
-from vdla.compiler.te.create_function import last_of, ordered_units
+from vdla.compiler.te.bounds_check import check_bounds
+from vdla.compiler.te.create_function import dependence_order, last_index
 from vdla.compiler.te.expr import (
     Dim,
     Reduction,
@@ -25,12 +25,12 @@ from vdla.compiler.te.expr import (
     Tensor,
     Value,
     axis_name,
-    merged,
+    merge_unique,
 )
 from vdla.compiler.te.extents import check_extent, extent_of
 from vdla.compiler.te.lambda_names import parameter_names
 
-WHERE = "te.scan"
+_WHERE = "te.scan"
 
 
 @overload
@@ -44,89 +44,98 @@ def scan(
 def scan(
     extent: Dim, cell: Callable[..., Any], init: Tensor | Sequence[Tensor], *, reverse: bool = False
 ) -> Tensor | tuple[Tensor, ...]:
-    """The states of a recurrence at every step: tensors with the step as their first dimension.
+    """The states of a recurrence at every step: tensors whose first dimension is the step.
 
-    `cell(t, *states)` is called once. `t` is the step, an index; `states` stand for the states before the step, of the
-    shapes and dtypes of `init`, which are the states before the first. The cell returns the states after the step, and
-    after these whatever else is wanted of every step: computed tensors, of its own `te.compute`. With `reverse`, t runs
-    from extent - 1 down to 0.
+    `cell(t, *states)` is called once, with the step `t`, an index, and the states before that step,
+    of the shapes and dtypes of `init`, the initial states. It returns tensors of its own
+    `te.compute`: the states after the step, then any further outputs of the step. With `reverse`, t
+    runs from extent - 1 down to 0.
 
-    What in a cell depends on neither `t` nor a state is computed once, before.
+    Stages in the cell that use neither `t` nor a state are computed once, before the scan.
     """
-    extent = check_extent(WHERE, "the extent", extent)
+    extent = check_extent(_WHERE, "the extent", extent)
     if not isinstance(reverse, bool):
-        raise TeError(f"{WHERE}: reverse must be True or False, got {reverse!r}")
+        raise TeError(f"{_WHERE}: reverse must be True or False, got {reverse!r}")
     starts = (init,) if isinstance(init, Tensor) else init
     if not isinstance(starts, Sequence) or not starts or not all(isinstance(start, Tensor) for start in starts):
-        raise TeError(f"{WHERE}: init must be a tensor or several, got {init!r}")
-    axis, states = cell_parameters(cell, len(starts))
+        raise TeError(f"{_WHERE}: init must be a tensor or several, got {init!r}")
+    axis, states = _cell_parameters(cell, len(starts))
     clock = Tensor(axis, (1,), "int32")
     before = tuple(Tensor(f"{name} before", s.shape, s.dtype) for name, s in zip(states, starts, strict=True))
     returned = cell(Value(ir.Var(axis_name(axis)), "int32", tensors=(clock,)), *before)
-    results = checked_results(returned, tuple(starts))
-    inside = cell_stages(results, (clock, *before))
+    results = _check_results(returned, tuple(starts))
+    inside = _cell_stages(results, (clock, *before))
     for result in results:
         if result.stage not in inside:
-            raise TeError(f"{WHERE}: a result of the cell must depend on its step or a state, got {result.name}")
-    lift = Lift(axis, extent, reverse, tuple(inside), clock, before, tuple(starts), results)
+            raise TeError(f"{_WHERE}: a result of the cell must depend on its step or a state, got {result.name}")
+    lift = _Lift(
+        axis=axis,
+        extent=extent,
+        reverse=reverse,
+        inside=tuple(inside),
+        clock=clock,
+        before=before,
+        starts=tuple(starts),
+        results=results,
+    )
     stages = tuple(lift.stage(stage) for stage in inside)
-    whole = Scan(axis, extent, reverse, stages, merged(*(stage.reads for stage in stages)))
+    whole = Scan(axis, extent, reverse, stages, merge_unique(*(stage.reads for stage in stages)))
     tensors = tuple(Tensor(r.name, (extent, *r.shape), r.dtype, whole) for r in results)
     return tensors if isinstance(returned, tuple) else tensors[0]
 
 
-def cell_parameters(cell: Callable[..., Any], states: int) -> tuple[str, list[str]]:
+def _cell_parameters(cell: Callable[..., Any], states: int) -> tuple[str, list[str]]:
     """The names of the step and of the states."""
-    names = parameter_names(WHERE, "the cell must be a function of the step and the states", cell, states + 1)
+    names = parameter_names(_WHERE, "the cell must be a function of the step and the states", cell, states + 1)
     if len(names) != states + 1:
-        raise TeError(f"{WHERE}: the cell must take the step and {states} states, got {len(names)} parameters")
+        raise TeError(f"{_WHERE}: the cell must take the step and {states} states, got {len(names)} parameters")
     return names[0], names[1:]
 
 
-def checked_results(returned: object, starts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """What the cell returned: first the states, as they were before."""
+def _check_results(returned: object, starts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """The results of the cell; the first must match the initial states."""
     results = returned if isinstance(returned, tuple) else (returned,)
     for result in results:
         if not isinstance(result, Tensor) or not isinstance(result.stage, Stage):
             got = result.name if isinstance(result, Tensor) else type(result).__name__
-            raise TeError(f"{WHERE}: the cell must return tensors that it computes, got {got}")
+            raise TeError(f"{_WHERE}: the cell must return tensors that it computes, got {got}")
     if len(results) < len(starts):
-        raise TeError(f"{WHERE}: the cell must return each of {len(starts)} states, got {len(results)}")
+        raise TeError(f"{_WHERE}: the cell must return each of {len(starts)} states, got {len(results)}")
     for result, start in zip(results, starts, strict=False):
         if result.dtype != start.dtype:
             rule = f"state {result.name} must have the dtype of its init {start.name}, {start.dtype}"
-            raise TeError(f"{WHERE}: {rule}, got {result.dtype}")
-        if shape_of(result) != shape_of(start):
-            rule = f"state {result.name} must have the shape of its init {start.name}, {shape_text(start)}"
-            raise TeError(f"{WHERE}: {rule}, got {shape_text(result)}")
+            raise TeError(f"{_WHERE}: {rule}, got {result.dtype}")
+        if _shape_of(result) != _shape_of(start):
+            rule = f"state {result.name} must have the shape of its init {start.name}, {_shape_text(start)}"
+            raise TeError(f"{_WHERE}: {rule}, got {_shape_text(result)}")
     return results
 
 
-def shape_of(tensor: Tensor) -> tuple[ir.Extent, ...]:
-    """The shape in numbers and expressions, which compare."""
+def _shape_of(tensor: Tensor) -> tuple[ir.Extent, ...]:
+    """The shape as IR extents, which compare."""
     return tuple(map(extent_of, tensor.shape))
 
 
-def shape_text(tensor: Tensor) -> str:
+def _shape_text(tensor: Tensor) -> str:
     """The shape for a message."""
-    return f"[{', '.join(map(extent_text, shape_of(tensor)))}]"
+    return f"[{', '.join(map(extent_text, _shape_of(tensor)))}]"
 
 
-def cell_stages(results: tuple[Tensor, ...], sources: tuple[Tensor, ...]) -> list[Stage]:
-    """The stages that depend on the step or a state, in order."""
+def _cell_stages(results: tuple[Tensor, ...], sources: tuple[Tensor, ...]) -> list[Stage]:
+    """The stages that depend on the step or a state, in dependence order."""
     inside: list[Stage] = []
-    for unit in ordered_units(WHERE, results):
+    for unit in dependence_order(_WHERE, results):
         if any(tensor in sources or tensor.stage in inside for tensor in unit.reads):
             if isinstance(unit, Scan):
                 names = ", ".join(name for stage in unit.stages for name in stage.names)
-                raise TeError(f"{WHERE}: a cell must hold no scan that depends on its step or a state, got {names}")
+                raise TeError(f"{_WHERE}: a cell must hold no scan that depends on its step or a state, got {names}")
             inside.append(unit)
     return inside
 
 
 @dataclass(frozen=True, slots=True)
-class Lift:
-    """How the stages of a cell become those of all steps."""
+class _Lift:
+    """Rewrites the stages of a cell, of one step, into stages over all steps."""
 
     axis: str
     extent: Dim
@@ -145,11 +154,11 @@ class Lift:
         values = tuple(self.value(value) for value in stage.values)
         shape, axes = (self.extent, *stage.shape), (self.axis, *stage.axes)
         lifted = replace(stage, shape=shape, axes=axes, values=values, reduction=self.reduction(stage.reduction))
-        check_reach(lifted)
+        check_bounds(lifted)
         return lifted
 
     def reduction(self, reduction: Reduction | None) -> Reduction | None:
-        """A reduction at a step: what it starts from may be a state."""
+        """A reduction at a step; its start values can be states."""
         return None if reduction is None else replace(reduction, starts=tuple(map(self.expr, reduction.starts)))
 
     def value(self, value: Value) -> Value:
@@ -161,7 +170,7 @@ class Lift:
         return replace(
             value,
             expr=self.expr(value.expr),
-            tensors=merged(outside, starts),
+            tensors=merge_unique(outside, starts),
             symbols=tuple(dict.fromkeys((*value.symbols, *symbols))),
         )
 
@@ -171,7 +180,7 @@ class Lift:
         return self.load(new) if isinstance(new, ir.Load) else new
 
     def load(self, load: ir.Load) -> ir.Expr:
-        """A read of a state, of another tensor of the cell, or of one outside."""
+        """A load of a state, of another tensor of the cell, or from outside."""
         step = ir.Var(axis_name(self.axis))
         for before, start, result in zip(self.before, self.starts, self.results, strict=False):
             if load.buffer == before.name:
@@ -182,9 +191,9 @@ class Lift:
         return load
 
     def previous(self, step: ir.Expr) -> ir.Expr:
-        """The step before."""
+        """The previous step."""
         return ir.Binary("add" if self.reverse else "sub", step, ir.Const(1))
 
     def is_first(self, step: ir.Expr) -> ir.Expr:
-        """Whether there is none before."""
-        return ir.Binary("eq", step, last_of(extent_of(self.extent)) if self.reverse else ir.Const(0))
+        """Whether `step` is the first."""
+        return ir.Binary("eq", step, last_index(extent_of(self.extent)) if self.reverse else ir.Const(0))

@@ -1,7 +1,4 @@
-"""Tensors, the operations on their elements, and the computations that define them.
-
-The public face is `vdla.compiler.te`; this module defines what of it is neither a reduction nor a scalar function.
-"""
+"""Placeholders, computed tensors, and the elementary operations on elements."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from typing import Any, overload
 
 from vdla.compiler import ir
 from vdla.compiler.ir import RESERVED, size_violation
-from vdla.compiler.te.bounds_check import check_reach
+from vdla.compiler.te.bounds_check import check_bounds
 from vdla.compiler.te.expr import (
     Dim,
     Number,
@@ -30,28 +27,29 @@ from vdla.compiler.te.expr import (
     check_name,
     const,
     element_of,
-    joined,
+    make_value,
     same_dtype,
 )
 from vdla.compiler.te.extents import check_extent, check_shape
 from vdla.compiler.te.lambda_names import parameter_names
 from vdla.support.integers import is_int
 
-# --- operations ------------------------------------------------------------------------------------------------------
+# --- operations -----------------------------------------------------------------------------------
 
 
 def cast(dtype: str, value: Operand) -> Value:
-    """`value` converted to `dtype`: integers wrap, floats to integers round towards zero and saturate, NaN as 0."""
+    """`value` converted to `dtype`: integers wrap; floats truncate and saturate, NaN becomes 0."""
     check_dtype("te.cast", dtype)
     inner = as_value(value, "te.cast")
-    return inner if inner.dtype == dtype else joined(ir.Cast(dtype, inner.expr), dtype, inner)
+    return inner if inner.dtype == dtype else make_value(ir.Cast(dtype, inner.expr), dtype, inner)
 
 
 def select(condition: Operand, a: Operand, b: Operand) -> Value:
-    """`a` where the condition holds, else `b`; the side that is not taken is not read, so it may be out of bounds."""
-    test = condition_of("te.select", condition)
+    """`a` where the condition holds, else `b`; only that one is read, the other may be out of
+    bounds."""
+    test = _as_condition("te.select", condition)
     left, right = same_dtype("te.select", a, b)
-    return joined(ir.Select(test.expr, left.expr, right.expr), left.dtype, test, left, right)
+    return make_value(ir.Select(test.expr, left.expr, right.expr), left.dtype, test, left, right)
 
 
 if_then_else = select
@@ -74,12 +72,12 @@ def clip(value: Operand, low: Operand, high: Operand) -> Value:
 
 def all_of(*conditions: Operand) -> Value:
     """The conjunction of bool conditions."""
-    tests = [condition_of("te.all_of", condition) for condition in conditions] or [const(True, "bool")]
+    tests = [_as_condition("te.all_of", condition) for condition in conditions] or [const(True, "bool")]
     return reduce(lambda a, b: a & b, tests)
 
 
-def condition_of(where: str, condition: Operand) -> Value:
-    """A condition, which is bool."""
+def _as_condition(where: str, condition: Operand) -> Value:
+    """A condition as a bool value."""
     test = as_value(condition, where, "bool")
     if test.dtype != "bool":
         raise TeError(f"{where}: the condition must be bool, got {test.dtype}")
@@ -87,36 +85,36 @@ def condition_of(where: str, condition: Operand) -> Value:
 
 
 def var(name: str) -> Value:
-    """A symbolic extent, for shapes and reduce axes, alone or in int32 arithmetic, and in elements.
+    """A symbolic extent, at least 1, for shapes, reduce axes and elements, and arithmetic on it.
 
-    At least 1; in a function it must be a whole dimension of some parameter. One name is one symbol.
+    In a function it must be a whole dimension of some parameter. Equal names are one symbol.
     """
     check_name("te.var", name)
     return Value(ir.Var(name), "int32", symbols=(name,))
 
 
 def reduce_axis(extent: Dim, name: str) -> ReduceAxis:
-    """An axis [0, extent) to reduce over."""
+    """An axis with the domain [0, extent) to reduce over."""
     check_name("te.reduce_axis", name)
     return ReduceAxis(name, check_extent(f"te.reduce_axis {name}", "the extent", extent))
 
 
-# --- tensors ---------------------------------------------------------------------------------------------------------
+# --- tensors --------------------------------------------------------------------------------------
 
 
 def placeholder(shape: Sequence[Dim], dtype: str, name: str) -> Tensor:
-    """A tensor that is given."""
+    """An input tensor."""
     check_name("te.placeholder", name)
     check_dtype(f"te.placeholder {name}", dtype)
     return Tensor(name, check_shape(f"te.placeholder {name}", shape), dtype)
 
 
-Elements = Callable[..., tuple[Operand, ...]]
+_Elements = Callable[..., tuple[Operand, ...]]
 
 
 @overload
 def compute(
-    shape: Sequence[Dim], body: Elements, name: str | Sequence[str], annotations: Mapping[str, Any] | None = None
+    shape: Sequence[Dim], body: _Elements, name: str | Sequence[str], annotations: Mapping[str, Any] | None = None
 ) -> tuple[Tensor, ...]: ...
 @overload
 def compute(
@@ -128,11 +126,12 @@ def compute(
     name: str | Sequence[str],
     annotations: Mapping[str, Any] | None = None,
 ) -> Tensor | tuple[Tensor, ...]:
-    """The tensor whose element at `indices` is `body(*indices)`; the parameters of `body` name its axes.
+    """The tensor whose element at `indices` is `body(*indices)`; the parameters of `body` name its
+    axes.
 
-    Where `body` returns a tuple, as a reducer of tuples does, the result is a tuple of tensors of one shape, computed
-    by one block: `name_0`, `name_1`, ..., or named by the sequence `name`. `annotations` go to that block; their
-    values are numbers, strings, None, or tuples of such.
+    If `body` returns a tuple, as tuple reducers do, so does `compute`: tensors of one shape,
+    computed by one block, named `name_0`, `name_1`, ... or by the sequence `name`. `annotations`
+    are those of the block; their values are numbers, strings, None, or tuples of these.
     """
     names = (name,) if isinstance(name, str) else tuple(name) if isinstance(name, Sequence) else (name,)
     if not names:
@@ -141,30 +140,38 @@ def compute(
         check_name("te.compute", each)
     where = f"te.compute {', '.join(names)}"
     extents = check_shape(where, shape)
-    axes = axis_names(where, body, len(extents))
+    axes = _axis_names(where, body, len(extents))
     result = body(*(Value(ir.Var(axis_name(a)), "int32") for a in axes))
-    values, reduction = stage_values(where, result if isinstance(result, tuple) else (result,))
-    check_axes(where, axes, reduction)
+    values, reduction = _stage_values(where, result if isinstance(result, tuple) else (result,))
+    _check_axes(where, axes, reduction)
     single = not isinstance(result, tuple)
-    names = names_of(where, name, len(values), single)
+    names = _tensor_names(where, name, len(values), single)
     own = name if isinstance(name, str) else names[0]
-    stage = Stage(own, names, extents, axes, values, reduction, check_annotations(where, annotations or {}))
-    check_reach(stage)
+    stage = Stage(
+        name=own,
+        names=names,
+        shape=extents,
+        axes=axes,
+        values=values,
+        reduction=reduction,
+        annotations=_check_annotations(where, annotations or {}),
+    )
+    check_bounds(stage)
     tensors = tuple(Tensor(n, extents, v.dtype, stage) for n, v in zip(stage.names, values, strict=True))
     return tensors[0] if single else tensors
 
 
 def full(shape: Sequence[Dim], value: Number, dtype: str, name: str) -> Tensor:
-    """The tensor of equal elements."""
+    """A tensor with all elements equal to `value`."""
     return compute(shape, lambda *i: const(value, dtype), name)
 
 
 def pad(tensor: Tensor, before: Sequence[int], after: Sequence[int], value: Number, name: str | None = None) -> Tensor:
-    """`tensor` with `before` and `after` elements of `value` added on each side of each dimension."""
+    """`tensor` padded with `value`: `before` and `after` elements in each dimension."""
     if not isinstance(tensor, Tensor):
         raise TeError(f"te.pad: what is padded must be a tensor, got {tensor!r}")
     where = f"te.pad {tensor.name}"
-    low, high = check_padding(where, tensor, before), check_padding(where, tensor, after)
+    low, high = _check_padding(where, tensor, before), _check_padding(where, tensor, after)
     shape = tuple(b + n + a for b, n, a in zip(low, tensor.shape, high, strict=True))
 
     def body(*indices: Value) -> Value:
@@ -176,8 +183,8 @@ def pad(tensor: Tensor, before: Sequence[int], after: Sequence[int], value: Numb
     return compute(shape, body, f"{tensor.name}_pad" if name is None else name)
 
 
-def check_padding(where: str, tensor: Tensor, amounts: Sequence[int]) -> tuple[int, ...]:
-    """One amount >= 0 for each dimension."""
+def _check_padding(where: str, tensor: Tensor, amounts: Sequence[int]) -> tuple[int, ...]:
+    """The amounts of padding, one integer >= 0 per dimension."""
     if not isinstance(amounts, Sequence):
         raise TeError(f"{where}: padding must be {len(tensor.shape)} integers >= 0, got {amounts!r}")
     if len(amounts) != len(tensor.shape) or any(not is_int(a) or a < 0 for a in amounts):
@@ -185,16 +192,16 @@ def check_padding(where: str, tensor: Tensor, amounts: Sequence[int]) -> tuple[i
     return tuple(int(amount) for amount in amounts)
 
 
-def axis_names(where: str, body: Callable[..., Any], rank: int) -> tuple[str, ...]:
-    """The parameter names of `body`, those without a default; i0, i1, ... for `*indices`."""
+def _axis_names(where: str, body: Callable[..., Any], rank: int) -> tuple[str, ...]:
+    """The names of the axes: the parameters of `body`, i0, i1, ... for `*indices`."""
     names = parameter_names(where, "the body must be a function of the indices", body, rank)
     if len(names) != rank:
         raise TeError(f"{where}: the function must take one index for each of {rank} dimensions, got {len(names)}")
     return tuple(names)
 
 
-def stage_values(where: str, results: tuple[Any, ...]) -> tuple[tuple[Value, ...], Reduction | None]:
-    """The elements of a stage, and how they combine if they do."""
+def _stage_values(where: str, results: tuple[Any, ...]) -> tuple[tuple[Value, ...], Reduction | None]:
+    """The elements of a stage and its reduction, if there is one."""
     if not results:
         raise TeError(f"{where}: the value must be an element or a tuple of elements, got ()")
     values = tuple(element_of(where, result) for result in results)
@@ -214,7 +221,7 @@ def stage_values(where: str, results: tuple[Any, ...]) -> tuple[tuple[Value, ...
     return tuple(replace(value, reduction=None) for value in values), reduction
 
 
-def names_of(where: str, name: str | Sequence[str], count: int, single: bool) -> tuple[str, ...]:
+def _tensor_names(where: str, name: str | Sequence[str], count: int, single: bool) -> tuple[str, ...]:
     """The names of a stage's tensors."""
     if isinstance(name, str):
         return (name,) if single else tuple(f"{name}_{part}" for part in range(count))
@@ -224,8 +231,8 @@ def names_of(where: str, name: str | Sequence[str], count: int, single: bool) ->
     return tuple(name)
 
 
-def check_axes(where: str, axes: tuple[str, ...], reduction: Reduction | None) -> None:
-    """Refuse two axes of one name, and more axes than numpy has."""
+def _check_axes(where: str, axes: tuple[str, ...], reduction: Reduction | None) -> None:
+    """Rejects two axes of one name, and more axes than NumPy supports."""
     names = [*axes, *(axis.name for axis in (reduction.axes if reduction else ()))]
     if len(names) > ir.MAX_RANK:
         raise TeError(f"{where}: it must have at most {ir.MAX_RANK} axes, got {len(names)}")
@@ -234,7 +241,7 @@ def check_axes(where: str, axes: tuple[str, ...], reduction: Reduction | None) -
             raise TeError(f"{where}: its axes must have different names, got {name} twice")
 
 
-def check_annotations(where: str, annotations: Mapping[str, Any]) -> dict[str, Any]:
+def _check_annotations(where: str, annotations: Mapping[str, Any]) -> dict[str, Any]:
     """The annotations of a block: names to printable constants."""
     if not isinstance(annotations, Mapping):
         raise TeError(f"{where}: annotations must be a mapping, got {annotations!r}")
@@ -243,13 +250,13 @@ def check_annotations(where: str, annotations: Mapping[str, Any]) -> dict[str, A
             raise TeError(f"{where}: the name of an annotation must be a Python identifier, got {key!r}")
         if key in RESERVED:
             raise TeError(f"{where}: the name of an annotation must be none of the compiler's own, got {key}")
-        if not is_constant(value):
+        if not _is_constant(value):
             raise TeError(f"{where}: annotation {key} must be a number, a string, None or a tuple, got {value!r}")
     return dict(annotations)
 
 
-def is_constant(value: object) -> bool:
-    """Whether `value` prints as what gives it again."""
+def _is_constant(value: object) -> bool:
+    """Whether `repr(value)` evaluates to `value`."""
     if isinstance(value, tuple):
-        return all(is_constant(part) for part in value)
+        return all(_is_constant(part) for part in value)
     return value is None or isinstance(value, bool | int | float | str)
