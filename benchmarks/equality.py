@@ -18,7 +18,7 @@ from vdla.benchmarks.coverage.benchmark import Coverage, goals
 from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
 from vdla.benchmarks.layers import FIRST, PRESET
 from vdla.benchmarks.programs import suite
-from vdla.benchmarks.programs.cases import EACH, EACH_LONG, Case, all_random
+from vdla.benchmarks.programs.cases import EACH, EACH_LONG, ProgramCase, all_random
 from vdla.benchmarks.programs.device_pair import Judge, Open, rtl_judge
 from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.benchmarks.programs.shrink import shrink
@@ -42,14 +42,14 @@ class Outcome:
     cycles: int = 0
     coverage: Coverage = field(default_factory=Coverage)
     hashes: dict[str, str] = field(default_factory=dict)
-    mismatches: list[tuple[Case, str]] = field(default_factory=list)
+    mismatches: list[tuple[ProgramCase, str]] = field(default_factory=list)
 
 
 def run(
     progress: Progress = silent,
     seed: int = 0,
     long: bool = False,
-    batches: Sequence[Sequence[Case]] | None = None,
+    batches: Sequence[Sequence[ProgramCase]] | None = None,
     opened: Open = rtl_judge,
     workers: int = WORKERS,
 ) -> BenchmarkResult:
@@ -94,9 +94,9 @@ def _rows(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
 # --- cases -----------------------------------------------------------------------------------------------------------
 
 
-def all_batches(seed: int, long: bool) -> list[list[Case]]:
+def all_batches(seed: int, long: bool) -> list[list[ProgramCase]]:
     """The cases, each batch of one machine and memory: compiled programs, the longest first, then random ones."""
-    compiled = [[Case(program.config, seed, program=program)] for program in _compiled(long)]
+    compiled = [[ProgramCase(program.config, seed, program=program)] for program in _compiled(long)]
     return compiled + all_random(seed, EACH_LONG if long else EACH)
 
 
@@ -109,7 +109,9 @@ def _compiled(long: bool) -> list[Program]:
 # --- running ---------------------------------------------------------------------------------------------------------
 
 
-def _outcomes(batches: Sequence[Sequence[Case]], opened: Open, workers: int, progress: Progress) -> list[Outcome]:
+def _outcomes(
+    batches: Sequence[Sequence[ProgramCase]], opened: Open, workers: int, progress: Progress
+) -> list[Outcome]:
     total = sum(len(batch) for batch in batches)
     outcomes: list[Outcome] = []
     progress("start", 0, total)
@@ -122,7 +124,7 @@ def _outcomes(batches: Sequence[Sequence[Case]], opened: Open, workers: int, pro
 
 
 def _finished(
-    batches: Sequence[Sequence[Case]], work: Callable[[Sequence[Case]], Outcome], workers: int
+    batches: Sequence[Sequence[ProgramCase]], work: Callable[[Sequence[ProgramCase]], Outcome], workers: int
 ) -> Iterable[Outcome]:
     if not workers:
         yield from map(work, batches)
@@ -133,7 +135,7 @@ def _finished(
             yield done.result()
 
 
-def judged(batch: Sequence[Case], opened: Open = rtl_judge) -> Outcome:
+def judged(batch: Sequence[ProgramCase], opened: Open = rtl_judge) -> Outcome:
     """Compare the cases of one machine and memory."""
     outcome = Outcome(batch[0].config.name)
     with opened(batch[0].config) as judge:
@@ -142,7 +144,7 @@ def judged(batch: Sequence[Case], opened: Open = rtl_judge) -> Outcome:
     return outcome
 
 
-def _judge(case: Case, judge: Judge, outcome: Outcome) -> None:
+def _judge(case: ProgramCase, judge: Judge, outcome: Outcome) -> None:
     program = case.made()
     stats, difference = judge(program, random_arrays(program, case.seed))
     outcome.programs += 1
@@ -158,7 +160,7 @@ def _judge(case: Case, judge: Judge, outcome: Outcome) -> None:
 # --- mismatches ------------------------------------------------------------------------------------------------------
 
 
-def explain(case: Case, difference: str, opened: Open = rtl_judge) -> str:
+def explain(case: ProgramCase, difference: str, opened: Open = rtl_judge) -> str:
     """The case, what differs, and the shrunk program in words, without the contents of its tensors."""
     with opened(case.config) as judge:
         small = shrink(case.made(), lambda program: bool(judge(program, random_arrays(program, case.seed))[1]))

@@ -13,13 +13,13 @@ from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
 from vdla.compiler.operators.workload_bound import bound
 from vdla.compiler.operators.workloads import Workload, resnet18_layers, workload
 from vdla.hardware.config import Config
-from vdla.runtime.layers import Measured, layer_operator, measure
+from vdla.runtime.layers import LayerRun, layer_operator, measure
 
 PRESET = "pynq_z1"
 FIRST = "C1"  # its channels do not fill a block: reported, not part of the sums
 
 
-def row(layer: Workload, config: Config, two: Measured, one: Measured) -> dict[str, Any]:
+def row(layer: Workload, config: Config, two: LayerRun, one: LayerRun) -> dict[str, Any]:
     """What is reported of one layer."""
     limit = bound(layer, config).cycles
     return {
@@ -69,7 +69,7 @@ def sums(rows: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def first_layer(measured: Measured, entry: dict[str, Any]) -> dict[str, float]:
+def first_layer(measured: LayerRun, entry: dict[str, Any]) -> dict[str, float]:
     """The figures of C1: `c1_packed_bytes` against the plain input's is what laying it out costs the memory."""
     plain = workload(FIRST)
     return {

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
-from vdla.benchmarks.programs.gemm_program import Tiling, gemm_program
+from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, requantise
 from vdla.hardware.program import Program
@@ -39,7 +39,7 @@ class BenchmarkError(Error, RuntimeError):
 def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     """Speed of function with timing, and of timing alone."""
     config = Config.preset(PRESET)
-    program = gemm_program(Tiling(config, SIZE, SIZE, SIZE, ROWS, COLUMNS))
+    program = gemm_program(GemmTiling(config, SIZE, SIZE, SIZE, ROWS, COLUMNS))
     arrays, expected = operands(config, seed)
     progress("compile the kernels", 0, ROUNDS + 1)
     _check(program, arrays, expected)

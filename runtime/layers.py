@@ -87,7 +87,7 @@ def _sums(layer: Workload, data: Int8, weight: Int8) -> Ints:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class LayerRun:
     """One run of a layer. `pack_seconds` is the time to lay out the operands on the host."""
 
     operator: Operator
@@ -127,7 +127,7 @@ def pack(operator: Operator, operands: LayerData) -> dict[str, Any]:
     return operator.pack(data=operands.data, weight=operands.weight, bias=operands.bias, multiplier=multiplier)
 
 
-def measure(layer: Workload, operator: Operator, seed: int) -> Measured:
+def measure(layer: Workload, operator: Operator, seed: int) -> LayerRun:
     """Compile `operator`, run it on random operands and compare the result with the NumPy reference."""
     from vdla.simulator.simulate import simulate
 
@@ -138,4 +138,4 @@ def measure(layer: Workload, operator: Operator, seed: int) -> Measured:
     pack_seconds = time.perf_counter() - start
     result = simulate(operator.program, arrays)
     exact = np.array_equal(operator.unpack(result.outputs), reference(layer, operands, config.out_bits))
-    return Measured(operator, result.statistics, exact, pack_seconds, operator.program.tensor("data").nbytes)
+    return LayerRun(operator, result.statistics, exact, pack_seconds, operator.program.tensor("data").nbytes)

@@ -183,7 +183,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 def test_pairs_and_tilings_may_hold_numbers_of_numpy() -> None:
     image = {"batch": 1, "height": 8, "width": 8}
-    tiling = Tiling(rows=2, cols=2, out_blocks=1, in_blocks=1, keep=False, threads=2, over="chunks")
+    tiling = Tiling(rows=2, cols=2, out_blocks=1, in_blocks=1, keep_weights=False, threads=2, threads_over="chunks")
     layer = {**image, "in_channels": 8, "out_channels": 8}
     plain = conv2d(TINY, **layer, kernel=(3, 1), tiling=tiling)
     kernel, tiling = (np.int64(3), np.int64(1)), replace(tiling, rows=np.int64(2), threads=np.uint8(2))
@@ -201,7 +201,7 @@ def test_pairs_and_tilings_may_hold_numbers_of_numpy() -> None:
     ({"keep": 3}, "keep of the tiling must be True or False, got 3"),
 ])  # fmt: skip
 def test_wrong_tilings(wrong: dict[str, Any], rule: str) -> None:
-    right = Tiling(rows=2, cols=2, out_blocks=1, in_blocks=1, keep=False, threads=2, over="chunks")
+    right = Tiling(rows=2, cols=2, out_blocks=1, in_blocks=1, keep_weights=False, threads=2, threads_over="chunks")
     tiling = replace(right, **wrong)
     with pytest.raises(TemplateError) as failure:
         conv2d(TINY, batch=1, height=8, width=8, in_channels=8, out_channels=8, kernel=3, tiling=tiling)

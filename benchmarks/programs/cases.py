@@ -20,7 +20,7 @@ BATCH = 2 * EACH
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ProgramCase:
     """A program (None: the random one of `seed` and `count`) on one machine with its memory."""
 
     config: Config
@@ -37,7 +37,7 @@ class Case:
         return f"{name}, seed {self.seed}, on {self.config.name} with {self.config.dram}"
 
 
-def all_random(seed: int, each: int = EACH) -> list[list[Case]]:
+def all_random(seed: int, each: int = EACH) -> list[list[ProgramCase]]:
     """Batches of `each` random programs on every machine with every memory; no two seeds have one in common."""
     found = []
     machines = [replace(machine, dram=dram) for dram in DRAMS for machine in MACHINES]
@@ -46,7 +46,7 @@ def all_random(seed: int, each: int = EACH) -> list[list[Case]]:
     return found
 
 
-def random_batches(machine: Config, first_seed: int, programs: int) -> list[list[Case]]:
+def random_batches(machine: Config, first_seed: int, programs: int) -> list[list[ProgramCase]]:
     """Batches of random programs on one machine with its memory."""
-    cases = [Case(machine, first_seed + at, COUNTS[at % len(COUNTS)]) for at in range(programs)]
+    cases = [ProgramCase(machine, first_seed + at, COUNTS[at % len(COUNTS)]) for at in range(programs)]
     return [cases[at : at + BATCH] for at in range(0, programs, BATCH)]

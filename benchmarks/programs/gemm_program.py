@@ -18,12 +18,12 @@ from vdla.hardware.program import UOPS, Program, Tensor
 from vdla.support.errors import Error
 
 
-class TilingError(Error, ValueError):
+class GemmTilingError(Error, ValueError):
     """Sizes that the buffers or the tiles do not divide."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tiling:
+class GemmTiling:
     """A product of m x n x k elements in tiles of `rows` by `columns` entries; all counts below are in entries."""
 
     config: Config
@@ -39,7 +39,7 @@ class Tiling:
         self._divides("n", self.n, c.block_out * self.columns)
         self._divides("k", self.k, c.block_in)
         if self.row_tiles < 3 and self.tiles > self.row_tiles:
-            raise TilingError(f"gemm: tiles along m must be at least 3, got {self.row_tiles}")
+            raise GemmTilingError(f"gemm: tiles along m must be at least 3, got {self.row_tiles}")
         tile = self.rows * self.columns
         for name, need, have in (
             ("inp", 2 * self.rows * self.depth, c.inp_depth),
@@ -50,12 +50,12 @@ class Tiling:
             ("uop", self.depth, c.uop_depth),
         ):
             if need > have:
-                raise TilingError(f"gemm: {name} entries must be at most {have}, got {need}")
+                raise GemmTilingError(f"gemm: {name} entries must be at most {have}, got {need}")
 
     @staticmethod
     def _divides(name: str, value: int, tile: int) -> None:
         if value % tile:
-            raise TilingError(f"gemm: {name} must be a multiple of {tile}, got {value}")
+            raise GemmTilingError(f"gemm: {name} must be a multiple of {tile}, got {value}")
 
     @property
     def depth(self) -> int:
@@ -78,7 +78,7 @@ class Tiling:
         return self.row_tiles * (self.width // self.columns)
 
 
-def gemm_program(tiling: Tiling) -> Program:
+def gemm_program(tiling: GemmTiling) -> Program:
     """The product with the scales of the tensor `scl`; results are clipped to the output type."""
     t, c = tiling, tiling.config
     instructions = list(_instructions(t))
@@ -115,7 +115,7 @@ def _tensor(name: str, role: str, shape: tuple[int, ...], dtype: str, bits: int)
     return Tensor(name, role, shape, dtype, "packed", int(np.prod(shape)) * bits // 8)
 
 
-def _instructions(t: Tiling) -> Iterator[Instruction]:
+def _instructions(t: GemmTiling) -> Iterator[Instruction]:
     yield Load(Buffer.UOP, x_size=t.depth)
     yield Load(Buffer.SCL, x_size=t.width)
     yield Load(Buffer.WGT, x_size=t.columns * t.depth)
@@ -128,7 +128,7 @@ def _instructions(t: Tiling) -> Iterator[Instruction]:
             yield from _loads(t, tile + 2)
 
 
-def _loads(t: Tiling, tile: int) -> Iterator[Instruction]:
+def _loads(t: GemmTiling, tile: int) -> Iterator[Instruction]:
     """A part of the next column's weights, then an input tile whose token covers both."""
     if tile >= 2:
         yield from _weights(t, tile)
@@ -139,7 +139,7 @@ def _loads(t: Tiling, tile: int) -> Iterator[Instruction]:
     yield Load(Buffer.INP, sram=sram, dram=row * entries * beats, x_size=entries, pop_next=int(tile >= 2), push_next=1)
 
 
-def _weights(t: Tiling, tile: int) -> Iterator[Instruction]:
+def _weights(t: GemmTiling, tile: int) -> Iterator[Instruction]:
     """The share of the next column's weights that is loaded with this tile.
 
     The half they go to was last read by the product before this column, which has ended when the load of the
@@ -161,7 +161,7 @@ def _weights(t: Tiling, tile: int) -> Iterator[Instruction]:
         )
 
 
-def _product(t: Tiling, tile: int) -> Instruction:
+def _product(t: GemmTiling, tile: int) -> Instruction:
     column, half = tile // t.row_tiles, tile % 2
     top = 1 << (t.config.out_bits - 1)
     return Gemm(
@@ -190,7 +190,7 @@ def _product(t: Tiling, tile: int) -> Instruction:
     )
 
 
-def _store(t: Tiling, tile: int) -> Instruction:
+def _store(t: GemmTiling, tile: int) -> Instruction:
     column, row = divmod(tile, t.row_tiles)
     beats = t.config.out_entry_bytes // t.config.axi_bytes
     return Store(

@@ -20,7 +20,7 @@ from vdla.benchmarks.programs.random_data import bytes_of, random_scales, random
 from vdla.benchmarks.programs.random_dma import random_load, random_store, window_loads
 from vdla.benchmarks.programs.random_state import Drawn, State
 from vdla.benchmarks.programs.random_tokens import Wish, crowded, with_tokens
-from vdla.compiler.codegen.vdla.tokens import Place, assign_tokens
+from vdla.compiler.codegen.vdla.tokens import IssuedOp, assign_tokens
 from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer, Config
 from vdla.hardware.isa import Load, MicroOp, Opcode, Sync, Unit, encode, encode_uops
 from vdla.hardware.program import UOPS, Program, Tensor
@@ -88,7 +88,7 @@ class Draft:
     wish: Wish
 
     @cached_property
-    def needed_tokens(self) -> tuple[Place, ...]:
+    def needed_tokens(self) -> tuple[IssuedOp, ...]:
         """The fewest tokens that order the instructions, with the SYNCs that they need."""
         return assign_tokens(self.state.steps)
 
@@ -97,7 +97,7 @@ class Draft:
         """The tensors, with random weights and scales."""
         return _tensors(self.state)
 
-    def program(self, places: Sequence[Place]) -> Program:
+    def program(self, places: Sequence[IssuedOp]) -> Program:
         """The program with the tokens of `places`."""
         return _program(self, places)
 
@@ -209,9 +209,9 @@ def _one(state: State, kind: str, most: int) -> Drawn | None:
 # --- the program -----------------------------------------------------------------------------------------------------
 
 
-def _program(draft: Draft, places: Sequence[Place]) -> Program:
+def _program(draft: Draft, places: Sequence[IssuedOp]) -> Program:
     state, tensors = draft.state, draft.tensors
-    drawn = [Drawn(Sync(Unit(place.unit))) if place.step is None else state.drawn[place.step] for place in places]
+    drawn = [Drawn(Sync(Unit(place.unit))) if place.op is None else state.drawn[place.op] for place in places]
     instructions = [with_tokens(one.instruction, place) for one, place in zip(drawn, places, strict=True)]
     number = {tensor.name: index for index, tensor in enumerate(tensors)}
     tensor_of = np.array([-1 if one.tensor is None else number[one.tensor] for one in drawn], np.int32)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.codegen.vdla.dependences import Step, Touch
+from vdla.compiler.codegen.vdla.dependences import Touch, UnitOp
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import COL, Instruction, Load, Opcode, Store, Unit, instruction_columns, unit_of
 from vdla.hardware.isa.footprint import Footprints, Kernel
@@ -44,7 +44,7 @@ class State:
     table: Ints
     stored: dict[str, Mask] = field(default_factory=dict)
     drawn: list[Drawn] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
+    steps: list[UnitOp] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.footprints = Footprints(self.config)
@@ -127,7 +127,7 @@ class State:
                 self._mask(touch)[touch.where] = True
         self._load_uops(drawn)
         self.drawn.append(drawn)
-        self.steps.append(Step(Unit(unit_of(drawn.instruction)), tuple(touches)))
+        self.steps.append(UnitOp(Unit(unit_of(drawn.instruction)), tuple(touches)))
         return True
 
     def _mask(self, touch: Touch) -> Mask:

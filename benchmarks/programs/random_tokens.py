@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from vdla.compiler.codegen.vdla.tokens import QUEUES, Edge, Place, Queue
+from vdla.compiler.codegen.vdla.tokens import QUEUES, Edge, IssuedOp, Queue
 from vdla.hardware.config import MIN_TOKEN_DEPTH
 from vdla.hardware.isa import Instruction, Unit
 
@@ -29,7 +29,7 @@ class Wish:
     queue: Queue | None = None
 
 
-def crowded(places: Sequence[Place], rng: np.random.Generator, wish: Wish) -> list[Place]:
+def crowded(places: Sequence[IssuedOp], rng: np.random.Generator, wish: Wish) -> list[IssuedOp]:
     """The places with extra tokens."""
     result = list(places)
     middle = [k for k, place in enumerate(result) if place.unit == Unit.COMPUTE]
@@ -42,7 +42,7 @@ def crowded(places: Sequence[Place], rng: np.random.Generator, wish: Wish) -> li
     return result
 
 
-def _load_fully(places: list[Place], index: int) -> None:
+def _load_fully(places: list[IssuedOp], index: int) -> None:
     """As many of all its tokens as an instruction of compute can get, each from or to a near neighbour."""
     for queue in QUEUES:
         edges = _edges(places, queue)
@@ -64,7 +64,7 @@ def _chosen(number: int, wish: Wish, rng: np.random.Generator) -> bool:
 
 
 def _fill(
-    places: list[Place],
+    places: list[IssuedOp],
     queue: Queue,
     sources: Sequence[int],
     targets: Sequence[int],
@@ -83,7 +83,7 @@ def _fill(
             _add(places, queue, edge)
 
 
-def _edges(places: Sequence[Place], queue: Queue) -> list[Edge]:
+def _edges(places: Sequence[IssuedOp], queue: Queue) -> list[Edge]:
     """The k-th push of a queue with the k-th pop."""
     source, target = queue
     pushes = [k for k, place in enumerate(places) if place.unit == source and target in place.pushes]
@@ -108,13 +108,13 @@ def _fits(edges: Sequence[Edge], at: int, edge: Edge) -> bool:
     return all(later[0] > earlier[1] for earlier, later in zip(near, near[MIN_TOKEN_DEPTH:], strict=False))
 
 
-def _add(places: list[Place], queue: Queue, edge: Edge) -> None:
+def _add(places: list[IssuedOp], queue: Queue, edge: Edge) -> None:
     (source, target), (push, pop) = queue, edge
     places[push] = replace(places[push], pushes=places[push].pushes | {target})
     places[pop] = replace(places[pop], pops=places[pop].pops | {source})
 
 
-def with_tokens(instruction: Instruction, place: Place) -> Instruction:
+def with_tokens(instruction: Instruction, place: IssuedOp) -> Instruction:
     """The instruction with the tokens of its place."""
     bits: dict[str, Any] = {
         f"{verb}_{side}": int(place.unit + distance in {int(unit) for unit in units})

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any
 
-from vdla.benchmarks.programs.token_free_program import NO_TOKENS, Listing, listing_of
+from vdla.benchmarks.programs.token_free_program import NO_TOKENS, TokenFreeProgram, without_tokens
 from vdla.hardware.isa import Emit, Instruction, IsaError, Sync, unit_of
 from vdla.hardware.program import Program
 from vdla.simulator.verify import verify
@@ -40,11 +40,11 @@ class _Search:
     def __init__(self, program: Program, fails: Callable[[Program], bool], most_tries: int) -> None:
         self.fails = fails
         self.left = most_tries
-        self.best = listing_of(program)
+        self.best = without_tokens(program)
         self.result = program
         self.accepts(self.best.with_fewest_tokens())
 
-    def accepts(self, candidate: Listing | None) -> bool:
+    def accepts(self, candidate: TokenFreeProgram | None) -> bool:
         """Take a candidate that is verified and fails."""
         if candidate is None or not self.left:
             return False
@@ -95,7 +95,7 @@ class _Search:
                 while self.accepts(self._halved(at, name)):
                     pass
 
-    def _halved(self, at: int, name: str) -> Listing | None:
+    def _halved(self, at: int, name: str) -> TokenFreeProgram | None:
         instruction = self.best.instructions[at]
         value = int(getattr(instruction, name))
         if abs(value) < 2:

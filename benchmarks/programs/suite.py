@@ -35,7 +35,7 @@ MACHINES: tuple[Config, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class TemplateCase:
     """A template with its options."""
 
     name: str
@@ -52,39 +52,43 @@ def _image(channels: str, batch: int, height: int, width: int, count: int) -> di
     return {"batch": batch, "height": height, "width": width, channels: count}
 
 
-CASES: tuple[Case, ...] = (
-    Case("conv3x3", conv2d, {**_image("in_channels", 1, 7, 6, 20), "out_channels": 24, "kernel": 3, "pads": 1}),
-    Case(
+CASES: tuple[TemplateCase, ...] = (
+    TemplateCase("conv3x3", conv2d, {**_image("in_channels", 1, 7, 6, 20), "out_channels": 24, "kernel": 3, "pads": 1}),
+    TemplateCase(
         "conv1x1_stride2",
         conv2d,
         {**_image("in_channels", 1, 8, 8, 33), "out_channels": 17, "kernel": 1, "strides": 2},
     ),
-    Case(
+    TemplateCase(
         "conv_dilated_relu",
         conv2d,
         {**_image("in_channels", 2, 7, 9, 5), "out_channels": 9, "kernel": (3, 2), "dilations": 2, "pads": (2, 1)}
         | {"activation": "relu", "zero_point": -1, "input_zero_point": 1},
     ),
-    Case(
+    TemplateCase(
         "conv_patches",
         conv2d,
         {**_image("in_channels", 1, 9, 9, 3), "out_channels": 8, "kernel": 5, "strides": 2, "pads": 2},
     ),
-    Case("conv_raw", conv2d, {**_image("in_channels", 1, 4, 5, 18), "out_channels": 8, "kernel": 1, "raw": True}),
-    Case("dense", dense, {"rows": 5, "in_features": 70, "out_features": 37}),
-    Case(
+    TemplateCase(
+        "conv_raw", conv2d, {**_image("in_channels", 1, 4, 5, 18), "out_channels": 8, "kernel": 1, "raw": True}
+    ),
+    TemplateCase("dense", dense, {"rows": 5, "in_features": 70, "out_features": 37}),
+    TemplateCase(
         "transpose4x4",
         conv2d_transpose,
         {**_image("in_channels", 1, 3, 4, 18), "out_channels": 9, "kernel": 4, "strides": 2, "pads": 1},
     ),
-    Case("depthwise3x3", depthwise_conv2d, {**_image("channels", 1, 7, 6, 19), "kernel": 3, "pads": 1}),
-    Case(
+    TemplateCase("depthwise3x3", depthwise_conv2d, {**_image("channels", 1, 7, 6, 19), "kernel": 3, "pads": 1}),
+    TemplateCase(
         "max_pool",
         pool2d,
         {"kind": "max", **_image("channels", 1, 8, 7, 17), "kernel": 3, "strides": 2, "pads": 1},
     ),
-    Case("average_pool", pool2d, {"kind": "average", **_image("channels", 1, 6, 6, 17), "kernel": 2, "strides": 2}),
-    Case(
+    TemplateCase(
+        "average_pool", pool2d, {"kind": "average", **_image("channels", 1, 6, 6, 17), "kernel": 2, "strides": 2}
+    ),
+    TemplateCase(
         "residual_add",
         residual_add,
         {**_image("channels", 1, 5, 6, 21), "factors": (0.75, 0.5), "activation": "relu"},

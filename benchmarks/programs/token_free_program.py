@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from vdla.compiler.codegen.vdla.dependences import Step, Touch
-from vdla.compiler.codegen.vdla.tokens import QUEUES, Edge, Place, Queue, assign_tokens
+from vdla.compiler.codegen.vdla.dependences import Touch, UnitOp
+from vdla.compiler.codegen.vdla.tokens import QUEUES, Edge, IssuedOp, Queue, assign_tokens
 from vdla.hardware.isa import Instruction, Sync, Unit, decode, encode, unit_of
 from vdla.hardware.program import Program
 from vdla.simulator.verify.accesses import touches
@@ -21,7 +21,7 @@ NO_TOKENS = dict.fromkeys(("pop_prev", "pop_next", "push_prev", "push_next"), 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class TokenFreeProgram:
     """`tensors[k]`: the tensor that instruction k is relative to, -1 for none; `edges`: (push, pop) of each queue."""
 
     program: Program
@@ -32,7 +32,7 @@ class Listing:
     def __len__(self) -> int:
         return len(self.instructions)
 
-    def without(self, gone: Collection[int]) -> Listing:
+    def without(self, gone: Collection[int]) -> TokenFreeProgram:
         """Without these instructions and their tokens."""
         kept = [k for k in range(len(self)) if k not in gone]
         number = {k: at for at, k in enumerate(kept)}
@@ -41,31 +41,31 @@ class Listing:
             for queue, pairs in self.edges.items()
         }
         instructions = tuple(self.instructions[k] for k in kept)
-        return Listing(self.program, instructions, tuple(self.tensors[k] for k in kept), edges)
+        return TokenFreeProgram(self.program, instructions, tuple(self.tensors[k] for k in kept), edges)
 
-    def without_edge(self, queue: Queue, edge: Edge) -> Listing:
+    def without_edge(self, queue: Queue, edge: Edge) -> TokenFreeProgram:
         """Without one token."""
         return replace(self, edges={**self.edges, queue: tuple(e for e in self.edges[queue] if e != edge)})
 
-    def with_instruction(self, at: int, instruction: Instruction) -> Listing:
+    def with_instruction(self, at: int, instruction: Instruction) -> TokenFreeProgram:
         """With another instruction in the place of one; a SYNC needs no tensor."""
         changed = (*self.instructions[:at], instruction, *self.instructions[at + 1 :])
         tensor = -1 if isinstance(instruction, Sync) else self.tensors[at]
         return replace(self, instructions=changed, tensors=(*self.tensors[:at], tensor, *self.tensors[at + 1 :]))
 
-    def with_fewest_tokens(self) -> Listing | None:
+    def with_fewest_tokens(self) -> TokenFreeProgram | None:
         """With the tokens that the compiler would give; None where an instruction leaves its buffers."""
         touched = touches(replace(self, edges={}).assembled())
         if touched.findings:
             return None
         steps = [
-            Step(unit_of(instruction), tuple(Touch((n, a.buffer), a.where, a.writes) for n, a in accesses))
+            UnitOp(unit_of(instruction), tuple(Touch((n, a.buffer), a.where, a.writes) for n, a in accesses))
             for instruction, accesses in zip(self.instructions, touched.accesses, strict=True)
         ]
         places = assign_tokens(steps)
-        order = [(Sync(place.unit), -1) if place.step is None else self._at(place.step) for place in places]
+        order = [(Sync(place.unit), -1) if place.op is None else self._at(place.op) for place in places]
         edges = {queue: _edges(places, queue) for queue in QUEUES}
-        return Listing(self.program, tuple(i for i, _ in order), tuple(t for _, t in order), edges)
+        return TokenFreeProgram(self.program, tuple(i for i, _ in order), tuple(t for _, t in order), edges)
 
     def _at(self, index: int) -> tuple[Instruction, int]:
         return self.instructions[index], self.tensors[index]
@@ -90,12 +90,12 @@ class Listing:
         )
 
 
-def listing_of(program: Program) -> Listing:
+def without_tokens(program: Program) -> TokenFreeProgram:
     """The program taken apart; each push must have its pop."""
     instructions = decode(program.config, program.words)
-    places = [Place(k, unit_of(i), _carried(i, "pop"), _carried(i, "push")) for k, i in enumerate(instructions)]
+    places = [IssuedOp(k, unit_of(i), _carried(i, "pop"), _carried(i, "push")) for k, i in enumerate(instructions)]
     bare: dict[str, Any] = NO_TOKENS
-    return Listing(
+    return TokenFreeProgram(
         program,
         tuple(replace(instruction, **bare) for instruction in instructions),
         tuple(program.tensor_of.tolist()),
@@ -109,7 +109,7 @@ def _carried(instruction: Instruction, verb: str) -> frozenset[Unit]:
     return frozenset(Unit(unit + distance) for name, distance in sides if getattr(instruction, name))
 
 
-def _edges(places: Collection[Place], queue: Queue) -> tuple[Edge, ...]:
+def _edges(places: Collection[IssuedOp], queue: Queue) -> tuple[Edge, ...]:
     source, target = queue
     pushes = [k for k, place in enumerate(places) if place.unit == source and target in place.pushes]
     pops = [k for k, place in enumerate(places) if place.unit == target and source in place.pops]

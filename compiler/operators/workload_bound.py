@@ -11,7 +11,7 @@ from vdla.hardware.config import Config
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class MachineBound:
     """A lower bound. `macs` and `nbytes` count channels rounded up to whole blocks."""
 
     macs: int
@@ -25,7 +25,7 @@ class Bound:
         return max(self.compute_cycles, self.memory_cycles)
 
 
-def bound(layer: Workload, config: Config) -> Bound:
+def bound(layer: Workload, config: Config) -> MachineBound:
     """MACs / MACs per cycle or bytes / AXI bytes per cycle, whichever is greater.
 
     Each weight, each output and each input byte that any output reads is moved once. Input channels that do not fill
@@ -37,7 +37,7 @@ def bound(layer: Workload, config: Config) -> Bound:
     touched = _touched(layer.height, layer.out_height, layer) * _touched(layer.width, layer.out_width, layer)
     bits = batch * ins * touched * config.inp_bits + ins * outs * taps * config.wgt_bits
     bits += batch * outs * pixels * config.out_bits
-    return Bound(macs, bits // 8, -(-macs // config.macs_per_cycle), -(-bits // 8 // config.axi_bytes))
+    return MachineBound(macs, bits // 8, -(-macs // config.macs_per_cycle), -(-bits // 8 // config.axi_bytes))
 
 
 def _padded_sizes(layer: Workload, config: Config) -> tuple[int, int, int]:

@@ -15,7 +15,6 @@ from typing import Any
 from vdla.compiler import ir, te
 from vdla.compiler.ir import expr_text
 from vdla.compiler.te import Stage
-from vdla.hardware.config import Config
 from vdla.support.errors import Error
 
 GLOBAL = "global"
@@ -43,17 +42,15 @@ class Intrinsic:
     program) or "condition" (a bool placeholder of shape (1,) that stands for any condition on loop variables).
     `in_place` names an operand that shares the output's storage.
 
-    Of the VDLA: `lower` turns a nest of steps (a `Nest`) into macro-ops; `cycles` gives the duration of a number of
-    steps on a configuration; `epilogue` marks an intrinsic that can run in the pass that produces its operand. Of a
-    CPU: `lower` emits one step (a `NativeStep`), and `requires` are the features, by LLVM's names, without which a CPU
-    runs the behaviour instead.
+    Of the VDLA: `lower` turns a nest of steps (a `TensorizedNest`) into macro-ops; `epilogue` marks an intrinsic that
+    can run in the pass that produces its operand. Of a CPU: `lower` emits one step (a `NativeStep`), and `requires` are
+    the features, by LLVM's names, without which a CPU runs the behaviour instead.
     """
 
     name: str
     output: te.Tensor
     scopes: Mapping[str, str]
     lower: Callable[[Any], Any]
-    cycles: Callable[[Config, int], int] | None = None
     in_place: str | None = None
     epilogue: bool = False
     target: str = "vdla"
@@ -132,8 +129,6 @@ class Intrinsic:
             raise IntrinsicError(f"{where}: requires must be a tuple of names of features, got {self.requires!r}")
         if self.target == "vdla" and self.requires:
             raise IntrinsicError(f"{where}: requires must be empty for target vdla, got {', '.join(self.requires)}")
-        if self.target == "vdla" and self.cycles is None:
-            raise IntrinsicError(f"{where}: cycles must be given for target vdla, got None")
         if self.target == "cpu" and self.epilogue:
             raise IntrinsicError(f"{where}: epilogue must be False for target cpu, got True")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from vdla.benchmarks.equality import judged, run
-from vdla.benchmarks.programs.cases import Case, random_batches
+from vdla.benchmarks.programs.cases import ProgramCase, random_batches
 from vdla.benchmarks.programs.random_machines import DRAMS
 from vdla.cli import main
 from vdla.hardware.config import Config
@@ -38,7 +38,7 @@ def test_a_difference_is_reported_and_the_next_program_runs_on_fresh_devices(mon
             return right(config, linked, *rest)
 
     monkeypatch.setattr(simulator, "time_columns", wrong)
-    outcome = judged([Case(TINY, 1, 20), Case(TINY, 2, 60), Case(TINY, 3, 20)])
+    outcome = judged([ProgramCase(TINY, 1, 20), ProgramCase(TINY, 2, 60), ProgramCase(TINY, 3, 20)])
     assert [case.seed for case, _ in outcome.mismatches] == [2]
     assert "first difference: end of instruction" in outcome.mismatches[0][1]
 

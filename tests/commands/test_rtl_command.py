@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vdla.benchmarks.programs.gemm_program import Tiling, gemm_program
+from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.cli import main
 from vdla.commands.doctor_command import _rtl, _waveforms
 from vdla.hardware.config import Config
@@ -19,7 +19,7 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def file(tmp_path: Path) -> str:
-    gemm_program(Tiling(Config.preset("tiny"), 6, 8, 8, 2, 1)).save(tmp_path / "p.vdla")
+    gemm_program(GemmTiling(Config.preset("tiny"), 6, 8, 8, 2, 1)).save(tmp_path / "p.vdla")
     return str(tmp_path / "p.vdla")
 
 

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from helpers.token_model import Edge, ends_before, most_in_flight, tokens_of
-from vdla.compiler.codegen.vdla.tokens import Place
+from vdla.compiler.codegen.vdla.tokens import IssuedOp
 from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer, Config
 from vdla.hardware.isa import (
     Emit,
@@ -54,11 +54,13 @@ def conflicts(units: list[Unit], touched: list[set[Access]]) -> list[Edge]:
     return [(a, b) for a, b in combinations(range(len(units)), 2) if units[a] != units[b] and conflict(a, b)]
 
 
-def _place(instruction: Instruction) -> Place:
+def _place(instruction: Instruction) -> IssuedOp:
     unit = unit_of(instruction)
     pops = {unit - 1: instruction.pop_prev, unit + 1: instruction.pop_next}
     pushes = {unit - 1: instruction.push_prev, unit + 1: instruction.push_next}
-    return Place(0, unit, frozenset(Unit(u) for u in pops if pops[u]), frozenset(Unit(u) for u in pushes if pushes[u]))
+    return IssuedOp(
+        0, unit, frozenset(Unit(u) for u in pops if pops[u]), frozenset(Unit(u) for u in pushes if pushes[u])
+    )
 
 
 def all_accesses(program: Program, instructions: list[Instruction]) -> Iterator[list[Access]]:

@@ -80,7 +80,7 @@ class Maker:
         self.copies["results", "scale"] = dma.load(self.config, Buffer.SCL)
 
         def value(*i: te.Value) -> te.Value:
-            return requantise.requantised(sums[i], scale[i[1], i[-1]], 1, -half, half - 1, self.config.out_dtype)
+            return requantise.requantisation(sums[i], scale[i[1], i[-1]], 1, -half, half - 1, self.config.out_dtype)
 
         by_lane = bias.reshape(1, lanes[0], *(1,) * (len(sums.shape) - 3), lanes[1])
         scaled = ((model + by_lane) * MULT + (1 << (SHIFT - 1))) >> SHIFT
@@ -232,7 +232,7 @@ def pooling(m: Maker) -> Problem:
         n, c, y, x, b, o = at
         return te.max(te.cast("int32", window[n, c, y * stride + ky, x * stride + kx, b, o]), axis=[ky, kx])
 
-    m.stages["sums"] = vector.reducing(config, VectorOp.MAX, source)
+    m.stages["sums"] = vector.reduction(config, VectorOp.MAX, source)
     return m.done(te.compute(seen.shape[2:], _six(greatest), "sums"), seen.max(axis=(0, 1)))
 
 

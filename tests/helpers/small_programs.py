@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vdla.benchmarks.programs.gemm_program import Tiling, gemm_program
+from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.hardware.numerics import pack_scale, requantise
 
 
@@ -10,7 +10,7 @@ def small_gemm(config):
     """(program, arrays, expected output) of a product in 3 x 2 tiles."""
     rows = columns = 2
     m, n, k = 3 * rows * config.batch, 2 * columns * config.block_out, 4 * config.block_in
-    return gemm_program(Tiling(config, m, n, k, rows, columns)), *operands(config, m, n, k)
+    return gemm_program(GemmTiling(config, m, n, k, rows, columns)), *operands(config, m, n, k)
 
 
 def operands(config, m, n, k):

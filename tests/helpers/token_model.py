@@ -6,13 +6,13 @@ from itertools import combinations
 
 import numpy as np
 
-from vdla.compiler.codegen.vdla.tokens import Place
+from vdla.compiler.codegen.vdla.tokens import IssuedOp
 from vdla.hardware.isa import Unit
 
 Edge = tuple[int, int]
 
 
-def tokens_of(places: tuple[Place, ...]) -> list[Edge]:
+def tokens_of(places: tuple[IssuedOp, ...]) -> list[Edge]:
     """(pusher, popper) of every token, as places; queues are FIFOs and end empty."""
     queues: dict[tuple[Unit, Unit], list[int]] = {}
     edges = []
@@ -24,7 +24,7 @@ def tokens_of(places: tuple[Place, ...]) -> list[Edge]:
     return edges
 
 
-def ends_before(places: tuple[Place, ...], edges: list[Edge]) -> np.ndarray:
+def ends_before(places: tuple[IssuedOp, ...], edges: list[Edge]) -> np.ndarray:
     """[a, b]: place a has ended when place b starts, whatever the timing. Nodes: start of i is 2i, its end 2i + 1."""
     n = len(places)
     reach = np.eye(2 * n, dtype=bool)
@@ -41,7 +41,7 @@ def ends_before(places: tuple[Place, ...], edges: list[Edge]) -> np.ndarray:
     return reach[1::2, ::2]
 
 
-def most_in_flight(places: tuple[Place, ...]) -> int:
+def most_in_flight(places: tuple[IssuedOp, ...]) -> int:
     count: dict[tuple[Unit, Unit], int] = {}
     most = 0
     for place in places:

@@ -11,10 +11,10 @@ from vdla.commands.console import output, progress
 from vdla.commands.machine import add_machine_arguments, machine, natural
 
 if TYPE_CHECKING:
-    from vdla.compiler.operators.workload_bound import Bound
+    from vdla.compiler.operators.workload_bound import MachineBound
     from vdla.compiler.operators.workloads import Workload
     from vdla.hardware.config import Config
-    from vdla.runtime.layers import Measured
+    from vdla.runtime.layers import LayerRun
 
 NAME = "demo"
 HELP = "compile, check and time a layer of ResNet-18"
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     return OK if all(run.exact for run in measured.values()) else FINDING
 
 
-def _measure(layer: Workload, config: Config, seed: int) -> dict[str, Measured]:
+def _measure(layer: Workload, config: Config, seed: int) -> dict[str, LayerRun]:
     from vdla.runtime.layers import layer_operator, measure
     from vdla.simulator import warm
 
@@ -70,7 +70,7 @@ def _measure(layer: Workload, config: Config, seed: int) -> dict[str, Measured]:
     return measured
 
 
-def _show(layer: Workload, config: Config, limit: Bound, measured: dict[str, Measured]) -> None:
+def _show(layer: Workload, config: Config, limit: MachineBound, measured: dict[str, LayerRun]) -> None:
     from vdla.commands import report
 
     runs = {label: run.stats for label, run in measured.items()}
@@ -98,12 +98,12 @@ def _headline(layer: Workload, config: Config) -> str:
     return f"{layer.name} of ResNet-18: {image}, {channels}, {kernel}, {config.inp_dtype}, on {config.name}"
 
 
-def _limit(limit: Bound) -> str:
+def _limit(limit: MachineBound) -> str:
     macs = f"{limit.macs:,} multiply-accumulates"
     return macs if limit.compute_cycles >= limit.memory_cycles else f"{limit.nbytes:,} bytes over the bus"
 
 
-def _trace(measured: Measured, path: Path) -> None:
+def _trace(measured: LayerRun, path: Path) -> None:
     from vdla.simulator.stats import RunTrace
 
     RunTrace(measured.program, measured.stats).write(path)

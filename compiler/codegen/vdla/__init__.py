@@ -1,1 +1,29 @@
-"""From a scheduled, tensorized loop nest to an accelerator program."""
+"""Code generation for the accelerator: from a scheduled, tensorized loop nest to a program.
+
+`compile_function` does it all. An intrinsic's `lower` turns a `TensorizedNest` into macro-ops with `fold_compute` and
+`fold_dma`.
+"""
+
+from vdla.compiler.codegen.vdla.allocate import AllocationError
+from vdla.compiler.codegen.vdla.compile import compile_function
+from vdla.compiler.codegen.vdla.errors import LoweringError
+from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
+from vdla.compiler.codegen.vdla.fold_dma import DmaFields, fold_dma
+from vdla.compiler.codegen.vdla.macro_op import BufferTile, BuildError, MacroOp
+from vdla.compiler.codegen.vdla.nest import TensorizedNest
+from vdla.compiler.codegen.vdla.uops import UopError
+
+__all__ = [
+    "AllocationError",
+    "BufferTile",
+    "BuildError",
+    "ComputeFields",
+    "DmaFields",
+    "LoweringError",
+    "MacroOp",
+    "TensorizedNest",
+    "UopError",
+    "compile_function",
+    "fold_compute",
+    "fold_dma",
+]

@@ -1,7 +1,7 @@
-"""The back half of the compiler: from macro-ops on tiles to an encoded program.
+"""Assembly: from macro-ops on tiles to an encoded program.
 
-Addresses, then micro-op kernels, then tokens: each step adds to the instructions what the one before left open, and
-never changes their order. The result depends on nothing but the arguments.
+Addresses first, then micro-op kernels, then tokens; the order of the operations never changes. The result is a pure
+function of the arguments.
 """
 
 from __future__ import annotations
@@ -13,17 +13,15 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler.codegen.vdla.allocate import allocate
-from vdla.compiler.codegen.vdla.check_macro_ops import Toucher
-from vdla.compiler.codegen.vdla.dependences import Step
-from vdla.compiler.codegen.vdla.macro_op import BuildError, MacroOp, Tile, field_unit, op_name
-from vdla.compiler.codegen.vdla.tokens import Place, assign_tokens
-from vdla.compiler.codegen.vdla.uops import Batch, UopPlan, plan_uops
+from vdla.compiler.codegen.vdla.check_macro_ops import MacroOpChecker
+from vdla.compiler.codegen.vdla.dependences import UnitOp
+from vdla.compiler.codegen.vdla.macro_op import BufferTile, BuildError, MacroOp, field_unit, op_name
+from vdla.compiler.codegen.vdla.tokens import IssuedOp, assign_tokens
+from vdla.compiler.codegen.vdla.uops import UopLoad, UopPlan, plan_uops
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Gemm, Load, Store, Sync, Vector
 from vdla.hardware.program import UOPS, Program, Tensor
-
-__all__ = ["BuildError", "build"]
 
 NOWHERE = -1
 TOKEN_BITS = ("pop_prev", "pop_next", "push_prev", "push_next")
@@ -31,7 +29,7 @@ TOKEN_BITS = ("pop_prev", "pop_next", "push_prev", "push_next")
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """An instruction with its addresses, its tensor and its schedule line; `op` is the operation that it is, if any."""
+    """An addressed instruction, its tensor and schedule line; `op` is the index of its operation, if it has one."""
 
     instruction: isa.Instruction
     tensor: str | None
@@ -39,34 +37,36 @@ class _Placed:
     op: int = NOWHERE
 
 
-def build(
+def assemble(
     config: Config,
     name: str,
     macro_ops: Sequence[MacroOp],
     tensors: Sequence[Tensor],
     source_lines: Sequence[str] = (),
 ) -> Program:
-    """The program that does what `macro_ops` do in their order; `tensors` are all but the micro-op table.
+    """The program of `macro_ops` in their order; `tensors` are all tensors except the micro-op table.
 
-    Errors: AllocationError and UopError where a buffer is too small, IsaError where a field overflows, BuildError where
-    an operation touches what is not its own.
+    Raises:
+        AllocationError, UopError: an on-chip buffer is too small.
+        IsaError: a field overflows.
+        BuildError: an operation accesses entries outside of its tiles or its tensor.
     """
     _check(macro_ops, tensors, source_lines)
     addresses = allocate(config, macro_ops, source_lines)
     kernels = [op.uops for op in macro_ops]
     plan = plan_uops(config.uop_depth, kernels, lambda index: op_name(index, macro_ops[index], source_lines))
-    placed = list(_placed(config, macro_ops, addresses, plan))
+    placed = list(_place(config, macro_ops, addresses, plan))
     ops = [replace(op, uops=kernel) for op, kernel in zip(macro_ops, plan.kernels, strict=True)]
-    toucher = Toucher(config, ops, addresses, tensors)
-    order = assign_tokens(_steps(config, ops, placed, toucher, source_lines))
-    final = [_tokened(place, placed) for place in order]
-    every = (*tensors, _uop_tensor(config, plan)) if plan.table else tuple(tensors)
-    index_of = {tensor.name: index for index, tensor in enumerate(every)}
+    checker = MacroOpChecker(config, ops, addresses, tensors)
+    order = assign_tokens(_unit_ops(config, ops, placed, checker, source_lines))
+    final = [_with_tokens(issued, placed) for issued in order]
+    all_tensors = (*tensors, _uop_tensor(config, plan)) if plan.table else tuple(tensors)
+    index_of = {tensor.name: index for index, tensor in enumerate(all_tensors)}
     return Program(
         config=config,
         name=name,
         words=isa.encode(config, [item.instruction for item in final]),
-        tensors=every,
+        tensors=all_tensors,
         tensor_of=np.array([NOWHERE if i.tensor is None else index_of[i.tensor] for i in final], np.int32),
         source_lines=tuple(source_lines),
         source_of=np.array([item.source for item in final], np.int32),
@@ -76,14 +76,16 @@ def build(
 def _check(ops: Sequence[MacroOp], tensors: Sequence[Tensor], source_lines: Sequence[str]) -> None:
     names = [tensor.name for tensor in tensors]
     if UOPS in names or len(set(names)) < len(names):
-        raise BuildError(f"build: names of tensors must differ from each other and from {UOPS}, got {', '.join(names)}")
+        raise BuildError(
+            f"assemble: names of tensors must differ from each other and from {UOPS}, got {', '.join(names)}"
+        )
     for index, op in enumerate(ops):
         for rule, got in _broken(op, names, len(source_lines)):
             raise BuildError(f"{op_name(index, op, source_lines)}: {rule}, got {got}")
 
 
 def _broken(op: MacroOp, names: Sequence[str], lines: int) -> Iterator[tuple[str, object]]:
-    """The rules of a macro-op that `op` breaks, with what it has instead."""
+    """The rules that `op` breaks, each with the offending value."""
     loops, moves = isinstance(op.instruction, Gemm | Vector), _moves_data(op.instruction)
     if moves and op.tensor not in names:
         yield f"tensor must be one of {', '.join(names)}", op.tensor
@@ -105,20 +107,22 @@ def _moves_data(instruction: isa.Instruction) -> bool:
 # --- addresses -------------------------------------------------------------------------------------------------------
 
 
-def _placed(config: Config, ops: Sequence[MacroOp], addresses: Mapping[Tile, int], plan: UopPlan) -> Iterator[_Placed]:
-    """The operations with their addresses, and the LOADs of the micro-op table before those that need them."""
-    batches = {batch.before: batch for batch in plan.batches}
+def _place(
+    config: Config, ops: Sequence[MacroOp], addresses: Mapping[BufferTile, int], plan: UopPlan
+) -> Iterator[_Placed]:
+    """The operations with their addresses, and the LOADs of the micro-op table between them."""
+    loads = {load.before: load for load in plan.loads}
     for index, op in enumerate(ops):
-        if index in batches:
-            yield _load_uops(config, batches[index])
+        if index in loads:
+            yield _load_uops(config, loads[index])
         yield _Placed(_addressed(config, op, addresses, plan.begins[index]), op.tensor, op.source, index)
 
 
-def _addressed(config: Config, op: MacroOp, addresses: Mapping[Tile, int], begin: int) -> isa.Instruction:
+def _addressed(config: Config, op: MacroOp, addresses: Mapping[BufferTile, int], begin: int) -> isa.Instruction:
     bases: dict[str, int] = {}
     for name, (tile, offset) in op.bases.items():
         unit = field_unit(config, op.instruction, name)
-        bases[name] = addresses[tile] * unit.denominator // unit.numerator + offset  # tiles are aligned to units
+        bases[name] = addresses[tile] * unit.denominator // unit.numerator + offset  # tiles are aligned
     if isinstance(op.instruction, Gemm | Vector):
         bases |= {"uop_begin": begin, "uop_end": begin + len(op.uops)}
     return _with(op.instruction, bases)
@@ -129,9 +133,9 @@ def _with(instruction: isa.Instruction, fields: Mapping[str, Any]) -> isa.Instru
     return changed
 
 
-def _load_uops(config: Config, batch: Batch) -> _Placed:
+def _load_uops(config: Config, load: UopLoad) -> _Placed:
     beats = config.uop_entry_bytes // config.axi_bytes
-    return _Placed(Load(Buffer.UOP, dram=batch.begin * beats, x_size=batch.size), UOPS, NOWHERE)
+    return _Placed(Load(Buffer.UOP, dram=load.begin * beats, x_size=load.size), UOPS, NOWHERE)
 
 
 def _uop_tensor(config: Config, plan: UopPlan) -> Tensor:
@@ -142,28 +146,28 @@ def _uop_tensor(config: Config, plan: UopPlan) -> Tensor:
 # --- tokens ----------------------------------------------------------------------------------------------------------
 
 
-def _steps(
-    config: Config, ops: Sequence[MacroOp], placed: Sequence[_Placed], toucher: Toucher, lines: Sequence[str]
-) -> list[Step]:
-    """What tokens must order. The micro-op buffer needs none: compute alone fills and reads it."""
+def _unit_ops(
+    config: Config, ops: Sequence[MacroOp], placed: Sequence[_Placed], checker: MacroOpChecker, lines: Sequence[str]
+) -> list[UnitOp]:
+    """The operations that tokens must order. A LOAD of micro-ops touches nothing: compute alone uses their buffer."""
     rows = isa.instruction_columns(config, [item.instruction for item in placed]).tolist()
     return [
-        Step(
+        UnitOp(
             isa.unit_of(item.instruction),
-            () if item.op == NOWHERE else toucher.touches(item.op, ops[item.op], row, lines),
+            () if item.op == NOWHERE else checker.touches(item.op, ops[item.op], row, lines),
         )
         for item, row in zip(placed, rows, strict=True)
     ]
 
 
-def _tokened(place: Place, placed: Sequence[_Placed]) -> _Placed:
-    """The instruction of a place with its token bits; the neighbours of a unit differ from it by one."""
-    item = _Placed(Sync(place.unit), None, NOWHERE) if place.step is None else placed[place.step]
-    if not place.pops and not place.pushes:
+def _with_tokens(issued: IssuedOp, placed: Sequence[_Placed]) -> _Placed:
+    """The instruction with its token bits; the numbers of adjacent units differ by one."""
+    item = _Placed(Sync(issued.unit), None, NOWHERE) if issued.op is None else placed[issued.op]
+    if not issued.pops and not issued.pushes:
         return item
     bits = {
-        f"{verb}_{side}": int(place.unit + step in units)
-        for verb, units in (("pop", place.pops), ("push", place.pushes))
+        f"{verb}_{side}": int(issued.unit + step in units)
+        for verb, units in (("pop", issued.pops), ("push", issued.pushes))
         for side, step in (("prev", -1), ("next", 1))
     }
     return replace(item, instruction=_with(item.instruction, bits))

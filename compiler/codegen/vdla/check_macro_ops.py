@@ -1,6 +1,6 @@
-"""What every operation touches, once it has its addresses; one that leaves its tiles or its tensor is refused.
+"""Checks of addressed macro-ops: every access must lie inside the operation's tiles and tensor.
 
-The footprints are those of the instruction set, exact to the entry and the beat; here they only meet tiles and tensors.
+The footprints come from the instruction set and are exact to the entry and the beat.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from vdla.compiler.codegen.vdla.dependences import Touch, Where
-from vdla.compiler.codegen.vdla.macro_op import BuildError, MacroOp, Tile, op_name
-from vdla.compiler.codegen.vdla.uops import Kernel
+from vdla.compiler.codegen.vdla.macro_op import BufferTile, BuildError, MacroOp, op_name
+from vdla.compiler.codegen.vdla.uops import UopKernel
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Load, Store, footprint
@@ -17,21 +17,25 @@ from vdla.hardware.isa.footprint import Access, Row
 from vdla.hardware.program import Tensor
 
 
-class Toucher:
-    """The touches of the operations of one program, whose tiles are at `addresses`."""
+class MacroOpChecker:
+    """Checks the operations of one program, whose tiles are at `addresses`, and collects what they touch."""
 
     def __init__(
-        self, config: Config, ops: Sequence[MacroOp], addresses: Mapping[Tile, int], tensors: Sequence[Tensor]
+        self, config: Config, ops: Sequence[MacroOp], addresses: Mapping[BufferTile, int], tensors: Sequence[Tensor]
     ) -> None:
         self.config = config
         self.addresses = addresses
         self.beats = {tensor.name: tensor.nbytes // config.axi_bytes for tensor in tensors}
         self.shared = _shared_tensors(ops)
         self.footprints = footprint.Footprints(config)
-        self._kernels: dict[int, tuple[Kernel, footprint.Kernel]] = {}
+        self._kernels: dict[int, tuple[UopKernel, footprint.Kernel]] = {}
 
     def touches(self, index: int, op: MacroOp, row: Row, lines: Sequence[str] = ()) -> tuple[Touch, ...]:
-        """What operation `index` touches; `row` has the columns of its instruction, addresses included."""
+        """The entries that operation `index` touches; `row` has the columns of its addressed instruction.
+
+        Raises:
+            BuildError: an access outside of a tile or of the tensor.
+        """
         where = op_name(index, op, lines)
         kernel = self._kernel(op.uops) if op.uops else None
         for excess in self.footprints.excess(row, kernel):
@@ -41,7 +45,7 @@ class Toucher:
             self._check_inside(where, op, access)
         return (*(Touch(a.buffer, a.where, a.writes) for a in on_chip), *self._in_dram(where, op, row))
 
-    def _kernel(self, uops: Kernel) -> footprint.Kernel:
+    def _kernel(self, uops: UopKernel) -> footprint.Kernel:
         if id(uops) not in self._kernels:
             columns = isa.uop_columns(self.config, isa.encode_uops(self.config, uops))
             self._kernels[id(uops)] = uops, footprint.Kernel(columns)
@@ -69,14 +73,14 @@ class Toucher:
 
 
 def _shared_tensors(ops: Sequence[MacroOp]) -> set[str]:
-    """The tensors that are both loaded and stored: only these order units through DRAM."""
+    """The tensors that are both loaded and stored; only they cause dependences through DRAM."""
     loaded = {op.tensor for op in ops if isinstance(op.instruction, Load)}
     stored = {op.tensor for op in ops if isinstance(op.instruction, Store)}
     return {name for name in loaded & stored if name is not None}
 
 
 def _bounds(where: Where, default: int) -> tuple[int, int]:
-    """First and one past the last of the entries, which are in order; `default` for both where there is none."""
+    """The first of the sorted entries and one past the last; `default` for both if there are none."""
     if isinstance(where, slice):
         return (int(where.start), int(where.stop)) if where.start < where.stop else (default, default)
     return (int(where[0]), int(where[-1]) + 1) if len(where) else (default, default)

@@ -1,4 +1,4 @@
-"""From a scheduled function to a program, in one call."""
+"""From a scheduled, tensorized function to a program."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from vdla.compiler import ir
-from vdla.compiler.codegen.vdla.assemble import build
+from vdla.compiler.codegen.vdla.assemble import assemble
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.ir import INTEGER_BITS, function_lines, output_names
@@ -17,12 +17,13 @@ from vdla.hardware.program import Program, Tensor
 def compile_function(
     config: Config, fn: ir.Function, weights: tuple[str, ...] = (), layouts: Mapping[str, str] | None = None
 ) -> Program:
-    """The instruction stream of a function whose blocks are all tensorized.
+    """The program of a function whose blocks are all tensorized.
 
     `weights` names the inputs that stay the same from run to run; `layouts` describes the dimensions of parameters.
 
     Raises:
-        LoweringError, AllocationError, UopError, IsaError: the schedule does not fit this machine; the place is named.
+        LoweringError, AllocationError, UopError, IsaError: the schedule does not fit this machine; the message names
+            the block, buffer or instruction.
     """
     _check(config, fn)
     outputs = output_names(fn)
@@ -35,7 +36,7 @@ def compile_function(
         role = "output" if name in outputs else "weight" if name in weights else "input"
         tensors.append(_tensor(fn.buffers[name], role, layouts.get(name, "")))
     lines = tuple(line.text for line in function_lines(fn))
-    return build(config, fn.name, lower(config, fn), tensors, lines)
+    return assemble(config, fn.name, lower(config, fn), tensors, lines)
 
 
 def _check(config: Config, fn: ir.Function) -> None:
@@ -46,7 +47,7 @@ def _check(config: Config, fn: ir.Function) -> None:
 
 
 def _check_weights(fn: ir.Function, weights: Sequence[str], inputs: Sequence[str]) -> None:
-    """Refuse what names no input, and a name alone, whose letters are not meant."""
+    """Reject names that are not inputs, and a lone string."""
     if isinstance(weights, str) or not isinstance(weights, Sequence):
         raise LoweringError(f"compile_function: weights must be a sequence of names, got {weights!r}")
     for name in weights:

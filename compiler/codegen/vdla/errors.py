@@ -1,7 +1,7 @@
-"""What can go wrong between a schedule and instructions."""
+"""The error of lowering."""
 
 from vdla.support.errors import Error
 
 
 class LoweringError(Error, ValueError):
-    """A schedule that this machine's instructions cannot express."""
+    """A schedule that the machine's instructions cannot express."""

@@ -1,7 +1,7 @@
-"""Folding computation: a nest of steps becomes as few GEMM or VECTOR instructions as their loops and micro-ops allow.
+"""Folding of computation: a nest becomes as few GEMM or VECTOR instructions as their loops and micro-ops allow.
 
-Two spatial loops become the instruction's own; the others are unrolled into micro-ops, reductions innermost, so that
-each sum starts at a micro-op marked first and ends at one marked last.
+Two spatial loops become the loops of the instruction. The others are unrolled into micro-ops with reductions
+innermost: each sum starts at a micro-op marked first and ends at one marked last.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vdla.compiler.codegen.vdla.macro_op import Base, MacroOp, Tile
-from vdla.compiler.codegen.vdla.nest import Access, Epilogue, Loop, Nest, affine_pieces, simplified
+from vdla.compiler.codegen.vdla.macro_op import Base, BufferTile, MacroOp
+from vdla.compiler.codegen.vdla.nest import EntryAccess, Epilogue, Loop, TensorizedNest, affine_pieces, simplify_loops
 from vdla.hardware import isa
 
-KERNEL_SHARE = 4  # a kernel takes at most this fraction of the micro-op buffer, so that several are resident
+KERNEL_SHARE = 4  # a kernel takes at most 1 / KERNEL_SHARE of the micro-op buffer, which holds several
 
 Offsets = npt.NDArray[np.int64]
 Fields = dict[str, Any]
@@ -28,21 +28,21 @@ Make = Callable[[Fields], isa.Instruction]
 
 @dataclass(frozen=True, slots=True)
 class ComputeFields:
-    """Which operand of the intrinsic each index of a GEMM or VECTOR addresses; "" for one it does not use."""
+    """The operand that each index of a GEMM or VECTOR addresses; "" for an unused index."""
 
     acc: str
     src: str = ""
     wgt: str = ""
 
-    def used(self, nest: Nest) -> dict[str, Access]:
-        """The access of each index that is used."""
+    def used(self, nest: TensorizedNest) -> dict[str, EntryAccess]:
+        """The access of each used index."""
         named = {"acc": self.acc, "src": self.src, "wgt": self.wgt}
         return {field: nest.access[name] for field, name in named.items() if name}
 
 
-def fold_compute(nest: Nest, operands: ComputeFields, instruction: Make) -> Iterator[MacroOp]:
-    """GEMM or VECTOR instructions for the nest; `instruction` makes one from the folded fields."""
-    nest = simplified(nest)
+def fold_compute(nest: TensorizedNest, operands: ComputeFields, instruction: Make) -> Iterator[MacroOp]:
+    """The nest as GEMM or VECTOR instructions; `instruction` makes one from the folded fields."""
+    nest = simplify_loops(nest)
     hardware = _hardware_loops(nest)
     excess = _loop_to_peel(nest, hardware)
     if excess is None:
@@ -52,45 +52,44 @@ def fold_compute(nest: Nest, operands: ComputeFields, instruction: Make) -> Iter
         yield from fold_compute(part, operands, instruction)
 
 
-def _parts(nest: Nest, loop: Loop) -> Iterator[Nest]:
-    """The nest with the loop taken apart: where its positions are not affine into pieces that are, else one by one."""
+def _parts(nest: TensorizedNest, loop: Loop) -> Iterator[TensorizedNest]:
+    """The nest cut along the loop: into affine pieces if a position is not affine in it, else into iterations."""
     pieces = [(value, 1) for value in range(loop.extent)] if _regular(nest, loop) else affine_pieces(nest, loop)
     for first, extent in pieces:
-        yield nest.fixed(loop, first) if extent == 1 else nest.piece(loop, first, extent)
+        yield nest.fix(loop, first) if extent == 1 else nest.piece(loop, first, extent)
 
 
-def _hardware_loops(nest: Nest) -> list[Loop]:
-    """The loops, two at most, that the instruction itself runs: those that move the scale first, then the longest."""
+def _hardware_loops(nest: TensorizedNest) -> list[Loop]:
+    """The loops of the instruction, at most two: those that move the scale first, then the longest."""
     choices = [loop for loop in nest.loops if not loop.reduce and _regular(nest, loop)]
     choices.sort(key=lambda loop: (not _moves_scale(nest, loop), -loop.extent))
     return sorted(choices[:2], key=nest.loops.index)
 
 
-def _regular(nest: Nest, loop: Loop) -> bool:
+def _regular(nest: TensorizedNest, loop: Loop) -> bool:
     return all(a.step(loop.var) >= 0 and not a.irregular(loop.var) for a in nest.all_accesses())
 
 
-def _moves_scale(nest: Nest, loop: Loop) -> bool:
+def _moves_scale(nest: TensorizedNest, loop: Loop) -> bool:
     scale = nest.epilogue.access.get("scl") if nest.epilogue else None
     return scale is not None and (scale.step(loop.var) != 0 or scale.irregular(loop.var))
 
 
-def _laid_out_unlike(nest: Nest, loop: Loop) -> bool:
+def _differs_in_layout(nest: TensorizedNest, loop: Loop) -> bool:
     if nest.epilogue is None:
         return False
     out, acc = nest.epilogue.access["out"], nest.epilogue.access["acc"]
     return out.step(loop.var) != acc.step(loop.var) or out.irregular(loop.var) or acc.irregular(loop.var)
 
 
-def _loop_to_peel(nest: Nest, hardware: list[Loop]) -> Loop | None:
-    """The outermost loop that has to become several instructions, if any.
+def _loop_to_peel(nest: TensorizedNest, hardware: list[Loop]) -> Loop | None:
+    """The outermost loop that must become several instructions, if any.
 
-    Micro-ops cannot move the scale, and a result moves in the output buffer as its sum does in the accumulator, so that
-    each sum has a place of its own where a reduction is taken apart.
+    Micro-ops cannot move the scale, and a result must move in the output buffer as its sum does in the accumulator.
     """
-    unlike = [loop for loop in nest.loops if not loop.reduce and _laid_out_unlike(nest, loop)]
-    if unlike:
-        return unlike[0]
+    differing = [loop for loop in nest.loops if not loop.reduce and _differs_in_layout(nest, loop)]
+    if differing:
+        return differing[0]
     unrolled = [loop for loop in nest.loops if loop not in hardware]
     moving = [loop for loop in unrolled if _moves_scale(nest, loop)]
     if moving:
@@ -100,7 +99,7 @@ def _loop_to_peel(nest: Nest, hardware: list[Loop]) -> Loop | None:
     return ([loop for loop in unrolled if not loop.reduce] or unrolled)[0]
 
 
-def _compute_op(nest: Nest, operands: ComputeFields, hardware: list[Loop], instruction: Make) -> MacroOp:
+def _compute_op(nest: TensorizedNest, operands: ComputeFields, hardware: list[Loop], instruction: Make) -> MacroOp:
     unrolled = sorted((loop for loop in nest.loops if loop not in hardware), key=lambda loop: loop.reduce)
     used = operands.used(nest)
     offsets = _offsets(unrolled, used)
@@ -115,16 +114,16 @@ def _compute_op(nest: Nest, operands: ComputeFields, hardware: list[Loop], instr
     return MacroOp(instruction(fields), bases, _kernel_of(unrolled, offsets, lows), None, nest.source)
 
 
-def _tile(access: Access) -> Tile:
-    assert isinstance(access.place, Tile)
+def _tile(access: EntryAccess) -> BufferTile:
+    assert isinstance(access.place, BufferTile)
     return access.place
 
 
 # --- micro-ops -------------------------------------------------------------------------------------------------------
 
 
-def _offsets(unrolled: list[Loop], used: Mapping[str, Access]) -> dict[str, Offsets]:
-    """The positions of each operand over the unrolled loops, the last loop fastest."""
+def _offsets(unrolled: list[Loop], used: Mapping[str, EntryAccess]) -> dict[str, Offsets]:
+    """The positions of each operand over the unrolled loops, the last loop varying fastest."""
     shape = tuple(loop.extent for loop in unrolled)
     grid = np.indices(shape, dtype=np.int64).reshape(len(shape), -1) if shape else np.zeros((0, 1), np.int64)
     point = {loop.var: grid[position] for position, loop in enumerate(unrolled)}
@@ -141,13 +140,13 @@ def _kernel_of(
 
 @lru_cache(maxsize=4096)
 def _kernel(offsets: bytes, first: bytes, last: bytes) -> tuple[isa.MicroOp, ...]:
-    """Equal kernels are one object, which makes them quick to recognise."""
+    """The kernel; equal kernels are the same object, which `plan_uops` recognises quickly."""
     acc, src, wgt = np.frombuffer(offsets, np.int64).reshape(3, -1).tolist()
     return tuple(map(isa.MicroOp, acc, src, wgt, first, last))
 
 
 def _ends(unrolled: list[Loop], end: int) -> npt.NDArray[np.bool_]:
-    """For each micro-op, whether every reduction loop is at its first (end 0) or last (end -1) iteration."""
+    """Whether every reduction loop is at its first (end 0) or last (end -1) iteration, for each micro-op."""
     ends = np.ones(1, np.bool_)
     for loop in unrolled:
         here = np.full(loop.extent, not loop.reduce)
@@ -159,8 +158,10 @@ def _ends(unrolled: list[Loop], end: int) -> npt.NDArray[np.bool_]:
 # --- results ---------------------------------------------------------------------------------------------------------
 
 
-def _add_epilogue(nest: Nest, epilogue: Epilogue, fields: Fields, bases: dict[str, Base], hardware: list[Loop]) -> None:
-    """The fields with which finished sums leave in the same pass."""
+def _add_epilogue(
+    nest: TensorizedNest, epilogue: Epilogue, fields: Fields, bases: dict[str, Base], hardware: list[Loop]
+) -> None:
+    """Add the fields that emit finished sums in the same pass."""
     out, acc, scale = epilogue.access["out"], epilogue.access["acc"], epilogue.access.get("scl")
     bases["out"] = (_tile(out), bases["acc"][1] - acc.base + out.base)
     fields |= {name: int(value) for name, value in epilogue.match.immediates.items()}

@@ -1,6 +1,6 @@
-"""Folding DMA: a nest of entry copies becomes as few LOAD or STORE instructions as their strides and padding allow.
+"""Folding of DMA: a nest of entry copies becomes as few LOAD or STORE instructions as strides and padding allow.
 
-The innermost loops that are dense on the chip become x, y and z; what is left is repeated.
+The innermost loops that are dense on the chip become the dimensions x, y and z; the others repeat the instruction.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from vdla.compiler.codegen.vdla.macro_op import MacroOp, Tile
-from vdla.compiler.codegen.vdla.nest import Loop, Nest, simplified
+from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
+from vdla.compiler.codegen.vdla.nest import Loop, TensorizedNest, simplify_loops
 from vdla.hardware import isa
 
 Make = Callable[[dict[str, Any]], isa.Instruction]
 
 
 @dataclass(frozen=True, slots=True)
-class Dma:
-    """The operands at both ends of a transfer, and the buffer entries and AXI beats of one entry of the tensor."""
+class DmaFields:
+    """The operands on the chip and in DRAM, and the buffer entries and AXI beats of one entry of the tensor."""
 
     chip: str
     dram: str
@@ -28,7 +28,7 @@ class Dma:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """One dimension of a transfer: padding before, data, padding after; `stride` of the data in DRAM, in entries."""
+    """One dimension of a transfer: padding before, data, padding after, and the stride in DRAM, all in entries."""
 
     before: int = 0
     size: int = 1
@@ -37,29 +37,29 @@ class Extent:
 
     @property
     def total(self) -> int:
-        """Steps on the chip."""
+        """Extent on the chip."""
         return self.before + self.size + self.after
 
     @property
     def padded(self) -> bool:
-        """Whether not all of it is data."""
+        """Whether there is padding."""
         return self.before > 0 or self.after > 0
 
 
-def fold_dma(nest: Nest, dma: Dma, instruction: Make) -> Iterator[MacroOp]:
-    """LOAD or STORE instructions for the nest; `instruction` makes one from the folded fields."""
-    nest = simplified(nest)
+def fold_dma(nest: TensorizedNest, dma: DmaFields, instruction: Make) -> Iterator[MacroOp]:
+    """The nest as LOAD or STORE instructions; `instruction` makes one from the folded fields."""
+    nest = simplify_loops(nest)
     loops = sorted(nest.loops, key=lambda loop: nest.access[dma.chip].step(loop.var), reverse=True)
     dims, rest = _dimensions(nest, loops, dma)
     if not rest:
         yield _dma_op(nest, dma, dims, instruction)
         return
     for value in range(rest[0].extent):
-        yield from fold_dma(nest.fixed(rest[0], value), dma, instruction)
+        yield from fold_dma(nest.fix(rest[0], value), dma, instruction)
 
 
-def _dimensions(nest: Nest, loops: list[Loop], dma: Dma) -> tuple[list[Extent], list[Loop]]:
-    """x, y and z from the innermost loops outwards, and the loops that do not fit in."""
+def _dimensions(nest: TensorizedNest, loops: list[Loop], dma: DmaFields) -> tuple[list[Extent], list[Loop]]:
+    """x, y and z from the innermost loops outwards, and the remaining loops."""
     dims = [Extent(), Extent(), Extent()]
     dense, level = 1, 0
     for taken, loop in enumerate(reversed(loops)):
@@ -76,8 +76,8 @@ def _dimensions(nest: Nest, loops: list[Loop], dma: Dma) -> tuple[list[Extent], 
     return dims, []
 
 
-def _extent(nest: Nest, loop: Loop, dma: Dma) -> Extent | None:
-    """A loop as a dimension; None if it steps unevenly or backwards."""
+def _extent(nest: TensorizedNest, loop: Loop, dma: DmaFields) -> Extent | None:
+    """The loop as a dimension, None if it is irregular or goes backwards in DRAM."""
     chip, dram = nest.access[dma.chip], nest.access[dma.dram]
     if chip.irregular(loop.var) or dram.irregular(loop.var) or dram.step(loop.var) < 0:
         return None
@@ -86,20 +86,20 @@ def _extent(nest: Nest, loop: Loop, dma: Dma) -> Extent | None:
 
 
 def _fits(dims: list[Extent], level: int, this: Extent) -> bool:
-    """Whether a loop may become dimension `level`; x takes several loops as long as they are contiguous."""
+    """Whether the loop may become dimension `level`; x takes several contiguous loops."""
     if level == 0:
         return not dims[0].padded and this.stride == dims[0].size
     return level == 1 or not this.padded
 
 
 def _wider(x: Extent, outer: Extent) -> Extent:
-    """x repeated without a gap by the loop around it."""
+    """x extended by a contiguous loop around it."""
     return Extent(outer.before * x.size, outer.size * x.size, outer.after * x.size)
 
 
-def _dma_op(nest: Nest, dma: Dma, dims: list[Extent], instruction: Make) -> MacroOp:
+def _dma_op(nest: TensorizedNest, dma: DmaFields, dims: list[Extent], instruction: Make) -> MacroOp:
     x, y, z = dims
-    if nest.nowhere:
+    if nest.all_padding:
         y = Extent(y.total, 0, 0)
     chip, dram = nest.access[dma.chip], nest.access[dma.dram]
     empty = x.size == 0 or y.size == 0
@@ -110,6 +110,6 @@ def _dma_op(nest: Nest, dma: Dma, dims: list[Extent], instruction: Make) -> Macr
         "y_size": y.size, "y_before": y.before, "y_after": y.after, "y_stride": 0 if empty else y.stride * dma.beats,
         "z_size": z.size, "z_stride": 0 if empty else z.stride * dma.beats,
     }  # fmt: skip
-    assert isinstance(chip.place, Tile) and isinstance(dram.place, str)
+    assert isinstance(chip.place, BufferTile) and isinstance(dram.place, str)
     bases = {"sram": (chip.place, chip.base * dma.unit)}
     return MacroOp(instruction(fields), bases, (), None if empty else dram.place, nest.source)

@@ -1,6 +1,6 @@
-"""Conditions on loop variables: what a predicate or a padding test leaves of the loops of a nest.
+"""Bounds on the loops of a nest from conditions: a predicate, or the test for padding.
 
-A comparison that is affine in the loops is kept as `form >= 0`; anything else is evaluated point by point.
+A comparison that is affine in the loops is kept as `form >= 0`; any other condition is evaluated point by point.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Range = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition, and the affine form that is >= 0 where it holds, if it has one."""
+    """A condition, and the affine form that is >= 0 exactly where it holds, if there is one."""
 
     expr: ir.Expr
     form: Form | None
@@ -26,9 +26,9 @@ class Condition:
 
 @dataclass(slots=True)
 class Bounds:
-    """What conditions leave of each loop: its first iteration and its end.
+    """The first iteration of each loop and its end, under some conditions.
 
-    `irregular` is a loop for which that is not a range.
+    `irregular` is a loop whose iterations do not form a range.
     """
 
     start: dict[str, int] = field(default_factory=dict)
@@ -41,29 +41,28 @@ class Bounds:
         return start, max(start, min(self.end.get(loop.var, loop.extent), loop.extent))
 
 
-def conditions_of(exprs: Iterable[ir.Expr]) -> tuple[Condition, ...]:
-    """The conditions that must all hold; an equality is two comparisons."""
+def comparisons(exprs: Iterable[ir.Expr]) -> tuple[Condition, ...]:
+    """The conditions whose conjunction is that of `exprs`; an equality becomes two comparisons."""
     found: list[Condition] = []
     for expr in (part for whole in exprs for part in conjuncts(whole)):
         match expr:
             case ir.Binary(op="eq", a=a, b=b):
-                pair: tuple[ir.Expr, ...] = (ir.Binary("ge", a, b), ir.Binary("le", a, b))
-                found.extend(Condition(comparison, _form(comparison)) for comparison in pair)
+                found += [_condition(ir.Binary("ge", a, b)), _condition(ir.Binary("le", a, b))]
             case _:
-                found.append(Condition(expr, _form(expr)))
+                found.append(_condition(expr))
     return tuple(found)
 
 
-def _form(expr: ir.Expr) -> Form | None:
+def _condition(expr: ir.Expr) -> Condition:
     if not isinstance(expr, ir.Binary) or expr.op not in ("lt", "le", "gt", "ge"):
-        return None
+        return Condition(expr, None)
     more, less = (expr.b, expr.a) if expr.op in ("lt", "le") else (expr.a, expr.b)
     form = affine(ir.Binary("sub", more, less))
-    return None if form is None else (form[0], form[1] - (expr.op in ("lt", "gt")))
+    return Condition(expr, None if form is None else (form[0], form[1] - (expr.op in ("lt", "gt"))))
 
 
-def bounds(conditions: Iterable[Condition], loops: Iterable[Loop], env: Mapping[str, int]) -> Bounds | None:
-    """What the conditions leave of the loops while those around them have the values `env`; None when nothing."""
+def loop_bounds(conditions: Iterable[Condition], loops: Iterable[Loop], env: Mapping[str, int]) -> Bounds | None:
+    """The bounds of the loops under the conditions at the outer loops' values `env`; None if no iteration is left."""
     found = Bounds()
     extents = {loop.var: loop.extent for loop in loops}
     for condition in conditions:
@@ -73,7 +72,7 @@ def bounds(conditions: Iterable[Condition], loops: Iterable[Loop], env: Mapping[
 
 
 def _narrow(found: Bounds, condition: Condition, extents: Mapping[str, int], env: Mapping[str, int]) -> bool:
-    """Narrow the bounds by one condition; False when it cannot hold."""
+    """Narrow the bounds by one condition; False if it cannot hold."""
     if condition.form is None:
         free = sorted(var_names(condition.expr) & set(extents))
         if not free:
@@ -95,8 +94,8 @@ def _narrow(found: Bounds, condition: Condition, extents: Mapping[str, int], env
     return True
 
 
-def decided(condition: Condition, loops: Iterable[Loop], env: Mapping[str, int]) -> bool | None:
-    """Whether the condition holds in every iteration of the loops, or in none; None when it varies."""
+def truth_over(condition: Condition, loops: Iterable[Loop], env: Mapping[str, int]) -> bool | None:
+    """True if the condition holds in every iteration of the loops, False if in none, None if it varies."""
     extents = {loop.var: loop.extent for loop in loops}
     if condition.form is None:
         varies = var_names(condition.expr) & set(extents)

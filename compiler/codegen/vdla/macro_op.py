@@ -1,7 +1,7 @@
-"""Macro-ops: machine instructions on named on-chip tiles, what lowering gives to the back half of the compiler.
+"""Macro-ops: machine instructions on named on-chip tiles, the interface between lowering and assembly.
 
-An instruction has zero bases here; each base is a tile and an offset, counted in the unit that its field is indexed in
-(`field_unit`): mostly entries, but a VECTOR reads inputs and weights as vectors, and a RAW result fills some entries.
+The bases of an instruction are zero here. Each base is a tile and an offset in the units of its field (`field_unit`):
+entries in general, vectors for the inputs and weights of a VECTOR, several entries for a RAW result.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from vdla.support.errors import Error
 
 
 class BuildError(Error, ValueError):
-    """Macro-ops that break their own rules: a touch outside a tile, a tensor that is not there."""
+    """Macro-ops that are invalid: an access outside of a tile, an unknown tensor."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
-    """A range of `entries` entries of one on-chip buffer, somewhere; `ident` tells tiles of one name apart.
+class BufferTile:
+    """A range of `entries` entries of one on-chip buffer, without an address; `ident` distinguishes equal names.
 
-    A tile lives from its first to its last use in program order. The same tile may be filled many times; a new tile
-    for each fill (or for each virtual thread) lets the fills overlap.
+    A tile is live from its first to its last use in program order. It may be filled many times; fills of different
+    tiles, as those of different virtual threads, can overlap in time.
     """
 
     name: str
@@ -36,17 +36,17 @@ class Tile:
         return f"{self.name}#{self.ident}" if self.ident else self.name
 
 
-Base = tuple[Tile, int]
+Base = tuple[BufferTile, int]
 ONE = Fraction(1)
 
 
 @dataclass(frozen=True, slots=True)
 class MacroOp:
-    """An instruction whose on-chip bases are (tile, offset) and whose micro-ops, relative to them, are a tuple.
+    """An instruction with a (tile, offset) for each on-chip base, and its micro-ops relative to these bases.
 
-    `instruction` is an `isa` instruction with zero bases, zero `uop_begin` and `uop_end`, and no token bits.
-    `bases` names the tile of every base field the instruction uses: `sram` of LOAD and STORE; `acc src wgt out scl` of
-    GEMM and VECTOR. `tensor` is what the `dram` of a LOAD or STORE is relative to; `source` a line of the schedule.
+    `instruction` is an `isa` instruction with zero bases, zero `uop_begin` and `uop_end`, and no token bits. `bases`
+    has every base field that the instruction uses: `sram` of LOAD and STORE; `acc src wgt out scl` of GEMM and VECTOR.
+    The `dram` of a LOAD or STORE is relative to `tensor`. `source` is a line of the schedule.
     """
 
     instruction: isa.Instruction
@@ -55,19 +55,19 @@ class MacroOp:
     tensor: str | None = None
     source: int = -1
 
-    def tiles(self) -> tuple[Tile, ...]:
-        """The tiles this operation touches, each once."""
+    def tiles(self) -> tuple[BufferTile, ...]:
+        """The tiles that the operation accesses, without duplicates."""
         return tuple(dict.fromkeys(tile for tile, _ in self.bases.values()))
 
 
 def op_name(index: int, op: MacroOp, lines: Sequence[str] = ()) -> str:
-    """How an error names an operation: its number, its opcode and the line of the schedule it comes from."""
+    """The name of an operation in errors: its number, its opcode and its line of the schedule."""
     line = f", {lines[op.source].strip()}" if 0 <= op.source < len(lines) else ""
     return f"operation {index} ({isa.opcode_of(op.instruction).name}{line})"
 
 
 def field_unit(config: Config, instruction: isa.Instruction, name: str) -> Fraction:
-    """Buffer entries in one step of the index that base field `name` counts in."""
+    """Buffer entries per unit of base field `name`."""
     if name == "wgt" and isinstance(instruction, isa.Vector):
         return Fraction(1, config.block_in)
     if name == "src" and isinstance(instruction, isa.Vector) and instruction.source == isa.Source.INP:

@@ -1,7 +1,8 @@
-"""A nest of steps: one tensorized block with the loops around it, at concrete addresses, ready to become instructions.
+"""A tensorized nest: one tensorized block with the loops around it, at concrete addresses.
 
-An intrinsic's `lower` receives a `Nest`. Positions are counted in entries of the intrinsic's operand (the product of
-its declared shape), relative to an on-chip tile or a tensor in DRAM; they are affine in the loops, apart from `rest`.
+An intrinsic's `lower` turns a `TensorizedNest` into instructions. Positions are counted in entries of the operand
+(its declared shape), from the start of an on-chip tile or of a tensor in DRAM; they are affine in the loops except for
+`rest`.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir
-from vdla.compiler.arith import Values, evaluate
-from vdla.compiler.codegen.vdla.macro_op import Tile
+from vdla.compiler.arith import Values, evaluate, var_names
+from vdla.compiler.codegen.vdla.macro_op import BufferTile
 from vdla.compiler.ir import Match
 from vdla.hardware.config import Config
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop of a nest; `reduce` when its iterations add to the same result."""
+    """A loop of a nest; the iterations of a `reduce` loop add to the same result."""
 
     var: str
     extent: int
@@ -29,10 +30,13 @@ class Loop:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """Where an operand's entry lies: `base` + sum of step * loop + sum of scale * expression."""
+class EntryAccess:
+    """The position of an operand's entry: `base` + sum of step * loop + sum of scale * expression.
 
-    place: Tile | str
+    `place` is an on-chip tile or the name of a tensor in DRAM.
+    """
+
+    place: BufferTile | str
     base: int
     steps: Mapping[str, int]
     rest: tuple[tuple[ir.Expr, int], ...] = ()
@@ -46,7 +50,7 @@ class Access:
         return any(e == ir.Var(var) for expr, _ in self.rest for e in ir.walk_expr(expr))
 
     def at(self, point: Values) -> npt.NDArray[np.int64]:
-        """The positions at loop values, numbers or arrays; a loop that `point` leaves out is 0."""
+        """The positions at loop values (numbers or arrays); a loop missing from `point` is 0."""
         total = np.asarray(self.base, np.int64)
         for var, step in self.steps.items():
             total = total + step * np.asarray(point.get(var, 0), np.int64)
@@ -54,7 +58,7 @@ class Access:
             total = total + scale * np.asarray(evaluate(expr, point, default=0), np.int64)
         return total
 
-    def fixed(self, var: str, value: int) -> Access:
+    def fix(self, var: str, value: int) -> EntryAccess:
         """The access with one loop at `value`."""
         steps = {v: s for v, s in self.steps.items() if v != var}
         base, rest = self.base + self.step(var) * value, list[tuple[ir.Expr, int]]()
@@ -66,28 +70,28 @@ class Access:
                 base += scale * int(evaluate(known, {}))
         return replace(self, base=base, steps=steps, rest=tuple(rest))
 
-    def along(self, var: str, extent: int) -> npt.NDArray[np.int64] | None:
-        """What the terms that are not affine add at each iteration of a loop; None if it depends on other loops too."""
+    def offsets_along(self, var: str, extent: int) -> npt.NDArray[np.int64] | None:
+        """The sum of `rest` in each iteration of the loop, None if it also depends on other loops."""
         total = np.zeros(extent, np.int64)
         for expr, scale in self.rest:
-            names = {e.name for e in ir.walk_expr(expr) if isinstance(e, ir.Var)}
+            names = var_names(expr)
             if var in names and names != {var}:
                 return None
             if var in names:
                 total = total + scale * evaluate(expr, {var: np.arange(extent)})
         return total
 
-    def piece(self, var: str, first: int, extent: int) -> Access:
+    def piece(self, var: str, first: int, extent: int) -> EntryAccess:
         """The access over iterations first to first + extent of a loop, where it is affine."""
-        added = self.along(var, first + extent)
-        assert added is not None
-        step = int(added[first + 1] - added[first]) if extent > 1 else 0
+        offsets = self.offsets_along(var, first + extent)
+        assert offsets is not None
+        step = int(offsets[first + 1] - offsets[first]) if extent > 1 else 0
         rest = tuple((e, scale) for e, scale in self.rest if ir.Var(var) not in ir.walk_expr(e))
-        base = self.base + self.step(var) * first + int(added[first])
+        base = self.base + self.step(var) * first + int(offsets[first])
         return replace(self, base=base, steps={**self.steps, var: self.step(var) + step}, rest=rest)
 
-    def merged(self, outer: Loop, inner: Loop) -> Access:
-        """The access after the two loops have become one, named as the inner one."""
+    def merge(self, outer: Loop) -> EntryAccess:
+        """The access after `outer` has been merged into the loop inside it."""
         return replace(self, steps={v: s for v, s in self.steps.items() if v != outer.var})
 
 
@@ -96,30 +100,30 @@ class Epilogue:
     """An intrinsic that consumes each finished result in the same pass."""
 
     match: Match
-    access: Mapping[str, Access]
+    access: Mapping[str, EntryAccess]
 
 
 @dataclass(frozen=True, slots=True)
-class Nest:
+class TensorizedNest:
     """Steps of one intrinsic.
 
-    `init`: sums start here, rather than continue what is in the output. `valid[var]` = (first, end) bounds a loop to
-    the iterations in which the intrinsic's condition holds; the others are padding, and with `nowhere` all of them are.
-    `source`: a line of the schedule.
+    `init`: sums start here instead of continuing from the output's contents. `valid[var]` = (first, end) is the range
+    of iterations in which the intrinsic's condition holds; the others are padding. With `all_padding`, all of them are.
+    `source` is a line of the schedule.
     """
 
     config: Config
     match: Match
     loops: tuple[Loop, ...]
-    access: Mapping[str, Access]
+    access: Mapping[str, EntryAccess]
     init: bool = True
     epilogue: Epilogue | None = None
     valid: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    nowhere: bool = False
+    all_padding: bool = False
     source: int = -1
 
-    def fixed(self, loop: Loop, value: int) -> Nest:
-        """The nest with one of its loops at `value`; a reduction starts in its first and ends in its last iteration."""
+    def fix(self, loop: Loop, value: int) -> TensorizedNest:
+        """The nest with one loop at `value`; a reduction starts in its first iteration and ends in its last."""
         epilogue = self.epilogue
         if epilogue is not None:
             last = not loop.reduce or value == loop.extent - 1
@@ -132,11 +136,11 @@ class Nest:
             init=self.init and (not loop.reduce or value == 0),
             epilogue=epilogue,
             valid={var: bounds for var, bounds in self.valid.items() if var != loop.var},
-            nowhere=self.nowhere or not start <= value < end,
+            all_padding=self.all_padding or not start <= value < end,
         )
 
-    def piece(self, loop: Loop, first: int, extent: int) -> Nest:
-        """The nest with only some iterations of a loop that is no reduction, over which every position is affine."""
+    def piece(self, loop: Loop, first: int, extent: int) -> TensorizedNest:
+        """The nest over some iterations of a loop that is no reduction, in which every position is affine."""
         epilogue = self.epilogue
         if epilogue is not None:
             epilogue = Epilogue(epilogue.match, _piece(epilogue.access, loop.var, first, extent))
@@ -148,25 +152,25 @@ class Nest:
             epilogue=epilogue,
         )
 
-    def all_accesses(self) -> list[Access]:
+    def all_accesses(self) -> list[EntryAccess]:
         """The accesses of the intrinsic and of its epilogue."""
         return [*self.access.values(), *(self.epilogue.access.values() if self.epilogue else ())]
 
 
-def _fixed(access: Mapping[str, Access], var: str, value: int) -> dict[str, Access]:
-    return {operand: a.fixed(var, value) for operand, a in access.items()}
+def _fixed(access: Mapping[str, EntryAccess], var: str, value: int) -> dict[str, EntryAccess]:
+    return {operand: a.fix(var, value) for operand, a in access.items()}
 
 
-def _piece(access: Mapping[str, Access], var: str, first: int, extent: int) -> dict[str, Access]:
+def _piece(access: Mapping[str, EntryAccess], var: str, first: int, extent: int) -> dict[str, EntryAccess]:
     return {operand: a.piece(var, first, extent) for operand, a in access.items()}
 
 
-def affine_pieces(nest: Nest, loop: Loop) -> list[tuple[int, int]]:
-    """(first, extent) of the longest runs of iterations over which every position is affine in the loop, in order."""
-    along = [access.along(loop.var, loop.extent) for access in nest.all_accesses() if access.irregular(loop.var)]
-    if loop.reduce or any(values is None for values in along):
+def affine_pieces(nest: TensorizedNest, loop: Loop) -> list[tuple[int, int]]:
+    """(first, extent) of the maximal runs of iterations in which every position is affine in the loop, in order."""
+    offsets = [a.offsets_along(loop.var, loop.extent) for a in nest.all_accesses() if a.irregular(loop.var)]
+    if loop.reduce or any(values is None for values in offsets):
         return [(value, 1) for value in range(loop.extent)]
-    steps = np.stack([np.diff(values) for values in along if values is not None])
+    steps = np.stack([np.diff(values) for values in offsets if values is not None])
     pieces, first = [], 0
     while first < loop.extent:
         same = (steps[:, first:] == steps[:, first : first + 1]).all(axis=0)
@@ -176,11 +180,11 @@ def affine_pieces(nest: Nest, loop: Loop) -> list[tuple[int, int]]:
     return pieces
 
 
-def simplified(nest: Nest) -> Nest:
-    """The nest without loops of one iteration, adjacent loops merged where every operand steps evenly through both."""
+def simplify_loops(nest: TensorizedNest) -> TensorizedNest:
+    """The nest without loops of one iteration, and with adjacent loops merged where all operands step evenly."""
     for loop in nest.loops:
         if loop.extent == 1:
-            nest = nest.fixed(loop, 0)
+            nest = nest.fix(loop, 0)
     position = len(nest.loops) - 2
     while position >= 0:
         outer, inner = nest.loops[position : position + 2]
@@ -190,7 +194,7 @@ def simplified(nest: Nest) -> Nest:
     return nest
 
 
-def _mergeable(nest: Nest, outer: Loop, inner: Loop) -> bool:
+def _mergeable(nest: TensorizedNest, outer: Loop, inner: Loop) -> bool:
     if outer.reduce != inner.reduce or outer.var in nest.valid or inner.var in nest.valid:
         return False
     return all(
@@ -201,12 +205,12 @@ def _mergeable(nest: Nest, outer: Loop, inner: Loop) -> bool:
     )
 
 
-def _merge(nest: Nest, outer: Loop, inner: Loop) -> Nest:
-    merged = Loop(inner.var, outer.extent * inner.extent, inner.reduce)
-    loops = tuple(merged if loop is inner else loop for loop in nest.loops if loop is not outer)
+def _merge(nest: TensorizedNest, outer: Loop, inner: Loop) -> TensorizedNest:
+    loop = Loop(inner.var, outer.extent * inner.extent, inner.reduce)
+    loops = tuple(loop if other is inner else other for other in nest.loops if other is not outer)
     epilogue = nest.epilogue
     if epilogue is not None:
-        epilogue = Epilogue(epilogue.match, {o: a.merged(outer, inner) for o, a in epilogue.access.items()})
+        epilogue = Epilogue(epilogue.match, {operand: a.merge(outer) for operand, a in epilogue.access.items()})
     return replace(
-        nest, loops=loops, access={o: a.merged(outer, inner) for o, a in nest.access.items()}, epilogue=epilogue
+        nest, loops=loops, access={operand: a.merge(outer) for operand, a in nest.access.items()}, epilogue=epilogue
     )

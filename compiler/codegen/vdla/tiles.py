@@ -1,7 +1,7 @@
-"""Where on-chip buffers live: the loop inside which each is allocated, and the tile that its accesses need there.
+"""Storage of on-chip buffers: the loops around each allocation, and the tile that one iteration of them needs.
 
-A buffer keeps its full logical shape in the loop nest; on the chip only the region written inside one iteration of the
-loops around its allocation exists. One tile serves every iteration, apart from virtual threads, which have one each.
+In the loop nest a buffer keeps its full logical shape; its tile holds only the region written inside one iteration of
+the loops around the allocation. All iterations reuse the same tile, but each virtual thread has its own.
 """
 
 from __future__ import annotations
@@ -13,55 +13,15 @@ from math import prod
 from vdla.compiler import ir
 from vdla.compiler.arith import affine, var_names
 from vdla.compiler.codegen.vdla.errors import LoweringError
-from vdla.compiler.ir import Match
+from vdla.compiler.codegen.vdla.tensorized_block import TensorizedBlock
 from vdla.compiler.tensorize.intrinsic import ON_CHIP
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """A tensorized block, the loops around it from the outermost, and what it computes."""
-
-    block: ir.Block
-    path: tuple[ir.For, ...]
-    match: Match
-
-    def bound(self, expr: ir.Expr) -> ir.Expr:
-        """An expression over the block's axes, over the loops."""
-        return ir.substitute(expr, {a.var: v for a, v in zip(self.block.axes, self.block.values, strict=True)})
-
-    @property
-    def output(self) -> str:
-        """The buffer that the block writes."""
-        return self.match.buffers[self.match.intrinsic.output.name]
-
-    def inside_entry(self, loop: ir.For) -> bool:
-        """Whether a loop runs inside one entry: it is the tensorized loop, or one inside it."""
-        names = [other.var for other in self.path]
-        start = next(i for i, other in enumerate(self.path) if "tensorize" in other.annotations)
-        return loop.var in names and names.index(loop.var) >= start
-
-    def reduce_loops(self) -> set[str]:
-        """The loops that drive a reduce axis."""
-        return {
-            e.name
-            for axis, value in zip(self.block.axes, self.block.values, strict=True)
-            if axis.kind is ir.AxisKind.REDUCE
-            for e in ir.walk_expr(value)
-            if isinstance(e, ir.Var)
-        }
-
-    def partial_loops(self) -> set[str]:
-        """The loops in some of whose iterations the block does not run, though its region is the same in all."""
-        if self.block.predicate is None:
-            return set()
-        return var_names(self.block.predicate) - set().union(*(var_names(v) for v in self.block.values))
-
-
-@dataclass(frozen=True, slots=True)
 class TilePlan:
-    """The tile of one buffer: `shape` of the region, its origin `base` over the loops around the allocation.
+    """The tile of one buffer: the `shape` of the region, and its origin `base` over the loops around the allocation.
 
-    `owner` is the buffer whose storage it is (another one for a result computed in place).
+    `owner` is the buffer whose storage it is: another buffer's for a result computed in place.
     """
 
     owner: str
@@ -69,7 +29,6 @@ class TilePlan:
     dtype: str
     shape: tuple[int, ...]
     base: tuple[ir.Expr, ...]
-    outside: frozenset[str]
     vthreads: tuple[str, ...]
 
     @property
@@ -88,122 +47,90 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
 
 
-def sites(fn: ir.Function) -> list[Site]:
-    """Every block in program order.
-
-    Raises:
-        LoweringError: a block is not tensorized, or a store is in none.
-    """
-    found: list[Site] = []
-
-    def visit(stmt: ir.Stmt, path: tuple[ir.For, ...]) -> None:
-        match stmt:
-            case ir.For():
-                visit(stmt.body, (*path, stmt))
-            case ir.Block():
-                found.append(Site(stmt, path, _match_of(stmt, fn)))
-            case ir.Store(buffer=buffer):
-                rule = "every store must lie in a tensorized block, as before the passes for CPUs"
-                raise LoweringError(f"{fn.name}: {rule}, got one to {buffer} outside of all blocks")
-            case _:
-                for child in ir.children(stmt):
-                    visit(child, path)
-
-    visit(fn.body, ())
-    return found
-
-
-def _match_of(block: ir.Block, fn: ir.Function) -> Match:
-    match = block.annotations.get("intrinsic")
-    if not isinstance(match, Match):
-        raise LoweringError(
-            f"{fn.name}: block {block.name} must be tensorized, as the VDLA has no scalar unit, got a scalar "
-            "computation; tensorize its innermost loops"
-        )
-    if match.intrinsic.target != "vdla":
-        raise LoweringError(
-            f"{fn.name}: the intrinsic of block {block.name} must be of target vdla, got {match.intrinsic} of "
-            f"{match.intrinsic.target}"
-        )
-    return match
-
-
-def plan_tiles(fn: ir.Function, blocks: list[Site]) -> dict[str, TilePlan]:
+def plan_tiles(fn: ir.Function, blocks: list[TensorizedBlock]) -> dict[str, TilePlan]:
     """The tile of every on-chip buffer."""
     owners = _owners(blocks)
-    users: dict[str, list[Site]] = {}
-    for site in blocks:
-        for buffer in set(site.match.buffers.values()):
-            users.setdefault(owners.get(buffer, buffer), []).append(site)
+    users: dict[str, list[TensorizedBlock]] = {}
+    for block in blocks:
+        for buffer in set(block.match.buffers.values()):
+            users.setdefault(owners.get(buffer, buffer), []).append(block)
     plans = {}
     for name in fn.buffers:
         if fn.buffers[name].scope in ON_CHIP:
-            owner = owners.get(name, name)
-            plans[name] = _plan(fn, name, owner, blocks, users.get(owner, []))
+            plans[name] = _plan(fn, name, owners, blocks, users.get(owners.get(name, name), []))
     for name, plan in plans.items():
-        original = plans[plan.owner]
-        if original.shape != plan.shape:  # the owner's tile holds more than what is computed in place
-            plans[name] = original
+        owner = plans[plan.owner]
+        if owner.shape != plan.shape:  # the owner's tile holds more than the result computed in place
+            plans[name] = owner
     return plans
 
 
-def _owners(blocks: list[Site]) -> dict[str, str]:
-    """For each buffer computed in place, the buffer whose storage it takes over."""
+def _owners(blocks: list[TensorizedBlock]) -> dict[str, str]:
+    """The buffer whose storage each buffer computed in place takes over."""
     owners: dict[str, str] = {}
-    for site in blocks:
-        intrinsic = site.match.intrinsic
+    for block in blocks:
+        intrinsic = block.match.intrinsic
         if intrinsic.in_place is not None:
-            source = site.match.buffers[intrinsic.in_place]
-            _check_only_reader(blocks, site, source)
-            owners[site.output] = owners.get(source, source)
+            source = block.match.buffers[intrinsic.in_place]
+            _check_only_reader(blocks, block, source)
+            owners[block.output] = owners.get(source, source)
     return owners
 
 
-def _check_only_reader(blocks: list[Site], site: Site, source: str) -> None:
-    """What is overwritten in place must not be read by anybody else."""
+def _check_only_reader(blocks: list[TensorizedBlock], block: TensorizedBlock, source: str) -> None:
+    """Reject a second reader of a buffer that is overwritten in place."""
     for other in blocks:
-        if other is not site and other.output != source and source in other.match.buffers.values():
+        if other is not block and other.output != source and source in other.match.buffers.values():
             raise LoweringError(
-                f"block {site.block.name}: {source} must be read by it alone, as its storage is overwritten in place, "
-                f"got {other.block.name} too; compute it twice"
+                f"block {block.name}: {source} must be read by it alone, as its storage is overwritten in place, "
+                f"got {other.name} too; compute it twice"
             )
 
 
-def _plan(fn: ir.Function, name: str, owner: str, blocks: list[Site], users: list[Site]) -> TilePlan:
-    buffer = fn.buffers[name]
-    writers = [s for s in blocks if s.output == name]
+def _plan(
+    fn: ir.Function,
+    name: str,
+    owners: Mapping[str, str],
+    blocks: list[TensorizedBlock],
+    users: list[TensorizedBlock],
+) -> TilePlan:
+    buffer, owner = fn.buffers[name], owners.get(name, name)
+    writers = [block for block in blocks if block.output == name]
     if len(writers) != 1:
         raise LoweringError(
             f"{fn.name}: on-chip buffer {name} must be written by one block, got {len(writers)}; "
             "cache_read it from a tensor"
         )
     writer = writers[0]
-    group = {other for other in fn.buffers if other == owner or _owners(blocks).get(other) == owner}
-    level = min(_level(site, users) for site in users if site.output in group)
-    outside = tuple(loop.var for loop in writer.path[:level])
+    level = min(_allocation_level(block, users) for block in users if owners.get(block.output, block.output) == owner)
     inner = {loop.var: loop.size for loop in writer.path[level:]}
-    assert isinstance(writer.block.body, ir.Store)
-    indices = zip(writer.block.body.indices, buffer.dims, strict=True)
-    spans = [_span(writer.bound(index), inner, full) for index, full in indices]
-    shape = tuple(extent for _, extent in spans)
-    vthreads = tuple(loop.var for loop in writer.path[:level] if loop.kind is ir.LoopKind.VTHREAD)
-    return TilePlan(owner, buffer.scope, buffer.dtype, shape, tuple(b for b, _ in spans), frozenset(outside), vthreads)
+    assert isinstance(writer.node.body, ir.Store)
+    indices = zip(writer.node.body.indices, buffer.dims, strict=True)
+    spans = [_span(writer.over_loops(index), inner, full) for index, full in indices]
+    return TilePlan(
+        owner=owner,
+        scope=buffer.scope,
+        dtype=buffer.dtype,
+        shape=tuple(extent for _, extent in spans),
+        base=tuple(origin for origin, _ in spans),
+        vthreads=tuple(loop.var for loop in writer.path[:level] if loop.kind is ir.LoopKind.VTHREAD),
+    )
 
 
-def _level(site: Site, users: list[Site]) -> int:
-    """The number of loops around the allocation, as far as this writer of the buffer is concerned."""
-    names = [loop.var for loop in site.path]
-    level = min(_common(site.path, other.path) for other in users)
-    annotations = site.block.annotations
+def _allocation_level(block: TensorizedBlock, users: list[TensorizedBlock]) -> int:
+    """The greatest number of loops around the allocation that this writer of the buffer allows."""
+    names = [loop.var for loop in block.path]
+    level = min(_common(block.path, other.path) for other in users)
+    annotations = block.node.annotations
     if "store_at" in annotations:
         level = min(level, names.index(annotations["store_at"]) + 1 if annotations["store_at"] in names else 0)
-    persistent = site.partial_loops() | (site.reduce_loops() if site.block.init is not None else set())
+    persistent = block.partial_loops() | (block.reduce_loops() if block.node.init is not None else set())
     inside = [names.index(v) for v in persistent if v in names]
     return min([level, *inside])
 
 
 def _common(a: tuple[ir.For, ...], b: tuple[ir.For, ...]) -> int:
-    """How many loops, from the outermost, two paths share."""
+    """The number of loops, from the outermost, that two paths share."""
     count = 0
     for x, y in zip(a, b, strict=False):
         if x.var != y.var:
@@ -213,9 +140,9 @@ def _common(a: tuple[ir.For, ...], b: tuple[ir.For, ...]) -> int:
 
 
 def _span(index: ir.Expr, inner: Mapping[str, int], full: int) -> tuple[ir.Expr, int]:
-    """The origin (over outer loops) and the extent of an index while the inner loops run.
+    """The origin, over the outer loops, and the extent of an index while the inner loops run.
 
-    The whole dimension, where the index is not affine in them or the predicate cuts it off.
+    The whole dimension if the index is not affine in the inner loops or if a predicate cuts it off.
     """
     form = affine(index)
     if form is None:

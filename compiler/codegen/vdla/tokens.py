@@ -1,8 +1,8 @@
-"""Tokens: the fewest that order the units as the exact dependences demand, with never more in flight than fit.
+"""Token insertion: a minimal set of tokens that enforces the exact dependences within the capacity of the queues.
 
-Program order is the witness that nothing deadlocks: every token goes forwards in it. An instruction's clock says, for
-each unit, the last instruction known to have ended when it starts; a dependence that the clock covers costs nothing.
-Positions in program order are keys: step i has key 2i + 1, which leaves 2i for a SYNC inserted before it.
+Every token points forwards in program order, so the program cannot deadlock. An instruction's vector clock holds, for
+each unit, the last instruction known to have ended when it starts; a dependence that the clock covers needs no token.
+Positions in program order are keys: operation i has key 2i + 1, which leaves 2i for a SYNC inserted before it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.codegen.vdla.dependences import NEVER, Step, dependences
+from vdla.compiler.codegen.vdla.dependences import NEVER, UnitOp, dependences
 from vdla.hardware.config import MIN_TOKEN_DEPTH
 from vdla.hardware.isa import Unit, units
 
@@ -29,37 +29,40 @@ FAR = {Unit.LOAD: Unit.STORE, Unit.STORE: Unit.LOAD}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One place of the final order: a step, or a SYNC of `unit` where `step` is None, and the tokens it carries."""
+class IssuedOp:
+    """One instruction of the final order, with the units that it pops tokens from and pushes tokens to.
 
-    step: int | None
+    `op` is the index of the operation, None for a SYNC of `unit`.
+    """
+
+    op: int | None
     unit: Unit
     pops: frozenset[Unit]
     pushes: frozenset[Unit]
 
 
-def assign_tokens(steps: Sequence[Step], depth: int = MIN_TOKEN_DEPTH) -> tuple[Place, ...]:
-    """The steps in their order with the tokens that enforce every dependence between units, and SYNCs where needed.
+def assign_tokens(ops: Sequence[UnitOp], depth: int = MIN_TOKEN_DEPTH) -> tuple[IssuedOp, ...]:
+    """The operations in order, with tokens that enforce every dependence between units, and SYNCs where needed.
 
-    Removing any one token would leave a dependence open, as long as no queue would hold more than `depth` tokens in
-    program order; where one would, two neighbouring tokens become one that is pushed later and popped earlier.
+    No token is redundant, unless a queue would hold more than `depth` tokens in program order: then two adjacent
+    tokens are merged into one that is pushed later and popped earlier.
     """
-    needs = dependences(steps)
-    units = [step.unit for step in steps]
+    needs = dependences(ops)
+    units = [op.unit for op in ops]
     merged: dict[int, Needs] = {}
     while True:
         walk = _Walk(merged)
         walk.run(units, needs)
         crowded = [merge for queue in QUEUES for merge in _crowded(queue, walk.edges[queue], depth)]
         if not crowded:
-            return walk.places()
+            return walk.issued()
         for key, unit, source in crowded:
             wanted = merged.setdefault(key, {})
             wanted[unit] = max(wanted.get(unit, NEVER), source)
 
 
 def _crowded(queue: Queue, edges: Sequence[Edge], depth: int) -> Iterator[tuple[int, Unit, int]]:
-    """(consumer, unit, source) of every stronger token that keeps the tokens in flight within `depth`."""
+    """(consumer, unit, source) of the merged tokens that keep the tokens in flight within `depth`."""
     edges = list(edges)
     k = 0
     while k + depth < len(edges):
@@ -67,13 +70,13 @@ def _crowded(queue: Queue, edges: Sequence[Edge], depth: int) -> Iterator[tuple[
             k += 1
             continue
         slack = [edges[j][1] - edges[j + 1][0] for j in range(k, k + depth)]
-        j = k + max(range(depth), key=slack.__getitem__)  # the pair whose merged token waits least
+        j = k + max(range(depth), key=slack.__getitem__)  # the pair whose merged token delays least
         edges[j : j + 2] = [(edges[j + 1][0], edges[j][1])]
         yield edges[j][1], queue[0], edges[j][0]
 
 
 class _Walk:
-    """One walk in program order. Per unit: the keys of its instructions and their clocks, both increasing."""
+    """One walk in program order, with the keys and clocks of each unit's instructions, both increasing."""
 
     def __init__(self, merged: Mapping[int, Needs]) -> None:
         self.merged = merged
@@ -83,29 +86,29 @@ class _Walk:
 
     def run(self, units: Sequence[Unit], needs: NDArray[np.int64]) -> None:
         rows: list[list[int]] = needs.tolist()
-        for step, (unit, row) in enumerate(zip(units, rows, strict=True)):
+        for op, (unit, row) in enumerate(zip(units, rows, strict=True)):
             need = {other: 2 * row[other] + 1 for other in Unit if row[other] != NEVER}
             if unit == Unit.COMPUTE:
-                self._compute(2 * step + 1, need)
+                self._compute(2 * op + 1, need)
             else:
-                self._outer(2 * step + 1, unit, need)
+                self._outer(2 * op + 1, unit, need)
 
     def _clock(self, unit: Unit) -> Clock:
         return self.clocks[unit][-1] if self.clocks[unit] else ORIGIN
 
     def _uncovered(self, key: int, unit: Unit, need: Needs) -> Needs:
-        """Position in its unit's order of each source that the unit's clock does not cover yet."""
+        """The sources that the unit's clock does not cover, as indices into their unit's order."""
         clock, merged = self._clock(unit), self.merged.get(key, {})
         latest = {other: max(need.get(other, NEVER), merged.get(other, NEVER)) for other in (*need, *merged)}
         places = {other: bisect_right(self.keys[other], bound) - 1 for other, bound in latest.items()}
         return {other: at for other, at in places.items() if at >= 0 and self.keys[other][at] > clock[other]}
 
     def _compute(self, key: int, need: Needs) -> None:
-        """Tokens from both sides: neither can stand for the other, as load and store know of each other by compute."""
+        """Tokens from load and store; neither implies the other, as they synchronise only through compute."""
         self._issue(key, Unit.COMPUTE, self._uncovered(key, Unit.COMPUTE, need))
 
     def _outer(self, key: int, unit: Unit, need: Needs) -> None:
-        """Load and store share no queue: what one needs of the other comes by way of compute."""
+        """A token from compute; load and store share no queue and synchronise through compute."""
         wanted = self._uncovered(key, unit, need)
         source = wanted.get(Unit.COMPUTE, NEVER)
         if FAR[unit] in wanted:
@@ -113,7 +116,7 @@ class _Walk:
         self._issue(key, unit, {} if source == NEVER else {Unit.COMPUTE: source})
 
     def _relay(self, key: int, far: Unit, at: int) -> int:
-        """The first instruction of compute that starts after `far`'s end; a SYNC at `key` if there is none yet."""
+        """The first instruction of compute that starts after `far`'s end; if there is none yet, a SYNC at `key`."""
         target = self.keys[far][at]
         clocks = self.clocks[Unit.COMPUTE]
         if self._clock(Unit.COMPUTE)[far] < target:
@@ -130,7 +133,7 @@ class _Walk:
         self.keys[unit].append(key)
         self.clocks[unit].append(tuple(clock))
 
-    def places(self) -> tuple[Place, ...]:
+    def issued(self) -> tuple[IssuedOp, ...]:
         """All instructions in program order with their tokens."""
         unit_of = {key: unit for unit in Unit for key in self.keys[unit]}
         pops: dict[int, set[Unit]] = {key: set() for key in unit_of}
@@ -140,6 +143,6 @@ class _Walk:
                 pushes[push].add(target)
                 pops[pop].add(source)
         return tuple(
-            Place(key // 2 if key % 2 else None, unit_of[key], frozenset(pops[key]), frozenset(pushes[key]))
+            IssuedOp(key // 2 if key % 2 else None, unit_of[key], frozenset(pops[key]), frozenset(pushes[key]))
             for key in sorted(unit_of)
         )

@@ -1,7 +1,7 @@
-"""Micro-op kernels: one table of them in DRAM, and when which part of it is loaded.
+"""Micro-op kernels: their table in DRAM, and the LOADs that bring parts of it into the micro-op buffer.
 
-Equal kernels are stored once, and so is a kernel that is a contiguous part of another. If all fit the buffer, one LOAD
-before everything else brings them: a later one would drain compute, while at the start compute waits for data anyway.
+Equal kernels are stored once, and a kernel that is a contiguous part of another is not stored again. If all kernels
+fit the buffer, a single LOAD at the start brings them: compute waits for data then, while a later LOAD would drain it.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 from vdla.hardware.isa import MicroOp
 from vdla.support.errors import Error
 
-Kernel = tuple[MicroOp, ...]
+UopKernel = tuple[MicroOp, ...]
 
 
 class UopError(Error, ValueError):
-    """Micro-op kernels that no buffer holds, or that are missing."""
+    """A micro-op kernel that does not fit the buffer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """One LOAD: rows [begin, begin + size) of the table to the start of the buffer, before operation `before`."""
+class UopLoad:
+    """The LOAD of rows [begin, begin + size) of the table to the start of the buffer, before operation `before`."""
 
     before: int
     begin: int
@@ -32,27 +32,27 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class UopPlan:
-    """The table, its LOADs in program order, and for every operation where in the buffer its kernel begins.
+    """The table, its LOADs in program order, and the begin of each operation's kernel in the buffer.
 
-    `kernels` has the kernel of every operation, equal ones as one object.
+    `kernels` has the kernel of every operation; equal kernels are the same object.
     """
 
     table: tuple[MicroOp, ...]
-    batches: tuple[Batch, ...]
+    loads: tuple[UopLoad, ...]
     begins: tuple[int, ...]
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[UopKernel, ...]
 
 
-def plan_uops(depth: int, kernels: Sequence[Kernel], name: Callable[[int], str] = "operation {}".format) -> UopPlan:
-    """Place the kernel of every operation, () where it has none, in a buffer of `depth` micro-ops.
+def plan_uops(depth: int, kernels: Sequence[UopKernel], name: Callable[[int], str] = "operation {}".format) -> UopPlan:
+    """Place the kernel of every operation, () if it has none, in a buffer of `depth` micro-ops.
 
-    Where they do not fit together, a run of operations whose kernels do gets a LOAD of its own before its first one.
-    `name` says how an error names an operation.
+    If the kernels do not fit together, the operations are cut into runs whose kernels do, each with a LOAD before it.
+    `name` gives the name of an operation in errors.
     """
     numbers, unique = _intern(kernels)
     used = [index for index, number in enumerate(numbers) if unique[number]]
     table: list[MicroOp] = []
-    batches: list[Batch] = []
+    loads: list[UopLoad] = []
     begins = [0] * len(kernels)
     for index in used:
         if len(kernels[index]) > depth:
@@ -61,18 +61,18 @@ def plan_uops(depth: int, kernels: Sequence[Kernel], name: Callable[[int], str] 
             )
     while used:
         count, image = _longest_run(depth, used, numbers, unique)
-        batches.append(Batch(used[0] if batches else 0, len(table), len(image.uops)))
+        loads.append(UopLoad(used[0] if loads else 0, len(table), len(image.uops)))
         table += image.uops
         for index in used[:count]:
             begins[index] = image.begins[numbers[index]]
         used = used[count:]
-    return UopPlan(tuple(table), tuple(batches), tuple(begins), tuple(unique[number] for number in numbers))
+    return UopPlan(tuple(table), tuple(loads), tuple(begins), tuple(unique[number] for number in numbers))
 
 
-def _intern(kernels: Iterable[Kernel]) -> tuple[list[int], list[Kernel]]:
-    """The number of each operation's kernel, and the distinct kernels."""
-    by_value: dict[Kernel, int] = {}
-    by_object: dict[int, int] = {}  # hashing a long tuple once for each operation that shares it would show
+def _intern(kernels: Iterable[UopKernel]) -> tuple[list[int], list[UopKernel]]:
+    """The index of each operation's kernel among the distinct kernels, and these."""
+    by_value: dict[UopKernel, int] = {}
+    by_object: dict[int, int] = {}  # saves hashing a long tuple again for each operation that shares it
     numbers = []
     for kernel in kernels:
         if id(kernel) not in by_object:
@@ -86,16 +86,16 @@ def _intern(kernels: Iterable[Kernel]) -> tuple[list[int], list[Kernel]]:
 
 @dataclass(frozen=True, slots=True)
 class _Image:
-    """What one LOAD brings: micro-ops, and where in them each kernel begins."""
+    """The contents of the buffer after a LOAD, and the begin of each kernel in it."""
 
     uops: tuple[MicroOp, ...]
     begins: dict[int, int]
 
 
 def _longest_run(
-    depth: int, used: Sequence[int], numbers: Sequence[int], unique: Sequence[Kernel]
+    depth: int, used: Sequence[int], numbers: Sequence[int], unique: Sequence[UopKernel]
 ) -> tuple[int, _Image]:
-    """How many of the operations `used` can run on one image of the buffer, and the image."""
+    """The number of leading operations of `used` that one image of the buffer serves, and the image."""
     every = _pack({numbers[index] for index in used}, unique)
     if len(every.uops) <= depth:
         return len(used), every
@@ -109,8 +109,8 @@ def _longest_run(
     return len(used), image
 
 
-def _pack(wanted: Iterable[int], unique: Sequence[Kernel]) -> _Image:
-    """The wanted kernels, the longest first, each stored unless it is already part of what is."""
+def _pack(wanted: Iterable[int], unique: Sequence[UopKernel]) -> _Image:
+    """The wanted kernels, longest first; one that is already contained in the image is not stored again."""
     names: dict[MicroOp, int] = {}
     stored: list[MicroOp] = []
     haystack = b""
@@ -127,7 +127,7 @@ def _pack(wanted: Iterable[int], unique: Sequence[Kernel]) -> _Image:
 
 
 def _find(haystack: bytes, needle: bytes) -> int | None:
-    """The index, in int32 elements, of `needle` in `haystack`."""
+    """The index of `needle` in `haystack` in int32 elements, None if absent."""
     at = haystack.find(needle)
     while at > 0 and at % 4:
         at = haystack.find(needle, at + 1)

@@ -15,7 +15,7 @@ from vdla.compiler.operators.vdla.operator import Array
 from vdla.compiler.operators.vdla.packing import blocks, check_array, check_output, pack_activations, unpack_activations
 from vdla.compiler.operators.vdla.roles import DATA, WINDOW, Role
 from vdla.compiler.operators.vdla.sliding_window import PaddedImage, SlidingWindow, check_extents
-from vdla.compiler.operators.vdla.tiling import Problem
+from vdla.compiler.operators.vdla.tiling import TilingProblem
 from vdla.compiler.tensorize.intrinsic import Intrinsic
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import Source
@@ -54,10 +54,10 @@ class ChannelwiseWindow(SlidingWindow):
         """Elements in the windows of all results, without the padding of channels."""
         return self.batch * self.in_channels * self.out_size[0] * self.out_size[1] * self.taps
 
-    def problem(self, weights: int = 0, inputs: int = 1, lanes: int = 1) -> Problem:
+    def problem(self, weights: int = 0, inputs: int = 1, lanes: int = 1) -> TilingProblem:
         """The operator as the tile search sees it."""
         through_acc = self.source is Source.ACC
-        return Problem(
+        return TilingProblem(
             batches=self.shape[0],
             out_blocks=self.shape[1],
             in_blocks=1,

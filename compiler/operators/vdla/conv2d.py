@@ -34,7 +34,7 @@ from vdla.compiler.operators.vdla.sliding_window import (
     four_pads,
     pair,
 )
-from vdla.compiler.operators.vdla.tiling import Problem, Tiling, estimate, tiles
+from vdla.compiler.operators.vdla.tiling import Tiling, TilingProblem, estimate, tiles
 from vdla.hardware.config import Config
 
 PACKINGS = ("channels", "patches")
@@ -146,11 +146,11 @@ class _Conv2d(SlidingWindow):
         )
 
     @property
-    def problem(self) -> Problem:
+    def problem(self) -> TilingProblem:
         """What the tile search sees."""
         config, inner = self.config, self.on_blocks
         row_step = 1 if _sampled(inner) else inner.strides[0]
-        return Problem(
+        return TilingProblem(
             batches=blocks(self.batch, config.batch),
             out_blocks=blocks(self.out_channels, config.block_out),
             in_blocks=blocks(inner.in_channels, config.block_in),

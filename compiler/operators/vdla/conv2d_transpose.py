@@ -27,7 +27,7 @@ from vdla.compiler.operators.vdla.sliding_window import (
     four_pads,
     pair,
 )
-from vdla.compiler.operators.vdla.tiling import Problem, Tiling, tiles
+from vdla.compiler.operators.vdla.tiling import Tiling, TilingProblem, tiles
 from vdla.hardware.config import Config
 
 
@@ -124,11 +124,11 @@ class _Conv2dTranspose(SlidingWindow):
         return self.input_zero_point != 0 and self.strides != (1, 1)
 
     @property
-    def problem(self) -> Problem:
+    def problem(self) -> TilingProblem:
         """What the tile search sees: positions at which all phases are computed; `unpack` drops what is beyond."""
         config, (ty, tx), (sh, sw), (rows, cols) = self.config, self.phase_taps, self.strides, self.out_size
         phases = sh * sw
-        return Problem(
+        return TilingProblem(
             batches=blocks(self.batch, config.batch),
             out_blocks=blocks(self.out_channels, config.block_out),
             in_blocks=blocks(self.in_channels, config.block_in),

@@ -85,7 +85,7 @@ def pool2d(
     check_threads(name, virtual_threads)
     problem = pool.problem(lanes=pool.extents[0] * pool.extents[1] if pool.by_class else 1)
     chosen = tiles(config, problem, virtual_threads, tiling, name)
-    core = vector.reducing(config, VectorOp.MAX if kind == "max" else VectorOp.ADD, pool.source)
+    core = vector.reduction(config, VectorOp.MAX if kind == "max" else VectorOp.ADD, pool.source)
     fn = schedule_tiles(config, pool.expression(), problem, chosen, core, name, windows={WINDOW: pool.load()})
     return Operator(name, config, fn, pool.steps, pool.pack, pool.unpack, pool.layouts, str(chosen))
 

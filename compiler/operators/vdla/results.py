@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.compiler import te
-from vdla.compiler.codegen.vdla.intrinsics.requantise import requantised
+from vdla.compiler.codegen.vdla.intrinsics.requantise import requantisation
 from vdla.compiler.operators.vdla.operator import Array, Factors, TemplateError
 from vdla.compiler.operators.vdla.packing import check_array, check_factors, check_range, pack_scales
 from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SCALE
@@ -66,7 +66,7 @@ class Results:
 
         def value(*i: te.Value) -> te.Value:
             lane = scale[(i[1], *classes(i), i[-1])]
-            return requantised(sums[i], lane, self.zero_point, low, high, self.config.out_dtype)
+            return requantisation(sums[i], lane, self.zero_point, low, high, self.config.out_dtype)
 
         results = te.compute(shape, value, RESULTS)
         return [scale, te.compute(shape, lambda *i: results[i], OUTPUT)]

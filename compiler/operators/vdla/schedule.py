@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.intrinsics import dma, requantise
 from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SCALE, SUMS, WEIGHT, WINDOW, Role
-from vdla.compiler.operators.vdla.tiling import Problem, Tiling, all_lanes_fit, all_weights_fit
+from vdla.compiler.operators.vdla.tiling import Tiling, TilingProblem, all_lanes_fit, all_weights_fit
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.tensorize.intrinsic import Intrinsic
 from vdla.hardware.config import Buffer, Config
@@ -32,7 +32,7 @@ ENTRY_AXES = ("vb", "vo", "vi")
 def schedule_tiles(
     config: Config,
     tensors: Sequence[te.Tensor],
-    problem: Problem,
+    problem: TilingProblem,
     tiling: Tiling,
     core: Intrinsic,
     name: str,
@@ -58,7 +58,7 @@ def schedule_tiles(
     for stage in before:
         s.store_at(stage, _tile_loop(outer))
     if WEIGHT in s.fn.params:
-        placed = _place_weights(s, outer, block, tiling.keep, all_weights_fit(config, problem))
+        placed = _place_weights(s, outer, block, tiling.keep_weights, all_weights_fit(config, problem))
         intrinsics[placed] = weights or dma.load(config, Buffer.WGT)
     _place_results(s, outer, block, x)
     if not problem.raw:
@@ -84,13 +84,13 @@ def _tile(s: Schedule, tiling: Tiling) -> tuple[Outer, str, str]:
             tile, loops[AXES[which]] = s.split(loops[AXES[which]], factor=size)
             outer[which] = [tile]
     if tiling.threads > 1:
-        outer[tiling.over] = list(s.split(outer[tiling.over][0], factor=tiling.threads))
+        outer[tiling.threads_over] = list(s.split(outer[tiling.threads_over][0], factor=tiling.threads))
     inner = [loops[a] for a in loops if a not in ("vn", "vco", "vy", "vx", *ENTRY_AXES)]
     entry = [loops[a] for a in ENTRY_AXES if a in loops]
     tiles = [loop for which in TILE_LOOPS for loop in outer.get(which, [])]
     s.reorder(*tiles, loops["vco"], loops["vy"], loops["vx"], *_spatial_first(s, inner), *entry)
     if tiling.threads > 1:
-        s.vthread(outer[tiling.over][1])
+        s.vthread(outer[tiling.threads_over][1])
     return outer, loops["vco"], _innermost_spatial(s, [loops["vx"], *inner])
 
 

@@ -1,7 +1,7 @@
-"""Tile sizes for GEMM-like operators, by an estimate of cycles over every tiling that fits the buffers.
+"""The search for tile sizes: the tiling with the lowest estimate of cycles among those that fit the buffers.
 
-The estimate counts what a decoupled machine cannot hide: the first tile's loads, the last tile's store, and in between
-the slower of computing and moving each chunk. It orders candidates; how long a program takes, the simulator says.
+The estimate counts what a decoupled machine cannot hide: the loads of the first tile, the store of the last, and in
+between the slower of computing and moving each chunk. It only ranks candidates; exact cycles come from the simulator.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from vdla.hardware import timing
 from vdla.hardware.config import Config
 from vdla.support.integers import is_int, to_python
 
-LOOPS = ("chunks", "cols", "rows", "batches", "groups")  # the tile loops, the innermost first
+LOOPS = ("chunks", "cols", "rows", "batches", "groups")  # the tile loops, innermost first
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """An operator in blocks: `rows`, `cols` of output, `taps` of the kernel, the input window of a tile of output.
+class TilingProblem:
+    """An operator in blocks: rows and columns of output, taps of the kernel, and the input window of a tile.
 
-    `row_step`, `row_span`: output rows r need input rows (r - 1) * row_step + row_span; columns alike. `weights`:
+    `row_step`, `row_span`: n output rows need (n - 1) * row_step + row_span input rows; columns likewise. `weights`:
     entries for one output and one input block. `separate`: an output block reads only the input block of its channels.
-    `phases`: results at one position of the tile loops. `inputs`: windows read, of `unit` entries a pixel;
-    `through_acc`: they are held in the accumulator. `lanes`: entries of the scale for one output block.
+    `phases`: results at one position of the tile loops. `inputs`: windows read, each of `unit` entries per pixel;
+    `through_acc`: windows are held in the accumulator. `lanes`: entries of the scale for one output block.
     """
 
     batches: int
@@ -58,7 +58,7 @@ class Problem:
         return (self.rows - 1) * self.row_step + self.row_span, (self.cols - 1) * self.col_step + self.col_span
 
     def window_blocks(self, tiling: Tiling) -> int:
-        """Channel blocks of input that a tile needs at once."""
+        """Channel blocks of input that a tile holds at once."""
         return tiling.out_blocks if self.separate else tiling.in_blocks
 
     def results(self, tiling: Tiling) -> int:
@@ -68,24 +68,25 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
-    """Sizes of one tile in blocks and pixels; `keep` holds the weights of a group on the chip over all its tiles.
+    """Sizes of one tile in blocks and pixels.
 
-    `threads` virtual threads take turns over the loop named by `over`.
+    With `keep_weights`, the weights of a group of output blocks stay on the chip for all its tiles. The iterations of
+    the loop `threads_over` are dealt to `threads` virtual threads.
     """
 
     rows: int
     cols: int
     out_blocks: int
     in_blocks: int
-    keep: bool
+    keep_weights: bool
     threads: int
-    over: str
+    threads_over: str
 
     def __str__(self) -> str:
-        kept = ", weights kept" if self.keep else ""
+        kept = ", weights kept on chip" if self.keep_weights else ""
         return (
             f"{self.rows}x{self.cols} pixels, {self.out_blocks} output and {self.in_blocks} input blocks{kept}, "
-            f"{self.threads} virtual thread{'s' * (self.threads > 1)} over {self.over}"
+            f"{self.threads} virtual thread{'s' * (self.threads > 1)} over {self.threads_over}"
         )
 
 
@@ -104,11 +105,11 @@ class Counts:
         return self.rows * self.cols
 
 
-def choose(config: Config, problem: Problem, threads: int, name: str = "tiling") -> Tiling:
-    """The tiling with the lowest estimate; with fewer virtual threads where the buffers do not hold that many.
+def choose(config: Config, problem: TilingProblem, threads: int, name: str = "tiling") -> Tiling:
+    """The tiling with the lowest estimate, with fewer virtual threads if the buffers cannot hold `threads` copies.
 
     Raises:
-        TemplateError: not even the smallest tile fits the buffers.
+        TemplateError: the smallest tile does not fit the buffers.
     """
     best = min(
         (
@@ -129,24 +130,25 @@ def choose(config: Config, problem: Problem, threads: int, name: str = "tiling")
     return best[2]
 
 
-def tiles(config: Config, problem: Problem, threads: int, given: Tiling | None, name: str) -> Tiling:
-    """The given tiling if it fits the buffers, without threads that would have no iteration, or the best one.
+def tiles(config: Config, problem: TilingProblem, threads: int, given: Tiling | None, name: str) -> Tiling:
+    """The given tiling with at most one thread per iteration, or by default the best one.
 
     Raises:
-        TemplateError: it does not fit, or nothing does.
+        TemplateError: the given tiling is invalid or does not fit the buffers, or no tiling fits.
     """
     if given is None:
         return choose(config, problem, threads, name)
     given = _check(problem, given, name)
-    iterations = problem.batches if given.over == "batches" else getattr(counts(problem, given), given.over)
+    over = given.threads_over
+    iterations = problem.batches if over == "batches" else getattr(counts(problem, given), over)
     used = replace(given, threads=min(given.threads, iterations))
     if not fits(config, problem, used):
         raise TemplateError(f"{name}: tiling must fit the buffers, got {given}")
     return used
 
 
-def _check(problem: Problem, given: Tiling, name: str) -> Tiling:
-    """The tiling in Python's integers. Refuse sizes beyond the operator's, and loops that it does not have."""
+def _check(problem: TilingProblem, given: Tiling, name: str) -> Tiling:
+    """The tiling as Python integers; rejects sizes beyond the operator's and loops that it does not have."""
     if not isinstance(given, Tiling):
         raise TemplateError(f"{name}: tiling must be a Tiling, got {given!r}")
     given = replace(given, **{field.name: to_python(getattr(given, field.name)) for field in fields(given)})
@@ -155,17 +157,18 @@ def _check(problem: Problem, given: Tiling, name: str) -> Tiling:
         if not is_int(size) or not 1 <= size <= most:
             raise TemplateError(f"{name}: {what} of the tiling must be an integer from 1 to {most}, got {size!r}")
     loops = LOOPS[1:] if problem.separate else LOOPS
-    if given.over not in loops:
-        raise TemplateError(f"{name}: over of the tiling must be one of {', '.join(loops)}, got {given.over!r}")
+    if given.threads_over not in loops:
+        rule = f"threads_over of the tiling must be one of {', '.join(loops)}"
+        raise TemplateError(f"{name}: {rule}, got {given.threads_over!r}")
     if not is_int(given.threads) or given.threads < 1:
         raise TemplateError(f"{name}: threads of the tiling must be at least 1, got {given.threads!r}")
-    if not isinstance(given.keep, bool):
-        raise TemplateError(f"{name}: keep of the tiling must be True or False, got {given.keep!r}")
+    if not isinstance(given.keep_weights, bool):
+        raise TemplateError(f"{name}: keep_weights of the tiling must be True or False, got {given.keep_weights!r}")
     return given
 
 
-def tilings(config: Config, problem: Problem, threads: int) -> Iterator[Tiling]:
-    """Every tiling that fits."""
+def tilings(config: Config, problem: TilingProblem, threads: int) -> Iterator[Tiling]:
+    """All tilings that fit the buffers."""
     most = max(config.depths)
     row_sizes, out_sizes = _sizes(problem.rows, most), _sizes(problem.out_blocks, most)
     for in_blocks in _sizes(problem.in_blocks, most):
@@ -177,15 +180,15 @@ def tilings(config: Config, problem: Problem, threads: int) -> Iterator[Tiling]:
                     if out_blocks * rows * cols > config.acc_depth or out_blocks * problem.lanes > config.scl_depth:
                         break
                     for keep in (True, False):
-                        tiling = _threaded(problem, rows, cols, out_blocks, in_blocks, keep, threads)
+                        tiling = _with_threads(problem, rows, cols, out_blocks, in_blocks, keep, threads)
                         if fits(config, problem, tiling):
                             yield tiling
 
 
-def _threaded(
-    problem: Problem, rows: int, cols: int, out_blocks: int, in_blocks: int, keep: bool, threads: int
+def _with_threads(
+    problem: TilingProblem, rows: int, cols: int, out_blocks: int, in_blocks: int, keep: bool, threads: int
 ) -> Tiling:
-    """The tiling with its virtual threads over the innermost tile loop that iterates."""
+    """The tiling with its virtual threads over the innermost tile loop of more than one iteration."""
     sizes = (in_blocks, cols, rows, 1, out_blocks)
     extents = (problem.in_blocks, problem.cols, problem.rows, problem.batches, problem.out_blocks)
     iterations = dict(zip(LOOPS, map(blocks, extents, sizes), strict=True))
@@ -194,12 +197,12 @@ def _threaded(
 
 
 def _sizes(extent: int, most: int) -> list[int]:
-    """Tile sizes worth trying, up to `most`: the smallest for each number of tiles."""
+    """Candidate tile sizes up to `most`: the smallest size for each number of tiles."""
     return [size for size in range(1, min(extent, most) + 1) if size == blocks(extent, blocks(extent, size))]
 
 
-def counts(problem: Problem, tiling: Tiling) -> Counts:
-    """How often each tile loop runs."""
+def counts(problem: TilingProblem, tiling: Tiling) -> Counts:
+    """The iterations of each tile loop."""
     return Counts(
         blocks(problem.out_blocks, tiling.out_blocks),
         blocks(problem.rows, tiling.rows),
@@ -208,35 +211,36 @@ def counts(problem: Problem, tiling: Tiling) -> Counts:
     )
 
 
-def fits(config: Config, problem: Problem, tiling: Tiling) -> bool:
-    """Whether every tile, once for each virtual thread, fits its buffer."""
+def fits(config: Config, problem: TilingProblem, tiling: Tiling) -> bool:
+    """Whether every tile fits its buffer, with a copy for each virtual thread."""
     results = tiling.out_blocks * problem.results(tiling)
-    copies = tiling.threads if tiling.over != "chunks" else 1
+    copies = tiling.threads if tiling.threads_over != "chunks" else 1
     window = problem.window_blocks(tiling) * problem.window(tiling.rows, tiling.cols) * tiling.threads
-    weights = tiling.out_blocks * problem.weights * (problem.in_blocks if tiling.keep else tiling.in_blocks)
-    weight_copies = tiling.threads if not tiling.keep or tiling.over == "groups" else 1
+    weights = tiling.out_blocks * problem.weights * (problem.in_blocks if tiling.keep_weights else tiling.in_blocks)
+    weight_copies = tiling.threads if not tiling.keep_weights or tiling.threads_over == "groups" else 1
     slot = config.acc_bits // config.out_bits if problem.raw else 1
+    lanes = tiling.out_blocks * problem.lanes * (tiling.threads if tiling.threads_over == "groups" else 1)
     return (
         (0 if problem.through_acc else window) <= config.inp_depth
         and weights * weight_copies <= config.wgt_depth
         and results * copies + (window if problem.through_acc else 0) <= config.acc_depth
         and results * copies * slot <= config.out_depth
-        and tiling.out_blocks * problem.lanes * (tiling.threads if tiling.over == "groups" else 1) <= config.scl_depth
+        and lanes <= config.scl_depth
     )
 
 
-def all_lanes_fit(config: Config, problem: Problem) -> bool:
-    """Whether the scale's buffer holds the lanes of all output blocks, so that no group waits for the one before."""
+def all_lanes_fit(config: Config, problem: TilingProblem) -> bool:
+    """Whether the scale buffer holds the lanes of all output blocks: then no group waits for the previous one."""
     return problem.out_blocks * problem.lanes <= config.scl_depth
 
 
-def all_weights_fit(config: Config, problem: Problem) -> bool:
-    """Whether the weights' buffer holds the weights of all output blocks."""
+def all_weights_fit(config: Config, problem: TilingProblem) -> bool:
+    """Whether the weight buffer holds the weights of all output blocks."""
     return problem.out_blocks * problem.in_blocks * problem.weights <= config.wgt_depth
 
 
-def estimate(config: Config, problem: Problem, tiling: Tiling) -> float:
-    """Cycles, roughly."""
+def estimate(config: Config, problem: TilingProblem, tiling: Tiling) -> float:
+    """A rough estimate of the cycles of the operator."""
     n = counts(problem, tiling)
     beat = config.dram.beat_cycles
     inp = config.inp_entry_bytes // config.axi_bytes * beat
@@ -250,7 +254,7 @@ def estimate(config: Config, problem: Problem, tiling: Tiling) -> float:
         compute += window + config.dram.read_latency
     weights = tiling.in_blocks * problem.weights * wgt + fetch
     all_weights = tiling.out_blocks * weights
-    chunk = window + (0 if tiling.keep else all_weights) + tiling.out_blocks * fetch
+    chunk = window + (0 if tiling.keep_weights else all_weights) + tiling.out_blocks * fetch
     results = problem.results(tiling) * out
     store = tiling.out_blocks * results / n.chunks
     total = problem.batches * n.groups * n.tiles * n.chunks
@@ -258,14 +262,13 @@ def estimate(config: Config, problem: Problem, tiling: Tiling) -> float:
     last = results + config.dram.write_latency
     if tiling.threads == 1:
         return first + total * (compute + chunk + store) + last
-    turn = (
-        compute + chunk + config.dram.read_latency + timing.compute_depth(config)
-    )  # of one thread: load, then compute
+    # One thread loads a chunk, then computes on it; the others run meanwhile.
+    turn = compute + chunk + config.dram.read_latency + timing.compute_depth(config)
     steady = max(compute, chunk, store, turn / tiling.threads)
-    if n.chunks % tiling.threads and tiling.over == "chunks":  # the last turn has no sums to fuse the results with
+    if n.chunks % tiling.threads and tiling.threads_over == "chunks":  # the last turn cannot fuse its epilogue
         steady += tiling.out_blocks * problem.results(tiling) / n.chunks
-    reload = n.groups * n.chunks * max(0, all_weights + window - compute) if tiling.keep else 0
-    waiting = tiling.keep and not all_weights_fit(config, problem)
+    reload = n.groups * n.chunks * max(0, all_weights + window - compute) if tiling.keep_weights else 0
+    waiting = tiling.keep_weights and not all_weights_fit(config, problem)
     bubbles = (n.groups - 1) * (all_weights if waiting else 0)
     if not (problem.raw or all_lanes_fit(config, problem)):
         bubbles += (n.groups - 1) * config.dram.read_latency

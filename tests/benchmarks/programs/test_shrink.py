@@ -11,11 +11,11 @@ import pytest
 
 from vdla.benchmarks.equality import explain, run
 from vdla.benchmarks.programs import suite
-from vdla.benchmarks.programs.cases import Case, random_batches
+from vdla.benchmarks.programs.cases import ProgramCase, random_batches
 from vdla.benchmarks.programs.device_pair import Arrays, Judge, Judged
 from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.benchmarks.programs.shrink import shrink
-from vdla.benchmarks.programs.token_free_program import listing_of
+from vdla.benchmarks.programs.token_free_program import without_tokens
 from vdla.hardware import timing
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode
@@ -49,8 +49,8 @@ def broken(config: Config) -> Iterator[Judge]:
 @pytest.mark.parametrize("seed", range(8))
 def test_a_program_taken_apart_and_assembled_is_the_same(seed: int) -> None:
     program = random_verified_program(TINY, seed, 40)
-    assert np.array_equal(listing_of(program).assembled().words, program.words)
-    fewest = listing_of(program).with_fewest_tokens()
+    assert np.array_equal(without_tokens(program).assembled().words, program.words)
+    fewest = without_tokens(program).with_fewest_tokens()
     assert fewest is not None and verify(fewest.assembled()).ok
 
 
@@ -109,6 +109,6 @@ def test_equal_devices_have_no_mismatch() -> None:
 
 
 def test_a_case_says_what_replays_it() -> None:
-    assert str(Case(TINY, 7, 30)) == f"30 random instructions, seed 7, on tiny with {TINY.dram}"
-    told = explain(Case(TINY, 2, 60), "first", broken)
+    assert str(ProgramCase(TINY, 7, 30)) == f"30 random instructions, seed 7, on tiny with {TINY.dram}"
+    told = explain(ProgramCase(TINY, 2, 60), "first", broken)
     assert told.splitlines()[1] == "first"

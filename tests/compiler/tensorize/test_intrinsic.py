@@ -42,7 +42,7 @@ def test_the_documentation_runs(root: Path) -> None:
 def declared(**changes: Any) -> Intrinsic:
     x = te.placeholder(ENTRY, "int8", "x")
     y = te.compute(ENTRY, lambda b, o: te.cast("int32", x[b, o]), "y")
-    options = {"scopes": {"x": "inp", "y": "acc"}, "lower": lambda nest: (), "cycles": lambda config, steps: steps}
+    options = {"scopes": {"x": "inp", "y": "acc"}, "lower": lambda nest: ()}
     return Intrinsic("mine", y, **{**options, **changes})
 
 
@@ -111,7 +111,7 @@ def test_of_the_accelerator_every_index_is_one_axis() -> None:
     y = te.compute((4, 4), lambda i, j: PAIRS[3 - i, j], "y")
     message = "intrinsic mine: each index of pairs must be one axis, got pairs[3 - vi, vj]"
     with pytest.raises(IntrinsicError, match=f"^{re.escape(message)}$"):
-        Intrinsic("mine", y, {"pairs": "inp", "y": "acc"}, lambda nest: (), lambda config, steps: steps)
+        Intrinsic("mine", y, {"pairs": "inp", "y": "acc"}, lambda nest: ())
 
 
 def test_a_condition_is_bool() -> None:
@@ -228,5 +228,5 @@ def test_operations_in_place(op: VectorOp, operand: Operand) -> None:
 
 
 def test_through_the_accumulator_is_another_intrinsic() -> None:
-    assert vector.reducing(CONFIG, VectorOp.MAX, Source.ACC).scopes == {"x": "acc", "acc": "acc"}
-    assert vector.reducing(CONFIG, VectorOp.MAX, Source.INP).scopes == {"x": "inp", "acc": "acc"}
+    assert vector.reduction(CONFIG, VectorOp.MAX, Source.ACC).scopes == {"x": "acc", "acc": "acc"}
+    assert vector.reduction(CONFIG, VectorOp.MAX, Source.INP).scopes == {"x": "inp", "acc": "acc"}

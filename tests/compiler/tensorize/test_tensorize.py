@@ -218,7 +218,7 @@ def plain(body: Callable[..., te.Value], dtype: str = "int32", source: str = "in
 
 def test_plain_computation_where_the_intrinsic_accumulates() -> None:
     s = plain(lambda x, p, b, o: te.cast("int32", x[p, b, o]))
-    maximum = vector.reducing(CONFIG, VectorOp.MAX)
+    maximum = vector.reduction(CONFIG, VectorOp.MAX)
     refused(
         "tensorize max_reduce_inp at block y: max_reduce_inp accumulates, so the block must be a reduction, got a "
         "plain computation; write the stage as a reduction (te.sum, te.max, ...)",
@@ -251,7 +251,7 @@ def test_start_of_a_reduction() -> None:
     refused(
         "tensorize add_reduce_inp at block y: the reduction must start from 0, got 1; start it so, and add the start "
         "value in a stage of its own",
-        lambda: s.tensorize(b, vector.reducing(CONFIG, VectorOp.ADD)),
+        lambda: s.tensorize(b, vector.reduction(CONFIG, VectorOp.ADD)),
     )
 
 
@@ -328,7 +328,7 @@ def test_an_epilogue_matches_with_its_constants() -> None:
     acc, lanes = te.placeholder((4, 1, 16), "int32", "x"), te.placeholder((16,), "int64", "lanes")
     y = te.compute(
         (4, 1, 16),
-        lambda p, b, o: requantise.requantised(acc[p, b, o], lanes[o], -3, -128, 100, "int8"),
+        lambda p, b, o: requantise.requantisation(acc[p, b, o], lanes[o], -3, -128, 100, "int8"),
         "y",
     )
     s = Schedule(te.create_function([acc, lanes], [y], "finish"))

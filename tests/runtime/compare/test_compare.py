@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vdla.benchmarks.programs.gemm_program import Tiling, gemm_program
+from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.cli import main
 from vdla.commands.arrays import with_random
 from vdla.hardware.config import Config
@@ -25,7 +25,7 @@ from vdla.simulator.stats import RunStats
 from vdla.simulator.stats.times import UNKNOWN, Parting, Times, neighbours, parting
 
 TINY = Config.preset("tiny")
-PROGRAM = gemm_program(Tiling(TINY, 6, 8, 8, 2, 1))
+PROGRAM = gemm_program(GemmTiling(TINY, 6, 8, 8, 2, 1))
 ARRAYS = with_random(PROGRAM, {}, 0)
 SIZE = memory_bytes(PROGRAM)
 

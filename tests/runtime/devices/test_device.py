@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vdla.benchmarks.programs.gemm_program import Tiling, gemm_program
+from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, requantise
 from vdla.hardware.program import STREAM
@@ -30,7 +30,7 @@ def device(request):
 def product():
     """(program, arrays, expected output) of a 6 x 8 x 8 product."""
     rng = np.random.default_rng(3)
-    program = gemm_program(Tiling(TINY, 6, 8, 8, 2, 1))
+    program = gemm_program(GemmTiling(TINY, 6, 8, 8, 2, 1))
     a, w = rng.integers(-128, 128, (6, 8)).astype(np.int8), rng.integers(-128, 128, (8, 8)).astype(np.int8)
     scales = pack_scale(rng.integers(-9, 9, 8), rng.integers(1, 999, 8), 16)
     expected = requantise(a.astype(np.int64) @ w.astype(np.int64).T, scales, 0, -128, 127)

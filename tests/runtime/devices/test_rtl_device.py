@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vdla.benchmarks.programs.gemm_program import Tiling, gemm_program
+from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import OFFSETS
 from vdla.hardware.numerics import pack_scale
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.rtl
 
 TINY = Config.preset("tiny")
 MEMORY = 1 << 20
-PROGRAM = gemm_program(Tiling(TINY, 6, 8, 8, 2, 1))
+PROGRAM = gemm_program(GemmTiling(TINY, 6, 8, 8, 2, 1))
 
 
 def arrays(seed: int = 3) -> dict[str, Any]:

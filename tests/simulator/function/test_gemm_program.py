@@ -2,7 +2,7 @@
 
 import pytest
 
-from vdla.benchmarks.programs.gemm_program import Tiling, TilingError, gemm_program
+from vdla.benchmarks.programs.gemm_program import GemmTiling, GemmTilingError, gemm_program
 from vdla.hardware.config import Config
 from vdla.simulator.timing.timing import time_program
 from vdla.simulator.verify import verify
@@ -22,13 +22,13 @@ PYNQ = Config.preset("pynq_z1")
     ],
 )
 def test_sizes_that_do_not_fit_are_refused(sizes, text):
-    with pytest.raises(TilingError) as error:
-        Tiling(PYNQ, *sizes)
+    with pytest.raises(GemmTilingError) as error:
+        GemmTiling(PYNQ, *sizes)
     assert str(error.value) == text
 
 
 def test_the_program_of_the_benchmark_is_safe_and_near_its_bound():
-    program = gemm_program(Tiling(PYNQ, 256, 256, 1024, 16, 8))
+    program = gemm_program(GemmTiling(PYNQ, 256, 256, 1024, 16, 8))
     assert verify(program).ok
     stats = time_program(program)
     assert stats.compute_bound_cycles == 256 * 256 * 1024 / 256

@@ -1,1 +1,1 @@
-"""The operations of the VDLA, declared with the public intrinsic API."""
+"""The accelerator's intrinsics, declared through the API that users have: DMA, GEMM, vector unit, requantisation."""

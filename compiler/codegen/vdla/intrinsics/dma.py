@@ -1,4 +1,4 @@
-"""DMA: whole entries between DRAM and the on-chip buffers, strided, padded, widened."""
+"""DMA intrinsics: copies of whole entries between DRAM and the on-chip buffers, strided, padded or widened."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.errors import LoweringError
-from vdla.compiler.codegen.vdla.fold_dma import Dma, fold_dma
+from vdla.compiler.codegen.vdla.fold_dma import DmaFields, fold_dma
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
-from vdla.compiler.codegen.vdla.nest import Nest
+from vdla.compiler.codegen.vdla.nest import TensorizedNest
 from vdla.compiler.ir import INTEGER_BITS
 from vdla.compiler.tensorize.intrinsic import CONDITION, GLOBAL, IMMEDIATE, Intrinsic
-from vdla.hardware import isa, timing
+from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 
 PADDED = (Buffer.INP, Buffer.ACC)
 
 
 def entry_shape(config: Config, buffer: Buffer) -> tuple[tuple[int, ...], str]:
-    """Shape and dtype of one entry as tensor expressions see it."""
+    """Shape and dtype of one entry of a buffer."""
     match buffer:
         case Buffer.INP:
             return (config.batch, config.block_in), config.inp_dtype
@@ -34,15 +34,15 @@ def entry_shape(config: Config, buffer: Buffer) -> tuple[tuple[int, ...], str]:
         case Buffer.OUT:
             return (config.batch, config.block_out), config.out_dtype
         case Buffer.UOP:
-            raise LoweringError("dma: the buffer must be one that schedules fill, got uop; the compiler loads kernels")
+            raise LoweringError("dma: buffer must be inp, wgt, scl, acc or out, got uop; the compiler loads micro-ops")
 
 
 @lru_cache
 def load(config: Config, buffer: Buffer, shape: tuple[int, ...] | None = None, widen: bool = False) -> Intrinsic:
     """buffer[...] = inside ? data[...] : pad, for one entry.
 
-    `shape` is the entry as the tensor has it, when that is not the buffer's own: vectors of batch x block_out elements
-    in `inp`, block_in vectors of block_out weights in `wgt`. `widen` reads results into the accumulator, sign-extended.
+    `shape` is the entry in the tensor if it is not the buffer's own: batch x block_out elements in `inp`, block_in
+    vectors of block_out weights in `wgt`. With `widen`, int8 elements are sign-extended into the accumulator.
     """
     own, dtype = entry_shape(config, buffer)
     shape = shape or own
@@ -59,49 +59,43 @@ def load(config: Config, buffer: Buffer, shape: tuple[int, ...] | None = None, w
     if buffer in PADDED:
         scopes |= {"inside": CONDITION, "pad": IMMEDIATE}
 
-    def lower(nest: Nest) -> Iterator[MacroOp]:
+    def lower(nest: TensorizedNest) -> Iterator[MacroOp]:
         def instruction(fields: dict[str, Any]) -> isa.Instruction:
             padding = sum(fields[f] for f in ("x_before", "x_after", "y_before", "y_after"))
             pad_value = int(nest.match.immediates.get("pad", 0)) if padding else 0
             return isa.Load(buffer, pad_value=pad_value, widen=int(widen), **fields)
 
         unit = _entries(config, buffer, prod(shape) * INTEGER_BITS[dtype])
-        return fold_dma(nest, Dma("chip", "data", unit, _beats(config, data)), instruction)
+        return fold_dma(nest, DmaFields("chip", "data", unit, _beats(config, data)), instruction)
 
-    def cycles(config: Config, steps: int) -> int:
-        return timing.load_cycles(config, steps * _beats(config, data))
-
-    return Intrinsic(name, chip, scopes, lower, cycles)
+    return Intrinsic(name, chip, scopes, lower)
 
 
 @lru_cache
 def store(config: Config, raw: bool = False) -> Intrinsic:
-    """data[...] = out[...] for one entry: results, or with `raw` sums of 32 bits."""
+    """data[...] = out[...] for one entry of results, or of 32-bit sums if `raw`."""
     shape, dtype = entry_shape(config, Buffer.ACC if raw else Buffer.OUT)
     out = te.placeholder(shape, dtype, "out")
     data = te.compute(shape, lambda *i: out[i], "data")
 
-    def lower(nest: Nest) -> Iterator[MacroOp]:
+    def lower(nest: TensorizedNest) -> Iterator[MacroOp]:
         def instruction(fields: dict[str, Any]) -> isa.Instruction:
             pads = ("x_before", "x_after", "y_before", "y_after")
             return isa.Store(**{f: v for f, v in fields.items() if f not in pads})
 
         unit = _entries(config, Buffer.OUT, prod(shape) * INTEGER_BITS[dtype])
-        return fold_dma(nest, Dma("out", "data", unit, _beats(config, data)), instruction)
+        return fold_dma(nest, DmaFields("out", "data", unit, _beats(config, data)), instruction)
 
-    def cycles(config: Config, steps: int) -> int:
-        return timing.store_cycles(config, steps * _beats(config, data))
-
-    return Intrinsic("store_raw" if raw else "store", data, {"out": "out", "data": GLOBAL}, lower, cycles)
+    return Intrinsic("store_raw" if raw else "store", data, {"out": "out", "data": GLOBAL}, lower)
 
 
 def _entries(config: Config, buffer: Buffer, bits: int) -> int:
-    """Buffer entries in one entry of the tensor."""
+    """Buffer entries per entry of the tensor."""
     entry = config.entry_bytes[buffer] * 8
     if bits % entry:
         raise LoweringError(
-            f"dma: a tensor entry must fill whole entries of {buffer.name.lower()}, got {bits} bits for entries of "
-            f"{entry}; read it through the accumulator"
+            f"dma: a tensor entry must be a multiple of {entry} bits, an entry of {buffer.name.lower()}, got {bits}; "
+            "load it into the accumulator"
         )
     return bits // entry
 
@@ -109,5 +103,7 @@ def _entries(config: Config, buffer: Buffer, bits: int) -> int:
 def _beats(config: Config, data: te.Tensor) -> int:
     bits = prod(data.shape) * INTEGER_BITS[data.dtype]
     if bits % config.axi_bits:
-        raise LoweringError(f"dma: a tensor entry must be whole AXI beats of {config.axi_bits} bits, got {bits} bits")
+        raise LoweringError(
+            f"dma: a tensor entry must be a multiple of {config.axi_bits} bits, an AXI beat, got {bits}"
+        )
     return bits // config.axi_bits

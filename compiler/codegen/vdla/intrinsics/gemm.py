@@ -1,4 +1,4 @@
-"""GEMM: (batch x block_in) . (block_out x block_in)^T, added to a sum of batch x block_out, one product a cycle."""
+"""The GEMM intrinsic: (batch x block_in) . (block_out x block_in)^T, accumulated, one product per cycle."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
-from vdla.compiler.codegen.vdla.nest import Nest
+from vdla.compiler.codegen.vdla.nest import TensorizedNest
 from vdla.compiler.tensorize.intrinsic import Intrinsic
-from vdla.hardware import isa, timing
+from vdla.hardware import isa
 from vdla.hardware.config import Config
 
 
@@ -26,17 +26,12 @@ def gemm(config: Config) -> Intrinsic:
         lambda b, o: te.sum(te.cast("int32", inp[b, i]) * te.cast("int32", wgt[o, i]), axis=i),
         "acc",
     )
-    return Intrinsic("gemm", acc, {"inp": "inp", "wgt": "wgt", "acc": "acc"}, _lower, cycles)
+    return Intrinsic("gemm", acc, {"inp": "inp", "wgt": "wgt", "acc": "acc"}, _lower)
 
 
-def _lower(nest: Nest) -> Iterator[MacroOp]:
+def _lower(nest: TensorizedNest) -> Iterator[MacroOp]:
     return fold_compute(nest, ComputeFields(acc="acc", src="inp", wgt="wgt"), _instruction)
 
 
 def _instruction(fields: dict[str, Any]) -> isa.Instruction:
     return isa.Gemm(**fields)
-
-
-def cycles(config: Config, steps: int) -> int:
-    """Cycles from start to end of an instruction of that many steps."""
-    return timing.compute_cycles(config, steps)

@@ -1,7 +1,7 @@
-"""The requantiser: sums leave the accumulator as results, in the pass that finishes them.
+"""Requantisation intrinsics: epilogues that emit finished sums from the accumulator, in the same pass.
 
-`requantised` is the project's one formula as a tensor expression: bias, multiplier, rounding shift, zero point, clip.
-Standing alone, an epilogue costs a pass of the vector unit that adds nothing to the sums.
+`requantisation` is the project's one formula: bias, multiplier, rounding shift, zero point, clip. An epilogue that
+cannot be fused costs a pass of the vector unit, which adds 0 to every sum.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from typing import Any
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
-from vdla.compiler.codegen.vdla.intrinsics.gemm import cycles
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
-from vdla.compiler.codegen.vdla.nest import Epilogue, Nest
+from vdla.compiler.codegen.vdla.nest import Epilogue, TensorizedNest
 from vdla.compiler.tensorize.intrinsic import IMMEDIATE, Intrinsic
 from vdla.hardware import isa
 from vdla.hardware.config import Config
@@ -23,12 +22,12 @@ from vdla.hardware.config import Config
 MULT_BITS, SHIFT_BITS = 24, 6
 
 
-def requantised(
+def requantisation(
     total: te.Value, lane: te.Value, zero_point: te.Operand, low: te.Operand, high: te.Operand, dtype: str
 ) -> te.Value:
-    """clip(round_half_up((total + bias) * mult / 2^shift) + zero_point, low, high), with the lane's parameters.
+    """clip(round_half_up((total + bias) * mult / 2^shift) + zero_point, low, high) as `dtype`.
 
-    `total` int32; `lane` int64 as `numerics.pack_scale` makes it; the bounds are int64; the result is of `dtype`.
+    `total` is int32, `lane` an int64 of `numerics.pack_scale` with bias, mult and shift; the other operands are int64.
     """
     bias = te.cast("int32", lane)
     mult = (lane >> 32) & ((1 << MULT_BITS) - 1)
@@ -40,29 +39,29 @@ def requantised(
 
 @lru_cache
 def requantise(config: Config) -> Intrinsic:
-    """out[b, o] = the requantised acc[b, o], with the parameters of lane o."""
+    """out[b, o] = acc[b, o], requantised with the parameters of lane o."""
     acc = te.placeholder((config.batch, config.block_out), "int32", "acc")
     scl = te.placeholder((config.block_out,), "int64", "scl")
     zero, low, high = (te.placeholder((1,), "int64", n) for n in ("zero_point", "clip_lo", "clip_hi"))
     out = te.compute(
         acc.shape,
-        lambda b, o: requantised(acc[b, o], scl[o], zero[0], low[0], high[0], config.out_dtype),
+        lambda b, o: requantisation(acc[b, o], scl[o], zero[0], low[0], high[0], config.out_dtype),
         "out",
     )
     scopes = {"acc": "acc", "scl": "scl", "out": "out"} | dict.fromkeys(("zero_point", "clip_lo", "clip_hi"), IMMEDIATE)
-    return Intrinsic("requantise", out, scopes, _lower, cycles, epilogue=True)
+    return Intrinsic("requantise", out, scopes, _lower, epilogue=True)
 
 
 @lru_cache
 def raw(config: Config) -> Intrinsic:
-    """out[b, o] = acc[b, o], all 32 bits."""
+    """out[b, o] = acc[b, o] in 32 bits."""
     acc = te.placeholder((config.batch, config.block_out), "int32", "acc")
     out = te.compute(acc.shape, lambda b, o: acc[b, o], "out")
-    return Intrinsic("raw", out, {"acc": "acc", "out": "out"}, _lower, cycles, epilogue=True)
+    return Intrinsic("raw", out, {"acc": "acc", "out": "out"}, _lower, epilogue=True)
 
 
-def _lower(nest: Nest) -> Iterator[MacroOp]:
-    """A pass of its own: each sum, plus nothing, is emitted."""
+def _lower(nest: TensorizedNest) -> Iterator[MacroOp]:
+    """A separate pass that adds 0 to each sum and emits it."""
     alone = replace(nest, access={"acc": nest.access["acc"]}, init=False, epilogue=Epilogue(nest.match, nest.access))
 
     def instruction(fields: dict[str, Any]) -> isa.Instruction:

@@ -1,8 +1,8 @@
-"""The vector unit: element-wise operations on accumulator entries, one entry a cycle.
+"""Intrinsics of the vector unit: element-wise operations on accumulator entries, one entry per cycle.
 
-Three forms of each operation: *reducing* (the first step of a sum takes the operand, later ones combine it), *in place*
-(the accumulator's old value is combined), and *fresh* (MOV, and the product that starts a multiply-accumulate). The
-operand is an activation (from the input buffer, or from the accumulator), a weight vector, or an immediate.
+Three forms: a *reduction* starts from its first operand and combines the others with it; an operation *in place*
+combines the accumulator's old value with its operand; MOV and the product of a multiply-accumulate start a new value.
+The operand is an activation (in the input buffer or the accumulator), a weight vector, or an immediate.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from typing import Any
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
-from vdla.compiler.codegen.vdla.intrinsics.gemm import cycles
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
-from vdla.compiler.codegen.vdla.nest import Nest
+from vdla.compiler.codegen.vdla.nest import TensorizedNest
 from vdla.compiler.tensorize.intrinsic import IMMEDIATE, Intrinsic
 from vdla.hardware import isa
 from vdla.hardware.config import Config
@@ -25,7 +24,7 @@ Combine = Callable[[te.Value, te.Value], te.Value]
 
 
 def _shift_right(a: te.Value, b: te.Value) -> te.Value:
-    """Arithmetic shift by the low five bits, rounding half up."""
+    """Arithmetic right shift by the low five bits, rounded half up."""
     amount = te.cast("int64", b & 31)
     half = (te.const(1, "int64") << amount) >> 1
     return te.cast("int32", (te.cast("int64", a) + half) >> amount)
@@ -45,8 +44,8 @@ REDUCERS = {VectorOp.ADD: te.sum, VectorOp.MIN: te.min, VectorOp.MAX: te.max}
 
 
 @lru_cache
-def reducing(config: Config, op: VectorOp, source: Source = Source.INP) -> Intrinsic:
-    """acc[b, o] = op over the steps of a sum of x[b, o]: ADD, MIN, MAX."""
+def reduction(config: Config, op: VectorOp, source: Source = Source.INP) -> Intrinsic:
+    """acc[b, o] = the reduction of x[b, o] over the steps by ADD, MIN or MAX."""
     operands = _Operands(config, source, Operand.SRC)
     step = te.reduce_axis(1, "step")
     acc = te.compute(operands.shape, lambda b, o: REDUCERS[op](operands.x(b, o), axis=step), "acc")
@@ -55,7 +54,7 @@ def reducing(config: Config, op: VectorOp, source: Source = Source.INP) -> Intri
 
 @lru_cache
 def mac(config: Config, operand: Operand, source: Source = Source.INP) -> Intrinsic:
-    """acc[b, o] += x[b, o] * operand: a weight vector (depthwise convolution) or an immediate."""
+    """acc[b, o] += x[b, o] * operand, a weight vector (depthwise convolution) or an immediate."""
     operands = _Operands(config, source, operand)
     step = te.reduce_axis(1, "step")
     acc = te.compute(operands.shape, lambda b, o: te.sum(operands.x(b, o) * operands.b(b, o), axis=step), "acc")
@@ -97,7 +96,7 @@ def in_place(config: Config, op: VectorOp, operand: Operand, source: Source = So
 
 
 class _Operands:
-    """The placeholders of a vector intrinsic and the instruction that they select."""
+    """The placeholders of a vector intrinsic, and its instruction."""
 
     def __init__(self, config: Config, source: Source, operand: Operand) -> None:
         self.config, self.source, self.operand = config, source, operand
@@ -109,11 +108,11 @@ class _Operands:
         self._old = te.placeholder(self.shape, "int32", "old")
 
     def x(self, b: te.Value, o: te.Value) -> te.Value:
-        """The activation, widened."""
+        """The activation as int32."""
         return te.cast("int32", self._x[b, o])
 
     def b(self, b: te.Value, o: te.Value) -> te.Value:
-        """The second operand."""
+        """The second operand as int32."""
         match self.operand:
             case Operand.SRC:
                 return self.x(b, o)
@@ -123,17 +122,17 @@ class _Operands:
                 return self._imm[0]
 
     def old(self) -> te.Tensor:
-        """What the accumulator held."""
+        """The old value of the accumulator."""
         return self._old
 
     def intrinsic(self, name: str, acc: te.Tensor, op: VectorOp, in_place: str | None = None) -> Intrinsic:
-        """The declaration, with the lowering to VECTOR."""
+        """The intrinsic, which lowers to VECTOR."""
         scopes = {"x": self.source.name.lower(), "wgt": "wgt", "imm": IMMEDIATE, "old": "acc", "acc": "acc"}
         assert acc.stage is not None
         used = {"acc", *(t.name for t in acc.stage.reads)}
         fields = ComputeFields("acc", "x" if "x" in used else "", "wgt" if "wgt" in used else "")
 
-        def lower(nest: Nest) -> Iterator[MacroOp]:
+        def lower(nest: TensorizedNest) -> Iterator[MacroOp]:
             def instruction(values: dict[str, Any]) -> isa.Instruction:
                 imm = int(nest.match.immediates.get("imm", 0))
                 source = self.source if fields.src else Source.ACC
@@ -141,4 +140,4 @@ class _Operands:
 
             return fold_compute(nest, fields, instruction)
 
-        return Intrinsic(name, acc, {n: s for n, s in scopes.items() if n in used}, lower, cycles, in_place)
+        return Intrinsic(name, acc, {n: s for n, s in scopes.items() if n in used}, lower, in_place)

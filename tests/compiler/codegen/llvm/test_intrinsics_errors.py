@@ -36,14 +36,13 @@ def declared(**changes: Any) -> Intrinsic:
             {"target": "vdla", "requires": ("avx2", "fma")},
             "requires must be empty for target vdla, got avx2, fma",
         ),
-        ({"target": "vdla"}, "cycles must be given for target vdla, got None"),
         ({"epilogue": True}, "epilogue must be False for target cpu, got True"),
         (
             {"scopes": {"x": "inp", "y": MEMORY}},
             "scope of x must be one of memory, immediate, condition, got 'inp'",
         ),
         (
-            {"target": "vdla", "cycles": lambda config, steps: steps},
+            {"target": "vdla"},
             "scope of x must be one of global, inp, wgt, scl, acc, out, immediate, condition, got 'memory'",
         ),
         ({"scopes": {"x": MEMORY}}, "scopes must name exactly x, y, got x"),
@@ -52,10 +51,6 @@ def declared(**changes: Any) -> Intrinsic:
 def test_a_declaration_that_contradicts_itself_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(IntrinsicError, match=f"^{re.escape(f'intrinsic mine: {message}')}$"):
         declared(**changes)
-
-
-def test_a_declaration_needs_no_cycles() -> None:
-    assert declared(requires=("avx2",)).cycles is None
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
-from vdla.compiler.codegen.vdla.allocate import AllocationError, allocate, lifetimes
-from vdla.compiler.codegen.vdla.macro_op import MacroOp, Tile
+from vdla.compiler.codegen.vdla.allocate import AllocationError, allocate, live_ranges
+from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Emit, Gemm, Load, MicroOp, Source, Vector, VectorOp
 
@@ -18,22 +18,22 @@ CONFIG = Config()  # 2048 inp, 1024 wgt, 64 scl, 2048 acc and 2048 out entries
 KERNEL = (MicroOp(),)
 
 
-def load(tile: Tile) -> MacroOp:
+def load(tile: BufferTile) -> MacroOp:
     return MacroOp(Load(tile.buffer, x_size=tile.entries), {"sram": (tile, 0)}, tensor="t")
 
 
-def uses(*tiles: Tile) -> MacroOp:
+def uses(*tiles: BufferTile) -> MacroOp:
     """An operation that keeps these tiles alive; which fields name them does not matter here."""
     return MacroOp(Gemm(), {f"field{i}": (tile, 0) for i, tile in enumerate(tiles)}, KERNEL)
 
 
-def inp(name: str, entries: int, ident: int = 0) -> Tile:
-    return Tile(name, Buffer.INP, entries, ident)
+def inp(name: str, entries: int, ident: int = 0) -> BufferTile:
+    return BufferTile(name, Buffer.INP, entries, ident)
 
 
-def check(config: Config, ops: list[MacroOp]) -> dict[Tile, int]:
+def check(config: Config, ops: list[MacroOp]) -> dict[BufferTile, int]:
     addresses = allocate(config, ops)
-    lives = lifetimes(config, ops)
+    lives = live_ranges(config, ops)
     assert set(addresses) == {tile for op in ops for tile in op.tiles()}
     for life in lives:
         start = addresses[life.tile]
@@ -49,11 +49,11 @@ def check(config: Config, ops: list[MacroOp]) -> dict[Tile, int]:
 def test_lifetimes_span_first_to_last_use():
     a, b = inp("a", 4), inp("b", 4)
     ops = [load(a), load(b), uses(b), uses(a)]
-    assert [(life.tile, life.first, life.last) for life in lifetimes(CONFIG, ops)] == [(a, 0, 3), (b, 1, 2)]
+    assert [(life.tile, life.first, life.last) for life in live_ranges(CONFIG, ops)] == [(a, 0, 3), (b, 1, 2)]
 
 
 def test_tiles_of_different_buffers_do_not_meet():
-    tiles = [Tile("x", buffer, 4) for buffer in Buffer]
+    tiles = [BufferTile("x", buffer, 4) for buffer in Buffer]
     assert set(check(CONFIG, [uses(*tiles)]).values()) == {0}
 
 
@@ -88,11 +88,11 @@ def test_packing_finds_room_that_rotation_scatters():
     assert addresses[large] in (0, 600)
 
 
-def acc(name: str, entries: int, ident: int = 0) -> Tile:
-    return Tile(name, Buffer.ACC, entries, ident)
+def acc(name: str, entries: int, ident: int = 0) -> BufferTile:
+    return BufferTile(name, Buffer.ACC, entries, ident)
 
 
-def add(a: Tile, b: Tile) -> MacroOp:
+def add(a: BufferTile, b: BufferTile) -> MacroOp:
     return MacroOp(Vector(VectorOp.ADD), {"acc": (a, 0), "src": (b, 0)}, KERNEL)
 
 
@@ -115,7 +115,7 @@ def test_vector_views_align_their_tiles():
 
 
 def test_raw_results_align_their_tiles():
-    odd, raw = Tile("odd", Buffer.OUT, 1), Tile("raw", Buffer.OUT, 8)
+    odd, raw = BufferTile("odd", Buffer.OUT, 1), BufferTile("raw", Buffer.OUT, 8)
     emits = MacroOp(Gemm(emit=Emit.RAW), {"out": (raw, 0)}, KERNEL)
     assert check(CONFIG, [uses(odd), emits, uses(odd)])[raw] == 4
 
@@ -125,7 +125,7 @@ def test_too_much_alive_at_once_says_what_and_how_to_change_it():
     with pytest.raises(AllocationError) as caught:
         allocate(CONFIG, [load(c), load(a), uses(c), load(b), uses(a, b)])
     assert str(caught.value) == (
-        "allocate: tiles alive at operation 3 (LOAD) must fit the 2048 entries of the inp buffer, "
+        "allocate: tiles live at operation 3 (LOAD) must fit the 2048 entries of the inp buffer, "
         "got 2100 (y 1200, x 900); make tile y smaller"
     )
 
@@ -133,22 +133,22 @@ def test_too_much_alive_at_once_says_what_and_how_to_change_it():
 def test_a_tile_larger_than_its_buffer_is_named():
     message = "allocate: tile w#3 must have 1 to 1024 entries to fit the wgt buffer, got 1025; make tile w smaller"
     with pytest.raises(AllocationError, match=f"^{re.escape(message)}$"):
-        allocate(CONFIG, [load(Tile("w", Buffer.WGT, 1025, 3))])
+        allocate(CONFIG, [load(BufferTile("w", Buffer.WGT, 1025, 3))])
 
 
-def test_room_in_pieces_is_said_to_be_that():
+def test_the_error_says_when_space_is_fragmented():
     """A tile of 8 that needs an address divisible by 4, where two others leave room only beside such addresses."""
     config = Config(out_kib=1, batch=1, block_out=64)  # 16 entries
-    odd, raw = Tile("odd", Buffer.OUT, 7), Tile("raw", Buffer.OUT, 8)
-    more = Tile("more", Buffer.OUT, 1)
+    odd, raw = BufferTile("odd", Buffer.OUT, 7), BufferTile("raw", Buffer.OUT, 8)
+    more = BufferTile("more", Buffer.OUT, 1)
     emits = MacroOp(Gemm(emit=Emit.RAW), {"out": (raw, 0)}, KERNEL)
     check(config, [emits, uses(odd, more, raw)])
-    wide = [Tile("wide", Buffer.OUT, 5, i) for i in range(3)]
+    wide = [BufferTile("wide", Buffer.OUT, 5, i) for i in range(3)]
     raws = [MacroOp(Gemm(emit=Emit.RAW), {"out": (tile, 0)}, KERNEL) for tile in wide]
     with pytest.raises(AllocationError) as caught:
         allocate(config, [*raws, uses(*wide)])
     assert str(caught.value) == (
-        "allocate: tiles alive at operation 2 (GEMM) must fit the 16 entries of the out buffer in one piece each, "
+        "allocate: tiles live at operation 2 (GEMM) must fit the 16 entries of the out buffer, each contiguous, "
         "got 15 (wide 5, wide#1 5, wide#2 5); make tile wide smaller"
     )
 
@@ -167,7 +167,7 @@ def test_random_lists():
         try:
             check(CONFIG, random_ops(seed, 480))
         except AllocationError:
-            lives = lifetimes(CONFIG, random_ops(seed, 480))
+            lives = live_ranges(CONFIG, random_ops(seed, 480))
             peak = max(sum(x.tile.entries for x in lives if x.first <= op <= x.last) for op in range(40))
             assert peak > 0.85 * CONFIG.inp_depth, "tiles that would fit with some room to spare are placed"
             refused += 1

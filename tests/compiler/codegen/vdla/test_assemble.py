@@ -12,8 +12,8 @@ from helpers.program_model import all_accesses, check_program
 
 from vdla.benchmarks.programs.random_config import random_config
 from vdla.compiler.codegen.vdla.allocate import AllocationError
-from vdla.compiler.codegen.vdla.assemble import BuildError, build
-from vdla.compiler.codegen.vdla.macro_op import MacroOp, Tile
+from vdla.compiler.codegen.vdla.assemble import assemble
+from vdla.compiler.codegen.vdla.macro_op import BufferTile, BuildError, MacroOp
 from vdla.compiler.codegen.vdla.uops import UopError
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import (
@@ -56,32 +56,32 @@ TENSORS = (
 )
 
 
-def load(config: Config, tile: Tile, name: str, entry: int = 0, **fields: int) -> MacroOp:
+def load(config: Config, tile: BufferTile, name: str, entry: int = 0, **fields: int) -> MacroOp:
     beats = config.entry_bytes[OUT if fields.get("widen") else tile.buffer] // config.axi_bytes
     fields = {"x_size": tile.entries, "dram": entry * beats, **fields}
     return MacroOp(Load(tile.buffer, **fields), {"sram": (tile, 0)}, tensor=name, source=0)
 
 
-def store(config: Config, tile: Tile, name: str, entry: int = 0) -> MacroOp:
+def store(config: Config, tile: BufferTile, name: str, entry: int = 0) -> MacroOp:
     dram = entry * config.out_entry_bytes // config.axi_bytes
     return MacroOp(Store(x_size=tile.entries, dram=dram), {"sram": (tile, 0)}, tensor=name, source=1)
 
 
 def compile_ops(config: Config, ops: list[MacroOp]) -> Program:
-    return build(config, "test", ops, TENSORS, ("load", "store", "gemm"))
+    return assemble(config, "test", ops, TENSORS, ("load", "store", "gemm"))
 
 
 def double_buffered_gemm(config: Config, tiles: int = 6, steps: int = 3, rows: int = 4) -> list[MacroOp]:
     """`tiles` output tiles of `rows` entries, each a sum over `steps` chunks of 2 inputs and weights; two threads."""
-    scl = Tile("scl", SCL, 1)
+    scl = BufferTile("scl", SCL, 1)
     kernel = (MicroOp(0, 0, 0, first=1), MicroOp(0, 1, 1))
     last = (MicroOp(0, 0, 0), MicroOp(0, 1, 1, last=1))
     ops = [load(config, scl, "s")]
     for pair in range(tiles // 2):
         for step in range(steps):
             for thread in range(2):
-                inp, wgt = Tile("inp", INP, 2 * rows, thread), Tile("wgt", WGT, 2, thread)
-                acc, out = Tile("acc", ACC, rows, thread), Tile("out", OUT, rows, thread)
+                inp, wgt = BufferTile("inp", INP, 2 * rows, thread), BufferTile("wgt", WGT, 2, thread)
+                acc, out = BufferTile("acc", ACC, rows, thread), BufferTile("out", OUT, rows, thread)
                 ops += [load(config, inp, "x", 2 * rows * (2 * pair + thread)), load(config, wgt, "w", 2 * step)]
                 bases = {"acc": (acc, 0), "src": (inp, 0), "wgt": (wgt, 0)}
                 gemm = Gemm(init=int(step == 0), loop0=rows, acc0=1, src0=2)
@@ -101,9 +101,9 @@ def residual(config: Config, tiles: int = 5, size: int = 8) -> list[MacroOp]:
     vectors = max(1, config.block_out // config.block_in)
     for i in range(tiles):
         inp, acc, out = (
-            Tile("inp", INP, size * vectors, i),
-            Tile("acc", ACC, size, i),
-            Tile("out", OUT, size * slots, i),
+            BufferTile("inp", INP, size * vectors, i),
+            BufferTile("acc", ACC, size, i),
+            BufferTile("out", OUT, size * slots, i),
         )
         ops += [load(config, inp, "x", i * size), load(config, acc, "t", i * size, widen=1)]
         bases = {"acc": (acc, 0), "src": (inp, 0), "out": (out, 0)}
@@ -181,7 +181,7 @@ def test_two_threads_need_one_token_a_tile_and_direction():
 
 def test_in_place_scratch_is_ordered_through_dram():
     """A store into what the next load reads: only a SYNC of compute can carry that."""
-    out, inp = Tile("out", OUT, 4), Tile("inp", INP, 4)
+    out, inp = BufferTile("out", OUT, 4), BufferTile("inp", INP, 4)
     ops = [store(CONFIG, out, "t"), load(CONFIG, inp, "t", entry=3), load(CONFIG, inp, "t", entry=8)]
     instructions = check_program(compile_ops(CONFIG, ops))
     assert instructions[1] == Sync(Unit.COMPUTE, pop_next=1, push_prev=1)
@@ -189,13 +189,13 @@ def test_in_place_scratch_is_ordered_through_dram():
 
 
 def test_disjoint_parts_of_a_scratch_tensor_are_not_ordered():
-    out, inp = Tile("out", OUT, 4), Tile("inp", INP, 4)
+    out, inp = BufferTile("out", OUT, 4), BufferTile("inp", INP, 4)
     program = compile_ops(CONFIG, [store(CONFIG, out, "t"), load(CONFIG, inp, "t", entry=4)])
     assert not any(i.pop_next or i.pop_prev for i in decode(CONFIG, program.words))
 
 
 def test_reuse_of_a_result_tile_waits_for_its_store():
-    out, acc = Tile("out", OUT, 1), Tile("acc", ACC, 1)
+    out, acc = BufferTile("out", OUT, 1), BufferTile("acc", ACC, 1)
     fill = MacroOp(
         Vector(VectorOp.MOV, Operand.IMM, imm=7, init=1, emit=Emit.RAW, loop0=1),
         {"acc": (acc, 0), "out": (replace(out, entries=4), 0)},
@@ -210,7 +210,7 @@ def test_one_tile_used_in_every_iteration_and_a_new_one_each_time_both_work():
     def ops(fresh: bool) -> list[MacroOp]:
         result = []
         for i in range(12):
-            inp, acc = Tile("inp", INP, 300, i * fresh), Tile("acc", ACC, 1)
+            inp, acc = BufferTile("inp", INP, 300, i * fresh), BufferTile("acc", ACC, 1)
             mac = Vector(VectorOp.MAC, Operand.IMM, Source.INP, imm=1, loop0=300, src0=1)
             result += [load(CONFIG, inp, "x"), MacroOp(mac, {"acc": (acc, 0), "src": (inp, 0)}, (MicroOp(),))]
         return result
@@ -225,7 +225,7 @@ def test_one_tile_used_in_every_iteration_and_a_new_one_each_time_both_work():
 def test_uop_batches_reload_when_the_buffer_is_small(axi_bits):
     config = Config(uop_kib=1, axi_bits=axi_bits)  # 128 or 64 micro-ops
     size = config.uop_depth // 2 - 4
-    acc = Tile("acc", ACC, 200)
+    acc = BufferTile("acc", ACC, 200)
     add = Vector(VectorOp.ADD, Operand.IMM, imm=1)
     kernels = [tuple(MicroOp(acc=k + 5 * i) for k in range(size)) for i in range(3)]
     program = compile_ops(config, [MacroOp(add, {"acc": (acc, 0)}, kernels[i % 3]) for i in range(6)])
@@ -240,7 +240,7 @@ def test_uop_batches_reload_when_the_buffer_is_small(axi_bits):
 
 
 def test_sums_added_to_sums_take_one_cycle_each():
-    a, b = Tile("a", ACC, 64), Tile("b", ACC, 64)
+    a, b = BufferTile("a", ACC, 64), BufferTile("b", ACC, 64)
     add = Vector(VectorOp.ADD, loop0=64, acc0=1, src0=1)
     ops = [
         load(CONFIG, a, "x", widen=1),
@@ -288,8 +288,8 @@ def random_ops(config: Config, seed: int, count: int = 24) -> list[MacroOp]:
         for _ in range(4)
     ]
 
-    def tile(buffer: Buffer) -> Tile:
-        return Tile(buffer.name.lower(), buffer, sizes[buffer], int(rng.integers(2)))
+    def tile(buffer: Buffer) -> BufferTile:
+        return BufferTile(buffer.name.lower(), buffer, sizes[buffer], int(rng.integers(2)))
 
     def looped() -> MacroOp:
         emit = Emit(int(rng.integers(3)))
@@ -361,7 +361,7 @@ def refused(error: type[ValueError], message: str, *ops: MacroOp) -> None:
 
 def test_an_unknown_tensor_is_named():
     message = "operation 0 (LOAD, load): tensor must be one of x, w, s, y, t, got z"
-    refused(BuildError, message, load(CONFIG, Tile("a", INP, 1), "z"))
+    refused(BuildError, message, load(CONFIG, BufferTile("a", INP, 1), "z"))
 
 
 def test_a_missing_kernel_is_named():
@@ -369,12 +369,12 @@ def test_a_missing_kernel_is_named():
 
 
 def test_a_source_line_that_is_not_there_is_named():
-    op = replace(load(CONFIG, Tile("a", INP, 1), "x"), source=3)
+    op = replace(load(CONFIG, BufferTile("a", INP, 1), "x"), source=3)
     refused(BuildError, "operation 0 (LOAD): source must be -1 to 2, got 3", op)
 
 
 def test_tokens_of_its_own_are_refused():
-    op = load(CONFIG, Tile("a", INP, 1), "x", push_next=1)
+    op = load(CONFIG, BufferTile("a", INP, 1), "x", push_next=1)
     refused(BuildError, "operation 0 (LOAD, load): token bits must be 0, got push_next", op)
 
 
@@ -384,20 +384,20 @@ def test_a_tensor_where_no_data_move_is_refused():
 
 
 def test_a_touch_outside_its_tile_is_named():
-    acc = Tile("acc", ACC, 4)
+    acc = BufferTile("acc", ACC, 4)
     op = MacroOp(Vector(VectorOp.ADD, Operand.IMM, loop0=3, acc0=1), {"acc": (acc, 2)}, (MicroOp(),))
     refused(BuildError, "operation 0 (VECTOR): acc in tile acc must touch 0 to 3, got 2 to 4", op)
 
 
 def test_a_touch_before_its_tile_is_named():
-    below, acc = Tile("below", ACC, 4), Tile("acc", ACC, 4)
+    below, acc = BufferTile("below", ACC, 4), BufferTile("acc", ACC, 4)
     add = Vector(VectorOp.ADD, Operand.IMM)
     ops = [MacroOp(add, {"acc": base}, (MicroOp(),)) for base in ((below, 0), (acc, -2))]
     refused(BuildError, "operation 1 (VECTOR): acc in tile acc must touch 0 to 3, got -2 to -2", *ops)
 
 
 def test_a_base_of_another_buffer_is_named():
-    op = MacroOp(Vector(VectorOp.ADD, Operand.IMM), {"acc": (Tile("a", INP, 4), 0)}, (MicroOp(),))
+    op = MacroOp(Vector(VectorOp.ADD, Operand.IMM), {"acc": (BufferTile("a", INP, 4), 0)}, (MicroOp(),))
     refused(BuildError, "operation 0 (VECTOR): acc must name a tile of ACC, got INP", op)
 
 
@@ -406,38 +406,39 @@ def test_a_missing_base_is_named():
 
 
 def test_a_range_outside_its_tensor_is_named():
-    op = load(CONFIG, Tile("a", INP, 4), "x", entry=(1 << 16) - 3)
+    op = load(CONFIG, BufferTile("a", INP, 4), "x", entry=(1 << 16) - 3)
     message = "operation 0 (LOAD, load): x_size must keep beats of tensor x below 131072, got 131073"
     refused(BuildError, message, op)
 
 
 def test_a_field_that_overflows_is_named():
-    op = MacroOp(Vector(VectorOp.ADD, Operand.IMM, imm=1 << 20), {"acc": (Tile("a", ACC, 4), 0)}, (MicroOp(),))
+    op = MacroOp(Vector(VectorOp.ADD, Operand.IMM, imm=1 << 20), {"acc": (BufferTile("a", ACC, 4), 0)}, (MicroOp(),))
     message = "instruction 1 (VECTOR): imm must be an integer from -32768 to 32767, got 1048576"
     refused(IsaError, message, op)
 
 
 def test_a_full_buffer_is_named_with_the_line_of_the_schedule():
-    a, b = Tile("a", INP, 1500), Tile("b", INP, 1000)
+    a, b = BufferTile("a", INP, 1500), BufferTile("b", INP, 1000)
     message = (
-        "allocate: tiles alive at operation 1 (LOAD, load) must fit the 2048 entries of the inp buffer, "
+        "allocate: tiles live at operation 1 (LOAD, load) must fit the 2048 entries of the inp buffer, "
         "got 2500 (a 1500, b 1000); make tile a smaller"
     )
     refused(AllocationError, message, *(load(CONFIG, tile, "x") for tile in (a, b, a)))
 
 
 def test_a_tensor_called_uops_is_refused():
-    message = "build: names of tensors must differ from each other and from uops, got uops"
+    message = "assemble: names of tensors must differ from each other and from uops, got uops"
     with pytest.raises(BuildError, match=f"^{re.escape(message)}$"):
-        build(CONFIG, "test", [], [tensor("uops", "input")])
+        assemble(CONFIG, "test", [], [tensor("uops", "input")])
 
 
 def test_errors_of_the_parts_come_through():
     with pytest.raises(AllocationError, match="tile a must have 1 to 2048 entries"):
-        compile_ops(CONFIG, [load(CONFIG, Tile("a", INP, 4096), "x")])
+        compile_ops(CONFIG, [load(CONFIG, BufferTile("a", INP, 4096), "x")])
     with pytest.raises(UopError, match=r"kernel of operation 0 \(VECTOR\) must have at most 4096 micro-ops"):
         compile_ops(
-            CONFIG, [MacroOp(Vector(VectorOp.ADD, Operand.IMM), {"acc": (Tile("a", ACC, 1), 0)}, (MicroOp(),) * 4097)]
+            CONFIG,
+            [MacroOp(Vector(VectorOp.ADD, Operand.IMM), {"acc": (BufferTile("a", ACC, 1), 0)}, (MicroOp(),) * 4097)],
         )
 
 

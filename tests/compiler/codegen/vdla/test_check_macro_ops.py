@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from helpers.program_model import accesses_of
 
-from vdla.compiler.codegen.vdla.check_macro_ops import Toucher
+from vdla.compiler.codegen.vdla.check_macro_ops import MacroOpChecker
 from vdla.compiler.codegen.vdla.dependences import Touch, Where
-from vdla.compiler.codegen.vdla.macro_op import MacroOp, Tile
+from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Emit, Gemm, Load, MicroOp, Operand, Source, Store, Vector, VectorOp
@@ -52,12 +52,12 @@ def random_looped(rng: np.random.Generator) -> Looped:
 
 def touches(config: Config, op: MacroOp) -> tuple[Touch, ...]:
     """The touches of an operation whose tiles begin at 0 and fill their buffers."""
-    toucher = Toucher(config, (op, LOADS_T, STORES_T), dict.fromkeys(op.tiles(), 0), (TENSOR,))
+    toucher = MacroOpChecker(config, (op, LOADS_T, STORES_T), dict.fromkeys(op.tiles(), 0), (TENSOR,))
     return toucher.touches(0, op, isa.instruction_columns(config, [op.instruction])[0].tolist())
 
 
-def whole(config: Config, buffer: Buffer) -> tuple[Tile, int]:
-    return Tile(buffer.name, buffer, config.depths[buffer]), 0
+def whole(config: Config, buffer: Buffer) -> tuple[BufferTile, int]:
+    return BufferTile(buffer.name, buffer, config.depths[buffer]), 0
 
 
 def check(config: Config, op: MacroOp) -> None:
@@ -122,6 +122,6 @@ def test_contiguous_entries_are_a_slice():
 def test_a_tensor_that_is_only_loaded_orders_nothing():
     config = Config()
     op = MacroOp(Load(Buffer.INP), {"sram": whole(config, Buffer.INP)}, tensor="t")
-    toucher = Toucher(config, (op,), dict.fromkeys(op.tiles(), 0), (TENSOR,))
+    toucher = MacroOpChecker(config, (op,), dict.fromkeys(op.tiles(), 0), (TENSOR,))
     row = isa.instruction_columns(config, [op.instruction])[0].tolist()
     assert [touch.space for touch in toucher.touches(0, op, row)] == [Buffer.INP]

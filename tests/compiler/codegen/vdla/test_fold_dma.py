@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from vdla.compiler.codegen.vdla.fold_dma import Dma, fold_dma
-from vdla.compiler.codegen.vdla.macro_op import Tile
-from vdla.compiler.codegen.vdla.nest import Access, Loop, Nest
+from vdla.compiler.codegen.vdla.fold_dma import DmaFields, fold_dma
+from vdla.compiler.codegen.vdla.macro_op import BufferTile
+from vdla.compiler.codegen.vdla.nest import EntryAccess, Loop, TensorizedNest
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 
@@ -15,7 +15,7 @@ CONFIG = Config.preset("tiny")
 PAD = -1
 
 
-def random_nest(rng: np.random.Generator) -> Nest:
+def random_nest(rng: np.random.Generator) -> TensorizedNest:
     """Loops that are dense on the chip in some order, with any strides in DRAM, and up to two padded loops."""
     extents = [int(rng.integers(1, 5)) for _ in range(int(rng.integers(1, 5)))]
     loops = tuple(Loop(f"l{d}", n) for d, n in enumerate(extents))
@@ -30,12 +30,12 @@ def random_nest(rng: np.random.Generator) -> Nest:
         valid[loop.var] = (low, int(rng.integers(low, loop.extent + 1)))
     valid = {var: bounds for var, bounds in valid.items() if bounds != (0, extents[int(var[1:])])}
     order = tuple(loops[d] for d in rng.permutation(len(loops))) if rng.random() < 0.3 else loops
-    tile = Tile("t", Buffer.INP, dense)
-    access = {"chip": Access(tile, 0, chip), "data": Access("data", 7, dram)}
-    return Nest(CONFIG, SimpleNamespace(), order, access, valid=valid)  # type: ignore[arg-type]
+    tile = BufferTile("t", Buffer.INP, dense)
+    access = {"chip": EntryAccess(tile, 0, chip), "data": EntryAccess("data", 7, dram)}
+    return TensorizedNest(CONFIG, SimpleNamespace(), order, access, valid=valid)  # type: ignore[arg-type]
 
 
-def copied(nest: Nest, size: int) -> np.ndarray:
+def copied(nest: TensorizedNest, size: int) -> np.ndarray:
     """What the nest means, one entry at a time."""
     found = np.full(size, -9)
     for point in np.ndindex(*(loop.extent for loop in nest.loops)):
@@ -64,14 +64,14 @@ def loaded(ops: list, size: int) -> np.ndarray:
 def test_folded_loads_copy_what_the_nest_says(seed):
     nest = random_nest(np.random.default_rng(seed))
     size = nest.access["chip"].place.entries
-    ops = list(fold_dma(nest, Dma("chip", "data", 1, 1), lambda fields: isa.Load(Buffer.INP, **fields)))
+    ops = list(fold_dma(nest, DmaFields("chip", "data", 1, 1), lambda fields: isa.Load(Buffer.INP, **fields)))
     np.testing.assert_array_equal(loaded(ops, size), copied(nest, size), err_msg=f"seed {seed}")
 
 
 def test_contiguous_loops_are_one_row_of_one_load():
     loops = (Loop("a", 3), Loop("b", 4), Loop("c", 5))
     steps = {"a": 20, "b": 5, "c": 1}
-    access = {"chip": Access(Tile("t", Buffer.INP, 60), 0, steps), "data": Access("data", 0, steps)}
-    nest = Nest(CONFIG, SimpleNamespace(), loops, access)  # type: ignore[arg-type]
-    (op,) = fold_dma(nest, Dma("chip", "data", 1, 1), lambda fields: isa.Load(Buffer.INP, **fields))
+    access = {"chip": EntryAccess(BufferTile("t", Buffer.INP, 60), 0, steps), "data": EntryAccess("data", 0, steps)}
+    nest = TensorizedNest(CONFIG, SimpleNamespace(), loops, access)  # type: ignore[arg-type]
+    (op,) = fold_dma(nest, DmaFields("chip", "data", 1, 1), lambda fields: isa.Load(Buffer.INP, **fields))
     assert (op.instruction.x_size, op.instruction.y_size, op.instruction.z_size) == (60, 1, 1)

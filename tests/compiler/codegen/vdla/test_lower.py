@@ -11,7 +11,7 @@ from vdla.compiler.codegen.vdla.intrinsics import dma, gemm, requantise, vector
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators.vdla.conv2d import conv2d
-from vdla.compiler.operators.vdla.tiling import Problem, Tiling, fits
+from vdla.compiler.operators.vdla.tiling import Tiling, TilingProblem, fits
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS
 from vdla.hardware import isa
@@ -36,7 +36,7 @@ def product(rows: int = 6, ins: int = 4, outs: int = 2) -> Schedule:
     )
     results = te.compute(
         sums.shape,
-        lambda *i: requantise.requantised(sums[i], lanes[i[0], i[3]], 0, -128, 127, CONFIG.out_dtype),
+        lambda *i: requantise.requantisation(sums[i], lanes[i[0], i[3]], 0, -128, 127, CONFIG.out_dtype),
         "results",
     )
     out = te.compute(sums.shape, lambda *i: results[i], "out")
@@ -164,7 +164,7 @@ def test_reductions_are_micro_ops_and_rows_are_the_loop():
 
 def test_padding_becomes_fields_of_the_load():
     op = conv2d(
-        CONFIG, batch=1, height=6, width=6, in_channels=I, out_channels=O, kernel=3, padding=2, packing="channels",
+        CONFIG, batch=1, height=6, width=6, in_channels=I, out_channels=O, kernel=3, pads=2, packing="channels",
         tiling=Tiling(2, 8, 1, 1, False, 1, "rows"),
     )  # fmt: skip
     loads = [i.instruction for i in lower(CONFIG, op.function) if getattr(i.instruction, "buffer", None) == Buffer.INP]
@@ -174,7 +174,7 @@ def test_padding_becomes_fields_of_the_load():
 
 def test_a_window_that_is_all_padding_reads_nothing():
     op = conv2d(
-        CONFIG, batch=1, height=4, width=4, in_channels=I, out_channels=O, kernel=1, padding=2, packing="channels",
+        CONFIG, batch=1, height=4, width=4, in_channels=I, out_channels=O, kernel=1, pads=2, packing="channels",
         tiling=Tiling(2, 8, 1, 1, False, 1, "rows"), input_zero_point=3,
     )  # fmt: skip
     loads = [i for i in lower(CONFIG, op.function) if getattr(i.instruction, "buffer", None) == Buffer.INP]
@@ -189,8 +189,8 @@ def test_every_tiling_computes_the_convolution(seed):
     pick = lambda *choices: int(rng.choice(choices))  # noqa: E731
     kernel = pick(1, 2, 3)
     shape = {
-        "batch": pick(1, 3), "height": pick(5, 6, 9), "width": pick(5, 7), "kernel": kernel, "stride": pick(1, 2),
-        "padding": pick(0, 1), "dilation": pick(1, 2), "in_channels": pick(3, config.block_in * 2 + 1),
+        "batch": pick(1, 3), "height": pick(5, 6, 9), "width": pick(5, 7), "kernel": kernel, "strides": pick(1, 2),
+        "pads": pick(0, 1), "dilations": pick(1, 2), "in_channels": pick(3, config.block_in * 2 + 1),
         "out_channels": pick(2, config.block_out * 3),
     }  # fmt: skip
     problem_of = conv2d(config, **shape, packing="channels", raw=True)
@@ -212,16 +212,16 @@ def test_every_tiling_computes_the_convolution(seed):
 
 def random_tiling(rng: np.random.Generator, config: Config, shape: dict[str, int]) -> Tiling | None:
     """A tiling of any sizes that fits, if a hundred tries find one."""
-    kernel, stride, span = shape["kernel"], shape["stride"], (shape["kernel"] - 1) * shape["dilation"] + 1
-    rows, cols = ((shape[side] + 2 * shape["padding"] - span) // stride + 1 for side in ("height", "width"))
+    kernel, stride, span = shape["kernel"], shape["strides"], (shape["kernel"] - 1) * shape["dilations"] + 1
+    rows, cols = ((shape[side] + 2 * shape["pads"] - span) // stride + 1 for side in ("height", "width"))
     outs, ins = -(-shape["out_channels"] // config.block_out), -(-shape["in_channels"] // config.block_in)
     batches = -(-shape["batch"] // config.batch)
     taps = kernel * kernel
-    problem = Problem(batches, outs, ins, rows, cols, taps, stride, span, stride, span, taps, raw=True)
+    problem = TilingProblem(batches, outs, ins, rows, cols, taps, stride, span, stride, span, taps, raw=True)
     for _ in range(100):
         over = str(rng.choice(["chunks", "cols", "rows", "batches", "groups"]))
         sizes = [int(rng.integers(1, n + 1)) for n in (rows, cols, outs, ins)]
-        tiling = Tiling(*sizes, keep=bool(rng.integers(2)), threads=int(rng.integers(1, 4)), over=over)
+        tiling = Tiling(*sizes, keep_weights=bool(rng.integers(2)), threads=int(rng.integers(1, 4)), threads_over=over)
         if fits(config, problem, tiling):
             return tiling
     return None
@@ -310,7 +310,7 @@ def stepped(s: Schedule) -> Schedule:
     intrinsics = {
         "base": dma.load(CONFIG, Buffer.ACC),
         "up": vector.in_place(CONFIG, isa.VectorOp.ADD, isa.Operand.IMM),
-        "most": vector.reducing(CONFIG, isa.VectorOp.MAX, isa.Source.ACC),
+        "most": vector.reduction(CONFIG, isa.VectorOp.MAX, isa.Source.ACC),
         "results": requantise.raw(CONFIG),
         "out": dma.store(CONFIG, raw=True),
     }

@@ -6,20 +6,20 @@ from fractions import Fraction
 
 import pytest
 
-from vdla.compiler.codegen.vdla.macro_op import MacroOp, Tile, field_unit
+from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp, field_unit
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Emit, Gemm, Load, Operand, Source, Store, Vector, VectorOp
 
 
 def test_tiles_of_one_name_differ_by_ident():
-    a, b = Tile("x", Buffer.INP, 4), Tile("x", Buffer.INP, 4, 1)
+    a, b = BufferTile("x", Buffer.INP, 4), BufferTile("x", Buffer.INP, 4, 1)
     assert a != b
-    assert a == Tile("x", Buffer.INP, 4)
+    assert a == BufferTile("x", Buffer.INP, 4)
     assert (str(a), str(b)) == ("x", "x#1")
 
 
 def test_tiles_of_an_operation_come_once():
-    a, b = Tile("a", Buffer.ACC, 4), Tile("b", Buffer.ACC, 4)
+    a, b = BufferTile("a", Buffer.ACC, 4), BufferTile("b", Buffer.ACC, 4)
     op = MacroOp(Vector(VectorOp.ADD), {"acc": (a, 0), "src": (b, 0), "out": (a, 2)})
     assert op.tiles() == (a, b)
 

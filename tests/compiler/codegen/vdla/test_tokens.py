@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from helpers.token_model import Edge, ends_before, most_in_flight, tokens_of
 
-from vdla.compiler.codegen.vdla.dependences import NEVER, Step, Touch, dependences
-from vdla.compiler.codegen.vdla.tokens import Place, assign_tokens
+from vdla.compiler.codegen.vdla.dependences import NEVER, Touch, UnitOp, dependences
+from vdla.compiler.codegen.vdla.tokens import IssuedOp, assign_tokens
 from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer
 from vdla.hardware.isa import Unit
 
@@ -22,13 +22,13 @@ MANY = 10_000
 # --- the check -------------------------------------------------------------------------------------------------------
 
 
-def conflicts(steps: list[Step]) -> list[Edge]:
+def conflicts(steps: list[UnitOp]) -> list[Edge]:
     """All pairs of steps of different units that touch a common entry, one of them writing."""
 
     def entries(touch: Touch) -> set[int]:
         return set(np.arange(MANY)[touch.where].tolist())
 
-    def conflict(a: Step, b: Step) -> bool:
+    def conflict(a: UnitOp, b: UnitOp) -> bool:
         return any(
             x.space == y.space and (x.writes or y.writes) and entries(x) & entries(y)
             for x in a.touches
@@ -39,23 +39,23 @@ def conflicts(steps: list[Step]) -> list[Edge]:
     return [(a, b) for a, b in pairs if steps[a].unit != steps[b].unit and conflict(steps[a], steps[b])]
 
 
-def broken(steps: list[Step], places: tuple[Place, ...], edges: list[Edge]) -> list[Edge]:
-    at = {place.step: index for index, place in enumerate(places)}
+def broken(steps: list[UnitOp], places: tuple[IssuedOp, ...], edges: list[Edge]) -> list[Edge]:
+    at = {place.op: index for index, place in enumerate(places)}
     ordered = ends_before(places, edges)
     return [(a, b) for a, b in conflicts(steps) if not ordered[at[a], at[b]]]
 
 
-def check(steps: list[Step], depth: int = MIN_TOKEN_DEPTH) -> tuple[Place, ...]:
+def check(steps: list[UnitOp], depth: int = MIN_TOKEN_DEPTH) -> tuple[IssuedOp, ...]:
     places = assign_tokens(steps, depth)
-    assert [place.step for place in places if place.step is not None] == list(range(len(steps)))
-    assert all(place.unit == steps[place.step].unit for place in places if place.step is not None)
+    assert [place.op for place in places if place.op is not None] == list(range(len(steps)))
+    assert all(place.unit == steps[place.op].unit for place in places if place.op is not None)
     assert all(abs(place.unit - other) == 1 for place in places for other in place.pops | place.pushes)
     assert broken(steps, places, tokens_of(places)) == []
     assert most_in_flight(places) <= depth
     return places
 
 
-def check_minimal(steps: list[Step], places: tuple[Place, ...]) -> None:
+def check_minimal(steps: list[UnitOp], places: tuple[IssuedOp, ...]) -> None:
     edges = tokens_of(places)
     for edge in edges:
         assert broken(steps, places, [other for other in edges if other != edge]), f"{edge} is not needed"
@@ -64,29 +64,27 @@ def check_minimal(steps: list[Step], places: tuple[Place, ...]) -> None:
 # --- shorthand -------------------------------------------------------------------------------------------------------
 
 
-def load(*entries: int, tensor: str | None = None) -> Step:
+def load(*entries: int, tensor: str | None = None) -> UnitOp:
     touches = [Touch(Buffer.INP, np.array(entries, int), True)]
-    return Step(LOAD, (*touches, *([Touch(tensor, slice(0, 4), False)] if tensor else [])))
+    return UnitOp(LOAD, (*touches, *([Touch(tensor, slice(0, 4), False)] if tensor else [])))
 
 
-def gemm(*entries: int, out: tuple[int, ...] = ()) -> Step:
-    return Step(
+def gemm(*entries: int, out: tuple[int, ...] = ()) -> UnitOp:
+    return UnitOp(
         COMPUTE, (Touch(Buffer.INP, np.array(entries, int), False), Touch(Buffer.OUT, np.array(out, int), True))
     )
 
 
-def store(*entries: int, tensor: str | None = None) -> Step:
+def store(*entries: int, tensor: str | None = None) -> UnitOp:
     touches = [Touch(Buffer.OUT, np.array(entries, int), False)]
-    return Step(STORE, (*touches, *([Touch(tensor, slice(2, 6), True)] if tensor else [])))
+    return UnitOp(STORE, (*touches, *([Touch(tensor, slice(2, 6), True)] if tensor else [])))
 
 
-def text(places: tuple[Place, ...]) -> list[str]:
+def text(places: tuple[IssuedOp, ...]) -> list[str]:
     def names(units: frozenset[Unit]) -> str:
         return "".join(unit.name[0] for unit in sorted(units))
 
-    return [
-        f"{names(p.pops)}>{p.unit.name.lower() if p.step is not None else 'sync'}>{names(p.pushes)}" for p in places
-    ]
+    return [f"{names(p.pops)}>{p.unit.name.lower() if p.op is not None else 'sync'}>{names(p.pushes)}" for p in places]
 
 
 # --- dependences -----------------------------------------------------------------------------------------------------
@@ -107,21 +105,24 @@ def test_dependences_name_the_last_conflict_of_each_unit():
 def test_two_reads_do_not_depend():
     read = Touch("x", slice(0, 8), False)
     write = Touch("x", slice(8, 9), True)
-    assert dependences([Step(LOAD, (write,)), Step(LOAD, (read,)), Step(COMPUTE, (read,))])[2].tolist() == [NEVER] * 3
+    assert (
+        dependences([UnitOp(LOAD, (write,)), UnitOp(LOAD, (read,)), UnitOp(COMPUTE, (read,))])[2].tolist()
+        == [NEVER] * 3
+    )
 
 
 def test_a_space_of_any_size_costs_what_is_touched():
     def touch(first: int, writes: bool) -> Touch:
         return Touch("t", np.array([first, first + (1 << 39)]), writes)
 
-    steps = [Step(STORE, (touch(5, True),)), Step(LOAD, (touch(6, False),)), Step(LOAD, (touch(5, False),))]
-    steps.append(Step(COMPUTE, (Touch("t", slice(1 << 39, (1 << 39) + 6), False),)))
+    steps = [UnitOp(STORE, (touch(5, True),)), UnitOp(LOAD, (touch(6, False),)), UnitOp(LOAD, (touch(5, False),))]
+    steps.append(UnitOp(COMPUTE, (Touch("t", slice(1 << 39, (1 << 39) + 6), False),)))
     assert dependences(steps)[:, STORE].tolist() == [NEVER, NEVER, 0, 0]
 
 
 def test_empty_touches_depend_on_nothing():
     empty = Touch(Buffer.INP, np.array([], np.int64), False)
-    assert (dependences([load(0), Step(COMPUTE, (empty,))]) == NEVER).all()
+    assert (dependences([load(0), UnitOp(COMPUTE, (empty,))]) == NEVER).all()
 
 
 # --- hand-made lists -------------------------------------------------------------------------------------------------
@@ -154,7 +155,7 @@ def test_a_covered_dependence_costs_nothing():
 
 def test_compute_that_needs_both_sides_pops_from_both():
     shared = Touch("shared", slice(0, 1), True)
-    steps = [load(0), Step(STORE, (shared,)), Step(COMPUTE, (shared, Touch(Buffer.INP, slice(0, 1), False)))]
+    steps = [load(0), UnitOp(STORE, (shared,)), UnitOp(COMPUTE, (shared, Touch(Buffer.INP, slice(0, 1), False)))]
     assert text(check(steps)) == [">load>C", ">store>C", "LS>compute>"]
 
 
@@ -166,7 +167,7 @@ def test_reuse_of_results_waits_for_the_store():
 def test_load_of_what_a_store_wrote_goes_through_a_sync():
     places = check([gemm(0, out=(0,)), store(0, tensor="t"), load(0, tensor="t")])
     assert text(places) == [">compute>S", "C>store>C", "S>sync>L", "C>load>"]
-    assert places[2] == Place(None, COMPUTE, frozenset({STORE}), frozenset({LOAD}))
+    assert places[2] == IssuedOp(None, COMPUTE, frozenset({STORE}), frozenset({LOAD}))
 
 
 def test_load_of_what_a_store_wrote_uses_an_instruction_that_waited_already():
@@ -185,7 +186,7 @@ def test_store_over_what_an_unrelated_load_read_goes_through_a_sync():
 
 
 def test_slices_and_arrays_mean_the_same():
-    as_slice = Step(COMPUTE, (Touch(Buffer.INP, slice(3, 5), False),))
+    as_slice = UnitOp(COMPUTE, (Touch(Buffer.INP, slice(3, 5), False),))
     assert assign_tokens([load(4), as_slice]) == assign_tokens([load(4), gemm(3, 4)])
     assert assign_tokens([load(5), as_slice])[0].pushes == NONE
 
@@ -202,7 +203,7 @@ def test_tokens_that_would_not_fit_are_merged():
     assert sum(len(place.pushes) for place in check(steps, depth=16)) == 9
     places = check(steps, depth=2)
     assert sum(len(place.pushes) for place in places) == 2
-    assert [place.step for place in places] == list(range(18)), "merging inserts nothing"
+    assert [place.op for place in places] == list(range(18)), "merging inserts nothing"
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
@@ -214,13 +215,13 @@ def test_in_flight_bound_on_random_lists(depth):
 # --- random lists ----------------------------------------------------------------------------------------------------
 
 
-def random_steps(seed: int, count: int, entries: int = 6) -> list[Step]:
+def random_steps(seed: int, count: int, entries: int = 6) -> list[UnitOp]:
     rng = np.random.default_rng(seed)
 
     def some() -> tuple[int, ...]:
         return tuple(rng.choice(entries, rng.integers(1, 4), replace=False).tolist())
 
-    def step() -> Step:
+    def step() -> UnitOp:
         tensor = [None, None, None, "t"][rng.integers(4)]
         match rng.integers(3):
             case 0:
@@ -246,7 +247,7 @@ def test_a_shared_space_between_all_units():
         print(f"seed {seed}")
         rng = np.random.default_rng(seed)
         steps = [
-            Step(Unit(int(rng.integers(3))), (Touch("x", rng.choice(5, 2, replace=False), bool(rng.integers(2))),))
+            UnitOp(Unit(int(rng.integers(3))), (Touch("x", rng.choice(5, 2, replace=False), bool(rng.integers(2))),))
             for _ in range(16)
         ]
         check_minimal(steps, check(steps, depth=MANY))
@@ -255,7 +256,7 @@ def test_a_shared_space_between_all_units():
 
 def test_the_independent_model_sees_a_missing_token():
     steps = [load(0), gemm(0)]
-    assert broken(steps, (Place(0, LOAD, NONE, NONE), Place(1, COMPUTE, NONE, NONE)), []) == [(0, 1)]
+    assert broken(steps, (IssuedOp(0, LOAD, NONE, NONE), IssuedOp(1, COMPUTE, NONE, NONE)), []) == [(0, 1)]
 
 
 def test_two_thousand_steps_are_fast():
@@ -264,11 +265,11 @@ def test_two_thousand_steps_are_fast():
     for _ in range(500):
         tile = int(rng.integers(4))
         wide = np.arange(2048) * 2 + tile % 2 + 4096 * (tile // 2)
-        steps.append(Step(LOAD, (Touch(Buffer.INP, slice(4096 * (tile // 2), 4096 * (tile // 2) + 2048), True),)))
-        steps.append(Step(LOAD, (Touch(Buffer.WGT, wide, True),)))
+        steps.append(UnitOp(LOAD, (Touch(Buffer.INP, slice(4096 * (tile // 2), 4096 * (tile // 2) + 2048), True),)))
+        steps.append(UnitOp(LOAD, (Touch(Buffer.WGT, wide, True),)))
         reads = (Touch(Buffer.INP, wide, False), Touch(Buffer.WGT, wide, False), Touch(Buffer.OUT, wide, True))
-        steps.append(Step(COMPUTE, reads))
-        steps.append(Step(STORE, (Touch(Buffer.OUT, wide, False),)))
+        steps.append(UnitOp(COMPUTE, reads))
+        steps.append(UnitOp(STORE, (Touch(Buffer.OUT, wide, False),)))
     start = time.perf_counter()
     assign_tokens(steps)
     assert time.perf_counter() - start < 5

@@ -7,25 +7,25 @@ import re
 import numpy as np
 import pytest
 
-from vdla.compiler.codegen.vdla.uops import Batch, UopError, UopPlan, plan_uops
+from vdla.compiler.codegen.vdla.uops import UopError, UopLoad, UopPlan, plan_uops
 from vdla.hardware.isa import MicroOp
 
-Kernel = tuple[MicroOp, ...]
+UopKernel = tuple[MicroOp, ...]
 
 
-def kernel(*values: int) -> Kernel:
+def kernel(*values: int) -> UopKernel:
     return tuple(MicroOp(acc=value) for value in values)
 
 
-def check(depth: int, kernels: list[Kernel]) -> UopPlan:
+def check(depth: int, kernels: list[UopKernel]) -> UopPlan:
     """Replay the plan: the buffer holds what every operation expects when it runs."""
     plan = plan_uops(depth, kernels)
-    batches = {batch.before: batch for batch in plan.batches}
-    assert len(batches) == len(plan.batches)
+    loads = {batch.before: batch for batch in plan.loads}
+    assert len(loads) == len(plan.loads)
     buffer: tuple[MicroOp, ...] = ()
     for index, wanted in enumerate(kernels):
-        if index in batches:
-            batch = batches[index]
+        if index in loads:
+            batch = loads[index]
             assert 0 < batch.size <= depth
             buffer = plan.table[batch.begin : batch.begin + batch.size]
         begin = plan.begins[index]
@@ -54,7 +54,7 @@ def test_what_only_looks_like_a_part_is_stored():
 
 def test_what_fits_is_loaded_once_before_everything():
     plan = check(4, [(), kernel(1, 2), (), kernel(3, 4)])
-    assert plan.batches == (Batch(before=0, begin=0, size=4),)
+    assert plan.loads == (UopLoad(before=0, begin=0, size=4),)
 
 
 def test_no_kernels_no_table():
@@ -63,8 +63,8 @@ def test_no_kernels_no_table():
 
 def test_what_does_not_fit_is_loaded_in_runs():
     plan = check(4, [kernel(1, 2), kernel(3, 4), kernel(1, 2), (), kernel(5), kernel(1, 2), kernel(3, 4)])
-    assert [batch.before for batch in plan.batches] == [0, 4, 6]
-    assert [batch.size for batch in plan.batches] == [4, 3, 2]
+    assert [batch.before for batch in plan.loads] == [0, 4, 6]
+    assert [batch.size for batch in plan.loads] == [4, 3, 2]
 
 
 def test_a_kernel_larger_than_the_buffer_is_named():

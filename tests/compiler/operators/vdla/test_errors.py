@@ -31,8 +31,8 @@ OPTIONS: dict[Callable[..., Operator], dict[str, Any]] = {
     residual_add: {**IMAGE, "channels": 5},
 }
 
-HUGE = Tiling(rows=99, cols=99, out_blocks=1, in_blocks=1, keep=False, threads=1, over="rows")
-FINE = Tiling(rows=1, cols=3, out_blocks=1, in_blocks=1, keep=False, threads=2, over="rows")
+HUGE = Tiling(rows=99, cols=99, out_blocks=1, in_blocks=1, keep_weights=False, threads=1, threads_over="rows")
+FINE = Tiling(rows=1, cols=3, out_blocks=1, in_blocks=1, keep_weights=False, threads=2, threads_over="rows")
 
 REFUSED = [
     (conv2d, {"batch": 0}, "conv2d: batch must be a positive integer, got 0"),
@@ -64,8 +64,8 @@ REFUSED = [
     ),
     (
         conv2d,
-        {"tiling": replace(FINE, over="pixels")},
-        "conv2d: over of the tiling must be one of chunks, cols, rows, batches, groups, got 'pixels'",
+        {"tiling": replace(FINE, threads_over="pixels")},
+        "conv2d: threads_over of the tiling must be one of chunks, cols, rows, batches, groups, got 'pixels'",
     ),
     (
         conv2d,
@@ -74,8 +74,8 @@ REFUSED = [
     ),
     (
         pool2d,
-        {"tiling": replace(FINE, over="chunks")},
-        "average_pool2d: over of the tiling must be one of cols, rows, batches, groups, got 'chunks'",
+        {"tiling": replace(FINE, threads_over="chunks")},
+        "average_pool2d: threads_over of the tiling must be one of cols, rows, batches, groups, got 'chunks'",
     ),
     (
         conv2d,

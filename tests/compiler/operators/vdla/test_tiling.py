@@ -10,17 +10,17 @@ from vdla.benchmarks.programs.random_config import random_config
 from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.packing import blocks
-from vdla.compiler.operators.vdla.tiling import Problem, Tiling, choose, estimate, fits, tilings
+from vdla.compiler.operators.vdla.tiling import Tiling, TilingProblem, choose, estimate, fits, tilings
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import Mode, simulate
 
 PYNQ, TINY = Config.preset("pynq_z1"), Config.preset("tiny")
 
 
-def random_problem(rng: np.random.Generator) -> Problem:
+def random_problem(rng: np.random.Generator) -> TilingProblem:
     """An operator in blocks, of any of the templates' kinds."""
     kernel, stride, separate = int(rng.integers(1, 5)), int(rng.integers(1, 4)), bool(rng.integers(2))
-    return Problem(
+    return TilingProblem(
         batches=int(rng.integers(1, 4)),
         out_blocks=int(rng.integers(1, 20)),
         in_blocks=1 if separate else int(rng.integers(1, 20)),
@@ -39,7 +39,7 @@ def random_problem(rng: np.random.Generator) -> Problem:
     )
 
 
-def smallest_fits(config: Config, problem: Problem) -> bool:
+def smallest_fits(config: Config, problem: TilingProblem) -> bool:
     """Whether one pixel, one output block and one input block fit, by the plainest reading of the buffers."""
     window = problem.window(1, 1)
     slots = 32 // config.out_bits if problem.raw else 1
@@ -74,14 +74,16 @@ def test_every_candidate_fits_and_none_is_estimated_lower_than_the_chosen() -> N
 
 
 def test_more_threads_are_not_estimated_slower_than_one() -> None:
-    problem = Problem(1, 4, 4, 56, 56, 9, 1, 3, 1, 3, 9)
+    problem = TilingProblem(1, 4, 4, 56, 56, 9, 1, 3, 1, 3, 9)
     two, one = (estimate(PYNQ, problem, choose(PYNQ, problem, threads)) for threads in (2, 1))
     assert two < one
 
 
 def test_a_tiling_prints_as_what_it_is() -> None:
-    tiling = Tiling(rows=14, cols=7, out_blocks=4, in_blocks=2, keep=True, threads=2, over="chunks")
-    assert str(tiling) == "14x7 pixels, 4 output and 2 input blocks, weights kept, 2 virtual threads over chunks"
+    tiling = Tiling(rows=14, cols=7, out_blocks=4, in_blocks=2, keep_weights=True, threads=2, threads_over="chunks")
+    assert (
+        str(tiling) == "14x7 pixels, 4 output and 2 input blocks, weights kept on chip, 2 virtual threads over chunks"
+    )
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -96,7 +98,9 @@ def test_a_tiling_of_ones_own_gives_the_same_results(seed: int) -> None:
     counts = {"batches": 2, "rows": blocks(rows, sizes["rows"])}
     counts["groups"] = blocks(extents["out_blocks"], sizes["out_blocks"])
     over = str(rng.choice(list(counts)))
-    tiling = Tiling(**sizes, keep=bool(rng.integers(2)), threads=int(rng.integers(1, counts[over] + 1)), over=over)
+    tiling = Tiling(
+        **sizes, keep_weights=bool(rng.integers(2)), threads=int(rng.integers(1, counts[over] + 1)), threads_over=over
+    )
     try:
         operator = conv2d(TINY, in_channels=channels, out_channels=out, packing="channels", tiling=tiling, **shape)
     except TemplateError as error:
