@@ -198,7 +198,7 @@ def test_pairs_and_tilings_may_hold_numbers_of_numpy() -> None:
 @pytest.mark.parametrize(("wrong", "rule"), [
     ({"rows": True}, "rows of the tiling must be an integer from 1 to 6, got True"),
     ({"threads": True}, "threads of the tiling must be at least 1, got True"),
-    ({"keep": 3}, "keep of the tiling must be True or False, got 3"),
+    ({"keep_weights": 3}, "keep_weights of the tiling must be True or False, got 3"),
 ])  # fmt: skip
 def test_wrong_tilings(wrong: dict[str, Any], rule: str) -> None:
     right = Tiling(rows=2, cols=2, out_blocks=1, in_blocks=1, keep_weights=False, threads=2, threads_over="chunks")

@@ -10,6 +10,7 @@ from vdla.compiler.codegen.vdla.assemble import assemble
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.ir import INTEGER_BITS, function_lines, output_names
+from vdla.compiler.tensorize.intrinsic import GLOBAL
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program, Tensor
 
@@ -19,7 +20,8 @@ def compile_function(
 ) -> Program:
     """The program of a function whose blocks are all tensorized.
 
-    `weights` names the inputs that stay the same from run to run; `layouts` describes the dimensions of parameters.
+    `weights` names the inputs that stay the same from run to run; `layouts` describes the dimensions of parameters. A
+    buffer in `global` scope that is not a parameter becomes a scratch tensor, which the device allocates.
 
     Raises:
         LoweringError, AllocationError, UopError, IsaError: the schedule does not fit this machine; the message names
@@ -31,12 +33,14 @@ def compile_function(
     if not isinstance(layouts, Mapping):
         raise LoweringError(f"compile_function: layouts must be a mapping of names, got {layouts!r}")
     _check_weights(fn, weights, [name for name in fn.params if name not in outputs])
-    tensors = []
-    for name in fn.params:
-        role = "output" if name in outputs else "weight" if name in weights else "input"
-        tensors.append(_tensor(fn.buffers[name], role, layouts.get(name, "")))
+    roles = dict.fromkeys(fn.params, "input") | dict.fromkeys(weights, "weight") | dict.fromkeys(outputs, "output")
+    roles |= {name: "scratch" for name, b in fn.buffers.items() if b.scope == GLOBAL and name not in fn.params}
+    for name in roles:
+        _check_elements(fn.buffers[name])
+    macro_ops = lower(config, fn)
+    tensors = [_tensor(fn.buffers[name], role, layouts.get(name, "")) for name, role in roles.items()]
     lines = tuple(line.text for line in function_lines(fn))
-    return assemble(config, fn.name, lower(config, fn), tensors, lines)
+    return assemble(config, fn.name, macro_ops, tensors, lines)
 
 
 def _check(config: Config, fn: ir.Function) -> None:
@@ -55,8 +59,11 @@ def _check_weights(fn: ir.Function, weights: Sequence[str], inputs: Sequence[str
             raise LoweringError(f"compile_function: weights of {fn.name} must be of {', '.join(inputs)}, got {name!r}")
 
 
-def _tensor(buffer: ir.Buffer, role: str, layout: str) -> Tensor:
+def _check_elements(buffer: ir.Buffer) -> None:
     if buffer.dtype not in INTEGER_BITS:
         raise LoweringError(f"compile_function: elements of {buffer.name} must be integers, got {buffer.dtype}")
+
+
+def _tensor(buffer: ir.Buffer, role: str, layout: str) -> Tensor:
     nbytes = prod(buffer.dims) * INTEGER_BITS[buffer.dtype] // 8
     return Tensor(buffer.name, role, buffer.dims, buffer.dtype, layout, nbytes)

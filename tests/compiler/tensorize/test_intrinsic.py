@@ -180,7 +180,7 @@ def test_an_intrinsic_prints_as_its_name() -> None:
 
 
 def test_micro_ops_are_no_tensor() -> None:
-    message = "dma: the buffer must be one that schedules fill, got uop; the compiler loads kernels"
+    message = "dma: buffer must be inp, wgt, scl, acc or out, got uop; the compiler loads micro-ops"
     with pytest.raises(LoweringError, match=f"^{re.escape(message)}$"):
         dma.load(CONFIG, Buffer.UOP)
 
