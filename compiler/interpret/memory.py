@@ -1,7 +1,9 @@
-"""The arrays of an interpreted function and the value of expressions over them, many points at once.
+"""The buffers of an interpreted function, and expressions over them evaluated at many points at
+once.
 
-A point is one setting of the variables; `Points` hold each variable as an int32 array that broadcasts with the others,
-and a mask of the points at which anything is read at all. Every buffer remembers which elements were written.
+A point is one assignment of the variables. `Points` hold each variable as an int32 array, which
+broadcasts with the others, and a mask of the active points. Every buffer records which elements
+have been written.
 """
 
 from __future__ import annotations
@@ -24,68 +26,68 @@ NOWHERE: Mask = np.array(False)
 
 
 class InterpretError(Error, ValueError):
-    """A function that does not say what to do: an element outside of a buffer, or read before it is written."""
+    """A function without a defined result: an access out of bounds or of an unwritten element."""
 
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """Where an expression is evaluated; `where` names the block for messages."""
+    """The points at which an expression is evaluated; `where` names the block for messages."""
 
     values: Mapping[str, Any]  # an int, or an array of int32
     mask: Mask
     where: str
 
     def only(self, mask: Mask | bool) -> Points:
-        """The points at which `mask` holds too."""
+        """These points, restricted to `mask`."""
         if isinstance(mask, bool):
             return self if mask else replace(self, mask=NOWHERE)
         return replace(self, mask=mask if self.mask is EVERYWHERE else self.mask & mask)
 
 
-class Memory:
-    """The buffers of a function."""
+class InterpreterMemory:
+    """The arrays of a function's buffers."""
 
     def __init__(self, buffers: Mapping[str, ir.Buffer], ranges: Ranges) -> None:
         self.buffers = buffers
         self.ranges = ranges
-        self.arrays = {name: zeros(buffer, storage_dtype(buffer.dtype)) for name, buffer in buffers.items()}
+        self.arrays = {name: _zeros(buffer, storage_dtype(buffer.dtype)) for name, buffer in buffers.items()}
         self.given: set[str] = set()
         self._checked: dict[int, list[ir.Axis]] = {}
         self._functions: dict[int, IndexFunction | None] = {}
-        self.written = {name: zeros(buffer, np.dtype(np.bool_)) for name, buffer in buffers.items()}
+        self.written = {name: _zeros(buffer, np.dtype(np.bool_)) for name, buffer in buffers.items()}
 
     def fill(self, name: str, array: Array) -> None:
-        """Give a whole buffer its content."""
+        """Sets the content of a whole buffer."""
         self.arrays[name] = array
         self.written[name][...] = True
         self.given.add(name)
 
     def unsure_axes(self, block: ir.Block) -> list[ir.Axis]:
-        """The axes whose bindings can leave their domain as far as the ranges of the loops show."""
+        """The axes whose bindings may leave their domain for some loop indices."""
         if id(block) not in self._checked:
             pairs = [(axis, bounds(value, self.ranges)) for axis, value in zip(block.axes, block.values, strict=True)]
             self._checked[id(block)] = [a for a, (low, high) in pairs if low < 0 or high >= a.size]
         return self._checked[id(block)]
 
     def index(self, expr: ir.Expr, at: Points) -> Any:  # noqa: ANN401  an int or an array of ints
-        """The value of an index or condition, an int where it depends on no array."""
+        """The value of an index or condition, an int if all its variables are."""
         if id(expr) not in self._functions:
             self._functions[id(expr)] = exact_function(expr, self.ranges)
         function = self._functions[id(expr)]
         return self.value(expr, at) if function is None else function(at.values)
 
     def places(self, indices: tuple[ir.Expr, ...], at: Points) -> list[Array]:
-        """The values of the indices of an element."""
+        """The values of the indices of an access."""
         return [np.asarray(self.index(index, at)) for index in indices]
 
     def store_all(self, stores: tuple[ir.Store, ...], at: Points) -> None:
-        """Every value and place is known before the first is stored."""
+        """Stores simultaneously: all values and indices are evaluated first."""
         ready = [(store.buffer, self.places(store.indices, at), self.value(store.value, at)) for store in stores]
         for name, places, value in ready:
             self.store(name, places, value, at)
 
     def store(self, name: str, places: list[Array], value: Array, at: Points) -> None:
-        """Write `value` at every point of the mask."""
+        """Writes `value` at every active point."""
         shape = np.broadcast_shapes(at.mask.shape, *(p.shape for p in places))
         chosen = np.broadcast_to(at.mask, shape)
         target = tuple(np.broadcast_to(place, shape)[chosen] for place in places)
@@ -94,7 +96,7 @@ class Memory:
         self.written[name][target] = True
 
     def value(self, expr: ir.Expr, at: Points) -> Array:
-        """The value of `expr`, an array that broadcasts with the points; arbitrary outside of the mask."""
+        """The value of `expr`, which broadcasts with the points; arbitrary at inactive points."""
         match expr:
             case ir.Var(name=name):
                 return np.asarray(at.values[name], np.int32)
@@ -114,7 +116,7 @@ class Memory:
                 return wrap(np.asarray(SCALAR_FUNCTIONS[name].model(*(self._operand(arg, at) for arg in args))), dtype)
 
     def _operand(self, expr: ir.Expr, at: Points) -> Array:
-        """The value of an operand, in the type in which operations on it are done."""
+        """The value of an operand, in the type that arithmetic on it uses."""
         return widen(np.asarray(self.value(expr, at)), ir.dtype_of(expr, self.buffers))
 
     def _binary(self, expr: ir.Binary, at: Points) -> Array:
@@ -141,34 +143,34 @@ class Memory:
 
     def _check_written(self, name: str, places: tuple[Array, ...], unwritten: Mask, at: Points) -> None:
         if unwritten.any():
-            text = element_text(name, places, unwritten)
+            text = _element_text(name, places, unwritten)
             raise InterpretError(f"block {at.where}: {text} must be written before it is read, got a read first")
 
     def _check_inside(self, action: str, name: str, places: tuple[Array, ...], mask: Mask, where: str) -> bool:
-        """Whether every place is inside; an error if one is not and the mask holds there."""
+        """Whether every index is in bounds; an error if an active one is not."""
         shape = self.buffers[name].dims
         pairs = list(zip(places, shape, strict=True))
         far = [(p, n) for p, n in pairs if p.size and (p.min() < 0 or p.max() >= n)]
         for place, extent in far:
             outside = ((place < 0) | (place >= extent)) & mask
             if outside.any():
-                text = element_text(name, places, outside)
+                text = _element_text(name, places, outside)
                 rule = f"every {action} must be inside the shape {list(shape)}"
                 raise InterpretError(f"block {where}: {rule}, got {text}")
         return not far
 
 
-def zeros(buffer: ir.Buffer, dtype: np.dtype[Any]) -> Array:
-    """An array of a buffer's shape."""
+def _zeros(buffer: ir.Buffer, dtype: np.dtype[Any]) -> Array:
+    """A zeroed array of a buffer's shape."""
     try:
         return np.zeros(buffer.dims, dtype)
-    except (MemoryError, ValueError):  # ValueError: more bytes than there are addresses
+    except (MemoryError, ValueError):  # ValueError: larger than the address space
         got = f"{buffer.dtype}{list(buffer.dims)}"
         raise InterpretError(f"buffer {buffer.name}: its elements must fit into memory, got {got}") from None
 
 
-def element_text(name: str, places: tuple[Array, ...], chosen: Mask) -> str:
-    """The first chosen element, as it is written in a program."""
+def _element_text(name: str, places: tuple[Array, ...], chosen: Mask) -> str:
+    """The first element in `chosen`, as source text."""
     first = int(np.argmax(chosen))
     indices = (int(np.broadcast_to(place, chosen.shape).flat[first]) for place in places)
     return f"{name}[{', '.join(map(str, indices))}]"

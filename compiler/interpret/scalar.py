@@ -1,7 +1,8 @@
-"""Statements and expressions as Python functions of the loop variables, one point after another, so that walking the
-tree costs once. A nest with enough points for numpy is left to `grid.py`.
+"""Statements and expressions compiled to Python closures over the loop variables, one point at a
+time.
 
-The operations are those of `Memory.value`, on numpy scalars, so that both ways give the same bits.
+The tree is traversed once. Nests with enough points are left to `batched.py`. The operations are
+those of `InterpreterMemory.value`, on NumPy scalars, so that both evaluators agree bit for bit.
 """
 
 from __future__ import annotations
@@ -13,62 +14,62 @@ import numpy as np
 
 from vdla.compiler import ir
 from vdla.compiler.arith import affine, exact_function
-from vdla.compiler.interpret.batched import Nest, nest_of, run_nest, size
-from vdla.compiler.interpret.memory import EVERYWHERE, InterpretError, Memory, Points
+from vdla.compiler.interpret.batched import BatchedNest, batch_size, batched_nest, run_batched
+from vdla.compiler.interpret.memory import EVERYWHERE, InterpreterMemory, InterpretError, Points
 from vdla.compiler.ir import INTEGER_BITS, SCALAR_FUNCTIONS, Array, widen, wrap
 
-Env = dict[str, Any]
-Run = Callable[[Env], None]
-Evaluate = Callable[[Env], Any]
-FEWEST_AT_ONCE = 8  # points of a nest; fewer are faster one by one
-PLAIN = {"float32", "float64", "bool"} | {dtype for dtype, bits in INTEGER_BITS.items() if bits >= 8}
+_Env = dict[str, Any]
+_Run = Callable[[_Env], None]
+_Evaluate = Callable[[_Env], Any]
+MIN_BATCH = 8  # points; smaller nests run faster point by point
+_NATIVE_DTYPES = {"float32", "float64", "bool"} | {dtype for dtype, bits in INTEGER_BITS.items() if bits >= 8}
 
 
-class Runner:
-    """Makes functions of statements on a memory."""
+class ClosureCompiler:
+    """Compiles statements to closures that act on a memory."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: InterpreterMemory) -> None:
         self.memory = memory
 
-    def statement(self, stmt: ir.Stmt, where: str | None = None) -> Run:
-        """A statement as a function; `where` is the block around it, if there is one, for messages."""
-        nest = nest_of(stmt)
-        if nest is not None and size(nest) >= FEWEST_AT_ONCE:
-            return at_once(self.memory, nest)
+    def statement(self, stmt: ir.Stmt, where: str | None = None) -> _Run:
+        """A statement as a closure; `where` is the enclosing block, if any, for messages."""
+        nest = batched_nest(stmt)
+        if nest is not None and batch_size(nest) >= MIN_BATCH:
+            return _run_batch(self.memory, nest)
         match stmt:
             case ir.For(var=var, body=body):
-                return loop(var, stmt.size, self.statement(body, where))
+                return _loop(var, stmt.size, self.statement(body, where))
             case ir.Seq(stmts=stmts):
-                return sequence([self.statement(inner, where) for inner in stmts])
+                return _sequence([self.statement(inner, where) for inner in stmts])
             case ir.Store(buffer=buffer):
-                return self._together((stmt,), where or buffer)
+                return self._store((stmt,), where or buffer)
             case ir.MultiStore(stores=stores):
-                return self._together(stores, where or stores[0].buffer)
+                return self._store(stores, where or stores[0].buffer)
             case ir.If(cond=cond, body=body):
-                return conditional(self.index(cond, where or "if"), self.statement(body, where))
+                return _conditional(self.index(cond, where or "if"), self.statement(body, where))
             case ir.Alloc(buffers=buffers, body=body):
-                held = [forget(self.memory.written[buffer]) for buffer in buffers]
-                return sequence([*held, self.statement(body, where)])
+                held = [_invalidate(self.memory.written[buffer]) for buffer in buffers]
+                return _sequence([*held, self.statement(body, where)])
             case ir.HeapAlloc(slots=slots, body=body):
-                held = [forget(self.memory.written[buffer]) for slot in slots for buffer in slot]
-                return sequence([*held, self.statement(body, where)])
+                held = [_invalidate(self.memory.written[buffer]) for slot in slots for buffer in slot]
+                return _sequence([*held, self.statement(body, where)])
             case ir.IntrinsicCall(body=body):
                 return self.statement(body, where)
             case ir.Prefetch():
-                return sequence([])
+                return _sequence([])
             case ir.Block(predicate=predicate):
                 inside = self._block(stmt)
-                return inside if predicate is None else conditional(self.index(predicate, stmt.name), inside)
+                return inside if predicate is None else _conditional(self.index(predicate, stmt.name), inside)
 
-    def _block(self, block: ir.Block) -> Run:
-        """A block where its predicate holds."""
+    def _block(self, block: ir.Block) -> _Run:
+        """A block, without its predicate."""
         name = block.name
         bound = [(axis, self.index(value, name)) for axis, value in zip(block.axes, block.values, strict=True)]
         reduced = [axis.var for axis in block.axes if axis.kind is ir.AxisKind.REDUCE]
         init = None if block.init is None else self.statement(block.init, name)
         body = self.statement(block.body, name)
 
-        def run(env: Env) -> None:
+        def run(env: _Env) -> None:
             inner = dict(env)
             for axis, value in bound:
                 at = inner[axis.var] = value(env)
@@ -81,7 +82,7 @@ class Runner:
 
         return run
 
-    def _together(self, stores: tuple[ir.Store, ...], where: str) -> Run:
+    def _store(self, stores: tuple[ir.Store, ...], where: str) -> _Run:
         parts = [
             (
                 self.memory.arrays[store.buffer],
@@ -92,9 +93,9 @@ class Runner:
             for store in stores
         ]
         if len(parts) == 1:
-            return store_one(*parts[0])
+            return _store_one(*parts[0])
 
-        def run(env: Env) -> None:
+        def run(env: _Env) -> None:
             ready = [(array, written, place(env), value(env)) for array, written, place, value in parts]
             for array, written, at, value in ready:
                 array[at] = value
@@ -104,12 +105,12 @@ class Runner:
 
     # --- expressions
 
-    def place(self, action: str, name: str, indices: tuple[ir.Expr, ...], where: str) -> Evaluate:
-        """The position of an element as a function; outside of the buffer it is an error."""
+    def place(self, action: str, name: str, indices: tuple[ir.Expr, ...], where: str) -> _Evaluate:
+        """The indices of an access as a closure that checks bounds."""
         parts = [self.index(index, where) for index in indices]
         shape = self.memory.buffers[name].dims
 
-        def at(env: Env) -> tuple[int, ...]:
+        def at(env: _Env) -> tuple[int, ...]:
             here = tuple([part(env) for part in parts])
             for index, extent in zip(here, shape, strict=True):
                 if not 0 <= index < extent:
@@ -119,17 +120,17 @@ class Runner:
 
         return at
 
-    def index(self, expr: ir.Expr, where: str) -> Evaluate:
-        """An index or condition as a function that gives a Python number."""
+    def index(self, expr: ir.Expr, where: str) -> _Evaluate:
+        """An index or condition as a closure that returns a Python number."""
         function = exact_function(expr, self.memory.ranges)
         if function is None:
             value = self.value(expr, where)
             return lambda env: value(env).item()
         form = affine(expr)
-        return function if form is None else affine_function(*form)
+        return function if form is None else _affine_function(*form)
 
-    def value(self, expr: ir.Expr, where: str) -> Evaluate:
-        """An element as a function that gives a numpy scalar."""
+    def value(self, expr: ir.Expr, where: str) -> _Evaluate:
+        """A value as a closure that returns a NumPy scalar."""
         match expr:
             case ir.Var(name=name):
                 return lambda env: np.int32(env[name])
@@ -142,20 +143,20 @@ class Runner:
                 operand = self._operand(inner, where)
                 return lambda env: wrap(operand(env), dtype)[()]
             case ir.Select(cond=cond, a=a, b=b):
-                return chosen(self.index(cond, where), self.value(a, where), self.value(b, where))
+                return _select(self.index(cond, where), self.value(a, where), self.value(b, where))
             case ir.Load(buffer=buffer, indices=indices):
                 return self._load(buffer, indices, where)
             case ir.Call(name=name, args=args, dtype=dtype):
                 model, parts = SCALAR_FUNCTIONS[name].model, [self._operand(arg, where) for arg in args]
                 return lambda env: wrap(np.asarray(model(*(part(env) for part in parts))), dtype)[()]
 
-    def _operand(self, expr: ir.Expr, where: str) -> Evaluate:
+    def _operand(self, expr: ir.Expr, where: str) -> _Evaluate:
         value, dtype = self.value(expr, where), ir.dtype_of(expr, self.memory.buffers)
         return lambda env: widen(np.asarray(value(env)), dtype)
 
-    def _binary(self, expr: ir.Binary, where: str) -> Evaluate:
+    def _binary(self, expr: ir.Binary, where: str) -> _Evaluate:
         operation, dtype = ir.OPERATORS[expr.op].on_arrays, ir.dtype_of(expr.a, self.memory.buffers)
-        if dtype in PLAIN:
+        if dtype in _NATIVE_DTYPES:
             a, b = self.value(expr.a, where), self.value(expr.b, where)
             return lambda env: operation(a(env), b(env))
         a, b = self._operand(expr.a, where), self._operand(expr.b, where)
@@ -163,11 +164,11 @@ class Runner:
             return lambda env: operation(a(env), b(env))
         return lambda env: wrap(np.asarray(operation(a(env), b(env))), dtype)[()]
 
-    def _load(self, name: str, indices: tuple[ir.Expr, ...], where: str) -> Evaluate:
+    def _load(self, name: str, indices: tuple[ir.Expr, ...], where: str) -> _Evaluate:
         array, written = self.memory.arrays[name], self.memory.written[name]
         place = self.place("load", name, indices, where)
 
-        def run(env: Env) -> Any:  # noqa: ANN401  a numpy scalar
+        def run(env: _Env) -> Any:  # noqa: ANN401  a numpy scalar
             at = place(env)
             if not written[at]:
                 text = f"{name}[{', '.join(map(str, at))}]"
@@ -177,15 +178,15 @@ class Runner:
         return run
 
 
-def at_once(memory: Memory, nest: Nest) -> Run:
-    """A nest, many points at once."""
-    return lambda env: run_nest(memory, nest, env)
+def _run_batch(memory: InterpreterMemory, nest: BatchedNest) -> _Run:
+    """A nest run in batches."""
+    return lambda env: run_batched(memory, nest, env)
 
 
-def loop(var: str, extent: int, body: Run) -> Run:
+def _loop(var: str, extent: int, body: _Run) -> _Run:
     """The iterations in order."""
 
-    def run(env: Env) -> None:
+    def run(env: _Env) -> None:
         for i in range(extent):
             env[var] = i
             body(env)
@@ -193,39 +194,39 @@ def loop(var: str, extent: int, body: Run) -> Run:
     return run
 
 
-def sequence(parts: list[Run]) -> Run:
-    """One after another."""
+def _sequence(parts: list[_Run]) -> _Run:
+    """Statements in sequence."""
 
-    def run(env: Env) -> None:
+    def run(env: _Env) -> None:
         for part in parts:
             part(env)
 
     return run
 
 
-def conditional(cond: Evaluate, body: Run) -> Run:
-    """The body where the condition holds."""
+def _conditional(cond: _Evaluate, body: _Run) -> _Run:
+    """The body, if the condition holds."""
 
-    def run(env: Env) -> None:
+    def run(env: _Env) -> None:
         if cond(env):
             body(env)
 
     return run
 
 
-def forget(written: Array) -> Run:
-    """No element of a buffer is written."""
+def _invalidate(written: Array) -> _Run:
+    """Marks every element of a buffer as unwritten."""
 
-    def run(env: Env) -> None:
+    def run(env: _Env) -> None:
         written[...] = False
 
     return run
 
 
-def store_one(array: Array, written: Array, place: Evaluate, value: Evaluate) -> Run:
+def _store_one(array: Array, written: Array, place: _Evaluate, value: _Evaluate) -> _Run:
     """One store."""
 
-    def run(env: Env) -> None:
+    def run(env: _Env) -> None:
         at = place(env)
         array[at] = value(env)
         written[at] = True
@@ -233,13 +234,13 @@ def store_one(array: Array, written: Array, place: Evaluate, value: Evaluate) ->
     return run
 
 
-def chosen(cond: Evaluate, a: Evaluate, b: Evaluate) -> Evaluate:
-    """The side that the condition takes; the other one is not evaluated."""
+def _select(cond: _Evaluate, a: _Evaluate, b: _Evaluate) -> _Evaluate:
+    """`a` or `b`; only the selected one is evaluated."""
     return lambda env: a(env) if cond(env) else b(env)
 
 
-def affine_function(factors: dict[str, int], const: int) -> Evaluate:
-    """A sum over variables."""
+def _affine_function(factors: dict[str, int], const: int) -> _Evaluate:
+    """An affine form as a closure."""
     match list(factors.items()):
         case []:
             return lambda env: const

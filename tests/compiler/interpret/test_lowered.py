@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler import ir, te
-from vdla.compiler.interpret import InterpretError, interpret
-from vdla.compiler.interpret import scalar as point
+from vdla.compiler.interpret import InterpretError, interpret, scalar
 from vdla.compiler.ir import wrap
 from vdla.compiler.schedule import Schedule
 
@@ -193,8 +192,8 @@ def test_nests_point_by_point_and_many_at_once(case, split, monkeypatch):
     rng = np.random.default_rng(0)
     arrays = {t.name: wrap(rng.integers(-9, 9, t.shape), t.dtype) for t in inputs}
     many = interpret(schedule.fn, arrays)[output.name]
-    monkeypatch.setattr(point, "FEWEST_AT_ONCE", 1 << 40)
-    monkeypatch.setattr(point, "run_nest", None)
+    monkeypatch.setattr(scalar, "MIN_BATCH", 1 << 40)
+    monkeypatch.setattr(scalar, "run_batched", None)
     one = interpret(schedule.fn, arrays)[output.name]
     assert one.dtype == many.dtype
     np.testing.assert_array_equal(one, many)
