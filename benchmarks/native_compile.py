@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from vdla.compiler import te
-from vdla.compiler.codegen.llvm.compile import compile_native
+from vdla.compiler.codegen.llvm import compile_native
 from vdla.compiler.operators import convolution
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.workloads import Workload, resnet18_layers, workload

@@ -84,14 +84,14 @@ def bitserial_dense(
 
 def planes(x: te.Tensor, bits: int, coding: Coding, name: str) -> te.Tensor:
     """uint32 [M, K / 32, bits]: the planes of the data, with zeros behind K."""
-    from vdla.compiler.codegen.llvm.intrinsics.bitserial import plane_of  # loads llvmlite
+    from vdla.compiler.codegen.llvm.intrinsics.bitserial import plane_bit  # loads llvmlite
 
     rows, depth = x.shape
     b = te.reduce_axis(WORD_BITS, "b")
     whole = codes(x, coding, f"{name}_codes")
 
     def value(m: te.Value, k: te.Value, q: te.Value) -> te.Value:
-        return te.sum(plane_of(whole[m, k, b], q, b), axis=b)
+        return te.sum(plane_bit(whole[m, k, b], q, b), axis=b)
 
     return te.compute((rows, -(-depth // WORD_BITS), bits), value, name, {"operator": "bitserial_data"})
 
@@ -110,7 +110,7 @@ def codes(x: te.Tensor, coding: Coding, name: str) -> te.Tensor:
 
 def summed(data: te.Tensor, weight: te.Tensor, coding: Coding, name: str) -> te.Tensor:
     """int32 [M, N / lanes, lanes]."""
-    from vdla.compiler.codegen.llvm.intrinsics.bitserial import agreement, product_of  # loads llvmlite
+    from vdla.compiler.codegen.llvm.intrinsics.bitserial import bit_agreement, bit_product  # loads llvmlite
 
     blocks, words, weight_bits, lanes = weight.shape
     k, b = te.reduce_axis(words, "k"), te.reduce_axis(WORD_BITS, "b")
@@ -118,8 +118,8 @@ def summed(data: te.Tensor, weight: te.Tensor, coding: Coding, name: str) -> te.
 
     def value(m: te.Value, n: te.Value, o: te.Value) -> te.Value:
         if coding is Coding.BIPOLAR:
-            return te.sum(agreement(weight[n, k, 0, o], data[m, k, 0], b), axis=[k, b])
-        term = product_of(weight[n, k, p, o], data[m, k, q], p, q, b, weight_bits if coding is Coding.SIGNED else None)
+            return te.sum(bit_agreement(weight[n, k, 0, o], data[m, k, 0], b), axis=[k, b])
+        term = bit_product(weight[n, k, p, o], data[m, k, q], p, q, b, weight_bits if coding is Coding.SIGNED else None)
         return te.sum(term, axis=[k, p, q, b])
 
     stages = {"operator": "bitserial_dense", "data": data.name, "result": name, "coding": coding.value}

@@ -59,10 +59,10 @@ class PackedWeights:
 
 def layout_of(target: Target) -> DotLayout:
     """The layout of the dot product that `target` runs fastest."""
-    from vdla.compiler.codegen.llvm.intrinsics.dot import best_dot, layout  # loads llvmlite
+    from vdla.compiler.codegen.llvm.intrinsics.dot import best_dot, dot_layout  # loads llvmlite
 
     dot = best_dot(target)
-    return DotLayout(*layout(dot), dot.behaviour.buffers["w"].dtype)
+    return DotLayout(*dot_layout(dot), dot.behaviour.buffers["w"].dtype)
 
 
 def window_layout(target: Target, columns: int, taps: int, stride: int, dilation: int) -> WindowLayout:

@@ -43,8 +43,8 @@ class Intrinsic:
     `in_place` names an operand that shares the output's storage.
 
     Of the VDLA: `lower` turns a nest of steps (a `TensorizedNest`) into macro-ops; `epilogue` marks an intrinsic that
-    can run in the pass that produces its operand. Of a CPU: `lower` emits one step (a `NativeStep`), and `requires` are
-    the features, by LLVM's names, without which a CPU runs the behaviour instead.
+    can run in the pass that produces its operand. Of a CPU: `lower` emits one call with an `IntrinsicEmitter`;
+    `requires` are the features, by LLVM's names, without which a CPU runs the behaviour instead.
     """
 
     name: str

@@ -52,15 +52,15 @@ def pool() -> Loaded:
     from llvmlite.binding import JITLibraryBuilder
 
     from vdla.compiler.codegen.llvm.objects import object_code
-    from vdla.compiler.codegen.llvm.pool import PUBLIC, pool_text
+    from vdla.compiler.codegen.llvm.pool import PUBLIC_SYMBOLS, pool_text
     from vdla.compiler.target import target_named
 
     host = target_named("host")
     builder = JITLibraryBuilder().add_object_img(object_code(pool_text(host.triple), host)).add_current_process()
-    for name in PUBLIC:
+    for name in PUBLIC_SYMBOLS:
         builder.export_symbol(name)
     tracker = builder.link(_linker(), "pool")
-    return Loaded({name: tracker[name] for name in PUBLIC}, tracker)
+    return Loaded({name: tracker[name] for name in PUBLIC_SYMBOLS}, tracker)
 
 
 @cache

@@ -17,7 +17,7 @@ from vdla.runtime.native.arguments import Array, NativeError, Packer, checked_th
 
 if TYPE_CHECKING:
     from vdla.compiler import ir
-    from vdla.compiler.codegen.llvm.compile import NativeObject
+    from vdla.compiler.codegen.llvm import NativeObject
     from vdla.compiler.target import Target
 
 __all__ = ["BoundCall", "Kernel", "NativeError", "build", "load", "set_threads", "threads"]
@@ -96,7 +96,7 @@ def build(fn: ir.Function, target: str | Target = "host", *, contract: bool = Tr
         NativeError: the target is not of this machine.
         TargetError, SignatureError, PassError: as `compile_native`.
     """
-    from vdla.compiler.codegen.llvm.compile import compile_native
+    from vdla.compiler.codegen.llvm import compile_native
 
     return load(compile_native(fn, target, contract=contract, cached=cached))
 
@@ -107,7 +107,7 @@ def load(built: NativeObject) -> Kernel:
     Raises:
         NativeError: it is none, or the target is not of this machine.
     """
-    from vdla.compiler.codegen.llvm.compile import NativeObject
+    from vdla.compiler.codegen.llvm import NativeObject
     from vdla.compiler.target import target_named
     from vdla.runtime.native.jit import load as load_object
 

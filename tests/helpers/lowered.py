@@ -12,7 +12,7 @@ from helpers.loop_nests import expr, load  # noqa: F401  load is for those who i
 from helpers.loop_nests import op as binary
 from vdla.compiler import ir
 from vdla.compiler.codegen.llvm import objects
-from vdla.compiler.codegen.llvm.module import body_name, emit
+from vdla.compiler.codegen.llvm.module import body_symbol, emit_module
 from vdla.compiler.ir import storage_dtype
 from vdla.compiler.target import Target, target_named
 
@@ -48,7 +48,7 @@ def function(params: list[ir.Buffer], body: ir.Stmt, inner: list[ir.Buffer] | No
 
 
 def module_text(fn: ir.Function, target: Target = HOST, contract: bool = False) -> str:
-    return str(emit(fn, target, contract))
+    return str(emit_module(fn, target, contract))
 
 
 def assembly(fn: ir.Function, target: Target = HOST, contract: bool = True) -> str:
@@ -60,7 +60,7 @@ class Compiled:
 
     def __init__(self, fn: ir.Function, contract: bool = False, target: Target = HOST) -> None:
         code = objects.object_code(module_text(fn, target, contract), target, cached=False)
-        self.fn, symbol = fn, body_name(fn.name)
+        self.fn, symbol = fn, body_symbol(fn.name)
         builder = binding.JITLibraryBuilder().add_object_img(code).add_current_process().export_symbol(symbol)
         self.library = builder.link(binding.create_lljit_compiler(), f"lowered{next(NUMBERS)}")
         LOADED.append(self.library)

@@ -11,7 +11,7 @@ import numpy as np
 from llvmlite import ir
 
 from vdla.compiler.abi import Argument, Signature
-from vdla.compiler.codegen.llvm.module import body_name
+from vdla.compiler.codegen.llvm.module import body_symbol
 
 I32, I64, F32, POINTER = ir.IntType(32), ir.IntType(64), ir.FloatType(), ir.PointerType()
 
@@ -114,6 +114,6 @@ def nothing(signature: Signature, result: int = 0) -> ir.Module:
 def _begin(signature: Signature) -> tuple[ir.Module, ir.Function, ir.IRBuilder]:
     made = ir.Module(signature.name)
     kinds = [POINTER] * len(signature.arguments) + [I64] * len(signature.scalars)
-    body = ir.Function(made, ir.FunctionType(I32, kinds), body_name(signature.name))
+    body = ir.Function(made, ir.FunctionType(I32, kinds), body_symbol(signature.name))
     body.linkage = "internal"
     return made, body, ir.IRBuilder(body.append_basic_block("entry"))

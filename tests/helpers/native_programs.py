@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler.abi import DTYPE_CODES
-from vdla.compiler.codegen.llvm.compile import NativeObject
+from vdla.compiler.codegen.llvm import NativeObject
 from vdla.compiler.ir import storage_dtype
 
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Werror")

@@ -12,7 +12,7 @@ from vdla.support.atomic import write_with
 
 if TYPE_CHECKING:
     from vdla.commands.native_operators import Build
-    from vdla.compiler.codegen.llvm.compile import NativeObject
+    from vdla.compiler.codegen.llvm import NativeObject
 
 NAME = "native"
 HELP = "compile an operator into an object file for a CPU"
@@ -42,7 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Compile, then write."""
     if arguments.list:
         return _list()
-    from vdla.compiler.codegen.llvm.compile import compile_native
+    from vdla.compiler.codegen.llvm import compile_native
     from vdla.compiler.operators.cpu import default_schedule
     from vdla.compiler.target import target_named
 

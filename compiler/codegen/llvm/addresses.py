@@ -1,7 +1,8 @@
-"""Where elements lie: indices as sums, sums as pointers.
+"""Addresses of elements: indices to linear offsets, offsets to pointers.
 
-Indices are as wide as a pointer and cannot overflow inside of a buffer. The parts of a sum are added outermost loop
-first, so that what does not change in a loop can leave it, and constants last, where addressing modes take them.
+Indices are as wide as a pointer and cannot overflow inside a buffer. The terms of an offset are
+added outermost loop first, so that LLVM can hoist the loop-invariant part, and its constant last,
+where it folds into the addressing mode.
 """
 
 from __future__ import annotations
@@ -12,27 +13,38 @@ from math import gcd
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
+from vdla.compiler.abi import element_bytes
 from vdla.compiler.arith import Linear, bounds, linear, recombine, var_names
-from vdla.compiler.codegen.llvm.function_builder import Frame, lane_numbers
-from vdla.compiler.codegen.llvm.lanes import Lanes, varies
-from vdla.compiler.codegen.llvm.types import Type, Value, broadcast, element, is_signed, like, nbytes, same, stored_type
+from vdla.compiler.codegen.llvm.function_builder import FunctionBuilder, lane_numbers
+from vdla.compiler.codegen.llvm.lanes import VectorLanes, varies
+from vdla.compiler.codegen.llvm.types import (
+    Type,
+    Value,
+    broadcast,
+    element_type,
+    is_signed,
+    splat,
+    stored_type,
+    type_like,
+)
 from vdla.compiler.ir import reads_memory
 
 
-def place_of(frame: Frame, name: str, indices: tuple[ir.Expr, ...]) -> Linear:
-    """The element at `indices`, counted from the start of the buffer, as a sum.
+def offset_of(fb: FunctionBuilder, name: str, indices: tuple[ir.Expr, ...]) -> Linear:
+    """The offset of an element from the start of its buffer, in elements.
 
-    Rows and columns that come from one fused loop are put together again: its lanes are contiguous.
+    Row and column indices that come from one fused loop are recombined, which makes the lanes of
+    that loop contiguous.
     """
     total, stride = Linear({}), Linear({}, 1)
-    for index, extent in zip(reversed(indices), reversed(frame.kernel.fn.buffers[name].shape), strict=True):
-        total = total + product(linear(index), stride)
-        stride = product(stride, Linear({}, extent) if isinstance(extent, int) else linear(extent))
+    for index, extent in zip(reversed(indices), reversed(fb.buffers[name].shape), strict=True):
+        total = total + _product(linear(index), stride)
+        stride = _product(stride, Linear({}, extent) if isinstance(extent, int) else linear(extent))
     return recombine(total)
 
 
-def product(a: Linear, b: Linear) -> Linear:
-    """The product of two sums, multiplied out."""
+def _product(a: Linear, b: Linear) -> Linear:
+    """The product of two linear forms, expanded."""
     total = b.scaled(a.const)
     for term, factor in a.terms.items():
         terms: dict[ir.Expr, int] = {ir.Binary("mul", term, other): factor * scale for other, scale in b.terms.items()}
@@ -40,71 +52,73 @@ def product(a: Linear, b: Linear) -> Linear:
     return total
 
 
-def index(frame: Frame, expr: ir.Expr, lanes: Lanes | None = None) -> Value:
-    """An index expression as an integer as wide as a pointer; in every lane where it differs among them."""
+def emit_index(fb: FunctionBuilder, expr: ir.Expr, lanes: VectorLanes | None = None) -> Value:
+    """An index expression, as wide as a pointer; a vector if it varies along the lanes."""
     if reads_memory(expr) or (varies(expr, lanes) and not isinstance(expr, ir.Var | ir.Const)):
-        return _index(frame, expr, lanes)
-    key = (expr, lanes.count) if lanes is not None and varies(expr, lanes) else expr  # loops in turn may share a name
-    return frame.once(key, lambda: _index(frame, expr, lanes))
+        return _index(fb, expr, lanes)
+    # The lane count is part of the key: consecutive loops may share a variable name.
+    key = (expr, lanes.count) if lanes is not None and varies(expr, lanes) else expr
+    return fb.once(key, lambda: _index(fb, expr, lanes))
 
 
-def _index(frame: Frame, expr: ir.Expr, lanes: Lanes | None) -> Value:
+def _index(fb: FunctionBuilder, expr: ir.Expr, lanes: VectorLanes | None) -> Value:
     match expr:
         case ir.Var(name=name):
             if lanes is not None and name == lanes.var:
-                return lane_numbers(lanes.count, frame.kernel.index)
-            return frame.variables[name]
+                return lane_numbers(lanes.count, fb.index_type)
+            return fb.variables[name]
         case ir.Const(value=number):
-            return frame.index(int(number))
+            return fb.index(int(number))
         case ir.Binary(op=op, a=a, b=b) if op in ir.INDEX_OPS and not reads_memory(expr):
-            return _operation(frame, op, index(frame, a, lanes), index(frame, b, lanes), expr)
-    dtype = ir.dtype_of(expr, frame.kernel.fn.buffers)
-    return widened(frame, frame.value(frame, expr, lanes), is_signed(dtype))
+            return _operation(fb, op, emit_index(fb, a, lanes), emit_index(fb, b, lanes), expr)
+    dtype = ir.dtype_of(expr, fb.buffers)
+    return _resize(fb, fb.evaluate(fb, expr, lanes), is_signed(dtype))
 
 
-def _operation(frame: Frame, op: str, a: Value, b: Value, expr: ir.Binary) -> Value:
+def _operation(fb: FunctionBuilder, op: str, a: Value, b: Value, expr: ir.Binary) -> Value:
     if a.type != b.type:
         count = next(v.type.count for v in (a, b) if isinstance(v.type, llvm.VectorType))
-        a, b = broadcast(frame.builder, a, count), broadcast(frame.builder, b, count)
+        a, b = broadcast(fb.builder, a, count), broadcast(fb.builder, b, count)
     match expr:
         case ir.Binary(op="floordiv" | "mod", a=inner, b=ir.Const(value=divisor)) if divisor > 0:
-            return frame.operators.divided(op, a, int(divisor), bounds(inner, frame.ranges)[0] >= 0)
-    return frame.operators.binary(op, "int64", a, b)
+            non_negative = bounds(inner, fb.ranges)[0] >= 0
+            return fb.arithmetic.divide_by_constant(op, a, int(divisor), non_negative)
+    return fb.arithmetic.binary(op, "int64", a, b)
 
 
-def widened(frame: Frame, number: Value, signed: bool) -> Value:
-    """An integer of any width as an index."""
-    kind = like(number, frame.kernel.index)
-    have, want = element(number.type).width, frame.kernel.index.width
+def _resize(fb: FunctionBuilder, number: Value, signed: bool) -> Value:
+    """An integer of any width, extended or truncated to an index."""
+    kind = type_like(number, fb.index_type)
+    have, want = element_type(number.type).width, fb.index_type.width
     if have == want:
         return number
     if have > want:
-        return frame.builder.trunc(number, kind)
-    return frame.builder.sext(number, kind) if signed else frame.builder.zext(number, kind)
+        return fb.builder.trunc(number, kind)
+    return fb.builder.sext(number, kind) if signed else fb.builder.zext(number, kind)
 
 
-def total(frame: Frame, form: Linear, lanes: Lanes | None = None) -> Value | None:
-    """The terms of a sum, without its constant; None if it has none."""
-    result, order = None, {name: place for place, name in enumerate(frame.variables)}
-    for term, factor in sorted(form.terms.items(), key=lambda item: depth(order, item[0])):
-        part = _combined(frame, "mul", index(frame, term, lanes), factor)
-        result = part if result is None else _combined(frame, "add", result, part)
+def emit_terms(fb: FunctionBuilder, offset: Linear, lanes: VectorLanes | None = None) -> Value | None:
+    """The sum of the terms of a linear form, without its constant; None if it has no terms."""
+    result, order = None, {name: depth for depth, name in enumerate(fb.variables)}
+    for term, factor in sorted(offset.terms.items(), key=lambda item: _depth(order, item[0])):
+        product = _combine(fb, "mul", emit_index(fb, term, lanes), factor)
+        result = product if result is None else _combine(fb, "add", result, product)
     return result
 
 
-def _combined(frame: Frame, op: str, a: Value, b: Value | int) -> Value:
-    """`a op b`; made once, as both are what they are for good."""
+def _combine(fb: FunctionBuilder, op: str, a: Value, b: Value | int) -> Value:
+    """`a op b`, cached by its operands."""
     if b == 1 and op == "mul":
         return a
-    right = same(a, b) if isinstance(b, int) else b
+    right = splat(a, b) if isinstance(b, int) else b
     if a.type != right.type:
         count = next(v.type.count for v in (a, right) if isinstance(v.type, llvm.VectorType))
-        a, right = broadcast(frame.builder, a, count), broadcast(frame.builder, right, count)
-    return frame.once((op, a, b), lambda: getattr(frame.builder, op)(a, right))
+        a, right = broadcast(fb.builder, a, count), broadcast(fb.builder, right, count)
+    return fb.once((op, a, b), lambda: getattr(fb.builder, op)(a, right))
 
 
-def depth(order: Mapping[str, int], term: ir.Expr) -> int:
-    """How far in the innermost variable of a term is; the lane variable is inside of all others."""
+def _depth(order: Mapping[str, int], term: ir.Expr) -> int:
+    """The loop depth of a term's innermost variable; the lane variable is innermost of all."""
     if isinstance(term, ir.Var):
         return order.get(term.name, len(order))
     if reads_memory(term):
@@ -112,32 +126,32 @@ def depth(order: Mapping[str, int], term: ir.Expr) -> int:
     return max((order.get(name, len(order)) for name in var_names(term)), default=-1)
 
 
-def pointer(frame: Frame, name: str, form: Linear, sure: bool) -> Value:
-    """The address of an element; `sure` where it is known to be inside of its buffer."""
-    base, kind = frame.places[name].pointer, stored_type(frame.kernel.fn.buffers[name].dtype, frame.kernel.target)
-    inside = sure and form.const >= 0 and _is_positive(frame, form)
+def element_pointer(fb: FunctionBuilder, name: str, offset: Linear, in_bounds: bool) -> Value:
+    """The address of an element; `in_bounds` if the element is known to lie inside its buffer."""
+    pointer, kind = fb.bases[name].pointer, stored_type(fb.buffers[name].dtype, fb.target)
+    in_bounds = in_bounds and offset.const >= 0 and _is_monotonic(fb, offset)
 
-    variable = total(frame, form)
+    variable = emit_terms(fb, offset)
     if variable is not None:
-        base = _moved(frame, base, variable, kind, inside)
-    return _moved(frame, base, frame.index(form.const), kind, inside) if form.const else base
+        pointer = _advance(fb, pointer, variable, kind, in_bounds)
+    return _advance(fb, pointer, fb.index(offset.const), kind, in_bounds) if offset.const else pointer
 
 
-def _moved(frame: Frame, base: Value, distance: Value, kind: Type, inside: bool) -> Value:
-    """The address `distance` elements on; made once."""
+def _advance(fb: FunctionBuilder, pointer: Value, distance: Value, kind: Type, in_bounds: bool) -> Value:
+    """The address `distance` elements further on, cached."""
 
-    def make() -> Value:
-        return frame.builder.gep(base, [distance], inbounds=inside, source_etype=kind)
+    def emit() -> Value:
+        return fb.builder.gep(pointer, [distance], inbounds=in_bounds, source_etype=kind)
 
-    return frame.once(("pointer", base, distance, str(kind), inside), make)
-
-
-def _is_positive(frame: Frame, form: Linear) -> bool:
-    """Whether no part of a sum goes back, so that every partial sum is inside of the buffer too."""
-    return all(factor > 0 and bounds(term, frame.ranges)[0] >= 0 for term, factor in form.terms.items())
+    return fb.once(("pointer", pointer, distance, str(kind), in_bounds), emit)
 
 
-def alignment(frame: Frame, name: str, form: Linear) -> int:
-    """The bytes to which an element is known to be aligned."""
-    size = nbytes(frame.kernel.fn.buffers[name].dtype)
-    return gcd(frame.places[name].align, *(size * factor for factor in form.terms.values()), size * form.const)
+def _is_monotonic(fb: FunctionBuilder, offset: Linear) -> bool:
+    """Whether no term is negative, so that every partial sum lies inside the buffer too."""
+    return all(factor > 0 and bounds(term, fb.ranges)[0] >= 0 for term, factor in offset.terms.items())
+
+
+def alignment(fb: FunctionBuilder, name: str, offset: Linear) -> int:
+    """The known alignment of an element in bytes."""
+    size = element_bytes(fb.buffers[name].dtype)
+    return gcd(fb.bases[name].align, *(size * factor for factor in offset.terms.values()), size * offset.const)

@@ -1,11 +1,13 @@
-"""Conversions between element types: integers wrap, floats round to nearest even, floats to integers saturate.
+"""Conversions between element types, of scalars and vectors.
 
-A NaN is the integer 0; as a bool everything but 0 is true. Scalars and vectors alike.
+Integers wrap, floats round to nearest even, and floats to integers truncate and saturate, with NaN
+as 0. Bool is true for everything but 0.
 """
 
 from __future__ import annotations
 
-from vdla.compiler.codegen.llvm.floats import narrow, widen
+from vdla.compiler.codegen.llvm.arithmetic import Arithmetic
+from vdla.compiler.codegen.llvm.small_floats import from_float32, to_float32
 from vdla.compiler.codegen.llvm.types import (
     BITS,
     DOUBLE,
@@ -14,62 +16,61 @@ from vdla.compiler.codegen.llvm.types import (
     I32,
     Type,
     Value,
-    element,
-    intrinsic,
+    call_intrinsic,
+    element_type,
     is_signed,
-    like,
-    same,
-    suffix,
+    splat,
+    type_like,
+    type_suffix,
     value_type,
 )
-from vdla.compiler.codegen.llvm.values import Operators
 from vdla.compiler.ir import SMALL_FLOATS, is_float, limits
 
-EXACT_BITS = 16  # integers of so many bits are exact in every float that they are made from
+_EXACT_BITS = 16  # limits of integers up to this width are exact in float32
 
 
-def cast(operators: Operators, value: Value, source: str, dtype: str) -> Value:
+def cast(arithmetic: Arithmetic, value: Value, source: str, dtype: str) -> Value:
     """`value`, of dtype `source`, as `dtype`."""
     if source == dtype:
         return value
     if source in SMALL_FLOATS:
-        return cast(operators, widen(operators.builder, value, source), "float32", dtype)
+        return cast(arithmetic, to_float32(arithmetic.builder, value, source), "float32", dtype)
     if dtype in SMALL_FLOATS:
-        wide = cast(operators, value, source, "float32")
-        return narrow(operators.builder, wide, dtype, value_type(dtype, operators.target))
+        wide = cast(arithmetic, value, source, "float32")
+        return from_float32(arithmetic.builder, wide, dtype, value_type(dtype, arithmetic.target))
     if is_float(source):
-        return _from_float(operators, value, dtype)
-    return _from_integer(operators, value, source, dtype)
+        return _from_float(arithmetic, value, dtype)
+    return _from_integer(arithmetic, value, source, dtype)
 
 
-def _from_float(operators: Operators, value: Value, dtype: str) -> Value:
-    builder = operators.builder
+def _from_float(arithmetic: Arithmetic, value: Value, dtype: str) -> Value:
+    builder = arithmetic.builder
     if dtype == "bool":
-        return builder.fcmp_unordered("!=", value, same(value, 0.0))
+        return builder.fcmp_unordered("!=", value, splat(value, 0.0))
     if dtype == "float64":
-        return builder.fpext(value, like(value, DOUBLE))
+        return builder.fpext(value, type_like(value, DOUBLE))
     if dtype == "float32":
-        return builder.fptrunc(value, like(value, FLOAT))
-    kind = like(value, value_type(dtype, operators.target))
-    if BITS[dtype] <= EXACT_BITS:
-        return builder.trunc(_small_integer(builder, value, dtype), kind)
+        return builder.fptrunc(value, type_like(value, FLOAT))
+    kind = type_like(value, value_type(dtype, arithmetic.target))
+    if BITS[dtype] <= _EXACT_BITS:
+        return builder.trunc(_clamp_to_integer(builder, value, dtype), kind)
     name = "fptosi" if is_signed(dtype) else "fptoui"
-    return intrinsic(builder, f"llvm.{name}.sat.{suffix(kind)}.{suffix(value.type)}", kind, [value])
+    return call_intrinsic(builder, f"llvm.{name}.sat.{type_suffix(kind)}.{type_suffix(value.type)}", kind, value)
 
 
-def _small_integer(builder: Value, value: Value, dtype: str) -> Value:
-    """The float limited to the range of `dtype`, 0 where it is NaN, as i32."""
-    low, high = (same(value, float(limit)) for limit in limits(dtype))
+def _clamp_to_integer(builder: Value, value: Value, dtype: str) -> Value:
+    """A float clamped to the range of `dtype`, NaN as 0, as an i32."""
+    low, high = (splat(value, float(limit)) for limit in limits(dtype))
     above = builder.select(builder.fcmp_ordered(">", low, value), low, value)
-    limited = builder.select(builder.fcmp_ordered("<", high, above), high, above)
-    number = builder.select(builder.fcmp_unordered("uno", value, value), same(value, 0.0), limited)
-    return builder.fptosi(number, like(value, I32))
+    clamped = builder.select(builder.fcmp_ordered("<", high, above), high, above)
+    number = builder.select(builder.fcmp_unordered("uno", value, value), splat(value, 0.0), clamped)
+    return builder.fptosi(number, type_like(value, I32))
 
 
-def _from_integer(operators: Operators, value: Value, source: str, dtype: str) -> Value:
-    builder, kind = operators.builder, like(value, value_type(dtype, operators.target))
+def _from_integer(arithmetic: Arithmetic, value: Value, source: str, dtype: str) -> Value:
+    builder, kind = arithmetic.builder, type_like(value, value_type(dtype, arithmetic.target))
     if dtype == "bool":
-        return builder.icmp_unsigned("!=", value, same(value, 0))
+        return builder.icmp_unsigned("!=", value, splat(value, 0))
     if is_float(dtype):
         return builder.sitofp(value, kind) if is_signed(source) else builder.uitofp(value, kind)
     old, new = value.type, kind
@@ -77,18 +78,18 @@ def _from_integer(operators: Operators, value: Value, source: str, dtype: str) -
         value = builder.trunc(value, kind)
     elif _width(old) < _width(new):
         value = builder.sext(value, kind) if is_signed(source) else builder.zext(value, kind)
-    return operators.wrapped(dtype, value)
+    return arithmetic.wrap(dtype, value)
 
 
 def _width(kind: Type) -> int:
-    return int(element(kind).width)
+    return int(element_type(kind).width)
 
 
 def to_memory(builder: Value, value: Value, dtype: str) -> Value:
-    """A value as it lies in memory."""
-    return builder.zext(value, like(value, I8)) if dtype == "bool" else value
+    """A register value in its memory type."""
+    return builder.zext(value, type_like(value, I8)) if dtype == "bool" else value
 
 
 def from_memory(builder: Value, value: Value, dtype: str) -> Value:
-    """What lies in memory as a value."""
-    return builder.icmp_unsigned("!=", value, same(value, 0)) if dtype == "bool" else value
+    """A value loaded from memory in its register type."""
+    return builder.icmp_unsigned("!=", value, splat(value, 0)) if dtype == "bool" else value

@@ -1,4 +1,4 @@
-"""From a function to an object file with a C entry, in one call; what comes out needs nothing of VDLA any more."""
+"""From a function to an object file with a C entry."""
 
 from __future__ import annotations
 
@@ -13,29 +13,32 @@ from vdla.compiler.codegen.llvm.function_signature import signature_of
 from vdla.compiler.lowering.heap_slots import Footprint, footprint
 from vdla.compiler.target import Target, TargetError, architecture_of, target_named
 
-NO_FOOTPRINT = Footprint()
+_NO_FOOTPRINT = Footprint()
 
 
 @dataclass(frozen=True, slots=True)
 class NativeObject:
-    """A compiled function. `llvm` is its module before LLVM's passes, in LLVM's assembly language; `footprint` is the
-    heap that it needs."""
+    """A compiled function: an object file with a C entry that depends on nothing of VDLA.
+
+    `llvm` is the module before LLVM's passes, in LLVM's assembly language; `footprint` is the heap
+    memory that the kernel allocates.
+    """
 
     signature: Signature
     target: Target
     object: bytes
     llvm: str
-    footprint: Footprint = NO_FOOTPRINT
+    footprint: Footprint = _NO_FOOTPRINT
 
     @property
     def name(self) -> str:
-        """The symbol of the entry."""
+        """The C symbol of the entry."""
         return self.signature.symbol
 
     @property
     def parallel(self) -> bool:
-        """Whether it has loops that run on the thread pool."""
-        return objects.module_is_parallel(self.llvm)
+        """Whether loops run on the thread pool."""
+        return objects.uses_thread_pool(self.llvm)
 
     @property
     def header(self) -> str:
@@ -43,13 +46,13 @@ class NativeObject:
         return kernel_header(self.signature, self.parallel)
 
     @property
-    def optimised(self) -> str:
-        """The module after LLVM's passes; they run again for this."""
-        return objects.optimised(self.llvm, self.target)
+    def optimised_llvm(self) -> str:
+        """The module after LLVM's passes, which run again for this."""
+        return objects.optimised_llvm(self.llvm, self.target)
 
     @property
     def assembly(self) -> str:
-        """The target's assembly; the passes run again for this."""
+        """The target's assembly; LLVM's passes run again for this."""
         return objects.assembly(self.llvm, self.target)
 
     def __repr__(self) -> str:
@@ -59,33 +62,33 @@ class NativeObject:
 def compile_native(
     fn: ir.Function, target: str | Target = "host", *, contract: bool = True, cached: bool = True
 ) -> NativeObject:
-    """The machine code of a function, scheduled or not, for a target.
+    """Compile a function, scheduled or not, for a CPU: a target or its name, as in `TARGETS`.
 
-    `contract` lets a product and a sum become one fused operation; `cached` takes the object from the user's cache if
-    it was compiled before.
+    `contract` allows a product and a sum to be fused; `cached` takes the object from the user's
+    cache if the same function was compiled before.
 
     Raises:
-        TargetError, SignatureError: there is no such target, or a buffer is larger than what it can address; or C has
-            no words for the function.
-        PassError, CodegenError: the function cannot be lowered; the pass and the place are named.
+        TargetError: the target is unknown, or cannot address a buffer.
+        SignatureError: the function cannot be called from C.
+        PassError, CodegenError: the function cannot be lowered.
     """
     if not isinstance(fn, ir.Function):
         raise TargetError(f"compile_native: fn must be a Function, as of schedule.fn, got {type(fn).__name__}")
-    from vdla.compiler.codegen.llvm.module import emit
+    from vdla.compiler.codegen.llvm.module import emit_module
     from vdla.compiler.lowering import lower
 
     if not isinstance(target, str | Target):
         raise TargetError(f"compile_native: target must be a name or a Target, got {type(target).__name__}")
     machine = target_named(target) if isinstance(target, str) else target
-    architecture_of(machine.triple)  # refuses what there is no pool for
+    architecture_of(machine.triple)  # refuses an unknown architecture
     signature = signature_of(fn)
     lowered = lower(fn, machine)
-    built = from_module(emit(lowered, machine, contract), signature, machine, cached=cached)
+    built = compile_module(emit_module(lowered, machine, contract), signature, machine, cached=cached)
     return replace(built, footprint=footprint(lowered))
 
 
-def from_module(module: Any, signature: Signature, target: Target, *, cached: bool = True) -> NativeObject:  # noqa: ANN401
-    """The object of a module that holds the body of a kernel; adds the entry to it."""
+def compile_module(module: Any, signature: Signature, target: Target, *, cached: bool = True) -> NativeObject:  # noqa: ANN401
+    """The object of a module that holds a kernel's body; adds the C entry to the module."""
     add_entry(module, signature, target)
     text = str(module)
     return NativeObject(signature, target, objects.object_code(text, target, cached=cached), text)

@@ -1,7 +1,7 @@
-"""The value of an expression: a scalar, or where it differs from lane to lane, a vector.
+"""Expressions: a scalar value, or a vector if it varies along the lanes of the loop.
 
-What is the same in all lanes is computed once and spread only where it meets a vector. A side of a select is run only
-where it is taken if it might read outside of a buffer; all else is harmless, so both sides are computed and one chosen.
+Uniform values are computed once and broadcast only where they meet a vector. A side of a select
+that might read outside its buffer runs under a branch or a mask; otherwise both sides are computed.
 """
 
 from __future__ import annotations
@@ -12,103 +12,105 @@ import ml_dtypes
 import numpy as np
 
 from vdla.compiler import ir
-from vdla.compiler.codegen.llvm import math, memory
-from vdla.compiler.codegen.llvm.addresses import index
+from vdla.compiler.codegen.llvm import memory
+from vdla.compiler.codegen.llvm.addresses import emit_index
 from vdla.compiler.codegen.llvm.casts import cast
-from vdla.compiler.codegen.llvm.function_builder import Frame, lane_numbers
-from vdla.compiler.codegen.llvm.lanes import Lanes, is_safe
-from vdla.compiler.codegen.llvm.types import HALF, I32, Value, broadcast, constant, value_type
-from vdla.compiler.codegen.llvm.types import lanes as lanes_of
+from vdla.compiler.codegen.llvm.function_builder import FunctionBuilder, lane_numbers
+from vdla.compiler.codegen.llvm.functions import call_function
+from vdla.compiler.codegen.llvm.lanes import VectorLanes, is_safe
+from vdla.compiler.codegen.llvm.types import HALF, I32, Value, broadcast, constant, lane_count, value_type
 from vdla.compiler.ir import SMALL_FLOATS, is_float
 
 
-def value(frame: Frame, expr: ir.Expr, lanes: Lanes | None = None) -> Value:
-    """The value of `expr`; in lanes outside of the mask it is arbitrary.
+def evaluate(fb: FunctionBuilder, expr: ir.Expr, lanes: VectorLanes | None = None) -> Value:
+    """The value of `expr`; arbitrary in inactive lanes.
 
-    A part that one statement uses several times, as the terms of a reducer of tuples are, is computed once.
+    A subexpression object that occurs several times in a statement, such as the terms of a tuple
+    reducer, is computed once.
     """
     match expr:
         case ir.Var(name=name):
-            return _variable(frame, name, lanes)
+            return _variable(fb, name, lanes)
         case ir.Const(value=number, dtype=dtype):
-            return literal(frame, number, dtype)
-    return frame.part(expr, None if lanes is None else lanes.mask, lambda: _computed(frame, expr, lanes))
+            return literal(fb, number, dtype)
+    mask = None if lanes is None else lanes.mask
+    return fb.once_per_statement(expr, mask, lambda: _evaluate(fb, expr, lanes))
 
 
-def _computed(frame: Frame, expr: ir.Expr, lanes: Lanes | None) -> Value:
+def _evaluate(fb: FunctionBuilder, expr: ir.Expr, lanes: VectorLanes | None) -> Value:
     match expr:
         case ir.Binary():
-            return _binary(frame, expr, lanes)
+            return _binary(fb, expr, lanes)
         case ir.Cast(dtype=dtype, value=inner):
-            source = ir.dtype_of(inner, frame.kernel.fn.buffers)
-            return cast(frame.operators, value(frame, inner, lanes), source, dtype)
+            source = ir.dtype_of(inner, fb.buffers)
+            return cast(fb.arithmetic, evaluate(fb, inner, lanes), source, dtype)
         case ir.Select():
-            return _select(frame, expr, lanes)
+            return _select(fb, expr, lanes)
         case ir.Load(buffer=buffer, indices=indices):
-            return memory.load(frame, buffer, indices, lanes)
+            return memory.load(fb, buffer, indices, lanes)
         case ir.Call(name=name, args=args, dtype=dtype):
-            values = together(frame, [value(frame, arg, lanes) for arg in args])
-            return math.call(frame.operators, name, ir.dtype_of(args[0], frame.kernel.fn.buffers), values)
+            values = _broadcast_all(fb, [evaluate(fb, arg, lanes) for arg in args])
+            return call_function(fb.arithmetic, name, ir.dtype_of(args[0], fb.buffers), values)
 
 
-def _variable(frame: Frame, name: str, lanes: Lanes | None) -> Value:
+def _variable(fb: FunctionBuilder, name: str, lanes: VectorLanes | None) -> Value:
     if lanes is not None and name == lanes.var:
         return lane_numbers(lanes.count, I32)
-    number = index(frame, ir.Var(name))
-    return number if number.type == I32 else frame.once(("int32", number), lambda: frame.builder.trunc(number, I32))
+    number = emit_index(fb, ir.Var(name))
+    return number if number.type == I32 else fb.once(("int32", number), lambda: fb.builder.trunc(number, I32))
 
 
-def literal(frame: Frame, number: ir.Scalar, dtype: str) -> Value:
-    """A number of `dtype`."""
-    kind = value_type(dtype, frame.kernel.target)
+def literal(fb: FunctionBuilder, number: ir.Scalar, dtype: str) -> Value:
+    """A constant of `dtype`."""
+    kind = value_type(dtype, fb.target)
     if dtype in SMALL_FLOATS and kind != HALF:
         stored: Any = ml_dtypes.bfloat16 if dtype == "bfloat16" else np.float16
         return constant(kind, int(np.asarray(float(number), np.float32).astype(stored).view(np.uint16)))
     return constant(kind, float(number) if is_float(dtype) else int(number))
 
 
-def together(frame: Frame, values: list[Value]) -> list[Value]:
-    """All of them as vectors if one is."""
-    count = next((lanes_of(v) for v in values if lanes_of(v) is not None), None)
-    return values if count is None else [broadcast(frame.builder, v, count) for v in values]
+def _broadcast_all(fb: FunctionBuilder, values: list[Value]) -> list[Value]:
+    """All values as vectors if one is a vector."""
+    count = next((lane_count(v) for v in values if lane_count(v) is not None), None)
+    return values if count is None else [broadcast(fb.builder, v, count) for v in values]
 
 
-def _binary(frame: Frame, expr: ir.Binary, lanes: Lanes | None) -> Value:
-    dtype = ir.dtype_of(expr.a, frame.kernel.fn.buffers)
+def _binary(fb: FunctionBuilder, expr: ir.Binary, lanes: VectorLanes | None) -> Value:
+    dtype = ir.dtype_of(expr.a, fb.buffers)
     if expr.op in ("floordiv", "mod") and isinstance(expr.b, ir.Const) and expr.b.value > 0 and dtype.startswith("int"):
-        return frame.operators.divided(expr.op, value(frame, expr.a, lanes), int(expr.b.value), positive=False)
-    a, b = together(frame, [value(frame, expr.a, lanes), value(frame, expr.b, lanes)])
-    return frame.operators.binary(expr.op, dtype, a, b)
+        dividend = evaluate(fb, expr.a, lanes)
+        return fb.arithmetic.divide_by_constant(expr.op, dividend, int(expr.b.value), non_negative=False)
+    a, b = _broadcast_all(fb, [evaluate(fb, expr.a, lanes), evaluate(fb, expr.b, lanes)])
+    return fb.arithmetic.binary(expr.op, dtype, a, b)
 
 
-def _select(frame: Frame, expr: ir.Select, lanes: Lanes | None) -> Value:
-    cond = value(frame, expr.cond, lanes)
-    ranges = memory.all_ranges(frame, lanes)
-    safe = all(is_safe(side, frame.kernel.fn.buffers, ranges) for side in (expr.a, expr.b))
-    if lanes is not None and lanes_of(cond) is not None:
-        return _select_lanes(frame, expr, cond, lanes)
+def _select(fb: FunctionBuilder, expr: ir.Select, lanes: VectorLanes | None) -> Value:
+    cond = evaluate(fb, expr.cond, lanes)
+    ranges = memory.lane_ranges(fb, lanes)
+    safe = all(is_safe(side, fb.buffers, ranges) for side in (expr.a, expr.b))
+    if lanes is not None and lane_count(cond) is not None:
+        return _select_by_lane(fb, expr, cond, lanes)
     if safe:
-        a, b = together(frame, [value(frame, side, lanes) for side in (expr.a, expr.b)])
-        return frame.builder.select(cond, a, b)
-    return frame.choose(cond, *((lambda side=side: _spread(frame, side, lanes)) for side in (expr.a, expr.b)))
+        a, b = _broadcast_all(fb, [evaluate(fb, side, lanes) for side in (expr.a, expr.b)])
+        return fb.builder.select(cond, a, b)
+    return fb.choose(cond, *((lambda side=side: _evaluate_broadcast(fb, side, lanes)) for side in (expr.a, expr.b)))
 
 
-def _spread(frame: Frame, expr: ir.Expr, lanes: Lanes | None) -> Value:
-    """The value as both sides of a branch must give it: of one type."""
-    found = value(frame, expr, lanes)
-    return found if lanes is None else broadcast(frame.builder, found, lanes.count)
+def _evaluate_broadcast(fb: FunctionBuilder, expr: ir.Expr, lanes: VectorLanes | None) -> Value:
+    """The value as a vector if there are lanes: both sides of a branch must have one type."""
+    value = evaluate(fb, expr, lanes)
+    return value if lanes is None else broadcast(fb.builder, value, lanes.count)
 
 
-def _select_lanes(frame: Frame, expr: ir.Select, cond: Value, lanes: Lanes) -> Value:
-    """Each side in the lanes that take it."""
-    taken = within(frame, lanes, cond)
-    other = within(frame, lanes, frame.builder.not_(cond))
-    a, b = (
-        broadcast(frame.builder, value(frame, side, at), lanes.count) for side, at in ((expr.a, taken), (expr.b, other))
-    )
-    return frame.builder.select(cond, a, b)
+def _select_by_lane(fb: FunctionBuilder, expr: ir.Select, cond: Value, lanes: VectorLanes) -> Value:
+    """Evaluates each side in the lanes that take it."""
+    in_a = restrict_lanes(fb, lanes, cond)
+    in_b = restrict_lanes(fb, lanes, fb.builder.not_(cond))
+    sides = ((expr.a, in_a), (expr.b, in_b))
+    a, b = (broadcast(fb.builder, evaluate(fb, side, active), lanes.count) for side, active in sides)
+    return fb.builder.select(cond, a, b)
 
 
-def within(frame: Frame, lanes: Lanes, cond: Value) -> Lanes:
-    """The lanes in which `cond` holds too."""
-    return lanes.only(cond if lanes.mask is None else frame.builder.and_(lanes.mask, cond))
+def restrict_lanes(fb: FunctionBuilder, lanes: VectorLanes, cond: Value) -> VectorLanes:
+    """The active lanes in which `cond` holds."""
+    return lanes.with_mask(cond if lanes.mask is None else fb.builder.and_(lanes.mask, cond))

@@ -1,13 +1,13 @@
-"""One LLVM function while it is written: where its instructions go and what they may use by name.
+"""`FunctionBuilder`: one LLVM function while it is being emitted, and the values its code may use.
 
-Everything known in a `Frame` dominates the place that its builder is at: `scope` forgets what was found inside of a
-loop or branch. `Kernel` is what all functions of one module share.
+Invariant: every cached value dominates the current insertion point. `scope` drops the values that
+were emitted inside a loop or branch. `KernelModule` is shared by all functions of one module.
 """
 
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
@@ -16,26 +16,28 @@ from typing import Any
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
+from vdla.compiler.abi import element_bytes
 from vdla.compiler.arith import Range
-from vdla.compiler.codegen.llvm.lanes import Lanes
-from vdla.compiler.codegen.llvm.types import POINTER, Type, Value, index_type, nbytes
-from vdla.compiler.codegen.llvm.values import Operators
+from vdla.compiler.codegen.llvm.arithmetic import Arithmetic
+from vdla.compiler.codegen.llvm.lanes import VectorLanes
+from vdla.compiler.codegen.llvm.objects import LlvmTarget
+from vdla.compiler.codegen.llvm.types import POINTER, Type, Value, index_type
 from vdla.compiler.target import Target, TargetError
 
-ALIGN = 64  # of temporaries, in bytes: a cache line, and the widest vector
+ALIGN = 64  # bytes; of temporaries: a cache line, and the widest vector
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a buffer begins, and the alignment in bytes of that."""
+class BaseAddress:
+    """The pointer to the first element of a buffer, and its alignment in bytes."""
 
     pointer: Value
     align: int
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
-    """The module of one lowered function."""
+class KernelModule:
+    """The LLVM module of one lowered function."""
 
     fn: ir.Function
     target: Target
@@ -43,95 +45,119 @@ class Kernel:
     module: Value
 
     @property
-    def index(self) -> Type:
+    def index_type(self) -> Type:
         """The integer type of indices."""
         return index_type(self.target)
 
     def nbytes(self, buffer: ir.Buffer) -> int:
-        """The bytes of a buffer, as if its symbolic extents were 1; indices must be able to count them.
+        """The bytes of a buffer, with symbolic extents taken as 1.
 
         Raises:
-            TargetError: they cannot.
+            TargetError: indices of the target cannot address that many bytes.
         """
-        size, most = nbytes(buffer.dtype), (1 << (self.index.width - 1)) - 1
+        size, limit = element_bytes(buffer.dtype), (1 << (self.index_type.width - 1)) - 1
         size *= prod(extent for extent in buffer.shape if isinstance(extent, int))
-        if size > most:
-            rule = f"{buffer.name} must have at most {most} bytes on {self.target.name}"
+        if size > limit:
+            rule = f"{buffer.name} must have at most {limit} bytes on {self.target.name}"
             raise TargetError(f"{self.fn.name}: {rule}, got {size}")
         return size
 
+    def add_function(self, name: str, result: Type, parameters: Sequence[Type]) -> Value:
+        """A new function for the target CPU."""
+        function = llvm.Function(self.module, llvm.FunctionType(result, parameters), name)
+        function.attributes = _Attributes(self.target)
+        return function
+
 
 @dataclass(slots=True)
-class Frame:
-    """A function of a kernel. `variables` are loop variables and scalars of index type, outermost first; `heap` are the
-    buffers to free before leaving; `fail` ends the function for want of memory; `value` evaluates an expression, which
-    indices and values need of each other."""
+class FunctionBuilder:
+    """Emits one LLVM function of a kernel.
 
-    kernel: Kernel
+    `return_error` ends the function after a failed allocation. `evaluate` emits an expression; it
+    is a field because indices and values need each other. `variables` are loop variables and
+    scalars of index type, outermost first; `allocations` are heap pointers to free before leaving.
+    """
+
+    kernel: KernelModule
     function: Value
     builder: Value
-    fail: Callable[[Frame], None]
-    value: Callable[[Frame, ir.Expr, Lanes | None], Value]
+    return_error: Callable[[FunctionBuilder], None]
+    evaluate: Callable[[FunctionBuilder, ir.Expr, VectorLanes | None], Value]
     variables: dict[str, Value] = field(default_factory=dict)
     ranges: dict[str, Range] = field(default_factory=dict)
-    places: dict[str, Place] = field(default_factory=dict)
-    heap: list[Value] = field(default_factory=list)
-    memo: ChainMap[Any, Value] = field(default_factory=ChainMap)
-    parts: ChainMap[Any, Any] = field(default_factory=ChainMap)
+    bases: dict[str, BaseAddress] = field(default_factory=dict)
+    allocations: list[Value] = field(default_factory=list)
+    cache: ChainMap[Any, Value] = field(default_factory=ChainMap)
+    statement_cache: ChainMap[Any, Any] = field(default_factory=ChainMap)
 
     @property
-    def operators(self) -> Operators:
-        """The operators on elements at the builder's place."""
-        return Operators(self.builder, self.kernel.target, self.kernel.contract)
+    def target(self) -> Target:
+        """The CPU to compile for."""
+        return self.kernel.target
+
+    @property
+    def buffers(self) -> Mapping[str, ir.Buffer]:
+        """The buffers of the lowered function."""
+        return self.kernel.fn.buffers
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """The operators on elements, emitted at the insertion point."""
+        return Arithmetic(self.builder, self.kernel.target, self.kernel.contract)
+
+    @property
+    def index_type(self) -> Type:
+        """The integer type of indices."""
+        return self.kernel.index_type
 
     def index(self, number: int) -> Value:
         """A constant index."""
-        return self.kernel.index(number)
+        return self.kernel.index_type(number)
 
-    def once(self, key: object, make: Callable[[], Value]) -> Value:
-        """The value of `key`, made where it is asked for first."""
-        if key not in self.memo:
-            self.memo[key] = make()
-        return self.memo[key]
+    def once(self, key: object, emit: Callable[[], Value]) -> Value:
+        """The value cached for `key`; emitted on the first request."""
+        if key not in self.cache:
+            self.cache[key] = emit()
+        return self.cache[key]
 
-    def part(self, expr: ir.Expr, mask: Value | None, make: Callable[[], Value]) -> Value:
-        """The value of this very expression in the lanes of `mask`, computed once in a statement."""
+    def once_per_statement(self, expr: ir.Expr, mask: Value | None, emit: Callable[[], Value]) -> Value:
+        """The value of this very expression in the lanes of `mask`, emitted once per statement."""
         key = (id(expr), id(mask))
-        if key not in self.parts:
-            self.parts[key] = (make(), expr, mask)  # what is kept keeps its id
-        return self.parts[key][0]
+        if key not in self.statement_cache:
+            self.statement_cache[key] = (emit(), expr, mask)  # a reference keeps the id valid
+        return self.statement_cache[key][0]
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is found inside is forgotten at the end."""
-        outer, parts = self.memo, self.parts
-        self.memo, self.parts = outer.new_child(), parts.new_child()
+        """Drops what is cached inside on exit."""
+        outer, in_statement = self.cache, self.statement_cache
+        self.cache, self.statement_cache = outer.new_child(), in_statement.new_child()
         yield
-        self.memo, self.parts = outer, parts
+        self.cache, self.statement_cache = outer, in_statement
 
     @contextmanager
     def statement(self) -> Iterator[None]:
-        """Inside, elements are read before any is written: what a part was before says nothing, nor what it is now
-        afterwards."""
-        outer, self.parts = self.parts, ChainMap()
+        """One statement: it reads all its elements before it writes any, so loads inside can be shared; not
+        with other statements, as these may write the same elements."""
+        outer, self.statement_cache = self.statement_cache, ChainMap()
         yield
-        self.parts = outer
+        self.statement_cache = outer
 
     @contextmanager
-    def bound(self, var: str, value: Value, largest: int) -> Iterator[None]:
-        """A variable in [0, largest] has `value` inside."""
-        self.variables[var], self.ranges[var] = value, (0, largest)
+    def variable(self, name: str, value: Value, largest: int) -> Iterator[None]:
+        """Binds a variable in [0, largest] to `value`."""
+        self.variables[name], self.ranges[name] = value, (0, largest)
         with self.scope():
             yield
-        del self.variables[var], self.ranges[var]
+        del self.variables[name], self.ranges[name]
 
     def block(self, name: str) -> Value:
-        """A new block of the function, after all others."""
+        """A new basic block at the end of the function."""
         return self.function.append_basic_block(name)
 
     @contextmanager
     def branch(self, cond: Value, name: str) -> Iterator[None]:
-        """What is written inside happens where `cond` holds."""
+        """Emits what is inside under the condition `cond`."""
         then, after = self.block(name), self.block("after")
         self.builder.cbranch(cond, then, after)
         self.builder.position_at_end(then)
@@ -141,15 +167,15 @@ class Frame:
         self.builder.position_at_end(after)
 
     def choose(self, cond: Value, a: Callable[[], Value], b: Callable[[], Value]) -> Value:
-        """The value of the side that is taken; the other one is not run."""
-        taken = (self.block("then"), self.block("else"))
+        """The value of `a` if `cond` holds, else of `b`; only that one is executed."""
+        sides = (self.block("then"), self.block("else"))
         after = self.block("after")
-        self.builder.cbranch(cond, *taken)
+        self.builder.cbranch(cond, *sides)
         results = []
-        for block, side in zip(taken, (a, b), strict=True):
+        for block, emit in zip(sides, (a, b), strict=True):
             self.builder.position_at_end(block)
             with self.scope():
-                results.append((side(), self.builder.block))
+                results.append((emit(), self.builder.block))
             self.builder.branch(after)
         self.builder.position_at_end(after)
         phi = self.builder.phi(results[0][0].type)
@@ -157,22 +183,39 @@ class Frame:
             phi.add_incoming(value, block)
         return phi
 
-    def on_stack(self, kind: Type, name: str) -> Value:
-        """The address of room in the function's stack frame."""
+    def stack_slot(self, kind: Type, name: str) -> Value:
+        """The address of a slot of type `kind` in the function's stack frame."""
         builder = llvm.IRBuilder()
         builder.position_before(self.function.entry_basic_block.terminator)
-        room = builder.alloca(kind, name=name)
-        room.align, room.type = ALIGN, POINTER
-        return room
+        slot = builder.alloca(kind, name=name)
+        slot.align, slot.type = ALIGN, POINTER
+        return slot
 
 
-def begin(function: Value) -> Value:
-    """A builder at the start of a new function, behind a block for the stack frame."""
-    entry, start = function.append_basic_block("entry"), function.append_basic_block("start")
-    llvm.IRBuilder(entry).branch(start)
-    return llvm.IRBuilder(start)
+def start(function: Value) -> Value:
+    """A builder at the start of a new function, after an entry block for stack slots."""
+    entry, body = function.append_basic_block("entry"), function.append_basic_block("start")
+    llvm.IRBuilder(entry).branch(body)
+    return llvm.IRBuilder(body)
 
 
 def lane_numbers(count: int, kind: Type) -> Value:
-    """The vector 0, 1, 2, ..."""
+    """The constant vector 0, 1, 2, ..."""
     return llvm.Constant(llvm.VectorType(kind, count), list(range(count)))
+
+
+def set_buffer_attributes(pointer: Value, align: int) -> None:
+    """Marks a parameter as the base of a buffer that no other pointer aliases."""
+    pointer.attributes.add("noalias")
+    pointer.attributes.add("nonnull")
+    pointer.attributes.align = align
+
+
+class _Attributes(llvm.FunctionAttributes):  # type: ignore[misc]  # llvmlite is untyped
+    """The attributes of every function: the CPU, its features, its vector width."""
+
+    def __init__(self, target: Target) -> None:
+        words = [f'"target-cpu"="{target.cpu}"', f'"prefer-vector-width"="{8 * target.vector_bytes}"']
+        words.append(f'"target-features"="{LlvmTarget.of(target).features}"')
+        self._known = frozenset([*super()._known, *words])
+        super().__init__(["nounwind", *words])

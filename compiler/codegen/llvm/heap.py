@@ -1,6 +1,6 @@
-"""Temporaries on the heap: the C library's `aligned_alloc` and `free`; a failure frees what is held and leaves.
+"""Heap temporaries: `aligned_alloc` and `free` of the C library; a failed allocation ends the function.
 
-Each slot is an allocation of its own, so that LLVM knows that what is needed at one time lies apart.
+Each slot is an allocation of its own, which tells LLVM that buffers live at one time do not alias.
 """
 
 from __future__ import annotations
@@ -11,70 +11,69 @@ from contextlib import contextmanager
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
-from vdla.compiler.codegen.llvm.addresses import index
-from vdla.compiler.codegen.llvm.function_builder import ALIGN, Frame, Place
+from vdla.compiler.codegen.llvm.addresses import emit_index
+from vdla.compiler.codegen.llvm.function_builder import ALIGN, BaseAddress, FunctionBuilder
 from vdla.compiler.codegen.llvm.types import POINTER, VOID, Value
 
 
 @contextmanager
-def slots(frame: Frame, stmt: ir.HeapAlloc) -> Iterator[None]:
-    """The buffers of `stmt` have their places inside."""
+def allocate_slots(fb: FunctionBuilder, stmt: ir.HeapAlloc) -> Iterator[None]:
+    """Allocates the slots of `stmt` on entry and frees them on exit; defines its buffers inside."""
     held = []
     for slot in stmt.slots:
-        held.append(allocate(frame, frame.kernel.fn.buffers[slot[0]]))
-        frame.heap.append(held[-1])
-        frame.places.update({name: Place(held[-1], ALIGN) for name in slot})
+        held.append(_allocate(fb, fb.buffers[slot[0]]))
+        fb.allocations.append(held[-1])
+        fb.bases.update({name: BaseAddress(held[-1], ALIGN) for name in slot})
     yield
-    for address in reversed(held):
-        frame.heap.pop()
-        free(frame, address)
+    for pointer in reversed(held):
+        fb.allocations.pop()
+        _free(fb, pointer)
     for name in (name for slot in stmt.slots for name in slot):
-        del frame.places[name]
+        del fb.bases[name]
 
 
-def allocate(frame: Frame, buffer: ir.Buffer) -> Value:
-    """The address of room for `buffer`; the function fails where there is none."""
-    kind = llvm.FunctionType(POINTER, [frame.kernel.index, frame.kernel.index])
-    arguments = [frame.index(ALIGN), _whole_lines(frame, buffer)]
-    room = frame.builder.call(_function(frame, "aligned_alloc", kind), arguments)
-    missing = frame.builder.icmp_unsigned("==", room, llvm.Constant(POINTER, None))
-    failed, going_on = frame.block("no_memory"), frame.block("allocated")
-    frame.builder.cbranch(missing, failed, going_on)
-    frame.builder.position_at_end(failed)
-    leave(frame)
-    frame.builder.position_at_end(going_on)
-    return room
+def free_all_and_return(fb: FunctionBuilder) -> None:
+    """Frees all that the function holds and returns its error."""
+    for pointer in reversed(fb.allocations):
+        _free(fb, pointer)
+    fb.return_error(fb)
 
 
-def free(frame: Frame, room: Value) -> None:
-    """Give back what `allocate` gave."""
-    frame.builder.call(_function(frame, "free", llvm.FunctionType(VOID, [POINTER])), [room])
+def _allocate(fb: FunctionBuilder, buffer: ir.Buffer) -> Value:
+    """The address of memory for `buffer`; the function fails if there is none."""
+    kind = llvm.FunctionType(POINTER, [fb.index_type, fb.index_type])
+    arguments = [fb.index(ALIGN), _padded_size(fb, buffer)]
+    pointer = fb.builder.call(_library_function(fb, "aligned_alloc", kind), arguments)
+    is_null = fb.builder.icmp_unsigned("==", pointer, llvm.Constant(POINTER, None))
+    failed, allocated = fb.block("no_memory"), fb.block("allocated")
+    fb.builder.cbranch(is_null, failed, allocated)
+    fb.builder.position_at_end(failed)
+    free_all_and_return(fb)
+    fb.builder.position_at_end(allocated)
+    return pointer
 
 
-def leave(frame: Frame) -> None:
-    """End the function for want of memory; what it holds is freed first."""
-    for held in reversed(frame.heap):
-        free(frame, held)
-    frame.fail(frame)
+def _free(fb: FunctionBuilder, pointer: Value) -> None:
+    fb.builder.call(_library_function(fb, "free", llvm.FunctionType(VOID, [POINTER])), [pointer])
 
 
-def _whole_lines(frame: Frame, buffer: ir.Buffer) -> Value:
-    """The bytes of the buffer, rounded up to ALIGN, which `aligned_alloc` wants; more than there can be if too many."""
-    most, size = frame.index(-ALIGN), frame.index(frame.kernel.nbytes(buffer))
+def _padded_size(fb: FunctionBuilder, buffer: ir.Buffer) -> Value:
+    """The bytes of a buffer, rounded up to ALIGN as `aligned_alloc` requires; saturates on overflow."""
+    most, size = fb.index(-ALIGN), fb.index(fb.kernel.nbytes(buffer))
     for extent in buffer.shape:
         if not isinstance(extent, int):
-            both = frame.builder.umul_with_overflow(size, index(frame, extent))
-            product, overflows = (frame.builder.extract_value(both, place) for place in (0, 1))
-            size = frame.builder.select(overflows, most, product)
-    size = frame.builder.select(frame.builder.icmp_unsigned(">", size, most), most, size)
-    return frame.builder.and_(frame.builder.add(size, frame.index(ALIGN - 1)), most)
+            both = fb.builder.umul_with_overflow(size, emit_index(fb, extent))
+            product, overflows = (fb.builder.extract_value(both, field) for field in (0, 1))
+            size = fb.builder.select(overflows, most, product)
+    size = fb.builder.select(fb.builder.icmp_unsigned(">", size, most), most, size)
+    return fb.builder.and_(fb.builder.add(size, fb.index(ALIGN - 1)), most)
 
 
-def _function(frame: Frame, name: str, kind: Value) -> Value:
-    found = frame.kernel.module.globals.get(name)
+def _library_function(fb: FunctionBuilder, name: str, kind: Value) -> Value:
+    found = fb.kernel.module.globals.get(name)
     if found is not None:
         return found
-    function = llvm.Function(frame.kernel.module, kind, name)
+    function = llvm.Function(fb.kernel.module, kind, name)
     if kind.return_type == POINTER:
         function.return_value.attributes.add("noalias")
     return function

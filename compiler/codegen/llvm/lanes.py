@@ -1,7 +1,7 @@
-"""How an access moves along the lanes of a vector: where each lane's element lies, as far as that is known.
+"""How the offset of an access varies along the lanes of a vector, as far as it is known statically.
 
-The place of an element in its buffer is a sum of terms. Terms without the lane variable are the same in all lanes;
-those of the lane variable alone are numbers now; only the rest has to be computed for each lane.
+The offset of an element is a sum of terms. Terms without the lane variable are uniform; terms of
+the lane variable alone are evaluated now; only the other terms are computed per lane at run time.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from vdla.compiler.codegen.llvm.types import Value
 
 
 @dataclass(frozen=True, slots=True)
-class Lanes:
-    """The loop variable that is one value a lane, and where given, the lanes that take part (a vector of i1)."""
+class VectorLanes:
+    """A vectorized loop: its variable, its lanes, and the active ones (a vector of i1; None for all)."""
 
     var: str
     count: int
     mask: Value | None = None
 
-    def only(self, mask: Value | None) -> Lanes:
-        """The same lanes with another mask."""
+    def with_mask(self, mask: Value | None) -> VectorLanes:
+        """The same loop with other active lanes."""
         return replace(self, mask=mask)
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
-    """Places along the lanes: `start`, the same in all, plus `steps[lane]`, plus `rest`, which differs."""
+class AccessPattern:
+    """The offset of each lane: `start` + `steps[lane]` + `rest`, of which only `rest` is dynamic per lane."""
 
     start: Linear
     steps: tuple[int, ...]
@@ -40,43 +40,44 @@ class Pattern:
 
     @property
     def is_static(self) -> bool:
-        """Whether the distances between the lanes are numbers."""
+        """Whether the distances between lanes are known."""
         return not self.rest.terms
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all lanes have one place."""
+        """Whether all lanes access one element."""
         return self.is_static and len(set(self.steps)) == 1
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether each lane is right behind the one before."""
+        """Whether consecutive lanes access consecutive elements."""
         return self.is_static and all(b - a == 1 for a, b in zip(self.steps, self.steps[1:], strict=False))
 
     @property
     def span(self) -> int:
-        """The elements from the first place to the last, both included."""
+        """The number of elements from the lowest to the highest, both included."""
         return max(self.steps) - min(self.steps) + 1
 
 
-def pattern_of(form: Linear, lanes: Lanes) -> Pattern:
-    """How the place `form` moves along the lanes."""
-    start: dict[ir.Expr, int] = {}
-    own: dict[ir.Expr, int] = {}
-    rest: dict[ir.Expr, int] = {}
-    for term, factor in form.terms.items():
+def access_pattern(offset: Linear, lanes: VectorLanes) -> AccessPattern:
+    """How `offset` varies along the lanes."""
+    uniform: dict[ir.Expr, int] = {}
+    static: dict[ir.Expr, int] = {}
+    dynamic: dict[ir.Expr, int] = {}
+    for term, factor in offset.terms.items():
         names = var_names(term)
-        group = start if lanes.var not in names else own if names == {lanes.var} and is_number(term) else rest
+        is_static = names == {lanes.var} and _is_static(term)
+        group = uniform if lanes.var not in names else static if is_static else dynamic
         group[term] = factor
     numbers = np.arange(lanes.count)
     steps = np.zeros(lanes.count, np.int64)
-    for term, factor in own.items():
-        steps = steps + factor * along(term, lanes.var, numbers)
-    return Pattern(Linear(start, form.const), tuple(int(step) for step in steps), Linear(rest))
+    for term, factor in static.items():
+        steps = steps + factor * _evaluate(term, lanes.var, numbers)
+    return AccessPattern(Linear(uniform, offset.const), tuple(int(step) for step in steps), Linear(dynamic))
 
 
-def along(term: ir.Expr, var: str, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The value of a term of `var` alone, for each number that this may be."""
+def _evaluate(term: ir.Expr, var: str, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """A term of `var` alone, for each value of `var`."""
     if isinstance(term, ir.Var):
         return numbers
     function = index_function(term)
@@ -84,8 +85,8 @@ def along(term: ir.Expr, var: str, numbers: npt.NDArray[np.int64]) -> npt.NDArra
     return np.asarray(function({var: numbers}), np.int64)
 
 
-def is_number(term: ir.Expr) -> bool:
-    """Whether a term of one variable can be computed as soon as that is known; only constants may divide."""
+def _is_static(term: ir.Expr) -> bool:
+    """Whether a term of one variable can be evaluated at compile time; divisors must be positive constants."""
     for expr in ir.walk_expr(term):
         match expr:
             case ir.Binary(op="floordiv" | "mod" | "shl" | "shr", b=b):
@@ -98,19 +99,19 @@ def is_number(term: ir.Expr) -> bool:
     return True
 
 
-def varies(expr: ir.Expr, lanes: Lanes | None) -> bool:
-    """Whether `expr` may differ from lane to lane."""
+def varies(expr: ir.Expr, lanes: VectorLanes | None) -> bool:
+    """Whether `expr` may differ between lanes."""
     return lanes is not None and any(isinstance(e, ir.Var) and e.name == lanes.var for e in ir.walk_expr(expr))
 
 
 def is_safe(expr: ir.Expr, buffers: Mapping[str, ir.Buffer], ranges: Ranges) -> bool:
-    """Whether every element that `expr` reads is inside of its buffer, whatever the variables are."""
+    """Whether all loads of `expr` are known to lie inside their buffers, for all values of the variables."""
     loads = (e for e in ir.walk_expr(expr) if isinstance(e, ir.Load))
     return all(is_inside(load.indices, buffers[load.buffer], ranges) for load in loads)
 
 
 def is_inside(indices: tuple[ir.Expr, ...], buffer: ir.Buffer, ranges: Ranges) -> bool:
-    """Whether the element is inside of its buffer, whatever the variables are."""
+    """Whether an element is known to lie inside its buffer, for all values of the variables."""
     for index, extent in zip(indices, buffer.shape, strict=True):
         low, high = bounds(index, ranges)
         if low < 0 or not isinstance(extent, int) or high >= extent:

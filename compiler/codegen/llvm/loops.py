@@ -1,10 +1,9 @@
-"""Counted loops in LLVM's preferred form: a test in front where nothing may run, the other one at the end.
+"""Counted loops in LLVM's canonical form: tested at the end, guarded in front if they may not run.
 
-Loops that the schedule has already made of vectors or unrolled are marked, so that LLVM neither widens nor unrolls them
-again: that would take most of the time of compilation and undo the schedule's choice of registers. A loop annotated
-ROLLED is left for LLVM to widen: short ones it would write out first, and then find no loop. One that divides by what
-may be 0 is not widened either: LLVM 22 can divide for the first lane only, where that one needs it, and give what comes
-of it to all lanes.
+Loops in which the schedule has made vectors are marked, so that LLVM neither unrolls nor vectorizes
+them again: that would take most of the compile time and undo the schedule's register tiles. A loop
+annotated ROLLED is left to LLVM's loop vectorizer, but not unrolled first. Loops that divide by a
+variable are not vectorized either: LLVM 22 may divide for the first lane only and broadcast.
 """
 
 from __future__ import annotations
@@ -14,65 +13,67 @@ from collections.abc import Callable, Iterable, Sequence
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
-from vdla.compiler.codegen.llvm.function_builder import Frame
+from vdla.compiler.codegen.llvm.function_builder import FunctionBuilder
 from vdla.compiler.codegen.llvm.types import Value
 
-ROLLED = "rolled"  # the annotation of a loop whose stores LLVM's loop vectorizer joins
-DIVISIONS = ("sdiv", "udiv", "srem", "urem")
-KEPT = ("llvm.loop.unroll.disable",)
-NARROW = ("llvm.loop.vectorize.enable", llvm.IntType(1)(0))
+ROLLED = "rolled"  # the annotation of a loop to be vectorized by LLVM
+_DIVISIONS = ("sdiv", "udiv", "srem", "urem")
+_NO_UNROLL = ("llvm.loop.unroll.disable",)
+_NO_VECTORIZE = ("llvm.loop.vectorize.enable", llvm.IntType(1)(0))
 
 
-def count_up(frame: Frame, loop: ir.For, begin: Value, end: Value, largest: int, body: Callable[[], None]) -> None:
-    """`for begin <= loop.var < end`, in which the variable is at most `largest`; `body` writes what is inside."""
+def count_up(
+    fb: FunctionBuilder, loop: ir.For, begin: Value, end: Value, largest: int, emit_body: Callable[[], None]
+) -> None:
+    """`for begin <= loop.var < end`, with the variable at most `largest`."""
     if isinstance(begin, llvm.Constant) and isinstance(end, llvm.Constant):
-        return _at_least_once(frame, loop, begin, end, largest, body)
-    some = frame.builder.icmp_signed("<", begin, end)
-    with frame.branch(some, "any"):
-        _at_least_once(frame, loop, begin, end, largest, body)
+        return _at_least_once(fb, loop, begin, end, largest, emit_body)
+    runs = fb.builder.icmp_signed("<", begin, end)
+    with fb.branch(runs, "any"):
+        _at_least_once(fb, loop, begin, end, largest, emit_body)
 
 
 def _at_least_once(
-    frame: Frame, loop: ir.For, begin: Value, end: Value, largest: int, body: Callable[[], None]
+    fb: FunctionBuilder, loop: ir.For, begin: Value, end: Value, largest: int, emit_body: Callable[[], None]
 ) -> None:
-    builder, before = frame.builder, frame.builder.block
+    builder, before = fb.builder, fb.builder.block
     blocks = builder.function.blocks
     first = len(blocks)
-    inside, after = frame.block(f"loop.{loop.var}"), frame.block(f"end.{loop.var}")
+    inside, after = fb.block(f"loop.{loop.var}"), fb.block(f"end.{loop.var}")
     builder.branch(inside)
     builder.position_at_end(inside)
-    counter = builder.phi(frame.kernel.index, loop.var)
+    counter = builder.phi(fb.index_type, loop.var)
     counter.add_incoming(begin, before)
-    with frame.bound(loop.var, counter, largest):
-        body()
-    following = builder.add(counter, frame.index(1), flags=("nuw", "nsw"))
+    with fb.variable(loop.var, counter, largest):
+        emit_body()
+    following = builder.add(counter, fb.index(1), flags=("nuw", "nsw"))
     counter.add_incoming(following, builder.block)
-    again = builder.cbranch(builder.icmp_signed("<", following, end), inside, after)
-    marks: list[Sequence[object]] = []
-    if is_final(loop) or ROLLED in loop.annotations:
-        marks.append(KEPT)
-    if is_final(loop) or divides(blocks[first:]):
-        marks.append(NARROW)
-    if marks:
-        again.set_metadata("llvm.loop", _marked(frame.kernel.module, marks))
+    back_edge = builder.cbranch(builder.icmp_signed("<", following, end), inside, after)
+    hints: list[Sequence[object]] = []
+    if _has_vectors(loop) or ROLLED in loop.annotations:
+        hints.append(_NO_UNROLL)
+    if _has_vectors(loop) or _divides_by_variable(blocks[first:]):
+        hints.append(_NO_VECTORIZE)
+    if hints:
+        back_edge.set_metadata("llvm.loop", _loop_metadata(fb.kernel.module, hints))
     builder.position_at_end(after)
 
 
-def is_final(loop: ir.For) -> bool:
-    """Whether the schedule has made vectors inside of the loop."""
+def _has_vectors(loop: ir.For) -> bool:
+    """Whether the schedule has made vectors inside the loop."""
     inner = (stmt for stmt in ir.walk(loop.body) if isinstance(stmt, ir.For | ir.IntrinsicCall))
     return any(isinstance(stmt, ir.IntrinsicCall) or stmt.kind is ir.LoopKind.VECTORIZE for stmt in inner)
 
 
-def divides(blocks: Iterable[llvm.Block]) -> bool:
-    """Whether code divides by what is no number."""
+def _divides_by_variable(blocks: Iterable[llvm.Block]) -> bool:
+    """Whether the code divides by anything but constants."""
     code = (instruction for block in blocks for instruction in block.instructions)
-    return any(i.opname in DIVISIONS and not isinstance(i.operands[1], llvm.Constant) for i in code)
+    return any(i.opname in _DIVISIONS and not isinstance(i.operands[1], llvm.Constant) for i in code)
 
 
-def _marked(module: Value, marks: Iterable[Sequence[object]]) -> Value:
-    """The metadata of a loop: its first operand is itself, which makes it this loop's own."""
-    properties = [module.add_metadata(mark) for mark in marks]
+def _loop_metadata(module: Value, hints: Iterable[Sequence[object]]) -> Value:
+    """The metadata node of a loop; it is distinct because its first operand is itself."""
+    properties = [module.add_metadata(hint) for hint in hints]
     node = module.add_metadata([f"loop {len(module.metadata)}", *properties])
     node.operands = (node, *properties)
     return node

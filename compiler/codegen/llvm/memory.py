@@ -1,7 +1,7 @@
-"""Loads and stores of elements, one or a vector of them.
+"""Loads and stores of elements: scalars, or vectors along the lanes of a loop.
 
-Lanes that lie near each other at known distances come with one load of all that lies between and a shuffle; it reads
-nothing outside of the buffer, since the first and the last element are inside. Other lanes are gathered one by one.
+Lanes at known distances close to each other are read by one load of the whole span and a shuffle.
+That load stays inside the buffer, since its first and last element do. Other lanes are gathered.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from math import prod
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
+from vdla.compiler.abi import element_bytes
 from vdla.compiler.arith import Linear
-from vdla.compiler.codegen.llvm.addresses import alignment, place_of, pointer, total
+from vdla.compiler.codegen.llvm.addresses import alignment, element_pointer, emit_terms, offset_of
 from vdla.compiler.codegen.llvm.casts import from_memory, to_memory
-from vdla.compiler.codegen.llvm.function_builder import Frame
-from vdla.compiler.codegen.llvm.lanes import Lanes, Pattern, is_inside, pattern_of
+from vdla.compiler.codegen.llvm.function_builder import FunctionBuilder
+from vdla.compiler.codegen.llvm.lanes import AccessPattern, VectorLanes, access_pattern, is_inside
 from vdla.compiler.codegen.llvm.types import (
     I1,
     I32,
@@ -24,246 +25,246 @@ from vdla.compiler.codegen.llvm.types import (
     Type,
     Value,
     broadcast,
+    call_intrinsic,
     constant,
-    intrinsic,
-    lane_order,
-    nbytes,
+    poison,
+    shuffle_mask,
     stored_type,
-    suffix,
-    undefined,
+    type_suffix,
 )
 
-MASKED_BYTES = 4  # elements from which on AVX-512 itself has masks
-SHORT_BYTES = 16  # up to which a vector of smaller ones has a mask: longer ones are as fast piece by piece
-MAX_SPAN = 4  # times the lanes: up to so much is loaded for a shuffle
+_MASKED_BYTES = 4  # the smallest element that AVX-512F can mask; smaller ones need AVX-512BW
+_SHORT_BYTES = 16  # the longest vector of such small elements worth a mask; longer ones are as fast unmasked
+_MAX_SPAN = 4  # the largest span to load for a shuffle, as a multiple of the lanes
 
 
-def load(frame: Frame, name: str, indices: tuple[ir.Expr, ...], lanes: Lanes | None = None) -> Value:
-    """An element, or one for every lane; what the lanes outside of the mask get is arbitrary."""
-    return from_memory(frame.builder, _load(frame, name, indices, lanes), frame.kernel.fn.buffers[name].dtype)
+def load(fb: FunctionBuilder, name: str, indices: tuple[ir.Expr, ...], lanes: VectorLanes | None = None) -> Value:
+    """An element, or one per lane; inactive lanes get an arbitrary value."""
+    return from_memory(fb.builder, _load(fb, name, indices, lanes), fb.buffers[name].dtype)
 
 
-def _load(frame: Frame, name: str, indices: tuple[ir.Expr, ...], lanes: Lanes | None) -> Value:
-    form = place_of(frame, name, indices)
-    inside = is_inside(indices, frame.kernel.fn.buffers[name], all_ranges(frame, lanes))
+def _load(fb: FunctionBuilder, name: str, indices: tuple[ir.Expr, ...], lanes: VectorLanes | None) -> Value:
+    offset = offset_of(fb, name, indices)
+    inside = is_inside(indices, fb.buffers[name], lane_ranges(fb, lanes))
     mask = None if lanes is None or inside else lanes.mask
     if lanes is None:
-        return _read(frame, name, form, _kind(frame, name))
-    pattern = pattern_of(form, lanes)
+        return _load_one(fb, name, offset, _stored_type(fb, name))
+    pattern = access_pattern(offset, lanes)
     if pattern.is_uniform:
-        return _load_one(frame, name, pattern.start + Linear({}, pattern.steps[0]), mask)
+        return _load_uniform(fb, name, pattern.start + Linear({}, pattern.steps[0]), mask)
     if pattern.is_contiguous and mask is not None:
-        return _load_masked(frame, name, pattern, mask)
-    if pattern.is_static and mask is None and pattern.span <= MAX_SPAN * lanes.count:
-        return _load_near(frame, name, pattern)
-    if pattern.is_static and mask is None and in_registers(frame, name):
-        return _load_each(frame, name, pattern)
-    return _gather(frame, name, pattern, lanes.only(mask))
+        return _load_masked(fb, name, pattern, mask)
+    if pattern.is_static and mask is None and pattern.span <= _MAX_SPAN * lanes.count:
+        return _load_span(fb, name, pattern)
+    if pattern.is_static and mask is None and _fits_registers(fb, name):
+        return _load_lane_by_lane(fb, name, pattern)
+    return _gather(fb, name, pattern, lanes.with_mask(mask))
 
 
-def all_ranges(frame: Frame, lanes: Lanes | None) -> dict[str, tuple[int, int]]:
-    """The bounds of the variables, the lane variable among them."""
-    return frame.ranges if lanes is None else {**frame.ranges, lanes.var: (0, lanes.count - 1)}
+def lane_ranges(fb: FunctionBuilder, lanes: VectorLanes | None) -> dict[str, tuple[int, int]]:
+    """The bounds of all variables, the lane variable included."""
+    return fb.ranges if lanes is None else {**fb.ranges, lanes.var: (0, lanes.count - 1)}
 
 
-def _kind(frame: Frame, name: str) -> Type:
-    return stored_type(frame.kernel.fn.buffers[name].dtype, frame.kernel.target)
+def _stored_type(fb: FunctionBuilder, name: str) -> Type:
+    return stored_type(fb.buffers[name].dtype, fb.target)
 
 
-def _read(frame: Frame, name: str, form: Linear, kind: Type, sure: bool = True) -> Value:
-    address = pointer(frame, name, form, sure)
-    return frame.builder.load(address, typ=kind, align=alignment(frame, name, form))
+def _load_one(fb: FunctionBuilder, name: str, offset: Linear, kind: Type) -> Value:
+    """A value of type `kind`, an element or a vector, at an offset."""
+    address = element_pointer(fb, name, offset, in_bounds=True)
+    return fb.builder.load(address, typ=kind, align=alignment(fb, name, offset))
 
 
-def _load_one(frame: Frame, name: str, form: Linear, mask: Value | None) -> Value:
-    """One element for all lanes, not read where no lane takes part."""
-    kind = _kind(frame, name)
+def _load_uniform(fb: FunctionBuilder, name: str, offset: Linear, mask: Value | None) -> Value:
+    """One element for all lanes; not read if no lane is active."""
+    kind = _stored_type(fb, name)
     if mask is None:
-        return _read(frame, name, form, kind)
-    some = intrinsic(frame.builder, f"llvm.vector.reduce.or.{suffix(mask.type)}", I1, [mask])
-    return frame.choose(some, lambda: _read(frame, name, form, kind), lambda: undefined(kind))
+        return _load_one(fb, name, offset, kind)
+    any_active = call_intrinsic(fb.builder, f"llvm.vector.reduce.or.{type_suffix(mask.type)}", I1, mask)
+    return fb.choose(any_active, lambda: _load_one(fb, name, offset, kind), lambda: poison(kind))
 
 
-def _first(pattern: Pattern) -> Linear:
+def _first(pattern: AccessPattern) -> Linear:
     return pattern.start + Linear({}, min(pattern.steps))
 
 
-def _load_near(frame: Frame, name: str, pattern: Pattern) -> Value:
+def _load_span(fb: FunctionBuilder, name: str, pattern: AccessPattern) -> Value:
     if pattern.is_contiguous:
-        return _load_run(frame, name, _first(pattern), pattern.span)
+        return _load_contiguous(fb, name, _first(pattern), pattern.span)
     steps = [step - min(pattern.steps) for step in pattern.steps]
-    width, span = whole_vector(len(steps)), pattern.span
+    width, span = _next_power_of_two(len(steps)), pattern.span
     if not width < span <= 2 * width:
-        whole = _load_run(frame, name, _first(pattern), span)
-        return frame.builder.shuffle_vector(whole, undefined(whole.type), lane_order(tuple(steps)))
-    kind = llvm.VectorType(_kind(frame, name), width)
-    low = _read(frame, name, _first(pattern), kind)
-    high = _read(frame, name, _first(pattern) + Linear({}, span - width), kind)  # they may overlap
-    order = tuple(step if step < width else step - span + 2 * width for step in steps)
-    return frame.builder.shuffle_vector(low, high, lane_order(order))
+        whole = _load_contiguous(fb, name, _first(pattern), span)
+        return fb.builder.shuffle_vector(whole, poison(whole.type), shuffle_mask(tuple(steps)))
+    kind = llvm.VectorType(_stored_type(fb, name), width)
+    low = _load_one(fb, name, _first(pattern), kind)
+    high = _load_one(fb, name, _first(pattern) + Linear({}, span - width), kind)  # may overlap the first
+    mask = tuple(step if step < width else step - span + 2 * width for step in steps)
+    return fb.builder.shuffle_vector(low, high, shuffle_mask(mask))
 
 
-def _load_each(frame: Frame, name: str, pattern: Pattern) -> Value:
-    """The lanes one by one: of what is in registers, LLVM makes shuffles of them."""
-    kind = _kind(frame, name)
-    result = undefined(llvm.VectorType(kind, len(pattern.steps)))
+def _load_lane_by_lane(fb: FunctionBuilder, name: str, pattern: AccessPattern) -> Value:
+    """The lanes one by one; of a buffer in registers, LLVM turns this into shuffles."""
+    kind = _stored_type(fb, name)
+    result = poison(llvm.VectorType(kind, len(pattern.steps)))
     for lane, step in enumerate(pattern.steps):
-        element = _read(frame, name, pattern.start + Linear({}, step), kind)
-        result = frame.builder.insert_element(result, element, I32(lane))
+        element = _load_one(fb, name, pattern.start + Linear({}, step), kind)
+        result = fb.builder.insert_element(result, element, I32(lane))
     return result
 
 
-def whole_vector(count: int) -> int:
-    """The least power of two that holds so many lanes."""
+def _next_power_of_two(count: int) -> int:
+    """The least power of two not below `count`."""
     return 1 << (count - 1).bit_length()
 
 
-def _load_run(frame: Frame, name: str, form: Linear, count: int) -> Value:
-    """Elements one behind the other; an odd number with one masked load where there are masks, not piece by piece."""
-    kind = _kind(frame, name)
-    if not has_masks(frame, name, count):
-        return _read(frame, name, form, llvm.VectorType(kind, count))
-    wide = llvm.VectorType(kind, whole_vector(count))
-    arguments = [pointer(frame, name, form, sure=True), I32(alignment(frame, name, form))]
-    arguments += [leading(wide.count, count), undefined(wide)]
-    whole = intrinsic(frame.builder, f"llvm.masked.load.{suffix(wide)}.p0", wide, arguments)
-    return frame.builder.shuffle_vector(whole, undefined(wide), lane_order(tuple(range(count))))
+def _load_contiguous(fb: FunctionBuilder, name: str, offset: Linear, count: int) -> Value:
+    """`count` contiguous elements; by one masked load where that beats several partial ones."""
+    kind = _stored_type(fb, name)
+    if not _prefers_mask(fb, name, count):
+        return _load_one(fb, name, offset, llvm.VectorType(kind, count))
+    wide = llvm.VectorType(kind, _next_power_of_two(count))
+    arguments = [element_pointer(fb, name, offset, in_bounds=True), I32(alignment(fb, name, offset))]
+    arguments += [_prefix_mask(wide.count, count), poison(wide)]
+    whole = call_intrinsic(fb.builder, f"llvm.masked.load.{type_suffix(wide)}.p0", wide, *arguments)
+    return fb.builder.shuffle_vector(whole, poison(wide), shuffle_mask(tuple(range(count))))
 
 
-def _write_run(frame: Frame, name: str, form: Linear, value: Value) -> None:
-    """The counterpart of `_load_run`."""
+def _store_contiguous(fb: FunctionBuilder, name: str, offset: Linear, value: Value) -> None:
+    """The counterpart of `_load_contiguous`."""
     count = value.type.count
-    if not has_masks(frame, name, count):
-        return _write(frame, name, form, value)
-    width = whole_vector(count)
-    order = tuple(min(lane, count - 1) for lane in range(width))
-    whole = frame.builder.shuffle_vector(value, undefined(value.type), lane_order(order))
-    arguments = [whole, pointer(frame, name, form, sure=True), I32(alignment(frame, name, form)), leading(width, count)]
-    intrinsic(frame.builder, f"llvm.masked.store.{suffix(whole.type)}.p0", VOID, arguments)
+    if not _prefers_mask(fb, name, count):
+        return _store_one(fb, name, offset, value)
+    width = _next_power_of_two(count)
+    widened = shuffle_mask(tuple(min(lane, count - 1) for lane in range(width)))
+    whole = fb.builder.shuffle_vector(value, poison(value.type), widened)
+    arguments = [whole, element_pointer(fb, name, offset, in_bounds=True), I32(alignment(fb, name, offset))]
+    arguments.append(_prefix_mask(width, count))
+    call_intrinsic(fb.builder, f"llvm.masked.store.{type_suffix(whole.type)}.p0", VOID, *arguments)
 
 
-def has_masks(frame: Frame, name: str, count: int) -> bool:
-    """Whether `count` elements are worth a masked access: no whole vector, and no more than one; a short one of bytes.
+def _prefers_mask(fb: FunctionBuilder, name: str, count: int) -> bool:
+    """Whether a masked access of `count` elements is faster than several partial ones.
 
-    A mask would keep a buffer from registers.
+    It is for part of one vector, if the elements are large or the vector is short. A mask would
+    keep a stack buffer out of registers.
     """
-    target, size = frame.kernel.target, nbytes(frame.kernel.fn.buffers[name].dtype)
-    whole = whole_vector(count)
-    if whole == count or not target.has("avx512vl") or in_registers(frame, name):
+    target, size = fb.target, element_bytes(fb.buffers[name].dtype)
+    whole = _next_power_of_two(count)
+    if whole == count or not target.has("avx512vl") or _fits_registers(fb, name):
         return False
-    if size >= MASKED_BYTES:
+    if size >= _MASKED_BYTES:
         return whole * size <= target.vector_bytes
-    return whole * size <= SHORT_BYTES and target.has("avx512bw")
+    return whole * size <= _SHORT_BYTES and target.has("avx512bw")
 
 
-def in_registers(frame: Frame, name: str) -> bool:
-    """Whether a buffer is on the stack and small enough to live in registers, if its places are known."""
-    target, buffer = frame.kernel.target, frame.kernel.fn.buffers[name]
-    room = target.vector_bytes * target.vector_registers
-    return buffer.scope == "stack" and nbytes(buffer.dtype) * prod(buffer.dims) <= room
+def _fits_registers(fb: FunctionBuilder, name: str) -> bool:
+    """Whether a stack buffer is small enough to live in registers when accessed at constant offsets."""
+    target, buffer = fb.target, fb.buffers[name]
+    register_bytes = target.vector_bytes * target.vector_registers
+    return buffer.scope == "stack" and element_bytes(buffer.dtype) * prod(buffer.dims) <= register_bytes
 
 
-def leading(lanes: int, count: int) -> Value:
-    """The mask of the first `count` of the lanes."""
+def _prefix_mask(lanes: int, count: int) -> Value:
+    """A mask of the first `count` lanes."""
     return llvm.Constant(llvm.VectorType(I1, lanes), [int(lane < count) for lane in range(lanes)])
 
 
-def _load_masked(frame: Frame, name: str, pattern: Pattern, mask: Value) -> Value:
-    kind = llvm.VectorType(_kind(frame, name), len(pattern.steps))
-    address = pointer(frame, name, _first(pattern), sure=False)
-    arguments = [address, I32(_align(frame, name, pattern)), mask, undefined(kind)]
-    return intrinsic(frame.builder, f"llvm.masked.load.{suffix(kind)}.p0", kind, arguments)
+def _load_masked(fb: FunctionBuilder, name: str, pattern: AccessPattern, mask: Value) -> Value:
+    kind = llvm.VectorType(_stored_type(fb, name), len(pattern.steps))
+    address = element_pointer(fb, name, _first(pattern), in_bounds=False)
+    arguments = [address, I32(alignment(fb, name, _first(pattern))), mask, poison(kind)]
+    return call_intrinsic(fb.builder, f"llvm.masked.load.{type_suffix(kind)}.p0", kind, *arguments)
 
 
-def _align(frame: Frame, name: str, pattern: Pattern) -> int:
-    return alignment(frame, name, _first(pattern))
-
-
-def _addresses(frame: Frame, name: str, pattern: Pattern, lanes: Lanes) -> Value:
+def _addresses(fb: FunctionBuilder, name: str, pattern: AccessPattern, lanes: VectorLanes) -> Value:
     """The address of each lane's element."""
-    base = pointer(frame, name, pattern.start, sure=False)
-    steps = llvm.Constant(llvm.VectorType(frame.kernel.index, lanes.count), list(pattern.steps))
-    rest = total(frame, pattern.rest, lanes)
-    distance = steps if rest is None else frame.builder.add(broadcast(frame.builder, rest, lanes.count), steps)
-    kind = _kind(frame, name)
-    result = frame.builder.gep(base, [distance], source_etype=kind)
-    result.type = llvm.VectorType(POINTER, lanes.count)  # the library takes it for the type of the base
+    base = element_pointer(fb, name, pattern.start, in_bounds=False)
+    steps = llvm.Constant(llvm.VectorType(fb.index_type, lanes.count), list(pattern.steps))
+    rest = emit_terms(fb, pattern.rest, lanes)
+    distance = steps if rest is None else fb.builder.add(broadcast(fb.builder, rest, lanes.count), steps)
+    kind = _stored_type(fb, name)
+    result = fb.builder.gep(base, [distance], source_etype=kind)
+    result.type = llvm.VectorType(POINTER, lanes.count)  # llvmlite assumes the type of the base
     return result
 
 
-def _size(frame: Frame, name: str) -> Value:
-    """The alignment of single elements."""
-    return I32(nbytes(frame.kernel.fn.buffers[name].dtype))
+def _element_alignment(fb: FunctionBuilder, name: str) -> Value:
+    """The natural alignment of an element, as an operand."""
+    return I32(element_bytes(fb.buffers[name].dtype))
 
 
-def _gather(frame: Frame, name: str, pattern: Pattern, lanes: Lanes) -> Value:
-    kind = llvm.VectorType(_kind(frame, name), lanes.count)
-    arguments = [_addresses(frame, name, pattern, lanes), _size(frame, name), _mask(lanes)]
-    arguments.append(undefined(kind))
-    return intrinsic(frame.builder, f"llvm.masked.gather.{suffix(kind)}.v{lanes.count}p0", kind, arguments)
+def _gather(fb: FunctionBuilder, name: str, pattern: AccessPattern, lanes: VectorLanes) -> Value:
+    kind = llvm.VectorType(_stored_type(fb, name), lanes.count)
+    arguments = [_addresses(fb, name, pattern, lanes), _element_alignment(fb, name), _active(lanes)]
+    arguments.append(poison(kind))
+    return call_intrinsic(fb.builder, f"llvm.masked.gather.{type_suffix(kind)}.v{lanes.count}p0", kind, *arguments)
 
 
-def _mask(lanes: Lanes) -> Value:
-    """The lanes that take part, all if there is no mask."""
+def _active(lanes: VectorLanes) -> Value:
+    """The mask of active lanes."""
     return lanes.mask if lanes.mask is not None else constant(llvm.VectorType(I1, lanes.count), 1)
 
 
-def load_run(frame: Frame, name: str, place: Linear, length: int) -> Value:
-    """`length` elements, one behind the other, as a vector."""
-    dtype = frame.kernel.fn.buffers[name].dtype
-    return from_memory(frame.builder, _read(frame, name, place, llvm.VectorType(_kind(frame, name), length)), dtype)
+def load_contiguous(fb: FunctionBuilder, name: str, offset: Linear, length: int) -> Value:
+    """`length` contiguous elements as a vector."""
+    dtype = fb.buffers[name].dtype
+    return from_memory(fb.builder, _load_one(fb, name, offset, llvm.VectorType(_stored_type(fb, name), length)), dtype)
 
 
-def store_run(frame: Frame, name: str, place: Linear, value: Value) -> None:
-    """Write a vector to elements that lie one behind the other."""
-    _write(frame, name, place, to_memory(frame.builder, value, frame.kernel.fn.buffers[name].dtype))
+def store_contiguous(fb: FunctionBuilder, name: str, offset: Linear, value: Value) -> None:
+    """Store a vector to contiguous elements."""
+    _store_one(fb, name, offset, to_memory(fb.builder, value, fb.buffers[name].dtype))
 
 
-def prefetch(frame: Frame, name: str, indices: tuple[ir.Expr, ...]) -> None:
-    """Ask for the cache line of an element, which may lie outside of the buffer."""
-    address = pointer(frame, name, place_of(frame, name, indices), sure=False)
-    read, keep, data = I32(0), I32(3), I32(1)
-    intrinsic(frame.builder, "llvm.prefetch.p0", VOID, [address, read, keep, data])
+def prefetch(fb: FunctionBuilder, name: str, indices: tuple[ir.Expr, ...]) -> None:
+    """Prefetch the cache line of an element, which may lie outside the buffer."""
+    address = element_pointer(fb, name, offset_of(fb, name, indices), in_bounds=False)
+    read, high_locality, data_cache = I32(0), I32(3), I32(1)
+    call_intrinsic(fb.builder, "llvm.prefetch.p0", VOID, address, read, high_locality, data_cache)
 
 
 # --- stores ----------------------------------------------------------------------------------------------------------
 
 
-def store(frame: Frame, name: str, indices: tuple[ir.Expr, ...], value: Value, lanes: Lanes | None = None) -> None:
-    """Write an element, or one for every lane of the mask; where several lanes write one element, the last stays."""
-    value = to_memory(frame.builder, value, frame.kernel.fn.buffers[name].dtype)
-    form = place_of(frame, name, indices)
+def store(
+    fb: FunctionBuilder, name: str, indices: tuple[ir.Expr, ...], value: Value, lanes: VectorLanes | None = None
+) -> None:
+    """Store an element, or one per active lane; if several lanes write one element, the last wins."""
+    value = to_memory(fb.builder, value, fb.buffers[name].dtype)
+    offset = offset_of(fb, name, indices)
     if lanes is None:
-        return _write(frame, name, form, value)
-    value, pattern = broadcast(frame.builder, value, lanes.count), pattern_of(form, lanes)
+        return _store_one(fb, name, offset, value)
+    value, pattern = broadcast(fb.builder, value, lanes.count), access_pattern(offset, lanes)
     if not pattern.is_contiguous and pattern.is_static and lanes.mask is None:
-        return _store_each(frame, name, pattern, value)
+        return _store_lane_by_lane(fb, name, pattern, value)
     if not pattern.is_contiguous:
-        return _scatter(frame, name, pattern, value, lanes)
+        return _scatter(fb, name, pattern, value, lanes)
     if lanes.mask is None:
-        return _write_run(frame, name, _first(pattern), value)
-    return _store_masked(frame, name, pattern, value, lanes.mask)
+        return _store_contiguous(fb, name, _first(pattern), value)
+    return _store_masked(fb, name, pattern, value, lanes.mask)
 
 
-def _write(frame: Frame, name: str, form: Linear, value: Value) -> None:
-    address = pointer(frame, name, form, sure=True)
-    frame.builder.store(value, address, align=alignment(frame, name, form))
+def _store_one(fb: FunctionBuilder, name: str, offset: Linear, value: Value) -> None:
+    address = element_pointer(fb, name, offset, in_bounds=True)
+    fb.builder.store(value, address, align=alignment(fb, name, offset))
 
 
-def _store_masked(frame: Frame, name: str, pattern: Pattern, value: Value, mask: Value) -> None:
-    address = pointer(frame, name, _first(pattern), sure=False)
-    arguments = [value, address, I32(_align(frame, name, pattern)), mask]
-    intrinsic(frame.builder, f"llvm.masked.store.{suffix(value.type)}.p0", VOID, arguments)
+def _store_masked(fb: FunctionBuilder, name: str, pattern: AccessPattern, value: Value, mask: Value) -> None:
+    address = element_pointer(fb, name, _first(pattern), in_bounds=False)
+    arguments = [value, address, I32(alignment(fb, name, _first(pattern))), mask]
+    call_intrinsic(fb.builder, f"llvm.masked.store.{type_suffix(value.type)}.p0", VOID, *arguments)
 
 
-def _store_each(frame: Frame, name: str, pattern: Pattern, value: Value) -> None:
-    """The lanes one by one: no slower than a scatter, and where neighbours are written too, LLVM joins them."""
+def _store_lane_by_lane(fb: FunctionBuilder, name: str, pattern: AccessPattern, value: Value) -> None:
+    """The lanes one by one: as fast as a scatter, and LLVM may merge adjacent stores."""
     for lane, step in enumerate(pattern.steps):
-        element = frame.builder.extract_element(value, I32(lane))
-        _write(frame, name, pattern.start + Linear({}, step), element)
+        element = fb.builder.extract_element(value, I32(lane))
+        _store_one(fb, name, pattern.start + Linear({}, step), element)
 
 
-def _scatter(frame: Frame, name: str, pattern: Pattern, value: Value, lanes: Lanes) -> None:
-    arguments = [value, _addresses(frame, name, pattern, lanes), _size(frame, name), _mask(lanes)]
-    function = f"llvm.masked.scatter.{suffix(value.type)}.v{lanes.count}p0"
-    intrinsic(frame.builder, function, VOID, arguments)
+def _scatter(fb: FunctionBuilder, name: str, pattern: AccessPattern, value: Value, lanes: VectorLanes) -> None:
+    arguments = [value, _addresses(fb, name, pattern, lanes), _element_alignment(fb, name), _active(lanes)]
+    name = f"llvm.masked.scatter.{type_suffix(value.type)}.v{lanes.count}p0"
+    call_intrinsic(fb.builder, name, VOID, *arguments)

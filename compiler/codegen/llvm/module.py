@@ -1,7 +1,7 @@
-"""A lowered function as an LLVM module: `<name>__body`, and a function for each parallel loop.
+"""A lowered function as an LLVM module: `<name>__body`, and one function per parallel loop.
 
-`i32 <name>__body(a pointer to the data of each parameter, then an i64 for each scalar)` gives 0, or NO_MEMORY. It
-trusts its arguments: pointers are aligned to an element, parameters do not overlap, scalars are at least 1.
+`i32 <name>__body(ptr per parameter, i64 per scalar)` returns 0, or NO_MEMORY. It trusts its
+arguments: data are aligned to an element, parameters do not overlap, scalars are at least 1.
 """
 
 from __future__ import annotations
@@ -11,58 +11,63 @@ from typing import Any
 from llvmlite import ir as llvm
 
 from vdla.compiler import ir
-from vdla.compiler.abi import MAX_EXTENT
-from vdla.compiler.codegen.llvm.attributes import Attributes, describe
-from vdla.compiler.codegen.llvm.expressions import value
-from vdla.compiler.codegen.llvm.function_builder import Frame, Kernel, Place, begin
-from vdla.compiler.codegen.llvm.statements import emit as emit_statement
-from vdla.compiler.codegen.llvm.types import I32, I64, POINTER, nbytes
+from vdla.compiler.abi import MAX_EXTENT, element_bytes
+from vdla.compiler.codegen.llvm.expressions import evaluate
+from vdla.compiler.codegen.llvm.function_builder import (
+    BaseAddress,
+    FunctionBuilder,
+    KernelModule,
+    set_buffer_attributes,
+    start,
+)
+from vdla.compiler.codegen.llvm.statements import emit
+from vdla.compiler.codegen.llvm.types import I32, I64, POINTER
 from vdla.compiler.target import Target
 
 NO_MEMORY = 1
 
 
-def body_name(name: str) -> str:
-    """The function that does the work of the kernel `name`."""
+def body_symbol(name: str) -> str:
+    """The symbol of the function that computes kernel `name`."""
     return f"{name}__body"
 
 
-def emit(fn: ir.Function, target: Target, contract: bool) -> Any:  # noqa: ANN401  an llvmlite module
-    """The module of a lowered function; with `contract`, a product and a sum may become one fused operation.
+def emit_module(fn: ir.Function, target: Target, contract: bool) -> Any:  # noqa: ANN401  an llvmlite module
+    """The module of a lowered function; `contract` allows fused multiply-adds.
 
     Raises:
-        CodegenError: the function is not in the lowered form, or a loop is longer than its variable counts.
+        CodegenError: the function is not in the lowered form, or a loop is too long for its int32
+            variable.
         TargetError: a buffer is larger than what the target can address.
     """
     module = llvm.Module(fn.name)
     module.triple = target.triple
-    kernel = Kernel(fn, target, contract, module)
-    frame = _begin(kernel)
-    emit_statement(frame, fn.body)
-    frame.builder.ret(I32(0))
+    fb = _start_body(KernelModule(fn, target, contract, module))
+    emit(fb, fn.body)
+    fb.builder.ret(I32(0))
     return module
 
 
-def _begin(kernel: Kernel) -> Frame:
-    """The frame of the body, with its parameters and scalars known."""
+def _start_body(kernel: KernelModule) -> FunctionBuilder:
+    """The builder of the body, with its parameters and scalars defined."""
     fn = kernel.fn
-    kind = llvm.FunctionType(I32, [POINTER] * len(fn.params) + [I64] * len(fn.scalars))
-    function = llvm.Function(kernel.module, kind, body_name(fn.name))
-    function.attributes = Attributes(kernel.target)
-    frame = Frame(kernel, function, begin(function), _fail, value)
+    parameters = [POINTER] * len(fn.params) + [I64] * len(fn.scalars)
+    function = kernel.add_function(body_symbol(fn.name), I32, parameters)
+    fb = FunctionBuilder(kernel, function, start(function), _return_error, evaluate)
     for name, argument in zip(fn.params, function.args, strict=False):
         buffer = fn.buffers[name]
-        describe(argument, nbytes(buffer.dtype))
+        align = element_bytes(buffer.dtype)
+        set_buffer_attributes(argument, align)
         size = kernel.nbytes(buffer)
         if all(isinstance(extent, int) for extent in buffer.shape):
             argument.attributes.dereferenceable = size
-        frame.places[name] = Place(argument, nbytes(buffer.dtype))
+        fb.bases[name] = BaseAddress(argument, align)
     for name, argument in zip(fn.scalars, function.args[len(fn.params) :], strict=True):
-        narrow = kernel.index != I64
-        frame.variables[name] = frame.builder.trunc(argument, kernel.index) if narrow else argument
-        frame.ranges[name] = (1, MAX_EXTENT)
-    return frame
+        narrow = fb.index_type != I64
+        fb.variables[name] = fb.builder.trunc(argument, fb.index_type) if narrow else argument
+        fb.ranges[name] = (1, MAX_EXTENT)
+    return fb
 
 
-def _fail(frame: Frame) -> None:
-    frame.builder.ret(I32(NO_MEMORY))
+def _return_error(fb: FunctionBuilder) -> None:
+    fb.builder.ret(I32(NO_MEMORY))

@@ -1,7 +1,8 @@
-"""A PARALLEL loop: its body as a function of its own, `void (closure, begin, end)`, which the pool calls for pieces.
+"""A PARALLEL loop: its body becomes a function `void (closure, begin, end)` that the pool calls per chunk.
 
-The closure is everything that the body may name: an error flag, where the buffers begin, and the values of the scalars
-and of the loops around. A piece that gets no memory sets the flag; the loop fails when all pieces have ended.
+The closure holds all that the body may use: an error flag, the base addresses of buffers, and the
+values of scalars and enclosing loop variables. A chunk whose allocation fails sets the flag; the
+loop fails once all chunks have ended.
 """
 
 from __future__ import annotations
@@ -13,118 +14,113 @@ from llvmlite import ir as llvm
 
 from vdla.compiler import ir
 from vdla.compiler.abi import MAX_EXTENT
-from vdla.compiler.codegen.llvm.addresses import index
-from vdla.compiler.codegen.llvm.attributes import Attributes, describe
-from vdla.compiler.codegen.llvm.function_builder import Frame, Place, begin
-from vdla.compiler.codegen.llvm.heap import leave, slots
+from vdla.compiler.codegen.llvm.addresses import emit_index
+from vdla.compiler.codegen.llvm.function_builder import BaseAddress, FunctionBuilder, set_buffer_attributes, start
+from vdla.compiler.codegen.llvm.heap import allocate_slots, free_all_and_return
 from vdla.compiler.codegen.llvm.loops import count_up
-from vdla.compiler.codegen.llvm.pool import PARALLEL
+from vdla.compiler.codegen.llvm.pool import PARALLEL_SYMBOL
 from vdla.compiler.codegen.llvm.types import I32, I64, POINTER, VOID, Type, Value
 
-Emit = Callable[[Frame, ir.Stmt], None]
+EmitStatement = Callable[[FunctionBuilder, ir.Stmt], None]
 
 
-def run(frame: Frame, loop: ir.For, emit: Emit) -> None:
-    """Call the pool for the whole loop, and fail if it or a piece failed."""
-    kind = closure_type(frame)
-    closure = frame.on_stack(kind, "closure")
-    fill(frame, closure, kind)
-    body = outline(frame, loop, kind, emit)
-    arguments = [body, closure, _extent(frame, loop)]
-    status = frame.builder.call(_pool(frame), arguments)
-    flag = frame.builder.load(closure, typ=I32)
-    bad = frame.builder.icmp_unsigned("!=", frame.builder.or_(status, flag), I32(0))
-    failed, after = frame.block("failed"), frame.block("done")
-    frame.builder.cbranch(bad, failed, after)
-    frame.builder.position_at_end(failed)
-    leave(frame)
-    frame.builder.position_at_end(after)
+def emit_parallel_loop(fb: FunctionBuilder, loop: ir.For, emit: EmitStatement) -> None:
+    """Runs the loop on the pool; the function fails if the pool or a chunk failed."""
+    kind = _closure_type(fb)
+    closure = fb.stack_slot(kind, "closure")
+    _fill_closure(fb, closure, kind)
+    chunk = _outline(fb, loop, kind, emit)
+    status = fb.builder.call(_pool(fb), [chunk, closure, _extent(fb, loop)])
+    flag = fb.builder.load(closure, typ=I32)
+    bad = fb.builder.icmp_unsigned("!=", fb.builder.or_(status, flag), I32(0))
+    failed, after = fb.block("failed"), fb.block("done")
+    fb.builder.cbranch(bad, failed, after)
+    fb.builder.position_at_end(failed)
+    free_all_and_return(fb)
+    fb.builder.position_at_end(after)
 
 
-def closure_type(frame: Frame) -> Type:
-    """The flag, a pointer a buffer, and an index a variable, in the order of the frame."""
-    numbers = [frame.kernel.index for _ in frame.variables]
-    return llvm.LiteralStructType([I32, *(POINTER for _ in frame.places), *numbers])
+def _closure_type(fb: FunctionBuilder) -> Type:
+    """The error flag, a pointer per buffer, an index per variable, in the builder's order."""
+    variables = [fb.index_type for _ in fb.variables]
+    return llvm.LiteralStructType([I32, *(POINTER for _ in fb.bases), *variables])
 
 
-def _field(builder: Value, closure: Value, kind: Type, place: int) -> Value:
-    return builder.gep(closure, [I32(0), I32(place)], inbounds=True, source_etype=kind)
+def _field(builder: Value, closure: Value, kind: Type, number: int) -> Value:
+    return builder.gep(closure, [I32(0), I32(number)], inbounds=True, source_etype=kind)
 
 
-def fill(frame: Frame, closure: Value, kind: Type) -> None:
-    """Store what the body may name."""
-    values = [I32(0), *(place.pointer for place in frame.places.values()), *frame.variables.values()]
+def _fill_closure(fb: FunctionBuilder, closure: Value, kind: Type) -> None:
+    values = [I32(0), *(base.pointer for base in fb.bases.values()), *fb.variables.values()]
     for number, value in enumerate(values):
-        frame.builder.store(value, _field(frame.builder, closure, kind, number))
+        fb.builder.store(value, _field(fb.builder, closure, kind, number))
 
 
-def outline(frame: Frame, loop: ir.For, kind: Type, emit: Emit) -> Value:
-    """The function that the pool calls: what is in the closure becomes the arguments of the body."""
-    work = _body(frame, loop, kind, emit)
-    function = _function(frame, f"{work.name}.piece", [POINTER, I64, I64])
-    builder, closure = begin(function), function.args[0]
+def _outline(fb: FunctionBuilder, loop: ir.For, kind: Type, emit: EmitStatement) -> Value:
+    """The function that the pool calls: loads the closure's fields and passes them to the body."""
+    body = _body(fb, loop, kind, emit)
+    function = _internal_function(fb, f"{body.name}.piece", [POINTER, I64, I64])
+    builder, closure = start(function), function.args[0]
     fields = [
         builder.load(_field(builder, closure, kind, number), typ=kind.elements[number])
         for number in range(1, len(kind.elements))
     ]
-    builder.call(work, [*function.args, *fields])
+    builder.call(body, [*function.args, *fields])
     builder.ret_void()
     return function
 
 
-def _body(frame: Frame, loop: ir.For, kind: Type, emit: Emit) -> Value:
-    """The body for a part of the loop; buffers are arguments, of which LLVM can be told that they are apart."""
-    name = f"{frame.function.name}.{loop.var}"
-    function = _function(frame, name, [POINTER, I64, I64, *kind.elements[1:]])
+def _body(fb: FunctionBuilder, loop: ir.For, kind: Type, emit: EmitStatement) -> Value:
+    """The body for a chunk of the loop. Buffers are parameters, since only these can be `noalias`."""
+    name = f"{fb.function.name}.{loop.var}"
+    function = _internal_function(fb, name, [POINTER, I64, I64, *kind.elements[1:]])
     function.attributes.add("noinline")
     first, last, *fields = function.args[1:]
-    inner = Frame(frame.kernel, function, begin(function), _fail, frame.value)
-    for (buffer, place), pointer in zip(frame.places.items(), fields, strict=False):
-        describe(pointer, place.align)
-        inner.places[buffer] = Place(pointer, place.align)
-    inner.variables = dict(zip(frame.variables, fields[len(frame.places) :], strict=True))
-    inner.ranges = dict(frame.ranges)
-    part = _index(inner, first), _index(inner, last)
-    if isinstance(loop.body, ir.HeapAlloc):  # one for all iterations
-        with slots(inner, loop.body):
-            count_up(inner, loop, *part, _largest(loop), partial(emit, inner, loop.body.body))
+    inner = FunctionBuilder(fb.kernel, function, start(function), _set_error_flag, fb.evaluate)
+    for (buffer, base), pointer in zip(fb.bases.items(), fields, strict=False):
+        set_buffer_attributes(pointer, base.align)
+        inner.bases[buffer] = BaseAddress(pointer, base.align)
+    inner.variables = dict(zip(fb.variables, fields[len(fb.bases) :], strict=True))
+    inner.ranges = dict(fb.ranges)
+    chunk = _to_index(inner, first), _to_index(inner, last)
+    if isinstance(loop.body, ir.HeapAlloc):  # allocated once per chunk
+        with allocate_slots(inner, loop.body):
+            count_up(inner, loop, *chunk, _largest(loop), partial(emit, inner, loop.body.body))
     else:
-        count_up(inner, loop, *part, _largest(loop), partial(emit, inner, loop.body))
+        count_up(inner, loop, *chunk, _largest(loop), partial(emit, inner, loop.body))
     inner.builder.ret_void()
     return function
 
 
-def _function(frame: Frame, name: str, kinds: list[Type]) -> Value:
-    """An internal function for the same CPU."""
-    module = frame.kernel.module
-    function = llvm.Function(module, llvm.FunctionType(VOID, kinds), module.get_unique_name(name))
-    function.linkage, function.attributes = "internal", Attributes(frame.kernel.target)
+def _internal_function(fb: FunctionBuilder, name: str, parameters: list[Type]) -> Value:
+    function = fb.kernel.add_function(fb.kernel.module.get_unique_name(name), VOID, parameters)
+    function.linkage = "internal"
     return function
 
 
-def _fail(frame: Frame) -> None:
-    """A piece without memory: say so to the one who called the pool."""
-    closure = frame.function.args[0]
-    frame.builder.atomic_rmw("or", closure, I32(1), "monotonic")
-    frame.builder.ret_void()
+def _set_error_flag(fb: FunctionBuilder) -> None:
+    """Ends a chunk after a failed allocation."""
+    closure = fb.function.args[0]
+    fb.builder.atomic_rmw("or", closure, I32(1), "monotonic")
+    fb.builder.ret_void()
 
 
 def _largest(loop: ir.For) -> int:
     return loop.extent - 1 if isinstance(loop.extent, int) else MAX_EXTENT - 1
 
 
-def _extent(frame: Frame, loop: ir.For) -> Value:
+def _extent(fb: FunctionBuilder, loop: ir.For) -> Value:
     if isinstance(loop.extent, int):
         return I64(loop.extent)
-    extent = index(frame, loop.extent)
-    return extent if extent.type == I64 else frame.builder.sext(extent, I64)
+    extent = emit_index(fb, loop.extent)
+    return extent if extent.type == I64 else fb.builder.sext(extent, I64)
 
 
-def _index(frame: Frame, number: Value) -> Value:
-    return number if number.type == frame.kernel.index else frame.builder.trunc(number, frame.kernel.index)
+def _to_index(fb: FunctionBuilder, number: Value) -> Value:
+    return number if number.type == fb.index_type else fb.builder.trunc(number, fb.index_type)
 
 
-def _pool(frame: Frame) -> Value:
-    found = frame.kernel.module.globals.get(PARALLEL)
+def _pool(fb: FunctionBuilder) -> Value:
+    found = fb.kernel.module.globals.get(PARALLEL_SYMBOL)
     kind = llvm.FunctionType(I32, [POINTER, POINTER, I64])
-    return found if found is not None else llvm.Function(frame.kernel.module, kind, PARALLEL)
+    return found if found is not None else llvm.Function(fb.kernel.module, kind, PARALLEL_SYMBOL)

@@ -1,6 +1,6 @@
-"""The thread pool of parallel loops, as an LLVM module for a target: pool.ll, and what depends on the machine.
+"""The thread pool of parallel loops as an LLVM module: `pool.ll` after a prologue for the target.
 
-A kernel's object carries the pool only if it has a parallel loop; all copies in one program are one.
+Only objects with a parallel loop contain it. Its symbols are weak, so a program has one pool.
 """
 
 from __future__ import annotations
@@ -10,27 +10,30 @@ from pathlib import Path
 
 from vdla.compiler.target import architecture_of
 
-PARALLEL = "vdla_parallel"
-PUBLIC = (PARALLEL, "vdla_set_threads", "vdla_threads")
-"""What is called from outside; the rest is hidden."""
+PARALLEL_SYMBOL = "vdla_parallel"
+PUBLIC_SYMBOLS = (PARALLEL_SYMBOL, "vdla_set_threads", "vdla_threads")
+"""The symbols called from outside the pool; all others are hidden."""
+
+MAX_THREADS = 256
+"""The largest limit of threads, as in `pool.ll`."""
 
 PAUSES = {
     "x86_64": "llvm.x86.sse2.pause()",
     "arm": "llvm.arm.hint(i32 1)",
     "aarch64": "llvm.aarch64.hint(i32 1)",
 }
-"""What tells a processor that it waits for another, by architecture."""
+"""The spin-wait hint of each architecture."""
 
 
 @cache
 def pool_text(triple: str) -> str:
     """The pool in LLVM's assembly language."""
-    kind = architecture_of(triple)
-    word = "i32" if kind == "arm" else "i64"
-    pause = PAUSES[kind]
-    declared = pause.replace("i32 1", "i32 immarg")
+    architecture = architecture_of(triple)
+    word = "i32" if architecture == "arm" else "i64"
+    pause = PAUSES[architecture]
+    declaration = pause.replace("i32 1", "i32 immarg")
     return (
-        f'target triple = "{triple}"\n%word = type {word}\ndeclare void @{declared}\n'
+        f'target triple = "{triple}"\n%word = type {word}\ndeclare void @{declaration}\n'
         f"define internal void @pause() alwaysinline {{\n  call void @{pause}\n  ret void\n}}\n{_source()}"
     )
 

@@ -1,7 +1,6 @@
-"""Statements of the lowered form, written into a frame.
+"""Statements of the lowered form.
 
-A loop is tested at its end, behind a test at its start where its extent may be 0. A VECTORIZE loop around stores is one
-operation on all its lanes; around anything else it is a serial loop.
+A VECTORIZE loop around stores is one operation on all its lanes; around anything else it is serial.
 """
 
 from __future__ import annotations
@@ -12,132 +11,132 @@ from llvmlite import ir as llvm
 
 from vdla.compiler import ir
 from vdla.compiler.abi import MAX_EXTENT
-from vdla.compiler.codegen.llvm import heap, memory, parallel
-from vdla.compiler.codegen.llvm.addresses import index
-from vdla.compiler.codegen.llvm.expressions import value, within
-from vdla.compiler.codegen.llvm.function_builder import ALIGN, Frame, Place
-from vdla.compiler.codegen.llvm.lanes import Lanes
+from vdla.compiler.codegen.llvm import memory
+from vdla.compiler.codegen.llvm.addresses import emit_index
+from vdla.compiler.codegen.llvm.expressions import evaluate, restrict_lanes
+from vdla.compiler.codegen.llvm.function_builder import ALIGN, BaseAddress, FunctionBuilder
+from vdla.compiler.codegen.llvm.heap import allocate_slots
+from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter
+from vdla.compiler.codegen.llvm.lanes import VectorLanes
 from vdla.compiler.codegen.llvm.loops import count_up
 from vdla.compiler.codegen.llvm.objects import CodegenError
-from vdla.compiler.codegen.llvm.step import NativeStep
-from vdla.compiler.codegen.llvm.types import VOID, Value, stored_type
-from vdla.compiler.codegen.llvm.types import intrinsic as call_intrinsic
-from vdla.compiler.codegen.llvm.types import lanes as lanes_of
+from vdla.compiler.codegen.llvm.parallel import emit_parallel_loop
+from vdla.compiler.codegen.llvm.types import VOID, Value, call_intrinsic, lane_count, stored_type
 from vdla.compiler.tensorize.intrinsic import IntrinsicError
 
 
-def emit(frame: Frame, stmt: ir.Stmt) -> None:
-    """Write `stmt` at the frame's builder."""
+def emit(fb: FunctionBuilder, stmt: ir.Stmt) -> None:
+    """Emit `stmt` at the insertion point."""
     match stmt:
         case ir.Seq(stmts=stmts):
             for inner in stmts:
-                emit(frame, inner)
+                emit(fb, inner)
         case ir.Store() | ir.MultiStore():
-            store(frame, stmt, None)
+            _store(fb, stmt, None)
         case ir.If(cond=cond, body=body):
-            with frame.statement():
-                holds = value(frame, cond)
-            with frame.branch(holds, "if"):
-                emit(frame, body)
+            with fb.statement():
+                holds = evaluate(fb, cond)
+            with fb.branch(holds, "if"):
+                emit(fb, body)
         case ir.Prefetch(buffer=name, indices=indices):
-            with frame.statement():
-                memory.prefetch(frame, name, indices)
+            with fb.statement():
+                memory.prefetch(fb, name, indices)
         case ir.For():
-            _loop(frame, stmt)
+            _loop(fb, stmt)
         case ir.Alloc(buffers=buffers, body=body):
-            _alloc(frame, [frame.kernel.fn.buffers[name] for name in buffers], body)
+            _alloc(fb, [fb.buffers[name] for name in buffers], body)
         case ir.HeapAlloc(body=body):
-            with heap.slots(frame, stmt):
-                emit(frame, body)
+            with allocate_slots(fb, stmt):
+                emit(fb, body)
         case ir.IntrinsicCall():
-            with frame.statement():
-                _step(frame, stmt)
+            with fb.statement():
+                _intrinsic_call(fb, stmt)
         case ir.Block(name=name):
-            raise CodegenError(f"{frame.kernel.fn.name}: a function must be lowered first, got the block {name}")
+            raise CodegenError(f"{fb.kernel.fn.name}: function must be lowered first, got the block {name}")
 
 
-def store(frame: Frame, stmt: ir.Store | ir.MultiStore, lanes: Lanes | None) -> None:
-    """One store, or several whose values are all known before the first is written."""
+def _store(fb: FunctionBuilder, stmt: ir.Store | ir.MultiStore, lanes: VectorLanes | None) -> None:
+    """One store, or several; all values are evaluated before the first is written."""
     stores = stmt.stores if isinstance(stmt, ir.MultiStore) else (stmt,)
-    with frame.statement():
-        values = [value(frame, inner.value, lanes) for inner in stores]
-        for inner, result in zip(stores, values, strict=True):
-            memory.store(frame, inner.buffer, inner.indices, result, lanes)
+    with fb.statement():
+        values = [evaluate(fb, inner.value, lanes) for inner in stores]
+        for inner, value in zip(stores, values, strict=True):
+            memory.store(fb, inner.buffer, inner.indices, value, lanes)
 
 
 # --- loops -----------------------------------------------------------------------------------------------------------
 
 
-def _loop(frame: Frame, loop: ir.For) -> None:
+def _loop(fb: FunctionBuilder, loop: ir.For) -> None:
     if isinstance(loop.extent, int) and loop.extent > MAX_EXTENT:
         rule = f"loop {loop.var} must have at most {MAX_EXTENT} iterations, as its variable is an int32"
-        raise CodegenError(f"{frame.kernel.fn.name}: {rule}, got {loop.extent}")
-    if loop.kind is ir.LoopKind.VECTORIZE and loop.size > 1 and is_vector(loop.body):
-        return _vector(frame, loop.body, Lanes(loop.var, loop.size))
+        raise CodegenError(f"{fb.kernel.fn.name}: {rule}, got {loop.extent}")
+    if loop.kind is ir.LoopKind.VECTORIZE and loop.size > 1 and _is_vector_statement(loop.body):
+        return _vector(fb, loop.body, VectorLanes(loop.var, loop.size))
     if loop.kind is ir.LoopKind.PARALLEL:
-        return parallel.run(frame, loop, emit)
+        return emit_parallel_loop(fb, loop, emit)
     if loop.extent == 1:
-        with frame.bound(loop.var, frame.index(0), 0):
-            return emit(frame, loop.body)
-    end, largest = extent_of(frame, loop)
+        with fb.variable(loop.var, fb.index(0), 0):
+            return emit(fb, loop.body)
+    end, largest = _extent_and_largest(fb, loop)
     if largest >= 0:
-        count_up(frame, loop, frame.index(0), end, largest, lambda: emit(frame, loop.body))
+        count_up(fb, loop, fb.index(0), end, largest, lambda: emit(fb, loop.body))
     return None
 
 
-def extent_of(frame: Frame, loop: ir.For) -> tuple[Value, int]:
-    """The extent of a loop, and the largest value that its variable may have."""
+def _extent_and_largest(fb: FunctionBuilder, loop: ir.For) -> tuple[Value, int]:
+    """The extent of a loop, and the largest value that its variable may take."""
     if isinstance(loop.extent, int):
-        return frame.index(loop.extent), loop.extent - 1
-    return index(frame, loop.extent), MAX_EXTENT - 1
+        return fb.index(loop.extent), loop.extent - 1
+    return emit_index(fb, loop.extent), MAX_EXTENT - 1
 
 
-def is_vector(stmt: ir.Stmt) -> bool:
-    """Whether a statement is one that runs on all lanes at once."""
+def _is_vector_statement(stmt: ir.Stmt) -> bool:
+    """Whether a statement can run on all lanes at once."""
     match stmt:
         case ir.Store() | ir.MultiStore():
             return True
         case ir.If(body=body):
-            return is_vector(body)
+            return _is_vector_statement(body)
     return False
 
 
-def _vector(frame: Frame, stmt: ir.Stmt, lanes: Lanes) -> None:
+def _vector(fb: FunctionBuilder, stmt: ir.Stmt, lanes: VectorLanes) -> None:
     if isinstance(stmt, ir.Store | ir.MultiStore):
-        return store(frame, stmt, lanes)
+        return _store(fb, stmt, lanes)
     assert isinstance(stmt, ir.If)
-    with frame.statement():
-        cond = value(frame, stmt.cond, lanes)
-    if lanes_of(cond) is not None:
-        return _vector(frame, stmt.body, within(frame, lanes, cond))
-    with frame.branch(cond, "if"):
-        return _vector(frame, stmt.body, lanes)
+    with fb.statement():
+        cond = evaluate(fb, stmt.cond, lanes)
+    if lane_count(cond) is not None:
+        return _vector(fb, stmt.body, restrict_lanes(fb, lanes, cond))
+    with fb.branch(cond, "if"):
+        return _vector(fb, stmt.body, lanes)
 
 
-def _step(frame: Frame, step: ir.IntrinsicCall) -> None:
-    """A step of an intrinsic, or of its behaviour where the CPU has not what it takes."""
-    intrinsic = step.match.intrinsic
-    if intrinsic.target == "cpu" and frame.kernel.target.has(*intrinsic.requires):
-        intrinsic.lower(NativeStep(frame, step.match))
-        if frame.builder.block.is_terminated:
-            rule = "lower must leave the builder where instructions may follow"
-            raise IntrinsicError(f"intrinsic {intrinsic.name}: {rule}, got {frame.builder.block.terminator}")
+def _intrinsic_call(fb: FunctionBuilder, call: ir.IntrinsicCall) -> None:
+    """The intrinsic's own code, or its behaviour if the CPU lacks a required feature."""
+    intrinsic = call.match.intrinsic
+    if intrinsic.target == "cpu" and fb.target.has(*intrinsic.requires):
+        intrinsic.lower(IntrinsicEmitter(fb, call.match))
+        if fb.builder.block.is_terminated:
+            rule = "lower must leave the builder in a block without terminator"
+            raise IntrinsicError(f"intrinsic {intrinsic.name}: {rule}, got {fb.builder.block.terminator}")
     else:
-        emit(frame, step.body)
+        emit(fb, call.body)
 
 
 # --- temporaries -----------------------------------------------------------------------------------------------------
 
 
-def _alloc(frame: Frame, buffers: list[ir.Buffer], body: ir.Stmt) -> None:
-    """Room at the entry of the function, whose content begins and ends with the Alloc."""
-    rooms = []
+def _alloc(fb: FunctionBuilder, buffers: list[ir.Buffer], body: ir.Stmt) -> None:
+    """Stack slots in the entry block, live during the body only."""
+    slots = []
     for buffer in buffers:
-        kind = llvm.ArrayType(stored_type(buffer.dtype, frame.kernel.target), prod(buffer.dims))
-        rooms.append(frame.on_stack(kind, buffer.name))
-        frame.places[buffer.name] = Place(rooms[-1], ALIGN)
-        call_intrinsic(frame.builder, "llvm.lifetime.start.p0", VOID, [rooms[-1]])
-    emit(frame, body)
-    for buffer, room in zip(buffers, rooms, strict=True):
-        call_intrinsic(frame.builder, "llvm.lifetime.end.p0", VOID, [room])
-        del frame.places[buffer.name]
+        kind = llvm.ArrayType(stored_type(buffer.dtype, fb.target), prod(buffer.dims))
+        slots.append(fb.stack_slot(kind, buffer.name))
+        fb.bases[buffer.name] = BaseAddress(slots[-1], ALIGN)
+        call_intrinsic(fb.builder, "llvm.lifetime.start.p0", VOID, slots[-1])
+    emit(fb, body)
+    for buffer, slot in zip(buffers, slots, strict=True):
+        call_intrinsic(fb.builder, "llvm.lifetime.end.p0", VOID, slot)
+        del fb.bases[buffer.name]

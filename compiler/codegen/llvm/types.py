@@ -1,8 +1,8 @@
-"""The LLVM types of elements: how a value of a dtype lies in a register, and how in memory.
+"""The LLVM types of elements, in registers and in memory, and constants of these types.
 
-In registers int2 and int4 are an i8 that always is in their range, bool is an i1, and bfloat16 is the i16 of its bits;
-so is float16 on a CPU without conversions to it. In memory bool is an i8 of 0 or 1, everything else as in registers.
-Every function here that takes a value takes a vector of values as well.
+In registers int2 and int4 are an i8 within their range, bool is an i1, and bfloat16 is an i16 of
+its bits; so is float16 on a CPU without float16 conversions. In memory bool is an i8 of 0 or 1;
+all other types are as in registers. Functions that take a scalar value also take a vector.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 
 from llvmlite import ir as llvm
 
-from vdla.compiler.ir import INTEGER_BITS, SMALL_FLOATS, storage_dtype
+from vdla.compiler.ir import INTEGER_BITS, SMALL_FLOATS
 from vdla.compiler.target import Target
 
-Value = Any  # an llvmlite value: the library has no types of its own
+Value = Any  # an llvmlite value; llvmlite is untyped
 Type = Any  # an llvmlite type
 
 I1, I8, I16, I32, I64 = (llvm.IntType(bits) for bits in (1, 8, 16, 32, 64))
@@ -24,7 +24,7 @@ POINTER = llvm.PointerType()
 VOID = llvm.VoidType()
 
 BITS = {"bool": 1, **INTEGER_BITS}
-FLOATS = {"float32": FLOAT, "float64": DOUBLE}
+_FLOATS = {"float32": FLOAT, "float64": DOUBLE}
 
 
 def is_signed(dtype: str) -> bool:
@@ -32,8 +32,8 @@ def is_signed(dtype: str) -> bool:
     return dtype.startswith("int")
 
 
-def has_half(target: Target) -> bool:
-    """Whether the CPU converts between float16 and float32 itself."""
+def _has_half(target: Target) -> bool:
+    """Whether the CPU has instructions that convert between float16 and float32."""
     return target.has("f16c") or target.has("fp16") or target.architecture == "aarch64"
 
 
@@ -49,10 +49,10 @@ def index_type(target: Target) -> Type:
 
 def value_type(dtype: str, target: Target) -> Type:
     """The type of one element in a register."""
-    if dtype in FLOATS:
-        return FLOATS[dtype]
+    if dtype in _FLOATS:
+        return _FLOATS[dtype]
     if dtype in SMALL_FLOATS:
-        return HALF if dtype == "float16" and has_half(target) else I16
+        return HALF if dtype == "float16" and _has_half(target) else I16
     bits = BITS[dtype]
     return I8 if 1 < bits < 8 else llvm.IntType(bits)
 
@@ -62,36 +62,34 @@ def stored_type(dtype: str, target: Target) -> Type:
     return I8 if dtype == "bool" else value_type(dtype, target)
 
 
-def nbytes(dtype: str) -> int:
-    """The bytes of one element in memory."""
-    return storage_dtype(dtype).itemsize
-
-
-def element(kind: Type) -> Type:
-    """The type of a lane; a scalar type is its own."""
+def element_type(kind: Type) -> Type:
+    """The lane type of a vector type; a scalar type itself."""
     return kind.element if isinstance(kind, llvm.VectorType) else kind
 
 
-def lanes(value: Value) -> int | None:
-    """How many lanes a value has; None for a scalar."""
+def lane_count(value: Value) -> int | None:
+    """The number of lanes of a vector; None for a scalar."""
     return value.type.count if isinstance(value.type, llvm.VectorType) else None
 
 
-def like(value: Value, kind: Type) -> Type:
-    """`kind` in as many lanes as `value` has."""
-    count = lanes(value)
+def type_like(value: Value, kind: Type) -> Type:
+    """`kind` with as many lanes as `value`."""
+    count = lane_count(value)
     return kind if count is None else llvm.VectorType(kind, count)
 
 
-def constant(kind: Type, number: Any) -> Value:  # noqa: ANN401
-    """A number, in every lane if `kind` has lanes."""
-    if not isinstance(kind, llvm.VectorType):
-        return llvm.Constant(kind, number)
-    return in_lanes(llvm.Constant(kind.element, number), kind)
+def type_suffix(kind: Type) -> str:
+    """The suffix for a type in the names of LLVM intrinsics, such as `v4f32`."""
+    if isinstance(kind, llvm.VectorType):
+        return f"v{kind.count}{kind.element.intrinsic_name}"
+    return str(kind.intrinsic_name)
 
 
-class Words(llvm.Constant):  # type: ignore[misc]  # llvmlite has no types
-    """A constant by its text, which the library would write lane by lane."""
+# --- constants -------------------------------------------------------------------------------------------------------
+
+
+class _TextConstant(llvm.Constant):  # type: ignore[misc]  # llvmlite is untyped
+    """A constant given as LLVM text; llvmlite would write a vector lane by lane."""
 
     def __init__(self, kind: Type, text: str) -> None:
         self.type, self.constant = kind, text
@@ -100,46 +98,62 @@ class Words(llvm.Constant):  # type: ignore[misc]  # llvmlite has no types
         return str(self.constant)
 
 
-def in_lanes(number: Value, kind: Type) -> Value:
-    """A constant in every lane."""
-    return Words(kind, f"splat ({number.type} {number.get_reference()})")
+def constant(kind: Type, number: Any) -> Value:  # noqa: ANN401
+    """A number of type `kind`, in every lane of a vector type."""
+    if not isinstance(kind, llvm.VectorType):
+        return llvm.Constant(kind, number)
+    return _splat_constant(llvm.Constant(kind.element, number), kind)
 
 
-def same(value: Value, number: Any) -> Value:  # noqa: ANN401
-    """A constant of the type of `value`."""
+def _splat_constant(number: Value, kind: Type) -> Value:
+    return _TextConstant(kind, f"splat ({number.type} {number.get_reference()})")
+
+
+def splat(value: Value, number: Any) -> Value:  # noqa: ANN401
+    """A number of the type of `value`, in every lane of a vector."""
     return constant(value.type, number)
 
 
-def undefined(kind: Type) -> Value:
-    """A value that nobody looks at."""
-    return Words(kind, "poison")
+def poison(kind: Type) -> Value:
+    """A poison value."""
+    return _TextConstant(kind, "poison")
+
+
+@cache
+def shuffle_mask(lanes: tuple[int, ...]) -> Value:
+    """The mask operand of a shufflevector."""
+    return llvm.Constant(llvm.VectorType(I32, len(lanes)), list(lanes))
+
+
+# --- instructions ----------------------------------------------------------------------------------------------------
 
 
 def broadcast(builder: Value, value: Value, count: int) -> Value:
-    """A scalar in every one of `count` lanes; a vector stays itself."""
+    """A scalar in each of `count` lanes; a vector unchanged."""
     if isinstance(value.type, llvm.VectorType):
         return value
     kind = llvm.VectorType(value.type, count)
     if isinstance(value, llvm.Constant):
-        return in_lanes(value, kind)
-    first = builder.insert_element(undefined(kind), value, I32(0))
-    return builder.shuffle_vector(first, undefined(kind), lane_order((0,) * count))
+        return _splat_constant(value, kind)
+    first = builder.insert_element(poison(kind), value, I32(0))
+    return builder.shuffle_vector(first, poison(kind), shuffle_mask((0,) * count))
 
 
-@cache
-def lane_order(order: tuple[int, ...]) -> Value:
-    """The constant that a shuffle takes."""
-    return llvm.Constant(llvm.VectorType(I32, len(order)), list(order))
+def call_intrinsic(builder: Value, name: str, result: Type, *arguments: Value) -> Value:
+    """Call the LLVM intrinsic of that full name; its declaration is added to the module if missing."""
+    kind = llvm.FunctionType(result, [argument.type for argument in arguments])
+    return builder.call(builder.module.declare_intrinsic(name, (), kind), list(arguments))
 
 
-def intrinsic(builder: Value, name: str, result: Type, args: list[Value]) -> Value:
-    """Call LLVM's intrinsic of that full name."""
-    kind = llvm.FunctionType(result, [arg.type for arg in args])
-    return builder.call(builder.module.declare_intrinsic(name, (), kind), args)
-
-
-def suffix(kind: Type) -> str:
-    """How the names of intrinsics say a type."""
-    if isinstance(kind, llvm.VectorType):
-        return f"v{kind.count}{kind.element.intrinsic_name}"
-    return str(kind.intrinsic_name)
+def call_c_library(builder: Value, name: str, *arguments: Value) -> Value:
+    """Call a float64 function of the C library; vectors lane by lane."""
+    kind = llvm.FunctionType(DOUBLE, [DOUBLE] * len(arguments))
+    callee = builder.module.globals.get(name) or llvm.Function(builder.module, kind, name)
+    count = lane_count(arguments[0])
+    if count is None:
+        return builder.call(callee, arguments)
+    result = poison(arguments[0].type)
+    for lane in range(count):
+        element = builder.call(callee, [builder.extract_element(argument, I32(lane)) for argument in arguments])
+        result = builder.insert_element(result, element, I32(lane))
+    return result

@@ -7,7 +7,7 @@ its rows.
 from __future__ import annotations
 
 from vdla.compiler.codegen.llvm.intrinsics import bitserial
-from vdla.compiler.codegen.llvm.intrinsics.dot import dot_of
+from vdla.compiler.codegen.llvm.intrinsics.dot import dot_for_layout
 from vdla.compiler.operators.bitserial_dense import Coding
 from vdla.compiler.operators.cpu.nest import nest_named, size_of
 from vdla.compiler.operators.cpu.tile import register_tile
@@ -23,7 +23,7 @@ def schedule_qdense(schedule: Schedule, block: str, target: Target) -> None:
     data = stage_of(schedule, block, "data")
     leaf = nest_named(schedule.fn, block).leaf.block
     lanes, group = size_of(leaf.axes[2].extent), size_of(leaf.axes[-1].extent)
-    schedule_rows(schedule, block, target, dot_of(target, lanes, group, schedule.fn.buffers[data].dtype))
+    schedule_rows(schedule, block, target, dot_for_layout(target, lanes, group, schedule.fn.buffers[data].dtype))
     schedule.unroll(schedule.loops(data)[-1])
 
 

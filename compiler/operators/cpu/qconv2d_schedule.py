@@ -6,7 +6,7 @@ intrinsic; a CPU without it compiles what it computes.
 
 from __future__ import annotations
 
-from vdla.compiler.codegen.llvm.intrinsics.dot import dot_of
+from vdla.compiler.codegen.llvm.intrinsics.dot import dot_for_layout
 from vdla.compiler.codegen.llvm.loops import ROLLED
 from vdla.compiler.operators.cpu.nest import nest_named, size_of
 from vdla.compiler.operators.cpu.tile import register_tile
@@ -90,7 +90,8 @@ def sum_tile(schedule: Schedule, block: str, place: str, target: Target) -> None
     schedule.reorder(n, y, *outer, x, blocks, lane, group)
     schedule.unroll(x)
     schedule.unroll(blocks)
-    schedule.tensorize(lane, dot_of(target, size_of(leaf.axes[4].extent), size_of(leaf.axes[-1].extent), data.dtype))
+    lanes, terms = size_of(leaf.axes[4].extent), size_of(leaf.axes[-1].extent)
+    schedule.tensorize(lane, dot_for_layout(target, lanes, terms, data.dtype))
 
 
 def regroup(schedule: Schedule, data: str) -> None:

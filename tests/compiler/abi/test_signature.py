@@ -12,10 +12,9 @@ from helpers import native_modules
 from vdla.compiler import ir, te
 from vdla.compiler.abi import Argument, ExtentExpr, Signature, evaluate_extent, format_extent, format_shape
 from vdla.compiler.abi.reserved_names import is_reserved
-from vdla.compiler.codegen.llvm.compile import from_module
-from vdla.compiler.codegen.llvm.function_signature import SignatureError, signature_of
-from vdla.compiler.codegen.llvm.math import DOUBLE_ONLY
-from vdla.compiler.codegen.llvm.pool import PUBLIC, pool_text
+from vdla.compiler.codegen.llvm import SignatureError, compile_module, signature_of
+from vdla.compiler.codegen.llvm.functions import DOUBLE_FROM_C_LIBRARY
+from vdla.compiler.codegen.llvm.pool import PUBLIC_SYMBOLS, pool_text
 from vdla.compiler.target import target_named
 from vdla.runtime.native import load
 
@@ -55,7 +54,7 @@ def test_the_entry_computes_extents_as_python_does(text: str) -> None:
     output = Argument("b", "int8", (("add", EXTENTS[text], 200),), True)
     signature = Signature("extents", (Argument("a", "int8", ("n",), False), output), ("n",))
     made = native_modules.nothing(signature)
-    called = load(from_module(made, signature, target_named("host"), cached=False))
+    called = load(compile_module(made, signature, target_named("host"), cached=False))
     for n in range(1, 45):
         assert called(np.zeros(n, np.int8)).shape == (evaluate_extent(EXTENTS[text], {"n": n}) + 200,)
 
@@ -89,7 +88,17 @@ def test_symbols_that_objects_call_or_define_are_reserved() -> None:
     """The thread pool's functions, the C library's for float64, and those of the heap."""
     pool = re.findall(r"^(?:declare|define) .*?@([a-z_]+)\(", pool_text(target_named("host").triple), re.MULTILINE)
     assert {"vdla_pool_work", "strtoll", "sched_getaffinity"} <= set(pool)
-    for name in (*pool, *PUBLIC, "vdla_pool", *DOUBLE_ONLY, "aligned_alloc", "free", "memset", "memcpy", "memmove"):
+    for name in (
+        *pool,
+        *PUBLIC_SYMBOLS,
+        "vdla_pool",
+        *DOUBLE_FROM_C_LIBRARY,
+        "aligned_alloc",
+        "free",
+        "memset",
+        "memcpy",
+        "memmove",
+    ):
         assert is_reserved(name), name
     assert not any(map(is_reserved, ("conv2d", "softmax", "dense", "kernel", "arguments", "count", "x_train")))
 

@@ -10,7 +10,7 @@ import pytest
 from vdla.compiler import ir
 from vdla.compiler.abi.signature import EXTENT_OPERATORS
 from vdla.compiler.arith import evaluate
-from vdla.compiler.codegen.llvm.values import EMITTERS
+from vdla.compiler.codegen.llvm.arithmetic import EMITTERS
 
 NUMBERS = (-9, -2, -1, 0, 1, 3, 7)
 A, B = ir.Var("a"), ir.Var("b")

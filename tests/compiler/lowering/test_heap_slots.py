@@ -7,7 +7,7 @@ import pytest
 from helpers.loop_nests import PARALLEL, loop, store, text
 
 from vdla.compiler import ir, te
-from vdla.compiler.codegen.llvm.compile import compile_native
+from vdla.compiler.codegen.llvm import compile_native
 from vdla.compiler.interpret import interpret
 from vdla.compiler.lowering import Level, PassError, check, lower
 from vdla.compiler.lowering.heap_slots import STACK_LIMIT, footprint, share_heap_slots

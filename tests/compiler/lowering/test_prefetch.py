@@ -8,7 +8,7 @@ from helpers.loop_nests import text
 
 from vdla.compiler import te
 from vdla.compiler.arith import specialise
-from vdla.compiler.codegen.llvm.compile import compile_native
+from vdla.compiler.codegen.llvm import compile_native
 from vdla.compiler.interpret import interpret
 from vdla.compiler.lowering import lower
 from vdla.compiler.schedule import Schedule

@@ -13,7 +13,7 @@ from helpers.native_programs import call, toolchain
 from helpers.quantised_model import convolved, rescaled
 
 from vdla.compiler import ir, te
-from vdla.compiler.codegen.llvm.compile import compile_native
+from vdla.compiler.codegen.llvm import compile_native
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import OperatorError, pack_qconv2d, pack_qdepthwise_conv2d, qconv2d, qdepthwise_conv2d
 from vdla.compiler.operators.cpu import default_schedule
@@ -158,7 +158,7 @@ def test_kernels_are_made_of_the_dot_product(target: str, instruction: str) -> N
 def test_short_rows_are_regrouped_with_shuffles() -> None:
     """A row that LLVM could write out completely is left for its loop vectorizer."""
     fn, _ = Case((1, 8, 28, 28), 32, (3, 3), pads=(1, 1, 1, 1)).function(AVX512)
-    optimised = compile_native(default_schedule(fn, AVX512).fn, AVX512).optimised
+    optimised = compile_native(default_schedule(fn, AVX512).fn, AVX512).optimised_llvm
     assert optimised.count("store i8") < 28  # in a row of 28 pixels of 4 channels
 
 

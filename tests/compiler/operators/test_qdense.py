@@ -12,7 +12,7 @@ from helpers.native_programs import call, toolchain
 from helpers.quantised_model import rescaled
 
 from vdla.compiler import ir, te
-from vdla.compiler.codegen.llvm.compile import compile_native
+from vdla.compiler.codegen.llvm import compile_native
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import Coding, OperatorError, bitserial_dense, pack_bitserial_dense, pack_qdense, qdense
 from vdla.compiler.operators.cpu import default_schedule

@@ -15,7 +15,7 @@ from helpers.native_modules import SYMBOLIC, expected
 
 from vdla.compiler import te
 from vdla.compiler.abi import Argument, Signature
-from vdla.compiler.codegen.llvm.compile import compile_native, from_module
+from vdla.compiler.codegen.llvm import compile_module, compile_native
 from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TargetError, target_named
@@ -30,13 +30,13 @@ BRAIN = Signature("brain", tuple(Argument(name, "bfloat16", (6, 4), name == "c")
 
 def kernel(signature: Signature, parallel: bool = False, result: int = 0) -> Kernel:
     made = native_modules.module(signature, parallel, result)
-    return load(from_module(made, signature, target_named("host"), cached=False))
+    return load(compile_module(made, signature, target_named("host"), cached=False))
 
 
 def idle(signature: Signature, result: int = 0) -> Kernel:
     """A kernel that does nothing, for arguments that the handwritten body does not fit."""
     made = native_modules.nothing(signature, result)
-    return load(from_module(made, signature, target_named("host"), cached=False))
+    return load(compile_module(made, signature, target_named("host"), cached=False))
 
 
 @pytest.fixture(scope="module")

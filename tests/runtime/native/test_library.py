@@ -14,7 +14,7 @@ from helpers import native_modules
 from helpers.native_modules import STATIC, SYMBOLIC, expected
 from helpers.native_programs import run
 
-from vdla.compiler.codegen.llvm.compile import from_module
+from vdla.compiler.codegen.llvm import compile_module
 from vdla.compiler.target import target_named
 from vdla.runtime.native import NativeError, NativeLibrary
 
@@ -51,7 +51,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("library")
     host = target_named("host")
     for signature, parallel in ((STATIC, False), (SYMBOLIC, True)):
-        built = from_module(native_modules.module(signature, parallel), signature, host)
+        built = compile_module(native_modules.module(signature, parallel), signature, host)
         (folder / f"{signature.symbol}.o").write_bytes(built.object)
     objects = [str(folder / "axpy.o"), str(folder / "grow.o")]
     run(["gcc", "-shared", "-Wl,-z,defs", *objects, "-o", str(folder / "libkernels.so"), "-lm", "-lpthread"])

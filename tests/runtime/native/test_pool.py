@@ -16,7 +16,7 @@ from helpers import native_modules
 from helpers.native_modules import Signature, expected
 
 from vdla.compiler.abi import Argument
-from vdla.compiler.codegen.llvm.compile import from_module
+from vdla.compiler.codegen.llvm import compile_module
 from vdla.compiler.target import target_named
 from vdla.runtime.native import Kernel, NativeError, load, set_threads, threads
 
@@ -39,7 +39,7 @@ def default_threads() -> Iterator[None]:
 
 def kernel(signature: Signature = LONG, work: int = 1) -> Kernel:
     made = native_modules.module(signature, parallel=True, work=work)
-    return load(from_module(made, signature, target_named("host"), cached=False))
+    return load(compile_module(made, signature, target_named("host"), cached=False))
 
 
 def arrays() -> tuple[np.ndarray, np.ndarray]:

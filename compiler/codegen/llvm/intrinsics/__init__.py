@@ -1,1 +1,1 @@
-"""Tensor intrinsics of CPUs."""
+"""The tensor intrinsics of CPUs: dot products, sliding windows, bit-serial products."""

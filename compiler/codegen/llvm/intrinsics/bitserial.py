@@ -1,8 +1,8 @@
-"""Bit-serial products: numbers of one or two bits, multiplied plane by plane with AND and a count of ones.
+"""Bit-serial products: numbers of one or two bits, multiplied plane by plane with AND and popcount.
 
-A *plane* holds one bit of many numbers, packed into words along the reduction; bit b of a word belongs to element b of
-its group. Unipolar numbers are 0, 1, ... (or two's complement, where the highest plane counts negatively); bipolar ones
-have one bit that means -1 or 1. The sums are exact.
+A *plane* holds one bit of many numbers, packed into words along the reduction: bit b of a word
+belongs to element b of its group. Unipolar numbers are unsigned, or two's complement, whose highest
+plane has negative weight; bipolar numbers have one bit, for -1 or 1. The sums are exact.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from vdla.compiler import te
-from vdla.compiler.codegen.llvm.intrinsics.choices import one_of
-from vdla.compiler.codegen.llvm.intrinsics.vectors import Builder, Val, call, part, splat, vector
+from vdla.compiler.codegen.llvm.intrinsics.vectors import check_choice, extract_lanes, vector_type
+from vdla.compiler.codegen.llvm.types import Value, broadcast, call_intrinsic, type_suffix
 from vdla.compiler.tensorize.intrinsic import MEMORY, Intrinsic
 
 if TYPE_CHECKING:
-    from vdla.compiler.codegen.llvm.step import NativeStep
+    from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter
 
 WORD_BITS = 32
-NUMBER_BITS = 8  # of the numbers that planes are taken from
+_NUMBER_BITS = 8  # of the numbers whose planes are extracted
 
 
 @lru_cache
 def unipolar(lanes: int, weight_bits: int, data_bits: int, signed: bool = False) -> Intrinsic:
     """acc[o] += sum over planes p, q and bits b of (w[p, o] bit b) * (x[q] bit b) * 2**(p + q).
 
-    `w` is uint32 of (weight_bits, lanes), `x` uint32 of (data_bits,), `acc` int32 of (lanes,). Of `signed` weights the
-    highest plane counts -2**p.
+    `w` is uint32 of shape (weight_bits, lanes), `x` uint32 of (data_bits,), `acc` int32 of (lanes,).
+    The highest plane of `signed` weights has the weight -2**p.
     """
     w = te.placeholder((weight_bits, lanes), "uint32", "w")
     x = te.placeholder((data_bits,), "uint32", "x")
@@ -37,11 +37,11 @@ def unipolar(lanes: int, weight_bits: int, data_bits: int, signed: bool = False)
     b = te.reduce_axis(WORD_BITS, "b")
 
     def value(o: te.Value) -> te.Value:
-        return te.sum(product_of(w[p, o], x[q], p, q, b, weight_bits if signed else None), axis=[p, q, b])
+        return te.sum(bit_product(w[p, o], x[q], p, q, b, weight_bits if signed else None), axis=[p, q, b])
 
-    def lower(step: NativeStep) -> None:
-        planes = Planes(step.builder, step.load("w"), step.load("x"), lanes)
-        step.store("acc", planes.add_to(step.load("acc"), weight_bits, data_bits, signed))
+    def lower(emit: IntrinsicEmitter) -> None:
+        planes = _BitPlanes(emit.builder, emit.load("w"), emit.load("x"), lanes)
+        emit.store("acc", planes.add_products(emit.load("acc"), weight_bits, data_bits, signed))
 
     kind = f"{'s' if signed else 'u'}{weight_bits}u{data_bits}"
     scopes = {"w": MEMORY, "x": MEMORY, "acc": MEMORY}
@@ -50,21 +50,21 @@ def unipolar(lanes: int, weight_bits: int, data_bits: int, signed: bool = False)
 
 @lru_cache
 def bipolar(lanes: int) -> Intrinsic:
-    """acc[o] += sum over bits b of 1 where w[o] and x agree in bit b, -1 where they differ: XNOR and a count.
+    """acc[o] += sum over bits b of 1 if w[o] and x agree in bit b, else -1: XNOR and popcount.
 
-    `w` is uint32 of (1, lanes), `x` uint32 of (1,), `acc` int32 of (lanes,).
+    `w` is uint32 of shape (1, lanes), `x` uint32 of (1,), `acc` int32 of (lanes,).
     """
     w, x = te.placeholder((1, lanes), "uint32", "w"), te.placeholder((1,), "uint32", "x")
     b = te.reduce_axis(WORD_BITS, "b")
 
     def value(o: te.Value) -> te.Value:
-        return te.sum(agreement(w[0, o], x[0], b), axis=b)
+        return te.sum(bit_agreement(w[0, o], x[0], b), axis=b)
 
-    def lower(step: NativeStep) -> None:
-        builder, acc = step.builder, step.load("acc")
-        differ = ones(builder, builder.xor(step.load("w"), broadcast(builder, step.load("x"), 0, lanes)))
-        twice = builder.shl(differ, constant(1, lanes))
-        step.store("acc", builder.add(acc, builder.sub(constant(WORD_BITS, lanes), twice)))
+    def lower(emit: IntrinsicEmitter) -> None:
+        builder, acc = emit.builder, emit.load("acc")
+        differing = _popcount(builder, builder.xor(emit.load("w"), _broadcast_lane(builder, emit.load("x"), 0, lanes)))
+        twice = builder.shl(differing, _int32(1, lanes))
+        emit.store("acc", builder.add(acc, builder.sub(_int32(WORD_BITS, lanes), twice)))
 
     scopes = {"w": MEMORY, "x": MEMORY, "acc": MEMORY}
     return Intrinsic(f"bitserial_bipolar_{lanes}", te.compute((lanes,), value, "acc"), scopes, lower, target="cpu")
@@ -72,100 +72,99 @@ def bipolar(lanes: int) -> Intrinsic:
 
 @lru_cache
 def planes(bits: int) -> Intrinsic:
-    """acc[q] += sum over b of bit q of x[b], at place b: numbers taken apart into words of their planes.
+    """acc[q] += sum over b of (bit q of x[b]) << b: extracts the planes of 32 numbers.
 
-    `x` is uint8 of (32,), `acc` uint32 of (bits,).
+    `x` is uint8 of shape (32,), `acc` uint32 of (bits,).
     """
-    one_of("bitserial_planes", "bits", bits, range(1, NUMBER_BITS + 1))
+    check_choice("bitserial_planes", "bits", bits, range(1, _NUMBER_BITS + 1))
     x = te.placeholder((WORD_BITS,), "uint8", "x")
     b = te.reduce_axis(WORD_BITS, "b")
-    acc = te.compute((bits,), lambda q: te.sum(plane_of(x[b], q, b), axis=b), "acc")
+    acc = te.compute((bits,), lambda q: te.sum(plane_bit(x[b], q, b), axis=b), "acc")
 
-    def lower(step: NativeStep) -> None:
-        builder, numbers, words = step.builder, step.load("x"), step.load("acc")
+    def lower(emit: IntrinsicEmitter) -> None:
+        builder, numbers, words = emit.builder, emit.load("x"), emit.load("acc")
         for q in range(bits):
-            plane = builder.trunc(
-                builder.lshr(numbers, ir.Constant(numbers.type, [q] * WORD_BITS)), vector(1, WORD_BITS)
-            )
-            place = ir.Constant(ir.IntType(32), q)
-            word = builder.add(builder.extract_element(words, place), builder.bitcast(plane, ir.IntType(WORD_BITS)))
-            words = builder.insert_element(words, word, place)
-        step.store("acc", words)
+            shifted = builder.lshr(numbers, ir.Constant(numbers.type, [q] * WORD_BITS))
+            plane = builder.trunc(shifted, vector_type(1, WORD_BITS))
+            lane = ir.Constant(ir.IntType(32), q)
+            word = builder.add(builder.extract_element(words, lane), builder.bitcast(plane, ir.IntType(WORD_BITS)))
+            words = builder.insert_element(words, word, lane)
+        emit.store("acc", words)
 
     return Intrinsic(f"bitserial_planes_{bits}", acc, {"x": MEMORY, "acc": MEMORY}, lower, target="cpu")
 
 
-# --- what they compute -----------------------------------------------------------------------------------------------
+# --- tensor expressions ----------------------------------------------------------------------------------------------
 
 
-def product_of(
+def bit_product(
     w: te.Value, x: te.Value, p: te.ReduceAxis, q: te.ReduceAxis, b: te.ReduceAxis, signed_bits: int | None
 ) -> te.Value:
-    """The product of bit `b` of plane `p` of the weights and plane `q` of the data; of weights of `signed_bits` bits in
-    two's complement the highest plane counts negatively."""
-    both = te.cast("int32", bit(w, b) & bit(x, b)) << (p + q)
+    """(bit `b` of plane `p` of the weights) * (bit `b` of plane `q` of the data) * 2**(p + q).
+
+    With `signed_bits`, weights are two's complement of that many bits: the highest plane is negative.
+    """
+    both = te.cast("int32", _bit(w, b) & _bit(x, b)) << (p + q)
     return both if signed_bits is None else te.select(p == signed_bits - 1, -both, both)
 
 
-def agreement(w: te.Value, x: te.Value, b: te.ReduceAxis) -> te.Value:
-    """1 where bit `b` of both words is the same, -1 where not."""
-    return te.select(bit(w, b) == bit(x, b), te.const(1, "int32"), te.const(-1, "int32"))
+def bit_agreement(w: te.Value, x: te.Value, b: te.ReduceAxis) -> te.Value:
+    """1 if bit `b` of both words is the same, else -1."""
+    return te.select(_bit(w, b) == _bit(x, b), te.const(1, "int32"), te.const(-1, "int32"))
 
 
-def plane_of(x: te.Value, q: te.Value, b: te.ReduceAxis) -> te.Value:
-    """Bit `q` of a uint8, at place `b` of a word."""
+def plane_bit(x: te.Value, q: te.Value, b: te.ReduceAxis) -> te.Value:
+    """Bit `q` of a uint8, moved to bit `b` of a word."""
     return te.cast("uint32", (x >> te.cast("uint8", q)) & 1) << te.cast("uint32", b)
 
 
-def bit(word: te.Value, place: te.ReduceAxis) -> te.Value:
-    """Bit `place` of a word, 0 or 1."""
-    return (word >> te.cast("uint32", place)) & 1
+def _bit(word: te.Value, b: te.ReduceAxis) -> te.Value:
+    """Bit `b` of a word, 0 or 1."""
+    return (word >> te.cast("uint32", b)) & 1
 
 
 # --- emission --------------------------------------------------------------------------------------------------------
 
 
-class Planes:
-    """The planes of one step, in vectors of `lanes` words."""
+class _BitPlanes:
+    """The planes of one call: those of the weights in vectors of `lanes` words, those of the data one word each."""
 
-    def __init__(self, builder: Builder, w: Val, x: Val, lanes: int) -> None:
+    def __init__(self, builder: Value, w: Value, x: Value, lanes: int) -> None:
         self.builder, self.w, self.x, self.lanes = builder, w, x, lanes
 
-    def add_to(self, acc: Val, weight_bits: int, data_bits: int, signed: bool) -> Val:
-        """`acc` with the products of all planes; those of one weight are added before they are shifted."""
-        for place in range(weight_bits + data_bits - 1):
-            pairs = [(p, place - p) for p in range(weight_bits) if 0 <= place - p < data_bits]
+    def add_products(self, acc: Value, weight_bits: int, data_bits: int, signed: bool) -> Value:
+        """`acc` plus the products of all pairs of planes; pairs of one significance are summed before the shift."""
+        for significance in range(weight_bits + data_bits - 1):
+            pairs = [(p, significance - p) for p in range(weight_bits) if 0 <= significance - p < data_bits]
             top = weight_bits - 1 if signed else weight_bits
             plus = [self.product(p, q) for p, q in pairs if p < top]
             minus = [self.product(p, q) for p, q in pairs if p >= top]
-            for sums, combine in ((plus, self.builder.add), (minus, self.builder.sub)):
-                if sums:
-                    acc = combine(acc, self.builder.shl(self.total(sums), constant(place, self.lanes)))
+            for counts, combine in ((plus, self.builder.add), (minus, self.builder.sub)):
+                if counts:
+                    acc = combine(acc, self.builder.shl(self.sum(counts), _int32(significance, self.lanes)))
         return acc
 
-    def product(self, p: int, q: int) -> Val:
-        """How many bits plane `p` of the weights and plane `q` of the data share, in each lane."""
-        plane = part(self.builder, self.w, p * self.lanes, self.lanes)
-        return ones(self.builder, self.builder.and_(plane, broadcast(self.builder, self.x, q, self.lanes)))
+    def product(self, p: int, q: int) -> Value:
+        """The number of bits set in both plane `p` of the weights and plane `q` of the data, per lane."""
+        plane = extract_lanes(self.builder, self.w, p * self.lanes, self.lanes)
+        return _popcount(self.builder, self.builder.and_(plane, _broadcast_lane(self.builder, self.x, q, self.lanes)))
 
-    def total(self, values: list[Val]) -> Val:
-        """The sum of a list that is not empty."""
-        first, *rest = values
-        for value in rest:
-            first = self.builder.add(first, value)
-        return first
-
-
-def ones(builder: Builder, value: Val) -> Val:
-    """How many bits of each lane are 1."""
-    return call(builder, f"llvm.ctpop.v{value.type.count}i{value.type.element.width}", value.type, value)
+    def sum(self, values: list[Value]) -> Value:
+        """The sum of a non-empty list."""
+        total, *others = values
+        for value in others:
+            total = self.builder.add(total, value)
+        return total
 
 
-def broadcast(builder: Builder, value: Val, place: int, lanes: int) -> Val:
-    """One lane in all of `lanes`."""
-    return splat(builder, builder.extract_element(value, ir.Constant(ir.IntType(32), place)), lanes)
+def _popcount(builder: Value, value: Value) -> Value:
+    return call_intrinsic(builder, f"llvm.ctpop.{type_suffix(value.type)}", value.type, value)
 
 
-def constant(value: int, lanes: int) -> Val:
+def _broadcast_lane(builder: Value, value: Value, lane: int, lanes: int) -> Value:
+    return broadcast(builder, builder.extract_element(value, ir.Constant(ir.IntType(32), lane)), lanes)
+
+
+def _int32(value: int, lanes: int) -> Value:
     """An int32 in every lane."""
     return ir.Constant(ir.VectorType(ir.IntType(32), lanes), [value] * lanes)

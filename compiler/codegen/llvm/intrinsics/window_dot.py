@@ -1,7 +1,8 @@
-"""Dot products with sliding windows: acc[o] += sum over i of x[o * stride + i] * w[i], four taps at a time.
+"""Dot products with sliding windows: acc[o] += sum over i of x[o * stride + i] * w[i], for four taps i.
 
-The heart of depthwise convolutions, where neighbouring results share activations: one load brings the activations of
-all lanes, one permutation gives each lane its own four. Kernels of fewer taps have weights of 0 behind.
+The inner step of depthwise convolutions, in which neighbouring outputs share inputs: one load
+brings the inputs of all lanes, one permutation gives each lane its four. Shorter kernels are padded
+with zero weights.
 """
 
 from __future__ import annotations
@@ -12,31 +13,32 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from vdla.compiler import te
-from vdla.compiler.codegen.llvm.intrinsics.choices import one_of
-from vdla.compiler.codegen.llvm.intrinsics.vectors import Builder, Val, call, repeated, vector
+from vdla.compiler.codegen.llvm.intrinsics.vectors import check_choice, splat_group, vector_type
+from vdla.compiler.codegen.llvm.types import Value, call_intrinsic, poison
 from vdla.compiler.target import Target
 from vdla.compiler.tensorize.intrinsic import MEMORY, Intrinsic
 
 if TYPE_CHECKING:
-    from vdla.compiler.codegen.llvm.step import NativeStep
+    from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter
 
 TAPS = 4
-LANES = (16, 8)
-STRIDES = range(1, TAPS + 1)  # with longer ones the activations of all lanes fill more than one vector
-REQUIRES = ("avx512vnni", "avx512vbmi", "avx512bw", "avx512vl")
+_LANES = (16, 8)
+_STRIDES = range(1, TAPS + 1)  # with larger strides the inputs of all lanes do not fit one vector
+_REQUIRES = ("avx512vnni", "avx512vbmi", "avx512bw", "avx512vl")
 
 
 def window_length(lanes: int, stride: int) -> int:
-    """The activations that one step reads."""
+    """The number of inputs that one call reads."""
     return (lanes - 1) * stride + TAPS
 
 
 @lru_cache
 def vnni_windows(lanes: int, stride: int) -> Intrinsic:
-    """Windows of uint8 by four int8 in each of 16 or 8 lanes: vpermb and vpdpbusd; `stride` is at most 4."""
-    one_of("vnni_windows", "lanes", lanes, LANES)
-    one_of("vnni_windows", "stride", stride, STRIDES)
-    x = te.placeholder((window_length(lanes, stride),), "uint8", "x")
+    """Windows of four uint8 by four int8 in each of 16 or 8 lanes, with stride 1 to 4: vpermb, vpdpbusd."""
+    check_choice("vnni_windows", "lanes", lanes, _LANES)
+    check_choice("vnni_windows", "stride", stride, _STRIDES)
+    length = window_length(lanes, stride)
+    x = te.placeholder((length,), "uint8", "x")
     w = te.placeholder((TAPS,), "int8", "w")
     i = te.reduce_axis(TAPS, "i")
     acc = te.compute(
@@ -44,36 +46,37 @@ def vnni_windows(lanes: int, stride: int) -> Intrinsic:
     )
     order = [o * stride + i for o in range(lanes) for i in range(TAPS)]
 
-    def lower(step: NativeStep) -> None:
-        builder, sums = step.builder, step.load("acc")
-        data = gathered(builder, read(builder, step.pointer("x"), window_length(lanes, stride), len(order)), order)
-        weights = repeated(builder, step.load("w"), lanes)
+    def lower(emit: IntrinsicEmitter) -> None:
+        builder, sums = emit.builder, emit.load("acc")
+        data = _permute_bytes(builder, _load_bytes(builder, emit.pointer("x"), length, len(order)), order)
+        weights = splat_group(builder, emit.load("w"), lanes)
         words = builder.bitcast(data, sums.type)
         name = f"llvm.x86.avx512.vpdpbusd.{lanes * 32}"
-        step.store("acc", call(builder, name, sums.type, sums, words, weights))
+        emit.store("acc", emit.call(name, sums.type, sums, words, weights))
 
     scopes = {"x": MEMORY, "w": MEMORY, "acc": MEMORY}
-    return Intrinsic(f"vnni_windows_{lanes}_{stride}", acc, scopes, lower, target="cpu", requires=REQUIRES)
+    return Intrinsic(f"vnni_windows_{lanes}_{stride}", acc, scopes, lower, target="cpu", requires=_REQUIRES)
 
 
-def read(builder: Builder, pointer: Val, length: int, lanes: int) -> Val:
-    """`length` bytes in a vector of `lanes`, without touching those behind."""
-    kind = vector(8, lanes)
-    mask = ir.Constant(vector(1, lanes), [int(lane < length) for lane in range(lanes)])
-    one, nothing = ir.Constant(ir.IntType(32), 1), ir.Constant(kind, ir.Undefined)
-    return call(builder, f"llvm.masked.load.v{lanes}i8.p0", kind, pointer, one, mask, nothing)
+def _load_bytes(builder: Value, pointer: Value, length: int, lanes: int) -> Value:
+    """`length` bytes in a vector of `lanes`; reads nothing beyond them."""
+    kind = vector_type(8, lanes)
+    mask = ir.Constant(vector_type(1, lanes), [int(lane < length) for lane in range(lanes)])
+    align = ir.Constant(ir.IntType(32), 1)
+    return call_intrinsic(builder, f"llvm.masked.load.v{lanes}i8.p0", kind, pointer, align, mask, poison(kind))
 
 
-def gathered(builder: Builder, value: Val, order: list[int]) -> Val:
-    """The bytes of `value` in another order, with one vpermb.
+def _permute_bytes(builder: Value, value: Value, order: list[int]) -> Value:
+    """The bytes of `value` in another order, by one vpermb.
 
-    An empty piece of assembly hides what the order is: LLVM would make many cheaper instructions of it.
+    An empty inline assembly hides the constant order from LLVM, which would expand it into several
+    slower shuffles.
     """
-    places = ir.Constant(value.type, order)
-    hidden = builder.asm(ir.FunctionType(value.type, [value.type]), "", "=v,0", [places], side_effect=False)
-    return call(builder, f"llvm.x86.avx512.permvar.qi.{len(order) * 8}", value.type, value, hidden)
+    indices = ir.Constant(value.type, order)
+    hidden = builder.asm(ir.FunctionType(value.type, [value.type]), "", "=v,0", [indices], side_effect=False)
+    return call_intrinsic(builder, f"llvm.x86.avx512.permvar.qi.{len(order) * 8}", value.type, value, hidden)
 
 
 def best_window_dot(target: Target, lanes: int, stride: int) -> Intrinsic | None:
-    """The dot product with which `target` slides windows fastest, if it has one for this stride."""
-    return vnni_windows(lanes, stride) if stride in STRIDES and target.has(*REQUIRES) else None
+    """The fastest sliding-window dot product of `target`; None if it has none for this stride."""
+    return vnni_windows(lanes, stride) if stride in _STRIDES and target.has(*_REQUIRES) else None

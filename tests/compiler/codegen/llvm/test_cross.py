@@ -13,7 +13,7 @@ import pytest
 from helpers.native_programs import call, program, run, toolchain
 
 from vdla.compiler import ir, te
-from vdla.compiler.codegen.llvm.compile import compile_native
+from vdla.compiler.codegen.llvm import compile_native
 from vdla.compiler.interpret import interpret
 from vdla.compiler.interpret.interpreter import checked_input
 from vdla.compiler.ir import output_names
@@ -176,5 +176,5 @@ def test_an_aarch64_by_its_other_name_has_indices_of_64_bits() -> None:
 def test_assembly_and_optimised_text_are_of_the_target() -> None:
     built = compile_native(parallel_matmul(), "cortex-a9")
     assert "vmla.f32\tq" in built.assembly
-    assert 'target triple = "armv7a-unknown-linux-gnueabihf"' in built.optimised
+    assert 'target triple = "armv7a-unknown-linux-gnueabihf"' in built.optimised_llvm
     assert 'define i32 @"matmul"(' in built.llvm

@@ -9,7 +9,7 @@ import pytest
 from helpers import native_modules
 from helpers.native_programs import program, run, toolchain
 
-from vdla.compiler.codegen.llvm.compile import NativeObject, from_module
+from vdla.compiler.codegen.llvm import NativeObject, compile_module
 from vdla.compiler.target import target_named
 
 HERE = Path(__file__).parent
@@ -31,7 +31,9 @@ int main(void) {
 
 def kernel(target: str) -> NativeObject:
     signature = native_modules.STATIC
-    return from_module(native_modules.module(signature, parallel=True), signature, target_named(target), cached=False)
+    return compile_module(
+        native_modules.module(signature, parallel=True), signature, target_named(target), cached=False
+    )
 
 
 @pytest.mark.parametrize("target", ["host", "cortex-a9", "aarch64"])

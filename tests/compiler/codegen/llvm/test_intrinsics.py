@@ -11,9 +11,9 @@ import pytest
 from helpers.native_programs import call, toolchain
 
 from vdla.compiler import ir, te
-from vdla.compiler.codegen.llvm.compile import compile_native
+from vdla.compiler.codegen.llvm import compile_native
 from vdla.compiler.codegen.llvm.intrinsics import bitserial, dot, window_dot
-from vdla.compiler.codegen.llvm.intrinsics.dot import Lanes
+from vdla.compiler.codegen.llvm.intrinsics.dot import LaneOperand
 from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import limits
 from vdla.compiler.schedule import Schedule
@@ -26,7 +26,7 @@ STEPS = 5  # along the reduction, so that sums grow over several steps
 
 DOTS = {
     intrinsic.name: intrinsic
-    for side in Lanes
+    for side in LaneOperand
     for intrinsic in (
         *(dot.vnni(lanes, side) for lanes in (16, 8, 4)),
         *(dot.avx_vnni(lanes, side) for lanes in (8, 4)),
@@ -161,8 +161,8 @@ def test_steps_on_emulated_arms(target: str, kind: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(found, interpret(fn, inputs)["sums"], err_msg=name)
 
 
-@pytest.mark.parametrize("side", Lanes)
-def test_dot_products_of_an_emulated_arm(side: Lanes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("side", LaneOperand)
+def test_dot_products_of_an_emulated_arm(side: LaneOperand, tmp_path: Path) -> None:
     toolchain("aarch64")
     fn = stage(dot.neon_dot(side)).fn
     inputs = numbers(fn, "mixed")
@@ -216,11 +216,11 @@ def test_the_best_dot_product_of_a_target(target: str, name: str) -> None:
 
 
 def test_the_dot_product_of_a_layout_is_one_that_the_target_has() -> None:
-    assert dot.dot_of(TARGETS["x86-64-avx512"], 8, 4, "uint8") is dot.vnni(8)
+    assert dot.dot_for_layout(TARGETS["x86-64-avx512"], 8, 4, "uint8") is dot.vnni(8)
     plain = TARGETS["x86-64-avx2"]
     machine = Target("avxvnni", plain.triple, "alderlake", plain.features | {"avxvnni"}, 32, 16)
-    assert dot.dot_of(machine, 8, 4, "uint8") is dot.avx_vnni(8)
-    assert dot.dot_of(plain, 4, 2, "int8") is dot.neon_pairs()
+    assert dot.dot_for_layout(machine, 8, 4, "uint8") is dot.avx_vnni(8)
+    assert dot.dot_for_layout(plain, 4, 2, "int8") is dot.neon_pairs()
 
 
 def test_a_nest_whose_loops_moved_is_no_step_any_more() -> None:

@@ -63,7 +63,7 @@ def test_a_declaration_that_contradicts_itself_is_refused(changes: dict[str, Any
         (lambda: dot.maddubs("int8"), "maddubs: weights must be one of int4, int2, got 'int8'"),
         (
             lambda: dot.neon_mac("data"),  # type: ignore[arg-type]
-            "neon_mac: side must be one of Lanes.WEIGHTS, Lanes.DATA, got 'data'",
+            "neon_mac: side must be one of LaneOperand.WEIGHTS, LaneOperand.DATA, got 'data'",
         ),
         (lambda: window_dot.vnni_windows(4, 1), "vnni_windows: lanes must be one of 16, 8, got 4"),
         (lambda: window_dot.vnni_windows(16, 5), "vnni_windows: stride must be one of 1, 2, 3, 4, got 5"),

@@ -10,7 +10,7 @@ from helpers import native_modules
 
 from vdla.compiler.codegen.llvm import objects
 from vdla.compiler.codegen.llvm.objects import CodegenError, object_code
-from vdla.compiler.codegen.llvm.pool import PAUSES, PUBLIC, pool_text
+from vdla.compiler.codegen.llvm.pool import PAUSES, PUBLIC_SYMBOLS, pool_text
 from vdla.compiler.target import TARGETS, Target, target_named
 
 HOST = target_named("host")
@@ -27,7 +27,7 @@ def no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(text: str, machine: object) -> None:
         raise AssertionError("compiled again")
 
-    monkeypatch.setattr(objects, "_optimised", refuse)
+    monkeypatch.setattr(objects, "_optimise", refuse)
 
 
 def test_an_object_is_compiled_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def test_a_module_that_is_none_is_a_defect_with_llvms_words() -> None:
 
 def test_features_that_this_machine_lacks_are_said() -> None:
     target = Target("old", "x86_64-unknown-linux-gnu", "x86-64-v3", frozenset({"sse2"}), 16, 16, frozenset({"avx2"}))
-    assert objects.Machine.of(target).features == "+64bit,+sse2,-avx2"
+    assert objects.LlvmTarget.of(target).features == "+64bit,+sse2,-avx2"
 
 
 def test_a_cpu_that_llvm_does_not_know_ends_no_process(capfd: pytest.CaptureFixture[str]) -> None:
@@ -94,4 +94,4 @@ def test_a_cpu_that_llvm_does_not_know_ends_no_process(capfd: pytest.CaptureFixt
 def test_the_pool_is_for_every_target(target: Target) -> None:
     text = pool_text(target.triple)
     assert PAUSES[target.architecture] in text
-    assert all(name.encode() in object_code(text, target, cached=False) for name in PUBLIC)
+    assert all(name.encode() in object_code(text, target, cached=False) for name in PUBLIC_SYMBOLS)

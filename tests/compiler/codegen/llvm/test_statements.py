@@ -9,9 +9,9 @@ import pytest
 from helpers.lowered import HOST, Compiled, add, binary, function, load, module_text, mul, store, vector
 
 from vdla.compiler import ir, te
-from vdla.compiler.codegen.llvm.objects import CodegenError
-from vdla.compiler.codegen.llvm.step import NativeStep
-from vdla.compiler.codegen.llvm.types import broadcast, same
+from vdla.compiler.codegen.llvm import CodegenError
+from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter
+from vdla.compiler.codegen.llvm.types import broadcast, splat
 from vdla.compiler.ir import Match
 from vdla.compiler.lowering.heap_slots import share_heap_slots
 from vdla.compiler.tensorize.intrinsic import IMMEDIATE, MEMORY, Intrinsic
@@ -118,7 +118,7 @@ def test_a_block_is_refused() -> None:
     block = ir.Block("b", (), (), store("y", (0,), ONE))
     with pytest.raises(CodegenError) as error:
         module_text(function([ir.Buffer("y", (1,), "int32")], block))
-    assert str(error.value) == "kernel: a function must be lowered first, got the block b"
+    assert str(error.value) == "kernel: function must be lowered first, got the block b"
 
 
 @pytest.mark.parametrize("kind", [ir.LoopKind.SERIAL, ir.LoopKind.PARALLEL])
@@ -154,10 +154,10 @@ def scaled_add(dtype: str, requires: tuple[str, ...] = ()) -> Intrinsic:
     a, s = te.placeholder((2, 3), dtype, "a"), te.placeholder((1,), dtype, "s")
     out = te.compute((2, 3), lambda i, j: a[i, j] * s[0] + te.const(1, dtype), "out")
 
-    def lower(step: NativeStep) -> None:
-        builder, value = step.builder, step.load("a")
-        factor = broadcast(builder, step.immediate("s"), 6)
-        step.store("out", builder.add(builder.mul(value, factor), same(value, 2)))
+    def lower(emit: IntrinsicEmitter) -> None:
+        builder, value = emit.builder, emit.load("a")
+        factor = broadcast(builder, emit.immediate("s"), 6)
+        emit.store("out", builder.add(builder.mul(value, factor), splat(value, 2)))
 
     scopes = {"a": MEMORY, "s": IMMEDIATE, "out": MEMORY}
     return Intrinsic(f"scaled_{dtype}", out, scopes, lower, target="cpu", requires=requires)

@@ -8,7 +8,7 @@ from helpers.window_sums import model
 
 from vdla.compiler import ir, te
 from vdla.compiler.analysis.access import leaves
-from vdla.compiler.codegen.llvm.compile import compile_native
+from vdla.compiler.codegen.llvm import compile_native
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import conv_transpose, convolution, depthwise_conv2d, matmul
 from vdla.compiler.operators.cpu import default_schedule

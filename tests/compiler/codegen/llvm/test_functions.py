@@ -10,7 +10,7 @@ import pytest
 from helpers.lowered import Compiled, add, function, load, mul, store, vector
 
 from vdla.compiler import ir
-from vdla.compiler.codegen.llvm.objects import CodegenError
+from vdla.compiler.codegen.llvm import CodegenError
 from vdla.compiler.ir import SCALAR_FUNCTIONS, storage_dtype
 from vdla.compiler.target import target_named
 
