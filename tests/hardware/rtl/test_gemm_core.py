@@ -12,7 +12,6 @@ from helpers.verilated_program import program
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_elements
 
-MODULES = ["vdla_types_pkg.sv", "vdla_mac.sv", "vdla_adder_tree.sv", "vdla_gemm_core.sv"]
 CYCLES = 3000
 
 # One set of operands a cycle from standard input; one set of sums a cycle to standard output, from the first cycle on.
@@ -68,7 +67,7 @@ def test_sums_are_exact_after_the_latency(config):
         pack_elements(values.reshape(CYCLES, -1), bits)
         for values, bits in ((inp, config.inp_bits), (wgt, config.wgt_bits))
     ]
-    model = program("vdla_gemm_core", MODULES, config, MAIN)
+    model = program("vdla_gemm_core", config, MAIN)
     done = subprocess.run([model], input=np.hstack(packed).tobytes(), capture_output=True, timeout=60, check=True)
     sums = np.frombuffer(done.stdout, np.int32).reshape(CYCLES, config.batch, config.block_out)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -22,12 +21,11 @@ import pytest
 
 from vdla.hardware.config import Config
 from vdla.hardware.generate import svgen
+from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, needed_files
 from vdla.support.cache import locked, user_cache
 from vdla.support.tool_environment import tool_environment
 
 HERE = Path(__file__).resolve().parent
-RTL = HERE.parents[2] / "hardware" / "rtl"
-PACKAGE = "vdla_pkg"
 FLAGS = ("--assert", "-Wno-fatal", "--x-assign", "unique", "--x-initial", "unique", "--no-public-flat-rw")
 # The makefile lacks g++'s option for precompiled headers; what runs once is not worth optimising.
 MAKE = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_GLOBAL=-O1 OPT_SLOW=-O0"
@@ -38,7 +36,6 @@ public_flat_rw -module "{top}" -var "*_ni"
 public_flat_rw -module "{top}" -var "*_o"
 """
 PLUSARGS = ("+verilator+rand+reset+2", "+verilator+seed+1")
-_IDENTIFIER = re.compile(r"\b(?:vdla|axi|axil)_\w+")
 
 
 def simulate(top: str, test: str, config: Config | str = "tiny", binds: Sequence[str] = (), **parameters: int) -> None:
@@ -57,35 +54,17 @@ def simulate(top: str, test: str, config: Config | str = "tiny", binds: Sequence
 # --- sources
 
 
-def _source(name: str) -> Path | None:
-    return next((path for path in (RTL / f"{name}.sv", HERE / f"{name}.sv") if path.exists()), None)
-
-
-def _closure(names: list[str]) -> list[Path]:
-    """The files of these modules and of all that they name, each before those that name it."""
-    order: dict[str, Path] = {}
-    visited: set[str] = {PACKAGE}
-
-    def visit(name: str) -> None:
-        source = _source(name)
-        if source is None or name in visited:
-            return
-        visited.add(name)
-        for used in dict.fromkeys(_IDENTIFIER.findall(source.read_text(encoding="utf-8"))):
-            visit(used)
-        order[name] = source
-
-    for name in names:
-        visit(name)
-    return list(order.values())
-
-
 def _sources(top: str, config: Config, binds: Sequence[str], folder: Path) -> list[Path]:
-    generated = folder / f"{PACKAGE}.sv"
+    generated = folder / PACKAGE
     generated.write_text(svgen.render(config), encoding="utf-8")
     pins = folder / "pins.vlt"
     pins.write_text(PINS.format(top=top), encoding="utf-8")
-    return [pins, generated, *_closure([top, *binds])]
+    roots = [_source(top), *(HERE / f"{name}.sv" for name in binds)]
+    return [pins, generated, *needed_files(*roots)]
+
+
+def _source(name: str) -> Path:
+    return next(path for path in (FOLDER / f"{name}.sv", HERE / f"{name}.sv") if path.exists())
 
 
 # --- builds
