@@ -1,6 +1,6 @@
-"""What pynq_z1 takes of the FPGA on its board, by unit, synthesised by Yosys.
+"""FPGA resources of pynq_z1 on the part of its board, by unit, from synthesis with Yosys.
 
-The first run takes minutes; later ones read the result from the cache as long as the RTL is the same.
+The first run takes minutes; later runs read the cached result while the RTL is unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ PRESET = "pynq_z1"
 
 
 def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
-    """The area of the default configuration; `fits` is 1 when its part has enough of everything."""
+    """The area of the default configuration; `fits` is 1 if no resource of the part is exceeded."""
     config = Config.preset(PRESET)
     part = part_of_preset(PRESET)
     result = area(config, part, progress)

@@ -1,7 +1,8 @@
-"""Equality of RTL and simulator: times, counters and memory of random programs and of the suite, on several machines.
+"""RTL against simulator: times, counters and memory of random programs and of the suite.
 
-Every random program is verified; what they reach is measured (benchmarks/coverage). A program on which the two
-differ is shrunk and printed with what replays it. `--long` runs 10,000 programs and ResNet-18's layers.
+Runs on several machines. Every random program is verified, and functional coverage is measured
+(benchmarks/coverage). A mismatch is shrunk and printed with the arguments that replay it. `--long`
+runs 10,000 programs and the layers of ResNet-18.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ MOST_SHRUNK = 3
 
 @dataclass
 class Outcome:
-    """What became of some cases of one machine."""
+    """The results of some cases of one machine."""
 
     machine: str
     programs: int = 0
@@ -53,7 +54,7 @@ def run(
     opened: Open = rtl_judge,
     workers: int = WORKERS,
 ) -> BenchmarkResult:
-    """Compare all cases; `workers` processes share them, 0: this one does all."""
+    """Compares all cases, spread over `workers` processes; 0 runs them in this process."""
     chosen = all_batches(seed, long) if batches is None else batches
     outcomes = _outcomes(chosen, opened, workers, progress)
     mismatches = [found for outcome in outcomes for found in outcome.mismatches]
@@ -91,11 +92,11 @@ def _rows(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-# --- cases -----------------------------------------------------------------------------------------------------------
+# --- cases ----------------------------------------------------------------------------------------
 
 
 def all_batches(seed: int, long: bool) -> list[list[ProgramCase]]:
-    """The cases, each batch of one machine and memory: compiled programs, the longest first, then random ones."""
+    """Batches of cases, one machine and memory each: compiled programs, then random ones."""
     compiled = [[ProgramCase(program.config, seed, program=program)] for program in _compiled(long)]
     return compiled + all_random(seed, EACH_LONG if long else EACH)
 
@@ -106,7 +107,7 @@ def _compiled(long: bool) -> list[Program]:
     return sorted(convolutions + suite.programs(), key=len, reverse=True)
 
 
-# --- running ---------------------------------------------------------------------------------------------------------
+# --- running --------------------------------------------------------------------------------------
 
 
 def _outcomes(
@@ -136,7 +137,7 @@ def _finished(
 
 
 def judged(batch: Sequence[ProgramCase], opened: Open = rtl_judge) -> Outcome:
-    """Compare the cases of one machine and memory."""
+    """Compares the cases of one machine and memory."""
     outcome = Outcome(batch[0].config.name)
     with opened(batch[0].config) as judge:
         for case in batch:
@@ -157,11 +158,11 @@ def _judge(case: ProgramCase, judge: Judge, outcome: Outcome) -> None:
         outcome.mismatches.append((case, difference))
 
 
-# --- mismatches ------------------------------------------------------------------------------------------------------
+# --- mismatches -----------------------------------------------------------------------------------
 
 
 def explain(case: ProgramCase, difference: str, opened: Open = rtl_judge) -> str:
-    """The case, what differs, and the shrunk program in words, without the contents of its tensors."""
+    """The case, the difference, and the shrunk program as assembly text without tensor contents."""
     with opened(case.config) as judge:
         small = shrink(case.made(), lambda program: bool(judge(program, random_arrays(program, case.seed))[1]))
         again = judge(small, random_arrays(small, case.seed))[1]

@@ -1,4 +1,4 @@
-"""What every benchmark returns and how it can be run again.
+"""The result of a benchmark, and the receipt from which it can be run again.
 
 A benchmark is a module of this package with `run(progress, seed=0) -> BenchmarkResult`; the
 first line of its docstring is its description in `vdla bench --list`. Its receipt names everything
@@ -20,19 +20,19 @@ from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.support.processor import cpu_model
 
-# progress(what, done, total): called before each step with what it is about to do, and at the end with done == total.
+# progress(what, done, total): called before each step, and at the end with done == total.
 Progress = Callable[[str, int, int], None]
 
 Row = Mapping[str, Any]
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """The progress callback that shows nothing."""
+    """A progress callback that shows nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkResult:
-    """`figures`: name -> number; `rows`: one a layer or program; `receipt`: what it takes to run it again."""
+    """`figures`: name -> number; `rows`: one a layer or program; `receipt`: how to run it again."""
 
     name: str
     figures: Mapping[str, float]
@@ -51,7 +51,7 @@ class BenchmarkResult:
 
 
 def receipt(config: Config, programs: Iterable[Program], seed: int, command: str) -> dict[str, Any]:
-    """Everything the figures depend on: configuration, program hashes, versions, machine, seed and command."""
+    """Configuration, program hashes, versions, machine, seed and command."""
     return {
         "config": config.name,
         "config_fingerprint": config.fingerprint,
@@ -64,13 +64,13 @@ def receipt(config: Config, programs: Iterable[Program], seed: int, command: str
 
 
 def versions() -> dict[str, str]:
-    """The versions of vdla, of Python and of the libraries that carry the figures."""
+    """The versions of vdla, of Python and of the libraries that the figures depend on."""
     libraries = {name: installed_version(name) or "absent" for name in ("vdla", "numpy", "numba")}
     return {**libraries, "python": platform.python_version()}
 
 
 def installed_version(distribution: str) -> str | None:
-    """The version of an installed distribution, None when it is not installed."""
+    """The version of an installed distribution, or None."""
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
@@ -78,7 +78,7 @@ def installed_version(distribution: str) -> str | None:
 
 
 def seconds_of(work: Callable[[], object], repeats: int) -> list[float]:
-    """The wall time of each of `repeats` runs of `work`."""
+    """Wall times of `repeats` runs of `work`, in seconds."""
     times = []
     for _ in range(repeats):
         start = time.perf_counter()
@@ -88,5 +88,5 @@ def seconds_of(work: Callable[[], object], repeats: int) -> list[float]:
 
 
 def median_seconds(work: Callable[[], object], repeats: int = 3) -> float:
-    """The median wall time of `repeats` runs of `work`."""
+    """The median wall time of `repeats` runs of `work`, in seconds."""
     return statistics.median(seconds_of(work, repeats))

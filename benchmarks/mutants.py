@@ -1,7 +1,8 @@
-"""Mutants of the suite's programs: what the verifier refuses against what an adversary can do with them.
+"""Verifier against adversary on mutants of the suite's programs.
 
-A mutant is harmful when some interleaving of the units makes it hang, leave its memory or give results that depend on
-timing. A harmful one that is verified is `missed`; an unchanged program that is refused is a `false_alarm`.
+A mutant is harmful if some interleaving of the units makes it hang, access memory outside its
+tensors, or give results that depend on timing. A harmful mutant that passes the verifier is
+`missed`; an unchanged program that is refused is a `false_alarm`.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from vdla.simulator.verify import Kind, verify
 
 COUNT = 3000
 MOST_ITEMS = 1 << 22
-"""Of one interleaving: a mutant with a huge loop count is left undecided beyond."""
+"""Limit of one interleaving; a mutant with more work than this is left undecided."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the mutants of one program (or of all)."""
+    """Verdicts on the mutants of one program, or of all."""
 
     counts: Counter[str] = field(default_factory=Counter)
     missed: list[str] = field(default_factory=list)
 
     def add(self, mutant: Mutant, seed: int) -> None:
-        """Ask both about a mutant. The words of an invalid instruction mean nothing, so nothing is run."""
+        """Judges a mutant by both; one with an invalid instruction is not executed."""
         verdict = verify(mutant.program)
         self.counts["mutants"] += 1
         self.counts[f"mutants_{mutant.kind}"] += 1
@@ -52,7 +53,7 @@ class Tally:
 def run(
     progress: Progress = silent, seed: int = 0, count: int = COUNT, programs: Sequence[Program] | None = None
 ) -> BenchmarkResult:
-    """About `count` mutants, equally many of each program, by default of the suite's."""
+    """About `count` mutants, spread evenly over `programs`, by default the suite."""
     programs = suite.programs() if programs is None else programs
     each = -(-count // len(programs))
     rows: list[dict[str, Any]] = []

@@ -1,8 +1,8 @@
-"""Speed of the RTL under Verilator, on one core: cycles of pynq_z1 a second, over a layer of ResNet-18.
+"""Speed of the RTL under Verilator on one core: simulated cycles of pynq_z1 a second.
 
-Every round is compared with the simulator, times and counters and outputs; the model has one thread. `cycles_per_s` is
-the median of the rounds by the clock on the wall, `cycles_per_cpu_s` by the processor time spent, which a busy machine
-distorts less.
+The workload is a layer of ResNet-18; times, counters and outputs of every round are compared with
+the simulator. The model is single-threaded. `cycles_per_s` is the median over the rounds by wall
+clock, `cycles_per_cpu_s` by CPU time, which a busy machine distorts less.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ THREADS = 2
 
 
 def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
-    """Build if need be, then time the rounds."""
+    """Builds the model if it is not cached, then times the rounds."""
     config, layer = Config.preset(PRESET), workload(LAYER)
     operator = layer_operator(layer, config, THREADS)
     arrays = pack(operator, random_data(layer, config, seed))

@@ -1,7 +1,7 @@
-"""Speed of the simulator: GEMM 1024^3 in int8 on pynq_z1, against a float32 product of numpy on one thread.
+"""Speed of the simulator: an int8 GEMM 1024^3 on pynq_z1, against NumPy's float32 product.
 
-Runs of the program and of numpy alternate, so that both see the same machine; each figure is a median over the
-rounds, and `ratio` is the median of the rounds' ratios.
+NumPy uses one thread. Runs of both alternate, so that they see the same load; each figure is a
+median over the rounds, and `ratio` is the median of the ratios of each round.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ Array = NDArray[Any]
 
 
 class BenchmarkError(Error, RuntimeError):
-    """A result that is not exact: its speed means nothing."""
+    """The result is not exact, so its speed is meaningless."""
 
 
 def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
-    """Speed of function with timing, and of timing alone."""
+    """The speed of function with timing, and of timing alone."""
     config = Config.preset(PRESET)
     program = gemm_program(GemmTiling(config, SIZE, SIZE, SIZE, ROWS, COLUMNS))
     arrays, expected = operands(config, seed)
@@ -57,7 +57,7 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
 
 
 def operands(config: Config, seed: int) -> tuple[dict[str, Array], Array]:
-    """Packed arrays of the program, and the packed result that numpy says."""
+    """The packed inputs of the program, and the expected packed result from NumPy."""
     rng = np.random.default_rng(seed)
     bi, bo, batch = config.block_in, config.block_out, config.batch
     a, w = (rng.integers(-128, 128, (SIZE, SIZE), np.int8) for _ in range(2))
@@ -92,7 +92,7 @@ def _round(program: Program, arrays: Mapping[str, Array], left: Array, right: Ar
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """A context in which numpy's matrix products use one thread."""
+    """A context in which NumPy's matrix products use one thread."""
     try:
         from threadpoolctl import threadpool_limits
     except ModuleNotFoundError as error:

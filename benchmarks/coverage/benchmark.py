@@ -1,6 +1,6 @@
-"""Functional coverage of the equality benchmark's random programs: fields, forms, hazards, queue states.
+"""Functional coverage of the equality benchmark's programs: fields, forms, hazards, queue states.
 
-A bin that no verified program can reach is in UNREACHABLE with its reason; all others are goals.
+Bins that no verified program can hit are listed in UNREACHABLE with a reason; all others are goals.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ UNREACHABLE: Mapping[str, str] = {
 
 @dataclass
 class Coverage:
-    """How often each bin was reached; `add` one program after another, `merge` what others counted."""
+    """Hits of each bin; `add` counts a program, `merge` adds the counts of another process."""
 
     counts: Counter[str] = field(default_factory=Counter)
 
     def add(self, program: Program, stats: RunStats) -> None:
-        """Count a program and one run of it."""
+        """Counts a program and one run of it."""
         for counted in (
             fields.count(program),
             forms.count(program),
@@ -54,15 +54,15 @@ class Coverage:
             self.counts += counted
 
     def merge(self, other: Coverage) -> None:
-        """Add what another has counted."""
+        """Adds the counts of another."""
         self.counts += other.counts
 
     def missing(self) -> list[str]:
-        """The goals that were not reached, in order."""
+        """The goals without a hit, in order."""
         return [name for name in goals() if not self.counts[name]]
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row a group: goals, how many of them were reached, how many bins are unreachable."""
+        """One row a group: goals, goals hit, unreachable bins."""
         return [
             {
                 "group": group,
@@ -75,7 +75,7 @@ class Coverage:
         ]
 
     def report(self) -> str:
-        """A table of all bins: how often each was reached, or why it cannot be."""
+        """All bins as a table: hits, or the reason why a bin is unreachable."""
         lines = []
         for group, names in GROUPS.items():
             lines.append(f"{group}:")
@@ -88,12 +88,12 @@ class Coverage:
 
 
 def goals() -> list[str]:
-    """Every bin that a verified program can reach."""
+    """Every bin that a verified program can hit."""
     return [name for names in GROUPS.values() for name in names if name not in UNREACHABLE]
 
 
 def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
-    """Coverage of the random programs that the equality benchmark runs with this seed, without the RTL."""
+    """Coverage of the programs of the equality benchmark with this seed; the RTL is not run."""
     coverage = Coverage()
     batches = all_random(seed)
     for number, batch in enumerate(batches):

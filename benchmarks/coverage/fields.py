@@ -1,7 +1,7 @@
-"""Coverage of the fields: zero, one, the least and the greatest value that a verified program can say in each.
+"""Coverage of fields: zero, one, and the extremes that a verified program can hold.
 
-The greatest is that of the encoding, or of the buffer that the field indexes: a base at its last entry, a size of the
-whole buffer. Bins are named `FORMAT.field value`.
+The largest value is limited by the encoding or by the buffer that the field indexes: a base at the
+last entry, a size of the whole buffer. Bins are named `FORMAT.field value`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OF_RESULT = ("zero_point", "clip_lo", "clip_hi")
 
 
 def _values(opcode: Opcode) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The numbers of a format with the values looked for."""
+    """The numeric fields of a format with the values to cover."""
     for field in FORMATS[opcode]:
         if field.enum is not None or field.name in TOKENS:
             continue
@@ -48,7 +48,7 @@ BINS: tuple[str, ...] = (
 
 
 def count(program: Program) -> Counter[str]:
-    """How many instructions (and micro-ops of the table) are in each bin."""
+    """Instructions, and micro-ops of the table, in each bin."""
     counts: Counter[str] = Counter()
     for opcode in Opcode:
         rows = program.columns[program.columns[:, COL["opcode"]] == opcode]
@@ -62,19 +62,19 @@ def count(program: Program) -> Counter[str]:
 
 
 def _ends(config: Config, opcode: Opcode, name: str, rows: Ints) -> dict[str, int | Ints]:
-    """The least and the greatest value of a field, for each row where that depends on the row."""
+    """The smallest and the largest value of a field, per row where they depend on the row."""
     slot = next(slot for slot in layout(config)[opcode] if slot.field.name == name)
     limits = _limits(config, opcode, rows)
     if name in limits:
         return {"min": slot.low, "max": limits[name]}
-    if name == "pad_value":  # the element's own width limits it
+    if name == "pad_value":  # limited by the width of an element
         half = np.where(rows[:, COL["buffer"]] == Buffer.INP, 1 << (config.inp_bits - 1), 1 << 31)
         return {"min": -half, "max": half - 1}
     return {"min": slot.low, "max": slot.high}
 
 
 def _limits(config: Config, opcode: Opcode, rows: Ints) -> dict[str, int | Ints]:
-    """The greatest values that the buffers allow."""
+    """The largest values that the buffers allow."""
     if opcode in (Opcode.LOAD, Opcode.STORE):
         buffers = rows[:, COL["buffer"]] if opcode == Opcode.LOAD else np.full(len(rows), int(Buffer.OUT))
         depth = np.array(config.depths, np.int64)[buffers]

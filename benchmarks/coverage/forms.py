@@ -1,6 +1,6 @@
-"""Coverage of forms: enumerations and their crosses, padding, how runs lie in DRAM and are cut into bursts, tokens.
+"""Coverage of instruction forms: enumerations and their crosses, padding, runs, bursts, tokens.
 
-Everything here is read from the words of a program and from its constants.
+All of it follows from the words of a program and its constants.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ BINS: tuple[str, ...] = (
 
 
 def count(program: Program) -> Counter[str]:
-    """How many instructions are in each bin."""
+    """Instructions in each bin."""
     counts: Counter[str] = Counter([f"program of {len(program) if len(program) < 2 else 'more'} instructions"])
     footprints = Footprints(program.config)
     for index, row in enumerate(program.columns.tolist()):
@@ -79,7 +79,7 @@ def count(program: Program) -> Counter[str]:
     return counts
 
 
-# --- loads and stores ------------------------------------------------------------------------------------------------
+# --- loads and stores -----------------------------------------------------------------------------
 
 
 def _load(program: Program, index: int, row: Row, footprints: Footprints) -> Iterator[str]:
@@ -125,7 +125,7 @@ def _how(size: int, stride: int, dense: int) -> str:
 
 
 def _bursts(opcode: str, program: Program, row: Row, beats: int) -> Iterator[str]:
-    """How the first row is cut; tensors begin at pages, so that beats of a tensor are as good as addresses."""
+    """How the first row is cut into bursts; tensors are page-aligned, so beats act as addresses."""
     page, most = page_beats(program.config), program.config.burst_beats
     start, end = row[COL["dram"]], row[COL["dram"]] + row[COL["x_size"]] * beats
     room = page - start % page
@@ -147,7 +147,7 @@ def _scales(config: Config, data: bytes, row: Row, beats: int) -> Iterator[str]:
         yield from (f"scale {name} {value}" for value in values if value in found)
 
 
-# --- compute ---------------------------------------------------------------------------------------------------------
+# --- compute --------------------------------------------------------------------------------------
 
 
 def _looped(row: Row) -> Iterator[str]:
@@ -169,7 +169,7 @@ def _count(number: int) -> str:
     return "1" if number == 1 else "2 to 4" if number < 5 else "5 or more"
 
 
-# --- tokens ----------------------------------------------------------------------------------------------------------
+# --- tokens ---------------------------------------------------------------------------------------
 
 
 def _tokens(row: Row) -> Iterator[str]:

@@ -1,7 +1,7 @@
-"""Coverage of what happens in a run: hazards by distance, bank conflicts, queues that fill, limits that are reached.
+"""Coverage of run-time events: hazards by distance, bank conflicts, full queues, limits in effect.
 
-Hazards follow from the micro-ops, in iterations from one use of an accumulator entry to the next; queue states follow
-from the times and counters of a run.
+The distance of a hazard is the number of iterations between two uses of an accumulator entry, from
+the micro-ops; queue states come from the times and counters of a run.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ BINS: tuple[str, ...] = (
 
 
 def count(program: Program, stats: RunStats) -> Counter[str]:
-    """How many instructions (cycles, of counters) are in each bin; `stats` is of a run of this program."""
+    """Instructions (for counters: cycles) in each bin; `stats` belongs to a run of this program."""
     counts: Counter[str] = Counter(_hazards(program))
     for unit, counters in stats.counters.items():
         counts.update({f"{unit} counts {name}": counters[name] for name in COMMON})
@@ -71,7 +71,7 @@ def _wait(unit: str, name: str) -> str:
     return f"{unit} {verb} {name.removeprefix('wait_')}"
 
 
-# --- queues ----------------------------------------------------------------------------------------------------------
+# --- queues ---------------------------------------------------------------------------------------
 
 
 def _queues(program: Program, stats: RunStats) -> Iterator[str]:
@@ -94,7 +94,7 @@ def _in_flight(opcodes: Ints, starts: Ints, ends: Ints) -> Iterator[str]:
         yield from [f"{name} held by the limit in flight"] * bool(held.any())
 
 
-# --- hazards ---------------------------------------------------------------------------------------------------------
+# --- hazards --------------------------------------------------------------------------------------
 
 
 def _hazards(program: Program) -> Iterator[str]:
@@ -119,7 +119,7 @@ def _hazards(program: Program) -> Iterator[str]:
 
 
 def _iterations(row: Ints, uops: Ints) -> tuple[int, Ints, NDArray[np.bool_], Ints | None]:
-    """Opcode; of each iteration the entry written, whether its old value is read, and the source entry, if any is."""
+    """(opcode, [entry written, whether its old value is read, source entry] of each iteration)."""
     kernel = uops[row[COL["uop_begin"]] : row[COL["uop_end"]]]
     first, second = (np.arange(row[COL[name]])[:MOST_ITERATIONS] for name in ("loop0", "loop1"))
     shape = (len(first), len(second), len(kernel))
@@ -138,7 +138,7 @@ def _iterations(row: Ints, uops: Ints) -> tuple[int, Ints, NDArray[np.bool_], In
 
 
 def _distances(what: str, written: Ints, read: Ints) -> Iterator[str]:
-    """A read counts at the distance of the latest write of its entry."""
+    """Counts a read at the distance of the latest write of its entry."""
     fresh = np.zeros(len(read), np.bool_)
     for distance in DISTANCES:
         found = np.zeros(len(read), np.bool_)

@@ -85,7 +85,7 @@ def made_of(seed: int, long: bool, total: Batch) -> dict[str, Any]:
     return {"versions": versions(), "cpu": cpu_model(), "seed": seed, "command": command, "wrong": wrong}
 
 
-# --- running ---------------------------------------------------------------------------------------------------------
+# --- running --------------------------------------------------------------------------------------
 
 
 def finished(batches: Sequence[Sequence[int]], workers: int, work: Work | None = None) -> Iterable[Batch]:

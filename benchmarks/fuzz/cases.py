@@ -136,7 +136,7 @@ def alike(expected: Array, got: Array, rough: bool) -> bool:
     return bool(np.allclose(a, b, rtol=ROUGH, atol=ROUGH * scale, equal_nan=True))
 
 
-# --- shrinking -------------------------------------------------------------------------------------------------------
+# --- shrinking ------------------------------------------------------------------------------------
 
 
 def shrunk(outcome: Outcome) -> Outcome:

@@ -68,7 +68,7 @@ class Maker:
         count = self.rng.choice((0, 0, 0, 0, 1, 2))
         self.symbols = {name: self.rng.choice(EXTENTS) for name in SYMBOLS[:count]}
 
-    # --- shapes ------------------------------------------------------------------------------------------------------
+    # --- shapes -----------------------------------------------------------------------------------
 
     def size(self, extent: te.Dim) -> int:
         """The number that an extent is in this problem."""
@@ -86,7 +86,7 @@ class Maker:
         """A number, or a symbol."""
         return self.rng.choice(choices) if choices and self.rng.random() < 0.4 else self.rng.choice(EXTENTS)
 
-    # --- tensors -----------------------------------------------------------------------------------------------------
+    # --- tensors ----------------------------------------------------------------------------------
 
     def add_input(self) -> None:
         """A placeholder and its array: small whole numbers, now and then the ends of the range."""
@@ -135,7 +135,7 @@ class Maker:
 
         return list(te.compute(shape, self.body(value, shape), (name, f"{name}b"))), Grade.EXACT
 
-    # --- reductions --------------------------------------------------------------------------------------------------
+    # --- reductions -------------------------------------------------------------------------------
 
     def reduce(self, name: str) -> Made:
         """A sum, product or extreme of terms, from its identity or a value; those of floats are small, so that their
@@ -189,7 +189,7 @@ class Maker:
 
         return [te.compute((rows, blocks, LANES), value, name, {DOT: group})], Grade.EXACT
 
-    # --- recurrences -------------------------------------------------------------------------------------------------
+    # --- recurrences ------------------------------------------------------------------------------
 
     def recurrence(self, name: str) -> Made:
         """A state that each step computes from the one before, forwards or backwards; or a sum that starts there."""

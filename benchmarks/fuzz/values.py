@@ -62,7 +62,7 @@ class Values:
             return self.float_operation(at, dtype, grade, depth - 1)
         return self.integer_operation(at, dtype, grade, depth - 1)
 
-    # --- leaves ------------------------------------------------------------------------------------------------------
+    # --- leaves -----------------------------------------------------------------------------------
 
     def leaf(self, at: Sequence[Place], dtype: str, grade: Grade) -> te.Value:
         """An element of a tensor, an index, or a number."""
@@ -133,7 +133,7 @@ class Values:
         """An index that is data."""
         return te.cast("int32", te.cast("int64", self.load(at, Grade.EXACT)) % te.cast("int64", as_int32(extent)))
 
-    # --- operations --------------------------------------------------------------------------------------------------
+    # --- operations -------------------------------------------------------------------------------
 
     def condition(self, at: Sequence[Place], grade: Grade, depth: int) -> te.Value:
         """A comparison, or bools combined."""

@@ -1,6 +1,6 @@
-"""The random programs on which devices are compared: a machine with its memory, a seed and a length replay one.
+"""The random programs on which devices are compared; seed and length replay a case.
 
-A seed of a benchmark stands for programs that no other seed has.
+Different benchmark seeds give disjoint sets of programs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 
 COUNTS = (60, 90, 25, 90, 1, 60, 40, 90, 2, 90, 0, 60)
-"""Instructions of the random programs of one machine and memory, in turn."""
+"""Lengths, in instructions, of the random programs of a batch, cyclically."""
 EACH = len(COUNTS)
 EACH_LONG = 24 * EACH
 BATCH = 2 * EACH
@@ -21,7 +21,7 @@ BATCH = 2 * EACH
 
 @dataclass(frozen=True, slots=True)
 class ProgramCase:
-    """A program (None: the random one of `seed` and `count`) on one machine with its memory."""
+    """A program on a machine with its memory; None: the random one of `seed` and `count`."""
 
     config: Config
     seed: int
@@ -38,7 +38,7 @@ class ProgramCase:
 
 
 def all_random(seed: int, each: int = EACH) -> list[list[ProgramCase]]:
-    """Batches of `each` random programs on every machine with every memory; no two seeds have one in common."""
+    """Batches of `each` random programs on every machine with every memory."""
     found = []
     machines = [replace(machine, dram=dram) for dram in DRAMS for machine in MACHINES]
     for number, machine in enumerate(machines):

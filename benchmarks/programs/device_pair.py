@@ -1,7 +1,7 @@
-"""Who says whether two devices agree on a program: the comparison that the equality benchmark counts.
+"""A pair of devices that run the same programs and are compared after each.
 
-A judge keeps its devices open, so that each program starts in what the one before it left; after a difference it opens
-new ones.
+The devices stay open, so each program starts in the state that the previous one left; after a
+mismatch they are reopened.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 Arrays = Mapping[str, NDArray[Any]]
 Judged = tuple[RunStats | None, str]
-"""The simulator's statistics, and what differs: nothing where it is empty."""
+"""The simulator's statistics, and the mismatch as text; empty if the devices agree."""
 Judge = Callable[[Program, Arrays], Judged]
 Open = Callable[[Config], AbstractContextManager[Judge]]
 
 PATIENCE, SLACK_CYCLES = 2, 20_000
-"""The RTL may take so many times the simulator's cycles, and so many more, before it counts as hanging."""
+"""The RTL is taken to hang after this multiple of the simulator's cycles plus this slack."""
 
 
 @contextmanager
 def rtl_judge(config: Config) -> Iterator[Judge]:
-    """The simulator against the RTL of a machine with its memory."""
+    """The simulator and the RTL of one machine with its memory."""
     with _Pair(config) as pair:
         yield pair.judge
 
 
 class _Pair:
-    """Both devices, with as much memory as the largest program so far needed."""
+    """Both devices, with the memory of the largest program so far."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -52,7 +52,7 @@ class _Pair:
         self.stack.close()
 
     def judge(self, program: Program, arrays: Arrays) -> Judged:
-        """Run and compare."""
+        """Runs a program on both devices and compares them."""
         from vdla.runtime.compare.comparison import compare, memory_bytes
         from vdla.simulator.timing.timing import time_program
 

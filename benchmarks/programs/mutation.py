@@ -1,7 +1,7 @@
-"""Small changes to a program's words: one token bit, one operand, one bound, one micro-op.
+"""Mutation of programs: one token bit, one operand, one bound or one micro-op is changed.
 
-A mutant differs from its program in one field of one instruction (or of one micro-op), and always to a value that the
-field can hold.
+A mutant differs from its program in one field of one instruction or micro-op; the new value is one
+that the field can hold.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FIELDS = {"token": TOKENS, "operand": OPERANDS, "bound": BOUNDS}
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A changed program and what was changed."""
+    """A mutated program and a description of the change."""
 
     program: Program
     kind: str
@@ -38,7 +38,7 @@ class Mutant:
 
 
 def mutants(program: Program, count: int, rng: np.random.Generator) -> list[Mutant]:
-    """`count` mutants, the kinds in turn; the same change may occur twice."""
+    """`count` mutants, cycling through the kinds; changes may repeat."""
     kinds = [kind for kind in KINDS if kind != "micro-op" or any(t.name == UOPS for t in program.tensors)]
     return [_mutant(program, kinds[number % len(kinds)], rng) for number in range(count)]
 
@@ -67,7 +67,7 @@ def _choices(program: Program, fields: Sequence[str]) -> list[tuple[int, Slot]]:
 
 
 def _other(old: int, slot: Slot, rng: np.random.Generator) -> int:
-    """Another value: mostly near the old one, sometimes half, double, or the largest that fits."""
+    """A different value: mostly close to the old one, sometimes half, double or the largest."""
     if slot.width == 1:
         return 1 - old
     candidates = [old + d for d in (-2, -1, 1, 1, 2, 7)] + [

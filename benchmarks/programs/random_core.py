@@ -1,7 +1,7 @@
-"""Random GEMMs, VECTORs and the micro-ops they run: accumulator entries that come back soon, sums of any form.
+"""Random GEMMs and VECTORs with their micro-ops: short reuse distances, sums of every form.
 
-Every base and factor is drawn on entries that were written; whether old sums are read is decided exactly when the
-instruction is admitted.
+Bases and factors are drawn over entries that were written; `State.admit` decides exactly whether an
+instruction reads an unwritten sum.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ IMMEDIATES = (-32768, 32767, 0, 1, -1, 5, 31, 32)
 ACC, SRC, WGT, FIRST, LAST = range(5)
 
 
-# --- micro-ops -------------------------------------------------------------------------------------------------------
+# --- micro-ops ------------------------------------------------------------------------------------
 
 
 def random_table(config: Config, rng: np.random.Generator) -> Ints:
-    """`[n, 5]`: a few kernels after one another, then single micro-ops with the largest offsets."""
+    """`[n, 5]`: some micro-op kernels, then single micro-ops with the largest offsets."""
     kernels = [_random_kernel(config, rng) for _ in range(KERNELS)]
     high = (config.acc_depth - 1, config.inp_depth - 1, config.wgt_depth - 1)
     ends = [(high[0], 0, 0, 1, 1), (0, high[1], 0, 1, 1), (0, 0, high[2], 0, 1), (0, config.acc_depth - 1, 0, 0, 1)]
@@ -48,14 +48,14 @@ def _random_kernel(config: Config, rng: np.random.Generator) -> Ints:
         kernel[:, ACC] = np.arange(count) % period
     elif form < 0.8:  # runs of `period` micro-ops on one entry
         kernel[:, ACC] = np.arange(count) // period % spans[0]
-    if rng.random() < 0.3:  # sources that were just written
+    if rng.random() < 0.3:  # sources written just before
         kernel[:, SRC] = np.maximum(0, kernel[:, ACC] - int(rng.integers(2)))
     kernel[:, FIRST:] = _marks(kernel[:, ACC], rng)
     return np.asarray(kernel, np.int64)
 
 
 def _marks(acc: Ints, rng: np.random.Generator) -> Ints:
-    """`first` and `last`: at the ends of each sum, everywhere, nowhere or anywhere."""
+    """The `first` and `last` flags: at the ends of each sum, always, never, or at random."""
     style = int(rng.integers(4))
     if style == 0:
         first = np.array([entry not in acc[:at] for at, entry in enumerate(acc)])
@@ -66,13 +66,13 @@ def _marks(acc: Ints, rng: np.random.Generator) -> Ints:
     return np.full((len(acc), 2), style - 1, np.int64)
 
 
-# --- instructions ----------------------------------------------------------------------------------------------------
+# --- instructions ---------------------------------------------------------------------------------
 
 
 def random_core(state: State, opcode: Opcode, most: int = SHORT, quiet: bool = False) -> Drawn | None:
-    """A GEMM or VECTOR of up to `most` iterations on loaded micro-ops; None where an index found no place.
+    """A GEMM or VECTOR of up to `most` iterations on loaded micro-ops; None if no indices fit.
 
-    A quiet one sends nothing to the output buffer.
+    A quiet instruction emits nothing to the output buffer.
     """
     begin, end = _micro_ops(state) or (0, 0)
     if begin == end:
@@ -110,7 +110,7 @@ def _loops(state: State, kernel: int, iterations: int) -> tuple[int, int]:
     most = max(1, min(iterations // kernel, high))
     if iterations > SHORT:
         config = state.config
-        most = state.one((most, min(most, config.acc_depth, config.out_depth)))  # a whole buffer, where it fits
+        most = state.one((most, min(most, config.acc_depth, config.out_depth)))  # a whole buffer if it fits
         return (most, 1) if state.chance(0.5) else (1, most)
     first = min(most, state.one((1, 1, 1, 2, 3, 4, 7)))
     return first, max(1, min(most // first, state.one((1, 1, 2, 3, 5, 9))))
@@ -132,7 +132,7 @@ def _operation(state: State, opcode: Opcode) -> dict[str, Any]:
 
 
 def _sums(state: State, part: Ints, loops: tuple[int, int], emit: Emit, reads: bool) -> dict[str, int] | None:
-    """Accumulator and output indices, which move together."""
+    """Accumulator and output indices, which advance together."""
     config = state.config
     results = {Emit.REQUANT: config.out_depth, Emit.RAW: config.out_slots}.get(emit)
     limit = config.acc_depth if results is None else min(config.acc_depth, results)
@@ -163,7 +163,7 @@ def _moved(offsets: Ints, loops: tuple[int, int], first: int, second: int) -> In
 def _operands(
     state: State, part: Ints, loops: tuple[int, int], opcode: Opcode, operation: dict[str, Any]
 ) -> dict[str, int] | None:
-    """`src` and `wgt` with their factors, where they are used."""
+    """`src` and `wgt` with their factors, if the operation uses them."""
     fields: dict[str, int] = {}
     for name, column, view in _views(state, opcode, operation):
         offsets = np.unique(part[:, column])
@@ -175,7 +175,7 @@ def _operands(
 
 
 def _views(state: State, opcode: Opcode, operation: dict[str, Any]) -> list[tuple[str, int, NDArray[np.bool_]]]:
-    """The indices that are used: field, column of the micro-op, and which of the values it can have are written."""
+    """The indices in use: field, micro-op column, and a mask of the entries that were written."""
     written = state.written
     if opcode == Opcode.GEMM:
         return [("src", SRC, written[Buffer.INP]), ("wgt", WGT, written[Buffer.WGT])]
@@ -203,7 +203,7 @@ def _scales(state: State, loops: tuple[int, int], used: bool) -> dict[str, int] 
     if placed is None:
         return None
     extremes = (-half, half - 1, 0, -1, 1, int(state.rng.integers(-half, half)))
-    full = state.chance(0.5)  # else most results are clipped
+    full = state.chance(0.5)  # otherwise most results are clipped
     low, high = (-half, half - 1) if full else sorted((state.one(extremes), state.one(extremes)))
     fields = {"scl": placed[0], "scl0": placed[1], "scl1": placed[2]}
     return {**fields, "zero_point": state.one(extremes), "clip_lo": low, "clip_hi": high}

@@ -1,4 +1,4 @@
-"""Random contents of tensors: numbers at the ends of their range as often as any other, and scales of all kinds."""
+"""Random tensor contents: extreme values are frequent; scales of every kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STYLES = 3
 
 
 def random_words(rng: np.random.Generator, nbytes: int, kind: type[np.signedinteger[Any]]) -> NDArray[Any]:
-    """An array of `nbytes` bytes: uniform, at the extremes, or small numbers, in stretches."""
+    """An array of `nbytes` bytes in stretches of uniform, extreme or small numbers."""
     info = np.iinfo(kind)
     count = nbytes // info.dtype.itemsize
     extremes = np.array([info.min, info.max, 0, -1, 1, info.min + 1, info.max - 1], np.int64)
@@ -32,7 +32,7 @@ def random_words(rng: np.random.Generator, nbytes: int, kind: type[np.signedinte
 
 
 def random_scales(rng: np.random.Generator, lanes: int) -> NDArray[np.uint64]:
-    """Requantisation parameters: extremes of each part, useful ones, and words of any bits."""
+    """Requantisation parameters: extremes of each part, realistic ones, and random words."""
     high = (1 << MULT_BITS) - 1
     bias = _of(rng, lanes, (-(1 << 31), (1 << 31) - 1, 0, -1, 1), (-(1 << 31), 1 << 31))
     mult = _of(rng, lanes, (0, 1, high, high - 1, 1 << (MULT_BITS - 1)), (0, high + 1))
@@ -51,12 +51,12 @@ def _of(rng: np.random.Generator, count: int, extremes: tuple[int, ...], span: t
 
 
 def bytes_of(array: NDArray[Any]) -> bytes:
-    """The bytes of an array as they lie in DRAM."""
+    """The bytes of an array in DRAM order."""
     return array.astype(array.dtype.newbyteorder("<")).tobytes()
 
 
 def random_arrays(program: Program, seed: int) -> dict[str, NDArray[Any]]:
-    """An array for each tensor that a program must be given; int64 stands for packed scales."""
+    """An array for each tensor that the caller provides; int64 holds packed scales."""
     rng = np.random.default_rng(seed)
     return {tensor.name: _array(tensor, rng).reshape(tensor.shape) for tensor in input_tensors(program)}
 

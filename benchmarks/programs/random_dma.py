@@ -1,7 +1,7 @@
-"""Random LOADs and STOREs: all shapes, paddings, strides and places that the instruction set allows.
+"""Random LOADs and STOREs: every shape, padding, stride and place that the instruction set allows.
 
-Padding-only loads carry no address. Sizes are chosen first, then strides, then a place in DRAM and on the chip that
-both hold them; what is stored is loaded back where it fits.
+Sizes are drawn first, then strides, then places in DRAM and on chip that hold them. Padding-only
+loads carry no address. Stored data is loaded back where it fits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PADDED = (Buffer.INP, Buffer.ACC)
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Sizes of the data, and padding as (before, after) of y and of x."""
+    """The sizes of the data, and the padding of y and x as (before, after)."""
 
     z: int
     y: int
@@ -35,17 +35,17 @@ class Shape:
 
     @property
     def entries(self) -> int:
-        """Entries on the chip, padding included."""
+        """Entries on chip, padding included."""
         return self.z * (self.y + sum(self.y_pad)) * (self.x + sum(self.x_pad))
 
     @property
     def has_data(self) -> bool:
-        """Whether anything comes from DRAM."""
+        """Whether any data is read from DRAM."""
         return self.y > 0 and self.x > 0
 
 
 def random_load(state: State, buffer: Buffer, most: int = SHORT) -> Drawn | None:
-    """A LOAD of up to `most` beats into `buffer`; None where what was drawn does not fit."""
+    """A LOAD of up to `most` beats into `buffer`; None if the draw does not fit."""
     widen = int(buffer == Buffer.ACC and state.chance(0.4))
     entry = (Buffer.OUT if widen else buffer, state.config.entry_bytes[Buffer.OUT if widen else buffer])
     beats = entry[1] // state.config.axi_bytes
@@ -57,7 +57,7 @@ def random_load(state: State, buffer: Buffer, most: int = SHORT) -> Drawn | None
     if shape.has_data:
         tensor = _source(state, buffer)
         if tensor in state.stored and state.chance(0.5):
-            shape = replace(shape, y=1, x=1)  # few beats were stored, so that little fits
+            shape = replace(shape, y=1, x=1)  # only few beats were stored
         placed = _in_dram(state, shape, beats, tensor, reads=True)
         if placed is None:
             return None
@@ -69,7 +69,7 @@ def random_load(state: State, buffer: Buffer, most: int = SHORT) -> Drawn | None
 
 
 def random_store(state: State, most: int = SHORT) -> Drawn | None:
-    """A STORE of up to `most` beats of results that are there, to any place of a tensor that may be written."""
+    """A STORE of up to `most` beats of written results to any place of a writable tensor."""
     run = state.interval(state.written[Buffer.OUT])
     if run is None:
         return None
@@ -85,7 +85,7 @@ def random_store(state: State, most: int = SHORT) -> Drawn | None:
 
 
 def window_loads(config: Config, rng: np.random.Generator, buffer: Buffer, most: int) -> list[Drawn]:
-    """LOADs of up to `most` entries each at the start, the end and (of sums) around the middle of a buffer."""
+    """LOADs of up to `most` entries at the ends and (accumulator) the middle of a buffer."""
     depth, size = config.depths[buffer], min(most, config.depths[buffer])
     starts = {0, depth - size}
     if buffer == Buffer.ACC:
@@ -95,7 +95,7 @@ def window_loads(config: Config, rng: np.random.Generator, buffer: Buffer, most:
     ]
 
 
-# --- shapes ----------------------------------------------------------------------------------------------------------
+# --- shapes ---------------------------------------------------------------------------------------
 
 
 def _shape(state: State, buffer: Buffer, depth: int, beats: int, room: int) -> Shape:
@@ -108,12 +108,12 @@ def _shape(state: State, buffer: Buffer, depth: int, beats: int, room: int) -> S
 
 
 def _line(state: State, size: int) -> Shape:
-    """All in one direction."""
+    """A shape that extends in one dimension only."""
     return Shape(1, 1, size) if state.chance(0.5) else Shape(*state.rng.permutation([1, size, 1]).tolist())
 
 
 def _sizes(state: State, most: int) -> Shape:
-    """Data without padding: mostly rows of a few entries, at times a single one or a single row."""
+    """Data without padding: mostly rows of a few entries, sometimes one row or one entry."""
     z, y = (state.one((1, 1, 2, 3)) for _ in range(2))
     z = min(z, most)
     y = min(y, most // z)
@@ -130,10 +130,10 @@ def _padded(state: State, depth: int, most: int) -> Shape:
         return Shape(z, data.y, data.x, x_pad=x_pad)
     if kind == 1:
         return Shape(z, data.y, data.x, y_pad=y_pad)
-    if kind == 2:  # nothing but padding: no rows, no columns or neither
+    if kind == 2:  # padding only: no rows, no columns, or neither
         y, x = [(0, data.x), (data.y, 0), (0, 0)][int(state.rng.integers(3))]
         return Shape(z, y, x, (y_pad[0] + (y == 0), y_pad[1]), (x_pad[0], x_pad[1] + (x == 0)))
-    if kind == 3:  # as much padding as one field can say
+    if kind == 3:  # the largest padding that a field can hold
         wide = [(PAD_HIGH, 0), (0, PAD_HIGH)][state.one((0, 1))]
         shapes = (Shape(1, 1, 1, x_pad=wide), Shape(1, 1, 1, y_pad=wide), Shape(1, 1, 0, x_pad=wide))
         fitting = [shape for shape in shapes if shape.entries <= depth]
@@ -150,7 +150,7 @@ def _paddings(state: State, buffer: Buffer, shape: Shape) -> dict[str, int]:
     return {**pads, "pad_value": state.one(values)}
 
 
-# --- DRAM ------------------------------------------------------------------------------------------------------------
+# --- DRAM -----------------------------------------------------------------------------------------
 
 
 def _source(state: State, buffer: Buffer) -> str:
@@ -161,7 +161,7 @@ def _source(state: State, buffer: Buffer) -> str:
 
 
 def _in_dram(state: State, shape: Shape, beats: int, tensor: str, reads: bool) -> dict[str, int] | None:
-    """`dram` and the strides, so that everything lies in the tensor (and, to be read, in what was stored)."""
+    """`dram` and strides inside the tensor; for a read, inside the beats that were stored."""
     run = (0, state.sizes[tensor])
     if reads and tensor in state.stored:
         found = state.interval(state.stored[tensor])
@@ -178,14 +178,14 @@ def _in_dram(state: State, shape: Shape, beats: int, tensor: str, reads: bool) -
     if span > room:
         return None
     start = run[0] + _start(state, room - span, unit)
-    if not reads and state.chance(0.4):  # go on where an earlier store ended, so that long runs can be loaded
+    if not reads and state.chance(0.4):  # continue where an earlier store ended, so that long runs can be loaded
         ends = [end for _, end in intervals(state.stored[tensor]) if end + span <= room]
         start = state.one(ends) if ends else start
     return {"dram": start, "y_stride": y_stride, "z_stride": z_stride}
 
 
 def _stride(state: State, count: int, dense: int, room: int, unit: int) -> int:
-    """From one row (plane) to the next: anything where there is one, else dense, apart or overlapping."""
+    """The stride of rows or planes: any for a single one, else dense, apart or overlapping."""
     if count == 1:
         return state.one((0, dense, 1, STRIDE_HIGH)) // unit * unit
     most = max(0, room // count)

@@ -1,8 +1,8 @@
-"""Random valid instruction words, for tests of encoders, decoders and files; extremes of fields are frequent.
+"""Random valid instructions for tests of encoders, decoders and files; extremes are frequent.
 
 Fields are drawn from the instruction table and then repaired by its rules, so a new field or rule
-needs no change here. Each instruction is valid by itself; for programs that the verifier accepts see
-`random_programs`.
+needs no change here. Each instruction is valid by itself; `random_programs` draws programs that
+the verifier accepts.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The machines and memories on which devices are compared: presets, and shapes at the edges of what is allowed.
+"""The machines and memories on which devices are compared: presets, and extreme but valid shapes.
 
-Each machine costs a build of the hardware's model, a memory none; all have queues of the smallest depths but the
-presets.
+Each machine costs a build of the RTL model, a memory does not. All but the presets have queues of
+the smallest depth.
 """
 
 from __future__ import annotations
 
 from vdla.hardware.config import MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH, Config, Dram
 
-# Sub-byte weights and the widest bus; more sums than results, so that one instruction fills the output buffer.
+# Sub-byte weights and the widest bus; one instruction can fill the output buffer.
 WIDE = Config(
     name="wide",
     batch=4,
@@ -26,7 +26,7 @@ WIDE = Config(
     command_depth=MIN_COMMAND_DEPTH,
     token_depth=MIN_TOKEN_DEPTH,
 )
-# One output channel; bursts of a length that divides nothing.
+# One output channel; a burst length that divides no size.
 COLUMN = Config(
     name="column",
     batch=8,

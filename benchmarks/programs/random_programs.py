@@ -1,4 +1,4 @@
-"""The generator of random programs, for any configuration: all instructions, field extremes, full queues.
+"""The generator of random programs, for any configuration: all instructions and field extremes.
 
     program = random_verified_program(config, seed=7, count=40)
 
@@ -39,15 +39,15 @@ STORED = ("out", "tmp")
 WINDOW_BEATS = 64
 WINDOW_ENTRIES = (4, 28)
 TINY, SHORT, MEDIUM, LONG = 4, 96, 500, 1 << 13
-"""Beats or iterations of an instruction, at most."""
+"""Upper bounds of the beats or iterations of an instruction."""
 LEAST_TO_CHOKE = 50
 DRAWS = 12
-"""Draws of one instruction, after which another kind is drawn."""
+"""Failed draws of an instruction after which another kind is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mood:
-    """What a program is full of: weights of the kinds of instructions, how many tokens, whether one takes long."""
+    """The mix of a program: weights of instruction kinds, share of tokens, chance of long ones."""
 
     weights: Mapping[str, float]
     tokens: float
@@ -81,7 +81,7 @@ MOODS = (
 
 @dataclass(frozen=True, eq=False)
 class Draft:
-    """Random instructions in an order in which everything read was written before; tokens are still open."""
+    """Random instructions that read only what was written before; tokens are still open."""
 
     name: str
     state: State
@@ -103,7 +103,7 @@ class Draft:
 
 
 def random_verified_program(config: Config, seed: int, count: int, longest: int = LONG) -> Program:
-    """The draft of these arguments, with more tokens than it needs and the SYNCs that carry them."""
+    """The draft of these arguments with more tokens than it needs."""
     draft = random_draft(config, seed, count, longest)
     return draft.program(crowded(draft.needed_tokens, draft.state.rng, draft.wish))
 
@@ -129,7 +129,7 @@ def random_draft(config: Config, seed: int, count: int, longest: int = LONG) -> 
 
 
 def _sizes(config: Config, micro_ops: int) -> dict[str, int]:
-    """Beats of each tensor: a few pages, and room for some entries of the largest buffers."""
+    """Beats of each tensor: a few pages, and space for some entries of the largest buffers."""
     page, beat = PAGE_BYTES, config.axi_bytes
     entries = {
         "data": 40 * config.inp_entry_bytes,
@@ -142,11 +142,11 @@ def _sizes(config: Config, micro_ops: int) -> dict[str, int]:
     return {**sizes, UOPS: micro_ops * config.uop_entry_bytes // beat}
 
 
-# --- instructions ----------------------------------------------------------------------------------------------------
+# --- instructions ---------------------------------------------------------------------------------
 
 
 def _fill(state: State) -> list[Drawn]:
-    """Loads of some micro-ops and of some entries of each buffer, in any order."""
+    """LOADs of some micro-ops and of some entries of each buffer, in random order."""
     config = state.config
     table = len(state.table)
     at = state.one((0, config.uop_depth - table))
@@ -173,7 +173,7 @@ def _draw(state: State, mood: Mood, count: int, longest: int) -> None:
 
 
 def _choke(state: State, count: int) -> Wish:
-    """Many instructions of one unit for each slow one of its neighbour, so that the tokens between them pile up.
+    """Draws many instructions of one unit for each slow one of its neighbour: tokens pile up.
 
     As many tokens are wished for as the neighbour takes.
     """
@@ -206,7 +206,7 @@ def _one(state: State, kind: str, most: int) -> Drawn | None:
     return random_load(state, Buffer[kind.upper()], most)
 
 
-# --- the program -----------------------------------------------------------------------------------------------------
+# --- the program ----------------------------------------------------------------------------------
 
 
 def _program(draft: Draft, places: Sequence[IssuedOp]) -> Program:

@@ -1,7 +1,7 @@
-"""What a random program has written so far, and where the next instruction may read and write.
+"""The state of a random program under construction: what was written so far.
 
-The invariant: an instruction is admitted only if it stays inside its buffers and tensors and everything it reads was
-written before, so that any prefix of the admitted instructions is a program with a meaning.
+Invariant: an instruction is admitted only if it stays inside its buffers and tensors and reads only
+written entries and beats, so that every prefix is a well-defined program.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Interval = tuple[int, int]
 
 PLACE_ATTEMPTS = 8
 MOST_PLACED = 1 << 15
-"""Iterations of an instruction whose indices are drawn with loop factors other than 0."""
+"""The most iterations of an instruction whose loop factors may be non-zero."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """An instruction without tokens, and the tensor that its `dram` is relative to."""
+    """An instruction without tokens, and the tensor to which its `dram` field is relative."""
 
     instruction: Instruction
     tensor: str | None = None
@@ -36,7 +36,7 @@ class Drawn:
 
 @dataclass
 class State:
-    """`sizes`: beats of each tensor; `stored`: the beats written of those that stores write."""
+    """`sizes`: beats of each tensor; `stored`: masks of the written beats of output tensors."""
 
     config: Config
     rng: np.random.Generator
@@ -55,7 +55,7 @@ class State:
     # --- drawing
 
     def one(self, choices: Sequence[int]) -> int:
-        """One of these values."""
+        """One of the choices, at random."""
         return int(choices[int(self.rng.integers(len(choices)))])
 
     def chance(self, probability: float) -> bool:
@@ -67,14 +67,14 @@ class State:
         return self.one((0, count - 1, int(self.rng.integers(count))))
 
     def interval(self, mask: Mask, least: int = 1) -> Interval | None:
-        """One of the runs of true entries that are at least so long."""
+        """A random run of at least `least` true entries; None if there is none."""
         found = [run for run in intervals(mask) if run[1] - run[0] >= least]
         return found[int(self.rng.integers(len(found)))] if found else None
 
     def place(
         self, offsets: Ints, loops: tuple[int, int], limit: int, high: int, allowed: Mask | None
     ) -> tuple[int, int, int] | None:
-        """(base, factors) of an index below `limit`, on entries that are `allowed` (None: on any); None: no luck."""
+        """(base, factors) of an index below `limit` on `allowed` entries; None if no draw fits."""
         for _ in range(PLACE_ATTEMPTS):
             factors = [self._factor(loop, limit, high, len(offsets) * loops[0] * loops[1]) for loop in loops]
             reach = _reach(offsets, loops, factors)
@@ -106,7 +106,7 @@ class State:
     # --- admission
 
     def admit(self, drawn: Drawn) -> bool:
-        """Add the instruction if it is sound here; whether it was."""
+        """Appends the instruction if it is valid at this point; returns whether it was."""
         row: list[int] = instruction_columns(self.config, [drawn.instruction])[0].tolist()
         if row[COL["uop_end"]] > self.config.uop_depth:
             return False
@@ -161,13 +161,13 @@ class State:
 
 
 def intervals(mask: Mask) -> list[Interval]:
-    """The runs of true entries as (first, end)."""
+    """The runs of true entries as half-open intervals."""
     edges = np.flatnonzero(np.diff(mask.astype(np.int8), prepend=0, append=0)).tolist()
     return list(zip(edges[::2], edges[1::2], strict=True))
 
 
 def _reach(offsets: Ints, loops: tuple[int, int], factors: Sequence[int]) -> Ints:
-    """Where the index goes from its base, sorted."""
+    """The sorted offsets that an index reaches from its base."""
     reach = offsets
     for loop, factor in zip(loops, factors, strict=True):
         if loop > 1 and factor:

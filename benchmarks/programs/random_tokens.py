@@ -1,7 +1,8 @@
-"""Tokens of a random program: those that its dependences need, and more, so that queues fill and units block.
+"""Extra tokens for a random program, beyond its dependences, so that queues fill.
 
-A token too many keeps the order of both ends in its queue, so that each needed token still meets its own pop; and no
-queue ever holds more than the smallest depth in program order, which therefore stays a valid execution.
+An extra token preserves the order of both ends of its queue, so that every needed token still meets
+its own pop. In program order no queue holds more than the smallest depth, so program order remains
+a valid execution.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ CHOICES = ("first", "last", "last", "any")
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Extra tokens to try: from this share of the pushing units' instructions, in one queue or in all (None)."""
+    """Extra tokens to try: the share of pushing instructions, and the queue (None: all of them)."""
 
     share: float
     queue: Queue | None = None
 
 
 def crowded(places: Sequence[IssuedOp], rng: np.random.Generator, wish: Wish) -> list[IssuedOp]:
-    """The places with extra tokens."""
+    """The places with extra tokens added."""
     result = list(places)
     middle = [k for k, place in enumerate(result) if place.unit == Unit.COMPUTE]
     for index in rng.permutation(middle)[:MOST_LOADED].tolist() if wish.share > rng.random() else ():
@@ -43,7 +44,7 @@ def crowded(places: Sequence[IssuedOp], rng: np.random.Generator, wish: Wish) ->
 
 
 def _load_fully(places: list[IssuedOp], index: int) -> None:
-    """As many of all its tokens as an instruction of compute can get, each from or to a near neighbour."""
+    """Gives an instruction of compute as many tokens as possible, from or to near neighbours."""
     for queue in QUEUES:
         edges = _edges(places, queue)
         if queue[0] == Unit.COMPUTE:
@@ -57,7 +58,7 @@ def _load_fully(places: list[IssuedOp], index: int) -> None:
 
 
 def _chosen(number: int, wish: Wish, rng: np.random.Generator) -> bool:
-    """At random; evenly where a queue is to be filled."""
+    """Whether to push: at random, or evenly spaced if a queue is to be filled."""
     if wish.queue is None:
         return bool(rng.random() < wish.share)
     return int((number + 1) * wish.share) > int(number * wish.share)
@@ -71,7 +72,7 @@ def _fill(
     choice: str,
     rng: np.random.Generator,
 ) -> None:
-    """A token from each source: to the first, the last or any target before its queue would be full."""
+    """Adds a token from each source to a target before the queue would be full."""
     edges = _edges(places, queue)
     for number, source in enumerate(sources):
         end = sources[number + MIN_TOKEN_DEPTH] if number + MIN_TOKEN_DEPTH < len(sources) else len(places)
@@ -84,7 +85,7 @@ def _fill(
 
 
 def _edges(places: Sequence[IssuedOp], queue: Queue) -> list[Edge]:
-    """The k-th push of a queue with the k-th pop."""
+    """(k-th push, k-th pop) of a queue, for each k."""
     source, target = queue
     pushes = [k for k, place in enumerate(places) if place.unit == source and target in place.pushes]
     pops = [k for k, place in enumerate(places) if place.unit == target and source in place.pops]
@@ -92,7 +93,7 @@ def _edges(places: Sequence[IssuedOp], queue: Queue) -> list[Edge]:
 
 
 def _extra(edges: Sequence[Edge], source: int, targets: Sequence[int]) -> Edge | None:
-    """A token from `source` to the first of the targets where it crosses no other."""
+    """A token from `source` to the first target that keeps the queue in order, or None."""
     at = bisect_left(edges, (source, -1))
     if at < len(edges) and edges[at][0] == source:
         return None
@@ -103,7 +104,7 @@ def _extra(edges: Sequence[Edge], source: int, targets: Sequence[int]) -> Edge |
 
 
 def _fits(edges: Sequence[Edge], at: int, edge: Edge) -> bool:
-    """Whether no queue holds more than the smallest depth with this edge at its place."""
+    """Whether the queue stays within the smallest depth with this edge inserted."""
     near = [*edges[max(0, at - MIN_TOKEN_DEPTH) : at], edge, *edges[at : at + MIN_TOKEN_DEPTH]]
     return all(later[0] > earlier[1] for earlier, later in zip(near, near[MIN_TOKEN_DEPTH:], strict=False))
 
@@ -115,7 +116,7 @@ def _add(places: list[IssuedOp], queue: Queue, edge: Edge) -> None:
 
 
 def with_tokens(instruction: Instruction, place: IssuedOp) -> Instruction:
-    """The instruction with the tokens of its place."""
+    """The instruction with the token bits of its place."""
     bits: dict[str, Any] = {
         f"{verb}_{side}": int(place.unit + distance in {int(unit) for unit in units})
         for verb, units in (("pop", place.pops), ("push", place.pushes))

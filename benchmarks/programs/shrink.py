@@ -1,9 +1,9 @@
-"""Shrinking: the smallest program found that is still verified and still fails.
+"""Shrinking: reduces a failing program to a small one that is still verified and still fails.
 
     small = shrink(program, lambda candidate: not compare(candidate))
 
-Instructions go first, in halves, quarters and so on; then tokens, then fields. What fails must fail again each time it
-is asked: the devices are deterministic.
+Instructions are removed first, in halves, quarters and so on; then tokens; then fields become
+simpler. `fails` must be deterministic.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_PADDING = {"y_before": 0, "y_after": 0, "x_before": 0, "x_after": 0, "pad_val
 
 
 def shrink(program: Program, fails: Callable[[Program], bool], most_tries: int = MOST_TRIES) -> Program:
-    """A part of `program`, with simpler fields, that is verified and `fails`; itself where nothing can go."""
+    """A verified program that `fails`: a simpler part of `program`, or `program` itself."""
     search = _Search(program, fails, most_tries)
     size = -1
     while size != len(search.best) and search.left:
@@ -35,7 +35,7 @@ def shrink(program: Program, fails: Callable[[Program], bool], most_tries: int =
 
 
 class _Search:
-    """The smallest listing so far; `left` counts the programs that may still be run."""
+    """The smallest listing so far; `left` is the remaining budget of runs."""
 
     def __init__(self, program: Program, fails: Callable[[Program], bool], most_tries: int) -> None:
         self.fails = fails
@@ -45,7 +45,7 @@ class _Search:
         self.accepts(self.best.with_fewest_tokens())
 
     def accepts(self, candidate: TokenFreeProgram | None) -> bool:
-        """Take a candidate that is verified and fails."""
+        """Accepts a candidate that is verified and fails; returns whether it did."""
         if candidate is None or not self.left:
             return False
         try:
@@ -61,7 +61,7 @@ class _Search:
         return True
 
     def leave_out(self) -> None:
-        """Instructions: from large parts to single ones, from the end; a single one may leave its SYNC behind."""
+        """Removes instructions, large blocks first, from the end; a single one may leave a SYNC."""
         size = max(1, len(self.best) // 2)
         while self.left:
             end = len(self.best)
@@ -81,13 +81,13 @@ class _Search:
             self.accepts(self.best.with_instruction(part[0], Sync(unit_of(instruction))))
 
     def fewer_tokens(self) -> None:
-        """Tokens: one after another."""
+        """Removes tokens one at a time."""
         for queue, pairs in list(self.best.edges.items()):
             for edge in pairs:
                 self.accepts(self.best.without_edge(queue, edge))
 
     def simplify(self) -> None:
-        """Fields: the default, else ever smaller."""
+        """Sets fields to their defaults, or halves them repeatedly."""
         for at in range(len(self.best)):
             for change in _changes(self.best.instructions[at]):
                 self.accepts(self.best.with_instruction(at, replace(self.best.instructions[at], **change)))
@@ -105,7 +105,7 @@ class _Search:
 
 
 def _changes(instruction: Instruction) -> Iterator[dict[str, Any]]:
-    """Changes to the defaults: of fields that only make sense together, then of each alone."""
+    """Changes to defaults: of dependent fields together, then of each field alone."""
     if hasattr(instruction, "emit"):
         yield {"emit": Emit.NONE, "out": 0, **REQUANT}
     if hasattr(instruction, "y_before"):

@@ -1,6 +1,7 @@
-"""A program taken apart: instructions without tokens, and the tokens as pairs of a push and the pop that it meets.
+"""A program with its tokens factored out, as (push, pop) edges between instructions.
 
-Instructions can be left out or changed here without a thought for queues; the verifier judges what comes of it.
+Instructions can be removed or changed here without regard to the queues; the verifier judges the
+reassembled program.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ NO_TOKENS = dict.fromkeys(("pop_prev", "pop_next", "push_prev", "push_next"), 0)
 
 @dataclass(frozen=True, slots=True)
 class TokenFreeProgram:
-    """`tensors[k]`: the tensor that instruction k is relative to, -1 for none; `edges`: (push, pop) of each queue."""
+    """`tensors[k]`: the tensor of instruction k or -1; `edges`: (push, pop) pairs of each queue."""
 
     program: Program
     instructions: tuple[Instruction, ...]
@@ -33,7 +34,7 @@ class TokenFreeProgram:
         return len(self.instructions)
 
     def without(self, gone: Collection[int]) -> TokenFreeProgram:
-        """Without these instructions and their tokens."""
+        """The program without these instructions and their tokens."""
         kept = [k for k in range(len(self)) if k not in gone]
         number = {k: at for at, k in enumerate(kept)}
         edges = {
@@ -44,17 +45,17 @@ class TokenFreeProgram:
         return TokenFreeProgram(self.program, instructions, tuple(self.tensors[k] for k in kept), edges)
 
     def without_edge(self, queue: Queue, edge: Edge) -> TokenFreeProgram:
-        """Without one token."""
+        """The program without one token."""
         return replace(self, edges={**self.edges, queue: tuple(e for e in self.edges[queue] if e != edge)})
 
     def with_instruction(self, at: int, instruction: Instruction) -> TokenFreeProgram:
-        """With another instruction in the place of one; a SYNC needs no tensor."""
+        """The program with one instruction replaced; a SYNC drops the tensor."""
         changed = (*self.instructions[:at], instruction, *self.instructions[at + 1 :])
         tensor = -1 if isinstance(instruction, Sync) else self.tensors[at]
         return replace(self, instructions=changed, tensors=(*self.tensors[:at], tensor, *self.tensors[at + 1 :]))
 
     def with_fewest_tokens(self) -> TokenFreeProgram | None:
-        """With the tokens that the compiler would give; None where an instruction leaves its buffers."""
+        """The program with compiler-assigned tokens; None if an instruction exceeds its buffers."""
         touched = touches(replace(self, edges={}).assembled())
         if touched.findings:
             return None
@@ -71,7 +72,11 @@ class TokenFreeProgram:
         return self.instructions[index], self.tensors[index]
 
     def assembled(self) -> Program:
-        """The program; IsaError where an instruction is not valid."""
+        """The reassembled program.
+
+        Raises:
+            IsaError: an instruction is not valid.
+        """
         bits: list[dict[str, Any]] = [{} for _ in self.instructions]
         for (source, target), pairs in self.edges.items():
             for push, pop in pairs:
@@ -91,7 +96,7 @@ class TokenFreeProgram:
 
 
 def without_tokens(program: Program) -> TokenFreeProgram:
-    """The program taken apart; each push must have its pop."""
+    """The program of a program, in which every push has its pop."""
     instructions = decode(program.config, program.words)
     places = [IssuedOp(k, unit_of(i), _carried(i, "pop"), _carried(i, "push")) for k, i in enumerate(instructions)]
     bare: dict[str, Any] = NO_TOKENS
