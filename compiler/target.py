@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from vdla.support.errors import Error
+from vdla.support.suggest import did_you_mean
 
 
 class TargetError(Error, ValueError):
@@ -83,7 +84,8 @@ def target_named(name: str) -> Target:
     if name == "host":
         return host()
     if not isinstance(name, str) or name not in TARGETS:
-        raise TargetError(f"target: the name must be one of host, {', '.join(TARGETS)}, got {name!r}")
+        hint = did_you_mean(name, ("host", *TARGETS))
+        raise TargetError(f"target: the name must be one of host, {', '.join(TARGETS)}, got {name!r}{hint}")
     return TARGETS[name]
 
 

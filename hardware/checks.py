@@ -8,6 +8,7 @@ from typing import Any
 
 from vdla.support.errors import Error
 from vdla.support.integers import is_int
+from vdla.support.suggest import did_you_mean
 
 
 class ConfigError(Error, ValueError):
@@ -32,4 +33,6 @@ def require_known(where: str, cls: type, values: Mapping[str, Any]) -> None:
     known = {f.name for f in fields(cls)}
     for name in values:
         if name not in known:
-            raise ConfigError(f"{where}: field must be one of {', '.join(sorted(known))}, got {name}")
+            raise ConfigError(
+                f"{where}: field must be one of {', '.join(sorted(known))}, got {name}{did_you_mean(name, known)}"
+            )

@@ -21,6 +21,7 @@ from vdla.hardware.isa.formats import misfit
 from vdla.hardware.isa.instructions import Buffer
 from vdla.hardware.presets import PRESET_FIELDS
 from vdla.support.integers import fields_to_python
+from vdla.support.suggest import did_you_mean
 
 __all__ = ["MIN_COMMAND_DEPTH", "MIN_TOKEN_DEPTH", "PRESETS", "Buffer", "Config", "ConfigError", "Dram"]
 
@@ -144,7 +145,9 @@ class Config:
     def preset(name: str) -> Config:
         """The preset called `name`; ConfigError lists the choices."""
         if not isinstance(name, str) or name not in PRESETS:
-            raise ConfigError(f"config: preset must be one of {', '.join(PRESETS)}, got {name}")
+            raise ConfigError(
+                f"config: preset must be one of {', '.join(PRESETS)}, got {name}{did_you_mean(name, PRESETS)}"
+            )
         return PRESETS[name]
 
     def to_dict(self) -> dict[str, Any]:

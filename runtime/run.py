@@ -17,6 +17,7 @@ from vdla.hardware.program import STREAM, Program, initial_contents, output_arra
 from vdla.runtime.devices.device import Device, DeviceError
 from vdla.simulator.stats import Result
 from vdla.simulator.support.errors import require_program
+from vdla.support.suggest import did_you_mean
 
 Array = NDArray[Any]
 
@@ -46,7 +47,7 @@ def open_device(name: str, config: Config, **options: Any) -> Device:  # noqa: A
     `options` are those of its class: `timeout_cycles` of all, `waves`, `assertions`, `stalls` of rtl.
     """
     if not isinstance(name, str) or name not in DEVICES:
-        raise DeviceError(f"device: name must be one of {', '.join(DEVICES)}, got {name}")
+        raise DeviceError(f"device: name must be one of {', '.join(DEVICES)}, got {name}{did_you_mean(name, DEVICES)}")
     return DEVICES[name](config, **options)
 
 

@@ -1,6 +1,6 @@
-"""The command line `vdla`: reads the arguments, runs one command, turns every error into one line and an exit code.
+"""The command line `vdla`: parses the arguments, runs one command, turns every error into one line and an exit code.
 
-Exit codes: 0 all is well, 1 what was looked at is not right, 2 the input cannot be used, 3 a defect of vdla itself.
+Only the module of the command that runs is imported, so `vdla --help` loads nothing heavy.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ import argparse
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from vdla import __version__
-from vdla.commands import BAD_INPUT, FAULT, Command, load_all
+from vdla.commands import BAD_INPUT, COMMANDS, EXIT_CODES, FAULT, INTERRUPTED, OK, Command, load
+from vdla.support.errors import Error
+from vdla.support.suggest import did_you_mean
 
-EPILOG = """\
+EXAMPLES = """\
 examples:
   vdla demo                           one layer of ResNet-18, checked and timed
   vdla compile C2 -o c2.vdla          a program file from a named layer
@@ -23,28 +24,59 @@ examples:
   vdla COMMAND --help                 more on one command
 """
 
-INTERRUPTED = 130  # what a shell reports for a program that was stopped from the keyboard
-
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose complaint is one line."""
+    """A parser that reports an error in one line."""
 
     def error(self, message: str) -> NoReturn:
         where = self.prog.removeprefix("vdla ").replace("vdla", "command line")
         self.exit(BAD_INPUT, f"vdla: {where}: {_one_line(message)} (see {self.prog} --help)\n")
 
 
+class _Version(argparse.Action):
+    """`--version`; looking up the version takes longer than the rest of a start."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from vdla import __version__
+
+        print(f"vdla {__version__}")
+        parser.exit(OK)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        return _run(_parser(load_all()).parse_args(arguments))
+        if "_ARGCOMPLETE" in os.environ:
+            return _complete()
+        return _run(words)
     except BrokenPipeError:
         return _closed_output()
     except KeyboardInterrupt:
         return _complain("interrupted", INTERRUPTED)
 
 
-def _run(parsed: argparse.Namespace) -> int:
+def _run(words: Sequence[str]) -> int:
+    name = _command_of(words)
+    if name is not None and name not in COMMANDS:
+        hint = did_you_mean(name, COMMANDS)
+        return _complain(f"command must be one of {', '.join(COMMANDS)}, got {name}{hint}", BAD_INPUT)
+    parser, commands = parsers({name: load(name)} if name else {})
+    parsed, unknown = parser.parse_known_args(words)
+    if name is None:
+        parser.print_help()
+        return OK
+    if unknown:
+        commands[name].error(_unknown(unknown[0], commands[name]))
+    return _execute(parsed)
+
+
+def _command_of(words: Sequence[str]) -> str | None:
+    """The first word that is no option; None where there is none."""
+    return next((word for word in words if not word.startswith("-")), None)
+
+
+def _execute(parsed: argparse.Namespace) -> int:
     try:
         code: int = parsed.run(parsed)
         if sys.stdout is not None:  # it is None where the shell closed it
@@ -56,49 +88,71 @@ def _run(parsed: argparse.Namespace) -> int:
         return _report(error, parsed.debug)
 
 
-def _parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
+# --- parsers ---------------------------------------------------------------------------------------------------------
+
+
+def parsers(loaded: Mapping[str, Command]) -> tuple[_Parser, dict[str, _Parser]]:
+    """The parser of the command line and those of its commands; only `loaded` commands have their arguments."""
     parser = _Parser(
         prog="vdla",
-        description="Compile tensor expressions for the VDLA accelerator, simulate them exactly, verify them.",
-        epilog=EPILOG,
+        description="Compile operators for the VDLA accelerator and for CPUs, simulate and verify.",
+        epilog=f"{EXAMPLES}\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"vdla {__version__}")
-    subparsers = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
-    for command in commands:
-        _add_command(subparsers, command)
-    return parser
+    parser.add_argument("-V", "--version", action=_Version, nargs=0, help="show the version and exit")
+    subparsers = parser.add_subparsers(metavar="COMMAND", parser_class=_Parser)
+    commands = {}
+    for name, text in COMMANDS.items():
+        commands[name] = subparsers.add_parser(
+            name,
+            help=text,
+            description=f"{text[0].upper()}{text[1:]}.",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        if name in loaded:
+            _add_arguments(commands[name], loaded[name])
+    return parser, commands
 
 
-def _add_command(subparsers: argparse._SubParsersAction[_Parser], command: Command) -> None:
-    parser = subparsers.add_parser(
-        command.NAME,
-        help=command.HELP,
-        description=f"{command.HELP[0].upper()}{command.HELP[1:]}.",
-        epilog=f"examples:\n{command.EXAMPLES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _add_arguments(parser: argparse.ArgumentParser, command: Command) -> None:
     command.add_arguments(parser)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parser.epilog = f"examples:\n{command.EXAMPLES}"
     parser.set_defaults(run=command.run)
 
 
+def _unknown(word: str, parser: argparse.ArgumentParser) -> str:
+    """The message about a word that the parser of a command does not know."""
+    option = word.split("=")[0]
+    known = [string for action in parser._actions for string in action.option_strings]
+    if option.startswith("-"):
+        return f"unknown option {option}{did_you_mean(option, known)}"
+    return f"unexpected argument {word}"
+
+
+def _complete() -> int:
+    """Answer a shell that completes a command line; see `vdla completion`."""
+    import argcomplete
+
+    name = _command_of(os.environ.get("COMP_LINE", "").split()[1:])
+    parser, _ = parsers({name: load(name)} if name in COMMANDS else {})
+    argcomplete.autocomplete(parser, always_complete_options=False)
+    return OK
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
 def _report(error: Exception, debug: bool) -> int:
-    """One line for what the user can mend; for anything else, how to report it."""
+    """One line for an error that the user can mend; for any other, how to report it."""
     if debug:
         traceback.print_exception(error)
-    if _is_users(error):
+    if isinstance(error, Error):
         return _complain(_one_line(str(error)), BAD_INPUT)
     if isinstance(error, OSError):
         return _complain(f"{error.filename or 'system'}: {error.strerror or error}", BAD_INPUT)
     hint = "" if debug else "; please report it with the output of the same command with --debug"
     return _complain(f"internal error: {type(error).__name__}: {_one_line(str(error))}{hint}", FAULT)
-
-
-def _is_users(error: Exception) -> bool:
-    """Whether the error is one of ours, raised with a message for the person at the keyboard."""
-    ours = type(error).__module__.split(".")[0] == "vdla"
-    return ours and isinstance(error, ValueError | RuntimeError | TimeoutError)
 
 
 def _complain(message: str, code: int) -> int:
@@ -107,11 +161,11 @@ def _complain(message: str, code: int) -> int:
 
 
 def _one_line(text: str) -> str:
-    """A message of several lines, such as the state of every unit, as one."""
+    """The lines of a message, such as the state of every unit, joined by semicolons."""
     return "; ".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
 
 
 def _closed_output() -> int:
-    """The reader of our output left, as `head` does: no complaint, and none from the interpreter's own flush."""
+    """The reader of our output exited early, as `head` does: no error, and none from the interpreter's own flush."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+    return OK

@@ -8,6 +8,7 @@ from functools import cache
 from importlib.resources import files
 
 from vdla.support.errors import Error
+from vdla.support.suggest import did_you_mean
 
 
 class WorkloadError(Error, ValueError):
@@ -69,7 +70,8 @@ def workload(name: str) -> Workload:
     """The workload called `name` (any case)."""
     table = workloads()
     if name.upper() not in table:
-        raise WorkloadError(f"workload: name must be one of {', '.join(table)}, got {name!r}")
+        hint = did_you_mean(name, table)
+        raise WorkloadError(f"workload: name must be one of {', '.join(table)}, got {name!r}{hint}")
     return table[name.upper()]
 
 

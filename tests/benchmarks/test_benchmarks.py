@@ -27,7 +27,7 @@ def test_the_table_has_the_papers_operators() -> None:
 def test_an_unknown_workload_lists_the_choices() -> None:
     with pytest.raises(WorkloadError) as failure:
         workload("C13")
-    assert str(failure.value) == f"workload: name must be one of {', '.join(workloads())}, got 'C13'"
+    assert str(failure.value) == f"workload: name must be one of {', '.join(workloads())}, got 'C13' (did you mean C3?)"
 
 
 def test_multiply_accumulates_of_each_operator() -> None:

@@ -17,7 +17,8 @@ from rich.console import Console
 import vdla as package
 from vdla import __version__
 from vdla.cli import main
-from vdla.commands import BAD_INPUT, FAULT, NAMES, OK, config_command, console
+from vdla.commands import BAD_INPUT, COMMANDS, EXIT_CODES, FAULT, OK, config_command, console
+from vdla.compiler.operators.workloads import workloads
 from vdla.hardware.config import PRESETS, Config
 from vdla.support import atomic
 
@@ -47,7 +48,7 @@ def one_line_error(capsys: Capture, *arguments: str) -> tuple[int, str]:
 # --- help ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", NAMES)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_examples_and_fits_eighty_columns(
     command: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,11 +61,23 @@ def test_help_has_examples_and_fits_eighty_columns(
     assert [line for line in text.splitlines() if len(line) > 80] == []
 
 
-def test_the_help_lists_every_command(capsys: Capture) -> None:
+def test_the_help_lists_every_command_and_exit_code(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
         main(["--help"])
     text = capsys.readouterr().out
-    assert all(f"    {command} " in text for command in NAMES)
+    assert all(f"    {command} " in text for command in COMMANDS)
+    assert EXIT_CODES in text
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+
+
+def test_vdla_alone_prints_the_help(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    text = capsys.readouterr().out
+    assert main([]) == OK
+    assert capsys.readouterr() == (text, "")
 
 
 def test_version(capsys: Capture) -> None:
@@ -77,14 +90,60 @@ def test_version(capsys: Capture) -> None:
 
 
 def test_an_unknown_command_is_one_line(capsys: Capture) -> None:
-    code, message = one_line_error(capsys, "frobnicate")
+    known = ", ".join(COMMANDS)
+    assert one_line_error(capsys, "frob") == (BAD_INPUT, f"vdla: command must be one of {known}, got frob")
+    _, message = one_line_error(capsys, "compil", "C2")
+    assert message.endswith("got compil (did you mean compile?)")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("run", "x", "--devise", "rtl"),
+            "run: unknown option --devise (did you mean --device?) (see vdla run --help)",
+        ),
+        (("run", "x", "--frob=3"), "run: unknown option --frob (see vdla run --help)"),
+        (("doctor", "x"), "doctor: unexpected argument x (see vdla doctor --help)"),
+        (("asm",), "asm: the following arguments are required: FILE.s (see vdla asm --help)"),
+    ],
+)
+def test_an_unknown_word_is_named(words: tuple[str, ...], message: str, capsys: Capture) -> None:
+    assert one_line_error(capsys, *words) == (BAD_INPUT, f"vdla: {message}")
+
+
+LAYERS = ", ".join(workloads())
+MACHINES = ", ".join(PRESETS)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("config", "pynqz1"), f"config: preset must be one of {MACHINES}, got pynqz1 (did you mean pynq_z1?)"),
+        (("isa", "--preset", "Tiny"), f"config: preset must be one of {MACHINES}, got Tiny (did you mean tiny?)"),
+        (("demo", "--layer", "C66"), f"workload: name must be one of {LAYERS}, got 'C66' (did you mean C6?)"),
+        (("compile", "C66"), "got C66 (did you mean C6?)"),
+        (("compile", "convd2"), "got convd2 (did you mean conv2d?)"),
+        (("compile", "dense", "--shape", "row=3"), "got row (did you mean rows?)"),
+        (("native", "sotfmax"), "got sotfmax (did you mean softmax?)"),
+        (
+            ("native", "softmax", "--shape", "column=3"),
+            "must be one of rows, columns, got column (did you mean columns?)",
+        ),
+        (("native", "C6", "--target", "cortexa9"), "got 'cortexa9' (did you mean cortex-a9?)"),
+        (("bench", "layer"), "got layer (did you mean layers?)"),
+    ],
+)
+def test_the_closest_name_is_suggested(words: tuple[str, ...], message: str, capsys: Capture) -> None:
+    code, said = one_line_error(capsys, *words)
     assert code == BAD_INPUT
-    assert message.startswith("vdla: command line: argument COMMAND: invalid choice: 'frobnicate'")
+    assert said.endswith(message)
 
 
 def test_an_unknown_preset_lists_the_choices(capsys: Capture) -> None:
     code, message = one_line_error(capsys, "config", "pynq_z3")
-    assert (code, message) == (BAD_INPUT, f"vdla: config: preset must be one of {', '.join(PRESETS)}, got pynq_z3")
+    rule = f"preset must be one of {', '.join(PRESETS)}, got pynq_z3 (did you mean pynq_z2?)"
+    assert (code, message) == (BAD_INPUT, f"vdla: config: {rule}")
 
 
 def failing(error: Exception) -> Callable[[argparse.Namespace], int]:
@@ -230,11 +289,11 @@ def test_timing_has_no_outputs(capsys: Capture) -> None:
     assert one_line_error(capsys, "run", "x.vdla", "--timing-only", "--output", "out") == (BAD_INPUT, message)
 
 
-def test_an_interrupt_while_the_commands_are_imported(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
-    def interrupted() -> None:
+def test_an_interrupt_while_a_command_is_imported(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    def interrupted(name: str) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vdla.cli.load_all", interrupted)
+    monkeypatch.setattr("vdla.cli.load", interrupted)
     assert main(["config"]) == 130
     assert capsys.readouterr().err == "vdla: interrupted\n"
 
@@ -260,15 +319,23 @@ def test_every_public_name_is_there(name: str) -> None:
 
 
 def test_a_name_that_is_not_there_lists_those_that_are() -> None:
-    with pytest.raises(AttributeError, match="module 'vdla' has no attribute 'conv'; it has Buffer, Config, "):
-        _ = package.conv
+    with pytest.raises(
+        AttributeError, match=r"module 'vdla' has no attribute 'complie'; it has Buffer, .* \(did you mean compile\?\)"
+    ):
+        _ = package.complie
 
 
 def test_importing_vdla_loads_nothing_heavy() -> None:
-    heavy = ("numba", "numpy.linalg", "vdla.compiler.te")
-    script = f"import sys, vdla, vdla.cli; print([m for m in {heavy} if m in sys.modules])"
+    """Of our own, nothing but the command line; of libraries, none."""
+    script = (
+        "import sys; before = set(sys.modules); import vdla, vdla.cli; vdla.cli.main([]);"
+        "roots = {name.split('.')[0] for name in set(sys.modules) - before};"
+        "ours = sorted(name for name in sys.modules if name.startswith('vdla.'));"
+        "print(sorted(roots - sys.stdlib_module_names), ours)"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
-    assert done.stdout == "[]\n"
+    ours = ["vdla.cli", "vdla.commands", "vdla.support", "vdla.support.errors", "vdla.support.suggest"]
+    assert done.stdout.splitlines()[-1] == f"['vdla'] {ours}"
 
 
 # --- progress --------------------------------------------------------------------------------------------------------

@@ -3,28 +3,55 @@
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Iterator
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
 from vdla.cli import main
-from vdla.commands import FINDING, OK, doctor_command
-from vdla.commands.finding import Finding
+from vdla.commands import FINDING, OK, console, doctor_command
+from vdla.commands.self_test import Finding
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: Patch) -> None:
-    """Without the self-test and the machine."""
+def quick(monkeypatch: Patch) -> Iterator[None]:
+    """Without the self-test and the machine, on wide lines."""
+    console.output.cache_clear()
     monkeypatch.setattr(doctor_command, "_machine", list)
     monkeypatch.setattr("vdla.commands.self_test.self_test", list)
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "400")
+    yield
+    console.output.cache_clear()
 
 
 def lines(capsys: Capture) -> list[str]:
     return [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize("case", ["only", "other", "none", "module"])
+def test_the_command_that_runs_is_named(case: str, tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
+    own, other = tmp_path / "own" / "vdla", tmp_path / "other" / "vdla"
+    for script in (own, other) if case != "module" else (other,):
+        script.parent.mkdir()
+        script.touch(mode=0o755)
+    (tmp_path / "own").mkdir(exist_ok=True)
+    (tmp_path / "own" / "activate").touch()
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path / "own"))
+    path = {"only": own.parent, "other": other.parent, "none": tmp_path, "module": tmp_path}[case]
+    monkeypatch.setenv("PATH", str(path))
+    monkeypatch.setattr(doctor_command, "_tools", list)
+    main(["doctor"])
+    expected = {
+        "only": f"command {own}",
+        "other": f"command {own} PATH has another one first: {other}",
+        "none": f"command {own} not on PATH: source {own.parent}/activate",
+        "module": "command python -m vdla not installed as vdla: pip install -e .",
+    }
+    assert expected[case] in lines(capsys)
 
 
 def test_a_requirement_that_is_missing_is_a_finding(monkeypatch: Patch, capsys: Capture) -> None:

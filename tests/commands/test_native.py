@@ -66,7 +66,7 @@ def test_layers_by_name(layer: str, tmp_path: Path) -> None:
 def test_the_list_has_operators_layers_and_targets(capsys: Capture) -> None:
     assert main(["native", "--list"]) == OK
     text = capsys.readouterr().out
-    assert "conv2d\n  height=N width=N in_channels=N out_channels=N kernel=N stride=1 padding=0 batch=1\n" in text
+    assert "conv2d\n  height=N width=N in_channels=N out_channels=N kernel=N [strides=1] [pads=0] [batch=1]\n" in text
     assert f"targets\n  host {' '.join(TARGETS)}\n" in text
     assert " C12 D1 " in text
 
@@ -74,7 +74,7 @@ def test_the_list_has_operators_layers_and_targets(capsys: Capture) -> None:
 def test_what_is_refused(tmp_path: Path, capsys: Capture) -> None:
     operators = "conv2d, depthwise_conv2d, conv2d_transpose, dense, softmax"
     assert complaint(capsys).startswith(f"native: operator must be one of {operators}, C1, ")
-    assert complaint(capsys, "conv3d").endswith("CT3, got conv3d")
+    assert complaint(capsys, "conv3d").endswith("CT3, got conv3d (did you mean conv2d?)")
     assert complaint(capsys, "c6", "--shape", "rows=1") == (
         "native c6: --shape must be left out for a named layer, got rows=1"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from vdla.benchmarks import layers
 from vdla.benchmarks.harness import BenchmarkResult, Progress
 from vdla.cli import main
-from vdla.commands import BAD_INPUT, FINDING, OK
+from vdla.commands import BAD_INPUT, FINDING, OK, templates
 from vdla.commands.arrays import random_array, with_random
 from vdla.hardware.asm import disassemble
 from vdla.hardware.program import Program, Tensor, from_bytes, to_bytes
@@ -125,8 +126,29 @@ def test_compile_writes_the_program_and_the_schedule(tmp_path: Path, capsys: Cap
 def test_compile_lists_its_operators(capsys: Capture) -> None:
     assert main(["compile", "--list"]) == OK
     text = capsys.readouterr().out
-    assert "conv2d\n  batch height width in_channels out_channels kernel\n  strides=1 " in text
+    assert "conv2d\n  height=N width=N in_channels=N out_channels=N kernel=N\n  [batch=1] [strides=1] " in text
+    assert "pool2d\n  kind=max|average height=N " in text
+    assert "such as kernel=1x3" in text
     assert "layers\n  C1 C2 " in text
+
+
+@pytest.mark.parametrize(("key", "words"), templates.CHOICES.items())
+def test_every_word_of_the_list_is_accepted(key: str, words: str, tmp_path: Path) -> None:
+    name = "pool2d" if key == "kind" else "conv2d"
+    shape = {"height": 5, "width": 6, "channels": 8, "in_channels": 6, "out_channels": 8, "kernel": 3, "kind": "max"}
+    known = templates.keys(templates.templates()[name])
+    for word in words.split("|"):
+        given = {option: value for option, value in {**shape, key: word}.items() if option in known}
+        settings = [f"{option}={value}" for option, value in given.items()]
+        assert main(["compile", name, "--preset", "tiny", "-o", str(tmp_path / "p.vdla"), "--shape", *settings]) == OK
+
+
+def test_compile_says_when_fewer_threads_run(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["compile", "conv2d", *SMALL, "--threads", "99", "-o", str(tmp_path / "p.vdla")]) == OK
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert re.fullmatch(r"virtual threads: \d instead of 99, which the tiles or the buffers do not allow", said)
+    assert main(["compile", "conv2d", *SMALL, "--threads", "1", "-o", str(tmp_path / "p.vdla")]) == OK
+    assert "virtual threads: " not in capsys.readouterr().out
 
 
 def test_compile_takes_a_pair_where_rows_and_columns_differ(tmp_path: Path) -> None:
@@ -148,7 +170,6 @@ def test_compile_takes_a_pair_where_rows_and_columns_differ(tmp_path: Path) -> N
         (("pool2d", "--shape", "height=4"), "compile pool2d: shape must give kind, width, channels, kernel, got none "),
         (("C2", "--shape", "height=3"), "compile C2: --shape must be left out for a named layer, got height=3"),
         (("conv2d", *SMALL, "strides=0"), "conv2d: strides must be one or two integers >= 1, got 0"),
-        (("conv2d", *SMALL, "--threads", "0"), "conv2d: virtual_threads must be "),
     ],
 )
 def test_compile_refuses_in_one_line(

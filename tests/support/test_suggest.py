@@ -10,6 +10,7 @@ from vdla.support.suggest import did_you_mean
     ("COMPARE", " (did you mean compare?)"),
     ("zzz", ""),
     (None, ""),
+    (["run"], ""),
 ])  # fmt: skip
 def test_the_closest_known_name_is_suggested(name: object, hint: str) -> None:
     assert did_you_mean(name, ["compile", "compare", "run"]) == hint

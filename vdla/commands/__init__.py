@@ -1,7 +1,7 @@
-"""The subcommands of `vdla`, one a file, in the order in which the help lists them.
+"""The subcommands of `vdla`, one a file: `NAME_command.py` has `EXAMPLES`, `add_arguments` and `run`.
 
-A command module has `NAME`, `HELP`, `EXAMPLES`, `add_arguments(parser)` and `run(arguments) -> exit code`. It imports
-the compiler and the simulator inside its functions, so that `vdla --help` answers at once.
+The other modules of this folder are shared by commands. A command imports the compiler and the simulator inside its
+functions, so that its `--help` answers at once.
 """
 
 from __future__ import annotations
@@ -12,15 +12,39 @@ from typing import Protocol, cast
 
 from vdla.support.errors import Error
 
-NAMES = (
-    "demo", "compile", "native", "run", "compare", "verify", "asm", "disasm", "isa", "config", "area", "bench",
-    "doctor",
-)  # fmt: skip
+COMMANDS = {
+    "demo": "compile, check and time a layer of ResNet-18",
+    "compile": "compile an operator into a program file",
+    "native": "compile an operator into an object file for a CPU",
+    "run": "run a program and say where its cycles went",
+    "compare": "run a program on two devices and show the first difference",
+    "verify": "prove that programs cannot hang, race or leave their memory",
+    "asm": "assemble text into a program file",
+    "disasm": "print a program as assembly text",
+    "isa": "print the instruction set of a machine",
+    "config": "show the presets: the machines known by name",
+    "area": "count the FPGA resources that a machine needs",
+    "bench": "run a benchmark",
+    "doctor": "check the installation and run a small program",
+    "completion": "print the completion script of a shell",
+}
+"""Every command and its one line of help, in the order in which the help lists them."""
 
 OK = 0
-FINDING = 1  # the command worked and what it looked at is not right
+FINDING = 1
 BAD_INPUT = 2
-FAULT = 3  # a defect of vdla itself
+FAULT = 3
+INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+
+EXIT_CODES = f"""\
+exit codes:
+  {OK}    success
+  {FINDING}    the command worked and the answer is no: a program refused, results
+       that differ, a part too small, a requirement missing
+  {BAD_INPUT}    an argument, a file or the environment cannot be used
+  {FAULT}    a defect of vdla
+  {INTERRUPTED}  interrupted
+"""
 
 
 class CommandError(Error, ValueError):
@@ -28,10 +52,8 @@ class CommandError(Error, ValueError):
 
 
 class Command(Protocol):
-    """What a command module offers."""
+    """The interface of a command module."""
 
-    NAME: str
-    HELP: str
     EXAMPLES: str
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -41,6 +63,6 @@ class Command(Protocol):
         """Do the work and return the exit code."""
 
 
-def load_all() -> list[Command]:
-    """Every command module."""
-    return [cast(Command, import_module(f"vdla.commands.{name}_command")) for name in NAMES]
+def load(name: str) -> Command:
+    """The module of a command."""
+    return cast(Command, import_module(f"vdla.commands.{name}_command"))

@@ -12,14 +12,12 @@ from rich.table import Table
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.console import output, progress, table
 from vdla.commands.files import require_folder
-from vdla.commands.machine import add_machine_arguments, machine
+from vdla.commands.machine_options import add_machine_arguments, machine
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
     from vdla.hardware.fpga.area import Area, Usage
 
-NAME = "area"
-HELP = "count what a machine takes of an FPGA"
 EXAMPLES = """\
   vdla area                  pynq_z1 on its xc7z020, by unit; minutes, once
   vdla area --preset zcu104  on the part of that board
@@ -51,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     config = machine(arguments)
     if arguments.json not in (None, "-"):
-        require_folder(NAME, "--json", Path(arguments.json))
+        require_folder("area", "--json", Path(arguments.json))
     if arguments.part not in (None, *PARTS):
         raise CommandError(f"area: part must be one of {', '.join(PARTS)}, got {arguments.part}")
     part = PARTS[arguments.part] if arguments.part else part_of_preset(config.name)

@@ -1,4 +1,4 @@
-"""The arrays of a program on the command line: read from .npy files, made at random, written to .npy files."""
+"""The arrays of a program: read from .npy files, random, or written to .npy files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.commands import CommandError
-from vdla.commands.machine import key_and_value
+from vdla.commands.machine_options import key_and_value
 from vdla.support.atomic import write_with
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def read_array(path: Path) -> Array:
 
 
 def with_random(program: Program, arrays: Mapping[str, Array], seed: int) -> dict[str, Array]:
-    """The arrays, and random ones for the tensors that have none; each depends on the seed and its tensor's name."""
+    """The arrays, completed by random ones, each a function of the seed and of the tensor's name."""
     from vdla.hardware.program import input_tensors
 
     missing = [tensor for tensor in input_tensors(program) if tensor.name not in arrays]
@@ -79,7 +79,7 @@ def require_all(program: Program, arrays: Mapping[str, Array]) -> None:
 
 
 def write_outputs(folder: Path, outputs: Mapping[str, Array]) -> list[Path]:
-    """One .npy file an output, each whole or not at all."""
+    """Write one .npy file an output, atomically; their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = {folder / f"{name.replace('/', '_')}.npy": array for name, array in outputs.items()}
     for path, array in paths.items():

@@ -8,8 +8,6 @@ from pathlib import Path
 from vdla.commands import OK, CommandError
 from vdla.commands.files import ASSEMBLY, read_program
 
-NAME = "asm"
-HELP = "assemble text into a program file"
 EXAMPLES = """\
   vdla asm kernel.s -o kernel.vdla
   vdla asm kernel.s            the same: beside the text

@@ -1,4 +1,4 @@
-"""`vdla bench`: run one benchmark; progress on standard error, nothing but the result on standard output."""
+"""`vdla bench`: runs one benchmark; the result on standard output, progress on standard error."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from vdla.commands import FINDING, OK, CommandError
+from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress, table
 from vdla.commands.files import require_folder
-from vdla.commands.machine import natural
+from vdla.commands.machine_options import natural
 from vdla.support.atomic import write_text
+from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -23,10 +25,8 @@ if TYPE_CHECKING:
 
     from vdla.benchmarks.harness import BenchmarkResult
 
-NAME = "bench"
-HELP = "run a benchmark"
 EXAMPLES = """\
-  vdla bench --list                 the benchmarks and what they measure
+  vdla bench --list                 the benchmarks and their subjects
   vdla bench layers                 a table of ResNet-18's convolutions
   vdla bench layers --json -        the same as JSON on standard output
   vdla bench compile --json c.json  the same into a file
@@ -34,22 +34,23 @@ EXAMPLES = """\
   vdla bench fuzz                   random schedules of random expressions
 """
 
-# Figures that are a verdict: 1, or 0, is the only good value.
+# Figures that decide the exit code: they must be 1, or 0.
 MUST_BE_ONE = ("all_exact", "fits")
 MUST_BE_ZERO = ("missed", "false_alarms", "mismatches", "disagreements", "one_sided", "bitserial_error")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The benchmark's name and where the result goes."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="which benchmark (--list shows them)")
+    """The benchmark, its seed, the form of the result."""
+    name = parser.add_argument("name", nargs="?", metavar="NAME", help="the benchmark; --list shows all")
+    complete_with(name, descriptions)
     parser.add_argument("--list", action="store_true", help="list the benchmarks")
     parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
     parser.add_argument("--seed", type=natural, default=0, help="seed of all random data (default 0)")
-    parser.add_argument("--long", action="store_true", help="much more of it (equality, fuzz)")
+    parser.add_argument("--long", action="store_true", help="the long form (equality, fuzz)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the benchmark; exit code 1 when a figure that is a verdict says no."""
+    """Run the benchmark; exit code 1 when a figure of MUST_BE_ONE or MUST_BE_ZERO is not."""
     if arguments.list:
         return _list()
     if arguments.json not in (None, "-"):
@@ -65,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def descriptions() -> dict[str, str]:
-    """The benchmarks and the first line of what each says about itself, read without importing them."""
+    """The benchmarks with the first line of their docstrings, read without importing them."""
     folder = files("vdla.benchmarks")
     sources = {entry.name.removesuffix(".py"): _source(entry) for entry in folder.iterdir()}
     trees = {
@@ -93,10 +94,11 @@ def _module(name: str) -> ModuleType:
 
 
 def run_benchmark(name: str | None, seed: int, long: bool = False) -> BenchmarkResult:
-    """The result of the benchmark called `name`; only some have a long form."""
+    """The result of a benchmark; `long` is refused where there is no long form."""
     known = descriptions()
     if name not in known:
-        raise CommandError(f"bench: name must be one of {', '.join(known)}, got {name or 'nothing'}")
+        got = f"{name}{did_you_mean(name, known)}" if name else "nothing"
+        raise CommandError(f"bench: name must be one of {', '.join(known)}, got {got}")
     module = _module(name)
     if long and "long" not in signature(module.run).parameters:
         raise CommandError(f"bench {name}: --long must be for a benchmark with a long form, got {name}")
@@ -106,13 +108,13 @@ def run_benchmark(name: str | None, seed: int, long: bool = False) -> BenchmarkR
 
 
 def passed(result: BenchmarkResult) -> bool:
-    """Whether every figure that is a verdict has its only good value."""
+    """Whether every figure of MUST_BE_ONE and MUST_BE_ZERO is."""
     ones = all(result.figures.get(name, 1) == 1 for name in MUST_BE_ONE)
     return ones and all(result.figures.get(name, 0) == 0 for name in MUST_BE_ZERO)
 
 
 def _list() -> int:
-    listing = table("benchmarks", "name", "what it measures")
+    listing = table("benchmarks", "name", "measures")
     listing.columns[1].justify = "left"
     listing.columns[1].no_wrap = False
     for name, description in descriptions().items():

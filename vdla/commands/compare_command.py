@@ -1,4 +1,4 @@
-"""`vdla compare`: the same program on two devices, and the first thing that they do not agree on."""
+"""`vdla compare`: the same program on two devices, and their first difference."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.arrays import read_inputs, with_random
+from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress, table
 from vdla.commands.files import read_program
-from vdla.commands.machine import add_dram_arguments, natural, positive, with_dram
+from vdla.commands.machine_options import add_dram_arguments, natural, positive, with_dram
 
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from vdla.runtime.compare.comparison import Comparison
     from vdla.runtime.devices.memory_device import MemoryDevice
 
-NAME = "compare"
-HELP = "run a program on two devices and show the first difference"
 EXAMPLES = """\
   vdla compare sim rtl c2.vdla           exit code 1 when they differ
   vdla compare sim rtl c2.vdla --seed 7 --dram read_latency=200 beat_cycles=2
@@ -29,19 +28,19 @@ NEIGHBOURS = 10  # rows of the table around the first difference
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The devices, the program, its data."""
-    parser.add_argument("first", metavar="DEVICE", help="what runs it: sim or rtl")
-    parser.add_argument("second", metavar="DEVICE", help="and what else")
+    """The devices, the program, its inputs."""
+    for name in ("first", "second"):
+        complete_with(parser.add_argument(name, metavar="DEVICE", help="sim or rtl"), lambda: ("sim", "rtl"))
     parser.add_argument("program", type=Path, metavar="PROGRAM", help="a program file, or assembly text (.s)")
     parser.add_argument("--input", nargs="+", default=[], metavar="NAME=FILE", help="packed arrays as .npy files")
-    parser.add_argument("--seed", type=natural, default=0, help="of the data of other inputs (default 0)")
-    parser.add_argument("--timeout", type=positive, metavar="CYCLES", help="stop a run that takes longer")
-    parser.add_argument("--assertions", action="store_true", help="stop the RTL at a broken assertion")
+    parser.add_argument("--seed", type=natural, default=0, help="seed of the inputs without a file (default 0)")
+    parser.add_argument("--timeout", type=positive, metavar="CYCLES", help="stop a run that takes more cycles")
+    parser.add_argument("--assertions", action="store_true", help="stop the RTL at a failed assertion")
     add_dram_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run on both, print what differs."""
+    """Run on both devices and print the differences; exit code 1 when there are any."""
     from vdla.runtime.compare.comparison import compare
 
     names = (arguments.first, arguments.second)
@@ -60,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _open(name: str, program: Program, config: Config, arguments: argparse.Namespace) -> MemoryDevice:
-    """A device with the memory that the program needs."""
+    """The device, with as much memory as the program needs."""
     from vdla.runtime.compare.comparison import memory_bytes
     from vdla.runtime.devices.memory_device import MemoryDevice
     from vdla.runtime.run import open_device
@@ -74,11 +73,11 @@ def _open(name: str, program: Program, config: Config, arguments: argparse.Names
     return device
 
 
-# --- the neighbourhood of the first difference -----------------------------------------------------------------------
+# --- around the first difference -------------------------------------------------------------------------------------
 
 
 def _show(comparison: Comparison) -> None:
-    """The instruction at which they part in words, and a table of what happened just before."""
+    """The first instruction that differs, and a table of the instructions around it."""
     found = comparison.parting
     if found is None:
         return

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.commands import FINDING, OK, CommandError
+from vdla.commands.completion import complete_with
 from vdla.commands.console import progress
-from vdla.commands.machine import add_machine_arguments, machine
+from vdla.commands.machine_options import add_machine_arguments, machine, positive
 from vdla.support.atomic import write_text
+from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from vdla.compiler.operators.vdla.operator import Operator
 
-NAME = "compile"
-HELP = "compile an operator into a program file"
 EXAMPLES = """\
-  vdla compile --list                        operators and their options
+  vdla compile --list                        templates, their options, layers
   vdla compile C6 -o c6.vdla                 a layer of ResNet-18 or MobileNet
   vdla compile C6 --threads 1 -o slow.vdla   the same without virtual threads
   vdla compile conv2d --shape height=14 width=14 in_channels=20 \\
@@ -29,12 +29,25 @@ EXAMPLES = """\
 """
 
 
+NOTE = """\
+Options in brackets may be left out; the first word or the number is the default.
+N is an integer. kernel, strides, pads, dilations and output_padding take one N for
+both directions or HxW, such as kernel=1x3; pads also takes TOPxLEFTxBOTTOMxRIGHT."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to compile, for which machine, where to."""
-    parser.add_argument("operator", nargs="?", metavar="OPERATOR", help="a template, or a layer such as C6 or D3")
-    parser.add_argument("--list", action="store_true", help="list the templates and the layers")
-    parser.add_argument("--shape", nargs="+", default=[], metavar="KEY=N", help="the template's options")
-    parser.add_argument("--threads", type=int, default=2, metavar="N", help="virtual threads (default 2)")
+    """The operator, the machine, the files."""
+    name = parser.add_argument(
+        "operator", nargs="?", metavar="OPERATOR", help="a template, or a layer such as C6 or D3"
+    )
+    complete_with(name, _names)
+    parser.add_argument("--list", action="store_true", help="list the templates with their options, and the layers")
+    parser.add_argument(
+        "--shape", nargs="+", default=[], metavar="KEY=N", help="the template's options; some take HxW: kernel=1x3"
+    )
+    parser.add_argument(
+        "--threads", type=positive, default=2, metavar="N", help="at most N virtual threads (default 2)"
+    )
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="the program file (default: OPERATOR.vdla)")
     parser.add_argument("--schedule", type=Path, metavar="FILE", help="write the scheduled loop nest as text there")
     add_machine_arguments(parser)
@@ -44,6 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Compile, verify, then write."""
     if arguments.list:
         return _list()
+    from vdla.commands.templates import virtual_threads
     from vdla.simulator.verify import verify
 
     operator = _operator(arguments)
@@ -62,42 +76,44 @@ def run(arguments: argparse.Namespace) -> int:
     print(f"{target}: {operator.name} for {program.config.name}, {len(program):,} instructions, hash {program.hash}")
     if operator.description:
         print(f"tiles: {operator.description}")
+    threads = virtual_threads(operator)
+    if threads < arguments.threads:
+        print(f"virtual threads: {threads} instead of {arguments.threads}, which the tiles or the buffers do not allow")
     return OK
 
 
 def _operator(arguments: argparse.Namespace) -> Operator:
-    from vdla.commands.operators import from_settings, from_workload, templates
+    from vdla.commands.templates import from_settings, from_workload, templates
     from vdla.compiler.operators.workloads import workload, workloads
 
     name, config = arguments.operator, machine(arguments)
     if name in templates():
         return from_settings(name, config, arguments.shape, arguments.threads)
     if (name or "").upper() not in workloads():
-        choices = f"{', '.join(templates())}, {', '.join(workloads())}"
-        raise CommandError(f"compile: operator must be one of {choices}, got {name or 'nothing'}")
+        got = f"{name}{did_you_mean(name, _names())}" if name else "nothing"
+        raise CommandError(f"compile: operator must be one of {', '.join(_names())}, got {got}")
     if arguments.shape:
         raise CommandError(f"compile {name}: --shape must be left out for a named layer, got {arguments.shape[0]}")
     return from_workload(workload(name), config, arguments.threads)
 
 
+def _names() -> list[str]:
+    """The templates and the layers."""
+    from vdla.commands.templates import templates
+    from vdla.compiler.operators.workloads import workloads
+
+    return [*templates(), *workloads()]
+
+
 def _list() -> int:
-    from vdla.commands.operators import options, templates
+    from vdla.commands.templates import described, templates
     from vdla.compiler.operators.workloads import workloads
 
     for name, template in templates().items():
-        known = options(template).items()
-        needed = [key for key, option in known if option.default is option.empty]
-        optional = [f"{key}={_shown(option.default)}" for key, option in known if option.default is not option.empty]
-        print(f"{name}\n{_indented(needed)}\n{_indented(optional)}")
-    print(f"layers\n{_indented(list(workloads()))}")
+        required, optional = described(template)
+        print(f"{name}\n{_indented(required)}\n{_indented(optional)}")
+    print(f"layers\n{_indented(list(workloads()))}\n\n{NOTE}")
     return OK
-
-
-def _shown(default: object) -> str:
-    """A default as one would write it."""
-    if isinstance(default, bool):
-        return "yes" if default else "no"
-    return "N" if default is None else str(default)
 
 
 def _indented(words: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""`vdla config`: the presets, or one of them in full."""
+"""`vdla config`: the presets in a table, or one of them in full."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import json
 from rich.table import Table
 
 from vdla.commands import OK
+from vdla.commands.completion import complete_with
 from vdla.commands.console import output, table
+from vdla.commands.machine_options import preset_names
 from vdla.hardware.config import PRESETS, Config
 
-NAME = "config"
-HELP = "show the machines that are known by name"
 EXAMPLES = """\
   vdla config                 all presets, one a line
   vdla config pynq_z1         one of them in full
@@ -22,7 +22,10 @@ EXAMPLES = """\
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """One optional preset."""
-    parser.add_argument("preset", nargs="?", metavar="PRESET", help="the name of a preset; all of them without it")
+    preset = parser.add_argument(
+        "preset", nargs="?", metavar="PRESET", help="one preset in full (default: a line each)"
+    )
+    complete_with(preset, preset_names)
     parser.add_argument("--json", action="store_true", help="JSON instead of a table")
 
 

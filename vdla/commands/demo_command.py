@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.commands import FINDING, OK, CommandError
+from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress
-from vdla.commands.machine import add_machine_arguments, machine, natural
+from vdla.commands.machine_options import add_machine_arguments, machine, natural
 
 if TYPE_CHECKING:
     from vdla.compiler.operators.workload_bound import MachineBound
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from vdla.hardware.config import Config
     from vdla.runtime.layers import LayerRun
 
-NAME = "demo"
-HELP = "compile, check and time a layer of ResNet-18"
 EXAMPLES = """\
   vdla demo                     C6 on pynq_z1
   vdla demo --layer C12         another layer: more weights, fewer pixels
@@ -30,7 +29,8 @@ THREADS = {"two threads": 2, "one thread": 1}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The layer, the machine and the trace."""
-    parser.add_argument("--layer", default="C6", metavar="NAME", help="a convolution, C1 to C12 (default C6)")
+    layer = parser.add_argument("--layer", default="C6", metavar="NAME", help="a convolution, C1 to C12 (default C6)")
+    complete_with(layer, lambda: [f"C{number}" for number in range(1, 13)])
     add_machine_arguments(parser)
     parser.add_argument("--trace", type=Path, metavar="FILE", help="the Perfetto trace (default: demo.trace.json)")
     parser.add_argument("--seed", type=natural, default=0, help="seed of the random data (default 0)")
@@ -71,7 +71,7 @@ def _measure(layer: Workload, config: Config, seed: int) -> dict[str, LayerRun]:
 
 
 def _show(layer: Workload, config: Config, limit: MachineBound, measured: dict[str, LayerRun]) -> None:
-    from vdla.commands import report
+    from vdla.commands import run_tables
 
     runs = {label: run.stats for label, run in measured.items()}
     first = {
@@ -83,12 +83,12 @@ def _show(layer: Workload, config: Config, limit: MachineBound, measured: dict[s
     console.print(f"no schedule can beat {limit.cycles:,} cycles, for {_limit(limit)}")
     console.print("two virtual threads overlap loads with computation, one does not")
     console.print()
-    console.print(report.comparison("result", runs, report.FIGURES, first))
+    console.print(run_tables.comparison("result", runs, run_tables.FIGURES, first))
     console.print()
-    console.print(report.comparison("roofline", runs, report.ROOFLINE))
+    console.print(run_tables.comparison("roofline", runs, run_tables.ROOFLINE))
     for label, stats in runs.items():
         console.print()
-        console.print(report.stalls(label, stats))
+        console.print(run_tables.stalls(label, stats))
 
 
 def _headline(layer: Workload, config: Config) -> str:

@@ -9,8 +9,6 @@ from vdla.commands import OK
 from vdla.commands.files import read_program
 from vdla.support.atomic import write_text
 
-NAME = "disasm"
-HELP = "print a program as assembly text"
 EXAMPLES = """\
   vdla disasm c2.vdla | less
   vdla disasm c2.vdla --numbers | less   with the number of each instruction

@@ -1,4 +1,4 @@
-"""`vdla doctor`: what is installed, what the machine can do, and whether a small program runs."""
+"""`vdla doctor`: the installation, the capabilities of the machine, and a self-test."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import platform
 import re
 import shutil
 import sys
+import sysconfig
 import time
 from collections.abc import Callable
+from pathlib import Path
 
-from vdla import __version__
 from vdla.commands import FINDING, OK
 from vdla.commands.console import output, table
-from vdla.commands.finding import Finding
+from vdla.commands.self_test import Finding
 
-NAME = "doctor"
-HELP = "check the installation and run a small program"
 EXAMPLES = """\
-  vdla doctor        exit code 1 when something that vdla needs is missing
+  vdla doctor        exit code 1 when a requirement is missing or a test fails
 """
 
 VECTOR_FEATURES = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "asimd", "asimddp")  # as /proc/cpuinfo spells them
@@ -31,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the findings; exit code 1 when one of them is not healthy."""
+    """Print the findings; exit code 1 when one is not healthy."""
     from vdla.commands.self_test import self_test
 
     sections: tuple[tuple[str, Callable[[], list[Finding]]], ...] = (
@@ -53,7 +52,7 @@ def _show(title: str, findings: list[Finding]) -> None:
     listing.show_header = False
     for column in listing.columns[1:]:
         column.justify = "left"
-        column.no_wrap = False
+        column.no_wrap, column.overflow = False, "fold"
     for finding in findings:
         listing.add_row(f"  {finding.what}", finding.state, finding.advice, style=None if finding.healthy else "red")
     output().print(listing)
@@ -63,12 +62,25 @@ def _show(title: str, findings: list[Finding]) -> None:
 
 
 def _installed() -> list[Finding]:
-    python = Finding("python", platform.python_version(), sys.version_info >= (3, 10), _path_hint())
-    return [python, Finding("vdla", __version__), *(_needed(requirement) for requirement in _requirements(""))]
+    from vdla import __version__
+
+    python = Finding("python", platform.python_version(), sys.version_info >= (3, 10))
+    own = [python, Finding("vdla", __version__), _command()]
+    return [*own, *(_needed(requirement) for requirement in _requirements(""))]
 
 
-def _path_hint() -> str:
-    return "" if shutil.which("vdla") else "the command vdla is not on PATH; python -m vdla works too"
+def _command() -> Finding:
+    """The script of this installation, and whether `vdla` alone runs it."""
+    script, found = Path(sysconfig.get_path("scripts")) / "vdla", shutil.which("vdla")
+    if not script.exists():
+        return Finding("command", "python -m vdla", advice="not installed as vdla: pip install -e .")
+    if found is None:
+        activate = script.with_name("activate")
+        how = f"source {activate}" if activate.exists() else f"add {script.parent}"
+        return Finding("command", str(script), advice=f"not on PATH: {how}")
+    if not script.samefile(found):
+        return Finding("command", str(script), advice=f"PATH has another one first: {found}")
+    return Finding("command", str(script))
 
 
 def _needed(distribution: str) -> Finding:
@@ -94,11 +106,11 @@ def _extra(extra: str) -> Finding:
 
 
 def _requirements(extra: str) -> list[str]:
-    """The distributions that the base (an empty name) or an extra asks for."""
+    """The distributions that an extra needs; of an empty name, those that vdla itself needs."""
     try:
         lines = importlib.metadata.requires("vdla") or []
     except importlib.metadata.PackageNotFoundError:
-        return []  # which `_extras` says
+        return []  # reported by `_extras`
     marks = {line: re.search(r"extra == ['\"]([^'\"]+)['\"]", line) for line in lines}
     chosen = [line for line, mark in marks.items() if (mark.group(1) if mark else "") == extra]
     return [re.split(r"[^A-Za-z0-9._-]", line, maxsplit=1)[0] for line in chosen]
@@ -127,23 +139,26 @@ def _machine() -> list[Finding]:
 
 
 def _kernel() -> Finding:
-    from vdla.commands.self_test import kernel_name
+    """Which kernel the simulator uses for matrix products on pynq_z1."""
+    from vdla.hardware.config import Config
+    from vdla.simulator.function import kernels_vnni, vnni
 
-    start_s = time.perf_counter()
-    name = kernel_name()
+    start_s, config = time.perf_counter(), Config.preset("pynq_z1")
+    fast = vnni.available() and kernels_vnni.fits(config.block_in, config.block_out)
+    name = "AVX-512 VNNI" if fast else "portable: AVX-512 VNNI would be several times faster"
     return Finding("simulator kernel", f"{name} (ready in {time.perf_counter() - start_s:.1f} s)")
 
 
 def _tools() -> list[Finding]:
     found = {name: shutil.which(name) for name in ("g++", "make", "perl")}
     missing = [name for name, path in found.items() if path is None]
-    state = f"missing {', '.join(missing)}" if missing else "g++, make and perl are here"
+    state = f"missing {', '.join(missing)}" if missing else "g++, make and perl found"
     advice = "apt-get install g++ make perl" if missing else ""
     return [Finding("tools of the rtl extra", state, advice=advice), _rtl(), _waveforms()]
 
 
 def _rtl() -> Finding:
-    """Whether the device rtl can be built here; the rest of vdla works without it."""
+    """Whether the device rtl can be built; it is optional."""
     from vdla.runtime.devices.device import DeviceError
     from vdla.runtime.devices.rtl_build import cache_folder, find_tools
 
@@ -155,7 +170,7 @@ def _rtl() -> Finding:
 
 
 def _waveforms() -> Finding:
-    """Whether runs on the device rtl can leave waveforms."""
+    """Whether runs on the device rtl can write waveforms."""
     from vdla.runtime.devices.device import DeviceError
     from vdla.runtime.devices.rtl_build import find_tools
 

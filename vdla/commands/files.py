@@ -1,4 +1,4 @@
-"""Reading what the commands are given; every error names the file."""
+"""Files that several commands read; every error names the file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_text(path: Path) -> str:
 
 
 def require_folder(command: str, option: str, path: Path) -> None:
-    """Refuse a file to write in a folder that is not there, or that is one, before the work whose result it takes."""
+    """Refuse an output file that is a folder or has none, before the work whose result it would hold."""
     if path.is_dir():
         raise CommandError(f"{command}: {option} must be a file, got the folder {path}")
     if not path.parent.is_dir():

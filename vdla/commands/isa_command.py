@@ -1,4 +1,4 @@
-"""`vdla isa`: the instruction set of a machine, for readers or for a SystemVerilog front end."""
+"""`vdla isa`: the instruction set of a machine as a reference page or as a SystemVerilog package."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import argparse
 from pathlib import Path
 
 from vdla.commands import OK
-from vdla.commands.machine import add_machine_arguments, machine
+from vdla.commands.machine_options import add_machine_arguments, machine
 from vdla.support.atomic import write_text
 
-NAME = "isa"
-HELP = "print the instruction set of a machine"
 EXAMPLES = """\
   vdla isa | less                          the reference page of pynq_z1
   vdla isa --preset int4 -o int4.md
@@ -19,7 +17,7 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The machine and the form."""
+    """The machine, the form, the file."""
     add_machine_arguments(parser)
     parser.add_argument("--sv", action="store_true", help="the SystemVerilog package instead of the reference page")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="write there instead of standard output")

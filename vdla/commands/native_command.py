@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.commands import OK, CommandError
+from vdla.commands.completion import complete_with
 from vdla.support.atomic import write_with
+from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from vdla.commands.native_operators import Build
+    from vdla.commands.cpu_operators import Build
     from vdla.compiler.codegen.llvm import NativeObject
 
-NAME = "native"
-HELP = "compile an operator into an object file for a CPU"
 EXAMPLES = """\
   vdla native --list                               operators, layers, targets
   vdla native C6 -o out                            out/c6.o and out/c6.h
@@ -27,15 +27,21 @@ EXAMPLES = """\
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What to compile, for which CPU, where to."""
-    parser.add_argument("operator", nargs="?", metavar="OPERATOR", help="an operator, or a layer such as C6 or D3")
+    """The operator, the CPU, the files."""
+    name = parser.add_argument(
+        "operator", nargs="?", metavar="OPERATOR", help="an operator, or a layer such as C6 or D3"
+    )
+    complete_with(name, _names)
     parser.add_argument("--list", action="store_true", help="list the operators, the layers and the targets")
-    parser.add_argument("--shape", nargs="+", default=[], metavar="KEY=N", help="the operator's extents")
+    parser.add_argument(
+        "--shape", nargs="+", default=[], metavar="KEY=N", help="the operator's extents, as --list shows them"
+    )
     parser.add_argument("--dtype", default="float32", metavar="DTYPE", help="the element type (default float32)")
-    parser.add_argument("--target", default="host", metavar="NAME", help="the CPU (default host: this one)")
+    target = parser.add_argument("--target", default="host", metavar="NAME", help="the CPU (default host: this one)")
+    complete_with(target, _targets)
     parser.add_argument("-o", "--output", type=Path, default=Path(), metavar="FOLDER", help="where the files go")
     parser.add_argument("--assembly", action="store_true", help="write the assembly too")
-    parser.add_argument("--llvm", action="store_true", help="write the text of the LLVM module too")
+    parser.add_argument("--llvm", action="store_true", help="write the LLVM module as text too")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -58,22 +64,36 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _operator(arguments: argparse.Namespace) -> Build:
-    from vdla.commands.native_operators import OPERATORS, from_settings, from_workload
+    from vdla.commands.cpu_operators import OPERATORS, from_settings, from_workload
     from vdla.compiler.operators.workloads import workload, workloads
 
     name = arguments.operator or ""
     if name in OPERATORS:
         return from_settings(name, arguments.shape)
     if name.upper() not in workloads():
-        choices = f"{', '.join(OPERATORS)}, {', '.join(workloads())}"
-        raise CommandError(f"native: operator must be one of {choices}, got {name or 'nothing'}")
+        got = f"{name}{did_you_mean(name, _names())}" if name else "nothing"
+        raise CommandError(f"native: operator must be one of {', '.join(_names())}, got {got}")
     if arguments.shape:
         raise CommandError(f"native {name}: --shape must be left out for a named layer, got {arguments.shape[0]}")
     return from_workload(workload(name))
 
 
+def _names() -> list[str]:
+    """The operators and the layers."""
+    from vdla.commands.cpu_operators import OPERATORS
+    from vdla.compiler.operators.workloads import workloads
+
+    return [*OPERATORS, *workloads()]
+
+
+def _targets() -> list[str]:
+    from vdla.compiler.target import TARGETS
+
+    return ["host", *TARGETS]
+
+
 def _write(built: NativeObject, arguments: argparse.Namespace) -> list[Path]:
-    """The files that were written; none if one of them cannot be."""
+    """Write all files, or none if one of them cannot be written; their paths."""
     texts = {".h": built.header}
     if arguments.assembly:
         texts[".s"] = built.assembly
@@ -91,7 +111,7 @@ def _write(built: NativeObject, arguments: argparse.Namespace) -> list[Path]:
 
 
 def _write_all(files: list[tuple[Path, bytes]]) -> None:
-    """Each file takes its place after those behind it, so that a full disk leaves all as they were."""
+    """Write the files in order; each replaces its old content only after all that follow it have been written."""
     if not files:
         return
     (path, content), *others = files
@@ -104,13 +124,12 @@ def _write_all(files: list[tuple[Path, bytes]]) -> None:
 
 
 def _list() -> int:
-    from vdla.commands.native_operators import OPERATORS, keys
+    from vdla.commands.cpu_operators import OPERATORS, keys
     from vdla.compiler.operators.workloads import workloads
-    from vdla.compiler.target import TARGETS
 
     for name in OPERATORS:
-        words = [f"{key}={'N' if p.default is p.empty else p.default}" for key, p in keys(name).items()]
+        words = [f"{key}=N" if p.default is p.empty else f"[{key}={p.default}]" for key, p in keys(name).items()]
         print(f"{name}\n  {' '.join(words)}")
     print(f"layers\n  {' '.join(workloads())}")
-    print(f"targets\n  host {' '.join(TARGETS)}")
+    print(f"targets\n  {' '.join(_targets())}")
     return OK

@@ -1,4 +1,4 @@
-"""`vdla run`: a program on a device; its outputs, its cycles, and what they went to."""
+"""`vdla run`: a program on a device; its outputs, its cycles and their breakdown by unit."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import numpy as np
 
 from vdla.commands import OK, CommandError
 from vdla.commands.arrays import Array, read_inputs, require_all, with_random, write_outputs
+from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress
 from vdla.commands.files import read_program
-from vdla.commands.machine import add_dram_arguments, natural, positive, with_dram
+from vdla.commands.machine_options import add_dram_arguments, natural, positive, with_dram
 from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
@@ -23,37 +24,36 @@ if TYPE_CHECKING:
     from vdla.hardware.program import Program
     from vdla.simulator.stats import RunStats
 
-NAME = "run"
-HELP = "run a program and say where its cycles went"
 EXAMPLES = """\
   vdla run c2.vdla --random-inputs 0       random data
-  vdla run c2.vdla --random-inputs 0 --device rtl   the same on the hardware
+  vdla run c2.vdla --random-inputs 0 --device rtl   on the Verilated RTL
   vdla run c2.vdla --input data=x.npy weight=w.npy scale=s.npy --output out/
   vdla run c2.vdla --timing-only --dram read_latency=200 beat_cycles=2
-  vdla run c2.vdla --timing-only --lines 5   what waits most
+  vdla run c2.vdla --timing-only --lines 5   the lines that stall most
   vdla run c2.vdla --timing-only --trace c2.trace.json
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The program, its inputs, the memory, what to print and write."""
+    """The program, its inputs, the device, the output."""
     parser.add_argument("program", type=Path, metavar="PROGRAM", help="a program file, or assembly text (.s)")
     parser.add_argument("--input", nargs="+", default=[], metavar="NAME=FILE", help="packed arrays as .npy files")
     parser.add_argument("--random-inputs", type=natural, metavar="SEED", help="random data for inputs without a file")
     parser.add_argument("--output", type=Path, metavar="DIR", help="write each output as a .npy file there")
     parser.add_argument("--timing-only", action="store_true", help="cycles without data: needs no inputs")
-    parser.add_argument("--device", default="sim", metavar="NAME", help="what runs it: sim (default) or rtl")
-    parser.add_argument("--timeout", type=positive, metavar="CYCLES", help="stop a run that takes longer")
+    device = parser.add_argument("--device", default="sim", metavar="NAME", help="sim (default) or rtl")
+    complete_with(device, lambda: ("sim", "rtl"))
+    parser.add_argument("--timeout", type=positive, metavar="CYCLES", help="stop a run that takes more cycles")
     parser.add_argument("--waves", type=Path, metavar="FILE.fst", help="write waveforms of a run on rtl")
     add_dram_arguments(parser)
-    parser.add_argument("--lines", type=natural, default=0, metavar="N", help="the N schedule lines that wait most")
+    parser.add_argument("--lines", type=natural, default=0, metavar="N", help="the N lines that stall compute most")
     parser.add_argument("--trace", type=Path, metavar="FILE", help="write a trace for ui.perfetto.dev")
     parser.add_argument("--table", type=Path, metavar="FILE", help="write start and end of every instruction as text")
     parser.add_argument("--json", action="store_true", help="JSON instead of tables")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run, write, print."""
+    """Run the program, write the files, print the tables."""
     if arguments.timing_only and arguments.output:
         raise CommandError(f"run: --output must be left out with --timing-only, got {arguments.output}")
     _check_device(arguments)
@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_device(arguments: argparse.Namespace) -> None:
-    """Options that only one of the devices has."""
+    """Refuse options that the device does not have."""
     if arguments.timing_only and arguments.device != "sim":
         raise CommandError(f"run: --device must be sim with --timing-only, got {arguments.device}")
     if arguments.waves and arguments.device != "rtl":
@@ -116,7 +116,7 @@ def _on_device(
 def _write(
     program: Program, outputs: Mapping[str, Array], stats: RunStats, arguments: argparse.Namespace
 ) -> list[Path]:
-    """The files that were asked for."""
+    """Write the files that were asked for; their paths."""
     from vdla.simulator.stats import RunTrace
 
     written = write_outputs(arguments.output, outputs) if arguments.output else []
@@ -131,17 +131,17 @@ def _write(
 
 
 def _show(program: Program, outputs: Mapping[str, Array], stats: RunStats, lines: int) -> None:
-    from vdla.commands import report
+    from vdla.commands import run_tables
 
     console, runs = output(), {program.config.name: stats}
-    console.print(report.comparison(program.name, runs, report.FIGURES))
+    console.print(run_tables.comparison(program.name, runs, run_tables.FIGURES))
     console.print()
-    console.print(report.comparison("roofline", runs, report.ROOFLINE))
+    console.print(run_tables.comparison("roofline", runs, run_tables.ROOFLINE))
     console.print()
-    console.print(report.stalls("", stats))
+    console.print(run_tables.stalls("", stats))
     if lines:
         console.print()
-        console.print(report.lines(program, stats, lines))
+        console.print(run_tables.lines(program, stats, lines))
     if outputs:
         console.print()
         console.print(_outputs_table(outputs))

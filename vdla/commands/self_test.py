@@ -1,22 +1,21 @@
-"""What `vdla doctor` tries: a small convolution through the whole of vdla, against plain numpy."""
+"""The self-test of `vdla doctor`: a small convolution on every kind of machine, compared with plain NumPy."""
 
 from __future__ import annotations
 
 import time
-
-from vdla.commands.finding import Finding
+from dataclasses import dataclass
 
 PRESETS = ("pynq_z1", "tiny", "int4", "batch4")
 
 
-def kernel_name() -> str:
-    """Which of its kernels the simulator uses for matrix products on pynq_z1."""
-    from vdla.hardware.config import Config
-    from vdla.simulator.function import kernels_vnni, vnni
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the doctor's report: the subject, its state, and what to do where it is not healthy."""
 
-    config = Config.preset("pynq_z1")
-    fast = vnni.available() and kernels_vnni.fits(config.block_in, config.block_out)
-    return "vector dot products (AVX-512 VNNI)" if fast else "portable, several times slower than with AVX-512 VNNI"
+    what: str
+    state: str
+    healthy: bool = True
+    advice: str = ""
 
 
 def self_test() -> list[Finding]:
@@ -29,7 +28,19 @@ def _convolution(preset: str) -> Finding:
     from vdla.hardware.config import Config
     from vdla.runtime.layers import layer_operator, measure
 
-    layer = Workload("self_test", "conv2d", 1, 8, 8, 20, 12, 3, 1, 1, "")
+    layer = Workload(
+        name="self_test",
+        operator="conv2d",
+        batch=1,
+        height=8,
+        width=8,
+        in_channels=20,
+        out_channels=12,
+        kernel=3,
+        strides=1,
+        pads=1,
+        note="",
+    )
     start_s = time.perf_counter()
     measured = measure(layer, layer_operator(layer, Config.preset(preset), 2), seed=0)
     took = f"{measured.stats.total_cycles:,} cycles, {time.perf_counter() - start_s:.1f} s"

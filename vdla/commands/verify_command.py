@@ -1,4 +1,4 @@
-"""`vdla verify`: can a program hang, race, leave its memory, or hold an invalid instruction?"""
+"""`vdla verify`: proves that programs cannot hang, race, leave their memory or hold an invalid instruction."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 
 from vdla.commands import FINDING, OK
+from vdla.commands.completion import complete_with
 from vdla.commands.console import progress
 from vdla.commands.files import read_program
+from vdla.commands.machine_options import preset_names
 from vdla.hardware.config import Config
 
-NAME = "verify"
-HELP = "prove that programs cannot hang, race or leave their memory"
 EXAMPLES = """\
   vdla verify c2.vdla            exit code 1 when a program is refused
   vdla verify *.vdla kernel.s    several; .s is assembly text
@@ -22,13 +22,14 @@ EXAMPLES = """\
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The programs and the machine."""
     parser.add_argument("programs", nargs="+", type=Path, metavar="PROGRAM", help="a program file, or assembly text")
-    parser.add_argument(
+    preset = parser.add_argument(
         "--for", dest="device", metavar="PRESET", help="a machine other than the one it was compiled for"
     )
+    complete_with(preset, preset_names)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the verdict on each program."""
+    """Print the verdict on each program; exit code 1 when one is refused."""
     from vdla.simulator.verify import verify
 
     device = Config.preset(arguments.device) if arguments.device else None

@@ -7,8 +7,10 @@ from collections.abc import Iterable
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """` (did you mean C6?)` for the known name closest to `name`, in any case; empty where none is close."""
+    if not isinstance(name, str):
+        return ""
     from difflib import get_close_matches
 
     by_folded = {choice.casefold(): choice for choice in known}
-    close = get_close_matches(str(name).casefold(), by_folded, n=1, cutoff=0.6)
+    close = get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
     return f" (did you mean {by_folded[close[0]]}?)" if close else ""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from vdla.commands.report import attained_gops, roof_gops
+from vdla.commands.run_tables import attained_gops, roof_gops
 from vdla.compiler.operators.workloads import workload
 from vdla.hardware.config import Config
 from vdla.runtime.layers import layer_operator

@@ -1,4 +1,4 @@
-"""The options by which a command is told which machine, and which memory behind it."""
+"""The options that select the machine and its DRAM, and the values of KEY=VALUE options."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from vdla.commands import CommandError
+from vdla.commands.completion import complete_with
 from vdla.commands.files import read_text
 from vdla.hardware.config import Config, ConfigError, Dram
+from vdla.support.suggest import did_you_mean
 
 DEFAULT_PRESET = "pynq_z1"
 
@@ -19,8 +21,16 @@ def add_machine_arguments(parser: argparse.ArgumentParser) -> None:
     """--preset and --config."""
     group = parser.add_mutually_exclusive_group()
     help_text = f"the machine, by name (default {DEFAULT_PRESET}; vdla config lists them)"
-    group.add_argument("--preset", metavar="NAME", default=DEFAULT_PRESET, help=help_text)
+    preset = group.add_argument("--preset", metavar="NAME", default=DEFAULT_PRESET, help=help_text)
+    complete_with(preset, preset_names)
     group.add_argument("--config", type=Path, metavar="FILE", help="the machine as JSON, like vdla config NAME --json")
+
+
+def preset_names() -> list[str]:
+    """The presets, for completion."""
+    from vdla.hardware.config import PRESETS
+
+    return list(PRESETS)
 
 
 def machine(arguments: argparse.Namespace) -> Config:
@@ -55,7 +65,7 @@ def add_dram_arguments(parser: argparse.ArgumentParser) -> None:
     """--dram."""
     names = ", ".join(field.name for field in fields(Dram))
     parser.add_argument(
-        "--dram", nargs="+", default=[], metavar="KEY=VALUE", help=f"another memory behind the machine: {names}"
+        "--dram", nargs="+", default=[], metavar="KEY=VALUE", help=f"fields of the DRAM model to replace: {names}"
     )
 
 
@@ -64,16 +74,16 @@ def with_dram(config: Config, settings: Sequence[str]) -> Config:
     return replace(config, dram=replace(config.dram, **integers("--dram", settings, [f.name for f in fields(Dram)])))
 
 
-def integers(option: str, settings: Sequence[str], known: Sequence[str]) -> dict[str, int]:
-    """The values of KEY=VALUE words, every key known and given once."""
+def integers(where: str, settings: Sequence[str], known: Sequence[str], option: str | None = None) -> dict[str, int]:
+    """The integers of the KEY=VALUE words of an option; every key must be known and given once."""
     values: dict[str, int] = {}
     for setting in settings:
-        key, value = key_and_value(option, setting)
+        key, value = key_and_value(option or where, setting)
         if key not in known:
-            raise CommandError(f"{option}: key must be one of {', '.join(known)}, got {key}")
+            raise CommandError(f"{where}: key must be one of {', '.join(known)}, got {key}{did_you_mean(key, known)}")
         if key in values:
-            raise CommandError(f"{option}: {key} must be given once, got it twice")
-        values[key] = integer(f"{option}: {key}", value)
+            raise CommandError(f"{where}: {key} must be given once, got it twice")
+        values[key] = integer(f"{where}: {key}", value)
     return values
 
 
@@ -86,21 +96,21 @@ def key_and_value(option: str, setting: str) -> tuple[str, str]:
 
 
 def natural(value: str) -> int:
-    """The type of an option that is a whole number from 0."""
+    """The type of an option whose value is an integer from 0."""
     if not value.isdecimal():
         raise argparse.ArgumentTypeError(f"value must be an integer from 0, got {value!r}")
     return int(value)
 
 
 def positive(value: str) -> int:
-    """The type of an option that is a whole number from 1."""
+    """The type of an option whose value is an integer from 1."""
     if not value.isdecimal() or not int(value):
         raise argparse.ArgumentTypeError(f"value must be an integer from 1, got {value!r}")
     return int(value)
 
 
 def integer(where: str, value: str) -> int:
-    """A whole number in decimal."""
+    """An integer in decimal."""
     try:
         return int(value)
     except ValueError:

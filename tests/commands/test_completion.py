@@ -1,0 +1,51 @@
+"""What shells are offered: the script of each, and the words for a line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from vdla.cli import main
+from vdla.commands import COMMANDS, OK
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_the_script_is_valid_in_its_shell(shell: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["completion", shell]) == OK
+    script = capsys.readouterr().out
+    assert "vdla" in script
+    if shutil.which(shell):
+        (tmp_path / "script").write_text(script)
+        assert subprocess.run([shell, "-n", str(tmp_path / "script")], timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("vdla ", [*COMMANDS]),
+        ("vdla comp", ["compile", "compare", "completion"]),
+        ("vdla run --dev", ["--device"]),
+        ("vdla run x.vdla --device r", ["rtl"]),
+        ("vdla compile --preset ul", ["ultra96"]),
+        ("vdla compile CT", ["CT1", "CT2", "CT3"]),
+        ("vdla demo --layer C1", ["C1", "C10", "C11", "C12"]),
+        ("vdla native C6 --target cortex-a5", ["cortex-a53"]),
+        ("vdla bench eq", ["equality"]),
+        ("vdla config ti", ["tiny"]),
+        ("vdla verify --for int", ["int4"]),
+        ("vdla completion f", ["fish"]),
+    ],
+)
+def test_words_for_a_line(line: str, words: list[str]) -> None:
+    """Asked as bash asks: the answer is on file descriptor 8, separated by IFS."""
+    environment = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_POINT": str(len(line))}
+    command = ["bash", "-c", f"{sys.executable} -m vdla 8>&1 9>&2 >/dev/null 2>&1"]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=60)
+    assert [word.strip() for word in done.stdout.split("\n") if word] == words
