@@ -13,6 +13,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import ID, OFFSETS, REGISTERS, VERSION, Error, counter_offset, tokens_register
 from vdla.hardware.isa.units import COUNTERS, QUEUES, UNITS, Unit
 from vdla.runtime.devices.device import DeviceError
+from vdla.simulator.stats import MachineState
 
 _BITS = {(register.name, bit.name): 1 << bit.position for register in REGISTERS for bit in register.bits}
 
@@ -130,12 +131,8 @@ class Driver:
         offset = counter_offset(unit, counter)
         return self._bus.read_word(offset + 4) << 32 | self._bus.read_word(offset)
 
-    def state(self, count: int) -> str:
-        """One line of fetch, one a unit, one of the token queues: what a message about a hang shows."""
-        lines = [f"  fetch: {self.read('DISPATCHED')} of {count} instructions dispatched"]
-        for unit in Unit:
-            started, ended = self.read(f"{unit.name}_STARTED"), self.read(f"{unit.name}_ENDED")
-            waiting = self.read(f"{unit.name}_COMMANDS")
-            lines.append(f"  {unit.label}: {started} started, {ended} ended, {waiting} commands waiting")
-        tokens = ", ".join(f"{queue.name} {self.read(tokens_register(queue))}" for queue in QUEUES)
-        return "\n".join([*lines, f"  queues: {tokens}"])
+    def state(self) -> MachineState:
+        """How far the machine has run its stream."""
+        started, ended = (tuple(self.read(f"{unit.name}_{what}") for unit in Unit) for what in ("STARTED", "ENDED"))
+        tokens = tuple(self.read(tokens_register(queue)) for queue in QUEUES)
+        return MachineState(self.read("DISPATCHED"), started, ended, tokens)

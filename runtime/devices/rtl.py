@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL
+from vdla.hardware.isa import COL, columns, instruction_bytes
 from vdla.hardware.program import STREAM, Program
 from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.driver import Driver, Stream
@@ -128,7 +128,7 @@ class RtlDevice(MemoryDevice):
             self._machine.forget_events()
             try:
                 self.driver.start(stream)
-                self._wait(count, quiet_cycles + 4 * (dram.read_latency + dram.write_latency))
+                self._wait(self._fields(address, count), quiet_cycles + 4 * (dram.read_latency + dram.write_latency))
                 self.driver.finish()
                 self._seen = self._machine.trace()
             except BaseException:
@@ -148,26 +148,31 @@ class RtlDevice(MemoryDevice):
         finally:
             self._lock.release()
 
-    def _wait(self, count: int, quiet_cycles: int) -> None:
+    def _wait(self, fields: Ints, quiet_cycles: int) -> None:
         machine = self._machine
-        while not machine.wait(self._cycles_left(count)):
+        while not machine.wait(self._cycles_left(fields)):
             if machine.quiet_cycles > quiet_cycles:
-                raise DeviceError(self._hang(f", got {machine.quiet_cycles} cycles in which nothing moved", count))
-        self._cycles_left(count)
+                raise DeviceError(self._hang(f", got {machine.quiet_cycles} cycles without an event", fields))
+        self._cycles_left(fields)
 
-    def _cycles_left(self, count: int) -> int:
-        """Cycles to go on for, up to the first one too many; DeviceError when there was one."""
+    def _cycles_left(self, fields: Ints) -> int:
+        """Cycles until the next check, at most one beyond the limit; DeviceError beyond it."""
         limit, past = self.timeout_cycles, self._machine.running_cycles
         if limit is None:
             return CHUNK_CYCLES
         if past > limit:
-            raise DeviceError(self._hang(f"in at most {limit} cycles, got a timeout", count))
+            raise DeviceError(self._hang(f" in at most {limit} cycles, got a timeout", fields))
         return min(CHUNK_CYCLES, limit - past + 1)
 
-    def _hang(self, what: str, count: int) -> str:
-        comma = "" if what.startswith(",") else " "
-        after = f" (cycle {self._machine.running_cycles})"
-        return f"device {self.name}: the program must end{comma}{what}{after}\n{self.driver.state(count)}"
+    def _hang(self, what: str, fields: Ints) -> str:
+        state = self.driver.state().describe(self.config, fields)
+        return f"device {self.name}: the program must end{what} (cycle {self._machine.running_cycles})\n{state}"
+
+    def _fields(self, address: int, count: int) -> Ints:
+        """The fields of the words at an address, as far as they lie in memory."""
+        nbytes = instruction_bytes(self.config)
+        words = self.memory[address : address + count * nbytes]
+        return columns(self.config, words[: len(words) // nbytes * nbytes].reshape(-1, nbytes))
 
     def _recover(self) -> None:
         """After anything went wrong: a soft reset, behind a quick memory; a new machine where even that fails."""

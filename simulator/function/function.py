@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Emit, Opcode, Operand, Source, Unit, VectorOp
+from vdla.hardware.isa.units import QUEUES
 from vdla.simulator.function import kernels, kernels_vnni, vnni
 from vdla.simulator.function.memory import Memory, Row
 from vdla.simulator.support.errors import Escape, SimulationError, name_of, require_below
-from vdla.simulator.timing.wait_table import POP_QUEUE, PUSH_QUEUE, QUEUES
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 
 
@@ -100,41 +101,36 @@ def execute(config: Config, columns: Ints, dram: Bytes, portable: bool = False) 
 
 
 def token_order(columns: Ints) -> Ints:
-    """Instruction numbers, every token given before it is taken; SimulationError when there is no such order."""
-    if _in_order(columns):
+    """An order of the instructions in which each token is pushed before it is popped.
+
+    SimulationError where no such order exists.
+    """
+    pushes = [_selected(columns, queue.producer, queue.push) for queue in QUEUES]
+    pops = [_selected(columns, queue.consumer, queue.pop) for queue in QUEUES]
+    if all((np.cumsum(pop) <= np.cumsum(push)).all() for push, pop in zip(pushes, pops, strict=True)):
         return np.arange(len(columns))
-    return np.array(_untimed_run(columns), np.int64)
+    return np.array(_untimed_run(columns, np.stack(pushes, axis=1), np.stack(pops, axis=1)), np.int64)
 
 
-def _bits(columns: Ints, what: str, queues: Ints, queue: int) -> NDArray[np.bool_]:
-    """Which instructions push to, or pop from, a queue."""
-    unit, side = (int(i) for i in np.argwhere(queues == queue)[0])
-    return np.asarray((columns[:, COL["unit"]] == unit) & (columns[:, COL[f"{what}_{('prev', 'next')[side]}"]] > 0))
+def _selected(columns: Ints, unit: Unit, token: str) -> Bools:
+    """The instructions of a unit that have a token bit set."""
+    return np.asarray((columns[:, COL["unit"]] == unit) & (columns[:, COL[token]] > 0))
 
 
-def _in_order(columns: Ints) -> bool:
-    for queue in range(len(QUEUES)):
-        given = np.cumsum(_bits(columns, "push", PUSH_QUEUE, queue))
-        taken = np.cumsum(_bits(columns, "pop", POP_QUEUE, queue))
-        if (taken > given).any():
-            return False
-    return True
-
-
-def _untimed_run(columns: Ints) -> list[int]:
-    pops = np.stack([_bits(columns, "pop", POP_QUEUE, queue) for queue in range(len(QUEUES))], axis=1).tolist()
-    pushes = np.stack([_bits(columns, "push", PUSH_QUEUE, queue) for queue in range(len(QUEUES))], axis=1).tolist()
+def _untimed_run(columns: Ints, pushes: Bools, pops: Bools) -> list[int]:
+    """The order of a run with unbounded queues; `pushes` and `pops` are by instruction and queue."""
+    pushed, popped = pushes.tolist(), pops.tolist()
     waiting = [np.flatnonzero(columns[:, COL["unit"]] == unit).tolist()[::-1] for unit in Unit]
     tokens = [0] * len(QUEUES)
     order: list[int] = []
     while any(waiting):
         before = len(order)
         for unit in waiting:
-            while unit and all(tokens[q] > 0 for q, pop in enumerate(pops[unit[-1]]) if pop):
+            while unit and all(tokens[queue] > 0 for queue, pop in enumerate(popped[unit[-1]]) if pop):
                 k = unit.pop()
-                tokens = [n - pop + push for n, pop, push in zip(tokens, pops[k], pushes[k], strict=True)]
+                tokens = [n - pop + push for n, pop, push in zip(tokens, popped[k], pushed[k], strict=True)]
                 order.append(k)
         if len(order) == before:
             stuck = ", ".join(name_of(columns, unit[-1]) for unit in waiting if unit)
-            raise SimulationError(f"function: every token that is taken must be given, got a deadlock at {stuck}")
+            raise SimulationError(f"function: every popped token must be pushed, got a deadlock at {stuck}")
     return order

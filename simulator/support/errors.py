@@ -25,7 +25,9 @@ def require_program(where: str, program: object, config: object = None) -> None:
 
 def name_of(columns: NDArray[np.int64], index: int) -> str:
     """`instruction 3 (GEMM)`: how messages name an instruction."""
-    return f"instruction {index} ({Opcode(int(columns[index, COL['opcode']])).name})"
+    opcode = int(columns[index, COL["opcode"]])
+    names = {known.value: known.name for known in Opcode}
+    return f"instruction {index} ({names.get(opcode, f'opcode {opcode}')})"
 
 
 class Escape(Exception):

@@ -17,7 +17,7 @@ from vdla.simulator.timing.layout import (
     F_COUNTED,
     F_MARK,
     IDLE,
-    KINDC,
+    KIND,
     LATENCY,
     PADS,
     POP_PREV,
@@ -34,10 +34,10 @@ from vdla.simulator.timing.layout import (
     T_F,
     T_Q,
     T_S,
+    UNIT,
     UNKNOWN,
     WAIT,
     Ints,
-    U,
 )
 from vdla.simulator.timing.wait_table import KIND_READ, KIND_WRITE, NEVER, NONE
 
@@ -53,10 +53,10 @@ def after(times: Ints, index: Int, event: Int) -> Int:
 
 
 @helper
-def count_fetch(work: Ints, times: Ints, state: Ints, fetch: Ints, end: Int) -> None:
+def count_fetch(table: Ints, times: Ints, state: Ints, fetch: Ints, end: Int) -> None:
     """Count fetch's uncovered cycles before `end`; every dispatch before `end` is settled."""
     k = state[F_COUNTED]
-    while k < len(work) and times[k, T_D] != UNKNOWN and times[k, T_D] < end:
+    while k < len(table) and times[k, T_D] != UNKNOWN and times[k, T_D] < end:
         if times[k, T_D] >= state[F_MARK]:
             count_blocked(times, state, fetch, k, times[k, T_D])
             fetch[BUSY] += 1
@@ -83,89 +83,89 @@ def count_blocked(times: Ints, state: Ints, fetch: Ints, k: Int, end: Int) -> No
 
 
 @helper
-def count_pushes(work: Ints, times: Ints, counts: Ints, to: Int, last: Int, lo: Int, hi: Int) -> Int:
+def count_pushes(table: Ints, times: Ints, counts: Ints, to: Int, last: Int, lo: Int, hi: Int) -> Int:
     """How many cycles lo..hi-1 an instruction up to `last` is blocked in its push; they count in row `to`."""
     blocked = 0
     j = last
     while j != NONE and times[j, T_E] >= lo:
-        n = max(times[j, T_C], after(times, work[j, PREV], T_E))
-        room = max(n, after(times, work[j, ROOM_PREV], T_S))
+        n = max(times[j, T_C], after(times, table[j, PREV], T_E))
+        room = max(n, after(times, table[j, ROOM_PREV], T_S))
         before = max(0, min(room, hi) - max(n, lo))
         later = max(0, min(times[j, T_E], hi) - max(room, lo))
         if before > 0:
-            counts[to, WAIT + work[j, PUSH_PREV]] += before
+            counts[to, WAIT + table[j, PUSH_PREV]] += before
         if later > 0:
-            counts[to, WAIT + work[j, PUSH_NEXT]] += later
+            counts[to, WAIT + table[j, PUSH_NEXT]] += later
         blocked += before + later
-        j = work[j, PREV]
+        j = table[j, PREV]
     return blocked
 
 
 @helper
-def count_waiting(work: Ints, times: Ints, counts: Ints, k: Int, queues: Ints) -> None:
+def count_waiting(table: Ints, times: Ints, counts: Ints, k: Int, queues: Ints) -> None:
     """The cycles between the issue stage's becoming free and the start of k."""
-    unit = work[k, U]
+    unit = table[k, UNIT]
     lo = times[k, T_COVER] + 1
-    if work[k, PREV] != NONE:
-        lo = max(lo, times[work[k, PREV], T_F])
+    if table[k, PREV] != NONE:
+        lo = max(lo, times[table[k, PREV], T_F])
     hi = times[k, T_S]
     at = min(max(lo, times[k, T_D] + 1), hi)
     counts[k, COMMANDS] += max(0, at - lo)
     at = max(lo, at)
     for side in range(2):
-        seen = min(after(times, work[k, POP_PREV + side], T_E), hi)
+        seen = min(after(times, table[k, POP_PREV + side], T_E), hi)
         if seen > at:
             counts[k, WAIT + queues[unit, side]] += seen - at
             at = seen
     if at < hi:
-        blocked = count_pushes(work, times, counts, k, work[k, PREV], at, hi)
+        blocked = count_pushes(table, times, counts, k, table[k, PREV], at, hi)
         counts[k, LATENCY if unit == STORE else BUSY] += hi - at - blocked
 
 
 @helper
-def count_current(work: Ints, times: Ints, counts: Ints, k: Int) -> None:
+def count_current(table: Ints, times: Ints, counts: Ints, k: Int) -> None:
     """The cycles from the start of k that its bursts do not account for."""
-    if work[k, KINDC] == KIND_WRITE:
+    if table[k, KIND] == KIND_WRITE:
         return
-    if work[k, KINDC] != KIND_READ:
+    if table[k, KIND] != KIND_READ:
         counts[k, BUSY] += max(0, times[k, T_F] - max(times[k, T_S], times[k, T_COVER] + 1))
         return
     lo = max(times[k, T_S], times[k, T_COVER] + 1)
     hi = times[k, T_Q]
     if lo >= hi:
         return
-    p = hi - work[k, PADS]
+    p = hi - table[k, PADS]
     blocked = 0
-    if work[k, PADS] > 0 and lo < p:
-        blocked = count_pushes(work, times, counts, k, work[k, PREV], lo, p)
+    if table[k, PADS] > 0 and lo < p:
+        blocked = count_pushes(table, times, counts, k, table[k, PREV], lo, p)
     counts[k, BUSY] += hi - lo - blocked
 
 
 @helper
-def count_tail(work: Ints, times: Ints, counts: Ints, last: Int, covered: Int, total: Int) -> Int:
+def count_tail(table: Ints, times: Ints, counts: Ints, last: Int, covered: Int, total: Int) -> Int:
     """The cycles of a unit after its last instruction's issue; returned are those in which it is idle."""
     lo = max(times[last, T_F], covered + 1)
     hi = times[last, T_E] + 1
     if lo < hi:
-        blocked = count_pushes(work, times, counts, last, last, lo, hi)
-        counts[last, LATENCY if work[last, U] == STORE else BUSY] += hi - lo - blocked
+        blocked = count_pushes(table, times, counts, last, last, lo, hi)
+        counts[last, LATENCY if table[last, UNIT] == STORE else BUSY] += hi - lo - blocked
     return total - max(lo, hi)
 
 
 @helper
-def account(work: Ints, times: Ints, counts: Ints, fetch: Ints, idle: Ints, state: Ints, queues: Ints) -> Int:
+def account(table: Ints, times: Ints, counts: Ints, fetch: Ints, idle: Ints, state: Ints, queues: Ints) -> Int:
     """Count the cycles that the events left open; the total."""
     total = np.int64(0)
-    for k in range(len(work)):
-        count_waiting(work, times, counts, k, queues)
-        count_current(work, times, counts, k)
+    for k in range(len(table)):
+        count_waiting(table, times, counts, k, queues)
+        count_current(table, times, counts, k)
         total = max(total, max(times[k, T_E], times[k, T_D]) + 1)
     for unit in range(3):
-        last = len(work) - 1
-        while last >= 0 and work[last, U] != unit:
+        last = len(table) - 1
+        while last >= 0 and table[last, UNIT] != unit:
             last -= 1
         idle[unit] = total
         if last >= 0:
-            idle[unit] = count_tail(work, times, counts, last, state[COVERED + unit], total)
-    count_fetch(work, times, state, fetch, total)
+            idle[unit] = count_tail(table, times, counts, last, state[COVERED + unit], total)
+    count_fetch(table, times, state, fetch, total)
     return total

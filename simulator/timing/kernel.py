@@ -1,4 +1,4 @@
-"""The timing contract as one compiled event loop over the table of `work`.
+"""The timing contract as one compiled event loop over the wait table.
 
 The invariant: when the next burst is granted at g, everything that happens before g + 1 is known, because whatever
 is still unknown depends on a grant to come, and is seen a cycle later at the earliest. So events are settled as far
@@ -26,7 +26,7 @@ from vdla.simulator.timing.layout import (
     F_MARK,
     FAR,
     FETCH,
-    KINDC,
+    KIND,
     LATENCY,
     LIMIT,
     LOAD,
@@ -70,6 +70,7 @@ from vdla.simulator.timing.layout import (
     T_Q,
     T_S,
     TIMEOUT,
+    UNIT,
     UNKNOWN,
     W_COUNT,
     W_LAST,
@@ -78,7 +79,6 @@ from vdla.simulator.timing.layout import (
     Z_RUNS,
     Z_STRIDE,
     Ints,
-    U,
 )
 from vdla.simulator.timing.wait_table import KIND_CORE, KIND_READ, KIND_WRITE, NONE
 
@@ -89,11 +89,11 @@ def _latest(known: Int, other: Int) -> Int:
 
 
 @helper
-def _dispatch(work: Ints, times: Ints, state: Ints) -> bool:
+def _dispatch(table: Ints, times: Ints, state: Ints) -> bool:
     k = state[NEXT_D]
-    if k >= len(work) or times[k, T_A] == UNKNOWN:
+    if k >= len(table) or times[k, T_A] == UNKNOWN:
         return False
-    at = after(times, work[k, COMMAND], T_S)
+    at = after(times, table[k, COMMAND], T_S)
     if at == UNKNOWN:
         return False
     previous = times[k - 1, T_D] + 1 if k > 0 else 0
@@ -103,65 +103,65 @@ def _dispatch(work: Ints, times: Ints, state: Ints) -> bool:
 
 
 @helper
-def _start_time(work: Ints, times: Ints, k: Int) -> Int:
+def _start_time(table: Ints, times: Ints, k: Int) -> Int:
     at = after(times, k, T_D)
-    if work[k, PREV] != NONE:
-        at = _latest(at, times[work[k, PREV], T_F])
-    at = _latest(at, after(times, work[k, POP_PREV], T_E))
-    at = _latest(at, after(times, work[k, POP_NEXT], T_E))
-    return _latest(at, after(times, work[k, LIMIT], T_E))
+    if table[k, PREV] != NONE:
+        at = _latest(at, times[table[k, PREV], T_F])
+    at = _latest(at, after(times, table[k, POP_PREV], T_E))
+    at = _latest(at, after(times, table[k, POP_NEXT], T_E))
+    return _latest(at, after(times, table[k, LIMIT], T_E))
 
 
 @helper
 def _start(
-    work: Ints, times: Ints, state: Ints, requests: Ints, ring: Ints, counts: Ints, params: Ints, unit: Int
+    table: Ints, times: Ints, state: Ints, requests: Ints, ring: Ints, counts: Ints, params: Ints, unit: Int
 ) -> bool:
     k = state[NEXT_S + unit]
-    if k >= len(work):
+    if k >= len(table):
         return False
-    at = _start_time(work, times, k)
+    at = _start_time(table, times, k)
     if at == UNKNOWN:
         return False
     times[k, T_S] = at
     times[k, T_COVER] = state[COVERED + unit]
-    kind = work[k, KINDC]
+    kind = table[k, KIND]
     if kind == KIND_READ:
         state[PENDING + unit] = k
     elif kind == KIND_WRITE:
-        _write(work, times, state, requests, ring, counts, params, k)
+        _write(table, times, state, requests, ring, counts, params, k)
     elif kind == KIND_CORE:
-        times[k, T_F] = at + work[k, CYCLES] + params[P_OVERHEAD]
+        times[k, T_F] = at + table[k, CYCLES] + params[P_OVERHEAD]
         times[k, T_C] = times[k, T_F] + params[P_DEPTH]
     else:
         times[k, T_F] = times[k, T_C] = at + 1
-    state[NEXT_S + unit] = _next_of_unit(work, k)
+    state[NEXT_S + unit] = _next_of_unit(table, k)
     return True
 
 
 @helper
-def _next_of_unit(work: Ints, k: Int) -> Int:
-    unit = work[k, U]
+def _next_of_unit(table: Ints, k: Int) -> Int:
+    unit = table[k, UNIT]
     k += 1
-    while k < len(work) and work[k, U] != unit:
+    while k < len(table) and table[k, UNIT] != unit:
         k += 1
     return k
 
 
 @helper
-def _begin_read(work: Ints, times: Ints, state: Ints, requests: Ints, params: Ints, unit: Int) -> bool:
+def _begin_read(table: Ints, times: Ints, state: Ints, requests: Ints, params: Ints, unit: Int) -> bool:
     """Once it is known when padding can begin: padding, and the first request."""
     k = state[PENDING + unit]
     if k == NONE:
         return False
     q = times[k, T_S] + 1
-    if work[k, PADS] > 0:
-        previous = after(times, work[k, PREV], T_E)
+    if table[k, PADS] > 0:
+        previous = after(times, table[k, PREV], T_E)
         if previous == UNKNOWN:
             return False
-        q = max(q, previous) + work[k, PADS]
+        q = max(q, previous) + table[k, PADS]
     times[k, T_Q] = q
     state[PENDING + unit] = NONE
-    if work[k, RUN] == 0:
+    if table[k, RUN] == 0:
         times[k, T_F] = q
         times[k, T_C] = q - 1 + params[P_LOAD_TAIL]
         return True
@@ -169,23 +169,23 @@ def _begin_read(work: Ints, times: Ints, state: Ints, requests: Ints, params: In
     requests[unit, 0] = q
     requests[unit, 1] = 0
     requests[unit, 2] = 0
-    requests[unit, 3] = work[k, RUN]
-    requests[unit, 4] = work[k, BASE]
+    requests[unit, 3] = table[k, RUN]
+    requests[unit, 4] = table[k, BASE]
     return True
 
 
 @helper
-def _end(work: Ints, times: Ints, state: Ints, unit: Int) -> bool:
+def _end(table: Ints, times: Ints, state: Ints, unit: Int) -> bool:
     k = state[NEXT_E + unit]
-    if k >= len(work) or times[k, T_C] == UNKNOWN:
+    if k >= len(table) or times[k, T_C] == UNKNOWN:
         return False
-    at = max(times[k, T_C], after(times, work[k, PREV], T_E))
-    at = _latest(at, after(times, work[k, ROOM_PREV], T_S))
-    at = _latest(at, after(times, work[k, ROOM_NEXT], T_S))
+    at = max(times[k, T_C], after(times, table[k, PREV], T_E))
+    at = _latest(at, after(times, table[k, ROOM_PREV], T_S))
+    at = _latest(at, after(times, table[k, ROOM_NEXT], T_S))
     if at == UNKNOWN:
         return False
     times[k, T_E] = at
-    state[NEXT_E + unit] = _next_of_unit(work, k)
+    state[NEXT_E + unit] = _next_of_unit(table, k)
     return True
 
 
@@ -195,30 +195,30 @@ def _burst(left: Int, address: Int, params: Ints) -> Int:
 
 
 @helper
-def _advance(work: Ints, request: Ints, k: Int, beats: Int) -> bool:
+def _advance(table: Ints, request: Ints, k: Int, beats: Int) -> bool:
     """The iterator after `beats` more beats; False at the end of the instruction's last run."""
     request[3] -= beats
     request[4] += beats
     if request[3] > 0:
         return True
     request[2] += 1
-    if request[2] == work[k, Y_RUNS]:
+    if request[2] == table[k, Y_RUNS]:
         request[2] = 0
         request[1] += 1
-    request[3] = work[k, RUN]
-    request[4] = work[k, BASE] + request[1] * work[k, Z_STRIDE] + request[2] * work[k, Y_STRIDE]
-    return bool(request[1] < work[k, Z_RUNS])
+    request[3] = table[k, RUN]
+    request[4] = table[k, BASE] + request[1] * table[k, Z_STRIDE] + request[2] * table[k, Y_STRIDE]
+    return bool(request[1] < table[k, Z_RUNS])
 
 
 @helper
 def _write(
-    work: Ints, times: Ints, state: Ints, requests: Ints, ring: Ints, counts: Ints, params: Ints, k: Int
+    table: Ints, times: Ints, state: Ints, requests: Ints, ring: Ints, counts: Ints, params: Ints, k: Int
 ) -> None:
     """All bursts of a STORE: no other unit writes, so they follow from its start alone."""
     request = requests[STORE]
     request[1] = request[2] = 0
-    request[3] = work[k, RUN]
-    request[4] = work[k, BASE]
+    request[3] = table[k, RUN]
+    request[4] = table[k, BASE]
     ready = times[k, T_S] + params[P_STORE_SETUP]
     beats = 0
     more = True
@@ -233,7 +233,7 @@ def _write(
         state[W_COUNT] += 1
         ready = state[W_LAST] + 1
         beats += n
-        more = _advance(work, request, k, n)
+        more = _advance(table, request, k, n)
     times[k, T_F] = state[W_LAST] + 1
     times[k, T_C] = state[W_LAST] + params[P_WRITE_LATENCY] + 1
     counts[k, BUSY] += params[P_STORE_SETUP] + beats
@@ -241,28 +241,30 @@ def _write(
 
 
 @helper
-def _settle(work: Ints, times: Ints, state: Ints, requests: Ints, write_ring: Ints, counts: Ints, params: Ints) -> None:
+def _settle(
+    table: Ints, times: Ints, state: Ints, requests: Ints, write_ring: Ints, counts: Ints, params: Ints
+) -> None:
     """Every event whose causes are settled."""
     moved = True
     while moved:
         moved = False
-        while _dispatch(work, times, state):
+        while _dispatch(table, times, state):
             moved = True
         for unit in range(3):
-            while _start(work, times, state, requests, write_ring, counts, params, unit):
+            while _start(table, times, state, requests, write_ring, counts, params, unit):
                 moved = True
-                _begin_read(work, times, state, requests, params, unit)
-            if _begin_read(work, times, state, requests, params, unit):
+                _begin_read(table, times, state, requests, params, unit)
+            if _begin_read(table, times, state, requests, params, unit):
                 moved = True
-            while _end(work, times, state, unit):
+            while _end(table, times, state, unit):
                 moved = True
 
 
 @helper
-def _fetch_request(work: Ints, times: Ints, state: Ints, params: Ints) -> tuple[Int, Int]:
+def _fetch_request(table: Ints, times: Ints, state: Ints, params: Ints) -> tuple[Int, Int]:
     """(first cycle in which fetch requests its next burst or FAR, its beats)."""
     beats = state[F_BEATS]
-    left = len(work) * params[P_WORD] - beats
+    left = len(table) * params[P_WORD] - beats
     if left == 0:
         return FAR, 0
     n = _burst(left, params[P_STREAM] + beats, params)
@@ -295,8 +297,8 @@ def _grant(state: Ints, ring: Ints, counts: Ints, params: Ints, who: Int, g: Int
 
 
 @helper
-def _grant_fetch(work: Ints, times: Ints, state: Ints, ring: Ints, fetch: Ints, params: Ints, g: Int, n: Int) -> None:
-    count_fetch(work, times, state, fetch, g)
+def _grant_fetch(table: Ints, times: Ints, state: Ints, ring: Ints, fetch: Ints, params: Ints, g: Int, n: Int) -> None:
+    count_fetch(table, times, state, fetch, g)
     first, last = _grant(state, ring, fetch, params, FETCH, g, n)
     state[F_MARK] = last + 1
     k = state[F_BEATS] // params[P_WORD]
@@ -310,7 +312,7 @@ def _grant_fetch(work: Ints, times: Ints, state: Ints, ring: Ints, fetch: Ints, 
 
 @helper
 def _grant_read(
-    work: Ints,
+    table: Ints,
     times: Ints,
     state: Ints,
     requests: Ints,
@@ -326,7 +328,7 @@ def _grant_read(
     counts[k, BANDWIDTH] += max(0, g - max(times[k, T_Q], state[COVERED + unit] + 1))
     _, last = _grant(state, ring, counts[k], params, unit, g, n)
     requests[unit, 0] = g + 1
-    if _advance(work, requests[unit], k, n):
+    if _advance(table, requests[unit], k, n):
         return False
     state[ACTIVE + unit] = NONE
     times[k, T_F] = g + 1
@@ -335,17 +337,17 @@ def _grant_read(
 
 
 @helper
-def _first_of_unit(work: Ints, unit: Int) -> Int:
+def _first_of_unit(table: Ints, unit: Int) -> Int:
     k = 0
-    while k < len(work) and work[k, U] != unit:
+    while k < len(table) and table[k, UNIT] != unit:
         k += 1
     return k
 
 
 @helper
-def _initialise(work: Ints, state: Ints) -> None:
+def _initialise(table: Ints, state: Ints) -> None:
     for unit in range(3):
-        state[NEXT_S + unit] = state[NEXT_E + unit] = _first_of_unit(work, unit)
+        state[NEXT_S + unit] = state[NEXT_E + unit] = _first_of_unit(table, unit)
         state[COVERED + unit] = -1
         state[ACTIVE + unit] = state[PENDING + unit] = NONE
     state[COVERED + FETCH] = state[R_GRANT] = state[F_GRANT] = -1
@@ -353,7 +355,7 @@ def _initialise(work: Ints, state: Ints) -> None:
 
 @helper
 def _run(
-    work: Ints,
+    table: Ints,
     params: Ints,
     times: Ints,
     counts: Ints,
@@ -364,8 +366,8 @@ def _run(
     write_ring: Ints,
 ) -> Int:
     """Every event of the run; how it went. `state[R_GRANT]` is the cycle of the last grant."""
-    _settle(work, times, state, requests, write_ring, counts, params)
-    fetch_at, fetch_n = _fetch_request(work, times, state, params)
+    _settle(table, times, state, requests, write_ring, counts, params)
+    fetch_at, fetch_n = _fetch_request(table, times, state, params)
     while True:
         compute_at = requests[COMPUTE, 0] if state[ACTIVE + COMPUTE] != NONE else FAR
         load_at = requests[LOAD, 0] if state[ACTIVE + LOAD] != NONE else FAR
@@ -377,16 +379,16 @@ def _run(
             state[R_GRANT] = g
             return TIMEOUT
         if fetch_at <= g:
-            _grant_fetch(work, times, state, read_ring, fetch, params, g, fetch_n)
+            _grant_fetch(table, times, state, read_ring, fetch, params, g, fetch_n)
             settled = False
         else:
             unit = COMPUTE if compute_at <= g else LOAD
             n = _burst(requests[unit, 3], requests[unit, 4], params)
-            settled = not _grant_read(work, times, state, requests, read_ring, counts, params, unit, g, n)
+            settled = not _grant_read(table, times, state, requests, read_ring, counts, params, unit, g, n)
         if not settled:
-            _settle(work, times, state, requests, write_ring, counts, params)
-            fetch_at, fetch_n = _fetch_request(work, times, state, params)
-    n = len(work)
+            _settle(table, times, state, requests, write_ring, counts, params)
+            fetch_at, fetch_n = _fetch_request(table, times, state, params)
+    n = len(table)
     done = state[NEXT_D] == n and state[NEXT_E] == n and state[NEXT_E + 1] == n and state[NEXT_E + 2] == n
     return DONE if done else DEADLOCK
 
@@ -396,7 +398,7 @@ def _run(
 
 @compiled
 def run(
-    work: Ints,
+    table: Ints,
     params: Ints,
     times: Ints,
     counts: Ints,
@@ -408,8 +410,8 @@ def run(
     queues: Ints,
 ) -> tuple[Int, Int]:
     """(status, total cycles, or the last cycle known of a run that does not end); fills `times` and the counters."""
-    _initialise(work, state)
-    status = _run(work, params, times, counts, fetch, state, requests, rings[0], rings[1])
+    _initialise(table, state)
+    status = _run(table, params, times, counts, fetch, state, requests, rings[0], rings[1])
     if status != DONE:
         return status, state[R_GRANT]
-    return status, account(work, times, counts, fetch, idle, state, queues)
+    return status, account(table, times, counts, fetch, idle, state, queues)

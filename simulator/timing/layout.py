@@ -36,7 +36,7 @@ T_A, T_D, T_S, T_F, T_C, T_E, T_Q, T_COVER = np.arange(
     len(TIMES)
 )  # not literals, which would compile helpers once for each
 
-U, KINDC, PREV, POP_PREV, POP_NEXT, ROOM_PREV, ROOM_NEXT, COMMAND, LIMIT = (F[name] for name in FIELDS[:9])
+UNIT, KIND, PREV, POP_PREV, POP_NEXT, ROOM_PREV, ROOM_NEXT, COMMAND, LIMIT = (F[name] for name in FIELDS[:9])
 PADS, CYCLES, BASE, RUN, Y_RUNS, Y_STRIDE, Z_RUNS, Z_STRIDE, PUSH_PREV, PUSH_NEXT = (F[name] for name in FIELDS[9:])
 
 # State, by index: where each unit is in its list, and the two memory channels.

@@ -21,7 +21,7 @@ from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.timing import conflicts, hang
 from vdla.simulator.timing import kernel as kernel
 from vdla.simulator.timing import layout as at
-from vdla.simulator.timing.wait_table import POP_QUEUE, entry_beats, stream_beats, work_of
+from vdla.simulator.timing.wait_table import POP_QUEUE, entry_beats, stream_beats, wait_table
 
 Ints = NDArray[np.int64]
 
@@ -84,17 +84,17 @@ def time_columns(
 ) -> Timing:
     """The timing of linked instructions; `extra[k]` are the bank conflicts of a VECTOR."""
     extra = np.zeros(len(linked), np.int64) if extra is None else extra
-    work = work_of(config, linked, extra)
+    table = wait_table(config, linked, extra)
     times = np.full((len(linked), len(at.TIMES)), at.UNKNOWN, np.int64)
     waits = np.zeros((len(linked), len(COUNTERS)), np.int64)
     fetch = np.zeros(len(COUNTERS), np.int64)
     idle = np.zeros(3, np.int64)
     scratch = _scratch(config)
     params = _params(config, stream_beat, max_cycles)
-    status, cycles = kernel.run(work.table, params, times, waits, fetch, idle, *scratch, POP_QUEUE)
+    status, cycles = kernel.run(table, params, times, waits, fetch, idle, *scratch, POP_QUEUE)
     if status != at.DONE or cycles > max_cycles:
         timeout = status != at.DEADLOCK
-        raise SimulationError(hang.describe(config, linked, work, times, min(cycles, max_cycles), timeout))
+        raise SimulationError(hang.describe(config, linked, times, min(cycles, max_cycles), timeout))
     counters = _counters(linked, waits, fetch, idle)
     return Timing(cycles, times[:, at.T_D], times[:, at.T_S], times[:, at.T_E], waits, counters)
 

@@ -1,27 +1,25 @@
-"""What each instruction costs and waits for, as one table of integers: the input of the timing kernel.
+"""The wait table of a program: what each instruction waits for and costs, as integers for the timing kernel.
 
-The invariant: everything that depends on the program alone, on queue depths or on limits of a unit is resolved here,
-once and by whole arrays, into "instruction k waits for event e of instruction j". What remains for the kernel is the
-read channel.
+The invariant: everything that follows from the program, the queue depths and the limits of the units alone is resolved
+here, with whole arrays, into "instruction k waits for event e of instruction j". Only the read channel is left to the
+kernel.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, Buffer, Opcode, Unit, instruction_bytes, units
+from vdla.hardware.isa import COL, Buffer, Opcode, Unit, instruction_bytes
+from vdla.hardware.isa.units import QUEUES, SIDES, popped_queue, pushed_queue
 
 Ints = NDArray[np.int64]
 
 NONE = -1  # waits for nothing
-NEVER = -2  # waits for what no instruction does
+NEVER = -2  # waits for an event that no instruction causes
 
-QUEUES: tuple[str, ...] = tuple(queue.name for queue in units.QUEUES)
 
 # Columns of the table. PREV: the unit's instruction before. POP_*: the instruction whose end gives the token popped
 # from that side. ROOM_*: the instruction whose start makes room for the token pushed to that side. COMMAND: the
@@ -36,29 +34,24 @@ F = {name: index for index, name in enumerate(FIELDS)}
 KIND_SYNC, KIND_CORE, KIND_READ, KIND_WRITE = range(4)
 
 # The queue on each side of each unit, for popping and for pushing; -1 at the ends of the chain of units.
-POP_QUEUE = np.array([[units.popped_queue(unit, side) for side in units.SIDES] for unit in Unit], np.int64)
-PUSH_QUEUE = np.array([[units.pushed_queue(unit, side) for side in units.SIDES] for unit in Unit], np.int64)
+POP_QUEUE = np.array([[popped_queue(unit, side) for side in SIDES] for unit in Unit], np.int64)
+PUSH_QUEUE = np.array([[pushed_queue(unit, side) for side in SIDES] for unit in Unit], np.int64)
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
-    """The table, `np.int64[n, len(FIELDS)]`, and the number of tokens each queue is given and asked for."""
+def wait_table(config: Config, columns: Ints, conflicts: Ints) -> Ints:
+    """The table, `np.int64[n, len(FIELDS)]`, of linked instructions under the queue depths of `config`.
 
-    table: Ints
-    pushes: tuple[int, ...]
-    pops: tuple[int, ...]
-
-
-def work_of(config: Config, columns: Ints, conflicts: Ints) -> Work:
-    """The work of linked instructions under the depths of `config`; `conflicts[k]` are extra cycles of a VECTOR."""
+    `conflicts[k]` are the extra cycles of a VECTOR instruction.
+    """
     table = np.full((len(columns), len(FIELDS)), NONE, np.int64)
     table[:, F["unit"]] = columns[:, COL["unit"]]
     _fill_kinds(table, columns)
     _fill_cycles(table, columns, conflicts)
     _fill_dma(config, table, columns)
     _fill_order(config, table, columns)
-    counts = [_fill_queue(config, table, columns, number) for number in range(len(QUEUES))]
-    return Work(table, tuple(pushed for pushed, _ in counts), tuple(popped for _, popped in counts))
+    for number in range(len(QUEUES)):
+        _fill_queue(config, table, columns, number)
+    return table
 
 
 def entry_beats(config: Config, columns: Ints) -> Ints:
@@ -133,9 +126,9 @@ def _fill_drains(table: Ints, columns: Ints) -> None:
     table[drains, F["limit"]] = table[drains, F["prev"]]
 
 
-def _fill_queue(config: Config, table: Ints, columns: Ints, number: int) -> tuple[int, int]:
-    """Match the pushes and pops of a queue in their order; returns how many of each there are."""
-    queue, unit = units.QUEUES[number], columns[:, COL["unit"]]
+def _fill_queue(config: Config, table: Ints, columns: Ints, number: int) -> None:
+    """Match the pushes and the pops of a queue in program order."""
+    queue, unit = QUEUES[number], columns[:, COL["unit"]]
     pushes = np.flatnonzero((unit == queue.producer) & (columns[:, COL[queue.push]] > 0))
     pops = np.flatnonzero((unit == queue.consumer) & (columns[:, COL[queue.pop]] > 0))
     matched = min(len(pushes), len(pops))
@@ -146,7 +139,6 @@ def _fill_queue(config: Config, table: Ints, columns: Ints, number: int) -> tupl
     table[late, room] = NEVER
     matched = min(len(late), len(pops))
     table[late[:matched], room] = pops[:matched]
-    return len(pushes), len(pops)
 
 
 def stream_beats(config: Config) -> int:

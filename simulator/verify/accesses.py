@@ -16,7 +16,7 @@ from vdla.hardware.config import Buffer
 from vdla.hardware.isa import COL, UOP_COLUMNS, IsaError, Opcode, check_uops
 from vdla.hardware.isa.footprint import Access, Footprints, Kernel, Row
 from vdla.hardware.program import Program
-from vdla.simulator.verify.naming import instruction_name, schedule_lines, unit_name
+from vdla.simulator.verify.naming import instruction_name, schedule_lines, unit_of
 from vdla.simulator.verify.verdict import Finding, Kind, Range
 
 WRITABLE = ("output", "scratch")
@@ -82,7 +82,7 @@ class _Walk:
         return self._finding(Kind.BOUNDS, index, text)
 
     def _finding(self, kind: Kind, index: int, text: str, ranges: tuple[Range, ...] = ()) -> Finding:
-        unit = unit_name(int(self.program.columns[index, _UNIT]))
+        unit = unit_of(self.program, index).label
         where = instruction_name(self.program, index)
         lines = schedule_lines(self.program, index)
         return Finding(kind, f"{where}: {text}", (index,), (unit,), ranges=ranges, schedule=lines)

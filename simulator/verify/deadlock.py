@@ -1,23 +1,24 @@
-"""The counterexample of a deadlock: who waits where for what, and the circle of waits or the end of the chain."""
+"""The explanation of a deadlock: what each unit waits for, and the cycle of waits or the end of the chain."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vdla.hardware.isa import COL, Unit
+from vdla.hardware.isa import Unit
+from vdla.hardware.isa.units import QUEUES
 from vdla.hardware.program import Program
-from vdla.simulator.verify.naming import LINKS, QUEUES, instruction_name, schedule_lines, unit_name
+from vdla.simulator.verify.naming import instruction_name, schedule_lines, unit_of
 from vdla.simulator.verify.tokens import NEVER, TokenRun, Wait
 from vdla.simulator.verify.verdict import Finding, Kind
 
-FETCH = -1
-"""The node of the fetch unit in the graph of waits; the others are units."""
+_FETCH = -1
+"""The node of the fetch unit in the graph of waits; the other nodes are units."""
 
-Graph = dict[int, list[int]]
+_Graph = dict[int, list[int]]
 
 
 def findings(program: Program, run: TokenRun) -> Iterator[Finding]:
-    """Whether the run stopped early, or left tokens behind."""
+    """A deadlock where the run stopped early, else the queues in which it left tokens."""
     if not run.complete(len(program)):
         yield _deadlock(program, run)
         return
@@ -32,7 +33,7 @@ def _deadlock(program: Program, run: TokenRun) -> Finding:
     sentences += [_sentence(program, run, wait) for wait in run.waits]
     blocked = run.dispatched if run.dispatched < len(program) else NEVER
     if blocked != NEVER:
-        unit = unit_name(_unit(program, blocked))
+        unit = unit_of(program, blocked).label
         sentences.append(f"fetch waits at {instruction_name(program, blocked)} for room in the command queue of {unit}")
         instructions += (blocked,)
     sentences.append(_chain(program, run))
@@ -40,8 +41,8 @@ def _deadlock(program: Program, run: TokenRun) -> Finding:
         Kind.DEADLOCK,
         "; ".join(sentences),
         instructions,
-        tuple(dict.fromkeys(unit_name(wait.unit) for wait in run.waits)),
-        tuple(dict.fromkeys(QUEUES[wait.queue] for wait in run.waits)),
+        tuple(dict.fromkeys(wait.unit.label for wait in run.waits)),
+        tuple(dict.fromkeys(QUEUES[wait.queue].name for wait in run.waits)),
         schedule=schedule_lines(program, *instructions),
     )
 
@@ -49,11 +50,7 @@ def _deadlock(program: Program, run: TokenRun) -> Finding:
 def _sentence(program: Program, run: TokenRun, wait: Wait) -> str:
     verb = "push to" if wait.for_room else "pop from"
     state = f"full with {run.tokens[wait.queue]} tokens" if wait.for_room else "empty"
-    return f"{instruction_name(program, wait.instruction)} waits to {verb} {QUEUES[wait.queue]}, which is {state}"
-
-
-def _unit(program: Program, index: int) -> int:
-    return int(program.columns[index, COL["unit"]])
+    return f"{instruction_name(program, wait.instruction)} waits to {verb} {QUEUES[wait.queue].name}, which is {state}"
 
 
 # --- the graph of waits ----------------------------------------------------------------------------------------------
@@ -65,25 +62,25 @@ def _chain(program: Program, run: TokenRun) -> str:
     path = _walk(graph, [start])
     names = [_node(node) for node in path]
     if path[-1] in path[:-1]:
-        circle = names[path.index(path[-1]) :]
-        return f"circle of waits: {' -> '.join(circle)}"
+        cycle = names[path.index(path[-1]) :]
+        return f"cycle of waits: {' -> '.join(cycle)}"
     return f"{' waits for '.join(names)}, which has no more instructions"
 
 
-def _graph(program: Program, run: TokenRun) -> Graph:
-    """From each node to those it waits for; a unit that waits for nothing in its own program waits for fetch."""
-    graph: Graph = {int(unit): [] for unit in Unit}
+def _graph(program: Program, run: TokenRun) -> _Graph:
+    """The nodes that each node waits for; a unit that waits for no token waits for fetch."""
+    graph: _Graph = {int(unit): [] for unit in Unit}
     for wait in run.waits:
         graph[wait.unit].append(int(wait.other))
     if run.dispatched < len(program):
-        graph[FETCH] = [_unit(program, run.dispatched)]
+        graph[_FETCH] = [int(unit_of(program, run.dispatched))]
         for unit in Unit:
-            graph[unit] = graph[unit] or [FETCH]
+            graph[unit] = graph[unit] or [_FETCH]
     return graph
 
 
-def _walk(graph: Graph, path: list[int]) -> list[int]:
-    """A path that ends where it was before, if there is one from here; else one that ends where nothing waits."""
+def _walk(graph: _Graph, path: list[int]) -> list[int]:
+    """The path extended until it closes a cycle; where no cycle can be reached, to a node that waits for nothing."""
     dead_end = path
     for node in graph[path[-1]]:
         found = [*path, node] if node in path else _walk(graph, [*path, node])
@@ -94,21 +91,21 @@ def _walk(graph: Graph, path: list[int]) -> list[int]:
 
 
 def _node(node: int) -> str:
-    return "fetch" if node == FETCH else unit_name(node)
+    return "fetch" if node == _FETCH else Unit(node).label
 
 
-# --- tokens left over ------------------------------------------------------------------------------------------------
+# --- leftover tokens ------------------------------------------------------------------------------------------------
 
 
 def _unbalanced(program: Program, run: TokenRun, queue: int, left: int) -> Finding:
-    last = run.last_push[queue]
-    popper = unit_name(LINKS[queue][3])
+    last, name = run.last_push[queue], QUEUES[queue].name
+    producer, consumer = QUEUES[queue].producer.label, QUEUES[queue].consumer.label
     return Finding(
         Kind.UNBALANCED,
-        f"{QUEUES[queue]} must be empty at the end, got {left} token{'s' * (left > 1)} that {popper} never pops, "
+        f"{name} must be empty at the end, got {left} token{'s' * (left > 1)} that {consumer} never pops, "
         f"the last from {instruction_name(program, last)}",
         (last,),
-        (unit_name(LINKS[queue][1]), popper),
-        (QUEUES[queue],),
+        (producer, consumer),
+        (name,),
         schedule=schedule_lines(program, last),
     )

@@ -18,7 +18,7 @@ from vdla.hardware.isa.footprint import Access
 from vdla.hardware.isa.index_set import Where
 from vdla.hardware.program import Program
 from vdla.simulator.verify.accesses import WRITABLE, Touched
-from vdla.simulator.verify.naming import instruction_name, schedule_lines, unit_name
+from vdla.simulator.verify.naming import instruction_name, schedule_lines, unit_of
 from vdla.simulator.verify.tokens import NEVER, TokenRun
 from vdla.simulator.verify.verdict import Finding, Kind, Range
 
@@ -184,12 +184,11 @@ def _race(program: Program, race: Race) -> Finding:
     first, second = (instruction_name(program, index) for index in (race.first, race.second))
     verbs = ["writes" if writes else "reads" for writes in (race.first_writes, race.second_writes)]
     hazard = _HAZARDS[race.first_writes, race.second_writes]
-    units = program.columns[[race.first, race.second], COL["unit"]].tolist()
     return Finding(
         Kind.RACE,
         f"{first} {verbs[0]} {race.place} and {second} {verbs[1]} it; no token orders them ({hazard})",
         (race.first, race.second),
-        tuple(unit_name(unit) for unit in units),
+        (unit_of(program, race.first).label, unit_of(program, race.second).label),
         ranges=(race.place,),
         schedule=schedule_lines(program, race.first, race.second),
     )
@@ -200,7 +199,7 @@ def _unwritten(program: Program, index: int, place: Range) -> Finding:
         Kind.UNINITIALISED,
         f"{instruction_name(program, index)}: {place} must be written before it is read, got nothing",
         (index,),
-        (unit_name(int(program.columns[index, COL["unit"]])),),
+        (unit_of(program, index).label,),
         ranges=(place,),
         schedule=schedule_lines(program, index),
     )

@@ -1,8 +1,8 @@
-"""The untimed token run: the program on the smallest machine there is, and what it proves about every other.
+"""The untimed token run of a program on the smallest machine, which proves that it ends on every machine.
 
-That machine has MIN_COMMAND_DEPTH commands and MIN_TOKEN_DEPTH tokens in a queue, and units that finish one instruction
-before they take the next. Larger queues and overlap only take conditions away (docs/verifier.md), so what ends here
-ends everywhere. The clocks hold what tokens alone enforce: they are the same on every machine.
+The smallest machine has queues of MIN_COMMAND_DEPTH commands and MIN_TOKEN_DEPTH tokens, and units that end each
+instruction before they start the next. Larger queues and overlap only remove conditions (docs/verifier.md). The vector
+clocks hold the order that tokens alone enforce, which is the same on every machine.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vdla.hardware.config import MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH
 from vdla.hardware.isa import COL, Unit
-from vdla.simulator.verify.naming import LINKS, QUEUES
+from vdla.hardware.isa.units import QUEUES
 
 Ints = NDArray[np.int64]
 Clock = tuple[int, ...]
@@ -26,7 +26,7 @@ ORIGIN: Clock = (NEVER,) * UNITS
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Why a unit stands still: an instruction that waits for a token, or for room for one it pushes."""
+    """Why a unit is blocked: its instruction waits for a token, or for room in a queue that it pushes to."""
 
     unit: Unit
     instruction: int
@@ -37,9 +37,9 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class TokenRun:
-    """`order`: the instructions in an order they can run in. `clocks[k][unit]`: the last instruction of `unit` that is
-    sure to have ended when k starts. `waits` and `fetch_blocked` (the next instruction, where its command queue is
-    full) say where the run stopped, `tokens` what is left in the queues.
+    """`order`: the instructions in an order in which they can run. `clocks[k][unit]`: the last instruction of `unit`
+    that has certainly ended when k starts. `waits` says why the run stopped, `tokens` what is left in each queue and
+    `last_push` which instruction pushed to it last.
     """
 
     order: list[int]
@@ -51,7 +51,7 @@ class TokenRun:
     last_push: tuple[int, ...]
 
     def complete(self, instructions: int) -> bool:
-        """Whether everything ran."""
+        """Whether all instructions ended."""
         return self.ended == instructions
 
 
@@ -66,8 +66,8 @@ def token_run(columns: Ints) -> TokenRun:
 class _Run:
     def __init__(self, columns: Ints) -> None:
         self.units: list[int] = columns[:, COL["unit"]].tolist()
-        self.pops = _by_unit(columns, 3, 4)
-        self.pushes = _by_unit(columns, 1, 2)
+        self.pops = _queues(columns, [(queue.consumer, queue.pop) for queue in QUEUES])
+        self.pushes = _queues(columns, [(queue.producer, queue.push) for queue in QUEUES])
         self.dispatched = 0
         self.ended = 0
         self.commands: list[list[int]] = [[] for _ in Unit]
@@ -76,12 +76,12 @@ class _Run:
         self.clock = [ORIGIN] * UNITS
         self.clocks: list[Clock] = [ORIGIN] * len(columns)
         self.order: list[int] = []
-        self.queues: list[list[Clock]] = [[] for _ in QUEUES]  # the clock that each token ever pushed carries
+        self.queues: list[list[Clock]] = [[] for _ in QUEUES]  # the clocks of all tokens pushed so far
         self.popped = [0] * len(QUEUES)
         self.last_push = [NEVER] * len(QUEUES)
 
     def step(self) -> bool:
-        """Dispatch what fits, then let each unit go as far as it can; whether anything moved."""
+        """Dispatch what fits, then advance each unit as far as it goes; whether anything moved."""
         moved = self._dispatch()
         for unit in range(UNITS):
             while self._advance(unit):
@@ -145,19 +145,19 @@ class _Run:
         index = self.running[unit]
         if index != NEVER:
             full = [queue for queue in self.pushes[unit][index] if self._tokens(queue) >= MIN_TOKEN_DEPTH]
-            return [Wait(unit, index, queue, True, LINKS[queue][3]) for queue in full]
+            return [Wait(unit, index, queue, True, QUEUES[queue].consumer) for queue in full]
         if self.taken[unit] == len(self.commands[unit]):
             return []
         index = self.commands[unit][self.taken[unit]]
         empty = [queue for queue in self.pops[unit][index] if self._tokens(queue) == 0]
-        return [Wait(unit, index, queue, False, LINKS[queue][1]) for queue in empty]
+        return [Wait(unit, index, queue, False, QUEUES[queue].producer) for queue in empty]
 
 
-def _by_unit(columns: Ints, unit_at: int, column_at: int) -> list[list[tuple[int, ...]]]:
-    """[unit][instruction]: the queues that it pops from (or pushes to)."""
+def _queues(columns: Ints, ends: list[tuple[Unit, str]]) -> list[list[tuple[int, ...]]]:
+    """[unit][instruction]: the queues it pops from (or pushes to), given the unit and the token bit of each queue."""
     result = []
     for unit in Unit:
-        links = [(link[0], columns[:, COL[str(link[column_at])]] > 0) for link in LINKS if link[unit_at] == unit]
+        links = [(queue, columns[:, COL[bit]] > 0) for queue, (end, bit) in enumerate(ends) if end is unit]
         result.append(_queues_of(len(columns), links))
     return result
 

@@ -167,6 +167,5 @@ def test_missing_tokens_are_an_error():
     with pytest.raises(SimulationError) as error:
         token_order(instruction_columns(TINY, instructions))
     assert str(error.value) == (
-        "function: every token that is taken must be given, "
-        "got a deadlock at instruction 1 (SYNC), instruction 2 (SYNC)"
+        "function: every popped token must be pushed, got a deadlock at instruction 1 (SYNC), instruction 2 (SYNC)"
     )

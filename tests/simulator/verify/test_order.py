@@ -23,7 +23,7 @@ def test_two_units_that_wait_for_each_other():
         "instruction 3 (LOAD inp in load) waits to pop from compute_to_load, which is empty; "
         "instruction 4 (GEMM in compute) waits to pop from load_to_compute, which is empty; "
         "instruction 5 (STORE in store) waits to pop from compute_to_store, which is empty; "
-        "circle of waits: load -> compute -> load"
+        "cycle of waits: load -> compute -> load"
     )
     assert finding.instructions == (3, 4, 5)
     assert finding.units == ("load", "compute", "store")
@@ -54,7 +54,7 @@ def test_a_full_queue_blocks_fetch():
         "deadlock: nothing moves after 8 of 28 instructions; "
         "instruction 8 (SYNC in load) waits to push to load_to_compute, which is full with 8 tokens; "
         "fetch waits at instruction 13 (SYNC in load) for room in the command queue of load; "
-        "circle of waits: load -> compute -> fetch -> load"
+        "cycle of waits: load -> compute -> fetch -> load"
     ]
     assert verify(bad).findings[0].instructions == (8, 13)
     assert attack(bad).harm == Harm.HANG
