@@ -41,7 +41,7 @@ def evaluate(expr: ir.Expr, values: Values, default: int | None = None) -> Any: 
     raise AffineError(f"evaluate: an index must be arithmetic on known variables, got {ir.expr_text(expr)}")
 
 
-def _apply(operator: ir.Operator, a: Any, b: Any) -> Any:  # noqa: ANN401  ints or arrays
+def _apply(operator: ir.BinaryOperator, a: Any, b: Any) -> Any:  # noqa: ANN401  ints or arrays
     if not isinstance(a, np.ndarray) and not isinstance(b, np.ndarray):
         return operator.on_ints(a, b)
     if operator.kind is not ir.OperatorKind.INTEGER:

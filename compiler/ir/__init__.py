@@ -66,7 +66,7 @@ from vdla.compiler.ir.operators import (
     LOGIC_OPS,
     OPERATORS,
     RIGHT_IDENTITY,
-    Operator,
+    BinaryOperator,
     OperatorKind,
 )
 from vdla.compiler.ir.printer import (
@@ -130,6 +130,7 @@ __all__ = [
     "Axis",
     "AxisKind",
     "Binary",
+    "BinaryOperator",
     "Block",
     "Buffer",
     "Call",
@@ -149,7 +150,6 @@ __all__ = [
     "Match",
     "MultiStore",
     "Names",
-    "Operator",
     "OperatorKind",
     "Prefetch",
     "Scalar",

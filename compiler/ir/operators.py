@@ -25,7 +25,7 @@ class OperatorKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class BinaryOperator:
     """A binary operator: its Python symbol (None prints as a call), precedence and value.
 
     `on_ints` is exact, on Python ints; `on_arrays` wraps, on NumPy arrays or scalars of one dtype.
@@ -50,27 +50,27 @@ def _remainder(a: int, b: int) -> int:
 _NUMBER, _INTEGER, _LOGIC, _COMPARE = OperatorKind
 COMPARE_PRECEDENCE = 3
 _CALL_PRECEDENCE = 10
-OPERATORS: dict[str, Operator] = {
+OPERATORS: dict[str, BinaryOperator] = {
     entry.name: entry
     for entry in (
-        Operator("add", _NUMBER, "+", 8, python.add, np.add),
-        Operator("sub", _NUMBER, "-", 8, python.sub, np.subtract),
-        Operator("mul", _NUMBER, "*", 9, python.mul, np.multiply),
-        Operator("floordiv", _INTEGER, "//", 9, _quotient, np.floor_divide),
-        Operator("mod", _INTEGER, "%", 9, _remainder, np.mod),
-        Operator("min", _NUMBER, None, _CALL_PRECEDENCE, min, np.minimum),
-        Operator("max", _NUMBER, None, _CALL_PRECEDENCE, max, np.maximum),
-        Operator("shl", _INTEGER, "<<", 7, python.lshift, np.left_shift),
-        Operator("shr", _INTEGER, ">>", 7, python.rshift, np.right_shift),
-        Operator("and", _LOGIC, "&", 6, python.and_, np.bitwise_and),
-        Operator("or", _LOGIC, "|", 4, python.or_, np.bitwise_or),
-        Operator("xor", _LOGIC, "^", 5, python.xor, np.bitwise_xor),
-        Operator("eq", _COMPARE, "==", COMPARE_PRECEDENCE, python.eq, np.equal),
-        Operator("ne", _COMPARE, "!=", COMPARE_PRECEDENCE, python.ne, np.not_equal),
-        Operator("lt", _COMPARE, "<", COMPARE_PRECEDENCE, python.lt, np.less),
-        Operator("le", _COMPARE, "<=", COMPARE_PRECEDENCE, python.le, np.less_equal),
-        Operator("gt", _COMPARE, ">", COMPARE_PRECEDENCE, python.gt, np.greater),
-        Operator("ge", _COMPARE, ">=", COMPARE_PRECEDENCE, python.ge, np.greater_equal),
+        BinaryOperator("add", _NUMBER, "+", 8, python.add, np.add),
+        BinaryOperator("sub", _NUMBER, "-", 8, python.sub, np.subtract),
+        BinaryOperator("mul", _NUMBER, "*", 9, python.mul, np.multiply),
+        BinaryOperator("floordiv", _INTEGER, "//", 9, _quotient, np.floor_divide),
+        BinaryOperator("mod", _INTEGER, "%", 9, _remainder, np.mod),
+        BinaryOperator("min", _NUMBER, None, _CALL_PRECEDENCE, min, np.minimum),
+        BinaryOperator("max", _NUMBER, None, _CALL_PRECEDENCE, max, np.maximum),
+        BinaryOperator("shl", _INTEGER, "<<", 7, python.lshift, np.left_shift),
+        BinaryOperator("shr", _INTEGER, ">>", 7, python.rshift, np.right_shift),
+        BinaryOperator("and", _LOGIC, "&", 6, python.and_, np.bitwise_and),
+        BinaryOperator("or", _LOGIC, "|", 4, python.or_, np.bitwise_or),
+        BinaryOperator("xor", _LOGIC, "^", 5, python.xor, np.bitwise_xor),
+        BinaryOperator("eq", _COMPARE, "==", COMPARE_PRECEDENCE, python.eq, np.equal),
+        BinaryOperator("ne", _COMPARE, "!=", COMPARE_PRECEDENCE, python.ne, np.not_equal),
+        BinaryOperator("lt", _COMPARE, "<", COMPARE_PRECEDENCE, python.lt, np.less),
+        BinaryOperator("le", _COMPARE, "<=", COMPARE_PRECEDENCE, python.le, np.less_equal),
+        BinaryOperator("gt", _COMPARE, ">", COMPARE_PRECEDENCE, python.gt, np.greater),
+        BinaryOperator("ge", _COMPARE, ">=", COMPARE_PRECEDENCE, python.ge, np.greater_equal),
     )
 }
 

@@ -1,7 +1,8 @@
-"""Passes from a scheduled loop nest to plain loops: each a function from Function to Function."""
+"""Lowering: passes from a scheduled loop nest to plain loops, each a function from Function to Function."""
 
 from vdla.compiler.lowering.check import Level, check
 from vdla.compiler.lowering.errors import PassError
+from vdla.compiler.lowering.heap_slots import HeapFootprint, heap_footprint
 from vdla.compiler.lowering.pipeline import PIPELINE, lower
 
-__all__ = ["PIPELINE", "Level", "PassError", "check", "lower"]
+__all__ = ["PIPELINE", "HeapFootprint", "Level", "PassError", "check", "heap_footprint", "lower"]

@@ -20,54 +20,54 @@ def remove_blocks(fn: ir.Function) -> ir.Function:
         block c(vi=i * 2) where i < 3: c[vi] = a[vi]   ->        if i < 3:
                                                                      c[i * 2] = a[i * 2]
     """
-    return replace(fn, body=without_blocks(fn.body))
+    return replace(fn, body=_remove_blocks(fn.body))
 
 
-def without_blocks(stmt: ir.Stmt) -> ir.Stmt:
+def _remove_blocks(stmt: ir.Stmt) -> ir.Stmt:
     """`stmt` without blocks."""
     match stmt:
         case ir.Block(predicate=predicate):
-            body = substitute_in(stmt.body, axis_values(stmt))
+            body = substitute_in(stmt.body, _axis_values(stmt))
             return body if predicate is None else ir.If(predicate, body)
         case ir.For(annotations=annotations) if "tensorize" in annotations:
-            return step(stmt)
-    new = map_children(stmt, without_blocks)
-    return replace(new, kind=ir.LoopKind.SERIAL) if is_thread(new) and isinstance(new, ir.For) else new
+            return _intrinsic_call(stmt)
+    new = map_children(stmt, _remove_blocks)
+    return replace(new, kind=ir.LoopKind.SERIAL) if _is_vthread(new) and isinstance(new, ir.For) else new
 
 
-def is_thread(stmt: ir.Stmt) -> bool:
+def _is_vthread(stmt: ir.Stmt) -> bool:
     """Whether a statement is a loop of virtual threads."""
     return isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.VTHREAD
 
 
-def axis_values(block: ir.Block) -> Substitution:
+def _axis_values(block: ir.Block) -> Substitution:
     """What each axis is bound to."""
     return {axis.var: value for axis, value in zip(block.axes, block.values, strict=True)}
 
 
-def step(nest: ir.For) -> ir.Stmt:
+def _intrinsic_call(nest: ir.For) -> ir.Stmt:
     """The step that a tensorized nest is; its loops alone where its condition divides an entry, or where its loops do
     not run through just one: they were moved after they were tensorized."""
     block = next(stmt for stmt in ir.walk(nest) if isinstance(stmt, ir.Block))
     match = block.annotations.get("intrinsic")
     own = [stmt for stmt in ir.walk(nest) if isinstance(stmt, ir.For)]
     inside = [c for c in conjuncts(block.predicate) if var_names(c) & {loop.var for loop in own}]
-    if not isinstance(match, Match) or inside or prod(loop.size for loop in own) != points(match):
-        return without_blocks(replace(nest, annotations={}))
-    values = axis_values(block)
-    body = without_blocks(unconditional(replace(nest, annotations={})))
+    if not isinstance(match, Match) or inside or prod(loop.size for loop in own) != _entry_size(match):
+        return _remove_blocks(replace(nest, annotations={}))
+    values = _axis_values(block)
+    body = _remove_blocks(_drop_predicates(replace(nest, annotations={})))
     found = ir.IntrinsicCall(map_match(match, lambda expr: ir.substitute(expr, values)), body)
     predicate = predicate_of(conjuncts(block.predicate))
     return found if predicate is None else ir.If(predicate, found)
 
 
-def points(match: Match) -> int:
+def _entry_size(match: Match) -> int:
     """The iterations of the loops over one entry."""
     block = next(stmt for stmt in ir.walk(match.intrinsic.behaviour.body) if isinstance(stmt, ir.Block))
     return prod(axis.size for axis in block.axes)
 
 
-def unconditional(stmt: ir.Stmt) -> ir.Stmt:
+def _drop_predicates(stmt: ir.Stmt) -> ir.Stmt:
     """`stmt` with no predicate on its block."""
-    new = map_children(stmt, unconditional)
+    new = map_children(stmt, _drop_predicates)
     return replace(new, predicate=None) if isinstance(new, ir.Block) else new

@@ -13,9 +13,9 @@ from vdla.compiler import ir
 from vdla.compiler.ir import expr_text
 from vdla.compiler.lowering.errors import PassError
 
-Bound = frozenset[str]
-Seen = tuple[str, Bound]
-NONE: Bound = frozenset()
+_Bound = frozenset[str]
+_Seen = tuple[str, _Bound]
+_NONE: _Bound = frozenset()
 
 
 class Level(IntEnum):
@@ -35,16 +35,16 @@ def check(fn: ir.Function, level: Level) -> None:
     Raises:
         PassError: names the place, the rule and what breaks it.
     """
-    Checker(fn, level).statement(fn.body, frozenset(fn.scalars), frozenset(fn.params))
+    _Checker(fn, level).statement(fn.body, frozenset(fn.scalars), frozenset(fn.params))
 
 
 @dataclass(slots=True)
-class Checker:
+class _Checker:
     """Checks the statements of a function; expressions that were found right are not looked at again."""
 
     fn: ir.Function
     level: Level
-    types: dict[int, tuple[ir.Expr, Seen]] = field(default_factory=dict)
+    types: dict[int, tuple[ir.Expr, _Seen]] = field(default_factory=dict)
 
     def fail(self, what: str, rule: str, got: str) -> PassError:
         """The error for a broken rule."""
@@ -52,7 +52,7 @@ class Checker:
 
     # -- statements
 
-    def statement(self, stmt: ir.Stmt, bound: Bound, live: Bound) -> None:
+    def statement(self, stmt: ir.Stmt, bound: _Bound, live: _Bound) -> None:
         """Check a statement where the variables `bound` and the buffers `live` exist."""
         match stmt:
             case ir.For():
@@ -80,12 +80,12 @@ class Checker:
         for child in ir.children(stmt):
             self.statement(child, bound, live)
 
-    def loop(self, loop: ir.For, bound: Bound) -> None:
+    def loop(self, loop: ir.For, bound: _Bound) -> None:
         """Check the header of a loop."""
         if loop.var in bound:
             raise self.fail(f"loop {loop.var}", "have a name of its own", "one inside of another")
         if not isinstance(loop.extent, int):
-            self.typed(loop.extent, "int32", f"the extent of loop {loop.var}", frozenset(self.fn.scalars), NONE)
+            self.typed(loop.extent, "int32", f"the extent of loop {loop.var}", frozenset(self.fn.scalars), _NONE)
         for kind, lowest in ((ir.LoopKind.UNROLL, Level.UNROLLED), (ir.LoopKind.VTHREAD, Level.LOOPS)):
             if loop.kind is kind and self.level >= lowest:
                 raise self.fail(f"loop {loop.var}", f"not be {kind.value} any more", f"level {self.level.name}")
@@ -105,7 +105,7 @@ class Checker:
             if not isinstance(loop.extent, int):
                 raise self.fail(f"vector loop {loop.var}", "have a number of lanes", expr_text(loop.extent))
 
-    def alloc(self, buffer: str, live: Bound, *, in_slot: bool = False) -> None:
+    def alloc(self, buffer: str, live: _Bound, *, in_slot: bool = False) -> None:
         """Check an allocation."""
         if buffer not in self.fn.buffers or buffer in self.fn.params:
             raise self.fail(f"alloc of {buffer}", "name an intermediate buffer", "another")
@@ -114,12 +114,12 @@ class Checker:
         if buffer in live:
             raise self.fail(f"alloc of {buffer}", "be the only one around", "one inside of another")
 
-    def store(self, store: ir.Store, bound: Bound, live: Bound) -> None:
+    def store(self, store: ir.Store, bound: _Bound, live: _Bound) -> None:
         """Check a store."""
         self.access("store to", store.buffer, store.indices, bound, live)
         self.typed(store.value, self.fn.buffers[store.buffer].dtype, f"a value of {store.buffer}", bound, live)
 
-    def block(self, block: ir.Block, bound: Bound, live: Bound) -> None:
+    def block(self, block: ir.Block, bound: _Bound, live: _Bound) -> None:
         """Check the header of a block."""
         if self.level >= Level.LOOPS:
             raise self.fail(f"block {block.name}", "be removed", f"level {self.level.name}")
@@ -130,7 +130,7 @@ class Checker:
         if block.predicate is not None:
             self.typed(block.predicate, "bool", f"the predicate of block {block.name}", bound, live)
 
-    def step(self, step: ir.IntrinsicCall, bound: Bound, live: Bound) -> None:
+    def step(self, step: ir.IntrinsicCall, bound: _Bound, live: _Bound) -> None:
         """Check the operands of a step."""
         for operand, indices in step.match.entries.items():
             for index in indices:
@@ -140,13 +140,13 @@ class Checker:
 
     # -- expressions
 
-    def typed(self, expr: ir.Expr, dtype: str, what: str, bound: Bound, live: Bound) -> None:
+    def typed(self, expr: ir.Expr, dtype: str, what: str, bound: _Bound, live: _Bound) -> None:
         """Check an expression that must be of one type."""
         found, _ = self.seen(expr, bound, live)
         if found != dtype:
             raise self.fail(what, f"be {dtype}", f"{found} {expr_text(expr)}")
 
-    def seen(self, expr: ir.Expr, bound: Bound, live: Bound) -> Seen:
+    def seen(self, expr: ir.Expr, bound: _Bound, live: _Bound) -> _Seen:
         """The type of an expression that is in order, and the variables and buffers that it names."""
         known = self.types.get(id(expr))
         if known is not None and known[1][1] <= bound | live:
@@ -155,10 +155,10 @@ class Checker:
         self.types[id(expr)] = (expr, found)
         return found
 
-    def checked(self, expr: ir.Expr, bound: Bound, live: Bound) -> Seen:
+    def checked(self, expr: ir.Expr, bound: _Bound, live: _Bound) -> _Seen:
         """The type of an expression and what it names, its parts checked."""
         parts = [self.seen(operand, bound, live) for operand in ir.operands(expr)]
-        names = NONE.union(*(part[1] for part in parts))
+        names = _NONE.union(*(part[1] for part in parts))
         match expr:
             case ir.Var(name=name):
                 if name not in bound:
@@ -181,7 +181,7 @@ class Checker:
             raise self.fail(f"both sides of {expr_text(expr)}", "be of one type", f"{left} and {right}")
         return left
 
-    def access(self, what: str, buffer: str, indices: tuple[ir.Expr, ...], bound: Bound, live: Bound) -> None:
+    def access(self, what: str, buffer: str, indices: tuple[ir.Expr, ...], bound: _Bound, live: _Bound) -> None:
         """Check the buffer and the indices of a load or store."""
         if buffer not in self.fn.buffers:
             raise self.fail(f"a {what} {buffer}", "name a buffer of the function", "another")

@@ -29,12 +29,12 @@ from vdla.compiler.arith import (
 from vdla.compiler.ir import Names, Substitution, map_children
 from vdla.compiler.lowering.errors import PassError
 
-Loops = tuple[ir.For, ...]
-ZERO = ir.Const(0)
+_Loops = tuple[ir.For, ...]
+_ZERO = ir.Const(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class _InitNest:
     """The nest that starts a sum, and the loop in front of which it belongs (None: the block itself)."""
 
     nest: ir.Stmt
@@ -50,16 +50,16 @@ def decompose(fn: ir.Function) -> ir.Function:
                 init: c[vi] = 0                              block c(vi=i, vk=reduce k): c[vi] = c[vi] + ...
                 c[vi] = c[vi] + ...
     """
-    flat = replace(fn, body=flattened(fn.body, {}, []))
-    starts = Starts(names_of(flat), function_ranges(flat))
-    body, _ = decomposed(flat.body, (), starts)
+    flat = replace(fn, body=_flatten(fn.body, {}, []))
+    starts = _InitBuilder(names_of(flat), function_ranges(flat))
+    body, _ = _decompose_stmt(flat.body, (), starts)
     return replace(flat, body=body)
 
 
-def flattened(stmt: ir.Stmt, values: Substitution, conditions: list[ir.Expr]) -> ir.Stmt:
+def _flatten(stmt: ir.Stmt, values: Substitution, conditions: list[ir.Expr]) -> ir.Stmt:
     """`stmt` with only leaf blocks, their bindings and conditions over loops."""
     if not isinstance(stmt, ir.Block):
-        return map_children(stmt, lambda child: flattened(child, values, conditions))
+        return map_children(stmt, lambda child: _flatten(child, values, conditions))
     bound = tuple(ir.substitute(value, values) for value in stmt.values)
     where = [*conditions, *(ir.substitute(c, values) for c in conjuncts(stmt.predicate))]
     if is_leaf(stmt):
@@ -67,15 +67,15 @@ def flattened(stmt: ir.Stmt, values: Substitution, conditions: list[ir.Expr]) ->
     if stmt.init is not None:
         raise PassError(f"decompose: a block around blocks must have no init, got {stmt.name}")
     axes = {axis.var: value for axis, value in zip(stmt.axes, bound, strict=True)}
-    return flattened(stmt.body, {**values, **axes}, where)
+    return _flatten(stmt.body, {**values, **axes}, where)
 
 
-def decomposed(stmt: ir.Stmt, loops: Loops, starts: Starts) -> tuple[ir.Stmt, list[Start]]:
+def _decompose_stmt(stmt: ir.Stmt, loops: _Loops, starts: _InitBuilder) -> tuple[ir.Stmt, list[_InitNest]]:
     """`stmt` without inits, and the nests that belong in front of a loop around it."""
     if isinstance(stmt, ir.Block):
         return starts.of_block(stmt, loops)
     inside = (*loops, stmt) if isinstance(stmt, ir.For) else loops
-    parts = [decomposed(child, inside, starts) for child in ir.children(stmt)]
+    parts = [_decompose_stmt(child, inside, starts) for child in ir.children(stmt)]
     new = ir.with_children(stmt, tuple(part for part, _ in parts)) if parts else stmt
     waiting = [start for _, found in parts for start in found]
     if not isinstance(stmt, ir.For):
@@ -85,41 +85,41 @@ def decomposed(stmt: ir.Stmt, loops: Loops, starts: Starts) -> tuple[ir.Stmt, li
 
 
 @dataclass(frozen=True, slots=True)
-class Starts:
+class _InitBuilder:
     """Makes the nests that start sums; `names` and `ranges` are those of the function."""
 
     names: Names
     ranges: Ranges
 
-    def of_block(self, block: ir.Block, loops: Loops) -> tuple[ir.Stmt, list[Start]]:
+    def of_block(self, block: ir.Block, loops: _Loops) -> tuple[ir.Stmt, list[_InitNest]]:
         """A block without its init, and the nest that starts its sums."""
         if block.init is None:
             return block, []
         start = self.nest(block, loops)
         if start is None:
-            return replace(block, body=ir.seq(ir.If(at_start(block), block.init), block.body), init=None), []
+            return replace(block, body=ir.seq(ir.If(_first_iteration(block), block.init), block.body), init=None), []
         rest = replace(block, init=None)
         return (ir.seq(start.nest, rest), []) if start.before is None else (rest, [start])
 
-    def nest(self, block: ir.Block, loops: Loops) -> Start | None:
+    def nest(self, block: ir.Block, loops: _Loops) -> _InitNest | None:
         """The nest that starts the sums of a block, if it can stand in front of their loops."""
         driven = {kind: self.driving(block, kind is ir.AxisKind.REDUCE) for kind in ir.AxisKind}
         summed, placed = driven[ir.AxisKind.REDUCE], driven[ir.AxisKind.SPATIAL]
-        running = [loop for loop in loops if loop.extent != 1 or is_entry(loop)]
-        first = next((n for n, loop in enumerate(running) if loop.var in summed or is_entry(loop)), len(running))
+        running = [loop for loop in loops if loop.extent != 1 or _is_tensorized(loop)]
+        first = next((n for n, loop in enumerate(running) if loop.var in summed or _is_tensorized(loop)), len(running))
         inner = running[first:]
-        if not self.movable(block, inner, summed, placed) or reads_from(block.init, inner):
+        if not self.movable(block, inner, summed, placed) or _reads_from(block.init, inner):
             return None
         kept = [loop for loop in inner if loop.var in placed]
         fresh = {loop.var: self.names.fresh(f"{loop.var}_init", block.name) for loop in kept}
-        values: Substitution = {loop.var: ZERO for loop in loops if loop.var in summed or loop.extent == 1}
+        values: Substitution = {loop.var: _ZERO for loop in loops if loop.var in summed or loop.extent == 1}
         values = {**values, **{old: ir.Var(new) for old, new in fresh.items()}}
         outside = {loop.var for loop in (loops[: loops.index(inner[0])] if inner else loops)}
         ranges = {**self.ranges, **{new: self.ranges[old] for old, new in fresh.items()}}
         body = self.start_block(block, values, outside, ranges)
         for loop in reversed(kept):
-            body = None if body is None else ir.For(fresh[loop.var], loop.extent, body, kind_of(loop, inner, kept))
-        return None if body is None else Start(body, inner[0].var if inner else None)
+            body = None if body is None else ir.For(fresh[loop.var], loop.extent, body, _init_kind(loop, inner, kept))
+        return None if body is None else _InitNest(body, inner[0].var if inner else None)
 
     def driving(self, block: ir.Block, reduces: bool) -> set[str]:
         """The loops in the bindings of the reduce axes, or of the others."""
@@ -131,7 +131,7 @@ class Starts:
         own = {loop.var for loop in inner}
         forms = [linear(v) for a, v in zip(block.axes, block.values, strict=True) if a.kind is not ir.AxisKind.REDUCE]
         inner_forms = [form.only(lambda t: bool(var_names(t) & own)) for form in forms]
-        if any(ambiguous_vars(form, self.ranges) for form in inner_forms) or not paired(inner_forms):
+        if any(ambiguous_vars(form, self.ranges) for form in inner_forms) or not _has_partners(inner_forms):
             return False
         return own <= summed | placed and not own & summed & placed
 
@@ -143,9 +143,9 @@ class Starts:
             for axis, value in zip(block.axes, block.values, strict=True)
         ]
         inside = {name: value for name, value in values.items() if name not in outside}
-        conditions = [moved(c, inside, ranges) for c in conjuncts(block.predicate)]
+        conditions = [_at_first_term(c, inside, ranges) for c in conjuncts(block.predicate)]
         reduces = [value for axis, value in pairs if axis.kind is ir.AxisKind.REDUCE]
-        if FALSE in conditions or any(value != ZERO for value in reduces) or block.init is None:
+        if FALSE in conditions or any(value != _ZERO for value in reduces) or block.init is None:
             return None
         kept = [(axis, value) for axis, value in pairs if axis.kind is not ir.AxisKind.REDUCE]
         name = self.names.fresh(f"{block.name}_init", block.name)
@@ -153,7 +153,7 @@ class Starts:
         return ir.Block(name, axes, bound, block.init, None, predicate_of(conditions))
 
 
-def reads_from(init: ir.Stmt | None, inner: Sequence[ir.For]) -> bool:
+def _reads_from(init: ir.Stmt | None, inner: Sequence[ir.For]) -> bool:
     """Whether a start reads what is computed inside of the loops of its sum."""
     if init is None or not inner:
         return False
@@ -162,13 +162,13 @@ def reads_from(init: ir.Stmt | None, inner: Sequence[ir.For]) -> bool:
     return any(isinstance(e, ir.Load) and e.buffer in computed for value in values for e in ir.walk_expr(value))
 
 
-def moved(condition: ir.Expr, values: Substitution, ranges: Ranges) -> ir.Expr:
+def _at_first_term(condition: ir.Expr, values: Substitution, ranges: Ranges) -> ir.Expr:
     """A condition at the first terms; itself where it says nothing of them, as other blocks have it too."""
     new = ir.substitute(condition, values)
     return condition if new == condition else simplify(new, ranges)
 
 
-def paired(forms: list[Linear]) -> bool:
+def _has_partners(forms: list[Linear]) -> bool:
     """Whether quotients come with their remainders, as fused loops have them, so that no value of a loop is lost."""
     terms = {term for form in forms for term in form.terms}
     partners = {"floordiv": "mod", "mod": "floordiv"}
@@ -179,21 +179,21 @@ def paired(forms: list[Linear]) -> bool:
     )
 
 
-def is_entry(loop: ir.For) -> bool:
+def _is_tensorized(loop: ir.For) -> bool:
     """Whether a loop begins an entry of an intrinsic, which is one step, and so holds no start."""
     return "tensorize" in loop.annotations
 
 
-def kind_of(loop: ir.For, inner: list[ir.For], kept: list[ir.For]) -> ir.LoopKind:
+def _init_kind(loop: ir.For, inner: list[ir.For], kept: list[ir.For]) -> ir.LoopKind:
     """The kind of a loop of a start: that of the sum's, but of an entry of an intrinsic the last dimension are lanes
     and the others are written out, so that the sums can stay in registers."""
-    entry = next((n for n, other in enumerate(inner) if is_entry(other)), len(inner))
+    entry = next((n for n, other in enumerate(inner) if _is_tensorized(other)), len(inner))
     if not any(loop is other for other in inner[entry:]):
         return loop.kind
     return ir.LoopKind.VECTORIZE if loop is kept[-1] else ir.LoopKind.UNROLL
 
 
-def at_start(block: ir.Block) -> ir.Expr:
+def _first_iteration(block: ir.Block) -> ir.Expr:
     """The condition that every reduce axis is 0."""
     reduces = [axis.var for axis in block.axes if axis.kind is ir.AxisKind.REDUCE]
-    return conjunction([ir.Binary("eq", ir.Var(var), ZERO) for var in reduces])
+    return conjunction([ir.Binary("eq", ir.Var(var), _ZERO) for var in reduces])

@@ -15,7 +15,7 @@ from vdla.compiler import ir
 from vdla.compiler.ir import map_children, storage_dtype
 
 STACK_LIMIT = 256 * 1024  # bytes of all temporaries of the function, or of the body of a parallel loop, on the stack
-Buffers = Mapping[str, ir.Buffer]
+_Buffers = Mapping[str, ir.Buffer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class LiveRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Footprint:
+class HeapFootprint:
     """The bytes that a call takes from the heap, and those that each thread takes that works on a parallel loop.
 
     Temporaries of symbolic shape are not counted.
@@ -57,29 +57,29 @@ def share_heap_slots(fn: ir.Function) -> ir.Function:
     buffers = dict(fn.buffers)
     parallel = (s.body for s in ir.walk(fn.body) if isinstance(s, ir.For) and s.kind is ir.LoopKind.PARALLEL)
     for body in (fn.body, *parallel):
-        for name in overflowing(own_allocs(body), buffers):
+        for name in _spilled(_own_allocs(body), buffers):
             buffers[name] = replace(buffers[name], scope="heap")
-    return replace(fn, body=arranged(fn.body, buffers), buffers=buffers)
+    return replace(fn, body=_place_in_slots(fn.body, buffers), buffers=buffers)
 
 
-def arranged(stmt: ir.Stmt, buffers: Buffers) -> ir.Stmt:
+def _place_in_slots(stmt: ir.Stmt, buffers: _Buffers) -> ir.Stmt:
     """The body of a function or of a parallel loop, in slots of its own."""
-    stmt = with_parallel(stmt, buffers)
-    held = {name for name in own_allocs(stmt) if buffers[name].scope == "heap"}
+    stmt = _place_in_parallel(stmt, buffers)
+    held = {name for name in _own_allocs(stmt) if buffers[name].scope == "heap"}
     if not held:
         return stmt
-    body = without(stmt, held)
-    return ir.HeapAlloc(tuple(slots(lives(body, [buffers[name] for name in sorted(held)]))), body)
+    body = _remove_allocs(stmt, held)
+    return ir.HeapAlloc(tuple(_first_fit(_live_ranges(body, [buffers[name] for name in sorted(held)]))), body)
 
 
-def with_parallel(stmt: ir.Stmt, buffers: Buffers) -> ir.Stmt:
+def _place_in_parallel(stmt: ir.Stmt, buffers: _Buffers) -> ir.Stmt:
     """`stmt` with heap slots in the parallel loops inside."""
     if isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL:
-        return replace(stmt, body=arranged(stmt.body, buffers))
-    return map_children(stmt, lambda child: with_parallel(child, buffers))
+        return replace(stmt, body=_place_in_slots(stmt.body, buffers))
+    return map_children(stmt, lambda child: _place_in_parallel(child, buffers))
 
 
-def own_allocs(stmt: ir.Stmt) -> Iterator[str]:
+def _own_allocs(stmt: ir.Stmt) -> Iterator[str]:
     """The buffers that are allocated outside of the parallel loops inside, each once."""
     found: dict[str, None] = {}
     pending = [stmt]
@@ -92,18 +92,18 @@ def own_allocs(stmt: ir.Stmt) -> Iterator[str]:
     return iter(found)
 
 
-def without(stmt: ir.Stmt, held: set[str]) -> ir.Stmt:
+def _remove_allocs(stmt: ir.Stmt, held: set[str]) -> ir.Stmt:
     """`stmt` without the allocations of some buffers."""
     if isinstance(stmt, ir.Alloc):
         rest = tuple(name for name in stmt.buffers if name not in held)
-        body = without(stmt.body, held)
+        body = _remove_allocs(stmt.body, held)
         return ir.Alloc(rest, body) if rest else body
-    return map_children(stmt, lambda child: without(child, held))
+    return map_children(stmt, lambda child: _remove_allocs(child, held))
 
 
-def overflowing(names: Iterable[str], buffers: Buffers) -> list[str]:
+def _spilled(names: Iterable[str], buffers: _Buffers) -> list[str]:
     """The largest buffers of the stack, without which the others fit."""
-    sizes = {name: nbytes(buffers[name]) for name in names if buffers[name].scope == "stack"}
+    sizes = {name: _nbytes(buffers[name]) for name in names if buffers[name].scope == "stack"}
     total, moved = sum(sizes.values()), []
     for name in sorted(sizes, key=lambda name: -sizes[name]):
         if total <= STACK_LIMIT:
@@ -116,28 +116,28 @@ def overflowing(names: Iterable[str], buffers: Buffers) -> list[str]:
 # --- lives -----------------------------------------------------------------------------------------------------------
 
 
-def lives(body: ir.Stmt, buffers: list[ir.Buffer]) -> list[LiveRange]:
+def _live_ranges(body: ir.Stmt, buffers: list[ir.Buffer]) -> list[LiveRange]:
     """The life of each buffer; one that nothing touches has none."""
     touching: dict[str, list[int]] = {buffer.name: [] for buffer in buffers}
-    for number, moment in enumerate(moments(body)):
-        for name in touched(moment) & touching.keys():
+    for number, moment in enumerate(_steps(body)):
+        for name in _accessed(moment) & touching.keys():
             touching[name].append(number)
     return [LiveRange(b, touching[b.name][0], touching[b.name][-1]) for b in buffers if touching[b.name]]
 
 
-def moments(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
+def _steps(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
     """The statements that run one after another."""
     match stmt:
         case ir.Seq(stmts=stmts):
             for inner in stmts:
-                yield from moments(inner)
+                yield from _steps(inner)
         case ir.Alloc(body=body):
-            yield from moments(body)
+            yield from _steps(body)
         case _:
             yield stmt
 
 
-def touched(stmt: ir.Stmt) -> set[str]:
+def _accessed(stmt: ir.Stmt) -> set[str]:
     """The buffers that a statement reads, writes or fetches."""
     found: set[str] = set()
     seen: set[int] = set()
@@ -145,16 +145,16 @@ def touched(stmt: ir.Stmt) -> set[str]:
         match inner:
             case ir.Store(buffer=buffer, indices=indices, value=value):
                 found.add(buffer)
-                found |= read((*indices, value), seen)
+                found |= _loaded((*indices, value), seen)
             case ir.Prefetch(buffer=buffer, indices=indices):
                 found.add(buffer)
-                found |= read(indices, seen)
+                found |= _loaded(indices, seen)
             case ir.If(cond=cond):
-                found |= read((cond,), seen)
+                found |= _loaded((cond,), seen)
     return found
 
 
-def read(exprs: Iterable[ir.Expr], seen: set[int]) -> set[str]:
+def _loaded(exprs: Iterable[ir.Expr], seen: set[int]) -> set[str]:
     """The buffers that expressions read; what was `seen`, by identity, is not looked at again."""
     found: set[str] = set()
     pending = list(exprs)
@@ -171,12 +171,12 @@ def read(exprs: Iterable[ir.Expr], seen: set[int]) -> set[str]:
 # --- slots -----------------------------------------------------------------------------------------------------------
 
 
-def slots(found: list[LiveRange]) -> list[tuple[str, ...]]:
+def _first_fit(found: list[LiveRange]) -> list[tuple[str, ...]]:
     """The buffers of each slot: first fit, largest first: the first slot that is free during the live range."""
     chosen: list[list[LiveRange]] = []
-    for live in sorted(found, key=lambda live: -nbytes(live.buffer)):
+    for live in sorted(found, key=lambda live: -_nbytes(live.buffer)):
         for slot in chosen:
-            if fits(live.buffer, slot[0].buffer) and not any(live.meets(other) for other in slot):
+            if _fits(live.buffer, slot[0].buffer) and not any(live.meets(other) for other in slot):
                 slot.append(live)
                 break
         else:
@@ -184,36 +184,36 @@ def slots(found: list[LiveRange]) -> list[tuple[str, ...]]:
     return [tuple(live.buffer.name for live in slot) for slot in chosen]
 
 
-def fits(buffer: ir.Buffer, first: ir.Buffer) -> bool:
+def _fits(buffer: ir.Buffer, first: ir.Buffer) -> bool:
     """Whether a slot sized for `first` holds `buffer`: no larger one, or one of the same symbolic shape."""
-    if is_static(buffer) and is_static(first):
-        return nbytes(buffer) <= nbytes(first)
+    if _is_static(buffer) and _is_static(first):
+        return _nbytes(buffer) <= _nbytes(first)
     return buffer.shape == first.shape and storage_dtype(buffer.dtype).itemsize == storage_dtype(first.dtype).itemsize
 
 
-def is_static(buffer: ir.Buffer) -> bool:
+def _is_static(buffer: ir.Buffer) -> bool:
     """Whether the shape is of numbers."""
     return all(isinstance(extent, int) for extent in buffer.shape)
 
 
-def nbytes(buffer: ir.Buffer) -> int:
+def _nbytes(buffer: ir.Buffer) -> int:
     """The bytes of a buffer, 0 if it is symbolic."""
-    return prod(buffer.dims) * storage_dtype(buffer.dtype).itemsize if is_static(buffer) else 0
+    return prod(buffer.dims) * storage_dtype(buffer.dtype).itemsize if _is_static(buffer) else 0
 
 
-def footprint(fn: ir.Function) -> Footprint:
+def heap_footprint(fn: ir.Function) -> HeapFootprint:
     """What a lowered function takes from the heap."""
     call = thread = 0
-    for inner, parallel in heap_allocs(fn.body, False):
-        size = sum(nbytes(fn.buffers[row[0]]) for row in inner.slots)
+    for inner, parallel in _heap_allocs(fn.body, False):
+        size = sum(_nbytes(fn.buffers[row[0]]) for row in inner.slots)
         call, thread = (call, max(thread, size)) if parallel else (call + size, thread)
-    return Footprint(call, thread)
+    return HeapFootprint(call, thread)
 
 
-def heap_allocs(stmt: ir.Stmt, parallel: bool) -> Iterator[tuple[ir.HeapAlloc, bool]]:
+def _heap_allocs(stmt: ir.Stmt, parallel: bool) -> Iterator[tuple[ir.HeapAlloc, bool]]:
     """The heap allocations of a tree, and whether each is inside a parallel loop."""
     if isinstance(stmt, ir.HeapAlloc):
         yield stmt, parallel
     parallel = parallel or (isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL)
     for child in ir.children(stmt):
-        yield from heap_allocs(child, parallel)
+        yield from _heap_allocs(child, parallel)

@@ -8,17 +8,17 @@ from vdla.compiler import ir
 from vdla.compiler.ir import map_children
 
 
-def one_level(fn: ir.Function) -> ir.Function:
+def serialise_nested(fn: ir.Function) -> ir.Function:
     """`fn` with no PARALLEL loop inside of a PARALLEL loop.
 
     for i in parallel(4):                 for i in parallel(4):
         for j in parallel(8): ...   ->        for j in range(8): ...
     """
-    return replace(fn, body=outermost(fn.body, inside=False))
+    return replace(fn, body=_serialise(fn.body, inside=False))
 
 
-def outermost(stmt: ir.Stmt, *, inside: bool) -> ir.Stmt:
+def _serialise(stmt: ir.Stmt, *, inside: bool) -> ir.Stmt:
     """`stmt` with its outermost parallel loops alone."""
     found = isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL
-    new = map_children(stmt, lambda child: outermost(child, inside=inside or found))
+    new = map_children(stmt, lambda child: _serialise(child, inside=inside or found))
     return replace(new, kind=ir.LoopKind.SERIAL) if inside and found and isinstance(new, ir.For) else new

@@ -12,11 +12,11 @@ from vdla.compiler.lowering.check import Level, check
 from vdla.compiler.lowering.decompose import decompose
 from vdla.compiler.lowering.errors import PassError
 from vdla.compiler.lowering.heap_slots import share_heap_slots
-from vdla.compiler.lowering.parallel import one_level
+from vdla.compiler.lowering.parallel import serialise_nested
 from vdla.compiler.lowering.partition import partition
 from vdla.compiler.lowering.prefetch import prefetch
-from vdla.compiler.lowering.select_intrinsics import choose_steps
-from vdla.compiler.lowering.simplify import simplify
+from vdla.compiler.lowering.select_intrinsics import select_intrinsics
+from vdla.compiler.lowering.simplify import simplify_function
 from vdla.compiler.lowering.storage import place_storage
 from vdla.compiler.lowering.unroll import unroll
 from vdla.compiler.lowering.vectorize import vectorize
@@ -37,11 +37,11 @@ PIPELINE = (
     Pass("place storage", place_storage, Level.PLACED),
     Pass("prefetch", prefetch, Level.PLACED),
     Pass("remove blocks", remove_blocks, Level.LOOPS),
-    Pass("simplify", simplify, Level.LOOPS),
+    Pass("simplify", simplify_function, Level.LOOPS),
     Pass("partition", partition, Level.LOOPS),
     Pass("unroll", unroll, Level.UNROLLED),
     Pass("vectorize", vectorize, Level.UNROLLED),
-    Pass("check parallel", one_level, Level.UNROLLED),
+    Pass("check parallel", serialise_nested, Level.UNROLLED),
     Pass("share heap slots", share_heap_slots, Level.LOWERED),
 )
 
@@ -52,9 +52,9 @@ def lower(fn: ir.Function, target: Target) -> ir.Function:
     Raises:
         PassError: the schedule asks for what cannot be had, such as unrolling more than the limit.
     """
-    check_arguments(fn, target)
+    _check_arguments(fn, target)
     try:
-        fn = choose_steps(fn, target)
+        fn = select_intrinsics(fn, target)
         for step in PIPELINE:
             fn = step.run(fn)
             check(fn, step.level)
@@ -64,7 +64,7 @@ def lower(fn: ir.Function, target: Target) -> ir.Function:
     return fn
 
 
-def check_arguments(fn: ir.Function, target: Target) -> None:
+def _check_arguments(fn: ir.Function, target: Target) -> None:
     """Refuse what is no scheduled function or no target."""
     if not isinstance(fn, ir.Function):
         raise PassError(f"lower: fn must be a Function, as of schedule.fn, got {type(fn).__name__}")

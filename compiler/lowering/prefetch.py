@@ -17,12 +17,14 @@ from vdla.compiler.analysis.tree import names_of
 from vdla.compiler.arith import Linear, var_names
 from vdla.compiler.ir import Names, map_children, map_operands, storage_dtype
 
-LINE = 64  # bytes of a line of the cache; where lines are shorter, as on a Cortex-A9, every other one is asked for
-Region = list[Span]
+_LINE_BYTES = (
+    64  # bytes of a line of the cache; where lines are shorter, as on a Cortex-A9, every other one is asked for
+)
+_Region = list[Span]
 
 
 @dataclass(frozen=True, slots=True)
-class Ahead:
+class _PrefetchSite:
     """A block at a loop of it that fetches `buffer` for `distance` iterations later."""
 
     leaf: LeafBlock
@@ -50,8 +52,8 @@ def prefetch(fn: ir.Function) -> ir.Function:
             block c(vi=i, vj=j): ... a[vi, vj]         ->       for j in range(16):
                                                                     block c(vi=i, vj=j): ... a[vi, vj]
     """
-    asked: dict[int, list[Ahead]] = {}
-    for ahead in wishes(fn):
+    asked: dict[int, list[_PrefetchSite]] = {}
+    for ahead in _prefetch_sites(fn):
         asked.setdefault(id(ahead.loop), []).append(ahead)
     if not asked:
         return fn
@@ -59,40 +61,40 @@ def prefetch(fn: ir.Function) -> ir.Function:
 
     def visit(stmt: ir.Stmt) -> ir.Stmt:
         new = map_children(stmt, visit)
-        first = [request for ahead in asked.get(id(stmt), ()) for request in requests(fn, ahead, ranges, names)]
+        first = [request for ahead in asked.get(id(stmt), ()) for request in _prefetches(fn, ahead, ranges, names)]
         return replace(new, body=ir.seq(*first, new.body)) if first and isinstance(new, ir.For) else new
 
     return replace(fn, body=visit(fn.body))
 
 
-def wishes(fn: ir.Function) -> Iterator[Ahead]:
+def _prefetch_sites(fn: ir.Function) -> Iterator[_PrefetchSite]:
     """What loops are annotated with, where it still is: the block may have left the loop, the buffer be gone."""
     for leaf in leaves(fn):
         if any("tensorize" in loop.annotations for loop in leaf.loops):
             continue  # its loops are one step
         for loop in leaf.loops:
             for buffer, block, distance in loop.annotations.get("prefetch", ()):
-                ahead = Ahead(leaf, loop, buffer, distance)
+                ahead = _PrefetchSite(leaf, loop, buffer, distance)
                 if block == leaf.name and buffer in fn.buffers and ahead.lives(buffer):
                     yield ahead
 
 
-def requests(fn: ir.Function, ahead: Ahead, ranges: Domains, names: Names) -> Iterator[ir.Stmt]:
+def _prefetches(fn: ir.Function, ahead: _PrefetchSite, ranges: Domains, names: Names) -> Iterator[ir.Stmt]:
     """The requests at the start of an iteration; none for what is the same in all iterations."""
     buffer = fn.buffers[ahead.buffer]
-    found: list[Region] = []
+    found: list[_Region] = []
     for indices in reads(ahead.leaf.block, buffer.name):
         region = touched(ahead.leaf, indices, buffer, ahead.outer, ranges)
         if any(ahead.loop.var in var_names(term) for span in region for term in span.offset.terms):
-            join(found, region, ranges)
+            _merge_into(found, region, ranges)
     for region in found:
         whole = [span.clamped(ranges).whole(ranges) for span in region]
         tables = {e.buffer for s in whole for t in s.offset.terms for e in ir.walk_expr(t) if isinstance(e, ir.Load)}
         if all(ahead.lives(name) for name in tables):
-            yield request(fn, whole, ahead, ranges, names)
+            yield _prefetch_nest(fn, whole, ahead, ranges, names)
 
 
-def join(found: list[Region], region: Region, ranges: Domains) -> None:
+def _merge_into(found: list[_Region], region: _Region, ranges: Domains) -> None:
     """Add a region to those that move the same way, if there are such."""
     for number, other in enumerate(found):
         if all(a.offset == b.offset for a, b in zip(other, region, strict=True)):
@@ -101,17 +103,17 @@ def join(found: list[Region], region: Region, ranges: Domains) -> None:
     found.append(region)
 
 
-def request(fn: ir.Function, region: Region, ahead: Ahead, ranges: Domains, names: Names) -> ir.Stmt:
+def _prefetch_nest(fn: ir.Function, region: _Region, ahead: _PrefetchSite, ranges: Domains, names: Names) -> ir.Stmt:
     """A request for each line of a region, as loops over its dimensions."""
     buffer = fn.buffers[ahead.buffer]
     moved = {ahead.loop.var: ir.Binary("add", ir.Var(ahead.loop.var), ir.Const(ahead.distance))}
-    room = max(LINE // storage_dtype(buffer.dtype).itemsize, 1)  # elements of a line that are left for a dimension
+    room = max(_LINE_BYTES // storage_dtype(buffer.dtype).itemsize, 1)  # elements
     loops: list[tuple[str, ir.Extent]] = []
     indices: list[ir.Expr] = []
     for span, extent in reversed(list(zip(region, buffer.shape, strict=True))):
         size = extent_of(span.extent)
         steps = ceil_divided(size, room, ranges)
-        index = inside(fn, ir.substitute(span.first.expr(), moved))
+        index = _clip_loads(fn, ir.substitute(span.first.expr(), moved))
         if steps != 1:
             loops.append((names.fresh("ahead", buffer.name), steps))
             index = ir.Binary("add", index, Linear({ir.Var(loops[-1][0]): room}).expr())
@@ -123,16 +125,16 @@ def request(fn: ir.Function, region: Region, ahead: Ahead, ranges: Domains, name
     return nest
 
 
-def inside(fn: ir.Function, expr: ir.Expr) -> ir.Expr:
+def _clip_loads(fn: ir.Function, expr: ir.Expr) -> ir.Expr:
     """An index whose own reads are all inside of their buffers, whatever guards them where it is used."""
-    new = map_operands(expr, lambda operand: inside(fn, operand))
+    new = map_operands(expr, lambda operand: _clip_loads(fn, operand))
     if not isinstance(new, ir.Load):
         return new
     shape = fn.buffers[new.buffer].shape
-    return ir.Load(new.buffer, tuple(clipped(i, extent) for i, extent in zip(new.indices, shape, strict=True)))
+    return ir.Load(new.buffer, tuple(_clip(i, extent) for i, extent in zip(new.indices, shape, strict=True)))
 
 
-def clipped(index: ir.Expr, extent: ir.Extent) -> ir.Expr:
+def _clip(index: ir.Expr, extent: ir.Extent) -> ir.Expr:
     """The nearest index in a dimension."""
     last = (extent_form(extent) + Linear({}, -1)).expr()
     return ir.Binary("min", ir.Binary("max", index, ir.Const(0)), last)

@@ -27,9 +27,9 @@ from vdla.compiler.arith import (
 )
 from vdla.compiler.ir import map_operands
 
-SLACK = 1 << 16  # what a symbolic extent may come nearer to the limits of int32, such as the 7 of (n + 7) // 8
-LOWEST, HIGHEST = INT32[0] - SLACK, INT32[1] + SLACK
-PURE_OPS = (*ir.INDEX_OPS, *ir.COMPARE_OPS, "and", "or")
+_SLACK = 1 << 16  # what a symbolic extent may come nearer to the limits of int32, such as the 7 of (n + 7) // 8
+_LOWEST, _HIGHEST = INT32[0] - _SLACK, INT32[1] + _SLACK
+_PURE_OPS = (*ir.INDEX_OPS, *ir.COMPARE_OPS, "and", "or")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Scope:
         ranges = dict(self.ranges)
         parts = conjuncts(cond)
         for part in parts:
-            narrow(ranges, part)
+            _narrow(ranges, part)
         return replace(self, ranges=ranges, known=self.known | set(parts))
 
     def bound(self, name: str, value: ir.Expr) -> Scope:
@@ -89,7 +89,7 @@ class Scope:
         """A condition, or the constant that it always is here."""
         match expr:
             case ir.Binary(op="and" | "or", a=a, b=b) if not is_pure(expr):
-                return joined(expr.op, self.condition(a), self.condition(b))
+                return _connect(expr.op, self.condition(a), self.condition(b))
             case ir.Binary() if is_pure(expr):
                 return self.decided(self.arithmetic(expr))
         return self.value(expr)
@@ -104,11 +104,11 @@ class Scope:
     def arithmetic(self, expr: ir.Expr) -> ir.Expr:
         """Arithmetic on loop variables, with the values put in, simplified."""
         full = ir.substitute(expr, self.values) if self.values else expr
-        return self.sorted(simplify(full, self.ranges) if fits(full, self.ranges) else self.by_parts(full))
+        return self.sorted(simplify(full, self.ranges) if _is_exact(full, self.ranges) else self.by_parts(full))
 
     def by_parts(self, expr: ir.Expr) -> ir.Expr:
         """Arithmetic with an operation that may have wrapped, simplified inside of that."""
-        return map_operands(expr, lambda e: simplify(e, self.ranges) if fits(e, self.ranges) else self.by_parts(e))
+        return map_operands(expr, lambda e: simplify(e, self.ranges) if _is_exact(e, self.ranges) else self.by_parts(e))
 
     def sorted(self, expr: ir.Expr) -> ir.Expr:
         """The sums in an expression with their terms in the order of the loops."""
@@ -131,22 +131,22 @@ def is_pure(expr: ir.Expr) -> bool:
         case ir.Const(dtype=dtype):
             return dtype in ("int32", "bool")
         case ir.Binary(op=op, a=a, b=b):
-            return op in PURE_OPS and is_pure(a) and is_pure(b)
+            return op in _PURE_OPS and is_pure(a) and is_pure(b)
     return False
 
 
-def fits(expr: ir.Expr, ranges: Mapping[str, Range]) -> bool:
+def _is_exact(expr: ir.Expr, ranges: Mapping[str, Range]) -> bool:
     """Whether no comparison, quotient, minimum or maximum in `expr` has an operand that could have wrapped."""
     if not isinstance(expr, ir.Binary):
         return True
     if expr.op in ("add", "sub", "mul", "and", "or"):
-        return fits(expr.a, ranges) and fits(expr.b, ranges)
+        return _is_exact(expr.a, ranges) and _is_exact(expr.b, ranges)
     sides = [linear_bounds(linear(side), ranges) for side in (expr.a, expr.b)]
-    exact = all(low >= LOWEST and high <= HIGHEST for low, high in sides)
-    return exact and fits(expr.a, ranges) and fits(expr.b, ranges)
+    exact = all(low >= _LOWEST and high <= _HIGHEST for low, high in sides)
+    return exact and _is_exact(expr.a, ranges) and _is_exact(expr.b, ranges)
 
 
-def joined(op: str, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+def _connect(op: str, a: ir.Expr, b: ir.Expr) -> ir.Expr:
     """`a and b` or `a or b` without what is decided."""
     none, absorbing = (TRUE, FALSE) if op == "and" else (FALSE, TRUE)
     if absorbing in (a, b):
@@ -154,7 +154,7 @@ def joined(op: str, a: ir.Expr, b: ir.Expr) -> ir.Expr:
     return b if a == none else a if b == none else ir.Binary(op, a, b)
 
 
-def narrow(ranges: dict[str, Range], cond: ir.Expr) -> None:
+def _narrow(ranges: dict[str, Range], cond: ir.Expr) -> None:
     """Narrow the bounds of the one variable that a comparison is about."""
     if not isinstance(cond, ir.Binary) or cond.op not in ("lt", "le", "gt", "ge", "eq") or not is_pure(cond):
         return

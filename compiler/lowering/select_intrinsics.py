@@ -14,33 +14,33 @@ from vdla.compiler.ir import Match, map_children
 from vdla.compiler.target import Target
 from vdla.compiler.tensorize.apply import TensorizeError, match_block, perfect_nest
 
-WRITTEN_OUT = 16  # the longest outer dimension of an entry that is unrolled, so that its sums can stay in registers
+_MAX_UNROLLED = 16  # the longest outer dimension of an entry that is unrolled, so that its sums can stay in registers
 
 
-def choose_steps(fn: ir.Function, target: Target) -> ir.Function:
+def select_intrinsics(fn: ir.Function, target: Target) -> ir.Function:
     """`fn` with only such tensorized nests as `target` has the features for.
 
     for o in range(16):  # tensorize=dot         for o in vectorize(16):
         for i in range(4):                 ->        for i in range(4):
             block c(...):  # intrinsic=dot               block c(...):
     """
-    return replace(fn, body=chosen(fn.body, fn, target))
+    return replace(fn, body=_select(fn.body, fn, target))
 
 
-def chosen(stmt: ir.Stmt, fn: ir.Function, target: Target) -> ir.Stmt:
+def _select(stmt: ir.Stmt, fn: ir.Function, target: Target) -> ir.Stmt:
     """`stmt` with the nests that `target` has."""
     if not (isinstance(stmt, ir.For) and "tensorize" in stmt.annotations):
-        return map_children(stmt, lambda child: chosen(child, fn, target))
+        return map_children(stmt, lambda child: _select(child, fn, target))
     block = next(inner for inner in ir.walk(stmt) if isinstance(inner, ir.Block))
     match = block.annotations.get("intrinsic")
-    if not isinstance(match, Match) or (now := matched_again(stmt, fn, match.intrinsic)) is None:
-        return unmarked(stmt)
+    if not isinstance(match, Match) or (now := _match_again(stmt, fn, match.intrinsic)) is None:
+        return _unmark(stmt)
     if match.intrinsic.target == "cpu" and target.has(*match.intrinsic.requires):
-        return with_match(stmt, now)
-    return as_lanes(stmt, spatial_loops(stmt, block))
+        return _set_match(stmt, now)
+    return _to_loops(stmt, _spatial_loops(stmt, block))
 
 
-def matched_again(nest: ir.For, fn: ir.Function, intrinsic: ir.DeclaredIntrinsic) -> Match | None:
+def _match_again(nest: ir.For, fn: ir.Function, intrinsic: ir.DeclaredIntrinsic) -> Match | None:
     """How a nest is a step of `intrinsic` now; None if rewrites since have moved its loops or blocks."""
     try:
         block, loops = perfect_nest(nest, intrinsic)
@@ -49,37 +49,37 @@ def matched_again(nest: ir.For, fn: ir.Function, intrinsic: ir.DeclaredIntrinsic
         return None
 
 
-def with_match(stmt: ir.Stmt, match: Match) -> ir.Stmt:
+def _set_match(stmt: ir.Stmt, match: Match) -> ir.Stmt:
     """A nest whose block is a step as `match` says, of the buffers that it reads and writes now."""
     if isinstance(stmt, ir.Block):
         return replace(stmt, annotations={**stmt.annotations, "intrinsic": match})
-    return map_children(stmt, lambda child: with_match(child, match))
+    return map_children(stmt, lambda child: _set_match(child, match))
 
 
-def spatial_loops(nest: ir.For, block: ir.Block) -> list[str]:
+def _spatial_loops(nest: ir.For, block: ir.Block) -> list[str]:
     """The loops of an entry that choose the element, outermost first."""
     pairs = zip(block.axes, block.values, strict=True)
     names = {name for axis, v in pairs if axis.kind is not ir.AxisKind.REDUCE for name in var_names(v)}
     return [inner.var for inner in ir.walk(nest) if isinstance(inner, ir.For) and inner.var in names]
 
 
-def unmarked(stmt: ir.Stmt) -> ir.Stmt:
+def _unmark(stmt: ir.Stmt) -> ir.Stmt:
     """A nest without its marks, and as it is otherwise."""
-    new = map_children(stmt, unmarked)
+    new = map_children(stmt, _unmark)
     if not isinstance(new, ir.Block | ir.For):
         return new
     return replace(new, annotations={k: v for k, v in new.annotations.items() if k not in ("tensorize", "intrinsic")})
 
 
-def as_lanes(stmt: ir.Stmt, spatial: list[str]) -> ir.Stmt:
+def _to_loops(stmt: ir.Stmt, spatial: list[str]) -> ir.Stmt:
     """A nest without its mark: the last dimension of an entry are lanes, short ones outside of it are written out."""
-    new = map_children(stmt, lambda child: as_lanes(child, spatial))
+    new = map_children(stmt, lambda child: _to_loops(child, spatial))
     if isinstance(new, ir.Block):
         return replace(new, annotations={k: v for k, v in new.annotations.items() if k != "intrinsic"})
     if not isinstance(new, ir.For):
         return new
     kind = ir.LoopKind.SERIAL
     if new.var in spatial:
-        short = isinstance(new.extent, int) and new.extent <= WRITTEN_OUT
+        short = isinstance(new.extent, int) and new.extent <= _MAX_UNROLLED
         kind = ir.LoopKind.VECTORIZE if new.var == spatial[-1] else ir.LoopKind.UNROLL if short else kind
     return replace(new, kind=kind, annotations={k: v for k, v in new.annotations.items() if k != "tensorize"})

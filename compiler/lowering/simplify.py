@@ -13,10 +13,10 @@ from vdla.compiler.arith import FALSE, TRUE, conjunction, conjuncts, scalar_rang
 from vdla.compiler.ir import map_match, map_prefetch, map_store, reads_memory
 from vdla.compiler.lowering.scope import Scope
 
-NOTHING = ir.Seq(())  # never left inside of anything but a function that does nothing
+EMPTY = ir.Seq(())  # never left inside of anything but a function that does nothing
 
 
-def simplify(fn: ir.Function) -> ir.Function:
+def simplify_function(fn: ir.Function) -> ir.Function:
     """`fn` with simpler indices and conditions.
 
     for i in range(4):                         for i in range(4):
@@ -24,18 +24,18 @@ def simplify(fn: ir.Function) -> ir.Function:
             if i * 2 + j < 8:
                 c[i * 2 + j] = a[j + i * 2]
     """
-    return replace(fn, body=simplified(fn.body, Scope(scalar_ranges(fn))))
+    return replace(fn, body=simplify_stmt(fn.body, Scope(scalar_ranges(fn))))
 
 
-def simplified(stmt: ir.Stmt, scope: Scope) -> ir.Stmt:
+def simplify_stmt(stmt: ir.Stmt, scope: Scope) -> ir.Stmt:
     """`stmt` simplified at its place; NOTHING if it never does anything."""
     match stmt:
         case ir.For():
-            return loop(stmt, scope)
+            return _simplify_loop(stmt, scope)
         case ir.If(cond=cond, body=body):
-            return conditional(scope.condition(cond), body, scope)
+            return _simplify_if(scope.condition(cond), body, scope)
         case ir.Seq(stmts=stmts):
-            return ir.seq(*(simplified(inner, scope) for inner in stmts))
+            return ir.seq(*(simplify_stmt(inner, scope) for inner in stmts))
         case ir.Store():
             return map_store(stmt, scope.index, scope.value)
         case ir.Prefetch():
@@ -43,49 +43,49 @@ def simplified(stmt: ir.Stmt, scope: Scope) -> ir.Stmt:
         case ir.MultiStore(stores=stores):
             return ir.MultiStore(tuple(map_store(store, scope.index, scope.value) for store in stores))
         case ir.Alloc(buffers=buffers, body=body):
-            inside = simplified(body, scope)
-            return inside if inside == NOTHING else ir.Alloc(buffers, inside)
+            inside = simplify_stmt(body, scope)
+            return inside if inside == EMPTY else ir.Alloc(buffers, inside)
         case ir.IntrinsicCall(match=match, body=body):
-            return ir.IntrinsicCall(map_match(match, scope.condition), simplified(body, scope))
+            return ir.IntrinsicCall(map_match(match, scope.condition), simplify_stmt(body, scope))
     return stmt
 
 
-def loop(stmt: ir.For, scope: Scope) -> ir.Stmt:
+def _simplify_loop(stmt: ir.For, scope: Scope) -> ir.Stmt:
     """A loop, or its body if that runs once."""
-    extent = stmt.extent if isinstance(stmt.extent, int) else as_extent(scope.index(stmt.extent))
+    extent = stmt.extent if isinstance(stmt.extent, int) else to_extent(scope.index(stmt.extent))
     if extent == 1:
-        return simplified(stmt.body, scope.bound(stmt.var, ir.Const(0)))
+        return simplify_stmt(stmt.body, scope.bound(stmt.var, ir.Const(0)))
     if isinstance(extent, int) and extent <= 0:
-        return NOTHING
+        return EMPTY
     new = replace(stmt, extent=extent)
-    return closed(new, simplified(stmt.body, scope.inside(new)))
+    return close_loop(new, simplify_stmt(stmt.body, scope.inside(new)))
 
 
-def closed(loop: ir.For, body: ir.Stmt) -> ir.Stmt:
+def close_loop(loop: ir.For, body: ir.Stmt) -> ir.Stmt:
     """A loop around a simplified body, with conditions on other variables outside."""
-    if body == NOTHING or ("prefetch" in loop.annotations and is_idle(body)):
-        return NOTHING
-    outer, body = hoisted(loop.var, body)
+    if body == EMPTY or ("prefetch" in loop.annotations and _only_prefetches(body)):
+        return EMPTY
+    outer, body = _hoist(loop.var, body)
     new = replace(loop, body=body)
     return new if outer == TRUE else ir.If(outer, new)
 
 
-def is_idle(stmt: ir.Stmt) -> bool:
+def _only_prefetches(stmt: ir.Stmt) -> bool:
     """Whether a statement only requests what nobody will read."""
     match stmt:
         case ir.Seq(stmts=stmts):
-            return all(is_idle(inner) for inner in stmts)
+            return all(_only_prefetches(inner) for inner in stmts)
         case ir.For(body=body) | ir.If(body=body):
-            return is_idle(body)
+            return _only_prefetches(body)
     return isinstance(stmt, ir.Prefetch)
 
 
-def as_extent(expr: ir.Expr) -> ir.Extent:
+def to_extent(expr: ir.Expr) -> ir.Extent:
     """An extent, a number where it is one."""
     return int(expr.value) if isinstance(expr, ir.Const) else expr
 
 
-def hoisted(var: str, body: ir.Stmt) -> tuple[ir.Expr, ir.Stmt]:
+def _hoist(var: str, body: ir.Stmt) -> tuple[ir.Expr, ir.Stmt]:
     """The part of a body's condition that does not depend on the loop, and the body with the rest."""
     if not isinstance(body, ir.If):
         return TRUE, body
@@ -95,15 +95,15 @@ def hoisted(var: str, body: ir.Stmt) -> tuple[ir.Expr, ir.Stmt]:
     return conjunction(outer), body.body if inner == TRUE else ir.If(inner, body.body)
 
 
-def conditional(cond: ir.Expr, body: ir.Stmt, scope: Scope) -> ir.Stmt:
+def _simplify_if(cond: ir.Expr, body: ir.Stmt, scope: Scope) -> ir.Stmt:
     """A conditional statement whose condition is simplified."""
     if cond == FALSE:
-        return NOTHING
+        return EMPTY
     if cond == TRUE:
-        return simplified(body, scope)
-    inner = simplified(body, scope.where(cond))
-    if inner == NOTHING:
-        return NOTHING
+        return simplify_stmt(body, scope)
+    inner = simplify_stmt(body, scope.where(cond))
+    if inner == EMPTY:
+        return EMPTY
     if isinstance(inner, ir.If):
         return ir.If(conjunction([cond, inner.cond]), inner.body)
     return ir.If(cond, inner)

@@ -13,11 +13,11 @@ from vdla.compiler import ir
 from vdla.compiler.arith import Linear, Range, linear, linear_bounds, var_names
 from vdla.compiler.ir import reads_memory
 
-COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
+_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
 @dataclass(frozen=True, slots=True)
-class Zone:
+class UndecidedRange:
     """The iterations [first, end) in which a comparison is not the same for all of the loops inside.
 
     On one side of them it always holds, on the other never (for an equality: never on both).
@@ -31,32 +31,32 @@ def comparisons(stmt: ir.Stmt) -> Iterator[ir.Binary]:
     """The comparisons in the conditions of a statement: of If, and of Select in values and indices."""
     match stmt:
         case ir.If(cond=cond):
-            yield from parts(cond)
+            yield from _parts(cond)
         case ir.Store(indices=indices, value=value):
             for expr in (*indices, value):
-                yield from in_selects(expr)
+                yield from _in_selects(expr)
     for child in ir.children(stmt):
         yield from comparisons(child)
 
 
-def in_selects(expr: ir.Expr) -> Iterator[ir.Binary]:
+def _in_selects(expr: ir.Expr) -> Iterator[ir.Binary]:
     """The comparisons in the conditions of the selects of an expression."""
     for inner in ir.walk_expr(expr):
         if isinstance(inner, ir.Select):
-            yield from parts(inner.cond)
+            yield from _parts(inner.cond)
 
 
-def parts(cond: ir.Expr) -> Iterator[ir.Binary]:
+def _parts(cond: ir.Expr) -> Iterator[ir.Binary]:
     """The comparisons that a condition combines, but for those of what buffers hold, which may change in the loop."""
     if isinstance(cond, ir.Binary):
-        if cond.op in COMPARISONS and not reads_memory(cond):
+        if cond.op in _COMPARISONS and not reads_memory(cond):
             yield cond
         if cond.op in ("and", "or"):
-            yield from parts(cond.a)
-            yield from parts(cond.b)
+            yield from _parts(cond.a)
+            yield from _parts(cond.b)
 
 
-def difference(comparison: ir.Binary) -> Linear:
+def _difference(comparison: ir.Binary) -> Linear:
     """What a comparison compares with 0; that of `a < b` and `a <= b` is the one of `b > a` and `b >= a`."""
     form = linear(comparison.a) + linear(comparison.b).scaled(-1)
     return form.scaled(-1) if comparison.op in ("lt", "le") else form
@@ -66,13 +66,13 @@ def at_least(comparison: ir.Binary) -> Linear | None:
     """The form that is >= 0 where an inequality holds."""
     if comparison.op in ("eq", "ne"):
         return None
-    form = difference(comparison)
+    form = _difference(comparison)
     return form + Linear({}, -1) if comparison.op in ("lt", "gt") else form
 
 
-def zone(comparison: ir.Binary, var: str, inner: Mapping[str, Range]) -> Zone | None:
+def undecided_range(comparison: ir.Binary, var: str, inner: Mapping[str, Range]) -> UndecidedRange | None:
     """The zone of a comparison along the loop `var`; None if it does not depend on it, or on a loop outside too."""
-    form = at_least(comparison) or difference(comparison)
+    form = at_least(comparison) or _difference(comparison)
     step = form.terms.get(ir.Var(var), 0)
     rest = Linear({t: f for t, f in form.terms.items() if t != ir.Var(var)}, form.const)
     if not step or not all(var_names(term) <= inner.keys() for term in rest.terms):
@@ -80,7 +80,7 @@ def zone(comparison: ir.Binary, var: str, inner: Mapping[str, Range]) -> Zone | 
     low, high = linear_bounds(rest, inner)
     if comparison.op in ("eq", "ne"):
         low, high = (low, high) if step > 0 else (-high, -low)
-        return Zone(-(high // abs(step)), -low // abs(step) + 1)
+        return UndecidedRange(-(high // abs(step)), -low // abs(step) + 1)
     if step > 0:  # holds from -low / step on, and not before -high / step
-        return Zone(-(high // step), -(low // step))
-    return Zone(low // -step + 1, high // -step + 1)
+        return UndecidedRange(-(high // step), -(low // step))
+    return UndecidedRange(low // -step + 1, high // -step + 1)

@@ -19,15 +19,15 @@ from vdla.compiler.analysis.independence import ROOT, distinct
 from vdla.compiler.analysis.symbols import domains_of
 from vdla.compiler.arith import Linear, Ranges, function_ranges, linear, var_names
 from vdla.compiler.ir import Match, map_children, map_operands, map_store, storage_dtype
-from vdla.compiler.lowering.padding import aligned, doubled
-from vdla.compiler.lowering.region import Access, Window, windows
+from vdla.compiler.lowering.buffer_layout import align_strides, wants_double_buffer
+from vdla.compiler.lowering.live_window import BufferAccess, LiveWindow, live_windows
 
 STACK_BYTES = 16 * 1024  # of one buffer; what is larger comes from the heap
-Loops = tuple[ir.For, ...]
+_Loops = tuple[ir.For, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class _StoragePlan:
     """A buffer as it is allocated: its new shape, the loop inside which it is (None: the function), its windows.
 
     `parity` is the loop whose even and odd iterations have a half each, of a double buffer.
@@ -35,13 +35,13 @@ class Plan:
 
     buffer: ir.Buffer
     inside: str | None
-    windows: tuple[Window, ...]
+    windows: tuple[LiveWindow, ...]
     parity: str | None
 
     def moved(self, indices: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
         """Indices of the whole buffer, in the allocated one."""
         inner = zip(indices, self.windows, strict=False)  # the entries of a step have leading indices only
-        new = tuple(shifted(index, window.origin) for index, window in inner)
+        new = tuple(_subtract(index, window.origin) for index, window in inner)
         return new if self.parity is None else (ir.Binary("mod", ir.Var(self.parity), ir.Const(2)), *new)
 
 
@@ -56,48 +56,48 @@ def place_storage(fn: ir.Function) -> ir.Function:
                                                                  block c(vi=i, vj=j2): ... t[vi - i, vj]
     """
     ranges = function_ranges(fn)
-    used = users(fn)
-    plans = {name: plan_of(fn.buffers[name], touching, ranges) for name, touching in used.items()}
-    shared_in = [contended(fn, name, touching, plans[name].inside) for name, touching in used.items()]
-    body = allocated(rewritten(in_turn(fn.body, set().union(*shared_in)), plans), plans)
+    used = _accesses_of(fn)
+    plans = {name: _plan(fn.buffers[name], touching, ranges) for name, touching in used.items()}
+    shared_in = [_conflicting_loops(fn, name, touching, plans[name].inside) for name, touching in used.items()]
+    body = _insert_allocs(_relocate(_serialise(fn.body, set().union(*shared_in)), plans), plans)
     buffers = {name: fn.buffers[name] for name in fn.params} | {name: plan.buffer for name, plan in plans.items()}
     return replace(fn, body=body, buffers=buffers)
 
 
-def users(fn: ir.Function) -> dict[str, list[Access]]:
+def _accesses_of(fn: ir.Function) -> dict[str, list[BufferAccess]]:
     """The accesses of each intermediate buffer, in program order; buffers that nothing touches are left out."""
-    found: dict[str, list[Access]] = {name: [] for name in fn.buffers if name not in fn.params}
+    found: dict[str, list[BufferAccess]] = {name: [] for name in fn.buffers if name not in fn.params}
     for leaf in leaves(fn):
         touched = [(store.buffer, store.indices) for store in stores(leaf.block)]
         touched += [(load.buffer, load.indices) for load in loads(leaf.block)]
         for name, indices in dict.fromkeys(touched):
             if name in found:
-                found[name].append(Access(leaf, indices))
+                found[name].append(BufferAccess(leaf, indices))
     return {name: accesses for name, accesses in found.items() if accesses}
 
 
-def plan_of(buffer: ir.Buffer, accesses: list[Access], ranges: Ranges) -> Plan:
+def _plan(buffer: ir.Buffer, accesses: list[BufferAccess], ranges: Ranges) -> _StoragePlan:
     """How a buffer is allocated."""
     touching = list({id(access.leaf): access.leaf for access in accesses}.values())
     writers = [leaf for leaf in touching if buffer.name in written(leaf.block)]
-    around = touching[0].loops[: level(touching, writers, accesses)]
-    box = tuple(windows(accesses, buffer, {loop.var for loop in around}, ranges))
-    shape = aligned(buffer.name, tuple(window.extent for window in box), writers)
-    parity = around[-1].var if around and takes_turns(around[-1], writers) else None
+    around = touching[0].loops[: _allocation_depth(touching, writers, accesses)]
+    box = tuple(live_windows(accesses, buffer, {loop.var for loop in around}, ranges))
+    shape = align_strides(buffer.name, tuple(window.extent for window in box), writers)
+    parity = around[-1].var if around and _is_double_buffered(around[-1], writers) else None
     shape = shape if parity is None else (2, *shape)
-    new = replace(buffer, shape=shape, scope=scope_of(shape, buffer))
-    return Plan(new, outermost(around if parity is None else around[:-1], new), box, parity)
+    new = replace(buffer, shape=shape, scope=_memory_scope(shape, buffer))
+    return _StoragePlan(new, _hoisted_loop(around if parity is None else around[:-1], new), box, parity)
 
 
-def takes_turns(loop: ir.For, writers: list[LeafBlock]) -> bool:
+def _is_double_buffered(loop: ir.For, writers: list[LeafBlock]) -> bool:
     """Whether a double buffer has its halves; those of a parallel loop's iterations, all at once, are not two."""
-    return loop.kind is not ir.LoopKind.PARALLEL and doubled(writers)
+    return loop.kind is not ir.LoopKind.PARALLEL and wants_double_buffer(writers)
 
 
-def contended(fn: ir.Function, name: str, accesses: list[Access], inside: str | None) -> set[str]:
+def _conflicting_loops(fn: ir.Function, name: str, accesses: list[BufferAccess], inside: str | None) -> set[str]:
     """The parallel loops around all accesses whose iterations write one element of a buffer that they share, as it is
     allocated outside of them."""
-    common = shared([access.leaf for access in accesses])
+    common = _common_loops([access.leaf for access in accesses])
     first = [loop.var for loop in common].index(inside) + 1 if inside is not None else 0
     parallel = [loop.var for loop in common[first:] if loop.kind is ir.LoopKind.PARALLEL]
     if not parallel:
@@ -108,13 +108,13 @@ def contended(fn: ir.Function, name: str, accesses: list[Access], inside: str | 
     return {var for var in parallel if not all(distinct(leaf, at, var, ranges) for leaf, at in written_at)}
 
 
-def in_turn(stmt: ir.Stmt, names: set[str]) -> ir.Stmt:
+def _serialise(stmt: ir.Stmt, names: set[str]) -> ir.Stmt:
     """`stmt` with some loops serial."""
-    new = map_children(stmt, lambda child: in_turn(child, names)) if names else stmt
+    new = map_children(stmt, lambda child: _serialise(child, names)) if names else stmt
     return replace(new, kind=ir.LoopKind.SERIAL) if isinstance(new, ir.For) and new.var in names else new
 
 
-def scope_of(shape: tuple[ir.Extent, ...], buffer: ir.Buffer) -> str:
+def _memory_scope(shape: tuple[ir.Extent, ...], buffer: ir.Buffer) -> str:
     """Where a buffer is: where `set_scope` put it, else the stack if it is small, the heap if it is large; a symbolic
     one is always on the heap."""
     sizes = [extent for extent in shape if isinstance(extent, int)]
@@ -124,65 +124,65 @@ def scope_of(shape: tuple[ir.Extent, ...], buffer: ir.Buffer) -> str:
     return "stack" if small else "heap"
 
 
-def level(touching: list[LeafBlock], writers: list[LeafBlock], accesses: list[Access]) -> int:
+def _allocation_depth(touching: list[LeafBlock], writers: list[LeafBlock], accesses: list[BufferAccess]) -> int:
     """The number of loops around the allocation."""
-    common = shared(touching)
+    common = _common_loops(touching)
     names = [loop.var for loop in common]
     barred = {loop.var for loop in common if loop.kind is ir.LoopKind.VECTORIZE}
     for writer in writers:
         others = [leaf for leaf in touching if leaf is not writer]
-        barred |= summed(writer) | recurring(writer, accesses) | partial(writer, others)
+        barred |= _reduction_loops(writer) | _scan_loops(writer, accesses) | _partial_loops(writer, others)
     depth = min([len(common), *(names.index(name) for name in barred if name in names)])
-    return min([depth, *(asked(writer) for writer in writers)])
+    return min([depth, *(_store_at_depth(writer) for writer in writers)])
 
 
-def asked(writer: LeafBlock) -> int:
+def _store_at_depth(writer: LeafBlock) -> int:
     """The most loops around the allocation that `store_at` allows; a loop that is gone says nothing."""
     names = [loop.var for loop in writer.loops]
     place = writer.block.annotations.get("store_at")
     return 0 if place == ROOT else names.index(place) + 1 if place in names else len(names)
 
 
-def shared(touching: list[LeafBlock]) -> Loops:
+def _common_loops(touching: list[LeafBlock]) -> _Loops:
     """The loops around all leaves, outermost first."""
     first, *others = (leaf.loops for leaf in touching)
-    count = min((same(first, other) for other in others), default=len(first))
+    count = min((_common_prefix(first, other) for other in others), default=len(first))
     return first[:count]
 
 
-def same(a: Loops, b: Loops) -> int:
+def _common_prefix(a: _Loops, b: _Loops) -> int:
     """How many loops, from the outermost, are the same."""
     pairs = [one is two for one, two in zip(a, b, strict=False)]
     return pairs.index(False) if False in pairs else len(pairs)
 
 
-def summed(writer: LeafBlock) -> set[str]:
+def _reduction_loops(writer: LeafBlock) -> set[str]:
     """The loops over which a writer sums, which carry its sums from one iteration to the next."""
     names = {name for value in writer.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
     return {loop.var for loop in writer.loops if loop.extent != 1} & names
 
 
-def recurring(writer: LeafBlock, accesses: list[Access]) -> set[str]:
+def _scan_loops(writer: LeafBlock, accesses: list[BufferAccess]) -> set[str]:
     """The loops over the steps of a recurrence, where a step reads what another one wrote."""
     steps = {name for value in writer.values_of(ir.AxisKind.SCAN) for name in var_names(value)}
-    places = {tuple(step_of(access.leaf.bound(index), steps) for index in access.indices) for access in accesses}
+    places = {tuple(_step_of(access.leaf.bound(index), steps) for index in access.indices) for access in accesses}
     return steps if len(places) > 1 else set()
 
 
-def step_of(index: Linear, steps: set[str]) -> tuple[object, ...]:
+def _step_of(index: Linear, steps: set[str]) -> tuple[object, ...]:
     """Which step an index is of, if it depends on the step."""
     terms = index.only(lambda term: bool(var_names(term) & steps)).terms
     return (frozenset(terms.items()), index.const) if terms else ()
 
 
-def partial(writer: LeafBlock, others: list[LeafBlock]) -> set[str]:
+def _partial_loops(writer: LeafBlock, others: list[LeafBlock]) -> set[str]:
     """The loops in some of whose iterations alone a region is written that is the same in all of them."""
     bound = {name for value in writer.values.values() for name in var_names(value)}
     alone = [c for c in writer.conditions if not all(c in other.conditions for other in others)]
     return {name for condition in alone for name in var_names(condition)} - bound
 
 
-def outermost(around: Loops, buffer: ir.Buffer) -> str | None:
+def _hoisted_loop(around: _Loops, buffer: ir.Buffer) -> str | None:
     """The loop inside which an allocation is made that serves all loops `around`, one iteration after another.
 
     Not once an iteration where that costs time or copies the allocation: a heap buffer goes out to the innermost
@@ -199,7 +199,7 @@ def outermost(around: Loops, buffer: ir.Buffer) -> str | None:
 # --- rewriting -------------------------------------------------------------------------------------------------------
 
 
-def rewritten(stmt: ir.Stmt, plans: Mapping[str, Plan]) -> ir.Stmt:
+def _relocate(stmt: ir.Stmt, plans: Mapping[str, _StoragePlan]) -> ir.Stmt:
     """`stmt` with the indices of intermediate buffers moved."""
 
     def moved(expr: ir.Expr) -> ir.Expr:
@@ -216,14 +216,14 @@ def rewritten(stmt: ir.Stmt, plans: Mapping[str, Plan]) -> ir.Stmt:
             case ir.If(cond=cond, body=body):
                 return ir.If(moved(cond), visit(body))
             case ir.Block(annotations={"intrinsic": Match() as match}):
-                marked = {**inner.annotations, "intrinsic": moved_match(match, plans)}
+                marked = {**inner.annotations, "intrinsic": _relocate_match(match, plans)}
                 return map_children(replace(inner, annotations=marked), visit)
         return map_children(inner, visit)
 
     return visit(stmt)
 
 
-def moved_match(match: Match, plans: Mapping[str, Plan]) -> Match:
+def _relocate_match(match: Match, plans: Mapping[str, _StoragePlan]) -> Match:
     """A match with its entries moved."""
     entries = {
         name: plans[match.buffers[name]].moved(indices) if match.buffers.get(name) in plans else indices
@@ -232,12 +232,12 @@ def moved_match(match: Match, plans: Mapping[str, Plan]) -> Match:
     return replace(match, entries=entries)
 
 
-def shifted(index: ir.Expr, origin: Linear) -> ir.Expr:
+def _subtract(index: ir.Expr, origin: Linear) -> ir.Expr:
     """`index - origin`."""
     return (linear(index) + origin.scaled(-1)).expr() if origin.terms or origin.const else index
 
 
-def allocated(body: ir.Stmt, plans: Mapping[str, Plan]) -> ir.Stmt:
+def _insert_allocs(body: ir.Stmt, plans: Mapping[str, _StoragePlan]) -> ir.Stmt:
     """`body` with each buffer allocated inside its loop."""
 
     def around(place: str | None, stmt: ir.Stmt) -> ir.Stmt:

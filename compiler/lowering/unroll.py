@@ -16,7 +16,7 @@ from vdla.compiler.lowering.errors import PassError
 from vdla.compiler.lowering.scope import Scope, is_pure
 
 UNROLL_LIMIT = 1 << 13  # stores; more is no faster on any CPU, and takes LLVM minutes
-Env = Mapping[str, int]
+_Env = Mapping[str, int]
 
 
 def unroll(fn: ir.Function) -> ir.Function:
@@ -28,19 +28,19 @@ def unroll(fn: ir.Function) -> ir.Function:
     Raises:
         PassError: the extent of such a loop is symbolic, or it holds too much.
     """
-    count(fn.body)
+    _count_stores(fn.body)
     unrolled = {s.var for s in ir.walk(fn.body) if isinstance(s, ir.For) and s.kind is ir.LoopKind.UNROLL}
     if not unrolled:
         return fn
-    writer = Unroller(Scope(function_ranges(fn)), frozenset(unrolled))
+    writer = _Unroller(Scope(function_ranges(fn)), frozenset(unrolled))
     return replace(fn, body=writer.statement(fn.body, {}))
 
 
-def count(stmt: ir.Stmt) -> int:
+def _count_stores(stmt: ir.Stmt) -> int:
     """How many stores `stmt` is when it is written out."""
     if isinstance(stmt, ir.Store):
         return 1
-    inside = sum(count(child) for child in ir.children(stmt))
+    inside = sum(_count_stores(child) for child in ir.children(stmt))
     if not isinstance(stmt, ir.For) or stmt.kind is not ir.LoopKind.UNROLL:
         return inside
     where = f"unroll of {stmt.var}"
@@ -53,7 +53,7 @@ def count(stmt: ir.Stmt) -> int:
 
 
 @dataclass(slots=True)
-class Unroller:
+class _Unroller:
     """Writes out loops; an expression of the old tree is rebuilt once for each setting of the loops it depends on."""
 
     scope: Scope
@@ -62,7 +62,7 @@ class Unroller:
     forms: dict[int, Linear | None] = field(default_factory=dict)
     done: dict[tuple[int, bool, tuple[int, ...]], ir.Expr] = field(default_factory=dict)
 
-    def statement(self, stmt: ir.Stmt, env: Env) -> ir.Stmt:
+    def statement(self, stmt: ir.Stmt, env: _Env) -> ir.Stmt:
         """`stmt` written out."""
         match stmt:
             case ir.For(var=var, kind=ir.LoopKind.UNROLL, body=body):
@@ -82,7 +82,7 @@ class Unroller:
         new_stmt = map_children(stmt, lambda child: self.statement(child, env))
         return ir.Seq(()) if ir.children(new_stmt) == (ir.Seq(()),) else new_stmt
 
-    def expr(self, expr: ir.Expr, env: Env, index: bool) -> ir.Expr:
+    def expr(self, expr: ir.Expr, env: _Env, index: bool) -> ir.Expr:
         """An expression of the old tree with the values of the loops in `env`; an index or a condition, or a value."""
         names = self.names(expr)
         here = tuple(name for name in names if name in env)
@@ -93,7 +93,7 @@ class Unroller:
             self.done[key] = self.written(expr, env, here, index)
         return self.done[key]
 
-    def written(self, expr: ir.Expr, env: Env, here: tuple[str, ...], index: bool) -> ir.Expr:
+    def written(self, expr: ir.Expr, env: _Env, here: tuple[str, ...], index: bool) -> ir.Expr:
         """An expression that depends on the loops `here`, rebuilt."""
         if index and is_pure(expr):
             form = self.form(expr)

@@ -15,9 +15,9 @@ from vdla.compiler.analysis.tree import names_of
 from vdla.compiler.arith import var_names
 from vdla.compiler.ir import map_children, substitute_in
 from vdla.compiler.lowering.scope import Scope
-from vdla.compiler.lowering.simplify import simplified
+from vdla.compiler.lowering.simplify import simplify_stmt
 
-MAX_LANES = 64  # a longer loop becomes a serial one around vectors of as many lanes
+_MAX_LANES = 64  # a longer loop becomes a serial one around vectors of as many lanes
 
 
 def vectorize(fn: ir.Function) -> ir.Function:
@@ -33,84 +33,84 @@ def vectorize(fn: ir.Function) -> ir.Function:
     """
     names = names_of(fn)
     outer = cache(lambda var: names.fresh(f"{var}_v", var))  # the copies of a loop keep one name
-    return replace(fn, body=vectorized(fn.body, outer))
+    return replace(fn, body=_vectorize_stmt(fn.body, outer))
 
 
-def vectorized(stmt: ir.Stmt, outer: Callable[[str], str]) -> ir.Stmt:
+def _vectorize_stmt(stmt: ir.Stmt, outer: Callable[[str], str]) -> ir.Stmt:
     """`stmt` with its loops of lanes moved inwards, inner ones first; `outer` names the loops around vectors."""
-    new = map_children(stmt, lambda child: vectorized(child, outer))
+    new = map_children(stmt, lambda child: _vectorize_stmt(child, outer))
     if not isinstance(new, ir.For) or new.kind is not ir.LoopKind.VECTORIZE:
         return new
     if not isinstance(new.extent, int):
-        return serial(new, new.body)
-    return cut(new, new.extent, outer(new.var)) if new.extent > MAX_LANES else lanes(new, new.body)
+        return _serial(new, new.body)
+    return _split_long(new, new.extent, outer(new.var)) if new.extent > _MAX_LANES else _distribute(new, new.body)
 
 
-def cut(loop: ir.For, extent: int, outer: str) -> ir.Stmt:
+def _split_long(loop: ir.For, extent: int, outer: str) -> ir.Stmt:
     """A long loop as a serial one around vectors, and a last vector for the rest."""
-    var, whole = ir.Var(loop.var), extent // MAX_LANES
-    start = ir.Binary("mul", ir.Var(outer), ir.Const(MAX_LANES))
-    inner = lanes(replace(loop, extent=MAX_LANES), moved(loop, ir.Binary("add", start, var)))
+    var, whole = ir.Var(loop.var), extent // _MAX_LANES
+    start = ir.Binary("mul", ir.Var(outer), ir.Const(_MAX_LANES))
+    inner = _distribute(replace(loop, extent=_MAX_LANES), _at_index(loop, ir.Binary("add", start, var)))
     main = ir.For(outer, whole, inner)
-    if extent % MAX_LANES == 0:
+    if extent % _MAX_LANES == 0:
         return main
-    rest = replace(loop, extent=extent % MAX_LANES)
-    return ir.seq(main, lanes(rest, moved(loop, ir.Binary("add", var, ir.Const(whole * MAX_LANES)))))
+    rest = replace(loop, extent=extent % _MAX_LANES)
+    return ir.seq(main, _distribute(rest, _at_index(loop, ir.Binary("add", var, ir.Const(whole * _MAX_LANES)))))
 
 
-def moved(loop: ir.For, index: ir.Expr) -> ir.Stmt:
+def _at_index(loop: ir.For, index: ir.Expr) -> ir.Stmt:
     """The body of a loop at another index."""
     return substitute_in(loop.body, {loop.var: index})
 
 
-def lanes(loop: ir.For, stmt: ir.Stmt) -> ir.Stmt:
+def _distribute(loop: ir.For, stmt: ir.Stmt) -> ir.Stmt:
     """All lanes of `loop` for a statement of its body."""
-    if not depends(stmt, loop.var):
+    if not _depends(stmt, loop.var):
         return stmt
     match stmt:
         case ir.Seq(stmts=stmts):
-            return ir.seq(*(lanes(loop, inner) for inner in stmts))
+            return ir.seq(*(_distribute(loop, inner) for inner in stmts))
         case ir.For(kind=ir.LoopKind.VECTORIZE):
-            return serial(loop, stmt)
+            return _serial(loop, stmt)
         case ir.For(body=body):
-            return replace(stmt, body=lanes(loop, body))
+            return replace(stmt, body=_distribute(loop, body))
         case ir.If(cond=cond, body=body) if loop.var not in var_names(cond):
-            return ir.If(cond, lanes(loop, body))
+            return ir.If(cond, _distribute(loop, body))
         case ir.If(cond=cond, body=body):
-            return masked(loop, cond, body)
+            return _distribute_if(loop, cond, body)
         case ir.Store() | ir.MultiStore():
-            return replace(loop, body=stmt) if spread(stmt, loop.var) else serial(loop, stmt)
+            return replace(loop, body=stmt) if _stores_differ(stmt, loop.var) else _serial(loop, stmt)
         case ir.Prefetch():
-            return first_lane(loop, stmt)
-    return serial(loop, stmt)
+            return _first_lane(loop, stmt)
+    return _serial(loop, stmt)
 
 
-def masked(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
+def _distribute_if(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
     """The lanes in which a condition holds, for each statement of `body`."""
-    if reads(cond) & writes(body):
-        return serial(loop, ir.If(cond, body))
+    if _reads(cond) & _writes(body):
+        return _serial(loop, ir.If(cond, body))
     match body:
         case ir.Seq(stmts=stmts):
-            return ir.seq(*(masked(loop, cond, inner) for inner in stmts))
+            return ir.seq(*(_distribute_if(loop, cond, inner) for inner in stmts))
         case ir.For(kind=ir.LoopKind.SERIAL | ir.LoopKind.PARALLEL, body=inner):
-            return replace(body, body=masked(loop, cond, inner))
+            return replace(body, body=_distribute_if(loop, cond, inner))
         case ir.If(cond=other, body=inner) if loop.var not in var_names(other):
-            return ir.If(other, masked(loop, cond, inner))
+            return ir.If(other, _distribute_if(loop, cond, inner))
         case ir.If(cond=other, body=inner):
-            return masked(loop, ir.Binary("and", cond, other), inner)
-        case ir.Store() | ir.MultiStore() if spread(body, loop.var):
-            return narrowed(loop, cond, body)
+            return _distribute_if(loop, ir.Binary("and", cond, other), inner)
+        case ir.Store() | ir.MultiStore() if _stores_differ(body, loop.var):
+            return _narrow_lanes(loop, cond, body)
         case ir.Prefetch():
-            return first_lane(loop, ir.If(cond, body))
-    return serial(loop, ir.If(cond, body))
+            return _first_lane(loop, ir.If(cond, body))
+    return _serial(loop, ir.If(cond, body))
 
 
-def first_lane(loop: ir.For, stmt: ir.Stmt) -> ir.Stmt:
+def _first_lane(loop: ir.For, stmt: ir.Stmt) -> ir.Stmt:
     """A request that stands for those of all lanes."""
-    return simplified(substitute_in(stmt, {loop.var: ir.Const(0)}), Scope({}))
+    return simplify_stmt(substitute_in(stmt, {loop.var: ir.Const(0)}), Scope({}))
 
 
-def narrowed(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
+def _narrow_lanes(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
     """The lanes in which a condition holds: fewer lanes where it says between which numbers they are, else a mask."""
     assert isinstance(loop.extent, int)
     ranges = {loop.var: (0, loop.extent - 1)}
@@ -122,21 +122,21 @@ def narrowed(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
         return ir.Seq(())
     part = replace(loop, extent=high - low + 1)
     index = ir.Binary("add", ir.Var(loop.var), ir.Const(low))
-    return simplified(replace(part, body=substitute_in(ir.If(cond, body), {loop.var: index})), Scope({}))
+    return simplify_stmt(replace(part, body=substitute_in(ir.If(cond, body), {loop.var: index})), Scope({}))
 
 
-def serial(loop: ir.For, body: ir.Stmt) -> ir.Stmt:
+def _serial(loop: ir.For, body: ir.Stmt) -> ir.Stmt:
     """The lanes one after another."""
     return replace(loop, kind=ir.LoopKind.SERIAL, body=body)
 
 
-def spread(stmt: ir.Store | ir.MultiStore, var: str) -> bool:
+def _stores_differ(stmt: ir.Store | ir.MultiStore, var: str) -> bool:
     """Whether each lane stores to an element of its own."""
     stores = stmt.stores if isinstance(stmt, ir.MultiStore) else (stmt,)
     return all(any(var in var_names(index) for index in store.indices) for store in stores)
 
 
-def depends(stmt: ir.Stmt, var: str) -> bool:
+def _depends(stmt: ir.Stmt, var: str) -> bool:
     """Whether a variable is in an expression of `stmt`."""
     match stmt:
         case ir.Store(indices=indices, value=value):
@@ -149,14 +149,14 @@ def depends(stmt: ir.Stmt, var: str) -> bool:
             indices = tuple(index for entry in match.entries.values() for index in entry)
             if any(var in var_names(expr) for expr in (*indices, *match.conditions.values())):
                 return True
-    return any(depends(child, var) for child in ir.children(stmt))
+    return any(_depends(child, var) for child in ir.children(stmt))
 
 
-def reads(expr: ir.Expr) -> set[str]:
+def _reads(expr: ir.Expr) -> set[str]:
     """The buffers that an expression reads."""
     return {inner.buffer for inner in ir.walk_expr(expr) if isinstance(inner, ir.Load)}
 
 
-def writes(stmt: ir.Stmt) -> set[str]:
+def _writes(stmt: ir.Stmt) -> set[str]:
     """The buffers that a statement writes."""
     return {inner.buffer for inner in ir.walk(stmt) if isinstance(inner, ir.Store)}

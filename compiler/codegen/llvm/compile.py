@@ -10,10 +10,10 @@ from vdla.compiler.abi import Signature, kernel_header
 from vdla.compiler.codegen.llvm import objects
 from vdla.compiler.codegen.llvm.entry import add_entry
 from vdla.compiler.codegen.llvm.function_signature import signature_of
-from vdla.compiler.lowering.heap_slots import Footprint, footprint
+from vdla.compiler.lowering import HeapFootprint, heap_footprint
 from vdla.compiler.target import Target, TargetError, architecture_of, target_named
 
-_NO_FOOTPRINT = Footprint()
+_NO_FOOTPRINT = HeapFootprint()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class NativeObject:
     target: Target
     object: bytes
     llvm: str
-    footprint: Footprint = _NO_FOOTPRINT
+    footprint: HeapFootprint = _NO_FOOTPRINT
 
     @property
     def name(self) -> str:
@@ -84,7 +84,7 @@ def compile_native(
     signature = signature_of(fn)
     lowered = lower(fn, machine)
     built = compile_module(emit_module(lowered, machine, contract), signature, machine, cached=cached)
-    return replace(built, footprint=footprint(lowered))
+    return replace(built, footprint=heap_footprint(lowered))
 
 
 def compile_module(module: Any, signature: Signature, target: Target, *, cached: bool = True) -> NativeObject:  # noqa: ANN401

@@ -10,7 +10,7 @@ from vdla.compiler import ir, te
 from vdla.compiler.codegen.llvm import compile_native
 from vdla.compiler.interpret import interpret
 from vdla.compiler.lowering import Level, PassError, check, lower
-from vdla.compiler.lowering.heap_slots import STACK_LIMIT, footprint, share_heap_slots
+from vdla.compiler.lowering.heap_slots import STACK_LIMIT, heap_footprint, share_heap_slots
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS
 from vdla.runtime.native import build, set_threads
@@ -86,10 +86,10 @@ def test_a_piece_of_a_parallel_loop_asks_once():
     s.compute_at("t", outer)
     s.parallel(outer)
     lowered = lower(s.fn, TARGETS["x86-64-avx2"])
-    assert footprint(lowered).call == 0
-    assert footprint(lowered).thread == BYTES
+    assert heap_footprint(lowered).call == 0
+    assert heap_footprint(lowered).thread == BYTES
     built = compile_native(s.fn, cached=False)
-    assert built.footprint == footprint(lowered)
+    assert built.footprint == heap_footprint(lowered)
     piece = re.search(r"define internal void @\"f__body\.[^{]*\{(.*?)\n\}", built.llvm, re.S)[1]
     assert piece.index("aligned_alloc") < piece.index("phi")  # in front of the loop
     array = np.random.default_rng(0).random((64, LARGE), np.float32)
@@ -104,7 +104,7 @@ def test_many_stages_do_not_overflow_the_stack():
     lowered = lower(fn, TARGETS["x86-64-avx2"])
     on_stack = [b for b in lowered.buffers.values() if b.scope == "stack"]
     assert 0 < len(on_stack) * 16000 <= STACK_LIMIT
-    assert footprint(lowered).call == 2 * 16000
+    assert heap_footprint(lowered).call == 2 * 16000
     array = np.zeros(4000, np.float32)
     np.testing.assert_array_equal(build(fn)(array), array + 100)
 

@@ -2,14 +2,14 @@
 
 from helpers.loop_nests import PARALLEL, function, loop, store, text
 
-from vdla.compiler.lowering.parallel import one_level
+from vdla.compiler.lowering.parallel import serialise_nested
 
 
 def test_an_inner_parallel_loop_becomes_serial():
     inner = loop("j", 8, loop("k", 2, store("c", "i", "j", value=0), kind=PARALLEL), kind=PARALLEL)
     fn = function(loop("i", 4, inner, kind=PARALLEL), c=(4, 8))
     assert (
-        text(one_level(fn))
+        text(serialise_nested(fn))
         == """
 for i in parallel(4):
     for j in range(8):
@@ -21,4 +21,4 @@ for i in parallel(4):
 
 def test_two_beside_each_other_stay():
     fn = function(loop("r", 2, *(loop(v, 4, store("c", v, value=0), kind=PARALLEL) for v in "ij")), c=(4,))
-    assert one_level(fn) == fn
+    assert serialise_nested(fn) == fn

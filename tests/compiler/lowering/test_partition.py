@@ -8,8 +8,8 @@ from helpers.loop_nests import PARALLEL, UNROLL, VECTORIZE, at, expr, function, 
 
 from vdla.compiler import ir
 from vdla.compiler.ir import size_of
-from vdla.compiler.lowering.partition import LARGE, SMALL, partition, weight
-from vdla.compiler.lowering.split_points import comparisons, zone
+from vdla.compiler.lowering.partition import MAX_OPERATIONS, MIN_STORES, code_size, partition
+from vdla.compiler.lowering.split_points import comparisons, undecided_range
 
 
 def test_the_tail_of_a_split():
@@ -106,16 +106,16 @@ def test_unrolled_loops_are_left_to_be_written_out():
 
 
 def test_growth_is_limited():
-    stores = [store("c", "i", n, value=0) for n in range(SMALL)]
+    stores = [store("c", "i", n, value=0) for n in range(MIN_STORES)]
     body = loop("j", 9, *stores, *(ir.If(op("eq", "j", n), store("c", "i", n, value=1)) for n in (2, 4, 6)))
-    fn = function(loop("i", 9, body), c=(9, SMALL))
+    fn = function(loop("i", 9, body), c=(9, MIN_STORES))
     assert partition(fn) == fn
-    assert weight(fn.body).stores == SMALL + 3
+    assert code_size(fn.body).stores == MIN_STORES + 3
 
 
 def test_growth_of_large_values_is_limited():
     value: ir.Expr = ir.Load("c", (ir.Var("i"),))
-    while size_of(value).nodes <= LARGE // 4:
+    while size_of(value).nodes <= MAX_OPERATIONS // 4:
         value = ir.Binary("add", value, value)
     large, small = (
         function(loop("i", 9, ir.If(op("lt", "i", 6), ir.Store("c", (ir.Var("i"),), v))), c=(9,))
@@ -132,7 +132,7 @@ def test_zones_against_every_iteration(name):
                    "eq": np.equal, "ne": np.not_equal}[name]  # fmt: skip
     j = np.arange(3)
     for step, inner, const in itertools.product((-3, -2, -1, 1, 2, 3), (-2, 0, 1), (-4, 0, 5)):
-        found = zone(ir.Binary(name, at(("i", step), ("j", inner)), expr(const)), "i", {"j": (0, 2)})
+        found = undecided_range(ir.Binary(name, at(("i", step), ("j", inner)), expr(const)), "i", {"j": (0, 2)})
         assert found is not None
         for i in range(-8, 9):
             holds = function_of(step * i + inner * j, const)
@@ -144,7 +144,7 @@ def test_zones_against_every_iteration(name):
 
 
 def test_a_comparison_with_a_loop_outside_has_no_zone():
-    assert zone(ir.Binary("lt", at("i", "outer"), expr(3)), "i", {}) is None
+    assert undecided_range(ir.Binary("lt", at("i", "outer"), expr(3)), "i", {}) is None
 
 
 def test_comparisons_are_found_in_conditions_selects_and_indices():

@@ -3,14 +3,14 @@
 from helpers.loop_nests import VECTORIZE, at, expr, function, load, loop, op, store, text
 
 from vdla.compiler import ir
-from vdla.compiler.lowering.simplify import NOTHING, simplify
+from vdla.compiler.lowering.simplify import EMPTY, simplify_function
 
 
 def test_indices_cancel_and_stand_in_the_order_of_the_loops():
     index = at("k", ("i", 6), "j", ("i", -6), 3, ("i", 8))
     fn = function(loop("i", 4, loop("j", 2, loop("k", 3, store("c", index, value=load("a", index))))), a=(99,), c=(99,))
     assert (
-        text(simplify(fn))
+        text(simplify_function(fn))
         == """
 for i in range(4):
     for j in range(2):
@@ -23,12 +23,12 @@ for i in range(4):
 def test_fused_pixels_are_contiguous():
     index = op("add", op("mul", op("floordiv", "p", 7), 7), op("mod", "p", 7))
     fn = function(loop("p", 49, store("c", "p", value=load("a", index))), a=(49,), c=(49,))
-    assert text(simplify(fn)) == "\nfor p in range(49):\n    c[p] = a[p]\n"
+    assert text(simplify_function(fn)) == "\nfor p in range(49):\n    c[p] = a[p]\n"
 
 
 def test_loops_of_one_iteration_are_gone():
     fn = function(loop("i", 1, loop("j", 4, store("c", at("i", "j"), value=at("i", "j")))), c=(4,))
-    assert text(simplify(fn)) == "\nfor j in range(4):\n    c[j] = 0 + j\n"
+    assert text(simplify_function(fn)) == "\nfor j in range(4):\n    c[j] = 0 + j\n"
 
 
 def test_what_always_and_what_never_holds():
@@ -36,7 +36,7 @@ def test_what_always_and_what_never_holds():
     never = ir.If(op("ge", "j", 4), store("c", "i", value=2))
     fn = function(loop("i", 4, loop("j", 4, always, never)), c=(4,))
     assert (
-        text(simplify(fn))
+        text(simplify_function(fn))
         == """
 for i in range(4):
     for j in range(4):
@@ -47,14 +47,14 @@ for i in range(4):
 
 def test_a_function_may_do_nothing():
     fn = function(loop("i", 0, store("c", "i", value=1)), c=(4,))
-    assert simplify(fn).body == NOTHING
+    assert simplify_function(fn).body == EMPTY
 
 
 def test_conditions_stand_outside_of_loops_that_they_do_not_depend_on():
     cond = op("and", op("eq", "k", 7), op("lt", "j", 3))
     fn = function(loop("k", 8, loop("i", 4, loop("j", 4, ir.If(cond, store("c", "i", "j", value=1))))), c=(4, 4))
     assert (
-        text(simplify(fn))
+        text(simplify_function(fn))
         == """
 for k in range(8):
     if k == 7:
@@ -69,7 +69,7 @@ for k in range(8):
 def test_a_condition_that_reads_stays_where_it_is():
     cond = ir.Binary("lt", load("a", 0), expr(3))
     fn = function(loop("i", 4, ir.If(cond, store("c", "i", value=1))), a=(1,), c=(4,))
-    assert simplify(fn) == fn
+    assert simplify_function(fn) == fn
 
 
 def test_what_a_condition_says_holds_inside():
@@ -77,7 +77,7 @@ def test_what_a_condition_says_holds_inside():
     known = ir.If(op("lt", at("i", "j"), 5), ir.If(op("lt", at("i", "j"), 5), store("c", "j", value=2)))
     fn = function(loop("i", 8, loop("j", 4, ir.If(op("lt", "i", 4), inner), known)), c=(8,))
     assert (
-        text(simplify(fn))
+        text(simplify_function(fn))
         == """
 for i in range(8):
     for j in range(4):
@@ -92,22 +92,22 @@ for i in range(8):
 def test_selects_that_always_take_one_side():
     value = ir.Select(op("ge", "i", 0), load("a", "i"), expr(7))
     fn = function(loop("i", 4, store("c", "i", value=value)), a=(4,), c=(4,))
-    assert text(simplify(fn)) == "\nfor i in range(4):\n    c[i] = a[i]\n"
+    assert text(simplify_function(fn)) == "\nfor i in range(4):\n    c[i] = a[i]\n"
 
 
 def test_arithmetic_on_data_keeps_its_form():
     value = ir.Binary("sub", ir.Binary("add", load("a", "i"), expr(1)), expr(1))
     cond = ir.Binary("gt", ir.Binary("add", load("a", "i"), expr(1)), load("a", "i"))
     fn = function(loop("i", 4, store("c", "i", value=ir.Select(cond, value, expr(0)))), a=(4,), c=(4,))
-    assert simplify(fn) == fn
+    assert simplify_function(fn) == fn
 
 
 def test_a_comparison_that_could_wrap_is_not_decided():
     cond = op("gt", op("mul", "i", 1 << 30), -1)
     fn = function(loop("i", 4, store("c", "i", value=ir.Select(cond, expr(1), expr(0)))), c=(4,))
-    assert simplify(fn) == fn
+    assert simplify_function(fn) == fn
 
 
 def test_lanes_keep_their_kind():
     fn = function(loop("i", 2, loop("j", 8, store("c", at(("i", 8), "j"), value=0), kind=VECTORIZE)), c=(16,))
-    assert simplify(fn) == fn
+    assert simplify_function(fn) == fn

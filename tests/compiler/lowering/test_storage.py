@@ -11,8 +11,8 @@ from helpers.loop_nests import expr, function, load, loop, op, store
 from vdla.compiler import ir, te
 from vdla.compiler.interpret import interpret
 from vdla.compiler.lowering import PassError, lower
+from vdla.compiler.lowering.buffer_layout import pad_stride
 from vdla.compiler.lowering.decompose import decompose
-from vdla.compiler.lowering.padding import padded
 from vdla.compiler.lowering.storage import STACK_BYTES, place_storage
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS
@@ -223,16 +223,16 @@ def test_an_aligned_buffer_is_padded():
 
 
 def test_padding_of_an_outer_stride():
-    assert padded("t", (2, 3, 4), 0, 16, 0) == (2, 4, 4)
-    assert padded("t", (2, 3, 4), 2, 16, 0) == (2, 3, 4)
-    assert padded("t", (2, 3, 4), 0, 16, 3) == (2, 7, 5)  # no multiple of 4 is 3 modulo 16
-    assert padded("t", (2, 3, 4, 6), 0, 12, 5) == (2, 7, 5, 7)
-    assert padded("t", (2, 16), 0, (1 << 61) - 1, 5) == (2, (1 << 61) + 4)
+    assert pad_stride("t", (2, 3, 4), 0, 16, 0) == (2, 4, 4)
+    assert pad_stride("t", (2, 3, 4), 2, 16, 0) == (2, 3, 4)
+    assert pad_stride("t", (2, 3, 4), 0, 16, 3) == (2, 7, 5)  # no multiple of 4 is 3 modulo 16
+    assert pad_stride("t", (2, 3, 4, 6), 0, 12, 5) == (2, 7, 5, 7)
+    assert pad_stride("t", (2, 16), 0, (1 << 61) - 1, 5) == (2, (1 << 61) + 4)
 
 
 def test_the_dimensions_behind_a_padded_one_are_numbers():
     with pytest.raises(PassError) as error:
-        padded("t", (2, 3, ir.Var("n")), 0, 16, 0)
+        pad_stride("t", (2, 3, ir.Var("n")), 0, 16, 0)
     rule = "the dimensions behind dimension 0, which storage_align names, must be numbers"
     assert str(error.value) == f"place storage of t: {rule}, got n"
 
@@ -241,7 +241,7 @@ def test_the_dimensions_behind_a_padded_one_are_numbers():
 def test_padded_strides_are_the_least_that_fit(rank):
     for sizes, factor in product(product((1, 3, 4, 6), repeat=rank), (1, 4, 6, 9)):
         for offset in range(factor):
-            first, *rows = padded("t", sizes, 0, factor, offset)[1:]
+            first, *rows = pad_stride("t", sizes, 0, factor, offset)[1:]
             stride = first * prod(rows)
             assert stride % factor == offset
             assert first >= sizes[1] > first - factor

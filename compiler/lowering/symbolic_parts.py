@@ -13,13 +13,13 @@ from functools import reduce
 from vdla.compiler import ir
 from vdla.compiler.arith import TRUE, Linear, Range, linear, linear_bounds, var_names
 from vdla.compiler.ir import map_exprs, map_operands
-from vdla.compiler.lowering.split_points import at_least, zone
+from vdla.compiler.lowering.split_points import at_least, undecided_range
 
-ZERO: ir.Expr = ir.Const(0)
+_ZERO: ir.Expr = ir.Const(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class LoopPart:
     """The iterations [first, end) of a loop, and the comparisons that hold in all of them."""
 
     first: ir.Expr
@@ -29,21 +29,21 @@ class Part:
 
 def symbolic_parts(
     stmt: ir.For, found: Collection[ir.Binary], inner: Mapping[str, Range], scalars: Collection[str]
-) -> list[Part]:
+) -> list[LoopPart]:
     """The parts of a loop, at most three; none if no comparison with a symbolic extent cuts it."""
-    upper = {c: edge for c in found if (edge := end_of(c, stmt.var, inner, scalars)) is not None}
+    upper = {c: edge for c in found if (edge := _end_holding(c, stmt.var, inner, scalars)) is not None}
     if not upper:
         return []
-    lower = {c: start for c in found if (start := start_of(c, stmt.var, inner)) is not None}
+    lower = {c: start for c in found if (start := _first_holding(c, stmt.var, inner)) is not None}
     extent = ir.Const(stmt.extent) if isinstance(stmt.extent, int) else stmt.extent
-    first = smaller(ir.Const(max(0, *lower.values())), extent) if lower else ZERO
-    end: ir.Expr = ir.Binary("max", reduce(smaller, dict.fromkeys(upper.values()), extent), first)
+    first = _smaller(ir.Const(max(0, *lower.values())), extent) if lower else _ZERO
+    end: ir.Expr = ir.Binary("max", reduce(_smaller, dict.fromkeys(upper.values()), extent), first)
     nothing: frozenset[ir.Binary] = frozenset()
-    parts = [Part(first, end, frozenset({*upper, *lower})), Part(end, extent, nothing)]
-    return [Part(ZERO, first, nothing), *parts] if lower else parts
+    parts = [LoopPart(first, end, frozenset({*upper, *lower})), LoopPart(end, extent, nothing)]
+    return [LoopPart(_ZERO, first, nothing), *parts] if lower else parts
 
 
-def smaller(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+def _smaller(a: ir.Expr, b: ir.Expr) -> ir.Expr:
     """The smaller of two, which may be known: quotients by one number are in the order of their numerators."""
     match a, b:
         case (
@@ -56,16 +56,18 @@ def smaller(a: ir.Expr, b: ir.Expr) -> ir.Expr:
     return a if a == b else ir.Binary("min", a, b)
 
 
-def start_of(comparison: ir.Binary, var: str, inner: Mapping[str, Range]) -> int | None:
+def _first_holding(comparison: ir.Binary, var: str, inner: Mapping[str, Range]) -> int | None:
     """The first iteration from which on a comparison with a number holds; None if it does not hold from one on."""
     form = at_least(comparison)
     if form is None or form.terms.get(ir.Var(var), 0) <= 0:
         return None
-    found = zone(comparison, var, inner)
+    found = undecided_range(comparison, var, inner)
     return None if found is None else found.end
 
 
-def end_of(comparison: ir.Binary, var: str, inner: Mapping[str, Range], scalars: Collection[str]) -> ir.Expr | None:
+def _end_holding(
+    comparison: ir.Binary, var: str, inner: Mapping[str, Range], scalars: Collection[str]
+) -> ir.Expr | None:
     """The end of the iterations in which a comparison with a symbolic extent holds from 0 on, if it has one."""
     form = at_least(comparison)
     step = 0 if form is None else form.terms.get(ir.Var(var), 0)
@@ -77,15 +79,15 @@ def end_of(comparison: ir.Binary, var: str, inner: Mapping[str, Range], scalars:
     if not outer.terms or not all(var_names(term) <= inner.keys() for term in moving.terms):
         return None
     low, _ = linear_bounds(moving, inner)  # holds while -step * i <= outer + low
-    return quotient((outer + Linear({}, low - step)).expr(), -step)
+    return _quotient((outer + Linear({}, low - step)).expr(), -step)
 
 
-def quotient(a: ir.Expr, divisor: int) -> ir.Expr:
+def _quotient(a: ir.Expr, divisor: int) -> ir.Expr:
     """`a // divisor`."""
     return a if divisor == 1 else ir.Binary("floordiv", a, ir.Const(divisor))
 
 
-def holding(stmt: ir.Stmt, true: Collection[ir.Binary]) -> ir.Stmt:
+def assume(stmt: ir.Stmt, true: Collection[ir.Binary]) -> ir.Stmt:
     """`stmt` with comparisons replaced that are known to be true."""
 
     def change(expr: ir.Expr) -> ir.Expr:

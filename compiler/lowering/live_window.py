@@ -14,11 +14,11 @@ from vdla.compiler.analysis.access import Indices, LeafBlock
 from vdla.compiler.analysis.read_region import Span, bound_form, limits_of, span_of
 from vdla.compiler.arith import Linear, Ranges, bounds
 
-UNBOUNDED = 1 << 28  # an extent as large as that follows from a symbolic one
+_UNBOUNDED = 1 << 28  # an extent as large as that follows from a symbolic one
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class LiveWindow:
     """One dimension: `extent` positions from `origin`, a sum over the loops outside."""
 
     origin: Linear
@@ -26,48 +26,50 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class BufferAccess:
     """The indices, over its axes, at which a leaf reads or writes."""
 
     leaf: LeafBlock
     indices: Indices
 
 
-def windows(accesses: Iterable[Access], buffer: ir.Buffer, outer: Collection[str], ranges: Ranges) -> list[Window]:
+def live_windows(
+    accesses: Iterable[BufferAccess], buffer: ir.Buffer, outer: Collection[str], ranges: Ranges
+) -> list[LiveWindow]:
     """The part of `buffer` that the accesses touch while the loops `outer` stand still."""
     total: list[Span] | None = None
     for access in accesses:
-        spans = spans_of(access, buffer, outer, ranges)
+        spans = _spans(access, buffer, outer, ranges)
         total = spans if total is None else [a.union(b, ranges) for a, b in zip(total, spans, strict=True)]
     assert total is not None
-    return [window(span, extent, ranges) for span, extent in zip(total, buffer.shape, strict=True)]
+    return [_window(span, extent, ranges) for span, extent in zip(total, buffer.shape, strict=True)]
 
 
-def spans_of(access: Access, buffer: ir.Buffer, outer: Collection[str], ranges: Ranges) -> list[Span]:
+def _spans(access: BufferAccess, buffer: ir.Buffer, outer: Collection[str], ranges: Ranges) -> list[Span]:
     """The region that one access touches; a symbolic dimension ends at the greatest int32."""
     leaf = access.leaf
     limits = limits_of(leaf.conditions, ranges)
-    domains = {**ranges, **{axis.var: (0, greatest(axis.extent, ranges)) for axis in leaf.block.axes}}
+    domains = {**ranges, **{axis.var: (0, _last_index(axis.extent, ranges)) for axis in leaf.block.axes}}
     spans = []
     for index, extent in zip(access.indices, buffer.shape, strict=True):
         floor, ceil = bounds(index, domains)
         form = bound_form(leaf, index, ranges)
         moving = form.only(lambda term: bounds(term, ranges) != (0, 0))  # without loops of one iteration
         offset, (low, high) = span_of(moving + Linear({}, form.const), outer, ranges, limits)
-        edges = max(floor, 0), min(ceil, greatest(extent, ranges))
+        edges = max(floor, 0), min(ceil, _last_index(extent, ranges))
         spans.append(Span(offset, low, high, *(Linear({}, edge) for edge in edges)))
     return spans
 
 
-def greatest(extent: ir.Extent, ranges: Ranges) -> int:
+def _last_index(extent: ir.Extent, ranges: Ranges) -> int:
     """The last position of an extent."""
     return (extent if isinstance(extent, int) else bounds(extent, ranges)[1]) - 1
 
 
-def window(span: Span, extent: ir.Extent, ranges: Ranges) -> Window:
+def _window(span: Span, extent: ir.Extent, ranges: Ranges) -> LiveWindow:
     """The window of a span in a dimension of `extent`."""
     span = span.clamped(ranges).whole(ranges)
     size = span.extent
-    if size.terms or size.const >= UNBOUNDED or (isinstance(extent, int) and size.const >= extent):
-        return Window(Linear({}), extent)
-    return Window(span.first, max(size.const, 1))
+    if size.terms or size.const >= _UNBOUNDED or (isinstance(extent, int) and size.const >= extent):
+        return LiveWindow(Linear({}), extent)
+    return LiveWindow(span.first, max(size.const, 1))

@@ -10,24 +10,24 @@ from vdla.compiler.analysis.access import LeafBlock
 from vdla.compiler.ir import extent_text
 from vdla.compiler.lowering.errors import PassError
 
-Shape = tuple[ir.Extent, ...]
+_Shape = tuple[ir.Extent, ...]
 
 
-def doubled(writers: list[LeafBlock]) -> bool:
+def wants_double_buffer(writers: list[LeafBlock]) -> bool:
     """Whether a writer asks for two halves, used in turn."""
     return any(writer.block.annotations.get("double_buffer") for writer in writers)
 
 
-def aligned(buffer: str, shape: Shape, writers: list[LeafBlock]) -> Shape:
+def align_strides(buffer: str, shape: _Shape, writers: list[LeafBlock]) -> _Shape:
     """The shape padded as `storage_align` asks: the stride of dimension `axis` is `offset` modulo `factor`."""
     for writer in writers:
         if "storage_align" in writer.block.annotations:
             axis, factor, offset = writer.block.annotations["storage_align"]
-            shape = padded(buffer, shape, axis, factor, offset)
+            shape = pad_stride(buffer, shape, axis, factor, offset)
     return shape
 
 
-def padded(buffer: str, shape: Shape, axis: int, factor: int, offset: int) -> Shape:
+def pad_stride(buffer: str, shape: _Shape, axis: int, factor: int, offset: int) -> _Shape:
     """The shape with dimension `axis + 1` enlarged until the stride of `axis` is `offset` modulo `factor`.
 
     The dimensions behind it are enlarged too, where the stride could not be that otherwise.
