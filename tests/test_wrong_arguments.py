@@ -245,7 +245,7 @@ def test_ragged_rows(operator: Operator) -> None:
 
 @pytest.mark.parametrize(("field", "value", "rule"), [
     ("config", None, "config must be a Config, got None"),
-    ("tensors", 3, "tensors must be a tuple of Tensor, got 3"),
+    ("tensors", 3, "tensors must be a tuple of ProgramTensor, got 3"),
     ("source_lines", ["x"], "source_lines must be a tuple of str, got ['x']"),
 ])  # fmt: skip
 def test_parts_of_a_program(operator: Operator, field: str, value: object, rule: str) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Buffer, Emit, Gemm, Instruction, Load, MicroOp, Store, encode, encode_uops
-from vdla.hardware.program import UOPS, Program, Tensor
+from vdla.hardware.program import UOPS, Program, ProgramTensor
 from vdla.support.errors import Error
 
 
@@ -88,7 +88,15 @@ def gemm_program(tiling: GemmTiling) -> Program:
         _tensor("inp", "input", (batches, t.depth, c.batch, c.block_in), c.inp_dtype, c.inp_bits),
         _tensor("wgt", "input", (t.width, t.depth, c.block_out, c.block_in), c.wgt_dtype, c.wgt_bits),
         _tensor("scl", "input", (t.width, c.block_out), "int64", 64),
-        Tensor(UOPS, "constant", uops.shape, "uint8", "uops", uops.nbytes, uops.tobytes()),
+        ProgramTensor(
+            name=UOPS,
+            role="constant",
+            shape=uops.shape,
+            dtype="uint8",
+            layout="uops",
+            nbytes=uops.nbytes,
+            data=uops.tobytes(),
+        ),
         _tensor("out", "output", (batches, t.width, c.batch, c.block_out), c.out_dtype, c.out_bits),
     )
     n = len(instructions)
@@ -111,8 +119,10 @@ def _target(instruction: Instruction) -> str:
             return "none"
 
 
-def _tensor(name: str, role: str, shape: tuple[int, ...], dtype: str, bits: int) -> Tensor:
-    return Tensor(name, role, shape, dtype, "packed", int(np.prod(shape)) * bits // 8)
+def _tensor(name: str, role: str, shape: tuple[int, ...], dtype: str, bits: int) -> ProgramTensor:
+    return ProgramTensor(
+        name=name, role=role, shape=shape, dtype=dtype, layout="packed", nbytes=int(np.prod(shape)) * bits // 8
+    )
 
 
 def _instructions(t: GemmTiling) -> Iterator[Instruction]:

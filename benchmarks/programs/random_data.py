@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.numerics import MULT_BITS, SHIFT_MAX, pack_scale
-from vdla.hardware.program import Program, Tensor, array_dtype, input_tensors
+from vdla.hardware.program import Program, ProgramTensor, array_dtype, input_tensors
 
 Ints = NDArray[np.int64]
 STYLES = 3
@@ -61,7 +61,7 @@ def random_arrays(program: Program, seed: int) -> dict[str, NDArray[Any]]:
     return {tensor.name: _array(tensor, rng).reshape(tensor.shape) for tensor in input_tensors(program)}
 
 
-def _array(tensor: Tensor, rng: np.random.Generator) -> NDArray[Any]:
+def _array(tensor: ProgramTensor, rng: np.random.Generator) -> NDArray[Any]:
     count = prod(tensor.shape)
     if tensor.dtype == "int64":
         return random_scales(rng, count).view(np.int64)

@@ -15,7 +15,7 @@ from vdla.hardware.isa.encoding import COL, COLUMNS, decode, encode_uops, fill_u
 from vdla.hardware.isa.formats import Slot, layout, uop_layout
 from vdla.hardware.isa.instructions import Instruction, MicroOp, Opcode
 from vdla.hardware.isa.rules import RULES, Rule, reader
-from vdla.hardware.program import Program, Tensor
+from vdla.hardware.program import Program, ProgramTensor
 
 Values = NDArray[np.int64]
 REPAIR_ROUNDS = 6
@@ -98,13 +98,15 @@ def random_uops(config: Config, rng: np.random.Generator, count: int) -> tuple[M
 _LINES = ("for co in range(4):", '  block "é#\u2028"', "")
 
 
-def _random_tensors(config: Config, rng: np.random.Generator) -> tuple[Tensor, ...]:
+def _random_tensors(config: Config, rng: np.random.Generator) -> tuple[ProgramTensor, ...]:
     table = encode_uops(config, random_uops(config, rng, 5)).tobytes()
     return (
-        Tensor("uops", "constant", (5,), "uop", "", len(table), table),
-        Tensor("input", "input", (2, 3), "int8", "NC hw", 6),
-        Tensor("layer.0/weight", "weight", (40,), "int8", "O", 40, rng.bytes(40)),
-        Tensor("output", "output", (), "int32", 'a"b#', 4),
+        ProgramTensor(name="uops", role="constant", shape=(5,), dtype="uop", layout="", nbytes=len(table), data=table),
+        ProgramTensor(name="input", role="input", shape=(2, 3), dtype="int8", layout="NC hw", nbytes=6),
+        ProgramTensor(
+            name="layer.0/weight", role="weight", shape=(40,), dtype="int8", layout="O", nbytes=40, data=rng.bytes(40)
+        ),
+        ProgramTensor(name="output", role="output", shape=(), dtype="int32", layout='a"b#', nbytes=4),
     )
 
 

@@ -23,7 +23,7 @@ from vdla.benchmarks.programs.random_tokens import Wish, crowded, with_tokens
 from vdla.compiler.codegen.vdla.tokens import IssuedOp, assign_tokens
 from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer, Config
 from vdla.hardware.isa import Load, MicroOp, Opcode, Sync, Unit, encode, encode_uops
-from vdla.hardware.program import UOPS, Program, Tensor
+from vdla.hardware.program import UOPS, Program, ProgramTensor
 from vdla.hardware.timing import PAGE_BYTES
 
 ROLES = {
@@ -93,7 +93,7 @@ class Draft:
         return assign_tokens(self.state.steps)
 
     @cached_property
-    def tensors(self) -> tuple[Tensor, ...]:
+    def tensors(self) -> tuple[ProgramTensor, ...]:
         """The tensors, with random weights and scales."""
         return _tensors(self.state)
 
@@ -219,7 +219,7 @@ def _program(draft: Draft, places: Sequence[IssuedOp]) -> Program:
     return Program(state.config, draft.name, encode(state.config, instructions), tensors, tensor_of, (), no_source)
 
 
-def _tensors(state: State) -> tuple[Tensor, ...]:
+def _tensors(state: State) -> tuple[ProgramTensor, ...]:
     config = state.config
     data = {
         "weight": bytes_of(random_words(state.rng, state.sizes["weight"] * config.axi_bytes, np.int8)),
@@ -229,10 +229,20 @@ def _tensors(state: State) -> tuple[Tensor, ...]:
     return tuple(_tensor(config, name, role, state.sizes[name], data.get(name)) for name, role in ROLES.items())
 
 
-def _tensor(config: Config, name: str, role: str, beats: int, data: bytes | None) -> Tensor:
+def _tensor(config: Config, name: str, role: str, beats: int, data: bytes | None) -> ProgramTensor:
     nbytes = beats * config.axi_bytes
     if name == UOPS:
-        return Tensor(name, role, (nbytes // config.uop_entry_bytes,), "uop", "", nbytes, data)
+        return ProgramTensor(
+            name=name,
+            role=role,
+            shape=(nbytes // config.uop_entry_bytes,),
+            dtype="uop",
+            layout="",
+            nbytes=nbytes,
+            data=data,
+        )
     if name == "bias":
-        return Tensor(name, role, (nbytes // 4,), "int32", "", nbytes, data)
-    return Tensor(name, role, (nbytes,), "int8", "", nbytes, data)
+        return ProgramTensor(
+            name=name, role=role, shape=(nbytes // 4,), dtype="int32", layout="", nbytes=nbytes, data=data
+        )
+    return ProgramTensor(name=name, role=role, shape=(nbytes,), dtype="int8", layout="", nbytes=nbytes, data=data)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from vdla.compiler.codegen.vdla.dependences import Touch, UnitOp
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import COL, Instruction, Load, Opcode, Store, Unit, instruction_columns, unit_of
-from vdla.hardware.isa.footprint import Footprints, Kernel
+from vdla.hardware.isa.footprint import Footprints, UopOffsets
 
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
@@ -50,7 +50,7 @@ class State:
         self.footprints = Footprints(self.config)
         self.written = {buffer: np.zeros(depth, np.bool_) for buffer, depth in enumerate(self.config.depths)}
         self.uops = np.zeros((self.config.uop_depth, 5), np.int64)
-        self._kernels: dict[bytes, Kernel] = {}
+        self._kernels: dict[bytes, UopOffsets] = {}
 
     # --- drawing
 
@@ -133,12 +133,12 @@ class State:
     def _mask(self, touch: Touch) -> Mask:
         return self.written[touch.space] if isinstance(touch.space, Buffer) else self.stored[str(touch.space)]
 
-    def _kernel(self, row: Sequence[int]) -> Kernel | None:
+    def _kernel(self, row: Sequence[int]) -> UopOffsets | None:
         part = slice(row[COL["uop_begin"]], row[COL["uop_end"]])
         if part.stop == 0 or not self.written[Buffer.UOP][part].all():
             return None
         content = self.uops[part].copy()
-        return self._kernels.setdefault(content.tobytes(), Kernel(content))
+        return self._kernels.setdefault(content.tobytes(), UopOffsets(content))
 
     def _leaves_dram(self, row: Sequence[int], drawn: Drawn) -> bool:
         if drawn.tensor is None:

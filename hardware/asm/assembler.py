@@ -30,7 +30,7 @@ from vdla.hardware.isa import (
     unit_of,
 )
 from vdla.hardware.isa.instructions import CLASSES
-from vdla.hardware.program import ROLES, UOPS, Program, ProgramError, Tensor
+from vdla.hardware.program import ROLES, UOPS, Program, ProgramError, ProgramTensor
 from vdla.hardware.program.tensor import CONSTANT_BITS, UOP
 
 DIRECTIVES = (".program", ".config", ".tensor", ".data", ".uop", ".source", ".word")
@@ -276,13 +276,13 @@ def _shape(word: Word | None) -> tuple[int, ...]:
     return tuple(integer(word, "shape", extent) for extent in (word.value or "").split("x"))
 
 
-def _tensor(name: str, word: Word, keys: dict[str, Word], data: bytes | None) -> Tensor:
+def _tensor(name: str, word: Word, keys: dict[str, Word], data: bytes | None) -> ProgramTensor:
     strings = {key: unquoted(keys[key], keys[key].value or "") for key in ("role", "dtype", "layout") if key in keys}
     shape = _shape(keys.get("shape"))
     role, dtype, layout = strings["role"], strings["dtype"], strings.get("layout", "")
     nbytes = _nbytes(keys, dtype, shape, data)
     try:
-        return Tensor(name, role, shape, dtype, layout, nbytes, data)
+        return ProgramTensor(name=name, role=role, shape=shape, dtype=dtype, layout=layout, nbytes=nbytes, data=data)
     except ProgramError as error:
         raise word.error(str(error)) from None
 
@@ -296,7 +296,7 @@ def _nbytes(keys: dict[str, Word], dtype: str, shape: tuple[int, ...], data: byt
     return 0 if data is None else len(data)
 
 
-def _tensors(config: Config, text: _Text) -> tuple[Tensor, ...]:
+def _tensors(config: Config, text: _Text) -> tuple[ProgramTensor, ...]:
     data = {name: bytes(content) for name, (_, content) in text.data.items()}
     if text.uops:
         data[UOPS] = _uop_data(config, text)
@@ -305,7 +305,17 @@ def _tensors(config: Config, text: _Text) -> tuple[Tensor, ...]:
             raise word.error(f".data must name one of {', '.join(text.tensors) or 'no tensors'}, got {name}")
     tensors = [_tensor(name, word, keys, data.get(name)) for name, (word, keys) in text.tensors.items()]
     if text.uops and UOPS not in text.tensors:
-        tensors.append(Tensor(UOPS, "constant", (len(text.uops),), "uop", "", len(data[UOPS]), data[UOPS]))
+        tensors.append(
+            ProgramTensor(
+                name=UOPS,
+                role="constant",
+                shape=(len(text.uops),),
+                dtype="uop",
+                layout="",
+                nbytes=len(data[UOPS]),
+                data=data[UOPS],
+            )
+        )
     return tuple(tensors)
 
 

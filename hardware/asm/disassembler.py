@@ -30,7 +30,7 @@ from vdla.hardware.isa import (
     uop_layout,
 )
 from vdla.hardware.isa.instructions import CLASSES
-from vdla.hardware.program import UOPS, Program, Tensor
+from vdla.hardware.program import UOPS, Program, ProgramTensor
 
 DATA_BYTES_PER_LINE = 32
 TOKENS = {"wait": ("pop_prev", "pop_next"), "signal": ("push_prev", "push_next")}
@@ -58,7 +58,7 @@ def _value(value: object) -> str:
     return quoted(value) if isinstance(value, str) else str(value)
 
 
-def tensor_lines(config: Config, tensor: Tensor) -> Iterator[str]:
+def tensor_lines(config: Config, tensor: ProgramTensor) -> Iterator[str]:
     """A tensor as a directive, and its data."""
     shape = "x".join(map(str, tensor.shape)) or "scalar"
     yield (

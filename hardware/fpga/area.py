@@ -13,7 +13,7 @@ from typing import Any
 
 from vdla.hardware.config import Config
 from vdla.hardware.fpga.logic_path import LogicPath
-from vdla.hardware.fpga.parts import Part
+from vdla.hardware.fpga.parts import FpgaPart
 from vdla.hardware.fpga.synthesis import Progress, synthesise
 from vdla.hardware.fpga.yosys import YosysError
 
@@ -82,7 +82,7 @@ class Area:
     """What a configuration takes of a part."""
 
     config: Config
-    part: Part
+    part: FpgaPart
     units: tuple[UnitUsage, ...]
     longest: LogicPath
     yosys: str
@@ -126,7 +126,7 @@ class Area:
         }
 
 
-def area(config: Config, part: Part, progress: Progress) -> Area:
+def area(config: Config, part: FpgaPart, progress: Progress) -> Area:
     """The area of a configuration on a part; YosysError where Yosys is missing or fails."""
     result = synthesise(config, part, progress)
     units = tuple(UnitUsage(unit.path, unit.module, usage_of(unit.cells)) for unit in result.units)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["PARTS", "Part", "part_of_preset"]
+__all__ = ["PARTS", "FpgaPart", "part_of_preset"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FpgaPart:
     """One FPGA; `family` is what Yosys calls its architecture."""
 
     name: str
@@ -27,12 +27,16 @@ class Part:
 PARTS = {
     part.name: part
     for part in (
-        Part("xc7z010", "xc7", 17_600, 6_000, 35_200, 80, 60),
-        Part("xc7z020", "xc7", 53_200, 17_400, 106_400, 220, 140),
-        Part("xc7z045", "xc7", 218_600, 70_400, 437_200, 900, 545),
-        Part("zu3eg", "xcup", 70_560, 28_800, 141_120, 360, 216),
-        Part("zu5ev", "xcup", 117_120, 57_600, 234_240, 1_248, 144, 64),
-        Part("zu7ev", "xcup", 230_400, 101_760, 460_800, 1_728, 312, 96),
+        FpgaPart(name="xc7z010", family="xc7", lut=17_600, lut_memory=6_000, ff=35_200, dsp=80, bram36=60),
+        FpgaPart(name="xc7z020", family="xc7", lut=53_200, lut_memory=17_400, ff=106_400, dsp=220, bram36=140),
+        FpgaPart(name="xc7z045", family="xc7", lut=218_600, lut_memory=70_400, ff=437_200, dsp=900, bram36=545),
+        FpgaPart(name="zu3eg", family="xcup", lut=70_560, lut_memory=28_800, ff=141_120, dsp=360, bram36=216),
+        FpgaPart(
+            name="zu5ev", family="xcup", lut=117_120, lut_memory=57_600, ff=234_240, dsp=1_248, bram36=144, uram=64
+        ),
+        FpgaPart(
+            name="zu7ev", family="xcup", lut=230_400, lut_memory=101_760, ff=460_800, dsp=1_728, bram36=312, uram=96
+        ),
     )
 }
 
@@ -40,6 +44,6 @@ _ON_BOARD = {"ultra96": "zu3eg", "zcu104": "zu7ev", "kv260": "zu5ev"}
 DEFAULT_PART = "xc7z020"
 
 
-def part_of_preset(name: str) -> Part:
+def part_of_preset(name: str) -> FpgaPart:
     """The part on the board that a configuration is named after; the one of PYNQ-Z1 where it is named after none."""
     return PARTS[_ON_BOARD.get(name, DEFAULT_PART)]

@@ -18,7 +18,7 @@ from typing import Any
 from vdla.hardware.config import Config
 from vdla.hardware.fpga import logic_path
 from vdla.hardware.fpga.logic_path import LogicPath
-from vdla.hardware.fpga.parts import Part
+from vdla.hardware.fpga.parts import FpgaPart
 from vdla.hardware.fpga.yosys import YosysError, run_yosys, yosys_version
 from vdla.hardware.generate.rtl_files import PACKAGE, TOP, rtl_files
 from vdla.hardware.generate.svgen import render_nameless
@@ -56,7 +56,7 @@ MARK = "vdla-stage:"
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class ModuleCells:
     """A unit and the number of cells of each type in it, those of the units below it left out."""
 
     path: str
@@ -70,11 +70,11 @@ class Synthesis:
 
     family: str
     yosys: str
-    units: tuple[Unit, ...]
+    units: tuple[ModuleCells, ...]
     longest: LogicPath
 
 
-def synthesise(config: Config, part: Part, progress: Progress) -> Synthesis:
+def synthesise(config: Config, part: FpgaPart, progress: Progress) -> Synthesis:
     """The synthesis of a configuration, from the cache where it is there; minutes where it is not."""
     version = yosys_version()
     path = cache_folder() / f"{_hash(config, part, version)}.json"
@@ -101,7 +101,7 @@ def cache_folder() -> Path:
         raise YosysError(f"area: {error}") from None
 
 
-def _hash(config: Config, part: Part, version: str) -> str:
+def _hash(config: Config, part: FpgaPart, version: str) -> str:
     digest = hashlib.sha256()
     for text in (render_nameless(config), script(part), version, Path(logic_path.__file__).read_text(encoding="utf-8")):
         digest.update(text.encode() + b"\0")
@@ -124,7 +124,7 @@ def _load(path: Path) -> Synthesis | None:
 
 
 def _from_json(document: Mapping[str, Any]) -> Synthesis:
-    units = tuple(Unit(**unit) for unit in document["units"])
+    units = tuple(ModuleCells(**unit) for unit in document["units"])
     longest = LogicPath(**document["longest"])
     return Synthesis(document["family"], document["yosys"], units, longest)
 
@@ -132,7 +132,7 @@ def _from_json(document: Mapping[str, Any]) -> Synthesis:
 # --- Yosys -----------------------------------------------------------------------------------------------------------
 
 
-def script(part: Part) -> str:
+def script(part: FpgaPart) -> str:
     """The commands for Yosys, in a folder that has the sources."""
     names = " ".join([PACKAGE, *(path.name for path in rtl_files())])
     options = f"-family {part.family} -flatten -noiopad -noclkbuf -top {TOP}" + (" -uram" if part.uram else "")
@@ -158,7 +158,7 @@ def script(part: Part) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _run(config: Config, part: Part, version: str, folder: Path, progress: Progress) -> Synthesis:
+def _run(config: Config, part: FpgaPart, version: str, folder: Path, progress: Progress) -> Synthesis:
     (folder / PACKAGE).write_text(render_nameless(config), encoding="utf-8")
     for path in rtl_files():
         (folder / path.name).write_bytes(path.read_bytes())
@@ -174,11 +174,11 @@ def _run(config: Config, part: Part, version: str, folder: Path, progress: Progr
     return Synthesis(part.family, version, units, logic_path.longest_path(netlist["modules"][TOP]))
 
 
-def _units(statistics: Mapping[str, Any]) -> tuple[Unit, ...]:
+def _units(statistics: Mapping[str, Any]) -> tuple[ModuleCells, ...]:
     """Each module of the result is one instance; slang names it MODULE$PATH."""
     units = []
     for name, module in statistics["modules"].items():
         kind, _, path = name.removeprefix("\\").partition("$")
         cells = {cell: count for cell, count in module["num_cells_by_type"].items() if not cell.startswith(TOP)}
-        units.append(Unit(path or TOP, kind, cells))
+        units.append(ModuleCells(path or TOP, kind, cells))
     return tuple(sorted(units, key=lambda unit: unit.path))

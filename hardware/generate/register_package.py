@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vdla.hardware.generate import registers
-from vdla.hardware.generate.registers import REGISTERS, Access, Register
+from vdla.hardware.generate.registers import REGISTERS, Register, RegisterAccess
 from vdla.hardware.isa.units import COUNTERS
 
 
@@ -57,7 +57,7 @@ def _values() -> Iterator[str]:
     yield ""
     yield "  // Bits of the writable registers that have fewer than 32, and what registers hold from reset on."
     for register in _named():
-        if register.access is Access.RW and register.width < registers.REGISTER_BITS:
+        if register.access is RegisterAccess.RW and register.width < registers.REGISTER_BITS:
             yield _integer(f"{_camel(register.name)}Bits", register.width)
     for register in _named():
         if register.reset:

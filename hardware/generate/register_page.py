@@ -10,7 +10,7 @@ from vdla.hardware.generate.registers import (
     COUNTERS_OFFSET,
     REGISTERS,
     UNIT_STRIDE,
-    Error,
+    ErrorCode,
     Register,
     counter_offset,
 )
@@ -40,12 +40,12 @@ A start needs no reset before it.
 """
 
 ERRORS = {
-    Error.NONE: "no error",
-    Error.INSTRUCTION: "the next word of the stream is no valid instruction",
-    Error.FETCH: "a read of the stream was answered with SLVERR or DECERR",
-    Error.LOAD: "a read of load was",
-    Error.COMPUTE: "a read of compute was",
-    Error.STORE: "a write of store was",
+    ErrorCode.NONE: "no error",
+    ErrorCode.INSTRUCTION: "the next word of the stream is no valid instruction",
+    ErrorCode.FETCH: "a read of the stream was answered with SLVERR or DECERR",
+    ErrorCode.LOAD: "a read of load was",
+    ErrorCode.COMPUTE: "a read of compute was",
+    ErrorCode.STORE: "a write of store was",
 }
 
 
@@ -88,7 +88,7 @@ def _page() -> Iterator[str]:
     yield ""
     yield "## Errors"
     yield ""
-    yield from table(("value", "name", "meaning"), [(error.value, error.name, ERRORS[error]) for error in Error])
+    yield from table(("value", "name", "meaning"), [(error.value, error.name, ERRORS[error]) for error in ErrorCode])
     yield ""
     yield "## Counters"
     yield ""

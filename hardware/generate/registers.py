@@ -32,7 +32,7 @@ UNIT_STRIDE = 0x80
 COUNTER_STRIDE = 8
 
 
-class Access(Enum):
+class RegisterAccess(Enum):
     """What software may do to a register; a refused write is answered with an error."""
 
     RO = "read"
@@ -41,7 +41,10 @@ class Access(Enum):
     MIXED = "by bit"
 
 
-class Error(IntEnum):
+RO, RW, WO, MIXED = RegisterAccess
+
+
+class ErrorCode(IntEnum):
     """Why the machine stopped before its program's end."""
 
     NONE = 0
@@ -67,7 +70,7 @@ class Register:
 
     name: str
     offset: int
-    access: Access
+    access: RegisterAccess
     doc: str
     width: int = REGISTER_BITS
     reset: int = 0
@@ -89,47 +92,47 @@ _INTERRUPT = (
 )
 
 _SETUP = (
-    Register("ID", 0x00, Access.RO, "the letters VDLA", reset=ID),
-    Register("VERSION", 0x04, Access.RO, "version of this table", reset=VERSION),
-    Register("FINGERPRINT_LO", 0x08, Access.RO, "fingerprint of the configuration, bits 31 to 0"),
-    Register("FINGERPRINT_HI", 0x0C, Access.RO, "fingerprint of the configuration, bits 47 to 32", 16),
-    Register("CONTROL", 0x10, Access.WO, "commands to the machine", 2, bits=_CONTROL),
-    Register("STATUS", 0x14, Access.RO, "state of the machine", 3, bits=_STATUS),
-    Register("INTERRUPT", 0x18, Access.MIXED, "the interrupt line", 2, bits=_INTERRUPT),
-    Register("ERROR", 0x1C, Access.RO, "the first error of the last stream", 8),
+    Register("ID", 0x00, RO, "the letters VDLA", reset=ID),
+    Register("VERSION", 0x04, RO, "version of this table", reset=VERSION),
+    Register("FINGERPRINT_LO", 0x08, RO, "fingerprint of the configuration, bits 31 to 0"),
+    Register("FINGERPRINT_HI", 0x0C, RO, "fingerprint of the configuration, bits 47 to 32", width=16),
+    Register("CONTROL", 0x10, WO, "commands to the machine", width=2, bits=_CONTROL),
+    Register("STATUS", 0x14, RO, "state of the machine", width=3, bits=_STATUS),
+    Register("INTERRUPT", 0x18, MIXED, "the interrupt line", width=2, bits=_INTERRUPT),
+    Register("ERROR", 0x1C, RO, "the first error of the last stream", width=8),
     Register(
-        "ERROR_INDEX", 0x20, Access.RO,
+        "ERROR_INDEX", 0x20, RO,
         "instructions that were dispatched (INSTRUCTION, FETCH), or that the unit had ended, before the error",
     ),
-    Register("STREAM_LO", 0x24, Access.RW, "byte address of the stream, bits 31 to 0; those within a beat count as 0"),
-    Register("STREAM_HI", 0x28, Access.RW, "byte address of the stream, bits 39 to 32", 8),
-    Register("COUNT", 0x2C, Access.RW, "instructions of the stream"),
-    Register("READ_LATENCY", 0x30, Access.RW, "cycles that count as the memory's latency", 17, reset=80),
-    Register("READ_LIMIT", 0x34, Access.RW, "read bursts outstanding at most, 1 to 256", 9, reset=8),
-    Register("WRITE_LIMIT", 0x38, Access.RW, "write bursts that await their response at most, 1 to 256", 9, reset=8),
+    Register("STREAM_LO", 0x24, RW, "byte address of the stream, bits 31 to 0; those within a beat count as 0"),
+    Register("STREAM_HI", 0x28, RW, "byte address of the stream, bits 39 to 32", width=8),
+    Register("COUNT", 0x2C, RW, "instructions of the stream"),
+    Register("READ_LATENCY", 0x30, RW, "cycles that count as the memory's latency", width=17, reset=80),
+    Register("READ_LIMIT", 0x34, RW, "read bursts outstanding at most, 1 to 256", width=9, reset=8),
+    Register("WRITE_LIMIT", 0x38, RW, "write bursts that await their response at most, 1 to 256", width=9, reset=8),
 )  # fmt: skip
 
 _PROGRESS = (
-    Register("CYCLES_LO", 0x40, Access.RO, "cycles of the last stream, bits 31 to 0"),
-    Register("CYCLES_HI", 0x44, Access.RO, "cycles of the last stream, bits 47 to 32", 16),
-    Register("DISPATCHED", 0x48, Access.RO, "instructions dispatched"),
+    Register("CYCLES_LO", 0x40, RO, "cycles of the last stream, bits 31 to 0"),
+    Register("CYCLES_HI", 0x44, RO, "cycles of the last stream, bits 47 to 32", width=16),
+    Register("DISPATCHED", 0x48, RO, "instructions dispatched"),
 )
 
 
 def _unit_progress() -> Iterator[Register]:
     for unit in Unit:
         name, offset = unit.name, _STARTED_OFFSET + 8 * unit
-        yield Register(f"{name}_STARTED", offset, Access.RO, f"instructions started by {unit.label}")
-        yield Register(f"{name}_ENDED", offset + 4, Access.RO, f"instructions ended by {unit.label}")
+        yield Register(f"{name}_STARTED", offset, RO, f"instructions started by {unit.label}")
+        yield Register(f"{name}_ENDED", offset + 4, RO, f"instructions ended by {unit.label}")
 
 
 def _queue_levels() -> Iterator[Register]:
     for unit in Unit:
         doc = f"commands waiting for {unit.label}"
-        yield Register(f"{unit.name}_COMMANDS", _COMMANDS_OFFSET + 4 * unit, Access.RO, doc, _LEVEL_BITS)
+        yield Register(f"{unit.name}_COMMANDS", _COMMANDS_OFFSET + 4 * unit, RO, doc, width=_LEVEL_BITS)
     for number, queue in enumerate(QUEUES):
         doc = f"tokens from {queue.producer.label} to {queue.consumer.label}"
-        yield Register(tokens_register(queue), _TOKENS_OFFSET + 4 * number, Access.RO, doc, _LEVEL_BITS)
+        yield Register(tokens_register(queue), _TOKENS_OFFSET + 4 * number, RO, doc, width=_LEVEL_BITS)
 
 
 def tokens_register(queue: TokenQueue) -> str:
@@ -147,8 +150,8 @@ def _counters() -> Iterator[Register]:
         for counter in COUNTERS:
             name, offset = f"{unit}_{counter}".upper(), counter_offset(unit, counter)
             doc = f"cycles of {unit} that count as {counter}"
-            yield Register(f"{name}_LO", offset, Access.RO, f"{doc}, bits 31 to 0")
-            yield Register(f"{name}_HI", offset + 4, Access.RO, f"{doc}, bits 47 to 32", 16)
+            yield Register(f"{name}_LO", offset, RO, f"{doc}, bits 31 to 0")
+            yield Register(f"{name}_HI", offset + 4, RO, f"{doc}, bits 47 to 32", width=16)
 
 
 REGISTERS = (*_SETUP, *_PROGRESS, *_unit_progress(), *_queue_levels(), *_counters())

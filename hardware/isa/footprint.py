@@ -29,7 +29,7 @@ _NO_COLUMN = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class BufferAccess:
     """Entries of a buffer (beats of the instruction's tensor where it is None) that are read or written."""
 
     field: str
@@ -51,7 +51,7 @@ class Excess:
         return f"{' and '.join(self.fields)} must keep {self.things} below {self.limit}, got {self.got}"
 
 
-class Kernel:
+class UopOffsets:
     """The micro-ops of an instruction, `columns[n, 5]`, with the sets of their offsets."""
 
     def __init__(self, columns: Indices) -> None:
@@ -164,11 +164,11 @@ class Footprints:
         self.config = config
         self._shapes: dict[tuple[object, ...], Where] = {}
         self._forms: dict[tuple[int, ...], tuple[_Stream, ...]] = {}
-        self._kernels: dict[int, Kernel] = {}  # keeps what the keys above name alive
+        self._kernels: dict[int, UopOffsets] = {}  # keeps what the keys above name alive
 
     # --- bounds
 
-    def excess(self, row: Row, kernel: Kernel | None) -> list[Excess]:
+    def excess(self, row: Row, kernel: UopOffsets | None) -> list[Excess]:
         """The fields that lead out of an on-chip buffer; `kernel` is that of a GEMM or VECTOR, inside its buffer."""
         if row[_OPCODE] in (Opcode.LOAD, Opcode.STORE):
             return _dma_excess(self.config, row)
@@ -198,13 +198,15 @@ class Footprints:
 
     # --- sets
 
-    def accesses(self, row: Row, kernel: Kernel | None) -> list[Access]:
+    def accesses(self, row: Row, kernel: UopOffsets | None) -> list[BufferAccess]:
         """Everything the instruction reads, then everything it writes, on chip."""
         if row[_OPCODE] == Opcode.LOAD:
             buffer = Buffer(row[COL["buffer"]])
-            return [Access("sram", buffer, True, slice(row[COL["sram"]], row[COL["sram"]] + dma_entries(row)))]
+            return [BufferAccess("sram", buffer, True, slice(row[COL["sram"]], row[COL["sram"]] + dma_entries(row)))]
         if row[_OPCODE] == Opcode.STORE:
-            return [Access("sram", Buffer.OUT, False, slice(row[COL["sram"]], row[COL["sram"]] + dma_entries(row)))]
+            return [
+                BufferAccess("sram", Buffer.OUT, False, slice(row[COL["sram"]], row[COL["sram"]] + dma_entries(row)))
+            ]
         if row[_OPCODE] == Opcode.SYNC or kernel is None:
             return []
         return self._looped(row, kernel)
@@ -226,48 +228,48 @@ class Footprints:
         out = row[_OPCODE] == Opcode.STORE or row[COL["widen"]]
         return self.config.entry_bytes[Buffer.OUT if out else row[COL["buffer"]]] // self.config.axi_bytes
 
-    def _used(self, row: Row, kernel: Kernel) -> list[_Stream]:
+    def _used(self, row: Row, kernel: UopOffsets) -> list[_Stream]:
         form = (row[_OPCODE], row[_EMIT], row[_OP], row[_SOURCE], row[_OPERAND])
         if form not in self._forms:
             self._forms[form] = _streams(self.config, *form)
         return [stream for stream in self._forms[form] if kernel.offsets(stream.column, stream.last_only)]
 
-    def _looped(self, row: Row, kernel: Kernel) -> list[Access]:
+    def _looped(self, row: Row, kernel: UopOffsets) -> list[BufferAccess]:
         self._kernels[id(kernel)] = kernel
         micro_ops = slice(row[COL["uop_begin"]], row[COL["uop_end"]])
-        found = [Access("uop_begin", Buffer.UOP, False, micro_ops)]
+        found = [BufferAccess("uop_begin", Buffer.UOP, False, micro_ops)]
         if row[_OPCODE] == Opcode.GEMM or row[_OP] != VectorOp.MOV:
-            found.append(Access("acc", Buffer.ACC, False, self._old_sums(row, kernel)))
+            found.append(BufferAccess("acc", Buffer.ACC, False, self._old_sums(row, kernel)))
         for stream in self._used(row, kernel):
             place = self._place(stream, row, kernel)
             if stream.buffer == Buffer.ACC and not stream.writes:
                 place = self._source_sums(stream, row, kernel, place)
-            found.append(Access(stream.field, stream.buffer, stream.writes, place))
+            found.append(BufferAccess(stream.field, stream.buffer, stream.writes, place))
         return sorted(found, key=lambda access: access.writes)
 
-    def _place(self, stream: _Stream, row: Row, kernel: Kernel) -> Where:
+    def _place(self, stream: _Stream, row: Row, kernel: UopOffsets) -> Where:
         base, phase = divmod(row[stream.base], stream.per_entry)
         terms = tuple((row[loop], row[f]) for loop, f in zip((_LOOP0, _LOOP1), stream.factors, strict=True))
         key = (id(kernel), stream.field, stream.entries, stream.per_entry, terms, phase)
         if key not in self._shapes:
             bits = kernel.offsets(stream.column, stream.last_only)
             for count, step in terms:
-                bits = index_set.repeated(bits, count, step)
+                bits = index_set.repeat(bits, count, step)
             self._shapes[key] = _to_entries(index_set.indices(bits) + phase, stream)
-        return index_set.moved(self._shapes[key], base * stream.entries)
+        return index_set.shift(self._shapes[key], base * stream.entries)
 
-    def _old_sums(self, row: Row, kernel: Kernel) -> Where:
+    def _old_sums(self, row: Row, kernel: UopOffsets) -> Where:
         """The accumulator entries ACC[a] whose value from before the instruction is read."""
         init = bool(row[_INIT])
         terms = tuple(row[COL[name]] for name in ("loop1", "acc1", "loop0", "acc0"))
         key = (id(kernel), init, terms)
         if key not in self._shapes:
-            inner = index_set.repeated_in_order(*kernel.starts(init), *terms[:2])
-            exposed = index_set.repeated_in_order(*inner, *terms[2:])[1]
-            self._shapes[key] = index_set.where(index_set.indices(exposed))
-        return index_set.moved(self._shapes[key], row[COL["acc"]])
+            inner = index_set.repeat_in_order(*kernel.starts(init), *terms[:2])
+            exposed = index_set.repeat_in_order(*inner, *terms[2:])[1]
+            self._shapes[key] = index_set.compact(index_set.indices(exposed))
+        return index_set.shift(self._shapes[key], row[COL["acc"]])
 
-    def _source_sums(self, stream: _Stream, row: Row, kernel: Kernel, read: Where) -> Where:
+    def _source_sums(self, stream: _Stream, row: Row, kernel: UopOffsets, read: Where) -> Where:
         """The entries ACC[s] that are read before the instruction has written them; `read` are all it reads."""
         written = self._place(self._used(row, kernel)[0], row, kernel)
         if index_set.end(read) <= _begin(written) or index_set.end(written) <= _begin(read):
@@ -300,7 +302,7 @@ def _dma_excess(config: Sizes, row: Row) -> list[Excess]:
     return [found] if found else []
 
 
-def _looped_excess(stream: _Stream, row: Row, kernel: Kernel) -> Excess | None:
+def _looped_excess(stream: _Stream, row: Row, kernel: UopOffsets) -> Excess | None:
     first, second = stream.factors
     steps = [
         ((stream.field,), 0),
@@ -324,10 +326,10 @@ def _first_beyond(steps: Sequence[tuple[tuple[str, ...], int]], reach: int, limi
 def _to_entries(members: Indices, stream: _Stream) -> Where:
     if stream.per_entry > 1:
         entries = members // stream.per_entry
-        return index_set.where(entries[np.diff(entries, prepend=-1) > 0])
+        return index_set.compact(entries[np.diff(entries, prepend=-1) > 0])
     if stream.entries > 1:
-        return index_set.where(np.add.outer(members * stream.entries, np.arange(stream.entries)).ravel())
-    return index_set.where(members)
+        return index_set.compact(np.add.outer(members * stream.entries, np.arange(stream.entries)).ravel())
+    return index_set.compact(members)
 
 
 def _begin(place: Where) -> int:
@@ -342,7 +344,7 @@ def _scattered(first: int, run: int, rows: tuple[int, int], planes: tuple[int, i
     return beats if len(beats) < 2 or bool((np.diff(beats) > 0).all()) else np.unique(beats)
 
 
-def _exposed_source(row: Row, kernel: Kernel) -> Indices | None:
+def _exposed_source(row: Row, kernel: UopOffsets) -> Indices | None:
     """The entries ACC[s] read before they are written, iteration by iteration; None where there are too many."""
     loops = [(row[_LOOP0], row[COL["acc0"]], row[COL["src0"]]), (row[_LOOP1], row[COL["acc1"]], row[COL["src1"]])]
     (n0, a0, s0), (n1, a1, s1) = ((n if a or s else 1, a, s) for n, a, s in loops)  # else all passes are the same

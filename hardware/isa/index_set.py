@@ -29,7 +29,7 @@ def indices(bits: int) -> Indices:
     return np.flatnonzero(np.unpackbits(data, bitorder="little"))
 
 
-def where(members: Indices) -> Where:
+def compact(members: Indices) -> Where:
     """The members, as a slice where they lie without gaps."""
     if not len(members):
         return slice(0, 0)
@@ -37,7 +37,7 @@ def where(members: Indices) -> Where:
     return slice(first, last + 1) if last - first + 1 == len(members) else members
 
 
-def moved(place: Where, distance: int) -> Where:
+def shift(place: Where, distance: int) -> Where:
     """Every index plus `distance`."""
     if isinstance(place, slice):
         return slice(place.start + distance, place.stop + distance)
@@ -51,12 +51,12 @@ def end(place: Where) -> int:
     return int(place[-1]) + 1 if len(place) else 0
 
 
-def repeated(bits: int, count: int, step: int) -> int:
+def repeat(bits: int, count: int, step: int) -> int:
     """The union of `count` copies, each `step` further than the one before."""
-    return repeated_in_order(bits, 0, count, step)[0]
+    return repeat_in_order(bits, 0, count, step)[0]
 
 
-def repeated_in_order(written: int, exposed: int, count: int, step: int) -> tuple[int, int]:
+def repeat_in_order(written: int, exposed: int, count: int, step: int) -> tuple[int, int]:
     """The same for iterations that write one set and read another before writing it.
 
     The second result is what is read before any iteration has written it. Both sets move by `step`.

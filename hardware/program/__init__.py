@@ -16,7 +16,7 @@ from vdla.hardware.program.program import (
     load,
     place,
 )
-from vdla.hardware.program.tensor import ROLES, ROLES_WITH_DATA, Tensor
+from vdla.hardware.program.tensor import ROLES, ROLES_WITH_DATA, ProgramTensor
 
 __all__ = [
     "ROLES",
@@ -25,7 +25,7 @@ __all__ = [
     "UOPS",
     "Program",
     "ProgramError",
-    "Tensor",
+    "ProgramTensor",
     "array_dtype",
     "from_bytes",
     "initial_contents",

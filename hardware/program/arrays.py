@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from vdla.hardware.numerics import pack_elements, unpack_elements
 from vdla.hardware.program.errors import ProgramError
 from vdla.hardware.program.program import Program
-from vdla.hardware.program.tensor import ELEMENT_BITS, Tensor
+from vdla.hardware.program.tensor import ELEMENT_BITS, ProgramTensor
 
 Array = NDArray[Any]
 Bytes = NDArray[np.uint8]
 
 
-def array_dtype(tensor: Tensor) -> np.dtype[Any]:
+def array_dtype(tensor: ProgramTensor) -> np.dtype[Any]:
     """The dtype of a tensor's array: the declared one, int8 for int2 and int4."""
     return np.dtype("int8" if ELEMENT_BITS[tensor.dtype] < 8 else tensor.dtype)
 
 
-def input_tensors(program: Program) -> tuple[Tensor, ...]:
+def input_tensors(program: Program) -> tuple[ProgramTensor, ...]:
     """The tensors that a caller provides: inputs, and weights without data in the program."""
     return tuple(t for t in program.tensors if t.role == "input" or (t.role == "weight" and t.data is None))
 
@@ -54,12 +54,12 @@ def initial_contents(program: Program, inputs: Mapping[str, Array]) -> dict[str,
     return contents
 
 
-def output_arrays(program: Program, read: Callable[[Tensor], Bytes]) -> dict[str, Array]:
+def output_arrays(program: Program, read: Callable[[ProgramTensor], Bytes]) -> dict[str, Array]:
     """The arrays of the outputs by name; `read` gives the bytes of a tensor."""
     return {tensor.name: from_bytes(tensor, read(tensor)) for tensor in program.tensors if tensor.role == "output"}
 
 
-def to_bytes(tensor: Tensor, array: Array) -> Bytes:
+def to_bytes(tensor: ProgramTensor, array: Array) -> Bytes:
     """The bytes of a tensor in DRAM; ProgramError unless the array has the declared shape and dtype."""
     where = f"tensor {tensor.name}"
     if not isinstance(array, np.ndarray):
@@ -84,7 +84,7 @@ def _packed(where: str, array: Array, bits: int) -> Bytes:
     return pack_elements(array.reshape(-1), bits)
 
 
-def from_bytes(tensor: Tensor, data: Bytes) -> Array:
+def from_bytes(tensor: ProgramTensor, data: Bytes) -> Array:
     """The array of a tensor's bytes in DRAM, a copy."""
     if ELEMENT_BITS[tensor.dtype] < 8:
         return unpack_elements(data, ELEMENT_BITS[tensor.dtype]).reshape(tensor.shape)

@@ -21,7 +21,7 @@ from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.isa import COL, Opcode, Words, columns, instruction_bytes, with_field
 from vdla.hardware.program import file
 from vdla.hardware.program.errors import ProgramError
-from vdla.hardware.program.tensor import UOP, Tensor
+from vdla.hardware.program.tensor import UOP, ProgramTensor
 from vdla.hardware.timing import PAGE_BYTES
 from vdla.support.integers import is_int, to_python
 
@@ -53,7 +53,7 @@ class Program:
     config: Config
     name: str
     words: Words
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[ProgramTensor, ...]
     tensor_of: NDArray[np.int32]
     source_lines: tuple[str, ...]
     source_of: NDArray[np.int32]
@@ -71,7 +71,7 @@ class Program:
             ("source_of", np.int32, (n,)),
         ):
             object.__setattr__(self, name, _frozen_array(where, name, getattr(self, name), dtype, shape))
-        for name, kind in (("tensors", Tensor), ("source_lines", str)):
+        for name, kind in (("tensors", ProgramTensor), ("source_lines", str)):
             members = getattr(self, name)
             if not isinstance(members, tuple) or not all(isinstance(member, kind) for member in members):
                 raise ProgramError(f"{where}: {name} must be a tuple of {kind.__name__}, got {members!r}")
@@ -105,7 +105,7 @@ class Program:
     def __repr__(self) -> str:
         return f"<Program {self.name} for {self.config.name}: {len(self)} instructions, hash {self.hash}>"
 
-    def tensor(self, name: str) -> Tensor:
+    def tensor(self, name: str) -> ProgramTensor:
         """The tensor called `name`."""
         for tensor in self.tensors:
             if tensor.name == name:
@@ -146,7 +146,7 @@ class Program:
             )
         return with_field(self.config, self.words, "dram", moved)
 
-    def _beat(self, tensor: Tensor, addresses: Mapping[str, int]) -> int:
+    def _beat(self, tensor: ProgramTensor, addresses: Mapping[str, int]) -> int:
         where = f"program {self.name}: address of {tensor.name}"
         if not isinstance(addresses, Mapping) or tensor.name not in addresses:
             given = ", ".join(map(str, addresses)) if isinstance(addresses, Mapping) else ""
@@ -206,7 +206,7 @@ def _manifest(program: Program) -> bytes:
     return json.dumps(manifest, indent=1, sort_keys=True).encode()
 
 
-def _described(tensor: Tensor) -> dict[str, Any]:
+def _described(tensor: ProgramTensor) -> dict[str, Any]:
     fields = {name: getattr(tensor, name) for name in _STORED}
     return {**fields, "shape": list(tensor.shape), "has_data": tensor.data is not None}
 
@@ -230,11 +230,11 @@ def _build(manifest: dict[str, Any], payload: file.Payload) -> Program:
     )
 
 
-def _tensors(described: list[dict[str, Any]], payload: file.Payload) -> Iterator[Tensor]:
+def _tensors(described: list[dict[str, Any]], payload: file.Payload) -> Iterator[ProgramTensor]:
     for entry in described:
         fields = {name: entry[name] for name in _STORED}
         data = payload.take(f"tensor {fields['name']}", fields["nbytes"]) if entry["has_data"] else None
-        yield Tensor(**fields, shape=tuple(entry["shape"]), data=data)
+        yield ProgramTensor(**fields, shape=tuple(entry["shape"]), data=data)
 
 
 def load(path: str | PathLike[str]) -> Program:

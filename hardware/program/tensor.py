@@ -1,7 +1,7 @@
 """The description of a program's tensor in DRAM.
 
-The invariant: a device can hold and run every `Tensor` that exists. Its dtype is one that the machine reads or writes,
-and shape and dtype account for exactly `nbytes` bytes.
+The invariant: a device can hold and run every `ProgramTensor` that exists. Its dtype is one that
+the machine reads or writes, and shape and dtype account for exactly `nbytes` bytes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/\-]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
+class ProgramTensor:
     """An array in DRAM; `shape` and `layout` are of the packed elements, `data` its content where known."""
 
     name: str

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from vdla.hardware.config import Config
-from vdla.hardware.generate.registers import ID, OFFSETS, REGISTERS, VERSION, Error, counter_offset, tokens_register
+from vdla.hardware.generate.registers import ID, OFFSETS, REGISTERS, VERSION, ErrorCode, counter_offset, tokens_register
 from vdla.hardware.isa.units import COUNTERS, QUEUES, UNITS, Unit
 from vdla.runtime.devices.device import DeviceError
 from vdla.simulator.stats import MachineState
@@ -103,14 +103,14 @@ class Driver:
     def error(self) -> str:
         """Why the machine stopped, in words."""
         code, index = self.read("ERROR"), self.read("ERROR_INDEX")
-        if code == Error.INSTRUCTION:
+        if code == ErrorCode.INSTRUCTION:
             return f"{self.where}: instruction {index} must be valid, got a word that the machine refuses"
-        if code == Error.FETCH:
+        if code == ErrorCode.FETCH:
             return f"{self.where}: reads of the stream must succeed, got an error at instruction {index}"
-        if code not in (Error.LOAD, Error.COMPUTE, Error.STORE):
+        if code not in (ErrorCode.LOAD, ErrorCode.COMPUTE, ErrorCode.STORE):
             return f"{self.where}: code of an error must be known, got {code}"
-        unit = Error(code).name.lower()
-        access = "writes" if code == Error.STORE else "reads"
+        unit = ErrorCode(code).name.lower()
+        access = "writes" if code == ErrorCode.STORE else "reads"
         return f"{self.where}: {access} of {unit} must succeed, got an error after {index} of its instructions"
 
     def request_reset(self) -> None:

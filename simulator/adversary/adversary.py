@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from vdla.hardware.config import MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH, Buffer, Config
 from vdla.hardware.isa import COL, Unit, uop_columns
-from vdla.hardware.program import Program, Tensor
+from vdla.hardware.program import Program, ProgramTensor
 from vdla.simulator.adversary import kernel as kernel
 
 Ints = NDArray[np.int64]
@@ -153,7 +153,7 @@ class _Victim:
         return f"{self.program.tensors[tensor].name} differs at beat {at - int(self.base[tensor])}"
 
 
-def _micro_op_tables(config: Config, tensors: tuple[Tensor, ...]) -> tuple[Ints, list[int]]:
+def _micro_op_tables(config: Config, tensors: tuple[ProgramTensor, ...]) -> tuple[Ints, list[int]]:
     """The micro-op that begins at each beat of each constant, and where each tensor's begin (-1: contents unknown)."""
     tables, firsts, total = [np.zeros((1, 5), np.int64)], [], 1
     for tensor in tensors:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import COL, UOP_COLUMNS, IsaError, Opcode, check_uops
-from vdla.hardware.isa.footprint import Access, Footprints, Kernel, Row
+from vdla.hardware.isa.footprint import BufferAccess, Footprints, Row, UopOffsets
 from vdla.hardware.program import Program
 from vdla.simulator.verify.naming import instruction_name, schedule_lines, unit_of
 from vdla.simulator.verify.verdict import Finding, Kind, Range
@@ -29,7 +29,7 @@ _BEGIN, _END = COL["uop_begin"], COL["uop_end"]
 class Touched:
     """What each instruction touches: (tensor, or -1 on chip; access). An instruction with a finding touches nothing."""
 
-    accesses: list[list[tuple[int, Access]]]
+    accesses: list[list[tuple[int, BufferAccess]]]
     findings: list[Finding] = field(default_factory=list)
 
 
@@ -47,7 +47,7 @@ class _Walk:
         self.findings: list[Finding] = []
         self.micro_ops = _MicroOps(program)
 
-    def visit(self, index: int, row: Row) -> list[tuple[int, Access]]:
+    def visit(self, index: int, row: Row) -> list[tuple[int, BufferAccess]]:
         problems = list(self._problems(index, row))
         self.findings += problems
         if problems:
@@ -56,11 +56,11 @@ class _Walk:
         found = [(-1, access) for access in self.footprints.accesses(row, kernel)]
         return self._in_dram(index, row) + found
 
-    def _in_dram(self, index: int, row: Row) -> list[tuple[int, Access]]:
+    def _in_dram(self, index: int, row: Row) -> list[tuple[int, BufferAccess]]:
         if not moves_data(row):
             return []
         writes = row[_OPCODE] == Opcode.STORE
-        return [(int(self.program.tensor_of[index]), Access("dram", None, writes, self.footprints.beats(row)))]
+        return [(int(self.program.tensor_of[index]), BufferAccess("dram", None, writes, self.footprints.beats(row)))]
 
     # --- findings
 
@@ -136,12 +136,12 @@ class _MicroOps:
         self.config = program.config
         self.content = np.zeros((self.config.uop_depth, len(UOP_COLUMNS)), np.int64)
         self.known = np.zeros(self.config.uop_depth, np.bool_)
-        self.kernels: dict[tuple[int, int], Kernel] = {}
+        self.kernels: dict[tuple[int, int], UopOffsets] = {}
 
-    def kernel(self, begin: int, end: int) -> Kernel:
+    def kernel(self, begin: int, end: int) -> UopOffsets:
         key = (begin, end)
         if key not in self.kernels:
-            self.kernels[key] = Kernel(self.content[begin:end].copy())
+            self.kernels[key] = UopOffsets(self.content[begin:end].copy())
         return self.kernels[key]
 
     def first_missing(self, begin: int, end: int) -> int | None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import COL, Unit, index_set
-from vdla.hardware.isa.footprint import Access
+from vdla.hardware.isa.footprint import BufferAccess
 from vdla.hardware.isa.index_set import Where
 from vdla.hardware.program import Program
 from vdla.simulator.verify.accesses import WRITABLE, Touched
@@ -121,7 +121,7 @@ class RaceCheck:
                 history.reads[unit][rows] = index
 
     def _check(
-        self, index: int, unit: int, clock: tuple[int, ...], history: _History, access: Access, rows: Where
+        self, index: int, unit: int, clock: tuple[int, ...], history: _History, access: BufferAccess, rows: Where
     ) -> None:
         for past, wrote in ((history.writes, True), (history.reads, False)):
             for other, steps in past.items() if wrote or access.writes else ():
@@ -130,7 +130,9 @@ class RaceCheck:
         if not access.writes and not history.written[rows].all():
             self.unwritten.append((index, history.span(access.where, ~history.written[rows])))
 
-    def _compare(self, index: int, known: int, history: _History, access: Access, steps: Steps, wrote: bool) -> None:
+    def _compare(
+        self, index: int, known: int, history: _History, access: BufferAccess, steps: Steps, wrote: bool
+    ) -> None:
         if int(steps.max(initial=NEVER)) <= known:
             return
         other = int(steps[steps > known].min())

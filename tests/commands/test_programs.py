@@ -16,7 +16,7 @@ from vdla.cli import main
 from vdla.commands import BAD_INPUT, FINDING, OK, templates
 from vdla.commands.arrays import random_array, with_random
 from vdla.hardware.asm import disassemble
-from vdla.hardware.program import Program, Tensor, from_bytes, to_bytes
+from vdla.hardware.program import Program, ProgramTensor, from_bytes, to_bytes
 from vdla.hardware.program.tensor import ELEMENT_BITS
 from vdla.simulator.simulate import simulate
 
@@ -330,6 +330,6 @@ def test_bench_writes_nothing_but_the_result(capsys: Capture, monkeypatch: pytes
 @pytest.mark.parametrize("dtype", ELEMENT_BITS)
 def test_random_inputs_exist_for_every_dtype_of_a_tensor(dtype: str, shape: tuple[int, ...]) -> None:
     bits = int(np.prod(shape)) * ELEMENT_BITS[dtype]
-    tensor = Tensor("x", "input", shape, dtype, "", bits // 8)
+    tensor = ProgramTensor(name="x", role="input", shape=shape, dtype=dtype, layout="", nbytes=bits // 8)
     array = np.asarray(random_array(tensor, 0))
     assert np.array_equal(from_bytes(tensor, to_bytes(tensor, array)), array)

@@ -8,7 +8,7 @@ import numpy as np
 
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Emit, Gemm, Load, MicroOp, Store, encode, encode_uops
-from vdla.hardware.program import Program, Tensor
+from vdla.hardware.program import Program, ProgramTensor
 
 TINY = Config.preset("tiny")
 ONE = (MicroOp(first=1, last=1),)
@@ -42,7 +42,10 @@ def program(*steps, uops=ONE, lines=(), config=TINY, beats=BEATS):
     data = {"uops": table.tobytes()}
     sizes = {name: count * config.axi_bytes for name, count in beats.items()} | {"uops": table.nbytes}
     tensors = tuple(
-        Tensor(name, role, (sizes[name],), "int8", "", sizes[name], data.get(name)) for name, role in ROLES.items()
+        ProgramTensor(
+            name=name, role=role, shape=(sizes[name],), dtype="int8", layout="", nbytes=sizes[name], data=data.get(name)
+        )
+        for name, role in ROLES.items()
     )
     index_of = {name: index for index, name in enumerate(ROLES)} | {None: -1}
     return Program(

@@ -8,7 +8,7 @@ from helpers.small_programs import small_gemm
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import encode
-from vdla.hardware.program import Program, Tensor, from_bytes, to_bytes
+from vdla.hardware.program import Program, ProgramTensor, from_bytes, to_bytes
 from vdla.simulator.simulate import Mode, simulate
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.verify import VerifyError
@@ -76,7 +76,7 @@ def test_an_unsafe_program_is_refused():
     from vdla.hardware.isa import Store
 
     words = encode(TINY, [Store()])
-    out = Tensor("out", "output", (4,), "int8", "packed", 4)
+    out = ProgramTensor(name="out", role="output", shape=(4,), dtype="int8", layout="packed", nbytes=4)
     program = Program(TINY, "bad", words, (out,), np.zeros(1, np.int32), ("store",), np.zeros(1, np.int32))
     with pytest.raises(VerifyError):
         simulate(program, {})
@@ -85,7 +85,7 @@ def test_an_unsafe_program_is_refused():
 @pytest.mark.parametrize(("dtype", "low", "high"), [("int2", -2, 1), ("int4", -8, 7), ("int8", -128, 127)])
 def test_arrays_become_bytes_and_come_back(dtype, low, high):
     bits = int(dtype[3:])
-    tensor = Tensor("t", "input", (3, 8), dtype, "packed", 3 * bits)
+    tensor = ProgramTensor(name="t", role="input", shape=(3, 8), dtype=dtype, layout="packed", nbytes=3 * bits)
     array = np.random.default_rng(0).integers(low, high + 1, (3, 8)).astype(np.int8)
     data = to_bytes(tensor, array)
     assert len(data) == tensor.nbytes

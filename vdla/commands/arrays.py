@@ -14,7 +14,7 @@ from vdla.commands.machine_options import key_and_value
 from vdla.support.atomic import write_with
 
 if TYPE_CHECKING:
-    from vdla.hardware.program import Program, Tensor
+    from vdla.hardware.program import Program, ProgramTensor
 
 Array = NDArray[Any]
 
@@ -54,7 +54,7 @@ def with_random(program: Program, arrays: Mapping[str, Array], seed: int) -> dic
     return {**arrays, **{tensor.name: random_array(tensor, seed) for tensor in missing}}
 
 
-def random_array(tensor: Tensor, seed: int) -> Array:
+def random_array(tensor: ProgramTensor, seed: int) -> Array:
     """Elements over their whole range; requantisation parameters that keep results within theirs."""
     from vdla.hardware.numerics import pack_scale
 

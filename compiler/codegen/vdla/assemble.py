@@ -21,7 +21,7 @@ from vdla.compiler.codegen.vdla.uops import UopLoad, UopPlan, plan_uops
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Gemm, Load, Store, Sync, Vector
-from vdla.hardware.program import UOPS, Program, Tensor
+from vdla.hardware.program import UOPS, Program, ProgramTensor
 
 NOWHERE = -1
 TOKEN_BITS = ("pop_prev", "pop_next", "push_prev", "push_next")
@@ -41,7 +41,7 @@ def assemble(
     config: Config,
     name: str,
     macro_ops: Sequence[MacroOp],
-    tensors: Sequence[Tensor],
+    tensors: Sequence[ProgramTensor],
     source_lines: Sequence[str] = (),
 ) -> Program:
     """The program of `macro_ops` in their order; `tensors` are all tensors except the micro-op table.
@@ -73,7 +73,7 @@ def assemble(
     )
 
 
-def _check(ops: Sequence[MacroOp], tensors: Sequence[Tensor], source_lines: Sequence[str]) -> None:
+def _check(ops: Sequence[MacroOp], tensors: Sequence[ProgramTensor], source_lines: Sequence[str]) -> None:
     names = [tensor.name for tensor in tensors]
     if UOPS in names or len(set(names)) < len(names):
         raise BuildError(
@@ -138,9 +138,17 @@ def _load_uops(config: Config, load: UopLoad) -> _Placed:
     return _Placed(Load(Buffer.UOP, dram=load.begin * beats, x_size=load.size), UOPS, NOWHERE)
 
 
-def _uop_tensor(config: Config, plan: UopPlan) -> Tensor:
+def _uop_tensor(config: Config, plan: UopPlan) -> ProgramTensor:
     data = isa.encode_uops(config, plan.table).tobytes()
-    return Tensor(UOPS, "constant", (len(plan.table), config.uop_entry_bytes), "uint8", "", len(data), data)
+    return ProgramTensor(
+        name=UOPS,
+        role="constant",
+        shape=(len(plan.table), config.uop_entry_bytes),
+        dtype="uint8",
+        layout="",
+        nbytes=len(data),
+        data=data,
+    )
 
 
 # --- tokens ----------------------------------------------------------------------------------------------------------

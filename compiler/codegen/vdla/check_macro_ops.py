@@ -13,22 +13,26 @@ from vdla.compiler.codegen.vdla.uops import UopKernel
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Load, Store, footprint
-from vdla.hardware.isa.footprint import Access, Row
-from vdla.hardware.program import Tensor
+from vdla.hardware.isa.footprint import BufferAccess, Row
+from vdla.hardware.program import ProgramTensor
 
 
 class MacroOpChecker:
     """Checks the operations of one program, whose tiles are at `addresses`, and collects what they touch."""
 
     def __init__(
-        self, config: Config, ops: Sequence[MacroOp], addresses: Mapping[BufferTile, int], tensors: Sequence[Tensor]
+        self,
+        config: Config,
+        ops: Sequence[MacroOp],
+        addresses: Mapping[BufferTile, int],
+        tensors: Sequence[ProgramTensor],
     ) -> None:
         self.config = config
         self.addresses = addresses
         self.beats = {tensor.name: tensor.nbytes // config.axi_bytes for tensor in tensors}
         self.shared = _shared_tensors(ops)
         self.footprints = footprint.Footprints(config)
-        self._kernels: dict[int, tuple[UopKernel, footprint.Kernel]] = {}
+        self._kernels: dict[int, tuple[UopKernel, footprint.UopOffsets]] = {}
 
     def touches(self, index: int, op: MacroOp, row: Row, lines: Sequence[str] = ()) -> tuple[Touch, ...]:
         """The entries that operation `index` touches; `row` has the columns of its addressed instruction.
@@ -45,13 +49,13 @@ class MacroOpChecker:
             self._check_inside(where, op, access)
         return (*(Touch(a.buffer, a.where, a.writes) for a in on_chip), *self._in_dram(where, op, row))
 
-    def _kernel(self, uops: UopKernel) -> footprint.Kernel:
+    def _kernel(self, uops: UopKernel) -> footprint.UopOffsets:
         if id(uops) not in self._kernels:
             columns = isa.uop_columns(self.config, isa.encode_uops(self.config, uops))
-            self._kernels[id(uops)] = uops, footprint.Kernel(columns)
+            self._kernels[id(uops)] = uops, footprint.UopOffsets(columns)
         return self._kernels[id(uops)][1]
 
-    def _check_inside(self, where: str, op: MacroOp, access: Access) -> None:
+    def _check_inside(self, where: str, op: MacroOp, access: BufferAccess) -> None:
         tile = op.bases[access.field][0] if access.field in op.bases else None
         if tile is None or tile.buffer != access.buffer:
             wanted, got = Buffer(access.buffer or 0).name, tile and tile.buffer.name

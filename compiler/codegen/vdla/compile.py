@@ -12,7 +12,7 @@ from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.ir import INTEGER_BITS, function_lines, output_names
 from vdla.compiler.tensorize.intrinsic import GLOBAL
 from vdla.hardware.config import Config
-from vdla.hardware.program import Program, Tensor
+from vdla.hardware.program import Program, ProgramTensor
 
 
 def compile_function(
@@ -64,6 +64,8 @@ def _check_elements(buffer: ir.Buffer) -> None:
         raise LoweringError(f"compile_function: elements of {buffer.name} must be integers, got {buffer.dtype}")
 
 
-def _tensor(buffer: ir.Buffer, role: str, layout: str) -> Tensor:
+def _tensor(buffer: ir.Buffer, role: str, layout: str) -> ProgramTensor:
     nbytes = prod(buffer.dims) * INTEGER_BITS[buffer.dtype] // 8
-    return Tensor(buffer.name, role, buffer.dims, buffer.dtype, layout, nbytes)
+    return ProgramTensor(
+        name=buffer.name, role=role, shape=buffer.dims, dtype=buffer.dtype, layout=layout, nbytes=nbytes
+    )

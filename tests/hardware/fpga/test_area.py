@@ -17,7 +17,7 @@ from vdla.hardware.fpga import synthesis
 from vdla.hardware.fpga.area import Usage, area, usage_of
 from vdla.hardware.fpga.logic_path import LogicPath, longest_path
 from vdla.hardware.fpga.parts import PARTS, part_of_preset
-from vdla.hardware.fpga.synthesis import UNITS, Synthesis, Unit, synthesise
+from vdla.hardware.fpga.synthesis import UNITS, ModuleCells, Synthesis, synthesise
 from vdla.hardware.fpga.yosys import YosysError, run_yosys
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, rtl_files
 
@@ -25,9 +25,9 @@ TINY = Config.preset("tiny")
 Z020 = PARTS["xc7z020"]
 PATH = LogicPath(3, 4.5, "a_q", "b_q", ("FDRE", "LUT4", "CARRY4", "FDRE"))
 UNITS_BY_HAND = (
-    Unit("vdla", "vdla", {"LUT6": 100, "LUT2": 20, "INV": 1, "FDCE": 60, "CARRY4": 4}),
-    Unit("vdla.u_core", "vdla_gemm_core", {"DSP48E1": 128, "SRL16E": 7, "RAM32M": 2, "MUXF7": 3}),
-    Unit("vdla.u_ram", "vdla_wgt_buffer", {"RAMB18E1": 3, "RAMB36E1": 5, "FDRE_1": 1}),
+    ModuleCells("vdla", "vdla", {"LUT6": 100, "LUT2": 20, "INV": 1, "FDCE": 60, "CARRY4": 4}),
+    ModuleCells("vdla.u_core", "vdla_gemm_core", {"DSP48E1": 128, "SRL16E": 7, "RAM32M": 2, "MUXF7": 3}),
+    ModuleCells("vdla.u_ram", "vdla_wgt_buffer", {"RAMB18E1": 3, "RAMB36E1": 5, "FDRE_1": 1}),
 )
 
 

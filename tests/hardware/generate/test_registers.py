@@ -9,7 +9,7 @@ import pytest
 from vdla.hardware.config import Config
 from vdla.hardware.generate import register_package
 from vdla.hardware.generate import register_page as registerdoc
-from vdla.hardware.generate.registers import ADDRESS_BITS, OFFSETS, REGISTERS, Access, counter_offset
+from vdla.hardware.generate.registers import ADDRESS_BITS, OFFSETS, REGISTERS, RegisterAccess, counter_offset
 from vdla.hardware.generate.svgen import AXI_ADDRESS_BITS, packages
 from vdla.hardware.isa.units import COUNTERS, UNITS
 
@@ -81,5 +81,5 @@ def test_the_package_has_the_offsets_of_the_table():
 
 
 def test_set_up_is_what_software_writes():
-    names = [register.name for register in REGISTERS if register.access is Access.RW]
+    names = [register.name for register in REGISTERS if register.access is RegisterAccess.RW]
     assert names == ["STREAM_LO", "STREAM_HI", "COUNT", "READ_LATENCY", "READ_LIMIT", "WRITE_LIMIT"]

@@ -12,7 +12,7 @@ import pytest
 
 from vdla.benchmarks.programs.random_instructions import random_instructions
 from vdla.hardware.config import PRESETS, Config
-from vdla.hardware.generate.registers import Error
+from vdla.hardware.generate.registers import ErrorCode
 from vdla.hardware.generate.svgen import packages, render
 from vdla.hardware.isa import encode, instruction_bytes, opcode_of
 from vdla.hardware.isa.units import COUNTERS
@@ -38,7 +38,7 @@ def test_counters_of_the_types_are_those_of_the_contract(root):
 
 
 def test_errors_of_the_types_are_those_of_the_registers(root):
-    assert members(root, "error_e", "Err") == {error.name.lower(): error.value for error in Error}
+    assert members(root, "error_e", "Err") == {error.name.lower(): error.value for error in ErrorCode}
 
 
 @pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)

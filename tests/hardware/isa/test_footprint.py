@@ -25,7 +25,7 @@ from vdla.hardware.isa import (
     index_set,
     instruction_columns,
 )
-from vdla.hardware.isa.footprint import Excess, Footprints, Kernel, dma_entries
+from vdla.hardware.isa.footprint import Excess, Footprints, UopOffsets, dma_entries
 
 TINY = Config.preset("tiny")
 CONFIGS = [
@@ -46,9 +46,9 @@ def test_repeated_in_order_is_the_loop(written, exposed, count, step):
     for i in range(count):
         read |= {index + i * step for index in exposed} - total
         total |= {index + i * step for index in written}
-    bits = index_set.repeated_in_order(_bits(written), _bits(exposed), count, step)
+    bits = index_set.repeat_in_order(_bits(written), _bits(exposed), count, step)
     assert bits == (_bits(total), _bits(read))
-    assert index_set.repeated(_bits(written), count, step) == _bits(total)
+    assert index_set.repeat(_bits(written), count, step) == _bits(total)
 
 
 def _bits(members):
@@ -60,9 +60,9 @@ def test_a_set_becomes_its_indices_in_order(members):
     bits = index_set.of_values(np.array(sorted(members), np.int64))
     assert bits == _bits(members)
     assert index_set.indices(bits).tolist() == sorted(members)
-    place = index_set.where(index_set.indices(bits))
+    place = index_set.compact(index_set.indices(bits))
     assert _listed(place) == sorted(members)
-    assert _listed(index_set.moved(place, 7)) == [index + 7 for index in sorted(members)]
+    assert _listed(index_set.shift(place, 7)) == [index + 7 for index in sorted(members)]
     assert index_set.end(place) == max(members, default=-1) + 1
 
 
@@ -114,7 +114,7 @@ def _row(config, instruction):
 
 
 def _kernel(kernel):
-    return Kernel(np.array([(u.acc, u.src, u.wgt, u.first, u.last) for u in kernel], np.int64))
+    return UopOffsets(np.array([(u.acc, u.src, u.wgt, u.first, u.last) for u in kernel], np.int64))
 
 
 def _as_sets(accesses, writes):

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from vdla.benchmarks.programs.random_instructions import unordered_program
 from vdla.hardware.config import PRESETS, Config, Dram
 from vdla.hardware.isa import Buffer, Gemm, Load, Store, decode, encode
-from vdla.hardware.program import STREAM, Program, ProgramError, Tensor, load, place
+from vdla.hardware.program import STREAM, Program, ProgramError, ProgramTensor, load, place
 from vdla.hardware.program.file import HEADER, PREFIX_BYTES
 
 PYNQ = Config.preset("pynq_z1")
-X = Tensor("x", "input", (64,), "int8", "C", 64)
-Y = Tensor("y", "output", (64,), "int8", "C", 64)
+X = ProgramTensor(name="x", role="input", shape=(64,), dtype="int8", layout="C", nbytes=64)
+Y = ProgramTensor(name="y", role="output", shape=(64,), dtype="int8", layout="C", nbytes=64)
 
 
 def small(**changes):
@@ -276,7 +276,14 @@ def test_links_refused(addresses, message):
             "program small: source_of[2] must be an integer from -1 to 0, got -2",
         ),
         (
-            {"tensors": (X, Tensor("uops", "constant", (3,), "uop", "", 16, bytes(16)))},
+            {
+                "tensors": (
+                    X,
+                    ProgramTensor(
+                        name="uops", role="constant", shape=(3,), dtype="uop", layout="", nbytes=16, data=bytes(16)
+                    ),
+                )
+            },
             "tensor uops: nbytes must be 24 for uop[3], got 16",
         ),
         ({"tensors": (X, X)}, "program small: names of tensors must differ, got x twice"),

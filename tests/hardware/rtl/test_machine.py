@@ -10,7 +10,7 @@ from helpers.rtl.rtl_bench import seeds
 from helpers.rtl.rtl_runner import simulate
 
 from vdla.hardware.config import Config
-from vdla.hardware.generate.registers import ID, OFFSETS, REGISTERS, VERSION, Access, Error
+from vdla.hardware.generate.registers import ID, OFFSETS, REGISTERS, VERSION, ErrorCode, RegisterAccess
 from vdla.hardware.isa.units import UNITS
 from vdla.hardware.program import STREAM
 
@@ -48,10 +48,10 @@ async def registers_are_those_of_the_table(dut):
 async def access(machine, register, rng):
     value, mask = int(rng.integers(1 << 32)), (1 << register.width) - 1
     before = await machine.read(register.name)
-    if register.access is Access.RO:
+    if register.access is RegisterAccess.RO:
         await machine.write(register.name, value, SLVERR)
         assert await machine.read(register.name) == before, register.name
-    if register.access is Access.RW:
+    if register.access is RegisterAccess.RW:
         await machine.write(register.name, value)
         assert await machine.read(register.name) == value & mask, register.name
         assert await machine.port.write(register.offset, ~value & 0xFFFFFFFF, 0b0101) == OKAY
@@ -151,8 +151,14 @@ async def without_its_enable_the_interrupt_is_only_pending(dut):
 @cocotb.test()
 async def a_bus_error_stops_the_machine_and_is_reported(dut):
     machine = await machine_of(dut)
-    owners = {STREAM: Error.FETCH, "uops": Error.COMPUTE, "inp": Error.LOAD, "wgt": Error.LOAD, "scl": Error.LOAD}
-    owners["out"] = Error.STORE
+    owners = {
+        STREAM: ErrorCode.FETCH,
+        "uops": ErrorCode.COMPUTE,
+        "inp": ErrorCode.LOAD,
+        "wgt": ErrorCode.LOAD,
+        "scl": ErrorCode.LOAD,
+    }
+    owners["out"] = ErrorCode.STORE
     for rng in seeds(3, dut):
         for name, error in owners.items():
             await machine.power_up(rng)
@@ -177,7 +183,7 @@ async def an_invalid_instruction_is_reported_with_its_index(dut):
         machine.storage.bytes[stream + index * nbytes] &= 0xF8  # an opcode that is none
         await machine.start()
         assert await machine.finish() == ERROR
-        assert (await machine.read("ERROR"), await machine.read("ERROR_INDEX")) == (Error.INSTRUCTION, index)
+        assert (await machine.read("ERROR"), await machine.read("ERROR_INDEX")) == (ErrorCode.INSTRUCTION, index)
         assert await machine.read("DISPATCHED") == index
         assert machine.quiet
         machine.attach(rng)

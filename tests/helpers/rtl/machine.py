@@ -12,7 +12,7 @@ from helpers.rtl.axil_master import OKAY, AxiLite
 from helpers.rtl.rtl_bench import Bench, any_pattern, config, pattern
 from helpers.small_programs import small_gemm
 from vdla.benchmarks.programs.random_programs import random_verified_program
-from vdla.hardware.generate.registers import OFFSETS, Error, counter_offset
+from vdla.hardware.generate.registers import OFFSETS, ErrorCode, counter_offset
 from vdla.hardware.isa import columns
 from vdla.hardware.isa.units import COUNTERS, UNITS
 from vdla.hardware.numerics import pack_elements
@@ -120,7 +120,7 @@ class Machine:
         """Run the program; its results are right, and nothing else in memory has changed."""
         await self.start()
         assert await self.finish() == DONE
-        assert await self.read("ERROR") == Error.NONE
+        assert await self.read("ERROR") == ErrorCode.NONE
         wrong = np.flatnonzero(self.storage.bytes != self.wanted)
         assert not wrong.size, (
             f"bytes {wrong[:8]} must be {self.wanted[wrong[:8]]}, got {self.storage.bytes[wrong[:8]]}"

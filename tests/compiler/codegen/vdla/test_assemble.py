@@ -34,7 +34,7 @@ from vdla.hardware.isa import (
     decode_uops,
 )
 from vdla.hardware.numerics import pack_scale, requantise
-from vdla.hardware.program import Program, Tensor, place
+from vdla.hardware.program import Program, ProgramTensor, place
 from vdla.simulator.function.function import execute
 from vdla.simulator.timing import conflicts
 from vdla.simulator.verify import Kind, verify
@@ -43,8 +43,8 @@ CONFIG = Config()
 INP, WGT, SCL, ACC, OUT = Buffer.INP, Buffer.WGT, Buffer.SCL, Buffer.ACC, Buffer.OUT
 
 
-def tensor(name: str, role: str, nbytes: int = 1 << 20) -> Tensor:
-    return Tensor(name, role, (nbytes,), "int8", "", nbytes)
+def tensor(name: str, role: str, nbytes: int = 1 << 20) -> ProgramTensor:
+    return ProgramTensor(name=name, role=role, shape=(nbytes,), dtype="int8", layout="", nbytes=nbytes)
 
 
 TENSORS = (

@@ -12,7 +12,7 @@ from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Emit, Gemm, Load, MicroOp, Operand, Source, Store, Vector, VectorOp
-from vdla.hardware.program import Tensor
+from vdla.hardware.program import ProgramTensor
 
 CONFIGS = [
     Config(),
@@ -24,7 +24,7 @@ CONFIGS = [
 PARAMETERS = pytest.mark.parametrize(
     "config", CONFIGS, ids=lambda config: f"{config.name}-{config.block_in}x{config.block_out}"
 )
-TENSOR = Tensor("t", "scratch", (1 << 24,), "int8", "", 1 << 24)
+TENSOR = ProgramTensor(name="t", role="scratch", shape=(1 << 24,), dtype="int8", layout="", nbytes=1 << 24)
 LOADS_T, STORES_T = MacroOp(Load(Buffer.INP), tensor="t"), MacroOp(Store(), tensor="t")
 Looped = Gemm | Vector
 
