@@ -14,6 +14,9 @@ ARGUMENT_SHIFT = 8
 MAX_EXTENT = 2**31 - 1
 """The largest extent of a dimension: indices are int32."""
 
+MAX_THREADS = 256
+"""The most threads of a parallel loop, as in the pool, `codegen/llvm/pool.ll`."""
+
 
 class ErrorCode(IntEnum):
     """The low ARGUMENT_SHIFT bits of a kernel's return value."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from vdla.compiler.abi.codes import ARGUMENT_SHIFT, DTYPE_CODES, ERROR_TEXTS, MAX_EXTENT, ErrorCode
+from vdla.compiler.abi.codes import ARGUMENT_SHIFT, DTYPE_CODES, ERROR_TEXTS, MAX_EXTENT, MAX_THREADS, ErrorCode
 from vdla.compiler.abi.signature import Argument, Signature, format_shape, signature_symbol
 
 _COMMON = """\
@@ -54,18 +54,18 @@ _THREADS = """\
 #include <stdint.h>
 
 #ifdef __cplusplus
-extern "C" {
+extern "C" {{
 #endif
 
 /*
- * Limits the threads of a parallel loop, the calling one included, to `count` (at most 256);
+ * Limits the threads of a parallel loop, the calling one included, to `count` (at most {limit});
  * 0 restores the default: VDLA_THREADS, else the number of processors.
  */
 void vdla_set_threads(int32_t count);
 int32_t vdla_threads(void);
 
 #ifdef __cplusplus
-}
+}}
 #endif
 
 #endif
@@ -96,7 +96,7 @@ def kernel_header(signature: Signature, parallel: bool) -> str:
     """The C header of one kernel; `parallel` adds the functions of the thread pool."""
     symbol = signature.symbol
     kernel = _KERNEL.format(symbol=symbol, signature=signature_symbol(symbol), comment=_comment(signature))
-    return "\n".join([_common(), *([_THREADS] if parallel else []), kernel])
+    return "\n".join([_common(), *([_THREADS.format(limit=MAX_THREADS)] if parallel else []), kernel])
 
 
 def _common() -> str:

@@ -1,6 +1,7 @@
-"""Loads object files into this process, through LLVM's linker; one thread pool serves all of them.
+"""Loads object files into this process with LLVM's JIT linker; all of them share one thread pool.
 
-An object stays loaded while its `Loaded` lives. The pool stays for ever, since its threads run in it.
+An object stays loaded while its `LoadedObject` lives. The pool stays until the process ends, since
+its threads run in it.
 """
 
 from __future__ import annotations
@@ -19,52 +20,53 @@ _LOCK = Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """An object in memory: where its symbols are, and what keeps them there."""
+class LoadedObject:
+    """An object in memory: the addresses of its symbols, and LLVM's handle, which keeps it loaded."""
 
     addresses: Mapping[str, int]
-    keeper: Any
+    handle: Any
 
 
-def load(built: bytes, symbol: str) -> Loaded:
-    """Load an object file of this machine; `symbol` is found in it.
+def load_object(content: bytes, symbol: str) -> LoadedObject:
+    """Load an object file of this machine, to call its function `symbol`.
 
     Raises:
-        NativeError: it calls what is nowhere, as the lowering of an intrinsic can; LLVM names that on standard error.
+        NativeError: it calls a function that does not exist, which the lowering of an intrinsic can
+            cause; LLVM prints the name on standard error.
     """
     from llvmlite.binding import JITLibraryBuilder
 
     with _LOCK:
-        builder = JITLibraryBuilder().add_object_img(built).export_symbol(symbol).add_current_process()
-        for name, address in pool().addresses.items():
+        builder = JITLibraryBuilder().add_object_img(content).export_symbol(symbol).add_current_process()
+        for name, address in thread_pool().addresses.items():
             builder.import_symbol(name, address)
         try:
-            tracker = builder.link(_linker(), f"kernel{next(_NUMBERS)}")
+            handle = builder.link(_linker(), f"kernel{next(_NUMBERS)}")
         except RuntimeError as error:
-            rule = "whatever its code calls must be LLVM's or in this process"
-            raise NativeError(f"{symbol}: {rule}, got a name that is neither (LLVM has printed it)") from error
-    return Loaded({symbol: tracker[symbol]}, tracker)
+            rule = "functions that its code calls must be LLVM intrinsics or symbols of this process"
+            raise NativeError(f"{symbol}: {rule}, got an unknown name (printed above by LLVM)") from error
+    return LoadedObject({symbol: handle[symbol]}, handle)
 
 
 @cache
-def pool() -> Loaded:
-    """The thread pool of this process; it is never unloaded."""
+def thread_pool() -> LoadedObject:
+    """The thread pool of this process, which is never unloaded."""
     from llvmlite.binding import JITLibraryBuilder
 
     from vdla.compiler.codegen.llvm.objects import object_code
     from vdla.compiler.codegen.llvm.pool import PUBLIC_SYMBOLS, pool_text
-    from vdla.compiler.target import target_named
+    from vdla.compiler.target import host
 
-    host = target_named("host")
-    builder = JITLibraryBuilder().add_object_img(object_code(pool_text(host.triple), host)).add_current_process()
+    target = host()
+    builder = JITLibraryBuilder().add_object_img(object_code(pool_text(target.triple), target)).add_current_process()
     for name in PUBLIC_SYMBOLS:
         builder.export_symbol(name)
-    tracker = builder.link(_linker(), "pool")
-    return Loaded({name: tracker[name] for name in PUBLIC_SYMBOLS}, tracker)
+    handle = builder.link(_linker(), "pool")
+    return LoadedObject({name: handle[name] for name in PUBLIC_SYMBOLS}, handle)
 
 
 @cache
-def _linker() -> Any:  # noqa: ANN401  llvmlite has no types
+def _linker() -> Any:  # noqa: ANN401  llvmlite is untyped
     from llvmlite import binding
 
     binding.initialize_native_target()

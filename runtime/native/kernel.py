@@ -1,9 +1,9 @@
-"""Native kernels in this process: `build(fn)` compiles and loads, the kernel is called with numpy arrays.
+"""Native kernels in this process: `build(fn)` compiles and loads, the kernel is called with NumPy arrays.
 
 kernel = build(schedule.fn)
 c = kernel(a, b)
 
-Calls need no lock and hold none: several threads may be in one kernel at once, and Python runs meanwhile.
+Calls hold no lock and release the GIL: several threads may be in one kernel at once.
 """
 
 from __future__ import annotations
@@ -13,63 +13,62 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vdla.compiler.abi import Signature
-from vdla.runtime.native.arguments import Array, NativeError, Packer, checked_threads
+from vdla.runtime.native.arguments import ArgumentPacker, Array, NativeError, checked_threads
 
 if TYPE_CHECKING:
     from vdla.compiler import ir
     from vdla.compiler.codegen.llvm import NativeObject
     from vdla.compiler.target import Target
 
-__all__ = ["BoundCall", "Kernel", "NativeError", "build", "load", "set_threads", "threads"]
-
-ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_int32)
-SET_THREADS = ctypes.CFUNCTYPE(None, ctypes.c_int32)
-THREADS = ctypes.CFUNCTYPE(ctypes.c_int32)
+_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_int32)
+_SET_THREADS = ctypes.CFUNCTYPE(None, ctypes.c_int32)
+_THREADS = ctypes.CFUNCTYPE(ctypes.c_int32)
 
 Outputs = Array | tuple[Array, ...]
 
 
 class Kernel:
-    """A loaded kernel. `signature` says its arguments; the code stays while the kernel lives."""
+    """A loaded kernel; `signature` describes its arguments. `owner` keeps its code loaded."""
 
-    def __init__(self, signature: Signature, address: int, keeper: object) -> None:
+    def __init__(self, signature: Signature, address: int, owner: object) -> None:
         self.signature = signature
-        self._packer = Packer(signature)
-        self._entry = ENTRY(address)
+        self._packer = ArgumentPacker(signature)
+        self._entry = _ENTRY(address)
         self._count = len(signature.arguments)
         self._single = len(signature.outputs) == 1
-        self._keeper = keeper
+        self._owner = owner
 
     def __call__(self, /, *arrays: Array, out: Array | Sequence[Array] | None = None, **named: Array) -> Outputs:
-        """Run on the inputs, in order or by name; the output, or a tuple of outputs, which are those of `out` if given.
+        """Run on the inputs, given in order or by name; returns the output, or a tuple of outputs.
 
-        Arrays are row-major and contiguous, of the kernel's shapes and dtypes; outputs overlap nothing.
+        `out` are the arrays to write, else new ones. Arrays are row-major and contiguous, of the
+        kernel's shapes and dtypes; outputs overlap no other argument.
 
         Raises:
-            NativeError: an argument breaks a rule, which is named; or there is no memory for intermediate results.
+            NativeError: an argument breaks a rule, or memory for intermediate results runs out.
         """
         packer = self._packer
-        inputs = packer.place(arrays, named)
-        outputs = packer.results(inputs, out)
-        everything = packer.ordered(inputs, outputs)
-        packed = packer.pack(everything)
-        code = self._entry(packed.structs, self._count)
-        if code:
-            packer.refuse(code, everything)
+        inputs = packer.inputs_in_order(arrays, named)
+        outputs = packer.outputs_for(inputs, out)
+        arguments = packer.arguments_in_order(inputs, outputs)
+        packed = packer.pack(arguments)
+        status = self._entry(packed.structs, self._count)
+        if status:
+            packer.raise_error(status, arguments)
         return outputs[0] if self._single else tuple(outputs)
 
     def bind(self, /, *arrays: Array, out: Array | Sequence[Array] | None = None, **named: Array) -> BoundCall:
-        """The call with these arrays, checked and prepared once; what they hold may change from run to run."""
-        inputs = self._packer.place(arrays, named)
-        outputs = self._packer.results(inputs, out)
-        return BoundCall(self, self._packer.ordered(inputs, outputs), tuple(outputs))
+        """A call with these arrays, checked once; their contents may change between runs."""
+        inputs = self._packer.inputs_in_order(arrays, named)
+        outputs = self._packer.outputs_for(inputs, out)
+        return BoundCall(self, self._packer.arguments_in_order(inputs, outputs), tuple(outputs))
 
     def __repr__(self) -> str:
         return f"<Kernel {self.signature.name}({', '.join(argument.name for argument in self.signature.arguments)})>"
 
 
 class BoundCall:
-    """A prepared call: `bound()` runs it into the same outputs every time."""
+    """A kernel with its arrays: `bound()` runs it into the same outputs every time."""
 
     def __init__(self, kernel: Kernel, arrays: Sequence[Array], outputs: tuple[Array, ...]) -> None:
         self._kernel = kernel
@@ -79,10 +78,10 @@ class BoundCall:
         self.outputs = outputs
 
     def __call__(self) -> Outputs:
-        """Run; the output, or a tuple of outputs."""
-        code = self._entry(self._structs, self._count)
-        if code:
-            self._kernel._packer.refuse(code, self._arrays)
+        """Run; returns the output, or a tuple of outputs."""
+        status = self._entry(self._structs, self._count)
+        if status:
+            self._kernel._packer.raise_error(status, self._arrays)
         return self.outputs[0] if len(self.outputs) == 1 else self.outputs
 
     def __repr__(self) -> str:
@@ -90,11 +89,14 @@ class BoundCall:
 
 
 def build(fn: ir.Function, target: str | Target = "host", *, contract: bool = True, cached: bool = True) -> Kernel:
-    """The kernel of a function, scheduled or not, compiled for this machine; options as of `compile_native`.
+    """Compile a function, scheduled or not, for this machine and load it; options as in `compile_native`.
+
+    `target` is "host", the machine's own CPU, or a target whose features the machine has, such as
+    "x86-64-avx2".
 
     Raises:
-        NativeError: the target is not of this machine.
-        TargetError, SignatureError, PassError: as `compile_native`.
+        NativeError: this machine cannot run code for the target.
+        TargetError, SignatureError, PassError, CodegenError: as `compile_native`.
     """
     from vdla.compiler.codegen.llvm import compile_native
 
@@ -102,40 +104,44 @@ def build(fn: ir.Function, target: str | Target = "host", *, contract: bool = Tr
 
 
 def load(built: NativeObject) -> Kernel:
-    """The kernel of an object that was compiled for this machine.
+    """Load an object that was compiled for this machine.
 
     Raises:
-        NativeError: it is none, or the target is not of this machine.
+        NativeError: it is no NativeObject, or this machine cannot run code for its target.
     """
     from vdla.compiler.codegen.llvm import NativeObject
-    from vdla.compiler.target import target_named
-    from vdla.runtime.native.jit import load as load_object
+    from vdla.compiler.target import host
+    from vdla.runtime.native.jit import load_object
 
     if not isinstance(built, NativeObject):
         raise NativeError(f"load: built must be a NativeObject, as of compile_native, got {type(built).__name__}")
-    host = target_named("host")
-    if built.target.architecture != host.architecture:
-        kind, name = host.architecture, built.target.name
-        raise NativeError(f"{built.name}: target must be of this machine ({kind}), got {name} (link its object there)")
-    lacking = sorted(built.target.features - host.features)
-    if lacking:
-        raise NativeError(f"{built.name}: target must have features of this machine, got {', '.join(lacking)}")
+    machine = host()
+    if built.target.architecture != machine.architecture:
+        rule = f"target must be of this machine's architecture, {machine.architecture}"
+        name = built.target.name
+        raise NativeError(f"{built.name}: {rule}, got {name} (link the object into a library for that machine)")
+    missing = sorted(built.target.features - machine.features)
+    if missing:
+        raise NativeError(f"{built.name}: target must have only features of this machine, got {', '.join(missing)}")
     loaded = load_object(built.object, built.name)
     return Kernel(built.signature, loaded.addresses[built.name], loaded)
 
 
 def set_threads(count: int) -> None:
-    """Let parallel loops use up to `count` threads, the caller among them; 0 is what VDLA_THREADS says, else all."""
+    """Limit parallel loops to `count` threads, the calling one included, at most 256.
+
+    0 restores the default: the environment variable VDLA_THREADS, else the number of processors.
+    """
     limit = checked_threads("set_threads: count", count)
-    SET_THREADS(_pool("vdla_set_threads"))(limit)
+    _SET_THREADS(_pool_function("vdla_set_threads"))(limit)
 
 
 def threads() -> int:
-    """How many threads parallel loops may use."""
-    return int(THREADS(_pool("vdla_threads"))())
+    """The limit of threads of parallel loops."""
+    return int(_THREADS(_pool_function("vdla_threads"))())
 
 
-def _pool(name: str) -> Any:  # noqa: ANN401  an address
-    from vdla.runtime.native.jit import pool
+def _pool_function(name: str) -> Any:  # noqa: ANN401  an address
+    from vdla.runtime.native.jit import thread_pool
 
-    return pool().addresses[name]
+    return thread_pool().addresses[name]

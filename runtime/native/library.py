@@ -1,11 +1,12 @@
-"""Kernels in a shared library, called without the compiler and without LLVM, as on a board.
+"""Kernels in a shared library, called with NumPy alone: neither the compiler nor LLVM is needed.
 
     cc -shared conv2d.o -o libconv2d.so -lm -lpthread      # the object of `vdla native conv2d --target cortex-a9`
 
     library = NativeLibrary("libconv2d.so")
     output = library.kernel("conv2d")(data, weight)
 
-The library itself says what a kernel's arguments are. It stays loaded until the process ends: its threads run in it.
+The library holds the signatures of its kernels. It stays loaded until the process ends, since the
+threads of its pool run in it.
 """
 
 from __future__ import annotations
@@ -24,45 +25,48 @@ class NativeLibrary:
 
     def __init__(self, path: str | Path) -> None:
         if not isinstance(path, str | Path):
-            raise NativeError(f"NativeLibrary: path must be a file's, got {type(path).__name__}")
+            raise NativeError(f"NativeLibrary: path must be a string or a Path, got {type(path).__name__}")
         self.path = Path(path)
         try:
             self._library = ctypes.CDLL(str(self.path.resolve()))
-        except (OSError, ValueError) as error:  # a path with a zero in it is a ValueError
-            raise NativeError(f"{self.path}: library must load, got {error}") from None
+        except (OSError, ValueError) as error:  # ValueError: a path with a null character
+            raise NativeError(f"{self.path}: cannot load the library: {error}") from None
 
     def kernel(self, name: str) -> Kernel:
-        """The kernel called `name` in C; it is called as those of `build`."""
+        """The kernel with the C symbol `name`."""
         signature = self.signature(name)
         try:
             address = ctypes.cast(self._library[name], ctypes.c_void_p).value
         except AttributeError:
-            raise NativeError(f"{self.path}: library must have {name} beside its signature, got none") from None
+            raise NativeError(
+                f"{self.path}: library must have the function {name} beside its signature, got none"
+            ) from None
         assert address is not None
         return Kernel(signature, address, self._library)
 
     def signature(self, name: str) -> Signature:
-        """What a kernel wants to be called with."""
+        """The signature of the kernel with the C symbol `name`."""
+        symbol = signature_symbol(name)
         try:
-            text = ctypes.c_char.in_dll(self._library, signature_symbol(name))
+            text = ctypes.c_char.in_dll(self._library, symbol)
         except ValueError:
-            raise NativeError(f"{self.path}: kernel must be one of the library, got {name}") from None
+            raise NativeError(f"{self.path}: kernel must be one of the library's, got {name}") from None
         try:
             return Signature.from_json(ctypes.string_at(ctypes.addressof(text)).decode())
         except (ValueError, KeyError, TypeError):
-            rule = f"{name}_signature must be the text of a signature"
-            raise NativeError(f"{self.path}: {rule}, got something else (is the kernel of another version?)") from None
+            hint = "was the kernel compiled by another version?"
+            raise NativeError(f"{self.path}: {symbol} must be a signature, got other text ({hint})") from None
 
     # --- the thread pool
 
     def set_threads(self, count: int) -> None:
-        """Let parallel loops use up to `count` threads, as `kernel.set_threads` does for built kernels."""
+        """Limit the library's parallel loops to `count` threads, as `vdla.runtime.native.set_threads`."""
         limit = checked_threads(f"{self.path}: count of threads", count)
         self._pool.vdla_set_threads(ctypes.c_int32(limit))
 
     @property
     def threads(self) -> int:
-        """How many threads parallel loops may use."""
+        """The limit of threads of parallel loops."""
         return int(self._pool.vdla_threads())
 
     @cached_property

@@ -14,9 +14,6 @@ PARALLEL_SYMBOL = "vdla_parallel"
 PUBLIC_SYMBOLS = (PARALLEL_SYMBOL, "vdla_set_threads", "vdla_threads")
 """The symbols called from outside the pool; all others are hidden."""
 
-MAX_THREADS = 256
-"""The largest limit of threads, as in `pool.ll`."""
-
 PAUSES = {
     "x86_64": "llvm.x86.sse2.pause()",
     "arm": "llvm.arm.hint(i32 1)",

@@ -114,7 +114,7 @@ def test_arrays_of_other_classes_are_taken_but_masks_are_not(axpy: Kernel, tmp_p
     mapped[...] = b
     np.testing.assert_array_equal(axpy(a, mapped), expected(a, b))
     assert axpy(a, b, out=mapped) is mapped
-    rule = "must be an array without a mask, got a MaskedArray (its filled() has none)"
+    rule = "must be an array without a mask, got a MaskedArray (call its filled() method)"
     refuses(axpy, f"axpy: a {rule}", np.ma.masked_array(a, a > 0.5), b)
     refuses(axpy, "axpy: a must have the shape (6, 4), got (4,)", mapped[0], b)
 
@@ -171,7 +171,7 @@ def test_arrays_must_be_the_named_ones(axpy: Kernel) -> None:
     refuses(axpy, "axpy: arrays must be given for a, b, got a, x", a, x=b)
     refuses(axpy, "axpy: arrays must be given for a, b, got 3 arrays", a, b, b)
     refuses(axpy, "axpy: arrays must be given for a, b, got a, b, c", a, b, c=b)
-    refuses(axpy, "axpy: a must be given once, got it by place and by name", a, a=b)
+    refuses(axpy, "axpy: a must be given once, got it by position and by name", a, a=b)
 
 
 def test_kinds_of_arrays(axpy: Kernel) -> None:
@@ -188,7 +188,7 @@ def test_kinds_of_arrays(axpy: Kernel) -> None:
 def test_memory_of_arrays(axpy: Kernel) -> None:
     a, b = arrays()
     columns = np.asfortranarray(a)
-    fix = "(numpy.ascontiguousarray copies it)"
+    fix = "(use numpy.ascontiguousarray)"
     refuses(axpy, f"axpy: a must be contiguous and row-major, got strides (4, 24) {fix}", columns, b)
     wide = np.zeros((6, 8), F32)[:, ::2]
     refuses(axpy, "axpy: c must be contiguous and row-major, got strides (32, 8)", a, b, out=wide)
@@ -267,11 +267,11 @@ def test_only_objects_are_loaded() -> None:
         load("matmul")  # type: ignore[arg-type]
 
 
-def test_what_only_the_output_knows_needs_it() -> None:
+def test_an_extent_that_only_the_output_defines_needs_out() -> None:
     fill = Signature("fill", (Argument("a", "int8", (2,), False), Argument("b", "int8", ("n",), True)), ("n",))
     called = idle(fill)
     a = np.zeros(2, np.int8)
-    refuses(called, "fill: out must be given, as n is known from it alone, got none", a)
+    refuses(called, "fill: out must be given, as it alone defines n, got none", a)
     assert called(a, out=np.zeros(5, np.int8)).shape == (5,)
 
 
@@ -325,7 +325,7 @@ def test_a_function_is_built_and_agrees_with_its_interpreter() -> None:
 
 
 def test_a_kernel_of_another_machine_is_not_loaded() -> None:
-    with pytest.raises(NativeError, match=re.escape("matmul: target must be of this machine (")):
+    with pytest.raises(NativeError, match=re.escape("matmul: target must be of this machine's architecture, ")):
         build(matmul(), "cortex-a9")
     with pytest.raises(ValueError, match=r"^target: the name must be one of host, .*, got 'z80'$"):
         build(matmul(), "z80")

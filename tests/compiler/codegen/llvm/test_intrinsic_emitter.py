@@ -81,5 +81,5 @@ def test_an_unknown_function_is_refused_by_name(name: str) -> None:
 
     with pytest.raises(NativeError) as error:
         built(lower)
-    rule = "whatever its code calls must be LLVM's or in this process"
-    assert str(error.value) == f"rows: {rule}, got a name that is neither (LLVM has printed it)"
+    rule = "functions that its code calls must be LLVM intrinsics or symbols of this process"
+    assert str(error.value) == f"rows: {rule}, got an unknown name (printed above by LLVM)"
