@@ -1,15 +1,18 @@
-"""`vdla demo`: one layer of ResNet-18 with and without virtual threads, checked, timed and explained."""
+"""`vdla demo`: one layer of ResNet-18 with two virtual threads and with one, checked and timed."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.commands import FINDING, OK, CommandError
 from vdla.commands.completion import complete_with
 from vdla.commands.console import output, progress
+from vdla.commands.files import require_folder
 from vdla.commands.machine_options import add_machine_arguments, machine, natural
+from vdla.support.atomic import write_text
 
 if TYPE_CHECKING:
     from vdla.compiler.operators.workload_bound import MachineBound
@@ -22,31 +25,37 @@ EXAMPLES = """\
   vdla demo --layer C12         another layer: more weights, fewer pixels
   vdla demo --preset ultra96    another machine
   vdla demo --trace c6.json     where the trace goes; open it in ui.perfetto.dev
+  vdla demo --html demo.html    a page with roofline and timeline
 """
 
 THREADS = {"two threads": 2, "one thread": 1}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The layer, the machine and the trace."""
+    """The layer, the machine, the files."""
     layer = parser.add_argument("--layer", default="C6", metavar="NAME", help="a convolution, C1 to C12 (default C6)")
     complete_with(layer, lambda: [f"C{number}" for number in range(1, 13)])
     add_machine_arguments(parser)
     parser.add_argument("--trace", type=Path, metavar="FILE", help="the Perfetto trace (default: demo.trace.json)")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with roofline and timeline there")
     parser.add_argument("--seed", type=natural, default=0, help="seed of the random data (default 0)")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print, write the trace; exit code 1 when a result is not exact."""
+    """Run the layer, print the tables, write the files; exit code 1 when a result is not exact."""
     from vdla.compiler.operators.workload_bound import bound
     from vdla.compiler.operators.workloads import workload
 
     layer, config = workload(arguments.layer), machine(arguments)
     if layer.operator != "conv2d":
         raise CommandError(f"demo: layer must be a convolution, C1 to C12, got {layer.name} ({layer.operator})")
-    measured = _measure(layer, config, arguments.seed)
-    _show(layer, config, bound(layer, config), measured)
+    if arguments.html:
+        require_folder("demo", "--html", arguments.html)
+    measured, limit = _measure(layer, config, arguments.seed), bound(layer, config)
+    _show(layer, config, limit, measured)
     _trace(measured["two threads"], arguments.trace or Path("demo.trace.json"))
+    if arguments.html:
+        _page(arguments.html, layer, config, limit, measured)
     return OK if all(run.exact for run in measured.values()) else FINDING
 
 
@@ -74,21 +83,40 @@ def _show(layer: Workload, config: Config, limit: MachineBound, measured: dict[s
     from vdla.commands import run_tables
 
     runs = {label: run.stats for label, run in measured.items()}
-    first = {
-        "equal to numpy": ["every bit" if run.exact else "NO" for run in measured.values()],
-        "over the bound": [f"{run.stats.total_cycles / limit.cycles:.3f}" for run in measured.values()],
-    }
     console = output()
-    console.print(_headline(layer, config))
-    console.print(f"no schedule can beat {limit.cycles:,} cycles, for {_limit(limit)}")
-    console.print("two virtual threads overlap loads with computation, one does not")
+    for line in (_headline(layer, config), *_notes(limit)):
+        console.print(line)
     console.print()
-    console.print(run_tables.comparison("result", runs, run_tables.FIGURES, first))
+    console.print(run_tables.comparison("result", runs, run_tables.FIGURES, _checked(limit, measured)))
     console.print()
     console.print(run_tables.comparison("roofline", runs, run_tables.ROOFLINE))
     for label, stats in runs.items():
         console.print()
         console.print(run_tables.stalls(label, stats))
+
+
+def _notes(limit: MachineBound) -> tuple[str, str]:
+    return (
+        f"no schedule can beat {limit.cycles:,} cycles, for {_limit(limit)}",
+        "two virtual threads overlap loads with computation, one does not",
+    )
+
+
+def _checked(limit: MachineBound, measured: Mapping[str, LayerRun]) -> dict[str, list[str]]:
+    """Rows of the table of results: the comparison with NumPy and with the bound."""
+    return {
+        "equal to numpy": ["every bit" if run.exact else "NO" for run in measured.values()],
+        "over the bound": [f"{run.stats.total_cycles / limit.cycles:.3f}" for run in measured.values()],
+    }
+
+
+def _page(path: Path, layer: Workload, config: Config, limit: MachineBound, measured: Mapping[str, LayerRun]) -> None:
+    from vdla.commands import run_page
+
+    runs = {label: (run.program, run.stats) for label, run in measured.items()}
+    first = list(_checked(limit, measured).items())
+    write_text(path, run_page.render(_headline(layer, config), _notes(limit), first, runs))
+    output().print(f"\npicture of both runs: {path}", soft_wrap=True)
 
 
 def _headline(layer: Workload, config: Config) -> str:
