@@ -124,8 +124,8 @@ def _select_bounds(cond: Range, a: Range, b: Range) -> Range:
 def ambiguous_vars(form: Linear, ranges: Ranges) -> set[str]:
     """The variables of a sum that can take one value at several points.
 
-    An example is `y * 2 + k` with k in [0, 3). The set is empty if each coefficient exceeds the span
-    of all terms with smaller coefficients.
+    An example is `y * 2 + k` with k in [0, 3). The set is empty if each coefficient exceeds the
+    span of all terms with smaller coefficients.
     """
     span, ambiguous = 0, False
     terms = [(abs(factor), bounds(term, ranges)) for term, factor in form.terms.items()]

@@ -1,4 +1,4 @@
-"""Lowering: passes from a scheduled loop nest to plain loops, each a function from Function to Function."""
+"""Lowering: the passes from a scheduled loop nest to plain loops."""
 
 from vdla.compiler.lowering.check import Level, check
 from vdla.compiler.lowering.errors import PassError

@@ -1,6 +1,6 @@
-"""Remove blocks: axes become their values, predicates become If, tensorized nests become Step.
+"""Remove blocks: axes become values, predicates become If, tensorized nests become IntrinsicCall.
 
-Loops of virtual threads, which only the accelerator has, become serial ones.
+Loops of virtual threads, which only the accelerator has, become serial.
 """
 
 from __future__ import annotations
@@ -36,18 +36,21 @@ def _remove_blocks(stmt: ir.Stmt) -> ir.Stmt:
 
 
 def _is_vthread(stmt: ir.Stmt) -> bool:
-    """Whether a statement is a loop of virtual threads."""
+    """Whether `stmt` is a loop of virtual threads."""
     return isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.VTHREAD
 
 
 def _axis_values(block: ir.Block) -> Substitution:
-    """What each axis is bound to."""
+    """The values that the axes are bound to."""
     return {axis.var: value for axis, value in zip(block.axes, block.values, strict=True)}
 
 
 def _intrinsic_call(nest: ir.For) -> ir.Stmt:
-    """The step that a tensorized nest is; its loops alone where its condition divides an entry, or where its loops do
-    not run through just one: they were moved after they were tensorized."""
+    """The intrinsic call of a tensorized nest.
+
+    The loops remain if the predicate varies within an entry, or if the nest no longer covers
+    exactly one entry because a later primitive moved its loops.
+    """
     block = next(stmt for stmt in ir.walk(nest) if isinstance(stmt, ir.Block))
     match = block.annotations.get("intrinsic")
     own = [stmt for stmt in ir.walk(nest) if isinstance(stmt, ir.For)]
@@ -62,12 +65,12 @@ def _intrinsic_call(nest: ir.For) -> ir.Stmt:
 
 
 def _entry_size(match: Match) -> int:
-    """The iterations of the loops over one entry."""
+    """The number of iterations that cover one entry."""
     block = next(stmt for stmt in ir.walk(match.intrinsic.behaviour.body) if isinstance(stmt, ir.Block))
     return prod(axis.size for axis in block.axes)
 
 
 def _drop_predicates(stmt: ir.Stmt) -> ir.Stmt:
-    """`stmt` with no predicate on its block."""
+    """`stmt` without the predicate of its block."""
     new = map_children(stmt, _drop_predicates)
     return replace(new, predicate=None) if isinstance(new, ir.Block) else new

@@ -1,4 +1,4 @@
-"""What the annotations of a block say about the buffer that it writes: padded strides, two halves."""
+"""Buffer layout by annotations of the writing block: aligned strides, double buffering."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _Shape = tuple[ir.Extent, ...]
 
 
 def wants_double_buffer(writers: list[LeafBlock]) -> bool:
-    """Whether a writer asks for two halves, used in turn."""
+    """Whether a writer is annotated with `double_buffer`."""
     return any(writer.block.annotations.get("double_buffer") for writer in writers)
 
 
 def align_strides(buffer: str, shape: _Shape, writers: list[LeafBlock]) -> _Shape:
-    """The shape padded as `storage_align` asks: the stride of dimension `axis` is `offset` modulo `factor`."""
+    """The shape padded according to the `storage_align` annotations of the writers."""
     for writer in writers:
         if "storage_align" in writer.block.annotations:
             axis, factor, offset = writer.block.annotations["storage_align"]
@@ -28,9 +28,10 @@ def align_strides(buffer: str, shape: _Shape, writers: list[LeafBlock]) -> _Shap
 
 
 def pad_stride(buffer: str, shape: _Shape, axis: int, factor: int, offset: int) -> _Shape:
-    """The shape with dimension `axis + 1` enlarged until the stride of `axis` is `offset` modulo `factor`.
+    """The shape with dimension `axis + 1` padded so that the stride of `axis` is `offset` mod
+    `factor`.
 
-    The dimensions behind it are enlarged too, where the stride could not be that otherwise.
+    Inner dimensions are padded too if no size of `axis + 1` alone gives that stride.
     """
     inner = shape[axis + 1 :]
     sizes = [extent for extent in inner if isinstance(extent, int)]
@@ -45,5 +46,5 @@ def pad_stride(buffer: str, shape: _Shape, axis: int, factor: int, offset: int) 
         rows = [next(n for n in count(size) if gcd(n, factor) == 1) for size in rows]
     shared = gcd(prod(rows), factor)
     step = factor // shared
-    right = offset // shared * pow(prod(rows) // shared, -1, step)  # times the rows, this is `offset` modulo `factor`
+    right = offset // shared * pow(prod(rows) // shared, -1, step)  # times prod(rows), `offset` modulo `factor`
     return (*shape[: axis + 1], sizes[0] + (right - sizes[0]) % step, *rows)

@@ -1,7 +1,8 @@
-"""Validity of a function between passes: what a later pass and the code generator rely on.
+"""The invariants of a function between passes, on which later passes and code generation rely.
 
-Every variable is bound, every intermediate buffer is accessed inside an Alloc of it and with one index a dimension,
-nested loops and allocations have names of their own, types agree, and no node is left that an earlier pass removes.
+Every variable is bound; an intermediate buffer is accessed inside an Alloc of it, with one index
+per dimension; nested loops and allocations have distinct names; types agree; and no node is left
+that an earlier pass removes.
 """
 
 from __future__ import annotations
@@ -19,41 +20,41 @@ _NONE: _Bound = frozenset()
 
 
 class Level(IntEnum):
-    """How far a function is lowered; each level has the rules of those before."""
+    """How far a function is lowered; each level adds rules to those before."""
 
     SCHEDULED = 0
     DECOMPOSED = 1  # no init
     PLACED = 2  # buffers allocated
     LOOPS = 3  # no block
     UNROLLED = 4  # no UNROLL loop
-    LOWERED = 5  # lanes around single stores, one level of parallel loops, no heap buffer outside a slot
+    LOWERED = 5  # vector loops around single stores, no nested parallel loops, heap buffers in slots
 
 
 def check(fn: ir.Function, level: Level) -> None:
-    """Refuse a function that is malformed at `level`.
+    """Rejects a function that is malformed at `level`.
 
     Raises:
-        PassError: names the place, the rule and what breaks it.
+        PassError: names the location, the rule and the violation.
     """
     _Checker(fn, level).statement(fn.body, frozenset(fn.scalars), frozenset(fn.params))
 
 
 @dataclass(slots=True)
 class _Checker:
-    """Checks the statements of a function; expressions that were found right are not looked at again."""
+    """Checks the statements of a function; expressions found valid are not checked again."""
 
     fn: ir.Function
     level: Level
     types: dict[int, tuple[ir.Expr, _Seen]] = field(default_factory=dict)
 
     def fail(self, what: str, rule: str, got: str) -> PassError:
-        """The error for a broken rule."""
+        """The error for a violated rule."""
         return PassError(f"{self.fn.name}: {what} must {rule}, got {got}")
 
     # -- statements
 
     def statement(self, stmt: ir.Stmt, bound: _Bound, live: _Bound) -> None:
-        """Check a statement where the variables `bound` and the buffers `live` exist."""
+        """Checks a statement in which the variables `bound` and the buffers `live` exist."""
         match stmt:
             case ir.For():
                 self.loop(stmt, bound)
@@ -81,7 +82,7 @@ class _Checker:
             self.statement(child, bound, live)
 
     def loop(self, loop: ir.For, bound: _Bound) -> None:
-        """Check the header of a loop."""
+        """Checks the header of a loop."""
         if loop.var in bound:
             raise self.fail(f"loop {loop.var}", "have a name of its own", "one inside of another")
         if not isinstance(loop.extent, int):
@@ -93,7 +94,7 @@ class _Checker:
             self.lowered_loop(loop)
 
     def lowered_loop(self, loop: ir.For) -> None:
-        """Check what a loop holds in the lowered form."""
+        """Checks the body of a loop in the lowered form."""
         if loop.kind is ir.LoopKind.PARALLEL:
             inner = [s for s in ir.walk(loop.body) if isinstance(s, ir.For) and s.kind is ir.LoopKind.PARALLEL]
             if inner:
@@ -106,7 +107,7 @@ class _Checker:
                 raise self.fail(f"vector loop {loop.var}", "have a number of lanes", expr_text(loop.extent))
 
     def alloc(self, buffer: str, live: _Bound, *, in_slot: bool = False) -> None:
-        """Check an allocation."""
+        """Checks an allocation."""
         if buffer not in self.fn.buffers or buffer in self.fn.params:
             raise self.fail(f"alloc of {buffer}", "name an intermediate buffer", "another")
         if self.level is Level.LOWERED and not in_slot and self.fn.buffers[buffer].scope == "heap":
@@ -115,12 +116,12 @@ class _Checker:
             raise self.fail(f"alloc of {buffer}", "be the only one around", "one inside of another")
 
     def store(self, store: ir.Store, bound: _Bound, live: _Bound) -> None:
-        """Check a store."""
+        """Checks a store."""
         self.access("store to", store.buffer, store.indices, bound, live)
         self.typed(store.value, self.fn.buffers[store.buffer].dtype, f"a value of {store.buffer}", bound, live)
 
     def block(self, block: ir.Block, bound: _Bound, live: _Bound) -> None:
-        """Check the header of a block."""
+        """Checks the header of a block."""
         if self.level >= Level.LOOPS:
             raise self.fail(f"block {block.name}", "be removed", f"level {self.level.name}")
         if self.level >= Level.DECOMPOSED and block.init is not None:
@@ -131,7 +132,7 @@ class _Checker:
             self.typed(block.predicate, "bool", f"the predicate of block {block.name}", bound, live)
 
     def step(self, step: ir.IntrinsicCall, bound: _Bound, live: _Bound) -> None:
-        """Check the operands of a step."""
+        """Checks the operands of an intrinsic call."""
         for operand, indices in step.match.entries.items():
             for index in indices:
                 self.typed(index, "int32", f"the entry of {operand}", bound, live)
@@ -141,13 +142,13 @@ class _Checker:
     # -- expressions
 
     def typed(self, expr: ir.Expr, dtype: str, what: str, bound: _Bound, live: _Bound) -> None:
-        """Check an expression that must be of one type."""
+        """Checks an expression that must have the type `dtype`."""
         found, _ = self.seen(expr, bound, live)
         if found != dtype:
             raise self.fail(what, f"be {dtype}", f"{found} {expr_text(expr)}")
 
     def seen(self, expr: ir.Expr, bound: _Bound, live: _Bound) -> _Seen:
-        """The type of an expression that is in order, and the variables and buffers that it names."""
+        """The type of a valid expression, and the variables and buffers it uses; cached."""
         known = self.types.get(id(expr))
         if known is not None and known[1][1] <= bound | live:
             return known[1]
@@ -156,7 +157,7 @@ class _Checker:
         return found
 
     def checked(self, expr: ir.Expr, bound: _Bound, live: _Bound) -> _Seen:
-        """The type of an expression and what it names, its parts checked."""
+        """The type of an expression and the names it uses, its operands checked."""
         parts = [self.seen(operand, bound, live) for operand in ir.operands(expr)]
         names = _NONE.union(*(part[1] for part in parts))
         match expr:
@@ -176,13 +177,13 @@ class _Checker:
         return ir.dtype_of(expr, self.fn.buffers), names
 
     def same(self, expr: ir.Expr, left: str, right: str) -> str:
-        """The one type of two sides."""
+        """The common type of two operands."""
         if left != right:
             raise self.fail(f"both sides of {expr_text(expr)}", "be of one type", f"{left} and {right}")
         return left
 
     def access(self, what: str, buffer: str, indices: tuple[ir.Expr, ...], bound: _Bound, live: _Bound) -> None:
-        """Check the buffer and the indices of a load or store."""
+        """Checks the buffer and the indices of an access."""
         if buffer not in self.fn.buffers:
             raise self.fail(f"a {what} {buffer}", "name a buffer of the function", "another")
         if self.level >= Level.PLACED and buffer not in live:

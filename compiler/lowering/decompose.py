@@ -1,8 +1,9 @@
-"""Decompose: the start of every reduction becomes a nest of its own, in front of the outermost loop that it sums over.
+"""Decompose: the init of every reduction becomes a nest of its own, before the outermost reduction
+loop.
 
-Blocks around blocks are taken away first, so that from here on a block is a leaf and its bindings are over loops. Where
-the start cannot move (a binding or a condition that ties it to the loops of the sum, or a value that is computed inside
-of them), it stays in the block, under the condition that every reduce axis is 0.
+Nested blocks are flattened first, so that every block is a leaf whose bindings use loop variables
+alone. An init that cannot move (its binding, predicate or value depends on the reduction loops)
+stays in the block, under the condition that every reduce axis is 0.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _ZERO = ir.Const(0)
 
 @dataclass(frozen=True, slots=True)
 class _InitNest:
-    """The nest that starts a sum, and the loop in front of which it belongs (None: the block itself)."""
+    """An init nest, and the loop it is placed before (None: the block itself)."""
 
     nest: ir.Stmt
     before: str | None
@@ -44,11 +45,11 @@ class _InitNest:
 def decompose(fn: ir.Function) -> ir.Function:
     """`fn` without an `init` in any block.
 
-    for i in range(4):                               for i in range(4):
-        for k in range(8):                               block c_init(vi=i): c[vi] = 0
-            block c(vi=i, vk=reduce k):        ->        for k in range(8):
-                init: c[vi] = 0                              block c(vi=i, vk=reduce k): c[vi] = c[vi] + ...
-                c[vi] = c[vi] + ...
+    for i in range(4):                         for i in range(4):
+        for k in range(8):                         block c_init(vi=i): c[vi] = 0
+            block c(vi=i, vk=reduce k):   ->       for k in range(8):
+                init: c[vi] = 0                        block c(vi=i, vk=reduce k):
+                c[vi] = c[vi] + a[vi, vk]                  c[vi] = c[vi] + a[vi, vk]
     """
     flat = replace(fn, body=_flatten(fn.body, {}, []))
     starts = _InitBuilder(names_of(flat), function_ranges(flat))
@@ -57,7 +58,7 @@ def decompose(fn: ir.Function) -> ir.Function:
 
 
 def _flatten(stmt: ir.Stmt, values: Substitution, conditions: list[ir.Expr]) -> ir.Stmt:
-    """`stmt` with only leaf blocks, their bindings and conditions over loops."""
+    """`stmt` with leaf blocks only, whose bindings and predicates use loop variables."""
     if not isinstance(stmt, ir.Block):
         return map_children(stmt, lambda child: _flatten(child, values, conditions))
     bound = tuple(ir.substitute(value, values) for value in stmt.values)
@@ -71,7 +72,7 @@ def _flatten(stmt: ir.Stmt, values: Substitution, conditions: list[ir.Expr]) -> 
 
 
 def _decompose_stmt(stmt: ir.Stmt, loops: _Loops, starts: _InitBuilder) -> tuple[ir.Stmt, list[_InitNest]]:
-    """`stmt` without inits, and the nests that belong in front of a loop around it."""
+    """`stmt` without inits, and the init nests to place before an enclosing loop."""
     if isinstance(stmt, ir.Block):
         return starts.of_block(stmt, loops)
     inside = (*loops, stmt) if isinstance(stmt, ir.For) else loops
@@ -86,13 +87,13 @@ def _decompose_stmt(stmt: ir.Stmt, loops: _Loops, starts: _InitBuilder) -> tuple
 
 @dataclass(frozen=True, slots=True)
 class _InitBuilder:
-    """Makes the nests that start sums; `names` and `ranges` are those of the function."""
+    """Builds init nests; `names` and `ranges` are those of the function."""
 
     names: Names
     ranges: Ranges
 
     def of_block(self, block: ir.Block, loops: _Loops) -> tuple[ir.Stmt, list[_InitNest]]:
-        """A block without its init, and the nest that starts its sums."""
+        """A block without its init, and its init nest if that moves."""
         if block.init is None:
             return block, []
         start = self.nest(block, loops)
@@ -102,7 +103,7 @@ class _InitBuilder:
         return (ir.seq(start.nest, rest), []) if start.before is None else (rest, [start])
 
     def nest(self, block: ir.Block, loops: _Loops) -> _InitNest | None:
-        """The nest that starts the sums of a block, if it can stand in front of their loops."""
+        """The init nest of a block; None if it cannot move out of the reduction loops."""
         driven = {kind: self.driving(block, kind is ir.AxisKind.REDUCE) for kind in ir.AxisKind}
         summed, placed = driven[ir.AxisKind.REDUCE], driven[ir.AxisKind.SPATIAL]
         running = [loop for loop in loops if loop.extent != 1 or _is_tensorized(loop)]
@@ -122,12 +123,12 @@ class _InitBuilder:
         return None if body is None else _InitNest(body, inner[0].var if inner else None)
 
     def driving(self, block: ir.Block, reduces: bool) -> set[str]:
-        """The loops in the bindings of the reduce axes, or of the others."""
+        """The loops in the bindings of the reduce axes, or of all other axes."""
         pairs = zip(block.axes, block.values, strict=True)
         return {name for axis, v in pairs if (axis.kind is ir.AxisKind.REDUCE) == reduces for name in var_names(v)}
 
     def movable(self, block: ir.Block, inner: list[ir.For], summed: set[str], placed: set[str]) -> bool:
-        """Whether each element starts once in the loops `inner`: none of them repeats it."""
+        """Whether the loops `inner` initialise each element exactly once."""
         own = {loop.var for loop in inner}
         forms = [linear(v) for a, v in zip(block.axes, block.values, strict=True) if a.kind is not ir.AxisKind.REDUCE]
         inner_forms = [form.only(lambda t: bool(var_names(t) & own)) for form in forms]
@@ -136,8 +137,10 @@ class _InitBuilder:
         return own <= summed | placed and not own & summed & placed
 
     def start_block(self, block: ir.Block, values: Substitution, outside: set[str], ranges: Ranges) -> ir.Stmt | None:
-        """The block that starts the sums at the first terms, which stays in the loops `outside`; None if its condition
-        leaves them out."""
+        """The init block, at the first iteration of every reduction loop not in `outside`.
+
+        None if the predicate excludes that iteration.
+        """
         pairs = [
             (axis, simplify(ir.substitute(value, values), ranges))
             for axis, value in zip(block.axes, block.values, strict=True)
@@ -154,7 +157,7 @@ class _InitBuilder:
 
 
 def _reads_from(init: ir.Stmt | None, inner: Sequence[ir.For]) -> bool:
-    """Whether a start reads what is computed inside of the loops of its sum."""
+    """Whether an init reads buffers that the reduction loops compute."""
     if init is None or not inner:
         return False
     computed = {stmt.buffer for stmt in ir.walk(inner[0]) if isinstance(stmt, ir.Store)}
@@ -163,13 +166,13 @@ def _reads_from(init: ir.Stmt | None, inner: Sequence[ir.For]) -> bool:
 
 
 def _at_first_term(condition: ir.Expr, values: Substitution, ranges: Ranges) -> ir.Expr:
-    """A condition at the first terms; itself where it says nothing of them, as other blocks have it too."""
+    """A condition at the first iteration; unchanged if independent of the reduction loops."""
     new = ir.substitute(condition, values)
     return condition if new == condition else simplify(new, ranges)
 
 
 def _has_partners(forms: list[Linear]) -> bool:
-    """Whether quotients come with their remainders, as fused loops have them, so that no value of a loop is lost."""
+    """Whether each quotient comes with its remainder, so that together they determine the loop."""
     terms = {term for form in forms for term in form.terms}
     partners = {"floordiv": "mod", "mod": "floordiv"}
     return all(
@@ -180,13 +183,16 @@ def _has_partners(forms: list[Linear]) -> bool:
 
 
 def _is_tensorized(loop: ir.For) -> bool:
-    """Whether a loop begins an entry of an intrinsic, which is one step, and so holds no start."""
+    """Whether `loop` is the root of a tensorized nest, which cannot contain an init."""
     return "tensorize" in loop.annotations
 
 
 def _init_kind(loop: ir.For, inner: list[ir.For], kept: list[ir.For]) -> ir.LoopKind:
-    """The kind of a loop of a start: that of the sum's, but of an entry of an intrinsic the last dimension are lanes
-    and the others are written out, so that the sums can stay in registers."""
+    """The kind of a loop of an init nest: that of the reduction's loop outside tensorized nests.
+
+    Inside, the innermost loop is vectorized and the others are unrolled, so that the sums can stay
+    in registers.
+    """
     entry = next((n for n, other in enumerate(inner) if _is_tensorized(other)), len(inner))
     if not any(loop is other for other in inner[entry:]):
         return loop.kind

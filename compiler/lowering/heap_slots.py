@@ -1,8 +1,9 @@
-"""Rooms: temporaries on the heap that are not needed at one time share one room, and so one allocation.
+"""Heap slots: heap temporaries with disjoint live ranges share one allocation.
 
-They are asked for once: where the function begins, or a piece of a parallel loop. Each statement of the function, or of
-the loop's body, is one moment, a loop with all of its iterations too, so that what is in one room is never needed in
-one loop. The stack of a thread is limited: what would take too much of it, the largest first, is on the heap as well.
+Slots are allocated once, at the start of the function or of a parallel loop's body. Live ranges
+count the top-level statements there; a whole loop is one statement, so that no two buffers of a
+slot are used in one loop. Stack space of a thread is limited: buffers beyond STACK_LIMIT, largest
+first, move to the heap.
 """
 
 from __future__ import annotations
@@ -14,26 +15,26 @@ from math import prod
 from vdla.compiler import ir
 from vdla.compiler.ir import map_children, storage_dtype
 
-STACK_LIMIT = 256 * 1024  # bytes of all temporaries of the function, or of the body of a parallel loop, on the stack
+STACK_LIMIT = 256 * 1024  # bytes on the stack, per function or body of a parallel loop
 _Buffers = Mapping[str, ir.Buffer]
 
 
 @dataclass(frozen=True, slots=True)
 class LiveRange:
-    """The moments between which a buffer is needed."""
+    """The first and the last statement that access a buffer."""
 
     buffer: ir.Buffer
     first: int
     last: int
 
-    def meets(self, other: LiveRange) -> bool:
-        """Whether both are needed at one moment."""
+    def overlaps(self, other: LiveRange) -> bool:
+        """Whether both buffers are live at one statement."""
         return self.first <= other.last and other.first <= self.last
 
 
 @dataclass(frozen=True, slots=True)
 class HeapFootprint:
-    """The bytes that a call takes from the heap, and those that each thread takes that works on a parallel loop.
+    """Heap bytes of a call, and of each thread that runs part of a parallel loop.
 
     Temporaries of symbolic shape are not counted.
     """
@@ -43,7 +44,7 @@ class HeapFootprint:
 
 
 def share_heap_slots(fn: ir.Function) -> ir.Function:
-    """`fn` with the temporaries of the heap in slots.
+    """`fn` with its heap temporaries in slots.
 
     with alloc(t, u):                  with heap_alloc(t u):
         for i in range(9000):              for i in range(9000):
@@ -63,7 +64,7 @@ def share_heap_slots(fn: ir.Function) -> ir.Function:
 
 
 def _place_in_slots(stmt: ir.Stmt, buffers: _Buffers) -> ir.Stmt:
-    """The body of a function or of a parallel loop, in slots of its own."""
+    """The body of a function or of a parallel loop, with its own slots."""
     stmt = _place_in_parallel(stmt, buffers)
     held = {name for name in _own_allocs(stmt) if buffers[name].scope == "heap"}
     if not held:
@@ -73,14 +74,14 @@ def _place_in_slots(stmt: ir.Stmt, buffers: _Buffers) -> ir.Stmt:
 
 
 def _place_in_parallel(stmt: ir.Stmt, buffers: _Buffers) -> ir.Stmt:
-    """`stmt` with heap slots in the parallel loops inside."""
+    """`stmt` with slots in the bodies of its parallel loops."""
     if isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL:
         return replace(stmt, body=_place_in_slots(stmt.body, buffers))
     return map_children(stmt, lambda child: _place_in_parallel(child, buffers))
 
 
 def _own_allocs(stmt: ir.Stmt) -> Iterator[str]:
-    """The buffers that are allocated outside of the parallel loops inside, each once."""
+    """The buffers allocated in `stmt` outside its parallel loops."""
     found: dict[str, None] = {}
     pending = [stmt]
     while pending:
@@ -93,7 +94,7 @@ def _own_allocs(stmt: ir.Stmt) -> Iterator[str]:
 
 
 def _remove_allocs(stmt: ir.Stmt, held: set[str]) -> ir.Stmt:
-    """`stmt` without the allocations of some buffers."""
+    """`stmt` without the allocations of the buffers `held`."""
     if isinstance(stmt, ir.Alloc):
         rest = tuple(name for name in stmt.buffers if name not in held)
         body = _remove_allocs(stmt.body, held)
@@ -102,22 +103,22 @@ def _remove_allocs(stmt: ir.Stmt, held: set[str]) -> ir.Stmt:
 
 
 def _spilled(names: Iterable[str], buffers: _Buffers) -> list[str]:
-    """The largest buffers of the stack, without which the others fit."""
+    """The stack buffers to move to the heap, largest first, until the rest fits."""
     sizes = {name: _nbytes(buffers[name]) for name in names if buffers[name].scope == "stack"}
-    total, moved = sum(sizes.values()), []
+    total, spilled = sum(sizes.values()), []
     for name in sorted(sizes, key=lambda name: -sizes[name]):
         if total <= STACK_LIMIT:
             break
         total -= sizes[name]
-        moved.append(name)
-    return moved
+        spilled.append(name)
+    return spilled
 
 
-# --- lives -----------------------------------------------------------------------------------------------------------
+# --- live ranges ----------------------------------------------------------------------------------
 
 
 def _live_ranges(body: ir.Stmt, buffers: list[ir.Buffer]) -> list[LiveRange]:
-    """The life of each buffer; one that nothing touches has none."""
+    """The live range of each buffer that is accessed."""
     touching: dict[str, list[int]] = {buffer.name: [] for buffer in buffers}
     for number, moment in enumerate(_steps(body)):
         for name in _accessed(moment) & touching.keys():
@@ -126,7 +127,7 @@ def _live_ranges(body: ir.Stmt, buffers: list[ir.Buffer]) -> list[LiveRange]:
 
 
 def _steps(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
-    """The statements that run one after another."""
+    """The statements that run in sequence, loops as a whole."""
     match stmt:
         case ir.Seq(stmts=stmts):
             for inner in stmts:
@@ -138,7 +139,7 @@ def _steps(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
 
 
 def _accessed(stmt: ir.Stmt) -> set[str]:
-    """The buffers that a statement reads, writes or fetches."""
+    """The buffers that a statement reads, writes or prefetches."""
     found: set[str] = set()
     seen: set[int] = set()
     for inner in ir.walk(stmt):
@@ -155,7 +156,7 @@ def _accessed(stmt: ir.Stmt) -> set[str]:
 
 
 def _loaded(exprs: Iterable[ir.Expr], seen: set[int]) -> set[str]:
-    """The buffers that expressions read; what was `seen`, by identity, is not looked at again."""
+    """The buffers that expressions load; nodes in `seen`, by identity, are skipped."""
     found: set[str] = set()
     pending = list(exprs)
     while pending:
@@ -168,41 +169,41 @@ def _loaded(exprs: Iterable[ir.Expr], seen: set[int]) -> set[str]:
     return found
 
 
-# --- slots -----------------------------------------------------------------------------------------------------------
+# --- slots ----------------------------------------------------------------------------------------
 
 
 def _first_fit(found: list[LiveRange]) -> list[tuple[str, ...]]:
-    """The buffers of each slot: first fit, largest first: the first slot that is free during the live range."""
-    chosen: list[list[LiveRange]] = []
+    """The buffers of each slot, by first fit, largest buffer first."""
+    slots: list[list[LiveRange]] = []
     for live in sorted(found, key=lambda live: -_nbytes(live.buffer)):
-        for slot in chosen:
-            if _fits(live.buffer, slot[0].buffer) and not any(live.meets(other) for other in slot):
+        for slot in slots:
+            if _fits(live.buffer, slot[0].buffer) and not any(live.overlaps(other) for other in slot):
                 slot.append(live)
                 break
         else:
-            chosen.append([live])
-    return [tuple(live.buffer.name for live in slot) for slot in chosen]
+            slots.append([live])
+    return [tuple(live.buffer.name for live in slot) for slot in slots]
 
 
 def _fits(buffer: ir.Buffer, first: ir.Buffer) -> bool:
-    """Whether a slot sized for `first` holds `buffer`: no larger one, or one of the same symbolic shape."""
+    """Whether `buffer` fits a slot sized for `first`: not larger, or equally symbolic."""
     if _is_static(buffer) and _is_static(first):
         return _nbytes(buffer) <= _nbytes(first)
     return buffer.shape == first.shape and storage_dtype(buffer.dtype).itemsize == storage_dtype(first.dtype).itemsize
 
 
 def _is_static(buffer: ir.Buffer) -> bool:
-    """Whether the shape is of numbers."""
+    """Whether the shape is constant."""
     return all(isinstance(extent, int) for extent in buffer.shape)
 
 
 def _nbytes(buffer: ir.Buffer) -> int:
-    """The bytes of a buffer, 0 if it is symbolic."""
+    """The size of a buffer in bytes, 0 if it is symbolic."""
     return prod(buffer.dims) * storage_dtype(buffer.dtype).itemsize if _is_static(buffer) else 0
 
 
 def heap_footprint(fn: ir.Function) -> HeapFootprint:
-    """What a lowered function takes from the heap."""
+    """The heap use of a lowered function."""
     call = thread = 0
     for inner, parallel in _heap_allocs(fn.body, False):
         size = sum(_nbytes(fn.buffers[row[0]]) for row in inner.slots)

@@ -1,7 +1,7 @@
-"""The part of a buffer that is live inside an allocation: where it begins, and how large it is.
+"""The part of a buffer that is live inside an allocation, as an origin and a shape.
 
-It is the smallest box, moving with the loops outside, that holds every access made inside. A dimension of which no
-bound is known, or that different accesses move through differently, is kept whole.
+It is the bounding box of all accesses, and moves with the loops outside. A dimension without known
+bounds, or through which accesses move differently, stays at full extent.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from vdla.compiler.analysis.access import Indices, LeafBlock
 from vdla.compiler.analysis.read_region import Span, bound_form, limits_of, span_of
 from vdla.compiler.arith import Linear, Ranges, bounds
 
-_UNBOUNDED = 1 << 28  # an extent as large as that follows from a symbolic one
+_UNBOUNDED = 1 << 28  # an extent from here on results from a symbolic one
 
 
 @dataclass(frozen=True, slots=True)
 class LiveWindow:
-    """One dimension: `extent` positions from `origin`, a sum over the loops outside."""
+    """One dimension: `extent` positions from `origin`, a form over the loops outside."""
 
     origin: Linear
     extent: ir.Extent
@@ -27,7 +27,7 @@ class LiveWindow:
 
 @dataclass(frozen=True, slots=True)
 class BufferAccess:
-    """The indices, over its axes, at which a leaf reads or writes."""
+    """An access of a leaf block, its indices over the axes of the block."""
 
     leaf: LeafBlock
     indices: Indices
@@ -36,7 +36,7 @@ class BufferAccess:
 def live_windows(
     accesses: Iterable[BufferAccess], buffer: ir.Buffer, outer: Collection[str], ranges: Ranges
 ) -> list[LiveWindow]:
-    """The part of `buffer` that the accesses touch while the loops `outer` stand still."""
+    """The part of `buffer` that the accesses cover in one iteration of the loops `outer`."""
     total: list[Span] | None = None
     for access in accesses:
         spans = _spans(access, buffer, outer, ranges)
@@ -46,7 +46,7 @@ def live_windows(
 
 
 def _spans(access: BufferAccess, buffer: ir.Buffer, outer: Collection[str], ranges: Ranges) -> list[Span]:
-    """The region that one access touches; a symbolic dimension ends at the greatest int32."""
+    """The region of one access; a symbolic dimension ends at the largest int32."""
     leaf = access.leaf
     limits = limits_of(leaf.conditions, ranges)
     domains = {**ranges, **{axis.var: (0, _last_index(axis.extent, ranges)) for axis in leaf.block.axes}}
@@ -54,7 +54,7 @@ def _spans(access: BufferAccess, buffer: ir.Buffer, outer: Collection[str], rang
     for index, extent in zip(access.indices, buffer.shape, strict=True):
         floor, ceil = bounds(index, domains)
         form = bound_form(leaf, index, ranges)
-        moving = form.only(lambda term: bounds(term, ranges) != (0, 0))  # without loops of one iteration
+        moving = form.only(lambda term: bounds(term, ranges) != (0, 0))  # drops loops of one iteration
         offset, (low, high) = span_of(moving + Linear({}, form.const), outer, ranges, limits)
         edges = max(floor, 0), min(ceil, _last_index(extent, ranges))
         spans.append(Span(offset, low, high, *(Linear({}, edge) for edge in edges)))
@@ -62,12 +62,12 @@ def _spans(access: BufferAccess, buffer: ir.Buffer, outer: Collection[str], rang
 
 
 def _last_index(extent: ir.Extent, ranges: Ranges) -> int:
-    """The last position of an extent."""
+    """The largest index below an extent."""
     return (extent if isinstance(extent, int) else bounds(extent, ranges)[1]) - 1
 
 
 def _window(span: Span, extent: ir.Extent, ranges: Ranges) -> LiveWindow:
-    """The window of a span in a dimension of `extent`."""
+    """The window of a span in a dimension of the given extent."""
     span = span.clamped(ranges).whole(ranges)
     size = span.extent
     if size.terms or size.const >= _UNBOUNDED or (isinstance(extent, int) and size.const >= extent):

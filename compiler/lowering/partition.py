@@ -1,9 +1,11 @@
-"""Partition: loops are cut where their conditions change, so that the main part is free of them.
+"""Partition: loops are split where their conditions change, so that the main part has no
+conditions.
 
-Conditions are those of split tails, of padding, of the last iteration of a sum. A loop is cut where a condition is
-decided for all iterations of the loops inside; these are cut in turn in each part, as far as the growth of the code
-allows. Unrolled loops are not cut: writing them out decides their conditions. The parts of a parallel loop become
-branches of its body, so that all iterations still run at once.
+Such conditions come from split tails, padding and the last iteration of a reduction. A loop is
+split where a condition becomes constant over all iterations of the inner loops; these are split in
+turn, up to a limit on code growth. Unrolled loops are not split, since unrolling resolves their
+conditions. The parts of a parallel loop become branches of its body, so that all its iterations
+stay parallel.
 """
 
 from __future__ import annotations
@@ -21,14 +23,14 @@ from vdla.compiler.lowering.simplify import EMPTY, close_loop, simplify_stmt, to
 from vdla.compiler.lowering.split_points import UndecidedRange, comparisons, undecided_range
 from vdla.compiler.lowering.symbolic_parts import LoopPart, assume, symbolic_parts
 
-_MAX_GROWTH = 5  # times as many stores as before, at most: two loops cut, in two places one of them,
-MIN_STORES = 256  # or as many as that;
-MAX_OPERATIONS = 1 << 15  # but no more operations than these in all
-_MAX_PEELED = 3  # iterations in which a condition depends on inner loops that are taken one by one
+_MAX_GROWTH = 5  # in stores: enough to split one loop at two points and another at one
+MIN_STORES = 256  # code may always grow to this many stores
+MAX_OPERATIONS = 1 << 15  # of all stores, after growth
+_MAX_PEELED = 3  # undecided iterations up to this many are peeled one by one
 
 
 class CodeSize(NamedTuple):
-    """How much code a statement is: its stores, and the operations in their values."""
+    """The size of code: its stores, and the operations in their values."""
 
     stores: int
     operations: int
@@ -36,14 +38,14 @@ class CodeSize(NamedTuple):
 
 @dataclass(slots=True)
 class _Budget:
-    """How many stores and operations may be added, and which variables are symbolic extents."""
+    """The code growth still allowed, and the names of the symbolic extents."""
 
     stores: int
     operations: int
     scalars: frozenset[str]
 
-    def pays(self, added: CodeSize, times: int) -> bool:
-        """Whether there is enough left, which is then taken."""
+    def charge(self, added: CodeSize, times: int) -> bool:
+        """Whether `times` copies fit the budget, which is then charged."""
         stores, operations = added.stores * times, added.operations * times
         if stores > self.stores or operations > self.operations:
             return False
@@ -53,7 +55,7 @@ class _Budget:
 
 
 def partition(fn: ir.Function) -> ir.Function:
-    """`fn` with loops cut where their conditions change.
+    """`fn` with loops split where their conditions change.
 
     for i in range(3):                         for i in range(2):
         for j in vectorize(4):                     for j in vectorize(4):
@@ -63,12 +65,12 @@ def partition(fn: ir.Function) -> ir.Function:
     """
     before = code_size(fn.body)
     stores = max((_MAX_GROWTH - 1) * before.stores, MIN_STORES - before.stores)
-    cutter = _Budget(stores, MAX_OPERATIONS - before.operations, frozenset(fn.scalars))
-    return replace(fn, body=_partition_stmt(fn.body, Scope(scalar_ranges(fn)), cutter))
+    budget = _Budget(stores, MAX_OPERATIONS - before.operations, frozenset(fn.scalars))
+    return replace(fn, body=_partition_stmt(fn.body, Scope(scalar_ranges(fn)), budget))
 
 
 def code_size(stmt: ir.Stmt) -> CodeSize:
-    """How much code `stmt` is when its UNROLL loops are written out."""
+    """The size of `stmt` after unrolling."""
     if isinstance(stmt, ir.Store):
         return CodeSize(1, size_of(stmt.value).nodes)
     times = 1
@@ -78,35 +80,35 @@ def code_size(stmt: ir.Stmt) -> CodeSize:
     return CodeSize(times * sum(w.stores for w in inside), times * sum(w.operations for w in inside))
 
 
-def _partition_stmt(stmt: ir.Stmt, scope: Scope, cutter: _Budget) -> ir.Stmt:
-    """`stmt` with its loops cut."""
+def _partition_stmt(stmt: ir.Stmt, scope: Scope, budget: _Budget) -> ir.Stmt:
+    """`stmt` with its loops split."""
     match stmt:
         case ir.For():
-            return _partition_loop(stmt, scope, cutter)
+            return _partition_loop(stmt, scope, budget)
         case ir.If(cond=cond, body=body):
-            return ir.If(cond, _partition_stmt(body, scope.where(cond), cutter))
+            return ir.If(cond, _partition_stmt(body, scope.where(cond), budget))
         case ir.IntrinsicCall():
             return stmt
-    return map_children(stmt, lambda child: _partition_stmt(child, scope, cutter))
+    return map_children(stmt, lambda child: _partition_stmt(child, scope, budget))
 
 
-def _partition_loop(stmt: ir.For, scope: Scope, cutter: _Budget) -> ir.Stmt:
-    """A loop cut, and the loops inside each part."""
-    parts = _loop_parts(stmt, cutter.scalars)
-    if not parts or not cutter.pays(code_size(stmt.body), len(parts) - 1):
-        return replace(stmt, body=_partition_stmt(stmt.body, scope.inside(stmt), cutter))
+def _partition_loop(stmt: ir.For, scope: Scope, budget: _Budget) -> ir.Stmt:
+    """The parts of a loop, with the loops inside split in turn."""
+    parts = _loop_parts(stmt, budget.scalars)
+    if not parts or not budget.charge(code_size(stmt.body), len(parts) - 1):
+        return replace(stmt, body=_partition_stmt(stmt.body, scope.inside(stmt), budget))
     if stmt.kind is ir.LoopKind.PARALLEL:
-        return replace(stmt, body=ir.seq(*(_branch(stmt, part, scope, cutter) for part in parts)))
+        return replace(stmt, body=ir.seq(*(_branch(stmt, part, scope, budget) for part in parts)))
     pieces = [_piece(stmt, part, scope) for part in parts]
     order = sorted(
         range(len(parts)), key=lambda n: -_iterations(pieces[n], stmt.var)
-    )  # the longest part is paid for first
-    inner = {n: _partition_within(pieces[n], stmt.var, scope, cutter) for n in order}
+    )  # the longest part is split first
+    inner = {n: _partition_within(pieces[n], stmt.var, scope, budget) for n in order}
     return ir.seq(*(inner[n] for n in range(len(parts))))
 
 
-def _branch(stmt: ir.For, part: LoopPart, scope: Scope, cutter: _Budget) -> ir.Stmt:
-    """A part of a parallel loop, whose iterations stay together so that all of them run at once: a condition."""
+def _branch(stmt: ir.For, part: LoopPart, scope: Scope, budget: _Budget) -> ir.Stmt:
+    """A part of a parallel loop, as a branch of its body."""
     var, inside = ir.Var(stmt.var), scope.inside(stmt)
     first, end = inside.index(part.first), inside.index(part.end)
     cond = conjunction([ir.Binary("ge", var, first), ir.Binary("lt", var, end)])
@@ -115,19 +117,19 @@ def _branch(stmt: ir.For, part: LoopPart, scope: Scope, cutter: _Budget) -> ir.S
     else:
         cond = inside.condition(cond)
         inside = inside.where(cond)
-    body = _partition_stmt(simplify_stmt(assume(stmt.body, part.holding), inside), inside, cutter)
+    body = _partition_stmt(simplify_stmt(assume(stmt.body, part.holding), inside), inside, budget)
     return EMPTY if body == EMPTY else body if cond == TRUE else ir.If(cond, body)
 
 
 def _iterations(stmt: ir.Stmt, var: str) -> int:
-    """How many iterations of the loop over `var` a part has."""
+    """The number of iterations of a part over `var`."""
     if isinstance(stmt, ir.For) and stmt.var == var:
         return last_value(stmt.extent, {}) + 1
     return 1
 
 
 def _loop_parts(stmt: ir.For, scalars: Collection[str]) -> list[LoopPart]:
-    """The parts in which a loop is cut; none if it is not."""
+    """The parts that a loop is split into; none if it stays whole."""
     if stmt.kind is ir.LoopKind.UNROLL:
         return []
     inner, found = loop_ranges(stmt.body), set(comparisons(stmt.body))
@@ -154,14 +156,14 @@ def _piece(stmt: ir.For, part: LoopPart, scope: Scope) -> ir.Stmt:
     return close_loop(new, simplify_stmt(body, inside))
 
 
-def _partition_within(part: ir.Stmt, var: str, scope: Scope, cutter: _Budget) -> ir.Stmt:
-    """A part with the loops inside cut; that over `var` itself has no more conditions that could cut it."""
+def _partition_within(part: ir.Stmt, var: str, scope: Scope, budget: _Budget) -> ir.Stmt:
+    """A part with its inner loops split; the loop over `var` itself is done."""
     if isinstance(part, ir.For) and part.var == var:
-        return replace(part, body=_partition_stmt(part.body, scope.inside(part), cutter))
-    return _partition_stmt(part, scope, cutter)
+        return replace(part, body=_partition_stmt(part.body, scope.inside(part), budget))
+    return _partition_stmt(part, scope, budget)
 
 
-def _edges(z: UndecidedRange) -> range:
-    """Where a zone cuts: at its ends, and at each iteration of a short one."""
-    length = max(z.end - z.first, 1)
-    return range(z.first, z.end + 1, 1 if length <= _MAX_PEELED else length)
+def _edges(undecided: UndecidedRange) -> range:
+    """The split points of an undecided range: its ends, and each iteration if it is short."""
+    length = max(undecided.end - undecided.first, 1)
+    return range(undecided.first, undecided.end + 1, 1 if length <= _MAX_PEELED else length)

@@ -1,4 +1,4 @@
-"""The passes in their order: from a scheduled function to plain loops."""
+"""The pass pipeline, from a scheduled function to plain loops."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vdla.compiler.target import Target
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass, and the level that its result has."""
+    """A pass and the level of its result."""
 
     name: str
     run: Callable[[ir.Function], ir.Function]
@@ -41,16 +41,16 @@ PIPELINE = (
     Pass("partition", partition, Level.LOOPS),
     Pass("unroll", unroll, Level.UNROLLED),
     Pass("vectorize", vectorize, Level.UNROLLED),
-    Pass("check parallel", serialise_nested, Level.UNROLLED),
+    Pass("serialise nested parallel", serialise_nested, Level.UNROLLED),
     Pass("share heap slots", share_heap_slots, Level.LOWERED),
 )
 
 
 def lower(fn: ir.Function, target: Target) -> ir.Function:
-    """`fn` as loops, stores, conditions, allocations and steps of intrinsics; it computes the same, bit for bit.
+    """`fn` as loops, stores, conditions, allocations and intrinsic calls, bit for bit equivalent.
 
     Raises:
-        PassError: the schedule asks for what cannot be had, such as unrolling more than the limit.
+        PassError: the schedule asks for the impossible, such as unrolling beyond the limit.
     """
     _check_arguments(fn, target)
     try:
@@ -65,7 +65,7 @@ def lower(fn: ir.Function, target: Target) -> ir.Function:
 
 
 def _check_arguments(fn: ir.Function, target: Target) -> None:
-    """Refuse what is no scheduled function or no target."""
+    """Rejects arguments of the wrong type, and lowered functions."""
     if not isinstance(fn, ir.Function):
         raise PassError(f"lower: fn must be a Function, as of schedule.fn, got {type(fn).__name__}")
     if not isinstance(target, Target):

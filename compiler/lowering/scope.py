@@ -1,8 +1,9 @@
-"""Simplifying expressions at one place of a function: what is known there of the loops around it.
+"""Simplification of expressions at a point of a function, from the facts known there.
 
-Only arithmetic on loop variables and symbolic extents is rewritten. It is exact there, for whatever could wrap an int32
-is left as it is; loads, floats and arithmetic on data keep their form. The terms of an index stand in the order of the
-loops, outermost first and the constant last, so that all but the innermost part is invariant in the innermost loop.
+Only arithmetic on loop variables and symbolic extents is rewritten, and only where it cannot wrap
+an int32; loads, floats and arithmetic on data keep their form. The terms of an index follow the
+order of the loops, outermost first and the constant last, so that all but the last terms are
+invariant in the innermost loop.
 """
 
 from __future__ import annotations
@@ -27,29 +28,31 @@ from vdla.compiler.arith import (
 )
 from vdla.compiler.ir import map_operands
 
-_SLACK = 1 << 16  # what a symbolic extent may come nearer to the limits of int32, such as the 7 of (n + 7) // 8
+_SLACK = 1 << 16  # allowance beyond int32 for symbolic extents, such as the 7 of (n + 7) // 8
 _LOWEST, _HIGHEST = INT32[0] - _SLACK, INT32[1] + _SLACK
 _PURE_OPS = (*ir.INDEX_OPS, *ir.COMPARE_OPS, "and", "or")
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is known at a place: the bounds of variables, outermost first, values to put in for some of them, and the
-    conditions that hold."""
+    """The facts at a point: bounds of variables, values to substitute, known conditions.
+
+    `ranges` has the outermost loop first.
+    """
 
     ranges: Mapping[str, Range]
     values: Mapping[str, ir.Expr] = field(default_factory=dict)
     known: frozenset[ir.Expr] = frozenset()
 
     def inside(self, loop: ir.For) -> Scope:
-        """The scope of a loop's body."""
+        """The scope inside a loop."""
         values = {name: value for name, value in self.values.items() if name != loop.var}
         ranges = {name: bound for name, bound in self.ranges.items() if name != loop.var}
         known = frozenset(c for c in self.known if loop.var not in var_names(c)) if self.known else self.known
         return Scope({**ranges, loop.var: (0, last_value(loop.extent, self.ranges))}, values, known)
 
     def where(self, cond: ir.Expr) -> Scope:
-        """The scope in which a condition, simplified here, holds."""
+        """The scope in which a condition, simplified in this scope, holds."""
         ranges = dict(self.ranges)
         parts = conjuncts(cond)
         for part in parts:
@@ -57,15 +60,15 @@ class Scope:
         return replace(self, ranges=ranges, known=self.known | set(parts))
 
     def bound(self, name: str, value: ir.Expr) -> Scope:
-        """The scope in which a variable stands for a value."""
+        """The scope in which a variable is replaced by a value."""
         return replace(self, values={**self.values, name: value})
 
     def index(self, expr: ir.Expr) -> ir.Expr:
-        """An index, simplified."""
+        """A simplified index, its terms in loop order."""
         return self.value(expr, ordered=True)
 
     def value(self, expr: ir.Expr, *, ordered: bool = False) -> ir.Expr:
-        """An expression, its indices and conditions simplified; itself too if it is an index to be `ordered`."""
+        """A value with the indices and conditions inside simplified; with `ordered`, an index."""
         match expr:
             case ir.Load(buffer=buffer, indices=indices):
                 new = tuple(self.index(index) for index in indices)
@@ -79,39 +82,39 @@ class Scope:
         return map_operands(expr, self.value)
 
     def select(self, old: ir.Select, cond: ir.Expr, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-        """A select, or the side that it always takes."""
+        """A select, or the operand that it always selects."""
         if cond in (TRUE, FALSE):
             return self.value(a if cond == TRUE else b)
         new = (cond, self.value(a), self.value(b))
         return old if new == (old.cond, old.a, old.b) else ir.Select(*new)
 
     def condition(self, expr: ir.Expr) -> ir.Expr:
-        """A condition, or the constant that it always is here."""
+        """A simplified condition, constant if it is decided in this scope."""
         match expr:
             case ir.Binary(op="and" | "or", a=a, b=b) if not is_pure(expr):
                 return _connect(expr.op, self.condition(a), self.condition(b))
             case ir.Binary() if is_pure(expr):
-                return self.decided(self.arithmetic(expr))
+                return self.without_known(self.arithmetic(expr))
         return self.value(expr)
 
-    def decided(self, expr: ir.Expr) -> ir.Expr:
-        """A condition without the parts that are known to hold."""
+    def without_known(self, expr: ir.Expr) -> ir.Expr:
+        """A condition without its conjuncts known to hold."""
         if not self.known:
             return expr
         parts = [part for part in conjuncts(expr) if part not in self.known]
         return conjunction(parts) if len(parts) < len(conjuncts(expr)) else expr
 
     def arithmetic(self, expr: ir.Expr) -> ir.Expr:
-        """Arithmetic on loop variables, with the values put in, simplified."""
+        """Simplified arithmetic on loop variables, after substitution."""
         full = ir.substitute(expr, self.values) if self.values else expr
         return self.sorted(simplify(full, self.ranges) if _is_exact(full, self.ranges) else self.by_parts(full))
 
     def by_parts(self, expr: ir.Expr) -> ir.Expr:
-        """Arithmetic with an operation that may have wrapped, simplified inside of that."""
+        """Arithmetic with an operation that may wrap, its operands simplified."""
         return map_operands(expr, lambda e: simplify(e, self.ranges) if _is_exact(e, self.ranges) else self.by_parts(e))
 
     def sorted(self, expr: ir.Expr) -> ir.Expr:
-        """The sums in an expression with their terms in the order of the loops."""
+        """An expression with the terms of its sums in loop order."""
         if isinstance(expr, ir.Binary) and expr.op in ("add", "sub", "mul"):
             depth = {name: n for n, name in enumerate(self.ranges)}
             form = linear(expr)
@@ -124,7 +127,7 @@ class Scope:
 
 
 def is_pure(expr: ir.Expr) -> bool:
-    """Whether an expression is arithmetic on int32 variables and numbers alone."""
+    """Whether an expression is arithmetic on int32 variables and constants alone."""
     match expr:
         case ir.Var():
             return True
@@ -136,7 +139,7 @@ def is_pure(expr: ir.Expr) -> bool:
 
 
 def _is_exact(expr: ir.Expr, ranges: Mapping[str, Range]) -> bool:
-    """Whether no comparison, quotient, minimum or maximum in `expr` has an operand that could have wrapped."""
+    """Whether no operand of a comparison, division, minimum or maximum in `expr` can wrap."""
     if not isinstance(expr, ir.Binary):
         return True
     if expr.op in ("add", "sub", "mul", "and", "or"):
@@ -147,15 +150,15 @@ def _is_exact(expr: ir.Expr, ranges: Mapping[str, Range]) -> bool:
 
 
 def _connect(op: str, a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """`a and b` or `a or b` without what is decided."""
-    none, absorbing = (TRUE, FALSE) if op == "and" else (FALSE, TRUE)
+    """`a and b` or `a or b` without constant operands."""
+    identity, absorbing = (TRUE, FALSE) if op == "and" else (FALSE, TRUE)
     if absorbing in (a, b):
         return absorbing
-    return b if a == none else a if b == none else ir.Binary(op, a, b)
+    return b if a == identity else a if b == identity else ir.Binary(op, a, b)
 
 
 def _narrow(ranges: dict[str, Range], cond: ir.Expr) -> None:
-    """Narrow the bounds of the one variable that a comparison is about."""
+    """Narrows the bounds of the variable in a comparison of one variable with a constant."""
     if not isinstance(cond, ir.Binary) or cond.op not in ("lt", "le", "gt", "ge", "eq") or not is_pure(cond):
         return
     form = linear(cond.a) + linear(cond.b).scaled(-1)

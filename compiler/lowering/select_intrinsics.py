@@ -1,7 +1,8 @@
-"""Choose steps: tensorized nests whose intrinsic the CPU lacks become loops again, of lanes where they can be.
+"""Intrinsic selection: tensorized nests whose intrinsic the CPU lacks become loops again,
+vectorized if possible.
 
-This comes before the passes, as the only choice that depends on the CPU. A nest is matched anew: rewrites since it was
-tensorized may have given it other buffers, or moved its loops.
+This runs before the pipeline, as the only pass that depends on the CPU. Nests are matched again,
+since primitives applied after tensorize may have changed their buffers or moved their loops.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from vdla.compiler.ir import Match, map_children
 from vdla.compiler.target import Target
 from vdla.compiler.tensorize.apply import TensorizeError, match_block, perfect_nest
 
-_MAX_UNROLLED = 16  # the longest outer dimension of an entry that is unrolled, so that its sums can stay in registers
+_MAX_UNROLLED = 16  # extent of an outer loop of an entry; its sums then stay in registers
 
 
 def select_intrinsics(fn: ir.Function, target: Target) -> ir.Function:
-    """`fn` with only such tensorized nests as `target` has the features for.
+    """`fn` with only those tensorized nests whose CPU features `target` has.
 
     for o in range(16):  # tensorize=dot         for o in vectorize(16):
         for i in range(4):                 ->        for i in range(4):
@@ -28,7 +29,7 @@ def select_intrinsics(fn: ir.Function, target: Target) -> ir.Function:
 
 
 def _select(stmt: ir.Stmt, fn: ir.Function, target: Target) -> ir.Stmt:
-    """`stmt` with the nests that `target` has."""
+    """`stmt` with the tensorized nests that `target` supports."""
     if not (isinstance(stmt, ir.For) and "tensorize" in stmt.annotations):
         return map_children(stmt, lambda child: _select(child, fn, target))
     block = next(inner for inner in ir.walk(stmt) if isinstance(inner, ir.Block))
@@ -41,7 +42,7 @@ def _select(stmt: ir.Stmt, fn: ir.Function, target: Target) -> ir.Stmt:
 
 
 def _match_again(nest: ir.For, fn: ir.Function, intrinsic: ir.DeclaredIntrinsic) -> Match | None:
-    """How a nest is a step of `intrinsic` now; None if rewrites since have moved its loops or blocks."""
+    """The match of a nest as it is now; None if it no longer matches."""
     try:
         block, loops = perfect_nest(nest, intrinsic)
         return match_block(fn, block, loops, intrinsic)
@@ -50,21 +51,21 @@ def _match_again(nest: ir.For, fn: ir.Function, intrinsic: ir.DeclaredIntrinsic)
 
 
 def _set_match(stmt: ir.Stmt, match: Match) -> ir.Stmt:
-    """A nest whose block is a step as `match` says, of the buffers that it reads and writes now."""
+    """A nest with `match` as the annotation of its block."""
     if isinstance(stmt, ir.Block):
         return replace(stmt, annotations={**stmt.annotations, "intrinsic": match})
     return map_children(stmt, lambda child: _set_match(child, match))
 
 
 def _spatial_loops(nest: ir.For, block: ir.Block) -> list[str]:
-    """The loops of an entry that choose the element, outermost first."""
+    """The spatial loops of an entry, outermost first."""
     pairs = zip(block.axes, block.values, strict=True)
     names = {name for axis, v in pairs if axis.kind is not ir.AxisKind.REDUCE for name in var_names(v)}
     return [inner.var for inner in ir.walk(nest) if isinstance(inner, ir.For) and inner.var in names]
 
 
 def _unmark(stmt: ir.Stmt) -> ir.Stmt:
-    """A nest without its marks, and as it is otherwise."""
+    """A nest without the annotations of tensorize."""
     new = map_children(stmt, _unmark)
     if not isinstance(new, ir.Block | ir.For):
         return new
@@ -72,7 +73,7 @@ def _unmark(stmt: ir.Stmt) -> ir.Stmt:
 
 
 def _to_loops(stmt: ir.Stmt, spatial: list[str]) -> ir.Stmt:
-    """A nest without its mark: the last dimension of an entry are lanes, short ones outside of it are written out."""
+    """A nest as plain loops: the last spatial loop vectorized, short outer ones unrolled."""
     new = map_children(stmt, lambda child: _to_loops(child, spatial))
     if isinstance(new, ir.Block):
         return replace(new, annotations={k: v for k, v in new.annotations.items() if k != "intrinsic"})

@@ -1,7 +1,6 @@
-"""Simplify: indices and conditions by the bounds of the loops, and the statements that follow from them.
+"""Simplify: indices and conditions from the bounds of the loops, dead code, loops of one iteration.
 
-What never runs is gone, and so are loops of one iteration; a condition stands outside of the loops that it does not
-depend on.
+Conditions move out of the loops on which they do not depend.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from vdla.compiler.arith import FALSE, TRUE, conjunction, conjuncts, scalar_rang
 from vdla.compiler.ir import map_match, map_prefetch, map_store, reads_memory
 from vdla.compiler.lowering.scope import Scope
 
-EMPTY = ir.Seq(())  # never left inside of anything but a function that does nothing
+EMPTY = ir.Seq(())  # occurs only as the body of a function that does nothing
 
 
 def simplify_function(fn: ir.Function) -> ir.Function:
@@ -28,7 +27,7 @@ def simplify_function(fn: ir.Function) -> ir.Function:
 
 
 def simplify_stmt(stmt: ir.Stmt, scope: Scope) -> ir.Stmt:
-    """`stmt` simplified at its place; NOTHING if it never does anything."""
+    """`stmt` simplified in `scope`; EMPTY if it has no effect."""
     match stmt:
         case ir.For():
             return _simplify_loop(stmt, scope)
@@ -51,7 +50,7 @@ def simplify_stmt(stmt: ir.Stmt, scope: Scope) -> ir.Stmt:
 
 
 def _simplify_loop(stmt: ir.For, scope: Scope) -> ir.Stmt:
-    """A loop, or its body if that runs once."""
+    """A loop, or its body if it has one iteration."""
     extent = stmt.extent if isinstance(stmt.extent, int) else to_extent(scope.index(stmt.extent))
     if extent == 1:
         return simplify_stmt(stmt.body, scope.bound(stmt.var, ir.Const(0)))
@@ -62,7 +61,7 @@ def _simplify_loop(stmt: ir.For, scope: Scope) -> ir.Stmt:
 
 
 def close_loop(loop: ir.For, body: ir.Stmt) -> ir.Stmt:
-    """A loop around a simplified body, with conditions on other variables outside."""
+    """A loop around a simplified body, invariant conditions hoisted out of it."""
     if body == EMPTY or ("prefetch" in loop.annotations and _only_prefetches(body)):
         return EMPTY
     outer, body = _hoist(loop.var, body)
@@ -71,7 +70,7 @@ def close_loop(loop: ir.For, body: ir.Stmt) -> ir.Stmt:
 
 
 def _only_prefetches(stmt: ir.Stmt) -> bool:
-    """Whether a statement only requests what nobody will read."""
+    """Whether a statement consists of prefetches alone."""
     match stmt:
         case ir.Seq(stmts=stmts):
             return all(_only_prefetches(inner) for inner in stmts)
@@ -81,12 +80,12 @@ def _only_prefetches(stmt: ir.Stmt) -> bool:
 
 
 def to_extent(expr: ir.Expr) -> ir.Extent:
-    """An extent, a number where it is one."""
+    """`expr` as an extent, an int if constant."""
     return int(expr.value) if isinstance(expr, ir.Const) else expr
 
 
 def _hoist(var: str, body: ir.Stmt) -> tuple[ir.Expr, ir.Stmt]:
-    """The part of a body's condition that does not depend on the loop, and the body with the rest."""
+    """The loop-invariant part of a body's condition, and the body under the rest of it."""
     if not isinstance(body, ir.If):
         return TRUE, body
     parts = conjuncts(body.cond)
@@ -96,7 +95,7 @@ def _hoist(var: str, body: ir.Stmt) -> tuple[ir.Expr, ir.Stmt]:
 
 
 def _simplify_if(cond: ir.Expr, body: ir.Stmt, scope: Scope) -> ir.Stmt:
-    """A conditional statement whose condition is simplified."""
+    """`body` under the simplified condition `cond`."""
     if cond == FALSE:
         return EMPTY
     if cond == TRUE:

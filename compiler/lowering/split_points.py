@@ -1,7 +1,8 @@
-"""Where along a loop a comparison always holds, never holds, or depends on the loops inside.
+"""Where along a loop a comparison always holds, never holds, or depends on the inner loops.
 
-A comparison is an affine form over the loop, the loops inside of it and numbers: `step * i + [low, high] >= 0`, or
-`== 0`. Zones are cut where that is decided for all iterations of the loops inside.
+A comparison is `step * i + rest >= 0`, or `== 0`, where `rest` is an affine form over the inner
+loops with known bounds. A loop is split where the comparison becomes independent of the inner
+loops.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ _COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 @dataclass(frozen=True, slots=True)
 class UndecidedRange:
-    """The iterations [first, end) in which a comparison is not the same for all of the loops inside.
+    """The iterations [first, end) in which a comparison depends on the inner loops.
 
-    On one side of them it always holds, on the other never (for an equality: never on both).
+    On one side of the range it always holds, on the other never (an equality: never on both).
     """
 
     first: int
@@ -28,7 +29,7 @@ class UndecidedRange:
 
 
 def comparisons(stmt: ir.Stmt) -> Iterator[ir.Binary]:
-    """The comparisons in the conditions of a statement: of If, and of Select in values and indices."""
+    """The comparisons in the conditions of `stmt`: of If, and of Select in values and indices."""
     match stmt:
         case ir.If(cond=cond):
             yield from _parts(cond)
@@ -40,14 +41,14 @@ def comparisons(stmt: ir.Stmt) -> Iterator[ir.Binary]:
 
 
 def _in_selects(expr: ir.Expr) -> Iterator[ir.Binary]:
-    """The comparisons in the conditions of the selects of an expression."""
+    """The comparisons in the conditions of selects."""
     for inner in ir.walk_expr(expr):
         if isinstance(inner, ir.Select):
             yield from _parts(inner.cond)
 
 
 def _parts(cond: ir.Expr) -> Iterator[ir.Binary]:
-    """The comparisons that a condition combines, but for those of what buffers hold, which may change in the loop."""
+    """The comparisons in a condition, except those that load, which can change in the loop."""
     if isinstance(cond, ir.Binary):
         if cond.op in _COMPARISONS and not reads_memory(cond):
             yield cond
@@ -57,13 +58,13 @@ def _parts(cond: ir.Expr) -> Iterator[ir.Binary]:
 
 
 def _difference(comparison: ir.Binary) -> Linear:
-    """What a comparison compares with 0; that of `a < b` and `a <= b` is the one of `b > a` and `b >= a`."""
+    """The form that a comparison compares with 0: b - a for `<` and `<=`, else a - b."""
     form = linear(comparison.a) + linear(comparison.b).scaled(-1)
     return form.scaled(-1) if comparison.op in ("lt", "le") else form
 
 
 def at_least(comparison: ir.Binary) -> Linear | None:
-    """The form that is >= 0 where an inequality holds."""
+    """The form that is >= 0 exactly where an inequality holds; None for an equality."""
     if comparison.op in ("eq", "ne"):
         return None
     form = _difference(comparison)
@@ -71,7 +72,10 @@ def at_least(comparison: ir.Binary) -> Linear | None:
 
 
 def undecided_range(comparison: ir.Binary, var: str, inner: Mapping[str, Range]) -> UndecidedRange | None:
-    """The zone of a comparison along the loop `var`; None if it does not depend on it, or on a loop outside too."""
+    """The undecided range of a comparison along the loop `var`.
+
+    None if the comparison does not depend on `var`, or also depends on an outer loop.
+    """
     form = at_least(comparison) or _difference(comparison)
     step = form.terms.get(ir.Var(var), 0)
     rest = Linear({t: f for t, f in form.terms.items() if t != ir.Var(var)}, form.const)
@@ -81,6 +85,6 @@ def undecided_range(comparison: ir.Binary, var: str, inner: Mapping[str, Range])
     if comparison.op in ("eq", "ne"):
         low, high = (low, high) if step > 0 else (-high, -low)
         return UndecidedRange(-(high // abs(step)), -low // abs(step) + 1)
-    if step > 0:  # holds from -low / step on, and not before -high / step
+    if step > 0:  # holds from -low / step on, never before -high / step
         return UndecidedRange(-(high // step), -(low // step))
     return UndecidedRange(low // -step + 1, high // -step + 1)

@@ -1,10 +1,11 @@
-"""Place storage: each intermediate buffer becomes as small as what is live, and is allocated where it is used.
+"""Place storage: each intermediate buffer shrinks to its live part and is allocated where it is
+used.
 
-A buffer is allocated inside the innermost loop that holds all its accesses and in each iteration of which whatever is
-read was written. It stays outside of a loop over which its sums or its recurrence run, of one in some of whose
-iterations only it is written, of the loop that `store_at` names the inside of, and of vectorized loops, whose
-lanes then have a place each. A parallel loop that cannot have a buffer of its own for what its iterations write over
-each other becomes serial.
+A buffer is allocated inside the innermost loop around all its accesses, provided that each
+iteration writes what it reads. It stays outside loops that carry its reduction or recurrence, loops
+that write it only in some iterations, loops inside the one named by `store_at`, and vectorized
+loops, whose lanes need separate elements. A parallel loop becomes serial if its iterations
+overwrite each other's elements of a buffer that must stay outside.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ from vdla.compiler.ir import Match, map_children, map_operands, map_store, stora
 from vdla.compiler.lowering.buffer_layout import align_strides, wants_double_buffer
 from vdla.compiler.lowering.live_window import BufferAccess, LiveWindow, live_windows
 
-STACK_BYTES = 16 * 1024  # of one buffer; what is larger comes from the heap
+STACK_BYTES = 16 * 1024  # of one buffer; larger ones come from the heap
 _Loops = tuple[ir.For, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _StoragePlan:
-    """A buffer as it is allocated: its new shape, the loop inside which it is (None: the function), its windows.
+    """A buffer as allocated: its new shape, the loop it is in (None: the function), its live
+    windows.
 
-    `parity` is the loop whose even and odd iterations have a half each, of a double buffer.
+    `parity` is the loop whose even and odd iterations use separate halves of a double buffer.
     """
 
     buffer: ir.Buffer
@@ -38,34 +40,35 @@ class _StoragePlan:
     windows: tuple[LiveWindow, ...]
     parity: str | None
 
-    def moved(self, indices: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
-        """Indices of the whole buffer, in the allocated one."""
-        inner = zip(indices, self.windows, strict=False)  # the entries of a step have leading indices only
+    def relocate(self, indices: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
+        """Indices into the original buffer as indices into the allocated one."""
+        inner = zip(indices, self.windows, strict=False)  # the entries of a match have leading indices only
         new = tuple(_subtract(index, window.origin) for index, window in inner)
         return new if self.parity is None else (ir.Binary("mod", ir.Var(self.parity), ir.Const(2)), *new)
 
 
 def place_storage(fn: ir.Function) -> ir.Function:
-    """`fn` with an Alloc around the accesses of each intermediate buffer, and the buffers cut to what is live there.
+    """`fn` with an Alloc around the accesses of each intermediate buffer, shrunk to its live part.
 
-    for i in range(64):                              for i in range(64):
-        for j in range(16):                              with alloc(t):
-            block t(vi=i, vj=j): t[vi, vj] = ...  ->         for j in range(16):
-        for j2 in range(16):                                     block t(vi=i, vj=j): t[vi - i, vj] = ...
-            block c(vi=i, vj=j2): ... t[vi, vj]              for j2 in range(16):
-                                                                 block c(vi=i, vj=j2): ... t[vi - i, vj]
+    for i in range(64):                        for i in range(64):
+        for j in range(16):                        with alloc(t):
+            block t(vi=i, vj=j):                       for j in range(16):
+                t[vi, vj] = ...           ->               block t(vi=i, vj=j): t[vi - i, vj] = ...
+        for j2 in range(16):                           for j2 in range(16):
+            block c(vi=i, vj=j2):                          block c(vi=i, vj=j2): ... t[vi - i, vj]
+                ... t[vi, vj]
     """
     ranges = function_ranges(fn)
     used = _accesses_of(fn)
     plans = {name: _plan(fn.buffers[name], touching, ranges) for name, touching in used.items()}
-    shared_in = [_conflicting_loops(fn, name, touching, plans[name].inside) for name, touching in used.items()]
-    body = _insert_allocs(_relocate(_serialise(fn.body, set().union(*shared_in)), plans), plans)
+    serial = [_conflicting_loops(fn, name, touching, plans[name].inside) for name, touching in used.items()]
+    body = _insert_allocs(_relocate(_serialise(fn.body, set().union(*serial)), plans), plans)
     buffers = {name: fn.buffers[name] for name in fn.params} | {name: plan.buffer for name, plan in plans.items()}
     return replace(fn, body=body, buffers=buffers)
 
 
 def _accesses_of(fn: ir.Function) -> dict[str, list[BufferAccess]]:
-    """The accesses of each intermediate buffer, in program order; buffers that nothing touches are left out."""
+    """The accesses of each intermediate buffer that has any, in program order."""
     found: dict[str, list[BufferAccess]] = {name: [] for name in fn.buffers if name not in fn.params}
     for leaf in leaves(fn):
         touched = [(store.buffer, store.indices) for store in stores(leaf.block)]
@@ -77,7 +80,7 @@ def _accesses_of(fn: ir.Function) -> dict[str, list[BufferAccess]]:
 
 
 def _plan(buffer: ir.Buffer, accesses: list[BufferAccess], ranges: Ranges) -> _StoragePlan:
-    """How a buffer is allocated."""
+    """The placement of a buffer."""
     touching = list({id(access.leaf): access.leaf for access in accesses}.values())
     writers = [leaf for leaf in touching if buffer.name in written(leaf.block)]
     around = touching[0].loops[: _allocation_depth(touching, writers, accesses)]
@@ -90,13 +93,12 @@ def _plan(buffer: ir.Buffer, accesses: list[BufferAccess], ranges: Ranges) -> _S
 
 
 def _is_double_buffered(loop: ir.For, writers: list[LeafBlock]) -> bool:
-    """Whether a double buffer has its halves; those of a parallel loop's iterations, all at once, are not two."""
+    """Whether iterations of `loop` alternate between halves; parallel iterations cannot."""
     return loop.kind is not ir.LoopKind.PARALLEL and wants_double_buffer(writers)
 
 
 def _conflicting_loops(fn: ir.Function, name: str, accesses: list[BufferAccess], inside: str | None) -> set[str]:
-    """The parallel loops around all accesses whose iterations write one element of a buffer that they share, as it is
-    allocated outside of them."""
+    """The parallel loops whose iterations share written elements of a buffer outside them."""
     common = _common_loops([access.leaf for access in accesses])
     first = [loop.var for loop in common].index(inside) + 1 if inside is not None else 0
     parallel = [loop.var for loop in common[first:] if loop.kind is ir.LoopKind.PARALLEL]
@@ -109,14 +111,16 @@ def _conflicting_loops(fn: ir.Function, name: str, accesses: list[BufferAccess],
 
 
 def _serialise(stmt: ir.Stmt, names: set[str]) -> ir.Stmt:
-    """`stmt` with some loops serial."""
+    """`stmt` with the loops `names` serial."""
     new = map_children(stmt, lambda child: _serialise(child, names)) if names else stmt
     return replace(new, kind=ir.LoopKind.SERIAL) if isinstance(new, ir.For) and new.var in names else new
 
 
 def _memory_scope(shape: tuple[ir.Extent, ...], buffer: ir.Buffer) -> str:
-    """Where a buffer is: where `set_scope` put it, else the stack if it is small, the heap if it is large; a symbolic
-    one is always on the heap."""
+    """The scope set by `set_scope`, else the stack for small buffers and the heap for large ones.
+
+    Buffers of symbolic size are always on the heap.
+    """
     sizes = [extent for extent in shape if isinstance(extent, int)]
     if len(sizes) == len(shape) and buffer.scope in ("stack", "heap"):
         return buffer.scope
@@ -125,68 +129,68 @@ def _memory_scope(shape: tuple[ir.Extent, ...], buffer: ir.Buffer) -> str:
 
 
 def _allocation_depth(touching: list[LeafBlock], writers: list[LeafBlock], accesses: list[BufferAccess]) -> int:
-    """The number of loops around the allocation."""
+    """The number of loops outside the allocation."""
     common = _common_loops(touching)
     names = [loop.var for loop in common]
-    barred = {loop.var for loop in common if loop.kind is ir.LoopKind.VECTORIZE}
+    excluded = {loop.var for loop in common if loop.kind is ir.LoopKind.VECTORIZE}
     for writer in writers:
         others = [leaf for leaf in touching if leaf is not writer]
-        barred |= _reduction_loops(writer) | _scan_loops(writer, accesses) | _partial_loops(writer, others)
-    depth = min([len(common), *(names.index(name) for name in barred if name in names)])
+        excluded |= _reduction_loops(writer) | _scan_loops(writer, accesses) | _partial_loops(writer, others)
+    depth = min([len(common), *(names.index(name) for name in excluded if name in names)])
     return min([depth, *(_store_at_depth(writer) for writer in writers)])
 
 
 def _store_at_depth(writer: LeafBlock) -> int:
-    """The most loops around the allocation that `store_at` allows; a loop that is gone says nothing."""
+    """The most loops outside the allocation that `store_at` allows, if its loop still exists."""
     names = [loop.var for loop in writer.loops]
     place = writer.block.annotations.get("store_at")
     return 0 if place == ROOT else names.index(place) + 1 if place in names else len(names)
 
 
 def _common_loops(touching: list[LeafBlock]) -> _Loops:
-    """The loops around all leaves, outermost first."""
+    """The loops common to all leaves, outermost first."""
     first, *others = (leaf.loops for leaf in touching)
     count = min((_common_prefix(first, other) for other in others), default=len(first))
     return first[:count]
 
 
 def _common_prefix(a: _Loops, b: _Loops) -> int:
-    """How many loops, from the outermost, are the same."""
+    """The number of outermost loops that both have in common."""
     pairs = [one is two for one, two in zip(a, b, strict=False)]
     return pairs.index(False) if False in pairs else len(pairs)
 
 
 def _reduction_loops(writer: LeafBlock) -> set[str]:
-    """The loops over which a writer sums, which carry its sums from one iteration to the next."""
+    """The reduction loops of a writer, which carry partial results between iterations."""
     names = {name for value in writer.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
     return {loop.var for loop in writer.loops if loop.extent != 1} & names
 
 
 def _scan_loops(writer: LeafBlock, accesses: list[BufferAccess]) -> set[str]:
-    """The loops over the steps of a recurrence, where a step reads what another one wrote."""
+    """The loops over the steps of a recurrence in which one step reads another's results."""
     steps = {name for value in writer.values_of(ir.AxisKind.SCAN) for name in var_names(value)}
     places = {tuple(_step_of(access.leaf.bound(index), steps) for index in access.indices) for access in accesses}
     return steps if len(places) > 1 else set()
 
 
 def _step_of(index: Linear, steps: set[str]) -> tuple[object, ...]:
-    """Which step an index is of, if it depends on the step."""
+    """The part of an index that depends on the step, as a hashable form; () without one."""
     terms = index.only(lambda term: bool(var_names(term) & steps)).terms
     return (frozenset(terms.items()), index.const) if terms else ()
 
 
 def _partial_loops(writer: LeafBlock, others: list[LeafBlock]) -> set[str]:
-    """The loops in some of whose iterations alone a region is written that is the same in all of them."""
+    """The loops that write a region, the same in all iterations, only in some of them."""
     bound = {name for value in writer.values.values() for name in var_names(value)}
     alone = [c for c in writer.conditions if not all(c in other.conditions for other in others)]
     return {name for condition in alone for name in var_names(condition)} - bound
 
 
 def _hoisted_loop(around: _Loops, buffer: ir.Buffer) -> str | None:
-    """The loop inside which an allocation is made that serves all loops `around`, one iteration after another.
+    """The loop inside which a buffer is allocated that the loops `around` could contain.
 
-    Not once an iteration where that costs time or copies the allocation: a heap buffer goes out to the innermost
-    parallel loop, one inside unrolled loops out of these.
+    Allocations are hoisted where repeating them costs time or copies code: heap buffers to the
+    innermost parallel loop, others out of unrolled loops.
     """
     kept = list(around)
     while kept and kept[-1].kind is not ir.LoopKind.PARALLEL:
@@ -196,25 +200,25 @@ def _hoisted_loop(around: _Loops, buffer: ir.Buffer) -> str | None:
     return kept[-1].var if kept else None
 
 
-# --- rewriting -------------------------------------------------------------------------------------------------------
+# --- rewriting ------------------------------------------------------------------------------------
 
 
 def _relocate(stmt: ir.Stmt, plans: Mapping[str, _StoragePlan]) -> ir.Stmt:
-    """`stmt` with the indices of intermediate buffers moved."""
+    """`stmt` with the accesses of intermediate buffers relocated."""
 
-    def moved(expr: ir.Expr) -> ir.Expr:
-        new = map_operands(expr, moved)
+    def relocate(expr: ir.Expr) -> ir.Expr:
+        new = map_operands(expr, relocate)
         if isinstance(new, ir.Load) and new.buffer in plans:
-            return ir.Load(new.buffer, plans[new.buffer].moved(new.indices))
+            return ir.Load(new.buffer, plans[new.buffer].relocate(new.indices))
         return new
 
     def visit(inner: ir.Stmt) -> ir.Stmt:
         match inner:
             case ir.Store(buffer=buffer):
-                new = map_store(inner, moved, moved)
-                return replace(new, indices=plans[buffer].moved(new.indices)) if buffer in plans else new
+                new = map_store(inner, relocate, relocate)
+                return replace(new, indices=plans[buffer].relocate(new.indices)) if buffer in plans else new
             case ir.If(cond=cond, body=body):
-                return ir.If(moved(cond), visit(body))
+                return ir.If(relocate(cond), visit(body))
             case ir.Block(annotations={"intrinsic": Match() as match}):
                 marked = {**inner.annotations, "intrinsic": _relocate_match(match, plans)}
                 return map_children(replace(inner, annotations=marked), visit)
@@ -224,9 +228,9 @@ def _relocate(stmt: ir.Stmt, plans: Mapping[str, _StoragePlan]) -> ir.Stmt:
 
 
 def _relocate_match(match: Match, plans: Mapping[str, _StoragePlan]) -> Match:
-    """A match with its entries moved."""
+    """A match with its entries relocated."""
     entries = {
-        name: plans[match.buffers[name]].moved(indices) if match.buffers.get(name) in plans else indices
+        name: plans[match.buffers[name]].relocate(indices) if match.buffers.get(name) in plans else indices
         for name, indices in match.entries.items()
     }
     return replace(match, entries=entries)
@@ -238,7 +242,7 @@ def _subtract(index: ir.Expr, origin: Linear) -> ir.Expr:
 
 
 def _insert_allocs(body: ir.Stmt, plans: Mapping[str, _StoragePlan]) -> ir.Stmt:
-    """`body` with each buffer allocated inside its loop."""
+    """`body` with each buffer allocated in its loop."""
 
     def around(place: str | None, stmt: ir.Stmt) -> ir.Stmt:
         here = tuple(name for name, plan in plans.items() if plan.inside == place)

@@ -1,7 +1,7 @@
-"""Where a loop is cut whose conditions compare with symbolic extents: the part in which they hold, and what is around.
+"""Splitting a loop whose conditions compare with symbolic extents into parts.
 
-Edges are expressions over the symbolic extents, put in order at run time by minimum and maximum, so that a part may be
-empty; in the middle part the conditions hold by construction.
+The bounds of the parts are expressions over the symbolic extents, ordered at run time by minimum
+and maximum, so that a part can be empty. In the main part the conditions hold by construction.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ZERO: ir.Expr = ir.Const(0)
 
 @dataclass(frozen=True, slots=True)
 class LoopPart:
-    """The iterations [first, end) of a loop, and the comparisons that hold in all of them."""
+    """The iterations [first, end) of a loop, and comparisons that hold in all of them."""
 
     first: ir.Expr
     end: ir.Expr
@@ -30,7 +30,7 @@ class LoopPart:
 def symbolic_parts(
     stmt: ir.For, found: Collection[ir.Binary], inner: Mapping[str, Range], scalars: Collection[str]
 ) -> list[LoopPart]:
-    """The parts of a loop, at most three; none if no comparison with a symbolic extent cuts it."""
+    """The parts of a loop, at most three; none if no symbolic comparison splits it."""
     upper = {c: edge for c in found if (edge := _end_holding(c, stmt.var, inner, scalars)) is not None}
     if not upper:
         return []
@@ -44,7 +44,7 @@ def symbolic_parts(
 
 
 def _smaller(a: ir.Expr, b: ir.Expr) -> ir.Expr:
-    """The smaller of two, which may be known: quotients by one number are in the order of their numerators."""
+    """The minimum of two extents, resolved where they are quotients by one divisor."""
     match a, b:
         case (
             ir.Binary(op="floordiv", a=one, b=ir.Const(value=divisor)),
@@ -57,7 +57,7 @@ def _smaller(a: ir.Expr, b: ir.Expr) -> ir.Expr:
 
 
 def _first_holding(comparison: ir.Binary, var: str, inner: Mapping[str, Range]) -> int | None:
-    """The first iteration from which on a comparison with a number holds; None if it does not hold from one on."""
+    """The iteration from which a comparison with constants holds; None without one."""
     form = at_least(comparison)
     if form is None or form.terms.get(ir.Var(var), 0) <= 0:
         return None
@@ -68,7 +68,7 @@ def _first_holding(comparison: ir.Binary, var: str, inner: Mapping[str, Range]) 
 def _end_holding(
     comparison: ir.Binary, var: str, inner: Mapping[str, Range], scalars: Collection[str]
 ) -> ir.Expr | None:
-    """The end of the iterations in which a comparison with a symbolic extent holds from 0 on, if it has one."""
+    """The end of the iterations from 0 on in which a comparison with a symbolic extent holds."""
     form = at_least(comparison)
     step = 0 if form is None else form.terms.get(ir.Var(var), 0)
     if form is None or step >= 0:
@@ -88,7 +88,7 @@ def _quotient(a: ir.Expr, divisor: int) -> ir.Expr:
 
 
 def assume(stmt: ir.Stmt, true: Collection[ir.Binary]) -> ir.Stmt:
-    """`stmt` with comparisons replaced that are known to be true."""
+    """`stmt` with the comparisons `true` replaced by True."""
 
     def change(expr: ir.Expr) -> ir.Expr:
         return TRUE if isinstance(expr, ir.Binary) and expr in true else map_operands(expr, change)

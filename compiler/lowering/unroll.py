@@ -1,7 +1,7 @@
-"""Unroll: loops marked UNROLL are written out, one copy of their body after another.
+"""Unroll: UNROLL loops are replaced by copies of their body.
 
-Copies share the expressions that do not depend on the loop, so that what follows can tell them from each other by
-identity. An index that is constant in a copy is a number there.
+The copies share expressions that do not depend on the loop, so that later passes can recognise them
+by identity. Indices that are constant in a copy are folded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from vdla.compiler.ir import extent_text, map_children, map_match, map_operands,
 from vdla.compiler.lowering.errors import PassError
 from vdla.compiler.lowering.scope import Scope, is_pure
 
-UNROLL_LIMIT = 1 << 13  # stores; more is no faster on any CPU, and takes LLVM minutes
+UNROLL_LIMIT = 1 << 13  # stores; beyond that LLVM takes minutes, without gain
 _Env = Mapping[str, int]
 
 
@@ -26,7 +26,7 @@ def unroll(fn: ir.Function) -> ir.Function:
         c[i] = a[i]           ->   c[1] = a[1]
 
     Raises:
-        PassError: the extent of such a loop is symbolic, or it holds too much.
+        PassError: an UNROLL loop has a symbolic extent or exceeds UNROLL_LIMIT.
     """
     _count_stores(fn.body)
     unrolled = {s.var for s in ir.walk(fn.body) if isinstance(s, ir.For) and s.kind is ir.LoopKind.UNROLL}
@@ -37,7 +37,7 @@ def unroll(fn: ir.Function) -> ir.Function:
 
 
 def _count_stores(stmt: ir.Stmt) -> int:
-    """How many stores `stmt` is when it is written out."""
+    """The number of stores in `stmt` after unrolling."""
     if isinstance(stmt, ir.Store):
         return 1
     inside = sum(_count_stores(child) for child in ir.children(stmt))
@@ -54,7 +54,7 @@ def _count_stores(stmt: ir.Stmt) -> int:
 
 @dataclass(slots=True)
 class _Unroller:
-    """Writes out loops; an expression of the old tree is rebuilt once for each setting of the loops it depends on."""
+    """Unrolls loops; an expression is rebuilt once per assignment of the loops it depends on."""
 
     scope: Scope
     unrolled: frozenset[str]
@@ -63,7 +63,7 @@ class _Unroller:
     done: dict[tuple[int, bool, tuple[int, ...]], ir.Expr] = field(default_factory=dict)
 
     def statement(self, stmt: ir.Stmt, env: _Env) -> ir.Stmt:
-        """`stmt` written out."""
+        """`stmt` unrolled, with the loops in `env` at fixed iterations."""
         match stmt:
             case ir.For(var=var, kind=ir.LoopKind.UNROLL, body=body):
                 return ir.seq(*(self.statement(body, {**env, var: i}) for i in range(stmt.size)))
@@ -83,17 +83,17 @@ class _Unroller:
         return ir.Seq(()) if ir.children(new_stmt) == (ir.Seq(()),) else new_stmt
 
     def expr(self, expr: ir.Expr, env: _Env, index: bool) -> ir.Expr:
-        """An expression of the old tree with the values of the loops in `env`; an index or a condition, or a value."""
+        """An expression at the iterations `env`; `index` is set for indices and conditions."""
         names = self.names(expr)
         here = tuple(name for name in names if name in env)
         if not here:
             return expr
         key = (id(expr), index, tuple(env[name] for name in here))
         if key not in self.done:
-            self.done[key] = self.written(expr, env, here, index)
+            self.done[key] = self.rebuild(expr, env, here, index)
         return self.done[key]
 
-    def written(self, expr: ir.Expr, env: _Env, here: tuple[str, ...], index: bool) -> ir.Expr:
+    def rebuild(self, expr: ir.Expr, env: _Env, here: tuple[str, ...], index: bool) -> ir.Expr:
         """An expression that depends on the loops `here`, rebuilt."""
         if index and is_pure(expr):
             form = self.form(expr)
@@ -114,13 +114,13 @@ class _Unroller:
         return map_operands(expr, lambda operand: self.expr(operand, env, False))
 
     def names(self, expr: ir.Expr) -> tuple[str, ...]:
-        """The unrolled loops that an expression depends on."""
+        """The unrolled loops on which an expression depends; cached."""
         if id(expr) not in self.free:
             self.free[id(expr)] = tuple(sorted(var_names(expr) & self.unrolled))
         return self.free[id(expr)]
 
     def form(self, expr: ir.Expr) -> Linear | None:
-        """An index as a sum of variables, if it is one."""
+        """An index as an affine form, if it is one; cached."""
         if id(expr) not in self.forms:
             form = linear(expr)
             self.forms[id(expr)] = form if all(isinstance(t, ir.Var) for t in form.terms) else None

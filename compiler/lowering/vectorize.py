@@ -1,7 +1,8 @@
-"""Vectorize: loops of lanes move inwards, each to a single store.
+"""Vectorize: VECTORIZE loops are distributed over the statements inside, each around a single
+store.
 
-The iterations of a VECTORIZE loop are independent (the schedule primitive sees to that), so that the loop distributes
-over statements and changes places with the loops inside. What does not depend on the lane happens once.
+The iterations of a VECTORIZE loop are independent, as the schedule primitive ensures, so the loop
+can be distributed and interchanged with inner loops. Statements independent of the lane run once.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from vdla.compiler.ir import map_children, substitute_in
 from vdla.compiler.lowering.scope import Scope
 from vdla.compiler.lowering.simplify import simplify_stmt
 
-_MAX_LANES = 64  # a longer loop becomes a serial one around vectors of as many lanes
+_MAX_LANES = 64  # a longer loop becomes a serial loop over vectors of this length
 
 
 def vectorize(fn: ir.Function) -> ir.Function:
-    """`fn` with every VECTORIZE loop directly around one store, or a condition of lanes around it.
+    """`fn` with every VECTORIZE loop directly around one store, possibly under a mask.
 
     for j in vectorize(8):                    for j in vectorize(8):
         c[j] = 0.0                                c[j] = 0.0
@@ -29,15 +30,16 @@ def vectorize(fn: ir.Function) -> ir.Function:
             c[j] = c[j] + a[k, j]                 for j in vectorize(8):
                                                       c[j] = c[j] + a[k, j]
 
-    A loop with a symbolic extent or around steps of intrinsics becomes serial, and so does the outer one of two.
+    Loops with a symbolic extent or around intrinsic calls become serial, and so does the outer of
+    two.
     """
     names = names_of(fn)
-    outer = cache(lambda var: names.fresh(f"{var}_v", var))  # the copies of a loop keep one name
+    outer = cache(lambda var: names.fresh(f"{var}_v", var))  # copies of a loop share one name
     return replace(fn, body=_vectorize_stmt(fn.body, outer))
 
 
 def _vectorize_stmt(stmt: ir.Stmt, outer: Callable[[str], str]) -> ir.Stmt:
-    """`stmt` with its loops of lanes moved inwards, inner ones first; `outer` names the loops around vectors."""
+    """`stmt` with vector loops distributed, inner first; `outer` names loops over vectors."""
     new = map_children(stmt, lambda child: _vectorize_stmt(child, outer))
     if not isinstance(new, ir.For) or new.kind is not ir.LoopKind.VECTORIZE:
         return new
@@ -47,7 +49,7 @@ def _vectorize_stmt(stmt: ir.Stmt, outer: Callable[[str], str]) -> ir.Stmt:
 
 
 def _split_long(loop: ir.For, extent: int, outer: str) -> ir.Stmt:
-    """A long loop as a serial one around vectors, and a last vector for the rest."""
+    """A long loop as a serial loop over vectors, and a shorter vector for the remainder."""
     var, whole = ir.Var(loop.var), extent // _MAX_LANES
     start = ir.Binary("mul", ir.Var(outer), ir.Const(_MAX_LANES))
     inner = _distribute(replace(loop, extent=_MAX_LANES), _at_index(loop, ir.Binary("add", start, var)))
@@ -59,12 +61,12 @@ def _split_long(loop: ir.For, extent: int, outer: str) -> ir.Stmt:
 
 
 def _at_index(loop: ir.For, index: ir.Expr) -> ir.Stmt:
-    """The body of a loop at another index."""
+    """The body of a loop at `index`."""
     return substitute_in(loop.body, {loop.var: index})
 
 
 def _distribute(loop: ir.For, stmt: ir.Stmt) -> ir.Stmt:
-    """All lanes of `loop` for a statement of its body."""
+    """`stmt`, a part of the body of `loop`, for all lanes."""
     if not _depends(stmt, loop.var):
         return stmt
     match stmt:
@@ -86,7 +88,7 @@ def _distribute(loop: ir.For, stmt: ir.Stmt) -> ir.Stmt:
 
 
 def _distribute_if(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
-    """The lanes in which a condition holds, for each statement of `body`."""
+    """`body` under a condition that depends on the lane, for all lanes."""
     if _reads(cond) & _writes(body):
         return _serial(loop, ir.If(cond, body))
     match body:
@@ -106,12 +108,12 @@ def _distribute_if(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
 
 
 def _first_lane(loop: ir.For, stmt: ir.Stmt) -> ir.Stmt:
-    """A request that stands for those of all lanes."""
+    """The prefetch of the first lane, which stands for all lanes."""
     return simplify_stmt(substitute_in(stmt, {loop.var: ir.Const(0)}), Scope({}))
 
 
 def _narrow_lanes(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
-    """The lanes in which a condition holds: fewer lanes where it says between which numbers they are, else a mask."""
+    """A store in the lanes where `cond` holds: a shorter vector for a range, else a mask."""
     assert isinstance(loop.extent, int)
     ranges = {loop.var: (0, loop.extent - 1)}
     scope = Scope(ranges).where(cond)
@@ -126,18 +128,18 @@ def _narrow_lanes(loop: ir.For, cond: ir.Expr, body: ir.Stmt) -> ir.Stmt:
 
 
 def _serial(loop: ir.For, body: ir.Stmt) -> ir.Stmt:
-    """The lanes one after another."""
+    """The loop over lanes, serial."""
     return replace(loop, kind=ir.LoopKind.SERIAL, body=body)
 
 
 def _stores_differ(stmt: ir.Store | ir.MultiStore, var: str) -> bool:
-    """Whether each lane stores to an element of its own."""
+    """Whether each lane stores to a different element."""
     stores = stmt.stores if isinstance(stmt, ir.MultiStore) else (stmt,)
     return all(any(var in var_names(index) for index in store.indices) for store in stores)
 
 
 def _depends(stmt: ir.Stmt, var: str) -> bool:
-    """Whether a variable is in an expression of `stmt`."""
+    """Whether `stmt` depends on a variable."""
     match stmt:
         case ir.Store(indices=indices, value=value):
             return any(var in var_names(expr) for expr in (*indices, value))
@@ -153,7 +155,7 @@ def _depends(stmt: ir.Stmt, var: str) -> bool:
 
 
 def _reads(expr: ir.Expr) -> set[str]:
-    """The buffers that an expression reads."""
+    """The buffers that an expression loads."""
     return {inner.buffer for inner in ir.walk_expr(expr) if isinstance(inner, ir.Load)}
 
 
