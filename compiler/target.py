@@ -1,6 +1,6 @@
-"""A CPU to compile for: what schedules and the code generator need to know of it.
+"""CPUs to compile for: what schedules and the code generator need to know about them.
 
-Nothing here needs LLVM, but for `host`, which asks it what machine this is.
+Only `host` loads LLVM, which detects the CPU of this machine.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from vdla.support.suggest import did_you_mean
 
 
 class TargetError(Error, ValueError):
-    """A target that does not exist."""
+    """An unknown target, or a buffer that the target cannot address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A CPU. `vector_bytes` and `vector_registers` are of its widest vectors; `features` are LLVM's names.
+    """A CPU. `vector_bytes` and `vector_registers` describe its widest vectors.
 
-    `missing` are features that LLVM would take the CPU to have by its name, and that this one has not.
+    `features` are LLVM's names; `missing` are features that LLVM would infer from the CPU's name
+    but that this CPU lacks.
     """
 
     name: str
@@ -40,7 +41,7 @@ class Target:
         return self.features.issuperset(features)
 
     def lanes(self, dtype_bytes: int) -> int:
-        """The elements of that width in one vector."""
+        """The number of elements of that width in one vector."""
         return self.vector_bytes // dtype_bytes
 
     def __repr__(self) -> str:
@@ -51,46 +52,46 @@ def _fixed(name: str, triple: str, cpu: str, features: str, vector_bytes: int, v
     return Target(name, triple, cpu, frozenset(features.split()), vector_bytes, vector_registers)
 
 
-AVX2 = "sse2 ssse3 sse4.1 sse4.2 popcnt avx avx2 fma f16c bmi bmi2"
-AVX512 = f"{AVX2} avx512f avx512dq avx512bw avx512vl avx512vnni"
+_AVX2 = "sse2 ssse3 sse4.1 sse4.2 popcnt avx avx2 fma f16c bmi bmi2"
+_AVX512 = f"{_AVX2} avx512f avx512dq avx512bw avx512vl avx512vnni"
 TARGETS = {
     target.name: target
     for target in (
         _fixed("x86-64", "x86_64-unknown-linux-gnu", "x86-64", "sse2", 16, 16),
-        _fixed("x86-64-avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", AVX2, 32, 16),
-        _fixed("x86-64-avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", AVX512, 64, 32),
+        _fixed("x86-64-avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", _AVX2, 32, 16),
+        _fixed("x86-64-avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", _AVX512, 64, 32),
         _fixed("cortex-a9", "armv7a-unknown-linux-gnueabihf", "cortex-a9", "neon vfp3 fp16", 16, 16),
         _fixed("aarch64", "aarch64-unknown-linux-gnu", "generic", "neon", 16, 32),
         _fixed("cortex-a53", "aarch64-unknown-linux-gnu", "cortex-a53", "neon", 16, 32),
         _fixed("neoverse-n1", "aarch64-unknown-linux-gnu", "neoverse-n1", "neon dotprod fullfp16", 16, 32),
     )
 }
-"""By name. A board's core among them: cortex-a9 of the Zynq-7000, cortex-a53 of the Zynq UltraScale+."""
+"""By name; cortex-a9 is the core of a Zynq-7000, cortex-a53 that of a Zynq UltraScale+."""
 
 ARCHITECTURES = ("x86_64", "arm", "aarch64")
 
 
 def architecture_of(triple: str) -> str:
-    """The one of ARCHITECTURES that a triple begins with."""
+    """The architecture of a target triple, one of ARCHITECTURES."""
     first = triple.split("-")[0]
     found = "arm" if first.startswith("arm") and not first.startswith("arm64") else first.replace("arm64", "aarch64")
     if found not in ARCHITECTURES:
-        raise TargetError(f"target: the architecture must be one of {', '.join(ARCHITECTURES)}, got {first}")
+        raise TargetError(f"target: architecture must be one of {', '.join(ARCHITECTURES)}, got {first}")
     return found
 
 
 def target_named(name: str) -> Target:
-    """ "host", or one of TARGETS."""
+    """The target of a name: "host", or one of TARGETS."""
     if name == "host":
         return host()
     if not isinstance(name, str) or name not in TARGETS:
         hint = did_you_mean(name, ("host", *TARGETS))
-        raise TargetError(f"target: the name must be one of host, {', '.join(TARGETS)}, got {name!r}{hint}")
+        raise TargetError(f"target: name must be one of host, {', '.join(TARGETS)}, got {name!r}{hint}")
     return TARGETS[name]
 
 
 def host() -> Target:
-    """The CPU that this runs on."""
+    """The CPU of this machine."""
     from llvmlite import binding
 
     known = binding.get_host_cpu_features()
@@ -101,7 +102,7 @@ def host() -> Target:
 
 
 def _vectors(architecture: str, features: frozenset[str]) -> tuple[int, int]:
-    """The bytes of the widest vectors, and how many registers hold them."""
+    """The size of the widest vectors in bytes, and the number of their registers."""
     if architecture == "aarch64":
         return 16, 32
     if "avx512f" in features:

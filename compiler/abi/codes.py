@@ -75,5 +75,5 @@ def element_bytes(dtype: str) -> int:
 
 
 def decode_error(status: int) -> tuple[ErrorCode, int]:
-    """A kernel's return value as an error code and the position of the argument (0 if about none)."""
+    """A kernel's return value as an error code and the position of an argument, or 0."""
     return ErrorCode(status & ((1 << ARGUMENT_SHIFT) - 1)), status >> ARGUMENT_SHIFT

@@ -279,7 +279,7 @@ def _address(array: Array) -> int:
 
 
 def _extent_array(shapes: Iterable[tuple[int, ...]]) -> tuple[object, list[int]]:
-    """The concatenated extents of all shapes as a C array, and the address of the first of each shape."""
+    """The extents of all shapes in one C array, and the address of each shape in it."""
     all_shapes = list(shapes)
     flat = [extent for shape in all_shapes for extent in shape]
     extents = (ctypes.c_int64 * len(flat))(*flat)

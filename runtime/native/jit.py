@@ -21,7 +21,7 @@ _LOCK = Lock()
 
 @dataclass(frozen=True, slots=True)
 class LoadedObject:
-    """An object in memory: the addresses of its symbols, and LLVM's handle, which keeps it loaded."""
+    """A loaded object: the addresses of its symbols, and LLVM's handle, which keeps it loaded."""
 
     addresses: Mapping[str, int]
     handle: Any

@@ -1,4 +1,4 @@
-"""Native kernels in this process: `build(fn)` compiles and loads, the kernel is called with NumPy arrays.
+"""Native kernels in this process: `build` compiles and loads them, NumPy arrays call them.
 
 kernel = build(schedule.fn)
 c = kernel(a, b)
@@ -89,7 +89,7 @@ class BoundCall:
 
 
 def build(fn: ir.Function, target: str | Target = "host", *, contract: bool = True, cached: bool = True) -> Kernel:
-    """Compile a function, scheduled or not, for this machine and load it; options as in `compile_native`.
+    """Compile a function, scheduled or not, and load it; options as in `compile_native`.
 
     `target` is "host", the machine's own CPU, or a target whose features the machine has, such as
     "x86-64-avx2".

@@ -1,6 +1,7 @@
 """Kernels in a shared library, called with NumPy alone: neither the compiler nor LLVM is needed.
 
-    cc -shared conv2d.o -o libconv2d.so -lm -lpthread      # the object of `vdla native conv2d --target cortex-a9`
+    vdla native conv2d --shape ... --target cortex-a9      # writes conv2d.o
+    cc -shared conv2d.o -o libconv2d.so -lm -lpthread
 
     library = NativeLibrary("libconv2d.so")
     output = library.kernel("conv2d")(data, weight)
@@ -60,7 +61,7 @@ class NativeLibrary:
     # --- the thread pool
 
     def set_threads(self, count: int) -> None:
-        """Limit the library's parallel loops to `count` threads, as `vdla.runtime.native.set_threads`."""
+        """Limit the library's parallel loops to `count` threads, as `native.set_threads` does."""
         limit = checked_threads(f"{self.path}: count of threads", count)
         self._pool.vdla_set_threads(ctypes.c_int32(limit))
 

@@ -89,7 +89,7 @@ def test_what_is_refused(tmp_path: Path, capsys: Capture) -> None:
     )
     assert complaint(capsys, "softmax", "--shape", "rows=x") == "native softmax: rows must be an integer, got 'x'"
     targets = f"host, {', '.join(TARGETS)}"
-    assert complaint(capsys, "c6", "--target", "z80") == f"target: the name must be one of {targets}, got 'z80'"
+    assert complaint(capsys, "c6", "--target", "z80") == f"target: name must be one of {targets}, got 'z80'"
     (tmp_path / "file").write_text("")
     assert complaint(capsys, *DENSE, "-o", str(tmp_path / "file")) == f"{tmp_path}/file: File exists"
     extent = "te.placeholder weight: extent 0 of the shape must be a positive integer, got 0"

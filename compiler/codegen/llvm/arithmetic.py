@@ -65,7 +65,7 @@ class Arithmetic:
         return self.builder.ashr(self.builder.shl(value, spare), spare)
 
     def divide_by_constant(self, op: str, a: Value, divisor: int, non_negative: bool) -> Value:
-        """`a floordiv divisor` or `a mod divisor`, for divisor > 0; `non_negative` if a >= 0 is known."""
+        """`a op divisor` for floordiv or mod and divisor > 0; `non_negative` if a >= 0 is known."""
         builder, is_power = self.builder, divisor & (divisor - 1) == 0
         if is_power and op == "mod":
             return builder.and_(a, splat(a, divisor - 1))
@@ -77,7 +77,7 @@ class Arithmetic:
         return _signed_division(builder, op, a, number)
 
 
-# --- one emitter per operator of the IR ------------------------------------------------------------------------------
+# --- one emitter per operator of the IR -----------------------------------------------------------
 
 EmitInteger = Callable[[Arithmetic, str, Value, Value], Value]  # (arithmetic, dtype, a, b)
 EmitFloat = Callable[[Arithmetic, Value, Value], Value]  # (arithmetic, a, b)
@@ -125,7 +125,7 @@ def _comparison(op: str) -> OperatorEmitter:
 
 
 def _extremum(op: str, comparison: str) -> OperatorEmitter:
-    """Of floats, NaN if either operand is NaN; x86's instructions return the second one, so a constant goes first."""
+    """Of floats, NaN if an operand is NaN; x86 returns the second one, so a constant goes first."""
     compare = _comparison(comparison)
 
     def of_integers(arithmetic: Arithmetic, dtype: str, a: Value, b: Value) -> Value:

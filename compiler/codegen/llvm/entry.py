@@ -1,8 +1,8 @@
 """The C entry of a kernel, in LLVM IR: checks its arguments, then calls the body.
 
-`int32_t NAME(const vdla_tensor *arguments, int32_t count)` trusts only non-null pointers. The checks
-run in this order, each relying on those before: count; per argument null, rank and dtype; all
-shapes; all alignments; all overlaps.
+`int32_t NAME(const vdla_tensor *arguments, int32_t count)` trusts only non-null pointers. The
+checks run in this order, each relying on those before: count; per argument null, rank and dtype;
+all shapes; all alignments; all overlaps.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _add_signature(module: ir.Module, signature: Signature) -> None:
 
 @dataclass(slots=True)
 class _Tensor:
-    """The fields of an argument that the entry has loaded, and the first and last address of its data."""
+    """The loaded fields of an argument, and the begin and end of its data as integers."""
 
     data: Value
     shape: Value
@@ -63,7 +63,7 @@ class _Tensor:
 
 
 class _Entry:
-    """Builds the entry: straight-line code in which every failed check branches to one error return."""
+    """Builds the entry: straight-line code; every failed check branches to one error return."""
 
     def __init__(self, function: ir.Function, signature: Signature, target: Target) -> None:
         self.signature, self.target = signature, target

@@ -137,8 +137,10 @@ class FunctionBuilder:
 
     @contextmanager
     def statement(self) -> Iterator[None]:
-        """One statement: it reads all its elements before it writes any, so loads inside can be shared; not
-        with other statements, as these may write the same elements."""
+        """Shares subexpressions within one statement, which reads all elements before it writes.
+
+        Other statements may write these elements, so nothing is shared between statements.
+        """
         outer, self.statement_cache = self.statement_cache, ChainMap()
         yield
         self.statement_cache = outer

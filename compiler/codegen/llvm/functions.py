@@ -75,7 +75,7 @@ def _c_library(builder: Value, *args: Value, name: str) -> Value:
     return call_c_library(builder, name, *args)
 
 
-# --- powers ----------------------------------------------------------------------------------------------------------
+# --- powers ---------------------------------------------------------------------------------------
 
 
 def _pow(builder: Value, x: Value, y: Value) -> Value:
@@ -106,7 +106,7 @@ def _signed_power(builder: Value, x: Value, y: Value, magnitude: Value) -> Value
     return builder.select(wrong, splat(x, float("nan")), result)
 
 
-# --- roundings -------------------------------------------------------------------------------------------------------
+# --- roundings ------------------------------------------------------------------------------------
 
 
 def _round(arithmetic: Arithmetic, name: str, x: Value) -> Value:
@@ -136,7 +136,7 @@ def _round_without_instruction(builder: Value, name: str, x: Value) -> Value:
     return builder.select(small, copy_sign(builder, result, x), x)
 
 
-# --- tables ----------------------------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------------------
 
 
 _ROUNDINGS = {"floor": "floor", "ceil": "ceil", "round": "roundeven", "trunc": "trunc"}

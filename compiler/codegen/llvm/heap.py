@@ -1,4 +1,4 @@
-"""Heap temporaries: `aligned_alloc` and `free` of the C library; a failed allocation ends the function.
+"""Heap temporaries: the C library's `aligned_alloc` and `free`; failure ends the function.
 
 Each slot is an allocation of its own, which tells LLVM that buffers live at one time do not alias.
 """
@@ -58,7 +58,7 @@ def _free(fb: FunctionBuilder, pointer: Value) -> None:
 
 
 def _padded_size(fb: FunctionBuilder, buffer: ir.Buffer) -> Value:
-    """The bytes of a buffer, rounded up to ALIGN as `aligned_alloc` requires; saturates on overflow."""
+    """The bytes of a buffer, rounded up to ALIGN for `aligned_alloc`; saturates on overflow."""
     most, size = fb.index(-ALIGN), fb.index(fb.kernel.nbytes(buffer))
     for extent in buffer.shape:
         if not isinstance(extent, int):

@@ -116,7 +116,7 @@ class IntrinsicEmitter:
         return self.match.intrinsic.behaviour.buffers[operand].dims
 
     def _offset(self, operand: str, inside: tuple[int, ...]) -> Linear:
-        """The offset of an element of an entry; the first index of a window is relative to its start."""
+        """The offset of an element of an entry; a window's first index is relative to its start."""
         buffer, entry = self.match.buffers[operand], self.match.entries[operand]
         rest = inside[len(entry) + len(inside) - len(self.fb.buffers[buffer].shape) :]
         if len(rest) < len(inside):

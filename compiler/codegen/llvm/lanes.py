@@ -19,7 +19,7 @@ from vdla.compiler.codegen.llvm.types import Value
 
 @dataclass(frozen=True, slots=True)
 class VectorLanes:
-    """A vectorized loop: its variable, its lanes, and the active ones (a vector of i1; None for all)."""
+    """A vectorized loop: its variable, its lanes, and the mask of active ones (None for all)."""
 
     var: str
     count: int
@@ -32,7 +32,7 @@ class VectorLanes:
 
 @dataclass(frozen=True, slots=True)
 class AccessPattern:
-    """The offset of each lane: `start` + `steps[lane]` + `rest`, of which only `rest` is dynamic per lane."""
+    """The offset of each lane: `start + steps[lane] + rest`; only `rest` is dynamic."""
 
     start: Linear
     steps: tuple[int, ...]
@@ -86,7 +86,7 @@ def _evaluate(term: ir.Expr, var: str, numbers: npt.NDArray[np.int64]) -> npt.ND
 
 
 def _is_static(term: ir.Expr) -> bool:
-    """Whether a term of one variable can be evaluated at compile time; divisors must be positive constants."""
+    """Whether a term can be evaluated at compile time; divisors must be positive constants."""
     for expr in ir.walk_expr(term):
         match expr:
             case ir.Binary(op="floordiv" | "mod" | "shl" | "shr", b=b):
@@ -105,13 +105,13 @@ def varies(expr: ir.Expr, lanes: VectorLanes | None) -> bool:
 
 
 def is_safe(expr: ir.Expr, buffers: Mapping[str, ir.Buffer], ranges: Ranges) -> bool:
-    """Whether all loads of `expr` are known to lie inside their buffers, for all values of the variables."""
+    """Whether all loads of `expr` are inside their buffers, for all values of the variables."""
     loads = (e for e in ir.walk_expr(expr) if isinstance(e, ir.Load))
     return all(is_inside(load.indices, buffers[load.buffer], ranges) for load in loads)
 
 
 def is_inside(indices: tuple[ir.Expr, ...], buffer: ir.Buffer, ranges: Ranges) -> bool:
-    """Whether an element is known to lie inside its buffer, for all values of the variables."""
+    """Whether an element is inside its buffer, for all values of the variables."""
     for index, extent in zip(indices, buffer.shape, strict=True):
         low, high = bounds(index, ranges)
         if low < 0 or not isinstance(extent, int) or high >= extent:

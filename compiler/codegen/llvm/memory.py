@@ -160,7 +160,7 @@ def _prefers_mask(fb: FunctionBuilder, name: str, count: int) -> bool:
 
 
 def _fits_registers(fb: FunctionBuilder, name: str) -> bool:
-    """Whether a stack buffer is small enough to live in registers when accessed at constant offsets."""
+    """Whether a stack buffer can live in registers, when accessed at constant offsets."""
     target, buffer = fb.target, fb.buffers[name]
     register_bytes = target.vector_bytes * target.vector_registers
     return buffer.scope == "stack" and element_bytes(buffer.dtype) * prod(buffer.dims) <= register_bytes
@@ -225,13 +225,13 @@ def prefetch(fb: FunctionBuilder, name: str, indices: tuple[ir.Expr, ...]) -> No
     call_intrinsic(fb.builder, "llvm.prefetch.p0", VOID, address, read, high_locality, data_cache)
 
 
-# --- stores ----------------------------------------------------------------------------------------------------------
+# --- stores ---------------------------------------------------------------------------------------
 
 
 def store(
     fb: FunctionBuilder, name: str, indices: tuple[ir.Expr, ...], value: Value, lanes: VectorLanes | None = None
 ) -> None:
-    """Store an element, or one per active lane; if several lanes write one element, the last wins."""
+    """Store an element, or one per active lane; of lanes that write one element, the last wins."""
     value = to_memory(fb.builder, value, fb.buffers[name].dtype)
     offset = offset_of(fb, name, indices)
     if lanes is None:

@@ -1,7 +1,7 @@
-"""From an LLVM module to an object file, for any target; shipped objects and loaded ones are the same.
+"""From an LLVM module to an object file for any target, be it shipped or loaded here.
 
 Objects are cached per user by a hash of all their inputs: the module's text, the pool, the target
-and LLVM's version. A damaged entry is rebuilt; without a cache folder compilation only takes longer.
+and LLVM's version. A damaged entry is rebuilt; without a cache folder, compilation takes longer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LOCK = Lock()  # LLVM's default context is shared by the process
 
 
 class CodegenError(Error, RuntimeError):
-    """A lowered function that cannot be emitted, or a module that LLVM rejects: a defect of an earlier pass."""
+    """A lowered function that cannot be emitted, or a module that LLVM rejects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ class LlvmTarget:
     def of(target: Target) -> LlvmTarget:
         """Describes a target; features are sorted.
 
-        `64bit` is explicit on x86-64, since LLVM ends the process without it if it does not know the CPU's name.
+        `64bit` is explicit on x86-64: without it, LLVM ends the process if the CPU's name is
+        unknown to it.
         """
         has = target.features | ({"64bit"} if target.architecture == "x86_64" else set())
         features = [f"+{name}" for name in sorted(has)] + [f"-{name}" for name in sorted(target.missing)]
@@ -53,7 +54,7 @@ class LlvmTarget:
 
 
 def object_code(text: str, target: Target, *, cached: bool = True) -> bytes:
-    """The object file of a module given as LLVM assembly; it includes the thread pool if it has parallel loops.
+    """The object file of a module in LLVM assembly; includes the thread pool if it is used.
 
     Raises:
         CodegenError: the module is not well-formed.
@@ -83,7 +84,7 @@ def optimised_llvm(text: str, target: Target) -> str:
         return str(_optimise(text, LlvmTarget.of(target)))
 
 
-# --- LLVM ------------------------------------------------------------------------------------------------------------
+# --- LLVM -----------------------------------------------------------------------------------------
 
 
 @cache
@@ -123,7 +124,7 @@ def uses_thread_pool(text: str) -> bool:
     return f"@{PARALLEL_SYMBOL}(" in text or f'@"{PARALLEL_SYMBOL}"(' in text
 
 
-# --- the cache -------------------------------------------------------------------------------------------------------
+# --- the cache ------------------------------------------------------------------------------------
 
 
 def _path(text: str, target: LlvmTarget) -> Path | None:

@@ -1,4 +1,4 @@
-"""A PARALLEL loop: its body becomes a function `void (closure, begin, end)` that the pool calls per chunk.
+"""A PARALLEL loop: its body becomes a function `void (closure, begin, end)`, called per chunk.
 
 The closure holds all that the body may use: an error flag, the base addresses of buffers, and the
 values of scalars and enclosing loop variables. A chunk whose allocation fails sets the flag; the
@@ -71,7 +71,7 @@ def _outline(fb: FunctionBuilder, loop: ir.For, kind: Type, emit: EmitStatement)
 
 
 def _body(fb: FunctionBuilder, loop: ir.For, kind: Type, emit: EmitStatement) -> Value:
-    """The body for a chunk of the loop. Buffers are parameters, since only these can be `noalias`."""
+    """The body for a chunk. Buffers are parameters, since only these can be `noalias`."""
     name = f"{fb.function.name}.{loop.var}"
     function = _internal_function(fb, name, [POINTER, I64, I64, *kind.elements[1:]])
     function.attributes.add("noinline")

@@ -136,7 +136,7 @@ def _nearest_multiple(builder: Value, x: Value, factor: float) -> tuple[Value, V
 
 
 def exp(builder: Value, x: Value) -> Value:
-    """exp(n ln 2 + r) = 2**n exp(r); scaled in two steps, as 2**n may overflow where the result does not."""
+    """exp(n ln 2 + r) = 2**n exp(r); scales in two steps, as 2**n alone may overflow."""
     form = format_of(x)
     x = builder.select(builder.fcmp_ordered(">", x, splat(x, form.high)), splat(x, form.high), x)
     x = builder.select(builder.fcmp_ordered("<", x, splat(x, form.low)), splat(x, form.low), x)
@@ -157,7 +157,7 @@ def _scale(builder: Value, x: Value, power: Value) -> Value:
 
 
 def log(builder: Value, x: Value) -> Value:
-    """log(2**k (1 + f)) with 1 + f around 1: f - f**2 / 2 + s (f**2 / 2 + R), where s = f / (2 + f)."""
+    """log(2**k (1 + f)) with f near 0: f - f**2 / 2 + s (f**2 / 2 + R), with s = f / (2 + f)."""
     form = format_of(x)
     normal, extra = _normalise(builder, x, form)
     kind = type_like(x, form.integer)
@@ -223,7 +223,7 @@ def erf(builder: Value, x: Value) -> Value:
 
 
 def sin_or_cos(builder: Value, x: Value, name: str) -> Value:
-    """float32: sin or cos; the C library computes all lanes if one is too large for the range reduction."""
+    """float32: sin or cos; if a lane is too large for the reduction, by the C library."""
     wide = builder.fpext(x, type_like(x, DOUBLE))
     with builder.if_else(_any_above(builder, x, _SINE_LIMIT), likely=False) as (then, otherwise):
         with then:

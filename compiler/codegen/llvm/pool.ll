@@ -1,34 +1,36 @@
-; The thread pool on which parallel loops run, on pthreads; pool.py puts in front of it what depends on the machine:
-; the type %word (size_t) and @pause.
+; The thread pool of parallel loops, on pthreads. pool.py prepends what depends on the target: the
+; type %word (size_t) and @pause.
 ;
-; One region runs at a time. Its word of `seats` says who takes part: the low half is how many workers may still sit
-; down, the high half how many sit. The caller opens a region by writing the word, closes it by taking the free seats
-; away, and has to wait only for those that sat down: a worker that wakes late costs nothing. Pieces of the loop are
-; handed out by a counter. Who finds the pool busy, be it a loop inside of a loop or another thread of the program, runs
-; the loop alone. After a fork the state is another process's, which its number shows, and is begun afresh.
+; One parallel region runs at a time. Its word of `slots` counts participants: the low half the
+; workers that may still join, the high half those that have joined. The caller opens a region by
+; writing this word and closes it by removing the free slots; it then waits only for workers that
+; have joined, so a worker that wakes up late costs nothing. Chunks of the loop are handed out by a
+; counter. A caller that finds the pool busy (a nested loop, or another thread of the program) runs
+; its loop alone. After a fork the state belongs to the parent process, which `process` shows, and is
+; initialised again.
 ;
-; All definitions are weak, so that any number of objects link into one program and share one pool.
+; All definitions are weak: any number of objects link into one program and share one pool.
 
 %pool = type {
-  i32,        ;  0 process: whose workers these are; 0 nobody's, -1 in the making
-  i32,        ;  1 busy: a region runs
-  i32,        ;  2 limit: of vdla_set_threads; 0 none
-  i32,        ;  3 workers: how many were started
-  i32,        ;  4 region: counts the regions
-  i32,        ;  5 seats
-  i32,        ;  6 sleeping: workers that wait for the next region
-  i32,        ;  7 waiting: the caller sleeps until all have stood up
-  i32,        ;  8 next: the piece to hand out
-  i32,        ;  9 pieces
-  i64,        ; 10 length of a piece
+  i32,        ;  0 process: whose workers these are; 0 before first use, -1 during initialisation
+  i32,        ;  1 busy: a region is running
+  i32,        ;  2 limit: set by vdla_set_threads; 0 for the default
+  i32,        ;  3 workers: the number of threads started
+  i32,        ;  4 region: the number of regions so far
+  i32,        ;  5 slots
+  i32,        ;  6 sleeping: the number of workers that sleep until the next region
+  i32,        ;  7 waiting: the caller sleeps until all workers have left
+  i32,        ;  8 next: the next chunk to hand out
+  i32,        ;  9 chunks: their number
+  i64,        ; 10 length of a chunk
   i64,        ; 11 extent of the loop
   ptr,        ; 12 body
   ptr,        ; 13 closure
-  [8 x i64],  ; 14 mutex; room for that of any C library, which all begin as zeros
-  [8 x i64],  ; 15 condition: there is a region
-  [8 x i64],  ; 16 condition: the last has stood up
-  i32,        ; 17 spins: looks at a word before sleep; 0 where threads outnumber processors
-  i32         ; 18 default: threads without a limit; 0 not known yet
+  [8 x i64],  ; 14 mutex; as large as any C library's, and all zeros initialise it
+  [8 x i64],  ; 15 condition variable: a region was opened
+  [8 x i64],  ; 16 condition variable: the last worker has left
+  i32,        ; 17 spins: how often to poll before sleeping; 0 if threads outnumber processors
+  i32         ; 18 default: the number of threads without a limit; 0 if not yet known
 }
 
 @vdla_pool = weak_odr hidden global %pool zeroinitializer, align 64
@@ -51,9 +53,9 @@ declare i32 @llvm.smin.i32(i32, i32)
 declare i32 @llvm.smax.i32(i32, i32)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
-; --- how many threads ------------------------------------------------------------------------------------------------
+; --- number of threads ----------------------------------------------------------------------------
 
-; The processors that this process may use.
+; The number of processors in this process's affinity mask.
 define linkonce_odr hidden i32 @vdla_pool_processors() noinline nounwind {
 entry:
   %mask = alloca [16 x i64], align 8
@@ -79,7 +81,7 @@ done:
   ret i32 %least
 }
 
-; What VDLA_THREADS says, from 1 to 256; else the processors.
+; VDLA_THREADS, limited to 256, if it is a positive number; else the number of processors.
 define linkonce_odr hidden i32 @vdla_pool_default() noinline nounwind {
 entry:
   %text = call ptr @getenv(ptr @vdla_pool_variable)
@@ -135,13 +137,13 @@ define weak_odr void @vdla_set_threads(i32 %count) noinline nounwind {
   ret void
 }
 
-; --- the work --------------------------------------------------------------------------------------------------------
+; --- workers --------------------------------------------------------------------------------------
 
-; Run pieces of the region until none is left.
+; Runs chunks of the region until none is left.
 define linkonce_odr hidden void @vdla_pool_work() noinline nounwind {
 entry:
   %next.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 8
-  %pieces = load i32, ptr getelementptr inbounds (%pool, ptr @vdla_pool, i32 0, i32 9), align 4
+  %chunks = load i32, ptr getelementptr inbounds (%pool, ptr @vdla_pool, i32 0, i32 9), align 4
   %length = load i64, ptr getelementptr inbounds (%pool, ptr @vdla_pool, i32 0, i32 10), align 8
   %extent = load i64, ptr getelementptr inbounds (%pool, ptr @vdla_pool, i32 0, i32 11), align 8
   %body = load ptr, ptr getelementptr inbounds (%pool, ptr @vdla_pool, i32 0, i32 12), align 8
@@ -149,12 +151,12 @@ entry:
   br label %take
 
 take:
-  %piece = atomicrmw add ptr %next.place, i32 1 monotonic, align 4
-  %any = icmp ult i32 %piece, %pieces
+  %chunk = atomicrmw add ptr %next.place, i32 1 monotonic, align 4
+  %any = icmp ult i32 %chunk, %chunks
   br i1 %any, label %run, label %done
 
 run:
-  %wide = zext i32 %piece to i64
+  %wide = zext i32 %chunk to i64
   %begin = mul i64 %wide, %length
   %full = add i64 %begin, %length
   %end = call i64 @llvm.umin.i64(i64 %full, i64 %extent)
@@ -165,32 +167,32 @@ done:
   ret void
 }
 
-; Take part in the region if there is a seat.
+; Joins the region if a slot is free, and leaves it when no chunk is left.
 define linkonce_odr hidden void @vdla_pool_join() noinline nounwind {
 entry:
-  %seats.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 5
-  %first = load atomic i32, ptr %seats.place monotonic, align 4
+  %slots.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 5
+  %first = load atomic i32, ptr %slots.place monotonic, align 4
   br label %try
 
 try:
-  %seats = phi i32 [ %first, %entry ], [ %now, %again ]
-  %free = and i32 %seats, 65535
+  %slots = phi i32 [ %first, %entry ], [ %now, %again ]
+  %free = and i32 %slots, 65535
   %full = icmp eq i32 %free, 0
-  br i1 %full, label %done, label %sit
+  br i1 %full, label %done, label %enter
 
-sit:
-  %taken = add i32 %seats, 65535
-  %pair = cmpxchg ptr %seats.place, i32 %seats, i32 %taken seq_cst seq_cst, align 4
+enter:
+  %reduced = add i32 %slots, 65535
+  %pair = cmpxchg ptr %slots.place, i32 %slots, i32 %reduced seq_cst seq_cst, align 4
   %now = extractvalue { i32, i1 } %pair, 0
-  %sits = extractvalue { i32, i1 } %pair, 1
-  br i1 %sits, label %work, label %again
+  %joined = extractvalue { i32, i1 } %pair, 1
+  br i1 %joined, label %work, label %again
 
 again:
   br label %try
 
 work:
   call void @vdla_pool_work()
-  %before = atomicrmw sub ptr %seats.place, i32 65536 seq_cst, align 4
+  %before = atomicrmw sub ptr %slots.place, i32 65536 seq_cst, align 4
   %last = icmp eq i32 %before, 65536
   br i1 %last, label %look, label %done
 
@@ -202,9 +204,9 @@ look:
 
 signal:
   %mutex = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 14
-  %stood = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 16
+  %left.cond = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 16
   %locked = call i32 @pthread_mutex_lock(ptr %mutex)
-  %told = call i32 @pthread_cond_broadcast(ptr %stood)
+  %told = call i32 @pthread_cond_broadcast(ptr %left.cond)
   %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)
   br label %done
 
@@ -212,7 +214,7 @@ done:
   ret void
 }
 
-; Look at a word until it is, or is not, `value`, but not for long; whether it came so.
+; Polls a word briefly until it equals (or differs from) `value`; returns whether it did.
 define linkonce_odr hidden i1 @vdla_pool_spin(ptr %place, i32 %value, i1 %equal) noinline nounwind {
 entry:
   %spins.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 17
@@ -223,8 +225,8 @@ look:
   %left = phi i32 [ %spins, %entry ], [ %fewer, %more ]
   %word = load atomic i32, ptr %place seq_cst, align 4
   %same = icmp eq i32 %word, %value
-  %so = icmp eq i1 %same, %equal
-  br i1 %so, label %done, label %wait
+  %reached = icmp eq i1 %same, %equal
+  br i1 %reached, label %done, label %wait
 
 wait:
   %none = icmp sle i32 %left, 0
@@ -236,23 +238,23 @@ more:
   br label %look
 
 done:
-  ret i1 %so
+  ret i1 %reached
 }
 
-; A worker: waits for regions, takes part in each, for ever.
+; A worker thread: joins every region, and sleeps in between.
 define linkonce_odr hidden ptr @vdla_pool_worker(ptr %start) noinline nounwind {
 entry:
   %region.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 4
   %sleeping.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 6
   %mutex = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 14
-  %opened = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 15
+  %open.cond = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 15
   br label %loop
 
 loop:
   %seen = load atomic i32, ptr %region.place seq_cst, align 4
   call void @vdla_pool_join()
-  %soon = call i1 @vdla_pool_spin(ptr %region.place, i32 %seen, i1 false)
-  br i1 %soon, label %loop, label %sleep
+  %opened.soon = call i1 @vdla_pool_spin(ptr %region.place, i32 %seen, i1 false)
+  br i1 %opened.soon, label %loop, label %sleep
 
 sleep:
   %locked = call i32 @pthread_mutex_lock(ptr %mutex)
@@ -265,7 +267,7 @@ check:
   br i1 %still, label %wait, label %wake
 
 wait:
-  %woken = call i32 @pthread_cond_wait(ptr %opened, ptr %mutex)
+  %woken = call i32 @pthread_cond_wait(ptr %open.cond, ptr %mutex)
   br label %check
 
 wake:
@@ -274,9 +276,9 @@ wake:
   br label %loop
 }
 
-; --- the caller ------------------------------------------------------------------------------------------------------
+; --- the caller -----------------------------------------------------------------------------------
 
-; Whether the pool is this process's and free; if so it is busy from now on.
+; Claims the pool if it is free, after initialising it in a new process; returns whether it did.
 define linkonce_odr hidden i1 @vdla_pool_claim() noinline nounwind {
 entry:
   %process.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 0
@@ -314,7 +316,7 @@ busy:
   ret i1 false
 }
 
-; Start workers until there are `wanted`, as far as the system lets us; how many there are.
+; Starts workers until there are `wanted`, or the system refuses; returns how many may join.
 define linkonce_odr hidden i32 @vdla_pool_start(i32 %wanted) noinline nounwind {
 entry:
   %thread = alloca %word, align 8
@@ -334,8 +336,8 @@ measure:
 start:
   %count = phi i32 [ %before, %measure ], [ %one.more, %started ]
   %failed = call i32 @pthread_create(ptr %thread, ptr null, ptr @vdla_pool_worker, ptr null)
-  %fine = icmp eq i32 %failed, 0
-  br i1 %fine, label %started, label %keep
+  %succeeded = icmp eq i32 %failed, 0
+  br i1 %succeeded, label %started, label %keep
 
 started:
   %handle = load %word, ptr %thread, align 8
@@ -355,7 +357,7 @@ done:
   ret i32 %used
 }
 
-; Write down the region: about eight pieces a thread, so that a slow thread holds nobody up for long.
+; Describes the region: about eight chunks per thread, so a slow thread delays the end little.
 define linkonce_odr hidden void @vdla_pool_describe(ptr %body, ptr %closure, i64 %extent, i32 %threads) noinline nounwind {
   %wide = zext i32 %threads to i64
   %many = mul i64 %wide, 8
@@ -363,10 +365,10 @@ define linkonce_odr hidden void @vdla_pool_describe(ptr %body, ptr %closure, i64
   %length = call i64 @llvm.umax.i64(i64 %even, i64 1)
   %less = sub i64 %length, 1
   %up = add i64 %extent, %less
-  %pieces.wide = udiv i64 %up, %length
-  %pieces = trunc i64 %pieces.wide to i32
+  %chunks.wide = udiv i64 %up, %length
+  %chunks = trunc i64 %chunks.wide to i32
   store atomic i32 0, ptr getelementptr inbounds (%pool, ptr @vdla_pool, i32 0, i32 8) monotonic, align 4
-  store i32 %pieces, ptr getelementptr inbounds (%pool, ptr @vdla_pool, i32 0, i32 9), align 4
+  store i32 %chunks, ptr getelementptr inbounds (%pool, ptr @vdla_pool, i32 0, i32 9), align 4
   store i64 %length, ptr getelementptr inbounds (%pool, ptr @vdla_pool, i32 0, i32 10), align 8
   store i64 %extent, ptr getelementptr inbounds (%pool, ptr @vdla_pool, i32 0, i32 11), align 8
   store ptr %body, ptr getelementptr inbounds (%pool, ptr @vdla_pool, i32 0, i32 12), align 8
@@ -374,13 +376,13 @@ define linkonce_odr hidden void @vdla_pool_describe(ptr %body, ptr %closure, i64
   ret void
 }
 
-; Open the region and wake who sleeps.
+; Opens the region and wakes sleeping workers.
 define linkonce_odr hidden void @vdla_pool_open(i32 %workers) noinline nounwind {
 entry:
-  %seats.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 5
+  %slots.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 5
   %region.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 4
   %sleeping.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 6
-  store atomic i32 %workers, ptr %seats.place seq_cst, align 4
+  store atomic i32 %workers, ptr %slots.place seq_cst, align 4
   %region = atomicrmw add ptr %region.place, i32 1 seq_cst, align 4
   %sleeping = load atomic i32, ptr %sleeping.place seq_cst, align 4
   %some = icmp ne i32 %sleeping, 0
@@ -388,9 +390,9 @@ entry:
 
 wake:
   %mutex = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 14
-  %opened = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 15
+  %open.cond = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 15
   %locked = call i32 @pthread_mutex_lock(ptr %mutex)
-  %told = call i32 @pthread_cond_broadcast(ptr %opened)
+  %told = call i32 @pthread_cond_broadcast(ptr %open.cond)
   %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)
   br label %done
 
@@ -398,30 +400,31 @@ done:
   ret void
 }
 
-; Close the region and wait until the last has stood up.
+; Closes the region and waits until the last worker has left.
 define linkonce_odr hidden void @vdla_pool_close() noinline nounwind {
 entry:
-  %seats.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 5
-  %before = atomicrmw and ptr %seats.place, i32 -65536 seq_cst, align 4
-  %gone = call i1 @vdla_pool_spin(ptr %seats.place, i32 0, i1 true)
+  %slots.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 5
+  %before = atomicrmw and ptr %slots.place, i32 -65536 seq_cst, align 4
+  %gone = call i1 @vdla_pool_spin(ptr %slots.place, i32 0, i1 true)
   br i1 %gone, label %done, label %sleep
 
 sleep:
   %waiting.place = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 7
   %mutex = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 14
-  %stood = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 16
+  %left.cond = getelementptr inbounds %pool, ptr @vdla_pool, i32 0, i32 16
   %locked = call i32 @pthread_mutex_lock(ptr %mutex)
-  ; An exchange, not a store: QEMU's AArch64 lets the load below overtake a store, and the wake-up would be lost.
+  ; An exchange, not a store: under QEMU's AArch64 the load below may pass a store, which would lose
+  ; the wake-up.
   %announced = atomicrmw xchg ptr %waiting.place, i32 1 seq_cst, align 4
   br label %check
 
 check:
-  %left = load atomic i32, ptr %seats.place seq_cst, align 4
+  %left = load atomic i32, ptr %slots.place seq_cst, align 4
   %some = icmp ne i32 %left, 0
   br i1 %some, label %wait, label %wake
 
 wait:
-  %woken = call i32 @pthread_cond_wait(ptr %stood, ptr %mutex)
+  %woken = call i32 @pthread_cond_wait(ptr %left.cond, ptr %mutex)
   br label %check
 
 wake:
@@ -433,7 +436,8 @@ done:
   ret void
 }
 
-; Run body(closure, begin, end) over [0, extent), in pieces, on up to vdla_threads() threads, this one among them.
+; Runs body(closure, begin, end) over [0, extent) in chunks, on up to vdla_threads() threads, this
+; one included.
 define weak_odr i32 @vdla_parallel(ptr %body, ptr %closure, i64 %extent) noinline nounwind {
 entry:
   %several = icmp sgt i64 %extent, 1

@@ -52,7 +52,7 @@ def _float_to_bfloat(builder: Value, value: Value, bits: Value) -> Value:
 
 
 def _half_to_float(builder: Value, bits: Value) -> Value:
-    """Shifts the fields into place; a product with 2**112 rebases the exponent, also of subnormals."""
+    """Shifts the fields into place; a product with 2**112 rebases exponents, also of subnormals."""
     kind = type_like(bits, FLOAT)
     magnitude = builder.shl(builder.and_(bits, splat(bits, 0x7FFF)), splat(bits, 13))
     scaled = builder.fmul(builder.bitcast(magnitude, kind), constant(kind, 2.0**112))

@@ -64,7 +64,7 @@ def _store(fb: FunctionBuilder, stmt: ir.Store | ir.MultiStore, lanes: VectorLan
             memory.store(fb, inner.buffer, inner.indices, value, lanes)
 
 
-# --- loops -----------------------------------------------------------------------------------------------------------
+# --- loops ----------------------------------------------------------------------------------------
 
 
 def _loop(fb: FunctionBuilder, loop: ir.For) -> None:
@@ -125,7 +125,7 @@ def _intrinsic_call(fb: FunctionBuilder, call: ir.IntrinsicCall) -> None:
         emit(fb, call.body)
 
 
-# --- temporaries -----------------------------------------------------------------------------------------------------
+# --- temporaries ----------------------------------------------------------------------------------
 
 
 def _alloc(fb: FunctionBuilder, buffers: list[ir.Buffer], body: ir.Stmt) -> None:

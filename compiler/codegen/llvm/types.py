@@ -85,7 +85,7 @@ def type_suffix(kind: Type) -> str:
     return str(kind.intrinsic_name)
 
 
-# --- constants -------------------------------------------------------------------------------------------------------
+# --- constants ------------------------------------------------------------------------------------
 
 
 class _TextConstant(llvm.Constant):  # type: ignore[misc]  # llvmlite is untyped
@@ -125,7 +125,7 @@ def shuffle_mask(lanes: tuple[int, ...]) -> Value:
     return llvm.Constant(llvm.VectorType(I32, len(lanes)), list(lanes))
 
 
-# --- instructions ----------------------------------------------------------------------------------------------------
+# --- instructions ---------------------------------------------------------------------------------
 
 
 def broadcast(builder: Value, value: Value, count: int) -> Value:
@@ -140,7 +140,7 @@ def broadcast(builder: Value, value: Value, count: int) -> Value:
 
 
 def call_intrinsic(builder: Value, name: str, result: Type, *arguments: Value) -> Value:
-    """Call the LLVM intrinsic of that full name; its declaration is added to the module if missing."""
+    """Call the LLVM intrinsic of that full name; declares it in the module if necessary."""
     kind = llvm.FunctionType(result, [argument.type for argument in arguments])
     return builder.call(builder.module.declare_intrinsic(name, (), kind), list(arguments))
 

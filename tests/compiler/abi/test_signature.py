@@ -1,4 +1,4 @@
-"""Signatures: made from functions, as JSON, evaluated; the C entry computes extents as Python does."""
+"""Signatures of functions, as JSON; their extents, which the C entry computes as Python does."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def python(text: str, n: int) -> int:
 
 @pytest.mark.parametrize("text", EXTENTS)
 def test_the_entry_computes_extents_as_python_does(text: str) -> None:
-    """The entry accepts the output shape that Python computes; 200 is added to keep extents positive."""
+    """The entry accepts the shape that Python computes; 200 more keep extents positive."""
     output = Argument("b", "int8", (("add", EXTENTS[text], 200),), True)
     signature = Signature("extents", (Argument("a", "int8", ("n",), False), output), ("n",))
     made = native_modules.nothing(signature)

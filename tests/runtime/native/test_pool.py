@@ -1,4 +1,4 @@
-"""The thread pool as Python sees it: one for all kernels of the process, limited, fast, safe with threads and forks."""
+"""The thread pool: shared by all kernels, limited, fast, safe with threads and after fork."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ print("done")
 
 @TWO_PROCESSORS
 def test_two_threads_are_nearly_twice_as_fast() -> None:
-    """The best times of each: a busy machine gives the second processor at some time within a minute."""
+    """Compares best times, for up to a minute: a busy machine may withhold the second CPU."""
     bound = kernel(work=500).bind(*arrays())
     best = {1: float("inf"), 2: float("inf")}
     deadline, rounds = time.monotonic() + PATIENCE_S, 0

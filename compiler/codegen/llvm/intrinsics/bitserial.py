@@ -28,7 +28,7 @@ _NUMBER_BITS = 8  # of the numbers whose planes are extracted
 def unipolar(lanes: int, weight_bits: int, data_bits: int, signed: bool = False) -> Intrinsic:
     """acc[o] += sum over planes p, q and bits b of (w[p, o] bit b) * (x[q] bit b) * 2**(p + q).
 
-    `w` is uint32 of shape (weight_bits, lanes), `x` uint32 of (data_bits,), `acc` int32 of (lanes,).
+    `w` is uint32 of (weight_bits, lanes), `x` uint32 of (data_bits,), `acc` int32 of (lanes,).
     The highest plane of `signed` weights has the weight -2**p.
     """
     w = te.placeholder((weight_bits, lanes), "uint32", "w")
@@ -94,7 +94,7 @@ def planes(bits: int) -> Intrinsic:
     return Intrinsic(f"bitserial_planes_{bits}", acc, {"x": MEMORY, "acc": MEMORY}, lower, target="cpu")
 
 
-# --- tensor expressions ----------------------------------------------------------------------------------------------
+# --- tensor expressions ---------------------------------------------------------------------------
 
 
 def bit_product(
@@ -102,7 +102,7 @@ def bit_product(
 ) -> te.Value:
     """(bit `b` of plane `p` of the weights) * (bit `b` of plane `q` of the data) * 2**(p + q).
 
-    With `signed_bits`, weights are two's complement of that many bits: the highest plane is negative.
+    With `signed_bits`, weights are in two's complement: the highest plane is negative.
     """
     both = te.cast("int32", _bit(w, b) & _bit(x, b)) << (p + q)
     return both if signed_bits is None else te.select(p == signed_bits - 1, -both, both)
@@ -123,17 +123,17 @@ def _bit(word: te.Value, b: te.ReduceAxis) -> te.Value:
     return (word >> te.cast("uint32", b)) & 1
 
 
-# --- emission --------------------------------------------------------------------------------------------------------
+# --- emission -------------------------------------------------------------------------------------
 
 
 class _BitPlanes:
-    """The planes of one call: those of the weights in vectors of `lanes` words, those of the data one word each."""
+    """The planes of one call: `lanes` words each of the weights, one word each of the data."""
 
     def __init__(self, builder: Value, w: Value, x: Value, lanes: int) -> None:
         self.builder, self.w, self.x, self.lanes = builder, w, x, lanes
 
     def add_products(self, acc: Value, weight_bits: int, data_bits: int, signed: bool) -> Value:
-        """`acc` plus the products of all pairs of planes; pairs of one significance are summed before the shift."""
+        """`acc` plus the products of all planes; those of one significance share a shift."""
         for significance in range(weight_bits + data_bits - 1):
             pairs = [(p, significance - p) for p in range(weight_bits) if 0 <= significance - p < data_bits]
             top = weight_bits - 1 if signed else weight_bits
@@ -145,7 +145,7 @@ class _BitPlanes:
         return acc
 
     def product(self, p: int, q: int) -> Value:
-        """The number of bits set in both plane `p` of the weights and plane `q` of the data, per lane."""
+        """The number of bits set in plane `p` of weights and plane `q` of data, per lane."""
         plane = extract_lanes(self.builder, self.w, p * self.lanes, self.lanes)
         return _popcount(self.builder, self.builder.and_(plane, _broadcast_lane(self.builder, self.x, q, self.lanes)))
 

@@ -43,7 +43,7 @@ def _declare(
     side: LaneOperand,
     emit_step: _Emit,
 ) -> Intrinsic:
-    """A dot product of `group` terms for `lanes` outputs; `dtypes` are those of data and weights."""
+    """A dot product of `group` terms for `lanes` outputs; `dtypes` of data and weights."""
     check_choice(name, "side", side, LaneOperand)
     shapes = {LaneOperand.WEIGHTS: ((group,), (lanes, group)), LaneOperand.DATA: ((lanes, group), (group,))}[side]
     x, w = te.placeholder(shapes[0], dtypes[0], "x"), te.placeholder(shapes[1], dtypes[1], "w")
@@ -68,7 +68,7 @@ def _to_all_lanes(builder: Value, value: Value, lanes: int, group: int) -> Value
     return value if value.type == kind else builder.bitcast(splat_group(builder, value, lanes), kind)
 
 
-# --- x86-64 ----------------------------------------------------------------------------------------------------------
+# --- x86-64 ---------------------------------------------------------------------------------------
 
 _WIDTHS = {16: ("avx512f",), 8: ("avx512vl",), 4: ("avx512vl",)}
 _AVX_WIDTHS = (8, 4)
@@ -83,7 +83,7 @@ def vnni(lanes: int = 16, side: LaneOperand = LaneOperand.WEIGHTS) -> Intrinsic:
 
 @lru_cache
 def avx_vnni(lanes: int = 8, side: LaneOperand = LaneOperand.WEIGHTS) -> Intrinsic:
-    """Four uint8 by four int8 in each of 8 or 4 lanes: vpdpbusd of CPUs with VNNI but without AVX-512."""
+    """Four uint8 by four int8 in each of 8 or 4 lanes: vpdpbusd without AVX-512."""
     check_choice("avx_vnni", "lanes", lanes, _AVX_WIDTHS)
     return _vnni(f"avx_vnni_{lanes}", "vpdpbusd", lanes, 4, ("uint8", "int8"), ("avxvnni",), side)
 
@@ -152,12 +152,12 @@ def maddubs(weights: str = "int4") -> Intrinsic:
     return _declare(f"maddubs_{weights}", 8, 4, ("uint8", weights), ("avx2",), LaneOperand.WEIGHTS, emit)
 
 
-# --- Arm -------------------------------------------------------------------------------------------------------------
+# --- Arm ------------------------------------------------------------------------------------------
 
 
 @lru_cache
 def neon_pairs(side: LaneOperand = LaneOperand.WEIGHTS) -> Intrinsic:
-    """Two int8 by two int8 in each of 4 lanes, on 32-bit Arm and AArch64: smull, and sadalp to add pairs."""
+    """Two int8 by two int8 in each of 4 lanes, on 32-bit Arm and AArch64: smull and sadalp."""
 
     def emit(builder: Value, acc: Value, x: Value, w: Value) -> Value:
         products = builder.mul(*(builder.sext(operand, vector_type(16, 8)) for operand in (x, w)))
@@ -189,16 +189,16 @@ def neon_dot(side: LaneOperand = LaneOperand.WEIGHTS) -> Intrinsic:
     return _declare("neon_dot", 4, 4, ("int8", "int8"), ("neon", "dotprod"), side, emit)
 
 
-# --- selection -------------------------------------------------------------------------------------------------------
+# --- selection ------------------------------------------------------------------------------------
 
 
 def best_dot(target: Target) -> Intrinsic:
-    """The fastest dot product of `target` for convolutions; a CPU without one runs the behaviour of `madd`."""
+    """The fastest dot product of `target`; a CPU without one runs the behaviour of `madd`."""
     return next((intrinsic for intrinsic in _fastest_first() if target.has(*intrinsic.requires)), madd(4))
 
 
 def dot_for_layout(target: Target, lanes: int, group: int, data: str) -> Intrinsic:
-    """A dot product for operands of a given layout; of `target` if it has one, else the behaviour runs."""
+    """A dot product for a given layout, of `target` if it has one; else its behaviour runs."""
     candidates = [dot for dot in _fastest_first() if dot_layout(dot) == (lanes, group, data)]
     return next((dot for dot in candidates if target.has(*dot.requires)), candidates[0])
 

@@ -1,4 +1,4 @@
-"""What the declarations and lowerings of CPU intrinsics share: argument checks and vector helpers."""
+"""Helpers of the declarations and lowerings of CPU intrinsics: checks and vector operations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def vector_type(bits: int, lanes: int) -> Type:
 
 
 def splat_group(builder: Value, value: Value, lanes: int) -> Value:
-    """A short vector, seen as one integer, in each of `lanes` lanes; broadcasts a group of bytes."""
+    """A short vector, as one integer, in each of `lanes` lanes; broadcasts a group of bytes."""
     bits = value.type.count * value.type.element.width
     return broadcast(builder, builder.bitcast(value, ir.IntType(bits)), lanes)
 

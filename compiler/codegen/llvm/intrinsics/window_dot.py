@@ -1,4 +1,4 @@
-"""Dot products with sliding windows: acc[o] += sum over i of x[o * stride + i] * w[i], for four taps i.
+"""Dot products with sliding windows of four taps: acc[o] += sum over i of x[o * stride + i] * w[i].
 
 The inner step of depthwise convolutions, in which neighbouring outputs share inputs: one load
 brings the inputs of all lanes, one permutation gives each lane its four. Shorter kernels are padded
@@ -34,7 +34,7 @@ def window_length(lanes: int, stride: int) -> int:
 
 @lru_cache
 def vnni_windows(lanes: int, stride: int) -> Intrinsic:
-    """Windows of four uint8 by four int8 in each of 16 or 8 lanes, with stride 1 to 4: vpermb, vpdpbusd."""
+    """Windows of four uint8 by four int8 in 16 or 8 lanes, of stride 1 to 4: vpermb, vpdpbusd."""
     check_choice("vnni_windows", "lanes", lanes, _LANES)
     check_choice("vnni_windows", "stride", stride, _STRIDES)
     length = window_length(lanes, stride)

@@ -1,4 +1,4 @@
-"""Every operator and conversion of every dtype, in scalars and in vectors, bit for bit as the interpreter."""
+"""Every operator and conversion of every dtype, of scalars and vectors: as the interpreter."""
 
 from __future__ import annotations
 

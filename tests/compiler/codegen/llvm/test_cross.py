@@ -1,4 +1,4 @@
-"""Whole functions as programs: results of this machine and of emulated Arms against the interpreter, bit for bit."""
+"""Whole functions in C programs, here and under QEMU: bit for bit as the interpreter."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_objects_need_only_the_c_library(target: str, name: str, tmp_path: Path)
 
 
 def test_temporaries_that_do_not_fit_are_an_error_of_the_kernel(tmp_path: Path) -> None:
-    """Its n x m numbers are 4 bytes less than 2**32, which rounded up to a cache line are none on a 32-bit machine."""
+    """n x m floats are 2**32 - 4 bytes; rounded up to a cache line, that is 0 in 32 bits."""
     toolchain("cortex-a9")
     n, m = te.var("n"), te.var("m")
     a, b = te.placeholder((n,), "float32", "a"), te.placeholder((m,), "float32", "b")

@@ -1,4 +1,4 @@
-"""The C entry: the error code and text of every wrong argument; its header compiles as C and C++. Also under QEMU."""
+"""The C entry: the error of every wrong argument; its header in C and C++; also under QEMU."""
 
 from __future__ import annotations
 

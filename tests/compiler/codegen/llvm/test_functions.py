@@ -1,4 +1,4 @@
-"""The scalar functions in vectors: errors in units in the last place on dense samples, and the limits."""
+"""The scalar functions on vectors: errors in units in the last place, and limits."""
 
 from __future__ import annotations
 

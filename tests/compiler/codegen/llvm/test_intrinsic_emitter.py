@@ -1,4 +1,4 @@
-"""The lowering of a user's CPU intrinsic: what its emitter offers, and the messages about misuse."""
+"""The lowering of a user's CPU intrinsic: what the emitter offers, and misuse of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each intrinsic of CPUs, on random and on extreme numbers, against the interpreter: here, and on emulated Arms."""
+"""Each CPU intrinsic on random and extreme numbers against the interpreter; also under QEMU."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def rebuilt(expr: ir.Expr, given: dict[str, te.Tensor], k: Any, at: dict[str, An
 
 
 def numbers(fn: ir.Function, kind: str) -> dict[str, Any]:
-    """Inputs: random, all of them the lowest or the highest number of their type, or a mix of both."""
+    """Inputs: random, or only the lowest or highest numbers of their type, or both."""
     random = np.random.default_rng(len(kind))
     made = {}
     for name in fn.params[:-1]:

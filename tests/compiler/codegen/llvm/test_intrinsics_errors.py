@@ -1,4 +1,4 @@
-"""What declarations of CPU intrinsics, and nests that do not match them, are refused with; and where windows match."""
+"""Errors of CPU intrinsics: contradictory declarations, nests that do not match; windows."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_what_no_instruction_computes_is_refused(declare: Callable[[], Intrinsic
         declare()
 
 
-# --- matching --------------------------------------------------------------------------------------------------------
+# --- matching -------------------------------------------------------------------------------------
 
 
 def product(dtype: str = "uint8", lanes: int = 16, transposed: bool = False, stride: int = 1) -> Schedule:

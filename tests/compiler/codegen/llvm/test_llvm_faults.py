@@ -1,4 +1,4 @@
-"""Scalar code that LLVM's vectorizers, of straight lines and of loops, get wrong: what the fuzzer found, made small."""
+"""Code that LLVM's SLP and loop vectorizers miscompile, as reduced from the fuzzer's findings."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
-"""Accesses of lanes and of conditions: which elements are read and written, and that no other one is touched.
+"""Accesses of vectors and under conditions: the right elements are read and written, and no other.
 
-The arrays lie between pages that nobody may touch, so that a stray access ends the process.
+The arrays lie next to protected pages, so an access out of bounds ends the process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def fenced(array: np.ndarray, at_end: bool) -> np.ndarray:
 
 
 def check(fn: ir.Function, *inputs: np.ndarray) -> None:
-    """The interpreter's results, with arrays fenced at either side; the last parameter is the output."""
+    """Compares with the interpreter, with guard pages; the last parameter is the output."""
     out = fn.params[-1]
     wanted = interpret(fn, dict(zip(fn.params, inputs, strict=False)))[out]
     kernel = Compiled(fn)
@@ -154,7 +154,7 @@ def test_padding_is_not_read(lanes: int) -> None:
 
 
 def test_an_address_outside_of_its_buffer_is_no_promise() -> None:
-    """Where a part of the sum may be outside, so may a pointer; `inbounds` would allow to compute anything then."""
+    """A partial sum may be out of bounds; with `inbounds`, the address would be poison."""
     text = module_text(padded(1))
     assert "getelementptr float" in text
     assert text.count("getelementptr inbounds") == 1  # of the output

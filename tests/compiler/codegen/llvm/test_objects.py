@@ -1,4 +1,4 @@
-"""Objects: the same from the cache as fresh, whatever happened to the cache; and a module that LLVM refuses."""
+"""Objects from the cache and fresh ones are the same, even if the cache is damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What decides the speed of a product: its inner loop is loads, broadcasts and fused products, nothing else."""
+"""The inner loop of a matrix product: loads, broadcasts and fused multiply-adds, nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LANE, K = ir.Var("l"), ir.Var("k")
 
 
 def tile(rows: int, columns: int, lanes: int, depth: int) -> ir.Function:
-    """c[rows, columns * lanes] = the product of a panel a[depth, rows] and b[depth, columns * lanes], unrolled."""
+    """c[rows, columns * lanes] = a[depth, rows].T @ b[depth, columns * lanes], unrolled."""
     width = columns * lanes
     params = [ir.Buffer("a", (depth, rows), FLOAT), ir.Buffer("b", (depth, width), FLOAT)]
     params.append(ir.Buffer("c", (rows, width), FLOAT))

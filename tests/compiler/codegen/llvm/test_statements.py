@@ -130,7 +130,7 @@ def test_a_loop_that_no_int32_counts_is_refused(kind: ir.LoopKind) -> None:
     assert str(error.value) == f"kernel: {rule}, got 2147483648"
 
 
-# --- contraction -----------------------------------------------------------------------------------------------------
+# --- contraction ----------------------------------------------------------------------------------
 
 
 def test_a_product_and_a_sum_merge_only_if_they_may() -> None:
@@ -146,11 +146,11 @@ def test_a_product_and_a_sum_merge_only_if_they_may() -> None:
         assert np.array_equal(fused, (a.astype(np.float64) * a + c).astype(np.float32))
 
 
-# --- steps -----------------------------------------------------------------------------------------------------------
+# --- steps ----------------------------------------------------------------------------------------
 
 
 def scaled_add(dtype: str, requires: tuple[str, ...] = ()) -> Intrinsic:
-    """out[i, j] = a[i, j] * s + 1 on entries of 2 x 3; the emission adds 2 instead of 1, so that it shows."""
+    """out[i, j] = a[i, j] * s + 1 on entries of 2 x 3; the lowering adds 2 to be told apart."""
     a, s = te.placeholder((2, 3), dtype, "a"), te.placeholder((1,), dtype, "s")
     out = te.compute((2, 3), lambda i, j: a[i, j] * s[0] + te.const(1, dtype), "out")
 
