@@ -1,6 +1,8 @@
-"""Compile time: ResNet-18's convolutions to verified instruction streams, and to machine code of this CPU, one core.
+"""Compile time: ResNet-18's convolutions to verified instruction streams, and to machine code of
+this CPU, one core.
 
-`native_conv2d_seconds` is the median over C1 to C12 of the way from tensor expression to machine code.
+`native_conv2d_seconds` is the median over C1 to C12 of the way from tensor expression to machine
+code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""ResNet-18's convolutions on pynq_z1: cycles against the machine's bound, with and without virtual threads.
+"""ResNet-18's convolutions on pynq_z1: cycles against the machine's bound, with and without virtual
+threads.
 
-Every result is compared with the plain numpy reference. C1, with its 3 input channels, is a row of its own and stands
-outside the sums; what it costs to lay out its input is reported beside its cycles.
+Every result is compared with the plain numpy reference. C1, with its 3 input channels, is a row of
+its own and stands outside the sums; what it costs to lay out its input is reported beside its
+cycles.
 """
 
 from __future__ import annotations
@@ -70,7 +72,9 @@ def sums(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def first_layer(measured: LayerRun, entry: dict[str, Any]) -> dict[str, float]:
-    """The figures of C1: `c1_packed_bytes` against the plain input's is what laying it out costs the memory."""
+    """The figures of C1: `c1_packed_bytes` against the plain input's is what laying it out costs
+    the memory.
+    """
     plain = workload(FIRST)
     return {
         "c1_cycles": int(entry["cycles"]),

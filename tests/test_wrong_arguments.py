@@ -38,7 +38,7 @@ def operator() -> Operator:
 @pytest.fixture(scope="module")
 def arrays(operator: Operator) -> dict[str, Any]:
     rng = np.random.default_rng(0)
-    return operator.pack(rng.integers(-8, 8, (4, 8)), rng.integers(-8, 8, (8, 8)))
+    return operator.pack(rng.integers(-8, 8, (4, 8)), rng.integers(-8, 8, (8, 8)), multiplier=1.0)
 
 
 def schedule() -> Schedule:
@@ -240,7 +240,7 @@ def test_outputs_that_are_none(operator: Operator) -> None:
 def test_ragged_rows(operator: Operator) -> None:
     with pytest.raises(TemplateError) as failure:
         operator.pack([[1], [1, 2]], np.zeros((8, 8), int))
-    assert str(failure.value).endswith("rows must all be of one length, got some that are not")
+    assert str(failure.value).endswith("rows must be of equal length, got a ragged list")
 
 
 @pytest.mark.parametrize(("field", "value", "rule"), [

@@ -1,8 +1,9 @@
 """A matrix product written by hand in instructions: the program of the `simulator` benchmark.
 
-out[M, N] = requantise(inp[M, K] . wgt[N, K]^T), in tiles of rows and columns with the whole of K. The two halves of
-the input, weight, accumulator and output buffers alternate: while one tile is computed, the next input tile and part
-of the next weight tile are loaded and the last result is stored.
+out[M, N] = requantise(inp[M, K] . wgt[N, K]^T), in tiles of rows and columns with the whole of K.
+The two halves of the input, weight, accumulator and output buffers alternate: while one tile is
+computed, the next input tile and part of the next weight tile are loaded and the last result is
+stored.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ class GemmTilingError(Error, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class GemmTiling:
-    """A product of m x n x k elements in tiles of `rows` by `columns` entries; all counts below are in entries."""
+    """A product of m x n x k elements in tiles of `rows` by `columns` entries; all counts below are
+    in entries.
+    """
 
     config: Config
     m: int
@@ -152,8 +155,8 @@ def _loads(t: GemmTiling, tile: int) -> Iterator[Instruction]:
 def _weights(t: GemmTiling, tile: int) -> Iterator[Instruction]:
     """The share of the next column's weights that is loaded with this tile.
 
-    The half they go to was last read by the product before this column, which has ended when the load of the
-    column's tile 1 starts. So shares begin with tile 2.
+    The half they go to was last read by the product before this column, which has ended when the
+    load of the column's tile 1 starts. So shares begin with tile 2.
     """
     column, row = divmod(tile, t.row_tiles)
     if row < 2 or (column + 1) * t.row_tiles >= t.tiles:

@@ -1,7 +1,8 @@
 """Small programs of every template on several machines: what tests and the mutants benchmark run.
 
-A case is a template's options at a size that takes at least two tiles or two virtual threads somewhere; channel counts
-are not multiples of the blocks. Names are unique and say case, threads and machine.
+A case is a template's options at a size that takes at least two tiles or two virtual threads
+somewhere; channel counts are not multiples of the blocks. Names are unique and say case, threads
+and machine.
 """
 
 from __future__ import annotations

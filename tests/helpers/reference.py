@@ -1,6 +1,7 @@
 """Naive models of the operators, in numpy and plain integers; they share no code with the compiler.
 
-Sums are exact in int64 and wrap to 32 bits where the machine's accumulator does. Results are rounded half up.
+Sums are exact in int64 and wrap to 32 bits where the machine's accumulator does. Results are
+rounded half up.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def scale_of(real: float) -> Pair:
 
 
 def requantise(sums: Array, bias: Array, factor: Array, zero_point: int, low: int, high: int) -> Array:
-    """Sums [N, C, ...] to results; `bias` and `factor` have a value for each channel, or broadcast to the sums."""
+    """Sums [N, C, ...] to results; `bias` and `factor` have a value for each channel, or broadcast
+    to the sums.
+    """
     shape = (-1,) + (1,) * (sums.ndim - 2)
     bias, factor = (np.reshape(v, shape) if np.ndim(v) == 1 else v for v in (bias, factor))
     scales = np.vectorize(scale_of, otypes=[np.int64, np.int64])

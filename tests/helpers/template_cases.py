@@ -1,4 +1,5 @@
-"""Random operators: a case draws a shape and options, runs the compiled program and compares it with the naive model.
+"""Random operators: a case draws a shape and options, runs the compiled program and compares it
+with the naive model.
 
 A case is named by its operator, configuration and seed alone, so that a failure replays.
 """
@@ -28,7 +29,7 @@ Options = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Case:
+class OperatorCase:
     """An operator, its plain operands, and the results it must give."""
 
     operator: Operator
@@ -106,6 +107,12 @@ class Draw:
         ceiling = self.integer(low, self.high) if self.chance(0.3) else None
         return {"zero_point": zero_point, "activation": activation, "ceiling": ceiling}
 
+    def clip(self, values: Array, options: Options) -> Array:
+        """Requantised values with the zero point, between the bounds of these options."""
+        zero_point, ceiling = options["zero_point"], options["ceiling"]
+        low = zero_point if options["activation"] == "relu" else self.low
+        return np.clip(values + zero_point, low, self.high if ceiling is None else ceiling)
+
     def finish(self, sums: Array, bias: Array, factor: Array, options: Options) -> Array:
         """What leaves the operator with these options."""
         if options.get("raw"):
@@ -122,7 +129,7 @@ def _finished(draw: Draw, sums: Array, options: Options) -> tuple[Options, Array
     return operands, draw.finish(sums, bias, factor, options)
 
 
-def conv2d_case(config: Config, seed: int) -> Case:
+def conv2d_case(config: Config, seed: int) -> OperatorCase:
     """Any kernel, strides, pads and dilations."""
     draw = Draw(config, seed)
     kernel, strides, pads, dilations = draw.pair(1, 4), draw.pair(1, 3), draw.pads((3, 3)), draw.pair(1, 2)
@@ -139,10 +146,10 @@ def conv2d_case(config: Config, seed: int) -> Case:
     weight = draw.elements((out, channels, *kernel), config.wgt_bits)
     sums = reference.conv2d(data, weight, strides, pads, dilations, zero)
     operands, expected = _finished(draw, sums, options)
-    return Case(operator, {"data": data, "weight": weight, **operands}, expected)
+    return OperatorCase(operator, {"data": data, "weight": weight, **operands}, expected)
 
 
-def dense_case(config: Config, seed: int) -> Case:
+def dense_case(config: Config, seed: int) -> OperatorCase:
     """A matrix product."""
     draw = Draw(config, seed)
     rows, features, out = draw.integer(1, 40), draw.channels(6), draw.channels(6)
@@ -155,10 +162,10 @@ def dense_case(config: Config, seed: int) -> Case:
     data, weight = draw.elements((rows, features), config.inp_bits), draw.elements((out, features), config.wgt_bits)
     sums = reference.wrap32((data - zero) @ weight.T)
     operands, expected = _finished(draw, sums, options)
-    return Case(operator, {"data": data, "weight": weight, **operands}, expected)
+    return OperatorCase(operator, {"data": data, "weight": weight, **operands}, expected)
 
 
-def depthwise_case(config: Config, seed: int) -> Case:
+def depthwise_case(config: Config, seed: int) -> OperatorCase:
     """A kernel for each channel."""
     draw = Draw(config, seed)
     kernel, strides, pads, dilations = draw.pair(1, 4), draw.pair(1, 3), draw.pads((3, 3)), draw.pair(1, 2)
@@ -174,10 +181,10 @@ def depthwise_case(config: Config, seed: int) -> Case:
     weight = draw.elements((channels, 1, *kernel), config.wgt_bits)
     sums = reference.depthwise_conv2d(data, weight, strides, pads, dilations, zero)
     operands, expected = _finished(draw, sums, options)
-    return Case(operator, {"data": data, "weight": weight, **operands}, expected)
+    return OperatorCase(operator, {"data": data, "weight": weight, **operands}, expected)
 
 
-def conv2d_transpose_case(config: Config, seed: int) -> Case:
+def conv2d_transpose_case(config: Config, seed: int) -> OperatorCase:
     """Any kernel, strides, pads and output padding."""
     draw = Draw(config, seed)
     kernel, strides = draw.pair(1, 5), draw.pair(1, 3)
@@ -198,10 +205,10 @@ def conv2d_transpose_case(config: Config, seed: int) -> Case:
     weight = draw.elements((channels, out, *kernel), config.wgt_bits)
     sums = reference.conv2d_transpose(data, weight, strides, pads, extra, zero)
     operands, expected = _finished(draw, sums, options)
-    return Case(operator, {"data": data, "weight": weight, **operands}, expected)
+    return OperatorCase(operator, {"data": data, "weight": weight, **operands}, expected)
 
 
-def pool2d_case(config: Config, seed: int) -> Case:
+def pool2d_case(config: Config, seed: int) -> OperatorCase:
     """Maximum and average, with or without padding in the count."""
     draw = Draw(config, seed)
     kernel, strides, dilations = draw.pair(1, 4), draw.pair(1, 3), draw.pair(1, 2)
@@ -211,10 +218,11 @@ def pool2d_case(config: Config, seed: int) -> Case:
     options = draw.output()
     zero = 0 if options.get("raw") else draw.zero()
     include = options.get("raw", False) or kind == "max" or draw.chance(0.5)
+    rescale = draw.chance(0.5)
     operator = pool2d(
         config, kind=kind, batch=batch, height=height, width=width, channels=channels, kernel=kernel, strides=strides,
         pads=pads, dilations=dilations, input_zero_point=zero, count_include_pad=include,
-        virtual_threads=draw.integer(1, 3), **options,
+        rescale=rescale,        virtual_threads=draw.integer(1, 3), **options,
     )  # fmt: skip
     data = draw.elements((batch, channels, height, width), config.inp_bits)
     window = (kernel, strides, pads, dilations)
@@ -225,12 +233,18 @@ def pool2d_case(config: Config, seed: int) -> Case:
         counts = reference.counts((height, width), *window)
         divisor = np.int64(kernel[0] * kernel[1]) if include else np.maximum(counts, 1)
     bias, factor = draw.scale(channels, sums)
-    operands = {"bias": bias, "multiplier": factor} if not options.get("raw") else {}
+    if options.get("raw"):
+        return OperatorCase(operator, {"data": data}, sums)
+    if not rescale:
+        shifted = sums + bias[:, None, None]
+        expected = draw.clip((2 * shifted + divisor) // (2 * divisor), options)
+        return OperatorCase(operator, {"data": data, "bias": bias}, expected)
+    operands = {"bias": bias, "multiplier": factor}
     expected = draw.finish(sums, bias, factor[:, None, None] / divisor, options)
-    return Case(operator, {"data": data, **operands}, expected)
+    return OperatorCase(operator, {"data": data, **operands}, expected)
 
 
-def residual_add_case(config: Config, seed: int) -> Case:
+def residual_add_case(config: Config, seed: int) -> OperatorCase:
     """Two activations of different scales."""
     draw = Draw(config, seed)
     batch, channels, (height, width) = draw.integer(1, 3), draw.channels(), draw.pair(1, 12)
@@ -246,10 +260,10 @@ def residual_add_case(config: Config, seed: int) -> Case:
     integers = tuple(int(np.floor(f * 2.0**shift + 0.5)) for f in factors)
     sums = reference.residual_add(data - zeros[0], other - zeros[1], integers)
     expected = draw.finish(sums, np.zeros(channels, np.int64), np.full(channels, 2.0**-shift), options)
-    return Case(operator, {"data": data, "other": other}, expected)
+    return OperatorCase(operator, {"data": data, "other": other}, expected)
 
 
-CASES: dict[str, Callable[[Config, int], Case]] = {
+CASES: dict[str, Callable[[Config, int], OperatorCase]] = {
     "conv2d": conv2d_case,
     "dense": dense_case,
     "depthwise_conv2d": depthwise_case,

@@ -1,7 +1,7 @@
 """Code generation for the accelerator: from a scheduled, tensorized loop nest to a program.
 
-`compile_function` does it all. An intrinsic's `lower` turns a `TensorizedNest` into macro-ops with `fold_compute` and
-`fold_dma`.
+`compile_function` does it all. An intrinsic's `lower` turns a `TensorizedNest` into macro-ops with
+`fold_compute` and `fold_dma`.
 """
 
 from vdla.compiler.codegen.vdla.allocate import AllocationError

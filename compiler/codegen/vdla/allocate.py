@@ -1,8 +1,10 @@
-"""Static allocation: an address for every tile, such that tiles with overlapping live ranges do not overlap.
+"""Static allocation: an address for every tile, such that tiles with overlapping live ranges do not
+overlap.
 
-A tile is live from its first to its last use in program order. A new tile takes the space that has been dead for the
-longest time: overwriting recently read data would make the producer wait for the reader. Two accumulator operands of a
-VECTOR go to different halves of the accumulator, which are read in the same cycle.
+A tile is live from its first to its last use in program order. A new tile takes the space that has
+been dead for the longest time: overwriting recently read data would make the producer wait for the
+reader. Two accumulator operands of a VECTOR go to different halves of the accumulator, which are
+read in the same cycle.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ class LiveRange:
 
 
 def allocate(config: Config, ops: Sequence[MacroOp], lines: Sequence[str] = ()) -> dict[BufferTile, int]:
-    """The first entry of every tile in its buffer; AllocationError names the buffer that is too small.
+    """The first entry of every tile in its buffer; AllocationError names the buffer that is too
+    small.
 
     `lines` is the text of the schedule, for the error.
     """
@@ -89,7 +92,7 @@ def _allocate_buffer(
     raise AllocationError(_too_small(buffer, depth, ranges, failed[0], name))
 
 
-# --- rotation: in order of first use, over the data dead for the longest time ----------------------------------------
+# --- rotation: in order of first use, over the data dead for the longest time --------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +119,9 @@ def _rotate(depth: int, ranges: Sequence[LiveRange]) -> dict[BufferTile, int] | 
 
 
 def _oldest(segments: Sequence[_Segment], depth: int, live: LiveRange, partners: Sequence[range]) -> int | None:
-    """The start with the fewest bank clashes with its partners; among those, the one dead longest, then the lowest."""
+    """The start with the fewest bank clashes with its partners; among those, the one dead longest,
+    then the lowest.
+    """
     size = live.tile.entries
     middle = -(-(depth // 2) // live.align) * live.align
     starts = {middle, *_starts(segments, size, live.align)} if partners else set(_starts(segments, size, live.align))
@@ -160,7 +165,7 @@ def _cover(segments: Iterable[_Segment], new: _Segment) -> Iterator[_Segment]:
             yield _Segment(max(old.start, new.end), old.end, old.last)
 
 
-# --- packing: first fit, largest first -------------------------------------------------------------------------------
+# --- packing: first fit, largest first -----------------------------------------------------------
 
 
 def _pack(depth: int, ranges: Sequence[LiveRange]) -> dict[BufferTile, int] | LiveRange:
@@ -203,13 +208,15 @@ def _gap(taken: Iterable[tuple[int, int]], size: int, align: int) -> int:
     return start
 
 
-# --- errors ----------------------------------------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------
 
 
 def _too_small(
     buffer: Buffer, depth: int, ranges: Sequence[LiveRange], failed: LiveRange, name: Callable[[int], str]
 ) -> str:
-    """The error for the moment of greatest use, or for the live range that found no contiguous space."""
+    """The error for the moment of greatest use, or for the live range that found no contiguous
+    space.
+    """
     moment, rule = max((live.first for live in ranges), key=lambda op: _total(_alive(ranges, op))), ""
     if _total(_alive(ranges, moment)) <= depth:
         moment, rule = failed.first, ", each contiguous"

@@ -1,7 +1,7 @@
 """Assembly: from macro-ops on tiles to an encoded program.
 
-Addresses first, then micro-op kernels, then tokens; the order of the operations never changes. The result is a pure
-function of the arguments.
+Addresses first, then micro-op kernels, then tokens; the order of the operations never changes. The
+result is a pure function of the arguments.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ TOKEN_BITS = ("pop_prev", "pop_next", "push_prev", "push_next")
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """An addressed instruction, its tensor and schedule line; `op` is the index of its operation, if it has one."""
+    """An addressed instruction, its tensor and schedule line; `op` is the index of its operation,
+    if it has one.
+    """
 
     instruction: isa.Instruction
     tensor: str | None
@@ -44,11 +46,11 @@ def assemble(
     tensors: Sequence[ProgramTensor],
     source_lines: Sequence[str] = (),
 ) -> Program:
-    """The program of `macro_ops` in their order; `tensors` are all tensors except the micro-op table.
+    """The program of `macro_ops` in their order; `tensors` are all tensors except the micro-op
+    table.
 
     Raises:
-        AllocationError, UopError: an on-chip buffer is too small.
-        IsaError: a field overflows.
+        AllocationError, UopError: an on-chip buffer is too small. IsaError: a field overflows.
         BuildError: an operation accesses entries outside of its tiles or its tensor.
     """
     _check(macro_ops, tensors, source_lines)
@@ -104,7 +106,7 @@ def _moves_data(instruction: isa.Instruction) -> bool:
     return isinstance(instruction, Load | Store) and bool(instruction.y_size and instruction.x_size)
 
 
-# --- addresses -------------------------------------------------------------------------------------------------------
+# --- addresses -----------------------------------------------------------------------------------
 
 
 def _place(
@@ -151,13 +153,15 @@ def _uop_tensor(config: Config, plan: UopPlan) -> ProgramTensor:
     )
 
 
-# --- tokens ----------------------------------------------------------------------------------------------------------
+# --- tokens --------------------------------------------------------------------------------------
 
 
 def _unit_ops(
     config: Config, ops: Sequence[MacroOp], placed: Sequence[_Placed], checker: MacroOpChecker, lines: Sequence[str]
 ) -> list[UnitOp]:
-    """The operations that tokens must order. A LOAD of micro-ops touches nothing: compute alone uses their buffer."""
+    """The operations that tokens must order. A LOAD of micro-ops touches nothing: compute alone
+    uses their buffer.
+    """
     rows = isa.instruction_columns(config, [item.instruction for item in placed]).tolist()
     return [
         UnitOp(

@@ -20,11 +20,13 @@ def compile_function(
 ) -> Program:
     """The program of a function whose blocks are all tensorized.
 
-    `weights` names the inputs that stay the same from run to run; `layouts` describes the dimensions of parameters. A
-    buffer in `global` scope that is not a parameter becomes a scratch tensor, which the device allocates.
+    `weights` names the inputs that stay the same from run to run; `layouts` describes the
+    dimensions of parameters. A buffer in `global` scope that is not a parameter becomes a scratch
+    tensor, which the device allocates.
 
     Raises:
-        LoweringError, AllocationError, UopError, IsaError: the schedule does not fit this machine; the message names
+        LoweringError, AllocationError, UopError, IsaError: the schedule does not fit this machine;
+        the message names
             the block, buffer or instruction.
     """
     _check(config, fn)

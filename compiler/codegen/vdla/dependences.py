@@ -1,7 +1,8 @@
 """Exact dependences between units, from the entries that each operation reads and writes.
 
-The operations of a unit run in order, so only the last conflicting operation of each other unit matters. There is no
-loop over entries: each touch is one gather and one scatter on the history of its space.
+The operations of a unit run in order, so only the last conflicting operation of each other unit
+matters. There is no loop over entries: each touch is one gather and one scatter on the history of
+its space.
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ from vdla.hardware.isa import Unit
 Where = slice | NDArray[np.int64]
 NEVER = -1
 MOST_ROWS = 1 << 22
-"""The size of a space up to which its history has a row for every entry; a larger one has rows for touched entries."""
+"""The size of a space up to which its history has a row for every entry; a larger one has rows for
+touched entries.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """Entries of one space (an on-chip buffer or a tensor in DRAM) that an operation reads or writes."""
+    """Entries of one space (an on-chip buffer or a tensor in DRAM) that an operation reads or
+    writes.
+    """
 
     space: Hashable
     where: Where
@@ -75,7 +80,9 @@ def _indices(where: Where) -> NDArray[np.int64]:
 
 
 def _histories(ops: Sequence[UnitOp]) -> dict[Hashable, _History]:
-    """The history of every space that one unit writes and another touches; no other space orders units."""
+    """The history of every space that one unit writes and another touches; no other space orders
+    units.
+    """
     places: dict[Hashable, list[Where]] = {}
     users: dict[Hashable, tuple[set[Unit], set[Unit]]] = {}
     for op in ops:
@@ -90,7 +97,8 @@ def _histories(ops: Sequence[UnitOp]) -> dict[Hashable, _History]:
 
 
 def dependences(ops: Sequence[UnitOp]) -> NDArray[np.int64]:
-    """[op, unit]: the last operation of `unit` that must end before `op` starts, NEVER if there is none.
+    """[op, unit]: the last operation of `unit` that must end before `op` starts, NEVER if there is
+    none.
 
     NEVER for the operation's own unit, whose order needs no token.
     """

@@ -1,7 +1,8 @@
-"""Folding of computation: a nest becomes as few GEMM or VECTOR instructions as their loops and micro-ops allow.
+"""Folding of computation: a nest becomes as few GEMM or VECTOR instructions as their loops and
+micro-ops allow.
 
-Two spatial loops become the loops of the instruction. The others are unrolled into micro-ops with reductions
-innermost: each sum starts at a micro-op marked first and ends at one marked last.
+Two spatial loops become the loops of the instruction. The others are unrolled into micro-ops with
+reductions innermost: each sum starts at a micro-op marked first and ends at one marked last.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def fold_compute(nest: TensorizedNest, operands: ComputeFields, instruction: Mak
 
 
 def _parts(nest: TensorizedNest, loop: Loop) -> Iterator[TensorizedNest]:
-    """The nest cut along the loop: into affine pieces if a position is not affine in it, else into iterations."""
+    """The nest cut along the loop: into affine pieces if a position is not affine in it, else into
+    iterations.
+    """
     pieces = [(value, 1) for value in range(loop.extent)] if _regular(nest, loop) else affine_pieces(nest, loop)
     for first, extent in pieces:
         yield nest.fix(loop, first) if extent == 1 else nest.piece(loop, first, extent)
@@ -85,7 +88,8 @@ def _differs_in_layout(nest: TensorizedNest, loop: Loop) -> bool:
 def _loop_to_peel(nest: TensorizedNest, hardware: list[Loop]) -> Loop | None:
     """The outermost loop that must become several instructions, if any.
 
-    Micro-ops cannot move the scale, and a result must move in the output buffer as its sum does in the accumulator.
+    Micro-ops cannot move the scale, and a result must move in the output buffer as its sum does in
+    the accumulator.
     """
     differing = [loop for loop in nest.loops if not loop.reduce and _differs_in_layout(nest, loop)]
     if differing:
@@ -119,7 +123,7 @@ def _tile(access: EntryAccess) -> BufferTile:
     return access.place
 
 
-# --- micro-ops -------------------------------------------------------------------------------------------------------
+# --- micro-ops -----------------------------------------------------------------------------------
 
 
 def _offsets(unrolled: list[Loop], used: Mapping[str, EntryAccess]) -> dict[str, Offsets]:
@@ -146,7 +150,9 @@ def _kernel(offsets: bytes, first: bytes, last: bytes) -> tuple[isa.MicroOp, ...
 
 
 def _ends(unrolled: list[Loop], end: int) -> npt.NDArray[np.bool_]:
-    """Whether every reduction loop is at its first (end 0) or last (end -1) iteration, for each micro-op."""
+    """Whether every reduction loop is at its first (end 0) or last (end -1) iteration, for each
+    micro-op.
+    """
     ends = np.ones(1, np.bool_)
     for loop in unrolled:
         here = np.full(loop.extent, not loop.reduce)
@@ -155,7 +161,7 @@ def _ends(unrolled: list[Loop], end: int) -> npt.NDArray[np.bool_]:
     return ends
 
 
-# --- results ---------------------------------------------------------------------------------------------------------
+# --- results -------------------------------------------------------------------------------------
 
 
 def _add_epilogue(

@@ -1,6 +1,8 @@
-"""Folding of DMA: a nest of entry copies becomes as few LOAD or STORE instructions as strides and padding allow.
+"""Folding of DMA: a nest of entry copies becomes as few LOAD or STORE instructions as strides and
+padding allow.
 
-The innermost loops that are dense on the chip become the dimensions x, y and z; the others repeat the instruction.
+The innermost loops that are dense on the chip become the dimensions x, y and z; the others repeat
+the instruction.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ Make = Callable[[dict[str, Any]], isa.Instruction]
 
 @dataclass(frozen=True, slots=True)
 class DmaFields:
-    """The operands on the chip and in DRAM, and the buffer entries and AXI beats of one entry of the tensor."""
+    """The operands on the chip and in DRAM, and the buffer entries and AXI beats of one entry of
+    the tensor.
+    """
 
     chip: str
     dram: str
@@ -28,7 +32,9 @@ class DmaFields:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """One dimension of a transfer: padding before, data, padding after, and the stride in DRAM, all in entries."""
+    """One dimension of a transfer: padding before, data, padding after, and the stride in DRAM, all
+    in entries.
+    """
 
     before: int = 0
     size: int = 1

@@ -1,7 +1,9 @@
-"""Foldable nests: loop nests that become instructions as a whole, and their properties in every outer iteration.
+"""Foldable nests: loop nests that become instructions as a whole, and their properties in every
+outer iteration.
 
-A nest is foldable if it holds a single tensorized block under serial loops, optionally followed by an epilogue that
-consumes each result as soon as its sum is complete. Each nest is analysed once; `lower` fills in the loop values.
+A nest is foldable if it holds a single tensorized block under serial loops, optionally followed by
+an epilogue that consumes each result as soon as its sum is complete. Each nest is analysed once;
+`lower` fills in the loop values.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ from vdla.compiler.tensorize.intrinsic import GLOBAL, ON_CHIP
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The position of an operand's entry over all loops: a constant, affine steps, and terms that are not affine."""
+    """The position of an operand's entry over all loops: a constant, affine steps, and terms that
+    are not affine.
+    """
 
     buffer: str
     const: int
@@ -39,8 +43,9 @@ class Position:
 class FoldableNest:
     """A nest that folds.
 
-    `loops` become part of instructions. `predicate` holds where the block runs, `conditions` where its intrinsic's
-    condition holds. `starts` are the values of the reduce axes: all 0 where a sum begins.
+    `loops` become part of instructions. `predicate` holds where the block runs, `conditions` where
+    its intrinsic's condition holds. `starts` are the values of the reduce axes: all 0 where a sum
+    begins.
     """
 
     block: TensorizedBlock
@@ -81,7 +86,9 @@ class FoldableNests:
                 return None
 
     def _fuse(self, shared: list[ir.For], first: Chain, second: Chain) -> FoldableNest | None:
-        """The nest of a block and the epilogue of its results; all loops that they do not share must be reductions."""
+        """The nest of a block and the epilogue of its results; all loops that they do not share
+        must be reductions.
+        """
         (inner, node), (own, after_node) = first, second
         if not (isinstance(node, ir.Block) and isinstance(after_node, ir.Block)) or inner is None or own is None:
             return None
@@ -124,7 +131,9 @@ class FoldableNests:
             )
 
     def _position(self, block: TensorizedBlock, operand: str, zeros: Mapping[str, ir.Expr]) -> Position:
-        """The position of the operand's entry, counted in entries from the start of its tile or tensor."""
+        """The position of the operand's entry, counted in entries from the start of its tile or
+        tensor.
+        """
         name = block.match.buffers[operand]
         unit = prod(block.match.intrinsic.behaviour.buffers[operand].dims)
         plan = self.plans.get(name)
@@ -153,7 +162,8 @@ Chain = tuple["list[ir.For] | None", ir.Stmt]
 
 
 def _chain(stmt: ir.Stmt) -> Chain:
-    """The perfectly nested loops that begin at `stmt`, and their body; None for the loops if one is not serial.
+    """The perfectly nested loops that begin at `stmt`, and their body; None for the loops if one is
+    not serial.
 
     The loops inside an entry may be of any kind.
     """

@@ -1,7 +1,7 @@
 """The contents of storage that buffers share, checked while a function is lowered.
 
-Only buffers computed in place share storage. An operation in place is valid only if its operand has been computed
-since the last one; any other reader, only if its operand has not been overwritten.
+Only buffers computed in place share storage. An operation in place is valid only if its operand has
+been computed since the last one; any other reader, only if its operand has not been overwritten.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Bounds on the loops of a nest from conditions: a predicate, or the test for padding.
 
-A comparison that is affine in the loops is kept as `form >= 0`; any other condition is evaluated point by point.
+A comparison that is affine in the loops is kept as `form >= 0`; any other condition is evaluated
+point by point.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def _condition(expr: ir.Expr) -> Condition:
 
 
 def loop_bounds(conditions: Iterable[Condition], loops: Iterable[Loop], env: Mapping[str, int]) -> Bounds | None:
-    """The bounds of the loops under the conditions at the outer loops' values `env`; None if no iteration is left."""
+    """The bounds of the loops under the conditions at the outer loops' values `env`; None if no
+    iteration is left.
+    """
     found = Bounds()
     extents = {loop.var: loop.extent for loop in loops}
     for condition in conditions:
@@ -95,7 +98,9 @@ def _narrow(found: Bounds, condition: Condition, extents: Mapping[str, int], env
 
 
 def truth_over(condition: Condition, loops: Iterable[Loop], env: Mapping[str, int]) -> bool | None:
-    """True if the condition holds in every iteration of the loops, False if in none, None if it varies."""
+    """True if the condition holds in every iteration of the loops, False if in none, None if it
+    varies.
+    """
     extents = {loop.var: loop.extent for loop in loops}
     if condition.form is None:
         varies = var_names(condition.expr) & set(extents)

@@ -1,7 +1,8 @@
 """Lowering: a scheduled, tensorized loop nest becomes a list of macro-ops in program order.
 
-Outer loops run here, at compile time; each foldable nest becomes instructions by its intrinsic's `lower`. Virtual
-threads are interleaved, each on tiles of its own: they overlap on the machine as far as the exact dependences allow.
+Outer loops run here, at compile time; each foldable nest becomes instructions by its intrinsic's
+`lower`. Virtual threads are interleaved, each on tiles of its own: they overlap on the machine as
+far as the exact dependences allow.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def lower(config: Config, fn: ir.Function) -> list[MacroOp]:
     """The macro-ops of a function whose blocks are all tensorized.
 
     Raises:
-        LoweringError: names the block, buffer or loop that this machine's instructions cannot express, and why.
+        LoweringError: names the block, buffer or loop that this machine's instructions cannot
+        express, and why.
     """
     return list(_Lowering(config, fn).run(fn.body, {}))
 
@@ -172,7 +174,9 @@ def _first_to_peel(foldable: FoldableNest, loop: Loop) -> Loop:
 
 
 def _starts(foldable: FoldableNest, env: Env) -> bool:
-    """Whether the sums of this nest begin in it: every reduce axis is 0 at the first iteration of the folded loops."""
+    """Whether the sums of this nest begin in it: every reduce axis is 0 at the first iteration of
+    the folded loops.
+    """
     if foldable.block.node.init is None:
         return foldable.block.match.intrinsic.in_place is None
     return all(int(evaluate(start, env, default=0)) == 0 for start in foldable.starts)

@@ -1,7 +1,10 @@
-"""Macro-ops: machine instructions on named on-chip tiles, the interface between lowering and assembly.
+"""Macro-ops: machine instructions on named on-chip tiles, the interface between lowering and
+assembly.
 
-The bases of an instruction are zero here. Each base is a tile and an offset in the units of its field (`field_unit`):
-entries in general, vectors for the inputs and weights of a VECTOR, several entries for a RAW result.
+The bases of an instruction are zero here. Each base is a tile and an offset in the units of its
+field (`field_unit`):
+entries in general, vectors for the inputs and weights of a VECTOR, several entries for a RAW
+result.
 """
 
 from __future__ import annotations
@@ -21,10 +24,11 @@ class BuildError(Error, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class BufferTile:
-    """A range of `entries` entries of one on-chip buffer, without an address; `ident` distinguishes equal names.
+    """A range of `entries` entries of one on-chip buffer, without an address; `ident` distinguishes
+    equal names.
 
-    A tile is live from its first to its last use in program order. It may be filled many times; fills of different
-    tiles, as those of different virtual threads, can overlap in time.
+    A tile is live from its first to its last use in program order. It may be filled many times;
+    fills of different tiles, as those of different virtual threads, can overlap in time.
     """
 
     name: str
@@ -42,11 +46,13 @@ ONE = Fraction(1)
 
 @dataclass(frozen=True, slots=True)
 class MacroOp:
-    """An instruction with a (tile, offset) for each on-chip base, and its micro-ops relative to these bases.
+    """An instruction with a (tile, offset) for each on-chip base, and its micro-ops relative to
+    these bases.
 
-    `instruction` is an `isa` instruction with zero bases, zero `uop_begin` and `uop_end`, and no token bits. `bases`
-    has every base field that the instruction uses: `sram` of LOAD and STORE; `acc src wgt out scl` of GEMM and VECTOR.
-    The `dram` of a LOAD or STORE is relative to `tensor`. `source` is a line of the schedule.
+    `instruction` is an `isa` instruction with zero bases, zero `uop_begin` and `uop_end`, and no
+    token bits. `bases` has every base field that the instruction uses: `sram` of LOAD and STORE;
+    `acc src wgt out scl` of GEMM and VECTOR. The `dram` of a LOAD or STORE is relative to `tensor`.
+    `source` is a line of the schedule.
     """
 
     instruction: isa.Instruction

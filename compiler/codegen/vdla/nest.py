@@ -1,8 +1,8 @@
 """A tensorized nest: one tensorized block with the loops around it, at concrete addresses.
 
-An intrinsic's `lower` turns a `TensorizedNest` into instructions. Positions are counted in entries of the operand
-(its declared shape), from the start of an on-chip tile or of a tensor in DRAM; they are affine in the loops except for
-`rest`.
+An intrinsic's `lower` turns a `TensorizedNest` into instructions. Positions are counted in entries
+of the operand (its declared shape), from the start of an on-chip tile or of a tensor in DRAM; they
+are affine in the loops except for `rest`.
 """
 
 from __future__ import annotations
@@ -107,9 +107,9 @@ class Epilogue:
 class TensorizedNest:
     """Steps of one intrinsic.
 
-    `init`: sums start here instead of continuing from the output's contents. `valid[var]` = (first, end) is the range
-    of iterations in which the intrinsic's condition holds; the others are padding. With `all_padding`, all of them are.
-    `source` is a line of the schedule.
+    `init`: sums start here instead of continuing from the output's contents. `valid[var]` = (first,
+    end) is the range of iterations in which the intrinsic's condition holds; the others are
+    padding. With `all_padding`, all of them are. `source` is a line of the schedule.
     """
 
     config: Config
@@ -123,7 +123,9 @@ class TensorizedNest:
     source: int = -1
 
     def fix(self, loop: Loop, value: int) -> TensorizedNest:
-        """The nest with one loop at `value`; a reduction starts in its first iteration and ends in its last."""
+        """The nest with one loop at `value`; a reduction starts in its first iteration and ends in
+        its last.
+        """
         epilogue = self.epilogue
         if epilogue is not None:
             last = not loop.reduce or value == loop.extent - 1
@@ -140,7 +142,9 @@ class TensorizedNest:
         )
 
     def piece(self, loop: Loop, first: int, extent: int) -> TensorizedNest:
-        """The nest over some iterations of a loop that is no reduction, in which every position is affine."""
+        """The nest over some iterations of a loop that is no reduction, in which every position is
+        affine.
+        """
         epilogue = self.epilogue
         if epilogue is not None:
             epilogue = Epilogue(epilogue.match, _piece(epilogue.access, loop.var, first, extent))
@@ -166,7 +170,9 @@ def _piece(access: Mapping[str, EntryAccess], var: str, first: int, extent: int)
 
 
 def affine_pieces(nest: TensorizedNest, loop: Loop) -> list[tuple[int, int]]:
-    """(first, extent) of the maximal runs of iterations in which every position is affine in the loop, in order."""
+    """(first, extent) of the maximal runs of iterations in which every position is affine in the
+    loop, in order.
+    """
     offsets = [a.offsets_along(loop.var, loop.extent) for a in nest.all_accesses() if a.irregular(loop.var)]
     if loop.reduce or any(values is None for values in offsets):
         return [(value, 1) for value in range(loop.extent)]
@@ -181,7 +187,9 @@ def affine_pieces(nest: TensorizedNest, loop: Loop) -> list[tuple[int, int]]:
 
 
 def simplify_loops(nest: TensorizedNest) -> TensorizedNest:
-    """The nest without loops of one iteration, and with adjacent loops merged where all operands step evenly."""
+    """The nest without loops of one iteration, and with adjacent loops merged where all operands
+    step evenly.
+    """
     for loop in nest.loops:
         if loop.extent == 1:
             nest = nest.fix(loop, 0)

@@ -1,7 +1,9 @@
-"""Storage of on-chip buffers: the loops around each allocation, and the tile that one iteration of them needs.
+"""Storage of on-chip buffers: the loops around each allocation, and the tile that one iteration of
+them needs.
 
-In the loop nest a buffer keeps its full logical shape; its tile holds only the region written inside one iteration of
-the loops around the allocation. All iterations reuse the same tile, but each virtual thread has its own.
+In the loop nest a buffer keeps its full logical shape; its tile holds only the region written
+inside one iteration of the loops around the allocation. All iterations reuse the same tile, but
+each virtual thread has its own.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from vdla.compiler.tensorize.intrinsic import ON_CHIP
 
 @dataclass(frozen=True, slots=True)
 class TilePlan:
-    """The tile of one buffer: the `shape` of the region, and its origin `base` over the loops around the allocation.
+    """The tile of one buffer: the `shape` of the region, and its origin `base` over the loops
+    around the allocation.
 
     `owner` is the buffer whose storage it is: another buffer's for a result computed in place.
     """

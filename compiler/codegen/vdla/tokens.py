@@ -1,8 +1,10 @@
-"""Token insertion: a minimal set of tokens that enforces the exact dependences within the capacity of the queues.
+"""Token insertion: a minimal set of tokens that enforces the exact dependences within the capacity
+of the queues.
 
-Every token points forwards in program order, so the program cannot deadlock. An instruction's vector clock holds, for
-each unit, the last instruction known to have ended when it starts; a dependence that the clock covers needs no token.
-Positions in program order are keys: operation i has key 2i + 1, which leaves 2i for a SYNC inserted before it.
+Every token points forwards in program order, so the program cannot deadlock. An instruction's
+vector clock holds, for each unit, the last instruction known to have ended when it starts; a
+dependence that the clock covers needs no token. Positions in program order are keys: operation i
+has key 2i + 1, which leaves 2i for a SYNC inserted before it.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ FAR = {Unit.LOAD: Unit.STORE, Unit.STORE: Unit.LOAD}
 
 @dataclass(frozen=True, slots=True)
 class IssuedOp:
-    """One instruction of the final order, with the units that it pops tokens from and pushes tokens to.
+    """One instruction of the final order, with the units that it pops tokens from and pushes tokens
+    to.
 
     `op` is the index of the operation, None for a SYNC of `unit`.
     """
@@ -42,10 +45,11 @@ class IssuedOp:
 
 
 def assign_tokens(ops: Sequence[UnitOp], depth: int = MIN_TOKEN_DEPTH) -> tuple[IssuedOp, ...]:
-    """The operations in order, with tokens that enforce every dependence between units, and SYNCs where needed.
+    """The operations in order, with tokens that enforce every dependence between units, and SYNCs
+    where needed.
 
-    No token is redundant, unless a queue would hold more than `depth` tokens in program order: then two adjacent
-    tokens are merged into one that is pushed later and popped earlier.
+    No token is redundant, unless a queue would hold more than `depth` tokens in program order: then
+    two adjacent tokens are merged into one that is pushed later and popped earlier.
     """
     needs = dependences(ops)
     units = [op.unit for op in ops]
@@ -76,7 +80,9 @@ def _crowded(queue: Queue, edges: Sequence[Edge], depth: int) -> Iterator[tuple[
 
 
 class _Walk:
-    """One walk in program order, with the keys and clocks of each unit's instructions, both increasing."""
+    """One walk in program order, with the keys and clocks of each unit's instructions, both
+    increasing.
+    """
 
     def __init__(self, merged: Mapping[int, Needs]) -> None:
         self.merged = merged
@@ -104,7 +110,9 @@ class _Walk:
         return {other: at for other, at in places.items() if at >= 0 and self.keys[other][at] > clock[other]}
 
     def _compute(self, key: int, need: Needs) -> None:
-        """Tokens from load and store; neither implies the other, as they synchronise only through compute."""
+        """Tokens from load and store; neither implies the other, as they synchronise only through
+        compute.
+        """
         self._issue(key, Unit.COMPUTE, self._uncovered(key, Unit.COMPUTE, need))
 
     def _outer(self, key: int, unit: Unit, need: Needs) -> None:
@@ -116,7 +124,9 @@ class _Walk:
         self._issue(key, unit, {} if source == NEVER else {Unit.COMPUTE: source})
 
     def _relay(self, key: int, far: Unit, at: int) -> int:
-        """The first instruction of compute that starts after `far`'s end; if there is none yet, a SYNC at `key`."""
+        """The first instruction of compute that starts after `far`'s end; if there is none yet, a
+        SYNC at `key`.
+        """
         target = self.keys[far][at]
         clocks = self.clocks[Unit.COMPUTE]
         if self._clock(Unit.COMPUTE)[far] < target:

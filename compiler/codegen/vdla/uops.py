@@ -1,7 +1,9 @@
-"""Micro-op kernels: their table in DRAM, and the LOADs that bring parts of it into the micro-op buffer.
+"""Micro-op kernels: their table in DRAM, and the LOADs that bring parts of it into the micro-op
+buffer.
 
-Equal kernels are stored once, and a kernel that is a contiguous part of another is not stored again. If all kernels
-fit the buffer, a single LOAD at the start brings them: compute waits for data then, while a later LOAD would drain it.
+Equal kernels are stored once, and a kernel that is a contiguous part of another is not stored
+again. If all kernels fit the buffer, a single LOAD at the start brings them: compute waits for data
+then, while a later LOAD would drain it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ class UopError(Error, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class UopLoad:
-    """The LOAD of rows [begin, begin + size) of the table to the start of the buffer, before operation `before`."""
+    """The LOAD of rows [begin, begin + size) of the table to the start of the buffer, before
+    operation `before`.
+    """
 
     before: int
     begin: int
@@ -32,7 +36,8 @@ class UopLoad:
 
 @dataclass(frozen=True, slots=True)
 class UopPlan:
-    """The table, its LOADs in program order, and the begin of each operation's kernel in the buffer.
+    """The table, its LOADs in program order, and the begin of each operation's kernel in the
+    buffer.
 
     `kernels` has the kernel of every operation; equal kernels are the same object.
     """
@@ -46,8 +51,8 @@ class UopPlan:
 def plan_uops(depth: int, kernels: Sequence[UopKernel], name: Callable[[int], str] = "operation {}".format) -> UopPlan:
     """Place the kernel of every operation, () if it has none, in a buffer of `depth` micro-ops.
 
-    If the kernels do not fit together, the operations are cut into runs whose kernels do, each with a LOAD before it.
-    `name` gives the name of an operation in errors.
+    If the kernels do not fit together, the operations are cut into runs whose kernels do, each with
+    a LOAD before it. `name` gives the name of an operation in errors.
     """
     numbers, unique = _intern(kernels)
     used = [index for index, number in enumerate(numbers) if unique[number]]
@@ -81,7 +86,7 @@ def _intern(kernels: Iterable[UopKernel]) -> tuple[list[int], list[UopKernel]]:
     return numbers, list(by_value)
 
 
-# --- images of the buffer --------------------------------------------------------------------------------------------
+# --- images of the buffer ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,9 @@ class _Image:
 def _longest_run(
     depth: int, used: Sequence[int], numbers: Sequence[int], unique: Sequence[UopKernel]
 ) -> tuple[int, _Image]:
-    """The number of leading operations of `used` that one image of the buffer serves, and the image."""
+    """The number of leading operations of `used` that one image of the buffer serves, and the
+    image.
+    """
     every = _pack({numbers[index] for index in used}, unique)
     if len(every.uops) <= depth:
         return len(used), every
@@ -110,7 +117,9 @@ def _longest_run(
 
 
 def _pack(wanted: Iterable[int], unique: Sequence[UopKernel]) -> _Image:
-    """The wanted kernels, longest first; one that is already contained in the image is not stored again."""
+    """The wanted kernels, longest first; one that is already contained in the image is not stored
+    again.
+    """
     names: dict[MicroOp, int] = {}
     stored: list[MicroOp] = []
     haystack = b""

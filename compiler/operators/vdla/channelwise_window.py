@@ -1,7 +1,7 @@
 """Operators on the vector unit, channel by channel: depthwise convolution, pooling, addition.
 
-Activations are packed in blocks of block_out, the width of the vector unit. They are read from the input buffer if
-block_out is a multiple of block_in, and otherwise through the accumulator.
+Activations are packed in blocks of block_out, the width of the vector unit. They are read from the
+input buffer if block_out is a multiple of block_in, and otherwise through the accumulator.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics import dma
+from vdla.compiler.operators.vdla import layouts
+from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Array
 from vdla.compiler.operators.vdla.packing import blocks, check_array, check_output, pack_activations, unpack_activations
-from vdla.compiler.operators.vdla.roles import DATA, WINDOW, Role
+from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, WINDOW, Role
 from vdla.compiler.operators.vdla.sliding_window import PaddedImage, SlidingWindow, check_extents
 from vdla.compiler.operators.vdla.tiling import TilingProblem
 from vdla.compiler.tensorize.intrinsic import Intrinsic
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import Source
-
-SCALE_LAYOUT = "C/block_out, block_out: bias, multiplier, shift"
 
 
 @dataclass(frozen=True)
@@ -93,16 +93,18 @@ class ChannelwiseWindow(SlidingWindow):
         return PaddedImage(self.pads_before, self.problem().window_size, self.fill).stage(data, dtype, stage)
 
     def element(self, image: te.Tensor, ky: te.ReduceAxis, kx: te.ReduceAxis, *i: te.Value) -> te.Value:
-        """The element of the padded image under tap [ky, kx] of the result at [n, c, y, x, b, o], as int32."""
+        """The element of the padded image under tap [ky, kx] of the result at [n, c, y, x, b, o],
+        as int32.
+        """
         n, c, y, x, b, o = i
         (sh, sw), (dh, dw) = self.strides, self.dilations
         return te.cast("int32", image[n, c, y * sh + ky * dh, x * sw + kx * dw, b, o])
 
     @property
-    def layouts(self) -> dict[str, str]:
-        """Dimensions of the program's tensors."""
-        activations = "N/batch, C/block_out, H, W, batch, block_out"
-        return {"data": activations, "output": activations, "scale": SCALE_LAYOUT}
+    def layouts(self) -> dict[str, Layout]:
+        """Layouts of the program's tensors."""
+        activations = layouts.activations(self.config, block="block_out")
+        return {DATA: activations, OUTPUT: activations, SCALE: layouts.scales(self.config)}
 
     def pack_data(self, name: str, data: Array) -> Array:
         """NCHW activations in the program's layout."""

@@ -1,7 +1,9 @@
-"""Two-dimensional convolution on packed layouts, any kernel, stride, padding and dilation, requantised on the way out.
+"""Two-dimensional convolution on packed layouts, any kernel, stride, padding and dilation,
+requantised on the way out.
 
-Channels are padded to whole blocks. Where that wastes most of the multipliers (a first layer of three channels), the
-operator reads *patches* instead: kernel positions and channels share the blocks, laid out by `pack`.
+Channels are padded to whole blocks. Where that wastes most of the multipliers (a first layer of
+three channels), the operator reads *patches* instead: kernel positions and channels share the
+blocks, laid out by `pack`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics.gemm import gemm
+from vdla.compiler.operators.vdla import layouts
+from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.packing import (
     blocks,
@@ -23,13 +27,14 @@ from vdla.compiler.operators.vdla.packing import (
     unpack_activations,
 )
 from vdla.compiler.operators.vdla.results import Results
-from vdla.compiler.operators.vdla.roles import DATA, SUMS, WEIGHT
+from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, SUMS, WEIGHT
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
 from vdla.compiler.operators.vdla.sliding_window import (
     PaddedImage,
     Pads,
     Pair,
     SlidingWindow,
+    check_groups,
     check_threads,
     four_pads,
     pair,
@@ -53,6 +58,7 @@ def conv2d(
     strides: int | Pair = 1,
     pads: int | Pair | Pads = 0,
     dilations: int | Pair = 1,
+    groups: int = 1,
     activation: str = "none",
     ceiling: int | None = None,
     zero_point: int = 0,
@@ -65,13 +71,17 @@ def conv2d(
 ) -> Operator:
     """Convolution of [batch, in_channels, height, width] with [out_channels, in_channels, kh, kw].
 
-    The results are `config.out_dtype`, requantised by one bias and one real multiplier a channel; with `raw` they are
-    the int32 sums. `activation` is none or relu, `ceiling` an upper clip bound (relu6). `packing` is channels, patches,
-    or auto for the faster of the two by estimate; `tiling` overrides the search.
+    The results are `config.out_dtype`, requantised by one bias and one real multiplier a channel;
+    with `raw` they are the int32 sums. `activation` is none or relu, `ceiling` an upper clip bound
+    (relu6). `packing` is channels, patches, or auto for the faster of the two by estimate; `tiling`
+    overrides the search.
 
     Raises:
-        TemplateError: an extent, option or zero point that is out of range, or a shape that fits no buffer.
+        TemplateError: an extent, option or zero point that is out of range, or a shape that fits no
+        buffer.
     """
+    depthwise = groups == in_channels == out_channels
+    check_groups(name, groups, "; depthwise_conv2d has one group for each channel" if depthwise else "")
     conv = _Conv2d(
         config=config,
         name=name,
@@ -97,7 +107,9 @@ def conv2d(
 
 
 def _form(conv: _Conv2d, packing: str, threads: int, tiling: Tiling | None) -> tuple[_Conv2d, Tiling]:
-    """The convolution with its packing decided, and its tiles: of those that fit the buffers, the lowest estimate."""
+    """The convolution with its packing decided, and its tiles: of those that fit the buffers, the
+    lowest estimate.
+    """
     if packing not in ("auto", *PACKINGS):
         raise TemplateError(f"{conv.name}: packing must be auto, channels or patches, got {packing!r}")
     forms = [replace(conv, packing=p) for p in PACKINGS if packing in ("auto", p)]
@@ -187,14 +199,14 @@ class _Conv2d(SlidingWindow):
         return [data, weight, *self.results.tensors(te.compute(shape, total, SUMS))]
 
     @property
-    def layouts(self) -> dict[str, str]:
-        """Dimensions of the program's tensors."""
-        inner = "C/block_in" if self.packing == "channels" else "KH*KW*C/block_in"
+    def layouts(self) -> dict[str, Layout]:
+        """Layouts of the program's tensors."""
+        channels = "C" if self.packing == "channels" else "KH*KW*C"
         return {
-            "data": f"N/batch, {inner}, H, W, batch, block_in",
-            "weight": f"CO/block_out, {inner}, KH, KW, block_out, block_in",
-            "scale": "CO/block_out, block_out: bias, multiplier, shift",
-            "output": "N/batch, CO/block_out, H, W, batch, block_out",
+            DATA: layouts.activations(self.config, channels),
+            WEIGHT: layouts.weights(self.config, channels),
+            SCALE: layouts.scales(self.config, "CO"),
+            OUTPUT: layouts.results(self.config),
         }
 
     def pack(

@@ -1,7 +1,9 @@
-"""Transposed convolution: for each of the stride x stride phases of the output, an ordinary convolution with its taps.
+"""Transposed convolution: for each of the stride x stride phases of the output, an ordinary
+convolution with its taps.
 
-Row y * stride + p of the output sums the kernel rows k with (p + padding - k) divisible by the stride, so no multiplier
-works on inserted zeros. Kernels that are no multiple of the stride are padded with zero taps.
+Row y * stride + p of the output sums the kernel rows k with (p + padding - k) divisible by the
+stride, so no multiplier works on inserted zeros. Kernels that are no multiple of the stride are
+padded with zero taps.
 """
 
 from __future__ import annotations
@@ -13,16 +15,19 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics.gemm import gemm
+from vdla.compiler.operators.vdla import layouts
+from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
-from vdla.compiler.operators.vdla.packing import blocks, check_array, check_output, pack_activations, padded
+from vdla.compiler.operators.vdla.packing import blocks, check_array, check_output, pack_activations, pad_to
 from vdla.compiler.operators.vdla.results import Results
-from vdla.compiler.operators.vdla.roles import DATA, SUMS, WEIGHT
+from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, SUMS, WEIGHT
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
 from vdla.compiler.operators.vdla.sliding_window import (
     PaddedImage,
     Pads,
     Pair,
     SlidingWindow,
+    check_groups,
     check_threads,
     four_pads,
     pair,
@@ -44,6 +49,7 @@ def conv2d_transpose(
     strides: int | Pair = 1,
     pads: int | Pair | Pads = 0,
     output_padding: int | Pair = 0,
+    groups: int = 1,
     activation: str = "none",
     ceiling: int | None = None,
     zero_point: int = 0,
@@ -53,14 +59,17 @@ def conv2d_transpose(
     tiling: Tiling | None = None,
     name: str = "conv2d_transpose",
 ) -> Operator:
-    """Transposed convolution of [batch, in_channels, height, width] with [in_channels, out_channels, kh, kw].
+    """Transposed convolution of [batch, in_channels, height, width] with [in_channels,
+    out_channels, kh, kw].
 
-    Results have (height - 1) * stride - 2 * padding + kernel + output_padding rows, columns alike; options as for
-    `conv2d`.
+    Results have (height - 1) * stride - 2 * padding + kernel + output_padding rows, columns alike;
+    options as for `conv2d`.
 
     Raises:
-        TemplateError: an extent, option or zero point that is out of range, or a shape that fits no buffer.
+        TemplateError: an extent, option or zero point that is out of range, or a shape that fits no
+        buffer.
     """
+    check_groups(name, groups)
     op = _Conv2dTranspose(
         config=config,
         name=name,
@@ -125,7 +134,9 @@ class _Conv2dTranspose(SlidingWindow):
 
     @property
     def problem(self) -> TilingProblem:
-        """What the tile search sees: positions at which all phases are computed; `unpack` drops what is beyond."""
+        """What the tile search sees: positions at which all phases are computed; `unpack` drops
+        what is beyond.
+        """
         config, (ty, tx), (sh, sw), (rows, cols) = self.config, self.phase_taps, self.strides, self.out_size
         phases = sh * sw
         return TilingProblem(
@@ -150,11 +161,15 @@ class _Conv2dTranspose(SlidingWindow):
         return self._last_phase(axis) + self.phase_taps[axis]
 
     def _last_phase(self, axis: int) -> int:
-        """By how many input rows (or columns) the window of the last phase begins after the position."""
+        """By how many input rows (or columns) the window of the last phase begins after the
+        position.
+        """
         return (self.strides[axis] - 1 + self.pads[axis]) // self.strides[axis]
 
     def expression(self) -> list[te.Tensor]:
-        """[data, weight, (scale,) output] as tensor expressions; outputs are [n, c, y, phase, x, phase, b, o]."""
+        """[data, weight, (scale,) output] as tensor expressions; outputs are [n, c, y, phase, x,
+        phase, b, o].
+        """
         config, problem, (ty, tx), (sh, sw) = self.config, self.problem, self.phase_taps, self.strides
         image = (problem.batches, problem.in_blocks, self.height, self.width, config.batch, config.block_in)
         kernel = (problem.out_blocks, problem.in_blocks, sh, sw, ty, tx, config.block_out, config.block_in)
@@ -184,14 +199,14 @@ class _Conv2dTranspose(SlidingWindow):
         return (phase + padding) // stride if stride > 1 else padding
 
     @property
-    def layouts(self) -> dict[str, str]:
-        """Dimensions of the program's tensors."""
-        phases = ", SH, SW" if self.by_phase else ""
+    def layouts(self) -> dict[str, Layout]:
+        """Layouts of the program's tensors."""
+        phases = ("{}h{}w".format(*self.strides), ", SH, SW") if self.by_phase else ("", "")
         return {
-            "data": "N/batch, C/block_in, H, W, batch, block_in",
-            "weight": "CO/block_out, C/block_in, SH, SW, KH/SH, KW/SW, block_out, block_in",
-            "scale": f"CO/block_out{phases}, block_out: bias, multiplier, shift",
-            "output": "N/batch, CO/block_out, H/SH, SH, W/SW, SW, batch, block_out",
+            DATA: layouts.activations(self.config),
+            WEIGHT: layouts.transposed_weights(self.config, self.strides),
+            SCALE: layouts.scales(self.config, "CO", phases),
+            OUTPUT: layouts.transposed_results(self.config, self.strides),
         }
 
     def pack(
@@ -209,7 +224,7 @@ class _Conv2dTranspose(SlidingWindow):
     def _by_phase(self, weight: Array) -> Array:
         """[I, O, SH, SW, TY, TX]: the taps of each phase, last first, as a convolution wants them."""
         (ty, tx), (sh, sw) = self.phase_taps, self.strides
-        full = padded(weight, (*weight.shape[:2], ty * sh, tx * sw))
+        full = pad_to(weight, (*weight.shape[:2], ty * sh, tx * sw))
         rows, cols = (self._taps_of_phases(axis) for axis in (0, 1))
         return full[:, :, rows[:, None, :, None], cols[None, :, None, :]]
 
@@ -222,7 +237,7 @@ class _Conv2dTranspose(SlidingWindow):
     def _pack_weight(self, phases: Array) -> Array:
         config = self.config
         ib, ob = blocks(self.in_channels, config.block_in), blocks(self.out_channels, config.block_out)
-        full = padded(phases, (ib * config.block_in, ob * config.block_out, *phases.shape[2:]))
+        full = pad_to(phases, (ib * config.block_in, ob * config.block_out, *phases.shape[2:]))
         split = full.reshape(ib, config.block_in, ob, config.block_out, *phases.shape[2:])
         return np.ascontiguousarray(split.transpose(2, 0, 4, 5, 6, 7, 3, 1), np.int8)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, template
-from vdla.compiler.operators.vdla.packing import blocks, check_array, padded
+from vdla.compiler.operators.vdla.packing import blocks, check_array, pad_to
 from vdla.compiler.operators.vdla.sliding_window import check_extents
 from vdla.compiler.operators.vdla.tiling import Tiling
 from vdla.hardware.config import Config
@@ -31,12 +31,14 @@ def dense(
     tiling: Tiling | None = None,
     name: str = "dense",
 ) -> Operator:
-    """[rows, in_features] times the transpose of [out_features, in_features]; options as for `conv2d`.
+    """[rows, in_features] times the transpose of [out_features, in_features]; options as for
+    `conv2d`.
 
     `rows` fill the machine's batch first, so a product of many rows uses all of it.
 
     Raises:
-        TemplateError: an extent, option or zero point that is out of range, or a shape that fits no buffer.
+        TemplateError: an extent, option or zero point that is out of range, or a shape that fits no
+        buffer.
     """
     check_extents(name, [("rows", rows), ("in_features", in_features), ("out_features", out_features)])
     groups = blocks(rows, config.batch)
@@ -49,7 +51,7 @@ def dense(
     def pack(data: Array, weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
         data = check_array("data", data, (rows, in_features), config.inp_dtype)
         weight = check_array("weight", weight, (out_features, in_features), config.wgt_dtype)
-        image = padded(data, (groups * config.batch, in_features)).reshape(groups, config.batch, in_features)
+        image = pad_to(data, (groups * config.batch, in_features)).reshape(groups, config.batch, in_features)
         return conv.pack(image.transpose(1, 2, 0)[:, :, None, :], weight[:, :, None, None], bias, multiplier)
 
     def unpack(outputs: Mapping[str, Array]) -> Array:

@@ -1,4 +1,6 @@
-"""Depthwise convolution: each channel with a kernel of its own, multiplied and added by the vector unit."""
+"""Depthwise convolution: each channel with a kernel of its own, multiplied and added by the vector
+unit.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,11 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics import dma, vector
+from vdla.compiler.operators.vdla import layouts
 from vdla.compiler.operators.vdla.channelwise_window import ChannelwiseWindow
+from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, template
-from vdla.compiler.operators.vdla.packing import blocks, check_array, padded
+from vdla.compiler.operators.vdla.packing import blocks, check_array, pad_to
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import SUMS, WEIGHT, WINDOW
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
@@ -46,7 +50,8 @@ def depthwise_conv2d(
     Weights are [channels, 1, kh, kw]; the rest as for `conv2d`.
 
     Raises:
-        TemplateError: an extent, option or zero point that is out of range, or a shape that fits no buffer.
+        TemplateError: an extent, option or zero point that is out of range, or a shape that fits no
+        buffer.
     """
     conv = _DepthwiseConv2d(
         config=config,
@@ -78,7 +83,9 @@ def depthwise_conv2d(
 
 @dataclass(frozen=True)
 class _DepthwiseConv2d(ChannelwiseWindow):
-    """One depthwise convolution: its tensor expression and its weights, block_in vectors of block_out an entry."""
+    """One depthwise convolution: its tensor expression and its weights, block_in vectors of
+    block_out an entry.
+    """
 
     @property
     def weight_shape(self) -> tuple[int, int, int, int]:
@@ -102,14 +109,16 @@ class _DepthwiseConv2d(ChannelwiseWindow):
         return [data, weight, *self.results.tensors(te.compute(self.results_shape, total, SUMS))]
 
     @property
-    def layouts(self) -> dict[str, str]:
-        """Dimensions of the program's tensors."""
-        return super().layouts | {"weight": "C/block_out, KH*KW/block_in, block_in, block_out"}
+    def layouts(self) -> dict[str, Layout]:
+        """Layouts of the program's tensors."""
+        return super().layouts | {WEIGHT: layouts.depthwise_weights(self.config)}
 
     def pack(
         self, data: Array, weight: Array, bias: Array | None = None, multiplier: Factors = None
     ) -> dict[str, Array]:
-        """The program's arrays from NCHW data, [C, 1, KH, KW] weights, int32 biases and real multipliers."""
+        """The program's arrays from NCHW data, [C, 1, KH, KW] weights, int32 biases and real
+        multipliers.
+        """
         weight = check_array("weight", weight, (self.in_channels, 1, *self.kernel), self.config.wgt_dtype)
         offset = -self.input_zero_point * weight.reshape(self.in_channels, -1).sum(axis=1, dtype=np.int64)
         packed = {"data": self.pack_data("data", data), "weight": self._pack_weight(weight)}
@@ -117,6 +126,6 @@ class _DepthwiseConv2d(ChannelwiseWindow):
 
     def _pack_weight(self, weight: Array) -> Array:
         outer, entries, inner, block = self.weight_shape
-        full = padded(weight.reshape(self.in_channels, self.taps), (outer * block, entries * inner))
+        full = pad_to(weight.reshape(self.in_channels, self.taps), (outer * block, entries * inner))
         vectors = full.reshape(outer, block, entries * inner).transpose(0, 2, 1)
         return np.ascontiguousarray(vectors.reshape(self.weight_shape), np.int8)

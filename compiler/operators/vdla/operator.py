@@ -1,7 +1,10 @@
-"""An operator: a scheduled function for one shape and machine, its program, and the way in and out of its layouts."""
+"""An operator: a scheduled function for one shape and machine, its program, and conversions to and
+from its layouts.
+"""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, wraps
@@ -11,28 +14,31 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.compiler import ir
-from vdla.compiler.codegen.vdla.compile import compile_function
+from vdla.compiler.codegen.vdla import compile_function
+from vdla.compiler.operators.vdla.layouts import Layout
+from vdla.compiler.operators.vdla.roles import SCALE, WEIGHT
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.support.errors import Error
 from vdla.support.integers import to_python
+from vdla.support.suggest import did_you_mean
 
 Array = npt.NDArray[Any]
-Factors = Array | float | None  # real multipliers: one a channel, one for all, or 1
-WEIGHTS = ("weight", "scale")  # the parameters that stay the same from run to run
+Factors = Array | float | None  # real multipliers: one for each channel, or one for all
 
 
 class TemplateError(Error, ValueError):
-    """A shape, option or array that an operator does not have."""
+    """A shape, option or array that an operator does not support."""
 
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """What a template returns.
+    """The result of a template.
 
-    `pack(...)` takes plain arrays (NCHW activations, OIHW weights, one bias and one real multiplier a channel) to the
-    arrays of the program by name; `unpack` takes its outputs back. `macs` counts what the operator defines, without
-    padding; `description` says which tiles were chosen.
+    `pack(...)` converts plain arrays (NCHW activations, OIHW weights, a bias and a real multiplier
+    for each channel) to the program's inputs by name; `unpack` converts its outputs back. `layouts`
+    has the layout of each tensor. `macs` counts the multiply-accumulates of the definition, without
+    padding. `description` names the chosen tiling.
     """
 
     name: str
@@ -41,7 +47,7 @@ class Operator:
     macs: int
     pack: Callable[..., dict[str, Array]]
     unpack: Callable[[Mapping[str, Array]], Array]
-    layouts: Mapping[str, str]
+    layouts: Mapping[str, Layout]
     description: str = ""
 
     def __repr__(self) -> str:
@@ -50,26 +56,36 @@ class Operator:
     @cached_property
     def program(self) -> Program:
         """The compiled program."""
-        weights = tuple(name for name in WEIGHTS if name in self.function.params)
-        return compile_function(self.config, self.function, weights, self.layouts)
+        weights = tuple(name for name in (WEIGHT, SCALE) if name in self.function.params)
+        dimensions = {name: layout.dimensions for name, layout in self.layouts.items()}
+        return compile_function(self.config, self.function, weights, dimensions)
 
 
 Template = TypeVar("Template", bound=Callable[..., Operator])
 
 
 def template(function: Template) -> Template:
-    """Mark an operator's template: its options may be numbers of numpy's, its first argument is a Config."""
+    """A template that checks the names of its options and accepts NumPy scalars."""
+    name, parameters = function.__name__, inspect.signature(function).parameters
+    options = {key: parameter for key, parameter in parameters.items() if key != "config"}
 
     @wraps(function)
-    def checked(config: Config, **options: Any) -> Operator:  # noqa: ANN401  those of the template
+    def checked(config: Config, **given: Any) -> Operator:  # noqa: ANN401  the options of the template
         if not isinstance(config, Config):
-            raise TemplateError(f"{function.__name__}: config must be a Config, got {type(config).__name__}")
-        return function(config, **{name: _plain(value) for name, value in options.items()})
+            raise TemplateError(f"{name}: config must be a Config, got {type(config).__name__}")
+        for key in given:
+            if key not in options:
+                hint = did_you_mean(key, options)
+                raise TemplateError(f"{name}: option must be one of {', '.join(options)}, got {key}{hint}")
+        missing = [key for key, option in options.items() if option.default is option.empty and key not in given]
+        if missing:
+            raise TemplateError(f"{name}: {', '.join(missing)} must be given, got none")
+        return function(config, **{key: _to_python(value) for key, value in given.items()})
 
     return cast("Template", checked)
 
 
-def _plain(option: Any) -> Any:  # noqa: ANN401  any option of a template
-    """An option without numbers of numpy's; several of them as a tuple."""
+def _to_python(option: Any) -> Any:  # noqa: ANN401  any option of a template
+    """An option with its NumPy scalars as Python numbers, and a sequence as a tuple."""
     several = isinstance(option, tuple | list) or (isinstance(option, np.ndarray) and option.ndim > 0)
     return tuple(map(to_python, option)) if several else to_python(option)

@@ -1,4 +1,6 @@
-"""Packed layouts: plain arrays to blocks of the machine's size and back; channels and batch are padded with zeros."""
+"""Conversions between plain arrays and packed layouts; channels and batch are padded with zeros to
+whole blocks.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import numpy.typing as npt
 
 from vdla.compiler.ir import limits
 from vdla.compiler.operators.vdla.operator import TemplateError
-from vdla.hardware.numerics import MULT_BITS, pack_scale, scales_from_floats, wrap32
+from vdla.hardware.numerics import MULT_BITS, pack_scale, wrap32
 from vdla.support.integers import is_int
 
 Array = npt.NDArray[Any]
@@ -23,11 +25,11 @@ def blocks(extent: int, block: int) -> int:
 
 
 def check_array(name: str, array: Array, shape: tuple[int, ...], dtype: str) -> Array:
-    """`array`, of the expected shape and with integers in the range of `dtype`."""
+    """`array` as a NumPy array, which must have this shape and integers in the range of `dtype`."""
     try:
         array = np.asarray(array)
     except ValueError:
-        raise TemplateError(f"{name}: rows must all be of one length, got some that are not") from None
+        raise TemplateError(f"{name}: rows must be of equal length, got a ragged list") from None
     if array.shape != shape:
         raise TemplateError(f"{name}: shape must be {list(shape)}, got {list(array.shape)}")
     if array.dtype.kind not in "iu":
@@ -38,7 +40,7 @@ def check_array(name: str, array: Array, shape: tuple[int, ...], dtype: str) -> 
     return array
 
 
-def padded(array: Array, shape: tuple[int, ...]) -> Array:
+def pad_to(array: Array, shape: tuple[int, ...]) -> Array:
     """`array` with zeros added at the end of each dimension."""
     return np.pad(array, [(0, new - old) for old, new in zip(array.shape, shape, strict=True)])
 
@@ -47,12 +49,12 @@ def pack_activations(array: Array, batch: int, block: int) -> Array:
     """[N, C, H, W] to [N/batch, C/block, H, W, batch, block]."""
     n, c, h, w = array.shape
     nb, cb = blocks(n, batch), blocks(c, block)
-    full = padded(array, (nb * batch, cb * block, h, w)).reshape(nb, batch, cb, block, h, w)
+    full = pad_to(array, (nb * batch, cb * block, h, w)).reshape(nb, batch, cb, block, h, w)
     return np.ascontiguousarray(full.transpose(0, 2, 4, 5, 1, 3), np.int8)
 
 
 def check_output(outputs: Mapping[str, Array], rank: int) -> Array:
-    """The array of a run that holds the results."""
+    """The array of the results among a run's outputs."""
     array = outputs.get("output") if isinstance(outputs, Mapping) else None
     if not isinstance(array, np.ndarray) or array.ndim != rank:
         got = type(outputs).__name__ if array is None else f"one of shape {list(np.shape(array))}"
@@ -72,19 +74,19 @@ def pack_weights(array: Array, block_out: int, block_in: int) -> Array:
     """[O, I, KH, KW] to [O/block_out, I/block_in, KH, KW, block_out, block_in]."""
     o, i, kh, kw = array.shape
     ob, ib = blocks(o, block_out), blocks(i, block_in)
-    full = padded(array, (ob * block_out, ib * block_in, kh, kw)).reshape(ob, block_out, ib, block_in, kh, kw)
+    full = pad_to(array, (ob * block_out, ib * block_in, kh, kw)).reshape(ob, block_out, ib, block_in, kh, kw)
     return np.ascontiguousarray(full.transpose(0, 2, 4, 5, 1, 3), np.int8)
 
 
-def pack_scales(bias: Array, factor: Array, block_out: int) -> Array:
-    """Biases and real factors [C, ...] to lanes [C/block_out, ..., block_out]; channels that are padding give zero.
+def pack_lanes(bias: Array, mult: Array, shift: Array, block_out: int) -> Array:
+    """Biases, multipliers and shifts [C, ...] to lanes [C/block_out, ..., block_out]; the padding
+    of channels is zero.
 
-    Biases keep their low 32 bits, as sums do.
+    Biases wrap to 32 bits, as sums do.
     """
-    mult, shift = scales_from_floats(factor)
     lanes = pack_scale(wrap32(bias), mult, shift).view(np.int64)
     channels, *rest = lanes.shape
-    full = padded(lanes, (blocks(channels, block_out) * block_out, *rest)).reshape(-1, block_out, *rest)
+    full = pad_to(lanes, (blocks(channels, block_out) * block_out, *rest)).reshape(-1, block_out, *rest)
     return np.ascontiguousarray(np.moveaxis(full, 1, -1))
 
 
@@ -102,7 +104,7 @@ def check_factors(name: str, factors: Array | float, channels: int) -> Array:
 
 
 def check_range(name: str, value: int, dtype: str) -> tuple[int, int]:
-    """The limits of `dtype`, which `value` must respect."""
+    """The limits of `dtype`; `value` must lie between them."""
     low, high = (int(v) for v in limits(dtype))
     if not is_int(value) or not low <= value <= high:
         raise TemplateError(f"{name} must be an integer in {low}..{high} ({dtype}), got {value!r}")

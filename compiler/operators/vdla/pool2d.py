@@ -1,7 +1,8 @@
 """Pooling: the maximum or the average of each window, one value a cycle in the vector unit.
 
-An average is a sum whose multiplier divides by the window. Where padding does not count, the windows at the borders
-have fewer values: a class of positions for each number of rows and columns, with a lane of the scale for each.
+An average is a sum whose multiplier divides by the window. Where padding does not count, the
+windows at the borders have fewer values: a class of positions for each number of rows and columns,
+with a lane of the scale for each.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import numpy as np
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics import vector
 from vdla.compiler.ir import limits
-from vdla.compiler.operators.vdla.channelwise_window import SCALE_LAYOUT, ChannelwiseWindow
+from vdla.compiler.operators.vdla import layouts
+from vdla.compiler.operators.vdla.channelwise_window import ChannelwiseWindow
+from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.results import Results
-from vdla.compiler.operators.vdla.roles import SUMS, WINDOW
+from vdla.compiler.operators.vdla.roles import SCALE, SUMS, WINDOW
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
 from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_threads, four_pads, pair
 from vdla.compiler.operators.vdla.tiling import Tiling, tiles
@@ -40,6 +43,7 @@ def pool2d(
     pads: int | Pair | Pads = 0,
     dilations: int | Pair = 1,
     count_include_pad: bool = True,
+    rescale: bool = False,
     activation: str = "none",
     ceiling: int | None = None,
     zero_point: int = 0,
@@ -51,15 +55,20 @@ def pool2d(
 ) -> Operator:
     """The maximum or the average of each window; `kind` is max or average.
 
-    An average counts padding, as zeros, unless `count_include_pad` is false. `pack` takes a bias and a multiplier for
-    both kinds, so that results can have another scale than the input; raw results are maxima or sums.
+    An average counts padding, as zeros, unless `count_include_pad` is false, and is rounded half up
+    without error. With `rescale`, results have another scale than the input: `pack` takes a real
+    multiplier, by which maxima and averages are multiplied with 24 significant bits. Raw results
+    are maxima or sums.
 
     Raises:
-        TemplateError: an extent, option or zero point that is out of range, or a shape that fits no buffer.
+        TemplateError: an extent, option or zero point that is out of range, or a shape that fits no
+        buffer.
     """
-    name = name or f"{kind}_pool2d"
     if kind not in KINDS:
-        raise TemplateError(f"{name}: kind must be max or average, got {kind!r}")
+        raise TemplateError(f"{name or 'pool2d'}: kind must be max or average, got {kind!r}")
+    name = name or f"{kind}_pool2d"
+    if not isinstance(rescale, bool):
+        raise TemplateError(f"{name}: rescale must be True or False, got {rescale!r}")
     if not isinstance(count_include_pad, bool):
         raise TemplateError(f"{name}: count_include_pad must be True or False, got {count_include_pad!r}")
     fill = int(limits(config.inp_dtype)[0]) if kind == "max" else input_zero_point
@@ -76,10 +85,11 @@ def pool2d(
         pads=four_pads(name, pads),
         dilations=pair(name, "dilations", dilations, 1),
         input_zero_point=input_zero_point,
-        results=Results(config, name, activation, ceiling, zero_point, raw),
+        results=Results(config, name, activation, ceiling, zero_point, raw, kind == "average" and not rescale),
         fill=fill,
         kind=kind,
         excluding=kind == "average" and not count_include_pad,
+        rescale=rescale,
     )
     pool.check()
     check_threads(name, virtual_threads)
@@ -92,7 +102,9 @@ def pool2d(
 
 @dataclass(frozen=True)
 class Border:
-    """Positions along one direction: the first `before` and the last `after` have windows that reach into padding."""
+    """Positions along one direction: the first `before` and the last `after` have windows that
+    reach into padding.
+    """
 
     extent: int
     before: int
@@ -124,6 +136,7 @@ class _Pool2d(ChannelwiseWindow):
 
     kind: str = "max"
     excluding: bool = False
+    rescale: bool = False
 
     def check(self) -> None:
         """Refuse windows that may hold nothing but padding, too."""
@@ -175,16 +188,23 @@ class _Pool2d(ChannelwiseWindow):
         return [data, *self.results.tensors(sums, self.extents, lambda i: (rows.class_of(i[2]), cols.class_of(i[3])))]
 
     @property
-    def layouts(self) -> dict[str, str]:
-        """Dimensions of the program's tensors."""
-        classes = {"scale": SCALE_LAYOUT.replace(",", ", row class, column class,", 1)} if self.by_class else {}
-        return super().layouts | classes
+    def layouts(self) -> dict[str, Layout]:
+        """Layouts of the program's tensors."""
+        if not self.by_class:
+            return super().layouts
+        return super().layouts | {SCALE: layouts.scales(self.config, classes=("HW", ", row class, column class"))}
 
     def pack(self, data: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
-        """The program's arrays from NCHW data; the multiplier scales the maximum or the average."""
-        taken = 1 if self.kind == "max" else self.taps
-        offset = np.full((self.in_channels,) + (1, 1) * self.by_class, -self.input_zero_point * taken)
-        counts = self._counts() if self.excluding else np.array([[[taken]]])
+        """The program's arrays from NCHW data; `bias` is added to the maximum or to the sum of each
+        window.
+        """
+        if multiplier is not None and not (self.rescale or self.results.raw):
+            raise TemplateError(f"{self.name}: multiplier must be left out without rescale=True, got one")
+        if self.kind == "max" and not (self.rescale or self.results.raw):
+            multiplier = 1.0
+        summands = 1 if self.kind == "max" else self.taps
+        offset = np.full((self.in_channels,) + (1, 1) * self.by_class, -self.input_zero_point * summands)
+        counts = self._counts() if self.excluding else np.array([[[summands]]])
         return {"data": self.pack_data("data", data)} | self.results.pack(
             self.in_channels, bias, multiplier, offset, counts if self.by_class else counts.item()
         )

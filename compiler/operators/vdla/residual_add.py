@@ -1,4 +1,6 @@
-"""Residual addition: two activations of different scales, added with integer factors and requantised once."""
+"""Residual addition: two activations of different scales, added with integer factors and
+requantised once.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +11,11 @@ import numpy as np
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics import vector
 from vdla.compiler.operators.vdla.channelwise_window import ChannelwiseWindow
+from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Array, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.packing import check_range
 from vdla.compiler.operators.vdla.results import Results
-from vdla.compiler.operators.vdla.roles import SUMS, Role
+from vdla.compiler.operators.vdla.roles import DATA, SUMS, Role
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
 from vdla.compiler.operators.vdla.sliding_window import check_threads
 from vdla.compiler.operators.vdla.tiling import Tiling, tiles
@@ -42,13 +45,15 @@ def residual_add(
     tiling: Tiling | None = None,
     name: str = "residual_add",
 ) -> Operator:
-    """factors[0] * data + factors[1] * other, requantised: two activations of different scales added.
+    """factors[0] * data + factors[1] * other, requantised: two activations of different scales
+    added.
 
-    The factors (the scale of each input over that of the result) become integers of FACTOR_BITS bits over a common
-    power of two; `raw` gives the int32 sum of the integer products.
+    The factors (the scale of each input over that of the result) become integers of FACTOR_BITS
+    bits over a common power of two; `raw` gives the int32 sum of the integer products.
 
     Raises:
-        TemplateError: an extent, factor or zero point that is out of range, or a shape that fits no buffer.
+        TemplateError: an extent, factor or zero point that is out of range, or a shape that fits no
+        buffer.
     """
     integers, shift = _integer_factors(name, factors)
     add = _ResidualAdd(
@@ -87,7 +92,9 @@ def _is_pair(values: object) -> bool:
 
 
 def _integer_factors(name: str, factors: tuple[float, float]) -> tuple[tuple[int, int], int]:
-    """The factors over a common power of two: integers, the larger of FACTOR_BITS bits, and the shift."""
+    """The factors over a common power of two: integers, the larger of FACTOR_BITS bits, and the
+    shift.
+    """
     if not _is_pair(factors) or not all(np.isfinite(f) and f > 0 for f in factors):
         raise TemplateError(f"{name}: factors must be two positive numbers, got {factors}")
     shift = FACTOR_BITS - int(np.ceil(np.log2(max(factors)))) - 1
@@ -134,10 +141,9 @@ class _ResidualAdd(ChannelwiseWindow):
         return [data, other, *self.results.tensors(sums)]
 
     @property
-    def layouts(self) -> dict[str, str]:
-        """Dimensions of the program's tensors."""
-        layouts = super().layouts
-        return layouts | {"other": layouts["data"]}
+    def layouts(self) -> dict[str, Layout]:
+        """Layouts of the program's tensors."""
+        return super().layouts | {OTHER: super().layouts[DATA]}
 
     def pack(self, data: Array, other: Array) -> dict[str, Array]:
         """The program's arrays from two NCHW activations."""

@@ -1,7 +1,8 @@
-"""How sums leave an operator: raw, or requantised to the type of activations, with their layout in DRAM.
+"""The results of an operator: raw sums, or sums requantised to the type of activations.
 
-Every template's results are [n, c, ..., batch, block_out]. A lane of the scale tensor belongs to one channel, and where
-that is not enough (the phases of a transposed convolution, the borders of an average) to one class of positions.
+Results are [n, c, ..., batch, block_out] in every template. A lane of the scale tensor belongs to
+one channel and, for some templates, to one class of positions: the phases of a transposed
+convolution, the borders of an average.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import numpy as np
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics.requantise import requantisation
 from vdla.compiler.operators.vdla.operator import Array, Factors, TemplateError
-from vdla.compiler.operators.vdla.packing import check_array, check_factors, check_range, pack_scales
+from vdla.compiler.operators.vdla.packing import check_array, check_factors, check_range, pack_lanes
 from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SCALE
 from vdla.hardware.config import Config
+from vdla.hardware.numerics import MULT_BITS, scales_from_floats
 from vdla.support.integers import is_int
 
 Classes = Callable[[tuple[te.Value, ...]], tuple[te.Value, ...]]
@@ -24,7 +26,10 @@ Classes = Callable[[tuple[te.Value, ...]], tuple[te.Value, ...]]
 
 @dataclass(frozen=True)
 class Results:
-    """The options of an operator's results; `name` is the operator's."""
+    """The options of an operator's results; `name` is the operator's.
+
+    `exact_average`: results are sums divided by a count, rounded half up without any error.
+    """
 
     config: Config
     name: str
@@ -32,9 +37,10 @@ class Results:
     ceiling: int | None = None
     zero_point: int = 0
     raw: bool = False
+    exact_average: bool = False
 
     def check(self) -> None:
-        """Refuse options out of range."""
+        """Reject options out of range."""
         low, high = check_range(f"{self.name}: zero_point", self.zero_point, self.config.out_dtype)
         if self.activation not in ("none", "relu"):
             raise TemplateError(f"{self.name}: activation must be none or relu, got {self.activation!r}")
@@ -46,17 +52,30 @@ class Results:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The clip bounds: of the output type, raised to the zero point by relu, lowered to the ceiling."""
-        half = 1 << (self.config.out_bits - 1)
-        low = self.zero_point if self.activation == "relu" else -half
-        return low, half - 1 if self.ceiling is None else self.ceiling
+        """The clip bounds: those of the output type, raised to the zero point by relu, lowered to
+        the ceiling.
+        """
+        low = self.zero_point if self.activation == "relu" else -self._half
+        return low, self._half - 1 if self.ceiling is None else self.ceiling
+
+    @property
+    def _half(self) -> int:
+        return 1 << (self.config.out_bits - 1)
+
+    @property
+    def _added_zero_point(self) -> int:
+        """The zero point of the instructions: for an exact average the least one; the biases have
+        the difference.
+        """
+        return -self._half if self.exact_average else self.zero_point
 
     def tensors(
         self, sums: te.Tensor, extents: tuple[int, ...] = (), classes: Classes = lambda i: ()
     ) -> list[te.Tensor]:
-        """[(scale,) output]: the sums' results and their copy in DRAM.
+        """[(scale,) output]: the results of the sums and their copy in DRAM.
 
-        `extents` are the classes of positions that have lanes of their own; `classes` is the class of a position.
+        `extents` are the numbers of classes of positions with lanes of their own, `classes` the
+        class of a position.
         """
         shape, low, high = sums.shape, *self.bounds
         if self.raw:
@@ -66,7 +85,7 @@ class Results:
 
         def value(*i: te.Value) -> te.Value:
             lane = scale[(i[1], *classes(i), i[-1])]
-            return requantisation(sums[i], lane, self.zero_point, low, high, self.config.out_dtype)
+            return requantisation(sums[i], lane, self._added_zero_point, low, high, self.config.out_dtype)
 
         results = te.compute(shape, value, RESULTS)
         return [scale, te.compute(shape, lambda *i: results[i], OUTPUT)]
@@ -74,7 +93,8 @@ class Results:
     def pack(
         self, channels: int, bias: Array | None, multiplier: Factors, offset: Array, counts: Array | int = 1
     ) -> dict[str, Array]:
-        """The scale tensor: bias + offset and multiplier / counts of each channel; nothing for raw sums.
+        """The scale tensor with bias + offset and multiplier / counts of each channel; nothing for
+        raw sums.
 
         `offset` is [channels, *extents], and `counts` broadcasts to it.
         """
@@ -83,8 +103,30 @@ class Results:
                 given = "a bias" if bias is not None else "a multiplier"
                 raise TemplateError(f"{self.name}: raw sums must have no bias and no multiplier, got {given}")
             return {}
+        sides = (channels,) + (1,) * (offset.ndim - 1)
         biases = np.zeros(channels, np.int64) if bias is None else check_array("bias", bias, (channels,), "int32")
-        factors = check_factors("multiplier", 1.0 if multiplier is None else multiplier, channels)
-        each = (channels,) + (1,) * (offset.ndim - 1)
-        lanes, real = np.broadcast_arrays(biases.reshape(each) + offset, factors.reshape(each) / counts)
-        return {"scale": pack_scales(lanes, real, self.config.block_out)}
+        biases = biases.reshape(sides) + offset
+        if self.exact_average:
+            lanes = self._average_lanes(biases, counts)
+        elif multiplier is None:
+            raise TemplateError(
+                f"{self.name}: multiplier must be given to requantise the sums, got None; 1.0 only clips them, and "
+                "with raw=True they stay int32"
+            )
+        else:
+            factors = check_factors("multiplier", multiplier, channels)
+            lanes = (biases, *scales_from_floats(factors.reshape(sides) / counts))
+        return {"scale": pack_lanes(*lanes, self.config.block_out)}
+
+    def _average_lanes(self, biases: Array, counts: Array | int) -> tuple[Array, Array, Array]:
+        """Biases, multipliers and shifts that divide by `counts` exactly, for windows of up to 8192
+        elements.
+
+        The zero point, as an integral average, becomes part of the bias: every sum whose result is
+        not clipped is non-negative then. A multiplier rounded up is too great by less than
+        2**-shift, which never carries such a sum past the next half.
+        """
+        counts = np.asarray(counts, np.int64)
+        shift = MULT_BITS - 1 + np.frexp(counts - 1)[1].astype(np.int64)  # the bits of counts - 1
+        mult = -(-(np.int64(1) << shift) // counts)
+        return biases + counts * (self.zero_point - self._added_zero_point), mult, shift

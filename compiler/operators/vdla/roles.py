@@ -1,4 +1,5 @@
-"""The names by which the templates' schedule finds stages and parameters, the same in every template.
+"""The names by which the templates' schedule finds stages and parameters, the same in every
+template.
 
 A template computes its sums from windows of the input, and its results from the sums.
 """

@@ -1,15 +1,15 @@
-"""The schedule of every template: tiles of output, chunks of input channels inside them, virtual threads over either.
+"""The schedule of every template: tiles of output, chunks of input channels inside them, virtual
+threads over either.
 
     for group of output blocks, batch, tile of rows, tile of columns:
-        for chunk of input blocks:                # the innermost tile loop with iterations has the threads
-            load the window of the input, padding included
-            for output block in the group:
-                load its weights for this chunk                 # once a group, if they are kept
-                for y, x: for ci, ky, kx: sum; in the last chunk: requantise
-                in the last chunk: store
+        for chunk of input blocks:                # the innermost tile loop with iterations has the
+        threads
+            load the window of the input, padding included for output block in the group:
+                load its weights for this chunk                 # once a group, if they are kept for
+                y, x: for ci, ky, kx: sum; in the last chunk: requantise in the last chunk: store
 
-Stages are found by name: `sums` is the reduction, `results` what leaves the accumulator, `output` the copy in DRAM;
-`padded` (and other stages that the sums read) are windows of the input.
+Stages are found by name: `sums` is the reduction, `results` what leaves the accumulator, `output`
+the copy in DRAM; `padded` (and other stages that the sums read) are windows of the input.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ def schedule_tiles(
 ) -> ir.Function:
     """The scheduled, tensorized function.
 
-    `tensors` are the inputs and the output; `core` computes the sums; `windows` loads each input stage (default: padded
-    into `inp`); `before` are stages computed in the accumulator ahead of the sums; `weights` loads them.
+    `tensors` are the inputs and the output; `core` computes the sums; `windows` loads each input
+    stage (default: padded into `inp`); `before` are stages computed in the accumulator ahead of the
+    sums; `weights` loads them.
     """
     *inputs, output = tensors
     s = Schedule(te.create_function(inputs, [output], name))
@@ -75,7 +76,9 @@ Outer = dict[str, list[str]]
 
 
 def _tile(s: Schedule, tiling: Tiling) -> tuple[Outer, str, str]:
-    """Split and order the loops of the sums: the tile loops, the loop over output blocks, the loop over columns."""
+    """Split and order the loops of the sums: the tile loops, the loop over output blocks, the loop
+    over columns.
+    """
     loops = dict(zip(_axes(s), s.loops(SUMS), strict=True))
     outer: Outer = {"batches": [loops["vn"]]}
     sizes = {"groups": tiling.out_blocks, "rows": tiling.rows, "cols": tiling.cols, "chunks": tiling.in_blocks}
@@ -130,7 +133,9 @@ def _tile_loop(outer: Outer) -> str:
 
 
 def _place_weights(s: Schedule, outer: Outer, block: str, keep: bool, all_fit: bool) -> str:
-    """Weights arrive block by block, just before their first use; the group's stay on the chip if they are kept."""
+    """Weights arrive block by block, just before their first use; the group's stay on the chip if
+    they are kept.
+    """
     weights = s.cache_read(SUMS, WEIGHT, "wgt")
     s.compute_at(weights, block)
     if keep:
@@ -145,7 +150,8 @@ def _place_weights(s: Schedule, outer: Outer, block: str, keep: bool, all_fit: b
 def _place_scale(s: Schedule, outer: Outer, block: str | None, all_fit: bool) -> str:
     """The parameters of a block arrive once a group, in the chunk that finishes its first results.
 
-    Without a `block`, they depend on the place of a result, too, and those of the group arrive before it.
+    Without a `block`, they depend on the place of a result, too, and those of the group arrive
+    before it.
     """
     scale = s.cache_read(RESULTS, SCALE, "scl")
     s.compute_at(scale, block or outer["groups"][-1])
@@ -156,7 +162,9 @@ def _place_scale(s: Schedule, outer: Outer, block: str | None, all_fit: bool) ->
 
 
 def _allocate(s: Schedule, stage: str, outer: Outer, all_groups: bool) -> None:
-    """Room for the data of all groups at once, so that loading them waits for nothing, or for those of one."""
+    """Room for the data of all groups at once, so that loading them waits for nothing, or for those
+    of one.
+    """
     if all_groups:
         s.store_at(stage, None)
     else:
@@ -164,7 +172,9 @@ def _allocate(s: Schedule, stage: str, outer: Outer, all_groups: bool) -> None:
 
 
 def _place_results(s: Schedule, outer: Outer, block: str, x: str) -> None:
-    """Each result leaves in the pass that finishes its sum; each output block is stored when it is complete."""
+    """Each result leaves in the pass that finishes its sum; each output block is stored when it is
+    complete.
+    """
     s.reverse_compute_at(RESULTS, x)
     s.reverse_compute_at(OUTPUT, block)
     for stage in (SUMS, RESULTS):

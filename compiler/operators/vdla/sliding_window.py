@@ -55,6 +55,12 @@ def check_threads(name: str, virtual_threads: int) -> None:
         raise TemplateError(f"{name}: virtual_threads must be at least 1, got {virtual_threads!r}")
 
 
+def check_groups(name: str, groups: int, remedy: str = "") -> None:
+    """Reject grouped convolutions, which no template supports."""
+    if not is_int(groups) or groups != 1:
+        raise TemplateError(f"{name}: groups must be 1, got {groups!r}{remedy}")
+
+
 @dataclass(frozen=True)
 class SlidingWindow:
     """A kernel over images of [batch, channels, height, width], and the options of its results."""

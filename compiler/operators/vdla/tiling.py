@@ -1,7 +1,9 @@
-"""The search for tile sizes: the tiling with the lowest estimate of cycles among those that fit the buffers.
+"""The search for tile sizes: the tiling with the lowest estimate of cycles among those that fit the
+buffers.
 
-The estimate counts what a decoupled machine cannot hide: the loads of the first tile, the store of the last, and in
-between the slower of computing and moving each chunk. It only ranks candidates; exact cycles come from the simulator.
+The estimate counts what a decoupled machine cannot hide: the loads of the first tile, the store of
+the last, and in between the slower of computing and moving each chunk. It only ranks candidates;
+exact cycles come from the simulator.
 """
 
 from __future__ import annotations
@@ -20,12 +22,15 @@ LOOPS = ("chunks", "cols", "rows", "batches", "groups")  # the tile loops, inner
 
 @dataclass(frozen=True, slots=True)
 class TilingProblem:
-    """An operator in blocks: rows and columns of output, taps of the kernel, and the input window of a tile.
+    """An operator in blocks: rows and columns of output, taps of the kernel, and the input window
+    of a tile.
 
-    `row_step`, `row_span`: n output rows need (n - 1) * row_step + row_span input rows; columns likewise. `weights`:
-    entries for one output and one input block. `separate`: an output block reads only the input block of its channels.
-    `phases`: results at one position of the tile loops. `inputs`: windows read, each of `unit` entries per pixel;
-    `through_acc`: windows are held in the accumulator. `lanes`: entries of the scale for one output block.
+    `row_step`, `row_span`: n output rows need (n - 1) * row_step + row_span input rows; columns
+    likewise. `weights`:
+    entries for one output and one input block. `separate`: an output block reads only the input
+    block of its channels. `phases`: results at one position of the tile loops. `inputs`: windows
+    read, each of `unit` entries per pixel; `through_acc`: windows are held in the accumulator.
+    `lanes`: entries of the scale for one output block.
     """
 
     batches: int
@@ -70,8 +75,8 @@ class TilingProblem:
 class Tiling:
     """Sizes of one tile in blocks and pixels.
 
-    With `keep_weights`, the weights of a group of output blocks stay on the chip for all its tiles. The iterations of
-    the loop `threads_over` are dealt to `threads` virtual threads.
+    With `keep_weights`, the weights of a group of output blocks stay on the chip for all its tiles.
+    The iterations of the loop `threads_over` are dealt to `threads` virtual threads.
     """
 
     rows: int
@@ -106,7 +111,8 @@ class Counts:
 
 
 def choose(config: Config, problem: TilingProblem, threads: int, name: str = "tiling") -> Tiling:
-    """The tiling with the lowest estimate, with fewer virtual threads if the buffers cannot hold `threads` copies.
+    """The tiling with the lowest estimate, with fewer virtual threads if the buffers cannot hold
+    `threads` copies.
 
     Raises:
         TemplateError: the smallest tile does not fit the buffers.
@@ -148,7 +154,9 @@ def tiles(config: Config, problem: TilingProblem, threads: int, given: Tiling | 
 
 
 def _check(problem: TilingProblem, given: Tiling, name: str) -> Tiling:
-    """The tiling as Python integers; rejects sizes beyond the operator's and loops that it does not have."""
+    """The tiling as Python integers; rejects sizes beyond the operator's and loops that it does not
+    have.
+    """
     if not isinstance(given, Tiling):
         raise TemplateError(f"{name}: tiling must be a Tiling, got {given!r}")
     given = replace(given, **{field.name: to_python(getattr(given, field.name)) for field in fields(given)})
@@ -230,7 +238,9 @@ def fits(config: Config, problem: TilingProblem, tiling: Tiling) -> bool:
 
 
 def all_lanes_fit(config: Config, problem: TilingProblem) -> bool:
-    """Whether the scale buffer holds the lanes of all output blocks: then no group waits for the previous one."""
+    """Whether the scale buffer holds the lanes of all output blocks: then no group waits for the
+    previous one.
+    """
     return problem.out_blocks * problem.lanes <= config.scl_depth
 
 

@@ -1,1 +1,3 @@
-"""The accelerator's intrinsics, declared through the API that users have: DMA, GEMM, vector unit, requantisation."""
+"""The accelerator's intrinsics, declared through the API that users have: DMA, GEMM, vector unit,
+requantisation.
+"""

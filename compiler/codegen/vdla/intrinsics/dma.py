@@ -1,4 +1,6 @@
-"""DMA intrinsics: copies of whole entries between DRAM and the on-chip buffers, strided, padded or widened."""
+"""DMA intrinsics: copies of whole entries between DRAM and the on-chip buffers, strided, padded or
+widened.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,9 @@ def entry_shape(config: Config, buffer: Buffer) -> tuple[tuple[int, ...], str]:
 def load(config: Config, buffer: Buffer, shape: tuple[int, ...] | None = None, widen: bool = False) -> Intrinsic:
     """buffer[...] = inside ? data[...] : pad, for one entry.
 
-    `shape` is the entry in the tensor if it is not the buffer's own: batch x block_out elements in `inp`, block_in
-    vectors of block_out weights in `wgt`. With `widen`, int8 elements are sign-extended into the accumulator.
+    `shape` is the entry in the tensor if it is not the buffer's own: batch x block_out elements in
+    `inp`, block_in vectors of block_out weights in `wgt`. With `widen`, int8 elements are
+    sign-extended into the accumulator.
     """
     own, dtype = entry_shape(config, buffer)
     shape = shape or own

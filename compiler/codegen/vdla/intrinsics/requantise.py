@@ -1,7 +1,8 @@
-"""Requantisation intrinsics: epilogues that emit finished sums from the accumulator, in the same pass.
+"""Requantisation intrinsics: epilogues that emit finished sums from the accumulator, in the same
+pass.
 
-`requantisation` is the project's one formula: bias, multiplier, rounding shift, zero point, clip. An epilogue that
-cannot be fused costs a pass of the vector unit, which adds 0 to every sum.
+`requantisation` is the project's one formula: bias, multiplier, rounding shift, zero point, clip.
+An epilogue that cannot be fused costs a pass of the vector unit, which adds 0 to every sum.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def requantisation(
 ) -> te.Value:
     """clip(round_half_up((total + bias) * mult / 2^shift) + zero_point, low, high) as `dtype`.
 
-    `total` is int32, `lane` an int64 of `numerics.pack_scale` with bias, mult and shift; the other operands are int64.
+    `total` is int32, `lane` an int64 of `numerics.pack_scale` with bias, mult and shift; the other
+    operands are int64.
     """
     bias = te.cast("int32", lane)
     mult = (lane >> 32) & ((1 << MULT_BITS) - 1)

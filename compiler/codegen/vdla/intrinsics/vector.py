@@ -1,8 +1,10 @@
-"""Intrinsics of the vector unit: element-wise operations on accumulator entries, one entry per cycle.
+"""Intrinsics of the vector unit: element-wise operations on accumulator entries, one entry per
+cycle.
 
-Three forms: a *reduction* starts from its first operand and combines the others with it; an operation *in place*
-combines the accumulator's old value with its operand; MOV and the product of a multiply-accumulate start a new value.
-The operand is an activation (in the input buffer or the accumulator), a weight vector, or an immediate.
+Three forms: a *reduction* starts from its first operand and combines the others with it; an
+operation *in place* combines the accumulator's old value with its operand; MOV and the product of a
+multiply-accumulate start a new value. The operand is an activation (in the input buffer or the
+accumulator), a weight vector, or an immediate.
 """
 
 from __future__ import annotations

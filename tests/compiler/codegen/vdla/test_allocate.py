@@ -137,7 +137,9 @@ def test_a_tile_larger_than_its_buffer_is_named():
 
 
 def test_the_error_says_when_space_is_fragmented():
-    """A tile of 8 that needs an address divisible by 4, where two others leave room only beside such addresses."""
+    """A tile of 8 that needs an address divisible by 4, where two others leave room only beside
+    such addresses.
+    """
     config = Config(out_kib=1, batch=1, block_out=64)  # 16 entries
     odd, raw = BufferTile("odd", Buffer.OUT, 7), BufferTile("raw", Buffer.OUT, 8)
     more = BufferTile("more", Buffer.OUT, 1)

@@ -72,7 +72,9 @@ def compile_ops(config: Config, ops: list[MacroOp]) -> Program:
 
 
 def double_buffered_gemm(config: Config, tiles: int = 6, steps: int = 3, rows: int = 4) -> list[MacroOp]:
-    """`tiles` output tiles of `rows` entries, each a sum over `steps` chunks of 2 inputs and weights; two threads."""
+    """`tiles` output tiles of `rows` entries, each a sum over `steps` chunks of 2 inputs and
+    weights; two threads.
+    """
     scl = BufferTile("scl", SCL, 1)
     kernel = (MicroOp(0, 0, 0, first=1), MicroOp(0, 1, 1))
     last = (MicroOp(0, 0, 0), MicroOp(0, 1, 1, last=1))
@@ -95,7 +97,9 @@ def double_buffered_gemm(config: Config, tiles: int = 6, steps: int = 3, rows: i
 
 
 def residual(config: Config, tiles: int = 5, size: int = 8) -> list[MacroOp]:
-    """y = x + t where both come as activations: one by the input buffer, one widened into the accumulator; RAW out."""
+    """y = x + t where both come as activations: one by the input buffer, one widened into the
+    accumulator; RAW out.
+    """
     ops = []
     slots = config.acc_bits // config.out_bits
     vectors = max(1, config.block_out // config.block_in)
@@ -274,7 +278,7 @@ def test_double_buffered_gemm_computes_what_its_operations_say():
     assert np.array_equal(y.reshape(tiles, rows, block), requantise(sums, lanes, 0, -2, 1))
 
 
-# --- random programs -------------------------------------------------------------------------------------------------
+# --- random programs -----------------------------------------------------------------------------
 
 
 def random_ops(config: Config, seed: int, count: int = 24) -> list[MacroOp]:
@@ -351,7 +355,7 @@ def test_same_input_same_program():
     assert compile_ops(CONFIG, random_ops(CONFIG, 1)).hash == compile_ops(CONFIG, random_ops(CONFIG, 1)).hash
 
 
-# --- errors ----------------------------------------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------
 
 
 def refused(error: type[ValueError], message: str, *ops: MacroOp) -> None:

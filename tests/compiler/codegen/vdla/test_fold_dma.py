@@ -16,7 +16,9 @@ PAD = -1
 
 
 def random_nest(rng: np.random.Generator) -> TensorizedNest:
-    """Loops that are dense on the chip in some order, with any strides in DRAM, and up to two padded loops."""
+    """Loops that are dense on the chip in some order, with any strides in DRAM, and up to two
+    padded loops.
+    """
     extents = [int(rng.integers(1, 5)) for _ in range(int(rng.integers(1, 5)))]
     loops = tuple(Loop(f"l{d}", n) for d, n in enumerate(extents))
     chip, dram, dense, gap = {}, {}, 1, 1

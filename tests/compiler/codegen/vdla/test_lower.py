@@ -1,4 +1,6 @@
-"""Lowering: which instructions a scheduled nest becomes, and that every tiling of a convolution computes the same."""
+"""Lowering: which instructions a scheduled nest becomes, and that every tiling of a convolution
+computes the same.
+"""
 
 import numpy as np
 import pytest
@@ -24,7 +26,9 @@ B, I, O = CONFIG.batch, CONFIG.block_in, CONFIG.block_out  # noqa: E741
 
 
 def product(rows: int = 6, ins: int = 4, outs: int = 2) -> Schedule:
-    """out[n, m] = requantised sum over k of a[k, m] . b[n, k], every operand on the chip, nothing placed yet."""
+    """out[n, m] = requantised sum over k of a[k, m] . b[n, k], every operand on the chip, nothing
+    placed yet.
+    """
     a = te.placeholder((ins, rows, B, I), CONFIG.inp_dtype, "a")
     b = te.placeholder((outs, ins, O, I), CONFIG.wgt_dtype, "b")
     lanes = te.placeholder((outs, O), "int64", "lanes")
@@ -227,7 +231,7 @@ def random_tiling(rng: np.random.Generator, config: Config, shape: dict[str, int
     return None
 
 
-# --- refusals --------------------------------------------------------------------------------------------------------
+# --- refusals ------------------------------------------------------------------------------------
 
 
 def test_a_scalar_block_is_refused():
@@ -286,7 +290,7 @@ def test_what_is_computed_in_place_stays_there():
     )
 
 
-# --- any legal schedule ----------------------------------------------------------------------------------------------
+# --- any legal schedule --------------------------------------------------------------------------
 
 
 def raised(kernel: int, rows: int = 5, shift: int = 0) -> Schedule:

@@ -1,6 +1,8 @@
-"""Random schedules: every program computes what numpy does and passes the verifier, or is refused in words.
+"""Random schedules: every program computes what numpy does and passes the verifier, or is refused
+in words.
 
-A seed replays with `random_case(seed)`; its text is the primitives that were accepted and the loop nest.
+A seed replays with `random_case(seed)`; its text is the primitives that were accepted and the loop
+nest.
 """
 
 import pytest

@@ -1,4 +1,6 @@
-"""Macro-ops: tiles are told apart by identity, and base fields count in the unit that the instruction set says."""
+"""Macro-ops: tiles are told apart by identity, and base fields count in the unit that the
+instruction set says.
+"""
 
 from __future__ import annotations
 

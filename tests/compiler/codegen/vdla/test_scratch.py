@@ -1,4 +1,6 @@
-"""A buffer in DRAM between two stages of one function: a scratch tensor, ordered by tokens, allocated by the device."""
+"""A buffer in DRAM between two stages of one function: a scratch tensor, ordered by tokens,
+allocated by the device.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""Tokens against an independent happens-before: all dependences covered, none to spare, never too many in flight."""
+"""Tokens against an independent happens-before: all dependences covered, none to spare, never too
+many in flight.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ NONE: frozenset[Unit] = frozenset()
 MANY = 10_000
 
 
-# --- the check -------------------------------------------------------------------------------------------------------
+# --- the check -----------------------------------------------------------------------------------
 
 
 def conflicts(steps: list[UnitOp]) -> list[Edge]:
@@ -61,7 +63,7 @@ def check_minimal(steps: list[UnitOp], places: tuple[IssuedOp, ...]) -> None:
         assert broken(steps, places, [other for other in edges if other != edge]), f"{edge} is not needed"
 
 
-# --- shorthand -------------------------------------------------------------------------------------------------------
+# --- shorthand -----------------------------------------------------------------------------------
 
 
 def load(*entries: int, tensor: str | None = None) -> UnitOp:
@@ -87,7 +89,7 @@ def text(places: tuple[IssuedOp, ...]) -> list[str]:
     return [f"{names(p.pops)}>{p.unit.name.lower() if p.op is not None else 'sync'}>{names(p.pushes)}" for p in places]
 
 
-# --- dependences -----------------------------------------------------------------------------------------------------
+# --- dependences ---------------------------------------------------------------------------------
 
 
 def test_dependences_name_the_last_conflict_of_each_unit():
@@ -125,7 +127,7 @@ def test_empty_touches_depend_on_nothing():
     assert (dependences([load(0), UnitOp(COMPUTE, (empty,))]) == NEVER).all()
 
 
-# --- hand-made lists -------------------------------------------------------------------------------------------------
+# --- hand-made lists -----------------------------------------------------------------------------
 
 
 def test_one_tile_alternates():
@@ -195,7 +197,7 @@ def test_nothing_needs_nothing():
     assert assign_tokens([]) == ()
 
 
-# --- tokens in flight ------------------------------------------------------------------------------------------------
+# --- tokens in flight ----------------------------------------------------------------------------
 
 
 def test_tokens_that_would_not_fit_are_merged():
@@ -212,7 +214,7 @@ def test_in_flight_bound_on_random_lists(depth):
         check(random_steps(seed, 24), depth)
 
 
-# --- random lists ----------------------------------------------------------------------------------------------------
+# --- random lists --------------------------------------------------------------------------------
 
 
 def random_steps(seed: int, count: int, entries: int = 6) -> list[UnitOp]:
@@ -242,7 +244,9 @@ def test_random_lists_are_ordered_with_no_token_to_spare():
 
 
 def test_a_shared_space_between_all_units():
-    """Every unit reads and writes one space: nothing our machine has, but nothing the algorithm excludes."""
+    """Every unit reads and writes one space: nothing our machine has, but nothing the algorithm
+    excludes.
+    """
     for seed in range(60):
         print(f"seed {seed}")
         rng = np.random.default_rng(seed)

@@ -1,4 +1,6 @@
-"""Micro-op plans: every kernel is where its operation looks for it, and is loaded as seldom as it can be."""
+"""Micro-op plans: every kernel is where its operation looks for it, and is loaded as seldom as it
+can be.
+"""
 
 from __future__ import annotations
 

@@ -35,6 +35,28 @@ HUGE = Tiling(rows=99, cols=99, out_blocks=1, in_blocks=1, keep_weights=False, t
 FINE = Tiling(rows=1, cols=3, out_blocks=1, in_blocks=1, keep_weights=False, threads=2, threads_over="rows")
 
 REFUSED = [
+    (
+        conv2d,
+        {"stride": 2},
+        "conv2d: option must be one of batch, height, width, in_channels, out_channels, kernel, strides, pads, "
+        "dilations, groups, activation, ceiling, zero_point, input_zero_point, raw, virtual_threads, packing, tiling, "
+        "name, got stride (did you mean strides?)",
+    ),
+    (
+        dense,
+        {"pads": 1},
+        "dense: option must be one of rows, in_features, out_features, activation, ceiling, zero_point, "
+        "input_zero_point, raw, virtual_threads, tiling, name, got pads",
+    ),
+    (conv2d, {"groups": 2}, "conv2d: groups must be 1, got 2"),
+    (conv2d, {"groups": "1"}, "conv2d: groups must be 1, got '1'"),
+    (
+        conv2d,
+        {"groups": 5, "out_channels": 5},
+        "conv2d: groups must be 1, got 5; depthwise_conv2d has one group for each channel",
+    ),
+    (conv2d_transpose, {"groups": 5, "out_channels": 5}, "conv2d_transpose: groups must be 1, got 5"),
+    (pool2d, {"rescale": 1}, "average_pool2d: rescale must be True or False, got 1"),
     (conv2d, {"batch": 0}, "conv2d: batch must be a positive integer, got 0"),
     (conv2d, {"height": 2.0}, "conv2d: height must be a positive integer, got 2.0"),
     (conv2d, {"in_channels": True}, "conv2d: in_channels must be a positive integer, got True"),
@@ -95,7 +117,8 @@ REFUSED = [
         {"pads": 4},
         "conv2d_transpose: pads must leave at least one result, got (4, 4, 4, 4) for an output of (0, -1)",
     ),
-    (pool2d, {"kind": "mean"}, "mean_pool2d: kind must be max or average, got 'mean'"),
+    (pool2d, {"kind": "avg"}, "pool2d: kind must be max or average, got 'avg'"),
+    (pool2d, {"kind": "mean"}, "pool2d: kind must be max or average, got 'mean'"),
     (pool2d, {"pads": 3}, "average_pool2d: pads must be less than the kernel, got (3, 3, 3, 3) for (3, 3)"),
     (
         pool2d,
@@ -127,6 +150,11 @@ def test_refused_options(template: Callable[..., Operator], changes: dict[str, A
         template(CONFIG, **{**OPTIONS[template], **changes})
 
 
+def test_missing_options_are_named() -> None:
+    with pytest.raises(TemplateError, match=r"^conv2d: width, out_channels must be given, got none$"):
+        conv2d(CONFIG, batch=1, height=6, in_channels=5, kernel=3)
+
+
 def test_a_shape_that_fits_no_buffer() -> None:
     config = replace(CONFIG, wgt_kib=1)
     shape = {**OPTIONS[conv2d_transpose], "kernel": 40, "strides": 2}
@@ -145,6 +173,11 @@ ARRAYS = [
     ({"bias": np.zeros(5, np.int32)}, "bias: shape must be [6], got [5]"),
     ({"bias": np.full(6, 1 << 31)}, None),
     ({"multiplier": np.ones(5)}, "multiplier: shape must be [6] or one number, got [5]"),
+    (
+        {"multiplier": None},
+        "conv2d: multiplier must be given to requantise the sums, got None; 1.0 only clips them, and with raw=True "
+        "they stay int32",
+    ),
     ({"multiplier": -1.0}, "multiplier: must be from 0 to 16777215, got -1.0"),
     ({"multiplier": float("nan")}, "multiplier: must be from 0 to 16777215, got nan"),
     ({"multiplier": "1"}, "multiplier: must be real numbers, got <U1"),
@@ -156,7 +189,7 @@ def test_refused_arrays(changes: dict[str, Any], message: str | None) -> None:
     operator = conv2d(CONFIG, **OPTIONS[conv2d])
     wanted = message or "bias: elements must be in -2147483648..2147483647 (int32), got 2147483648..2147483648"
     with pytest.raises(TemplateError, match=f"^{re.escape(wanted)}$"):
-        operator.pack(**{"data": DATA, "weight": WEIGHT, **changes})
+        operator.pack(**{"data": DATA, "weight": WEIGHT, "multiplier": 1.0, **changes})
 
 
 @pytest.mark.parametrize(

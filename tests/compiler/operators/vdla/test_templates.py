@@ -60,7 +60,7 @@ def test_random_operators_on_random_machines(operator: str, seed: int) -> None:
     case.check(by_interpreter=seed % 5 == 0)
 
 
-# --- workloads -------------------------------------------------------------------------------------------------------
+# --- workloads -----------------------------------------------------------------------------------
 
 
 def _workloads(operator: str) -> list[Workload]:
@@ -127,6 +127,26 @@ def test_leaving_padding_out_of_an_average_costs_a_few_instructions() -> None:
     assert time_program(left_out).total_cycles < 1.1 * time_program(counted).total_cycles
 
 
+def test_layouts_are_named_and_the_names_give_the_shapes() -> None:
+    shape = {"batch": 1, "height": 4, "width": 6, "kernel": 3}
+    operators = {
+        conv2d(PYNQ, in_channels=40, out_channels=24, **shape): ("NCHW1n16c", "OIHW16o16i", "C16c", "NCHW1n16c"),
+        conv2d(PYNQ, in_channels=3, out_channels=24, **shape): ("NPHW1n16p", "OPHW16o16p", "C16c", "NCHW1n16c"),
+        conv2d_transpose(PYNQ, in_channels=3, out_channels=24, strides=2, input_zero_point=1, **shape): (
+            "NCHW1n16c", "OI2h2wHW16o16i", "C2h2w16c", "NCH2hW2w1n16c",
+        ),
+        depthwise_conv2d(PYNQ, channels=24, **shape): ("NCHW1n16c", "CK16k16c", "C16c", "NCHW1n16c"),
+    }  # fmt: skip
+    for operator, names in operators.items():
+        tensors = ("data", "weight", "scale", "output")
+        assert tuple(str(operator.layouts[name]) for name in tensors) == names
+        for name, layout in zip(tensors, names, strict=True):
+            dimensions = re.findall(r"[A-Z]|\d+[a-z]", layout)
+            sizes = operator.program.tensor(name).shape
+            assert len(dimensions) == len(sizes)
+            assert all(d.isalpha() or int(d[:-1]) == size for d, size in zip(dimensions, sizes, strict=True))
+
+
 def test_patches_serve_where_channels_do_not_fit() -> None:
     config = replace(PYNQ, wgt_kib=1)  # 4 entries, fewer than the taps of a kernel
     rng = np.random.default_rng(0)
@@ -140,5 +160,5 @@ def test_patches_serve_where_channels_do_not_fit() -> None:
 def test_the_documentation_runs(root: Path) -> None:
     page = (root / "docs" / "templates.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     exec(compile("\n".join(blocks), "docs/templates.md", "exec"), {})

@@ -1,4 +1,6 @@
-"""The tile search: whatever it proposes fits, it finds something wherever the smallest tile fits, and it is quick."""
+"""The tile search: whatever it proposes fits, it finds something wherever the smallest tile fits,
+and it is quick.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def random_problem(rng: np.random.Generator) -> TilingProblem:
 
 
 def smallest_fits(config: Config, problem: TilingProblem) -> bool:
-    """Whether one pixel, one output block and one input block fit, by the plainest reading of the buffers."""
+    """Whether one pixel, one output block and one input block fit, by the plainest reading of the
+    buffers.
+    """
     window = problem.window(1, 1)
     slots = 32 // config.out_bits if problem.raw else 1
     return (

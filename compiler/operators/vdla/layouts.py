@@ -1,0 +1,72 @@
+"""Packed layouts of the programs' tensors, by name.
+
+A name has the dimensions from the outermost to the innermost, as in oneDNN: an upper-case letter is
+a dimension, a number with the letter in lower case a block of it. `NCHW1n16c` is [N / 1, C / 16, H,
+W, 1, 16].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vdla.hardware.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The name of a layout, and its dimensions in the words of the configuration, as a program's
+    tensor has them.
+    """
+
+    name: str
+    dimensions: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def activations(config: Config, channels: str = "C", block: str = "block_in") -> Layout:
+    """Activations in blocks of `block`; the channels of patches are kernel positions times
+    channels.
+    """
+    letter = "C" if channels == "C" else "P"
+    name = f"N{letter}HW{config.batch}n{getattr(config, block)}{letter.lower()}"
+    return Layout(name, f"N/batch, {channels}/{block}, H, W, batch, {block}")
+
+
+def results(config: Config) -> Layout:
+    """Results of a convolution."""
+    name = f"NCHW{config.batch}n{config.block_out}c"
+    return Layout(name, "N/batch, CO/block_out, H, W, batch, block_out")
+
+
+def weights(config: Config, channels: str = "C") -> Layout:
+    """Weights of a convolution."""
+    letter = "I" if channels == "C" else "P"
+    name = f"O{letter}HW{config.block_out}o{config.block_in}{letter.lower()}"
+    return Layout(name, f"CO/block_out, {channels}/block_in, KH, KW, block_out, block_in")
+
+
+def depthwise_weights(config: Config) -> Layout:
+    """Weights of a depthwise convolution; K is a kernel position."""
+    return Layout(f"CK{config.block_in}k{config.block_out}c", "C/block_out, KH*KW/block_in, block_in, block_out")
+
+
+def transposed_weights(config: Config, strides: tuple[int, int]) -> Layout:
+    """Weights of a transposed convolution: H and W are cut into phases of the strides."""
+    name = f"OI{strides[0]}h{strides[1]}wHW{config.block_out}o{config.block_in}i"
+    return Layout(name, "CO/block_out, C/block_in, SH, SW, KH/SH, KW/SW, block_out, block_in")
+
+
+def transposed_results(config: Config, strides: tuple[int, int]) -> Layout:
+    """Results of a transposed convolution: H and W are cut into phases of the strides."""
+    name = f"NCH{strides[0]}hW{strides[1]}w{config.batch}n{config.block_out}c"
+    return Layout(name, "N/batch, CO/block_out, H/SH, SH, W/SW, SW, batch, block_out")
+
+
+def scales(config: Config, channels: str = "C", classes: tuple[str, str] = ("", "")) -> Layout:
+    """Scales of the results, one lane for each channel and for each of the `classes` (name,
+    dimensions).
+    """
+    name = f"C{classes[0]}{config.block_out}c"
+    return Layout(name, f"{channels}/block_out{classes[1]}, block_out: bias, multiplier, shift")
