@@ -18,7 +18,7 @@ from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
 from vdla.benchmarks.programs import suite
 from vdla.benchmarks.programs.mutation import KINDS, Mutant, mutants
 from vdla.hardware.program import Program
-from vdla.simulator.adversary.adversary import Harm, attack
+from vdla.simulator.adversary import Harm, attack
 from vdla.simulator.verify import Kind, verify
 
 COUNT = 3000

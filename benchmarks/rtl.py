@@ -18,10 +18,10 @@ from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
 from vdla.compiler.operators.workloads import workload
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
-from vdla.runtime.compare.comparison import memory_bytes
+from vdla.runtime.compare import memory_bytes
 from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.layers import layer_operator, pack, random_data
-from vdla.runtime.run import install
+from vdla.runtime.run import upload
 from vdla.simulator.simulate import simulate
 
 PRESET = "pynq_z1"
@@ -51,7 +51,7 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
 def _round(program: Program, arrays: dict[str, Any], device: RtlDevice) -> dict[str, Any]:
     expected = simulate(program, arrays)
     with ExitStack() as stack:
-        addresses = install(program, arrays, device, stack)
+        addresses = upload(program, arrays, device, stack)
         start_s, start_cpu_s = time.perf_counter(), time.process_time()
         stats = device.run(program, addresses)
         seconds, cpu_seconds = time.perf_counter() - start_s, time.process_time() - start_cpu_s

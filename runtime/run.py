@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.program import STREAM, Program, initial_contents, output_arrays
-from vdla.runtime.devices.device import Device, DeviceError
+from vdla.runtime.devices import Device, DeviceError
 from vdla.simulator.stats import Result
 from vdla.simulator.support.errors import require_program
 from vdla.support.suggest import did_you_mean
@@ -67,13 +67,13 @@ def run(
 
 
 def _run(program: Program, inputs: Mapping[str, Array], device: Device, stack: ExitStack) -> Result:
-    addresses = install(program, inputs, device, stack)
+    addresses = upload(program, inputs, device, stack)
     statistics = device.run(program, addresses)
     outputs = output_arrays(program, lambda tensor: device.read(addresses[tensor.name], tensor.nbytes))
     return Result(program, outputs, statistics)
 
 
-def install(program: Program, inputs: Mapping[str, Array], device: Device, stack: ExitStack) -> dict[str, int]:
+def upload(program: Program, inputs: Mapping[str, Array], device: Device, stack: ExitStack) -> dict[str, int]:
     """Addresses of every tensor and the stream, allocated in this order and filled; freed when the stack closes."""
     contents = initial_contents(program, inputs)
     sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: max(1, program.words.nbytes)}

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.isa import columns
 from vdla.hardware.program import STREAM, Program, initial_contents, output_arrays, place
-from vdla.simulator.function.function import execute
+from vdla.simulator.function import execute
 from vdla.simulator.stats import Result
 from vdla.simulator.support.errors import SimulationError, require_program
-from vdla.simulator.timing.timing import device_config, time_program
+from vdla.simulator.timing import device_config, time_program
 from vdla.simulator.verify import require_verified
 
 Array = NDArray[Any]

@@ -3,7 +3,7 @@
 from vdla.compiler.operators.vdla.dense import dense
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import simulate
-from vdla.simulator.timing.timing import time_program
+from vdla.simulator.timing import time_program
 
 
 def test_results_introduce_themselves_in_a_line():

@@ -21,7 +21,7 @@ from vdla.hardware.checks import ConfigError
 from vdla.hardware.isa import instruction_bytes
 from vdla.hardware.program import ProgramError
 from vdla.runtime.compile import CompileError
-from vdla.runtime.devices.device import DeviceError
+from vdla.runtime.devices import DeviceError
 from vdla.runtime.devices.sim import SimDevice
 from vdla.simulator.support.errors import SimulationError
 

@@ -17,7 +17,7 @@ from vdla.benchmarks.programs.cases import all_random
 from vdla.hardware.isa import Operand, VectorOp
 from vdla.hardware.program import Program
 from vdla.simulator.stats import RunStats
-from vdla.simulator.timing.timing import time_program
+from vdla.simulator.timing import time_program
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "fields": fields.BINS,

@@ -17,7 +17,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Buffer, Opcode, Operand, Source, Unit, VectorOp
 from vdla.hardware.program import Program
 from vdla.simulator.stats import RunStats
-from vdla.simulator.timing.conflicts import load_uops
+from vdla.simulator.timing.bank_conflicts import load_uops
 
 Ints = NDArray[np.int64]
 

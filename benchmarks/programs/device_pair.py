@@ -17,7 +17,7 @@ from vdla.hardware.program import Program
 from vdla.simulator.stats import RunStats
 
 if TYPE_CHECKING:
-    from vdla.runtime.devices.memory_device import MemoryDevice
+    from vdla.runtime.devices import MemoryDevice
 
 Arrays = Mapping[str, NDArray[Any]]
 Judged = tuple[RunStats | None, str]
@@ -53,18 +53,18 @@ class _Pair:
 
     def judge(self, program: Program, arrays: Arrays) -> Judged:
         """Runs a program on both devices and compares them."""
-        from vdla.runtime.compare.comparison import compare, memory_bytes
-        from vdla.simulator.timing.timing import time_program
+        from vdla.runtime.compare import compare, memory_bytes
+        from vdla.simulator.timing import time_program
 
         devices = self._open(memory_bytes(program))
         expected = time_program(program, self.config).total_cycles
         devices[1].timeout_cycles = PATIENCE * expected + SLACK_CYCLES
         comparison = compare(program, arrays, devices)
         if comparison.equal:
-            return comparison.sides[0].stats, ""
+            return comparison.runs[0].statistics, ""
         self.stack.close()
         self.devices = None
-        return comparison.sides[0].stats, str(comparison)
+        return comparison.runs[0].statistics, str(comparison)
 
     def _open(self, nbytes: int) -> tuple[MemoryDevice, MemoryDevice]:
         from vdla.runtime.devices.rtl import RtlDevice

@@ -16,7 +16,7 @@ from vdla.compiler.codegen.vdla.dependences import Touch, UnitOp
 from vdla.compiler.codegen.vdla.tokens import QUEUES, Edge, IssuedOp, Queue, assign_tokens
 from vdla.hardware.isa import Instruction, Sync, Unit, decode, encode, unit_of
 from vdla.hardware.program import Program
-from vdla.simulator.verify.accesses import touches
+from vdla.simulator.verify.accesses import program_accesses
 
 NO_TOKENS = dict.fromkeys(("pop_prev", "pop_next", "push_prev", "push_next"), 0)
 
@@ -56,7 +56,7 @@ class TokenFreeProgram:
 
     def with_fewest_tokens(self) -> TokenFreeProgram | None:
         """The program with compiler-assigned tokens; None if an instruction exceeds its buffers."""
-        touched = touches(replace(self, edges={}).assembled())
+        touched = program_accesses(replace(self, edges={}).assembled())
         if touched.findings:
             return None
         steps = [

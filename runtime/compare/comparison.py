@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, Opcode, columns
 from vdla.hardware.program import STREAM, Program
-from vdla.runtime.devices.device import ALIGNMENT, DeviceError
-from vdla.runtime.devices.memory_device import MemoryDevice
-from vdla.runtime.run import install
+from vdla.runtime.devices import ALIGNMENT, DeviceError, MemoryDevice
+from vdla.runtime.run import upload
 from vdla.simulator.stats import RunStats, Times
-from vdla.simulator.stats.times import Parting, parting
+from vdla.simulator.stats.times import EventDifference, first_difference
 from vdla.simulator.support.errors import SimulationError
 
 Array = NDArray[Any]
@@ -27,18 +26,18 @@ Bytes = NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class DeviceRun:
     """What one device did: its statistics, or why it has none."""
 
     device: str
-    stats: RunStats | None
+    statistics: RunStats | None
     times: Times
     memory: Bytes
     failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Corruption:
+class MemoryDifference:
     """The first byte that differs: where, what each device has there, and the stores that write it."""
 
     tensor: str
@@ -53,20 +52,20 @@ class Comparison:
     """Two sides of one program, and what they differ in."""
 
     program: Program
-    sides: tuple[Side, Side]
-    parting: Parting | None
+    runs: tuple[DeviceRun, DeviceRun]
+    first_difference: EventDifference | None
     statistics: tuple[str, ...]
-    corruption: Corruption | None
+    memory_difference: MemoryDifference | None
 
     @property
     def equal(self) -> bool:
         """Whether both ran to the end and agree on everything."""
-        failed = any(side.failure for side in self.sides)
-        return not (failed or self.parting or self.statistics or self.corruption)
+        failed = any(side.failure for side in self.runs)
+        return not (failed or self.first_difference or self.statistics or self.memory_difference)
 
     def __str__(self) -> str:
         """One line a finding; where they are equal, how much was compared."""
-        stats = self.sides[0].stats
+        stats = self.runs[0].statistics
         if self.equal and stats is not None:
             count = len(self.program)
             return f"equal: {count} instruction{'' if count == 1 else 's'}, {stats.total_cycles} cycles"
@@ -74,22 +73,22 @@ class Comparison:
 
     def findings(self) -> list[str]:
         """What differs, the most telling first."""
-        names = [side.device for side in self.sides]
-        found = [side.failure for side in self.sides if side.failure]
-        if self.parting is not None:
-            found.append(_parting_text(self.parting, names))
-        if self.corruption is not None:
-            found.append(_corruption_text(self.corruption, names))
+        names = [side.device for side in self.runs]
+        found = [side.failure for side in self.runs if side.failure]
+        if self.first_difference is not None:
+            found.append(_event_text(self.first_difference, names))
+        if self.memory_difference is not None:
+            found.append(_memory_text(self.memory_difference, names))
         return found + [f"{names[0]} and {names[1]}: {text}" for text in self.statistics]
 
 
-def _parting_text(found: Parting, names: Sequence[str]) -> str:
+def _event_text(found: EventDifference, names: Sequence[str]) -> str:
     cycles = ["never" if cycle < 0 else f"in cycle {cycle}" for cycle in found.cycles]
     said = ", ".join(f"{name} {cycle}" for name, cycle in zip(names, cycles, strict=True))
     return f"first difference: {found.event} of instruction {found.instruction}: {said}"
 
 
-def _corruption_text(found: Corruption, names: Sequence[str]) -> str:
+def _memory_text(found: MemoryDifference, names: Sequence[str]) -> str:
     said = ", ".join(f"{name} {value:#04x}" for name, value in zip(names, found.values, strict=True))
     place = f"byte {found.offset} of {found.tensor}"
     stores = f"written by instruction {', '.join(map(str, found.stores))}" if found.stores else "which no STORE writes"
@@ -109,15 +108,15 @@ def compare(program: Program, arrays: Mapping[str, Array], devices: tuple[Memory
     """Run a program on two open devices with nothing allocated; `arrays` as for `run`."""
     first, second = (observe(program, arrays, device) for device in devices)
     statistics: list[str] = []
-    if first.stats is not None and second.stats is not None:
-        statistics = [text for text in first.stats.differences(second.stats) if not _is_time(text)]
+    if first.statistics is not None and second.statistics is not None:
+        statistics = [text for text in first.statistics.differences(second.statistics) if not _is_time(text)]
     addresses = _addresses(program)
     return Comparison(
         program,
         (first, second),
-        parting(first.times, second.times) if first.times.known and second.times.known else None,
+        first_difference(first.times, second.times) if first.times.known and second.times.known else None,
         tuple(statistics),
-        _corruption(program, addresses, first.memory, second.memory),
+        _memory_difference(program, addresses, first.memory, second.memory),
     )
 
 
@@ -125,15 +124,15 @@ def _is_time(text: str) -> bool:
     return text.startswith(("dispatches[", "starts[", "ends["))
 
 
-def observe(program: Program, arrays: Mapping[str, Array], device: MemoryDevice) -> Side:
+def observe(program: Program, arrays: Mapping[str, Array], device: MemoryDevice) -> DeviceRun:
     """One run of a program, and all that can be seen of it; a run that does not end is a side too."""
     with ExitStack() as stack:
-        addresses = install(program, arrays, device, stack)
+        addresses = upload(program, arrays, device, stack)
         try:
             stats = device.run(program, addresses)
         except (DeviceError, SimulationError) as error:
-            return Side(device.name, None, device.times(program), device.memory.copy(), str(error))
-        return Side(device.name, stats, Times.of(stats), device.memory.copy())
+            return DeviceRun(device.name, None, device.times(program), device.memory.copy(), str(error))
+        return DeviceRun(device.name, stats, Times.of(stats), device.memory.copy())
 
 
 def _addresses(program: Program) -> dict[str, int]:
@@ -145,7 +144,9 @@ def _addresses(program: Program) -> dict[str, int]:
     return addresses
 
 
-def _corruption(program: Program, addresses: Mapping[str, int], ours: Bytes, theirs: Bytes) -> Corruption | None:
+def _memory_difference(
+    program: Program, addresses: Mapping[str, int], ours: Bytes, theirs: Bytes
+) -> MemoryDifference | None:
     size = min(len(ours), len(theirs))
     where = np.flatnonzero(ours[:size] != theirs[:size])
     if not len(where):
@@ -153,7 +154,9 @@ def _corruption(program: Program, addresses: Mapping[str, int], ours: Bytes, the
     place = int(where[0])
     tensor = max((name for name in addresses if addresses[name] <= place), key=lambda name: addresses[name])
     stores = tuple(_stores_of(program, addresses, place))
-    return Corruption(tensor, place - addresses[tensor], (int(ours[place]), int(theirs[place])), len(where), stores)
+    return MemoryDifference(
+        tensor, place - addresses[tensor], (int(ours[place]), int(theirs[place])), len(where), stores
+    )
 
 
 def _stores_of(program: Program, addresses: Mapping[str, int], place: int) -> list[int]:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.program import STREAM, Program
+from vdla.runtime.devices.allocator import Allocator
 from vdla.runtime.devices.device import DeviceError
-from vdla.runtime.devices.memory import Memory
 from vdla.simulator.stats import RunStats, Times
 from vdla.simulator.support.errors import require_program
 from vdla.simulator.verify import require_verified
@@ -40,7 +40,7 @@ class MemoryDevice(ABC):
             raise DeviceError(f"device {self.name}: config must be a Config, got {type(config).__name__}")
         self.config = config
         self.timeout_cycles = self._timeout(timeout_cycles)
-        self._memory: Memory | None = Memory(self.name, memory_bytes)
+        self._memory: Allocator | None = Allocator(self.name, memory_bytes)
 
     def _timeout(self, cycles: object) -> int | None:
         if cycles is None:
@@ -111,7 +111,7 @@ class MemoryDevice(ABC):
 
     # --- life
 
-    def _open(self) -> Memory:
+    def _open(self) -> Allocator:
         if self._memory is None:
             raise DeviceError(f"device {self.name}: device must be open, got a call after close")
         return self._memory

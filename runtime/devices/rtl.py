@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, columns, instruction_bytes
 from vdla.hardware.program import STREAM, Program
+from vdla.runtime.devices.allocator import MOST_BYTES
 from vdla.runtime.devices.device import DeviceError
 from vdla.runtime.devices.driver import Driver, Stream
-from vdla.runtime.devices.memory import MOST_BYTES
 from vdla.runtime.devices.memory_device import DEFAULT_BYTES, MemoryDevice
-from vdla.runtime.devices.rtl_build import Options, library
-from vdla.runtime.devices.rtl_library import UNIT_NUMBERS, Machine, Parameters, Trace
+from vdla.runtime.devices.rtl_build import BuildOptions, build_library
+from vdla.runtime.devices.rtl_library import UNIT_NUMBERS, EventLog, MemoryParameters, RtlMachine
 from vdla.simulator.stats import RunStats, Times, macs_of
 from vdla.simulator.stats.times import UNKNOWN
 from vdla.support.integers import is_int
@@ -74,21 +74,21 @@ class RtlDevice(MemoryDevice):
         super().__init__(config, memory_bytes, timeout_cycles)
         self.injection: Injection | None = None
         self._lock = RLock()
-        self._seen = Trace.empty()
+        self._seen = EventLog.empty()
         self._stalls = None if stalls is None else _require_integer("seed of stalls", stalls, 0, LAST_WORD)
         self._waves = None if waves is None else _writable(waves)
-        self._library = library(config, Options(waves is not None, assertions))
+        self._library = build_library(config, BuildOptions(waves is not None, assertions))
         self._power_up()
 
     def _power_up(self) -> None:
-        self._machine = Machine(f"device {self.name}", self._library, self.memory, self._waves)
+        self._machine = RtlMachine(f"device {self.name}", self._library, self.memory, self._waves)
         self._machine.configure(self._parameters())
         self.driver = Driver(f"device {self.name}", self._machine)
         self.driver.identify(self.config)
 
-    def _parameters(self) -> Parameters:
+    def _parameters(self) -> MemoryParameters:
         dram, error = self.config.dram, self.injection
-        return Parameters(
+        return MemoryParameters(
             read_latency=dram.read_latency,
             write_latency=dram.write_latency,
             beat_cycles=dram.beat_cycles,
@@ -165,8 +165,9 @@ class RtlDevice(MemoryDevice):
         return min(CHUNK_CYCLES, limit - past + 1)
 
     def _hang(self, what: str, fields: Ints) -> str:
+        cycle = self._machine.running_cycles  # before the registers are read, which takes cycles
         state = self.driver.state().describe(self.config, fields)
-        return f"device {self.name}: the program must end{what} (cycle {self._machine.running_cycles})\n{state}"
+        return f"device {self.name}: the program must end{what} (cycle {cycle})\n{state}"
 
     def _fields(self, address: int, count: int) -> Ints:
         """The fields of the words at an address, as far as they lie in memory."""

@@ -47,7 +47,7 @@ LINK = ("-shared", "-Wl,-Bsymbolic", "-pthread")
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class BuildOptions:
     """What is built beside the plain model: waveforms on request, the assertions of the RTL."""
 
     waves: bool = False
@@ -110,7 +110,7 @@ def _harness_sources() -> list[Path]:
     return sorted(path for path in HARNESS.rglob("*") if path.suffix in (".h", ".cpp"))
 
 
-def _hash(package: str, tools: Tools, options: Options) -> str:
+def _hash(package: str, tools: Tools, options: BuildOptions) -> str:
     digest = hashlib.sha256()
     settings = [package, tools.versions, *options.verilate, *options.compile, *options.link, *FAST, *SLOW, *LINK]
     for part in settings:
@@ -120,7 +120,7 @@ def _hash(package: str, tools: Tools, options: Options) -> str:
     return digest.hexdigest()[:24]
 
 
-def cache_folder() -> Path:
+def rtl_cache() -> Path:
     """Where the libraries are kept."""
     try:
         return user_cache("rtl")
@@ -131,17 +131,17 @@ def cache_folder() -> Path:
 # --- building --------------------------------------------------------------------------------------------------------
 
 
-def library(config: Config, options: Options | None = None) -> Path:
+def build_library(config: Config, options: BuildOptions | None = None) -> Path:
     """The shared library of a configuration, built if it is not in the cache."""
-    options = options or Options()
+    options = options or BuildOptions()
     tools = find_tools(options.waves)
     from vdla.hardware.generate.svgen import render_nameless
 
     package = render_nameless(config)
-    path = cache_folder() / f"{_hash(package, tools, options)}.so"
+    path = rtl_cache() / f"{_hash(package, tools, options)}.so"
 
     def build(folder: Path) -> Path:
-        return _build(config.name, package, path, _Work(folder, path.with_suffix(".log"), tools, options))
+        return _build(config.name, package, path, _BuildFolder(folder, path.with_suffix(".log"), tools, options))
 
     try:
         return build_once(path, build, _is_whole)
@@ -149,7 +149,7 @@ def library(config: Config, options: Options | None = None) -> Path:
         raise DeviceError(f"device rtl: cache must be writable, got {error}") from None
 
 
-def _build(name: str, package: str, path: Path, work: _Work) -> Path:
+def _build(name: str, package: str, path: Path, work: _BuildFolder) -> Path:
     """The library in the folder of `work`, with the stem of `path` appended as the mark of a whole file."""
     print(f"building the RTL of {name}, about half a minute, once", file=sys.stderr, flush=True)
     work.verilate(package)
@@ -171,13 +171,13 @@ def _is_whole(path: Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _BuildFolder:
     """One build in a folder of its own; what the tools say goes to the log."""
 
     folder: Path
     log: Path
     tools: Tools
-    options: Options
+    options: BuildOptions
 
     def verilate(self, package: str) -> None:
         """C++ of the RTL, in the folder."""

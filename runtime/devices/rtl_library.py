@@ -23,7 +23,7 @@ OKAY = 0
 INTERRUPT, FAULT = 1, -1
 
 
-class Parameters(ctypes.Structure):
+class MemoryParameters(ctypes.Structure):
     """How the memory answers; the harness's memory.h says what each is."""
 
     _fields_ = tuple(
@@ -36,7 +36,7 @@ class Parameters(ctypes.Structure):
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class EventLog:
     """Cycles of each dispatch, in stream order, and of each start and end by unit, in the unit's order."""
 
     dispatches: Ints
@@ -44,11 +44,11 @@ class Trace:
     ends: tuple[Ints, ...]
 
     @staticmethod
-    def empty() -> Trace:
+    def empty() -> EventLog:
         """Where nothing ran."""
         nothing = np.zeros(0, np.int64)
         units = tuple(nothing for _ in UNIT_NUMBERS)
-        return Trace(nothing, units, units)
+        return EventLog(nothing, units, units)
 
 
 @cache
@@ -58,7 +58,7 @@ def _load(path: Path) -> ctypes.CDLL:
     signatures: dict[str, tuple[object, ...]] = {
         "create": (machine, ctypes.c_void_p, cycles, ctypes.c_char_p),
         "destroy": (None, machine),
-        "configure": (None, machine, ctypes.POINTER(Parameters)),
+        "configure": (None, machine, ctypes.POINTER(MemoryParameters)),
         "write": (ctypes.c_int, machine, word, word),
         "read": (ctypes.c_int, machine, word, ctypes.POINTER(word)),
         "wait": (ctypes.c_int, machine, cycles),
@@ -93,7 +93,7 @@ def _destroy(library: ctypes.CDLL, pointer: int, memory: NDArray[np.uint8], proc
         library.vdla_destroy(pointer)
 
 
-class Machine:
+class RtlMachine:
     """One machine, after its reset; close it before the memory goes."""
 
     def __init__(self, where: str, path: Path, memory: NDArray[np.uint8], waves: Path | None = None) -> None:
@@ -146,7 +146,7 @@ class Machine:
 
     # --- time
 
-    def configure(self, parameters: Parameters) -> None:
+    def configure(self, parameters: MemoryParameters) -> None:
         """Set how the memory answers; numbers of bursts count from here."""
         self._library.vdla_configure(self._handle, ctypes.byref(parameters))
 
@@ -183,10 +183,10 @@ class Machine:
         """Forget the events, cycles and bytes of earlier runs."""
         self._library.vdla_forget_events(self._handle)
 
-    def trace(self) -> Trace:
+    def trace(self) -> EventLog:
         """The events since `forget_events`."""
         starts, ends = ([self._events(kind + unit) for unit in UNIT_NUMBERS] for kind in (1, 1 + len(UNIT_NUMBERS)))
-        return Trace(self._events(0), tuple(starts), tuple(ends))
+        return EventLog(self._events(0), tuple(starts), tuple(ends))
 
     def _events(self, kind: int) -> Ints:
         cycles = ctypes.POINTER(ctypes.c_uint64)()

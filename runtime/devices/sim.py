@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from vdla.hardware.isa import columns
 from vdla.hardware.program import Program
 from vdla.runtime.devices.memory_device import MemoryDevice
-from vdla.simulator.function.function import execute
+from vdla.simulator.function import execute
 from vdla.simulator.stats import RunStats
-from vdla.simulator.timing.timing import MAX_CYCLES, time_program
+from vdla.simulator.timing import MAX_CYCLES, time_program
 
 
 class SimDevice(MemoryDevice):

@@ -1,1 +1,5 @@
-"""The adversary: searches for an execution order in which a program fails."""
+"""The adversary: runs a program under hostile schedules, to check the verifier."""
+
+from vdla.simulator.adversary.adversary import MOST_ITEMS, Attack, Harm, Interleaving, attack, interleavings
+
+__all__ = ["MOST_ITEMS", "Attack", "Harm", "Interleaving", "attack", "interleavings"]

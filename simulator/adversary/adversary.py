@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from vdla.hardware.config import MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH, Buffer, Config
 from vdla.hardware.isa import COL, Unit, uop_columns
 from vdla.hardware.program import Program, ProgramTensor
-from vdla.simulator.adversary import kernel as kernel
+from vdla.simulator.adversary import machine
 
 Ints = NDArray[np.int64]
 Digests = NDArray[np.uint64]
@@ -101,7 +101,7 @@ def attack(program: Program, seed: int = 0, count: int = 6, most_items: int = MO
     done = 0
     for done, interleaving in enumerate(interleavings(count, rng), start=1):
         status, where, dram = victim.run(interleaving, int(rng.integers(1 << 62)))
-        if status != kernel.DONE:
+        if status != machine.DONE:
             return Attack(_STATUS[status], f"at instruction {where}, {interleaving}", done)
         if first is not None and not np.array_equal(first, dram):
             return Attack(Harm.TIMING, f"{victim.difference(first, dram)}, {interleaving}", done)
@@ -109,11 +109,11 @@ def attack(program: Program, seed: int = 0, count: int = 6, most_items: int = MO
     return Attack(Harm.NONE, "", done)
 
 
-_STATUS = {kernel.HANG: Harm.HANG, kernel.BOUNDS: Harm.BOUNDS, kernel.LONG: Harm.UNDECIDED}
+_STATUS = {machine.HANG: Harm.HANG, machine.BOUNDS: Harm.BOUNDS, machine.LONG: Harm.UNDECIDED}
 
 
 class _Victim:
-    """A program as the kernel wants it."""
+    """A program in the arrays of the compiled machine."""
 
     def __init__(self, program: Program, most_items: int) -> None:
         self.program = program
@@ -141,7 +141,7 @@ class _Victim:
         """Status, instruction and what is in DRAM at the end."""
         dram = self.dram.copy()
         params = _params(self.program.config, interleaving, seed, self.most_items)
-        status, where = kernel.run(
+        status, where = machine.run(
             self.rows, self.order, self.counts, self.tensor_of, self.tensors, self.table, dram, params
         )
         return int(status), int(where), dram
@@ -192,4 +192,4 @@ def _params(config: Config, interleaving: Interleaving, seed: int, most_items: i
         "seed": seed,
         "limit": most_items,
     }
-    return np.array([values[name] for name in kernel.PARAMS], np.int64)
+    return np.array([values[name] for name in machine.PARAMS], np.int64)

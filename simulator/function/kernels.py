@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, Emit, Operand, Source, VectorOp
-from vdla.simulator.support.jit import Int, compiled, helper
+from vdla.simulator.support.jit import Int, entry_point, helper
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
@@ -32,7 +32,7 @@ BY_SRC, BY_WGT = int(Operand.SRC), int(Operand.WGT)
 ADD, SUB, MUL, MIN, MAX, SHL, SHR, CLIP, MOV, MAC = (int(op) for op in VectorOp)
 
 
-@compiled
+@entry_point
 def extents(row: Ints, uops: Ints) -> tuple[Int, Int, Int, Int]:
     """The greatest index of acc, src, wgt and scl (all bases and factors are non-negative)."""
     i, j = row[LOOP0] - 1, row[LOOP1] - 1
@@ -82,7 +82,7 @@ def send(row: Ints, sums: Sums, scales: Ints, index: Int, out: Bytes, raw: Sums,
         emit(row, sums, scales, out[index], bits)
 
 
-@compiled
+@entry_point
 def gemm(
     row: Ints, uops: Ints, inp: Elements, wgt: Elements, acc: Sums, scl: Ints, out: Bytes, raw: Sums, bits: Int
 ) -> None:
@@ -116,7 +116,7 @@ def _multiply(inputs: Elements, weights: Elements, sums: Sums) -> None:
             sums[b * block_out + o] += total
 
 
-@compiled
+@entry_point
 def vector(
     row: Ints, uops: Ints, inp: Elements, wgt: Elements, acc: Sums, scl: Ints, out: Bytes, raw: Sums, bits: Int
 ) -> None:

@@ -40,7 +40,7 @@ from vdla.simulator.function.kernels import (
     send,
 )  # fmt: skip
 from vdla.simulator.function.vnni import LANES, add16, broadcast16, dot16, load16, splat16, store16
-from vdla.simulator.support.jit import Int, compiled, helper, inlined
+from vdla.simulator.support.jit import Int, entry_point, helper, inline_helper
 
 POSITIONS = 4
 COMMON_GROUPS = 4  # of four inputs each: block_in of 16
@@ -61,7 +61,7 @@ def interleave(weights: Elements) -> Sums:
     return np.bitwise_xor(tiles, np.uint32(0x80808080), order="C").view(np.int32)
 
 
-@compiled
+@entry_point
 def sum_entries(inputs: Elements, sums: Sums) -> None:
     """sums[n] = 128 times the sum of inputs[n, :]."""
     for n in range(len(inputs)):
@@ -100,7 +100,7 @@ def _independent(row: Ints, uops: Ints, runs: Ints) -> bool:
     return True
 
 
-@compiled
+@entry_point
 def gemm(
     row: Ints,
     uops: Ints,
@@ -166,7 +166,7 @@ def _run1(
             store16(acc, place, add16(add16(even, odd), splat16(-offset)))
 
 
-@inlined
+@inline_helper
 def _run4(
     row: Ints,
     uops: Ints,

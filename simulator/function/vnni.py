@@ -37,20 +37,20 @@ def available() -> bool:
     return bool(features.get("avx512vnni") and features.get("avx512bw") and features.get("avx512vl"))
 
 
-class Lanes(types.Type):
+class Int32x16(types.Type):
     """The type of sixteen int32 lanes in compiled code."""
 
     def __init__(self) -> None:
         super().__init__(name="int32x16")
 
 
-@register_model(Lanes)
-class _LanesModel(models.PrimitiveModel):
+@register_model(Int32x16)
+class _Int32x16Model(models.PrimitiveModel):
     def __init__(self, manager: Value, kind: Value) -> None:
         super().__init__(manager, kind, _VECTOR)  # type: ignore[no-untyped-call]
 
 
-_LANES = Lanes()
+_INT32X16 = Int32x16()
 
 
 def _operation(function: Callable[..., Value]) -> Value:
@@ -71,7 +71,7 @@ def load16(typing: Value, array: Value, index: Value) -> Value:
     def emit(context: Value, builder: Value, signature: Value, args: Value) -> Value:
         return builder.load(_pointer(context, builder, signature, args, _VECTOR), align=4, typ=_VECTOR)
 
-    return _LANES(array, types.intp), emit
+    return _INT32X16(array, types.intp), emit
 
 
 @_operation
@@ -82,7 +82,7 @@ def broadcast16(typing: Value, array: Value, index: Value) -> Value:
         value = builder.load(_pointer(context, builder, signature, args, _I32), align=4, typ=_I32)
         return _splat(builder, value)
 
-    return _LANES(array, types.intp), emit
+    return _INT32X16(array, types.intp), emit
 
 
 @_operation
@@ -93,7 +93,7 @@ def store16(typing: Value, array: Value, index: Value, lanes: Value) -> Value:
         builder.store(args[2], _pointer(context, builder, signature, args, _VECTOR), align=4)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, _LANES), emit
+    return types.void(array, types.intp, _INT32X16), emit
 
 
 @_operation
@@ -103,7 +103,7 @@ def splat16(typing: Value, value: Value) -> Value:
     def emit(context: Value, builder: Value, signature: Value, args: Value) -> Value:
         return _splat(builder, builder.trunc(args[0], _I32))
 
-    return _LANES(types.int64), emit
+    return _INT32X16(types.int64), emit
 
 
 @_operation
@@ -113,7 +113,7 @@ def add16(typing: Value, a: Value, b: Value) -> Value:
     def emit(context: Value, builder: Value, signature: Value, args: Value) -> Value:
         return builder.add(*args)
 
-    return _LANES(_LANES, _LANES), emit
+    return _INT32X16(_INT32X16, _INT32X16), emit
 
 
 @_operation
@@ -127,7 +127,7 @@ def dot16(typing: Value, sums: Value, weights: Value, inputs: Value) -> Value:
             function = ir.Function(builder.module, ir.FunctionType(_VECTOR, [_VECTOR, operand, operand]), _DOT)
         return builder.call(function, [args[0], *(builder.bitcast(value, operand) for value in args[1:])])
 
-    return _LANES(_LANES, _LANES, _LANES), emit
+    return _INT32X16(_INT32X16, _INT32X16, _INT32X16), emit
 
 
 def _splat(builder: Value, value: Value) -> Value:

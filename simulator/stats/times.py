@@ -45,7 +45,7 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
+class EventDifference:
     """The earliest event whose cycle two devices do not agree on; UNKNOWN where it did not happen."""
 
     event: str
@@ -53,7 +53,7 @@ class Parting:
     cycles: tuple[int, int]
 
 
-def parting(one: Times, other: Times) -> Parting | None:
+def first_difference(one: Times, other: Times) -> EventDifference | None:
     """Where two runs first part, in time; None when they never do."""
     found = []
     for order, (event, ours, theirs) in enumerate(zip(EVENTS, one, other, strict=True)):
@@ -63,7 +63,7 @@ def parting(one: Times, other: Times) -> Parting | None:
         earliest = _earlier(ours[where], theirs[where])
         first = int(np.argmin(earliest))
         k = int(where[first])
-        found.append((int(earliest[first]), order, Parting(event, k, (int(ours[k]), int(theirs[k])))))
+        found.append((int(earliest[first]), order, EventDifference(event, k, (int(ours[k]), int(theirs[k])))))
     return min(found, key=lambda item: item[:2])[2] if found else None
 
 
@@ -73,7 +73,7 @@ def _earlier(ours: Ints, theirs: Ints) -> Ints:
     return earlier
 
 
-def neighbours(times: Times, instruction: int, cycle: int, most: int) -> list[int]:
+def latest_instructions(times: Times, instruction: int, cycle: int, most: int) -> list[int]:
     """The instruction and those whose last event up to a cycle is latest: what had happened just before."""
     latest = np.full(len(times.starts), UNKNOWN, np.int64)
     for events in times:

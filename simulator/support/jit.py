@@ -25,14 +25,14 @@ _SOURCES = (
     "hardware/isa/formats.py",
     "hardware/isa/instructions.py",
     "hardware/isa/units.py",
-    "simulator/adversary/kernel.py",
+    "simulator/adversary/machine.py",
     "simulator/function/kernels.py",
     "simulator/function/kernels_vnni.py",
     "simulator/function/vnni.py",
     "simulator/support/jit.py",
-    "simulator/timing/conflicts.py",
-    "simulator/timing/counts.py",
-    "simulator/timing/kernel.py",
+    "simulator/timing/bank_conflicts.py",
+    "simulator/timing/cycle_counts.py",
+    "simulator/timing/event_loop.py",
     "simulator/timing/layout.py",
     "simulator/timing/wait_table.py",
 )
@@ -49,7 +49,7 @@ _ENTRY: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", 
 _HELPER: dict[str, Any] = {**_ENTRY, "cache": False, "no_cpython_wrapper": True}
 
 
-def compiled(function: Function) -> Function:
+def entry_point(function: Function) -> Function:
     """An entry point: compiled at its first call; the machine code is kept beside the module."""
     result: Any = njit(**_ENTRY)(function)
     stored = getattr(result._cache, "_cache_file", None)
@@ -65,7 +65,7 @@ def helper(function: Function) -> Function:
     return result
 
 
-def inlined(function: Function) -> Function:
+def inline_helper(function: Function) -> Function:
     """A helper that becomes part of each caller, so that arguments which are constants there are constants inside."""
     result: Function = njit(**_HELPER, forceinline=True)(function)
     return result

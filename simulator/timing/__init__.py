@@ -1,1 +1,5 @@
-"""When every instruction starts and ends, and where the cycles of every unit went."""
+"""When the machine does what: the exact start and end of every instruction, by the timing contract."""
+
+from vdla.simulator.timing.timing import MAX_CYCLES, Timing, device_config, time_columns, time_program
+
+__all__ = ["MAX_CYCLES", "Timing", "device_config", "time_columns", "time_program"]

@@ -18,9 +18,9 @@ from vdla.hardware.isa.units import COUNTERS, UNITS
 from vdla.hardware.program import STREAM, Program, place
 from vdla.simulator.stats import RunStats, macs_of
 from vdla.simulator.support.errors import SimulationError
-from vdla.simulator.timing import conflicts, hang
-from vdla.simulator.timing import kernel as kernel
+from vdla.simulator.timing import event_loop, hang
 from vdla.simulator.timing import layout as at
+from vdla.simulator.timing.bank_conflicts import bank_conflicts
 from vdla.simulator.timing.wait_table import POP_QUEUE, entry_beats, stream_beats, wait_table
 
 Ints = NDArray[np.int64]
@@ -55,7 +55,7 @@ def time_program(
     places = place(program)[0] if addresses is None else addresses
     linked = columns(device, program.link(places))
     stream = _stream_beat(program, places)
-    timing = time_columns(device, linked, stream, conflicts.of_program(program), max_cycles)
+    timing = time_columns(device, linked, stream, bank_conflicts(program), max_cycles)
     return _stats(device, program, linked, timing)
 
 
@@ -91,7 +91,7 @@ def time_columns(
     idle = np.zeros(3, np.int64)
     scratch = _scratch(config)
     params = _params(config, stream_beat, max_cycles)
-    status, cycles = kernel.run(table, params, times, waits, fetch, idle, *scratch, POP_QUEUE)
+    status, cycles = event_loop.run(table, params, times, waits, fetch, idle, *scratch, POP_QUEUE)
     if status != at.DONE or cycles > max_cycles:
         timeout = status != at.DEADLOCK
         raise SimulationError(hang.describe(config, linked, times, min(cycles, max_cycles), timeout))

@@ -26,17 +26,19 @@ _BEGIN, _END = COL["uop_begin"], COL["uop_end"]
 
 
 @dataclass(slots=True)
-class Touched:
+class ProgramAccesses:
     """What each instruction touches: (tensor, or -1 on chip; access). An instruction with a finding touches nothing."""
 
     accesses: list[list[tuple[int, BufferAccess]]]
     findings: list[Finding] = field(default_factory=list)
 
 
-def touches(program: Program) -> Touched:
+def program_accesses(program: Program) -> ProgramAccesses:
     """Walk the program once."""
     walk = _Walk(program)
-    return Touched([walk.visit(index, row) for index, row in enumerate(program.columns.tolist())], walk.findings)
+    return ProgramAccesses(
+        [walk.visit(index, row) for index, row in enumerate(program.columns.tolist())], walk.findings
+    )
 
 
 class _Walk:

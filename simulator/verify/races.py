@@ -17,7 +17,7 @@ from vdla.hardware.isa import COL, Unit, index_set
 from vdla.hardware.isa.footprint import BufferAccess
 from vdla.hardware.isa.index_set import Where
 from vdla.hardware.program import Program
-from vdla.simulator.verify.accesses import WRITABLE, Touched
+from vdla.simulator.verify.accesses import WRITABLE, ProgramAccesses
 from vdla.simulator.verify.naming import instruction_name, schedule_lines, unit_of
 from vdla.simulator.verify.tokens import NEVER, TokenRun
 from vdla.simulator.verify.verdict import Finding, Kind, Range
@@ -76,7 +76,7 @@ class _History:
 class RaceCheck:
     """The walk along a token run; call `findings` once, then `warnings`."""
 
-    def __init__(self, program: Program, touched: Touched, run: TokenRun) -> None:
+    def __init__(self, program: Program, touched: ProgramAccesses, run: TokenRun) -> None:
         self.program = program
         self.touched = touched
         self.run = run
@@ -143,7 +143,7 @@ class RaceCheck:
             self.races.append(Race(index, other, access.writes, wrote, place))
 
 
-def _histories(program: Program, touched: Touched) -> dict[tuple[int, Buffer | None], _History]:
+def _histories(program: Program, touched: ProgramAccesses) -> dict[tuple[int, Buffer | None], _History]:
     """One for each buffer that is not the micro-ops', and each tensor that may be written."""
     depths = program.config.depths
     histories: dict[tuple[int, Buffer | None], _History] = {}
@@ -155,7 +155,7 @@ def _histories(program: Program, touched: Touched) -> dict[tuple[int, Buffer | N
     return histories
 
 
-def _in_dram(program: Program, touched: Touched) -> dict[int, list[Where]]:
+def _in_dram(program: Program, touched: ProgramAccesses) -> dict[int, list[Where]]:
     """The beats touched in each tensor that may be written."""
     writable = {number for number, tensor in enumerate(program.tensors) if tensor.role in WRITABLE}
     places: dict[int, list[Where]] = {}

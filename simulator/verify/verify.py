@@ -16,7 +16,7 @@ from vdla.hardware.isa import IsaError, check
 from vdla.hardware.program import Program
 from vdla.simulator.support.errors import require_program
 from vdla.simulator.verify import deadlock
-from vdla.simulator.verify.accesses import touches
+from vdla.simulator.verify.accesses import program_accesses
 from vdla.simulator.verify.races import RaceCheck
 from vdla.simulator.verify.tokens import token_run
 from vdla.simulator.verify.verdict import Finding, Kind, Verdict
@@ -38,10 +38,10 @@ def verify(program: Program, config: Config | None = None) -> Verdict:
     invalid = list(_invalid_words(program))
     if invalid:
         return _with(empty, invalid)
-    touched = touches(program)
+    accesses = program_accesses(program)
     run = token_run(program.columns)
-    races = RaceCheck(program, touched, run)
-    found = [*touched.findings, *deadlock.findings(program, run), *races.findings()]
+    races = RaceCheck(program, accesses, run)
+    found = [*accesses.findings, *deadlock.findings(program, run), *races.findings()]
     return _with(empty, found, () if found else tuple(races.warnings()))
 
 

@@ -6,7 +6,7 @@ from vdla.commands.run_tables import attained_gops, roof_gops
 from vdla.compiler.operators.workloads import workload
 from vdla.hardware.config import Config
 from vdla.runtime.layers import layer_operator
-from vdla.simulator.timing.timing import time_program
+from vdla.simulator.timing import time_program
 
 
 @pytest.mark.parametrize("name", ["C3", "C5", "C11"])

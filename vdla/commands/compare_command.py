@@ -16,8 +16,8 @@ from vdla.commands.machine_options import add_dram_arguments, natural, positive,
 if TYPE_CHECKING:
     from vdla.hardware.config import Config
     from vdla.hardware.program import Program
-    from vdla.runtime.compare.comparison import Comparison
-    from vdla.runtime.devices.memory_device import MemoryDevice
+    from vdla.runtime.compare import Comparison
+    from vdla.runtime.devices import MemoryDevice
 
 EXAMPLES = """\
   vdla compare sim rtl c2.vdla           exit code 1 when they differ
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run on both devices and print the differences; exit code 1 when there are any."""
-    from vdla.runtime.compare.comparison import compare
+    from vdla.runtime.compare import compare
 
     names = (arguments.first, arguments.second)
     if arguments.assertions and "rtl" not in names:
@@ -60,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _open(name: str, program: Program, config: Config, arguments: argparse.Namespace) -> MemoryDevice:
     """The device, with as much memory as the program needs."""
-    from vdla.runtime.compare.comparison import memory_bytes
-    from vdla.runtime.devices.memory_device import MemoryDevice
+    from vdla.runtime.compare import memory_bytes
+    from vdla.runtime.devices import MemoryDevice
     from vdla.runtime.run import open_device
 
     options = {"memory_bytes": memory_bytes(program), "timeout_cycles": arguments.timeout}
@@ -78,7 +78,7 @@ def _open(name: str, program: Program, config: Config, arguments: argparse.Names
 
 def _show(comparison: Comparison) -> None:
     """The first instruction that differs, and a table of the instructions around it."""
-    found = comparison.parting
+    found = comparison.first_difference
     if found is None:
         return
     console, program = output(), comparison.program
@@ -99,15 +99,15 @@ def _text(program: Program, row: int) -> str:
 
 def _neighbourhood(comparison: Comparison) -> Any:  # noqa: ANN401  a table of rich
     from vdla.hardware.isa import COL, Opcode, Unit
-    from vdla.simulator.stats.times import EVENTS, neighbours
+    from vdla.simulator.stats.times import EVENTS, latest_instructions
 
-    found, program = comparison.parting, comparison.program
+    found, program = comparison.first_difference, comparison.program
     assert found is not None
-    one, other = (side.times for side in comparison.sides)
+    one, other = (side.times for side in comparison.runs)
     cycle = min(cycle for cycle in found.cycles if cycle >= 0)
-    names = "/".join(side.device for side in comparison.sides)
+    names = "/".join(side.device for side in comparison.runs)
     listing = table(f"up to cycle {cycle}, {names} where they differ", "", "unit", "opcode", *EVENTS)
-    for k in neighbours(one, found.instruction, cycle, NEIGHBOURS):
+    for k in latest_instructions(one, found.instruction, cycle, NEIGHBOURS):
         row = program.columns[k]
         cells = [_cycles(int(ours[k]), int(theirs[k])) for ours, theirs in zip(one, other, strict=True)]
         unit, opcode = Unit(int(row[COL["unit"]])).name.lower(), Opcode(int(row[COL["opcode"]])).name

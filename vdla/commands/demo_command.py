@@ -61,10 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _measure(layer: Workload, config: Config, seed: int) -> dict[str, LayerRun]:
     from vdla.runtime.layers import layer_operator, measure
-    from vdla.simulator import warm
+    from vdla.simulator.warm_up import warm_up
 
     with progress("demo") as show:
-        warming = warm.begin()  # on the other cores, after an installation
+        warming = warm_up()  # on the other cores, after an installation
         operators = {}
         for index, (label, threads) in enumerate(THREADS.items()):
             show(f"compile {layer.name}, {label}", index, 5)

@@ -159,11 +159,11 @@ def _tools() -> list[Finding]:
 
 def _rtl() -> Finding:
     """Whether the device rtl can be built; it is optional."""
-    from vdla.runtime.devices.device import DeviceError
-    from vdla.runtime.devices.rtl_build import cache_folder, find_tools
+    from vdla.runtime.devices import DeviceError
+    from vdla.runtime.devices.rtl_build import find_tools, rtl_cache
 
     try:
-        tools, folder = find_tools(), cache_folder()
+        tools, folder = find_tools(), rtl_cache()
     except DeviceError as error:
         return Finding("device rtl", "cannot be built", advice=str(error).removeprefix("device rtl: "))
     return Finding("device rtl", f"can be built with {tools.versions}", advice=f"kept in {folder}")
@@ -171,7 +171,7 @@ def _rtl() -> Finding:
 
 def _waveforms() -> Finding:
     """Whether runs on the device rtl can write waveforms."""
-    from vdla.runtime.devices.device import DeviceError
+    from vdla.runtime.devices import DeviceError
     from vdla.runtime.devices.rtl_build import find_tools
 
     try:

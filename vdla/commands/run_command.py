@@ -93,7 +93,7 @@ def _execute(program: Program, arguments: argparse.Namespace) -> tuple[dict[str,
 
 
 def _timing(program: Program, config: Config, timeout: int | None) -> RunStats:
-    from vdla.simulator.timing.timing import MAX_CYCLES, time_program
+    from vdla.simulator.timing import MAX_CYCLES, time_program
     from vdla.simulator.verify import require_verified
 
     require_verified(program)

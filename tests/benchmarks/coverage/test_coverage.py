@@ -14,7 +14,7 @@ from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Load, MicroOp, Operand, Vector, VectorOp
 from vdla.hardware.program import Program
-from vdla.simulator.timing.timing import time_program
+from vdla.simulator.timing import time_program
 
 TINY = Config.preset("tiny")
 BINS = [name for names in GROUPS.values() for name in names]

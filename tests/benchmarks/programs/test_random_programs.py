@@ -13,9 +13,9 @@ from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.benchmarks.programs.random_machines import DRAMS, MACHINES
 from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.hardware.config import MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH, Config
-from vdla.simulator.adversary.adversary import Harm, attack
+from vdla.simulator.adversary import Harm, attack
 from vdla.simulator.simulate import simulate
-from vdla.simulator.timing.timing import time_program
+from vdla.simulator.timing import time_program
 from vdla.simulator.verify import verify
 
 TINY = Config.preset("tiny")

@@ -20,7 +20,7 @@ from vdla.hardware import timing
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode
 from vdla.hardware.program import Program
-from vdla.simulator.timing.timing import time_program
+from vdla.simulator.timing import time_program
 from vdla.simulator.verify import verify
 
 TINY = Config.preset("tiny")

@@ -17,7 +17,7 @@ from vdla.hardware.isa import columns
 from vdla.hardware.isa.units import COUNTERS, UNITS
 from vdla.hardware.numerics import pack_elements
 from vdla.hardware.program import STREAM, Program, place
-from vdla.simulator.function.function import execute
+from vdla.simulator.function import execute
 
 START, RESET = 1, 2
 BUSY, DONE, ERROR = 1, 2, 4

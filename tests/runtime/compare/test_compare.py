@@ -17,12 +17,12 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Opcode
 from vdla.hardware.program import Program
 from vdla.runtime import run as run_module
-from vdla.runtime.compare.comparison import Comparison, compare, memory_bytes
-from vdla.runtime.devices.device import DeviceError
+from vdla.runtime.compare import Comparison, compare, memory_bytes
+from vdla.runtime.devices import DeviceError
 from vdla.runtime.devices.rtl import RtlDevice
 from vdla.runtime.devices.sim import SimDevice
 from vdla.simulator.stats import RunStats
-from vdla.simulator.stats.times import UNKNOWN, Parting, Times, neighbours, parting
+from vdla.simulator.stats.times import UNKNOWN, EventDifference, Times, first_difference, latest_instructions
 
 TINY = Config.preset("tiny")
 PROGRAM = gemm_program(GemmTiling(TINY, 6, 8, 8, 2, 1))
@@ -78,7 +78,7 @@ def test_a_device_equals_itself() -> None:
 def test_a_late_start_is_the_first_difference() -> None:
     comparison = compared(Late)
     assert not comparison.equal
-    cycle = int(comparison.sides[0].times.starts[3])
+    cycle = int(comparison.runs[0].times.starts[3])
     assert str(comparison).splitlines() == [
         f"first difference: start of instruction 3: sim in cycle {cycle}, late in cycle {cycle + 2}",
         "sim and late: total_cycles is 477, other has 478",
@@ -87,7 +87,7 @@ def test_a_late_start_is_the_first_difference() -> None:
 
 def test_a_spoilt_byte_is_named_with_the_stores_that_write_it() -> None:
     comparison = compared(Corrupting)
-    found = comparison.corruption
+    found = comparison.memory_difference
     assert found is not None
     assert (found.tensor, found.offset, found.count) == ("out", 1, 2)
     stores = np.flatnonzero(PROGRAM.columns[:, COL["opcode"]] == Opcode.STORE)
@@ -115,17 +115,17 @@ def times(*rows: tuple[int, int, int]) -> Times:
 def test_the_earliest_difference_counts_not_that_of_the_first_instruction() -> None:
     ours = times((1, 5, 90), (2, 6, 20))
     theirs = times((1, 5, 80), (2, 6, 21))
-    assert parting(ours, theirs) == Parting("end", 1, (20, 21))
-    assert parting(ours, ours) is None
+    assert first_difference(ours, theirs) == EventDifference("end", 1, (20, 21))
+    assert first_difference(ours, ours) is None
 
 
 def test_what_never_happened_counts_from_when_it_should_have() -> None:
     ours, theirs = times((1, 5, 9), (2, 6, 20)), times((1, 5, 9), (2, UNKNOWN, UNKNOWN))
-    assert parting(ours, theirs) == Parting("start", 1, (6, UNKNOWN))
+    assert first_difference(ours, theirs) == EventDifference("start", 1, (6, UNKNOWN))
 
 
 def test_neighbours_are_the_latest_before() -> None:
-    assert neighbours(times((1, 2, 3), (2, 4, 9), (3, 7, 8), (4, 10, 20), (30, 31, 32)), 3, 10, 3) == [1, 2, 3]
+    assert latest_instructions(times((1, 2, 3), (2, 4, 9), (3, 7, 8), (4, 10, 20), (30, 31, 32)), 3, 10, 3) == [1, 2, 3]
 
 
 # --- the command -----------------------------------------------------------------------------------------------------
@@ -179,5 +179,5 @@ def test_the_simulator_equals_the_rtl(file: str, capsys: pytest.CaptureFixture[s
 def test_the_rtl_is_told_apart_where_it_stops() -> None:
     with SimDevice(TINY, SIZE) as sim, RtlDevice(TINY, SIZE, timeout_cycles=200) as rtl:
         comparison: Any = compare(PROGRAM, ARRAYS, (sim, rtl))
-    assert comparison.parting.cycles[1] == UNKNOWN
-    assert comparison.parting.cycles[0] >= 200
+    assert comparison.first_difference.cycles[1] == UNKNOWN
+    assert comparison.first_difference.cycles[0] >= 200

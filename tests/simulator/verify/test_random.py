@@ -14,9 +14,9 @@ from vdla.benchmarks.programs.mutation import KINDS, mutants
 from vdla.benchmarks.programs.random_programs import random_draft
 from vdla.compiler.codegen.vdla.tokens import QUEUES
 from vdla.hardware.config import Dram
-from vdla.simulator.adversary.adversary import Harm, attack
+from vdla.simulator.adversary import Harm, attack
 from vdla.simulator.support.errors import SimulationError
-from vdla.simulator.timing.timing import time_program
+from vdla.simulator.timing import time_program
 from vdla.simulator.verify import Kind, verify
 
 

@@ -11,7 +11,7 @@ from helpers.hand_programs import DATA, PIPELINE, PRODUCT, RESULT, SCALE, TINY, 
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Emit, Load, MicroOp, Operand, Vector, VectorOp
 from vdla.hardware.program import Program
-from vdla.simulator.adversary.adversary import Harm, attack
+from vdla.simulator.adversary import Harm, attack
 from vdla.simulator.verify import Kind, Range, verify
 
 

@@ -35,8 +35,8 @@ from vdla.hardware.isa import (
 )
 from vdla.hardware.numerics import pack_scale, requantise
 from vdla.hardware.program import Program, ProgramTensor, place
-from vdla.simulator.function.function import execute
-from vdla.simulator.timing import conflicts
+from vdla.simulator.function import execute
+from vdla.simulator.timing.bank_conflicts import bank_conflicts
 from vdla.simulator.verify import Kind, verify
 
 CONFIG = Config()
@@ -251,7 +251,7 @@ def test_sums_added_to_sums_take_one_cycle_each():
         load(CONFIG, b, "x", widen=1),
         MacroOp(add, {"acc": (a, 0), "src": (b, 0)}, (MicroOp(),)),
     ]
-    assert not conflicts.of_program(compile_ops(CONFIG, ops)).any()
+    assert not bank_conflicts(compile_ops(CONFIG, ops)).any()
 
 
 def run(program: Program, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -20,7 +20,7 @@ from vdla.compiler.operators.vdla.pool2d import pool2d
 from vdla.compiler.operators.workloads import Workload, workloads
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import simulate
-from vdla.simulator.timing.timing import time_program
+from vdla.simulator.timing import time_program
 
 PYNQ, TINY = Config.preset("pynq_z1"), Config.preset("tiny")
 MACHINES = {

@@ -13,7 +13,7 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Emit, Opcode, Operand, Source, Unit, VectorOp
 from vdla.hardware.isa.units import QUEUES
 from vdla.simulator.function import kernels, kernels_vnni, vnni
-from vdla.simulator.function.memory import Memory, Row
+from vdla.simulator.function.buffers import Buffers, Row
 from vdla.simulator.support.errors import Escape, SimulationError, name_of, require_below
 
 Ints = NDArray[np.int64]
@@ -29,7 +29,7 @@ class Engine:
         self.config = config
         self.columns = columns
         self._rows: list[Row] = columns.tolist()
-        self.memory = Memory(config, dram, tiled=fast)
+        self.buffers = Buffers(config, dram, tiled=fast)
         shape = (config.batch, config.block_out // vnni.LANES, config.block_in // 4, config.inp_bits)
         self._sizes = np.array(shape, np.int64)
 
@@ -43,9 +43,9 @@ class Engine:
     def _execute(self, fields: Ints, row: Row) -> None:
         opcode = row[COL["opcode"]]
         if opcode == Opcode.LOAD:
-            self.memory.load(row)
+            self.buffers.load(row)
         elif opcode == Opcode.STORE:
-            self.memory.store(row)
+            self.buffers.store(row)
         elif opcode == Opcode.GEMM:
             self._gemm(fields, self._uops(fields, row))
         elif opcode == Opcode.VECTOR:
@@ -55,7 +55,7 @@ class Engine:
         """The micro-ops of a GEMM or VECTOR, all of whose indices are in range."""
         config, begin, end = self.config, row[COL["uop_begin"]], row[COL["uop_end"]]
         require_below("uop_end", end - 1, config.uop_depth)
-        uops = self.memory.uop[begin:end]
+        uops = self.buffers.uop[begin:end]
         acc, src, wgt, scl = kernels.extents(fields, uops)
         require_below("acc index", acc, config.acc_depth)
         require_below("scl index", scl, config.scl_depth)
@@ -79,14 +79,14 @@ class Engine:
             require_below("wgt index", wgt, config.wgt_vectors)
 
     def _gemm(self, row: Ints, uops: Ints) -> None:
-        m = self.memory
+        m = self.buffers
         if m.tiled:
             kernels_vnni.gemm(row, uops, *m.flat, self._sizes, m.scl, m.out, m.raw)
         else:
             kernels.gemm(row, uops, m.inp, m.wgt, m.acc, m.scl, m.out, m.raw, self.config.out_bits)
 
     def _vector(self, row: Ints, uops: Ints) -> None:
-        m = self.memory
+        m = self.buffers
         kernels.vector(row, uops, m.inp_vectors, m.wgt_vectors, m.acc, m.scl, m.out, m.raw, self.config.out_bits)
 
 

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Buffer, Opcode, Operand, Source, VectorOp, uop_columns
 from vdla.hardware.program import Program
-from vdla.simulator.support.jit import compiled
+from vdla.simulator.support.jit import entry_point
 
 Ints = NDArray[np.int64]
 
 
-def of_program(program: Program) -> Ints:
+def bank_conflicts(program: Program) -> Ints:
     """Extra cycles of each instruction."""
     extra = np.zeros(len(program), np.int64)
     columns = program.columns
@@ -29,7 +29,7 @@ def of_program(program: Program) -> Ints:
         if columns[k, COL["opcode"]] == Opcode.LOAD:
             load_uops(program, columns[k], int(program.tensor_of[k]), uops)
         else:
-            extra[k] = of_vector(config, columns[k], uops)
+            extra[k] = vector_conflicts(config, columns[k], uops)
     return extra
 
 
@@ -63,14 +63,14 @@ def load_uops(program: Program, row: Ints, tensor: int, uops: Ints) -> None:
             sram += x
 
 
-def of_vector(config: Config, row: Ints, uops: Ints) -> int:
+def vector_conflicts(config: Config, row: Ints, uops: Ints) -> int:
     """Iterations of one VECTOR, with an accumulator source, that read two entries of one half."""
     kernel = uops[row[COL["uop_begin"]] : row[COL["uop_end"]]]
     loops = np.array([row[COL[name]] for name in ("loop0", "loop1", "acc", "acc0", "acc1", "src", "src0", "src1")])
     return int(_count(kernel, loops, bool(row[COL["init"]]), config.acc_depth // 2))
 
 
-@compiled
+@entry_point
 def _count(kernel: Ints, loops: Ints, init: bool, half: int) -> int:
     conflicts = 0
     for i in range(loops[0]):

@@ -17,7 +17,7 @@ Bytes = NDArray[np.uint8]
 MOST_BYTES = 1 << 40
 
 
-class Memory:
+class Allocator:
     """`size` bytes, all zero."""
 
     def __init__(self, name: str, size: int) -> None:

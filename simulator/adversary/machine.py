@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.isa import COL, Buffer, Emit, Opcode, Operand, Source, VectorOp
-from vdla.simulator.support.jit import compiled, helper
+from vdla.simulator.support.jit import entry_point, helper
 
 Ints = NDArray[np.int64]
 Digests = NDArray[np.uint64]
@@ -387,7 +387,7 @@ def _stopped(order: Ints, counts: Ints, units: Ints) -> tuple[int, int]:
     return DONE, -1
 
 
-@compiled
+@entry_point
 def run(
     rows: Ints, order: Ints, counts: Ints, tensor_of: Ints, tensors: Ints, table: Ints, dram: Digests, params: Ints
 ) -> tuple[int, int]:

@@ -22,7 +22,7 @@ Row = list[int]  # the columns of an instruction as plain integers
 Bytes = NDArray[np.uint8]
 
 
-class Memory:
+class Buffers:
     """The buffers of one machine, all zero, and its DRAM; `tiled` also keeps what the VNNI kernel reads."""
 
     def __init__(self, config: Config, dram: Bytes, tiled: bool) -> None:

@@ -24,8 +24,7 @@ from vdla.hardware.isa import (
     instruction_columns,
 )
 from vdla.hardware.numerics import pack_elements, pack_scale
-from vdla.simulator.function import vnni
-from vdla.simulator.function.function import Engine, execute, token_order
+from vdla.simulator.function import Engine, execute, token_order, vnni
 from vdla.simulator.support.errors import SimulationError
 
 PRESETS = ["pynq_z1", "tiny", "int4", "batch4"]
@@ -51,13 +50,13 @@ def check_columns(config, columns, dram, portable, what=""):
         engine.execute(k)
         naive.execute(k)
         where = f"{what}, instruction {k}: {columns[k]}"
-        memory = engine.memory
-        assert (memory.dram == naive.dram).all(), where
-        assert (memory.acc.reshape(-1) == naive.buffers[Buffer.ACC].reshape(-1).view("<i4")).all(), where
-        assert (memory.out == naive.buffers[Buffer.OUT]).all(), where
-        assert (pack_elements(memory.inp.reshape(-1), config.inp_bits) == naive.buffers[Buffer.INP].reshape(-1)).all()
-        assert (pack_elements(memory.wgt.reshape(-1), config.wgt_bits) == naive.buffers[Buffer.WGT].reshape(-1)).all()
-        assert (memory.scl.reshape(-1) == naive.buffers[Buffer.SCL].reshape(-1).view("<i8")).all(), where
+        buffers = engine.buffers
+        assert (buffers.dram == naive.dram).all(), where
+        assert (buffers.acc.reshape(-1) == naive.buffers[Buffer.ACC].reshape(-1).view("<i4")).all(), where
+        assert (buffers.out == naive.buffers[Buffer.OUT]).all(), where
+        assert (pack_elements(buffers.inp.reshape(-1), config.inp_bits) == naive.buffers[Buffer.INP].reshape(-1)).all()
+        assert (pack_elements(buffers.wgt.reshape(-1), config.wgt_bits) == naive.buffers[Buffer.WGT].reshape(-1)).all()
+        assert (buffers.scl.reshape(-1) == naive.buffers[Buffer.SCL].reshape(-1).view("<i8")).all(), where
 
 
 @pytest.mark.parametrize("value", [-32768, -5, -1, 0, 1, 3, 5, 32767])
@@ -124,10 +123,10 @@ def test_shapes_of_the_fast_kernel(shape):
 def test_the_fast_kernel_can_be_switched_off(monkeypatch):
     config = Config.preset("pynq_z1")
     columns = instruction_columns(config, [])
-    assert not Engine(config, columns, np.zeros(8, np.uint8), portable=True).memory.tiled
+    assert not Engine(config, columns, np.zeros(8, np.uint8), portable=True).buffers.tiled
     monkeypatch.setenv("VDLA_PORTABLE", "1")
     assert not vnni.available()
-    assert not Engine(config, columns, np.zeros(8, np.uint8)).memory.tiled
+    assert not Engine(config, columns, np.zeros(8, np.uint8)).buffers.tiled
 
 
 TINY = Config.preset("tiny")

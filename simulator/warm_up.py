@@ -1,11 +1,11 @@
-"""Compile the simulator's kernels ahead of their first use, each part in a process of its own.
+"""Compiles the simulator's kernels before their first use, each part in a process of its own.
 
-    warming = begin()          # returns at once
-    ...                        # compile a program meanwhile
+    warming = warm_up()  # returns at once
+    ...                  # compile a program meanwhile
     warming.wait()
 
-Machine code is kept on disk, so that only the first run after an installation has anything to compile. A part that
-fails here is compiled where it is used, which then says why.
+Machine code is cached on disk, so only the first run after an installation compiles. A part whose process fails is
+compiled at its first use, which reports the error.
 """
 
 from __future__ import annotations
@@ -20,10 +20,8 @@ import numpy as np
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Buffer, Gemm, Instruction, Load, Operand, Vector, VectorOp, instruction_columns
-from vdla.simulator.function import kernels, kernels_vnni
-from vdla.simulator.function.function import execute
-from vdla.simulator.timing import kernel
-from vdla.simulator.timing.timing import time_columns
+from vdla.simulator.function import execute, kernels, kernels_vnni
+from vdla.simulator.timing import event_loop, time_columns
 
 PARTS = ("timing", "function", "vector")
 USUAL = ("timing", "function")
@@ -31,13 +29,13 @@ TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Warming:
-    """Processes that compile; empty when there is nothing to compile."""
+class WarmUp:
+    """The compiling processes; none where everything is on disk."""
 
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def wait(self, timeout_s: float = TIMEOUT_S) -> None:
-        """Return when all parts are compiled, or after the timeout."""
+        """Wait for the processes; one that takes longer than the timeout is killed."""
         for process in self.processes:
             try:
                 process.wait(timeout_s)
@@ -46,17 +44,17 @@ class Warming:
                 process.wait()
 
 
-def begin(parts: Sequence[str] = USUAL) -> Warming:
-    """Start compiling the parts that are not on disk yet."""
-    command = [sys.executable, "-m", "vdla.simulator.warm"]
+def warm_up(parts: Sequence[str] = USUAL) -> WarmUp:
+    """Start compiling the parts that are not on disk."""
+    command = [sys.executable, "-m", "vdla.simulator.warm_up"]
     silent: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
-    return Warming([subprocess.Popen([*command, part], **silent) for part in parts if not is_warm(part)])
+    return WarmUp([subprocess.Popen([*command, part], **silent) for part in parts if not is_warm(part)])
 
 
 def is_warm(part: str) -> bool:
     """Whether the machine code of a part is on disk."""
     entries: dict[str, tuple[Any, ...]] = {
-        "timing": (kernel.run,),
+        "timing": (event_loop.run,),
         "function": (kernels.extents, kernels.gemm)
         if _gemm() is kernels.gemm
         else (kernels.extents, kernels_vnni.gemm),
@@ -75,7 +73,7 @@ def _gemm() -> Callable[..., object]:
 
 
 def compile_part(part: str) -> None:
-    """Run the least program that needs all kernels of a part."""
+    """Run a minimal program that needs all kernels of a part."""
     config = Config.preset("pynq_z1")
     load, gemm = Load(Buffer.INP), Gemm()
     programs: dict[str, list[Instruction]] = {

@@ -8,8 +8,8 @@ the rules; letters D S F C N E and R L are its symbols.
 
 from __future__ import annotations
 
-from vdla.simulator.support.jit import Int, compiled, helper
-from vdla.simulator.timing.counts import account, after, count_fetch
+from vdla.simulator.support.jit import Int, entry_point, helper
+from vdla.simulator.timing.cycle_counts import account, after, count_fetch
 from vdla.simulator.timing.layout import (
     ACTIVE,
     BANDWIDTH,
@@ -396,7 +396,7 @@ def _run(
 # --- counting, once every time is known ------------------------------------------------------------------------------
 
 
-@compiled
+@entry_point
 def run(
     table: Ints,
     params: Ints,

@@ -1,0 +1,19 @@
+"""Kernels compiled ahead: every part can be, and nothing is started for parts that are compiled."""
+
+import pytest
+
+from vdla.simulator import warm_up
+
+
+@pytest.mark.parametrize("part", warm_up.PARTS)
+def test_a_part_is_on_disk_after_its_compilation(part):
+    warm_up.compile_part(part)
+    assert warm_up.is_warm(part)
+
+
+def test_nothing_is_started_when_all_is_compiled():
+    for part in warm_up.USUAL:
+        warm_up.compile_part(part)
+    warming = warm_up.warm_up()
+    assert warming.processes == []
+    warming.wait()
