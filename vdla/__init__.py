@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vdla.compiler.operators.cpu.schedule import default_schedule
     from vdla.compiler.schedule import Schedule
     from vdla.compiler.target import Target
-    from vdla.compiler.tensorize.intrinsic import Intrinsic
+    from vdla.compiler.tensorize import Intrinsic
     from vdla.hardware.config import Buffer, Config, Dram
     from vdla.hardware.program import Program, load
     from vdla.runtime.compile import compile

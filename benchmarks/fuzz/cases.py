@@ -23,7 +23,7 @@ from vdla.compiler.ir import Array
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.schedule.trace import ScheduleTrace
 from vdla.compiler.target import TARGETS, Target, host
-from vdla.compiler.tensorize.apply import TensorizeError
+from vdla.compiler.tensorize import TensorizeError
 
 ROUGH = 1e-3  # relative to the largest element: a few operations on values with some wrong last places
 ALIKE = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vdla.compiler.codegen.llvm.intrinsics.dot import madd, vnni
-from vdla.compiler.tensorize.intrinsic import Intrinsic
+from vdla.compiler.tensorize import Intrinsic
 
 LANES = 4
 PAIRS, QUADS = madd(LANES), vnni(LANES)

@@ -19,7 +19,7 @@ from vdla.compiler.analysis.access import leaves
 from vdla.compiler.arith import var_names
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.schedule.trace import is_primitive
-from vdla.compiler.tensorize.apply import TensorizeError
+from vdla.compiler.tensorize import TensorizeError
 
 SCOPES = ("global", "stack", "heap")
 MOST_STEPS = 9

@@ -13,7 +13,7 @@ from vdla.compiler import ir
 from vdla.compiler.arith import var_names
 from vdla.compiler.ir import Match, map_children
 from vdla.compiler.target import Target
-from vdla.compiler.tensorize.apply import TensorizeError, match_block, perfect_nest
+from vdla.compiler.tensorize import TensorizeError, match_block, perfect_nest
 
 _MAX_UNROLLED = 16  # extent of an outer loop of an entry; its sums then stay in registers
 

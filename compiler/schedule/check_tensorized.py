@@ -10,7 +10,7 @@ from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.tree import block_at, paths
 from vdla.compiler.ir import Match
-from vdla.compiler.tensorize.apply import TensorizeError, match_block, perfect_nest
+from vdla.compiler.tensorize import TensorizeError, match_block, perfect_nest
 
 
 def check_steps(fn: ir.Function, where: str) -> None:

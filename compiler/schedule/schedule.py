@@ -40,8 +40,7 @@ from vdla.compiler.schedule import (
 )
 from vdla.compiler.schedule.tile import TileNames
 from vdla.compiler.schedule.trace import ScheduleTrace, is_primitive, parsed, primitive
-from vdla.compiler.tensorize.apply import tensorize
-from vdla.compiler.tensorize.intrinsic import Intrinsic
+from vdla.compiler.tensorize import Intrinsic, tensorize
 
 
 class Schedule:

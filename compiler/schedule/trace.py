@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.independence import check_marked
 from vdla.compiler.schedule.check_tensorized import check_steps
-from vdla.compiler.tensorize.intrinsic import Intrinsic
+from vdla.compiler.tensorize import Intrinsic
 from vdla.support.integers import to_python
 
 if TYPE_CHECKING:

@@ -1,1 +1,19 @@
-"""Tensor intrinsics and their matching against loop nests."""
+"""Tensor intrinsics: their declaration, and matching loop nests against it."""
+
+from vdla.compiler.tensorize.apply import match_block, perfect_nest, tensorize
+from vdla.compiler.tensorize.errors import IntrinsicError, TensorizeError
+from vdla.compiler.tensorize.intrinsic import CONDITION, GLOBAL, IMMEDIATE, MEMORY, ON_CHIP, Intrinsic
+
+__all__ = [
+    "CONDITION",
+    "GLOBAL",
+    "IMMEDIATE",
+    "MEMORY",
+    "ON_CHIP",
+    "Intrinsic",
+    "IntrinsicError",
+    "TensorizeError",
+    "match_block",
+    "perfect_nest",
+    "tensorize",
+]

@@ -12,8 +12,9 @@ from dataclasses import replace
 
 from vdla.compiler import ir
 from vdla.compiler.ir import Match, expr_text, extent_text
+from vdla.compiler.tensorize.errors import AxisOutsideError, TensorizeError
 from vdla.compiler.tensorize.intrinsic import Intrinsic
-from vdla.compiler.tensorize.matcher import Matcher, TensorizeError
+from vdla.compiler.tensorize.matcher import Matcher
 
 __all__ = ["TensorizeError", "match_block", "tensorize"]
 
@@ -57,8 +58,8 @@ def _find_nest(fn: ir.Function, name: str, intrinsic: Intrinsic) -> tuple[ir.For
 def _match_around(fn: ir.Function, path: tuple[ir.Stmt, ...], intrinsic: Intrinsic) -> tuple[ir.For, ir.Block, Match]:
     """The nest around the block at the end of `path` that is one step of `intrinsic`.
 
-    The loops that match differ by loops of extent 1 only. First the nest of as many loops as the intrinsic has axes is
-    tried, then all others from the inside out; if none matches, the error is that of the first.
+    Nests that match differ by loops of extent 1 only. The one of as many loops as an entry has axes is tried first,
+    then the larger and the smaller ones. If none matches, the error is that of the first with all axes inside.
     """
     loops = [stmt for stmt in path if isinstance(stmt, ir.For)]
     if not loops:
@@ -67,16 +68,14 @@ def _match_around(fn: ir.Function, path: tuple[ir.Stmt, ...], intrinsic: Intrins
         raise TensorizeError(
             f"tensorize {intrinsic.name} at block {block.name}: the loops of one entry must lie around it, got none"
         )
-    first = loops[-min(_entry_depth(intrinsic), len(loops))]
-    try:
-        return first, *_match_nest(fn, first, intrinsic)
-    except TensorizeError as error:
-        for loop in reversed(loops):
-            try:
-                return loop, *_match_nest(fn, loop, intrinsic)
-            except TensorizeError:
-                continue
-        raise error
+    depth = min(_entry_depth(intrinsic), len(loops))
+    errors: list[TensorizeError] = []
+    for loop in (*reversed(loops[: len(loops) - depth + 1]), *reversed(loops[len(loops) - depth + 1 :])):
+        try:
+            return loop, *_match_nest(fn, loop, intrinsic)
+        except TensorizeError as error:
+            errors.append(error)
+    raise next((error for error in errors if not isinstance(error, AxisOutsideError)), errors[0])
 
 
 def _entry_depth(intrinsic: Intrinsic) -> int:
@@ -89,9 +88,17 @@ def _entry_depth(intrinsic: Intrinsic) -> int:
 
 
 def _match_nest(fn: ir.Function, nest: ir.For, intrinsic: Intrinsic) -> tuple[ir.Block, Match]:
-    """The block of a nest and how it matches."""
+    """The block of a nest and how it matches the intrinsic, or else its first alternative that fits."""
     block, loops = perfect_nest(nest, intrinsic)
-    return block, match_block(fn, block, loops, intrinsic)
+    try:
+        return block, match_block(fn, block, loops, intrinsic)
+    except TensorizeError as error:
+        for other in intrinsic.alternatives:
+            try:
+                return block, match_block(fn, block, loops, other)
+            except TensorizeError:
+                continue
+        raise error
 
 
 def _paths(stmt: ir.Stmt, above: tuple[ir.Stmt, ...] = ()) -> list[tuple[ir.Stmt, ...]]:
@@ -132,13 +139,18 @@ def perfect_nest(nest: ir.For, intrinsic: ir.DeclaredIntrinsic) -> tuple[ir.Bloc
     return stmt, loops
 
 
-def match_block(fn: ir.Function, block: ir.Block, loops: Mapping[str, int], intrinsic: ir.DeclaredIntrinsic) -> Match:
-    """How `block`, over the given inner loops (their extents), is one step of `intrinsic`."""
+def match_block(
+    fn: ir.Function, block: ir.Block, loops: Mapping[str, int], intrinsic: ir.DeclaredIntrinsic
+) -> ir.Match:
+    """How `block`, over the given inner loops (their extents, outermost first), is one step of `intrinsic`."""
     where = f"tensorize {intrinsic.name} at block {block.name}"
-    return Matcher(fn, block, intrinsic, where, _inner_axes(block, loops, where)).match()
+    inner = _inner_axes(block, loops, intrinsic, where)
+    return Matcher(fn, block, intrinsic, where, inner, tuple(loops)).match()
 
 
-def _inner_axes(block: ir.Block, loops: Mapping[str, int], where: str) -> dict[str, int]:
+def _inner_axes(
+    block: ir.Block, loops: Mapping[str, int], intrinsic: ir.DeclaredIntrinsic, where: str
+) -> dict[str, int]:
     """The extents of the block axes that the inner loops drive, each by one whole loop."""
     inner: dict[str, int] = {}
     for axis, value in zip(block.axes, block.values, strict=True):
@@ -150,8 +162,8 @@ def _inner_axes(block: ir.Block, loops: Mapping[str, int], where: str) -> dict[s
         if value != ir.Var(used[0]) or loops[used[0]] != axis.extent:
             raise TensorizeError(
                 f"{where}: axis {axis.var} must be one whole loop of extent {axis.extent} inside the tensorized loop, "
-                f"got {expr_text(value)} with {', '.join(f'{v} of {loops[v]}' for v in used)}; undo its split, "
-                "or tensorize further in"
+                f"got {expr_text(value)} with {', '.join(f'{v} of {loops[v]}' for v in used)}; "
+                f"{_part_remedy(block, axis, value, loops, intrinsic)}"
             )
         inner[axis.var] = axis.extent
     bound = {v.name for v in block.values if isinstance(v, ir.Var)}
@@ -162,6 +174,28 @@ def _inner_axes(block: ir.Block, loops: Mapping[str, int], where: str) -> dict[s
                 "reorder it outwards"
             )
     return inner
+
+
+def _part_remedy(
+    block: ir.Block, axis: ir.Axis, value: ir.Expr, loops: Mapping[str, int], intrinsic: ir.DeclaredIntrinsic
+) -> str:
+    """What to do about an axis that the inner loops run through in parts."""
+    parts = [e.name for e in ir.walk_expr(value) if isinstance(e, ir.Var)]
+    (pattern,) = (stmt for stmt in ir.walk(intrinsic.behaviour.body) if isinstance(stmt, ir.Block))
+    extents = {own.extent for own in pattern.axes}
+    if axis.extent not in extents:
+        wanted = next((loops[part] for part in parts if loops.get(part) in extents), None)
+        if isinstance(axis.extent, int) and wanted is not None and axis.extent % wanted == 0:
+            shape = [axis.extent // wanted, wanted]
+            return f"declare that dimension as two, {shape}, in the expression instead of splitting its loop"
+        return "undo its split, or tensorize further in"
+    if len(parts) == 1:
+        return f"full_extent({block.name!r}, {axis.var!r}) computes all of it"
+    call = f"fuse({', '.join(repr(part) for part in parts)})"
+    names = list(loops)
+    if all(part in loops for part in parts) and names.index(parts[-1]) - names.index(parts[0]) == len(parts) - 1:
+        return f"{call} undoes its split"
+    return f"reorder its loops next to each other, then {call} undoes its split"
 
 
 def _mark(stmt: ir.Stmt, nest: ir.For, old: ir.Block, new: ir.Block, intrinsic: Intrinsic) -> ir.Stmt:

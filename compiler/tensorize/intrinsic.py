@@ -15,7 +15,7 @@ from typing import Any
 from vdla.compiler import ir, te
 from vdla.compiler.ir import expr_text
 from vdla.compiler.te import Stage
-from vdla.support.errors import Error
+from vdla.compiler.tensorize.errors import IntrinsicError
 
 GLOBAL = "global"
 IMMEDIATE = "immediate"
@@ -26,10 +26,6 @@ SCOPES = {
     "vdla": (GLOBAL, *ON_CHIP, IMMEDIATE, CONDITION),
     "cpu": (MEMORY, IMMEDIATE, CONDITION),
 }
-
-
-class IntrinsicError(Error, ValueError):
-    """A declaration that contradicts itself."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +41,8 @@ class Intrinsic:
     Of the VDLA: `lower` turns a nest of steps (a `TensorizedNest`) into macro-ops; `epilogue` marks an intrinsic that
     can run in the pass that produces its operand. Of a CPU: `lower` emits one call with an `IntrinsicEmitter`;
     `requires` are the features, by LLVM's names, without which a CPU runs the behaviour instead.
+
+    `alternatives` are tried in order where a nest does not match the behaviour itself.
     """
 
     name: str
@@ -55,6 +53,7 @@ class Intrinsic:
     epilogue: bool = False
     target: str = "vdla"
     requires: tuple[str, ...] = ()
+    alternatives: tuple[Intrinsic, ...] = ()
 
     def __post_init__(self) -> None:
         where = f"intrinsic {self.name}"

@@ -1,135 +1,126 @@
 """Matching one block against the behaviour of an intrinsic, expression by expression.
 
-The first difference ends the search with its place and its remedy. Operands of commutative operations may stand either
-way round: what was found on a way that failed is forgotten before the other way is tried.
+Both values are compared in canonical form; operands of commutative operations may be swapped, and bindings made on a
+way that failed are undone before the next is tried. The first difference is the error, with its remedy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import partial
+from typing import NoReturn
 
 from vdla.compiler import ir
-from vdla.compiler.arith import TRUE, bounds
-from vdla.compiler.ir import Match, expr_text
-from vdla.compiler.tensorize.entry_window import window_start
-from vdla.compiler.tensorize.intrinsic import CONDITION, IMMEDIATE, MEMORY
-from vdla.support.errors import Error
+from vdla.compiler.arith import TRUE
+from vdla.compiler.tensorize.canonical import constant
+from vdla.compiler.tensorize.errors import TensorizeError
+from vdla.compiler.tensorize.immediates import evaluate, power_of_two, solve
+from vdla.compiler.tensorize.intrinsic import CONDITION, IMMEDIATE
+from vdla.compiler.tensorize.operand_matcher import Bindings, OperandMatcher
 
 
-class TensorizeError(Error, ValueError):
-    """A loop nest that is not what the intrinsic computes."""
+class Matcher(OperandMatcher):
+    """Matches a block, its value and its operands."""
 
+    def match(self) -> ir.Match:
+        """How the block computes the intrinsic.
 
-@dataclass
-class Found:
-    """What has been matched: the block's axis for each axis of the intrinsic, and the parts of a `Match`."""
+        Raises:
+            TensorizeError: it does not; remedies are worked out only then, in a second run.
+        """
+        try:
+            return self._match()
+        except TensorizeError:
+            self.explaining, self.found = True, Bindings()
+            return self._match()
 
-    axes: dict[str, str] = field(default_factory=dict)
-    buffers: dict[str, str] = field(default_factory=dict)
-    entries: dict[str, tuple[ir.Expr, ...]] = field(default_factory=dict)
-    immediates: dict[str, ir.Scalar] = field(default_factory=dict)
-    conditions: dict[str, ir.Expr] = field(default_factory=dict)
-
-    def copy(self) -> Found:
-        """The same, to come back to."""
-        return Found(
-            dict(self.axes), dict(self.buffers), dict(self.entries), dict(self.immediates), dict(self.conditions)
-        )
-
-
-class Matcher:
-    """Matches `block`; `inner` are the extents of its axes inside the tensorized loop."""
-
-    def __init__(
-        self, fn: ir.Function, block: ir.Block, intrinsic: ir.DeclaredIntrinsic, where: str, inner: Mapping[str, int]
-    ) -> None:
-        self.fn, self.block, self.intrinsic, self.where, self.inner = fn, block, intrinsic, where, inner
-        self.pattern = next(s for s in ir.walk(intrinsic.behaviour.body) if isinstance(s, ir.Block))
-        self.found = Found()
-
-    def match(self) -> Match:
-        """How the block computes the intrinsic, or a TensorizeError."""
-        pattern, target = self.pattern.body, self.block.body
-        assert isinstance(pattern, ir.Store)
+    def _match(self) -> ir.Match:
+        pattern, target = self.pattern.store, self.block.body
         if not isinstance(target, ir.Store):
-            raise self.fail("the block must be a single store, got a nested statement; tensorize the block inside")
-        self._check_kind()
+            self._fail("the block must be a single store, got a nested statement; tensorize the block inside")
+        value = self.canonical(target.value)
+        self._check_kind(value)
         self._match_access(pattern.buffer, pattern.indices, target.buffer, target.indices)
-        self._unify(pattern.value, target.value)
+        self._unify(self.pattern.value, value)
+        self._check_constants()
         self._check_init()
         self._check_axes()
         found = self.found
-        single = {axis: ir.Const(0) for axis, extent in self.inner.items() if extent == 1}  # gone outside of the nest
+        single = {axis: ir.Const(0) for axis, extent in self.inner.items() if extent == 1}  # not bound by the step
         entries = {name: tuple(ir.substitute(e, single) for e in at) for name, at in found.entries.items()}
         conditions = {name: condition for name, condition in found.conditions.items() if condition != TRUE}
-        return Match(self.intrinsic, found.buffers, entries, found.immediates, conditions)
-
-    def fail(self, problem: str) -> TensorizeError:
-        """The error for a difference."""
-        return TensorizeError(f"{self.where}: {problem}")
+        return ir.Match(self.intrinsic, found.buffers, entries, found.immediates, conditions)
 
     # -- the block as a whole
 
-    def _check_kind(self) -> None:
-        if self.pattern.init is not None and self.block.init is None:
-            raise self.fail(
-                f"{self.intrinsic.name} accumulates, so the block must be a reduction, got a plain computation; "
-                "write the stage as a reduction (te.sum, te.max, ...)"
+    def _check_kind(self, value: ir.Expr) -> None:
+        wanted, found = self.pattern.block.init, self.block.init
+        name = self.intrinsic.name
+        if wanted is not None and found is None:
+            self._fail(
+                f"{name} accumulates, so the block must be a reduction, got a plain computation",
+                f"write the stage as a reduction ({self.remedies.reducer(self.pattern.value)})",
             )
-        if self.pattern.init is None and self.block.init is not None:
-            raise self.fail(
-                f"{self.intrinsic.name} does not accumulate, so the block must be a plain computation, got a reduction"
-                "; use an intrinsic that accumulates"
+        if wanted is None and found is not None:
+            self._fail(
+                f"{name} does not accumulate, so the block must be a plain computation, got a reduction",
+                "use an intrinsic that accumulates",
             )
+        if wanted is None:
+            return
+        pattern_op, op = self.remedies.reducer(self.pattern.value), self.remedies.reducer(value)
+        if pattern_op != op:
+            self._fail(f"{name} accumulates by {pattern_op}, got {op}", f"write the stage with {pattern_op}")
 
     def _check_init(self) -> None:
-        wanted, found = self.pattern.init, self.block.init
+        wanted, found = self.pattern.block.init, self.block.init
         if wanted is None:
             return
         assert isinstance(wanted, ir.Store)
         if not isinstance(found, ir.Store) or found.value != wanted.value:
-            got = expr_text(found.value) if isinstance(found, ir.Store) else "a nested statement"
-            raise self.fail(
-                f"the reduction must start from {expr_text(wanted.value)}, got {got}; "
-                "start it so, and add the start value in a stage of its own"
+            got = ir.expr_text(found.value) if isinstance(found, ir.Store) else "a nested statement"
+            start = ir.expr_text(wanted.value)
+            self._fail(
+                f"the reduction must start from {start}, got {got}",
+                f"start it from {start}, and add the start value in a stage of its own",
             )
 
     def _check_axes(self) -> None:
         """Every inner axis of the block is an axis of the intrinsic, of the same kind."""
-        taken = {axis: name for name, axis in self.found.axes.items()}
+        names = {axis: name for name, axis in self.found.axes.items()}
         kinds = {axis.var: axis.kind for axis in self.block.axes}
-        wanted = {axis.var: axis.kind for axis in self.pattern.axes}
+        wanted = {axis.var: axis.kind for axis in self.pattern.block.axes}
         for axis, extent in self.inner.items():
-            if axis not in taken and extent > 1:
-                raise self.fail(
+            if axis not in names and extent > 1:
+                self._fail(
                     f"axis {axis} of extent {extent} must be outside the tensorized loop, as {self.intrinsic.name} has "
-                    "no such axis, got it inside; reorder it outwards"
+                    "no such axis, got it inside",
+                    partial(self.remedies.outwards, axis),
                 )
-        for axis, name in taken.items():
+        for axis, name in names.items():
             if kinds[axis] is not wanted[name]:
-                raise self.fail(f"axis {axis} must be a {wanted[name].value} axis, got a {kinds[axis].value} axis")
+                self._fail(f"axis {axis} must be a {wanted[name].value} axis, got a {kinds[axis].value} axis")
 
     # -- values
 
     def _unify(self, pattern: ir.Expr, target: ir.Expr) -> None:
         match pattern, target:
-            case ir.Load(buffer=name), _ if self._scope(name) == IMMEDIATE:
-                self._match_immediate(name, target)
+            case _ if self._is_immediate(pattern):
+                self._match_constant(pattern, target)
             case ir.Load(buffer=name), _ if self._scope(name) == CONDITION:
                 self._match_condition(name, target)
             case ir.Load(), ir.Load():
                 self._match_access(pattern.buffer, pattern.indices, target.buffer, target.indices)
-            case ir.Binary(op=op, b=ir.Load(buffer=name)), _ if (
-                op in ir.RIGHT_IDENTITY and self._scope(name) == IMMEDIATE
-            ):
-                self._match_neutral(pattern, name, target)
-            case ir.Binary(), ir.Binary() if pattern.op == target.op:
+            case ir.Binary(op=op, b=b), _ if op in ir.RIGHT_IDENTITY and self._is_immediate(b):
+                self._match_neutral(pattern, target)
+            case ir.Binary(), ir.Binary():
                 self._match_binary(pattern, target)
             case ir.Cast(), ir.Cast() if pattern.dtype == target.dtype:
                 self._unify(pattern.value, target.value)
             case ir.Cast(), ir.Cast():
-                raise self.fail(f"{expr_text(target)} must be a cast to {pattern.dtype}, got one to {target.dtype}")
+                self._fail(
+                    f"{self.canonical.text(target)} must be a cast to {pattern.dtype}, got one to {target.dtype}"
+                )
             case ir.Call(), ir.Call() if pattern.name == target.name:
                 for p, t in zip(pattern.args, target.args, strict=True):
                     self._unify(p, t)
@@ -137,20 +128,45 @@ class Matcher:
                 for p, t in zip(ir.operands(pattern), ir.operands(target), strict=True):
                     self._unify(p, t)
             case ir.Select(cond=ir.Load(buffer=name)), _ if self._scope(name) == CONDITION:
-                self._match_condition(name, TRUE)  # no condition: it always holds
+                self._match_condition(name, TRUE)  # without a condition the step always reads
                 self._unify(pattern.a, target)
             case ir.Const(), ir.Const() if pattern == target:
                 pass
             case ir.Var(), _:
                 self._match_axis(f"{pattern.name} in the value", pattern, target)
             case _:
-                raise self._wrong_form(pattern, target)
+                self._fail_form(pattern, target)
 
-    def _wrong_form(self, pattern: ir.Expr, target: ir.Expr) -> TensorizeError:
-        return self.fail(f"the value must have the form {expr_text(pattern)}, got {expr_text(target)}")
+    def _fail_form(self, pattern: ir.Expr, target: ir.Expr) -> NoReturn:
+        self._fail(
+            f"the value must have the form {self.pattern.text(pattern)}, got {self.canonical.text(target)}",
+            lambda: self._form_remedy(pattern, target),
+        )
+
+    def _form_remedy(self, pattern: ir.Expr, target: ir.Expr) -> str:
+        extra = self._extra_term(pattern, target) if isinstance(target, ir.Binary) else ""
+        return extra or self.remedies.cast(pattern, target)
+
+    def _extra_term(self, pattern: ir.Expr, target: ir.Binary) -> str:
+        """What to do about an operation of which one operand matches; empty if none does."""
+        for inner, other, behind in ((target.a, target.b, True), (target.b, target.a, False)):
+            if self._matches(pattern, inner):
+                return self.remedies.extra_term(target.op, self.canonical.text(other), behind)
+        return ""
+
+    def _matches(self, pattern: ir.Expr, target: ir.Expr) -> bool:
+        """Whether two values match, as a probe that binds nothing."""
+        before, self.explaining = self.found.copy(), False
+        try:
+            self._unify(pattern, target)
+        except TensorizeError:
+            return False
+        finally:
+            self.found, self.explaining = before, True
+        return True
 
     def _either(self, first: Callable[[], None], second: Callable[[], None]) -> None:
-        """The first way, or the second; where both fail, why the first did."""
+        """The first way, or the second; if both fail, the error is that of the first."""
         before = self.found.copy()
         try:
             first()
@@ -161,22 +177,18 @@ class Matcher:
             except TensorizeError:
                 raise error from None
 
-    def _may_be_left_out(self, op: str, operand: str) -> bool:
-        """Whether the pattern's operation with `operand` is the identity for some immediate."""
-        return op in ir.RIGHT_IDENTITY and self._scope(operand) == IMMEDIATE
-
-    def _match_neutral(self, pattern: ir.Binary, immediate: str, target: ir.Expr) -> None:
-        """An operation with an immediate; one that changes nothing may have been left out of the target."""
+    def _match_neutral(self, pattern: ir.Binary, target: ir.Expr) -> None:
+        """An operation with an immediate, which the target may lack where it is the identity."""
 
         def written() -> None:
-            if not isinstance(target, ir.Binary) or target.op != pattern.op:
-                raise self._wrong_form(pattern, target)
+            if not isinstance(target, ir.Binary):
+                self._fail_form(pattern, target)
             self._match_binary(pattern, target)
 
         def left_out() -> None:
             self._unify(pattern.a, target)
-            dtype = self.intrinsic.behaviour.buffers[immediate].dtype
-            self._match_immediate(immediate, ir.Const(ir.RIGHT_IDENTITY[pattern.op], dtype))
+            dtype = ir.dtype_of(pattern.b, self.intrinsic.behaviour.buffers)
+            self._match_constant(pattern.b, ir.Const(ir.RIGHT_IDENTITY[pattern.op], dtype))
 
         self._either(written, left_out)
 
@@ -189,142 +201,105 @@ class Matcher:
             self._unify(pattern.a, target.b)
             self._unify(pattern.b, target.a)
 
-        if pattern.op in ir.COMMUTATIVE_OPS:
-            self._either(straight, crossed)
-        else:
-            straight()
+        try:
+            if pattern.op != target.op:
+                self._match_other_operator(pattern, target)
+            elif pattern.op in ir.COMMUTATIVE_OPS:
+                self._either(straight, crossed)
+            else:
+                straight()
+        except TensorizeError:
+            if self.explaining and not self._is_immediate(pattern.b) and self._extra_term(pattern, target):
+                self._fail_form(pattern, target)
+            raise
 
-    def _scope(self, operand: str) -> str:
-        return self.intrinsic.scopes[operand]
+    def _match_other_operator(self, pattern: ir.Binary, target: ir.Binary) -> None:
+        """Operations with an immediate whose canonical form, once that is a constant, has another operator."""
+        match pattern, target:
+            case ir.Binary("sub", a=a, b=b), ir.Binary("add", a=x, b=ir.Const() as c) if self._is_immediate(b):
+                self._unify(a, x)
+                self._match_constant(b, constant(-int(c.value), c.dtype))
+            case ir.Binary("shl", a=a, b=b), ir.Binary("mul", a=x, b=ir.Const() as c) if (
+                self._is_immediate(b) and (amount := power_of_two(c)) is not None
+            ):
+                self._unify(a, x)
+                self._match_constant(b, amount)
+            case ir.Binary("max", a=ir.Binary("min", a=a, b=high), b=low), ir.Binary(
+                "min", a=ir.Binary("max", a=x, b=ir.Const() as c), b=ir.Const() as d
+            ) if self._is_immediate(high) and self._is_immediate(low) and c.value <= d.value:
+                self._unify(a, x)
+                self._match_constant(low, c)
+                self._match_constant(high, d)
+            case _:
+                self._fail_form(pattern, target)
+
+    # -- immediates and conditions
+
+    def _is_immediate(self, pattern: ir.Expr) -> bool:
+        """Whether an expression of the intrinsic consists of immediates and constants, at least one immediate."""
+        match pattern:
+            case ir.Load(buffer=name):
+                return self._scope(name) == IMMEDIATE
+            case ir.Binary(a=a, b=b):
+                sides = (a, b)
+                if not any(self._is_immediate(side) for side in sides):
+                    return False
+                return all(isinstance(side, ir.Const) or self._is_immediate(side) for side in sides)
+            case ir.Cast(value=value):
+                return self._is_immediate(value)
+        return False
+
+    def _match_constant(self, pattern: ir.Expr, target: ir.Expr) -> None:
+        """An expression of immediates against a constant: an immediate that follows from it is bound."""
+        if isinstance(pattern, ir.Load):
+            self._match_immediate(pattern.buffer, target)
+            return
+        if not isinstance(target, ir.Const):
+            self._fail_form(pattern, target)
+        self.found.constants = (*self.found.constants, (pattern, target))
+        solved = solve(pattern, target, self.intrinsic.behaviour.buffers)
+        if solved is not None:
+            self._match_immediate(*solved)
 
     def _match_immediate(self, name: str, target: ir.Expr) -> None:
         dtype = self.intrinsic.behaviour.buffers[name].dtype
-        if isinstance(target, ir.Cast) and isinstance(target.value, ir.Const):
+        if isinstance(target, ir.Cast) and isinstance(target.value, ir.Const):  # an integer as a float
             target = ir.Const(target.value.value, target.dtype)
         if not isinstance(target, ir.Const) or target.dtype != dtype:
-            raise self.fail(f"{name} must be a constant of {dtype}, got {expr_text(target)}")
+            self._fail(
+                f"{name} must be a constant of {dtype}, got {self.canonical.text(target)}",
+                "write a number, or use an intrinsic that reads that operand from a buffer",
+            )
         if self.found.immediates.setdefault(name, target.value) != target.value:
-            raise self.fail(f"{name} must be one constant, got {self.found.immediates[name]} and {target.value}")
+            self._fail(
+                f"{name} must be one constant, got {self.found.immediates[name]} and {target.value}",
+                f"use the form {self.pattern.text(self.pattern.value)}, or one stage for each constant",
+            )
+
+    def _check_constants(self) -> None:
+        buffers = self.intrinsic.behaviour.buffers
+        for pattern, target in self.found.constants:
+            value = evaluate(pattern, self.found.immediates, buffers)
+            if value != target:
+                known = ", ".join(f"{name} = {number}" for name, number in self.found.immediates.items()) or "none"
+                self._fail(
+                    f"{self.pattern.text(pattern)} must be {ir.expr_text(value) if value else 'known'} for {known}, "
+                    f"got {ir.expr_text(target)}",
+                    f"use the form {self.pattern.text(self.pattern.value)}",
+                )
 
     def _match_condition(self, name: str, target: ir.Expr) -> None:
         for e in ir.walk_expr(target):
             if isinstance(e, ir.Load):
-                raise self.fail(f"{name} must be a condition on loop variables, got {expr_text(target)}")
+                self._fail(
+                    f"{name} must be a condition on loop variables, got {ir.expr_text(target)}",
+                    f"compute the select in a stage that does not use {self.intrinsic.name}",
+                )
             if isinstance(e, ir.Var) and self.inner.get(e.name, 1) > 1:
-                raise self.fail(
-                    f"{name} must be the same for a whole entry, got {expr_text(target)}, "
-                    f"which depends on axis {e.name}"
+                self._fail(
+                    f"{name} must be the same for a whole entry, got {ir.expr_text(target)}, "
+                    f"which depends on axis {e.name}",
+                    "put the condition on the leading indices, and pad the tensor itself along that axis",
                 )
         if (known := self.found.conditions.setdefault(name, target)) != target:
-            raise self.fail(f"{name} must be one condition, got {expr_text(known)} and {expr_text(target)}")
-
-    # -- operands
-
-    def _match_access(
-        self, operand: str, pattern: tuple[ir.Expr, ...], name: str, indices: tuple[ir.Expr, ...]
-    ) -> None:
-        """Operand of the intrinsic against an access of the block: scope, dtype, layout, axes."""
-        wanted, found = self.intrinsic.behaviour.buffers[operand], self.fn.buffers[name]
-        self._check_scope(operand, found)
-        if found.dtype != wanted.dtype:
-            raise self.fail(f"operand {operand} must be {wanted.dtype}, got {name} of {found.dtype}; declare it so")
-        rank = len(wanted.shape)
-        if len(found.shape) < rank:
-            raise self.fail(
-                f"operand {operand} must have dimensions {list(wanted.shape)}, got {name} of {list(found.shape)}; "
-                "pack the tensor so that these come last"
-            )
-        lead, tail = indices[: len(indices) - rank], indices[len(indices) - rank :]
-        inside = 0
-        if self._is_window(operand, pattern[0], tail[0]):
-            inside, lead = 1, (*lead, self._match_window(operand, pattern[0], tail[0], name))
-        for p, t in zip(pattern[inside:], tail[inside:], strict=True):
-            assert isinstance(p, ir.Var)
-            self._match_axis(f"index {p.name} of operand {operand}", p, t, name)
-        if found.shape[len(found.shape) - rank + inside :] != wanted.shape[inside:]:
-            raise self.fail(
-                f"the last dimensions of operand {operand} must be {list(wanted.shape[inside:])}, one entry, "
-                f"got {name} of {list(found.shape)}; pack the tensor so that these come last"
-            )
-        self._check_lead(operand, lead, name)
-        self._bind(operand, name, lead)
-
-    def _is_window(self, operand: str, pattern: ir.Expr, target: ir.Expr) -> bool:
-        """Whether the entry may begin anywhere along its first dimension: in a CPU's memory, at a sum."""
-        return self._scope(operand) == MEMORY and not (isinstance(pattern, ir.Var) and isinstance(target, ir.Var))
-
-    def _match_window(self, operand: str, pattern: ir.Expr, target: ir.Expr, name: str) -> ir.Expr:
-        """Where the window begins."""
-        extents = {axis.var: axis.size for axis in self.pattern.axes}
-        start = window_start(pattern, target, self.found.axes, self.inner, extents)
-        if start is None:
-            raise self.fail(
-                f"the first index of operand {operand} must be {expr_text(pattern)} plus what stands still inside the "
-                f"tensorized loop, got {expr_text(target)} in {name}; reorder the loops, or pack the tensor"
-            )
-        reach = bounds(pattern, {var: (0, extent - 1) for var, extent in extents.items()})[1] + 1
-        length = self.intrinsic.behaviour.buffers[operand].dims[0]
-        if reach != length:  # a step takes all of its entry, which would end outside of the buffer
-            raise self.fail(f"operand {operand} must be read whole to be a window, got {reach} of {length}")
-        return start
-
-    def _check_scope(self, operand: str, found: ir.Buffer) -> None:
-        scope = self._scope(operand)
-        if scope in (found.scope, MEMORY):
-            return
-        assert isinstance(self.block.body, ir.Store)
-        written = found.name == self.block.body.buffer
-        if found.scope == "global" and found.name in self.fn.params:
-            primitive = "cache_write" if written else "cache_read"
-            read = "" if written else f"{found.name!r}, "
-            remedy = f"{primitive}({self.block.name!r}, {read}{scope!r})"
-        else:
-            remedy = f"set_scope({found.name!r}, {scope!r})"
-        raise self.fail(
-            f"operand {operand} must be in scope {scope!r}, got {found.name} in {found.scope!r}; {remedy} puts it there"
-        )
-
-    def _match_axis(self, what: str, pattern: ir.Var, target: ir.Expr, buffer: str = "") -> None:
-        """An axis of the intrinsic against an axis of the block: an index of `buffer`, or a number in the value."""
-        extent = next(axis.extent for axis in self.pattern.axes if axis.var == pattern.name)
-        if target == ir.Const(0) and extent == 1:
-            return
-        place, packed = (f" in {buffer}", "; pack the tensor so that it is") if buffer else ("", "")
-        if not isinstance(target, ir.Var):
-            raise self.fail(f"{what} must be one axis with stride 1, got {expr_text(target)}{place}{packed}")
-        if target.name not in self.inner:
-            raise self.fail(
-                f"{what} must be an axis inside the tensorized loop, got {target.name} outside of it; "
-                "reorder its loop inwards, or tensorize further out"
-            )
-        if self.inner[target.name] != extent:
-            raise self.fail(
-                f"axis {target.name} must have extent {extent}, got {self.inner[target.name]}; "
-                f"pad or split it to {extent}"
-            )
-        if self.found.axes.setdefault(pattern.name, target.name) != target.name:
-            swap = "; swap the last dimensions of that tensor" if buffer else ""
-            raise self.fail(
-                f"{what} must be axis {self.found.axes[pattern.name]} as elsewhere, got {target.name}{place}{swap}"
-            )
-
-    def _check_lead(self, operand: str, lead: tuple[ir.Expr, ...], name: str) -> None:
-        """The leading indices choose an entry: the same for all of it, and known when the program is compiled."""
-        for index in lead:
-            for e in ir.walk_expr(index):
-                if isinstance(e, ir.Load):
-                    raise self.fail(
-                        f"operand {operand} must be at a place known at compile time, got {name} at index "
-                        f"{expr_text(index)}, which reads {e.buffer}; gather it before"
-                    )
-                if isinstance(e, ir.Var) and self.inner.get(e.name, 1) > 1:
-                    raise self.fail(
-                        f"operand {operand} must be one entry of {name}, got index {expr_text(index)}, which depends "
-                        f"on axis {e.name} inside the tensorized loop; pack the tensor"
-                    )
-
-    def _bind(self, operand: str, name: str, lead: tuple[ir.Expr, ...]) -> None:
-        if self.found.buffers.setdefault(operand, name) != name:
-            raise self.fail(f"operand {operand} must be one buffer, got {self.found.buffers[operand]} and {name}")
-        if self.found.entries.setdefault(operand, lead) != lead:
-            raise self.fail(f"operand {operand} must be one entry, got two different ones of {name}")
+            self._fail(f"{name} must be one condition, got {ir.expr_text(known)} and {ir.expr_text(target)}")

@@ -20,8 +20,7 @@ from vdla.compiler.codegen.vdla.macro_op import BuildError
 from vdla.compiler.codegen.vdla.uops import UopError
 from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule, ScheduleError
-from vdla.compiler.tensorize.apply import TensorizeError
-from vdla.compiler.tensorize.intrinsic import Intrinsic
+from vdla.compiler.tensorize import Intrinsic, TensorizeError
 from vdla.hardware.isa import IsaError
 from vdla.simulator.simulate import simulate
 from vdla.simulator.verify import verify

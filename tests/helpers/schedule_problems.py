@@ -15,7 +15,7 @@ import numpy as np
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.intrinsics import dma, gemm, requantise, vector
 from vdla.compiler.te import Stage
-from vdla.compiler.tensorize.intrinsic import Intrinsic
+from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Operand, Source, VectorOp
 

@@ -30,7 +30,7 @@ from vdla.compiler.codegen.llvm.types import (
     value_type,
 )
 from vdla.compiler.target import Target
-from vdla.compiler.tensorize.intrinsic import CONDITION, IMMEDIATE, MEMORY, IntrinsicError
+from vdla.compiler.tensorize import CONDITION, IMMEDIATE, MEMORY, IntrinsicError
 
 if TYPE_CHECKING:
     from vdla.compiler.ir import Match

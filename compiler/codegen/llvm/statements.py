@@ -22,7 +22,7 @@ from vdla.compiler.codegen.llvm.loops import count_up
 from vdla.compiler.codegen.llvm.objects import CodegenError
 from vdla.compiler.codegen.llvm.parallel import emit_parallel_loop
 from vdla.compiler.codegen.llvm.types import VOID, Value, call_intrinsic, lane_count, stored_type
-from vdla.compiler.tensorize.intrinsic import IntrinsicError
+from vdla.compiler.tensorize import IntrinsicError
 
 
 def emit(fb: FunctionBuilder, stmt: ir.Stmt) -> None:

@@ -10,7 +10,7 @@ from vdla.compiler.codegen.vdla.assemble import assemble
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.ir import INTEGER_BITS, function_lines, output_names
-from vdla.compiler.tensorize.intrinsic import GLOBAL
+from vdla.compiler.tensorize import GLOBAL
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program, ProgramTensor
 

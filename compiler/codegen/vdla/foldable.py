@@ -20,7 +20,7 @@ from vdla.compiler.codegen.vdla.nest import Loop
 from vdla.compiler.codegen.vdla.tensorized_block import TensorizedBlock
 from vdla.compiler.codegen.vdla.tiles import TilePlan, row_major
 from vdla.compiler.ir import line_numbers
-from vdla.compiler.tensorize.intrinsic import GLOBAL, ON_CHIP
+from vdla.compiler.tensorize import GLOBAL, ON_CHIP
 
 
 @dataclass(frozen=True, slots=True)

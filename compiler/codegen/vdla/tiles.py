@@ -16,7 +16,7 @@ from vdla.compiler import ir
 from vdla.compiler.arith import affine, var_names
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.tensorized_block import TensorizedBlock
-from vdla.compiler.tensorize.intrinsic import ON_CHIP
+from vdla.compiler.tensorize import ON_CHIP
 
 
 @dataclass(frozen=True, slots=True)

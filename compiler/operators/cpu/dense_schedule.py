@@ -13,7 +13,7 @@ from vdla.compiler.operators.cpu.nest import nest_named, size_of
 from vdla.compiler.operators.cpu.tile import register_tile
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
-from vdla.compiler.tensorize.intrinsic import Intrinsic
+from vdla.compiler.tensorize import Intrinsic
 
 MOST_STREAMS = 4  # blocks whose weights are read side by side: their distances tend to be multiples of a cache way
 

@@ -18,7 +18,7 @@ from vdla.compiler.operators.vdla.packing import blocks, check_array, check_outp
 from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, WINDOW, Role
 from vdla.compiler.operators.vdla.sliding_window import PaddedImage, SlidingWindow, check_extents
 from vdla.compiler.operators.vdla.tiling import TilingProblem
-from vdla.compiler.tensorize.intrinsic import Intrinsic
+from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import Source
 

@@ -21,7 +21,7 @@ from vdla.compiler.codegen.vdla.intrinsics import dma, requantise
 from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SCALE, SUMS, WEIGHT, WINDOW, Role
 from vdla.compiler.operators.vdla.tiling import Tiling, TilingProblem, all_lanes_fit, all_weights_fit
 from vdla.compiler.schedule import Schedule
-from vdla.compiler.tensorize.intrinsic import Intrinsic
+from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware.config import Buffer, Config
 
 TILE_LOOPS = ("groups", "batches", "rows", "cols", "chunks")

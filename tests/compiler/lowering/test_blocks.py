@@ -11,7 +11,7 @@ from vdla.compiler.lowering.blocks import remove_blocks
 from vdla.compiler.lowering.decompose import decompose
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS
-from vdla.compiler.tensorize.intrinsic import MEMORY, Intrinsic
+from vdla.compiler.tensorize import MEMORY, Intrinsic
 
 
 def test_axes_become_their_values_and_predicates_conditions():

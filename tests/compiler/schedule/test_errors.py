@@ -9,7 +9,7 @@ from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.intrinsics import gemm
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.schedule.trace import is_primitive
-from vdla.compiler.tensorize.apply import TensorizeError
+from vdla.compiler.tensorize import TensorizeError
 from vdla.hardware.config import Config
 
 

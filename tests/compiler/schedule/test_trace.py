@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from vdla.compiler.codegen.vdla.intrinsics import gemm
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.schedule.trace import PrimitiveCall, ScheduleTrace
-from vdla.compiler.tensorize.apply import TensorizeError
+from vdla.compiler.tensorize import TensorizeError
 from vdla.hardware.config import Config
 
 

@@ -17,8 +17,7 @@ from vdla.compiler.codegen.vdla.intrinsics import dma, gemm, requantise, vector
 from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import Match
 from vdla.compiler.schedule import Schedule
-from vdla.compiler.tensorize.apply import TensorizeError
-from vdla.compiler.tensorize.intrinsic import Intrinsic, IntrinsicError
+from vdla.compiler.tensorize import Intrinsic, IntrinsicError, TensorizeError
 from vdla.hardware import numerics
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Operand, Source, VectorOp

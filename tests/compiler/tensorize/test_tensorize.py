@@ -13,7 +13,7 @@ from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.intrinsics import dma, requantise, vector
 from vdla.compiler.ir import Match
 from vdla.compiler.schedule import Schedule
-from vdla.compiler.tensorize.apply import TensorizeError
+from vdla.compiler.tensorize import TensorizeError
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Operand, VectorOp
 
@@ -78,10 +78,10 @@ def test_an_entry_that_lacks_an_axis_of_extent_one_is_found() -> None:
     assert match_of(s, "packed").buffers == {"acc": "packed_acc", "x": "rows"}
 
 
-def test_without_a_match_the_error_is_that_of_as_many_loops_as_axes() -> None:
+def test_without_a_match_the_error_is_that_of_the_first_nest_with_all_axes_inside() -> None:
     s = placed(matmul())  # k lies between the loops of the entry
     with pytest.raises(TensorizeError) as by_loop:
-        s.tensorize(s.loops("c")[-3], GEMM)
+        s.tensorize("r", GEMM)
     with pytest.raises(TensorizeError) as by_block:
         s.tensorize("c", GEMM)
     assert str(by_block.value) == str(by_loop.value)
@@ -138,7 +138,7 @@ def test_scope_and_how_to_put_it_there() -> None:
 
 
 def test_extent_of_an_axis() -> None:
-    refused(AT + "axis vi must have extent 16, got 8; pad or split it to 16", lambda: step(ready(inner=8)))
+    refused(AT + "axis vi must have extent 16, got 8; pad that dimension to 16", lambda: step(ready(inner=8)))
     step(ready(inner=16))
 
 
@@ -151,7 +151,11 @@ def test_transposed_operand() -> None:
 
 
 def test_dtype() -> None:
-    refused(AT + "operand inp must be int8, got a_inp of int16; declare it so", lambda: step(ready(dtype="int16")))
+    refused(
+        AT + "operand inp must be int8, got a_inp of int16; the machine has no int16 operand, "
+        "so declare placeholder a as int8",
+        lambda: step(ready(dtype="int16")),
+    )
 
 
 def test_split_inner_axis() -> None:
@@ -159,7 +163,7 @@ def test_split_inner_axis() -> None:
     s.split(s.loops("c")[-1], factor=4)
     refused(
         AT + "axis vi must be one whole loop of extent 16 inside the tensorized loop, got i_o * 4 + i_i with i_o of 4, "
-        "i_i of 4; undo its split, or tensorize further in",
+        "i_i of 4; fuse('i_o', 'i_i') undoes its split",
         lambda: step(s, 4),
     )
 
@@ -168,7 +172,7 @@ def test_axis_that_the_intrinsic_does_not_have() -> None:
     s = placed(matmul())
     refused(
         AT + "operand inp must be one entry of a_inp, got index vk, which depends on axis vk inside the tensorized "
-        "loop; pack the tensor",
+        "loop; reorder('k', 'r', 'o', 'i') puts it outside",
         lambda: step(s, 4),
     )
     ordered(s)
@@ -179,7 +183,7 @@ def test_tensorized_too_far_in() -> None:
     s = ready()
     refused(
         AT + "index vb of operand acc must be an axis inside the tensorized loop, got vr outside of it; "
-        "reorder its loop inwards, or tensorize further out",
+        "tensorize from loop r inwards",
         lambda: step(s, 2),
     )
     step(s, 3)
@@ -221,7 +225,7 @@ def test_plain_computation_where_the_intrinsic_accumulates() -> None:
     maximum = vector.reduction(CONFIG, VectorOp.MAX)
     refused(
         "tensorize max_reduce_inp at block y: max_reduce_inp accumulates, so the block must be a reduction, got a "
-        "plain computation; write the stage as a reduction (te.sum, te.max, ...)",
+        "plain computation; write the stage as a reduction (te.max)",
         lambda: s.tensorize(s.loops("y")[-2], maximum),
     )
     t = te.reduce_axis(1, "t")
@@ -249,8 +253,8 @@ def test_start_of_a_reduction() -> None:
     p, b, o, step = s.loops("y")
     s.reorder(p, step, b, o)
     refused(
-        "tensorize add_reduce_inp at block y: the reduction must start from 0, got 1; start it so, and add the start "
-        "value in a stage of its own",
+        "tensorize add_reduce_inp at block y: the reduction must start from 0, got 1; start it from 0, and add the "
+        "start value in a stage of its own",
         lambda: s.tensorize(b, vector.reduction(CONFIG, VectorOp.ADD)),
     )
 
@@ -259,7 +263,7 @@ def test_form_of_the_value() -> None:
     s = plain(lambda x, p, b, o: te.cast("int32", x[p, b, o]) + 3)
     refused(
         "tensorize mov_inp_src at block y: the value must have the form int32(x[vb, vo]), got int32(x_inp[vp, vb, vo]) "
-        "+ 3",
+        "+ 3; compute ... + 3 in a stage of its own",
         lambda: s.tensorize(s.loops("y")[-2], vector.move(CONFIG, Operand.SRC)),
     )
 
@@ -272,7 +276,7 @@ def test_stride() -> None:
     s.cache_read("y", "x", "inp")
     refused(
         "tensorize mov_inp_src at block y: index vo of operand x must be one axis with stride 1, got vo * 2 in x_inp; "
-        "pack the tensor so that it is",
+        "pack the tensor as [..., 1, 16], the entry last",
         lambda: s.tensorize(s.loops("y")[-2], vector.move(CONFIG, Operand.SRC)),
     )
 
@@ -285,7 +289,7 @@ def test_entry_that_is_only_part_of_the_last_dimensions() -> None:
     s.set_scope(s.cache_read("y", "x", "inp"), "inp")
     refused(
         "tensorize mov_inp_src at block y: the last dimensions of operand x must be [1, 16], one entry, got x_inp of "
-        "[4, 1, 32]; pack the tensor so that these come last",
+        "[4, 1, 32]; pack the tensor as [..., 1, 16], the entry last",
         lambda: s.tensorize(s.loops("y")[-2], vector.move(CONFIG, Operand.SRC)),
     )
 
@@ -293,7 +297,8 @@ def test_entry_that_is_only_part_of_the_last_dimensions() -> None:
 def test_immediates_are_constants() -> None:
     s = plain(lambda x, p, b, o: te.cast("int32", x[p, b, o]) * p)
     refused(
-        "tensorize product_inp_imm at block y: imm must be a constant of int32, got vp",
+        "tensorize product_inp_imm at block y: imm must be a constant of int32, got vp; write a number, or use an "
+        "intrinsic that reads that operand from a buffer",
         lambda: s.tensorize(s.loops("y")[-2], vector.product(CONFIG, Operand.IMM)),
     )
     s = plain(lambda x, p, b, o: te.cast("int32", x[p, b, o]) * 7)
@@ -314,7 +319,7 @@ def test_conditions_hold_for_whole_entries() -> None:
     s.cache_write("y", "inp")
     refused(
         "tensorize load_inp at block y: inside must be the same for a whole entry, got vo < 3, which depends on "
-        "axis vo",
+        "axis vo; put the condition on the leading indices, and pad the tensor itself along that axis",
         lambda: s.tensorize(s.loops("y")[-2], dma.load(CONFIG, Buffer.INP)),
     )
     y = te.compute((6, 1, 16), lambda p, b, o: te.select(p >= 1, x[p - 1, b, o], te.const(0, "int8")), "y")

@@ -15,7 +15,7 @@ from llvmlite import ir
 from vdla.compiler import te
 from vdla.compiler.codegen.llvm.intrinsics.vectors import check_choice, extract_lanes, vector_type
 from vdla.compiler.codegen.llvm.types import Value, broadcast, call_intrinsic, type_suffix
-from vdla.compiler.tensorize.intrinsic import MEMORY, Intrinsic
+from vdla.compiler.tensorize import MEMORY, Intrinsic
 
 if TYPE_CHECKING:
     from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter

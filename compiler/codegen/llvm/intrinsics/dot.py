@@ -19,7 +19,7 @@ from vdla.compiler import te
 from vdla.compiler.codegen.llvm.intrinsics.vectors import check_choice, splat_group, vector_type
 from vdla.compiler.codegen.llvm.types import Value, broadcast, call_intrinsic
 from vdla.compiler.target import Target, architecture_of
-from vdla.compiler.tensorize.intrinsic import MEMORY, Intrinsic
+from vdla.compiler.tensorize import MEMORY, Intrinsic
 
 if TYPE_CHECKING:
     from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from llvmlite import ir
 
 from vdla.compiler.codegen.llvm.types import Type, Value, broadcast, poison, shuffle_mask
-from vdla.compiler.tensorize.intrinsic import IntrinsicError
+from vdla.compiler.tensorize import IntrinsicError
 
 
 def check_choice(where: str, what: str, value: object, choices: Iterable[object]) -> None:

@@ -16,7 +16,7 @@ from vdla.compiler import te
 from vdla.compiler.codegen.llvm.intrinsics.vectors import check_choice, splat_group, vector_type
 from vdla.compiler.codegen.llvm.types import Value, call_intrinsic, poison
 from vdla.compiler.target import Target
-from vdla.compiler.tensorize.intrinsic import MEMORY, Intrinsic
+from vdla.compiler.tensorize import MEMORY, Intrinsic
 
 if TYPE_CHECKING:
     from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter

@@ -15,7 +15,7 @@ from vdla.compiler.codegen.vdla.fold_dma import DmaFields, fold_dma
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
 from vdla.compiler.codegen.vdla.nest import TensorizedNest
 from vdla.compiler.ir import INTEGER_BITS
-from vdla.compiler.tensorize.intrinsic import CONDITION, GLOBAL, IMMEDIATE, Intrinsic
+from vdla.compiler.tensorize import CONDITION, GLOBAL, IMMEDIATE, Intrinsic
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 

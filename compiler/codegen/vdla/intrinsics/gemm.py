@@ -12,7 +12,7 @@ from vdla.compiler import te
 from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
 from vdla.compiler.codegen.vdla.nest import TensorizedNest
-from vdla.compiler.tensorize.intrinsic import Intrinsic
+from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware import isa
 from vdla.hardware.config import Config
 

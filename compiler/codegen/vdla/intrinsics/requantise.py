@@ -16,7 +16,7 @@ from vdla.compiler import te
 from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
 from vdla.compiler.codegen.vdla.nest import Epilogue, TensorizedNest
-from vdla.compiler.tensorize.intrinsic import IMMEDIATE, Intrinsic
+from vdla.compiler.tensorize import IMMEDIATE, Intrinsic
 from vdla.hardware import isa
 from vdla.hardware.config import Config
 

@@ -10,14 +10,15 @@ accumulator), a weight vector, or an immediate.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
 from vdla.compiler.codegen.vdla.nest import TensorizedNest
-from vdla.compiler.tensorize.intrinsic import IMMEDIATE, Intrinsic
+from vdla.compiler.tensorize import IMMEDIATE, Intrinsic
 from vdla.hardware import isa
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Operand, Source, VectorOp
@@ -94,7 +95,42 @@ def in_place(config: Config, op: VectorOp, operand: Operand, source: Source = So
     operands = _Operands(config, source, operand)
     old = operands.old()
     acc = te.compute(operands.shape, lambda b, o: COMBINE[op](old[b, o], operands.b(b, o)), "acc")
-    return operands.intrinsic(f"{op.name.lower()}_{source.name.lower()}_{operand.name.lower()}", acc, op, "old")
+    declared = operands.intrinsic(f"{op.name.lower()}_{source.name.lower()}_{operand.name.lower()}", acc, op, "old")
+    floor = op is VectorOp.SHR and operand is Operand.IMM
+    return replace(declared, alternatives=(floor_shift(config),)) if floor else declared
+
+
+@lru_cache
+def floor_shift(config: Config) -> Intrinsic:
+    """acc[b, o] = old[b, o] >> imm, rounding down, in four passes (six for more than 16 bits); 0 <= imm < 32."""
+    shape = (config.batch, config.block_out)
+    old, imm = te.placeholder(shape, "int32", "old"), te.placeholder((1,), "int32", "imm")
+    acc = te.compute(shape, lambda b, o: old[b, o] >> (imm[0] & 31), "acc")
+
+    def lower(nest: TensorizedNest) -> Iterator[MacroOp]:
+        for op, value in _floor_shift_passes(int(nest.match.immediates["imm"])):
+            yield from fold_compute(nest, ComputeFields("acc"), partial(_on_immediate, op, value))
+
+    scopes = {"old": "acc", "acc": "acc", "imm": IMMEDIATE}
+    return Intrinsic("floor_shift", acc, scopes, lower, in_place="old")
+
+
+def _on_immediate(op: VectorOp, value: int, fields: dict[str, Any]) -> isa.Instruction:
+    return isa.Vector(op, Operand.IMM, Source.ACC, value, **fields)
+
+
+def _floor_shift_passes(amount: int) -> list[tuple[VectorOp, int]]:
+    """Operations that shift right rounding down, with immediates of 16 bits.
+
+    SHR rounds half up, so half is subtracted first. Where that wraps, SHR gives 2^(31 - amount), which no other value
+    gives; a shift left and right again turns it into -2^(31 - amount).
+    """
+    if amount == 0:
+        return [(VectorOp.SHR, 0)]
+    first = min(amount, 16)
+    rest = amount - first
+    passes = [(VectorOp.ADD, -(1 << (first - 1))), *((op, first) for op in (VectorOp.SHR, VectorOp.SHL, VectorOp.SHR))]
+    return [*passes, (VectorOp.ADD, -(1 << (rest - 1))), (VectorOp.SHR, rest)] if rest else passes
 
 
 class _Operands:

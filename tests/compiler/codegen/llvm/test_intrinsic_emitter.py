@@ -13,7 +13,7 @@ from llvmlite import ir as llvm
 from vdla.compiler import te
 from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter
 from vdla.compiler.schedule import Schedule
-from vdla.compiler.tensorize.intrinsic import MEMORY, Intrinsic, IntrinsicError
+from vdla.compiler.tensorize import MEMORY, Intrinsic, IntrinsicError
 from vdla.runtime.native import Kernel, NativeError, build
 
 FLOAT = llvm.FloatType()

@@ -19,7 +19,7 @@ from vdla.compiler.ir import limits
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.schedule.reorder import reorder
 from vdla.compiler.target import TARGETS, Target, host
-from vdla.compiler.tensorize.intrinsic import Intrinsic
+from vdla.compiler.tensorize import Intrinsic
 from vdla.runtime.native import build
 
 STEPS = 5  # along the reduction, so that sums grow over several steps

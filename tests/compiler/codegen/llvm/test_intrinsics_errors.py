@@ -14,8 +14,7 @@ from vdla.compiler.codegen.vdla.compile import compile_function
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.ir import Match
 from vdla.compiler.schedule import Schedule
-from vdla.compiler.tensorize.apply import TensorizeError
-from vdla.compiler.tensorize.intrinsic import MEMORY, Intrinsic, IntrinsicError
+from vdla.compiler.tensorize import MEMORY, Intrinsic, IntrinsicError, TensorizeError
 from vdla.hardware.config import Config
 
 
@@ -116,13 +115,19 @@ AT = "tensorize vnni_16 at block c: "
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lanes": 8}, "axis vo must have extent 16, got 8; pad or split it to 16"),
-        ({"dtype": "int8"}, "operand x must be uint8, got x of int8; declare it so"),
-        ({"transposed": True}, "axis vi must have extent 16, got 4; pad or split it to 16"),
+        ({"lanes": 8}, "axis vo must have extent 16, got 8; pad that dimension to 16"),
+        (
+            {"dtype": "int8"},
+            "operand x must be uint8, got x of int8; vnni_16 has no int8 operand, so declare placeholder x as uint8",
+        ),
+        (
+            {"transposed": True},
+            "index vo of operand w must be axis vo as elsewhere, got vi in w; swap the last dimensions of that tensor",
+        ),
         (
             {"stride": 2},
-            "the first index of operand x must be vi plus what stands still inside the tensorized loop, got vi * 2 in "
-            "x; reorder the loops, or pack the tensor",
+            "the first index of operand x must be vi plus a term that is constant inside the tensorized loop, "
+            "got vi * 2 in x; reorder the loops, or pack the tensor",
         ),
     ],
 )
@@ -151,8 +156,8 @@ def test_windows_begin_where_the_loops_outside_say(stride: int) -> None:
 
 def test_windows_of_another_stride_do_not_match() -> None:
     message = (
-        "tensorize vnni_windows_16_2 at block c: the first index of operand x must be vo * 2 + vi plus what stands "
-        "still inside the tensorized loop, got vb * 16 + vo + vi in x; reorder the loops, or pack the tensor"
+        "tensorize vnni_windows_16_2 at block c: the first index of operand x must be vo * 2 + vi plus a term "
+        "that is constant inside the tensorized loop, got vb * 16 + vo + vi in x; reorder the loops, or pack the tensor"
     )
     with pytest.raises(TensorizeError, match=f"^{re.escape(message)}$"):
         step(sliding(1), window_dot.vnni_windows(16, 2))

@@ -14,7 +14,7 @@ from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter
 from vdla.compiler.codegen.llvm.types import broadcast, splat
 from vdla.compiler.ir import Match
 from vdla.compiler.lowering.heap_slots import share_heap_slots
-from vdla.compiler.tensorize.intrinsic import IMMEDIATE, MEMORY, Intrinsic
+from vdla.compiler.tensorize import IMMEDIATE, MEMORY, Intrinsic
 
 X, K, LANE, N = ir.Var("x"), ir.Var("k"), ir.Var("l"), ir.Var("n")
 ONE = ir.Const(1, "int32")

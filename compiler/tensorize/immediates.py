@@ -1,0 +1,47 @@
+"""Constants of a block against the immediates of an intrinsic: which immediate makes an expression that constant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vdla.compiler import ir
+from vdla.compiler.tensorize.canonical import Canonical, constant
+
+Buffers = Mapping[str, ir.Buffer]
+
+
+def solve(pattern: ir.Expr, value: ir.Const, buffers: Buffers) -> tuple[str, ir.Const] | None:
+    """The immediate in `pattern` and its value where `pattern` is `value`; None if it cannot be told from this alone.
+
+    The value is a candidate: `pattern` must be evaluated with it.
+    """
+    number = int(value.value)
+    match pattern:
+        case ir.Load(buffer=name):
+            return name, constant(number, buffers[name].dtype)
+        case ir.Cast(value=inner) | ir.Binary("and", inner, ir.Const()):
+            return solve(inner, value, buffers)
+        case ir.Binary("sub", ir.Const(value=start), inner):
+            return solve(inner, ir.Const(int(start) - number, value.dtype), buffers)
+        case ir.Binary("add", inner, ir.Const(value=added)):
+            return solve(inner, ir.Const(number - int(added), value.dtype), buffers)
+    return None
+
+
+def evaluate(expr: ir.Expr, immediates: Mapping[str, ir.Scalar], buffers: Buffers) -> ir.Const | None:
+    """The constant that an expression of immediates is; None if one of them is unknown."""
+
+    def known(part: ir.Expr) -> ir.Expr:
+        if isinstance(part, ir.Load) and part.buffer in immediates:
+            return ir.Const(immediates[part.buffer], buffers[part.buffer].dtype)
+        return ir.with_operands(part, tuple(known(operand) for operand in ir.operands(part)))
+
+    result = Canonical(buffers)(known(expr))
+    return result if isinstance(result, ir.Const) else None
+
+
+def power_of_two(factor: ir.Const) -> ir.Const | None:
+    """The shift that multiplies by `factor`, modulo the range of its dtype."""
+    bits = ir.INTEGER_BITS.get(factor.dtype, 0)
+    number = int(factor.value) % (1 << bits)
+    return ir.Const(number.bit_length() - 1, factor.dtype) if number and number & (number - 1) == 0 else None

@@ -1,0 +1,205 @@
+"""Matching the operands of an intrinsic: each access of a block must be one entry of a buffer, along whole axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import NoReturn
+
+from vdla.compiler import ir
+from vdla.compiler.arith import bounds
+from vdla.compiler.tensorize.canonical import Canonical
+from vdla.compiler.tensorize.entry_window import window_start
+from vdla.compiler.tensorize.errors import AxisOutsideError, TensorizeError
+from vdla.compiler.tensorize.intrinsic import MEMORY, Intrinsic
+from vdla.compiler.tensorize.remedies import Remedies
+
+
+@dataclass
+class Bindings:
+    """What has been matched: the block's axis for each axis of the intrinsic, and the parts of a `Match`.
+
+    `constants` are expressions of immediates that must have a value, checked when all immediates are known.
+    """
+
+    axes: dict[str, str] = field(default_factory=dict)
+    buffers: dict[str, str] = field(default_factory=dict)
+    entries: dict[str, tuple[ir.Expr, ...]] = field(default_factory=dict)
+    immediates: dict[str, ir.Scalar] = field(default_factory=dict)
+    conditions: dict[str, ir.Expr] = field(default_factory=dict)
+    constants: tuple[tuple[ir.Expr, ir.Const], ...] = ()
+
+    def copy(self) -> Bindings:
+        """A copy to return to."""
+        return replace(
+            self,
+            axes=dict(self.axes),
+            buffers=dict(self.buffers),
+            entries=dict(self.entries),
+            immediates=dict(self.immediates),
+            conditions=dict(self.conditions),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """The block of an intrinsic's behaviour and its value in canonical form."""
+
+    block: ir.Block
+    store: ir.Store
+    value: ir.Expr
+    text: Callable[[ir.Expr], str]
+
+
+@lru_cache(maxsize=256)
+def _pattern_of(intrinsic: Intrinsic) -> Pattern:
+    block = next(stmt for stmt in ir.walk(intrinsic.behaviour.body) if isinstance(stmt, ir.Block))
+    assert isinstance(block.body, ir.Store)
+    canonical = Canonical(intrinsic.behaviour.buffers)
+    return Pattern(block, block.body, canonical(block.body.value), canonical.text)
+
+
+class OperandMatcher:
+    """Matches accesses of `block` against operands of an intrinsic.
+
+    `inner` are the extents of the block's axes inside the tensorized loop, `loops` the loops there, outermost first.
+    """
+
+    def __init__(
+        self,
+        fn: ir.Function,
+        block: ir.Block,
+        intrinsic: ir.DeclaredIntrinsic,
+        where: str,
+        inner: Mapping[str, int],
+        loops: tuple[str, ...],
+    ) -> None:
+        self.fn, self.block, self.intrinsic, self.where, self.inner = fn, block, intrinsic, where, inner
+        assert isinstance(intrinsic, Intrinsic)
+        self.pattern = _pattern_of(intrinsic)
+        self.canonical = Canonical(fn.buffers)
+        self.found = Bindings()
+        self.remedies = Remedies(fn, block, intrinsic, loops)
+        self.explaining = False
+
+    def _fail(
+        self, problem: str, remedy: str | Callable[[], str] = "", kind: type[TensorizeError] = TensorizeError
+    ) -> NoReturn:
+        if not isinstance(remedy, str):
+            remedy = remedy() if self.explaining else ""
+        raise kind(f"{self.where}: {problem}{f'; {remedy}' if remedy else ''}")
+
+    def _scope(self, operand: str) -> str:
+        return self.intrinsic.scopes[operand]
+
+    def _match_access(
+        self, operand: str, pattern: tuple[ir.Expr, ...], name: str, indices: tuple[ir.Expr, ...]
+    ) -> None:
+        """Operand of the intrinsic against an access of the block: dtype, scope, layout, axes."""
+        wanted, found = self.intrinsic.behaviour.buffers[operand], self.fn.buffers[name]
+        if found.dtype != wanted.dtype:
+            self._fail(
+                f"operand {operand} must be {wanted.dtype}, got {name} of {found.dtype}",
+                partial(self.remedies.dtype, name, wanted.dtype),
+            )
+        self._check_scope(operand, found)
+        rank = len(wanted.shape)
+        if len(found.shape) < rank:
+            self._fail(
+                f"operand {operand} must have dimensions {list(wanted.shape)}, got {name} of {list(found.shape)}",
+                self.remedies.pack(operand),
+            )
+        lead, tail = indices[: len(indices) - rank], indices[len(indices) - rank :]
+        inside = 0
+        if self._is_window(operand, pattern[0], tail[0]):
+            inside, lead = 1, (*lead, self._match_window(operand, pattern[0], tail[0], name))
+        for p, t in zip(pattern[inside:], tail[inside:], strict=True):
+            assert isinstance(p, ir.Var)
+            self._match_axis(f"index {p.name} of operand {operand}", p, t, operand, name)
+        if found.shape[len(found.shape) - rank + inside :] != wanted.shape[inside:]:
+            self._fail(
+                f"the last dimensions of operand {operand} must be {list(wanted.shape[inside:])}, one entry, "
+                f"got {name} of {list(found.shape)}",
+                self.remedies.pack(operand),
+            )
+        self._check_lead(operand, lead, tail, name)
+        self._bind(operand, name, lead)
+
+    def _is_window(self, operand: str, pattern: ir.Expr, target: ir.Expr) -> bool:
+        """Whether the entry may begin anywhere along its first dimension: in a CPU's memory, at a sum."""
+        return self._scope(operand) == MEMORY and not (isinstance(pattern, ir.Var) and isinstance(target, ir.Var))
+
+    def _match_window(self, operand: str, pattern: ir.Expr, target: ir.Expr, name: str) -> ir.Expr:
+        """Where the window begins."""
+        extents = {axis.var: axis.size for axis in self.pattern.block.axes}
+        start = window_start(pattern, target, self.found.axes, self.inner, extents)
+        if start is None:
+            self._fail(
+                f"the first index of operand {operand} must be {ir.expr_text(pattern)} plus a term that is constant "
+                f"inside the tensorized loop, got {ir.expr_text(target)} in {name}",
+                "reorder the loops, or pack the tensor",
+            )
+        reach = bounds(pattern, {var: (0, extent - 1) for var, extent in extents.items()})[1] + 1
+        length = self.intrinsic.behaviour.buffers[operand].dims[0]
+        if reach != length:  # a step reads the full entry, which would end outside the buffer
+            self._fail(f"operand {operand} must be read whole to be a window, got {reach} of {length}")
+        return start
+
+    def _check_scope(self, operand: str, found: ir.Buffer) -> None:
+        scope = self._scope(operand)
+        if scope not in (found.scope, MEMORY):
+            self._fail(
+                f"operand {operand} must be in scope {scope!r}, got {found.name} in {found.scope!r}",
+                f"{self.remedies.scope(found, scope)} puts it there",
+            )
+
+    def _match_axis(self, what: str, pattern: ir.Var, target: ir.Expr, operand: str = "", buffer: str = "") -> None:
+        """An axis of the intrinsic against an axis of the block: an index of `operand`, or a number in the value."""
+        extent = next(axis.size for axis in self.pattern.block.axes if axis.var == pattern.name)
+        if target == ir.Const(0) and extent == 1:
+            return
+        place = f" in {buffer}" if buffer else ""
+        pack = self.remedies.pack(operand) if operand else ""
+        if not isinstance(target, ir.Var):
+            self._fail(f"{what} must be one axis with stride 1, got {ir.expr_text(target)}{place}", pack)
+        known = self.found.axes.get(pattern.name, target.name)
+        if known != target.name:
+            swap = "swap the last dimensions of that tensor" if target.name in self.inner else pack
+            self._fail(f"{what} must be axis {known} as elsewhere, got {target.name}{place}", swap if operand else "")
+        if target.name not in self.inner:
+            self._fail(
+                f"{what} must be an axis inside the tensorized loop, got {target.name} outside of it",
+                partial(self.remedies.inwards, target.name),
+                AxisOutsideError,
+            )
+        if self.inner[target.name] != extent:
+            self._fail(
+                f"axis {target.name} must have extent {extent}, got {self.inner[target.name]}",
+                self.remedies.extent(self.inner[target.name], extent),
+            )
+        self.found.axes[pattern.name] = target.name
+
+    def _check_lead(self, operand: str, lead: tuple[ir.Expr, ...], tail: tuple[ir.Expr, ...], name: str) -> None:
+        """The leading indices choose an entry: the same for all of it, and known when the program is compiled."""
+        for index in lead:
+            for e in ir.walk_expr(index):
+                if isinstance(e, ir.Load):
+                    self._fail(
+                        f"operand {operand} must be at a place known at compile time, got {name} at index "
+                        f"{ir.expr_text(index)}, which reads {e.buffer}",
+                        "gather it before",
+                    )
+                if isinstance(e, ir.Var) and self.inner.get(e.name, 1) > 1:
+                    of_entry = e in tail or e.name in self.found.axes.values()
+                    self._fail(
+                        f"operand {operand} must be one entry of {name}, got index {ir.expr_text(index)}, which "
+                        f"depends on axis {e.name} inside the tensorized loop",
+                        self.remedies.pack(operand) if of_entry else partial(self.remedies.outwards, e.name),
+                    )
+
+    def _bind(self, operand: str, name: str, lead: tuple[ir.Expr, ...]) -> None:
+        if self.found.buffers.setdefault(operand, name) != name:
+            self._fail(f"operand {operand} must be one buffer, got {self.found.buffers[operand]} and {name}")
+        if self.found.entries.setdefault(operand, lead) != lead:
+            self._fail(f"operand {operand} must be one entry, got two different ones of {name}")

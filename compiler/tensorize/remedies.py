@@ -1,0 +1,137 @@
+"""What to do about a nest that does not match an intrinsic, in terms of the user's loops, buffers and expression."""
+
+from __future__ import annotations
+
+from vdla.compiler import ir
+
+_VDLA_DTYPES = ("int2", "int4", "int8", "int32", "int64")  # of the on-chip buffers, at any width
+_REDUCERS = {"add": "te.sum", "mul": "te.prod", "min": "te.min", "max": "te.max"}
+
+
+class Remedies:
+    """The remedies for `block`, tensorized from the first of `loops` inwards."""
+
+    def __init__(
+        self, fn: ir.Function, block: ir.Block, intrinsic: ir.DeclaredIntrinsic, loops: tuple[str, ...]
+    ) -> None:
+        self._fn, self._block, self._intrinsic, self._loops = fn, block, intrinsic, loops
+
+    # -- loops
+
+    def outwards(self, axis: str) -> str:
+        """How the loop of `axis` gets outside of the tensorized loop."""
+        loop = self._loop_of(axis)
+        if loop is None or loop not in self._loops:
+            return "reorder its loop outwards"
+        others = [other for other in self._loops if other != loop]
+        if loop == self._loops[0] and others:
+            return f"tensorize from loop {others[0]} inwards"
+        return f"{_call('reorder', loop, *others)} puts it outside"
+
+    def inwards(self, axis: str) -> str:
+        """How the loop of `axis` gets inside the tensorized loop."""
+        loop, around = self._loop_of(axis), [stmt.var for stmt in _loops_around(self._fn.body, self._block)]
+        if loop is None or loop not in around or not self._loops:
+            return "reorder its loop inwards, or tensorize further out"
+        between = around[around.index(loop) + 1 : around.index(self._loops[0])]
+        if not between:
+            return f"tensorize from loop {loop} inwards"
+        return f"{_call('reorder', *between, loop, *self._loops)}, then tensorize from loop {loop} inwards"
+
+    def extent(self, found: int, wanted: int) -> str:
+        """How a dimension becomes one of the intrinsic."""
+        whole = -(-found // wanted)
+        if whole == 1:
+            return f"pad that dimension to {wanted}"
+        if found != whole * wanted:
+            return (
+                f"pad that dimension to {whole * wanted} and declare it as two, [{whole}, {wanted}], in the expression"
+            )
+        return f"declare that dimension as two, [{whole}, {wanted}], in the expression"
+
+    def _loop_of(self, axis: str) -> str | None:
+        """The loop that alone drives an axis of the block."""
+        for own, value in zip(self._block.axes, self._block.values, strict=True):
+            if own.var == axis and isinstance(value, ir.Var):
+                return value.name
+        return None
+
+    # -- buffers
+
+    def pack(self, operand: str) -> str:
+        """How a tensor has the entries of an operand."""
+        shape = ", ".join(map(str, self._intrinsic.behaviour.buffers[operand].shape))
+        return f"pack the tensor as [..., {shape}], the entry last"
+
+    def scope(self, buffer: ir.Buffer, scope: str) -> str:
+        """The primitive that puts an operand into a memory."""
+        assert isinstance(self._block.body, ir.Store)
+        if buffer.scope != "global" or buffer.name not in self._fn.params:
+            return _call("set_scope", buffer.name, scope)
+        if buffer.name == self._block.body.buffer:
+            return _call("cache_write", self._block.name, scope)
+        return _call("cache_read", self._block.name, buffer.name, scope)
+
+    def dtype(self, buffer: str, wanted: str) -> str:
+        """How an operand gets another dtype."""
+        assert isinstance(self._block.body, ir.Store)
+        found = self._fn.buffers[buffer].dtype
+        if buffer == self._block.body.buffer:
+            return f'cast the operands of the expression: te.cast("{wanted}", ...)'
+        source = self._source(buffer)
+        if source in self._fn.params:
+            owner = self._intrinsic.name if found in _VDLA_DTYPES or self._intrinsic.target == "cpu" else "the machine"
+            return f"{owner} has no {found} operand, so declare placeholder {source} as {wanted}"
+        return f"cast {source} to {wanted} in its stage, or use an intrinsic whose operand is {found}"
+
+    def _source(self, buffer: str) -> str:
+        """The buffer that `buffer` is a copy of, through any number of copies."""
+        stores = [s for s in ir.walk(self._fn.body) if isinstance(s, ir.Store) and s.buffer == buffer]
+        if len(stores) == 1 and isinstance(stores[0].value, ir.Load) and stores[0].value.buffer != buffer:
+            return self._source(stores[0].value.buffer)
+        return buffer
+
+    # -- values
+
+    def reducer(self, value: ir.Expr) -> str:
+        """The reducer whose update a canonical value is, as the user writes it."""
+        return _REDUCERS.get(value.op, value.op) if isinstance(value, ir.Binary) else "a reducer of its own"
+
+    def extra_term(self, op: str, other: str, behind: bool) -> str:
+        """What to do with an operation around a value that matches."""
+        symbol = ir.OPERATORS[op].symbol
+        if self._block.init is not None and op in ("add", "sub"):
+            return f"sum {other} in a stage of its own, and {op} the results"
+        if self._block.init is not None and op == "mul":
+            return f"multiply the sum by {other} in a stage of its own"
+        if symbol is None:
+            text = f"{op}(..., {other})"
+        else:
+            text = f"... {symbol} {other}" if behind else f"{other} {symbol} ..."
+        return f"compute {text} in a stage of its own"
+
+    def cast(self, pattern: ir.Expr, target: ir.Expr) -> str:
+        """Where casts go; empty if they are not the difference."""
+        match pattern, target:
+            case ir.Binary(op=op, a=ir.Cast(dtype=dtype)), ir.Cast(value=ir.Binary(op=other)) if op == other:
+                symbol = ir.OPERATORS[op].symbol or op
+                return f'cast the operands, not the result: te.cast("{dtype}", ...) {symbol} te.cast("{dtype}", ...)'
+            case ir.Cast(dtype=dtype, value=ir.Load(buffer=operand)), ir.Load(buffer=buffer):
+                wanted = self._intrinsic.behaviour.buffers[operand].dtype
+                source = self._source(buffer)
+                if source not in self._fn.params:
+                    return f"use an intrinsic whose operand is {self._fn.buffers[buffer].dtype}"
+                return f'declare placeholder {source} as {wanted} and read it as te.cast("{dtype}", ...)'
+        return ""
+
+
+def _call(primitive: str, *names: str) -> str:
+    return f"{primitive}({', '.join(repr(name) for name in names)})"
+
+
+def _loops_around(stmt: ir.Stmt, block: ir.Block) -> list[ir.For]:
+    """The loops inside `stmt` around `block`, outermost first."""
+    for child in ir.children(stmt):
+        if child is block or any(inner is block for inner in ir.walk(child)):
+            return [*([stmt] if isinstance(stmt, ir.For) else []), *_loops_around(child, block)]
+    return []
