@@ -8,11 +8,11 @@ from __future__ import annotations
 from vdla.compiler.abi.codes import (
     ARGUMENT_SHIFT,
     DTYPE_CODES,
-    ERROR_TEXTS,
     MAX_EXTENT,
     MAX_THREADS,
-    ErrorCode,
-    decode_error,
+    STATUS_TEXTS,
+    KernelStatus,
+    decode_status,
     element_bytes,
 )
 from vdla.compiler.abi.header import kernel_header
@@ -29,14 +29,14 @@ from vdla.compiler.abi.signature import (
 __all__ = [
     "ARGUMENT_SHIFT",
     "DTYPE_CODES",
-    "ERROR_TEXTS",
     "MAX_EXTENT",
     "MAX_THREADS",
+    "STATUS_TEXTS",
     "Argument",
-    "ErrorCode",
     "ExtentExpr",
+    "KernelStatus",
     "Signature",
-    "decode_error",
+    "decode_status",
     "element_bytes",
     "evaluate_extent",
     "format_extent",

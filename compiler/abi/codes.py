@@ -1,4 +1,4 @@
-"""The numbers of the C ABI: error codes and element types.
+"""The numbers of the C ABI: status codes and element types.
 
 The entry of a kernel, its C header and the Python boundary are all made from these tables. Numbers
 never change: objects built earlier keep theirs.
@@ -18,7 +18,7 @@ MAX_THREADS = 256
 """The most threads of a parallel loop, as in the pool, `codegen/llvm/pool.ll`."""
 
 
-class ErrorCode(IntEnum):
+class KernelStatus(IntEnum):
     """The low ARGUMENT_SHIFT bits of a kernel's return value."""
 
     OK = 0
@@ -33,17 +33,17 @@ class ErrorCode(IntEnum):
     MEMORY = 9
 
 
-ERROR_TEXTS = {
-    ErrorCode.OK: "no error",
-    ErrorCode.COUNT: "the number of arguments must match the kernel",
-    ErrorCode.NULL: "arguments, data and shapes must not be null",
-    ErrorCode.RANK: "the rank must match the kernel",
-    ErrorCode.DTYPE: "the element type must match the kernel",
-    ErrorCode.SHAPE: "the shape must match the kernel, every extent at least 1",
-    ErrorCode.SYMBOL: "a symbolic extent must be the same in every argument",
-    ErrorCode.ALIGNMENT: "the data must be aligned to the element size",
-    ErrorCode.OVERLAP: "an output must not overlap another argument",
-    ErrorCode.MEMORY: "cannot allocate memory for the intermediate results",
+STATUS_TEXTS = {
+    KernelStatus.OK: "no error",
+    KernelStatus.COUNT: "the number of arguments must match the kernel",
+    KernelStatus.NULL: "arguments, data and shapes must not be null",
+    KernelStatus.RANK: "the rank must match the kernel",
+    KernelStatus.DTYPE: "the element type must match the kernel",
+    KernelStatus.SHAPE: "the shape must match the kernel, every extent at least 1",
+    KernelStatus.SYMBOL: "a symbolic extent must be the same in every argument",
+    KernelStatus.ALIGNMENT: "the data must be aligned to the element size",
+    KernelStatus.OVERLAP: "an output must not overlap another argument",
+    KernelStatus.MEMORY: "cannot allocate memory for the intermediate results",
 }
 """The rule that was broken, or the resource that ran out."""
 
@@ -74,6 +74,6 @@ def element_bytes(dtype: str) -> int:
     return _BYTES.get(dtype[-2:], 1)
 
 
-def decode_error(status: int) -> tuple[ErrorCode, int]:
-    """A kernel's return value as an error code and the position of an argument, or 0."""
-    return ErrorCode(status & ((1 << ARGUMENT_SHIFT) - 1)), status >> ARGUMENT_SHIFT
+def decode_status(status: int) -> tuple[KernelStatus, int]:
+    """A kernel's return value as a status and the position of the argument it is about, or 0."""
+    return KernelStatus(status & ((1 << ARGUMENT_SHIFT) - 1)), status >> ARGUMENT_SHIFT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from vdla.compiler.abi.codes import ARGUMENT_SHIFT, DTYPE_CODES, ERROR_TEXTS, MAX_EXTENT, MAX_THREADS, ErrorCode
+from vdla.compiler.abi.codes import ARGUMENT_SHIFT, DTYPE_CODES, MAX_EXTENT, MAX_THREADS, STATUS_TEXTS, KernelStatus
 from vdla.compiler.abi.signature import Argument, Signature, format_shape, signature_symbol
 
 _COMMON = """\
@@ -101,13 +101,13 @@ def kernel_header(signature: Signature, parallel: bool) -> str:
 
 def _common() -> str:
     """The part that all headers share: types, enumerations, error texts."""
-    errors = {"OK" if code is ErrorCode.OK else f"ERROR_{code.name}": int(code) for code in ErrorCode}
+    errors = {"OK" if code is KernelStatus.OK else f"ERROR_{code.name}": int(code) for code in KernelStatus}
     return _COMMON.format(
         dtypes=_enumerators({dtype.upper(): number for dtype, number in DTYPE_CODES.items()}),
         errors=_enumerators(errors),
         shift=ARGUMENT_SHIFT,
         mask=hex((1 << ARGUMENT_SHIFT) - 1),
-        texts="\n".join(f'    case {int(code)}:\n        return "{text}";' for code, text in ERROR_TEXTS.items()),
+        texts="\n".join(f'    case {int(code)}:\n        return "{text}";' for code, text in STATUS_TEXTS.items()),
     )
 
 

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from vdla.compiler.abi import (
     DTYPE_CODES,
-    ERROR_TEXTS,
     MAX_EXTENT,
     MAX_THREADS,
+    STATUS_TEXTS,
     Argument,
-    ErrorCode,
+    KernelStatus,
     Signature,
-    decode_error,
+    decode_status,
     element_bytes,
     evaluate_extent,
     format_extent,
@@ -42,7 +42,7 @@ class NativeError(Error, ValueError):
     """A kernel that cannot be loaded on this machine, or arguments that it refuses."""
 
 
-class PackedArguments(NamedTuple):
+class _PackedArguments(NamedTuple):
     """The `vdla_tensor` structs of a call, and the array of extents that they point into."""
 
     structs: bytes
@@ -131,7 +131,7 @@ class ArgumentPacker:
 
     # --- checks and packing
 
-    def pack(self, arrays: Sequence[Array]) -> PackedArguments:
+    def pack(self, arrays: Sequence[Array]) -> _PackedArguments:
         """The structs for the entry; NativeError if the kernel does not take an array."""
         fields: list[int] = []
         for array, expected in zip(arrays, self._expected, strict=True):
@@ -147,7 +147,7 @@ class ArgumentPacker:
         if self._sub_byte:
             self._check_ranges(arrays)
         extents, fields[1::_FIELDS] = self._extents if self._static else _extent_array(array.shape for array in arrays)
-        return PackedArguments(self._struct.pack(*fields), extents)
+        return _PackedArguments(self._struct.pack(*fields), extents)
 
     def _check_array(self, expected: _Expected, array: object) -> None:
         where = f"{self.where}: {expected.argument.name}"
@@ -228,19 +228,19 @@ class ArgumentPacker:
 
     def raise_error(self, status: int, arrays: Sequence[Array]) -> NoReturn:
         """Raise the NativeError that the entry returned for these arrays."""
-        code, position = decode_error(status)
+        code, position = decode_status(status)
         argument = self.signature.arguments[position]
         match code:
-            case ErrorCode.MEMORY:
-                raise NativeError(f"{self.where}: {ERROR_TEXTS[code]}")
-            case ErrorCode.ALIGNMENT:
+            case KernelStatus.MEMORY:
+                raise NativeError(f"{self.where}: {STATUS_TEXTS[code]}")
+            case KernelStatus.ALIGNMENT:
                 rule = f"{self.where}: {argument.name} must be aligned to {element_bytes(argument.dtype)} bytes"
                 got = f"address {_address(arrays[position]):#x}"
-            case ErrorCode.OVERLAP:
+            case KernelStatus.OVERLAP:
                 rule = f"{self.where}: {argument.name} must not overlap another argument"
                 got = f"memory of {', '.join(self._neighbours(position, arrays))}"
             case _:
-                rule, got = f"{self.where}: {argument.name}: {ERROR_TEXTS[code]}", f"code {status}"
+                rule, got = f"{self.where}: {argument.name}: {STATUS_TEXTS[code]}", f"code {status}"
         raise NativeError(f"{rule}, got {got}")
 
     def _neighbours(self, position: int, arrays: Sequence[Array]) -> list[str]:

@@ -16,8 +16,8 @@ from vdla.compiler.abi import (
     ARGUMENT_SHIFT,
     DTYPE_CODES,
     MAX_EXTENT,
-    ErrorCode,
     ExtentExpr,
+    KernelStatus,
     Signature,
     element_bytes,
     signature_symbol,
@@ -79,8 +79,8 @@ class _Entry:
     def check(self) -> None:
         """All checks, in order."""
         arguments = self.signature.arguments
-        self.require("==", self.count, I32(len(arguments)), ErrorCode.COUNT)
-        self.require("!=", self.arguments, POINTER("null"), ErrorCode.NULL)
+        self.require("==", self.count, I32(len(arguments)), KernelStatus.COUNT)
+        self.require("!=", self.arguments, POINTER("null"), KernelStatus.NULL)
         for position in range(len(arguments)):
             self.tensors.append(self.read(position))
         for scalar in self.signature.scalars:
@@ -99,15 +99,15 @@ class _Entry:
         values = [*data, *(self.scalars[scalar] for scalar in self.signature.scalars)]
         result = self.builder.call(body, values)
         succeeded = self.builder.icmp_signed("==", result, I32(0))
-        self.builder.ret(self.builder.select(succeeded, I32(ErrorCode.OK), I32(ErrorCode.MEMORY)))
+        self.builder.ret(self.builder.select(succeeded, I32(KernelStatus.OK), I32(KernelStatus.MEMORY)))
 
     # --- checks
 
-    def require(self, op: str, a: Value, b: Value, code: ErrorCode, argument: int = 0) -> None:
+    def require(self, op: str, a: Value, b: Value, code: KernelStatus, argument: int = 0) -> None:
         """Return the error unless `a op b`."""
         self.require_that(self.builder.icmp_signed(op, a, b), code, argument)
 
-    def require_that(self, holds: Value, code: ErrorCode, argument: int) -> None:
+    def require_that(self, holds: Value, code: KernelStatus, argument: int) -> None:
         """Return the error for that argument unless `holds`."""
         self.code.add_incoming(I32(argument << ARGUMENT_SHIFT | code), self.builder.block)
         checked = self.builder.function.append_basic_block("checked")
@@ -118,11 +118,11 @@ class _Entry:
         """The pointers of an argument; checks that they are not null, and its rank and dtype."""
         argument = self.signature.arguments[position]
         data, shape, rank, dtype = (self.field(position, field) for field in (_DATA, _SHAPE, _RANK, _DTYPE))
-        self.require("!=", data, POINTER("null"), ErrorCode.NULL, position)
-        self.require("==", rank, I32(len(argument.shape)), ErrorCode.RANK, position)
+        self.require("!=", data, POINTER("null"), KernelStatus.NULL, position)
+        self.require("==", rank, I32(len(argument.shape)), KernelStatus.RANK, position)
         if argument.shape:
-            self.require("!=", shape, POINTER("null"), ErrorCode.NULL, position)
-        self.require("==", dtype, I32(DTYPE_CODES[argument.dtype]), ErrorCode.DTYPE, position)
+            self.require("!=", shape, POINTER("null"), KernelStatus.NULL, position)
+        self.require("==", dtype, I32(DTYPE_CODES[argument.dtype]), KernelStatus.DTYPE, position)
         return _Tensor(data, shape)
 
     def field(self, position: int, field: int) -> Value:
@@ -144,15 +144,15 @@ class _Entry:
 
     def require_extent(self, found: Value, position: int) -> None:
         """Return an error unless an extent is from 1 to MAX_EXTENT."""
-        self.require(">=", found, I64(1), ErrorCode.SHAPE, position)
-        self.require("<=", found, I64(MAX_EXTENT), ErrorCode.SHAPE, position)
+        self.require(">=", found, I64(1), KernelStatus.SHAPE, position)
+        self.require("<=", found, I64(MAX_EXTENT), KernelStatus.SHAPE, position)
 
     def check_shape(self, position: int) -> None:
         """Check every extent against the signature."""
         for dimension, extent in enumerate(self.signature.arguments[position].shape):
             if isinstance(extent, str) and self.signature.source(extent) == (position, dimension):
                 continue
-            code = ErrorCode.SYMBOL if isinstance(extent, str) else ErrorCode.SHAPE
+            code = KernelStatus.SYMBOL if isinstance(extent, str) else KernelStatus.SHAPE
             found, wanted = self.extent(position, dimension), self.value(extent, position)
             self.require("==", found, wanted, code, position)
             if isinstance(extent, tuple):
@@ -165,12 +165,12 @@ class _Entry:
         align = element_bytes(argument.dtype)
         if align > 1:
             misalignment = self.builder.and_(tensor.begin, I64(align - 1))
-            self.require("==", misalignment, I64(0), ErrorCode.ALIGNMENT, position)
+            self.require("==", misalignment, I64(0), KernelStatus.ALIGNMENT, position)
         size = self.nbytes(position)
         tensor.end = self.builder.add(tensor.begin, size)
         if argument.static is None:
             largest = I64((1 << (index_type(self.target).width - 1)) - 1)
-            self.require_that(self.builder.icmp_unsigned("<=", size, largest), ErrorCode.SHAPE, position)
+            self.require_that(self.builder.icmp_unsigned("<=", size, largest), KernelStatus.SHAPE, position)
 
     def check_overlaps(self, position: int) -> None:
         """Check that an output overlaps no other argument."""
@@ -181,7 +181,7 @@ class _Entry:
             theirs = self.tensors[other]
             is_before = self.builder.icmp_unsigned("<=", mine.end, theirs.begin)
             is_after = self.builder.icmp_unsigned("<=", theirs.end, mine.begin)
-            self.require_that(self.builder.or_(is_before, is_after), ErrorCode.OVERLAP, position)
+            self.require_that(self.builder.or_(is_before, is_after), KernelStatus.OVERLAP, position)
 
     # --- numbers
 
@@ -211,5 +211,5 @@ class _Entry:
     def exact(self, op: str, a: Value, b: Value, position: int) -> Value:
         """`a op b`; overflow is a shape error."""
         both = getattr(self.builder, f"{op}_with_overflow")(a, b)
-        self.require_that(self.builder.not_(self.builder.extract_value(both, 1)), ErrorCode.SHAPE, position)
+        self.require_that(self.builder.not_(self.builder.extract_value(both, 1)), KernelStatus.SHAPE, position)
         return self.builder.extract_value(both, 0)

@@ -32,7 +32,7 @@ INFINITY = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class _Format:
     """Constants of the algorithms for float32 or float64."""
 
     integer: Type
@@ -51,14 +51,14 @@ class Format:
         return 1.5 * 2.0**self.mantissa
 
 
-_SINGLE = Format(
+_SINGLE = _Format(
     I32, 23, 127, -104.0, 89.0, (0.693115234375, 3.1946184945309415e-05),
     (0.5, 0.16666576998242924, 0.041666554627878084, 0.008363177629994445, 0.0013926181810489343),
     (0.6666666655430007, 0.40000122000846017, 0.28550802551295174, 0.23330964090255224),
     (-0.3333333329495413, 0.13333324185914644, -0.05396469612807382, 0.021818403705021795, -0.008526140801792538,
      0.0025261091923533636),
 )  # fmt: skip
-_DOUBLE = Format(
+_DOUBLE = _Format(
     I64, 52, 1023, -746.0, 710.0, (0.6931471787393093, 1.8206359985041462e-09),
     (0.5, 0.1666666666666667, 0.04166666666666667, 0.008333333333326136, 0.001388888888888375, 0.00019841269874815834,
      2.480158732554432e-05, 2.7557255406285044e-06, 2.7557273647451135e-07, 2.5105214474751413e-08,
@@ -98,7 +98,7 @@ _TANH_SMALL, _ERF_LIMIT_SMALL, _ERF_LIMIT, _SINE_LIMIT = 0.55, 0.9, 4.0, 2.0**25
 _SQRT_HALF = {_SINGLE: 0x3F3504F3, _DOUBLE: 0x3FE6A09E667F3BCD}  # its bit pattern
 
 
-def format_of(value: Value) -> Format:
+def format_of(value: Value) -> _Format:
     """The constants for the type of `value`."""
     return _SINGLE if element_type(value.type) == FLOAT else _DOUBLE
 
@@ -176,7 +176,7 @@ def log(builder: Value, x: Value) -> Value:
     return _log_limits(builder, x, result)
 
 
-def _normalise(builder: Value, x: Value, form: Format) -> tuple[Value, Value]:
+def _normalise(builder: Value, x: Value, form: _Format) -> tuple[Value, Value]:
     """A subnormal number scaled to a normal one, and the correction of its exponent."""
     small = builder.fcmp_ordered("<", x, splat(x, 2.0 ** (1 - form.bias)))
     larger = builder.fmul(x, splat(x, 2.0**form.mantissa))

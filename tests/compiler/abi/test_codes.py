@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from vdla.compiler.abi import ARGUMENT_SHIFT, DTYPE_CODES, ERROR_TEXTS, ErrorCode, decode_error, element_bytes
+from vdla.compiler.abi import ARGUMENT_SHIFT, DTYPE_CODES, STATUS_TEXTS, KernelStatus, decode_status, element_bytes
 
 
 def test_a_status_holds_the_error_code_and_the_argument() -> None:
-    assert decode_error(0x208) == (ErrorCode.OVERLAP, 2)
+    assert decode_status(0x208) == (KernelStatus.OVERLAP, 2)
     assert ARGUMENT_SHIFT == 8
-    assert list(ERROR_TEXTS) == list(ErrorCode)
+    assert list(STATUS_TEXTS) == list(KernelStatus)
 
 
 def test_element_types_have_fixed_numbers_and_sizes() -> None:

@@ -27,7 +27,7 @@ _STRIDES = range(1, TAPS + 1)  # with larger strides the inputs of all lanes do 
 _REQUIRES = ("avx512vnni", "avx512vbmi", "avx512bw", "avx512vl")
 
 
-def window_length(lanes: int, stride: int) -> int:
+def _window_length(lanes: int, stride: int) -> int:
     """The number of inputs that one call reads."""
     return (lanes - 1) * stride + TAPS
 
@@ -37,7 +37,7 @@ def vnni_windows(lanes: int, stride: int) -> Intrinsic:
     """Windows of four uint8 by four int8 in 16 or 8 lanes, of stride 1 to 4: vpermb, vpdpbusd."""
     check_choice("vnni_windows", "lanes", lanes, _LANES)
     check_choice("vnni_windows", "stride", stride, _STRIDES)
-    length = window_length(lanes, stride)
+    length = _window_length(lanes, stride)
     x = te.placeholder((length,), "uint8", "x")
     w = te.placeholder((TAPS,), "int8", "w")
     i = te.reduce_axis(TAPS, "i")
