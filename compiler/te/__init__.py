@@ -12,6 +12,7 @@ takes the dtype of the other operand. Integers wrap. A reduction is the whole va
 `docs/expressions.md` is the guide.
 """
 
+from vdla.compiler.arith import specialise
 from vdla.compiler.te.create_function import create_function
 from vdla.compiler.te.expr import (
     Dim,
@@ -116,6 +117,7 @@ __all__ = [
     "select",
     "sigmoid",
     "sin",
+    "specialise",
     "sqrt",
     "sum",
     "tanh",
