@@ -1,4 +1,4 @@
-"""Compile time of native kernels, C1 to C12: from tensor expression to object, in CPU seconds."""
+"""Compile time of native kernels: C1 to C12 from tensor expression to machine code, by the processor's time."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 from vdla.compiler import te
 from vdla.compiler.codegen.llvm import compile_native
-from vdla.compiler.operators import convolution
+from vdla.compiler.operators import plan_convolution
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.workloads import Workload, resnet18_layers, workload
 
-# Pays for LLVM's start-up; no measured layer, so that none of them finds anything in a cache.
+# Not one of the measured layers: what a compiler remembers of it helps none of them, and it pays for LLVM's start.
 WARM_UP = Workload("warm_up", "conv2d", 1, 9, 9, 16, 16, 3, 1, 1, "")
 
 
@@ -21,7 +21,7 @@ def convolutions() -> list[Workload]:
 
 
 def native_seconds(step: Callable[[str], None]) -> dict[str, float]:
-    """The CPU seconds of each layer, without the object cache."""
+    """The seconds for each layer, nothing of it from a cache."""
     compile_seconds(WARM_UP)
     seconds = {}
     for layer in convolutions():
@@ -31,12 +31,12 @@ def native_seconds(step: Callable[[str], None]) -> dict[str, float]:
 
 
 def compile_seconds(layer: Workload) -> float:
-    """The CPU seconds from the tensor expression to an object file."""
+    """The time from nothing to an object of machine code, in the processor's seconds."""
     start = time.process_time()
     data = (layer.batch, layer.in_channels, layer.height, layer.width)
     weight = (layer.out_channels, layer.in_channels, layer.kernel, layer.kernel)
-    form = convolution(data, weight, layer.strides, layer.pads)
-    x, w = te.placeholder(data, "float32", "x"), form.weight("w")
-    fn = te.create_function([x, w], [form.output(x, w, name="y")], layer.name)
+    plan = plan_convolution(data, weight, layer.strides, layer.pads)
+    x, w = te.placeholder(data, "float32", "x"), plan.weight("w")
+    fn = te.create_function([x, w], [plan.apply(x, w, name="y")], layer.name)
     compile_native(default_schedule(fn).fn, cached=False)
     return time.process_time() - start

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from vdla.compiler import intrinsics, operators, te
     from vdla.compiler.interpret import interpret
     from vdla.compiler.operators import vdla as templates
-    from vdla.compiler.operators.cpu.schedule import default_schedule
+    from vdla.compiler.operators.cpu import default_schedule
     from vdla.compiler.schedule import Schedule
     from vdla.compiler.target import Target
     from vdla.compiler.tensorize import Intrinsic
@@ -70,7 +70,7 @@ _HOMES = {
     "Schedule": "vdla.compiler.schedule",
     "Target": "vdla.compiler.target",
     "compile": "vdla.runtime.compile",
-    "default_schedule": "vdla.compiler.operators.cpu.schedule",
+    "default_schedule": "vdla.compiler.operators.cpu",
     "interpret": "vdla.compiler.interpret.interpreter",
     "load": "vdla.hardware.program",
     "open_device": "vdla.runtime.run",

@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from vdla.compiler import te
-from vdla.compiler.operators.cpu.schedule import default_schedule
+from vdla.compiler.operators.cpu import default_schedule
 from vdla.runtime.native import BoundCall, build
 
 

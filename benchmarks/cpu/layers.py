@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vdla.benchmarks.cpu.kernel import kernel_of
 from vdla.benchmarks.cpu.part import Measured, Step
 from vdla.compiler import te
-from vdla.compiler.operators import convolution
+from vdla.compiler.operators import plan_convolution
 from vdla.compiler.operators.workloads import Workload, workloads
 from vdla.runtime.native import BoundCall
 
@@ -79,13 +79,13 @@ def our_layer(layer: Workload, operands: Operands, biased: bool, finish: Finish 
     """Our kernel for a layer, called with its operands; `finish` is what follows in the same kernel."""
     data, weight, bias = operands.data, operands.weight, operands.bias
     groups = layer.in_channels if is_depthwise(layer) else 1
-    form = convolution(data.shape, weight.shape, layer.strides, layer.pads, groups=groups)
+    plan = plan_convolution(data.shape, weight.shape, layer.strides, layer.pads, groups=groups)
 
     def operator(x: te.Tensor, w: te.Tensor, b: te.Tensor | None = None) -> te.Tensor:
-        result = form.output(x, w, b, "y")
+        result = plan.apply(x, w, b, "y")
         return result if finish is None else finish(result)
 
-    return kernel_of(operator, data, form.pack(weight), *([bias] if biased else []))
+    return kernel_of(operator, data, plan.pack(weight), *([bias] if biased else []))
 
 
 def their_layer(layer: Workload, operands: Operands) -> tuple[Callable[[], object], Floats]:

@@ -1,13 +1,14 @@
-"""Operators of neural networks as tensor expressions: functions from tensors to tensors, with the meaning of ONNX.
+"""Operators of neural networks as tensor expressions: functions from tensors to tensors, with the
+meaning of ONNX.
 
     from vdla.compiler import operators, te
 
     x = te.placeholder((1, 8, 14, 14), "float32", "x")
     y = operators.max_pool(operators.relu(x), 3, strides=2, pads=1)
 
-A name of `__all__` is the function, also where its module has the same name: `operators.conv2d` is a function of
-`vdla.compiler.operators.conv2d`. `docs/operators.md` lists all of them; `operators.cpu` schedules them for CPUs and
-`operators.vdla` has the templates for the accelerator.
+A name of `__all__` is the function, also where its module has the same name: `operators.conv2d` is
+a function of `vdla.compiler.operators.conv2d`. `docs/operators.md` lists all of them;
+`operators.cpu` schedules them for CPUs and `operators.vdla` has the templates for the accelerator.
 """
 
 from vdla.compiler.operators.bitserial_dense import Coding, bitserial_dense, pack_bitserial_dense
@@ -35,7 +36,7 @@ from vdla.compiler.operators.broadcast import (
 from vdla.compiler.operators.checks import OperatorError
 from vdla.compiler.operators.conv2d import conv2d, pack_conv2d
 from vdla.compiler.operators.conv_transpose import conv_transpose
-from vdla.compiler.operators.convolution import Convolution, convolution
+from vdla.compiler.operators.convolution_plan import ConvolutionPlan, plan_convolution
 from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
 from vdla.compiler.operators.elementwise import (
     absolute,
@@ -119,7 +120,7 @@ from vdla.compiler.operators.winograd import pack_winograd, winograd_conv2d
 
 __all__ = [
     "Coding",
-    "Convolution",
+    "ConvolutionPlan",
     "OperatorError",
     "PackedWeights",
     "absolute",
@@ -137,7 +138,6 @@ __all__ = [
     "concat",
     "conv2d",
     "conv_transpose",
-    "convolution",
     "cos",
     "dense",
     "depth_to_space",
@@ -199,6 +199,7 @@ __all__ = [
     "pack_qdepthwise_conv2d",
     "pack_winograd",
     "pad",
+    "plan_convolution",
     "power",
     "prelu",
     "prod",

@@ -1,8 +1,9 @@
-"""The dense layer of numbers of one or two bits, [M, K] to int32 [M, N]: planes of bits, AND and counts of ones.
+"""Bit-serial dense layer for 1-bit and 2-bit numbers, [M, K] to int32 [M, N]: bit planes, AND and
+population count.
 
-The data are taken apart into planes (`<name>_data`), multiplied plane by plane (`<name>_sum`) and put in order
-(`<name>`). Packed weights of two bits are a quarter of the size of int8 ones, which is what a product of a matrix and a
-vector waits for.
+The stages: `<name>_data` the input in bit planes; `<name>_sum` the products plane by plane;
+`<name>` the result. Packed 2-bit weights take a quarter of the memory of int8 ones, which bounds a
+matrix-vector product.
 """
 
 from __future__ import annotations
@@ -13,19 +14,21 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.ir import Array
-from vdla.compiler.operators.checks import OperatorError, check_choice, check_rank, integer, machine_of, static_extent
-from vdla.compiler.operators.quantise import kept_outputs, not_packed, packed_shape
-from vdla.compiler.operators.qweights import check_weight, padded_to
+from vdla.compiler.operators.checks import OperatorError, check_choice, check_rank, integer, static_extent, target_of
+from vdla.compiler.operators.quantise import output_count, packed_extents, packing_error
+from vdla.compiler.operators.qweights import check_int8_weight, pad_to_multiples
 from vdla.compiler.operators.results import result_name
+from vdla.compiler.operators.roles import CODING, DATA, OPERATOR, PLACED, RESULT
 from vdla.compiler.target import Target
 
-WORD_BITS = 32  # of a word of one plane, as in the intrinsics
-LANES_BITS = 32  # of one sum
+WORD_BITS = 32  # bits of one plane in a word, as in the intrinsics
+SUM_BYTES = 4
 BITS = (1, 2)
 
 
 class Coding(Enum):
-    """What the bits of a weight mean: 0, 1, ...; two's complement; or, of one bit each, -1 and 1 (the data's too)."""
+    """The coding of weights: unsigned, two's complement, or -1 and 1 in one bit (then of the data
+    too)."""
 
     UNSIGNED = "unsigned"
     SIGNED = "signed"
@@ -33,16 +36,17 @@ class Coding(Enum):
 
 
 def pack_bitserial_dense(weight: Array, bits: int, coding: Coding, target: Target | str) -> Array:
-    """Weights int8 [N, K] in the range of `bits` bits as uint32 [N / lanes, K / 32, bits, lanes] of planes.
+    """An int8 weight [N, K] of `bits`-bit numbers in bit planes, uint32 [N / lanes, K / 32, bits,
+    lanes].
 
-    Bipolar weights are -1 and 1, of one bit.
+    Bipolar weights are -1 and 1, in one bit.
     """
     where = "pack_bitserial_dense"
-    check_bits(where, "bits", bits, coding)
-    check_weight(where, weight, 2, "[N, K]")
-    check_range(where, weight, bits, coding)
-    lanes = lanes_of(machine_of(where, target))
-    codes = padded_to((weight > 0 if coding is Coding.BIPOLAR else weight).astype(np.uint8), (lanes, WORD_BITS))
+    _check_bits(where, "bits", bits, coding)
+    check_int8_weight(where, weight, 2, "[N, K]")
+    _check_range(where, weight, bits, coding)
+    lanes = _lanes_of(target_of(where, target))
+    codes = pad_to_multiples((weight > 0 if coding is Coding.BIPOLAR else weight).astype(np.uint8), (lanes, WORD_BITS))
     blocks = codes.reshape(-1, lanes, codes.shape[1] // WORD_BITS, WORD_BITS).astype(np.uint32)
     order = np.arange(WORD_BITS, dtype=np.uint32)
     planes = [((blocks >> p & 1) << order).sum(axis=-1, dtype=np.uint32) for p in range(bits)]
@@ -58,46 +62,46 @@ def bitserial_dense(
     out_features: int | None = None,
     name: str | None = None,
 ) -> te.Tensor:
-    """The int32 product of `x` with weights that `pack_bitserial_dense` packed for `target`.
+    """The int32 product of `x` with a weight that `pack_bitserial_dense` packed for `target`.
 
-    `x` is uint8 and below 2**data_bits, or int8 of -1 and 1 where the coding is bipolar; other numbers count with their
-    low bits, or by their sign.
+    `x` is uint8 below 2**data_bits, of which higher bits are ignored; for bipolar weights it is
+    int8, of which only the sign counts.
     """
     where = name or "bitserial_dense"
-    check_bits(where, "data_bits", data_bits, coding)
-    lanes = lanes_of(machine_of(where, target))
-    depth, packed = check_operands(where, x, weight, lanes, coding)
-    features = kept_outputs(where, "out_features", out_features, packed)
+    _check_bits(where, "data_bits", data_bits, coding)
+    lanes = _lanes_of(target_of(where, target))
+    depth, packed = _check_operands(where, x, weight, lanes, coding)
+    features = output_count(where, "out_features", out_features, packed)
     result = result_name(x, "bitserial_dense", name)
-    data = planes(x, data_bits, coding, f"{result}_data")
-    total = summed(data, weight, coding, result)
-    behind = -depth % WORD_BITS if coding is Coding.BIPOLAR else 0  # elements behind K agree
+    data = _bit_planes(x, data_bits, coding, f"{result}_data")
+    total = _sums(data, weight, coding, result)
+    padding = -depth % WORD_BITS if coding is Coding.BIPOLAR else 0  # every padding bit agrees: + 1
 
     def value(m: te.Value, n: te.Value) -> te.Value:
-        return total[m, n // lanes, n % lanes] - behind
+        return total[m, n // lanes, n % lanes] - padding
 
-    return te.compute((x.shape[0], features), value, result, {"operator": "dot_rows_result"})
-
-
-# --- stages ----------------------------------------------------------------------------------------------------------
+    return te.compute((x.shape[0], features), value, result, PLACED)
 
 
-def planes(x: te.Tensor, bits: int, coding: Coding, name: str) -> te.Tensor:
-    """uint32 [M, K / 32, bits]: the planes of the data, with zeros behind K."""
+# --- stages ---------------------------------------------------------------------------------------
+
+
+def _bit_planes(x: te.Tensor, bits: int, coding: Coding, name: str) -> te.Tensor:
+    """uint32 [M, K / 32, bits]: the bit planes of the data, padded with zeros."""
     from vdla.compiler.codegen.llvm.intrinsics.bitserial import plane_bit  # loads llvmlite
 
     rows, depth = x.shape
     b = te.reduce_axis(WORD_BITS, "b")
-    whole = codes(x, coding, f"{name}_codes")
+    codes = _codes(x, coding, f"{name}_codes")
 
     def value(m: te.Value, k: te.Value, q: te.Value) -> te.Value:
-        return te.sum(plane_bit(whole[m, k, b], q, b), axis=b)
+        return te.sum(plane_bit(codes[m, k, b], q, b), axis=b)
 
-    return te.compute((rows, -(-depth // WORD_BITS), bits), value, name, {"operator": "bitserial_data"})
+    return te.compute((rows, -(-depth // WORD_BITS), bits), value, name, PLACED)
 
 
-def codes(x: te.Tensor, coding: Coding, name: str) -> te.Tensor:
-    """uint8 [M, K / 32, 32]: the bits of the data, elements of a word together."""
+def _codes(x: te.Tensor, coding: Coding, name: str) -> te.Tensor:
+    """uint8 [M, K / 32, 32]: the codes of the data, split into words."""
     rows, depth = x.shape
 
     def value(m: te.Value, k: te.Value, b: te.Value) -> te.Value:
@@ -105,10 +109,10 @@ def codes(x: te.Tensor, coding: Coding, name: str) -> te.Tensor:
         element = te.cast("uint8", x[m, place] > 0) if coding is Coding.BIPOLAR else x[m, place]
         return te.select(place < depth, element, te.const(0, "uint8")) if depth % WORD_BITS else element
 
-    return te.compute((rows, -(-depth // WORD_BITS), WORD_BITS), value, name, {"operator": "bitserial_codes"})
+    return te.compute((rows, -(-depth // WORD_BITS), WORD_BITS), value, name, PLACED)
 
 
-def summed(data: te.Tensor, weight: te.Tensor, coding: Coding, name: str) -> te.Tensor:
+def _sums(data: te.Tensor, weight: te.Tensor, coding: Coding, name: str) -> te.Tensor:
     """int32 [M, N / lanes, lanes]."""
     from vdla.compiler.codegen.llvm.intrinsics.bitserial import bit_agreement, bit_product  # loads llvmlite
 
@@ -122,20 +126,20 @@ def summed(data: te.Tensor, weight: te.Tensor, coding: Coding, name: str) -> te.
         term = bit_product(weight[n, k, p, o], data[m, k, q], p, q, b, weight_bits if coding is Coding.SIGNED else None)
         return te.sum(term, axis=[k, p, q, b])
 
-    stages = {"operator": "bitserial_dense", "data": data.name, "result": name, "coding": coding.value}
+    stages = {OPERATOR: "bitserial_dense", DATA: data.name, RESULT: name, CODING: coding.value}
     return te.compute((data.shape[0], blocks, lanes), value, f"{name}_sum", stages)
 
 
-# --- checks ----------------------------------------------------------------------------------------------------------
+# --- checks ---------------------------------------------------------------------------------------
 
 
-def lanes_of(target: Target) -> int:
-    """The sums in one vector of `target`."""
-    return target.lanes(LANES_BITS // 8)
+def _lanes_of(target: Target) -> int:
+    """The int32 sums in one vector of `target`."""
+    return target.lanes(SUM_BYTES)
 
 
-def check_bits(where: str, what: str, bits: object, coding: Coding) -> None:
-    """Refuse numbers of bits that there is no product for."""
+def _check_bits(where: str, what: str, bits: object, coding: Coding) -> None:
+    """Refuse a number of bits without an intrinsic."""
     if not isinstance(coding, Coding):
         raise OperatorError(f"{where}: coding must be a Coding, got {coding!r}")
     if integer(where, what, bits) not in BITS:
@@ -144,8 +148,8 @@ def check_bits(where: str, what: str, bits: object, coding: Coding) -> None:
         raise OperatorError(f"{where}: {what} must be 1 where the coding is bipolar, got {bits}")
 
 
-def check_range(where: str, weight: Array, bits: int, coding: Coding) -> None:
-    """Refuse weights that have no code."""
+def _check_range(where: str, weight: Array, bits: int, coding: Coding) -> None:
+    """Refuse weights out of the range of their coding."""
     allowed = {
         Coding.UNSIGNED: range(1 << bits),
         Coding.SIGNED: range(-(1 << bits - 1), 1 << bits - 1),
@@ -157,14 +161,14 @@ def check_range(where: str, weight: Array, bits: int, coding: Coding) -> None:
         raise OperatorError(f"{where}: {coding.value} weights must be among {numbers}, got {outside[0]}")
 
 
-def check_operands(where: str, x: te.Tensor, weight: te.Tensor, lanes: int, coding: Coding) -> tuple[int, int]:
-    """The depth of the sums and the outputs of the weights; refuses data and weights that do not fit each other."""
+def _check_operands(where: str, x: te.Tensor, weight: te.Tensor, lanes: int, coding: Coding) -> tuple[int, int]:
+    """K, and the outputs of the weight, whose layout must be that of the data and the target."""
     check_rank(where, "x", x, 2, 2)
     check_choice(where, "the dtype of x", x.dtype, ("int8",) if coding is Coding.BIPOLAR else ("uint8",))
-    blocks, *entries = packed_shape(where, weight, 4)
+    blocks, *entries = packed_extents(where, weight, 4)
     depth = static_extent(where, "extent 1 of x", x.shape[1])
     words, bits = -(-depth // WORD_BITS), (1,) if coding is Coding.BIPOLAR else BITS
     if weight.dtype != "uint32" or entries not in [[words, planes, lanes] for planes in bits]:
         wanted = f"uint32[N / {lanes}, {words}, {' or '.join(map(str, bits))}, {lanes}]"
-        raise not_packed(where, weight, wanted, "pack_bitserial_dense")
+        raise packing_error(where, weight, wanted, "pack_bitserial_dense")
     return depth, blocks * lanes

@@ -1,6 +1,6 @@
-"""What operators ask of their arguments: ranks, dtypes, axes, extents, windows' options.
+"""Checks of operator arguments: ranks, dtypes, axes, extents, options.
 
-Every function takes `where`, the operator's name, which begins the message of the error.
+Every function takes `where`, the name of the operator, with which the error message begins.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from vdla.support.integers import is_int, to_python
 
 
 class OperatorError(Error, ValueError):
-    """Arguments that an operator has no meaning for."""
+    """An argument that an operator does not accept."""
 
 
 def check_tensor(where: str, what: str, tensor: te.Tensor) -> None:
-    """Refuse what is no tensor."""
+    """Refuse anything but a tensor."""
     if not isinstance(tensor, te.Tensor):
         raise OperatorError(f"{where}: {what} must be a te.Tensor, got {tensor!r}")
 
@@ -63,13 +63,14 @@ def check_same_dtype(where: str, *tensors: te.Tensor) -> None:
 
 
 def check_bias(where: str, bias: te.Tensor | None, count: te.Dim) -> None:
-    """Refuse a bias, where there is one, that has not `count` elements."""
+    """Refuse a bias of another shape than `(count,)`; None passes."""
     if bias is not None and not same_shape(bias.shape, (count,)):
         raise OperatorError(f"{where}: bias must be of shape {shape_text((count,))}, got {shape_text(bias.shape)}")
 
 
 def check_weights(where: str, weight: object, form: str) -> None:
-    """Refuse what is no array of numbers, of as many dimensions as `form` has and not empty."""
+    """Refuse anything but a non-empty array of numbers with as many dimensions as `form`, like "[N,
+    K]"."""
     if not isinstance(weight, np.ndarray):
         raise OperatorError(f"{where}: weight must be an array {form}, got {weight!r}")
     dtype = str(weight.dtype)
@@ -83,18 +84,18 @@ def check_choice(where: str, what: str, value: str, choices: Sequence[str]) -> N
         raise OperatorError(f"{where}: {what} must be one of {', '.join(choices)}, got {value!r}")
 
 
-def machine_of(where: str, target: Target | str) -> Target:
-    """The CPU that a target or its name means."""
+def target_of(where: str, target: Target | str) -> Target:
+    """A target, given as such or by name."""
     if not isinstance(target, Target | str):
         raise OperatorError(f"{where}: target must be a name or a Target, got {target!r}")
     return target_named(target) if isinstance(target, str) else target
 
 
-# --- numbers ---------------------------------------------------------------------------------------------------------
+# --- numbers --------------------------------------------------------------------------------------
 
 
 def number(where: str, what: str, value: object) -> int | float:
-    """A number of Python's or numpy's."""
+    """A Python or NumPy number, not a bool."""
     value = to_python(value)
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise OperatorError(f"{where}: {what} must be a number, got {value!r}")
@@ -102,7 +103,7 @@ def number(where: str, what: str, value: object) -> int | float:
 
 
 def integer(where: str, what: str, value: object) -> int:
-    """An integer of Python's or numpy's."""
+    """A Python or NumPy integer, not a bool."""
     if not is_int(value):
         raise OperatorError(f"{where}: {what} must be an integer, got {value!r}")
     return int(value)
@@ -116,14 +117,14 @@ def at_least(where: str, what: str, value: object, least: int) -> int:
     return checked
 
 
-def listed(values: object) -> object:
-    """An array of numpy's as a list."""
+def to_list(values: object) -> object:
+    """A NumPy array as a list, a NumPy scalar as a Python number; any other value unchanged."""
     return values.tolist() if isinstance(values, np.ndarray) else to_python(values)
 
 
-def several(where: str, what: str, values: object) -> Sequence[Any]:
-    """A sequence; its entries are for the caller to check."""
-    found = listed(values)
+def sequence(where: str, what: str, values: object) -> Sequence[Any]:
+    """A sequence; its entries are not checked."""
+    found = to_list(values)
     if not isinstance(found, Sequence) or isinstance(found, str):
         raise OperatorError(f"{where}: {what} must be a sequence, got {found!r}")
     return found
@@ -131,7 +132,7 @@ def several(where: str, what: str, values: object) -> Sequence[Any]:
 
 def integers(where: str, what: str, values: object, count: int, least: int | None = None) -> tuple[int, ...]:
     """`count` integers; one integer stands for all of them."""
-    values = listed(values)
+    values = to_list(values)
     if is_int(values):
         values = (values,) * count
     if not isinstance(values, Sequence) or isinstance(values, str) or len(values) != count:
@@ -142,7 +143,7 @@ def integers(where: str, what: str, values: object, count: int, least: int | Non
 
 
 def axis_of(where: str, rank: int, axis: object, what: str = "axis") -> int:
-    """The dimension that `axis` names; negative ones count from the end."""
+    """The dimension of `axis`; negative axes count from the end."""
     value = integer(where, what, axis)
     if not -rank <= value < rank:
         raise OperatorError(f"{where}: {what} must be in {-rank}..{rank - 1}, got {value}")
@@ -150,10 +151,10 @@ def axis_of(where: str, rank: int, axis: object, what: str = "axis") -> int:
 
 
 def axes_of(where: str, rank: int, axes: object) -> tuple[int, ...]:
-    """The dimensions that `axes` (None: all of them; an integer or several) name, in ascending order."""
+    """The dimensions of `axes`, ascending: None for all, an integer, or a sequence of integers."""
     if axes is None:
         return tuple(range(rank))
-    axes = listed(axes)
+    axes = to_list(axes)
     if isinstance(axes, Sequence) and not isinstance(axes, str):
         found = [axis_of(where, rank, axis, "every axis") for axis in axes]
     else:
@@ -163,7 +164,7 @@ def axes_of(where: str, rank: int, axes: object) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-# --- extents ---------------------------------------------------------------------------------------------------------
+# --- extents --------------------------------------------------------------------------------------
 
 
 def is_one(extent: te.Dim) -> bool:
@@ -172,12 +173,12 @@ def is_one(extent: te.Dim) -> bool:
 
 
 def same_extent(a: te.Dim, b: te.Dim) -> bool:
-    """Whether two extents are equal, whatever the symbols are."""
+    """Whether two extents are equal for all values of their symbols."""
     return te.extent_of(a) == te.extent_of(b)
 
 
 def same_shape(a: Sequence[te.Dim], b: Sequence[te.Dim]) -> bool:
-    """Whether two shapes are equal, whatever the symbols are."""
+    """Whether two shapes are equal for all values of their symbols."""
     return len(a) == len(b) and all(same_extent(x, y) for x, y in zip(a, b, strict=True))
 
 
@@ -192,23 +193,23 @@ def dim_text(extent: te.Dim) -> str:
 
 
 def extent_value(extent: te.Dim) -> te.Value:
-    """An extent as an int32 element."""
+    """An extent as an int32 value."""
     return extent if isinstance(extent, te.Value) else te.const(extent, "int32")
 
 
-def dims(where: str, what: str, shape: object) -> tuple[te.Dim, ...]:
-    """Extents as a user gives them: integers, or symbolic ones."""
-    given = several(where, what, shape)
+def extents_of(where: str, what: str, shape: object) -> tuple[te.Dim, ...]:
+    """A shape given by the caller: integers or symbolic extents."""
+    given = sequence(where, what, shape)
     return tuple(e if isinstance(e, te.Value) else integer(where, "every extent", e) for e in given)
 
 
 def static_extents(where: str, what: str, extents: Sequence[te.Dim]) -> list[int]:
-    """Extents that must all be numbers."""
+    """Extents that must be numbers, not symbols."""
     return [static_extent(where, f"{what} {d}", extent) for d, extent in enumerate(extents)]
 
 
 def static_extent(where: str, what: str, extent: te.Dim) -> int:
-    """An extent that must be a number."""
+    """An extent that must be a number, not a symbol."""
     if not isinstance(extent, int):
         raise OperatorError(f"{where}: {what} must be a number, got {dim_text(extent)}")
     return extent

@@ -1,8 +1,8 @@
-"""Two-dimensional convolution, as ONNX's Conv defines it, with packed weights and channels in lanes.
+"""Two-dimensional convolution, as ONNX's Conv, on packed weights with output channels in lanes.
 
-`<name>_pad` is the padded image, `<name>_sum` the sums with a block of output channels innermost, as they lie in vector
-registers, starting from the bias, and `<name>` brings them into the order of the result. What a graph does with the
-result element by element joins that last stage.
+The stages: `<name>_pad` the padded image; `<name>_sum` the sums in blocks of output channels, as
+they lie in vector registers, starting from the bias; `<name>` the result in its layout.
+Element-wise operators on the result fuse with the last stage.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from vdla.compiler.operators.checks import (
     at_least,
     check_bias,
     check_number,
-    check_rank,
     check_same_dtype,
     check_weights,
-    machine_of,
     static_extent,
     static_extents,
+    target_of,
 )
+from vdla.compiler.operators.layouts import block_size, check_layout
 from vdla.compiler.operators.pad import pad
 from vdla.compiler.operators.results import accumulator_dtype, result_name, to_accumulator
+from vdla.compiler.operators.roles import GROUP, OPERATOR
 from vdla.compiler.operators.windows import Ints, Windows, windows_of
 from vdla.compiler.target import Target
 
 NAME = "conv2d"
-BLOCKED_RANK = 5  # of an image [N, C / block, H, W, block]
 
 
 def conv2d(
@@ -44,69 +44,90 @@ def conv2d(
     dilations: Ints = 1,
     groups: int = 1,
     out_channels: int | None = None,
-    name: str | None = None,
+    layout: str = "NCHW",
+    weight_layout: str = "OIHW",
     target: Target | str = "host",
+    name: str | None = None,
 ) -> te.Tensor:
     """x [N, C, H, W], weight [CO, C / groups, KH, KW], bias [CO] -> [N, CO, OH, OW].
 
-    A weight of five dimensions is one that `pack_conv2d` packed: [blocks, C / groups, KH, KW, lanes], of `out_channels`
-    channels. An image of five dimensions has its channels in blocks, [N, C / block, H, W, block], and so has the result
-    then: [N, CO / lanes, OH, OW, lanes]. `pads` are those before each spatial dimension, then after each. Narrow floats
-    are summed in float32; integers wrap.
+    A plain weight is packed at every call. `weight_layout` "OIHW16o" is a weight that `pack_conv2d`
+    packed for 16 lanes, of which the first `out_channels` are used. `layout` "NCHW16c" is an image
+    in blocks of 16 channels; the result then has blocks of as many channels as the weight has
+    lanes. float16 and bfloat16 are summed in float32; integers wrap.
     """
-    part = part_of(x, weight, strides, pads, dilations, groups, out_channels, target)
-    check_operands(x, weight, bias, part)
+    block = block_size(NAME, "layout", layout, "NCHW", "c")
+    lanes = block_size(NAME, "weight_layout", weight_layout, "OIHW", "o")
+    check_layout(NAME, "x", x, layout, block)
+    check_layout(NAME, "weight", weight, weight_layout, lanes)
+    geometry = _geometry(x, weight, strides, pads, dilations, groups, out_channels, lanes, target)
+    _check_operands(x, weight, bias, geometry, block, lanes)
     result = result_name(x, NAME, name)
-    packed = weight if len(weight.shape) == BLOCKED_RANK else packed_stage(weight, part, f"{result}_weight")
-    total = summed(padded(x, part.windows, f"{result}_pad"), packed, bias, part, f"{result}_sum")
-    return arranged(total, None, part, x, result)
+    packed = weight if lanes is not None else _packed_weight(weight, geometry, f"{result}_weight")
+    image = pad_image(x, geometry.windows, f"{result}_pad")
+    total = _sums(image, packed, bias, geometry, block, f"{result}_sum")
+    return result_in_layout(total, None, geometry, x.dtype, block is not None, result)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What a convolution is made of: `channels` and `outs` of one of `groups`, and output channels in `lanes`."""
+class ConvGeometry:
+    """A grouped convolution: channels and output channels of one group, the latter in blocks of
+    `lanes`."""
 
     windows: Windows
     groups: int
-    channels: int
-    outs: int
+    group_channels: int
+    group_outputs: int
     lanes: int
 
     @property
-    def blocks(self) -> int:
-        """Blocks of lanes of a group; the last one may be filled up with zeros."""
-        return -(-self.outs // self.lanes)
+    def outputs(self) -> int:
+        """Output channels of all groups."""
+        return self.groups * self.group_outputs
 
     @property
-    def regular(self) -> bool:
-        """Whether no block but the last one is filled up."""
-        return self.groups == 1 or self.outs % self.lanes == 0
+    def group_blocks(self) -> int:
+        """Blocks of a group; the last one may be padded."""
+        return -(-self.group_outputs // self.lanes)
 
-    def block(self, channel: te.Value) -> te.Value:
+    @property
+    def blocks(self) -> int:
+        """Blocks of all groups."""
+        return self.groups * self.group_blocks
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether only the last block of all may be padded."""
+        return self.groups == 1 or self.group_outputs % self.lanes == 0
+
+    def block_of(self, channel: te.Value) -> te.Value:
         """The block of an output channel."""
-        if self.regular:
+        if self.is_dense:
             return channel // self.lanes
-        return (channel // self.outs) * self.blocks + (channel % self.outs) // self.lanes
+        return (channel // self.group_outputs) * self.group_blocks + (channel % self.group_outputs) // self.lanes
 
-    def lane(self, channel: te.Value) -> te.Value:
-        """The place of an output channel in its block."""
-        return (channel if self.regular else channel % self.outs) % self.lanes
+    def lane_of(self, channel: te.Value) -> te.Value:
+        """The lane of an output channel in its block."""
+        return (channel if self.is_dense else channel % self.group_outputs) % self.lanes
 
     def of_channel(self, tensor: te.Tensor, block: te.Value, lane: te.Value, *rest: te.Operand) -> te.Value:
-        """`tensor[channel, *rest]` of the output channel in a lane of a block; 0 in lanes that fill up a block."""
-        if self.outs % self.lanes == 0:
+        """`tensor[channel, *rest]` for the output channel in a lane of a block; 0 in the padding of
+        a block."""
+        if self.group_outputs % self.lanes == 0:
             return tensor[(block * self.lanes + lane, *rest)]
-        within = block % self.blocks * self.lanes + lane
-        element = tensor[(block // self.blocks * self.outs + within, *rest)]
-        return te.select(within < self.outs, element, te.const(0, tensor.dtype))
+        within = block % self.group_blocks * self.lanes + lane
+        element = tensor[(block // self.group_blocks * self.group_outputs + within, *rest)]
+        return te.select(within < self.group_outputs, element, te.const(0, tensor.dtype))
 
 
-def lanes_of(outs: int, dtype: str, target: Target) -> int:
-    """The block of output channels for `outs` of them in a group: a vector, or less for few channels."""
-    return min(target.lanes(storage_dtype(accumulator_dtype(dtype)).itemsize), 1 << (outs - 1).bit_length())
+def lanes_of(group_outputs: int, dtype: str, target: Target) -> int:
+    """The lanes of a block of output channels: one vector, or the next power of two for fewer
+    channels."""
+    most = target.lanes(storage_dtype(accumulator_dtype(dtype)).itemsize)
+    return min(most, 1 << (group_outputs - 1).bit_length())
 
 
-def part_of(
+def _geometry(
     x: te.Tensor,
     weight: te.Tensor,
     strides: Ints,
@@ -114,123 +135,128 @@ def part_of(
     dilations: Ints,
     groups: int,
     out_channels: int | None,
+    lanes: int | None,
     target: Target | str,
-) -> Part:
-    """The parts of a convolution of these operands."""
-    check_rank(NAME, "x", x, 4, 5)
-    check_rank(NAME, "weight", weight, 4, 5)
+) -> ConvGeometry:
+    """The geometry of a convolution of these operands; `lanes` are those of a packed weight."""
     check_number(NAME, "x", x)
     count = at_least(NAME, "groups", groups, 1)
-    outs, channels, *kernel = static_extents(NAME, "weight's extent", weight.shape)
-    windows = windows_of(NAME, x.shape[2:4], kernel[:2], strides, pads, dilations)
-    packed = kernel[2:]
-    most = outs * packed[0] if packed else outs
-    total = most if out_channels is None else at_least(NAME, "out_channels", out_channels, 1)
-    if not packed and total != most:
-        raise OperatorError(f"{NAME}: out_channels must be the {most} of weight, which is not packed, got {total}")
-    if total % count:
-        raise OperatorError(f"{NAME}: groups must divide the {total} output channels, got {count}")
-    lanes = packed[0] if packed else lanes_of(total // count, x.dtype, machine_of(NAME, target))
-    return Part(windows, count, channels, total // count, lanes)
+    blocks, channels, *kernel_shape = static_extents(NAME, "weight's extent", weight.shape)
+    windows = windows_of(NAME, x.shape[2:4], kernel_shape[:2], strides, pads, dilations)
+    most = blocks * (lanes or 1)
+    outputs = most if out_channels is None else at_least(NAME, "out_channels", out_channels, 1)
+    if lanes is None and outputs != most:
+        raise OperatorError(f"{NAME}: out_channels must be the {most} of a plain weight, got {outputs}")
+    if outputs % count:
+        raise OperatorError(f"{NAME}: groups must divide the {outputs} output channels, got {count}")
+    lanes = lanes or lanes_of(outputs // count, x.dtype, target_of(NAME, target))
+    return ConvGeometry(windows, count, channels, outputs // count, lanes)
 
 
-# --- stages ----------------------------------------------------------------------------------------------------------
+# --- stages ---------------------------------------------------------------------------------------
 
 
-def padded(x: te.Tensor, windows: Windows, name: str) -> te.Tensor:
-    """The image with its padding, as far as windows reach; itself where they do not leave it."""
-    before = (0, 0, *windows.before)
-    after = (0, 0, *(max(0, windows.last(d) + 1 - windows.extents[d]) for d in range(2)))
-    rest = (0,) * (len(x.shape) - 4)
-    return pad(x, (*before, *rest), (*after, *rest), name=name) if any((*before, *after)) else x
+def pad_image(x: te.Tensor, windows: Windows, name: str) -> te.Tensor:
+    """The image padded as far as windows read; the image itself if no window leaves it."""
+    after = [max(0, windows.last(d) + 1 - windows.extents[d]) for d in range(2)]
+    lanes = (0,) * (len(x.shape) - 4)
+    pads = (0, 0, *windows.pads_before, *lanes, 0, 0, *after, *lanes)
+    return pad(x, pads, name=name) if any(pads) else x
 
 
-def summed(image: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, part: Part, name: str) -> te.Tensor:
-    """[N, blocks, OH, OW, lanes]: the sums, with the bias."""
-    windows = part.windows
-    ci = te.reduce_axis(part.channels, "ci")
-    taps = te.reduce_axis(windows.kernel[0], "kh"), te.reduce_axis(windows.kernel[1], "kw")
+def _sums(
+    image: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, geometry: ConvGeometry, block: int | None, name: str
+) -> te.Tensor:
+    """[N, blocks, OH, OW, lanes]: the sums, with the bias; `block` is that of the image."""
+    windows = geometry.windows
+    ci = te.reduce_axis(geometry.group_channels, "ci")
+    kh, kw = te.reduce_axis(windows.kernel_shape[0], "kh"), te.reduce_axis(windows.kernel_shape[1], "kw")
 
     def value(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
-        channel = ci if part.groups == 1 else cb // part.blocks * part.channels + ci
-        places = zip((oh, ow), taps, windows.strides, windows.dilations, strict=True)
-        y, x = (place * stride + tap * gap for place, tap, stride, gap in places)
-        element = to_accumulator(image[pixel(image, n, channel, y, x)])
-        start = None if bias is None else to_accumulator(part.of_channel(bias, cb, c))
-        return te.sum(element * to_accumulator(weight[cb, ci, taps[0], taps[1], c]), axis=[ci, *taps], init=start)
+        channel = ci if geometry.groups == 1 else cb // geometry.group_blocks * geometry.group_channels + ci
+        taps = zip((oh, ow), (kh, kw), windows.strides, windows.dilations, strict=True)
+        y, x = (window * stride + tap * dilation for window, tap, stride, dilation in taps)
+        pixel = (n, channel, y, x) if block is None else (n, channel // block, y, x, channel % block)
+        product = to_accumulator(image[pixel]) * to_accumulator(weight[cb, ci, kh, kw, c])
+        start = None if bias is None else to_accumulator(geometry.of_channel(bias, cb, c))
+        return te.sum(product, axis=[ci, kh, kw], init=start)
 
-    shape = (image.shape[0], part.groups * part.blocks, *windows.counts, part.lanes)
-    return te.compute(shape, value, name, {"operator": NAME, "group": part.outs if part.groups > 1 else 0})
-
-
-def pixel(image: te.Tensor, n: te.Operand, channel: te.Operand, y: te.Operand, x: te.Operand) -> tuple[te.Operand, ...]:
-    """The indices of an element of an image, with its channels in blocks or not."""
-    if len(image.shape) < BLOCKED_RANK:
-        return n, channel, y, x
-    block = image.shape[4]
-    return n, channel // block, y, x, channel % block
+    shape = (image.shape[0], geometry.blocks, *windows.counts, geometry.lanes)
+    group = geometry.group_outputs if geometry.groups > 1 else 0
+    return te.compute(shape, value, name, {OPERATOR: NAME, GROUP: group})
 
 
-def arranged(total: te.Tensor, bias: te.Tensor | None, part: Part, x: te.Tensor, name: str) -> te.Tensor:
-    """The sums in the order of the result, with a bias that they do not hold yet, in the dtype of `x`."""
+def result_in_layout(
+    total: te.Tensor, bias: te.Tensor | None, geometry: ConvGeometry, dtype: str, is_blocked: bool, name: str
+) -> te.Tensor:
+    """The sums, plus a bias that they do not contain yet, as `dtype`: [N, CO, OH, OW], or in the
+    blocks of the sums."""
 
-    def finished(value: te.Value, channel: te.Value) -> te.Value:
-        return te.cast(x.dtype, value if bias is None else value + to_accumulator(bias[channel]))
+    def biased(value: te.Value, channel: te.Value) -> te.Value:
+        return te.cast(dtype, value if bias is None else value + to_accumulator(bias[channel]))
 
     def blocked(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
-        return finished(total[n, cb, oh, ow, c], cb * part.lanes + c)
+        return biased(total[n, cb, oh, ow, c], cb * geometry.lanes + c)
 
     def plain(n: te.Value, co: te.Value, oh: te.Value, ow: te.Value) -> te.Value:
-        return finished(total[n, part.block(co), oh, ow, part.lane(co)], co)
+        return biased(total[n, geometry.block_of(co), oh, ow, geometry.lane_of(co)], co)
 
-    if len(x.shape) == BLOCKED_RANK:
+    if is_blocked:
         return te.compute(total.shape, blocked, name)
-    return te.compute((x.shape[0], part.groups * part.outs, *part.windows.counts), plain, name)
+    return te.compute((total.shape[0], geometry.outputs, *geometry.windows.counts), plain, name)
 
 
-# --- weights ---------------------------------------------------------------------------------------------------------
+# --- weights --------------------------------------------------------------------------------------
 
 
 def pack_conv2d(weight: Array, target: Target | str = "host", groups: int = 1) -> Array:
-    """Weights [CO, CI, KH, KW] as [groups * blocks, CI, KH, KW, lanes], the lanes of a group's last block filled up
-    with zeros."""
+    """A weight [CO, C / groups, KH, KW] in layout "OIHW<lanes>o": [blocks, C / groups, KH, KW,
+    lanes].
+
+    The last block of each group is padded with zeros.
+    """
     check_weights("pack_conv2d", weight, "[CO, CI, KH, KW]")
     count = at_least("pack_conv2d", "groups", groups, 1)
     if len(weight) % count:
         raise OperatorError(f"pack_conv2d: groups must divide the {len(weight)} output channels, got {count}")
-    outs = len(weight) // count
-    lanes = lanes_of(outs, str(weight.dtype), machine_of("pack_conv2d", target))
-    grouped = weight.reshape(count, outs, *weight.shape[1:])
-    whole = np.pad(grouped, [(0, 0), (0, -outs % lanes), (0, 0), (0, 0), (0, 0)])
-    blocks = whole.reshape(-1, lanes, *weight.shape[1:])
+    outputs = len(weight) // count
+    lanes = lanes_of(outputs, str(weight.dtype), target_of("pack_conv2d", target))
+    grouped = weight.reshape(count, outputs, *weight.shape[1:])
+    padded = np.pad(grouped, [(0, 0), (0, -outputs % lanes), (0, 0), (0, 0), (0, 0)])
+    blocks = padded.reshape(-1, lanes, *weight.shape[1:])
     return np.ascontiguousarray(blocks.transpose(0, 2, 3, 4, 1))
 
 
-def packed_stage(weight: te.Tensor, part: Part, name: str) -> te.Tensor:
-    """The weights packed when the kernel runs."""
-    shape = (part.groups * part.blocks, *weight.shape[1:], part.lanes)
+def _packed_weight(weight: te.Tensor, geometry: ConvGeometry, name: str) -> te.Tensor:
+    """The stage that packs a plain weight in the kernel."""
 
     def value(cb: te.Value, ci: te.Value, kh: te.Value, kw: te.Value, c: te.Value) -> te.Value:
-        return part.of_channel(weight, cb, c, ci, kh, kw)
+        return geometry.of_channel(weight, cb, c, ci, kh, kw)
 
-    return te.compute(shape, value, name)
-
-
-# --- checks ----------------------------------------------------------------------------------------------------------
+    return te.compute((geometry.blocks, *weight.shape[1:], geometry.lanes), value, name)
 
 
-def check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, part: Part) -> None:
-    """Refuse operands that do not fit each other."""
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def _check_operands(
+    x: te.Tensor,
+    weight: te.Tensor,
+    bias: te.Tensor | None,
+    geometry: ConvGeometry,
+    block: int | None,
+    lanes: int | None,
+) -> None:
+    """Refuse operands whose dtypes or extents do not fit together."""
     check_same_dtype(NAME, x, weight, *([] if bias is None else [bias]))
-    blocked = len(x.shape) == BLOCKED_RANK
-    channels = prod(static_extent(NAME, f"extent {d} of x", x.shape[d]) for d in ((1, 4) if blocked else (1,)))
-    if channels != part.channels * part.groups:
-        rule = f"weight must have {channels} / {part.groups} input channels, as x and groups say"
-        raise OperatorError(f"{NAME}: {rule}, got {part.channels}")
-    if len(weight.shape) == BLOCKED_RANK and weight.shape[0] != part.groups * part.blocks:
-        rule = f"weight must have {part.groups * part.blocks} blocks of {part.lanes} channels"
+    channels = prod(static_extent(NAME, f"extent {d} of x", x.shape[d]) for d in ((1,) if block is None else (1, 4)))
+    if channels != geometry.group_channels * geometry.groups:
+        rule = f"weight must have {channels} / {geometry.groups} input channels, as x and groups say"
+        raise OperatorError(f"{NAME}: {rule}, got {geometry.group_channels}")
+    if lanes is not None and weight.shape[0] != geometry.blocks:
+        rule = f"weight must have {geometry.blocks} blocks of {lanes} channels"
         raise OperatorError(f"{NAME}: {rule}, got {weight.shape[0]}")
-    if blocked and part.outs % part.lanes:
-        rule = f"output channels of a group must fill blocks of {part.lanes} where those of x are in blocks"
-        raise OperatorError(f"{NAME}: {rule}, got {part.outs}")
-    check_bias(NAME, bias, part.groups * part.outs)
+    if block is not None and geometry.group_outputs % geometry.lanes:
+        rule = f"output channels of a group must fill blocks of {geometry.lanes} where x is in blocks"
+        raise OperatorError(f"{NAME}: {rule}, got {geometry.group_outputs}")
+    check_bias(NAME, bias, geometry.outputs)

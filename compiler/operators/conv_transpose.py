@@ -1,8 +1,9 @@
-"""Transposed convolution over any number of spatial dimensions, with groups: the gradient of a convolution.
+"""Transposed convolution over any number of spatial dimensions, with groups: the gradient of a
+convolution.
 
-Each element of the input adds a scaled kernel to the result. Here each element of the result gathers what reaches it:
-of the taps of a kernel only every s-th (s: the stride divided by what it shares with the dilation) meets an element of
-the input, and only those are summed, so nothing is multiplied with the zeros between the elements.
+Each result gathers its terms. Of the taps of the kernel only every s-th, s = stride / gcd(stride,
+dilation), meets an input element; only those are summed, so that nothing is multiplied by the zeros
+between the input elements.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from vdla.compiler.operators.checks import (
     static_extents,
 )
 from vdla.compiler.operators.results import result_name, to_accumulator
+from vdla.compiler.operators.roles import OPERATOR
 from vdla.compiler.operators.windows import Ints
 
 NAME = "conv_transpose"
@@ -31,51 +33,58 @@ ZERO = te.const(0, "int32")
 
 
 @dataclass(frozen=True, slots=True)
-class Phase:
-    """One spatial dimension: result place p meets, for t in range(taps), kernel tap `tap(p, t)` at input place
-    `place(p, t)`, where both are in range and p is not between the elements."""
+class _TapPhases:
+    """One spatial dimension: for t in range(taps), result p sums tap `tap(p, t)` times input
+    `source(p, t)`.
+
+    Terms count where tap and source are in range and p does not fall between input elements
+    (`conditions`).
+    """
 
     extent: int
     kernel: int
     stride: int
     dilation: int
-    before: int
+    pads_before: int
 
     @property
-    def shared(self) -> int:
-        """What stride and dilation have in common."""
+    def divisor(self) -> int:
+        """The greatest common divisor of stride and dilation."""
         return math.gcd(self.stride, self.dilation)
 
     @property
     def spacing(self) -> int:
-        """The distance of the taps that meet an element."""
-        return self.stride // self.shared
+        """The distance between taps that meet an input element."""
+        return self.stride // self.divisor
 
     @property
     def taps(self) -> int:
-        """The most taps that meet an element at one place."""
+        """The most taps that meet an input element for one result."""
         return -(-self.kernel // self.spacing)
 
     def tap(self, p: te.Value, t: te.Operand) -> te.Value:
-        """The kernel's tap: the t-th solution k of k * dilation = p + before (modulo the stride). Places a whole number
-        of strides apart have the same."""
+        """The kernel tap: the t-th solution k of k * dilation = p + pads_before (modulo the
+        stride).
+
+        It is the same for results a multiple of the stride apart.
+        """
         if self.spacing == 1:
             return te.as_value(t, NAME) + 0
-        inverse = pow(self.dilation // self.shared, -1, self.spacing)
-        first = (((p + self.before) // self.shared) * inverse) % self.spacing
+        inverse = pow(self.dilation // self.divisor, -1, self.spacing)
+        first = (((p + self.pads_before) // self.divisor) * inverse) % self.spacing
         return first + te.as_value(t, NAME) * self.spacing
 
-    def place(self, p: te.Value, t: te.Operand) -> te.Value:
-        """The input's place."""
-        return (p + self.before - self.tap(p, t) * self.dilation) // self.stride
+    def source(self, p: te.Value, t: te.Operand) -> te.Value:
+        """The input index."""
+        return (p + self.pads_before - self.tap(p, t) * self.dilation) // self.stride
 
-    def met(self, place: te.Value, tap: te.Value, p: te.Value) -> list[te.Value]:
-        """The conditions under which a tap meets an element."""
-        conditions = [place >= 0, place < self.extent]
+    def conditions(self, source: te.Value, tap: te.Value, p: te.Value) -> list[te.Value]:
+        """The conditions under which a tap meets an input element."""
+        conditions = [source >= 0, source < self.extent]
         if self.kernel % self.spacing:
             conditions.append(tap < self.kernel)
-        if self.shared > 1:
-            conditions.append((p + self.before) % self.shared == 0)
+        if self.divisor > 1:
+            conditions.append((p + self.pads_before) % self.divisor == 0)
         return conditions
 
 
@@ -90,24 +99,30 @@ def conv_transpose(
     groups: int = 1,
     name: str | None = None,
 ) -> te.Tensor:
-    """x [N, C, spatial...], weight [C, K / groups, kernel...], bias [K] -> [N, K, spatial...] of extents
-    (extent - 1) * stride + (kernel - 1) * dilation + 1 + output_padding - pads. `pads` are those before each spatial
-    dimension, then after each. Integers wrap; narrow floats are summed in float32."""
+    """x [N, C, spatial...], weight [C, K / groups, kernel...], bias [K] -> [N, K, spatial...].
+
+    The extents are (extent - 1) * stride + (kernel - 1) * dilation + 1 + output_padding - pads.
+    Integers wrap; float16 and bfloat16 are summed in float32.
+    """
     count = at_least(NAME, "groups", groups, 1)
-    rank = check_operands(x, weight, bias, count)
+    rank = _check_operands(x, weight, bias, count)
     result = result_name(x, NAME, name)
-    phases, spatial = phases_of(x, weight, strides, pads, output_padding, dilations, rank)
+    phases, spatial = _tap_phases(x, weight, strides, pads, output_padding, dilations, rank)
     shape = (x.shape[0], weight.shape[1] * count, *spatial)
-    return ordered(
-        sums(x, weight, phases, shape, count, f"{result}_sum"), bias, phases[-1].stride, shape, x.dtype, result
+    return _interleaved(
+        _sums(x, weight, phases, shape, count, f"{result}_sum"), bias, phases[-1].stride, shape, x.dtype, result
     )
 
 
-def sums(
-    x: te.Tensor, weight: te.Tensor, phases: Sequence[Phase], shape: Sequence[te.Dim], groups: int, name: str
+def _sums(
+    x: te.Tensor, weight: te.Tensor, phases: Sequence[_TapPhases], shape: Sequence[te.Dim], groups: int, name: str
 ) -> te.Tensor:
-    """The stage that multiplies and adds: [N, K, spatial..., stride, last / stride], so that what follows each other in
-    it reads neighbours of the input. Behind the end of the last dimension it has results that nobody takes."""
+    """[N, K, spatial..., stride, steps]: the sums, with the last dimension split into phases of the
+    stride.
+
+    Neighbouring steps read neighbouring inputs. The last step may lie beyond the result; it is
+    never read.
+    """
     channels, outs, last = x.shape[1] // groups, weight.shape[1], phases[-1]
     c = te.reduce_axis(channels, "c")
     taps = [te.reduce_axis(phase.taps, f"t{d}") for d, phase in enumerate(phases)]
@@ -116,23 +131,23 @@ def sums(
         n, k, *at, phase, step = i
         channel = k // outs * channels + c if groups > 1 else c
         kernel = [d.tap(p, t) for d, p, t in zip(phases, [*at, phase], taps, strict=True)]
-        places = [d.place(p, t) for d, p, t in zip(phases, [*at, phase], taps, strict=True)]
-        places[-1] = step + places[-1]
-        element = to_accumulator(x[(n, channel, *places)]) * to_accumulator(
+        sources = [d.source(p, t) for d, p, t in zip(phases, [*at, phase], taps, strict=True)]
+        sources[-1] = step + sources[-1]
+        element = to_accumulator(x[(n, channel, *sources)]) * to_accumulator(
             weight[(channel, k % outs if groups > 1 else k, *kernel)]
         )
-        every = zip(phases, places, kernel, [*at, phase], strict=True)
-        met = [condition for d, place, tap, p in every for condition in d.met(place, tap, p)]
-        return te.sum(te.select(te.all_of(*met), element, te.const(0, element.dtype)), axis=[c, *taps])
+        terms = zip(phases, sources, kernel, [*at, phase], strict=True)
+        conditions = [c for d, source, tap, p in terms for c in d.conditions(source, tap, p)]
+        return te.sum(te.select(te.all_of(*conditions), element, te.const(0, element.dtype)), axis=[c, *taps])
 
     steps = -(-shape[-1] // last.stride)
-    return te.compute((*shape[:-1], last.stride, steps), value, name, {"operator": NAME})
+    return te.compute((*shape[:-1], last.stride, steps), value, name, {OPERATOR: NAME})
 
 
-def ordered(
+def _interleaved(
     total: te.Tensor, bias: te.Tensor | None, stride: int, shape: Sequence[te.Dim], dtype: str, name: str
 ) -> te.Tensor:
-    """The sums in the order of the result, plus one value a channel."""
+    """The phases interleaved into the result, plus the bias."""
 
     def value(*i: te.Value) -> te.Value:
         *outer, p = i
@@ -142,8 +157,8 @@ def ordered(
     return te.compute(shape, value, name)
 
 
-def check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, groups: int) -> int:
-    """The number of spatial dimensions of operands that fit each other."""
+def _check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, groups: int) -> int:
+    """The number of spatial dimensions of the operands, checked."""
     check_rank(NAME, "x", x, 3)
     check_number(NAME, "x", x)
     check_rank(NAME, "weight", weight, len(x.shape), len(x.shape))
@@ -162,10 +177,10 @@ def check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, grou
     return len(x.shape) - 2
 
 
-def phases_of(
+def _tap_phases(
     x: te.Tensor, weight: te.Tensor, strides: Ints, pads: Ints, extra: Ints, dilations: Ints, rank: int
-) -> tuple[list[Phase], list[int]]:
-    """Each spatial dimension, and its extent in the result."""
+) -> tuple[list[_TapPhases], list[int]]:
+    """The taps along each spatial dimension, and the extents of the result."""
     steps, gaps = integers(NAME, "strides", strides, rank, 1), integers(NAME, "dilations", dilations, rank, 1)
     margins, added = integers(NAME, "pads", pads, 2 * rank, 0), integers(NAME, "output_padding", extra, rank, 0)
     phases, extents = [], []
@@ -177,7 +192,7 @@ def phases_of(
         kernel, before, after = weight.shape[2 + d], margins[d], margins[rank + d]
         whole = (spatial[d] - 1) * steps[d] + (kernel - 1) * gaps[d] + 1 + added[d]
         if whole <= before + after:
-            raise OperatorError(f"{NAME}: a result must have elements, got {whole} less the padding {before + after}")
-        phases.append(Phase(spatial[d], kernel, steps[d], gaps[d], before))
+            raise OperatorError(f"{NAME}: the result must have elements, got {whole} less pads of {before + after}")
+        phases.append(_TapPhases(spatial[d], kernel, steps[d], gaps[d], before))
         extents.append(whole - before - after)
     return phases, extents

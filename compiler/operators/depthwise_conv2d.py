@@ -1,8 +1,9 @@
-"""Depthwise convolution: each channel of the image with a window, or several, of its own.
+"""Depthwise convolution: each channel has its own kernel, or several.
 
-`<name>_pad` is the padded image, `<name>_sum` the sums, starting from the bias, and `<name>` the sums in the dtype of
-the image. Lanes run along the rows of the image, so that it stays in the order [N, C, H, W]. With a stride, the padded
-image has its columns in phases of it: what a tap reads for one result after another then lies side by side.
+The stages: `<name>_pad` the padded image; `<name>_sum` the sums, starting from the bias; `<name>`
+the sums in the dtype of the image. Vector lanes run along the rows of the image, which stays [N, C,
+H, W]. With a stride, the columns of the padded image are split into phases: the elements that a tap
+reads for neighbouring results are then contiguous.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from vdla.compiler.operators.checks import (
     static_extent,
     static_extents,
 )
-from vdla.compiler.operators.conv2d import padded
+from vdla.compiler.operators.conv2d import pad_image
 from vdla.compiler.operators.results import result_name, to_accumulator
+from vdla.compiler.operators.roles import OPERATOR, PHASES
 from vdla.compiler.operators.windows import Ints, Windows, windows_of
 
 NAME = "depthwise_conv2d"
@@ -33,53 +35,57 @@ def depthwise_conv2d(
     dilations: Ints = 1,
     name: str | None = None,
 ) -> te.Tensor:
-    """x [N, C, H, W], weight [C * times, 1, KH, KW], bias [C * times] -> [N, C * times, OH, OW].
+    """x [N, C, H, W], weight [C * m, 1, KH, KW], bias [C * m] -> [N, C * m, OH, OW], with a channel
+    multiplier m.
 
-    Channel c gives the results c * times, c * times + 1, ... Narrow floats are summed in float32; integers wrap.
+    Input channel c gives the output channels c * m to c * m + m - 1. float16 and bfloat16 are
+    summed in float32; integers wrap.
     """
-    check_operands(x, weight, bias)
+    _check_operands(x, weight, bias)
     windows = windows_of(NAME, x.shape[2:4], weight.shape[2:4], strides, pads, dilations)
     result = result_name(x, NAME, name)
-    image = padded(x, windows, f"{result}_pad") if windows.strides[1] == 1 else phased(x, windows, f"{result}_pad")
-    total = summed(image, weight, bias, windows, f"{result}_sum")
+    pad_stage = pad_image if windows.strides[1] == 1 else _pad_in_phases
+    image = pad_stage(x, windows, f"{result}_pad")
+    total = _sums(image, weight, bias, windows, f"{result}_sum")
     return te.compute(total.shape, lambda n, c, oh, ow: te.cast(x.dtype, total[n, c, oh, ow]), result)
 
 
-def phased(x: te.Tensor, windows: Windows, name: str) -> te.Tensor:
-    """[N, C, rows, stride, columns / stride]: the padded image, as far as windows reach, its columns in phases."""
-    stride, (top, left) = windows.strides[1], windows.before
-    rows, columns = (windows.last(d) + windows.before[d] + 1 for d in range(2))
+def _pad_in_phases(x: te.Tensor, windows: Windows, name: str) -> te.Tensor:
+    """[N, C, rows, stride, columns / stride]: the image padded as far as windows read, its columns
+    in phases."""
+    stride, (top, left) = windows.strides[1], windows.pads_before
+    rows, columns = (windows.last(d) + windows.pads_before[d] + 1 for d in range(2))
 
     def value(n: te.Value, c: te.Value, h: te.Value, phase: te.Value, w: te.Value) -> te.Value:
         y, column = h - top, w * stride + phase - left
-        inside = te.all_of(*within(y, top, rows, x.shape[2]), *within(column, left, columns, x.shape[3]))
-        return te.select(inside, x[n, c, y, column], te.const(0, x.dtype))
+        conditions = te.all_of(*inside(y, top, rows, x.shape[2]), *inside(column, left, columns, x.shape[3]))
+        return te.select(conditions, x[n, c, y, column], te.const(0, x.dtype))
 
-    def within(place: te.Value, before: int, reach: int, extent: int) -> list[te.Value]:
+    def inside(place: te.Value, before: int, reach: int, extent: int) -> list[te.Value]:
         return [place >= 0] * (before > 0) + [place < extent] * (reach - before > extent or stride > 1)
 
-    return te.compute((*x.shape[:2], rows, stride, -(-columns // stride)), value, name)
+    return te.compute((*x.shape[:2], rows, stride, -(-columns // stride)), value, name, {PHASES: stride})
 
 
-def summed(image: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, windows: Windows, name: str) -> te.Tensor:
-    """[N, C * times, OH, OW]: the sums, with the bias."""
-    taps = te.reduce_axis(windows.kernel[0], "kh"), te.reduce_axis(windows.kernel[1], "kw")
-    times, stride = weight.shape[0] // image.shape[1], windows.strides[1]
+def _sums(image: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, windows: Windows, name: str) -> te.Tensor:
+    """[N, C * m, OH, OW]: the sums, with the bias."""
+    taps = te.reduce_axis(windows.kernel_shape[0], "kh"), te.reduce_axis(windows.kernel_shape[1], "kw")
+    multiplier, stride = weight.shape[0] // image.shape[1], windows.strides[1]
 
     def value(n: te.Value, c: te.Value, oh: te.Value, ow: te.Value) -> te.Value:
         y, offset = oh * windows.strides[0] + taps[0] * windows.dilations[0], taps[1] * windows.dilations[1]
         columns = (ow + offset,) if stride == 1 else (offset % stride, ow + offset // stride)
-        channel = c if times == 1 else c // times
+        channel = c if multiplier == 1 else c // multiplier
         element = to_accumulator(image[(n, channel, y, *columns)])
         start = None if bias is None else to_accumulator(bias[c])
         return te.sum(element * to_accumulator(weight[c, 0, taps[0], taps[1]]), axis=[*taps], init=start)
 
     shape = (image.shape[0], weight.shape[0], *windows.counts)
-    return te.compute(shape, value, name, annotations={"operator": NAME})
+    return te.compute(shape, value, name, {OPERATOR: NAME})
 
 
-def check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None) -> None:
-    """Refuse operands that do not fit each other."""
+def _check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None) -> None:
+    """Refuse operands whose dtypes or extents do not fit together."""
     check_rank(NAME, "x", x, 4, 4)
     check_number(NAME, "x", x)
     check_rank(NAME, "weight", weight, 4, 4)
@@ -89,5 +95,5 @@ def check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None) -> N
         static_extents(NAME, "weight's extent", weight.shape),
     )
     if extents[1] != 1 or extents[0] % channels:
-        raise OperatorError(f"{NAME}: weight must be [{channels} * times, 1, KH, KW], got {extents}")
+        raise OperatorError(f"{NAME}: weight must be [{channels} * m, 1, KH, KW], got {extents}")
     check_bias(NAME, bias, extents[0])

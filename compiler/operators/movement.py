@@ -1,6 +1,7 @@
-"""Operators that move elements and compute nothing: transpose, reshape, concat, split, slice, tile and their kin.
+"""Operators that only move elements: transpose, reshape, concat, split, slice, tile and others, of
+any dtype.
 
-All take any dtype. Axes may be negative, counted from the end.
+Negative axes count from the end.
 """
 
 from __future__ import annotations
@@ -21,66 +22,68 @@ from vdla.compiler.operators.checks import (
     check_same_dtype,
     check_tensor,
     dim_text,
-    dims,
+    extents_of,
     integer,
     integers,
     is_one,
-    listed,
     same_shape,
-    several,
+    sequence,
     shape_text,
     static_extent,
     static_extents,
+    to_list,
 )
 from vdla.compiler.operators.results import result_name
 
 ZERO = te.const(0, "int32")
 
 
-def transpose(x: te.Tensor, order: Sequence[int] | None = None, name: str | None = None) -> te.Tensor:
-    """Dimension d of the result is dimension order[d] of `x`; None reverses them."""
+def transpose(x: te.Tensor, perm: Sequence[int] | None = None, name: str | None = None) -> te.Tensor:
+    """Dimension d of the result is dimension perm[d] of `x`; None reverses the dimensions."""
     check_tensor("transpose", "x", x)
     rank = len(x.shape)
-    given = range(rank)[::-1] if order is None else several("transpose", "order", order)
-    chosen = [axis_of("transpose", rank, d, "every entry of order") for d in given]
-    if sorted(chosen) != list(range(rank)):
-        raise OperatorError(f"transpose: order must name each of {rank} dimensions once, got {list(given)}")
-    place = [chosen.index(d) for d in range(rank)]
-    shape = [x.shape[d] for d in chosen]
-    return te.compute(shape, lambda *i: x[tuple(i[p] for p in place)], result_name(x, "transpose", name))
+    given = range(rank)[::-1] if perm is None else sequence("transpose", "perm", perm)
+    source = [axis_of("transpose", rank, d, "every entry of perm") for d in given]
+    if sorted(source) != list(range(rank)):
+        raise OperatorError(f"transpose: perm must name each of {rank} dimensions once, got {list(given)}")
+    inverse = [source.index(d) for d in range(rank)]
+    shape = [x.shape[d] for d in source]
+    return te.compute(shape, lambda *i: x[tuple(i[d] for d in inverse)], result_name(x, "transpose", name))
 
 
-# --- the same elements under another shape ---------------------------------------------------------------------------
+# --- the same elements under another shape --------------------------------------------------------
 
 
-def reshape(x: te.Tensor, shape: Sequence[te.Dim], allow_zero: bool = False, name: str | None = None) -> te.Tensor:
-    """The elements in the same row-major order; one extent may be -1 (what is left), and 0 keeps the one of `x`.
+def reshape(x: te.Tensor, shape: Sequence[te.Dim], allowzero: bool = False, name: str | None = None) -> te.Tensor:
+    """The elements of `x` in row-major order under another shape.
 
-    Symbolic extents stay: each stands in both shapes, or the one that is left is it.
+    One extent may be -1: it is computed from the others. 0 keeps the extent of `x`, unless
+    `allowzero`. A symbolic extent of `x` must stay an extent of the result, or be the one that -1
+    stands for.
     """
     check_tensor("reshape", "x", x)
-    target = new_shape(x.shape, dims("reshape", "shape", shape), allow_zero)
-    runs = matched_runs(x.shape, target)
+    target = _new_shape(x.shape, extents_of("reshape", "shape", shape), allowzero)
+    runs = _matched_runs(x.shape, target)
 
     def value(*i: te.Value) -> te.Value:
         places: list[te.Value] = []
         for (start, stop), (first, last) in runs:
-            places += unflattened(flattened(i[first:last], target[first:last]), x.shape[start:stop])
+            places += _unravel_index(_ravel_index(i[first:last], target[first:last]), x.shape[start:stop])
         return x[tuple(places)]
 
     return te.compute(target, value, result_name(x, "reshape", name))
 
 
-def new_shape(old: Sequence[te.Dim], wanted: Sequence[te.Dim], allow_zero: bool) -> tuple[te.Dim, ...]:
-    """The shape that a reshape means."""
+def _new_shape(old: Sequence[te.Dim], wanted: Sequence[te.Dim], allowzero: bool) -> tuple[te.Dim, ...]:
+    """The shape of a reshape, with -1 and 0 replaced."""
     asked = f"got {shape_text(old)} to {shape_text(wanted)}"
-    if any(is_number(e, 0) and (allow_zero or d >= len(old)) for d, e in enumerate(wanted)):
+    if any(_is_number(e, 0) and (allowzero or d >= len(old)) for d, e in enumerate(wanted)):
         raise OperatorError(f"reshape: a result must have elements, {asked}")
-    shape = [old[d] if is_number(extent, 0) else extent for d, extent in enumerate(wanted)]
-    unknown = [d for d, extent in enumerate(shape) if is_number(extent, -1)]
+    shape = [old[d] if _is_number(extent, 0) else extent for d, extent in enumerate(wanted)]
+    unknown = [d for d, extent in enumerate(shape) if _is_number(extent, -1)]
     if not shape or len(unknown) > 1 or any(isinstance(e, int) and e < -1 for e in shape):
         raise OperatorError(f"reshape: extents must be positive, 0, or once -1, {asked}")
-    (total, symbols), (known, kept) = volume(old), volume([e for e in shape if not is_number(e, -1)])
+    (total, symbols), (known, kept) = _volume(old), _volume([e for e in shape if not _is_number(e, -1)])
     left = symbols - kept
     if kept - symbols or (left and (not unknown or left.total() > 1 or total != known)):
         raise OperatorError(f"reshape: a symbolic extent must stay, {asked}")
@@ -90,27 +93,28 @@ def new_shape(old: Sequence[te.Dim], wanted: Sequence[te.Dim], allow_zero: bool)
     return tuple(rest if d in unknown else extent for d, extent in enumerate(shape))
 
 
-def is_number(extent: te.Dim, number: int) -> bool:
-    """Whether an extent is a certain number."""
+def _is_number(extent: te.Dim, number: int) -> bool:
+    """Whether an extent is the given number."""
     return isinstance(extent, int) and extent == number
 
 
-def volume(extents: Sequence[te.Dim]) -> tuple[int, Counter[str]]:
-    """The product of the numbers among extents, and the symbolic ones."""
+def _volume(extents: Sequence[te.Dim]) -> tuple[int, Counter[str]]:
+    """The product of the static extents, and the multiset of the symbolic ones."""
     numbers = math.prod(extent for extent in extents if isinstance(extent, int))
     return numbers, Counter(dim_text(extent) for extent in extents if not isinstance(extent, int))
 
 
-Run = tuple[int, int]
+_Run = tuple[int, int]  # dimensions start..stop
 
 
-def matched_runs(old: Sequence[te.Dim], new: Sequence[te.Dim]) -> list[tuple[Run, Run]]:
-    """Dimensions of both shapes cut into the shortest runs of equal products, so that indices stay simple."""
+def _matched_runs(old: Sequence[te.Dim], new: Sequence[te.Dim]) -> list[tuple[_Run, _Run]]:
+    """Both shapes cut into the shortest runs of dimensions with equal products, which keeps index
+    arithmetic short."""
     runs = []
     start = first = 0
     while start < len(old) or first < len(new):
         stop, last = min(start + 1, len(old)), min(first + 1, len(new))
-        while (a := volume(old[start:stop])) != (b := volume(new[first:last])):
+        while (a := _volume(old[start:stop])) != (b := _volume(new[first:last])):
             shorter = a[1] < b[1] or (a[1] == b[1] and a[0] < b[0])
             if (shorter and stop < len(old)) or last == len(new):
                 stop += 1
@@ -121,16 +125,16 @@ def matched_runs(old: Sequence[te.Dim], new: Sequence[te.Dim]) -> list[tuple[Run
     return runs
 
 
-def flattened(indices: Sequence[te.Value], extents: Sequence[te.Dim]) -> te.Value:
-    """The row-major position of a point."""
+def _ravel_index(indices: Sequence[te.Value], extents: Sequence[te.Dim]) -> te.Value:
+    """The row-major position of an index."""
     total: te.Value = ZERO
     for index, extent in zip(indices, extents, strict=True):
         total = total * extent + index if total is not ZERO else index
     return total
 
 
-def unflattened(position: te.Value, extents: Sequence[te.Dim]) -> list[te.Value]:
-    """The point at a row-major position."""
+def _unravel_index(position: te.Value, extents: Sequence[te.Dim]) -> list[te.Value]:
+    """The index at a row-major position."""
     places: list[te.Value] = []
     below: te.Dim = 1
     for d in range(len(extents) - 1, -1, -1):
@@ -142,18 +146,18 @@ def unflattened(position: te.Value, extents: Sequence[te.Dim]) -> list[te.Value]
 
 
 def flatten(x: te.Tensor, axis: int = 1, name: str | None = None) -> te.Tensor:
-    """A matrix: the dimensions before `axis` are its rows, those from it on its columns."""
+    """A matrix: the dimensions before `axis` make its rows, the others its columns."""
     check_tensor("flatten", "x", x)
     rank = len(x.shape)
     cut = integer("flatten", "axis", axis)
     if not -rank <= cut <= rank:
         raise OperatorError(f"flatten: axis must be in {-rank}..{rank}, got {cut}")
     cut = cut % rank if cut < rank else rank
-    shape = (product(x.shape[:cut]), product(x.shape[cut:]))
+    shape = (_product(x.shape[:cut]), _product(x.shape[cut:]))
     return reshape(x, shape, name=result_name(x, "flatten", name))
 
 
-def product(extents: Sequence[te.Dim]) -> te.Dim:
+def _product(extents: Sequence[te.Dim]) -> te.Dim:
     """The product of extents."""
     total: te.Dim = 1
     for extent in extents:
@@ -162,14 +166,15 @@ def product(extents: Sequence[te.Dim]) -> te.Dim:
 
 
 def squeeze(x: te.Tensor, axes: int | Sequence[int] | None = None, name: str | None = None) -> te.Tensor:
-    """Without the given dimensions, of extent 1; None: without all such. At least one dimension stays."""
+    """`x` without the given dimensions of extent 1, None for all of them; at least one dimension
+    stays."""
     check_tensor("squeeze", "x", x)
     rank = len(x.shape)
-    gone = axes_of("squeeze", rank, axes) if axes is not None else [d for d in range(rank) if is_one(x.shape[d])]
-    for d in gone:
+    dropped = axes_of("squeeze", rank, axes) if axes is not None else [d for d in range(rank) if is_one(x.shape[d])]
+    for d in dropped:
         if not is_one(x.shape[d]):
             raise OperatorError(f"squeeze: dimension {d} must have the extent 1, got {dim_text(x.shape[d])}")
-    kept = [d for d in range(rank) if d not in gone] or [0]
+    kept = [d for d in range(rank) if d not in dropped] or [0]
     shape = [x.shape[d] for d in kept]
 
     def value(*i: te.Value) -> te.Value:
@@ -180,11 +185,11 @@ def squeeze(x: te.Tensor, axes: int | Sequence[int] | None = None, name: str | N
 
 
 def unsqueeze(x: te.Tensor, axes: int | Sequence[int], name: str | None = None) -> te.Tensor:
-    """With dimensions of extent 1 at the given places of the result."""
+    """`x` with dimensions of extent 1 inserted; `axes` are dimensions of the result."""
     check_tensor("unsqueeze", "x", x)
     if axes is None:
         raise OperatorError("unsqueeze: axes must be an integer or several, got None")
-    given = listed(axes)
+    given = to_list(axes)
     added = len(given) if isinstance(given, Sequence) else 1
     new = axes_of("unsqueeze", len(x.shape) + added, given)
     source = iter(x.shape)
@@ -193,52 +198,59 @@ def unsqueeze(x: te.Tensor, axes: int | Sequence[int], name: str | None = None) 
     return te.compute(shape, lambda *i: x[tuple(i[d] for d in kept)], result_name(x, "unsqueeze", name))
 
 
-# --- parts of tensors ------------------------------------------------------------------------------------------------
+# --- parts of tensors -----------------------------------------------------------------------------
 
 
 def concat(tensors: Sequence[te.Tensor], axis: int = 0, name: str | None = None) -> te.Tensor:
-    """The tensors one after another along `axis`."""
-    if not several("concat", "tensors", tensors):
+    """The tensors joined along `axis`."""
+    if not sequence("concat", "tensors", tensors):
         raise OperatorError("concat: tensors must be at least one, got none")
     check_same_dtype("concat", *tensors)
     along = axis_of("concat", len(tensors[0].shape), axis)
     for tensor in tensors[1:]:
-        check_beside(tensors[0], tensor, along)
+        _check_joinable(tensors[0], tensor, along)
     lengths = [static_extent("concat", f"the extent of {tensor.name}", tensor.shape[along]) for tensor in tensors]
     starts = [sum(lengths[:n]) for n in range(len(tensors) + 1)]
     shape = [starts[-1] if d == along else extent for d, extent in enumerate(tensors[0].shape)]
 
     def value(*i: te.Value) -> te.Value:
         parts = [t[(*i[:along], i[along] - start, *i[along + 1 :])] for t, start in zip(tensors, starts, strict=False)]
-        chosen = parts[-1]
+        element = parts[-1]
         for part, end in zip(parts[-2::-1], starts[-2:0:-1], strict=True):
-            chosen = te.select(i[along] < end, part, chosen)
-        return chosen
+            element = te.select(i[along] < end, part, element)
+        return element
 
     return te.compute(shape, value, result_name(tensors[0], "concat", name))
 
 
-def check_beside(first: te.Tensor, other: te.Tensor, along: int) -> None:
-    """Refuse a tensor that does not fit beside the first along a dimension."""
+def _check_joinable(first: te.Tensor, other: te.Tensor, along: int) -> None:
+    """Refuse a tensor whose extents differ from the first one's, other than along the joined
+    dimension."""
     a, b = list(first.shape), list(other.shape)
     if len(a) != len(b) or not same_shape(a[:along] + a[along + 1 :], b[:along] + b[along + 1 :]):
         found = f"{shape_text(a)} and {shape_text(b)}"
-        raise OperatorError(f"concat: shapes must be equal but along axis {along}, got {found}")
+        raise OperatorError(f"concat: shapes must be equal except along axis {along}, got {found}")
 
 
 def split(
-    x: te.Tensor, parts: int | Sequence[int], axis: int = 0, names: Sequence[str] | None = None
+    x: te.Tensor,
+    axis: int = 0,
+    split: Sequence[int] | None = None,
+    num_outputs: int | None = None,
+    names: Sequence[str] | None = None,
 ) -> tuple[te.Tensor, ...]:
-    """`x` cut along `axis`: into so many parts, of which the last may be smaller, or into parts of given lengths."""
+    """`x` cut along `axis` into parts of the lengths `split`, or into `num_outputs` parts, the last
+    maybe shorter."""
     check_tensor("split", "x", x)
     along = axis_of("split", len(x.shape), axis)
     extent = static_extent("split", "the extent", x.shape[along])
-    given = listed(parts)
-    wanted = given if isinstance(given, Sequence) and not isinstance(given, str) else part_lengths(extent, given)
-    lengths = [at_least("split", "every length", length, 1) for length in wanted]
+    if (split is None) == (num_outputs is None):
+        raise OperatorError(f"split: exactly one of split and num_outputs must be given, got {split} and {num_outputs}")
+    given = _part_lengths(extent, num_outputs) if split is None else sequence("split", "split", split)
+    lengths = [at_least("split", "every length", length, 1) for length in given]
     if sum(lengths) != extent:
-        raise OperatorError(f"split: lengths must sum to the extent {extent}, got {lengths}")
-    titles = [f"{x.name}_{n}" for n in range(len(lengths))] if names is None else several("split", "names", names)
+        raise OperatorError(f"split: split must sum to the extent {extent}, got {lengths}")
+    titles = [f"{x.name}_{n}" for n in range(len(lengths))] if names is None else sequence("split", "names", names)
     if len(titles) != len(lengths):
         raise OperatorError(f"split: names must be {len(lengths)}, one for each part, got {len(titles)}")
     starts = [sum(lengths[:n]) for n in range(len(lengths))]
@@ -246,12 +258,12 @@ def split(
     return tuple(slice(x, [start], [start + length], [along], name=title) for start, length, title in pieces)
 
 
-def part_lengths(extent: int, parts: object) -> list[int]:
-    """The lengths of a number of equal parts, the last one with what is left."""
-    count = at_least("split", "parts", parts, 1)
+def _part_lengths(extent: int, num_outputs: object) -> list[int]:
+    """The lengths of equal parts; the last one has the remainder."""
+    count = at_least("split", "num_outputs", num_outputs, 1)
     each = -(-extent // count)
     if each * (count - 1) >= extent:
-        raise OperatorError(f"split: parts must all have elements, got {count} of {extent}")
+        raise OperatorError(f"split: every part must have elements, got {count} parts of {extent}")
     return [each] * (count - 1) + [extent - each * (count - 1)]
 
 
@@ -263,29 +275,32 @@ def slice(
     steps: Sequence[int] | None = None,
     name: str | None = None,
 ) -> te.Tensor:
-    """x[start:end:step] along each of `axes` (None: the first ones). What is negative or too large is as in Python, but
-    that a start before the first element is the first one with a negative step too, as ONNX has it."""
+    """x[start:end:step] along each of `axes`, None for the leading dimensions.
+
+    Bounds are clamped as in Python, except that a start before the first element is the first
+    element for negative steps too, as in ONNX.
+    """
     check_tensor("slice", "x", x)
     rank = len(x.shape)
-    given = range(len(several("slice", "starts", starts))) if axes is None else several("slice", "axes", axes)
-    chosen = [axis_of("slice", rank, d, "every axis") for d in given]
-    if len(set(chosen)) != len(chosen):
+    given = range(len(sequence("slice", "starts", starts))) if axes is None else sequence("slice", "axes", axes)
+    dimensions = [axis_of("slice", rank, d, "every axis") for d in given]
+    if len(set(dimensions)) != len(dimensions):
         raise OperatorError(f"slice: axes must name each dimension once, got {list(given)}")
-    lows, highs = integers("slice", "starts", starts, len(chosen)), integers("slice", "ends", ends, len(chosen))
-    strides = integers("slice", "steps", 1 if steps is None else steps, len(chosen))
-    cuts = {
-        d: cut(static_extent("slice", f"extent {d}", x.shape[d]), *bounds)
-        for d, *bounds in zip(chosen, lows, highs, strides, strict=True)
+    lows, highs = integers("slice", "starts", starts, len(dimensions)), integers("slice", "ends", ends, len(dimensions))
+    strides = integers("slice", "steps", 1 if steps is None else steps, len(dimensions))
+    positions = {
+        d: _positions(static_extent("slice", f"extent {d}", x.shape[d]), *bounds)
+        for d, *bounds in zip(dimensions, lows, highs, strides, strict=True)
     }
-    shape = [len(cuts[d]) if d in cuts else extent for d, extent in enumerate(x.shape)]
+    shape = [len(positions[d]) if d in positions else extent for d, extent in enumerate(x.shape)]
 
     def value(*i: te.Value) -> te.Value:
-        return x[tuple(at * cuts[d].step + cuts[d].start if d in cuts else at for d, at in enumerate(i))]
+        return x[tuple(at * positions[d].step + positions[d].start if d in positions else at for d, at in enumerate(i))]
 
     return te.compute(shape, value, result_name(x, "slice", name))
 
 
-def cut(extent: int, start: int, end: int, step: int) -> range:
+def _positions(extent: int, start: int, end: int, step: int) -> range:
     """The positions of a slice."""
     if step == 0:
         raise OperatorError("slice: steps must not be 0, got 0")
@@ -296,7 +311,7 @@ def cut(extent: int, start: int, end: int, step: int) -> range:
 
 
 def tile(x: te.Tensor, repeats: int | Sequence[int], name: str | None = None) -> te.Tensor:
-    """`x` repeated so many times along each dimension."""
+    """`x` repeated `repeats` times along each dimension."""
     check_tensor("tile", "x", x)
     times = integers("tile", "repeats", repeats, len(x.shape), 1)
     shape = [extent * n for extent, n in zip(x.shape, times, strict=True)]
@@ -307,15 +322,18 @@ def tile(x: te.Tensor, repeats: int | Sequence[int], name: str | None = None) ->
     return te.compute(shape, value, result_name(x, "tile", name))
 
 
-# --- between channels and space --------------------------------------------------------------------------------------
+# --- between channels and space -------------------------------------------------------------------
 
 
-def depth_to_space(x: te.Tensor, block: int, order: str = "DCR", name: str | None = None) -> te.Tensor:
-    """[N, C, H, W] to [N, C / block^2, H * block, W * block]; `order` DCR: the block's row and column are the slow part
-    of the channel, CRD: the fast one."""
+def depth_to_space(x: te.Tensor, blocksize: int, mode: str = "DCR", name: str | None = None) -> te.Tensor:
+    """[N, C, H, W] to [N, C / blocksize^2, H * blocksize, W * blocksize].
+
+    The position in a block is the slow part of the input channel in `mode` "DCR", the fast part in
+    "CRD".
+    """
     check_rank("depth_to_space", "x", x, 4, 4)
-    check_choice("depth_to_space", "order", order, ("DCR", "CRD"))
-    size = at_least("depth_to_space", "block", block, 1)
+    check_choice("depth_to_space", "mode", mode, ("DCR", "CRD"))
+    size = at_least("depth_to_space", "blocksize", blocksize, 1)
     images, _, rows, columns = x.shape
     channels = static_extent("depth_to_space", "channels", x.shape[1])
     if channels % (size * size):
@@ -324,16 +342,16 @@ def depth_to_space(x: te.Tensor, block: int, order: str = "DCR", name: str | Non
 
     def value(n: te.Value, c: te.Value, y: te.Value, z: te.Value) -> te.Value:
         phase = (y % size) * size + z % size
-        channel = phase * depth + c if order == "DCR" else c * (size * size) + phase
+        channel = phase * depth + c if mode == "DCR" else c * (size * size) + phase
         return x[n, channel, y // size, z // size]
 
     return te.compute((images, depth, rows * size, columns * size), value, result_name(x, "depth_to_space", name))
 
 
-def space_to_depth(x: te.Tensor, block: int, name: str | None = None) -> te.Tensor:
-    """[N, C, H, W] to [N, C * block^2, H / block, W / block], the inverse of DCR."""
+def space_to_depth(x: te.Tensor, blocksize: int, name: str | None = None) -> te.Tensor:
+    """[N, C, H, W] to [N, C * blocksize^2, H / blocksize, W / blocksize], the inverse of DCR."""
     check_rank("space_to_depth", "x", x, 4, 4)
-    size = at_least("space_to_depth", "block", block, 1)
+    size = at_least("space_to_depth", "blocksize", blocksize, 1)
     images, channels = x.shape[:2]
     rows, columns = static_extents("space_to_depth", "spatial extent", x.shape[2:])
     if rows % size or columns % size:

@@ -1,7 +1,8 @@
-"""Normalisation: each group of elements is brought to mean 0 and variance 1, then scaled and shifted.
+"""Normalisation: each group of elements is brought to mean 0 and variance 1, then scaled and
+shifted.
 
-Moments are taken of the distances from one element of the group, in two passes: a mean far above the spread then costs
-no digits. float16 and bfloat16 are computed in float32 and rounded once.
+Moments are taken of the distances from one element of the group, in two passes: a mean far above
+the spread then costs no digits. float16 and bfloat16 are computed in float32 and rounded once.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ def batch_norm(
     axis: int = 1,
     name: str | None = None,
 ) -> te.Tensor:
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias, with parameters for each channel along `axis`."""
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, with parameters for each channel along
+    `axis`."""
     check_float("batch_norm", "x", x)
     channel = axis_of("batch_norm", len(x.shape), axis)
     for what, parameter in (("scale", scale), ("bias", bias), ("mean", mean), ("variance", variance)):
@@ -63,7 +65,8 @@ def layer_norm(
     epsilon: float = 1e-5,
     name: str | None = None,
 ) -> te.Tensor:
-    """Normalises over the dimensions from `axis` on; scale and bias have the shape of these dimensions."""
+    """Normalises over the dimensions from `axis` on; scale and bias have the shape of these
+    dimensions."""
     check_float("layer_norm", "x", x)
     first = axis_of("layer_norm", len(x.shape), axis)
     axes = tuple(range(first, len(x.shape)))
@@ -119,7 +122,8 @@ def instance_norm(
 def group_norm(
     x: te.Tensor, scale: te.Tensor, bias: te.Tensor, num_groups: int, epsilon: float = 1e-5, name: str | None = None
 ) -> te.Tensor:
-    """[N, C, spatial...]: each of `num_groups` groups of channels normalised over its channels and positions."""
+    """[N, C, spatial...]: each of `num_groups` groups of channels normalised over its channels and
+    positions."""
     check_rank("group_norm", "x", x, 2)
     check_float("group_norm", "x", x)
     groups = at_least("group_norm", "num_groups", num_groups, 1)
@@ -145,12 +149,13 @@ def group_norm(
     return te.compute(x.shape, value, result)
 
 
-# --- moments ---------------------------------------------------------------------------------------------------------
+# --- moments --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Moments:
-    """Mean and 1 / sqrt(variance + epsilon) of each group; `mean` is relative to the first element of the group.
+    """Mean and 1 / sqrt(variance + epsilon) of each group; `mean` is relative to the first element
+    of the group.
 
     All three tensors are read at the first element of a group.
     """
@@ -168,7 +173,8 @@ class _Moments:
 def _moments(x: te.Tensor, axes: Sequence[int], epsilon: float, name: str) -> _Moments:
     """The moments of `x` along `axes`.
 
-    Neighbours of a far mean differ by few units in the last place: their distance is exact, their sum would not be.
+    Neighbours of a far mean differ by few units in the last place: their distance is exact, their
+    sum would not be.
     """
 
     def distance(*i: te.Value) -> te.Value:
@@ -196,7 +202,7 @@ def _group_index(axes: Sequence[int], i: Sequence[te.Value]) -> tuple[te.Value, 
     return tuple(ZERO if d in axes else index for d, index in enumerate(i))
 
 
-# --- parameters ------------------------------------------------------------------------------------------------------
+# --- parameters -----------------------------------------------------------------------------------
 
 
 def _scale_and_shift(normal: te.Value, scale: te.Value | None, bias: te.Value | None) -> te.Value:
@@ -221,7 +227,8 @@ def _checked_parameters(
 
 
 def _check_parameter(where: str, what: str, parameter: te.Tensor, x: te.Tensor, axes: Sequence[int]) -> None:
-    """Refuse a parameter whose extents differ from those of `x` along `axes`, or whose dtype differs."""
+    """Refuse a parameter whose extents differ from those of `x` along `axes`, or whose dtype
+    differs."""
     check_rank(where, what, parameter, len(axes), len(axes))
     expected = [x.shape[d] for d in axes]
     if not same_shape(parameter.shape, expected):

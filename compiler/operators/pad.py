@@ -1,7 +1,7 @@
-"""Padding: elements added on each side of each dimension, or with negative amounts taken away.
+"""Padding and cropping, as ONNX's Pad: negative pads crop.
 
-What is taken away is gone before the rest is padded: no element of it comes back in a mirror or from the other end.
-Modes are those of numpy: "constant", "edge" (the last element again), "reflect" (mirrored, the edge once), "wrap" (from
+Cropping comes first: cropped elements are neither reflected nor wrapped around. Modes: "constant",
+"edge" (repeats the last element), "reflect" (mirrors about the last element), "wrap" (continues at
 the other end).
 """
 
@@ -18,31 +18,32 @@ MODES = ("constant", "edge", "reflect", "wrap")
 
 def pad(
     x: te.Tensor,
-    before: Sequence[int],
-    after: Sequence[int],
-    value: te.Number = 0,
+    pads: Sequence[int],
+    constant_value: te.Number = 0,
     mode: str = "constant",
     name: str | None = None,
 ) -> te.Tensor:
-    """`x` with `before` and `after` elements added on each side of each dimension; `value` fills in mode "constant"."""
+    """`x` padded by `pads`: the elements before each dimension, then after each; mode "constant"
+    fills with a value."""
     check_tensor("pad", "x", x)
     check_choice("pad", "mode", mode, MODES)
     rank = len(x.shape)
-    low, high = integers("pad", "before", before, rank), integers("pad", "after", after, rank)
-    shape = tuple(padded_extent(d, b, n, a) for d, (b, n, a) in enumerate(zip(low, x.shape, high, strict=True)))
+    margins = integers("pad", "pads", pads, 2 * rank)
+    before, after = margins[:rank], margins[rank:]
+    shape = tuple(_padded_extent(d, b, n, a) for d, (b, n, a) in enumerate(zip(before, x.shape, after, strict=True)))
     result = result_name(x, "pad", name)
     if mode == "constant":
-        fill = te.const(number("pad", "value", value), x.dtype)
-        return te.compute(shape, lambda *i: constant_padded(x, low, high, i, fill), result)
+        fill = te.const(number("pad", "constant_value", constant_value), x.dtype)
+        return te.compute(shape, lambda *i: _element_or_fill(x, before, after, i, fill), result)
 
-    def moved(*i: te.Value) -> te.Value:
-        sides = zip(i, low, x.shape, high, strict=True)
-        return x[tuple(source(d, mode, at, b, n, a) for d, (at, b, n, a) in enumerate(sides))]
+    def value(*i: te.Value) -> te.Value:
+        sides = zip(i, before, x.shape, after, strict=True)
+        return x[tuple(_source_index(d, mode, index, b, n, a) for d, (index, b, n, a) in enumerate(sides))]
 
-    return te.compute(shape, moved, result)
+    return te.compute(shape, value, result)
 
 
-def padded_extent(d: int, before: int, extent: te.Dim, after: int) -> te.Dim:
+def _padded_extent(d: int, before: int, extent: te.Dim, after: int) -> te.Dim:
     """The extent of a padded dimension."""
     if before == after == 0:
         return extent
@@ -53,33 +54,33 @@ def padded_extent(d: int, before: int, extent: te.Dim, after: int) -> te.Dim:
     return total
 
 
-def constant_padded(
-    x: te.Tensor, low: Sequence[int], high: Sequence[int], at: Sequence[te.Value], fill: te.Value
+def _element_or_fill(
+    x: te.Tensor, before: Sequence[int], after: Sequence[int], i: Sequence[te.Value], fill: te.Value
 ) -> te.Value:
-    """An element of `x` or the fill value."""
-    moved = tuple(i - b for i, b in zip(at, low, strict=True))
-    inside = [m >= 0 for m, b in zip(moved, low, strict=True) if b > 0]
-    inside += [m < n for m, n, a in zip(moved, x.shape, high, strict=True) if a > 0]
-    return te.select(te.all_of(*inside), x[moved], fill) if inside else x[moved]
+    """The element of `x` for index `i` of the result, or the fill value."""
+    source = tuple(index - b for index, b in zip(i, before, strict=True))
+    inside = [index >= 0 for index, b in zip(source, before, strict=True) if b > 0]
+    inside += [index < n for index, n, a in zip(source, x.shape, after, strict=True) if a > 0]
+    return te.select(te.all_of(*inside), x[source], fill) if inside else x[source]
 
 
-def source(d: int, mode: str, at: te.Value, before: int, extent: te.Dim, after: int) -> te.Value:
-    """The place in `x` whose element stands `at` a place of the result, along dimension d."""
+def _source_index(d: int, mode: str, index: te.Value, before: int, extent: te.Dim, after: int) -> te.Value:
+    """The index in `x` for an index of the result along dimension `d`."""
     if before <= 0 and after <= 0:
-        return at - before
+        return index - before
     start = max(0, -before)
     count = static_extent("pad", "a dimension that changes", extent) - start - max(0, -after)
     if count < 1:
         raise OperatorError(f"pad: dimension {d} must keep elements of x, got {before} and {after} for {extent}")
-    return repeated(mode, at - max(0, before), count) + start
+    return _index_in_range(mode, index - max(0, before), count) + start
 
 
-def repeated(mode: str, place: te.Value, count: int) -> te.Value:
-    """The place in [0, count) whose element stands at one that may be outside."""
+def _index_in_range(mode: str, place: te.Value, count: int) -> te.Value:
+    """The index in [0, count) that `mode` reads for one that may be out of range."""
     if mode == "edge" or count == 1:
         return te.clip(place, 0, count - 1)
     if mode == "wrap":
         return place % count
     period = 2 * (count - 1)
-    turned = place % period
-    return te.minimum(turned, period - turned)
+    phase = place % period
+    return te.minimum(phase, period - phase)

@@ -1,7 +1,7 @@
 """Pooling over any number of spatial dimensions: [N, C, spatial...] to [N, C, windows...].
 
-Options are those of ONNX: strides, pads (before each dimension, then after each), dilations, ceil_mode. Padding never
-is the maximum of a window; it counts in an average only with `count_include_pad`.
+Options are ONNX's. Padding is never the maximum of a window, and counts in an average only with
+`count_include_pad`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vdla.compiler.operators.windows import Ints, Windows, windows_of
 
 def max_pool(
     x: te.Tensor,
-    kernel: Ints,
+    kernel_shape: Ints,
     strides: Ints = 1,
     pads: Ints = 0,
     dilations: Ints = 1,
@@ -29,13 +29,13 @@ def max_pool(
     """The largest element of each window; integers and floats."""
     check_rank("max_pool", "x", x, 3)
     check_number("max_pool", "x", x)
-    windows = pooling_windows("max_pool", x, kernel, strides, pads, dilations, ceil_mode)
-    return pooled(te.max, x, windows, limits(x.dtype)[0], result_name(x, "max_pool", name))
+    windows = _pooling_windows("max_pool", x, kernel_shape, strides, pads, dilations, ceil_mode)
+    return _reduce_windows(te.max, x, windows, limits(x.dtype)[0], result_name(x, "max_pool", name))
 
 
 def average_pool(
     x: te.Tensor,
-    kernel: Ints,
+    kernel_shape: Ints,
     strides: Ints = 1,
     pads: Ints = 0,
     dilations: Ints = 1,
@@ -43,15 +43,15 @@ def average_pool(
     count_include_pad: bool = False,
     name: str | None = None,
 ) -> te.Tensor:
-    """The mean of each window; floats. What lies behind the padding (ceil_mode) never counts."""
+    """The mean of each window; floats. Positions beyond the padding (`ceil_mode`) never count."""
     check_rank("average_pool", "x", x, 3)
     check_float("average_pool", "x", x)
-    windows = pooling_windows("average_pool", x, kernel, strides, pads, dilations, ceil_mode)
+    windows = _pooling_windows("average_pool", x, kernel_shape, strides, pads, dilations, ceil_mode)
     result = result_name(x, "average_pool", name)
-    total = pooled(te.sum, x, windows, 0, f"{result}_sum")
+    total = _reduce_windows(te.sum, x, windows, 0, f"{result}_sum")
 
-    def value(*at: te.Value) -> te.Value:
-        return te.cast(x.dtype, total[at] / te.cast(total.dtype, members(windows, at[2:], count_include_pad)))
+    def value(*i: te.Value) -> te.Value:
+        return te.cast(x.dtype, total[i] / te.cast(total.dtype, _element_count(windows, i[2:], count_include_pad)))
 
     return te.compute(total.shape, value, result)
 
@@ -70,51 +70,52 @@ def global_average_pool(x: te.Tensor, name: str | None = None) -> te.Tensor:
     return mean(x, range(2, len(x.shape)), keepdims=True, name=result)
 
 
-# --- parts -----------------------------------------------------------------------------------------------------------
+# --- parts ----------------------------------------------------------------------------------------
 
 
-def pooling_windows(
-    where: str, x: te.Tensor, kernel: Ints, strides: Ints, pads: Ints, dilations: Ints, ceil_mode: bool
+def _pooling_windows(
+    where: str, x: te.Tensor, kernel_shape: Ints, strides: Ints, pads: Ints, dilations: Ints, ceil_mode: bool
 ) -> Windows:
-    """The windows over the spatial dimensions of `x`; each holds at least one element of it."""
-    windows = windows_of(where, x.shape[2:], kernel, strides, pads, dilations, ceil_mode)
+    """The windows over the spatial dimensions of `x`; each must cover at least one element."""
+    windows = windows_of(where, x.shape[2:], kernel_shape, strides, pads, dilations, ceil_mode)
     for d, count in enumerate(windows.counts):
-        empty = next((n for n in range(count) if not windows.holds(d, n)), None)
+        empty = next((n for n in range(count) if not windows.covers_input(d, n)), None)
         if empty is not None:
-            rule = "every window must hold an element of x"
+            rule = "every window must cover an element of x"
             raise OperatorError(f"{where}: {rule}, got none in window {empty} along spatial dimension {d}")
     return windows
 
 
-def pooled(reducer: te.Reducer, x: te.Tensor, windows: Windows, padding: te.Number, name: str) -> te.Tensor:
-    """The elements of each window combined, `padding` where there are none; sums of narrow floats in float32."""
-    taps = [te.reduce_axis(extent, f"k{d}") for d, extent in enumerate(windows.kernel)]
+def _reduce_windows(reducer: te.Reducer, x: te.Tensor, windows: Windows, padding: te.Number, name: str) -> te.Tensor:
+    """The elements of each window reduced, `padding` outside of `x`; small floats are summed in
+    float32."""
+    taps = [te.reduce_axis(extent, f"k{d}") for d, extent in enumerate(windows.kernel_shape)]
 
-    def value(*at: te.Value) -> te.Value:
-        places = [windows.position(d, at[2 + d], tap) for d, tap in enumerate(taps)]
-        element = x[(*at[:2], *places)] if reducer is te.max else to_accumulator(x[(*at[:2], *places)])
-        if inside := windows.inside(places):
+    def value(*i: te.Value) -> te.Value:
+        position = [windows.position(d, i[2 + d], tap) for d, tap in enumerate(taps)]
+        element = x[(*i[:2], *position)] if reducer is te.max else to_accumulator(x[(*i[:2], *position)])
+        if inside := windows.inside(position):
             element = te.select(te.all_of(*inside), element, te.const(padding, element.dtype))
         return reducer(element, axis=taps)
 
     return te.compute((*x.shape[:2], *windows.counts), value, name)
 
 
-def members(windows: Windows, at: Sequence[te.Value], padding_counts: bool) -> te.Value:
-    """The number of elements that a window averages, as int32."""
-    number = te.const(1, "int32")
-    for d, window in enumerate(at):
-        number = number * members_along(windows, d, window, padding_counts)
-    return number
+def _element_count(windows: Windows, index: Sequence[te.Value], padding_counts: bool) -> te.Value:
+    """The number of elements in the average of a window, as int32."""
+    count = te.const(1, "int32")
+    for d, window in enumerate(index):
+        count = count * _count_along(windows, d, window, padding_counts)
+    return count
 
 
-def members_along(windows: Windows, d: int, window: te.Value, padding_counts: bool) -> te.Value:
-    """The taps of a window that count, along one spatial dimension."""
-    low = -windows.before[d] if padding_counts else 0
-    high = windows.extents[d] + (windows.after[d] if padding_counts else 0)
-    taps, gap = windows.kernel[d], windows.dilations[d]
-    if low == -windows.before[d] and windows.last(d) < high:
+def _count_along(windows: Windows, d: int, window: te.Value, padding_counts: bool) -> te.Value:
+    """The taps of a window that count along one spatial dimension."""
+    low = -windows.pads_before[d] if padding_counts else 0
+    high = windows.extents[d] + (windows.pads_after[d] if padding_counts else 0)
+    taps, gap = windows.kernel_shape[d], windows.dilations[d]
+    if low == -windows.pads_before[d] and windows.last(d) < high:
         return te.const(taps, "int32")
-    start = window * windows.strides[d] - windows.before[d]
+    start = window * windows.strides[d] - windows.pads_before[d]
     first = te.maximum((low - start + gap - 1) // gap, 0)
     return te.minimum((high - start + gap - 1) // gap, taps) - first

@@ -1,27 +1,30 @@
-"""The quantised convolution, [N, C, H, W] to [N, CO, OH, OW]: ONNX's QLinearConv of one group, int8 weights around 0.
+"""Quantised convolution, [N, C, H, W] to [N, CO, OH, OW]: ONNX's QLinearConv of one group, with
+symmetric int8 weights.
 
-Four stages: the data regrouped and padded (`<name>_data`), the sums (`<name>_sum`), rescaled with channels innermost
-(`<name>_lanes`), and brought into the order of the result (`<name>`). Weights, bias and scale come from `pack_qconv2d`.
+The stages: `<name>_data` the input padded, in groups of channels; `<name>_sum` the int32 sums;
+`<name>_rescaled` the sums rescaled, channels innermost; `<name>` the result in NCHW. `pack_qconv2d`
+makes weight, bias and scale.
 """
 
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import check_rank, machine_of, static_extent
+from vdla.compiler.operators.checks import check_rank, static_extent, target_of
 from vdla.compiler.operators.quantise import (
+    activation_shift,
     check_quantised,
-    check_rescaling,
+    check_requantisation,
     check_zero_point,
-    kept_outputs,
-    not_packed,
-    packed_shape,
-    requantised,
-    shift_of,
-    shifted,
+    convert_activation,
+    output_count,
+    packed_extents,
+    packing_error,
+    requantise,
 )
-from vdla.compiler.operators.qweights import DotLayout, layout_of
+from vdla.compiler.operators.qweights import DotLayout, best_dot_layout
 from vdla.compiler.operators.results import result_name
-from vdla.compiler.operators.sampled_input import Taken, taken
+from vdla.compiler.operators.roles import DATA, OPERATOR, PLACED, RESCALED, RESULT
+from vdla.compiler.operators.sampled_input import SampledInput, sampled_input
 from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.target import Target
 
@@ -41,88 +44,89 @@ def qconv2d(
     dilations: Ints = 1,
     name: str | None = None,
 ) -> te.Tensor:
-    """The convolution of uint8 or int8 `x` with packed int8 weights; `dtype` is that of the result.
+    """The convolution of uint8 or int8 `x` with a packed int8 weight; the result has `dtype`.
 
-    `weight` is [CO / lanes, CI / group, KH, KW, lanes, group] as `pack_qconv2d` makes it for `target`; of its outputs
-    the first `out_channels` (all of them by default) are kept. Padding counts as `x_zero_point`.
+    `weight` is [CO / lanes, CI / group, KH, KW, lanes, group], as `pack_qconv2d` makes it for
+    `target`; its first `out_channels` are used. Padding has the value `x_zero_point`.
     """
     where = name or "qconv2d"
-    layout = layout_of(machine_of(where, target))
-    packed = packed_channels(where, x, weight, layout)
-    channels = kept_outputs(where, "out_channels", out_channels, packed)
-    check_rescaling(where, bias, scale, packed, y_zero_point, dtype)
+    layout = best_dot_layout(target_of(where, target))
+    packed = _packed_channels(where, x, weight, layout)
+    channels = output_count(where, "out_channels", out_channels, packed)
+    check_requantisation(where, bias, scale, packed, y_zero_point, dtype)
     zero = check_zero_point(where, "x_zero_point", x_zero_point, x.dtype)
-    part = taken(windows_of(where, x.shape[2:], weight.shape[2:4], strides, pads, dilations))
+    sampled = sampled_input(windows_of(where, x.shape[2:], weight.shape[2:4], strides, pads, dilations))
     result = result_name(x, "qconv2d", name)
-    data = regrouped(x, part, layout, zero, f"{result}_data")
-    total = summed(data, weight, part, layout, result)
-    return ordered(rescaled(total, bias, scale, y_zero_point, dtype, f"{result}_lanes"), channels, result)
+    data = _group_channels(x, sampled, layout, zero, f"{result}_data")
+    total = _sums(data, weight, sampled, layout, result)
+    rescaled = _rescale(total, bias, scale, y_zero_point, dtype, f"{result}_rescaled")
+    return _result(rescaled, channels, result)
 
 
-# --- stages ----------------------------------------------------------------------------------------------------------
+# --- stages ---------------------------------------------------------------------------------------
 
 
-def regrouped(x: te.Tensor, part: Taken, layout: DotLayout, zero_point: int, name: str) -> te.Tensor:
-    """[N, C / group, H, W, group] with the padding of the windows, in the dtype that the dot product reads.
+def _group_channels(x: te.Tensor, sampled: SampledInput, layout: DotLayout, zero_point: int, name: str) -> te.Tensor:
+    """[N, C / group, H, W, group]: the padded input in the dtype of the dot product.
 
-    What stands in channels behind the last does not matter: their weights are 0.
+    Padding channels may have any value: their weights are 0.
     """
     images, channels = x.shape[:2]
-    padding = zero_point + shift_of(x.dtype, layout.data)
+    padding = zero_point + activation_shift(x.dtype, layout.data)
 
     def value(n: te.Value, c: te.Value, h: te.Value, w: te.Value, i: te.Value) -> te.Value:
-        channel, places = c * layout.group + i, part.places(h, w)
-        element = shifted(x[n, channel, places[0], places[1]], layout.data)
-        inside = part.windows.inside(places)
+        channel, position = c * layout.group + i, sampled.position(h, w)
+        element = convert_activation(x[n, channel, position[0], position[1]], layout.data)
+        inside = sampled.windows.inside(position)
         if channels % layout.group:
             inside.append(channel < channels)
         return te.select(te.all_of(*inside), element, te.const(padding, layout.data)) if inside else element
 
-    shape = (images, -(-channels // layout.group), *part.extents, layout.group)
-    return te.compute(shape, value, name, {"operator": "qconv2d_data"})
+    shape = (images, -(-channels // layout.group), *sampled.extents, layout.group)
+    return te.compute(shape, value, name, PLACED)
 
 
-def summed(data: te.Tensor, weight: te.Tensor, part: Taken, layout: DotLayout, name: str) -> te.Tensor:
+def _sums(data: te.Tensor, weight: te.Tensor, sampled: SampledInput, layout: DotLayout, name: str) -> te.Tensor:
     """[N, CO / lanes, OH, OW, lanes]: the int32 sums."""
     k, i = te.reduce_axis(data.shape[1], "k"), te.reduce_axis(layout.group, "i")
     r, q = te.reduce_axis(weight.shape[2], "r"), te.reduce_axis(weight.shape[3], "q")
 
     def value(n: te.Value, c: te.Value, y: te.Value, x: te.Value, o: te.Value) -> te.Value:
-        left = te.cast("int32", data[n, k, part.tap(0, y, r), part.tap(1, x, q), i])
+        left = te.cast("int32", data[n, k, sampled.sample(0, y, r), sampled.sample(1, x, q), i])
         return te.sum(left * te.cast("int32", weight[c, k, r, q, o, i]), axis=[k, r, q, i])
 
-    shape = (data.shape[0], weight.shape[0], *part.windows.counts, layout.lanes)
-    stages = {"operator": "qconv2d", "data": data.name, "lanes": f"{name}_lanes", "result": name}
+    shape = (data.shape[0], weight.shape[0], *sampled.windows.counts, layout.lanes)
+    stages = {OPERATOR: "qconv2d", DATA: data.name, RESCALED: f"{name}_rescaled", RESULT: name}
     return te.compute(shape, value, f"{name}_sum", stages)
 
 
-def rescaled(total: te.Tensor, bias: te.Tensor, scale: te.Tensor, zero_point: int, dtype: str, name: str) -> te.Tensor:
+def _rescale(total: te.Tensor, bias: te.Tensor, scale: te.Tensor, zero_point: int, dtype: str, name: str) -> te.Tensor:
     """[N, CO / lanes, OH, OW, lanes]: the sums as `dtype`."""
 
     def value(n: te.Value, c: te.Value, y: te.Value, x: te.Value, o: te.Value) -> te.Value:
         channel = c * total.shape[4] + o
-        return requantised(total[n, c, y, x, o] + bias[channel], scale[channel], zero_point, dtype)
+        return requantise(total[n, c, y, x, o] + bias[channel], scale[channel], zero_point, dtype)
 
-    return te.compute(total.shape, value, name, {"operator": "qconv2d_lanes"})
+    return te.compute(total.shape, value, name, PLACED)
 
 
-def ordered(lanes: te.Tensor, channels: int, name: str) -> te.Tensor:
-    """[N, CO, OH, OW]: the first `channels` in the order of the result."""
-    images, _, *counts, width = lanes.shape
+def _result(rescaled: te.Tensor, channels: int, name: str) -> te.Tensor:
+    """[N, CO, OH, OW]: the first `channels`."""
+    images, _, *counts, lanes = rescaled.shape
 
     def value(n: te.Value, c: te.Value, y: te.Value, x: te.Value) -> te.Value:
-        return lanes[n, c // width, y, x, c % width]
+        return rescaled[n, c // lanes, y, x, c % lanes]
 
-    return te.compute((images, channels, *counts), value, name, {"operator": "qconv2d_result"})
+    return te.compute((images, channels, *counts), value, name, PLACED)
 
 
-def packed_channels(where: str, x: te.Tensor, weight: te.Tensor, layout: DotLayout) -> int:
-    """The output channels of the weights; refuses data and weights that do not fit each other, or the layout."""
+def _packed_channels(where: str, x: te.Tensor, weight: te.Tensor, layout: DotLayout) -> int:
+    """The output channels of the weight, whose layout must be that of the data and the target."""
     check_rank(where, "x", x, 4, 4)
     check_quantised(where, "x", x)
-    blocks, inputs, _, _, *entry = packed_shape(where, weight, 6)
+    blocks, inputs, _, _, *entry = packed_extents(where, weight, 6)
     groups = -(-static_extent(where, "extent 1 of x", x.shape[1]) // layout.group)
     if (weight.dtype, inputs, *entry) != (layout.weights, groups, layout.lanes, layout.group):
         wanted = f"{layout.weights}[CO / {layout.lanes}, {groups}, KH, KW, {layout.lanes}, {layout.group}]"
-        raise not_packed(where, weight, wanted, "pack_qconv2d")
+        raise packing_error(where, weight, wanted, "pack_qconv2d")
     return blocks * layout.lanes

@@ -1,26 +1,29 @@
-"""The quantised depthwise convolution: ONNX's QLinearConv of [N, C, H, W] with one int8 kernel around 0 a channel.
+"""Quantised depthwise convolution: ONNX's QLinearConv of [N, C, H, W] with one symmetric int8
+kernel a channel.
 
-Four stages: the padded data (`<name>_data`), the sums in lanes along the rows of the result (`<name>_sum`), rescaled
-(`<name>_lanes`), and the rows without the lanes behind their ends (`<name>`).
+The stages: `<name>_data` the padded input; `<name>_sum` the int32 sums, in lanes along the rows of
+the result; `<name>_rescaled` the sums rescaled; `<name>` the result, without the padding of the
+last lanes.
 """
 
 from __future__ import annotations
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import check_rank, machine_of, static_extent
+from vdla.compiler.operators.checks import check_rank, static_extent, target_of
 from vdla.compiler.operators.quantise import (
+    activation_shift,
     check_quantised,
-    check_rescaling,
+    check_requantisation,
     check_zero_point,
-    not_packed,
-    packed_shape,
-    requantised,
-    shift_of,
-    shifted,
+    convert_activation,
+    packed_extents,
+    packing_error,
+    requantise,
 )
 from vdla.compiler.operators.qweights import WindowLayout, window_layout
 from vdla.compiler.operators.results import result_name
-from vdla.compiler.operators.sampled_input import Taken, taken
+from vdla.compiler.operators.roles import DATA, OPERATOR, PLACED, RESCALED, RESULT, STRIDE
+from vdla.compiler.operators.sampled_input import SampledInput, sampled_input
 from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.target import Target
 
@@ -31,7 +34,7 @@ def qdepthwise_conv2d(
     bias: te.Tensor,
     scale: te.Tensor,
     target: Target | str,
-    kernel: Ints,
+    kernel_shape: Ints,
     x_zero_point: int = 0,
     y_zero_point: int = 0,
     dtype: str = "uint8",
@@ -40,88 +43,90 @@ def qdepthwise_conv2d(
     dilations: Ints = 1,
     name: str | None = None,
 ) -> te.Tensor:
-    """The depthwise convolution of uint8 or int8 `x` with int8 kernels of extents `kernel`; `dtype` is the result's.
+    """The depthwise convolution of uint8 or int8 `x` with int8 kernels of `kernel_shape`; the
+    result has `dtype`.
 
-    `weight` is int8 [C, KH, groups, taps] as `pack_qdepthwise_conv2d` makes it for `target`, `bias` int32 [C] and
-    `scale` float32 [C]. Padding counts as `x_zero_point`.
+    `weight` is int8 [C, KH, groups, taps], as `pack_qdepthwise_conv2d` makes it for `target`,
+    `bias` int32 [C] and `scale` float32 [C]. Padding has the value `x_zero_point`.
     """
     where = name or "qdepthwise_conv2d"
     check_rank(where, "x", x, 4, 4)
     check_quantised(where, "x", x)
     zero = check_zero_point(where, "x_zero_point", x_zero_point, x.dtype)
-    part = taken(windows_of(where, x.shape[2:], kernel, strides, pads, dilations))
-    windows = part.windows
-    columns = (windows.counts[1], windows.kernel[1], windows.strides[1], windows.dilations[1])
-    layout = window_layout(machine_of(where, target), *columns)
-    channels = packed_channels(where, x, weight, part, layout)
-    check_rescaling(where, bias, scale, channels, y_zero_point, dtype)
+    sampled = sampled_input(windows_of(where, x.shape[2:], kernel_shape, strides, pads, dilations))
+    windows = sampled.windows
+    columns = (windows.counts[1], windows.kernel_shape[1], windows.strides[1], windows.dilations[1])
+    layout = window_layout(target_of(where, target), *columns)
+    channels = _packed_channels(where, x, weight, sampled, layout)
+    check_requantisation(where, bias, scale, channels, y_zero_point, dtype)
     result = result_name(x, "qdepthwise_conv2d", name)
-    data = padded(x, part, layout, zero, f"{result}_data")
-    total = summed(data, weight, part, layout, result)
-    return joined(rescaled(total, bias, scale, y_zero_point, dtype, f"{result}_lanes"), part, result)
+    data = _pad_data(x, sampled, layout, zero, f"{result}_data")
+    total = _sums(data, weight, sampled, layout, result)
+    return _result(_rescale(total, bias, scale, y_zero_point, dtype, f"{result}_rescaled"), sampled, result)
 
 
-# --- stages ----------------------------------------------------------------------------------------------------------
+# --- stages ---------------------------------------------------------------------------------------
 
 
-def padded(x: te.Tensor, part: Taken, layout: WindowLayout, zero_point: int, name: str) -> te.Tensor:
-    """[N, C, H, W] with the padding of the windows, and behind it what the last lanes and taps read."""
-    rows, columns = part.extents[0], layout.columns(part)
-    padding = zero_point + shift_of(x.dtype, layout.data)
+def _pad_data(x: te.Tensor, sampled: SampledInput, layout: WindowLayout, zero_point: int, name: str) -> te.Tensor:
+    """[N, C, H, W]: the padded input, including the columns that the last lanes and taps read."""
+    rows, columns = sampled.extents[0], layout.columns(sampled)
+    padding = zero_point + activation_shift(x.dtype, layout.data)
 
     def value(n: te.Value, c: te.Value, h: te.Value, w: te.Value) -> te.Value:
-        places = part.places(h, w)
-        element = shifted(x[n, c, places[0], places[1]], layout.data)
-        return te.select(te.all_of(*inside(x, places)), element, te.const(padding, layout.data))
+        position = sampled.position(h, w)
+        element = convert_activation(x[n, c, position[0], position[1]], layout.data)
+        return te.select(te.all_of(*_inside(x, position)), element, te.const(padding, layout.data))
 
-    return te.compute((*x.shape[:2], rows, columns), value, name, {"operator": "qdepthwise_conv2d_data"})
-
-
-def inside(x: te.Tensor, places: list[te.Value]) -> list[te.Value]:
-    """The conditions under which a place is in the image."""
-    return [test for place, extent in zip(places, x.shape[2:], strict=True) for test in (place >= 0, place < extent)]
+    return te.compute((*x.shape[:2], rows, columns), value, name, PLACED)
 
 
-def summed(data: te.Tensor, weight: te.Tensor, part: Taken, layout: WindowLayout, name: str) -> te.Tensor:
+def _inside(x: te.Tensor, position: list[te.Value]) -> list[te.Value]:
+    """The conditions under which a position lies in the image."""
+    bounds = zip(position, x.shape[2:], strict=True)
+    return [condition for index, extent in bounds for condition in (index >= 0, index < extent)]
+
+
+def _sums(data: te.Tensor, weight: te.Tensor, sampled: SampledInput, layout: WindowLayout, name: str) -> te.Tensor:
     """[N, C, OH, OW / lanes, lanes]: the int32 sums."""
     r, g, i = (te.reduce_axis(extent, axis) for extent, axis in zip(weight.shape[1:], "rgi", strict=True))
 
     def value(n: te.Value, c: te.Value, y: te.Value, b: te.Value, o: te.Value) -> te.Value:
-        column = part.tap(1, b * layout.lanes + o, g * layout.taps + i)
-        left = te.cast("int32", data[n, c, part.tap(0, y, r), column])
+        column = sampled.sample(1, b * layout.lanes + o, g * layout.taps + i)
+        left = te.cast("int32", data[n, c, sampled.sample(0, y, r), column])
         return te.sum(left * te.cast("int32", weight[c, r, g, i]), axis=[r, g, i])
 
-    rows, columns = part.windows.counts
+    rows, columns = sampled.windows.counts
     shape = (*data.shape[:2], rows, -(-columns // layout.lanes), layout.lanes)
-    stages = {"data": data.name, "lanes": f"{name}_lanes", "result": name, "stride": part.stride(1)}
-    return te.compute(shape, value, f"{name}_sum", {"operator": "qdepthwise_conv2d", **stages})
+    stages = {DATA: data.name, RESCALED: f"{name}_rescaled", RESULT: name, STRIDE: sampled.stride(1)}
+    return te.compute(shape, value, f"{name}_sum", {OPERATOR: "qdepthwise_conv2d", **stages})
 
 
-def rescaled(total: te.Tensor, bias: te.Tensor, scale: te.Tensor, zero_point: int, dtype: str, name: str) -> te.Tensor:
+def _rescale(total: te.Tensor, bias: te.Tensor, scale: te.Tensor, zero_point: int, dtype: str, name: str) -> te.Tensor:
     """[N, C, OH, OW / lanes, lanes]: the sums as `dtype`."""
 
     def value(n: te.Value, c: te.Value, y: te.Value, b: te.Value, o: te.Value) -> te.Value:
-        return requantised(total[n, c, y, b, o] + bias[c], scale[c], zero_point, dtype)
+        return requantise(total[n, c, y, b, o] + bias[c], scale[c], zero_point, dtype)
 
-    return te.compute(total.shape, value, name, {"operator": "qdepthwise_conv2d_lanes"})
+    return te.compute(total.shape, value, name, PLACED)
 
 
-def joined(lanes: te.Tensor, part: Taken, name: str) -> te.Tensor:
-    """[N, C, OH, OW]: the rows without the lanes behind their ends."""
-    *channels, _, _, width = lanes.shape
+def _result(rescaled: te.Tensor, sampled: SampledInput, name: str) -> te.Tensor:
+    """[N, C, OH, OW]: the rows without the padding of the last lanes."""
+    *channels, _, _, lanes = rescaled.shape
 
     def value(n: te.Value, c: te.Value, y: te.Value, x: te.Value) -> te.Value:
-        return lanes[n, c, y, x // width, x % width]
+        return rescaled[n, c, y, x // lanes, x % lanes]
 
-    shape = (*channels, *part.windows.counts)
-    return te.compute(shape, value, name, {"operator": "qdepthwise_conv2d_result"})
+    shape = (*channels, *sampled.windows.counts)
+    return te.compute(shape, value, name, PLACED)
 
 
-def packed_channels(where: str, x: te.Tensor, weight: te.Tensor, part: Taken, layout: WindowLayout) -> int:
-    """The channels of data and weights; refuses weights that are not packed for the layout."""
-    rows, columns = part.windows.kernel
+def _packed_channels(where: str, x: te.Tensor, weight: te.Tensor, sampled: SampledInput, layout: WindowLayout) -> int:
+    """The channels of data and weight, whose layout must be that of the target."""
+    rows, columns = sampled.windows.kernel_shape
     channels = static_extent(where, "extent 1 of x", x.shape[1])
     wanted = (channels, rows, -(-columns // layout.taps), layout.taps)
-    if packed_shape(where, weight, 4) != wanted or weight.dtype != "int8":
-        raise not_packed(where, weight, f"int8{list(wanted)}", "pack_qdepthwise_conv2d")
+    if packed_extents(where, weight, 4) != wanted or weight.dtype != "int8":
+        raise packing_error(where, weight, f"int8{list(wanted)}", "pack_qdepthwise_conv2d")
     return channels

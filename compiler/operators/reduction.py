@@ -1,10 +1,10 @@
 """Reductions along any axes of a tensor.
 
-`axes` is None (all dimensions), an integer or a sequence; negative axes count from the end. An empty sequence reduces
-nothing: the result is the element-wise part of the reduction (`sum_square` squares), as ONNX's `noop_with_empty_axes`
-asks. With `keepdims` a reduced dimension stays with extent 1. A tensor has at least one dimension, so reducing all of
-them without `keepdims` gives the shape (1,). float16 and bfloat16 are summed in float32; integers wrap in their own
-dtype.
+`axes` is None (all dimensions), an integer or a sequence; negative axes count from the end. An
+empty sequence reduces nothing: the result is the element-wise part of the reduction (`sum_square`
+squares), as ONNX's `noop_with_empty_axes` asks. With `keepdims` a reduced dimension stays with
+extent 1. A tensor has at least one dimension, so reducing all of them without `keepdims` gives the
+shape (1,). float16 and bfloat16 are summed in float32; integers wrap in their own dtype.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Body = Callable[[te.Value], te.Value]
 _product = te.reducer(lambda x, y: x * y, 1, "product")
 
 
-# --- building blocks -------------------------------------------------------------------------------------------------
+# --- building blocks ------------------------------------------------------------------------------
 
 
 def reduce_with(
@@ -67,7 +67,8 @@ def _source_indices(
 
 
 def _sum_with(x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str, body: Body = lambda v: v) -> te.Tensor:
-    """The sum of `body` of the elements along `axes`; small floats are summed in float32 and rounded once."""
+    """The sum of `body` of the elements along `axes`; small floats are summed in float32 and
+    rounded once."""
     if x.dtype not in SMALL_FLOATS:
         return reduce_with(te.sum, x, axes, keepdims, name, body)
     return _function_of_sum(x, axes, keepdims, name, lambda v: v, body)
@@ -87,7 +88,7 @@ def _axes_and_name(operator: str, x: te.Tensor, axes: Axes, name: str | None) ->
     return axes_of(operator, len(x.shape), axes), result_name(x, operator, name)
 
 
-# --- one pass --------------------------------------------------------------------------------------------------------
+# --- one pass -------------------------------------------------------------------------------------
 
 
 def sum(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
@@ -126,7 +127,7 @@ def l1_norm(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str |
     return _sum_with(x, reduced, keepdims, result, magnitude)
 
 
-# --- several passes --------------------------------------------------------------------------------------------------
+# --- several passes -------------------------------------------------------------------------------
 
 
 def mean(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
@@ -151,7 +152,8 @@ def log_sum(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str |
 
 
 def logsumexp(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
-    """log(sum(exp(x))); the maximum is subtracted first, so that no exponential overflows; floats only."""
+    """log(sum(exp(x))); the maximum is subtracted first, so that no exponential overflows; floats
+    only."""
     check_float("logsumexp", "x", x)
     reduced, result = _axes_and_name("logsumexp", x, axes, name)
     maximum = reduce_with(te.max, x, reduced, True, f"{result}_max")
@@ -176,7 +178,7 @@ def _finite_maximum(maximum: te.Tensor, axes: Sequence[int], i: Sequence[te.Oper
     return te.select((value == low) | (value == high), te.const(0, maximum.dtype), value)
 
 
-# --- positions -------------------------------------------------------------------------------------------------------
+# --- positions ------------------------------------------------------------------------------------
 
 
 def argmax(

@@ -1,9 +1,10 @@
-"""Resizing by nearest neighbour or linear interpolation, along any dimensions, with the coordinates of ONNX.
+"""Resizing by nearest neighbour or linear interpolation, along any dimensions, as ONNX's Resize.
 
-A place o of the result lies at a real coordinate of `x`, by `coordinates`:
-half_pixel (o + 1/2) / scale - 1/2, pytorch_half_pixel the same but 0 where one element results, asymmetric o / scale,
-align_corners o * (extent - 1) / (new extent - 1). A scale is a ratio of integers, so coordinates are exact: the index
-arithmetic has no floats, and only weights of the interpolation are rounded.
+`coordinate_transformation_mode` maps index o of the result to a coordinate of `x`: "half_pixel" (o
++ 1/2) / scale - 1/2, "pytorch_half_pixel" the same but 0 for a single result, "asymmetric" o /
+scale, "align_corners" o * (extent - 1) / (new extent - 1). Scales are ratios of integers, so
+coordinates are exact: index arithmetic is on integers, and only the weights of an interpolation are
+rounded.
 """
 
 from __future__ import annotations
@@ -23,186 +24,194 @@ from vdla.compiler.operators.checks import (
     check_float,
     check_tensor,
     same_extent,
-    several,
+    sequence,
     static_extent,
 )
 from vdla.compiler.operators.results import result_name, to_accumulator
 from vdla.support.integers import to_python
 
-COORDINATES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
-ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+_COORDINATE_MODES = ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners")
+_NEAREST_MODES = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One dimension: the coordinate of place o, of `places`, is (o * step + start) / parts, of `extent` elements."""
+class _ResizeAxis:
+    """One dimension: index o in [0, new_extent) has the coordinate (o * step + start) / parts in
+    [0, extent)."""
 
     extent: int
-    places: int
+    new_extent: int
     step: int
     start: int
     parts: int
 
     @property
     def unchanged(self) -> bool:
-        """Whether each place is itself."""
+        """Whether every index maps to itself."""
         return self.step == self.parts and self.start == 0
 
-    def numerator(self, place: te.Value) -> te.Value:
-        """`parts` times the coordinate; in int64 where twice of it does not fit an int32."""
-        most = 2 * (self.places * self.step + abs(self.start) + self.parts)
-        return (place if most <= MAX_EXTENT else te.cast("int64", place)) * self.step + self.start
+    def numerator(self, index: te.Value) -> te.Value:
+        """`parts` times the coordinate; int64 where twice that could overflow int32."""
+        most = 2 * (self.new_extent * self.step + abs(self.start) + self.parts)
+        return (index if most <= MAX_EXTENT else te.cast("int64", index)) * self.step + self.start
 
-    def element(self, index: te.Value) -> te.Value:
-        """The index of the element that is next to an index that may be outside."""
+    def clamp(self, index: te.Value) -> te.Value:
+        """The nearest index in [0, extent)."""
         return te.cast("int32", te.clip(index, 0, self.extent - 1))
 
 
 def resize_nearest(
     x: te.Tensor,
-    shape: Sequence[te.Dim] | None = None,
+    sizes: Sequence[te.Dim] | None = None,
     scales: Sequence[float | Fraction] | None = None,
-    coordinates: str = "half_pixel",
-    rounding: str = "round_prefer_floor",
+    coordinate_transformation_mode: str = "half_pixel",
+    nearest_mode: str = "round_prefer_floor",
     name: str | None = None,
 ) -> te.Tensor:
-    """The nearest element, of any dtype; exactly one of the new `shape` and `scales` is given, for every dimension."""
+    """The nearest element, of any dtype. Exactly one of `sizes` (the new shape) and `scales` is
+    given."""
     check_tensor("resize_nearest", "x", x)
-    check_choice("resize_nearest", "rounding", rounding, ROUNDINGS)
-    target, lines = lines_of("resize_nearest", x, shape, scales, coordinates)
+    check_choice("resize_nearest", "nearest_mode", nearest_mode, _NEAREST_MODES)
+    shape, axes = _resize_axes("resize_nearest", x, sizes, scales, coordinate_transformation_mode)
 
     def value(*i: te.Value) -> te.Value:
-        return x[tuple(nearest(line, at, rounding) for line, at in zip(lines, i, strict=True))]
+        return x[tuple(_nearest(axis, index, nearest_mode) for axis, index in zip(axes, i, strict=True))]
 
-    return te.compute(target, value, result_name(x, "resize", name))
+    return te.compute(shape, value, result_name(x, "resize", name))
 
 
 def resize_linear(
     x: te.Tensor,
-    shape: Sequence[te.Dim] | None = None,
+    sizes: Sequence[te.Dim] | None = None,
     scales: Sequence[float | Fraction] | None = None,
-    coordinates: str = "half_pixel",
+    coordinate_transformation_mode: str = "half_pixel",
     name: str | None = None,
 ) -> te.Tensor:
-    """Linear interpolation along every dimension that changes (bilinear for two); floats. Outside of the outermost
-    elements the value is theirs."""
+    """Linear interpolation along every dimension that changes (bilinear for two); floats.
+
+    Coordinates beyond the first and last element are clamped.
+    """
     check_float("resize_linear", "x", x)
-    target, lines = lines_of("resize_linear", x, shape, scales, coordinates)
+    shape, axes = _resize_axes("resize_linear", x, sizes, scales, coordinate_transformation_mode)
 
     def value(*i: te.Value) -> te.Value:
-        return te.cast(x.dtype, interpolated(x, lines, i, ()))
+        return te.cast(x.dtype, _interpolate(x, axes, i, ()))
 
-    return te.compute(target, value, result_name(x, "resize", name))
-
-
-# --- coordinates -----------------------------------------------------------------------------------------------------
+    return te.compute(shape, value, result_name(x, "resize", name))
 
 
-def lines_of(
+# --- coordinates ----------------------------------------------------------------------------------
+
+
+def _resize_axes(
     where: str,
     x: te.Tensor,
-    shape: Sequence[te.Dim] | None,
+    sizes: Sequence[te.Dim] | None,
     scales: Sequence[float | Fraction] | None,
-    coordinates: str,
-) -> tuple[tuple[te.Dim, ...], list[Line]]:
+    mode: str,
+) -> tuple[tuple[te.Dim, ...], list[_ResizeAxis]]:
     """The new shape and the coordinates along each dimension."""
-    check_choice(where, "coordinates", coordinates, COORDINATES)
-    if (shape is None) == (scales is None):
-        raise OperatorError(f"{where}: exactly one of shape and scales must be given, got {shape} and {scales}")
-    what = "shape" if scales is None else "scales"
-    given = [to_python(entry) for entry in several(where, what, shape if scales is None else scales)]
+    check_choice(where, "coordinate_transformation_mode", mode, _COORDINATE_MODES)
+    if (sizes is None) == (scales is None):
+        raise OperatorError(f"{where}: exactly one of sizes and scales must be given, got {sizes} and {scales}")
+    what = "sizes" if scales is None else "scales"
+    given = [to_python(entry) for entry in sequence(where, what, sizes if scales is None else scales)]
     if len(given) != len(x.shape):
         raise OperatorError(f"{where}: {what} must have {len(x.shape)} entries, one a dimension, got {len(given)}")
-    target: list[te.Dim] = []
-    lines = []
+    shape: list[te.Dim] = []
+    axes = []
     for extent, entry in zip(x.shape, given, strict=True):
-        if is_unchanged(extent, entry, scales is not None):
-            target.append(extent)
-            lines.append(Line(1, 1, 1, 0, 1))
+        if _is_unchanged(extent, entry, scales is not None):
+            shape.append(extent)
+            axes.append(_ResizeAxis(1, 1, 1, 0, 1))
             continue
         extent = static_extent(where, "a dimension that changes", extent)
-        new, scale = (new_extent(where, entry), None) if scales is None else scaled_extent(where, extent, entry)
-        target.append(new)
-        lines.append(line_of(extent, new, Fraction(new, extent) if scale is None else scale, coordinates))
-    return tuple(target), lines
+        new, scale = (_new_extent(where, entry), None) if scales is None else _scaled_extent(where, extent, entry)
+        shape.append(new)
+        axes.append(_resize_axis(extent, new, Fraction(new, extent) if scale is None else scale, mode))
+    return tuple(shape), axes
 
 
-def is_unchanged(extent: te.Dim, entry: object, is_scale: bool) -> bool:
-    """Whether a dimension stays: a scale of 1, or its own symbol."""
+def _is_unchanged(extent: te.Dim, entry: object, is_scale: bool) -> bool:
+    """Whether a dimension keeps its extent: a scale of 1, or its own symbol."""
     if is_scale:
         return isinstance(entry, int | float | Fraction) and not isinstance(entry, bool) and entry == 1
     return isinstance(entry, te.Value) and same_extent(entry, extent)
 
 
-def new_extent(where: str, entry: object) -> int:
+def _new_extent(where: str, entry: object) -> int:
     """An extent of the new shape."""
     return at_least(where, "every new extent", entry, 1)
 
 
-def scaled_extent(where: str, extent: int, scale: object) -> tuple[int, Fraction]:
-    """The new extent, floor(extent * scale), and the scale as a ratio; a float is one of float32, as ONNX has it."""
+def _scaled_extent(where: str, extent: int, scale: object) -> tuple[int, Fraction]:
+    """The new extent, floor(extent * scale), and the scale as a ratio; floats are float32, as in
+    ONNX."""
     if not isinstance(scale, int | float | Fraction) or isinstance(scale, bool) or not 0 < scale <= MAX_EXTENT:
         raise OperatorError(f"{where}: every scale must be a positive number up to {MAX_EXTENT}, got {scale!r}")
     if isinstance(scale, Fraction):
         ratio, new = scale, int(extent * scale)
     else:
-        ratio, new = simplest(scale), int(np.float32(extent) * np.float32(scale))
+        ratio, new = _simplest_ratio(scale), int(np.float32(extent) * np.float32(scale))
     if new < 1:
-        raise OperatorError(f"{where}: a result must have elements, got the scale {scale} for {extent}")
+        raise OperatorError(f"{where}: the result must have elements, got scale {scale} for extent {extent}")
     return new, ratio
 
 
-def simplest(scale: float) -> Fraction:
-    """A ratio of few parts that is the scale in float32: 7 / 10 for 0.7."""
+def _simplest_ratio(scale: float) -> Fraction:
+    """The simplest ratio that rounds to the scale in float32: 7 / 10 for 0.7."""
     exact, rounded = Fraction(scale), np.float32(scale)
     bounds = (1 << bits for bits in range(exact.denominator.bit_length() + 1))
     return next(ratio for ratio in map(exact.limit_denominator, bounds) if np.float32(ratio) == rounded)
 
 
-def line_of(extent: int, new: int, scale: Fraction, coordinates: str) -> Line:
+def _resize_axis(extent: int, new: int, scale: Fraction, mode: str) -> _ResizeAxis:
     """The coordinates along one dimension."""
     up, down = scale.numerator, scale.denominator
-    match coordinates:
+    match mode:
         case "align_corners":
-            return Line(extent, new, extent - 1, 0, new - 1) if new > 1 else Line(extent, new, 0, 0, 1)
+            return _ResizeAxis(extent, new, extent - 1, 0, new - 1) if new > 1 else _ResizeAxis(extent, new, 0, 0, 1)
         case "asymmetric":
-            return Line(extent, new, down, 0, up)
+            return _ResizeAxis(extent, new, down, 0, up)
         case "pytorch_half_pixel" if new == 1:
-            return Line(extent, new, 0, 0, 1)
-    return Line(extent, new, 2 * down, down - up, 2 * up) if down != up else Line(extent, new, 1, 0, 1)
+            return _ResizeAxis(extent, new, 0, 0, 1)
+    return _ResizeAxis(extent, new, 2 * down, down - up, 2 * up) if down != up else _ResizeAxis(extent, new, 1, 0, 1)
 
 
-# --- values ----------------------------------------------------------------------------------------------------------
+# --- values ---------------------------------------------------------------------------------------
 
 
-def nearest(line: Line, place: te.Value, rounding: str) -> te.Value:
+def _nearest(axis: _ResizeAxis, index: te.Value, nearest_mode: str) -> te.Value:
     """The index of the nearest element."""
-    if line.unchanged:
-        return place
-    above, parts = line.numerator(place), line.parts
-    match rounding:
+    if axis.unchanged:
+        return index
+    numerator, parts = axis.numerator(index), axis.parts
+    match nearest_mode:
         case "floor":
-            index = above // parts
+            nearest = numerator // parts
         case "ceil":
-            index = (above + (parts - 1)) // parts
+            nearest = (numerator + (parts - 1)) // parts
         case "round_prefer_ceil":
-            index = (above * 2 + parts) // (2 * parts)
+            nearest = (numerator * 2 + parts) // (2 * parts)
         case _:
-            index = (above * 2 + (parts - 1)) // (2 * parts)
-    return line.element(index)
+            nearest = (numerator * 2 + (parts - 1)) // (2 * parts)
+    return axis.clamp(nearest)
 
 
-def interpolated(x: te.Tensor, lines: Sequence[Line], at: Sequence[te.Value], chosen: tuple[te.Value, ...]) -> te.Value:
-    """The value at a point, the first dimensions having been chosen; narrow floats in float32."""
-    d = len(chosen)
-    if d == len(lines):
-        return to_accumulator(x[chosen])
-    line = lines[d]
-    if line.unchanged:
-        return interpolated(x, lines, at, (*chosen, at[d]))
-    above = line.numerator(at[d])
-    low = above // line.parts
-    left = interpolated(x, lines, at, (*chosen, line.element(low)))
-    right = interpolated(x, lines, at, (*chosen, line.element(low + 1)))
-    weight = te.cast(left.dtype, above - low * line.parts) / float(line.parts)
+def _interpolate(
+    x: te.Tensor, axes: Sequence[_ResizeAxis], i: Sequence[te.Value], leading: tuple[te.Value, ...]
+) -> te.Value:
+    """The value at index `i` of the result, with indices of `x` for the `leading` dimensions, in
+    the accumulator dtype."""
+    d = len(leading)
+    if d == len(axes):
+        return to_accumulator(x[leading])
+    axis = axes[d]
+    if axis.unchanged:
+        return _interpolate(x, axes, i, (*leading, i[d]))
+    numerator = axis.numerator(i[d])
+    low = numerator // axis.parts
+    left = _interpolate(x, axes, i, (*leading, axis.clamp(low)))
+    right = _interpolate(x, axes, i, (*leading, axis.clamp(low + 1)))
+    weight = te.cast(left.dtype, numerator - low * axis.parts) / float(axis.parts)
     return left + (right - left) * weight

@@ -1,7 +1,7 @@
-"""What of its padded input a convolution reads, as a stage of its own.
+"""The elements of its padded input that a convolution reads, as a stage of its own.
 
-Windows of one tap leave elements out where they move by more than one; taking only those that are read makes the
-stride of the sums 1.
+Windows of one tap with a stride skip elements; a stage of only the elements read makes the stride
+of the sums 1.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ from vdla.compiler.operators.windows import Windows
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """Along each spatial dimension: every `steps`-th element of the padded input, from the first padding on."""
+class SampledInput:
+    """Every `steps[d]`-th element of the padded input along each spatial dimension d."""
 
     windows: Windows
     steps: tuple[int, ...]
 
     @property
     def extents(self) -> tuple[int, ...]:
-        """How many elements are taken."""
+        """The number of sampled elements along each dimension."""
         windows = self.windows
-        return tuple((windows.last(d) + windows.before[d]) // step + 1 for d, step in enumerate(self.steps))
+        return tuple((windows.last(d) + windows.pads_before[d]) // step + 1 for d, step in enumerate(self.steps))
 
-    def places(self, *at: te.Value) -> list[te.Value]:
-        """Where the elements lie in the input."""
-        return [at[d] * step - self.windows.before[d] for d, step in enumerate(self.steps)]
+    def position(self, *sample: te.Value) -> list[te.Value]:
+        """The input index of a sample, out of range in the padding."""
+        return [sample[d] * step - self.windows.pads_before[d] for d, step in enumerate(self.steps)]
 
     def stride(self, d: int) -> int:
-        """How far neighbouring windows are from each other among the elements."""
+        """The distance of neighbouring windows in samples."""
         return self.windows.strides[d] // self.steps[d]
 
-    def tap(self, d: int, window: te.Value, tap: te.Value | te.ReduceAxis) -> te.Value:
-        """The element that a tap of a window reads, along one dimension."""
+    def sample(self, d: int, window: te.Value, tap: te.Value | te.ReduceAxis) -> te.Value:
+        """The sample that a tap of a window reads along dimension `d`."""
         return window * self.stride(d) + tap * self.windows.dilations[d]
 
 
-def taken(windows: Windows) -> Taken:
-    """What convolutions with these windows read."""
-    steps = (stride if taps == 1 else 1 for taps, stride in zip(windows.kernel, windows.strides, strict=True))
-    return Taken(windows, tuple(steps))
+def sampled_input(windows: Windows) -> SampledInput:
+    """The samples that a convolution with these windows reads."""
+    steps = (stride if taps == 1 else 1 for taps, stride in zip(windows.kernel_shape, windows.strides, strict=True))
+    return SampledInput(windows, tuple(steps))

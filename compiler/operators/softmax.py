@@ -1,6 +1,6 @@
 """Softmax and its logarithm along one axis.
 
-The largest element of each row is taken out first, so that no power overflows and at least one of them is 1.
+The maximum of each row is subtracted first, so that no exponential overflows and at least one is 1.
 """
 
 from __future__ import annotations
@@ -15,42 +15,43 @@ from vdla.compiler.operators.results import result_name, to_accumulator
 
 
 def softmax(x: te.Tensor, axis: int = -1, name: str | None = None) -> te.Tensor:
-    """exp(x) / sum(exp(x)) along `axis`; narrow floats are computed in float32 and rounded once."""
-    dimension, result = prepared("softmax", x, axis, name)
-    largest = reduce_with(te.max, x, (dimension,), True, f"{result}_max")
+    """exp(x) / sum(exp(x)) along `axis`; float16 and bfloat16 are computed in float32 and rounded
+    once."""
+    dimension, result = _dimension_and_name("softmax", x, axis, name)
+    maximum = reduce_with(te.max, x, (dimension,), True, f"{result}_max")
 
-    def power(*i: te.Value) -> te.Value:
-        return te.exp(to_accumulator(x[i]) - to_accumulator(largest[row(dimension, i)]))
+    def exponential(*i: te.Value) -> te.Value:
+        return te.exp(to_accumulator(x[i]) - to_accumulator(maximum[_row_index(dimension, i)]))
 
-    powers = te.compute(x.shape, power, f"{result}_exp")
-    total = reduce_with(te.sum, powers, (dimension,), True, f"{result}_sum")
+    exponentials = te.compute(x.shape, exponential, f"{result}_exp")
+    total = reduce_with(te.sum, exponentials, (dimension,), True, f"{result}_sum")
 
-    def share(*i: te.Value) -> te.Value:
-        return te.cast(x.dtype, powers[i] / total[row(dimension, i)])
+    def value(*i: te.Value) -> te.Value:
+        return te.cast(x.dtype, exponentials[i] / total[_row_index(dimension, i)])
 
-    return te.compute(x.shape, share, result)
+    return te.compute(x.shape, value, result)
 
 
 def log_softmax(x: te.Tensor, axis: int = -1, name: str | None = None) -> te.Tensor:
-    """log(softmax(x)) along `axis`, without taking the logarithm of what is almost 0."""
-    dimension, result = prepared("log_softmax", x, axis, name)
-    largest = reduce_with(te.max, x, (dimension,), True, f"{result}_max")
+    """log(softmax(x)) along `axis`, accurate where softmax(x) is almost 0."""
+    dimension, result = _dimension_and_name("log_softmax", x, axis, name)
+    maximum = reduce_with(te.max, x, (dimension,), True, f"{result}_max")
 
-    def shifted(i: Sequence[te.Value]) -> te.Value:
-        return to_accumulator(x[tuple(i)]) - to_accumulator(largest[row(dimension, i)])
+    def difference(i: Sequence[te.Value]) -> te.Value:
+        return to_accumulator(x[tuple(i)]) - to_accumulator(maximum[_row_index(dimension, i)])
 
-    powers = te.compute(x.shape, lambda *i: te.exp(shifted(i)), f"{result}_exp")
-    total = reduce_with(te.sum, powers, (dimension,), True, f"{result}_sum")
+    exponentials = te.compute(x.shape, lambda *i: te.exp(difference(i)), f"{result}_exp")
+    total = reduce_with(te.sum, exponentials, (dimension,), True, f"{result}_sum")
     logs = elementwise(total, lambda v: te.log(v), f"{result}_log")
-    return te.compute(x.shape, lambda *i: te.cast(x.dtype, shifted(i) - logs[row(dimension, i)]), result)
+    return te.compute(x.shape, lambda *i: te.cast(x.dtype, difference(i) - logs[_row_index(dimension, i)]), result)
 
 
-def prepared(operator: str, x: te.Tensor, axis: int, name: str | None) -> tuple[int, str]:
-    """The dimension, and the result's name."""
+def _dimension_and_name(operator: str, x: te.Tensor, axis: int, name: str | None) -> tuple[int, str]:
+    """The dimension of `axis`, and the name of the result."""
     check_float(operator, "x", x)
     return axis_of(operator, len(x.shape), axis), result_name(x, operator, name)
 
 
-def row(dimension: int, indices: Sequence[te.Value]) -> tuple[te.Value, ...]:
-    """The place of what belongs to the whole row of an element."""
+def _row_index(dimension: int, indices: Sequence[te.Value]) -> tuple[te.Value, ...]:
+    """The index of the first element of the row of an element."""
     return tuple(te.const(0, "int32") if d == dimension else index for d, index in enumerate(indices))

@@ -1,7 +1,7 @@
-"""Windows that slide over the spatial dimensions of a tensor [N, C, spatial...]: extents, padding, what lies inside.
+"""Sliding windows over the spatial dimensions of a tensor [N, C, spatial...].
 
-Options are given for each spatial dimension; `pads` are those before each dimension, then those after each, as ONNX
-has them.
+Options are one integer for all spatial dimensions or one for each. `pads` is ONNX's: the padding
+before each dimension, then after each.
 """
 
 from __future__ import annotations
@@ -10,89 +10,107 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import OperatorError, dims, integers, static_extents
+from vdla.compiler.operators.checks import OperatorError, extents_of, integers, static_extents
 
 Ints = int | Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Along each spatial dimension: the input's extent, the window's taps and their distances, padding, and the number
-    of windows."""
+    """For each spatial dimension: the extent of the input, the taps of a window, padding, and the
+    number of windows."""
 
     extents: tuple[int, ...]
-    kernel: tuple[int, ...]
+    kernel_shape: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    before: tuple[int, ...]
-    after: tuple[int, ...]
+    pads_before: tuple[int, ...]
+    pads_after: tuple[int, ...]
     counts: tuple[int, ...]
 
-    def position(self, d: int, window: te.Operand, tap: te.Operand) -> te.Value:
-        """The index in the input, along spatial dimension `d`, of a tap of a window; outside of it in the padding."""
-        start = te.as_value(window, "windows") * self.strides[d]
-        return start + te.as_value(tap, "windows") * self.dilations[d] - self.before[d]
+    @property
+    def pads(self) -> tuple[int, ...]:
+        """The padding in ONNX's order."""
+        return (*self.pads_before, *self.pads_after)
 
-    def inside(self, places: Sequence[te.Value]) -> list[te.Value]:
-        """The conditions under which a position is not padding: none where no window leaves the input."""
+    def position(self, d: int, window: te.Operand, tap: te.Operand) -> te.Value:
+        """The input index of a tap along spatial dimension `d`; out of range in the padding."""
+        start = te.as_value(window, "windows") * self.strides[d]
+        return start + te.as_value(tap, "windows") * self.dilations[d] - self.pads_before[d]
+
+    def inside(self, position: Sequence[te.Value]) -> list[te.Value]:
+        """The conditions under which a position lies in the input; empty if no window reaches the
+        padding."""
         conditions = []
-        for d, place in enumerate(places):
-            if self.before[d]:
+        for d, place in enumerate(position):
+            if self.pads_before[d]:
                 conditions.append(place >= 0)
             if self.last(d) >= self.extents[d]:
                 conditions.append(place < self.extents[d])
         return conditions
 
-    def holds(self, d: int, window: int) -> bool:
-        """Whether a window has an element of the input, along a dimension."""
-        start, gap = window * self.strides[d] - self.before[d], self.dilations[d]
+    def covers_input(self, d: int, window: int) -> bool:
+        """Whether a window covers any input element along dimension `d`."""
+        start, gap = window * self.strides[d] - self.pads_before[d], self.dilations[d]
         first = max(0, -(start // gap))
-        return first < self.kernel[d] and start + first * gap < self.extents[d]
+        return first < self.kernel_shape[d] and start + first * gap < self.extents[d]
 
     def last(self, d: int) -> int:
-        """The greatest position along a dimension."""
-        reach = (self.counts[d] - 1) * self.strides[d] + (self.kernel[d] - 1) * self.dilations[d]
-        return reach - self.before[d]
+        """The greatest position that a window reads along dimension `d`."""
+        reach = (self.counts[d] - 1) * self.strides[d] + (self.kernel_shape[d] - 1) * self.dilations[d]
+        return reach - self.pads_before[d]
 
 
 def windows_of(
     where: str,
     extents: Sequence[te.Dim],
-    kernel: Ints,
+    kernel_shape: Ints,
     strides: Ints = 1,
     pads: Ints = 0,
     dilations: Ints = 1,
     ceil_mode: bool = False,
 ) -> Windows:
-    """The windows with these options; `ceil_mode` adds a last window that leaves the padded input, unless it would
-    begin behind the input and the padding before it."""
+    """The windows with these options.
+
+    `ceil_mode` rounds the number of windows up: the last one may leave the padded input, but begins
+    before the padding behind the input.
+    """
     rank = len(extents)
     extents = static_extents(where, "spatial extent", extents)
-    taps = integers(where, "kernel", kernel, rank, 1)
+    taps = integers(where, "kernel_shape", kernel_shape, rank, 1)
     steps = integers(where, "strides", strides, rank, 1)
     gaps = integers(where, "dilations", dilations, rank, 1)
     margins = integers(where, "pads", pads, 2 * rank, 0)
-    before, after = margins[:rank], margins[rank:]
+    pads_before, pads_after = margins[:rank], margins[rank:]
     counts = []
     for d in range(rank):
         reach = (taps[d] - 1) * gaps[d] + 1
-        spare = extents[d] + before[d] + after[d] - reach
+        spare = extents[d] + pads_before[d] + pads_after[d] - reach
         if spare < 0:
             found = f"a window of {reach} over {spare + reach} along spatial dimension {d}"
             raise OperatorError(f"{where}: a window must not be longer than the padded input, got {found}")
         count = (-(-spare // steps[d]) if ceil_mode else spare // steps[d]) + 1
-        begins_outside = (count - 1) * steps[d] >= extents[d] + before[d]
+        begins_outside = (count - 1) * steps[d] >= extents[d] + pads_before[d]
         counts.append(count - 1 if ceil_mode and begins_outside else count)
-    return Windows(tuple(extents), taps, steps, gaps, before, after, tuple(counts))
+    return Windows(
+        extents=tuple(extents),
+        kernel_shape=taps,
+        strides=steps,
+        dilations=gaps,
+        pads_before=pads_before,
+        pads_after=pads_after,
+        counts=tuple(counts),
+    )
 
 
 def same_pads(
-    where: str, extents: Sequence[int], kernel: Ints, strides: Ints = 1, dilations: Ints = 1, lower: bool = False
+    where: str, extents: Sequence[int], kernel_shape: Ints, strides: Ints = 1, dilations: Ints = 1, lower: bool = False
 ) -> tuple[int, ...]:
-    """The padding with which there are ceil(extent / stride) windows; an odd one goes behind, with `lower` in front."""
-    extents = static_extents(where, "spatial extent", dims(where, "extents", extents))
+    """The `pads` of ONNX's SAME_UPPER: ceil(extent / stride) windows, odd padding at the end;
+    `lower`: SAME_LOWER."""
+    extents = static_extents(where, "spatial extent", extents_of(where, "extents", extents))
     rank = len(extents)
-    taps = integers(where, "kernel", kernel, rank, 1)
+    taps = integers(where, "kernel_shape", kernel_shape, rank, 1)
     steps = integers(where, "strides", strides, rank, 1)
     gaps = integers(where, "dilations", dilations, rank, 1)
     totals = []

@@ -1,4 +1,5 @@
-"""The lower bound on the cycles of a workload: multiply-accumulates at peak rate, or bytes at the bus's peak rate."""
+"""The lower bound on the cycles of a workload: multiply-accumulates at peak rate, or bytes at the
+bus's peak rate."""
 
 from __future__ import annotations
 
@@ -28,8 +29,9 @@ class MachineBound:
 def bound(layer: Workload, config: Config) -> MachineBound:
     """MACs / MACs per cycle or bytes / AXI bytes per cycle, whichever is greater.
 
-    Each weight, each output and each input byte that any output reads is moved once. Input channels that do not fill
-    one block are not rounded up, since several kernel positions can share the block.
+    Each weight, each output and each input byte that any output reads is moved once. Input channels
+    that do not fill one block are not rounded up, since several kernel positions can share the
+    block.
     """
     batch, ins, outs = _padded_sizes(layer, config)
     pixels, taps = layer.out_height * layer.out_width, layer.kernel * layer.kernel
@@ -49,7 +51,8 @@ def _padded_sizes(layer: Workload, config: Config) -> tuple[int, int, int]:
 
 
 def _touched(size: int, out_size: int, layer: Workload) -> int:
-    """The number of the `size` rows (or columns) that any output reads: a strided 1x1 convolution skips some."""
+    """The number of the `size` rows (or columns) that any output reads: a strided 1x1 convolution
+    skips some."""
     reads = np.arange(out_size)[:, None] * layer.strides + np.arange(layer.kernel) - layer.pads
     return len(np.unique(reads[(reads >= 0) & (reads < size)]))
 

@@ -1,5 +1,5 @@
-"""Schedules of the operators for CPUs; `default_schedule` schedules any function."""
+"""CPU schedules of the operators; `default_schedule` schedules any function."""
 
-from vdla.compiler.operators.cpu.schedule import default_schedule
+from vdla.compiler.operators.cpu.default_schedule import default_schedule
 
 __all__ = ["default_schedule"]

@@ -1,36 +1,37 @@
-"""The CPU schedule of a convolution: a register tile of pixels by blocks of output channels, summed in one go.
+"""The CPU schedule of a convolution: register tiles of pixels by blocks of output channels.
 
-The stage that brings the sums into the order of the result is cut into tiles, and the sums of a tile are computed
-inside, so that they stay in registers and whatever a graph does with the result happens while they are at hand.
+The consumer of the sums is tiled and the sums of a tile are computed inside, so that they stay in
+registers until the element-wise operators behind the convolution have read them.
 """
 
 from __future__ import annotations
 
-from vdla.compiler.operators.cpu.nest import nest_named, size_of
-from vdla.compiler.operators.cpu.producers_consumers import reader_of
-from vdla.compiler.operators.cpu.stages import attempt
-from vdla.compiler.operators.cpu.tile import Tile, register_tile
+from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
+from vdla.compiler.operators.cpu.producers_consumers import consumer_of
+from vdla.compiler.operators.cpu.register_tile import RegisterTile, best_register_tile
+from vdla.compiler.operators.cpu.stage_schedule import attempt
+from vdla.compiler.operators.roles import GROUP
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
-CORNER = 4  # columns that come from as many vectors with few shuffles
+TRANSPOSED_COLUMNS = 4  # results that few shuffles transpose from as many vectors
 
 
 def schedule_conv2d(schedule: Schedule, block: str, target: Target) -> None:
-    """Tile the stage that reads the sums, and compute them inside of its tiles."""
-    sums = nest_named(schedule.fn, block)
-    blocks, rows, columns, lanes = (size_of(axis.extent) for axis in sums.leaf.block.axes[1:5])
-    group = int(sums.leaf.block.annotations["group"])
-    tile = register_tile(target, (rows, columns, -(-group // lanes) if group else blocks))
-    reader = reader_of(schedule, block, (4, 5))
-    place = tiled_reader(schedule, reader, tile, lanes, group)
+    """Tile the consumer of the sums, and compute the sums of a tile inside."""
+    sums = block_nest(schedule.fn, block)
+    blocks, rows, columns, lanes = (nominal_extent(axis.extent) for axis in sums.leaf.block.axes[1:5])
+    group = int(sums.leaf.block.annotations[GROUP])
+    tile = best_register_tile(target, (rows, columns, -(-group // lanes) if group else blocks))
+    consumer = consumer_of(schedule, block, (4, 5))
+    place = _tile_consumer(schedule, consumer, tile, lanes, group)
     schedule.compute_at(block, place)
-    tile_sums(schedule, block, place)
+    _schedule_sums(schedule, block, place)
 
 
-def tiled_reader(schedule: Schedule, reader: str, tile: Tile, lanes: int, group: int) -> str:
-    """Cut the reader into tiles, none of channels of two groups; the loop inside which a tile is."""
-    n, channel, row, column, *lane = schedule.loops(reader)
+def _tile_consumer(schedule: Schedule, consumer: str, tile: RegisterTile, lanes: int, group: int) -> str:
+    """Tile the consumer, with no tile across two groups; the loop that contains a tile."""
+    n, channel, row, column, *lane = schedule.loops(consumer)
     if group:
         groups, channel = schedule.split(channel, factor=-(-group // lanes) if lane else group)
         n = schedule.fuse(n, groups)
@@ -45,22 +46,24 @@ def tiled_reader(schedule: Schedule, reader: str, tile: Tile, lanes: int, group:
         schedule.unroll(column_inner)
         schedule.vectorize(*lane)
     else:
-        turn_corners(schedule, inner, row_inner, column_inner, columns)
+        _transpose_channels(schedule, inner, row_inner, column_inner, columns)
     threads = schedule.fuse(n, outer, row_outer)
-    attempt(schedule, lambda: schedule.parallel(threads))  # a block that is filled up seems to reach the next group
+    attempt(schedule, lambda: schedule.parallel(threads))  # padding of a block looks like an access to the next group
     return column_outer
 
 
-def turn_corners(schedule: Schedule, channel: str, row: str, column: str, columns: int) -> None:
-    """Store a few columns of one channel at a time: what lay in lanes of channels comes to lie along the columns."""
-    corner, lane = schedule.split(column, factor=columns if columns % CORNER else CORNER)
-    schedule.reorder(row, corner, channel, lane)
-    schedule.unroll(corner)
+def _transpose_channels(schedule: Schedule, channel: str, row: str, column: str, columns: int) -> None:
+    """Store a few columns of one channel at a time, which transposes lanes of channels into
+    columns."""
+    part, lane = schedule.split(column, factor=columns if columns % TRANSPOSED_COLUMNS else TRANSPOSED_COLUMNS)
+    schedule.reorder(row, part, channel, lane)
+    schedule.unroll(part)
     schedule.vectorize(lane)
 
 
-def tile_sums(schedule: Schedule, block: str, place: str) -> None:
-    """The loops of a tile: reductions outside, pixels and blocks written out, a vector of channels innermost."""
+def _schedule_sums(schedule: Schedule, block: str, place: str) -> None:
+    """The loops of a tile: reductions outermost, pixels and blocks unrolled, a vector of channels
+    innermost."""
     loops = schedule.loops(block)
     n, blocks, rows, columns, lane, *reduce = loops[loops.index(place) + 1 :]
     schedule.reorder(n, *reduce, rows, columns, blocks, lane)

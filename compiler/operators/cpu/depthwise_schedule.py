@@ -1,38 +1,39 @@
-"""The CPU schedule of a depthwise convolution: lanes along the rows of the image, several rows summed at once.
+"""The CPU schedule of a depthwise convolution: lanes along the rows of the image, several rows at
+once.
 
-The padded image is made a channel at a time, just before it is read; rows that two results share are loaded once. With
-masks there need not be one: each tap masks the edges of the image.
+The image is padded a channel at a time, just before it is read; rows that results share are loaded
+once. With masked loads there is no padded image: each tap masks the edges of the image.
 """
 
 from __future__ import annotations
 
 from vdla.compiler.analysis.access import stores
-from vdla.compiler.operators.cpu.fusion import cost
-from vdla.compiler.operators.cpu.nest import nest_named, size_of
-from vdla.compiler.operators.cpu.producers_consumers import padding_of, reader_of
-from vdla.compiler.operators.cpu.tile import even_part, lanes_along
+from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
+from vdla.compiler.operators.cpu.inlining import operation_count
+from vdla.compiler.operators.cpu.producers_consumers import consumer_of, padding_producer
+from vdla.compiler.operators.cpu.register_tile import even_part, row_lanes
+from vdla.compiler.operators.roles import PHASES
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
-MOST_TAPS = 49  # of a window whose taps are written out: rows that results share are loaded once
-FEW_TAPS = 9  # of a window whose masks may be those of several vectors a row, each with code of its own
-PHASED_RANK = 5  # of a padded image with its columns in phases of the stride
-SUMS = 4  # of so many registers, one is a sum
+MOST_TAPS = 49  # of a window whose taps are unrolled, so that rows that results share are loaded once
+FEW_TAPS = 9  # of a window with masked loads in several vectors a row, each with its own code
+REGISTERS_PER_SUM = 4
 
 
 def schedule_depthwise_conv2d(schedule: Schedule, block: str, target: Target) -> None:
-    """Tile the stage that reads the sums, and compute the padding and the sums inside of its tiles."""
-    nest = nest_named(schedule.fn, block)
-    rows, columns, *taps = (size_of(axis.extent) for axis in nest.leaf.block.axes[2:])
-    lanes = lanes_along(columns, target, nest.element_bytes)
-    most = target.vector_registers // SUMS
+    """Tile the consumer of the sums, and compute the padding and the sums inside."""
+    nest = block_nest(schedule.fn, block)
+    rows, columns, *taps = (nominal_extent(axis.extent) for axis in nest.leaf.block.axes[2:])
+    lanes = row_lanes(columns, target, nest.element_bytes)
+    most = target.vector_registers // REGISTERS_PER_SUM
     depth = even_part(rows, most if columns <= lanes else max(1, most // 2))
-    reader, padding = reader_of(schedule, block, (4,)), padding_of(schedule, block)
+    consumer, padding = consumer_of(schedule, block, (4,)), padding_producer(schedule, block)
     whole = columns == lanes or (columns % lanes == 0 and taps[0] * taps[1] <= FEW_TAPS)
-    if padding is not None and whole and lanes > 1 and is_copy(schedule, padding) and target.has("avx512vl"):
-        schedule.inline(padding)  # loads from rows just stored would wait until these are in the cache
+    if padding is not None and whole and lanes > 1 and _is_plain_copy(schedule, padding) and target.has("avx512vl"):
+        schedule.inline(padding)  # loads of rows just stored would stall on store forwarding
         padding = None
-    n, channel, row, column = schedule.loops(reader)
+    n, channel, row, column = schedule.loops(consumer)
     row_outer, row_inner = schedule.split(row, factor=depth)
     column_outer, column_inner = schedule.split(column, factor=lanes)
     schedule.reorder(n, channel, row_outer, column_outer, row_inner, column_inner)
@@ -48,14 +49,14 @@ def schedule_depthwise_conv2d(schedule: Schedule, block: str, target: Target) ->
     if padding is not None:
         schedule.compute_at(padding, image)
         *_, phase, column = schedule.loops(padding)
-        if len(nest_named(schedule.fn, padding).leaf.block.axes) == PHASED_RANK:
-            schedule.reorder(column, phase)  # so that the edges of a row are cut off for all phases at once
+        if PHASES in block_nest(schedule.fn, padding).leaf.block.annotations:
+            schedule.reorder(column, phase)  # the edges of a row are then the same for all phases
             schedule.unroll(phase)
         schedule.vectorize(column)
     schedule.parallel(image)
 
 
-def is_copy(schedule: Schedule, padding: str) -> bool:
-    """Whether a padded image only copies the image, with its columns in order."""
-    block = nest_named(schedule.fn, padding).leaf.block
-    return len(block.axes) < PHASED_RANK and all(cost(store.value) == 0 for store in stores(block))
+def _is_plain_copy(schedule: Schedule, padding: str) -> bool:
+    """Whether a padded image only copies the image, without splitting its columns into phases."""
+    block = block_nest(schedule.fn, padding).leaf.block
+    return PHASES not in block.annotations and all(operation_count(store.value) == 0 for store in stores(block))

@@ -1,7 +1,8 @@
-"""The CPU schedule of a matrix product: a register tile of rows by vectors, over a panel of columns that is packed.
+"""The CPU schedule of a matrix product: register tiles of rows by vectors, over packed panels of
+columns.
 
-A panel is as many columns as a tile has, all of K deep; packed, it is read in the order of memory, from the
-second-level cache. It pays where enough rows read it.
+A panel is the columns of a tile over the whole depth K. Packed, it is contiguous in the
+second-level cache; packing pays if enough rows read the panel.
 """
 
 from __future__ import annotations
@@ -9,52 +10,52 @@ from __future__ import annotations
 from math import prod
 
 from vdla.compiler.analysis.access import loads
-from vdla.compiler.operators.cpu.nest import Nest, nest_named, size_of
-from vdla.compiler.operators.cpu.producers_consumers import reader_of
-from vdla.compiler.operators.cpu.stages import PARALLEL_POINTS
-from vdla.compiler.operators.cpu.tile import Tile, lanes_along, register_tile
+from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, nominal_extent
+from vdla.compiler.operators.cpu.producers_consumers import consumer_of
+from vdla.compiler.operators.cpu.register_tile import RegisterTile, best_register_tile, row_lanes
+from vdla.compiler.operators.cpu.stage_schedule import PARALLEL_ITERATIONS
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
-ALIASING_BYTES = 4096  # rows at this distance share a set of the first-level cache ...
-WAYS = 8  # ... which holds this many lines
+ALIASING_BYTES = 4096  # rows at this distance map to one set of the first-level cache
+WAYS = 8  # of the first-level cache
 PANEL_BYTES = 1 << 19  # half of a second-level cache
-REUSES = 4  # tiles of rows from which on packing pays
-DEEP = 4  # steps along K that are written out
-PARALLEL_PANELS = 8  # panels from which on they are the parallel loop
+REUSES = 4  # tiles of rows for which packing pays
+UNROLLED_STEPS = 4  # along K
+PARALLEL_PANELS = 8  # the fewest panels to run in parallel
 
 
 def schedule_matmul(schedule: Schedule, block: str, target: Target) -> None:
-    """Tile the stage that reads the sums, and compute them inside of its tiles."""
-    nest = nest_named(schedule.fn, block)
-    *batch, rows, columns, depth = (size_of(axis.extent) for axis in nest.leaf.block.axes)
-    lanes = lanes_along(columns, target, nest.element_bytes)
-    tile = tile_of(target, nest, (rows, columns, depth), lanes)
-    panel = panel_of(nest) if rows >= REUSES * tile.rows and columns > tile.vectors * lanes else None
-    reader = reader_of(schedule, block, (2 + len(batch),))
-    place, panels = tiled_reader(schedule, reader, tile, lanes, len(batch))
+    """Tile the consumer of the sums, and compute the sums of a tile inside."""
+    nest = block_nest(schedule.fn, block)
+    *batch, rows, columns, depth = (nominal_extent(axis.extent) for axis in nest.leaf.block.axes)
+    lanes = row_lanes(columns, target, nest.element_bytes)
+    tile = _tile(target, nest, (rows, columns, depth), lanes)
+    panel = _panel_operand(nest) if rows >= REUSES * tile.rows and columns > tile.vectors * lanes else None
+    consumer = consumer_of(schedule, block, (2 + len(batch),))
+    place, panels = _tile_consumer(schedule, consumer, tile, lanes, len(batch))
     schedule.compute_at(block, place)
-    tile_sums(schedule, block, place, lanes)
+    _schedule_sums(schedule, block, place, lanes)
     if panel is not None:
-        pack_panel(schedule, block, panel, panels, lanes)
-    if rows * columns * depth >= PARALLEL_POINTS:
+        _pack_panel(schedule, block, panel, panels, lanes)
+    if rows * columns * depth >= PARALLEL_ITERATIONS:
         across = -(-columns // (tile.vectors * lanes)) * prod(batch)
         schedule.parallel(panels if across >= PARALLEL_PANELS else place)
 
 
-def tile_of(target: Target, nest: Nest, extents: tuple[int, int, int], lanes: int) -> Tile:
-    """The register tile: not too many rows at a bad distance, no panel that is too large for its cache."""
+def _tile(target: Target, nest: BlockNest, extents: tuple[int, int, int], lanes: int) -> RegisterTile:
+    """The register tile; rows that alias in the cache and the size of a panel bound it."""
     rows, columns, depth = extents
     row_bytes = depth * nest.element_bytes
     most_rows = WAYS if row_bytes % ALIASING_BYTES == 0 else rows
     most_vectors = max(1, PANEL_BYTES // (row_bytes * lanes))
     vectors = -(-columns // lanes)
-    return register_tile(target, (1, rows, vectors), lambda t: t.rows <= most_rows and t.vectors <= most_vectors)
+    return best_register_tile(target, (1, rows, vectors), lambda t: t.rows <= most_rows and t.vectors <= most_vectors)
 
 
-def tiled_reader(schedule: Schedule, reader: str, tile: Tile, lanes: int, batch: int) -> tuple[str, str]:
-    """Cut the reader into tiles; the loop inside which a tile is, and the one inside which a panel is."""
-    loops = schedule.loops(reader)
+def _tile_consumer(schedule: Schedule, consumer: str, tile: RegisterTile, lanes: int, batch: int) -> tuple[str, str]:
+    """Tile the consumer; the loops that contain a tile and a panel."""
+    loops = schedule.loops(consumer)
     outer, row, column = loops[:batch], loops[batch], loops[batch + 1]
     row_outer, row_inner = schedule.split(row, factor=tile.rows)
     panel, inner = schedule.split(column, factor=tile.vectors * lanes)
@@ -67,20 +68,20 @@ def tiled_reader(schedule: Schedule, reader: str, tile: Tile, lanes: int, batch:
     return row_outer, panels
 
 
-def tile_sums(schedule: Schedule, block: str, place: str, lanes: int) -> None:
-    """The loops of a tile: K outside, rows and vectors written out, lanes innermost."""
+def _schedule_sums(schedule: Schedule, block: str, place: str, lanes: int) -> None:
+    """The loops of a tile: K outermost, rows and vectors unrolled, lanes innermost."""
     loops = schedule.loops(block)
     *batch, row, column, k = loops[loops.index(place) + 1 :]
     vector, lane = schedule.split(column, factor=lanes)
-    outer, inner = schedule.split(k, factor=DEEP)
+    outer, inner = schedule.split(k, factor=UNROLLED_STEPS)
     schedule.reorder(*batch, outer, inner, row, vector, lane)
     for loop in (inner, row, vector):
         schedule.unroll(loop)
     schedule.vectorize(lane)
 
 
-def panel_of(nest: Nest) -> str | None:
-    """The operand whose elements lie along the columns, one behind the other."""
+def _panel_operand(nest: BlockNest) -> str | None:
+    """The operand that is contiguous along the columns and the same for all rows, if any."""
     column = nest.leaf.loops[-2].var
     streams = [load.buffer for load in loads(nest.leaf.block) if nest.stride(load, column) == 1]
     own = {
@@ -89,8 +90,8 @@ def panel_of(nest: Nest) -> str | None:
     return next((name for name in streams if name not in own), None)
 
 
-def pack_panel(schedule: Schedule, block: str, operand: str, panels: str, lanes: int) -> None:
-    """Copy the columns of a panel next to each other before the rows read them."""
+def _pack_panel(schedule: Schedule, block: str, operand: str, panels: str, lanes: int) -> None:
+    """Copy the columns of a panel into contiguous memory before the rows read them."""
     copy = schedule.cache_read(block, operand, "heap")
     schedule.compute_at(copy, panels)
     _, lane = schedule.split(schedule.loops(copy)[-1], factor=lanes)

@@ -1,41 +1,45 @@
-"""The CPU schedule of a quantised convolution: a register tile of pixels by blocks of channels, rescaled at once.
+"""The CPU schedule of a quantised convolution: register tiles of pixels by blocks of channels.
 
-A row of results is rescaled with channels innermost and then transposed. The steps of the dot product are a declared
-intrinsic; a CPU without it compiles what it computes.
+A row of results is rescaled with channels innermost, then transposed. The dot product is a declared
+intrinsic; for a CPU without it its definition is compiled.
 """
 
 from __future__ import annotations
 
 from vdla.compiler.codegen.llvm.intrinsics.dot import dot_for_layout
 from vdla.compiler.codegen.llvm.loops import ROLLED
-from vdla.compiler.operators.cpu.nest import nest_named, size_of
-from vdla.compiler.operators.cpu.tile import register_tile
+from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
+from vdla.compiler.operators.cpu.register_tile import best_register_tile
+from vdla.compiler.operators.roles import DATA, RESCALED, RESULT
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
-TRANSPOSED = 64  # bytes that are brought from the order of the lanes into that of the result at once
-SHORTEST_ROW, LONGEST_ROW = 4, 16  # results of one channel that are written at once
+TRANSPOSED_BYTES = 64  # transposed at once from lanes of channels into rows
+SHORTEST_ROW, LONGEST_ROW = 4, 16  # results of one channel that are stored at once
 
 
 def schedule_qconv2d(schedule: Schedule, block: str, target: Target) -> None:
-    """Rows of the result one after another, each for some blocks of channels: sums, rescaling, transposition."""
-    leaf = nest_named(schedule.fn, block).leaf.block
-    stages = {key: str(leaf.annotations[key]) for key in ("data", "lanes", "result")}
-    _, blocks, _, columns, lanes = (size_of(axis.extent) for axis in leaf.axes[:5])
-    tile = register_tile(target, (1, columns, blocks), lambda t: t.depth == 1 and blocks % t.vectors == 0)
-    if size_of(schedule.fn.buffers[stages["result"]].shape[1]) >= lanes:
-        row = transposed(schedule, stages["result"], tile.vectors, columns, lanes)
-        schedule.compute_at(stages["lanes"], row)  # of fewer channels it would take no whole vectors
-    place = rescaled(schedule, stages["lanes"], tile.rows)
+    """Compute sums, rescaling and transposition inside of each row of some blocks of channels."""
+    leaf = block_nest(schedule.fn, block).leaf.block
+    data, rescaled, result = (str(leaf.annotations[role]) for role in (DATA, RESCALED, RESULT))
+    _, blocks, _, columns, lanes = (nominal_extent(axis.extent) for axis in leaf.axes[:5])
+    tile = best_register_tile(target, (1, columns, blocks), lambda t: t.depth == 1 and blocks % t.vectors == 0)
+    if nominal_extent(schedule.fn.buffers[result].shape[1]) >= lanes:
+        row = _transpose(schedule, result, tile.vectors, columns, lanes)
+        schedule.compute_at(rescaled, row)  # fewer channels do not fill a vector
+    place = _tile_rescaled(schedule, rescaled, tile.rows)
     schedule.compute_at(block, place)
-    sum_tile(schedule, block, place, target)
-    regroup(schedule, stages["data"])
+    _schedule_sums(schedule, block, place, target)
+    _schedule_data(schedule, data)
 
 
-def transposed(schedule: Schedule, result: str, vectors: int, columns: int, lanes: int) -> str:
-    """Cut the result into rows of `vectors` blocks, and these into pieces that a few shuffles transpose; the loop in
-    which a row is."""
-    length = piece(columns)
+def _transpose(schedule: Schedule, result: str, vectors: int, columns: int, lanes: int) -> str:
+    """Tile the result into rows of `vectors` blocks, and these into parts that few shuffles
+    transpose.
+
+    The result is the loop that contains a row.
+    """
+    length = _row_part(columns)
     copy = schedule.cache_write(result, "stack")
     n, channel, row, column = schedule.loops(copy)
     outer, inner = schedule.split(channel, factor=vectors * lanes)
@@ -47,7 +51,7 @@ def transposed(schedule: Schedule, result: str, vectors: int, columns: int, lane
     schedule.compute_at(result, column)
     *_, lane_inside, row_inside, column_inside = schedule.loops(result)[-3:]
     schedule.reorder(row_inside, lane_inside, column_inside)
-    steps, lane_inside = schedule.split(lane_inside, factor=divisor(lanes, max(1, TRANSPOSED // length)))
+    steps, lane_inside = schedule.split(lane_inside, factor=_largest_divisor(lanes, max(1, TRANSPOSED_BYTES // length)))
     schedule.vectorize(schedule.fuse(lane_inside, column_inside))
     schedule.unroll(steps)
     schedule.unroll(lane)
@@ -55,24 +59,27 @@ def transposed(schedule: Schedule, result: str, vectors: int, columns: int, lane
     return row
 
 
-def piece(columns: int) -> int:
-    """How many results of a row are written at once: a power of two where one divides the row, as stores are then
-    whole; else a divisor; else what leaves a rest."""
+def _row_part(columns: int) -> int:
+    """The results of a row that are stored at once.
+
+    A power of two if one divides the row, as stores are then whole; else a divisor; else the most,
+    with a remainder.
+    """
     even = columns & -columns
     if even >= SHORTEST_ROW:
         return min(even, LONGEST_ROW)
-    best = divisor(columns, LONGEST_ROW)
+    best = _largest_divisor(columns, LONGEST_ROW)
     return best if best == columns or best >= SHORTEST_ROW else LONGEST_ROW
 
 
-def divisor(extent: int, most: int) -> int:
-    """The largest divisor of at most `most`."""
+def _largest_divisor(extent: int, most: int) -> int:
+    """The largest divisor of `extent` that is at most `most`."""
     return max(size for size in range(1, min(extent, most) + 1) if extent % size == 0)
 
 
-def rescaled(schedule: Schedule, lanes: str, pixels: int) -> str:
-    """Cut a row of rescaled results into tiles; the loop in which one is."""
-    n, block, y, column, lane = schedule.loops(lanes)[-5:]
+def _tile_rescaled(schedule: Schedule, rescaled: str, pixels: int) -> str:
+    """Tile a row of rescaled results; the loop that contains a tile."""
+    n, block, y, column, lane = schedule.loops(rescaled)[-5:]
     outer, inner = schedule.split(column, factor=pixels)
     schedule.reorder(n, y, outer, inner, block, lane)
     schedule.vectorize(lane)
@@ -81,21 +88,21 @@ def rescaled(schedule: Schedule, lanes: str, pixels: int) -> str:
     return outer
 
 
-def sum_tile(schedule: Schedule, block: str, place: str, target: Target) -> None:
-    """The sums of a tile: reductions outside, steps of the dot product written out."""
-    leaf = nest_named(schedule.fn, block).leaf.block
-    data = schedule.fn.buffers[str(leaf.annotations["data"])]
+def _schedule_sums(schedule: Schedule, block: str, place: str, target: Target) -> None:
+    """The sums of a tile: reductions outermost, steps of the dot product unrolled."""
+    leaf = block_nest(schedule.fn, block).leaf.block
+    data = schedule.fn.buffers[str(leaf.annotations[DATA])]
     loops = schedule.loops(block)
     n, blocks, y, x, lane, *outer, group = loops[loops.index(place) + 1 :]
     schedule.reorder(n, y, *outer, x, blocks, lane, group)
     schedule.unroll(x)
     schedule.unroll(blocks)
-    lanes, terms = size_of(leaf.axes[4].extent), size_of(leaf.axes[-1].extent)
-    schedule.tensorize(lane, dot_for_layout(target, lanes, terms, data.dtype))
+    lanes, group_size = nominal_extent(leaf.axes[4].extent), nominal_extent(leaf.axes[-1].extent)
+    schedule.tensorize(lane, dot_for_layout(target, lanes, group_size, data.dtype))
 
 
-def regroup(schedule: Schedule, data: str) -> None:
-    """The groups written out: LLVM makes shuffles of what neighbours along a row store."""
+def _schedule_data(schedule: Schedule, data: str) -> None:
+    """Unroll the groups: LLVM turns the stores of neighbours along a row into shuffles."""
     n, channel, _, column, group = schedule.loops(data)
     schedule.unroll(group)
     schedule.annotate(column, ROLLED, True)

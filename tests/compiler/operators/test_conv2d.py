@@ -35,6 +35,11 @@ def operands(name):
     return integers(shape, "float32", 1, -5, 5), integers(kernel, "float32", 2, -5, 5), options
 
 
+def blocked(weights):
+    """The layout of packed weights."""
+    return f"OIHW{weights.shape[-1]}o"
+
+
 def unpacked(name, target="host"):
     x, weight, (strides, pads, dilations, groups) = operands(name)
     fn, (output,) = function_of(
@@ -46,9 +51,8 @@ def unpacked(name, target="host"):
 def packed(name, target="host"):
     x, weight, (strides, pads, dilations, groups) = operands(name)
     weights = pack_conv2d(weight, target, groups)
-    fn, (output,) = function_of(
-        lambda a, w: conv2d(a, w, None, strides, pads, dilations, groups, len(weight)), x, weights
-    )
+    options = (strides, pads, dilations, groups, len(weight), "NCHW", blocked(weights))
+    fn, (output,) = function_of(lambda a, w: conv2d(a, w, None, *options), x, weights)
     return fn, {"a": x, "b": weights}, output.name
 
 
@@ -86,9 +90,10 @@ def test_sums_start_from_the_bias(name, dtype):
     bias = integers(len(weight), "float32", 3)
     expected = (model(x, weight, strides, pads, dilations, groups) + bias[:, None, None]).astype("int64").astype(dtype)
     options = strides, pads, dilations, groups, len(weight)
-    for weights in (weight.astype(dtype), pack_conv2d(weight.astype(dtype), groups=groups)):
+    packed_weights = pack_conv2d(weight.astype(dtype), groups=groups)
+    for weights, layout in ((weight.astype(dtype), "OIHW"), (packed_weights, blocked(packed_weights))):
         arrays = x.astype(dtype), weights, bias.astype(dtype)
-        fn, (output,) = function_of(lambda a, w, b: conv2d(a, w, b, *options), *arrays)
+        fn, (output,) = function_of(lambda a, w, b, n=layout: conv2d(a, w, b, *options, weight_layout=n), *arrays)
         np.testing.assert_array_equal(build(default_schedule(fn).fn)(*arrays), expected)
         np.testing.assert_array_equal(interpret(fn, dict(zip("abc", arrays, strict=True)))[output.name], expected)
 
@@ -105,7 +110,7 @@ def test_no_sum_is_computed_twice(name):
 
 def residual(x, w, bias, other):
     """conv + bias + other, then relu."""
-    return operators.relu(add(conv2d(x, w, bias, 1, 1, name="conv"), other))
+    return operators.relu(add(conv2d(x, w, bias, 1, 1, weight_layout=blocked(w), name="conv"), other))
 
 
 def test_what_a_graph_adds_joins_the_tiles_of_the_sums():
@@ -122,7 +127,7 @@ def test_what_a_graph_adds_joins_the_tiles_of_the_sums():
 
 def test_two_readers_get_the_same_sums():
     def twice(x, w):
-        total = conv2d(x, w, None, 1, 1, name="conv")
+        total = conv2d(x, w, None, 1, 1, weight_layout=blocked(w), name="conv")
         return operators.relu(total, "positive"), operators.negative(total, "negative")
 
     x, weight, _ = operands("3x3")
@@ -137,7 +142,8 @@ def test_channels_in_blocks():
     x, weight = integers((1, 16, 5, 6), "float32", 1, -5, 5), integers((32, 16, 3, 3), "float32", 2, -5, 5)
     blocks = np.ascontiguousarray(x.reshape(1, 2, 8, 5, 6).transpose(0, 1, 3, 4, 2))
     weights = pack_conv2d(weight, "x86-64-avx512")
-    fn, (output,) = function_of(lambda a, w: conv2d(a, w, None, 1, 1), blocks, weights)
+    layouts = {"layout": "NCHW8c", "weight_layout": "OIHW16o"}
+    fn, (output,) = function_of(lambda a, w: conv2d(a, w, None, 1, 1, **layouts), blocks, weights)
     expected = model(x, weight, 1, 1).reshape(1, 2, 16, 5, 6).transpose(0, 1, 3, 4, 2)
     np.testing.assert_array_equal(interpret(fn, {"a": blocks, "b": weights})[output.name], expected)
     np.testing.assert_array_equal(build(default_schedule(fn).fn)(blocks, weights), expected)
@@ -147,7 +153,7 @@ def test_channels_in_blocks():
 def test_other_dtypes(dtype):
     x, weight, options = operands("3x3")
     arrays = x.astype(dtype), pack_conv2d(weight.astype(dtype))
-    fn, _ = function_of(lambda a, w: conv2d(a, w, None, 1, 1, out_channels=32), *arrays)
+    fn, _ = function_of(lambda a, w: conv2d(a, w, None, 1, 1, out_channels=32, weight_layout=blocked(w)), *arrays)
     np.testing.assert_array_equal(build(default_schedule(fn).fn)(*arrays), model(x, weight, *options).astype(dtype))
 
 
@@ -188,13 +194,16 @@ P, B = te.placeholder((2, 4, 3, 3, 8), "float32", "p"), te.placeholder((5,), "fl
         (lambda: conv2d(X, W, groups=4), "conv2d: groups must divide the 6 output channels, got 4"),
         (lambda: conv2d(X, W, groups=2), "conv2d: weight must have 4 / 2 input channels, as x and groups say, got 4"),
         (lambda: conv2d(X, W, B), "conv2d: bias must be of shape [6], got [5]"),
-        (lambda: conv2d(X, P, out_channels=5), "conv2d: weight must have 1 blocks of 8 channels, got 2"),
+        (
+            lambda: conv2d(X, P, out_channels=5, weight_layout="OIHW8o"),
+            "conv2d: weight must have 1 blocks of 8 channels, got 2",
+        ),
         (
             lambda: conv2d(X, te.placeholder((6, 4, 9, 3), "float32", "w")),
             "conv2d: a window must not be longer than the padded input, got a window of 9 over 5 along spatial "
             "dimension 0",
         ),
-        (lambda: depthwise_conv2d(X, W), "depthwise_conv2d: weight must be [4 * times, 1, KH, KW], got [6, 4, 3, 3]"),
+        (lambda: depthwise_conv2d(X, W), "depthwise_conv2d: weight must be [4 * m, 1, KH, KW], got [6, 4, 3, 3]"),
         (
             lambda: pack_conv2d(np.zeros((2, 3))),
             "pack_conv2d: weight must be an array [CO, CI, KH, KW] of numbers, got float64[2, 3]",
@@ -205,10 +214,21 @@ P, B = te.placeholder((2, 4, 3, 3, 8), "float32", "p"), te.placeholder((5,), "fl
             "pack_conv2d: weight must be an array [CO, CI, KH, KW] of numbers, got complex64[5, 1, 1, 1]",
         ),
         (lambda: conv2d(5, W), "conv2d: x must be a te.Tensor, got 5"),
+        (lambda: conv2d(X, P), "conv2d: weight must have 4 dimensions in layout OIHW, got 5"),
+        (
+            lambda: conv2d(X, P, weight_layout="OIHW16o"),
+            "conv2d: weight must have 16 lanes in layout OIHW16o, got 8",
+        ),
+        (
+            lambda: conv2d(X, P, weight_layout="OIHW8i"),
+            "conv2d: weight_layout must be OIHW or OIHW<lanes>o, got 'OIHW8i'",
+        ),
+        (lambda: conv2d(X, W, layout="NHWC"), "conv2d: layout must be NCHW or NCHW<lanes>c, got 'NHWC'"),
+        (lambda: conv2d(X, W, layout="NCHW4c"), "conv2d: x must have 5 dimensions in layout NCHW4c, got 4"),
         (lambda: conv2d(X, W, target=7), "conv2d: target must be a name or a Target, got 7"),
         (
             lambda: conv2d(X, W, out_channels=5),
-            "conv2d: out_channels must be the 6 of weight, which is not packed, got 5",
+            "conv2d: out_channels must be the 6 of a plain weight, got 5",
         ),
         (lambda: depthwise_conv2d(5, W), "depthwise_conv2d: x must be a te.Tensor, got 5"),
         (

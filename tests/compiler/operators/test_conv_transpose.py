@@ -66,7 +66,7 @@ V, H = te.placeholder((3, 2, 3, 3), "float32", "v"), te.placeholder((4, 2, 3, 3)
         (lambda: conv_transpose(X, W, groups=3), "conv_transpose: groups must divide the 4 channels, got 3"),
         (lambda: conv_transpose(X, W, strides=2, output_padding=2),
          "conv_transpose: output_padding must be less than the stride or the dilation, 2, got 2"),
-        (lambda: conv_transpose(X, W, pads=4), "conv_transpose: a result must have elements, got 7 less the padding 8"),
+        (lambda: conv_transpose(X, W, pads=4), "conv_transpose: the result must have elements, got 7 less pads of 8"),
     ],
 )  # fmt: skip
 def test_what_means_nothing_is_refused(build, message):

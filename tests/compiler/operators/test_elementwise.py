@@ -140,7 +140,7 @@ F = te.placeholder((4,), "float32", "f")
         (lambda: ops.gelu(X, "fast"), "gelu: approximate must be one of none, tanh, got 'fast'"),
         (lambda: ops.celu(X, 0), "celu: alpha must not be 0, got 0"),
         (lambda: ops.celu(X, None), "celu: alpha must be a number, got None"),
-        (lambda: ops.clip(X, "a"), "clip: low must be a number, got 'a'"),
+        (lambda: ops.clip(X, "a"), "clip: min must be a number, got 'a'"),
         (lambda: ops.leaky_relu(F, "a"), "leaky_relu: alpha must be a number, got 'a'"),
         (lambda: ops.elu(F, True), "elu: alpha must be a number, got True"),
         (lambda: ops.selu(F, 1, F), "selu: gamma must be a number, got <Tensor f>"),

@@ -67,7 +67,7 @@ def test_dense(features):
     expected = x @ weight.T + bias
     np.testing.assert_array_equal(run(dense, x, weight, bias), expected)
     weights = pack_dense(weight)
-    fn, (output,) = function_of(lambda a, w, c: dense(a, w, c, features), x, weights, bias)
+    fn, (output,) = function_of(lambda a, w, c: dense(a, w, c, features, f"OI{weights.shape[-1]}o"), x, weights, bias)
     np.testing.assert_array_equal(interpret(fn, {"a": x, "b": weights, "c": bias})[output.name], expected)
     np.testing.assert_array_equal(build(default_schedule(fn).fn)(x, weights, bias), expected)
 
@@ -95,9 +95,12 @@ V, B = te.placeholder((2, 3, 5), "float32", "v"), te.placeholder((3,), "float32"
         ),
         (lambda: dense(X, W), "dense: both operands must have the same K, got 5 and 4"),
         (
-            lambda: dense(X, te.placeholder((2, 5, 8), "float32", "p"), out_features=17),
-            "dense: out_features must be at most 16, those of the weights, got 17",
+            lambda: dense(X, te.placeholder((2, 5, 8), "float32", "p"), None, 17, "OI8o"),
+            "dense: out_features must be at most 16, those of weight, got 17",
         ),
+        (lambda: dense(X, V), "dense: weight must have 2 dimensions in layout OI, got 3"),
+        (lambda: dense(X, V, weight_layout="OI4o"), "dense: weight must have 4 lanes in layout OI4o, got 5"),
+        (lambda: dense(X, V, weight_layout="IO"), "dense: weight_layout must be OI or OI<lanes>o, got 'IO'"),
         (lambda: pack_dense(np.zeros(3)), "pack_dense: weight must be an array [N, K] of numbers, got float64[3]"),
         (lambda: matmul(5, X), "matmul: a must be a te.Tensor, got 5"),
         (lambda: dense(5, X), "dense: x must be a te.Tensor, got 5"),

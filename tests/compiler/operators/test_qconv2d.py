@@ -256,7 +256,7 @@ def depthwise_layer(**changes: Any) -> te.Tensor:
         ({"dtype": "int16"}, "dtype must be one of uint8, int8, got 'int16'"),
         ({"x_zero_point": 256}, "x_zero_point must be in 0..255 for uint8, got 256"),
         ({"dtype": "int8", "y_zero_point": 128}, "y_zero_point must be in -128..127 for int8, got 128"),
-        ({"out_channels": 33}, "out_channels must be at most 32, those of the weights, got 33"),
+        ({"out_channels": 33}, "out_channels must be at most 32, those of weight, got 33"),
         ({"x": ((1, te.var("c"), 5, 5), "uint8")}, "extent 1 of x must be a number, got c"),
         ({"x": ((1, 8, te.var("h"), 5), "uint8")}, "spatial extent 0 must be a number, got h"),
         ({"w": ((te.var("co"), 2, 3, 3, 16, 4), "int8")}, "extent 0 of weight must be a number, got co"),

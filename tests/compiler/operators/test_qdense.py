@@ -247,7 +247,7 @@ def test_what_cannot_be_packed_is_refused(changes: dict[str, Any], message: str)
         (
             lambda x, w, b: qdense(x, w, b, None, ONE, 33, name="y"),
             (((3, 8), "uint8"), ((2, 2, 16, 4), "int8"), ((32,), "int32")),
-            "out_features must be at most 32, those of the weights, got 33",
+            "out_features must be at most 32, those of weight, got 33",
         ),
         (
             lambda x, w, b: qdense(x, w, b, None, ONE, name="y"),

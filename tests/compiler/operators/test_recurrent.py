@@ -52,13 +52,13 @@ def near(got, expected):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_lstm(dtype, reverse):
+def test_lstm(dtype, direction):
     x, w, r, b = operands(4, dtype=dtype)
     h0, c0 = floats((N, H), dtype, 5), floats((N, H), dtype, 6)
-    got = run(lambda x, w, r, b, h, c: lstm(x, w, r, b, h, c, reverse), x, w, r, b, h0, c0)
-    near(got, lstm_model(x, w, r, b, h0, c0, reverse))
+    got = run(lambda x, w, r, b, h, c: lstm(x, w, r, b, h, c, direction), x, w, r, b, h0, c0)
+    near(got, lstm_model(x, w, r, b, h0, c0, direction == "reverse"))
 
 
 def test_lstm_without_bias_and_states():
@@ -67,13 +67,13 @@ def test_lstm_without_bias_and_states():
     near(run(lstm, x, w, r), lstm_model(x, w, r, np.zeros(8 * H, np.float32), zero, zero))
 
 
-@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize("linear", [False, True])
-def test_gru(linear, reverse):
+def test_gru(linear, direction):
     x, w, r, b = operands(3)
     h0 = floats((N, H), seed=5)
-    got = run(lambda x, w, r, b, h: gru(x, w, r, b, h, linear, reverse), x, w, r, b, h0)
-    near(got, gru_model(x, w, r, b, h0, linear, reverse))
+    got = run(lambda x, w, r, b, h: gru(x, w, r, b, h, linear, direction), x, w, r, b, h0)
+    near(got, gru_model(x, w, r, b, h0, linear, direction == "reverse"))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
@@ -124,10 +124,10 @@ R, B = te.placeholder((4 * H, H), "float32", "r"), te.placeholder((7,), "float32
         (lambda: lstm(W, W, R), "lstm: x must have 3 dimensions, got 2"),
         (lambda: lstm(5, W, R), "lstm: x must be a te.Tensor, got 5"),
         (
-            lambda: lstm(X, W, R, start_c=te.placeholder((N, H), "float64", "c")),
+            lambda: lstm(X, W, R, initial_c=te.placeholder((N, H), "float64", "c")),
             "lstm: all operands must have one dtype, got float32, float64",
         ),
-        (lambda: lstm(X, W, R, None, B), "lstm: start_h must have 2 dimensions, got 1"),
+        (lambda: lstm(X, W, R, None, B), "lstm: initial_h must have 2 dimensions, got 1"),
     ],
 )
 def test_what_means_nothing_is_refused(build_it, message):

@@ -53,7 +53,7 @@ ROUNDINGS = {
 def test_linear(size, coordinates):
     x = floats((2, 3, 5, 6))
     rows, columns = (matrix(n, m, m / n, coordinates, linear) for n, m in zip((5, 6), size, strict=True))
-    got = run(lambda t: resize_linear(t, (2, 3, *size), coordinates=coordinates), x)
+    got = run(lambda t: resize_linear(t, (2, 3, *size), coordinate_transformation_mode=coordinates), x)
     np.testing.assert_allclose(got, np.einsum("yr,zc,nkrc->nkyz", rows, columns, x), rtol=1e-5, atol=1e-5)
 
 
@@ -63,7 +63,9 @@ def test_linear(size, coordinates):
 def test_nearest(size, coordinates, rounding):
     x = integers((1, 2, 5, 6), "int8")
     maps = [matrix(n, m, m / n, coordinates, ROUNDINGS[rounding]) for n, m in zip((5, 6), size, strict=True)]
-    got = run(lambda t: resize_nearest(t, (1, 2, *size), coordinates=coordinates, rounding=rounding), x)
+    got = run(
+        lambda t: resize_nearest(t, (1, 2, *size), coordinate_transformation_mode=coordinates, nearest_mode=rounding), x
+    )
     np.testing.assert_array_equal(got, np.einsum("yr,zc,nkrc->nkyz", *maps, x).astype(np.int8))
 
 
@@ -106,7 +108,12 @@ def test_scales_may_be_numbers_of_numpys(scale):
 )
 def test_scales_are_as_fine_as_float32_as_in_onnx(extent, ratio, new):
     x = floats((extent,))
-    got = run(lambda t: resize_nearest(t, scales=[float(ratio)], coordinates="asymmetric", rounding="floor"), x)
+    got = run(
+        lambda t: resize_nearest(
+            t, scales=[float(ratio)], coordinate_transformation_mode="asymmetric", nearest_mode="floor"
+        ),
+        x,
+    )
     np.testing.assert_array_equal(got, x[[int(place / ratio) for place in range(new)]])
 
 
@@ -131,8 +138,8 @@ MODES = "half_pixel, pytorch_half_pixel, asymmetric, align_corners"
     ("build", "message"),
     [
         (lambda: resize_linear(I, (2, 6)), "resize_linear: x must be of a float dtype, got int32"),
-        (lambda: resize_linear(X), "resize_linear: exactly one of shape and scales must be given, got None and None"),
-        (lambda: resize_linear(X, (2,)), "resize_linear: shape must have 2 entries, one a dimension, got 1"),
+        (lambda: resize_linear(X), "resize_linear: exactly one of sizes and scales must be given, got None and None"),
+        (lambda: resize_linear(X, (2,)), "resize_linear: sizes must have 2 entries, one a dimension, got 1"),
         (lambda: resize_linear(X, (2, 0)), "resize_linear: every new extent must be at least 1, got 0"),
         (lambda: resize_linear(X, scales=(1, 0.0)), f"{SCALE}, got 0.0"),
         (lambda: resize_linear(X, scales=(1, float("inf"))),
@@ -140,13 +147,13 @@ MODES = "half_pixel, pytorch_half_pixel, asymmetric, align_corners"
         (lambda: resize_linear(X, scales=(1, 1e300)),
          f"{SCALE}, got 1e+300"),
         (lambda: resize_linear(X, scales=(True, 2)), f"{SCALE}, got True"),
-        (lambda: resize_linear(X, 5), "resize_linear: shape must be a sequence, got 5"),
+        (lambda: resize_linear(X, 5), "resize_linear: sizes must be a sequence, got 5"),
         (lambda: resize_nearest(X, scales=(1, 0.1)),
-         "resize_nearest: a result must have elements, got the scale 0.1 for 3"),
-        (lambda: resize_nearest(X, (2, 3), rounding="up"),
-         "resize_nearest: rounding must be one of round_prefer_floor, round_prefer_ceil, floor, ceil, got 'up'"),
-        (lambda: resize_nearest(X, (2, 3), coordinates="x"),
-         f"resize_nearest: coordinates must be one of {MODES}, got 'x'"),
+         "resize_nearest: the result must have elements, got scale 0.1 for extent 3"),
+        (lambda: resize_nearest(X, (2, 3), nearest_mode="up"),
+         "resize_nearest: nearest_mode must be one of round_prefer_floor, round_prefer_ceil, floor, ceil, got 'up'"),
+        (lambda: resize_nearest(X, (2, 3), coordinate_transformation_mode="x"),
+         f"resize_nearest: coordinate_transformation_mode must be one of {MODES}, got 'x'"),
     ],
 )  # fmt: skip
 def test_what_means_nothing_is_refused(build, message):

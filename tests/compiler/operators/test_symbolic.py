@@ -55,7 +55,7 @@ OPERATORS = {
     "concat": lambda x: operators.concat([x, operators.relu(x)], 1),
     "slice": lambda x: operators.slice(x, [1], [4], [2]),
     "gather": lambda x: gather(x, te.compute((2,), lambda i: i * 7 - 3, "places"), 0),
-    "pad": lambda x: pad(x, (0, 0, 1, 1), (0, 0, 1, 0), mode="reflect"),
+    "pad": lambda x: pad(x, (0, 0, 1, 1, 0, 0, 1, 0), mode="reflect"),
     "resize": lambda x: resize_linear(x, scales=[1, 1, 2, 2]),
     "conv_transpose": lambda x: conv_transpose(x, constant((6, 2, 3, 3), "float32", "w"), None, 2, 1, 1),
 }
@@ -118,7 +118,7 @@ def test_products_of_every_extent(name):
          "matmul of batches: shapes must broadcast to one another, got [n, 6] and [m, 6]"),
         (lambda x: operators.concat([x, x]), "concat: the extent of x must be a number, got n"),
         (lambda x: operators.slice(x, [0], [1]), "slice: extent 0 must be a number, got n"),
-        (lambda x: pad(x, (1, 0, 0, 0), (0, 0, 0, 0)), "pad: a dimension that changes must be a number, got n"),
+        (lambda x: pad(x, (1, 0, 0, 0, 0, 0, 0, 0)), "pad: a dimension that changes must be a number, got n"),
         (lambda x: operators.max_pool(operators.transpose(x, (1, 2, 0, 3)), 2),
          "max_pool: spatial extent 0 must be a number, got n"),
         (lambda x: operators.reshape(x, (-1, 60)),

@@ -9,7 +9,7 @@ from helpers.window_sums import model
 
 from vdla.compiler import te
 from vdla.compiler.analysis.access import leaves
-from vdla.compiler.operators import convolution, matmul, max_pool, resize_nearest, transpose
+from vdla.compiler.operators import matmul, max_pool, plan_convolution, resize_nearest, transpose
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.runtime.native import build
 
@@ -33,14 +33,14 @@ def test_other_readers_of_a_convolution(name, algorithm):
     operator, expected = READERS[name]
     data = integers((1, 32, 8, 8), "float32", 1, -3, 4)
     weight = integers((32, 32 // groups, 3, 3), "float32", 2, -3, 4)
-    form = convolution(data.shape, weight.shape, pads=1, groups=groups, algorithm=algorithm)
-    x, w = te.placeholder(data.shape, "float32", "x"), form.weight("w")
-    fn = te.create_function([x, w], [operator(form.output(x, w, name="y"))], "layer")
+    plan = plan_convolution(data.shape, weight.shape, pads=1, groups=groups, algorithm=algorithm)
+    x, w = te.placeholder(data.shape, "float32", "x"), plan.weight("w")
+    fn = te.create_function([x, w], [operator(plan.apply(x, w, name="y"))], "layer")
     scheduled = default_schedule(fn).fn
     runs, needed = points(scheduled, "y_product" if algorithm == "winograd2" else "y_sum")
     assert runs <= 1.2 * needed
     sums = model(data, weight, 1, 1, groups=groups)
-    np.testing.assert_allclose(build(scheduled)(data, form.pack(weight)), expected(sums), atol=1e-3)
+    np.testing.assert_allclose(build(scheduled)(data, plan.pack(weight)), expected(sums), atol=1e-3)
 
 
 def test_a_transposed_product():

@@ -16,7 +16,7 @@ from vdla.compiler.operators import (
     resize_linear,
 )
 from vdla.compiler.operators.cpu import default_schedule
-from vdla.compiler.operators.cpu.stages import attempt
+from vdla.compiler.operators.cpu.stage_schedule import attempt
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS, target_named
 from vdla.runtime.native import build
@@ -39,7 +39,7 @@ CASES = {
     "max_pool": (lambda x: operators.max_pool(x, 3, 2, 1), LARGE[None]),
     "average_pool": (lambda x: operators.average_pool(x, 2, 1, ceil_mode=True), LARGE[None]),
     "gather": (lambda x, i: gather(x, i, 1), LARGE, integers((3,), "int64", low=-37, high=37)),
-    "pad": (lambda x: operators.relu(pad(x, (0, 1, 2), (1, 0, 2), mode="reflect")), LARGE),
+    "pad": (lambda x: operators.relu(pad(x, (0, 1, 2, 1, 0, 2), mode="reflect")), LARGE),
     "resize": (lambda x: resize_linear(x, (5, 30, 71)), LARGE),
     "conv_transpose": (lambda x, w: conv_transpose(x, w, None, 2, 1), floats((1, 5, 9, 11)), floats((5, 3, 3, 3))),
 }

@@ -10,18 +10,18 @@ from vdla.compiler import ir, te
 from vdla.compiler.analysis.access import leaves
 from vdla.compiler.codegen.llvm import compile_native
 from vdla.compiler.interpret import interpret
-from vdla.compiler.operators import conv_transpose, convolution, depthwise_conv2d, matmul
+from vdla.compiler.operators import conv_transpose, depthwise_conv2d, matmul, plan_convolution
 from vdla.compiler.operators.cpu import default_schedule
-from vdla.compiler.operators.cpu.tile import Tile, accumulators, candidates, register_tile
+from vdla.compiler.operators.cpu.register_tile import RegisterTile, accumulators, best_register_tile, candidates
 from vdla.compiler.target import TARGETS, target_named
 from vdla.runtime.native import build
 
 
 def layer(target, weight, **options):
     data = (1, weight[1] * options.get("groups", 1), 14, 14)
-    form = convolution(data, weight, target=target, **options)
-    x, w = te.placeholder(data, "float32", "x"), form.weight("w")
-    return te.create_function([x, w], [form.output(x, w, name="y")], "layer")
+    plan = plan_convolution(data, weight, target=target, **options)
+    x, w = te.placeholder(data, "float32", "x"), plan.weight("w")
+    return te.create_function([x, w], [plan.apply(x, w, name="y")], "layer")
 
 
 def product(target):
@@ -107,18 +107,18 @@ def test_the_sums_are_shared_among_threads(name):
 @pytest.mark.parametrize("algorithm", ["direct", "winograd2", "depthwise"])
 def test_the_batch_may_be_a_symbol(algorithm):
     groups = 32 if algorithm == "depthwise" else 1
-    form = convolution((1, 32, 9, 9), (32, 32 // groups, 3, 3), pads=1, groups=groups, algorithm=algorithm)
-    x, w = te.placeholder((te.var("n"), 32, 9, 9), "float32", "x"), form.weight("w")
-    fn = te.create_function([x, w], [form.output(x, w, name="y")], "layer")
+    plan = plan_convolution((1, 32, 9, 9), (32, 32 // groups, 3, 3), pads=1, groups=groups, algorithm=algorithm)
+    x, w = te.placeholder((te.var("n"), 32, 9, 9), "float32", "x"), plan.weight("w")
+    fn = te.create_function([x, w], [plan.apply(x, w, name="y")], "layer")
     scheduled = default_schedule(fn).fn
     kinds = {loop.kind for loop in ir.walk(scheduled.body) if isinstance(loop, ir.For)}
     assert {ir.LoopKind.PARALLEL, ir.LoopKind.UNROLL, ir.LoopKind.VECTORIZE} <= kinds
     rng = np.random.default_rng(0)
-    weight = rng.integers(-3, 4, form.shape).astype(np.float32)
+    weight = rng.integers(-3, 4, plan.weight_shape).astype(np.float32)
     kernel = build(scheduled)
     for batch in (1, 3):
         data = rng.integers(-3, 4, (batch, 32, 9, 9)).astype(np.float32)
-        got = kernel(data, form.pack(weight))
+        got = kernel(data, plan.pack(weight))
         np.testing.assert_allclose(got, model(data, weight, 1, 1, groups=groups), atol=1e-3)
 
 
@@ -126,13 +126,13 @@ def test_the_batch_may_be_a_symbol(algorithm):
 def test_tiles_fit_the_registers(name):
     target = target_named(name)
     for extents in ((56, 56, 16), (7, 7, 64), (1, 1, 10), (3, 3, 1), (1, 1024, 64)):
-        tile = register_tile(target, extents)
+        tile = best_register_tile(target, extents)
         assert tile in set(candidates(target, extents))
         assert tile.rows * tile.vectors <= accumulators(target) < target.vector_registers
 
 
 def test_tiles_that_divide_the_image_are_preferred():
     target = target_named("x86-64-avx512")
-    assert register_tile(target, (14, 14, 16)) == Tile(7, 2)
-    assert register_tile(target, (1, 1024, 64), lambda tile: tile.rows <= 4).rows == 4
-    assert register_tile(target, (4, 4, 1)) == Tile(16, 1, 4)
+    assert best_register_tile(target, (14, 14, 16)) == RegisterTile(7, 2)
+    assert best_register_tile(target, (1, 1024, 64), lambda tile: tile.rows <= 4).rows == 4
+    assert best_register_tile(target, (4, 4, 1)) == RegisterTile(16, 1, 4)

@@ -1,7 +1,8 @@
-"""A block and the loops that hold nothing else: what its memory accesses look like along each of them.
+"""A block with the loops that contain no other block, and the strides of its memory accesses along
+them.
 
-The stride of an access along a loop is the change of its row-major place from one iteration to the next; None where it
-is not a fixed number (division, data-dependent or symbolic).
+The stride of an access along a loop is the change of its row-major address in elements per
+iteration; None if it is not constant (division, data-dependent or symbolic).
 """
 
 from __future__ import annotations
@@ -15,34 +16,34 @@ from vdla.compiler.arith import Linear, var_names
 from vdla.compiler.ir import storage_dtype
 from vdla.compiler.schedule.loop_roles import role
 
-NOMINAL = 64  # iterations of a loop whose extent is a symbol, where sizes are compared
+NOMINAL = 64  # the assumed extent of a symbolic loop when sizes are compared
 
 
 @dataclass(frozen=True, slots=True)
-class Nest:
-    """A leaf block of `fn`; `own` are the loops, outermost first, that hold no other block."""
+class BlockNest:
+    """A leaf block of `fn`; `own` are the loops, outermost first, that contain no other block."""
 
     fn: ir.Function
     leaf: LeafBlock
     own: tuple[ir.For, ...]
 
     @property
-    def alone(self) -> bool:
-        """Whether no loop around the block holds another one."""
+    def is_alone(self) -> bool:
+        """Whether no loop around the block contains another one."""
         return len(self.own) == len(self.leaf.loops)
 
     def loops(self, kind: str) -> list[ir.For]:
-        """The own loops of a role: spatial, reduce, mixed or unused."""
+        """The own loops of a role: "spatial", "reduce", "mixed" or "unused"."""
         return [loop for loop in self.own if role(self.leaf.block, loop.var) == kind]
 
     @property
     def element_bytes(self) -> int:
-        """The widest element that the block reads or writes."""
+        """The bytes of the widest element that the block reads or writes."""
         names = {load.buffer for load in loads(self.leaf.block)} | {store.buffer for store in stores(self.leaf.block)}
         return max(storage_dtype(self.fn.buffers[name].dtype).itemsize for name in names)
 
     def read_strides(self, var: str) -> list[int | None]:
-        """The stride of each load along a loop, but for those of the block's own results."""
+        """The stride of each load along a loop, except loads of the block's own results."""
         own = {store.buffer for store in stores(self.leaf.block)}
         return [self.stride(load, var) for load in loads(self.leaf.block) if load.buffer not in own]
 
@@ -51,49 +52,49 @@ class Nest:
         return [self.stride(store, var) for store in stores(self.leaf.block)]
 
     def stride(self, access: ir.Load | ir.Store, var: str) -> int | None:
-        """How far the place of an access moves in one iteration of a loop."""
+        """The stride of an access along a loop, in elements."""
         total = 0
         factor: int | None = 1
         shape = self.fn.buffers[access.buffer].shape
         for index, extent in zip(reversed(access.indices), reversed(shape), strict=True):
-            moved = along(self.leaf.bound(index), var)
-            if moved is None or (moved and factor is None):
+            step = _coefficient(self.leaf.bound(index), var)
+            if step is None or (step and factor is None):
                 return None
-            total += moved * (factor or 0)
+            total += step * (factor or 0)
             factor = factor * extent if factor is not None and isinstance(extent, int) else None
         return total
 
 
-def along(form: Linear, var: str) -> int | None:
-    """The coefficient of a variable in a sum; None if it is hidden in a term."""
+def _coefficient(form: Linear, var: str) -> int | None:
+    """The coefficient of a variable in a linear form; None if a non-linear term contains it."""
     hidden = any(var in var_names(term) for term in form.terms if not isinstance(term, ir.Var))
     return None if hidden else form.terms.get(ir.Var(var), 0)
 
 
-def nests(fn: ir.Function) -> list[Nest]:
+def block_nests(fn: ir.Function) -> list[BlockNest]:
     """Every leaf block, in program order."""
-    return [Nest(fn, leaf, own_loops(leaf)) for leaf in leaves(fn)]
+    return [BlockNest(fn, leaf, _own_loops(leaf)) for leaf in leaves(fn)]
 
 
-def nest_named(fn: ir.Function, block: str) -> Nest:
-    """The nest of one leaf block."""
+def block_nest(fn: ir.Function, block: str) -> BlockNest:
+    """The leaf block of that name."""
     leaf = next(leaf for leaf in leaves(fn) if leaf.name == block)
-    return Nest(fn, leaf, own_loops(leaf))
+    return BlockNest(fn, leaf, _own_loops(leaf))
 
 
-def own_loops(leaf: LeafBlock) -> tuple[ir.For, ...]:
-    """The loops around a leaf that hold no other block."""
+def _own_loops(leaf: LeafBlock) -> tuple[ir.For, ...]:
+    """The loops around a leaf that contain no other block."""
     return tuple(loop for loop in leaf.loops if sum(isinstance(stmt, ir.Block) for stmt in ir.walk(loop.body)) == 1)
 
 
-def size_of(extent: ir.Extent) -> int:
-    """An extent as a number; a symbolic one counts as NOMINAL."""
+def nominal_extent(extent: ir.Extent) -> int:
+    """An extent as a number, NOMINAL for a symbolic one."""
     return extent if isinstance(extent, int) else NOMINAL
 
 
-def points(loops: Sequence[ir.For]) -> int:
-    """The iterations of loops inside each other."""
+def iteration_count(loops: Sequence[ir.For]) -> int:
+    """The iterations of nested loops."""
     total = 1
     for loop in loops:
-        total *= size_of(loop.extent)
+        total *= nominal_extent(loop.extent)
     return total

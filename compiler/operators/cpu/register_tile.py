@@ -1,0 +1,82 @@
+"""The register tile of a multiply-accumulate kernel: how many rows of how many vectors are
+accumulated at once.
+
+Each step loads `vectors` vectors, broadcasts `rows` elements and multiplies each with each. A small
+tile is bound by loads and by the latency of the sums; a large one spills registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from vdla.compiler.target import Target
+
+IN_FLIGHT = 8  # independent sums that hide the latency of a multiply-add
+VECTOR_LOAD = 0.5  # the cost in multiply-adds of a vector from the second-level cache
+BROADCAST = 0.2  # and of an element from the first-level cache
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterTile:
+    """`rows` broadcast elements by `vectors` vectors; the elements lie in `depth` rows of an image."""
+
+    rows: int
+    vectors: int
+    depth: int = 1
+
+
+def accumulators(target: Target) -> int:
+    """The sums that fit the registers beside the operands that LLVM keeps alive."""
+    return target.vector_registers * 5 // 8
+
+
+def _cost(tile: RegisterTile, extents: tuple[int, int, int]) -> float:
+    """The cost of an image in vector multiply-adds, stalls included; `extents` are depth, rows,
+    vectors."""
+    depth, rows, vectors = extents
+    per_row = tile.rows // tile.depth
+    work = _round_up(depth, tile.depth) * _round_up(rows, per_row) * _round_up(vectors, tile.vectors)
+    sums = tile.rows * tile.vectors
+    return work * (max(1.0, IN_FLIGHT / sums) + VECTOR_LOAD / tile.rows + BROADCAST / tile.vectors)
+
+
+def _round_up(extent: int, factor: int) -> int:
+    """The extent rounded up to a multiple of `factor`."""
+    return -(-extent // factor) * factor
+
+
+def best_register_tile(
+    target: Target, extents: tuple[int, int, int], allowed: Callable[[RegisterTile], bool] = lambda tile: True
+) -> RegisterTile:
+    """The cheapest of the `allowed` tiles for an image of `extents`: depth, rows, vectors."""
+    return min(filter(allowed, candidates(target, extents)), key=lambda tile: _cost(tile, extents))
+
+
+def candidates(target: Target, extents: tuple[int, int, int]) -> Iterable[RegisterTile]:
+    """The tiles that fit the registers; a tile over several image rows spans whole rows."""
+    depth, rows, vectors = extents
+    most = accumulators(target)
+    for v in range(1, min(vectors, most) + 1):
+        for r in range(1, min(rows, most // v) + 1):
+            yield RegisterTile(r, v)
+        for d in range(2, min(depth, most // v // rows) + 1 if rows * v <= most else 0):
+            yield RegisterTile(d * rows, v, d)
+
+
+def row_lanes(extent: int, target: Target, element_bytes: int) -> int:
+    """The lanes of vectors along rows of `extent` elements.
+
+    With masked vectors the fewest equal parts; otherwise a whole vector, or the largest power of
+    two that fits.
+    """
+    most = target.lanes(element_bytes)
+    if target.has("avx512vl"):
+        return even_part(extent, most)
+    return min(most, 1 << (extent.bit_length() - 1))
+
+
+def even_part(extent: int, most: int) -> int:
+    """The size of parts when `extent` is cut as evenly as possible into the fewest parts of at most
+    `most`."""
+    return -(-extent // -(-extent // most))

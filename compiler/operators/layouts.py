@@ -1,0 +1,31 @@
+"""Layouts of tensors by name: one letter a dimension, and blocks of lanes innermost.
+
+"NCHW16c" is [N, C / 16, H, W, 16]: blocks of 16 channels. "OIHW16o" is a weight with blocks of 16
+output channels, [O / 16, I, H, W, 16], as `pack_conv2d` makes it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from vdla.compiler import te
+from vdla.compiler.operators.checks import OperatorError, check_tensor
+
+
+def block_size(where: str, what: str, layout: object, plain: str, blocked: str) -> int | None:
+    """The lanes of a block in `layout`, None in the `plain` one; `blocked` is the letter of the
+    blocked dimension."""
+    found = re.fullmatch(rf"{plain}(?:([1-9][0-9]*){blocked})?", layout) if isinstance(layout, str) else None
+    if found is None:
+        raise OperatorError(f"{where}: {what} must be {plain} or {plain}<lanes>{blocked}, got {layout!r}")
+    return None if found[1] is None else int(found[1])
+
+
+def check_layout(where: str, what: str, tensor: te.Tensor, layout: str, block: int | None) -> None:
+    """Refuse a tensor whose rank or lanes are not those of its layout."""
+    check_tensor(where, what, tensor)
+    rank = sum(letter.isupper() for letter in layout) + (block is not None)
+    if len(tensor.shape) != rank:
+        raise OperatorError(f"{where}: {what} must have {rank} dimensions in layout {layout}, got {len(tensor.shape)}")
+    if block is not None and tensor.shape[-1] != block:
+        raise OperatorError(f"{where}: {what} must have {block} lanes in layout {layout}, got {tensor.shape[-1]}")

@@ -1,0 +1,25 @@
+"""Annotations by which the CPU schedules recognise the stages of an operator.
+
+The stage of an operator's sums is annotated with the name of its schedule (`cpu/schedule.py`), and
+with the names of the stages around it by their roles.
+"""
+
+from __future__ import annotations
+
+from typing import NewType
+
+Role = NewType("Role", str)
+
+OPERATOR = "operator"  # the key whose value names the schedule; such a stage is never inlined
+PLACED = {OPERATOR: "placed"}  # a stage that the schedule of the sums places
+
+# Stages around the sums.
+DATA = Role("data")  # the input as the kernel reads it: padded, regrouped
+RESCALED = Role("rescaled")  # the sums rescaled to 8 bits, channels in lanes
+RESULT = Role("result")  # the result in its layout
+
+# Properties of the sums.
+GROUP = "group"  # output channels of a group of the convolution, 0 for one group
+CODING = "coding"  # of bit-serial weights
+STRIDE = "stride"  # of the windows along a row
+PHASES = "phases"  # of a padded image: the stride that its columns are split by
