@@ -110,8 +110,7 @@ def compare_bounds(op: str, a: Range, b: Range) -> Range:
     """(1, 1) for a comparison that always holds, (0, 0) for one that never holds, else (0, 1)."""
     always = {"lt": a[1] < b[0], "le": a[1] <= b[0], "gt": a[0] > b[1], "ge": a[0] >= b[1],
               "eq": a[0] == a[1] == b[0] == b[1], "ne": a[1] < b[0] or b[1] < a[0]}  # fmt: skip
-    opposite = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
-    return (1, 1) if always[op] else (0, 0) if always[opposite[op]] else (0, 1)
+    return (1, 1) if always[op] else (0, 0) if always[ir.NEGATED[op]] else (0, 1)
 
 
 def _select_bounds(cond: Range, a: Range, b: Range) -> Range:

@@ -18,8 +18,7 @@ Values = Mapping[str, int | npt.NDArray[np.int64]]
 
 
 def evaluate(expr: ir.Expr, values: Values, default: int | None = None) -> Any:  # noqa: ANN401  an int or an array
-    """The value of an index expression or condition; a variable missing from `values` has the value
-    `default`.
+    """The value of an index expression or condition; unknown variables have the value `default`.
 
     Raises:
         AffineError: the expression reads memory, calls a function, narrows a value or uses an

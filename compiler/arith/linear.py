@@ -20,8 +20,7 @@ def var_names(expr: ir.Expr) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """The sum of coefficient * term over `terms`, plus `const`; a term is any expression that is
-    not itself a sum."""
+    """`const` + the sum of coefficient * term over `terms`; no term is itself a sum."""
 
     terms: Mapping[ir.Expr, int]
     const: int = 0

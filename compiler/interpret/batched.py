@@ -1,5 +1,4 @@
-"""Batched execution: many points of a loop nest at once, where the result equals sequential
-execution.
+"""Batched execution: many points of a loop nest at once, with the result of sequential execution.
 
 A `BatchedNest` is loops around one leaf block. Loops along which the block writes distinct elements
 become dimensions of NumPy arrays, and so do innermost loops along which it sums integers or takes a

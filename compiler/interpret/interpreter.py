@@ -1,5 +1,4 @@
-"""The reference interpreter, which defines the meaning of a function: `interpret(fn, {"a":
-array})`.
+"""The reference interpreter, `interpret(fn, {"a": array})`, which defines the meaning of functions.
 
 Loops of every kind run in order; blocks run where their predicate holds, `init` when every reduce
 axis is 0; the branch of a select not taken is not evaluated; integers wrap. `scalar.py` runs point

@@ -1,5 +1,4 @@
-"""The buffers of an interpreted function, and expressions over them evaluated at many points at
-once.
+"""The buffers of an interpreted function, and expressions evaluated at many points at once.
 
 A point is one assignment of the variables. `Points` hold each variable as an int32 array, which
 broadcasts with the others, and a mask of the active points. Every buffer records which elements

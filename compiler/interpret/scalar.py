@@ -1,5 +1,4 @@
-"""Statements and expressions compiled to Python closures over the loop variables, one point at a
-time.
+"""Statements and expressions compiled to closures over the loop variables, point by point.
 
 The tree is traversed once. Nests with enough points are left to `batched.py`. The operations are
 those of `InterpreterMemory.value`, on NumPy scalars, so that both evaluators agree bit for bit.

@@ -316,8 +316,7 @@ class Buffer:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A loop nest over `params` (inputs, then outputs: the caller's buffers) and intermediate
-    buffers.
+    """A loop nest over `params` (inputs, then outputs, of the caller) and intermediate buffers.
 
     `scalars` are the names of the symbolic extents: int32, at least 1, each equal to some dimension
     of a parameter, so that a call determines it.

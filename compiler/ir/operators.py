@@ -86,4 +86,6 @@ LOGIC_OPS = _named(_LOGIC)
 COMPARE_OPS = _named(_COMPARE)
 INDEX_OPS = ("add", "sub", "mul", "floordiv", "mod", "min", "max")  # allowed in extents
 COMMUTATIVE_OPS = ("add", "mul", "min", "max", "and", "or", "xor", "eq", "ne")
+NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}  # not (a op b), of integers
+MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}  # b op a
 RIGHT_IDENTITY = {"add": 0, "sub": 0, "mul": 1, "shl": 0, "shr": 0}  # x op identity == x, for every integer x

@@ -28,10 +28,9 @@ def align_strides(buffer: str, shape: _Shape, writers: list[LeafBlock]) -> _Shap
 
 
 def pad_stride(buffer: str, shape: _Shape, axis: int, factor: int, offset: int) -> _Shape:
-    """The shape with dimension `axis + 1` padded so that the stride of `axis` is `offset` mod
-    `factor`.
+    """The shape padded so that the stride of dimension `axis` is `offset` modulo `factor`.
 
-    Inner dimensions are padded too if no size of `axis + 1` alone gives that stride.
+    Dimension `axis + 1` is padded, and inner ones too if it alone cannot give that stride.
     """
     inner = shape[axis + 1 :]
     sizes = [extent for extent in inner if isinstance(extent, int)]

@@ -1,5 +1,4 @@
-"""Decompose: the init of every reduction becomes a nest of its own, before the outermost reduction
-loop.
+"""Decompose: the init of every reduction becomes a nest before its outermost reduction loop.
 
 Nested blocks are flattened first, so that every block is a leaf whose bindings use loop variables
 alone. An init that cannot move (its binding, predicate or value depends on the reduction loops)
@@ -52,8 +51,8 @@ def decompose(fn: ir.Function) -> ir.Function:
                 c[vi] = c[vi] + a[vi, vk]                  c[vi] = c[vi] + a[vi, vk]
     """
     flat = replace(fn, body=_flatten(fn.body, {}, []))
-    starts = _InitBuilder(names_of(flat), function_ranges(flat))
-    body, _ = _decompose_stmt(flat.body, (), starts)
+    builder = _InitBuilder(names_of(flat), function_ranges(flat))
+    body, _ = _decompose_stmt(flat.body, (), builder)
     return replace(flat, body=body)
 
 
@@ -71,18 +70,18 @@ def _flatten(stmt: ir.Stmt, values: Substitution, conditions: list[ir.Expr]) -> 
     return _flatten(stmt.body, {**values, **axes}, where)
 
 
-def _decompose_stmt(stmt: ir.Stmt, loops: _Loops, starts: _InitBuilder) -> tuple[ir.Stmt, list[_InitNest]]:
+def _decompose_stmt(stmt: ir.Stmt, loops: _Loops, builder: _InitBuilder) -> tuple[ir.Stmt, list[_InitNest]]:
     """`stmt` without inits, and the init nests to place before an enclosing loop."""
     if isinstance(stmt, ir.Block):
-        return starts.of_block(stmt, loops)
+        return builder.of_block(stmt, loops)
     inside = (*loops, stmt) if isinstance(stmt, ir.For) else loops
-    parts = [_decompose_stmt(child, inside, starts) for child in ir.children(stmt)]
+    parts = [_decompose_stmt(child, inside, builder) for child in ir.children(stmt)]
     new = ir.with_children(stmt, tuple(part for part, _ in parts)) if parts else stmt
-    waiting = [start for _, found in parts for start in found]
+    pending = [init for _, found in parts for init in found]
     if not isinstance(stmt, ir.For):
-        return new, waiting
-    here = [start.nest for start in waiting if start.before == stmt.var]
-    return ir.seq(*here, new), [start for start in waiting if start.before != stmt.var]
+        return new, pending
+    here = [init.nest for init in pending if init.before == stmt.var]
+    return ir.seq(*here, new), [init for init in pending if init.before != stmt.var]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,28 +95,30 @@ class _InitBuilder:
         """A block without its init, and its init nest if that moves."""
         if block.init is None:
             return block, []
-        start = self.nest(block, loops)
-        if start is None:
+        init = self.nest(block, loops)
+        if init is None:
             return replace(block, body=ir.seq(ir.If(_first_iteration(block), block.init), block.body), init=None), []
         rest = replace(block, init=None)
-        return (ir.seq(start.nest, rest), []) if start.before is None else (rest, [start])
+        return (ir.seq(init.nest, rest), []) if init.before is None else (rest, [init])
 
     def nest(self, block: ir.Block, loops: _Loops) -> _InitNest | None:
         """The init nest of a block; None if it cannot move out of the reduction loops."""
         driven = {kind: self.driving(block, kind is ir.AxisKind.REDUCE) for kind in ir.AxisKind}
-        summed, placed = driven[ir.AxisKind.REDUCE], driven[ir.AxisKind.SPATIAL]
+        reducing, spatial = driven[ir.AxisKind.REDUCE], driven[ir.AxisKind.SPATIAL]
         running = [loop for loop in loops if loop.extent != 1 or _is_tensorized(loop)]
-        first = next((n for n, loop in enumerate(running) if loop.var in summed or _is_tensorized(loop)), len(running))
+        first = next(
+            (n for n, loop in enumerate(running) if loop.var in reducing or _is_tensorized(loop)), len(running)
+        )
         inner = running[first:]
-        if not self.movable(block, inner, summed, placed) or _reads_from(block.init, inner):
+        if not self.movable(block, inner, reducing, spatial) or _reads_from(block.init, inner):
             return None
-        kept = [loop for loop in inner if loop.var in placed]
+        kept = [loop for loop in inner if loop.var in spatial]
         fresh = {loop.var: self.names.fresh(f"{loop.var}_init", block.name) for loop in kept}
-        values: Substitution = {loop.var: _ZERO for loop in loops if loop.var in summed or loop.extent == 1}
+        values: Substitution = {loop.var: _ZERO for loop in loops if loop.var in reducing or loop.extent == 1}
         values = {**values, **{old: ir.Var(new) for old, new in fresh.items()}}
         outside = {loop.var for loop in (loops[: loops.index(inner[0])] if inner else loops)}
         ranges = {**self.ranges, **{new: self.ranges[old] for old, new in fresh.items()}}
-        body = self.start_block(block, values, outside, ranges)
+        body = self.init_block(block, values, outside, ranges)
         for loop in reversed(kept):
             body = None if body is None else ir.For(fresh[loop.var], loop.extent, body, _init_kind(loop, inner, kept))
         return None if body is None else _InitNest(body, inner[0].var if inner else None)
@@ -127,16 +128,16 @@ class _InitBuilder:
         pairs = zip(block.axes, block.values, strict=True)
         return {name for axis, v in pairs if (axis.kind is ir.AxisKind.REDUCE) == reduces for name in var_names(v)}
 
-    def movable(self, block: ir.Block, inner: list[ir.For], summed: set[str], placed: set[str]) -> bool:
+    def movable(self, block: ir.Block, inner: list[ir.For], reducing: set[str], spatial: set[str]) -> bool:
         """Whether the loops `inner` initialise each element exactly once."""
         own = {loop.var for loop in inner}
         forms = [linear(v) for a, v in zip(block.axes, block.values, strict=True) if a.kind is not ir.AxisKind.REDUCE]
         inner_forms = [form.only(lambda t: bool(var_names(t) & own)) for form in forms]
         if any(ambiguous_vars(form, self.ranges) for form in inner_forms) or not _has_partners(inner_forms):
             return False
-        return own <= summed | placed and not own & summed & placed
+        return own <= reducing | spatial and not own & reducing & spatial
 
-    def start_block(self, block: ir.Block, values: Substitution, outside: set[str], ranges: Ranges) -> ir.Stmt | None:
+    def init_block(self, block: ir.Block, values: Substitution, outside: set[str], ranges: Ranges) -> ir.Stmt | None:
         """The init block, at the first iteration of every reduction loop not in `outside`.
 
         None if the predicate excludes that iteration.

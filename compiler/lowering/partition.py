@@ -1,5 +1,4 @@
-"""Partition: loops are split where their conditions change, so that the main part has no
-conditions.
+"""Partition: loops are split where their conditions change; the main part has no conditions.
 
 Such conditions come from split tails, padding and the last iteration of a reduction. A loop is
 split where a condition becomes constant over all iterations of the inner loops; these are split in
@@ -100,9 +99,8 @@ def _partition_loop(stmt: ir.For, scope: Scope, budget: _Budget) -> ir.Stmt:
     if stmt.kind is ir.LoopKind.PARALLEL:
         return replace(stmt, body=ir.seq(*(_branch(stmt, part, scope, budget) for part in parts)))
     pieces = [_piece(stmt, part, scope) for part in parts]
-    order = sorted(
-        range(len(parts)), key=lambda n: -_iterations(pieces[n], stmt.var)
-    )  # the longest part is split first
+    # The longest part comes first, while there is budget left.
+    order = sorted(range(len(parts)), key=lambda n: -_iterations(pieces[n], stmt.var))
     inner = {n: _partition_within(pieces[n], stmt.var, scope, budget) for n in order}
     return ir.seq(*(inner[n] for n in range(len(parts))))
 

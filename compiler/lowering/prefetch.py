@@ -23,7 +23,7 @@ _Region = list[Span]
 
 @dataclass(frozen=True, slots=True)
 class _PrefetchSite:
-    """A loop around a block that prefetches `buffer`, `distance` iterations ahead."""
+    """A loop around a block that prefetches `buffer`, `distance` iterations site."""
 
     leaf: LeafBlock
     loop: ir.For
@@ -51,15 +51,15 @@ def prefetch(fn: ir.Function) -> ir.Function:
                                                                  block c(vi=i, vj=j): ... a[vi, vj]
     """
     sites: dict[int, list[_PrefetchSite]] = {}
-    for ahead in _prefetch_sites(fn):
-        sites.setdefault(id(ahead.loop), []).append(ahead)
+    for site in _prefetch_sites(fn):
+        sites.setdefault(id(site.loop), []).append(site)
     if not sites:
         return fn
     ranges, names = domains_of(fn), names_of(fn)
 
     def visit(stmt: ir.Stmt) -> ir.Stmt:
         new = map_children(stmt, visit)
-        first = [request for ahead in sites.get(id(stmt), ()) for request in _prefetches(fn, ahead, ranges, names)]
+        first = [nest for site in sites.get(id(stmt), ()) for nest in _prefetches(fn, site, ranges, names)]
         return replace(new, body=ir.seq(*first, new.body)) if first and isinstance(new, ir.For) else new
 
     return replace(fn, body=visit(fn.body))
@@ -72,24 +72,24 @@ def _prefetch_sites(fn: ir.Function) -> Iterator[_PrefetchSite]:
             continue  # its loops are one intrinsic call
         for loop in leaf.loops:
             for buffer, block, distance in loop.annotations.get("prefetch", ()):
-                ahead = _PrefetchSite(leaf, loop, buffer, distance)
-                if block == leaf.name and buffer in fn.buffers and ahead.persists(buffer):
-                    yield ahead
+                site = _PrefetchSite(leaf, loop, buffer, distance)
+                if block == leaf.name and buffer in fn.buffers and site.persists(buffer):
+                    yield site
 
 
-def _prefetches(fn: ir.Function, ahead: _PrefetchSite, ranges: Domains, names: Names) -> Iterator[ir.Stmt]:
+def _prefetches(fn: ir.Function, site: _PrefetchSite, ranges: Domains, names: Names) -> Iterator[ir.Stmt]:
     """The prefetches at the start of an iteration; none of regions that do not move."""
-    buffer = fn.buffers[ahead.buffer]
+    buffer = fn.buffers[site.buffer]
     found: list[_Region] = []
-    for indices in reads(ahead.leaf.block, buffer.name):
-        region = touched(ahead.leaf, indices, buffer, ahead.outer, ranges)
-        if any(ahead.loop.var in var_names(term) for span in region for term in span.offset.terms):
+    for indices in reads(site.leaf.block, buffer.name):
+        region = touched(site.leaf, indices, buffer, site.outer, ranges)
+        if any(site.loop.var in var_names(term) for span in region for term in span.offset.terms):
             _merge_into(found, region, ranges)
     for region in found:
         whole = [span.clamped(ranges).whole(ranges) for span in region]
         tables = {e.buffer for s in whole for t in s.offset.terms for e in ir.walk_expr(t) if isinstance(e, ir.Load)}
-        if all(ahead.persists(name) for name in tables):
-            yield _prefetch_nest(fn, whole, ahead, ranges, names)
+        if all(site.persists(name) for name in tables):
+            yield _prefetch_nest(fn, whole, site, ranges, names)
 
 
 def _merge_into(found: list[_Region], region: _Region, ranges: Domains) -> None:
@@ -101,10 +101,10 @@ def _merge_into(found: list[_Region], region: _Region, ranges: Domains) -> None:
     found.append(region)
 
 
-def _prefetch_nest(fn: ir.Function, region: _Region, ahead: _PrefetchSite, ranges: Domains, names: Names) -> ir.Stmt:
+def _prefetch_nest(fn: ir.Function, region: _Region, site: _PrefetchSite, ranges: Domains, names: Names) -> ir.Stmt:
     """A prefetch of each cache line of a region, as loops over its dimensions."""
-    buffer = fn.buffers[ahead.buffer]
-    shifted = {ahead.loop.var: ir.Binary("add", ir.Var(ahead.loop.var), ir.Const(ahead.distance))}
+    buffer = fn.buffers[site.buffer]
+    shifted = {site.loop.var: ir.Binary("add", ir.Var(site.loop.var), ir.Const(site.distance))}
     per_line = max(_LINE_BYTES // storage_dtype(buffer.dtype).itemsize, 1)  # elements
     loops: list[tuple[str, ir.Extent]] = []
     indices: list[ir.Expr] = []

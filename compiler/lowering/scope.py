@@ -159,12 +159,12 @@ def _connect(op: str, a: ir.Expr, b: ir.Expr) -> ir.Expr:
 
 def _narrow(ranges: dict[str, Range], cond: ir.Expr) -> None:
     """Narrows the bounds of the variable in a comparison of one variable with a constant."""
-    if not isinstance(cond, ir.Binary) or cond.op not in ("lt", "le", "gt", "ge", "eq") or not is_pure(cond):
+    if not isinstance(cond, ir.Binary) or cond.op not in ir.COMPARE_OPS or not is_pure(cond):
         return
     form = linear(cond.a) + linear(cond.b).scaled(-1)
     match list(form.terms.items()):
         case [(ir.Var(name=name), (1 | -1) as sign)] if name in ranges:
-            op = cond.op if sign > 0 else {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}[cond.op]
+            op = cond.op if sign > 0 else ir.MIRRORED[cond.op]
             edge, (low, high) = -form.const * sign, ranges[name]
             least = {"gt": edge + 1, "ge": edge, "eq": edge}.get(op, low)
             most = {"lt": edge - 1, "le": edge, "eq": edge}.get(op, high)

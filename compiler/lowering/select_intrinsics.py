@@ -1,5 +1,4 @@
-"""Intrinsic selection: tensorized nests whose intrinsic the CPU lacks become loops again,
-vectorized if possible.
+"""Intrinsic selection: tensorized nests whose intrinsic the CPU lacks become loops again.
 
 This runs before the pipeline, as the only pass that depends on the CPU. Nests are matched again,
 since primitives applied after tensorize may have changed their buffers or moved their loops.

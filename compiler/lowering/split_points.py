@@ -14,8 +14,6 @@ from vdla.compiler import ir
 from vdla.compiler.arith import Linear, Range, linear, linear_bounds, var_names
 from vdla.compiler.ir import reads_memory
 
-_COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
-
 
 @dataclass(frozen=True, slots=True)
 class UndecidedRange:
@@ -50,7 +48,7 @@ def _in_selects(expr: ir.Expr) -> Iterator[ir.Binary]:
 def _parts(cond: ir.Expr) -> Iterator[ir.Binary]:
     """The comparisons in a condition, except those that load, which can change in the loop."""
     if isinstance(cond, ir.Binary):
-        if cond.op in _COMPARISONS and not reads_memory(cond):
+        if cond.op in ir.COMPARE_OPS and not reads_memory(cond):
             yield cond
         if cond.op in ("and", "or"):
             yield from _parts(cond.a)

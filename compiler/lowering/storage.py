@@ -1,5 +1,4 @@
-"""Place storage: each intermediate buffer shrinks to its live part and is allocated where it is
-used.
+"""Place storage: intermediate buffers shrink to their live part and are allocated where used.
 
 A buffer is allocated inside the innermost loop around all its accesses, provided that each
 iteration writes what it reads. It stays outside loops that carry its reduction or recurrence, loops
@@ -29,8 +28,7 @@ _Loops = tuple[ir.For, ...]
 
 @dataclass(frozen=True, slots=True)
 class _StoragePlan:
-    """A buffer as allocated: its new shape, the loop it is in (None: the function), its live
-    windows.
+    """A buffer as allocated: its shape, the loop it is in (None: the function), its live windows.
 
     `parity` is the loop whose even and odd iterations use separate halves of a double buffer.
     """

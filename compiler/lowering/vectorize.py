@@ -1,5 +1,4 @@
-"""Vectorize: VECTORIZE loops are distributed over the statements inside, each around a single
-store.
+"""Vectorize: VECTORIZE loops are distributed, each around a single store.
 
 The iterations of a VECTORIZE loop are independent, as the schedule primitive ensures, so the loop
 can be distributed and interchanged with inner loops. Statements independent of the lane run once.

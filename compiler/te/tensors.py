@@ -45,8 +45,7 @@ def cast(dtype: str, value: Operand) -> Value:
 
 
 def select(condition: Operand, a: Operand, b: Operand) -> Value:
-    """`a` where the condition holds, else `b`; only that one is read, the other may be out of
-    bounds."""
+    """`a` where the condition holds, else `b`; only the selected one is read."""
     test = _as_condition("te.select", condition)
     left, right = same_dtype("te.select", a, b)
     return make_value(ir.Select(test.expr, left.expr, right.expr), left.dtype, test, left, right)
@@ -126,12 +125,12 @@ def compute(
     name: str | Sequence[str],
     annotations: Mapping[str, Any] | None = None,
 ) -> Tensor | tuple[Tensor, ...]:
-    """The tensor whose element at `indices` is `body(*indices)`; the parameters of `body` name its
-    axes.
+    """The tensor whose element at `indices` is `body(*indices)`.
 
-    If `body` returns a tuple, as tuple reducers do, so does `compute`: tensors of one shape,
-    computed by one block, named `name_0`, `name_1`, ... or by the sequence `name`. `annotations`
-    are those of the block; their values are numbers, strings, None, or tuples of these.
+    The parameters of `body` name the axes. If `body` returns a tuple, as tuple reducers do, so does
+    `compute`: tensors of one shape, computed by one block, named `name_0`, `name_1`, ... or by the
+    sequence `name`. `annotations` are those of the block; their values are numbers, strings, None,
+    or tuples of these.
     """
     names = (name,) if isinstance(name, str) else tuple(name) if isinstance(name, Sequence) else (name,)
     if not names:

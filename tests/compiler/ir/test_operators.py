@@ -71,3 +71,10 @@ def test_code_is_generated_for_exactly_these_operators() -> None:
 def test_the_abi_evaluates_extents_as_the_compiler_does(op: str) -> None:
     assert set(EXTENT_OPERATORS) == set(ir.INDEX_OPS)
     assert all(EXTENT_OPERATORS[op](a, b) == ir.OPERATORS[op].on_ints(a, b) for a, b in pairs(op))
+
+
+@pytest.mark.parametrize("op", ir.COMPARE_OPS)
+def test_comparisons_have_a_negation_and_a_mirror_image(op: str) -> None:
+    value = ir.OPERATORS[op].on_ints
+    negated, mirrored = ir.OPERATORS[ir.NEGATED[op]].on_ints, ir.OPERATORS[ir.MIRRORED[op]].on_ints
+    assert all(negated(a, b) == (not value(a, b)) and mirrored(b, a) == value(a, b) for a, b in pairs(op))
