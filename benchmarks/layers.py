@@ -53,7 +53,7 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
         first = two
     progress("done", len(layers), len(layers))
     assert first is not None
-    figures = sums(rows[:-1]) | first_layer(first, rows[-1])
+    figures = sums(rows[:-1]) | _first_layer(first, rows[-1])
     figures["all_exact"] = int(all(entry["exact"] for entry in rows))
     return BenchmarkResult(
         "layers", figures, rows, receipt(config, programs, seed, f"vdla bench layers --seed {seed} --json -")
@@ -71,7 +71,7 @@ def sums(rows: list[dict[str, Any]]) -> dict[str, float]:
     }
 
 
-def first_layer(measured: LayerRun, entry: dict[str, Any]) -> dict[str, float]:
+def _first_layer(measured: LayerRun, entry: dict[str, Any]) -> dict[str, float]:
     """The figures of C1: `c1_packed_bytes` against the plain input's is what laying it out costs
     the memory.
     """

@@ -24,11 +24,11 @@ from vdla.hardware.program import Program
 
 PYNQ = Config.preset("pynq_z1")
 
-SLOW = Dram(read_latency=120, beat_cycles=2)
+_SLOW = Dram(read_latency=120, beat_cycles=2)
 # Small buffers make small shapes take several tiles; slow memory makes queues fill.
 MACHINES: tuple[Config, ...] = (
     PYNQ,
-    replace(PYNQ, name="narrow", inp_kib=2, wgt_kib=8, acc_kib=4, out_kib=2, dram=SLOW),
+    replace(PYNQ, name="narrow", inp_kib=2, wgt_kib=8, acc_kib=4, out_kib=2, dram=_SLOW),
     Config.preset("tiny"),
     Config.preset("int4"),
     Config.preset("batch4"),
@@ -36,7 +36,7 @@ MACHINES: tuple[Config, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class TemplateCase:
+class _Case:
     """A template with its options."""
 
     name: str
@@ -53,43 +53,39 @@ def _image(channels: str, batch: int, height: int, width: int, count: int) -> di
     return {"batch": batch, "height": height, "width": width, channels: count}
 
 
-CASES: tuple[TemplateCase, ...] = (
-    TemplateCase("conv3x3", conv2d, {**_image("in_channels", 1, 7, 6, 20), "out_channels": 24, "kernel": 3, "pads": 1}),
-    TemplateCase(
+CASES: tuple[_Case, ...] = (
+    _Case("conv3x3", conv2d, {**_image("in_channels", 1, 7, 6, 20), "out_channels": 24, "kernel": 3, "pads": 1}),
+    _Case(
         "conv1x1_stride2",
         conv2d,
         {**_image("in_channels", 1, 8, 8, 33), "out_channels": 17, "kernel": 1, "strides": 2},
     ),
-    TemplateCase(
+    _Case(
         "conv_dilated_relu",
         conv2d,
         {**_image("in_channels", 2, 7, 9, 5), "out_channels": 9, "kernel": (3, 2), "dilations": 2, "pads": (2, 1)}
         | {"activation": "relu", "zero_point": -1, "input_zero_point": 1},
     ),
-    TemplateCase(
+    _Case(
         "conv_patches",
         conv2d,
         {**_image("in_channels", 1, 9, 9, 3), "out_channels": 8, "kernel": 5, "strides": 2, "pads": 2},
     ),
-    TemplateCase(
-        "conv_raw", conv2d, {**_image("in_channels", 1, 4, 5, 18), "out_channels": 8, "kernel": 1, "raw": True}
-    ),
-    TemplateCase("dense", dense, {"rows": 5, "in_features": 70, "out_features": 37}),
-    TemplateCase(
+    _Case("conv_raw", conv2d, {**_image("in_channels", 1, 4, 5, 18), "out_channels": 8, "kernel": 1, "raw": True}),
+    _Case("dense", dense, {"rows": 5, "in_features": 70, "out_features": 37}),
+    _Case(
         "transpose4x4",
         conv2d_transpose,
         {**_image("in_channels", 1, 3, 4, 18), "out_channels": 9, "kernel": 4, "strides": 2, "pads": 1},
     ),
-    TemplateCase("depthwise3x3", depthwise_conv2d, {**_image("channels", 1, 7, 6, 19), "kernel": 3, "pads": 1}),
-    TemplateCase(
+    _Case("depthwise3x3", depthwise_conv2d, {**_image("channels", 1, 7, 6, 19), "kernel": 3, "pads": 1}),
+    _Case(
         "max_pool",
         pool2d,
         {"kind": "max", **_image("channels", 1, 8, 7, 17), "kernel": 3, "strides": 2, "pads": 1},
     ),
-    TemplateCase(
-        "average_pool", pool2d, {"kind": "average", **_image("channels", 1, 6, 6, 17), "kernel": 2, "strides": 2}
-    ),
-    TemplateCase(
+    _Case("average_pool", pool2d, {"kind": "average", **_image("channels", 1, 6, 6, 17), "kernel": 2, "strides": 2}),
+    _Case(
         "residual_add",
         residual_add,
         {**_image("channels", 1, 5, 6, 21), "factors": (0.75, 0.5), "activation": "relu"},

@@ -19,7 +19,7 @@ from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Vector
 from vdla.support.errors import Error
 
-UNUSED = -1
+_UNUSED = -1
 
 
 class AllocationError(Error, ValueError):
@@ -107,7 +107,7 @@ class _Segment:
 def _rotate(depth: int, ranges: Sequence[LiveRange]) -> dict[BufferTile, int] | LiveRange:
     """Addresses, or the live range for which there is no space."""
     addresses: dict[BufferTile, int] = {}
-    segments = [_Segment(0, depth, UNUSED)]
+    segments = [_Segment(0, depth, _UNUSED)]
     for live in ranges:
         known = [partner for partner in live.partners if partner in addresses]
         start = _oldest(segments, depth, live, [range(addresses[p], addresses[p] + p.entries) for p in known])
@@ -135,7 +135,7 @@ def _oldest(segments: Sequence[_Segment], depth: int, live: LiveRange, partners:
 
 
 def _clashes(place: range, partners: Iterable[range], half: int) -> int:
-    """The greatest number of pairs of entries, one of each operand, in the same half of the buffer."""
+    """The greatest number of pairs of entries, one of each operand, in one half of the buffer."""
     return sum(
         min(len(range(max(low, r.start), min(low + half, r.stop))) for r in (place, partner))
         for partner in partners

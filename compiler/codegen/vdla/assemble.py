@@ -23,8 +23,8 @@ from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Gemm, Load, Store, Sync, Vector
 from vdla.hardware.program import UOPS, Program, ProgramTensor
 
-NOWHERE = -1
-TOKEN_BITS = ("pop_prev", "pop_next", "push_prev", "push_next")
+_NONE = -1
+_TOKEN_BITS = ("pop_prev", "pop_next", "push_prev", "push_next")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class _Placed:
     instruction: isa.Instruction
     tensor: str | None
     source: int
-    op: int = NOWHERE
+    op: int = _NONE
 
 
 def assemble(
@@ -69,7 +69,7 @@ def assemble(
         name=name,
         words=isa.encode(config, [item.instruction for item in final]),
         tensors=all_tensors,
-        tensor_of=np.array([NOWHERE if i.tensor is None else index_of[i.tensor] for i in final], np.int32),
+        tensor_of=np.array([_NONE if i.tensor is None else index_of[i.tensor] for i in final], np.int32),
         source_lines=tuple(source_lines),
         source_of=np.array([item.source for item in final], np.int32),
     )
@@ -95,9 +95,9 @@ def _broken(op: MacroOp, names: Sequence[str], lines: int) -> Iterator[tuple[str
         yield "tensor must be None where no data move", op.tensor
     if loops != bool(op.uops):
         yield f"micro-ops must number {'1 or more' if loops else '0'}", len(op.uops)
-    if not NOWHERE <= op.source < lines:
+    if not _NONE <= op.source < lines:
         yield f"source must be -1 to {lines - 1}", op.source
-    tokens = [bit for bit in TOKEN_BITS if getattr(op.instruction, bit)]
+    tokens = [bit for bit in _TOKEN_BITS if getattr(op.instruction, bit)]
     if tokens:
         yield "token bits must be 0", " and ".join(tokens)
 
@@ -137,7 +137,7 @@ def _with(instruction: isa.Instruction, fields: Mapping[str, Any]) -> isa.Instru
 
 def _load_uops(config: Config, load: UopLoad) -> _Placed:
     beats = config.uop_entry_bytes // config.axi_bytes
-    return _Placed(Load(Buffer.UOP, dram=load.begin * beats, x_size=load.size), UOPS, NOWHERE)
+    return _Placed(Load(Buffer.UOP, dram=load.begin * beats, x_size=load.size), UOPS, _NONE)
 
 
 def _uop_tensor(config: Config, plan: UopPlan) -> ProgramTensor:
@@ -166,7 +166,7 @@ def _unit_ops(
     return [
         UnitOp(
             isa.unit_of(item.instruction),
-            () if item.op == NOWHERE else checker.touches(item.op, ops[item.op], row, lines),
+            () if item.op == _NONE else checker.touches(item.op, ops[item.op], row, lines),
         )
         for item, row in zip(placed, rows, strict=True)
     ]
@@ -174,7 +174,7 @@ def _unit_ops(
 
 def _with_tokens(issued: IssuedOp, placed: Sequence[_Placed]) -> _Placed:
     """The instruction with its token bits; the numbers of adjacent units differ by one."""
-    item = _Placed(Sync(issued.unit), None, NOWHERE) if issued.op is None else placed[issued.op]
+    item = _Placed(Sync(issued.unit), None, _NONE) if issued.op is None else placed[issued.op]
     if not issued.pops and not issued.pushes:
         return item
     bits = {

@@ -17,7 +17,7 @@ from vdla.hardware.isa import Unit
 
 Where = slice | NDArray[np.int64]
 NEVER = -1
-MOST_ROWS = 1 << 22
+_MOST_ROWS = 1 << 22
 """The size of a space up to which its history has a row for every entry; a larger one has rows for
 touched entries.
 """
@@ -48,7 +48,7 @@ class _History:
     def __init__(self, places: Sequence[Where], readers: set[Unit], writers: set[Unit]) -> None:
         size = max(_end(place) for place in places)
         self.members: NDArray[np.int64] | None = None  # the entry of each row; None if every entry has one
-        if size > MOST_ROWS:
+        if size > _MOST_ROWS:
             self.members = np.unique(np.concatenate([_indices(place) for place in places]))
             size = len(self.members)
         self.reads = {unit: np.full(size, NEVER, np.int32) for unit in readers}

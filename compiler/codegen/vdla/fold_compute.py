@@ -20,11 +20,11 @@ from vdla.compiler.codegen.vdla.macro_op import Base, BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.nest import EntryAccess, Epilogue, Loop, TensorizedNest, affine_pieces, simplify_loops
 from vdla.hardware import isa
 
-KERNEL_SHARE = 4  # a kernel takes at most 1 / KERNEL_SHARE of the micro-op buffer, which holds several
+_KERNEL_SHARE = 4  # a kernel takes at most 1 / _KERNEL_SHARE of the micro-op buffer, which holds several
 
-Offsets = npt.NDArray[np.int64]
-Fields = dict[str, Any]
-Make = Callable[[Fields], isa.Instruction]
+_Offsets = npt.NDArray[np.int64]
+_Fields = dict[str, Any]
+_Make = Callable[[_Fields], isa.Instruction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ComputeFields:
         return {field: nest.access[name] for field, name in named.items() if name}
 
 
-def fold_compute(nest: TensorizedNest, operands: ComputeFields, instruction: Make) -> Iterator[MacroOp]:
+def fold_compute(nest: TensorizedNest, operands: ComputeFields, instruction: _Make) -> Iterator[MacroOp]:
     """The nest as GEMM or VECTOR instructions; `instruction` makes one from the folded fields."""
     nest = simplify_loops(nest)
     hardware = _hardware_loops(nest)
@@ -63,7 +63,7 @@ def _parts(nest: TensorizedNest, loop: Loop) -> Iterator[TensorizedNest]:
 
 
 def _hardware_loops(nest: TensorizedNest) -> list[Loop]:
-    """The loops of the instruction, at most two: those that move the scale first, then the longest."""
+    """At most two loops of the instruction: first those that move the scale, then the longest."""
     choices = [loop for loop in nest.loops if not loop.reduce and _regular(nest, loop)]
     choices.sort(key=lambda loop: (not _moves_scale(nest, loop), -loop.extent))
     return sorted(choices[:2], key=nest.loops.index)
@@ -98,17 +98,17 @@ def _loop_to_peel(nest: TensorizedNest, hardware: list[Loop]) -> Loop | None:
     moving = [loop for loop in unrolled if _moves_scale(nest, loop)]
     if moving:
         return moving[0]
-    if prod(loop.extent for loop in unrolled) <= max(1, nest.config.uop_depth // KERNEL_SHARE):
+    if prod(loop.extent for loop in unrolled) <= max(1, nest.config.uop_depth // _KERNEL_SHARE):
         return None
     return ([loop for loop in unrolled if not loop.reduce] or unrolled)[0]
 
 
-def _compute_op(nest: TensorizedNest, operands: ComputeFields, hardware: list[Loop], instruction: Make) -> MacroOp:
+def _compute_op(nest: TensorizedNest, operands: ComputeFields, hardware: list[Loop], instruction: _Make) -> MacroOp:
     unrolled = sorted((loop for loop in nest.loops if loop not in hardware), key=lambda loop: loop.reduce)
     used = operands.used(nest)
     offsets = _offsets(unrolled, used)
     lows = {field: int(values.min()) for field, values in offsets.items()}
-    fields: Fields = {"init": int(nest.init)}
+    fields: _Fields = {"init": int(nest.init)}
     for position, loop in enumerate(hardware):
         fields[f"loop{position}"] = loop.extent
         fields |= {f"{field}{position}": access.step(loop.var) for field, access in used.items()}
@@ -126,7 +126,7 @@ def _tile(access: EntryAccess) -> BufferTile:
 # --- micro-ops -----------------------------------------------------------------------------------
 
 
-def _offsets(unrolled: list[Loop], used: Mapping[str, EntryAccess]) -> dict[str, Offsets]:
+def _offsets(unrolled: list[Loop], used: Mapping[str, EntryAccess]) -> dict[str, _Offsets]:
     """The positions of each operand over the unrolled loops, the last loop varying fastest."""
     shape = tuple(loop.extent for loop in unrolled)
     grid = np.indices(shape, dtype=np.int64).reshape(len(shape), -1) if shape else np.zeros((0, 1), np.int64)
@@ -135,7 +135,7 @@ def _offsets(unrolled: list[Loop], used: Mapping[str, EntryAccess]) -> dict[str,
 
 
 def _kernel_of(
-    unrolled: list[Loop], offsets: Mapping[str, Offsets], lows: Mapping[str, int]
+    unrolled: list[Loop], offsets: Mapping[str, _Offsets], lows: Mapping[str, int]
 ) -> tuple[isa.MicroOp, ...]:
     count = prod(loop.extent for loop in unrolled)
     columns = [offsets[f] - lows[f] if f in offsets else np.zeros(count, np.int64) for f in ("acc", "src", "wgt")]
@@ -165,7 +165,7 @@ def _ends(unrolled: list[Loop], end: int) -> npt.NDArray[np.bool_]:
 
 
 def _add_epilogue(
-    nest: TensorizedNest, epilogue: Epilogue, fields: Fields, bases: dict[str, Base], hardware: list[Loop]
+    nest: TensorizedNest, epilogue: Epilogue, fields: _Fields, bases: dict[str, Base], hardware: list[Loop]
 ) -> None:
     """Add the fields that emit finished sums in the same pass."""
     out, acc, scale = epilogue.access["out"], epilogue.access["acc"], epilogue.access.get("scl")

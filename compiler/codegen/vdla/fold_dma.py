@@ -15,7 +15,7 @@ from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.nest import Loop, TensorizedNest, simplify_loops
 from vdla.hardware import isa
 
-Make = Callable[[dict[str, Any]], isa.Instruction]
+_Make = Callable[[dict[str, Any]], isa.Instruction]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class DmaFields:
 
 
 @dataclass(frozen=True, slots=True)
-class Extent:
+class _Extent:
     """One dimension of a transfer: padding before, data, padding after, and the stride in DRAM, all
     in entries.
     """
@@ -52,7 +52,7 @@ class Extent:
         return self.before > 0 or self.after > 0
 
 
-def fold_dma(nest: TensorizedNest, dma: DmaFields, instruction: Make) -> Iterator[MacroOp]:
+def fold_dma(nest: TensorizedNest, dma: DmaFields, instruction: _Make) -> Iterator[MacroOp]:
     """The nest as LOAD or STORE instructions; `instruction` makes one from the folded fields."""
     nest = simplify_loops(nest)
     loops = sorted(nest.loops, key=lambda loop: nest.access[dma.chip].step(loop.var), reverse=True)
@@ -64,9 +64,9 @@ def fold_dma(nest: TensorizedNest, dma: DmaFields, instruction: Make) -> Iterato
         yield from fold_dma(nest.fix(rest[0], value), dma, instruction)
 
 
-def _dimensions(nest: TensorizedNest, loops: list[Loop], dma: DmaFields) -> tuple[list[Extent], list[Loop]]:
+def _dimensions(nest: TensorizedNest, loops: list[Loop], dma: DmaFields) -> tuple[list[_Extent], list[Loop]]:
     """x, y and z from the innermost loops outwards, and the remaining loops."""
-    dims = [Extent(), Extent(), Extent()]
+    dims = [_Extent(), _Extent(), _Extent()]
     dense, level = 1, 0
     for taken, loop in enumerate(reversed(loops)):
         this = _extent(nest, loop, dma)
@@ -82,31 +82,31 @@ def _dimensions(nest: TensorizedNest, loops: list[Loop], dma: DmaFields) -> tupl
     return dims, []
 
 
-def _extent(nest: TensorizedNest, loop: Loop, dma: DmaFields) -> Extent | None:
+def _extent(nest: TensorizedNest, loop: Loop, dma: DmaFields) -> _Extent | None:
     """The loop as a dimension, None if it is irregular or goes backwards in DRAM."""
     chip, dram = nest.access[dma.chip], nest.access[dma.dram]
     if chip.irregular(loop.var) or dram.irregular(loop.var) or dram.step(loop.var) < 0:
         return None
     low, end = nest.valid.get(loop.var, (0, loop.extent))
-    return Extent(low, end - low, loop.extent - end, dram.step(loop.var))
+    return _Extent(low, end - low, loop.extent - end, dram.step(loop.var))
 
 
-def _fits(dims: list[Extent], level: int, this: Extent) -> bool:
+def _fits(dims: list[_Extent], level: int, this: _Extent) -> bool:
     """Whether the loop may become dimension `level`; x takes several contiguous loops."""
     if level == 0:
         return not dims[0].padded and this.stride == dims[0].size
     return level == 1 or not this.padded
 
 
-def _wider(x: Extent, outer: Extent) -> Extent:
+def _wider(x: _Extent, outer: _Extent) -> _Extent:
     """x extended by a contiguous loop around it."""
-    return Extent(outer.before * x.size, outer.size * x.size, outer.after * x.size)
+    return _Extent(outer.before * x.size, outer.size * x.size, outer.after * x.size)
 
 
-def _dma_op(nest: TensorizedNest, dma: DmaFields, dims: list[Extent], instruction: Make) -> MacroOp:
+def _dma_op(nest: TensorizedNest, dma: DmaFields, dims: list[_Extent], instruction: _Make) -> MacroOp:
     x, y, z = dims
     if nest.all_padding:
-        y = Extent(y.total, 0, 0)
+        y = _Extent(y.total, 0, 0)
     chip, dram = nest.access[dma.chip], nest.access[dma.dram]
     empty = x.size == 0 or y.size == 0
     first = dram.base + sum(dram.step(loop.var) * nest.valid.get(loop.var, (0, 0))[0] for loop in nest.loops)

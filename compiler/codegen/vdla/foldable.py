@@ -85,7 +85,7 @@ class FoldableNests:
             case _:
                 return None
 
-    def _fuse(self, shared: list[ir.For], first: Chain, second: Chain) -> FoldableNest | None:
+    def _fuse(self, shared: list[ir.For], first: _Chain, second: _Chain) -> FoldableNest | None:
         """The nest of a block and the epilogue of its results; all loops that they do not share
         must be reductions.
         """
@@ -158,10 +158,10 @@ def _zeros(block: TensorizedBlock) -> dict[str, ir.Expr]:
     return {loop.var: ir.Const(0) for loop in block.path if loop.extent == 1}
 
 
-Chain = tuple["list[ir.For] | None", ir.Stmt]
+_Chain = tuple["list[ir.For] | None", ir.Stmt]
 
 
-def _chain(stmt: ir.Stmt) -> Chain:
+def _chain(stmt: ir.Stmt) -> _Chain:
     """The perfectly nested loops that begin at `stmt`, and their body; None for the loops if one is
     not serial.
 

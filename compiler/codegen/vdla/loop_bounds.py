@@ -13,8 +13,8 @@ from vdla.compiler import ir
 from vdla.compiler.arith import affine, conjuncts, evaluate, var_names
 from vdla.compiler.codegen.vdla.nest import Loop
 
-Form = tuple[Mapping[str, int], int]
-Range = tuple[int, int]
+_Form = tuple[Mapping[str, int], int]
+_Range = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Condition:
     """A condition, and the affine form that is >= 0 exactly where it holds, if there is one."""
 
     expr: ir.Expr
-    form: Form | None
+    form: _Form | None
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class Bounds:
     end: dict[str, int] = field(default_factory=dict)
     irregular: str | None = None
 
-    def of(self, loop: Loop) -> Range:
+    def of(self, loop: Loop) -> _Range:
         """The first iteration and the end of a loop, inside its extent."""
         start = min(max(self.start.get(loop.var, 0), 0), loop.extent)
         return start, max(start, min(self.end.get(loop.var, loop.extent), loop.extent))

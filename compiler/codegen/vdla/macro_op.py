@@ -41,7 +41,7 @@ class BufferTile:
 
 
 Base = tuple[BufferTile, int]
-ONE = Fraction(1)
+_ONE = Fraction(1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +80,4 @@ def field_unit(config: Config, instruction: isa.Instruction, name: str) -> Fract
         return Fraction(config.block_out, config.block_in)
     if name == "out" and isinstance(instruction, isa.Gemm | isa.Vector) and instruction.emit == isa.Emit.RAW:
         return Fraction(config.acc_bits, config.out_bits)
-    return ONE
+    return _ONE

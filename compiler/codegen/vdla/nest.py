@@ -71,7 +71,7 @@ class EntryAccess:
         return replace(self, base=base, steps=steps, rest=tuple(rest))
 
     def offsets_along(self, var: str, extent: int) -> npt.NDArray[np.int64] | None:
-        """The sum of `rest` in each iteration of the loop, None if it also depends on other loops."""
+        """The sum of `rest` in each iteration of the loop, None if other loops change it too."""
         total = np.zeros(extent, np.int64)
         for expr, scale in self.rest:
             names = var_names(expr)

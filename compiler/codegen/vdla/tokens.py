@@ -23,11 +23,11 @@ from vdla.hardware.isa import Unit, units
 Clock = tuple[int, ...]
 Queue = tuple[Unit, Unit]
 Edge = tuple[int, int]
-Needs = dict[Unit, int]
+_Needs = dict[Unit, int]
 
 QUEUES: tuple[Queue, ...] = tuple((queue.producer, queue.consumer) for queue in units.QUEUES)
 ORIGIN: Clock = (NEVER,) * len(Unit)
-FAR = {Unit.LOAD: Unit.STORE, Unit.STORE: Unit.LOAD}
+_FAR = {Unit.LOAD: Unit.STORE, Unit.STORE: Unit.LOAD}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def assign_tokens(ops: Sequence[UnitOp], depth: int = MIN_TOKEN_DEPTH) -> tuple[
     """
     needs = dependences(ops)
     units = [op.unit for op in ops]
-    merged: dict[int, Needs] = {}
+    merged: dict[int, _Needs] = {}
     while True:
         walk = _Walk(merged)
         walk.run(units, needs)
@@ -66,7 +66,7 @@ def assign_tokens(ops: Sequence[UnitOp], depth: int = MIN_TOKEN_DEPTH) -> tuple[
 
 
 def _crowded(queue: Queue, edges: Sequence[Edge], depth: int) -> Iterator[tuple[int, Unit, int]]:
-    """(consumer, unit, source) of the merged tokens that keep the tokens in flight within `depth`."""
+    """(consumer, unit, source) of the merges that keep the tokens in flight within `depth`."""
     edges = list(edges)
     k = 0
     while k + depth < len(edges):
@@ -84,7 +84,7 @@ class _Walk:
     increasing.
     """
 
-    def __init__(self, merged: Mapping[int, Needs]) -> None:
+    def __init__(self, merged: Mapping[int, _Needs]) -> None:
         self.merged = merged
         self.keys: dict[Unit, list[int]] = {unit: [] for unit in Unit}
         self.clocks: dict[Unit, list[Clock]] = {unit: [] for unit in Unit}
@@ -102,25 +102,25 @@ class _Walk:
     def _clock(self, unit: Unit) -> Clock:
         return self.clocks[unit][-1] if self.clocks[unit] else ORIGIN
 
-    def _uncovered(self, key: int, unit: Unit, need: Needs) -> Needs:
+    def _uncovered(self, key: int, unit: Unit, need: _Needs) -> _Needs:
         """The sources that the unit's clock does not cover, as indices into their unit's order."""
         clock, merged = self._clock(unit), self.merged.get(key, {})
         latest = {other: max(need.get(other, NEVER), merged.get(other, NEVER)) for other in (*need, *merged)}
         places = {other: bisect_right(self.keys[other], bound) - 1 for other, bound in latest.items()}
         return {other: at for other, at in places.items() if at >= 0 and self.keys[other][at] > clock[other]}
 
-    def _compute(self, key: int, need: Needs) -> None:
+    def _compute(self, key: int, need: _Needs) -> None:
         """Tokens from load and store; neither implies the other, as they synchronise only through
         compute.
         """
         self._issue(key, Unit.COMPUTE, self._uncovered(key, Unit.COMPUTE, need))
 
-    def _outer(self, key: int, unit: Unit, need: Needs) -> None:
+    def _outer(self, key: int, unit: Unit, need: _Needs) -> None:
         """A token from compute; load and store share no queue and synchronise through compute."""
         wanted = self._uncovered(key, unit, need)
         source = wanted.get(Unit.COMPUTE, NEVER)
-        if FAR[unit] in wanted:
-            source = max(source, self._relay(key - 1, FAR[unit], wanted[FAR[unit]]))
+        if _FAR[unit] in wanted:
+            source = max(source, self._relay(key - 1, _FAR[unit], wanted[_FAR[unit]]))
         self._issue(key, unit, {} if source == NEVER else {Unit.COMPUTE: source})
 
     def _relay(self, key: int, far: Unit, at: int) -> int:
@@ -133,7 +133,7 @@ class _Walk:
             self._compute(key, {far: target})
         return bisect_left(clocks, target, key=lambda clock: clock[far])
 
-    def _issue(self, key: int, unit: Unit, sources: Needs) -> None:
+    def _issue(self, key: int, unit: Unit, sources: _Needs) -> None:
         clock = list(self._clock(unit))
         for other, at in sources.items():
             source = self.keys[other][at]

@@ -88,7 +88,7 @@ class ChannelwiseWindow(SlidingWindow):
         return te.placeholder(self.shape, self.config.inp_dtype, name)
 
     def padded_image(self, data: te.Tensor, stage: Role = WINDOW) -> te.Tensor:
-        """The padded rows and columns that the windows cover; int32 if they go to the accumulator."""
+        """The padded rows and columns that the windows cover; int32 if the accumulator holds them."""
         dtype = "int32" if self.source is Source.ACC else self.config.inp_dtype
         return PaddedImage(self.pads_before, self.problem().window_size, self.fill).stage(data, dtype, stage)
 

@@ -1,9 +1,8 @@
-"""Two-dimensional convolution on packed layouts, any kernel, stride, padding and dilation,
-requantised on the way out.
+"""Two-dimensional convolution with any kernel, strides, pads and dilations, requantised.
 
-Channels are padded to whole blocks. Where that wastes most of the multipliers (a first layer of
-three channels), the operator reads *patches* instead: kernel positions and channels share the
-blocks, laid out by `pack`.
+Channels are padded to whole blocks. If that wastes most of the multipliers (a first layer of three
+channels), the operator reads *patches* instead: `pack` lays out the windows of the input (im2col),
+and kernel positions and channels share the blocks.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ from vdla.compiler.operators.vdla.sliding_window import (
     four_pads,
     pair,
 )
-from vdla.compiler.operators.vdla.tiling import Tiling, TilingProblem, estimate, tiles
+from vdla.compiler.operators.vdla.tiling import Tiling, TilingProblem, choose_tiling, estimate
 from vdla.hardware.config import Config
 
-PACKINGS = ("channels", "patches")
+_PACKINGS = ("channels", "patches")
 
 
 @template
@@ -71,14 +70,13 @@ def conv2d(
 ) -> Operator:
     """Convolution of [batch, in_channels, height, width] with [out_channels, in_channels, kh, kw].
 
-    The results are `config.out_dtype`, requantised by one bias and one real multiplier a channel;
+    Results are `config.out_dtype`, requantised with a bias and a real multiplier for each channel;
     with `raw` they are the int32 sums. `activation` is none or relu, `ceiling` an upper clip bound
     (relu6). `packing` is channels, patches, or auto for the faster of the two by estimate; `tiling`
-    overrides the search.
+    overrides the search. `groups` must be 1.
 
     Raises:
-        TemplateError: an extent, option or zero point that is out of range, or a shape that fits no
-        buffer.
+        TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
     """
     depthwise = groups == in_channels == out_channels
     check_groups(name, groups, "; depthwise_conv2d has one group for each channel" if depthwise else "")
@@ -95,30 +93,42 @@ def conv2d(
         pads=four_pads(name, pads),
         dilations=pair(name, "dilations", dilations, 1),
         input_zero_point=input_zero_point,
-        results=Results(config, name, activation, ceiling, zero_point, raw),
+        results=Results(
+            config=config,
+            name=name,
+            activation=activation,
+            ceiling=ceiling,
+            zero_point=zero_point,
+            raw=raw,
+        ),
     )
     conv.check()
     check_threads(name, virtual_threads)
     form, chosen = _form(conv, packing, virtual_threads, tiling)
     fn = schedule_tiles(config, form.expression(), form.problem, chosen, gemm(config), name)
     return Operator(
-        name, config, fn, conv.macs, form.pack, form.unpack, form.layouts, f"{form.packing}: {chosen}"
-    )  # fmt: skip
+        name=name,
+        config=config,
+        function=fn,
+        macs=conv.macs,
+        pack=form.pack,
+        unpack=form.unpack,
+        layouts=form.layouts,
+        description=f"{form.packing}: {chosen}",
+    )
 
 
 def _form(conv: _Conv2d, packing: str, threads: int, tiling: Tiling | None) -> tuple[_Conv2d, Tiling]:
-    """The convolution with its packing decided, and its tiles: of those that fit the buffers, the
-    lowest estimate.
-    """
-    if packing not in ("auto", *PACKINGS):
+    """The form of the convolution with the lowest estimate, and its tiling."""
+    if packing not in ("auto", *_PACKINGS):
         raise TemplateError(f"{conv.name}: packing must be auto, channels or patches, got {packing!r}")
-    forms = [replace(conv, packing=p) for p in PACKINGS if packing in ("auto", p)]
+    forms = [replace(conv, packing=p) for p in _PACKINGS if packing in ("auto", p)]
     tried: list[tuple[float, int, _Conv2d, Tiling]] = []
     for order, form in enumerate(forms):
         if tried and conv.in_channels >= conv.config.block_in:
             break  # channels fill their blocks: patches would only read the input several times
         try:
-            chosen = tiles(conv.config, form.problem, threads, tiling, conv.name)
+            chosen = choose_tiling(conv.config, form.problem, threads, tiling, conv.name)
         except TemplateError:
             if form is forms[-1] and not tried:
                 raise
@@ -129,19 +139,19 @@ def _form(conv: _Conv2d, packing: str, threads: int, tiling: Tiling | None) -> t
 
 @dataclass(frozen=True)
 class _Conv2d(SlidingWindow):
-    """One convolution: its shape, its tensor expression, its layouts."""
+    """A convolution: its shape, expression and layouts."""
 
     packing: str = "channels"
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates, padding of channels not counted."""
+        """Multiply-accumulates, without the padding of channels."""
         rows, cols = self.out_size
         return self.batch * rows * cols * self.out_channels * self.in_channels * self.taps
 
     @property
     def on_blocks(self) -> SlidingWindow:
-        """The convolution that runs on blocks: patches make it one of 1x1."""
+        """The convolution of blocks: with patches, one of 1x1."""
         if self.packing == "channels":
             return self
         (height, width), one = self.out_size, (1, 1)
@@ -159,7 +169,7 @@ class _Conv2d(SlidingWindow):
 
     @property
     def problem(self) -> TilingProblem:
-        """What the tile search sees."""
+        """The operator as the tile search sees it."""
         config, inner = self.config, self.on_blocks
         row_step = 1 if _sampled(inner) else inner.strides[0]
         return TilingProblem(
@@ -221,7 +231,7 @@ class _Conv2d(SlidingWindow):
         return packed | self.results.pack(self.out_channels, bias, multiplier, offset)
 
     def pack_data(self, data: Array) -> Array:
-        """NCHW data in the program's layout; for patches, with every window of the kernel laid out."""
+        """NCHW data in the program's layout."""
         config = self.config
         if self.packing == "channels":
             return pack_activations(data, config.batch, config.block_in)
@@ -253,5 +263,5 @@ class _Conv2d(SlidingWindow):
 
 
 def _sampled(inner: SlidingWindow) -> bool:
-    """Whether only every stride-th input row is needed: a kernel of one row."""
+    """Whether only every stride-th input row is read: the kernel has one row."""
     return inner.kernel[0] == 1

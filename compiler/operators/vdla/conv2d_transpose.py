@@ -1,9 +1,8 @@
-"""Transposed convolution: for each of the stride x stride phases of the output, an ordinary
-convolution with its taps.
+"""Transposed convolution: an ordinary convolution for each phase of the strides.
 
-Row y * stride + p of the output sums the kernel rows k with (p + padding - k) divisible by the
-stride, so no multiplier works on inserted zeros. Kernels that are no multiple of the stride are
-padded with zero taps.
+Row y * stride + p of the output, its phase p, sums the kernel rows k for which p + top - k is
+divisible by the stride (`top` is the padding), so no multiplier works on inserted zeros. A kernel
+that is not a multiple of the stride is padded with zero taps.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from vdla.compiler.operators.vdla.sliding_window import (
     four_pads,
     pair,
 )
-from vdla.compiler.operators.vdla.tiling import Tiling, TilingProblem, tiles
+from vdla.compiler.operators.vdla.tiling import Tiling, TilingProblem, choose_tiling
 from vdla.hardware.config import Config
 
 
@@ -59,15 +58,14 @@ def conv2d_transpose(
     tiling: Tiling | None = None,
     name: str = "conv2d_transpose",
 ) -> Operator:
-    """Transposed convolution of [batch, in_channels, height, width] with [in_channels,
-    out_channels, kh, kw].
+    """Transposed convolution of [batch, in_channels, height, width], as ONNX's ConvTranspose.
 
-    Results have (height - 1) * stride - 2 * padding + kernel + output_padding rows, columns alike;
-    options as for `conv2d`.
+    Weights are [in_channels, out_channels, kh, kw]. There are
+    (height - 1) * stride - top - bottom + kernel + output_padding rows of results; columns
+    likewise. Other options are those of `conv2d`.
 
     Raises:
-        TemplateError: an extent, option or zero point that is out of range, or a shape that fits no
-        buffer.
+        TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
     """
     check_groups(name, groups)
     op = _Conv2dTranspose(
@@ -83,25 +81,41 @@ def conv2d_transpose(
         pads=four_pads(name, pads),
         dilations=(1, 1),
         input_zero_point=input_zero_point,
-        results=Results(config, name, activation, ceiling, zero_point, raw),
+        results=Results(
+            config=config,
+            name=name,
+            activation=activation,
+            ceiling=ceiling,
+            zero_point=zero_point,
+            raw=raw,
+        ),
         output_padding=pair(name, "output_padding", output_padding, 0),
     )
     op.check()
     check_threads(name, virtual_threads)
     problem = op.problem
-    chosen = tiles(config, problem, virtual_threads, tiling, name)
+    chosen = choose_tiling(config, problem, virtual_threads, tiling, name)
     fn = schedule_tiles(config, op.expression(), problem, chosen, gemm(config), name)
-    return Operator(name, config, fn, op.macs, op.pack, op.unpack, op.layouts, str(chosen))
+    return Operator(
+        name=name,
+        config=config,
+        function=fn,
+        macs=op.macs,
+        pack=op.pack,
+        unpack=op.unpack,
+        layouts=op.layouts,
+        description=str(chosen),
+    )
 
 
 @dataclass(frozen=True)
 class _Conv2dTranspose(SlidingWindow):
-    """One transposed convolution: its shape, its tensor expression, its layouts."""
+    """A transposed convolution: its shape, expression and layouts."""
 
     output_padding: Pair = (0, 0)
 
     def check_size(self) -> None:
-        """Refuse output padding that is a position of its own, and padding that leaves nothing."""
+        """Reject output padding of a stride or more, and padding that leaves no result."""
         extra, strides = self.output_padding, self.strides
         if any(more >= stride for more, stride in zip(extra, strides, strict=True)):
             raise TemplateError(f"{self.name}: output_padding must be less than the strides, got {extra} for {strides}")
@@ -119,7 +133,7 @@ class _Conv2dTranspose(SlidingWindow):
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of the definition: every input with every tap."""
+        """Multiply-accumulates of the definition: every input element with every tap."""
         return self.batch * self.height * self.width * self.in_channels * self.out_channels * self.taps
 
     @property
@@ -129,13 +143,14 @@ class _Conv2dTranspose(SlidingWindow):
 
     @property
     def by_phase(self) -> bool:
-        """Whether each phase needs its own bias: the weights that meet the zero point differ."""
+        """Whether each phase needs its own bias: the taps that the zero point meets differ."""
         return self.input_zero_point != 0 and self.strides != (1, 1)
 
     @property
     def problem(self) -> TilingProblem:
-        """What the tile search sees: positions at which all phases are computed; `unpack` drops
-        what is beyond.
+        """The operator as the tile search sees it; each position has the results of all phases.
+
+        `unpack` drops results beyond the output.
         """
         config, (ty, tx), (sh, sw), (rows, cols) = self.config, self.phase_taps, self.strides, self.out_size
         phases = sh * sw
@@ -157,18 +172,17 @@ class _Conv2dTranspose(SlidingWindow):
         )
 
     def _window_extent(self, axis: int) -> int:
-        """Padded input rows (or columns) seen from one position by all phases."""
+        """Padded input rows (or columns) that all phases of one position read."""
         return self._last_phase(axis) + self.phase_taps[axis]
 
     def _last_phase(self, axis: int) -> int:
-        """By how many input rows (or columns) the window of the last phase begins after the
-        position.
-        """
+        """Offset of the last phase's window from the position, in input rows (or columns)."""
         return (self.strides[axis] - 1 + self.pads[axis]) // self.strides[axis]
 
     def expression(self) -> list[te.Tensor]:
-        """[data, weight, (scale,) output] as tensor expressions; outputs are [n, c, y, phase, x,
-        phase, b, o].
+        """[data, weight, (scale,) output] as tensor expressions.
+
+        The output is [n, c, y, phase, x, phase, b, o].
         """
         config, problem, (ty, tx), (sh, sw) = self.config, self.problem, self.phase_taps, self.strides
         image = (problem.batches, problem.in_blocks, self.height, self.width, config.batch, config.block_in)
@@ -194,7 +208,7 @@ class _Conv2dTranspose(SlidingWindow):
         return [data, weight, *self.results.tensors(sums, self.strides, lambda i: (i[3], i[5]))]
 
     def _first(self, phase: te.Value, axis: int) -> te.Operand:
-        """Where the window of a phase begins, after the position."""
+        """Offset of a phase's window from the position."""
         stride, padding = self.strides[axis], self.pads[axis]
         return (phase + padding) // stride if stride > 1 else padding
 
@@ -222,7 +236,7 @@ class _Conv2dTranspose(SlidingWindow):
         return packed | self.results.pack(out, bias, multiplier, offset if self.by_phase else offset[:, 0, 0])
 
     def _by_phase(self, weight: Array) -> Array:
-        """[I, O, SH, SW, TY, TX]: the taps of each phase, last first, as a convolution wants them."""
+        """[I, O, SH, SW, TY, TX]: the taps of each phase, last tap first."""
         (ty, tx), (sh, sw) = self.phase_taps, self.strides
         full = pad_to(weight, (*weight.shape[:2], ty * sh, tx * sw))
         rows, cols = (self._taps_of_phases(axis) for axis in (0, 1))

@@ -1,4 +1,4 @@
-"""Dense layers and matrix products: a 1x1 convolution whose pixels are the rows."""
+"""Dense layers and matrix products, as a 1x1 convolution whose pixels are the rows."""
 
 from __future__ import annotations
 
@@ -31,14 +31,12 @@ def dense(
     tiling: Tiling | None = None,
     name: str = "dense",
 ) -> Operator:
-    """[rows, in_features] times the transpose of [out_features, in_features]; options as for
-    `conv2d`.
+    """[rows, in_features] times the transpose of [out_features, in_features].
 
-    `rows` fill the machine's batch first, so a product of many rows uses all of it.
+    Rows fill the machine's batch first. Options are those of `conv2d`.
 
     Raises:
-        TemplateError: an extent, option or zero point that is out of range, or a shape that fits no
-        buffer.
+        TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
     """
     check_extents(name, [("rows", rows), ("in_features", in_features), ("out_features", out_features)])
     groups = blocks(rows, config.batch)

@@ -1,6 +1,4 @@
-"""Depthwise convolution: each channel with a kernel of its own, multiplied and added by the vector
-unit.
-"""
+"""Depthwise convolution on the vector unit: each channel with its own kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import SUMS, WEIGHT, WINDOW
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
 from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_threads, four_pads, pair
-from vdla.compiler.operators.vdla.tiling import Tiling, tiles
+from vdla.compiler.operators.vdla.tiling import Tiling, choose_tiling
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Operand
 
@@ -45,13 +43,12 @@ def depthwise_conv2d(
     tiling: Tiling | None = None,
     name: str = "depthwise_conv2d",
 ) -> Operator:
-    """Convolution of each channel of [batch, channels, height, width] with its own [kh, kw] kernel.
+    """Convolution of each channel of [batch, channels, height, width] with its own kernel.
 
-    Weights are [channels, 1, kh, kw]; the rest as for `conv2d`.
+    Weights are [channels, 1, kh, kw]; other options are those of `conv2d`.
 
     Raises:
-        TemplateError: an extent, option or zero point that is out of range, or a shape that fits no
-        buffer.
+        TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
     """
     conv = _DepthwiseConv2d(
         config=config,
@@ -66,30 +63,44 @@ def depthwise_conv2d(
         pads=four_pads(name, pads),
         dilations=pair(name, "dilations", dilations, 1),
         input_zero_point=input_zero_point,
-        results=Results(config, name, activation, ceiling, zero_point, raw),
+        results=Results(
+            config=config,
+            name=name,
+            activation=activation,
+            ceiling=ceiling,
+            zero_point=zero_point,
+            raw=raw,
+        ),
         fill=input_zero_point,
     )
     conv.check()
     check_threads(name, virtual_threads)
     problem = conv.problem(weights=conv.weight_shape[1])
-    chosen = tiles(config, problem, virtual_threads, tiling, name)
+    chosen = choose_tiling(config, problem, virtual_threads, tiling, name)
     fn = schedule_tiles(
         config, conv.expression(), problem, chosen, vector.mac(config, Operand.WGT, conv.source), name,
         windows={WINDOW: conv.load()},
         weights=dma.load(config, Buffer.WGT, (config.block_in, config.block_out)),
     )  # fmt: skip
-    return Operator(name, config, fn, conv.steps, conv.pack, conv.unpack, conv.layouts, str(chosen))
+    return Operator(
+        name=name,
+        config=config,
+        function=fn,
+        macs=conv.steps,
+        pack=conv.pack,
+        unpack=conv.unpack,
+        layouts=conv.layouts,
+        description=str(chosen),
+    )
 
 
 @dataclass(frozen=True)
 class _DepthwiseConv2d(ChannelwiseWindow):
-    """One depthwise convolution: its tensor expression and its weights, block_in vectors of
-    block_out an entry.
-    """
+    """A depthwise convolution; an entry of weights is block_in vectors of block_out."""
 
     @property
     def weight_shape(self) -> tuple[int, int, int, int]:
-        """Packed weights in DRAM."""
+        """Shape of the packed weights in DRAM."""
         config = self.config
         return self.shape[1], blocks(self.taps, config.block_in), config.block_in, config.block_out
 
@@ -116,9 +127,7 @@ class _DepthwiseConv2d(ChannelwiseWindow):
     def pack(
         self, data: Array, weight: Array, bias: Array | None = None, multiplier: Factors = None
     ) -> dict[str, Array]:
-        """The program's arrays from NCHW data, [C, 1, KH, KW] weights, int32 biases and real
-        multipliers.
-        """
+        """The program's arrays from NCHW data, [C, 1, KH, KW] weights, biases and multipliers."""
         weight = check_array("weight", weight, (self.in_channels, 1, *self.kernel), self.config.wgt_dtype)
         offset = -self.input_zero_point * weight.reshape(self.in_channels, -1).sum(axis=1, dtype=np.int64)
         packed = {"data": self.pack_data("data", data), "weight": self._pack_weight(weight)}

@@ -16,7 +16,7 @@ from vdla.hardware.numerics import MULT_BITS, pack_scale, wrap32
 from vdla.support.integers import is_int
 
 Array = npt.NDArray[Any]
-MOST_FACTOR = (1 << MULT_BITS) - 1
+_MOST_FACTOR = (1 << MULT_BITS) - 1
 
 
 def blocks(extent: int, block: int) -> int:
@@ -97,9 +97,9 @@ def check_factors(name: str, factors: Array | float, channels: int) -> Array:
         raise TemplateError(f"{name}: must be real numbers, got {given.dtype}")
     if given.shape not in ((), (channels,)):
         raise TemplateError(f"{name}: shape must be [{channels}] or one number, got {list(given.shape)}")
-    good = np.isfinite(given) & (given >= 0) & (given <= MOST_FACTOR)
+    good = np.isfinite(given) & (given >= 0) & (given <= _MOST_FACTOR)
     if not good.all():
-        raise TemplateError(f"{name}: must be from 0 to {MOST_FACTOR}, got {given[~good].flat[0]}")
+        raise TemplateError(f"{name}: must be from 0 to {_MOST_FACTOR}, got {given[~good].flat[0]}")
     return np.broadcast_to(given.astype(np.float64), (channels,))
 
 

@@ -1,8 +1,8 @@
-"""Pooling: the maximum or the average of each window, one value a cycle in the vector unit.
+"""Pooling on the vector unit: the maximum or the average of each window, one element per cycle.
 
-An average is a sum whose multiplier divides by the window. Where padding does not count, the
-windows at the borders have fewer values: a class of positions for each number of rows and columns,
-with a lane of the scale for each.
+An average is a sum whose multiplier is 1 / count. If padding is not counted, windows at the borders
+have smaller counts: positions form classes by their numbers of rows and columns, and each class has
+its own lanes of the scale.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import SCALE, SUMS, WINDOW
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
 from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_threads, four_pads, pair
-from vdla.compiler.operators.vdla.tiling import Tiling, tiles
+from vdla.compiler.operators.vdla.tiling import Tiling, choose_tiling
 from vdla.hardware.config import Config
 from vdla.hardware.isa import VectorOp
 
-KINDS = ("max", "average")
+_KINDS = ("max", "average")
 
 
 @template
@@ -61,10 +61,9 @@ def pool2d(
     are maxima or sums.
 
     Raises:
-        TemplateError: an extent, option or zero point that is out of range, or a shape that fits no
-        buffer.
+        TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
     """
-    if kind not in KINDS:
+    if kind not in _KINDS:
         raise TemplateError(f"{name or 'pool2d'}: kind must be max or average, got {kind!r}")
     name = name or f"{kind}_pool2d"
     if not isinstance(rescale, bool):
@@ -85,7 +84,15 @@ def pool2d(
         pads=four_pads(name, pads),
         dilations=pair(name, "dilations", dilations, 1),
         input_zero_point=input_zero_point,
-        results=Results(config, name, activation, ceiling, zero_point, raw, kind == "average" and not rescale),
+        results=Results(
+            config=config,
+            name=name,
+            activation=activation,
+            ceiling=ceiling,
+            zero_point=zero_point,
+            raw=raw,
+            exact_average=kind == "average" and not rescale,
+        ),
         fill=fill,
         kind=kind,
         excluding=kind == "average" and not count_include_pad,
@@ -94,17 +101,24 @@ def pool2d(
     pool.check()
     check_threads(name, virtual_threads)
     problem = pool.problem(lanes=pool.extents[0] * pool.extents[1] if pool.by_class else 1)
-    chosen = tiles(config, problem, virtual_threads, tiling, name)
+    chosen = choose_tiling(config, problem, virtual_threads, tiling, name)
     core = vector.reduction(config, VectorOp.MAX if kind == "max" else VectorOp.ADD, pool.source)
     fn = schedule_tiles(config, pool.expression(), problem, chosen, core, name, windows={WINDOW: pool.load()})
-    return Operator(name, config, fn, pool.steps, pool.pack, pool.unpack, pool.layouts, str(chosen))
+    return Operator(
+        name=name,
+        config=config,
+        function=fn,
+        macs=pool.steps,
+        pack=pool.pack,
+        unpack=pool.unpack,
+        layouts=pool.layouts,
+        description=str(chosen),
+    )
 
 
 @dataclass(frozen=True)
-class Border:
-    """Positions along one direction: the first `before` and the last `after` have windows that
-    reach into padding.
-    """
+class _Border:
+    """Positions in one direction; the first `before` and the last `after` windows reach padding."""
 
     extent: int
     before: int
@@ -112,11 +126,11 @@ class Border:
 
     @property
     def classes(self) -> int:
-        """One for each position near a border, one for all others."""
+        """The number of classes: one for each position near a border, one for all others."""
         return self.before + (self.before + self.after < self.extent) + self.after
 
     def class_of(self, position: te.Value) -> te.Value:
-        """Rises along the borders and stays between them."""
+        """The class of a position: it rises along the borders and is constant between them."""
         between = self.extent - self.before - self.after
         if between <= 1:
             return position
@@ -125,21 +139,21 @@ class Border:
 
     @property
     def firsts(self) -> list[int]:
-        """A position of each class."""
+        """The first position of each class."""
         inner = [self.before] if self.before + self.after < self.extent else []
         return [*range(self.before), *inner, *range(self.extent - self.after, self.extent)]
 
 
 @dataclass(frozen=True)
 class _Pool2d(ChannelwiseWindow):
-    """One pooling; `excluding` padding from the count of an average."""
+    """A pooling; `excluding`: padding is not counted in an average."""
 
     kind: str = "max"
     excluding: bool = False
     rescale: bool = False
 
     def check(self) -> None:
-        """Refuse windows that may hold nothing but padding, too."""
+        """Also reject windows that may hold only padding."""
         ChannelwiseWindow.check(self)
         if any(pad >= taps for pad, taps in zip(self.pads, self.kernel * 2, strict=True)):
             raise TemplateError(f"{self.name}: pads must be less than the kernel, got {self.pads} for {self.kernel}")
@@ -148,22 +162,22 @@ class _Pool2d(ChannelwiseWindow):
 
     @property
     def by_class(self) -> bool:
-        """Whether the count of values depends on the place."""
+        """Whether the count depends on the position."""
         return self.excluding and any(border.classes > 1 for border in self.borders)
 
     @property
-    def borders(self) -> tuple[Border, Border]:
-        """Rows and columns near padding."""
+    def borders(self) -> tuple[_Border, _Border]:
+        """The borders of rows and of columns."""
         return self._border(0), self._border(1)
 
-    def _border(self, axis: int) -> Border:
+    def _border(self, axis: int) -> _Border:
         extent, rows = self.out_size[axis], (self.height, self.width)[axis]
         stride, pad, span = self.strides[axis], self.pads[axis], self.span[axis]
         before = -(-pad // stride)
         inner = max(0, (rows + pad - span) // stride + 1)  # the first position whose window passes the end
         if inner <= before:
-            return Border(extent, extent, 0)
-        return Border(extent, before, extent - min(inner, extent))
+            return _Border(extent, extent, 0)
+        return _Border(extent, before, extent - min(inner, extent))
 
     @property
     def extents(self) -> Pair:
@@ -210,7 +224,7 @@ class _Pool2d(ChannelwiseWindow):
         )
 
     def _counts(self) -> Array:
-        """[1, row class, column class]: values in a window, at least one."""
+        """[1, row class, column class]: elements in a window that are not padding, at least 1."""
         rows, cols = (self._counts_along(axis) for axis in (0, 1))
         return np.asarray(np.maximum(rows[None, :, None] * cols, 1))
 

@@ -1,6 +1,4 @@
-"""Residual addition: two activations of different scales, added with integer factors and
-requantised once.
-"""
+"""Residual addition: two activations of different scales, added and requantised once."""
 
 from __future__ import annotations
 
@@ -18,13 +16,13 @@ from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import DATA, SUMS, Role
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
 from vdla.compiler.operators.vdla.sliding_window import check_threads
-from vdla.compiler.operators.vdla.tiling import Tiling, tiles
+from vdla.compiler.operators.vdla.tiling import Tiling, choose_tiling
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Operand
 
-FACTOR_BITS = 14
-OTHER = Role("other")
-FIRST, SECOND, PRODUCT = Role("first_window"), Role("second_window"), Role("product")
+_FACTOR_BITS = 14
+_OTHER = Role("other")
+_FIRST, _SECOND, _PRODUCT = Role("first_window"), Role("second_window"), Role("product")
 
 
 @template
@@ -45,15 +43,14 @@ def residual_add(
     tiling: Tiling | None = None,
     name: str = "residual_add",
 ) -> Operator:
-    """factors[0] * data + factors[1] * other, requantised: two activations of different scales
-    added.
+    """factors[0] * data + factors[1] * other, requantised.
 
-    The factors (the scale of each input over that of the result) become integers of FACTOR_BITS
-    bits over a common power of two; `raw` gives the int32 sum of the integer products.
+    Each factor is the scale of an input over that of the result; they become integers of up to
+    _FACTOR_BITS bits over a common power of two. With `raw`, the result is the int32 sum of the
+    integer products.
 
     Raises:
-        TemplateError: an extent, factor or zero point that is out of range, or a shape that fits no
-        buffer.
+        TemplateError: an extent, factor or zero point is out of range, or no tile fits the buffers.
     """
     integers, shift = _integer_factors(name, factors)
     add = _ResidualAdd(
@@ -69,7 +66,14 @@ def residual_add(
         pads=(0, 0, 0, 0),
         dilations=(1, 1),
         input_zero_point=0,
-        results=Results(config, name, activation, ceiling, zero_point, raw),
+        results=Results(
+            config=config,
+            name=name,
+            activation=activation,
+            ceiling=ceiling,
+            zero_point=zero_point,
+            raw=raw,
+        ),
         integers=integers,
         shift=shift,
         zero_points=input_zero_points,
@@ -77,27 +81,34 @@ def residual_add(
     add.check()
     check_threads(name, virtual_threads)
     problem = add.problem(inputs=2)
-    chosen = tiles(config, problem, virtual_threads, tiling, name)
+    chosen = choose_tiling(config, problem, virtual_threads, tiling, name)
     fn = schedule_tiles(
         config, add.expression(), problem, chosen, vector.mac_in_place(config, Operand.IMM, add.source), name,
-        windows={FIRST: add.load(), SECOND: add.load()},
-        before={PRODUCT: vector.product(config, Operand.IMM, add.source)},
+        windows={_FIRST: add.load(), _SECOND: add.load()},
+        before={_PRODUCT: vector.product(config, Operand.IMM, add.source)},
     )  # fmt: skip
-    return Operator(name, config, fn, 2 * add.steps, add.pack, add.unpack, add.layouts, str(chosen))
+    return Operator(
+        name=name,
+        config=config,
+        function=fn,
+        macs=2 * add.steps,
+        pack=add.pack,
+        unpack=add.unpack,
+        layouts=add.layouts,
+        description=str(chosen),
+    )
 
 
 def _is_pair(values: object) -> bool:
-    """Whether these are two real numbers."""
+    """Whether the value is a pair of real numbers."""
     return isinstance(values, tuple | list) and len(values) == 2 and all(isinstance(v, int | float) for v in values)
 
 
 def _integer_factors(name: str, factors: tuple[float, float]) -> tuple[tuple[int, int], int]:
-    """The factors over a common power of two: integers, the larger of FACTOR_BITS bits, and the
-    shift.
-    """
+    """The factors as integers over 2**shift, the larger of _FACTOR_BITS bits, and the shift."""
     if not _is_pair(factors) or not all(np.isfinite(f) and f > 0 for f in factors):
         raise TemplateError(f"{name}: factors must be two positive numbers, got {factors}")
-    shift = FACTOR_BITS - int(np.ceil(np.log2(max(factors)))) - 1
+    shift = _FACTOR_BITS - int(np.ceil(np.log2(max(factors)))) - 1
     if not 0 <= shift <= 30:
         raise TemplateError(f"{name}: the larger factor must be from 2**-17 to 2**13, got {max(factors)}")
     low, high = (int(np.floor(f * 2.0**shift + 0.5)) for f in factors)
@@ -106,14 +117,14 @@ def _integer_factors(name: str, factors: tuple[float, float]) -> tuple[tuple[int
 
 @dataclass(frozen=True)
 class _ResidualAdd(ChannelwiseWindow):
-    """One addition of integer multiples, with a window of one pixel."""
+    """An addition of integer multiples, with windows of one pixel."""
 
     integers: tuple[int, int] = (1, 1)
     shift: int = 0
     zero_points: tuple[int, ...] = (0, 0)
 
     def check(self) -> None:
-        """Refuse zero points out of range, too."""
+        """Also reject zero points out of range."""
         ChannelwiseWindow.check(self)
         if not isinstance(self.zero_points, tuple) or len(self.zero_points) != 2:
             raise TemplateError(f"{self.name}: input_zero_points must be two integers, got {self.zero_points}")
@@ -124,12 +135,12 @@ class _ResidualAdd(ChannelwiseWindow):
 
     def expression(self) -> list[te.Tensor]:
         """[data, other, (scale,) output] as tensor expressions."""
-        data, other = self.data(), self.data(OTHER)
-        first, second = self.padded_image(data, FIRST), self.padded_image(other, SECOND)
+        data, other = self.data(), self.data(_OTHER)
+        first, second = self.padded_image(data, _FIRST), self.padded_image(other, _SECOND)
         product = te.compute(
             self.results_shape,
             lambda fn, fc, fy, fx, fb, fo: te.cast("int32", first[fn, fc, fy, fx, fb, fo]) * self.integers[0],
-            PRODUCT,
+            _PRODUCT,
         )
         sums = te.compute(
             self.results_shape,
@@ -143,7 +154,7 @@ class _ResidualAdd(ChannelwiseWindow):
     @property
     def layouts(self) -> dict[str, Layout]:
         """Layouts of the program's tensors."""
-        return super().layouts | {OTHER: super().layouts[DATA]}
+        return super().layouts | {_OTHER: super().layouts[DATA]}
 
     def pack(self, data: Array, other: Array) -> dict[str, Array]:
         """The program's arrays from two NCHW activations."""

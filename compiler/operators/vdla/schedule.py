@@ -1,15 +1,14 @@
-"""The schedule of every template: tiles of output, chunks of input channels inside them, virtual
-threads over either.
+"""The schedule of every template: tiles of output, chunks of input channels, virtual threads.
 
     for group of output blocks, batch, tile of rows, tile of columns:
-        for chunk of input blocks:                # the innermost tile loop with iterations has the
-        threads
-            load the window of the input, padding included for output block in the group:
-                load its weights for this chunk                 # once a group, if they are kept for
-                y, x: for ci, ky, kx: sum; in the last chunk: requantise in the last chunk: store
+        for chunk of input blocks:       # the innermost tile loop that iterates has the threads
+            load the padded window of the input
+            for output block in the group:
+                load its weights for this chunk             # once per group, if they are kept
+                for y, x: for ci, ky, kx: accumulate; in the last chunk: requantise
+                in the last chunk: store
 
-Stages are found by name: `sums` is the reduction, `results` what leaves the accumulator, `output`
-the copy in DRAM; `padded` (and other stages that the sums read) are windows of the input.
+Stages are found by their roles (`roles.py`).
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from vdla.compiler.schedule import Schedule
 from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware.config import Buffer, Config
 
-TILE_LOOPS = ("groups", "batches", "rows", "cols", "chunks")
-AXES = {"groups": "vco", "batches": "vn", "rows": "vy", "cols": "vx", "chunks": "vci"}
-ENTRY_AXES = ("vb", "vo", "vi")
+_TILE_LOOPS = ("groups", "batches", "rows", "cols", "chunks")
+_AXES = {"groups": "vco", "batches": "vn", "rows": "vy", "cols": "vx", "chunks": "vci"}
+_ENTRY_AXES = ("vb", "vo", "vi")
 
 
 def schedule_tiles(
@@ -42,9 +41,9 @@ def schedule_tiles(
 ) -> ir.Function:
     """The scheduled, tensorized function.
 
-    `tensors` are the inputs and the output; `core` computes the sums; `windows` loads each input
-    stage (default: padded into `inp`); `before` are stages computed in the accumulator ahead of the
-    sums; `weights` loads them.
+    `tensors` are the inputs and the output. `core` computes the sums, `windows` loads each window
+    (by default into `inp`), `before` computes stages in the accumulator that the sums read, and
+    `weights` loads the weights (by default as the GEMM's).
     """
     *inputs, output = tensors
     s = Schedule(te.create_function(inputs, [output], name))
@@ -59,12 +58,12 @@ def schedule_tiles(
     for stage in before:
         s.store_at(stage, _tile_loop(outer))
     if WEIGHT in s.fn.params:
-        placed = _place_weights(s, outer, block, tiling.keep_weights, all_weights_fit(config, problem))
-        intrinsics[placed] = weights or dma.load(config, Buffer.WGT)
+        stage = _place_weights(s, outer, block, tiling.keep_weights, all_weights_fit(config, problem))
+        intrinsics[stage] = weights or dma.load(config, Buffer.WGT)
     _place_results(s, outer, block, x)
     if not problem.raw:
-        placed = _place_scale(s, outer, block if problem.lanes == 1 else None, all_lanes_fit(config, problem))
-        intrinsics[placed] = dma.load(config, Buffer.SCL)
+        stage = _place_scale(s, outer, block if problem.lanes == 1 else None, all_lanes_fit(config, problem))
+        intrinsics[stage] = dma.load(config, Buffer.SCL)
     intrinsics[RESULTS] = requantise.raw(config) if problem.raw else requantise.requantise(config)
     intrinsics[OUTPUT] = dma.store(config, problem.raw)
     for stage, intrinsic in intrinsics.items():
@@ -72,25 +71,27 @@ def schedule_tiles(
     return s.fn
 
 
-Outer = dict[str, list[str]]
+_Outer = dict[str, list[str]]
 
 
-def _tile(s: Schedule, tiling: Tiling) -> tuple[Outer, str, str]:
-    """Split and order the loops of the sums: the tile loops, the loop over output blocks, the loop
-    over columns.
+def _tile(s: Schedule, tiling: Tiling) -> tuple[_Outer, str, str]:
+    """Split and order the loops of the sums.
+
+    Returns the tile loops, the loop over output blocks, and the innermost spatial loop.
     """
     loops = dict(zip(_axes(s), s.loops(SUMS), strict=True))
-    outer: Outer = {"batches": [loops["vn"]]}
+    outer: _Outer = {"batches": [loops["vn"]]}
     sizes = {"groups": tiling.out_blocks, "rows": tiling.rows, "cols": tiling.cols, "chunks": tiling.in_blocks}
     for which, size in sizes.items():
-        if AXES[which] in loops:
-            tile, loops[AXES[which]] = s.split(loops[AXES[which]], factor=size)
+        axis = _AXES[which]
+        if axis in loops:
+            tile, loops[axis] = s.split(loops[axis], factor=size)
             outer[which] = [tile]
     if tiling.threads > 1:
         outer[tiling.threads_over] = list(s.split(outer[tiling.threads_over][0], factor=tiling.threads))
-    inner = [loops[a] for a in loops if a not in ("vn", "vco", "vy", "vx", *ENTRY_AXES)]
-    entry = [loops[a] for a in ENTRY_AXES if a in loops]
-    tiles = [loop for which in TILE_LOOPS for loop in outer.get(which, [])]
+    inner = [loops[a] for a in loops if a not in ("vn", "vco", "vy", "vx", *_ENTRY_AXES)]
+    entry = [loops[a] for a in _ENTRY_AXES if a in loops]
+    tiles = [loop for which in _TILE_LOOPS for loop in outer.get(which, [])]
     s.reorder(*tiles, loops["vco"], loops["vy"], loops["vx"], *_spatial_first(s, inner), *entry)
     if tiling.threads > 1:
         s.vthread(outer[tiling.threads_over][1])
@@ -122,19 +123,20 @@ def _innermost_spatial(s: Schedule, loops: list[str]) -> str:
     return [loop for loop in s.loops(SUMS) if loop in loops and loop not in reduce_loops][-1]
 
 
-def _last(outer: Outer) -> str:
+def _last(outer: _Outer) -> str:
     """The innermost tile loop."""
-    return [loop for which in TILE_LOOPS for loop in outer.get(which, [])][-1]
+    return [loop for which in _TILE_LOOPS for loop in outer.get(which, [])][-1]
 
 
-def _tile_loop(outer: Outer) -> str:
+def _tile_loop(outer: _Outer) -> str:
     """The innermost loop over tiles of output."""
     return outer["cols"][-1]
 
 
-def _place_weights(s: Schedule, outer: Outer, block: str, keep: bool, all_fit: bool) -> str:
-    """Weights arrive block by block, just before their first use; the group's stay on the chip if
-    they are kept.
+def _place_weights(s: Schedule, outer: _Outer, block: str, keep: bool, all_fit: bool) -> str:
+    """Load the weights of each output block before its first use; returns the stage.
+
+    With `keep`, the weights of a group stay on the chip for all its tiles.
     """
     weights = s.cache_read(SUMS, WEIGHT, "wgt")
     s.compute_at(weights, block)
@@ -147,11 +149,10 @@ def _place_weights(s: Schedule, outer: Outer, block: str, keep: bool, all_fit: b
     return weights
 
 
-def _place_scale(s: Schedule, outer: Outer, block: str | None, all_fit: bool) -> str:
-    """The parameters of a block arrive once a group, in the chunk that finishes its first results.
+def _place_scale(s: Schedule, outer: _Outer, block: str | None, all_fit: bool) -> str:
+    """Load the scale of each output block once per group; returns the stage.
 
-    Without a `block`, they depend on the place of a result, too, and those of the group arrive
-    before it.
+    Without a `block` the lanes depend on the position, and those of the whole group are loaded.
     """
     scale = s.cache_read(RESULTS, SCALE, "scl")
     s.compute_at(scale, block or outer["groups"][-1])
@@ -161,20 +162,16 @@ def _place_scale(s: Schedule, outer: Outer, block: str | None, all_fit: bool) ->
     return scale
 
 
-def _allocate(s: Schedule, stage: str, outer: Outer, all_groups: bool) -> None:
-    """Room for the data of all groups at once, so that loading them waits for nothing, or for those
-    of one.
-    """
+def _allocate(s: Schedule, stage: str, outer: _Outer, all_groups: bool) -> None:
+    """Allocate a stage for all groups at once, such that no load waits, or for one group."""
     if all_groups:
         s.store_at(stage, None)
     else:
         s.store_at(stage, outer["groups"][-1])
 
 
-def _place_results(s: Schedule, outer: Outer, block: str, x: str) -> None:
-    """Each result leaves in the pass that finishes its sum; each output block is stored when it is
-    complete.
-    """
+def _place_results(s: Schedule, outer: _Outer, block: str, x: str) -> None:
+    """Emit each result in the pass that completes its sum; store each completed output block."""
     s.reverse_compute_at(RESULTS, x)
     s.reverse_compute_at(OUTPUT, block)
     for stage in (SUMS, RESULTS):

@@ -17,7 +17,7 @@ from vdla.hardware import timing
 from vdla.hardware.config import Config
 from vdla.support.integers import is_int, to_python
 
-LOOPS = ("chunks", "cols", "rows", "batches", "groups")  # the tile loops, innermost first
+_LOOPS = ("chunks", "cols", "rows", "batches", "groups")  # the tile loops, innermost first
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class Tiling:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class _Counts:
     """Iterations of the tile loops."""
 
     groups: int
@@ -110,7 +110,7 @@ class Counts:
         return self.rows * self.cols
 
 
-def choose(config: Config, problem: TilingProblem, threads: int, name: str = "tiling") -> Tiling:
+def best_tiling(config: Config, problem: TilingProblem, threads: int, name: str = "tiling") -> Tiling:
     """The tiling with the lowest estimate, with fewer virtual threads if the buffers cannot hold
     `threads` copies.
 
@@ -125,7 +125,7 @@ def choose(config: Config, problem: TilingProblem, threads: int, name: str = "ti
         default=None,
     )
     if best is None and threads > 1:
-        return choose(config, problem, threads - 1, name)
+        return best_tiling(config, problem, threads - 1, name)
     if best is None:
         raise TemplateError(
             f"{name}: one pixel, one output block and one input block must fit the buffers inp={config.inp_depth} "
@@ -136,14 +136,14 @@ def choose(config: Config, problem: TilingProblem, threads: int, name: str = "ti
     return best[2]
 
 
-def tiles(config: Config, problem: TilingProblem, threads: int, given: Tiling | None, name: str) -> Tiling:
+def choose_tiling(config: Config, problem: TilingProblem, threads: int, given: Tiling | None, name: str) -> Tiling:
     """The given tiling with at most one thread per iteration, or by default the best one.
 
     Raises:
         TemplateError: the given tiling is invalid or does not fit the buffers, or no tiling fits.
     """
     if given is None:
-        return choose(config, problem, threads, name)
+        return best_tiling(config, problem, threads, name)
     given = _check(problem, given, name)
     over = given.threads_over
     iterations = problem.batches if over == "batches" else getattr(counts(problem, given), over)
@@ -164,7 +164,7 @@ def _check(problem: TilingProblem, given: Tiling, name: str) -> Tiling:
         size, most = getattr(given, what), getattr(problem, what)
         if not is_int(size) or not 1 <= size <= most:
             raise TemplateError(f"{name}: {what} of the tiling must be an integer from 1 to {most}, got {size!r}")
-    loops = LOOPS[1:] if problem.separate else LOOPS
+    loops = _LOOPS[1:] if problem.separate else _LOOPS
     if given.threads_over not in loops:
         rule = f"threads_over of the tiling must be one of {', '.join(loops)}"
         raise TemplateError(f"{name}: {rule}, got {given.threads_over!r}")
@@ -196,10 +196,10 @@ def tilings(config: Config, problem: TilingProblem, threads: int) -> Iterator[Ti
 def _with_threads(
     problem: TilingProblem, rows: int, cols: int, out_blocks: int, in_blocks: int, keep: bool, threads: int
 ) -> Tiling:
-    """The tiling with its virtual threads over the innermost tile loop of more than one iteration."""
+    """The tiling with its virtual threads over the innermost tile loop that iterates."""
     sizes = (in_blocks, cols, rows, 1, out_blocks)
     extents = (problem.in_blocks, problem.cols, problem.rows, problem.batches, problem.out_blocks)
-    iterations = dict(zip(LOOPS, map(blocks, extents, sizes), strict=True))
+    iterations = dict(zip(_LOOPS, map(blocks, extents, sizes), strict=True))
     over = next((name for name, count in iterations.items() if count > 1), "chunks")
     return Tiling(rows, cols, out_blocks, in_blocks, keep, min(threads, iterations[over]), over)
 
@@ -209,9 +209,9 @@ def _sizes(extent: int, most: int) -> list[int]:
     return [size for size in range(1, min(extent, most) + 1) if size == blocks(extent, blocks(extent, size))]
 
 
-def counts(problem: TilingProblem, tiling: Tiling) -> Counts:
+def counts(problem: TilingProblem, tiling: Tiling) -> _Counts:
     """The iterations of each tile loop."""
-    return Counts(
+    return _Counts(
         blocks(problem.out_blocks, tiling.out_blocks),
         blocks(problem.rows, tiling.rows),
         blocks(problem.cols, tiling.cols),

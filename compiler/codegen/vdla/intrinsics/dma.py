@@ -19,10 +19,10 @@ from vdla.compiler.tensorize import CONDITION, GLOBAL, IMMEDIATE, Intrinsic
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
 
-PADDED = (Buffer.INP, Buffer.ACC)
+_PADDED = (Buffer.INP, Buffer.ACC)
 
 
-def entry_shape(config: Config, buffer: Buffer) -> tuple[tuple[int, ...], str]:
+def _entry_shape(config: Config, buffer: Buffer) -> tuple[tuple[int, ...], str]:
     """Shape and dtype of one entry of a buffer."""
     match buffer:
         case Buffer.INP:
@@ -47,19 +47,19 @@ def load(config: Config, buffer: Buffer, shape: tuple[int, ...] | None = None, w
     `inp`, block_in vectors of block_out weights in `wgt`. With `widen`, int8 elements are
     sign-extended into the accumulator.
     """
-    own, dtype = entry_shape(config, buffer)
+    own, dtype = _entry_shape(config, buffer)
     shape = shape or own
     data = te.placeholder(shape, config.out_dtype if widen else dtype, "data")
     inside, pad = te.placeholder((1,), "bool", "inside"), te.placeholder((1,), dtype, "pad")
 
     def value(*i: te.Value) -> te.Value:
         element = te.cast(dtype, data[i])
-        return te.select(inside[0], element, pad[0]) if buffer in PADDED else element
+        return te.select(inside[0], element, pad[0]) if buffer in _PADDED else element
 
     chip = te.compute(shape, value, "chip")
     name = f"load_{buffer.name.lower()}" + ("_widened" if widen else "")
     scopes = {"data": GLOBAL, "chip": buffer.name.lower()}
-    if buffer in PADDED:
+    if buffer in _PADDED:
         scopes |= {"inside": CONDITION, "pad": IMMEDIATE}
 
     def lower(nest: TensorizedNest) -> Iterator[MacroOp]:
@@ -77,7 +77,7 @@ def load(config: Config, buffer: Buffer, shape: tuple[int, ...] | None = None, w
 @lru_cache
 def store(config: Config, raw: bool = False) -> Intrinsic:
     """data[...] = out[...] for one entry of results, or of 32-bit sums if `raw`."""
-    shape, dtype = entry_shape(config, Buffer.ACC if raw else Buffer.OUT)
+    shape, dtype = _entry_shape(config, Buffer.ACC if raw else Buffer.OUT)
     out = te.placeholder(shape, dtype, "out")
     data = te.compute(shape, lambda *i: out[i], "data")
 

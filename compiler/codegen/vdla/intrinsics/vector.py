@@ -23,7 +23,7 @@ from vdla.hardware import isa
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Operand, Source, VectorOp
 
-Combine = Callable[[te.Value, te.Value], te.Value]
+_Combine = Callable[[te.Value, te.Value], te.Value]
 
 
 def _shift_right(a: te.Value, b: te.Value) -> te.Value:
@@ -33,7 +33,7 @@ def _shift_right(a: te.Value, b: te.Value) -> te.Value:
     return te.cast("int32", (te.cast("int64", a) + half) >> amount)
 
 
-COMBINE: dict[VectorOp, Combine] = {
+COMBINE: dict[VectorOp, _Combine] = {
     VectorOp.ADD: lambda a, b: a + b,
     VectorOp.SUB: lambda a, b: a - b,
     VectorOp.MUL: lambda a, b: a * b,
@@ -43,7 +43,7 @@ COMBINE: dict[VectorOp, Combine] = {
     VectorOp.SHR: _shift_right,
     VectorOp.CLIP: lambda a, b: te.minimum(te.maximum(a, 0 - b), b),
 }
-REDUCERS = {VectorOp.ADD: te.sum, VectorOp.MIN: te.min, VectorOp.MAX: te.max}
+_REDUCERS = {VectorOp.ADD: te.sum, VectorOp.MIN: te.min, VectorOp.MAX: te.max}
 
 
 @lru_cache
@@ -51,7 +51,7 @@ def reduction(config: Config, op: VectorOp, source: Source = Source.INP) -> Intr
     """acc[b, o] = the reduction of x[b, o] over the steps by ADD, MIN or MAX."""
     operands = _Operands(config, source, Operand.SRC)
     step = te.reduce_axis(1, "step")
-    acc = te.compute(operands.shape, lambda b, o: REDUCERS[op](operands.x(b, o), axis=step), "acc")
+    acc = te.compute(operands.shape, lambda b, o: _REDUCERS[op](operands.x(b, o), axis=step), "acc")
     return operands.intrinsic(f"{op.name.lower()}_reduce_{source.name.lower()}", acc, op)
 
 

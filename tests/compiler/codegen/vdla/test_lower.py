@@ -166,10 +166,13 @@ def test_reductions_are_micro_ops_and_rows_are_the_loop():
     assert (gemms[0].instruction.loop0, gemms[0].instruction.acc0, gemms[0].instruction.src0) == (6, 1, 1)
 
 
+ROW_TILES = Tiling(rows=2, cols=8, out_blocks=1, in_blocks=1, keep_weights=False, threads=1, threads_over="rows")
+
+
 def test_padding_becomes_fields_of_the_load():
     op = conv2d(
         CONFIG, batch=1, height=6, width=6, in_channels=I, out_channels=O, kernel=3, pads=2, packing="channels",
-        tiling=Tiling(2, 8, 1, 1, False, 1, "rows"),
+        tiling=ROW_TILES,
     )  # fmt: skip
     loads = [i.instruction for i in lower(CONFIG, op.function) if getattr(i.instruction, "buffer", None) == Buffer.INP]
     assert [(v.y_before, v.y_size, v.y_after) for v in loads] == [(2, 2, 0), (0, 4, 0), (0, 4, 0), (0, 2, 2)]
@@ -179,7 +182,7 @@ def test_padding_becomes_fields_of_the_load():
 def test_a_window_that_is_all_padding_reads_nothing():
     op = conv2d(
         CONFIG, batch=1, height=4, width=4, in_channels=I, out_channels=O, kernel=1, pads=2, packing="channels",
-        tiling=Tiling(2, 8, 1, 1, False, 1, "rows"), input_zero_point=3,
+        tiling=ROW_TILES, input_zero_point=3,
     )  # fmt: skip
     loads = [i for i in lower(CONFIG, op.function) if getattr(i.instruction, "buffer", None) == Buffer.INP]
     fills = [i.instruction for i in loads if i.tensor is None]

@@ -12,7 +12,7 @@ from vdla.benchmarks.programs.random_config import random_config
 from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.packing import blocks
-from vdla.compiler.operators.vdla.tiling import Tiling, TilingProblem, choose, estimate, fits, tilings
+from vdla.compiler.operators.vdla.tiling import Tiling, TilingProblem, best_tiling, estimate, fits, tilings
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import Mode, simulate
 
@@ -62,9 +62,9 @@ def test_something_is_chosen_exactly_where_the_smallest_tile_fits(seed: int) -> 
     config, problem, threads = random_config(rng, largest_block=16), random_problem(rng), int(rng.integers(1, 4))
     if not smallest_fits(config, problem):
         with pytest.raises(TemplateError, match="must fit the buffers"):
-            choose(config, problem, threads)
+            best_tiling(config, problem, threads)
         return
-    chosen = choose(config, problem, threads)
+    chosen = best_tiling(config, problem, threads)
     assert fits(config, problem, chosen)
     assert 1 <= chosen.threads <= threads
 
@@ -73,13 +73,16 @@ def test_every_candidate_fits_and_none_is_estimated_lower_than_the_chosen() -> N
     problem = random_problem(np.random.default_rng(5))
     candidates = list(tilings(PYNQ, problem, 2))
     assert candidates and all(fits(PYNQ, problem, candidate) for candidate in candidates)
-    best = estimate(PYNQ, problem, choose(PYNQ, problem, 2))
+    best = estimate(PYNQ, problem, best_tiling(PYNQ, problem, 2))
     assert best == min(estimate(PYNQ, problem, candidate) for candidate in candidates)
 
 
 def test_more_threads_are_not_estimated_slower_than_one() -> None:
-    problem = TilingProblem(1, 4, 4, 56, 56, 9, 1, 3, 1, 3, 9)
-    two, one = (estimate(PYNQ, problem, choose(PYNQ, problem, threads)) for threads in (2, 1))
+    problem = TilingProblem(
+        batches=1, out_blocks=4, in_blocks=4, rows=56, cols=56, taps=9, row_step=1, row_span=3, col_step=1, col_span=3,
+        weights=9,
+    )  # fmt: skip
+    two, one = (estimate(PYNQ, problem, best_tiling(PYNQ, problem, threads)) for threads in (2, 1))
     assert two < one
 
 
