@@ -1,1 +1,1 @@
-"""What the machine is: configuration, instruction set, programs, timing constants. Imports nothing of ours."""
+"""The machine: configuration, instruction set, programs, timing constants. Imports only `vdla.support`."""

@@ -1,4 +1,4 @@
-"""What the rules of a configuration are written with: the error and checks of single fields."""
+"""The error of configurations and the checks of single fields."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from vdla.support.suggest import did_you_mean
 
 
 class ConfigError(Error, ValueError):
-    """A configuration that no machine can have."""
+    """An invalid configuration."""
 
 
 def require_integer(where: str, name: str, value: object, low: int, high: int) -> None:
-    """Refuse all but integers from `low` to `high`."""
+    """ConfigError unless `value` is an integer from `low` to `high`."""
     if not is_int(value) or not low <= value <= high:
         raise ConfigError(f"{where}: {name} must be an integer from {low} to {high}, got {value!r}")
 
 
 def require_power(where: str, name: str, value: object, low: int, high: int) -> None:
-    """Refuse all but powers of two from `low` to `high`."""
+    """ConfigError unless `value` is a power of two from `low` to `high`."""
     valid = is_int(value) and low <= value <= high and value & (value - 1) == 0
     if not valid:
         raise ConfigError(f"{where}: {name} must be a power of two from {low} to {high}, got {value!r}")
 
 
 def require_known(where: str, cls: type, values: Mapping[str, Any]) -> None:
-    """Refuse names that are no fields of the dataclass."""
+    """ConfigError unless every name is a field of the dataclass."""
     known = {f.name for f in fields(cls)}
     for name in values:
         if name not in known:

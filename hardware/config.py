@@ -1,7 +1,7 @@
-"""The configuration of a machine: sizes, operand widths, queues, the DRAM it is attached to.
+"""The configuration of a machine: buffer sizes, operand widths, queue depths, DRAM model.
 
-The one invariant: a `Config` that exists is valid. Whatever the constructor accepts, every part of the project
-implements. Sizes of buffers are in KiB, depths in entries, latencies in clock cycles.
+The invariant: every `Config` that exists is valid, and every part of the project implements it. Sizes
+are in KiB, depths in entries, latencies in clock cycles.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vdla.support.suggest import did_you_mean
 
 __all__ = ["MIN_COMMAND_DEPTH", "MIN_TOKEN_DEPTH", "PRESETS", "Buffer", "Config", "ConfigError", "Dram"]
 
-MIN_COMMAND_DEPTH = 4  # programs are proved free of deadlock for these depths
+MIN_COMMAND_DEPTH = 4  # the verifier proves programs free of deadlock for these depths
 MIN_TOKEN_DEPTH = 8
 MAX_QUEUE_DEPTH = 4096
 MIN_ENTRIES = 4
@@ -58,7 +58,7 @@ _INTEGERS = {
 
 @dataclass(frozen=True)
 class Config:
-    """One machine. `Config.preset("pynq_z1")` gives a known one, `Config.from_dict` one from a file."""
+    """One machine: `Config.preset("pynq_z1")` is a known one, `Config.load` reads one from a JSON file."""
 
     name: str = "custom"
     batch: int = 1
@@ -133,7 +133,7 @@ class Config:
             raise ConfigError(f"{self._where}: {problem}")
 
     def __hash__(self) -> int:
-        return self._hash  # configurations key many caches; hashing eighteen fields each time would show
+        return self._hash  # configurations are the keys of many caches
 
     @cached_property
     def _hash(self) -> int:
@@ -143,7 +143,7 @@ class Config:
 
     @staticmethod
     def preset(name: str) -> Config:
-        """The preset called `name`; ConfigError lists the choices."""
+        """The preset called `name`; ConfigError lists the presets."""
         if not isinstance(name, str) or name not in PRESETS:
             raise ConfigError(
                 f"config: preset must be one of {', '.join(PRESETS)}, got {name}{did_you_mean(name, PRESETS)}"
@@ -151,12 +151,12 @@ class Config:
         return PRESETS[name]
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as JSON-compatible values; `from_dict` is the inverse."""
+        """The fields as JSON-compatible values, the inverse of `from_dict`."""
         return asdict(self)
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Config:
-        """The configuration with these fields; a field left out has its default, an unknown one is refused."""
+        """The configuration with these fields and the defaults of the others; an unknown field is an error."""
         if not isinstance(values, Mapping):
             raise ConfigError(f"config: description must be a table of fields, got {values!r}")
         require_known("config", Config, values)
@@ -168,7 +168,7 @@ class Config:
 
     @staticmethod
     def load(path: str | PathLike[str]) -> Config:
-        """The configuration in a JSON file of fields, as `to_dict` gives them."""
+        """The configuration in a JSON file with the fields of `to_dict`."""
         if not isinstance(path, str | PathLike) or "\0" in str(path):
             raise ConfigError(f"config: path must be a string or a path, got {path!r}")
         try:
@@ -184,12 +184,12 @@ class Config:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Twelve hex digits over all that a program depends on."""
+        """Twelve hex digits that identify the fields a program depends on."""
         relevant = {k: v for k, v in self.to_dict().items() if k not in NOT_IN_FINGERPRINT}
         return hashlib.sha256(json.dumps(relevant, sort_keys=True).encode()).hexdigest()[:12]
 
     def mismatch(self, device: Config) -> str | None:
-        """Why a program compiled for this configuration cannot run on `device`; None when it can."""
+        """Why a program compiled for this configuration cannot run on `device`, or None."""
         names = [f.name for f in fields(self) if f.name not in NOT_IN_FINGERPRINT]
         different = [n for n in names if getattr(self, n) != getattr(device, n)]
         if not different:
@@ -205,52 +205,52 @@ class Config:
 
     @property
     def acc_bits(self) -> int:
-        """Width of a sum."""
+        """Bits of a sum."""
         return ACC_BITS
 
     @property
     def out_bits(self) -> int:
-        """Width of a requantised result: that of an activation."""
+        """Bits of a requantised result, which are those of an activation."""
         return self.inp_bits
 
     @property
     def inp_dtype(self) -> str:
-        """Name of the activation type, such as int8."""
+        """Dtype of activations, such as int8."""
         return f"int{self.inp_bits}"
 
     @property
     def wgt_dtype(self) -> str:
-        """Name of the weight type."""
+        """Dtype of weights."""
         return f"int{self.wgt_bits}"
 
     @property
     def out_dtype(self) -> str:
-        """Name of the result type."""
+        """Dtype of requantised results."""
         return f"int{self.out_bits}"
 
     @property
     def acc_dtype(self) -> str:
-        """Name of the type of sums."""
+        """Dtype of sums."""
         return f"int{ACC_BITS}"
 
     @cached_property
     def axi_bytes(self) -> int:
-        """Bytes of one beat."""
+        """Bytes of an AXI beat."""
         return self.axi_bits // 8
 
     @cached_property
     def macs_per_cycle(self) -> int:
-        """Multiply-accumulates of the GEMM core in one cycle."""
+        """Multiply-accumulates of the GEMM core per cycle."""
         return self.batch * self.block_in * self.block_out
 
     @property
     def peak_gops(self) -> float:
-        """Peak operations in 1e9 a second, a multiply-accumulate counted as two."""
+        """Peak throughput in 1e9 operations per second; a multiply-accumulate counts as two."""
         return 2 * self.macs_per_cycle * self.clock_mhz / 1000
 
     @property
     def peak_bytes_per_cycle(self) -> float:
-        """What the AXI read channel delivers at most."""
+        """Peak bandwidth of the AXI read channel."""
         return self.axi_bytes / self.dram.beat_cycles
 
     @cached_property
@@ -266,18 +266,18 @@ class Config:
 
     @cached_property
     def entry_bytes(self) -> tuple[int, ...]:
-        """Bytes of one entry, indexed by `Buffer`."""
+        """Bytes of an entry of each buffer, indexed by `Buffer`."""
         return tuple(bits // 8 for bits in self._entry_bits)
 
     @cached_property
     def buffer_bytes(self) -> tuple[int, ...]:
-        """Bytes of a whole buffer, indexed by `Buffer`."""
+        """Bytes of each buffer, indexed by `Buffer`."""
         sizes = (self.inp_kib, self.wgt_kib, self.scl_kib, self.uop_kib, self.acc_kib, self.out_kib)
         return tuple(size * 1024 for size in sizes)
 
     @cached_property
     def depths(self) -> tuple[int, ...]:
-        """Entries of a buffer, indexed by `Buffer`."""
+        """Entries of each buffer, indexed by `Buffer`."""
         return tuple(size // entry for size, entry in zip(self.buffer_bytes, self.entry_bytes, strict=True))
 
     @cached_property
@@ -327,7 +327,7 @@ class Config:
 
     @cached_property
     def uop_depth(self) -> int:
-        """Micro-ops that the micro-op buffer holds."""
+        """Entries of the micro-op buffer."""
         return self.depths[Buffer.UOP]
 
     @cached_property
@@ -342,7 +342,7 @@ class Config:
 
     @cached_property
     def inp_vectors(self) -> int:
-        """Vectors of batch x block_out raw elements in the input buffer: what the vector unit indexes."""
+        """Vectors of batch x block_out activations in the input buffer, as VECTOR indexes it."""
         return self.buffer_bytes[Buffer.INP] // self.out_entry_bytes
 
     @cached_property
@@ -352,12 +352,12 @@ class Config:
 
     @cached_property
     def wgt_vectors(self) -> int:
-        """Vectors of block_out weights in the weight buffer: what the vector unit indexes."""
+        """Vectors of block_out weights in the weight buffer, as VECTOR indexes it."""
         return self.buffer_bytes[Buffer.WGT] // self.wgt_vector_bytes
 
     @cached_property
     def out_slots(self) -> int:
-        """Slots of one accumulator entry in the output buffer: what RAW results are indexed by."""
+        """Slots of one accumulator entry in the output buffer, as RAW results index it."""
         return self.buffer_bytes[Buffer.OUT] // self.acc_entry_bytes
 
 

@@ -1,4 +1,4 @@
-"""The memory of the simulated system; docs/timing-contract.md says how its figures combine."""
+"""The model of the DRAM behind the AXI port; docs/timing-contract.md says how its figures combine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vdla.support.integers import fields_to_python
 
 @dataclass(frozen=True, slots=True)
 class Dram:
-    """The memory behind the AXI port, in cycles of the accelerator's clock; see the timing contract."""
+    """Latencies and gaps in cycles of the accelerator's clock; outstanding requests in bursts."""
 
     read_latency: int = 80
     write_latency: int = 40

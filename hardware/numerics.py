@@ -1,7 +1,7 @@
-"""The numbers of the machine: what requantisation, vector operations and sub-byte elements are, in numpy.
+"""The arithmetic of the machine in NumPy: requantisation, vector operations, sub-byte elements.
 
-The one definition that the simulator, the compiler's oracle and the RTL's tests share. Arithmetic is two's complement
-and wraps in 32 bits; every rounding is half up, towards plus infinity.
+The one definition for the simulator, the compiler's reference and the RTL's tests. Arithmetic is two's
+complement and wraps in 32 bits; rounding is half up, towards plus infinity.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Int64 = NDArray[np.int64]
 
 
 class NumericsError(Error, ValueError):
-    """A number that the machine cannot hold."""
+    """A number outside the machine's range."""
 
 
 def _wide(values: ArrayLike) -> Int64:
@@ -44,7 +44,10 @@ def _require_within(what: str, values: NDArray[Any], low: int, high: int) -> Non
 
 
 def pack_scale(bias: ArrayLike, mult: ArrayLike, shift: ArrayLike) -> NDArray[np.uint64]:
-    """The 64-bit lanes of the scale buffer: bias int32 (31:0), mult uint24 (55:32), shift (61:56); shapes broadcast."""
+    """Requantisation parameters as 64-bit lanes of the scale buffer; shapes broadcast.
+
+    A lane is bias int32 (31:0), mult uint24 (55:32), shift (61:56).
+    """
     wide_bias, wide_mult, wide_shift = _wide(bias), _wide(mult), _wide(shift)
     _require_within("scale: bias", wide_bias, -(1 << 31), (1 << 31) - 1)
     _require_within("scale: mult", wide_mult, 0, (1 << MULT_BITS) - 1)
@@ -54,7 +57,7 @@ def pack_scale(bias: ArrayLike, mult: ArrayLike, shift: ArrayLike) -> NDArray[np
 
 
 def unpack_scale(lanes: ArrayLike) -> tuple[Int32, Int64, Int64]:
-    """Bias, multiplier and shift of 64-bit lanes: the inverse of `pack_scale`."""
+    """Bias, multiplier and shift of 64-bit lanes, the inverse of `pack_scale`."""
     bits = np.asarray(lanes).astype(np.uint64)
     bias = (bits & np.uint64(0xFFFF_FFFF)).astype(np.uint32).view(np.int32)
     mult = (bits >> np.uint64(32) & np.uint64(0xFF_FFFF)).astype(np.int64)
@@ -63,9 +66,9 @@ def unpack_scale(lanes: ArrayLike) -> tuple[Int32, Int64, Int64]:
 
 
 def scales_from_floats(real: ArrayLike) -> tuple[Int64, Int64]:
-    """Multipliers and shifts with `mult * 2**-shift` nearest to real factors.
+    """Multipliers and shifts with `mult * 2**-shift` nearest to the real factors.
 
-    The multiplier has 24 significant bits, fewer for factors below 2**-40, where the shift is at its greatest.
+    The multiplier has 24 significant bits, fewer for factors below 2**-40, where the shift is at its maximum.
     """
     values = np.asarray(real, np.float64)
     good = np.isfinite(values) & (values >= 0) & (values <= (1 << MULT_BITS) - 1)
@@ -80,7 +83,7 @@ def scales_from_floats(real: ArrayLike) -> tuple[Int64, Int64]:
 
 
 def scale_from_float(real: float) -> tuple[int, int]:
-    """The multiplier and shift nearest to one real factor."""
+    """The multiplier and shift nearest to a real factor."""
     mult, shift = scales_from_floats(real)
     return int(mult), int(shift)
 
@@ -88,9 +91,9 @@ def scale_from_float(real: float) -> tuple[int, int]:
 def requantise(
     values: ArrayLike, lanes: ArrayLike, zero_point: int, clip_lo: int, clip_hi: int, out_bits: int = 8
 ) -> NDArray[np.int8]:
-    """Sums to results: `clip(round(wrap32(v + bias) * mult / 2**shift) + zero_point)`, rounding half up.
+    """Requantised sums: `clip(round(wrap32(v + bias) * mult / 2**shift) + zero_point)`, rounding half up.
 
-    `lanes` are packed scales, broadcast over the last axis; the result holds elements of `out_bits` in int8.
+    `lanes` are packed scales, broadcast along the last axis; the result has elements of `out_bits` in int8.
     """
     half = 1 << (out_bits - 1)
     for name, value in (("zero_point", zero_point), ("clip_lo", clip_lo), ("clip_hi", clip_hi)):
@@ -111,7 +114,7 @@ def _shift_right(a: Int64, amount: Int64) -> Int64:
 
 
 def vector_op(op: VectorOp, a: ArrayLike, x: ArrayLike, b: ArrayLike) -> Int32:
-    """The new accumulator entry from the old one `a`, the source `x` (read by MAC alone) and the second operand `b`."""
+    """The new accumulator entry from the old one `a`, the source `x` (of MAC) and the second operand `b`."""
     old, operand = _wide(a), _wide(b)
     match op:
         case VectorOp.ADD:
@@ -137,7 +140,7 @@ def vector_op(op: VectorOp, a: ArrayLike, x: ArrayLike, b: ArrayLike) -> Int32:
 
 
 def vector_start(op: VectorOp, x: ArrayLike, b: ArrayLike) -> Int32:
-    """The accumulator entry at a micro-op marked first under `init`: `x * b` for MAC, else `b`."""
+    """The accumulator entry at a `first` micro-op under `init`: `x * b` for MAC, else `b`."""
     return wrap32(_wide(x) * _wide(b)) if op == VectorOp.MAC else wrap32(b)
 
 
@@ -145,7 +148,7 @@ def vector_start(op: VectorOp, x: ArrayLike, b: ArrayLike) -> Int32:
 
 
 def pack_elements(values: ArrayLike, bits: int) -> NDArray[np.uint8]:
-    """Signed elements to bytes along the last axis, element 0 in the low bits of byte 0."""
+    """Signed elements packed into bytes along the last axis, element 0 in the low bits of byte 0."""
     array = np.asarray(values)
     per_byte = 8 // bits
     half = 1 << (bits - 1)
@@ -163,7 +166,7 @@ def pack_elements(values: ArrayLike, bits: int) -> NDArray[np.uint8]:
 
 
 def unpack_elements(packed: ArrayLike, bits: int) -> NDArray[np.int8]:
-    """Bytes to signed elements along the last axis: the inverse of `pack_elements`."""
+    """Signed elements of bytes along the last axis, the inverse of `pack_elements`."""
     data = np.asarray(packed)
     per_byte = 8 // bits
     result = np.empty((*data.shape, per_byte), np.int8)

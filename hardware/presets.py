@@ -1,6 +1,6 @@
-"""The known machines by name, as the fields in which each differs from the defaults of `Config`.
+"""The known machines, as the fields in which each differs from the defaults of `Config`.
 
-The DRAM figures are models to compare designs with, not measurements of the boards.
+The DRAM figures are models for comparing designs, not measurements of the boards.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The constants of the timing contract, in clock cycles unless a name says otherwise.
+"""The constants and formulas of the timing contract, in clock cycles unless named otherwise.
 
-The simulator and the RTL read them here (the RTL through its generated package); docs/timing-contract.md says how they
-combine. Changing one changes both sides.
+The one source for the simulator and, through its generated package, for the RTL;
+docs/timing-contract.md says how the constants combine.
 """
 
 from __future__ import annotations
@@ -10,71 +10,71 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa.formats import instruction_bytes
 
 PAGE_BYTES = 4096
-"""No AXI burst crosses a multiple of this address."""
+"""AXI bursts never cross a multiple of this address."""
 
 FETCH_BUFFER_BURSTS = 4
-"""Bursts of the instruction stream that fetch buffers: the depth of its FIFO, in bursts of full length."""
+"""Depth of the fetch FIFO in bursts of full length."""
 
 MAX_OUTSTANDING = 256
-"""Bursts that one requester has outstanding, at most: as many as any `Dram` allows, so the hardware never limits it."""
+"""Largest number of outstanding bursts of a requester: the largest that any `Dram` allows."""
 
 LOADS_IN_FLIGHT = 4
-"""LOADs that the load unit has taken and not completed: the entries of its completion queue."""
+"""Entries of the load unit's completion queue: LOADs started and not ended."""
 
 STORES_IN_FLIGHT = 4
-"""STOREs that the store unit has taken and not completed: the entries of its response queue."""
+"""Entries of the store unit's response queue: STOREs started and not ended."""
 
 COMPUTES_IN_FLIGHT = 8
-"""GEMMs or VECTORs that the compute unit has started and not ended: the entries of its completion queue."""
+"""Entries of the compute unit's completion queue: GEMMs or VECTORs started and not ended."""
 
 LOAD_TAIL = 2
-"""From the last beat or pad entry to the end of a LOAD: the width converter's register and the buffer's write."""
+"""From the last beat or pad entry of a LOAD to its end: the width converter's register, the buffer write."""
 
 ISSUE_OVERHEAD = 2
-"""Of a GEMM or VECTOR: decoding it and reading its first micro-op, before the first iteration issues."""
+"""From the start of a GEMM or VECTOR to its first iteration: decoding, reading the first micro-op."""
 
 STORE_SETUP = 2
-"""From the start of a STORE to its first address: decoding it and reading the first entry of the output buffer."""
+"""From the start of a STORE to its first address: decoding, reading the first entry."""
 
 PIPELINE_DEPTH = 12
-"""Stages of the compute pipeline besides the adder tree: indices, reads, multiply, accumulate, requantise, write."""
+"""Stages of the compute pipeline without the adder tree."""
 
 
 def adder_tree_depth(config: Config) -> int:
-    """Stages of the adder tree over block_in products."""
+    """Stages of the adder tree, which sums block_in products."""
     return (config.block_in - 1).bit_length()
 
 
 def compute_depth(config: Config) -> int:
-    """From the issue of a GEMM's or VECTOR's last iteration to its end."""
+    """From the last iteration of a GEMM or VECTOR to its end."""
     return PIPELINE_DEPTH + adder_tree_depth(config)
 
 
 def compute_cycles(config: Config, iterations: int) -> int:
-    """From start to end of a GEMM, or of a VECTOR without conflicts, whose tokens find room."""
+    """Cycles of a GEMM, or of a VECTOR without bank conflicts, that waits for no token queue."""
     return iterations + ISSUE_OVERHEAD + compute_depth(config)
 
 
 def load_cycles(config: Config, beats: int) -> int:
-    """From start to end of a LOAD without padding that nothing else holds up: the channel free, slots enough."""
+    """Cycles of a LOAD without padding on an idle read channel with outstanding bursts to spare."""
     return 1 + config.dram.read_latency + (beats - 1) * config.dram.beat_cycles + LOAD_TAIL
 
 
 def store_cycles(config: Config, beats: int) -> int:
-    """From start to end of a STORE that nothing else holds up."""
+    """Cycles of a STORE with outstanding bursts to spare."""
     return STORE_SETUP + (beats - 1) * config.dram.beat_cycles + config.dram.write_latency + 1
 
 
 def page_beats(config: Config) -> int:
-    """Beats between the addresses that no burst crosses."""
+    """Beats of a page."""
     return PAGE_BYTES // config.axi_bytes
 
 
 def fetch_buffer_beats(config: Config) -> int:
-    """Beats that fetch has requested and not yet dispatched, at most: room for two instructions in any case."""
+    """Depth of the fetch FIFO in beats, which holds at least two instructions."""
     return max(FETCH_BUFFER_BURSTS * config.burst_beats, 2 * instruction_bytes(config) // config.axi_bytes)
 
 
 def accumulator_half(config: Config, index: int) -> int:
-    """Which half of the accumulator an entry lies in; two reads in one half cost VECTOR a cycle."""
+    """The half of the accumulator, 0 or 1, that holds an entry; VECTOR stalls a cycle on two reads of a half."""
     return index // (config.acc_depth // 2)

@@ -1,6 +1,6 @@
-"""The instruction set: instructions as values, their words, their columns.
+"""The instruction set: instructions as values, as words, and as columns of fields.
 
-The one place to import it from. The table of formats is `fields`, the rules of a valid instruction are `rules`.
+`formats` is the table of formats; `rules` says which instructions are valid.
 """
 
 from vdla.hardware.isa.encoding import (

@@ -1,7 +1,8 @@
-"""Between instructions, their words and their columns, all by whole arrays.
+"""Conversion between instructions, their words and their columns, by whole arrays.
 
-Words are little-endian `np.uint8[n, instruction_bytes]`; columns are `np.int64[n, len(COLUMNS)]`, 0 where a format
-lacks the field. `encode`, `decode` and `check` refuse what the table or a rule forbids; `columns` only reads bits.
+Words are little-endian `np.uint8[n, instruction_bytes]`; columns are `np.int64[n, len(COLUMNS)]`, 0
+where a format lacks the field. `encode`, `decode` and `check` refuse invalid instructions; `columns`
+reads the bits without checks.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _lanes(words: Words, width: int, what: str) -> NDArray[np.uint64]:
 
 @lru_cache(maxsize=64)
 def _used_bits(config: Sizes) -> NDArray[np.uint64]:
-    """For each value of the opcode field, the bits that its format defines."""
+    """Masks of the bits that each format defines, by opcode."""
     masks = np.zeros((8, instruction_bytes(config) // 8), np.uint64)
     for opcode, slots in layout(config).items():
         for slot in slots:
@@ -103,7 +104,7 @@ def _getter(opcode: Opcode) -> attrgetter[tuple[int, ...]]:
 
 
 def _table(rows: list[tuple[int, ...]], slots: Sequence[Slot], place: Callable[[int], str]) -> Values:
-    """The rows as an array; IsaError where a value is not an integer or does not fit its field."""
+    """The rows as an array; IsaError where a value is no integer or does not fit its field."""
     try:
         values = np.array(rows)
     except (OverflowError, ValueError):
@@ -150,7 +151,7 @@ def instruction_columns(config: Sizes, instructions: Sequence[Instruction]) -> V
 
 
 def fill_unit(table: Values) -> None:
-    """Set the column of the unit that executes each instruction; -1 for an unknown opcode."""
+    """Set the column `unit`: the unit that executes each instruction, -1 for an unknown opcode."""
     opcode = table[:, COL["opcode"]]
     unit = np.where(opcode == Opcode.SYNC, table[:, COL["unit"]], _UNIT_OF_OPCODE[opcode])
     on_compute = (opcode == Opcode.LOAD) & np.isin(table[:, COL["buffer"]], [int(b) for b in COMPUTE_BUFFERS])
@@ -158,7 +159,7 @@ def fill_unit(table: Values) -> None:
 
 
 def pack(config: Sizes, table: Values) -> Words:
-    """The words of columns; values are cut to their fields, nothing is checked."""
+    """The words of columns, without checks; values are truncated to their fields."""
     lanes = np.zeros((len(table), instruction_bytes(config) // 8), np.uint64)
     for opcode, slots in layout(config).items():
         rows = np.flatnonzero(table[:, COL["opcode"]] == opcode)
@@ -170,14 +171,18 @@ def pack(config: Sizes, table: Values) -> Words:
 
 
 def encode(config: Sizes, instructions: Sequence[Instruction]) -> Words:
-    """The words of instructions, `np.uint8[n, instruction_bytes(config)]`; IsaError where one is not valid."""
+    """The words of instructions, `np.uint8[n, instruction_bytes(config)]`.
+
+    Raises:
+        IsaError: an instruction is invalid.
+    """
     table = instruction_columns(config, instructions)
     _check_rules(config, table)
     return pack(config, table)
 
 
 def with_field(config: Sizes, words: Words, name: str, values: Values) -> Words:
-    """A copy of words with one field set, in the instructions whose format has it."""
+    """A copy of words with one field set in the instructions whose format has it."""
     lanes = _lanes(words, instruction_bytes(config), "instructions").copy()
     opcodes = (lanes[:, 0] & np.uint64(7)).astype(np.int64)
     for opcode, slots in layout(config).items():
@@ -195,7 +200,7 @@ def with_field(config: Sizes, words: Words, name: str, values: Values) -> Words:
 
 
 def columns(config: Sizes, words: Words) -> Values:
-    """The fields of words, `np.int64[n, len(COLUMNS)]`; `unit` is filled in for every instruction."""
+    """The fields of words, `np.int64[n, len(COLUMNS)]`, with `unit` set for every instruction."""
     lanes = _lanes(words, instruction_bytes(config), "instructions")
     table = np.zeros((len(words), len(COLUMNS)), np.int64)
     opcodes = (lanes[:, 0] & np.uint64(7)).astype(np.int64)
@@ -210,7 +215,7 @@ def columns(config: Sizes, words: Words) -> Values:
 
 
 def check(config: Sizes, words: Words) -> Values:
-    """The columns of words that are all valid instructions; IsaError names the first that is not."""
+    """The columns of words; IsaError names the first invalid instruction."""
     table = columns(config, words)
     lanes = _lanes(words, instruction_bytes(config), "instructions")
     _check_opcodes(table)
@@ -253,7 +258,7 @@ def _check_rules(config: Sizes, table: Values) -> None:
 
 
 def decode(config: Sizes, words: Words) -> tuple[Instruction, ...]:
-    """The instructions of words; IsaError names the first word that is not valid."""
+    """The instructions of words; IsaError names the first invalid one."""
     table = check(config, words)
     result: list[Instruction | None] = [None] * len(table)
     for opcode, fields in FORMATS.items():
@@ -275,7 +280,7 @@ _UOP_VALUES = attrgetter(*UOP_COLUMNS)
 
 
 def encode_uops(config: Sizes, uops: Sequence[MicroOp]) -> Words:
-    """The bytes of micro-ops, `np.uint8[n, config.uop_entry_bytes]`; IsaError where a value does not fit."""
+    """The words of micro-ops, `np.uint8[n, config.uop_entry_bytes]`; IsaError where a value does not fit."""
     slots = uop_layout(config)
     lanes = np.zeros((len(uops), config.uop_entry_bytes // 8), np.uint64)
     if len(uops):
@@ -286,13 +291,13 @@ def encode_uops(config: Sizes, uops: Sequence[MicroOp]) -> Words:
 
 
 def uop_columns(config: Sizes, table: Words) -> Values:
-    """The fields of encoded micro-ops, `np.int64[n, 5]` in the order of UOP_COLUMNS."""
+    """The fields of encoded micro-ops, `np.int64[n, 5]`, in the order of UOP_COLUMNS."""
     lanes = _lanes(table, config.uop_entry_bytes, "micro-ops")
     return np.stack([_extract(lanes, slot) for slot in uop_layout(config)], axis=1)
 
 
 def check_uops(config: Sizes, table: Words) -> Values:
-    """The columns of encoded micro-ops; IsaError names the first with a bit set that no field has."""
+    """The fields of encoded micro-ops; IsaError names the first that sets an undefined bit."""
     lanes = _lanes(table, config.uop_entry_bytes, "micro-ops")
     used = np.zeros((1, lanes.shape[1]), np.uint64)
     for slot in uop_layout(config):
@@ -303,5 +308,5 @@ def check_uops(config: Sizes, table: Words) -> Values:
 
 
 def decode_uops(config: Sizes, table: Words) -> tuple[MicroOp, ...]:
-    """The micro-ops of an encoded table."""
+    """The micro-ops of encoded ones."""
     return tuple(MicroOp(*row) for row in check_uops(config, table).tolist())

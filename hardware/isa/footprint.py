@@ -1,7 +1,7 @@
-"""What one instruction touches, exactly: entries of the on-chip buffers and beats of its tensor in DRAM.
+"""The exact footprint of an instruction: entries of on-chip buffers, beats of its tensor in DRAM.
 
-A read is of what was there before the instruction: an accumulator entry that the instruction itself starts is not read.
-Ask `excess` first; the sets are only defined, and only cheap, for an instruction that stays inside its buffers.
+A read is of a value from before the instruction: an accumulator entry that the instruction itself
+starts is not read. The sets are defined, and cheap, only for an instruction without `excess`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Row = Sequence[int]
 """The columns of one instruction as plain integers."""
 
 MOST_ITERATIONS = 1 << 20
-"""Of a VECTOR that reads accumulator entries it also writes: beyond them the reads are taken as from before."""
+"""Largest VECTOR whose reads of entries it also writes are resolved; a larger one counts all as reads."""
 
 _OPCODE, _INIT, _EMIT = COL["opcode"], COL["init"], COL["emit"]
 _LOOP0, _LOOP1 = COL["loop0"], COL["loop1"]
@@ -30,7 +30,7 @@ _NO_COLUMN = -1
 
 @dataclass(frozen=True, slots=True)
 class BufferAccess:
-    """Entries of a buffer (beats of the instruction's tensor where it is None) that are read or written."""
+    """Entries of a buffer that are read or written; beats of the tensor if `buffer` is None."""
 
     field: str
     buffer: Buffer | None
@@ -40,7 +40,7 @@ class BufferAccess:
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """The fields that lead out of a buffer or a tensor: `fields must keep things below limit, got got`."""
+    """The fields that lead outside a buffer or tensor: `fields must keep things below limit, got got`."""
 
     fields: tuple[str, ...]
     things: str
@@ -52,7 +52,7 @@ class Excess:
 
 
 class UopOffsets:
-    """The micro-ops of an instruction, `columns[n, 5]`, with the sets of their offsets."""
+    """The micro-ops of an instruction, `columns[n, 5]`, and the sets of their offsets."""
 
     def __init__(self, columns: Indices) -> None:
         self.columns = columns
@@ -60,7 +60,7 @@ class UopOffsets:
         self._starts: dict[bool, tuple[int, int]] = {}
 
     def offsets(self, column: int, last_only: bool) -> int:
-        """The set of a column's values; of {0} where the index has no column; empty where no micro-op counts."""
+        """The bit set of a column's values over all, or only the `last`, micro-ops; {0} without a column."""
         key = (column, last_only)
         if key not in self._sets:
             used = self.columns[self.columns[:, _LAST] > 0] if last_only else self.columns
@@ -68,7 +68,7 @@ class UopOffsets:
         return self._sets[key]
 
     def starts(self, init: bool) -> tuple[int, int]:
-        """Of one pass: the accumulator offsets, and those whose old value is read."""
+        """The accumulator offsets of one pass, and those whose old value is read."""
         if init not in self._starts:
             offsets, first_at = np.unique(self.columns[:, _ACC], return_index=True)
             reads = self.columns[first_at, _FIRST] == 0
@@ -81,7 +81,7 @@ class UopOffsets:
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """One index of GEMM and VECTOR: its base field, what moves it, and what a step of it means in its buffer."""
+    """An index of GEMM or VECTOR: base field, loop factors, micro-op column, and its unit in the buffer."""
 
     field: str
     buffer: Buffer
@@ -104,7 +104,7 @@ class _Stream:
 
 
 def _streams(config: Sizes, opcode: int, emit: int, op: int, source: int, operand: int) -> tuple[_Stream, ...]:
-    """The indices that such an instruction uses, that of the accumulator first."""
+    """The indices that an instruction of this form uses, that of the accumulator first."""
     acc = _Stream("acc", Buffer.ACC, "acc entries", config.acc_depth, "acc", _ACC, writes=True)
     if opcode == Opcode.GEMM:
         reads = [_entries(config, "src", Buffer.INP), _entries(config, "wgt", Buffer.WGT)]
@@ -158,18 +158,18 @@ def _results(config: Sizes, emit: int) -> Iterator[_Stream]:
 
 
 class Footprints:
-    """The footprints of the instructions of one configuration; equal shapes are computed once."""
+    """The footprints of instructions of a configuration; equal shapes are computed once."""
 
     def __init__(self, config: Sizes) -> None:
         self.config = config
         self._shapes: dict[tuple[object, ...], Where] = {}
         self._forms: dict[tuple[int, ...], tuple[_Stream, ...]] = {}
-        self._kernels: dict[int, UopOffsets] = {}  # keeps what the keys above name alive
+        self._kernels: dict[int, UopOffsets] = {}  # keeps the objects alive whose id is a key above
 
     # --- bounds
 
     def excess(self, row: Row, kernel: UopOffsets | None) -> list[Excess]:
-        """The fields that lead out of an on-chip buffer; `kernel` is that of a GEMM or VECTOR, inside its buffer."""
+        """The fields that lead outside an on-chip buffer; `kernel` are the micro-ops of a GEMM or VECTOR."""
         if row[_OPCODE] in (Opcode.LOAD, Opcode.STORE):
             return _dma_excess(self.config, row)
         if row[_OPCODE] == Opcode.SYNC or kernel is None:
@@ -177,13 +177,13 @@ class Footprints:
         return [found for stream in self._used(row, kernel) if (found := _looped_excess(stream, row, kernel))]
 
     def kernel_excess(self, row: Row) -> Excess | None:
-        """Whether the micro-ops of a GEMM or VECTOR end outside their buffer."""
+        """The excess of the micro-ops of a GEMM or VECTOR beyond their buffer, or None."""
         last = row[COL["uop_end"]] - 1
         depth = self.config.uop_depth
         return Excess(("uop_end",), "uop entries", depth, last) if last >= depth else None
 
     def dram_excess(self, row: Row, beats: int, name: str) -> Excess | None:
-        """The field of a LOAD or STORE that leads out of a tensor of so many beats."""
+        """The excess of a LOAD or STORE beyond its tensor of `beats`, or None."""
         run = row[COL["x_size"]] * self.entry_beats(row)
         if not run or not row[COL["y_size"]]:
             return None
@@ -199,7 +199,7 @@ class Footprints:
     # --- sets
 
     def accesses(self, row: Row, kernel: UopOffsets | None) -> list[BufferAccess]:
-        """Everything the instruction reads, then everything it writes, on chip."""
+        """The on-chip reads of the instruction, then its writes."""
         if row[_OPCODE] == Opcode.LOAD:
             buffer = Buffer(row[COL["buffer"]])
             return [BufferAccess("sram", buffer, True, slice(row[COL["sram"]], row[COL["sram"]] + dma_entries(row)))]
@@ -212,7 +212,7 @@ class Footprints:
         return self._looped(row, kernel)
 
     def beats(self, row: Row) -> Where:
-        """The beats of its tensor that a LOAD reads or a STORE writes."""
+        """The beats of the tensor that a LOAD reads or a STORE writes."""
         run = row[COL["x_size"]] * self.entry_beats(row)
         y_size, y_stride, z_size, z_stride = (row[COL[name]] for name in ("y_size", "y_stride", "z_size", "z_stride"))
         plane = (y_size - 1) * y_stride + run
@@ -224,7 +224,7 @@ class Footprints:
         return _scattered(row[COL["dram"]], run, (y_size, y_stride), (z_size, z_stride))
 
     def entry_beats(self, row: Row) -> int:
-        """Beats of one entry as a LOAD or STORE finds it in DRAM."""
+        """Beats of an entry in DRAM."""
         out = row[_OPCODE] == Opcode.STORE or row[COL["widen"]]
         return self.config.entry_bytes[Buffer.OUT if out else row[COL["buffer"]]] // self.config.axi_bytes
 
@@ -259,7 +259,7 @@ class Footprints:
         return index_set.shift(self._shapes[key], base * stream.entries)
 
     def _old_sums(self, row: Row, kernel: UopOffsets) -> Where:
-        """The accumulator entries ACC[a] whose value from before the instruction is read."""
+        """The accumulator entries whose value from before the instruction is read as the first operand."""
         init = bool(row[_INIT])
         terms = tuple(row[COL[name]] for name in ("loop1", "acc1", "loop0", "acc0"))
         key = (id(kernel), init, terms)
@@ -270,7 +270,7 @@ class Footprints:
         return index_set.shift(self._shapes[key], row[COL["acc"]])
 
     def _source_sums(self, stream: _Stream, row: Row, kernel: UopOffsets, read: Where) -> Where:
-        """The entries ACC[s] that are read before the instruction has written them; `read` are all it reads."""
+        """The entries of `read`, those that a VECTOR's source indexes, that it has not yet written when read."""
         written = self._place(self._used(row, kernel)[0], row, kernel)
         if index_set.end(read) <= _begin(written) or index_set.end(written) <= _begin(read):
             return read
@@ -279,7 +279,7 @@ class Footprints:
 
 
 def dma_entries(row: Row) -> int:
-    """Entries that a LOAD writes, padding included, or a STORE reads."""
+    """Entries that a LOAD writes, with padding, or a STORE reads."""
     rows, columns = _dma_shape(row)
     return row[COL["z_size"]] * rows * columns
 
@@ -314,7 +314,7 @@ def _looped_excess(stream: _Stream, row: Row, kernel: UopOffsets) -> Excess | No
 
 
 def _first_beyond(steps: Sequence[tuple[tuple[str, ...], int]], reach: int, limit: int, things: str) -> Excess | None:
-    """Which step leads to `limit` or beyond; `got` is where all of them lead."""
+    """The first step that reaches `limit`; `got` is the index that all steps together reach."""
     blamed: tuple[str, ...] | None = None
     for fields, distance in steps:
         reach += distance
@@ -345,14 +345,14 @@ def _scattered(first: int, run: int, rows: tuple[int, int], planes: tuple[int, i
 
 
 def _exposed_source(row: Row, kernel: UopOffsets) -> Indices | None:
-    """The entries ACC[s] read before they are written, iteration by iteration; None where there are too many."""
+    """The source entries read before they are written, by simulation; None beyond MOST_ITERATIONS."""
     loops = [(row[_LOOP0], row[COL["acc0"]], row[COL["src0"]]), (row[_LOOP1], row[COL["acc1"]], row[COL["src1"]])]
-    (n0, a0, s0), (n1, a1, s1) = ((n if a or s else 1, a, s) for n, a, s in loops)  # else all passes are the same
+    (n0, a0, s0), (n1, a1, s1) = ((n if a or s else 1, a, s) for n, a, s in loops)  # a loop without factors repeats the same pass
     if n0 * n1 * len(kernel.columns) > MOST_ITERATIONS:
         return None
     i, j = np.arange(n0)[:, None, None], np.arange(n1)[:, None]
     written = (row[COL["acc"]] + i * a0 + j * a1 + kernel.columns[:, _ACC]).ravel()
     read = (row[COL["src"]] + i * s0 + j * s1 + kernel.columns[:, _SRC]).ravel()
     at = np.full(max(int(written.max()), int(read.max())) + 1, len(written), np.int64)
-    at[written[::-1]] = np.arange(len(written))[::-1]  # the last assignment stays: that of the first iteration
+    at[written[::-1]] = np.arange(len(written))[::-1]  # the first iteration's assignment wins
     return np.unique(read[at[read] >= np.arange(len(read))])

@@ -1,7 +1,7 @@
-"""The table of the instruction set: every format, every field, its width as a function of the configuration.
+"""The table of formats: every field of every format, its width a function of the configuration.
 
-Everything that knows an encoding is generated from this table: encoder, decoder, assembler, SystemVerilog package,
-reference page, random instructions. Fields lie in table order from bit 0 upwards, without gaps; what is left is 0.
+Encoder, decoder, assembler, SystemVerilog package, reference page and random instructions derive from
+this table. Fields lie in table order from bit 0 upwards without gaps; the remaining bits are 0.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Width = Callable[[Sizes], int]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: its width in bits, what its bits mean, one sentence on what it does."""
+    """A field: its width in bits, its interpretation, its meaning in a sentence."""
 
     name: str
     width: Width
@@ -31,7 +31,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A field placed in a word of one configuration."""
+    """A field at its place in a word."""
 
     field: Field
     offset: int
@@ -39,12 +39,12 @@ class Slot:
 
     @property
     def low(self) -> int:
-        """The least value that the bits can say."""
+        """The smallest value."""
         return -(1 << (self.width - 1)) if self.field.signed else 0
 
     @property
     def high(self) -> int:
-        """The greatest value that the bits can say."""
+        """The largest value."""
         return (1 << (self.width - self.field.signed)) - 1
 
 
@@ -102,23 +102,23 @@ def _result(config: Sizes) -> int:
 # --- fields ----------------------------------------------------------------------------------------------------------
 
 HEAD = (
-    Field("opcode", _fixed(3), "Which instruction this is.", enum=Opcode),
-    Field("pop_prev", _fixed(1), "Wait for and take one token from the previous unit before starting."),
-    Field("pop_next", _fixed(1), "Wait for and take one token from the next unit before starting."),
-    Field("push_prev", _fixed(1), "Give one token to the previous unit at the end."),
-    Field("push_next", _fixed(1), "Give one token to the next unit at the end."),
+    Field("opcode", _fixed(3), "The format of the instruction.", enum=Opcode),
+    Field("pop_prev", _fixed(1), "Pop a token from the previous unit before starting."),
+    Field("pop_next", _fixed(1), "Pop a token from the next unit before starting."),
+    Field("push_prev", _fixed(1), "Push a token to the previous unit at the end."),
+    Field("push_next", _fixed(1), "Push a token to the next unit at the end."),
 )
 
 DMA = (
-    Field("sram", _sram, "First entry in the on-chip buffer; entries are dense from there."),
+    Field("sram", _sram, "First entry in the on-chip buffer; entries are contiguous."),
     Field(
-        "dram", _fixed(32), "First AXI beat in DRAM, relative to the instruction's tensor until the program is linked."
+        "dram", _fixed(32), "First AXI beat in DRAM, relative to the instruction's tensor until linked."
     ),
-    Field("z_size", _size, "Number of planes, at least 1."),
+    Field("z_size", _size, "Planes, at least 1."),
     Field("y_size", _size, "Rows of data in a plane."),
     Field("x_size", _size, "Entries of data in a row, contiguous in DRAM."),
-    Field("z_stride", _fixed(24), "AXI beats from a plane to the next."),
-    Field("y_stride", _fixed(24), "AXI beats from a row to the next."),
+    Field("z_stride", _fixed(24), "AXI beats from one plane to the next."),
+    Field("y_stride", _fixed(24), "AXI beats from one row to the next."),
 )
 
 PADDING = (
@@ -130,7 +130,7 @@ PADDING = (
 )
 
 LOOPS = (
-    Field("init", _fixed(1), "At a micro-op marked first the old sum is not read: the result starts a new one."),
+    Field("init", _fixed(1), "A micro-op marked first starts a new sum instead of adding to the old one."),
     Field("emit", _fixed(2), "What a micro-op marked last sends to the output buffer.", enum=Emit),
     Field("uop_begin", _uop, "First micro-op of the kernel."),
     Field("uop_end", _uop, "One past the last micro-op of the kernel."),
@@ -140,7 +140,7 @@ LOOPS = (
     Field("src", _src, "Base index of the input entry (GEMM), or of the vector in the source buffer (VECTOR)."),
     Field("wgt", _wgt, "Base index of the weight entry (GEMM), or of the vector in the weight buffer (VECTOR)."),
     Field("out", _out, "Base index of the results; RAW counts in slots of one accumulator entry."),
-    Field("scl", _scl, "Base index of the requantisation parameters; micro-ops do not move it."),
+    Field("scl", _scl, "Base index of the requantisation parameters, without an offset from micro-ops."),
     Field("acc0", _acc, "Added to the accumulator and output index at each outer iteration."),
     Field("acc1", _acc, "Added to the accumulator and output index at each inner iteration."),
     Field("src0", _src, "Added to the source index at each outer iteration."),
@@ -150,8 +150,8 @@ LOOPS = (
     Field("scl0", _scl, "Added to the scale index at each outer iteration."),
     Field("scl1", _scl, "Added to the scale index at each inner iteration."),
     Field("zero_point", _result, "Added to a requantised result before it is clipped.", signed=True),
-    Field("clip_lo", _result, "Least requantised result.", signed=True),
-    Field("clip_hi", _result, "Greatest requantised result.", signed=True),
+    Field("clip_lo", _result, "Lower bound of requantised results.", signed=True),
+    Field("clip_hi", _result, "Upper bound of requantised results.", signed=True),
 )
 
 LOAD = (
@@ -167,7 +167,7 @@ VECTOR = (
     Field("operand", _fixed(2), "Where the second operand comes from.", enum=Operand),
     Field("imm", _fixed(16), "The second operand when it is an immediate.", signed=True),
 )
-SYNC = (Field("unit", _fixed(2), "The unit that takes and gives the tokens.", enum=Unit),)
+SYNC = (Field("unit", _fixed(2), "The unit that pops and pushes the tokens.", enum=Unit),)
 
 FORMATS: dict[Opcode, tuple[Field, ...]] = {
     Opcode.LOAD: HEAD + LOAD,
@@ -181,8 +181,8 @@ UOP_FORMAT = (
     Field("acc", _acc, "Added to the accumulator and output index."),
     Field("src", _src, "Added to the source index."),
     Field("wgt", _wgt, "Added to the weight index."),
-    Field("first", _fixed(1), "Starts a sum, where the instruction says init."),
-    Field("last", _fixed(1), "Finishes a sum, which is sent out where the instruction says emit."),
+    Field("first", _fixed(1), "Starts a sum if the instruction has init."),
+    Field("last", _fixed(1), "Finishes a sum, which is sent to the output buffer as emit says."),
 )
 
 
@@ -204,25 +204,25 @@ def _end(slots: tuple[Slot, ...]) -> int:
 
 @lru_cache(maxsize=64)
 def layout(config: Sizes) -> dict[Opcode, tuple[Slot, ...]]:
-    """The fields of each format with their bits."""
+    """The placed fields of each format."""
     return {opcode: _place(config, fields) for opcode, fields in FORMATS.items()}
 
 
 @lru_cache(maxsize=64)
 def uop_layout(config: Sizes) -> tuple[Slot, ...]:
-    """The fields of a micro-op with their bits."""
+    """The placed fields of a micro-op."""
     return _place(config, UOP_FORMAT)
 
 
 @lru_cache(maxsize=64)
 def instruction_bytes(config: Sizes) -> int:
-    """Bytes of an instruction: the smaller of 32 and 64 that holds the widest format."""
+    """Bytes of an instruction: 32, or 64 if the widest format needs it."""
     widest = max(_end(slots) for slots in layout(config).values())
     return next(bits for bits in WORD_BITS if bits >= widest) // 8
 
 
 def misfit(config: Sizes) -> str | None:
-    """What does not fit the encoding of this configuration; None when everything fits."""
+    """The field that does not fit the encoding of this configuration, in a sentence; None if all fit."""
     limits = [(opcode.name, slots, WORD_BITS[-1]) for opcode, slots in layout(config).items()]
     for name, slots, limit in [*limits, ("micro-op", uop_layout(config), 8 * config.uop_entry_bytes)]:
         for slot in slots:

@@ -1,7 +1,7 @@
-"""Sets of indices as the bits of Python integers: bit i is set where i is in the set.
+"""Sets of indices as bit sets in Python integers: bit i is set if i is in the set.
 
-The sets that affine loops make are unions of shifted copies. Doubling builds them in a number of steps that grows with
-the logarithm of the iterations, so that no loop count, however hostile, costs more than the buffer it indexes.
+The indices of an affine loop are a union of shifted copies, built by doubling in logarithmically many
+steps: even a hostile loop count costs no more than the buffer that it indexes.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 Indices = NDArray[np.int64]
 Where = slice | Indices
-"""Indices in order without repeats; a slice where they lie without gaps."""
+"""Sorted distinct indices; a slice if they are contiguous."""
 
 
 def of_values(values: Indices) -> int:
-    """The set of these values."""
+    """The bit set of these values."""
     if not len(values):
         return 0
     mask = np.zeros(int(values.max()) + 1, np.bool_)
@@ -30,7 +30,7 @@ def indices(bits: int) -> Indices:
 
 
 def compact(members: Indices) -> Where:
-    """The members, as a slice where they lie without gaps."""
+    """Sorted members, as a slice if they are contiguous."""
     if not len(members):
         return slice(0, 0)
     first, last = int(members[0]), int(members[-1])
@@ -45,21 +45,21 @@ def shift(place: Where, distance: int) -> Where:
 
 
 def end(place: Where) -> int:
-    """One past the largest index; 0 for none."""
+    """One past the largest index; 0 for an empty set."""
     if isinstance(place, slice):
         return int(place.stop)
     return int(place[-1]) + 1 if len(place) else 0
 
 
 def repeat(bits: int, count: int, step: int) -> int:
-    """The union of `count` copies, each `step` further than the one before."""
+    """The union of `count` copies, each shifted by `step` from the last."""
     return repeat_in_order(bits, 0, count, step)[0]
 
 
 def repeat_in_order(written: int, exposed: int, count: int, step: int) -> tuple[int, int]:
-    """The same for iterations that write one set and read another before writing it.
+    """What `count` iterations write, and what they read before any of them has written it.
 
-    The second result is what is read before any iteration has written it. Both sets move by `step`.
+    One iteration writes `written` and reads `exposed` before writing it; both shift by `step`.
     """
     if step == 0 or count == 1:
         return written, exposed
@@ -77,5 +77,5 @@ def repeat_in_order(written: int, exposed: int, count: int, step: int) -> tuple[
 
 
 def _after(first: tuple[int, int], second: tuple[int, int], distance: int) -> tuple[int, int]:
-    """What is written, and what is read before it is written, by one thing and then another, `distance` further."""
+    """The sets written and exposed by `first` and then `second`, shifted by `distance`."""
     return first[0] | second[0] << distance, first[1] | (second[1] << distance & ~first[0])

@@ -1,7 +1,6 @@
-"""Instructions as values: one frozen dataclass a format, named fields, plain integers.
+"""Instructions as values: one frozen dataclass per format.
 
-Defaults are what an unused field must hold, so that an instruction names only what it uses. Nothing is checked here:
-the encoder and `check` refuse what the table does not allow.
+A default is the value that an unused field must have. Values are not checked here but by the encoder.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ __all__ = [
 
 
 class Opcode(IntEnum):
-    """The formats; 0 is none of them, so that cleared memory is not a program."""
+    """The formats; 0 is invalid, so that cleared memory is no program."""
 
     LOAD = 1
     STORE = 2
@@ -83,7 +82,7 @@ class Source(IntEnum):
 
 
 class Operand(IntEnum):
-    """Where the second operand of a VECTOR comes from."""
+    """The second operand of a VECTOR."""
 
     SRC = 0
     WGT = 1
@@ -133,7 +132,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Gemm:
-    """Matrix products of input and weight entries, summed in the accumulator."""
+    """Accumulate matrix products of input and weight entries."""
 
     uop_begin: int = 0
     uop_end: int = 1
@@ -201,7 +200,7 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """Take and give tokens, nothing else."""
+    """Pop and push tokens only."""
 
     unit: Unit
     pop_prev: int = 0
@@ -212,7 +211,7 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class MicroOp:
-    """One iteration of a kernel: offsets added to the instruction's indices."""
+    """One step of a kernel: offsets added to the instruction's indices."""
 
     acc: int = 0
     src: int = 0

@@ -1,8 +1,8 @@
-"""What a single instruction must satisfy beyond the widths of its fields.
+"""The rules of a valid instruction beyond the widths of its fields.
 
-A rule is a row of RULES: the formats it is for, the field it blames, a test over columns, its words. All rules run over
-whole programs at once; the first instruction that breaks one is reported. Bounds of buffers and of DRAM are the
-verifier's, not ours.
+A row of RULES has the formats, the field that is reported, a test over columns, and the rule in words.
+Each test covers a whole program; the first invalid instruction is reported. The bounds of buffers and
+tensors are the verifier's task.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Columns = Callable[[str], Values]
 
 
 class IsaError(Error, ValueError):
-    """What is not part of the instruction set; `problem` is the message without its place."""
+    """An invalid instruction; `problem` is the message without the place."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(f"{where}: {problem}")
@@ -32,7 +32,7 @@ class IsaError(Error, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`field must <words>` for the instructions of `opcodes`; `holds` is true where it does."""
+    """`field must <words>` in instructions of `opcodes`; `holds` tests it for each row of columns."""
 
     opcodes: tuple[Opcode, ...]
     field: str
@@ -122,7 +122,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def first_broken(config: Sizes, columns: Values, index_of: dict[str, int]) -> tuple[int, Rule] | None:
-    """The first instruction that breaks a rule, with the first rule it breaks; None when all hold."""
+    """The first instruction that breaks a rule and the first rule it breaks; None if all hold."""
     worst: tuple[int, Rule] | None = None
     opcode = columns[:, index_of["opcode"]]
     for opcodes, rules in _grouped():
@@ -137,7 +137,7 @@ def first_broken(config: Sizes, columns: Values, index_of: dict[str, int]) -> tu
 
 
 def reader(columns: Values, index_of: dict[str, int]) -> Columns:
-    """Columns by name, as rules read them."""
+    """Access to columns by name."""
     return lambda name: columns[:, index_of[name]]
 
 
