@@ -1,4 +1,4 @@
-"""Assembly text: `disassemble(program)` and `assemble(text)` are inverses, to the byte and to the program hash.
+"""Assembly text: `assemble(disassemble(program))` is the same program, byte for byte.
 
 .config preset=tiny
 .tensor x role=input dtype=int8 shape=4x4 nbytes=16

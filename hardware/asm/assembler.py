@@ -1,7 +1,6 @@
-"""From assembly text to a program: the inverse of the disassembler, and what people write by hand.
+"""The assembler: from text to a program. docs/assembly.md describes the language.
 
-Directives come in any order but `.config`, which must stand before the first instruction or micro-op. Every error names
-line and column.
+Directives may stand in any order. An error in the text names line and column.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from vdla.hardware.asm.disassembler import NOT_PRINTED, TOKENS, defaults, neighbours
-from vdla.hardware.asm.lines import AsmError, Line, Word, choice, integer, lines, unquoted
+from vdla.hardware.asm.lines import AsmError, Line, Word, choice, integer, lines, unquote
 from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.isa import (
     FORMATS,
@@ -41,7 +40,7 @@ TENSOR_KEYS = ("role", "dtype", "shape", "layout", "nbytes")
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """An instruction as written: a value to encode or bytes, its tensor and source line by name and number."""
+    """An instruction as written: a value to encode or its bytes, the name of its tensor, its source line."""
 
     word: Word
     content: Instruction | bytes
@@ -51,7 +50,7 @@ class _Row:
 
 @dataclass(slots=True)
 class _Text:
-    """What has been read so far."""
+    """The parsed text."""
 
     name: str = "program"
     config: Word | None = None
@@ -92,9 +91,9 @@ def _preset(word: Word) -> Config:
         raise word.error(str(error)) from None
 
 
-def _config_value(word: Word) -> Any:  # noqa: ANN401  as mixed as the fields of Config
+def _config_value(word: Word) -> Any:  # noqa: ANN401  fields of Config have several types
     if word.key == "name":
-        return unquoted(word, word.value or "")
+        return unquote(word, word.value or "")
     if word.key == "clock_mhz":
         return _decimal(word)
     return integer(word, word.key, word.value)
@@ -177,7 +176,7 @@ def _read_instruction(text: _Text, line: Line) -> None:
 
 
 def _read_fields(opcode: Opcode, words: Line | list[Word], values: dict[str, Any]) -> str | None:
-    """Fill in `values`; the result is the name of the tensor that dram is relative to."""
+    """Set fields in `values`; returns the name of the tensor that `dram` is relative to."""
     optional, tensor = defaults(opcode), None
     fields = {f.name: f for f in FORMATS[opcode] if f.name in optional and f.name not in NOT_PRINTED - {"dram"}}
     for word in words:
@@ -236,7 +235,7 @@ def _read(text: str) -> _Text:
 
 
 def _read_string(text: _Text, head: str, word: Word) -> None:
-    value = unquoted(word, word.text)
+    value = unquote(word, word.text)
     if head == ".program":
         text.name = value
     else:
@@ -263,7 +262,7 @@ def _uop_data(config: Config, text: _Text) -> bytes:
         raise
 
 
-def _encode_one(word: Word, encoder: Any) -> Any:  # noqa: ANN401  returns what the encoder does
+def _encode_one(word: Word, encoder: Any) -> Any:  # noqa: ANN401  the type of the encoder
     try:
         return encoder()
     except IsaError as error:
@@ -277,7 +276,7 @@ def _shape(word: Word | None) -> tuple[int, ...]:
 
 
 def _tensor(name: str, word: Word, keys: dict[str, Word], data: bytes | None) -> ProgramTensor:
-    strings = {key: unquoted(keys[key], keys[key].value or "") for key in ("role", "dtype", "layout") if key in keys}
+    strings = {key: unquote(keys[key], keys[key].value or "") for key in ("role", "dtype", "layout") if key in keys}
     shape = _shape(keys.get("shape"))
     role, dtype, layout = strings["role"], strings["dtype"], strings.get("layout", "")
     nbytes = _nbytes(keys, dtype, shape, data)
@@ -288,7 +287,7 @@ def _tensor(name: str, word: Word, keys: dict[str, Word], data: bytes | None) ->
 
 
 def _nbytes(keys: dict[str, Word], dtype: str, shape: tuple[int, ...], data: bytes | None) -> int:
-    """The bytes of a tensor: as given, else what its dtype and shape say, else the length of its data."""
+    """Bytes of a tensor: as given, else computed from dtype and shape, else the length of its data."""
     if "nbytes" in keys:
         return integer(keys["nbytes"], "nbytes", keys["nbytes"].value)
     if dtype in CONSTANT_BITS:
@@ -356,13 +355,13 @@ def _source_index(row: _Row, count: int) -> int:
 
 
 def assemble(source: str, file: str | None = None) -> Program:
-    """The program that the text describes.
+    """The program of the text.
 
-    With the name of its `file`, each instruction without an `@` has `file:line: text` as its source line, which the
+    With the name of its `file`, an instruction without `@` has `file:line: text` as its source line, which
     findings of the verifier show.
 
     Raises:
-        AsmError: it names line and column of the error.
+        AsmError: the text is invalid; the message names line and column.
     """
     if not isinstance(source, str):
         raise AsmError(f"assemble: source must be text, got {type(source).__name__}")
@@ -390,7 +389,7 @@ def assemble(source: str, file: str | None = None) -> Program:
 
 
 def _locate(text: _Text, source: str, file: str, source_of: list[int]) -> None:
-    """Give each instruction without a source line its line of the text."""
+    """Set the source line of each instruction that has none to its line of the text."""
     written = source.splitlines()
     for index, row in enumerate(text.rows):
         if row.source < 0:

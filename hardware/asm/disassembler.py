@@ -1,7 +1,7 @@
-"""From a program to text that assembles to the same program.
+"""The disassembler: from a program to text that assembles to the same program.
 
-A field is printed where it differs from its default; `dram` is counted in AXI beats from the start of a tensor. A word
-that is no instruction is printed as `.word`, so that a broken program can be read as well.
+Fields that have their default are left out. A word that is no valid instruction is printed as `.word`,
+so broken programs can be read too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from vdla.hardware.asm.lines import quoted
+from vdla.hardware.asm.lines import quote
 from vdla.hardware.config import Config
 from vdla.hardware.isa import (
     FORMATS,
@@ -47,7 +47,7 @@ CONFIG_LINES = (
 
 
 def config_lines(config: Config) -> Iterator[str]:
-    """The configuration as directives."""
+    """The directives of a configuration."""
     for names in CONFIG_LINES:
         yield ".config " + " ".join(f"{name}={_value(getattr(config, name))}" for name in names)
     dram = dataclasses.asdict(config.dram)
@@ -55,15 +55,15 @@ def config_lines(config: Config) -> Iterator[str]:
 
 
 def _value(value: object) -> str:
-    return quoted(value) if isinstance(value, str) else str(value)
+    return quote(value) if isinstance(value, str) else str(value)
 
 
 def tensor_lines(config: Config, tensor: ProgramTensor) -> Iterator[str]:
-    """A tensor as a directive, and its data."""
+    """The directives of a tensor and of its data."""
     shape = "x".join(map(str, tensor.shape)) or "scalar"
     yield (
-        f".tensor {tensor.name} role={tensor.role} dtype={quoted(tensor.dtype)} shape={shape} "
-        f"layout={quoted(tensor.layout)} nbytes={tensor.nbytes}"
+        f".tensor {tensor.name} role={tensor.role} dtype={quote(tensor.dtype)} shape={shape} "
+        f"layout={quote(tensor.layout)} nbytes={tensor.nbytes}"
     )
     if tensor.data is not None:
         yield from _uop_lines(config, tensor.data) if tensor.name == UOPS else _data_lines(tensor.name, tensor.data)
@@ -96,18 +96,18 @@ def _uop_words(config: Config, uop: MicroOp) -> Iterator[str]:
 
 @lru_cache(maxsize=16)
 def defaults(opcode: Opcode) -> dict[str, int]:
-    """The fields of a format that may be left out, with what they are then."""
+    """The default values of the optional fields of a format."""
     return {f.name: int(f.default) for f in dataclasses.fields(CLASSES[opcode]) if f.default is not dataclasses.MISSING}
 
 
 def neighbours(unit: Unit) -> tuple[str | None, str | None]:
-    """The names of the previous and the next unit; None at the ends."""
+    """The names of the previous and the next unit; None at the ends of the chain."""
     names = [u.name.lower() for u in Unit]
     return (names[unit - 1] if unit > 0 else None), (names[unit + 1] if unit + 1 < len(names) else None)
 
 
 def instruction_text(instruction: Instruction, dram: str | None = None) -> str:
-    """One instruction as a line; `dram` replaces the printed address."""
+    """The line of an instruction; `dram` replaces the printed address."""
     words = [opcode_of(instruction).name.lower(), *_field_words(instruction, dram), *_token_words(instruction)]
     return " ".join(words)
 
@@ -173,7 +173,7 @@ def _one(program: Program, row: int) -> Instruction | None:
 
 
 def row_text(program: Program, row: int) -> str:
-    """One instruction of a program as a line of its text."""
+    """The line of an instruction of a program."""
     return _row_text(program, row, _one(program, row))
 
 
@@ -189,5 +189,5 @@ def _program_lines(program: Program, numbered: bool) -> Iterator[str]:
 
 
 def disassemble(program: Program, *, numbered: bool = False) -> str:
-    """The text of a program, one instruction a line; with their numbers as comments when `numbered`."""
+    """The text of a program, one instruction a line; `numbered` adds instruction numbers as comments."""
     return "\n".join(_program_lines(program, numbered)) + "\n"

@@ -1,6 +1,7 @@
-"""The lines of assembly text: words with their columns, and the errors that point at them.
+"""The lines of assembly text as words with their positions, for errors that name line and column.
 
-A word is a run without spaces; spaces and # may stand inside double quotes (JSON strings). A # begins a comment.
+Spaces separate words; inside double quotes (JSON strings) spaces and # are part of the word. Elsewhere #
+starts a comment.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./:\-]+")
 
 
 class AsmError(Error, ValueError):
-    """Assembly text that is not a program."""
+    """Assembly text that is not a valid program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a line: `key=value`, `key` or a bare value, and where it stands (from 1)."""
+    """A word, `key=value`, `key` or a bare value, with its line and column from 1."""
 
     text: str
     line: int
@@ -30,17 +31,17 @@ class Word:
 
     @property
     def key(self) -> str:
-        """What stands before the first =."""
+        """The text before the first =."""
         return self.text.partition("=")[0]
 
     @property
     def value(self) -> str | None:
-        """What stands after the first =; None without one."""
+        """The text after the first =; None without one."""
         _, equals, value = self.text.partition("=")
         return value if equals else None
 
     def error(self, message: str) -> AsmError:
-        """The error that points at this word."""
+        """An error at this word."""
         return AsmError(f"line {self.line}, column {self.column}: {message}")
 
 
@@ -48,7 +49,7 @@ Line = tuple[Word, ...]
 
 
 def lines(text: str) -> Iterator[Line]:
-    """The lines that say something, as words."""
+    """The words of each line that has some."""
     for number, line in enumerate(text.splitlines(), start=1):
         words = tuple(_words(line, number))
         if words:
@@ -63,13 +64,13 @@ def _words(line: str, number: int) -> Iterator[Word]:
             yield Word(match["word"], number, match.start() + 1)
 
 
-def quoted(text: str) -> str:
-    """A string as it stands in the text: bare where it can be."""
+def quote(text: str) -> str:
+    """A string as written in the text, without quotes if it needs none."""
     return text if _PLAIN.fullmatch(text) else json.dumps(text)
 
 
-def unquoted(word: Word, text: str) -> str:
-    """The inverse of `quoted`, for a value that stands in `word`."""
+def unquote(word: Word, text: str) -> str:
+    """The inverse of `quote`; `word` locates errors."""
     if not text.startswith('"'):
         return text
     try:
@@ -79,7 +80,7 @@ def unquoted(word: Word, text: str) -> str:
 
 
 def integer(word: Word, what: str, text: str | None) -> int:
-    """A decimal or 0x number."""
+    """A decimal or hexadecimal number; `word` locates errors."""
     try:
         return int(text or "", 0)
     except ValueError:
@@ -87,7 +88,7 @@ def integer(word: Word, what: str, text: str | None) -> int:
 
 
 def choice(word: Word, what: str, text: str | None, choices: Iterable[str]) -> str:
-    """One of the names, in any case of letters; returned as the choices have it."""
+    """The choice that `text` names, ignoring case; `word` locates errors."""
     names = tuple(choices)
     found = {name.lower(): name for name in names}.get((text or "").lower())
     if found is None:

@@ -1,1 +1,1 @@
-"""Area and logic depth on FPGAs, from synthesis with Yosys."""
+"""FPGA resources of a configuration: synthesis by Yosys, cells by unit, the longest logic path."""

@@ -1,7 +1,7 @@
-"""What a configuration takes of an FPGA: LUTs, flip-flops, DSP slices and block memories, by unit and in all.
+"""FPGA resources of a configuration, by unit and in total: LUTs, flip-flops, DSP slices, block memories.
 
-Counted after technology mapping by Yosys, before placement: a LUT counts as one however few inputs it has, an inverter
-too, although the vendor's tools put most of those into their neighbours. Units keep their boundaries.
+Counted after technology mapping by Yosys, before placement: every LUT counts as one, and so does an
+inverter, although vendor tools merge most inverters into LUTs. Units keep their boundaries.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from vdla.hardware.fpga.synthesis import Progress, synthesise
 from vdla.hardware.fpga.yosys import YosysError
 
 TIMING_NOTE = (
-    "an estimate from the netlist alone: every net takes 0.6 ns, cells the round delays of a slow 7-series part; "
-    "placement, routing and clock trees are not in it"
+    "an estimate from the netlist alone, with 0.6 ns a net and round cell delays of a slow 7-series part; "
+    "without placement, routing and clock trees"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Resources. `lut` includes `lut_memory`, the LUTs that are memories or shift registers."""
+    """Resources; `lut` includes `lut_memory`, the LUTs used as memories or shift registers."""
 
     lut: int = 0
     lut_memory: int = 0
@@ -39,7 +39,7 @@ class Usage:
         return Usage(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(Usage)))
 
     def times(self, count: int) -> Usage:
-        """The usage of `count` of these."""
+        """This usage `count` times."""
         return Usage(*(getattr(self, field.name) * count for field in fields(Usage)))
 
 
@@ -62,15 +62,15 @@ CELLS: tuple[tuple[str, Usage], ...] = (
     (r"CARRY8", Usage(carry4=2)),
     (r"MUXF[789]|GND|VCC|BUFG|\$scopeinfo", Usage()),
 )
-"""What a cell takes, by a pattern of its type."""
+"""The usage of a cell by a pattern of its type."""
 
 LIMITED = ("lut", "lut_memory", "ff", "dsp", "bram36", "uram")
-"""The resources that a part states."""
+"""The resources that a part limits."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnitUsage:
-    """What one unit takes, without the units below it."""
+    """The usage of a unit without the units below it."""
 
     path: str
     module: str
@@ -79,7 +79,7 @@ class UnitUsage:
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """What a configuration takes of a part."""
+    """The usage of a configuration on a part."""
 
     config: Config
     part: FpgaPart
@@ -89,21 +89,21 @@ class Area:
 
     @property
     def total(self) -> Usage:
-        """What the whole design takes."""
+        """The usage of the whole design."""
         return sum((unit.usage for unit in self.units), Usage())
 
     @property
     def fits(self) -> bool:
-        """Whether the part has enough of everything."""
+        """Whether the part has enough of every resource."""
         return all(used <= available for used, available in self.shares().values())
 
     @property
     def lut_per_mac(self) -> float:
-        """LUTs for each multiply-accumulate of a cycle."""
+        """LUTs per multiply-accumulate of a cycle."""
         return self.total.lut / self.config.macs_per_cycle
 
     def shares(self) -> dict[str, tuple[float, int]]:
-        """Used and available, for each resource that the part limits."""
+        """Used and available amounts of each limited resource."""
         total = self.total
         return {name: (getattr(total, name), getattr(self.part, name)) for name in LIMITED}
 
@@ -127,14 +127,14 @@ class Area:
 
 
 def area(config: Config, part: FpgaPart, progress: Progress) -> Area:
-    """The area of a configuration on a part; YosysError where Yosys is missing or fails."""
+    """The area of a configuration on a part; YosysError if Yosys is missing or fails."""
     result = synthesise(config, part, progress)
     units = tuple(UnitUsage(unit.path, unit.module, usage_of(unit.cells)) for unit in result.units)
     return Area(config, part, units, result.longest, result.yosys)
 
 
 def usage_of(cells: Mapping[str, int]) -> Usage:
-    """What cells take, given the number of each type."""
+    """The usage of cells, given the number of each type."""
     return sum((_of_type(kind).times(count) for kind, count in cells.items()), Usage())
 
 

@@ -1,8 +1,8 @@
-"""The longest path between registers of a mapped Xilinx netlist: a timing proxy, known before any placement.
+"""The longest path between registers of a mapped Xilinx netlist: a timing estimate before placement.
 
-Delays are round numbers of a slow Series 7 part, and every net is given the same, but for the wires inside a slice, of
-carry chains and wide multiplexers, which take none. What placement and routing do to a path is not in it, nor false
-paths: it compares designs, it does not say the clock that a board reaches.
+Cell delays are round numbers of a slow Series 7 part. Every net has the same delay, except the wires of
+carry chains and wide multiplexers inside a slice, which have none. Without placement, routing and false
+paths the estimate compares designs; it does not predict the clock of a board.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ NET_NS = 0.6
 CLOCK_TO_Q_NS = 0.5
 SETUP_NS = 0.1
 
-# Through a cell from any input; a carry chain is entered once and then passed from slice to slice.
+# From any input of a cell to its output; within a carry chain, from slice to slice.
 LUT_NS, MUX_NS, CARRY_ENTRY_NS, CARRY_NS = 0.12, 0.25, 0.6, 0.12
 
 MEMORY_OUT_NS = {"RAMB": 2.5, "URAM": 2.5, "SRL": 1.1, "RAM": 1.0}
 MEMORY_IN_NS = 0.5
 
-# A DSP slice: through the multiplier, through the adder after it; to their registers it is as far as through them.
+# A DSP slice: through the multiplier, through the adder; the registers are after each.
 DSP_MULTIPLY_NS, DSP_ADD_NS = 2.5, 1.4
 
 _LUT = re.compile(r"LUT[1-6]|INV")
@@ -36,7 +36,7 @@ _LUT_MEMORY = re.compile(r"RAM\d+.*")
 
 @dataclass(frozen=True, slots=True)
 class LogicPath:
-    """The path: `levels` of LUTs and carry chains on it, its estimated time, its ends and the cells on the way."""
+    """A path: its LUTs and carry chains (`levels`), estimated delay, endpoints, types of its cells."""
 
     levels: int
     estimate_ns: float
@@ -47,7 +47,7 @@ class LogicPath:
 
 @dataclass(slots=True)
 class _Cell:
-    """How signals pass a cell: through it (`through_ns`), out of its registers, into them."""
+    """The delays of a cell: from input to output, from its registers, to its registers; None if it has no such."""
 
     name: str
     kind: str
@@ -57,7 +57,7 @@ class _Cell:
     launch_ns: float | None = None
     capture_ns: float | None = None
     levels: int = 0
-    multiplied: frozenset[int] = frozenset()  # inputs of a DSP slice that take longer, by this time
+    multiplied: frozenset[int] = frozenset()  # inputs of a DSP slice that pass its multiplier
     multiplied_ns: float = 0.0
 
 
@@ -70,7 +70,7 @@ class _Arrival:
 
 
 def longest_path(module: Mapping[str, Any]) -> LogicPath:
-    """The longest path of a module in Yosys's JSON form, all of its hierarchy flattened."""
+    """The longest path of a flattened module in Yosys's JSON format."""
     cells = [cell for name, body in module["cells"].items() for cell in _cells(name, body)]
     arrivals = _arrivals(cells)
     ends = (
@@ -90,7 +90,7 @@ def longest_path(module: Mapping[str, Any]) -> LogicPath:
 
 
 def _at(arrivals: Mapping[int, _Arrival], cell: _Cell, delay_ns: float) -> tuple[float, _Arrival]:
-    """When the last input of a cell is there, through the cell's own delay, and which arrival that is."""
+    """The arrival time after `delay_ns` of a cell, and the latest of its inputs."""
     late = (
         (cell.multiplied_ns if bit in cell.multiplied else 0.0, arrivals[bit]) for bit in cell.inputs if bit in arrivals
     )
@@ -105,7 +105,7 @@ def _chained(cell: _Cell, last: _Arrival) -> bool:
 
 
 def _arrivals(cells: Sequence[_Cell]) -> dict[int, _Arrival]:
-    """When each net that a register or memory drives, directly or not, is stable; in topological order."""
+    """The arrival at each net that depends on a register or memory, in topological order."""
     driver = {bit: cell for cell in cells if cell.through_ns is not None for bit in cell.outputs}
     readers: dict[int, list[_Cell]] = defaultdict(list)
     waits: dict[str, int] = {}
@@ -141,12 +141,12 @@ def _arrivals(cells: Sequence[_Cell]) -> dict[int, _Arrival]:
 
 
 def _later(old: _Arrival | None, new: _Arrival) -> _Arrival:
-    """A memory in LUTs drives its output both from its clock and from its read address."""
+    """The later arrival; a LUT memory's output depends on its clock and on its read address."""
     return new if old is None or new.time_ns > old.time_ns else old
 
 
 def _cells(name: str, body: Mapping[str, Any]) -> Iterator[_Cell]:
-    """The cell; of a memory in LUTs what is written and what is read apart, since no write passes to its output."""
+    """The cell; a LUT memory as a write part and a read part, since no path leads from one to the other."""
     cell = _cell(name, body)
     if _LUT_MEMORY.fullmatch(cell.kind) and not _BLOCK.fullmatch(cell.kind):
         addresses = {bit for port in _read_addresses(body["connections"]) for bit in body["connections"][port]}
@@ -158,7 +158,7 @@ def _cells(name: str, body: Mapping[str, Any]) -> Iterator[_Cell]:
 
 
 def _read_addresses(connections: Mapping[str, Any]) -> Iterator[str]:
-    """The ports of a memory in LUTs that choose what it shows: that which is written may be chosen by others."""
+    """The read address ports of a LUT memory."""
     for port in connections:
         if port.startswith("ADDR"):
             reads = bool(connections.get(f"DO{port[4:]}"))
@@ -192,7 +192,7 @@ def _cell(name: str, body: Mapping[str, Any]) -> _Cell:
 
 
 def _stateful(cell: _Cell) -> None:
-    """Registers and memories."""
+    """Set the delays of a register or memory."""
     cell.capture_ns, cell.launch_ns = SETUP_NS, CLOCK_TO_Q_NS
     if _BLOCK.fullmatch(cell.kind):
         cell.capture_ns, cell.launch_ns = MEMORY_IN_NS, MEMORY_OUT_NS[cell.kind[:4]]
@@ -208,7 +208,7 @@ def _is_dsp(kind: str) -> bool:
 
 
 def _dsp(cell: _Cell, body: Mapping[str, Any]) -> None:
-    """A slice with a register after its adder, after its multiplier alone, before it alone, or with none."""
+    """Set the delays of a DSP slice by its last pipeline register: after the adder, the multiplier, or none."""
     connections = body["connections"]
     cell.inputs = [bit for bit in cell.inputs if bit not in connections.get("CLK", [])]
     has = {name: int(str(body["parameters"].get(name, "0")), 2) > 0 for name in ("AREG", "MREG", "PREG")}
@@ -230,14 +230,14 @@ def _dsp(cell: _Cell, body: Mapping[str, Any]) -> None:
 
 
 def _way(last: _Arrival) -> Iterator[_Cell]:
-    """The cells of a path, first to last."""
+    """The cells of a path in order."""
     if last.before is not None:
         yield from _way(last.before)
     yield last.cell
 
 
 def _summary(way: Sequence[_Cell]) -> list[str]:
-    """The kinds of cells, a carry chain as one."""
+    """The types of the cells, a carry chain as one."""
     kinds: list[str] = []
     for cell in way:
         if not (kinds and _CARRY.fullmatch(cell.kind) and kinds[-1] == cell.kind):
@@ -246,7 +246,7 @@ def _summary(way: Sequence[_Cell]) -> list[str]:
 
 
 def _names(module: Mapping[str, Any]) -> dict[int, str]:
-    """A name of each net: a declared one before one that Yosys made."""
+    """The shortest declared name of each net."""
     names: dict[int, str] = {}
     for name, net in module["netnames"].items():
         if net.get("hide_name"):
@@ -258,6 +258,6 @@ def _names(module: Mapping[str, Any]) -> dict[int, str]:
 
 
 def _name(cell: _Cell, names: Mapping[int, str]) -> str:
-    """What a reader knows the end of a path by: the net it drives, else the cell."""
+    """The name of a path's end: that of the net it drives, else of the cell."""
     known = [names[bit] for bit in cell.outputs if bit in names]
     return min(known, key=len) if known else cell.name

@@ -1,6 +1,6 @@
-"""The FPGAs that the boards carry: what each has of everything that the machine is made of.
+"""The FPGAs of the boards and their resources, from the data sheets DS190 and DS891.
 
-Numbers of the data sheets (DS190, DS891). A BRAM36 is a block of 36 Kibit, a `lut_memory` a LUT that can be a memory.
+A BRAM36 is a block memory of 36 Kibit, a `lut_memory` a LUT that can serve as memory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ __all__ = ["PARTS", "FpgaPart", "part_of_preset"]
 
 @dataclass(frozen=True, slots=True)
 class FpgaPart:
-    """One FPGA; `family` is what Yosys calls its architecture."""
+    """An FPGA; `family` is the name of its architecture in Yosys."""
 
     name: str
     family: str
@@ -45,5 +45,5 @@ DEFAULT_PART = "xc7z020"
 
 
 def part_of_preset(name: str) -> FpgaPart:
-    """The part on the board that a configuration is named after; the one of PYNQ-Z1 where it is named after none."""
+    """The part of the board that a configuration is named after, by default that of PYNQ-Z1."""
     return PARTS[_ON_BOARD.get(name, DEFAULT_PART)]

@@ -1,7 +1,7 @@
-"""Synthesis of the RTL of a configuration by Yosys, without vendor tools: the cells of each unit, and the longest path.
+"""Synthesis of a configuration's RTL by Yosys, without vendor tools: cells by unit and the longest path.
 
-Units keep their boundaries, so that every cell belongs to one of them; everything inside a unit is flattened and
-optimised as a whole. Results are cached under the user's cache folder by a hash of everything they are made from.
+Units keep their boundaries, so each cell belongs to one unit; a unit is flattened and optimised as a
+whole. Results are cached in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ UNITS = (
     "vdla_compute", "vdla_load_engine", "vdla_sequencer", "vdla_uop_buffer", "vdla_inp_buffer", "vdla_wgt_buffer",
     "vdla_gemm_core", "vdla_accumulator", "vdla_emit", "vdla_scl_buffer", "vdla_requantise", "vdla_out_buffer",
 )  # fmt: skip
-"""Modules that keep their boundaries, each with what lies below it and above the next unit."""
+"""The units: modules that keep their boundaries; a unit has the cells of the modules flattened into it."""
 
 STAGES = (
     "begin", "prepare", "map_dsp", "coarse", "map_memory", "map_ffram", "fine", "map_cells", "map_ffs", "map_luts",
 )  # fmt: skip
-"""Labels of Yosys's `synth_xilinx`; a stage runs from its label to the next, the last one is ours."""
+"""Labels of Yosys's `synth_xilinx`; a stage runs from its label to the next. The last stage is MAP_LUTS."""
 
 MAP_LUTS = (
     "opt_expr -mux_undef -noclkinv",
@@ -50,14 +50,14 @@ MAP_LUTS = (
     "opt_lut_ins -tech xilinx",
     "clean",
 )
-"""As in `synth_xilinx`, with abc in place of abc9, which ends without a word on the machine's top (Yosys 0.70)."""
+"""The last stage of `synth_xilinx` with abc instead of abc9, which crashes on the top (Yosys 0.70)."""
 
 MARK = "vdla-stage:"
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleCells:
-    """A unit and the number of cells of each type in it, those of the units below it left out."""
+    """The number of cells of each type in a unit, without the units below it."""
 
     path: str
     module: str
@@ -66,7 +66,7 @@ class ModuleCells:
 
 @dataclass(frozen=True, slots=True)
 class Synthesis:
-    """What Yosys made of a configuration for one family of parts."""
+    """The result of Yosys for a configuration and a family of parts."""
 
     family: str
     yosys: str
@@ -75,12 +75,12 @@ class Synthesis:
 
 
 def synthesise(config: Config, part: FpgaPart, progress: Progress) -> Synthesis:
-    """The synthesis of a configuration, from the cache where it is there; minutes where it is not."""
+    """The synthesis of a configuration, from the cache or in about `usual_seconds`."""
     version = yosys_version()
     path = cache_folder() / f"{_hash(config, part, version)}.json"
-    kept = _load(path)
-    if kept is not None:
-        return kept
+    cached = _load(path)
+    if cached is not None:
+        return cached
     with tempfile.TemporaryDirectory(prefix="vdla-area-") as folder:
         result = _run(config, part, version, Path(folder), progress)
     try:
@@ -90,11 +90,16 @@ def synthesise(config: Config, part: FpgaPart, progress: Progress) -> Synthesis:
     return result
 
 
+def usual_seconds(config: Config) -> int:
+    """Usual time of a synthesis on a PC, without compiling Yosys itself, which it does on its first start."""
+    return 10 * round(3 + 0.01 * config.macs_per_cycle)
+
+
 # --- the cache -------------------------------------------------------------------------------------------------------
 
 
 def cache_folder() -> Path:
-    """Where results are kept."""
+    """The folder of cached results."""
     try:
         return user_cache("area")
     except CacheError as error:
@@ -116,7 +121,7 @@ def _store(path: Path, result: Synthesis) -> None:
 
 
 def _load(path: Path) -> Synthesis | None:
-    """What is kept there; None where nothing is, or nothing whole."""
+    """The cached result; None if there is none or it is damaged."""
     try:
         return _from_json(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError):
@@ -133,7 +138,7 @@ def _from_json(document: Mapping[str, Any]) -> Synthesis:
 
 
 def script(part: FpgaPart) -> str:
-    """The commands for Yosys, in a folder that has the sources."""
+    """The Yosys script, for a folder with the sources."""
     names = " ".join([PACKAGE, *(path.name for path in rtl_files())])
     options = f"-family {part.family} -flatten -noiopad -noclkbuf -top {TOP}" + (" -uram" if part.uram else "")
     lines = [
@@ -162,11 +167,14 @@ def _run(config: Config, part: FpgaPart, version: str, folder: Path, progress: P
     (folder / PACKAGE).write_text(render_nameless(config), encoding="utf-8")
     for path in rtl_files():
         (folder / path.name).write_bytes(path.read_bytes())
-    stages = count()
+    stages = count(1)
+    total = len(STAGES) + 2
+    start = f"start Yosys, about {usual_seconds(config)} s in all; its first start takes about 2 minutes more"
+    progress(start, 0, total)
 
     def each_line(line: str) -> None:
         if line.startswith(MARK):
-            progress(line.removeprefix(MARK).strip(), next(stages), len(STAGES) + 1)
+            progress(line.removeprefix(MARK).strip(), next(stages), total)
 
     run_yosys(folder, script(part), each_line)
     units = _units(json.loads((folder / "stat.json").read_text(encoding="utf-8")))
@@ -175,7 +183,7 @@ def _run(config: Config, part: FpgaPart, version: str, folder: Path, progress: P
 
 
 def _units(statistics: Mapping[str, Any]) -> tuple[ModuleCells, ...]:
-    """Each module of the result is one instance; slang names it MODULE$PATH."""
+    """The units in the statistics, where each module is one instance, named MODULE$PATH by slang."""
     units = []
     for name, module in statistics["modules"].items():
         kind, _, path = name.removeprefix("\\").partition("$")

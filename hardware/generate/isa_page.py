@@ -1,4 +1,4 @@
-"""The reference page of the instruction set for one configuration, as Markdown, from the table and its rules."""
+"""The generator of docs/isa.md, the reference page of the instruction set for a configuration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNITS = {
     Opcode.STORE: "store",
     Opcode.GEMM: "compute",
     Opcode.VECTOR: "compute",
-    Opcode.SYNC: "the one it names",
+    Opcode.SYNC: "the named one",
 }
 ENUMS: tuple[type[IntEnum], ...] = (Opcode, Unit, Buffer, Emit, VectorOp, Source, Operand)
 
@@ -81,7 +81,7 @@ def _common_rules() -> Iterator[str]:
     for rule in RULES:
         if len(rule.opcodes) == len(FORMATS):
             yield f"- `{rule.field}` must {rule.words}."
-    yield "- Bits that no field has must be 0."
+    yield "- Bits outside of all fields must be 0."
 
 
 def _page(config: Config) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""The SystemVerilog package of the control registers: offsets, widths, bits and reset values, from the one table.
+"""The generator of `vdla_regs_pkg.sv`: offsets, widths, bits and reset values of the control registers.
 
-It is the same for every configuration.
+The package is the same for every configuration.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _offset(name: str, value: int) -> str:
 
 
 def _named() -> list[Register]:
-    """The registers that have a name of their own in the RTL: all but the counters."""
+    """The registers with a name of their own in the RTL: all but the counters."""
     return [register for register in REGISTERS if register.offset < registers.COUNTERS_OFFSET]
 
 

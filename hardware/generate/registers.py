@@ -1,6 +1,6 @@
-"""The control registers: the one table from which the RTL's package, the driver's offsets and the page are made.
+"""The table of control registers: the source of the RTL's package, the driver's offsets and the page.
 
-Registers have 32 bits; offsets are in bytes. What is wider lies in two registers, the low half first.
+Registers have 32 bits, offsets are in bytes. A wider value is in two registers, the low half first.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from enum import Enum, IntEnum
 from vdla.hardware.isa.units import COUNTERS, QUEUES, UNITS, TokenQueue, Unit
 
 ID = 0x56444C41
-"""The letters VDLA, the first in the highest byte."""
+"""The letters VDLA, the first in the most significant byte."""
 
 VERSION = 1
-"""Of the register table: incremented when a register changes its place or meaning."""
+"""Version of the register table, incremented when an offset or a meaning changes."""
 
 ADDRESS_BITS = 12
-"""Of a byte address of the control port."""
+"""Bits of a byte address of the control port."""
 
 REGISTER_BITS = 32
 
@@ -33,7 +33,7 @@ COUNTER_STRIDE = 8
 
 
 class RegisterAccess(Enum):
-    """What software may do to a register; a refused write is answered with an error."""
+    """Access of software to a register; a refused write is answered with an error."""
 
     RO = "read"
     RW = "read, write while idle"
@@ -45,7 +45,7 @@ RO, RW, WO, MIXED = RegisterAccess
 
 
 class ErrorCode(IntEnum):
-    """Why the machine stopped before its program's end."""
+    """Why the machine stopped before the end of the program."""
 
     NONE = 0
     INSTRUCTION = 1
@@ -57,7 +57,7 @@ class ErrorCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bit:
-    """A bit with a meaning of its own, in a register of flags."""
+    """A bit in a register of flags."""
 
     name: str
     position: int
@@ -66,7 +66,7 @@ class Bit:
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """One word of the control port; `width` counts its used bits from bit 0, the others read 0."""
+    """A word of the control port; bits from `width` upwards read 0."""
 
     name: str
     offset: int
@@ -79,7 +79,7 @@ class Register:
 
 _CONTROL = (
     Bit("start", 0, "write 1 to run the stream; refused while busy"),
-    Bit("reset", 1, "write 1 to stop: transactions in flight are finished, then the core is cleared"),
+    Bit("reset", 1, "write 1 to stop: outstanding transactions finish, then the core is cleared"),
 )
 _STATUS = (
     Bit("busy", 0, "from start until done, error, or the end of a reset"),
@@ -102,14 +102,14 @@ _SETUP = (
     Register("ERROR", 0x1C, RO, "the first error of the last stream", width=8),
     Register(
         "ERROR_INDEX", 0x20, RO,
-        "instructions that were dispatched (INSTRUCTION, FETCH), or that the unit had ended, before the error",
+        "instructions dispatched (INSTRUCTION, FETCH), or ended by the unit, before the error",
     ),
-    Register("STREAM_LO", 0x24, RW, "byte address of the stream, bits 31 to 0; those within a beat count as 0"),
+    Register("STREAM_LO", 0x24, RW, "byte address of the stream, bits 31 to 0; bits within a beat are ignored"),
     Register("STREAM_HI", 0x28, RW, "byte address of the stream, bits 39 to 32", width=8),
     Register("COUNT", 0x2C, RW, "instructions of the stream"),
-    Register("READ_LATENCY", 0x30, RW, "cycles that count as the memory's latency", width=17, reset=80),
-    Register("READ_LIMIT", 0x34, RW, "read bursts outstanding at most, 1 to 256", width=9, reset=8),
-    Register("WRITE_LIMIT", 0x38, RW, "write bursts that await their response at most, 1 to 256", width=9, reset=8),
+    Register("READ_LATENCY", 0x30, RW, "cycles of a read that count as memory latency", width=17, reset=80),
+    Register("READ_LIMIT", 0x34, RW, "limit of outstanding read bursts, 1 to 256", width=9, reset=8),
+    Register("WRITE_LIMIT", 0x38, RW, "limit of write bursts without a response, 1 to 256", width=9, reset=8),
 )  # fmt: skip
 
 _PROGRESS = (

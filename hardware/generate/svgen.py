@@ -1,7 +1,7 @@
-"""The SystemVerilog package of a configuration: sizes, enums, one packed struct a format, the timing constants.
+"""The generator of `vdla_pkg.sv`: sizes, enums, a packed struct per format, timing constants.
 
-Written from the instruction table, so that RTL and software cannot disagree on a bit. Packed structs list their most
-significant field first; the table counts from bit 0.
+The package is generated from the instruction table, so RTL and software agree on every bit. Packed
+structs list the most significant field first; the table counts from bit 0.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ENUMS: dict[type[IntEnum], tuple[str, str, str]] = {
     Source: ("source_e", "Source", "The buffer that src of a VECTOR indexes."),
     Operand: ("operand_e", "Operand", "Where the second operand of a VECTOR comes from."),
 }
-"""Type name, prefix of the members, meaning."""
+"""Type name, prefix of the members, comment."""
 
 TIMING = {
     "PageBytes": timing.PAGE_BYTES,
@@ -42,7 +42,7 @@ TIMING = {
 
 
 AXI_ADDRESS_BITS = 40
-"""Bits of a byte address: what the widest boards have; `dram` counts at most 2**32 beats of 32 bytes."""
+"""Bits of a byte address, the most of any board; `dram` addresses at most 2**32 beats of 32 bytes."""
 
 FIELD_WIDTHS = {
     "Sram": "sram",
@@ -56,7 +56,7 @@ FIELD_WIDTHS = {
     "Out": "out",
     "Scl": "scl",
 }
-"""Prefix of the parameter, a field of that width."""
+"""The prefix of a parameter and a field of that width."""
 
 
 def _parameter(name: str, value: int) -> str:
@@ -171,17 +171,17 @@ def render(config: Config) -> str:
 
 
 def packages(config: Config) -> dict[str, str]:
-    """File name and text of every generated package."""
+    """The text of every generated package by file name."""
     return {"vdla_pkg.sv": render(config), "vdla_regs_pkg.sv": register_package.render()}
 
 
 def render_nameless(config: Config) -> str:
-    """The text for tools: the same for configurations that differ in name, memory and clock only."""
+    """The text with a fixed name: equal for configurations that differ in name, memory or clock only."""
     return render(replace(config, name="rtl"))
 
 
 def main() -> None:
-    """`python -m vdla.hardware.generate.svgen [preset] > vdla_pkg.sv`, or --write to replace the committed packages."""
+    """`python -m vdla.hardware.generate.svgen [preset]` prints; --write replaces the committed packages."""
     parser = argparse.ArgumentParser(description="SystemVerilog package of a configuration")
     parser.add_argument("preset", nargs="?", default="pynq_z1")
     parser.add_argument("--write", action="store_true", help="write the packages of hardware/rtl")

@@ -347,7 +347,7 @@ def _scattered(first: int, run: int, rows: tuple[int, int], planes: tuple[int, i
 def _exposed_source(row: Row, kernel: UopOffsets) -> Indices | None:
     """The source entries read before they are written, by simulation; None beyond MOST_ITERATIONS."""
     loops = [(row[_LOOP0], row[COL["acc0"]], row[COL["src0"]]), (row[_LOOP1], row[COL["acc1"]], row[COL["src1"]])]
-    (n0, a0, s0), (n1, a1, s1) = ((n if a or s else 1, a, s) for n, a, s in loops)  # a loop without factors repeats the same pass
+    (n0, a0, s0), (n1, a1, s1) = ((n if a or s else 1, a, s) for n, a, s in loops)  # else all passes are equal
     if n0 * n1 * len(kernel.columns) > MOST_ITERATIONS:
         return None
     i, j = np.arange(n0)[:, None, None], np.arange(n1)[:, None]

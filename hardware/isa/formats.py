@@ -111,9 +111,7 @@ HEAD = (
 
 DMA = (
     Field("sram", _sram, "First entry in the on-chip buffer; entries are contiguous."),
-    Field(
-        "dram", _fixed(32), "First AXI beat in DRAM, relative to the instruction's tensor until linked."
-    ),
+    Field("dram", _fixed(32), "First AXI beat in DRAM, relative to the instruction's tensor until linked."),
     Field("z_size", _size, "Planes, at least 1."),
     Field("y_size", _size, "Rows of data in a plane."),
     Field("x_size", _size, "Entries of data in a row, contiguous in DRAM."),

@@ -1,4 +1,4 @@
-"""Programs: the instruction stream with its tensors, the file it is kept in, arrays as bytes in DRAM."""
+"""Programs: instruction stream and tensors, their file, and arrays as bytes in DRAM."""
 
 from vdla.hardware.program.arrays import (
     array_dtype,

@@ -89,7 +89,7 @@ def read(path: str | PathLike[str]) -> bytes:
     """The content of a regular file."""
     source = _path(path)
     try:
-        if source.exists() and not source.is_file():  # reading a device or a pipe might never end
+        if source.exists() and not source.is_file():  # reading a device or a pipe may never end
             kind = "a folder" if source.is_dir() else "a device or a pipe"
             raise ProgramError(f"{path}: path must be a regular file, got {kind}")
         return source.read_bytes()

@@ -1,7 +1,7 @@
-"""A compiled program: the instruction stream, the tensors it works on, the map back to the schedule.
+"""A compiled program: the instruction stream, its tensors, the source line of each instruction.
 
-A `Program` that exists is consistent in itself: its arrays have one row an instruction and its indices exist. Whether
-the instructions are valid and safe is the verifier's question. Arrays are never changed after construction.
+The invariant: arrays have one row per instruction and indices are in range. Whether the instructions are
+valid and safe is the verifier's question. Arrays are read-only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from vdla.hardware.timing import PAGE_BYTES
 from vdla.support.integers import is_int, to_python
 
 STREAM = "<stream>"
-"""The name under which `place` returns the address of the instruction stream; no tensor can have it."""
+"""The key of the instruction stream among addresses; no tensor can have this name."""
 UOPS = "uops"
 """The name of the constant that holds the micro-op table."""
 
@@ -48,7 +48,10 @@ def _check_indices(where: str, name: str, array: NDArray[Any], count: int) -> No
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """`words` uint8[n, bytes]; `tensor_of`, `source_of` int32[n] index `tensors` and `source_lines`, -1 for none."""
+    """`words` uint8[n, bytes]; `tensor_of` and `source_of`, int32[n], index `tensors` and `source_lines`.
+
+    An index of -1 is none.
+    """
 
     config: Config
     name: str
@@ -115,14 +118,14 @@ class Program:
 
     @cached_property
     def columns(self) -> NDArray[np.int64]:
-        """The fields of the words before linking; see `isa.columns`."""
+        """The fields of the words before linking, as `isa.columns` gives them."""
         table = columns(self.config, self.words)
         table.flags.writeable = False
         return table
 
     @cached_property
     def hash(self) -> str:
-        """Sixteen hex digits over what the machine executes: fingerprint, words and tensors, not names and sources."""
+        """Sixteen hex digits that identify what runs: fingerprint, words and tensors, not names or source lines."""
         digest = hashlib.sha256()
         digest.update(self.config.fingerprint.encode())
         digest.update(np.ascontiguousarray(self.words).tobytes())
@@ -134,7 +137,7 @@ class Program:
         return digest.hexdigest()[:16]
 
     def link(self, addresses: Mapping[str, int]) -> Words:
-        """The words with each `dram` made absolute, for tensors at these byte addresses."""
+        """The words with absolute `dram` fields, for tensors at these byte addresses."""
         beats = np.array([self._beat(tensor, addresses) for tensor in self.tensors] + [0], np.int64)
         table = self.columns
         is_dma = np.isin(table[:, COL["opcode"]], (Opcode.LOAD, Opcode.STORE))
@@ -243,7 +246,7 @@ def load(path: str | PathLike[str]) -> Program:
 
 
 def place(program: Program, base: int = 0) -> tuple[dict[str, int], int]:
-    """Byte addresses from `base` on: tensors at 4 KiB boundaries, then the stream (STREAM); and where all ends."""
+    """Byte addresses of the tensors and of the stream (STREAM) from `base` on, page-aligned, and their end."""
     addresses: dict[str, int] = {}
     end = base
     sizes = [(tensor.name, tensor.nbytes) for tensor in program.tensors] + [(STREAM, program.words.nbytes)]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vdla.hardware.fpga.area import Area, Usage
 
 EXAMPLES = """\
-  vdla area                  pynq_z1 on its xc7z020, by unit; minutes, once
+  vdla area                  pynq_z1 on its xc7z020, by unit; about a minute, once
   vdla area --preset zcu104  on the part of that board
   vdla area --config my.json --part xc7z010 --json -
 """

@@ -163,6 +163,19 @@ def test_a_result_is_kept_for_the_same_sources(monkeypatch, tmp_path):
     assert len(runs) == 7
 
 
+def test_the_progress_begins_with_an_estimate(monkeypatch, tmp_path):
+    def fail(*_):
+        raise YosysError("stopped")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(synthesis, "yosys_version", lambda: "0.70")
+    monkeypatch.setattr(synthesis, "run_yosys", fail)
+    stages = []
+    with pytest.raises(YosysError, match="stopped"):
+        synthesise(TINY, Z020, lambda *stage: stages.append(stage))
+    assert stages == [("start Yosys, about 30 s in all; its first start takes about 2 minutes more", 0, 12)]
+
+
 def test_without_a_home_folder_the_cache_must_be_named(monkeypatch):
     def homeless():
         raise RuntimeError("Could not determine home directory.")
