@@ -1,4 +1,4 @@
-"""Run a program on a device by name: places its tensors, copies arrays in, runs, copies outputs out.
+"""Runs a program on a device: allocates its tensors, copies inputs in, runs, copies outputs out.
 
 result = run(program, {"data": data, "weight": weight}, device="sim")
 """
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 def _deferred(name: str, module: str, class_name: str) -> Callable[..., Device]:
-    """The class of a device, imported when one is opened: a board cannot import every device."""
+    """A device class that is imported at its first use: a board cannot import every device."""
 
     def create(config: Config, **options: Any) -> Device:  # noqa: ANN401  of the device's class
         try:
@@ -42,9 +42,10 @@ DEVICES: Mapping[str, Callable[..., Device]] = {
 
 
 def open_device(name: str, config: Config, **options: Any) -> Device:  # noqa: ANN401  of the device's class
-    """The device called `name` as the machine `config`; DeviceError lists the choices.
+    """The device `name` as a machine of configuration `config`; DeviceError lists the known names.
 
-    `options` are those of its class: `timeout_cycles` of all, `waves`, `assertions`, `stalls` of rtl.
+    `options` are those of its class: `memory_bytes` and `timeout_cycles` of all devices, `waves`,
+    `assertions` and `stalls` of rtl.
     """
     if not isinstance(name, str) or name not in DEVICES:
         raise DeviceError(f"device: name must be one of {', '.join(DEVICES)}, got {name}{did_you_mean(name, DEVICES)}")
@@ -54,10 +55,15 @@ def open_device(name: str, config: Config, **options: Any) -> Device:  # noqa: A
 def run(
     program: Program, inputs: Mapping[str, Array], device: str | Device = "sim", config: Config | None = None
 ) -> Result:
-    """The outputs and the statistics of one run.
+    """The result of one run: outputs, statistics and trace.
 
-    `inputs` has the packed array of every input tensor. A device given by name is opened for this run as the machine
-    `config`, by default the one the program was compiled for. Raises DeviceError, and what the device's verifier says.
+    `inputs` has the packed array of every input tensor. A device given by name is opened for this run as
+    the machine `config`, by default the one that the program was compiled for.
+
+    Raises:
+        ProgramError: arrays that do not fit the program's inputs.
+        VerifyError: an unsafe program.
+        DeviceError: a request that the device refuses, or a failure of the device.
     """
     require_program("run", program, config)
     with ExitStack() as stack:
@@ -74,7 +80,10 @@ def _run(program: Program, inputs: Mapping[str, Array], device: Device, stack: E
 
 
 def upload(program: Program, inputs: Mapping[str, Array], device: Device, stack: ExitStack) -> dict[str, int]:
-    """Addresses of every tensor and the stream, allocated in this order and filled; freed when the stack closes."""
+    """Allocate and fill every tensor and the stream; their addresses, in this order.
+
+    They are freed when the stack closes.
+    """
     contents = initial_contents(program, inputs)
     sizes = {tensor.name: tensor.nbytes for tensor in program.tensors} | {STREAM: max(1, program.words.nbytes)}
     addresses = {}

@@ -1,6 +1,6 @@
-"""The same program with the same data on two devices: every time, every counter, every byte of memory.
+"""A program run on two devices with the same inputs: all times, counters and bytes of memory compared.
 
-Both devices have just the memory that the program needs, so that an access anywhere else is an error of its own.
+Both devices should have no more memory than the program needs, so that any other access fails.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class DeviceRun:
-    """What one device did: its statistics, or why it has none."""
+    """The run on one device; `statistics` is None where it failed, `failure` says why."""
 
     device: str
     statistics: RunStats | None
@@ -38,7 +38,7 @@ class DeviceRun:
 
 @dataclass(frozen=True, slots=True)
 class MemoryDifference:
-    """The first byte that differs: where, what each device has there, and the stores that write it."""
+    """The first byte that differs, its value on each device, and the STOREs that write it."""
 
     tensor: str
     offset: int
@@ -49,7 +49,7 @@ class MemoryDifference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two sides of one program, and what they differ in."""
+    """The two runs of a program and their differences."""
 
     program: Program
     runs: tuple[DeviceRun, DeviceRun]
@@ -59,22 +59,22 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """Whether both ran to the end and agree on everything."""
-        failed = any(side.failure for side in self.runs)
+        """Whether both runs ended and agree on everything."""
+        failed = any(run.failure for run in self.runs)
         return not (failed or self.first_difference or self.statistics or self.memory_difference)
 
     def __str__(self) -> str:
-        """One line a finding; where they are equal, how much was compared."""
+        """A line per difference; where there is none, how much was compared."""
         stats = self.runs[0].statistics
         if self.equal and stats is not None:
             count = len(self.program)
             return f"equal: {count} instruction{'' if count == 1 else 's'}, {stats.total_cycles} cycles"
-        return "\n".join(self.findings())
+        return "\n".join(self.differences())
 
-    def findings(self) -> list[str]:
-        """What differs, the most telling first."""
-        names = [side.device for side in self.runs]
-        found = [side.failure for side in self.runs if side.failure]
+    def differences(self) -> list[str]:
+        """A line per difference: failures first, then times, memory and counters."""
+        names = [run.device for run in self.runs]
+        found = [run.failure for run in self.runs if run.failure]
         if self.first_difference is not None:
             found.append(_event_text(self.first_difference, names))
         if self.memory_difference is not None:
@@ -99,14 +99,14 @@ def _memory_text(found: MemoryDifference, names: Sequence[str]) -> str:
 
 
 def memory_bytes(program: Program) -> int:
-    """The memory that a program needs on a device, its stream included."""
+    """The DRAM that a program needs on a device, the stream included."""
     sizes = [tensor.nbytes for tensor in program.tensors] + [program.words.nbytes]
     return sum(-(-max(1, size) // ALIGNMENT) * ALIGNMENT for size in sizes)
 
 
-def compare(program: Program, arrays: Mapping[str, Array], devices: tuple[MemoryDevice, MemoryDevice]) -> Comparison:
-    """Run a program on two open devices with nothing allocated; `arrays` as for `run`."""
-    first, second = (observe(program, arrays, device) for device in devices)
+def compare(program: Program, inputs: Mapping[str, Array], devices: tuple[MemoryDevice, MemoryDevice]) -> Comparison:
+    """Run a program on two open devices without allocations; `inputs` as for `run`."""
+    first, second = (_observe(program, inputs, device) for device in devices)
     statistics: list[str] = []
     if first.statistics is not None and second.statistics is not None:
         statistics = [text for text in first.statistics.differences(second.statistics) if not _is_time(text)]
@@ -124,10 +124,10 @@ def _is_time(text: str) -> bool:
     return text.startswith(("dispatches[", "starts[", "ends["))
 
 
-def observe(program: Program, arrays: Mapping[str, Array], device: MemoryDevice) -> DeviceRun:
-    """One run of a program, and all that can be seen of it; a run that does not end is a side too."""
+def _observe(program: Program, inputs: Mapping[str, Array], device: MemoryDevice) -> DeviceRun:
+    """One run of a program, also where it fails."""
     with ExitStack() as stack:
-        addresses = upload(program, arrays, device, stack)
+        addresses = upload(program, inputs, device, stack)
         try:
             stats = device.run(program, addresses)
         except (DeviceError, SimulationError) as error:
@@ -136,7 +136,7 @@ def observe(program: Program, arrays: Mapping[str, Array], device: MemoryDevice)
 
 
 def _addresses(program: Program) -> dict[str, int]:
-    """Where `install` puts the tensors in a device with nothing allocated."""
+    """The addresses that `upload` gets from a device without allocations."""
     addresses, end = {}, 0
     for name, nbytes in [(t.name, t.nbytes) for t in program.tensors] + [(STREAM, program.words.nbytes)]:
         addresses[name] = end

@@ -1,6 +1,6 @@
-"""Allocation in a flat memory: first fit over a sorted list of blocks.
+"""The DRAM of a device as an array of this process, with a first-fit allocator.
 
-Every access must lie inside one allocated block; the error names the block's neighbour that was missed.
+Every access must lie within one allocated block.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOST_BYTES = 1 << 40
 
 
 class Allocator:
-    """`size` bytes, all zero."""
+    """`size` zeroed bytes; untouched pages take no memory."""
 
     def __init__(self, name: str, size: int) -> None:
         self.name = name
@@ -28,47 +28,51 @@ class Allocator:
         try:
             self.data = np.zeros(size, np.uint8)
         except MemoryError:
-            raise DeviceError(f"device {name}: size of memory in bytes must be what there is, got {size}") from None
+            raise DeviceError(
+                f"device {name}: cannot allocate {size} bytes of DRAM; open the device with fewer memory_bytes"
+            ) from None
         self._blocks: list[tuple[int, int]] = []
 
     def _integer(self, what: str, value: object) -> int:
-        """The value, which must be an integer, of Python's or numpy's."""
+        """A Python or NumPy integer as a Python integer; DeviceError for anything else."""
         if not is_int(value):
             raise DeviceError(f"device {self.name}: {what} must be an integer, got {value!r}")
         return int(value)
 
     def allocate(self, nbytes: int) -> int:
-        """The address of a fresh block of zeros; DeviceError when there is no room."""
+        """The address of a zeroed block; DeviceError when no gap is large enough."""
         nbytes = self._integer("allocation in bytes", nbytes)
         if nbytes < 1:
-            raise DeviceError(f"device {self.name}: allocation must be of at least 1 byte, got {nbytes}")
+            raise DeviceError(f"device {self.name}: allocation in bytes must be at least 1, got {nbytes}")
         address = self._gap(nbytes)
         insort(self._blocks, (address, nbytes))
         self.data[address : address + nbytes] = 0
         return address
 
     def _gap(self, nbytes: int) -> int:
-        begin = 0
-        for start, size in self._blocks:
+        """The address of the first gap of at least `nbytes`."""
+        begin = largest = 0
+        for start, size in [*self._blocks, (len(self.data), 0)]:
             if start - begin >= nbytes:
                 return begin
+            largest = max(largest, start - begin)
             begin = -(-(start + size) // ALIGNMENT) * ALIGNMENT
-        if len(self.data) - begin < nbytes:
-            free = max(0, len(self.data) - begin)
-            raise DeviceError(f"device {self.name}: allocation must fit {free} free bytes, got {nbytes}")
-        return begin
+        raise DeviceError(
+            f"device {self.name}: cannot allocate {nbytes} bytes of DRAM, the largest gap has {largest}; "
+            "free tensors or open the device with more memory_bytes"
+        )
 
     def free(self, address: int) -> None:
-        """Give a block back."""
+        """Free the block at an address."""
         address = self._integer("address to free", address)
         for block in self._blocks:
             if block[0] == address:
                 self._blocks.remove(block)
                 return
-        raise DeviceError(f"device {self.name}: address to free must be that of a block, got {address}")
+        raise DeviceError(f"device {self.name}: address to free must be one that allocate returned, got {address}")
 
     def window(self, address: int, nbytes: int) -> Bytes:
-        """The bytes from an address on, as a view; DeviceError unless one block holds them all."""
+        """A view of `nbytes` at an address; DeviceError unless they lie in one block."""
         address, nbytes = self._integer("address", address), self._integer("number of bytes", nbytes)
         index = bisect_right(self._blocks, (address, len(self.data) + 1)) - 1
         start, size = self._blocks[index] if index >= 0 else (0, 0)

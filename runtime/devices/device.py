@@ -1,7 +1,7 @@
-"""The protocol of a device: memory, and programs that run on it.
+"""The device protocol: memory to allocate, and programs to run on it.
 
-Addresses are bytes in the device's own memory. A device verifies every program before it runs. This module needs
-only numpy and the standard library, so that it imports on a board.
+Addresses are byte addresses in the device's memory. A device verifies every program before it runs
+it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ALIGNMENT = 4096
 
 
 class DeviceError(Error, RuntimeError):
-    """What a device refuses or cannot do."""
+    """A request that a device refuses, or a failure of the device."""
 
 
 @runtime_checkable
@@ -31,17 +31,17 @@ class Device(Protocol):
 
     @property
     def name(self) -> str:
-        """What `open_device` knows it by."""
+        """The name by which `open_device` opens it."""
 
     @property
     def config(self) -> Config:
-        """The machine; a program for another one is refused."""
+        """The machine's configuration; a program compiled for another machine is refused."""
 
     def allocate(self, nbytes: int) -> int:
-        """The address of fresh memory, zero, at a multiple of ALIGNMENT."""
+        """The address of zeroed memory, a multiple of ALIGNMENT; DeviceError when it is full."""
 
     def free(self, address: int) -> None:
-        """Give back what `allocate` returned."""
+        """Free a block that `allocate` returned."""
 
     def write(self, address: int, data: Bytes) -> None:
         """Copy bytes into allocated memory."""
@@ -50,10 +50,10 @@ class Device(Protocol):
         """Copy bytes out of allocated memory."""
 
     def run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
-        """Run a program to its end; `addresses` has the place of every tensor and of the stream (STREAM)."""
+        """Run a program to its end; `addresses` has that of every tensor and of the stream (STREAM)."""
 
     def close(self) -> None:
-        """Give everything back; the device cannot be used afterwards."""
+        """Release everything; the device cannot be used afterwards."""
 
     def __enter__(self) -> Device: ...
 

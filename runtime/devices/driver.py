@@ -1,7 +1,7 @@
-"""The driver of the machine's control port: start a stream, wait for its end, read what it took.
+"""The driver of the machine's control port: starts a stream, reads errors, counters and state.
 
-It knows registers only, by the names of the one table; what carries the reads and writes (a simulated bus, a board's
-memory map) is given to it. Every wait ends, and its message shows the machine's state.
+It addresses registers by the names of the register table; a `Bus` carries the accesses, over a
+simulated AXI port or a board's memory map.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _BITS = {(register.name, bit.name): 1 << bit.position for register in REGISTERS 
 
 
 class Bus(Protocol):
-    """Reads and writes of 32-bit words at byte offsets of the control port; DeviceError where the machine refuses."""
+    """32-bit accesses at byte offsets of the control port; DeviceError where one is rejected."""
 
     def read_word(self, offset: int) -> int:
         """The word at an offset."""
@@ -30,7 +30,7 @@ class Bus(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What the machine is told to run, and the limits of the memory that it runs from."""
+    """An instruction stream, and the DRAM limits to run it under."""
 
     address: int
     count: int
@@ -40,7 +40,7 @@ class Stream:
 
 
 class Driver:
-    """One machine behind its control port; `where` begins every message."""
+    """The driver of one machine; `where` prefixes every message."""
 
     def __init__(self, where: str, bus: Bus) -> None:
         self.where = where
@@ -57,7 +57,7 @@ class Driver:
         self._bus.write_word(OFFSETS[name], value)
 
     def read_wide(self, name: str) -> int:
-        """The value of a register that lies in two words."""
+        """The value of a register of two words, NAME_LO and NAME_HI."""
         return self.read(f"{name}_HI") << 32 | self.read(f"{name}_LO")
 
     def flag(self, register: str, bit: str) -> bool:
@@ -78,7 +78,7 @@ class Driver:
             raise DeviceError(f"{self.where}: fingerprint must be {config.fingerprint}, got {fingerprint}")
 
     def start(self, stream: Stream) -> None:
-        """Start a stream; the interrupt line tells of its end."""
+        """Start a stream; the interrupt line signals its end."""
         values = {
             "STREAM_LO": stream.address & 0xFFFFFFFF,
             "STREAM_HI": stream.address >> 32,
@@ -93,35 +93,38 @@ class Driver:
             self.write(name, value)
 
     def finish(self) -> None:
-        """After the interrupt: clear it; DeviceError when the machine stopped before the stream's end."""
+        """Clear the interrupt after a run; DeviceError where the machine stopped early."""
         self.write("INTERRUPT", _BITS["INTERRUPT", "enable"] | _BITS["INTERRUPT", "pending"])
         if self.flag("STATUS", "error"):
             raise DeviceError(self.error())
         if not self.flag("STATUS", "done"):
-            raise DeviceError(f"{self.where}: the machine must be done, got status {self.read('STATUS'):#x}")
+            raise DeviceError(f"{self.where}: STATUS must be done after the interrupt, got {self.read('STATUS'):#x}")
 
     def error(self) -> str:
-        """Why the machine stopped, in words."""
+        """The error registers as text."""
         code, index = self.read("ERROR"), self.read("ERROR_INDEX")
         if code == ErrorCode.INSTRUCTION:
-            return f"{self.where}: instruction {index} must be valid, got a word that the machine refuses"
+            return f"{self.where}: instruction {index} must be valid, got a word that the machine rejects"
         if code == ErrorCode.FETCH:
-            return f"{self.where}: reads of the stream must succeed, got an error at instruction {index}"
+            return f"{self.where}: AXI read error at instruction {index} of the stream; check its address and length"
         if code not in (ErrorCode.LOAD, ErrorCode.COMPUTE, ErrorCode.STORE):
-            return f"{self.where}: code of an error must be known, got {code}"
+            return f"{self.where}: register ERROR holds the unknown code {code}; reset the device"
         unit = ErrorCode(code).name.lower()
-        access = "writes" if code == ErrorCode.STORE else "reads"
-        return f"{self.where}: {access} of {unit} must succeed, got an error after {index} of its instructions"
+        access = "write" if code == ErrorCode.STORE else "read"
+        return (
+            f"{self.where}: AXI {access} error of {unit} after {index} of its instructions; "
+            "check the addresses of the tensors"
+        )
 
     def request_reset(self) -> None:
-        """Tell the machine to stop; it finishes its transactions in flight and is then no longer busy.
+        """Request a soft reset: the machine completes its outstanding transactions, then is not busy.
 
-        Without the interrupt, which an error of those transactions would raise.
+        The interrupt is disabled first: an error of those transactions would raise it.
         """
         self.write("INTERRUPT", _BITS["INTERRUPT", "pending"])
         self.write("CONTROL", _BITS["CONTROL", "reset"])
 
-    # --- what a run took
+    # --- results
 
     def counters(self) -> dict[str, dict[str, int]]:
         """Cycles by unit and counter."""
@@ -132,7 +135,7 @@ class Driver:
         return self._bus.read_word(offset + 4) << 32 | self._bus.read_word(offset)
 
     def state(self) -> MachineState:
-        """How far the machine has run its stream."""
+        """How far the machine has run its stream; the registers are read in sequence, not at once."""
         started, ended = (tuple(self.read(f"{unit.name}_{what}") for unit in Unit) for what in ("STARTED", "ENDED"))
         tokens = tuple(self.read(tokens_register(queue)) for queue in QUEUES)
         return MachineState(self.read("DISPATCHED"), started, ended, tokens)

@@ -1,7 +1,7 @@
-"""What the devices share whose DRAM is an array of this process: memory, and the checks before a run.
+"""The base of devices whose DRAM is an array of this process: memory, and the checks before a run.
 
-The one invariant: a program reaches `_run` only when it was compiled for this machine, is safe, and has allocated
-memory for every tensor and for its stream.
+The invariant: `_run` is given verified programs only, compiled for this machine, with allocated
+memory for every tensor and for the stream.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DEFAULT_BYTES = 1 << 30
 
 
 class MemoryDevice(ABC):
-    """A machine with `memory_bytes` of DRAM, of which only what is touched costs anything."""
+    """A machine with `memory_bytes` of DRAM; untouched pages take no memory."""
 
     name: ClassVar[str]
 
@@ -52,11 +52,11 @@ class MemoryDevice(ABC):
     # --- memory
 
     def allocate(self, nbytes: int) -> int:
-        """The address of fresh memory, zero."""
+        """The address of zeroed memory, a multiple of ALIGNMENT."""
         return self._open().allocate(nbytes)
 
     def free(self, address: int) -> None:
-        """Give back what `allocate` returned."""
+        """Free a block that `allocate` returned."""
         self._open().free(address)
 
     def write(self, address: int, data: Bytes) -> None:
@@ -72,7 +72,7 @@ class MemoryDevice(ABC):
 
     @property
     def memory(self) -> Bytes:
-        """All of the device's memory, allocated or not, as a view."""
+        """A view of the whole DRAM, allocated or not."""
         return self._open().data
 
     # --- programs
@@ -81,19 +81,19 @@ class MemoryDevice(ABC):
         """Run a program to its end; VerifyError, SimulationError or DeviceError where it cannot."""
         self._open()
         require_program(f"device {self.name}", program)
-        self._check_places(program, addresses)
+        self._check_addresses(program, addresses)
         require_verified(program)
         return self._run(program, addresses)
 
     @abstractmethod
     def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
-        """Run a program that was checked."""
+        """Run a program after all checks."""
 
     def times(self, program: Program) -> Times:
-        """The times of the last run's instructions, as far as the device has observed them; none by default."""
+        """When the instructions of the last run were dispatched, started and ended, where known."""
         return Times.none(len(program))
 
-    def _check_places(self, program: Program, addresses: Mapping[str, int]) -> None:
+    def _check_addresses(self, program: Program, addresses: Mapping[str, int]) -> None:
         mismatch = program.config.mismatch(self.config)
         if mismatch is not None:
             raise DeviceError(f"device {self.name}: {mismatch}")
@@ -109,7 +109,7 @@ class MemoryDevice(ABC):
                 f"device {self.name}: address of {STREAM} must be a multiple of {beat}, got {addresses[STREAM]}"
             )
 
-    # --- life
+    # --- lifetimetime
 
     def _open(self) -> Allocator:
         if self._memory is None:
@@ -117,7 +117,7 @@ class MemoryDevice(ABC):
         return self._memory
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         self._memory = None
 
     def __enter__(self) -> Self:

@@ -1,9 +1,10 @@
-"""The RTL as a device: the hardware's own description, run by Verilator, driven through its control registers.
+"""The RTL as a device: simulated by Verilator, driven through its control registers.
 
-    with RtlDevice(config) as device: run(program, arrays, device)
+    with RtlDevice(config) as device:
+        run(program, inputs, device)
 
-The first use of a configuration builds it, which takes about half a minute. Times of instructions come from the trace
-port, everything else from the registers and the memory, as on a board.
+The first use of a configuration builds the model, which takes about half a minute. Times of
+instructions come from the trace port, everything else from registers and memory as on a board.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from vdla.simulator.stats.times import UNKNOWN
 from vdla.support.integers import is_int
 
 Ints = NDArray[np.int64]
-CHUNK_CYCLES = 1 << 14  # between two looks at the keyboard and at the limits
-RESET_CYCLES = 1 << 18  # in which any transactions in flight end, with a memory that answers at once
+CHUNK_CYCLES = 1 << 14  # between two checks of the limits and for Ctrl-C
+RESET_CYCLES = 1 << 18  # enough for any outstanding transactions on the fastest memory
 LAST_WORD = (1 << 32) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """An error response of the memory: to one beat of a read burst, or to one write burst; numbers count from 0."""
+    """An injected AXI error: to one beat of a read burst, or to one write burst; both count from 0."""
 
     write: bool
     burst: int
@@ -46,7 +47,7 @@ class Injection:
     response: int = 2  # SLVERR; 3 is DECERR
 
     def __post_init__(self) -> None:
-        """DeviceError where a number cannot be."""
+        """DeviceError where a number is out of range."""
         _require_integer("injected burst", self.burst, 0, LAST_WORD)
         _require_integer("injected beat", self.beat, 0, 255)
         _require_integer("injected response", self.response, 2, 3)
@@ -55,8 +56,8 @@ class Injection:
 class RtlDevice(MemoryDevice):
     """A machine of the RTL, built when it is opened.
 
-    `waves` is a file for waveforms (FST); `assertions` stops a run at the first broken assertion of the RTL;
-    `stalls` seeds random pauses of every channel, which change all times but no result.
+    `waves` is a file for waveforms (FST); `assertions` ends a run at the first failed assertion of the
+    RTL; `stalls` seeds random back-pressure on every channel, which changes times but no result.
     """
 
     name = "rtl"
@@ -113,9 +114,10 @@ class RtlDevice(MemoryDevice):
             return self._statistics(program)
 
     def execute(self, address: int, count: int, quiet_cycles: int = 1 << 20) -> None:
-        """Run the `count` words at an address, whatever they are; DeviceError when they do not run to their end.
+        """Run the `count` words at an address, verified or not; DeviceError when they do not end.
 
-        More than `quiet_cycles` without an event is a hang. Whatever happens, the machine can run again afterwards.
+        More than `quiet_cycles` without an event is a hang. The machine can run again afterwards, also after
+        an error.
         """
         dram, beat = self.config.dram, self.config.axi_bytes
         address = _require_integer("address of the stream", address, 0, MOST_BYTES - 1)
@@ -132,13 +134,13 @@ class RtlDevice(MemoryDevice):
                 self.driver.finish()
                 self._seen = self._machine.trace()
             except BaseException:
-                self._seen = self._machine.trace()  # without what the reset makes of it
+                self._seen = self._machine.trace()  # before the reset adds events
                 self._recover()
                 raise
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """For one thread at a time: the machine's calls release Python's lock."""
+        """Exclusive use by one thread: the calls into the model release the GIL."""
         if not self._lock.acquire(blocking=False):
             raise DeviceError(
                 f"device {self.name}: device must be used by one thread at a time, got a call from another"
@@ -176,7 +178,7 @@ class RtlDevice(MemoryDevice):
         return columns(self.config, words[: len(words) // nbytes * nbytes].reshape(-1, nbytes))
 
     def _recover(self) -> None:
-        """After anything went wrong: a soft reset, behind a quick memory; a new machine where even that fails."""
+        """After an error: a soft reset with the fastest memory, or a new machine where that fails."""
         quick = self._parameters()
         quick.read_latency = quick.write_latency = quick.beat_cycles = 1
         quick.burst_gap = 0
@@ -190,13 +192,13 @@ class RtlDevice(MemoryDevice):
         except DeviceError:
             pass
         self._machine.close()
-        self._waves = None  # those that show why are kept
+        self._waves = None  # keep the waveforms of the failure
         self._power_up()
 
-    # --- what was seen
+    # --- observations
 
     def times(self, program: Program) -> Times:
-        """When the instructions of the last run were dispatched, started and ended, also of one that did not end."""
+        """When the instructions of the last run were dispatched, started and ended, where they were."""
         self._open()
         units = program.columns[:, COL["unit"]]
         starts, ends = np.full(len(units), UNKNOWN, np.int64), np.full(len(units), UNKNOWN, np.int64)
@@ -226,7 +228,7 @@ class RtlDevice(MemoryDevice):
         )
 
     def close(self) -> None:
-        """Give everything back; waves are whole from then on."""
+        """Release everything and complete the file of waveforms."""
         with self._alone():
             if hasattr(self, "_machine"):
                 self._machine.close()
@@ -234,34 +236,34 @@ class RtlDevice(MemoryDevice):
 
 
 def _writable(waves: Path | str) -> Path:
-    """The file, which must be one that can be written."""
+    """The path of a regular file that can be written; DeviceError for any other."""
     if not isinstance(waves, Path | str):
         raise DeviceError(f"device rtl: file of waves must be a path, got {waves!r}")
     try:
         Path(waves).open("wb").close()
     except (OSError, ValueError) as error:  # a null character is a ValueError
         raise DeviceError(f"device rtl: file of waves must be writable, got {error}") from None
-    if not Path(waves).is_file():  # the writer goes back in it
+    if not Path(waves).is_file():  # the writer seeks in it
         raise DeviceError(f"device rtl: file of waves must be a regular file, got {waves}")
     return Path(waves)
 
 
 def _require_integer(what: str, value: object, least: int, most: int) -> int:
-    """The value, which must be an integer within limits."""
+    """An integer within limits as a Python integer; DeviceError for anything else."""
     if not is_int(value) or not least <= value <= most:
         raise DeviceError(f"device rtl: {what} must be an integer from {least} to {most}, got {value!r}")
     return int(value)
 
 
 def _fill(times: Ints, where: NDArray[np.intp], seen: Ints) -> None:
-    """The times seen, in order; not all need have happened."""
+    """Fill in the observed times in program order; the last instructions may have none."""
     if len(seen) > len(where):
         raise DeviceError(f"device rtl: trace must have at most {len(where)} events of a kind, got {len(seen)}")
     times[where[: len(seen)]] = seen
 
 
 def _longest(program: Program) -> int:
-    """Cycles that any instruction takes at most without an event that can be seen, with a margin."""
+    """An upper bound on the cycles that an instruction runs without a visible event."""
     columns = program.columns
     if not len(columns):
         return CHUNK_CYCLES

@@ -1,6 +1,6 @@
-"""A machine of the RTL library: its control port, its memory model, the times that its trace gave.
+"""The machine in a Verilated library: its control port, its memory model, its event log.
 
-It holds a pointer into the memory that it was created on, which must live as long. Calls release Python's lock.
+It holds a pointer into the DRAM array, which must outlive it. Calls release the GIL.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ INTERRUPT, FAULT = 1, -1
 
 
 class MemoryParameters(ctypes.Structure):
-    """How the memory answers; the harness's memory.h says what each is."""
+    """The timing and errors of the memory model; harness/memory.h describes each field."""
 
     _fields_ = tuple(
         (name, ctypes.c_uint32)
@@ -37,7 +37,7 @@ class MemoryParameters(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class EventLog:
-    """Cycles of each dispatch, in stream order, and of each start and end by unit, in the unit's order."""
+    """The cycle of each dispatch in stream order, and of each start and end by unit, in program order."""
 
     dispatches: Ints
     starts: tuple[Ints, ...]
@@ -45,7 +45,7 @@ class EventLog:
 
     @staticmethod
     def empty() -> EventLog:
-        """Where nothing ran."""
+        """The log before any run."""
         nothing = np.zeros(0, np.int64)
         units = tuple(nothing for _ in UNIT_NUMBERS)
         return EventLog(nothing, units, units)
@@ -85,16 +85,16 @@ def _open_library(path: Path) -> ctypes.CDLL:
 
 
 def _destroy(library: ctypes.CDLL, pointer: int, memory: NDArray[np.uint8], process: int) -> None:
-    """Give a machine back while its memory is there.
+    """Destroy a machine before its memory is freed.
 
-    A forked process has a copy without its threads, which could not be ended: there it is left as it is.
+    A forked process leaves its copy alone: the copy has no threads to join.
     """
     if process == os.getpid():
         library.vdla_destroy(pointer)
 
 
 class RtlMachine:
-    """One machine, after its reset; close it before the memory goes."""
+    """One machine, reset; close it before its memory is freed."""
 
     def __init__(self, where: str, path: Path, memory: NDArray[np.uint8], waves: Path | None = None) -> None:
         self._where = where
@@ -107,18 +107,18 @@ class RtlMachine:
 
     @property
     def _handle(self) -> int:
-        """What the library knows the machine by; DeviceError once it is closed."""
+        """The library's pointer to the machine; DeviceError once it is closed."""
         if self._pointer is None:
             raise DeviceError(f"{self._where}: device must be open, got a call after close")
         return self._pointer
 
     def close(self) -> None:
-        """Give the machine back; waves are whole from then on. At the latest this happens at the end of Python."""
+        """Destroy the machine and complete its waveforms; at interpreter exit at the latest."""
         self._end()
         self._pointer = None
 
     def check(self) -> None:
-        """DeviceError when something happened that must not."""
+        """DeviceError if the harness or an assertion has found a fault."""
         fault = self._library.vdla_fault(self._handle).decode(errors="replace").strip()
         if fault:
             raise DeviceError(f"{self._where}: {fault}")
@@ -147,28 +147,28 @@ class RtlMachine:
     # --- time
 
     def configure(self, parameters: MemoryParameters) -> None:
-        """Set how the memory answers; numbers of bursts count from here."""
+        """Set timing and errors of the memory model; the burst numbers restart at 0."""
         self._library.vdla_configure(self._handle, ctypes.byref(parameters))
 
     def wait(self, cycles: int) -> bool:
-        """Let cycles pass until the interrupt line is high; whether it is."""
+        """Run up to `cycles` cycles, until the interrupt line is high; whether it is."""
         result = int(self._library.vdla_wait(self._handle, cycles))
         self.check()
         return result == INTERRUPT
 
     @property
     def quiet_cycles(self) -> int:
-        """Cycles since anything moved: a beat, an address, a response, a dispatch, a start, an end."""
+        """Cycles since the last event: a beat, an address, a response, a dispatch, a start or an end."""
         return int(self._library.vdla_quiet_cycles(self._handle))
 
     @property
     def running_cycles(self) -> int:
-        """Cycles that the run took, as the trace says."""
+        """Cycles of the run, from the trace port."""
         return int(self._library.vdla_running_cycles(self._handle))
 
     @property
     def bytes_moved(self) -> tuple[int, int]:
-        """Bytes read and bytes written since `forget_events`, as the memory saw them."""
+        """Bytes read and written at the memory since `forget_events`."""
         library = self._library
         return int(library.vdla_bytes_read(self._handle)), int(library.vdla_bytes_written(self._handle))
 

@@ -1,4 +1,4 @@
-"""The simulator as a device: exact results and exact cycles, nothing needed but Python."""
+"""The simulator as a device: exact results and cycles."""
 
 from __future__ import annotations
 

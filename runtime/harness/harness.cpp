@@ -1,5 +1,5 @@
-// The library's interface: plain C functions on one machine. Nothing here knows a register's offset; the caller drives
-// the machine through its control port, as on a board.
+// The library's C interface to one machine. The caller drives it through its control port as on a board; no
+// register offsets are known here.
 
 #include <cstdarg>
 #include <cstdio>
@@ -32,7 +32,7 @@ void vl_fatal(const char *file, int line, const char *, const char *message) VL_
 
 using vdla::Machine;
 
-// A machine after reset, on memory of the caller that outlives it; waves go to a file unless the path is null.
+// A machine after reset, on the caller's memory, which must outlive it; `waves` is a file or null.
 VDLA_EXPORT Machine *vdla_create(uint8_t *data, uint64_t bytes, const char *waves) {
   auto *machine = new Machine(data, bytes);
   if (waves != nullptr) machine->open_waves(waves);
@@ -52,10 +52,10 @@ VDLA_EXPORT int vdla_read(Machine *machine, uint32_t offset, uint32_t *value) { 
 
 VDLA_EXPORT int vdla_wait(Machine *machine, uint64_t cycles) { return machine->wait(cycles); }
 
-// Events, cycles and bytes count from here.
+// Restarts the counts of events, cycles and bytes.
 VDLA_EXPORT void vdla_forget_events(Machine *machine) { machine->forget_events(); }
 
-// The cycles of the events of one kind: how many, and where they lie until the machine's next step.
+// The number of events of a kind and their cycles; the array is valid until the machine's next step.
 VDLA_EXPORT uint64_t vdla_events(const Machine *machine, unsigned kind, const uint64_t **cycles) {
   *cycles = machine->events(kind).data();
   return machine->events(kind).size();
@@ -71,5 +71,5 @@ VDLA_EXPORT uint64_t vdla_bytes_written(const Machine *machine) { return machine
 
 VDLA_EXPORT int vdla_memory_idle(const Machine *machine) { return machine->memory_idle(); }
 
-// What must not have happened, empty when nothing did.
+// The first fault, or an empty string.
 VDLA_EXPORT const char *vdla_fault(const Machine *machine) { return machine->fault().c_str(); }

@@ -1,5 +1,5 @@
-// The model with its clock, its memory and its control port, and what was seen of every instruction.
-// A cycle is settle(), in which outputs follow from registers and inputs, then tick(), the clock's edge.
+// The model with its clock, memory, control port and event log.
+// A cycle is settle(), which evaluates the outputs, then tick(), the rising clock edge.
 
 #ifndef VDLA_MACHINE_H_
 #define VDLA_MACHINE_H_
@@ -22,9 +22,9 @@ namespace vdla {
 constexpr unsigned kUnits = 3;
 constexpr unsigned kEvents = 1 + 2 * kUnits;  // dispatch, started by unit, ended by unit
 constexpr unsigned kResetCycles = 4;
-constexpr unsigned kControlCycles = 10000;  // in which the control port must answer
+constexpr unsigned kControlCycles = 10000;  // limit for a response of the control port
 
-// A fault while the model runs, from its assertions; set through the hooks in harness.cpp.
+// Failed assertions of the model, reported by the hooks in harness.cpp.
 extern thread_local std::string model_messages;
 extern thread_local bool model_stopped;
 
@@ -71,11 +71,11 @@ class Machine {
     running_cycles_ = shared_.bytes_read = shared_.bytes_written = 0;
   }
 
-  // The response, -1 when there is none.
+  // The AXI response, or -1 for none.
   int write(uint32_t offset, uint32_t value);
   int read(uint32_t offset, uint32_t *value);
 
-  // Runs until the interrupt line is high (1), something is wrong (-1) or cycles have passed (0).
+  // Runs until the interrupt line is high (1), a fault occurs (-1) or `cycles` have passed (0).
   int wait(uint64_t cycles) {
     for (uint64_t n = 0; n < cycles; ++n) {
       settle();

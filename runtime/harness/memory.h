@@ -1,4 +1,4 @@
-// The memory behind the AXI port: bytes of the caller, the timing contract's parameters, an error to inject.
+// The memory behind the AXI port: the caller's bytes, the timing contract's parameters, an injected error.
 
 #ifndef VDLA_MEMORY_H_
 #define VDLA_MEMORY_H_
@@ -14,18 +14,18 @@ namespace vdla {
 enum Response : uint8_t { kOkay = 0, kSlvErr = 2, kDecErr = 3 };
 enum Injected : uint32_t { kNone = 0, kRead = 1, kWrite = 2 };
 
-// As the caller lays it out; cycles but for the last seven.
+// Layout shared with rtl_library.py; the first four are in cycles.
 struct Parameters {
   uint32_t read_latency;
   uint32_t write_latency;
   uint32_t beat_cycles;
   uint32_t burst_gap;
-  uint32_t burst_beats;     // of a burst, at most
-  uint32_t stalls;          // whether channels pause at random; latencies then count for nothing
-  uint32_t seed;            // of the pauses
+  uint32_t burst_beats;     // largest burst
+  uint32_t stalls;          // random back-pressure instead of the latencies
+  uint32_t seed;            // of the back-pressure
   uint32_t error_channel;   // Injected
-  uint32_t error_burst;     // which burst of that channel gets the error, from 0
-  uint32_t error_beat;      // which beat of a read burst
+  uint32_t error_burst;     // number of the burst on that channel, from 0
+  uint32_t error_beat;      // beat of a read burst, from 0
   uint32_t error_response;  // Response
 };
 
@@ -36,7 +36,7 @@ struct Memory {
   bool holds(uint64_t address, uint64_t count) const { return address <= bytes && count <= bytes - address; }
 };
 
-// What the parts of the harness share.
+// State shared by the parts of the harness.
 struct Shared {
   Memory memory;
   Parameters parameters{};
@@ -44,8 +44,8 @@ struct Shared {
   uint64_t cycle = 0;        // since the reset
   uint64_t bytes_read = 0;
   uint64_t bytes_written = 0;
-  uint64_t last_active = 0;  // the last cycle in which anything moved
-  std::string fault;         // the first thing that must not happen
+  uint64_t last_active = 0;  // cycle of the last event
+  std::string fault;         // the first broken rule
 
   void require(bool holds, const char *subject, const char *rule) {
     if (holds || !fault.empty()) return;
@@ -53,21 +53,21 @@ struct Shared {
   }
 };
 
-// A burst as its address channel says.
+// A burst, from its address channel.
 struct Burst {
   uint64_t address = 0;
   unsigned beats = 0;
   unsigned id = 0;
   uint64_t granted = 0;  // cycle of the handshake
   uint64_t number = 0;   // on its channel, from 0
-  unsigned done = 0;     // beats that moved
+  unsigned done = 0;     // beats transferred
 
   bool operator==(const Burst &other) const {
     return address == other.address && beats == other.beats && id == other.id;
   }
 };
 
-// The rules of AXI4 and of this machine for an address channel.
+// Checks a burst against AXI4 and this machine's own limits.
 inline void check_burst(Shared &shared, const char *channel, const Burst &burst, unsigned size, unsigned type,
                         unsigned beat_bytes) {
   const uint64_t last = burst.address + static_cast<uint64_t>(burst.beats) * beat_bytes - 1;

@@ -1,5 +1,5 @@
-// Where the model's own messages go: into the error of the run that they end, not to standard output.
-// Included before everything else in every file of the library, so that Verilator's runtime prints through it.
+// Redirects the model's messages from standard output to the error of the run that they end.
+// Force-included first in every file of the library, Verilator's runtime included.
 
 #ifndef VDLA_MESSAGES_H_
 #define VDLA_MESSAGES_H_

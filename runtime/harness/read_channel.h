@@ -1,5 +1,5 @@
-// The read side of the memory, as section 2 of the timing contract has it.
-// With stalls, beats of different identifiers come in any order, as AXI allows.
+// The read channels of the memory, by section 2 of the timing contract.
+// With stalls, beats of different IDs are interleaved at random, which AXI allows.
 
 #ifndef VDLA_READ_CHANNEL_H_
 #define VDLA_READ_CHANNEL_H_
@@ -51,7 +51,7 @@ class ReadChannel {
     shared_.last_active = shared_.cycle;
   }
 
-  // Present the next beat, if one is due.
+  // Presents the next beat if one is due.
   void offer(Top &top) {
     if (bursts_.empty() || !choose()) return;
     const Burst &burst = bursts_[current_];
@@ -75,14 +75,14 @@ class ReadChannel {
     return hit ? static_cast<Response>(p.error_response) : kOkay;
   }
 
-  // Sets current_ to the burst whose beat comes now; false when none does.
+  // Sets current_ to the burst of the next beat; false if none is due.
   bool choose() {
     if (shared_.stalls.on()) return shared_.stalls.go(kR) && choose_any();
     current_ = 0;
     return shared_.cycle >= std::max(bursts_[0].granted + shared_.parameters.read_latency, next_);
   }
 
-  // Any burst that is the oldest of its identifier; mostly the one before.
+  // A random burst among the oldest of each ID; most often the same as before.
   bool choose_any() {
     if (current_ < bursts_.size() && bursts_[current_].done > 0 && shared_.stalls.below(8) != 0) return true;
     current_ = shared_.stalls.below(static_cast<unsigned>(bursts_.size()));
@@ -107,12 +107,12 @@ class ReadChannel {
   }
 
   Shared &shared_;
-  std::deque<Burst> bursts_;  // outstanding, the oldest first
+  std::deque<Burst> bursts_;  // outstanding, oldest first
   Burst presented_;
-  bool waiting_ = false;  // a burst is presented and not yet taken
+  bool waiting_ = false;  // ARVALID without ARREADY
   bool offering_ = false;
-  size_t current_ = 0;  // the burst of the beat that is offered
-  uint64_t next_ = 0;   // no beat before this cycle
+  size_t current_ = 0;  // the burst of the presented beat
+  uint64_t next_ = 0;   // earliest cycle of the next beat
   uint64_t requested_ = 0;
 };
 

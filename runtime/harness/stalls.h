@@ -1,5 +1,5 @@
-// Random back-pressure: whether a channel moves in a cycle. Off, every channel always moves.
-// Each channel keeps a rate for a stretch of cycles, so that runs without a pause and long pauses both occur.
+// Random back-pressure: whether a channel may transfer in a cycle; always, when off.
+// Each channel keeps a rate for a number of cycles, so long bursts and long pauses both occur.
 
 #ifndef VDLA_STALLS_H_
 #define VDLA_STALLS_H_

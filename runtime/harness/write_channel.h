@@ -1,4 +1,4 @@
-// The write side of the memory, as section 2 of the timing contract has it. Data may come before its address.
+// The write channels of the memory, by section 2 of the timing contract. Data may precede its address.
 
 #ifndef VDLA_WRITE_CHANNEL_H_
 #define VDLA_WRITE_CHANNEL_H_
@@ -99,7 +99,7 @@ class WriteChannel {
     shared_.last_active = shared_.cycle;
   }
 
-  // Beats whose address is known go to memory; the last of a burst makes its response.
+  // Writes the beats whose address has arrived; the last beat of a burst queues its response.
   void store() {
     while (!bursts_.empty() && !beats_.empty()) {
       Burst &burst = bursts_.front();
@@ -130,16 +130,16 @@ class WriteChannel {
   }
 
   Shared &shared_;
-  std::deque<Burst> bursts_;  // whose data are not all here
-  std::deque<Beat> beats_;    // whose address is not here
+  std::deque<Burst> bursts_;  // whose data is incomplete
+  std::deque<Beat> beats_;    // whose address has not arrived
   std::deque<Answer> responses_;
-  Response response_ = kOkay;  // of the burst at the head
+  Response response_ = kOkay;  // of the oldest burst
   Burst presented_;
   Beat offered_;
   bool address_waiting_ = false;
   bool data_waiting_ = false;
   bool offering_ = false;
-  uint64_t next_ = 0;  // no beat before this cycle
+  uint64_t next_ = 0;  // earliest cycle of the next beat
   uint64_t requested_ = 0;
 };
 

@@ -1,4 +1,4 @@
-"""When each instruction of a run was dispatched, started and ended: what two devices are compared by."""
+"""When each instruction of a run was dispatched, started and ended, and how two runs differ."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ EVENTS = ("dispatch", "start", "end")
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Cycles by instruction; UNKNOWN for what did not happen."""
+    """Cycles by instruction; UNKNOWN for events that did not happen or were not observed."""
 
     dispatches: Ints
     starts: Ints
     ends: Ints
 
     def __iter__(self) -> Iterator[Ints]:
-        """The three in the order of EVENTS."""
+        """The arrays in the order of EVENTS."""
         return iter((self.dispatches, self.starts, self.ends))
 
     @property
     def known(self) -> bool:
-        """Whether anything is known, or there is nothing to know."""
+        """Whether any time is known; true for an empty program."""
         return not len(self.starts) or any(bool((events != UNKNOWN).any()) for events in self)
 
     @staticmethod
     def of(stats: RunStats) -> Times:
-        """Those of a run that ended."""
+        """The times of a run that ended."""
         return Times(stats.dispatches, stats.starts, stats.ends)
 
     @staticmethod
     def none(count: int) -> Times:
-        """Those of a run of which nothing is known."""
+        """All UNKNOWN."""
         unknown = np.full(count, UNKNOWN, np.int64)
         return Times(unknown, unknown, unknown)
 
 
 @dataclass(frozen=True, slots=True)
 class EventDifference:
-    """The earliest event whose cycle two devices do not agree on; UNKNOWN where it did not happen."""
+    """An event that two runs have in different cycles; UNKNOWN where it did not happen."""
 
     event: str
     instruction: int
@@ -54,7 +54,7 @@ class EventDifference:
 
 
 def first_difference(one: Times, other: Times) -> EventDifference | None:
-    """Where two runs first part, in time; None when they never do."""
+    """The earliest event that differs; None where all are equal."""
     found = []
     for order, (event, ours, theirs) in enumerate(zip(EVENTS, one, other, strict=True)):
         where = np.flatnonzero(ours != theirs)
@@ -68,15 +68,15 @@ def first_difference(one: Times, other: Times) -> EventDifference | None:
 
 
 def _earlier(ours: Ints, theirs: Ints) -> Ints:
-    """The smaller of the two, of those that happened."""
+    """The smaller of two cycles, elementwise; UNKNOWN counts as later."""
     earlier: Ints = np.where(ours == UNKNOWN, theirs, np.where(theirs == UNKNOWN, ours, np.minimum(ours, theirs)))
     return earlier
 
 
-def latest_instructions(times: Times, instruction: int, cycle: int, most: int) -> list[int]:
-    """The instruction and those whose last event up to a cycle is latest: what had happened just before."""
+def latest_instructions(times: Times, instruction: int, cycle: int, count: int) -> list[int]:
+    """`count` instructions in program order: the given one, and those with the latest events up to a cycle."""
     latest = np.full(len(times.starts), UNKNOWN, np.int64)
     for events in times:
         latest = np.maximum(latest, np.where(events <= cycle, events, UNKNOWN))
     order = [int(k) for k in np.argsort(-latest, kind="stable") if latest[k] != UNKNOWN and k != instruction]
-    return sorted([*order[: most - 1], instruction])
+    return sorted([*order[: count - 1], instruction])

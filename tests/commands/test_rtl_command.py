@@ -111,7 +111,7 @@ def test_the_doctor_says_whether_the_rtl_can_be_built(monkeypatch: pytest.Monkey
     monkeypatch.setenv("CXX", "no-such-compiler")
     finding = _rtl()
     assert (finding.what, finding.state, finding.healthy) == ("device rtl", "cannot be built", True)
-    assert finding.advice == "CXX must be the one word that runs a C++ compiler, got no-such-compiler"
+    assert finding.advice == "CXX must name a C++ compiler on PATH, without options, got no-such-compiler"
 
 
 def test_a_benchmark_whose_result_has_no_folder_is_refused_before_it_runs(tmp_path: Path, capsys: Capture) -> None:

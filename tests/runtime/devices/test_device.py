@@ -74,9 +74,9 @@ def test_access_outside_of_a_block_is_refused(device):
     )
     with pytest.raises(DeviceError, match="access must lie in one allocated block"):
         device.write(address + ALIGNMENT, np.zeros(1, np.uint8))
-    with pytest.raises(DeviceError, match="address to free must be that of a block, got 12"):
+    with pytest.raises(DeviceError, match="address to free must be one that allocate returned, got 12"):
         device.free(12)
-    with pytest.raises(DeviceError, match="allocation must be of at least 1 byte, got 0"):
+    with pytest.raises(DeviceError, match="allocation in bytes must be at least 1, got 0"):
         device.allocate(0)
 
 
@@ -176,4 +176,19 @@ def test_memory_can_be_full():
         device.allocate(5000)
         with pytest.raises(DeviceError) as error:
             device.allocate(5000)
-    assert str(error.value) == "device sim: allocation must fit 1808 free bytes, got 5000"
+    assert str(error.value) == (
+        "device sim: cannot allocate 5000 bytes of DRAM, the largest gap has 1808; "
+        "free tensors or open the device with more memory_bytes"
+    )
+
+
+def test_the_largest_gap_may_lie_between_blocks():
+    from vdla.runtime.devices.sim import SimDevice
+
+    with SimDevice(TINY, 5 * ALIGNMENT) as device:
+        first = device.allocate(3 * ALIGNMENT)
+        device.allocate(ALIGNMENT)
+        device.free(first)
+        with pytest.raises(DeviceError, match=f"the largest gap has {3 * ALIGNMENT};"):
+            device.allocate(4 * ALIGNMENT)
+        assert device.allocate(3 * ALIGNMENT) == first

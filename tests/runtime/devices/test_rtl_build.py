@@ -75,8 +75,8 @@ def count_builds(name: str, package: str, path: Path, build: rtl_build._BuildFol
     return made
 
 
-def test_whoever_wants_the_same_library_waits_for_the_first(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lock is one of the file, so threads exclude each other as processes do."""
+def test_concurrent_builds_of_one_library_run_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lock belongs to the open file, so threads exclude each other as processes do."""
     monkeypatch.setattr(rtl_build, "_build", count_builds)
     monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: TOOLS)
     with ThreadPoolExecutor(4) as pool:
@@ -107,9 +107,20 @@ def test_a_build_that_fails_leaves_no_library(cache: Path, tmp_path: Path, monke
     with pytest.raises(DeviceError) as error:
         build_library(TINY)
     log = next(cache.glob("*.log"))
-    assert str(error.value) == (f"device rtl: verilator must succeed, got exit code 7 ({log})\n%Error: vdla.sv:3: no")
+    assert str(error.value) == (f"device rtl: verilator failed with exit code 7 ({log})\n%Error: vdla.sv:3: no")
     assert "%Error: vdla.sv:3: no" in log.read_text()
     assert [path.suffix for path in cache.iterdir() if path.suffix not in (".log", ".lock")] == []
+
+
+def test_a_tool_that_does_not_end_is_stopped(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    verilator = tmp_path / "bin" / "verilator_bin"
+    verilator.write_text("#!/bin/sh\nexec sleep 60\n")
+    verilator.chmod(0o755)
+    monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: Tools(tmp_path, "g++", "none"))
+    monkeypatch.setattr(rtl_build, "_TIMEOUT_S", 0.2)
+    with pytest.raises(DeviceError, match=r"^device rtl: verilator has not ended after 0.2 s \("):
+        build_library(TINY)
 
 
 def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +146,7 @@ def test_another_compiler_that_is_missing_is_named(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("CXX", "ccache g++")
     with pytest.raises(DeviceError) as error:
         build_library(TINY)
-    assert str(error.value) == "device rtl: CXX must be the one word that runs a C++ compiler, got ccache g++"
+    assert str(error.value) == "device rtl: CXX must name a C++ compiler on PATH, without options, got ccache g++"
 
 
 def test_a_tool_that_cannot_be_run_is_no_fault_of_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +154,7 @@ def test_a_tool_that_cannot_be_run_is_no_fault_of_the_cache(tmp_path: Path, monk
     program = tmp_path / "bin" / "verilator_bin"
     with pytest.raises(DeviceError) as error:
         build_library(TINY)
-    expected = f"device rtl: verilator must run, got [Errno 2] No such file or directory: '{program}'"
+    expected = f"device rtl: cannot run verilator: [Errno 2] No such file or directory: '{program}'"
     assert str(error.value) == expected
 
 

@@ -92,7 +92,7 @@ def test_an_invalid_instruction_stops_the_machine_at_its_index(device: RtlDevice
         device.write(addresses[STREAM], words)
         with pytest.raises(DeviceError) as error:
             device.execute(addresses[STREAM], len(words))
-    assert str(error.value) == (f"device rtl: instruction {index} must be valid, got a word that the machine refuses")
+    assert str(error.value) == (f"device rtl: instruction {index} must be valid, got a word that the machine rejects")
 
 
 def test_a_truncated_stream_stops_at_the_first_word_that_is_missing(device: RtlDevice) -> None:
@@ -104,7 +104,9 @@ def test_a_truncated_stream_stops_at_the_first_word_that_is_missing(device: RtlD
 def test_a_stream_outside_of_memory_is_an_error_of_fetch(device: RtlDevice) -> None:
     with pytest.raises(DeviceError) as error:
         device.execute(MEMORY, 1)
-    assert str(error.value) == "device rtl: reads of the stream must succeed, got an error at instruction 0"
+    assert str(error.value) == (
+        "device rtl: AXI read error at instruction 0 of the stream; check its address and length"
+    )
 
 
 def test_an_empty_stream_takes_no_time(device: RtlDevice) -> None:
@@ -119,18 +121,18 @@ def test_an_empty_stream_takes_no_time(device: RtlDevice) -> None:
 @pytest.mark.parametrize("response", [2, 3])
 def test_an_error_of_any_read_burst_is_reported(device: RtlDevice, burst: int, response: int) -> None:
     device.injection = Injection(write=False, burst=burst, response=response)
-    assert fails(device).startswith("device rtl: reads of ")
+    assert fails(device).startswith("device rtl: AXI read error ")
 
 
 def test_an_error_at_the_last_beat_of_a_burst_is_reported(device: RtlDevice) -> None:
     device.injection = Injection(write=False, burst=0, beat=TINY.burst_beats - 1)
-    assert fails(device).startswith("device rtl: reads of the stream must succeed, got an error at instruction ")
+    assert fails(device).startswith("device rtl: AXI read error at instruction ")
 
 
 @pytest.mark.parametrize("burst", [0, 1, 5])
 def test_an_error_of_a_write_is_reported(device: RtlDevice, burst: int) -> None:
     device.injection = Injection(write=True, burst=burst)
-    assert fails(device).startswith("device rtl: writes of store must succeed, got an error after ")
+    assert fails(device).startswith("device rtl: AXI write error of store after ")
 
 
 # --- time ------------------------------------------------------------------------------------------------------------
