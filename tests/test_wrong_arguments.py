@@ -11,11 +11,11 @@ import pytest
 
 from vdla import Config, Dram, Program, Schedule, open_device, run, simulate, te, verify
 from vdla import compile as compile_for
-from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.operators.vdla import conv2d, dense, pool2d, residual_add
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError
 from vdla.compiler.operators.vdla.tiling import Tiling
+from vdla.compiler.schedule import ScheduleError
 from vdla.hardware.asm import AsmError, assemble
 from vdla.hardware.checks import ConfigError
 from vdla.hardware.isa import instruction_bytes

@@ -17,30 +17,30 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import Any
 
-from vdla.benchmarks.fuzz.cases import Outcome, run_case, shrunk
+from vdla.benchmarks.fuzz.cases import CaseOutcome, run_case, shrink
 from vdla.benchmarks.fuzz.schedules import PRIMITIVES
 from vdla.benchmarks.harness import BenchmarkResult, Progress, silent, versions
 from vdla.compiler.schedule.trace import ScheduleTrace
 from vdla.support.processor import cpu_model
 
-CASES, CASES_LONG = 6_000, 60_000
-BATCH = 50
-WORKERS = 2
-MOST_SHOWN = 5
-TIMEOUT_S = 60
-SEEDS = 1_000_000  # apart, so that two runs of different seeds share no case
+_CASES, _CASES_LONG = 6_000, 60_000
+_BATCH = 50
+_WORKERS = 2
+_MAX_SHOWN = 5
+_TIMEOUT_S = 60
+_SEED_STRIDE = 1_000_000  # apart, so that two runs of different seeds share no case
 
 
 @dataclass
-class Batch:
+class BatchOutcome:
     """What came of some cases: how often each primitive was accepted and refused, and the cases that went wrong."""
 
     cases: int = 0
     accepted: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
-    wrong: list[Outcome] = field(default_factory=list)
+    wrong: list[CaseOutcome] = field(default_factory=list)
 
-    def add(self, other: Batch) -> None:
+    def add(self, other: BatchOutcome) -> None:
         """The cases of another batch too."""
         self.cases += other.cases
         self.accepted += other.accepted
@@ -48,23 +48,23 @@ class Batch:
         self.wrong += other.wrong
 
 
-Work = Callable[[Sequence[int]], Batch]
+_RunBatch = Callable[[Sequence[int]], BatchOutcome]
 
 
 def run(
-    progress: Progress = silent, seed: int = 0, long: bool = False, cases: int | None = None, workers: int = WORKERS
+    progress: Progress = silent, seed: int = 0, long: bool = False, cases: int | None = None, workers: int = _WORKERS
 ) -> BenchmarkResult:
     """Run all cases; `workers` processes share them, 0: this one does all, whatever a case does to it."""
-    count = (CASES_LONG if long else CASES) if cases is None else cases
-    first = seed * SEEDS
-    batches = [range(start, min(start + BATCH, first + count)) for start in range(first, first + count, BATCH)]
-    total = Batch()
+    count = (_CASES_LONG if long else _CASES) if cases is None else cases
+    first = seed * _SEED_STRIDE
+    batches = [range(start, min(start + _BATCH, first + count)) for start in range(first, first + count, _BATCH)]
+    total = BatchOutcome()
     progress("start", 0, count)
-    for batch in finished(batches, workers):
+    for batch in run_batches(batches, workers):
         total.add(batch)
-        seeds = ", ".join(str(outcome.seed) for outcome in total.wrong[:MOST_SHOWN])
+        seeds = ", ".join(str(outcome.seed) for outcome in total.wrong[:_MAX_SHOWN])
         progress(f"{len(total.wrong)} disagreements{f' (seeds {seeds})' if seeds else ''}", total.cases, count)
-    found = [outcome.script for outcome in sorted(total.wrong, key=lambda o: len(o.trace))[:MOST_SHOWN]]
+    found = [outcome.script for outcome in sorted(total.wrong, key=lambda o: len(o.trace))[:_MAX_SHOWN]]
     print(*found, sep="\n", end="", file=sys.stderr)
     rows = [{"primitive": p, "accepted": total.accepted[p], "refused": total.refused[p]} for p in PRIMITIVES]
     figures = {
@@ -75,10 +75,10 @@ def run(
         "rewrites_refused": total.refused.total(),
         "one_sided": sum(not row["accepted"] or not row["refused"] for row in rows),
     }
-    return BenchmarkResult("fuzz", figures, rows, made_of(seed, long, total))
+    return BenchmarkResult("fuzz", figures, rows, _receipt(seed, long, total))
 
 
-def made_of(seed: int, long: bool, total: Batch) -> dict[str, Any]:
+def _receipt(seed: int, long: bool, total: BatchOutcome) -> dict[str, Any]:
     """What it takes to run it again."""
     command = f"vdla bench fuzz{' --long' if long else ''} --seed {seed} --json -"
     wrong = {str(outcome.seed): outcome.fault[:200] for outcome in total.wrong}
@@ -88,14 +88,16 @@ def made_of(seed: int, long: bool, total: Batch) -> dict[str, Any]:
 # --- running --------------------------------------------------------------------------------------
 
 
-def finished(batches: Sequence[Sequence[int]], workers: int, work: Work | None = None) -> Iterable[Batch]:
+def run_batches(
+    batches: Sequence[Sequence[int]], workers: int, work: _RunBatch | None = None
+) -> Iterable[BatchOutcome]:
     """The batches as they end; those that a broken pool held are run again, apart."""
-    job = work or judged
+    job = work or _run_batch
     if not workers:
         yield from map(job, batches)
         return
     broken: list[Sequence[int]] = []
-    with new_pool(workers) as pool:
+    with _new_pool(workers) as pool:
         futures = {pool.submit(job, batch): batch for batch in batches}
         for future in as_completed(futures):
             try:
@@ -103,43 +105,43 @@ def finished(batches: Sequence[Sequence[int]], workers: int, work: Work | None =
             except BrokenProcessPool:
                 broken.append(futures[future])
     for batch in broken:
-        yield from together_or_alone(batch, job)
+        yield from _run_apart(batch, job)
 
 
-def together_or_alone(batch: Sequence[int], work: Work) -> Iterable[Batch]:
+def _run_apart(batch: Sequence[int], work: _RunBatch) -> Iterable[BatchOutcome]:
     """A batch in a process of its own; if it ends that, its cases in one each."""
     try:
-        with new_pool(1) as pool:
+        with _new_pool(1) as pool:
             yield pool.submit(work, batch).result()
     except BrokenProcessPool:
-        yield from (alone(seed, work) for seed in batch)
+        yield from (_run_alone(seed, work) for seed in batch)
 
 
-def new_pool(workers: int) -> ProcessPoolExecutor:
+def _new_pool(workers: int) -> ProcessPoolExecutor:
     """Fresh processes: a fork would inherit the threads of compiled code."""
     return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
 
 
-def alone(seed: int, work: Work) -> Batch:
+def _run_alone(seed: int, work: _RunBatch) -> BatchOutcome:
     """One case in a process of its own."""
     try:
-        with new_pool(1) as pool:
+        with _new_pool(1) as pool:
             return pool.submit(work, [seed]).result()
     except BrokenProcessPool:
-        fault = f"crash: the process must live through the case, {TIMEOUT_S} s at most, got its end"
-        return Batch(1, wrong=[Outcome(seed, fault, ScheduleTrace())])
+        fault = f"crash: the process must live through the case, {_TIMEOUT_S} s at most, got its end"
+        return BatchOutcome(1, wrong=[CaseOutcome(seed, fault, ScheduleTrace())])
 
 
-def judged(seeds: Sequence[int]) -> Batch:
+def _run_batch(seeds: Sequence[int]) -> BatchOutcome:
     """Run cases one after another; the first that goes wrong is shrunk."""
-    batch = Batch()
+    batch = BatchOutcome()
     for seed in seeds:
-        signal.alarm(TIMEOUT_S)
+        signal.alarm(_TIMEOUT_S)
         outcome = run_case(seed)
         batch.cases += 1
         batch.accepted += outcome.accepted
         batch.refused += outcome.refused
         if outcome.fault:
-            batch.wrong.append(outcome if batch.wrong else shrunk(outcome))
+            batch.wrong.append(outcome if batch.wrong else shrink(outcome))
     signal.alarm(0)
     return batch

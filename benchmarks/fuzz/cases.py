@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vdla.benchmarks.fuzz.functions import Problem, random_problem
+from vdla.benchmarks.fuzz.functions import FuzzProblem, random_problem
 from vdla.benchmarks.fuzz.intrinsics import INTRINSICS
-from vdla.benchmarks.fuzz.schedules import Rewrites, Surprise
+from vdla.benchmarks.fuzz.schedules import RewriteFault, Rewrites
 from vdla.compiler import ir
 from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import Array
@@ -25,12 +25,12 @@ from vdla.compiler.schedule.trace import ScheduleTrace
 from vdla.compiler.target import TARGETS, Target, host
 from vdla.compiler.tensorize import TensorizeError
 
-ROUGH = 1e-3  # relative to the largest element: a few operations on values with some wrong last places
-ALIKE = ""
+_TOLERANCE = 1e-3  # relative to the largest element: a few operations on values with some wrong last places
+_NO_FAULT = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseOutcome:
     """What came of a case: `fault` is empty, or begins with what went wrong (`kind`) and says how."""
 
     seed: int
@@ -48,10 +48,10 @@ class Outcome:
     def script(self) -> str:
         """Python that shows the fault."""
         given = ", INTRINSICS" if self.trace.intrinsics else ""
-        return SCRIPT.format(schedule=self.trace.python(), seed=self.seed, given=given, fault=self.fault)
+        return _SCRIPT.format(schedule=self.trace.python(), seed=self.seed, given=given, fault=self.fault)
 
 
-SCRIPT = """\
+_SCRIPT = """\
 from vdla.benchmarks.fuzz.cases import fault_of
 from vdla.benchmarks.fuzz.functions import random_problem
 from vdla.benchmarks.fuzz.intrinsics import INTRINSICS
@@ -65,19 +65,19 @@ print(fault_of(problem, scheduled))
 """
 
 
-def run_case(seed: int, native: bool = True) -> Outcome:
+def run_case(seed: int, native: bool = True) -> CaseOutcome:
     """The outcome of a seed."""
     problem = random_problem(seed)
     rewrites = Rewrites(random.Random(seed), Schedule(problem.fn))
     try:
         rewrites.run()
         fault = fault_of(problem, rewrites.schedule, native)
-    except Surprise as error:
+    except RewriteFault as error:
         fault = f"rewriting: {error}"
-    return Outcome(seed, fault, rewrites.schedule.trace, rewrites.accepted, rewrites.refused)
+    return CaseOutcome(seed, fault, rewrites.schedule.trace, rewrites.accepted, rewrites.refused)
 
 
-def fault_of(problem: Problem, schedule: Schedule, native: bool = True) -> str:
+def fault_of(problem: FuzzProblem, schedule: Schedule, native: bool = True) -> str:
     """How a scheduled problem goes wrong; empty if it does not."""
     if str(Schedule.replay(problem.fn, schedule.python(), INTRINSICS).fn) != str(schedule.fn):
         return "replay: the printed schedule must give the same function, got another one"
@@ -86,12 +86,12 @@ def fault_of(problem: Problem, schedule: Schedule, native: bool = True) -> str:
         got = interpret(schedule.fn, problem.arrays)
     except Exception as error:
         return f"interpreter: {type(error).__name__}: {error}"
-    if different := difference(expected, got, problem.rough):
+    if different := _difference(expected, got, problem.rough):
         return f"interpreter: {different}"
-    return native_fault(problem, schedule.fn, got) if native else ALIKE
+    return _native_fault(problem, schedule.fn, got) if native else _NO_FAULT
 
 
-def native_fault(problem: Problem, scheduled: ir.Function, expected: Mapping[str, Array]) -> str:
+def _native_fault(problem: FuzzProblem, scheduled: ir.Function, expected: Mapping[str, Array]) -> str:
     """How native code differs from the interpreter."""
     from vdla.runtime.native import build
 
@@ -103,8 +103,8 @@ def native_fault(problem: Problem, scheduled: ir.Function, expected: Mapping[str
         return f"native: {type(error).__name__}: {error}"
     arrays = outputs if isinstance(outputs, tuple) else (outputs,)
     names = [argument.name for argument in kernel.signature.outputs]
-    different = difference(expected, dict(zip(names, arrays, strict=True)), problem.rough)
-    return f"native: {different}" if different else ALIKE
+    different = _difference(expected, dict(zip(names, arrays, strict=True)), problem.rough)
+    return f"native: {different}" if different else _NO_FAULT
 
 
 def target_of(seed: int) -> Target:
@@ -114,15 +114,15 @@ def target_of(seed: int) -> Target:
     return known[seed // 2 % len(known)] if known and seed % 2 else machine
 
 
-def difference(expected: Mapping[str, Array], got: Mapping[str, Array], rough: bool) -> str:
+def _difference(expected: Mapping[str, Array], got: Mapping[str, Array], rough: bool) -> str:
     """The first output that differs; empty if none does."""
     for name, array in expected.items():
-        if not alike(array, got[name], rough):
+        if not _alike(array, got[name], rough):
             return f"{name} must be {array.tolist()}, got {got[name].tolist()}"
-    return ALIKE
+    return _NO_FAULT
 
 
-def alike(expected: Array, got: Array, rough: bool) -> bool:
+def _alike(expected: Array, got: Array, rough: bool) -> bool:
     """Whether two results are equal; with `rough`, floats within a small part of the largest one. NaN is like NaN."""
     if expected.dtype != got.dtype or expected.shape != got.shape:
         return False
@@ -133,13 +133,13 @@ def alike(expected: Array, got: Array, rough: bool) -> bool:
         return bool(np.array_equal(a, b, equal_nan=True))
     finite = np.abs(a[np.isfinite(a)])
     scale = float(finite.max()) if finite.size else 0.0
-    return bool(np.allclose(a, b, rtol=ROUGH, atol=ROUGH * scale, equal_nan=True))
+    return bool(np.allclose(a, b, rtol=_TOLERANCE, atol=_TOLERANCE * scale, equal_nan=True))
 
 
 # --- shrinking ------------------------------------------------------------------------------------
 
 
-def shrunk(outcome: Outcome) -> Outcome:
+def shrink(outcome: CaseOutcome) -> CaseOutcome:
     """The outcome with the fewest steps found that goes wrong in the same way."""
     if outcome.kind not in ("interpreter", "native", "replay"):
         return outcome
@@ -149,16 +149,16 @@ def shrunk(outcome: Outcome) -> Outcome:
         at -= 1
         steps = best.trace.steps
         candidate = ScheduleTrace((*steps[:at], *steps[at + 1 :]))
-        fault = fault_under(problem, candidate)
+        fault = _fault_under(problem, candidate)
         if fault.split(":")[0] == outcome.kind:
-            best = Outcome(outcome.seed, fault, candidate)
+            best = CaseOutcome(outcome.seed, fault, candidate)
             at = min(at, len(candidate))
     return best
 
 
-def fault_under(problem: Problem, trace: ScheduleTrace) -> str:
+def _fault_under(problem: FuzzProblem, trace: ScheduleTrace) -> str:
     """How a problem goes wrong under a trace; empty also where the trace is not legal."""
     try:
         return fault_of(problem, Schedule.replay(problem.fn, trace))
     except (ScheduleError, TensorizeError):
-        return ALIKE
+        return _NO_FAULT

@@ -16,20 +16,20 @@ from typing import Any
 import numpy as np
 
 from vdla.benchmarks.fuzz.intrinsics import GROUPS, LANES
-from vdla.benchmarks.fuzz.values import FLOATS, INTEGERS, LARGEST, WIDE_FLOATS, Grade, Place, Values
+from vdla.benchmarks.fuzz.values import FLOATS, INTEGERS, LARGEST, WIDE_FLOATS, Grade, Position, Values
 from vdla.compiler import ir, te
 from vdla.compiler.ir import DTYPES, Array, is_float, is_integer, limits, storage_dtype
 
-EXTENTS = (1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 11)
-MOST_ELEMENTS = 120
-MOST_TERMS = 40
-SYMBOLS = ("n", "m")
+_EXTENTS = (1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 11)
+_MAX_ELEMENTS = 120
+_MAX_TERMS = 40
+_SYMBOLS = ("n", "m")
 DOT = "dot"  # the annotation of a block that an intrinsic may compute
-KINDS = {"elements": 10, "rough": 2, "reduce": 7, "best": 2, "recurrence": 2, "pair": 1, "dot": 1}
+_KINDS = {"elements": 10, "rough": 2, "reduce": 7, "best": 2, "recurrence": 2, "pair": 1, "dot": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FuzzProblem:
     """A function with inputs. `rough`: native code may differ from the interpreter in the last places."""
 
     seed: int
@@ -38,9 +38,9 @@ class Problem:
     rough: bool
 
 
-def random_problem(seed: int) -> Problem:
+def random_problem(seed: int) -> FuzzProblem:
     """The problem of a seed."""
-    maker = Maker(random.Random(seed))
+    maker = _Maker(random.Random(seed))
     for _ in range(maker.rng.randint(1, 3)):
         maker.add_input()
     for _ in range(maker.rng.choice((1, 2, 2, 3, 3, 4))):
@@ -48,11 +48,11 @@ def random_problem(seed: int) -> Problem:
     outputs = [maker.stages[-1], *(t for t in maker.stages[:-1] if maker.rng.random() < 0.25)]
     fn = te.create_function(maker.inputs, outputs, f"case_{seed}")
     rough = any(grade is Grade.ROUGH for _, grade in maker.values.tensors)
-    return Problem(seed, fn, maker.arrays, rough)
+    return FuzzProblem(seed, fn, maker.arrays, rough)
 
 
 @dataclass
-class Maker:
+class _Maker:
     """The tensors so far. `symbols` are extents that the function learns from its inputs."""
 
     rng: random.Random
@@ -66,7 +66,7 @@ class Maker:
     def __post_init__(self) -> None:
         self.values = Values(self.rng)
         count = self.rng.choice((0, 0, 0, 0, 1, 2))
-        self.symbols = {name: self.rng.choice(EXTENTS) for name in SYMBOLS[:count]}
+        self.symbols = {name: self.rng.choice(_EXTENTS) for name in _SYMBOLS[:count]}
 
     # --- shapes -----------------------------------------------------------------------------------
 
@@ -79,12 +79,12 @@ class Maker:
         while True:
             rank = self.rng.choice((1, 2, 2, 2, 3))
             shape = tuple(self.extent(choices) for _ in range(rank))
-            if np.prod([self.size(extent) for extent in shape]) <= MOST_ELEMENTS:
+            if np.prod([self.size(extent) for extent in shape]) <= _MAX_ELEMENTS:
                 return shape
 
     def extent(self, choices: Sequence[te.Value]) -> te.Dim:
         """A number, or a symbol."""
-        return self.rng.choice(choices) if choices and self.rng.random() < 0.4 else self.rng.choice(EXTENTS)
+        return self.rng.choice(choices) if choices and self.rng.random() < 0.4 else self.rng.choice(_EXTENTS)
 
     # --- tensors ----------------------------------------------------------------------------------
 
@@ -99,60 +99,60 @@ class Maker:
         generator = np.random.default_rng(self.rng.randrange(1 << 32))
         self.inputs.append(tensor)
         shape = tuple(self.size(extent) for extent in tensor.shape)
-        self.arrays[tensor.name] = random_array(generator, shape, tensor.dtype)
+        self.arrays[tensor.name] = _random_array(generator, shape, tensor.dtype)
         self.values.tensors.append((tensor, Grade.EXACT))
 
     def add_stage(self) -> None:
         """A computed tensor, or several of one block."""
-        kind = self.rng.choices(list(KINDS), list(KINDS.values()))[0]
+        kind = self.rng.choices(list(_KINDS), list(_KINDS.values()))[0]
         tensors, grade = getattr(self, kind)(f"t{len(self.stages)}")
         self.stages += tensors
         self.values.tensors += [(tensor, grade) for tensor in tensors]
 
-    def body(self, element: Callable[[list[Place]], Any], shape: Sequence[te.Dim]) -> Callable[..., Any]:
+    def body(self, element: Callable[[list[Position]], Any], shape: Sequence[te.Dim]) -> Callable[..., Any]:
         """The function of the indices that calls `element` with their places."""
-        return lambda *i: element([Place(v, n) for v, n in zip(i, shape, strict=True)])
+        return lambda *i: element([Position(v, n) for v, n in zip(i, shape, strict=True)])
 
-    def elements(self, name: str) -> Made:
+    def elements(self, name: str) -> _Made:
         """Each element by itself."""
         shape, dtype, depth = self.shape(self.known), self.rng.choice(DTYPES), self.rng.randint(1, 3)
         grade = self.rng.choice((Grade.EXACT, Grade.FRACTION)) if is_float(dtype) else Grade.EXACT
         value = self.body(lambda at: self.values.element(at, dtype, grade, depth), shape)
         return [te.compute(shape, value, name)], grade
 
-    def rough(self, name: str) -> Made:
+    def rough(self, name: str) -> _Made:
         """Functions such as exp."""
         shape, dtype = self.shape(self.known), self.rng.choice(WIDE_FLOATS)
         value = self.body(lambda at: self.values.element(at, dtype, Grade.ROUGH, 2), shape)
         return [te.compute(shape, value, name)], Grade.ROUGH
 
-    def pair(self, name: str) -> Made:
+    def pair(self, name: str) -> _Made:
         """Two elements of one block."""
         shape, dtypes = self.shape(self.known), self.rng.choices(DTYPES, k=2)
 
-        def value(at: list[Place]) -> tuple[te.Value, ...]:
+        def value(at: list[Position]) -> tuple[te.Value, ...]:
             return tuple(self.values.element(at, dtype, Grade.EXACT, 1) for dtype in dtypes)
 
         return list(te.compute(shape, self.body(value, shape), (name, f"{name}b"))), Grade.EXACT
 
     # --- reductions -------------------------------------------------------------------------------
 
-    def reduce(self, name: str) -> Made:
+    def reduce(self, name: str) -> _Made:
         """A sum, product or extreme of terms, from its identity or a value; those of floats are small, so that their
         order cannot be seen."""
         shape, dtype = self.shape(self.known), self.rng.choice((*INTEGERS, *FLOATS))
         axes = self.reduce_axes(1 + (self.rng.random() < 0.4))
-        reducer = self.rng.choice((te.sum, te.sum, te.max, te.min, PRODUCT))
+        reducer = self.rng.choice((te.sum, te.sum, te.max, te.min, _PRODUCT))
         given = self.rng.random() < 0.3
 
-        def combined(at: list[Place]) -> te.Value:
+        def combined(at: list[Position]) -> te.Value:
             value = self.term(at, axes, dtype)
             return reducer(value, axis=axes, init=self.term(at, [], dtype) if given else None)
 
         value = self.body(combined, shape)
         return [te.compute(shape, value, name)], Grade.EXACT
 
-    def best(self, name: str) -> Made:
+    def best(self, name: str) -> _Made:
         """The best element and its position."""
         shape, dtype = self.shape(self.known), self.rng.choice((*INTEGERS, *FLOATS))
         axes = self.reduce_axes(1 + (self.rng.random() < 0.3))
@@ -160,9 +160,9 @@ class Maker:
         value = self.body(lambda at: reducer(self.term(at, axes, dtype), axis=axes), shape)
         return list(te.compute(shape, value, (name, f"{name}b"))), Grade.EXACT
 
-    def term(self, at: list[Place], axes: Sequence[te.ReduceAxis], dtype: str) -> te.Value:
+    def term(self, at: list[Position], axes: Sequence[te.ReduceAxis], dtype: str) -> te.Value:
         """What is combined along `axes`."""
-        places = [*at, *(Place(te.as_value(axis, "fuzz"), axis.extent) for axis in axes)]
+        places = [*at, *(Position(te.as_value(axis, "fuzz"), axis.extent) for axis in axes)]
         self.rng.shuffle(places)
         element = self.values.element(places, dtype, Grade.EXACT, self.rng.randint(0, 2))
         return te.clip(element, -LARGEST, LARGEST) if is_float(dtype) else element
@@ -171,10 +171,10 @@ class Maker:
         """Axes of not many points."""
         while True:
             extents = [self.extent(self.known) for _ in range(count)]
-            if np.prod([self.size(extent) for extent in extents]) <= MOST_TERMS:
+            if np.prod([self.size(extent) for extent in extents]) <= _MAX_TERMS:
                 return [te.reduce_axis(extent, f"k{n}") for n, extent in enumerate(extents)]
 
-    def dot(self, name: str) -> Made:
+    def dot(self, name: str) -> _Made:
         """A matrix product over groups of integers, which an intrinsic may compute."""
         group, *dtypes = GROUPS[self.rng.choice(list(GROUPS))]
         rows, blocks, groups = (self.rng.choice((1, 2, 3)) for _ in range(3))
@@ -191,7 +191,7 @@ class Maker:
 
     # --- recurrences ------------------------------------------------------------------------------
 
-    def recurrence(self, name: str) -> Made:
+    def recurrence(self, name: str) -> _Made:
         """A state that each step computes from the one before, forwards or backwards; or a sum that starts there."""
         shape, dtype = self.shape(self.known), self.rng.choice(DTYPES)
         steps = self.extent(self.known)
@@ -203,7 +203,7 @@ class Maker:
         def cell(t: te.Value, state: te.Tensor) -> te.Tensor:
             self.values.tensors.append((state, Grade.EXACT))
             axes = self.reduce_axes(1) if is_integer(dtype) and self.rng.random() < 0.3 else []
-            value = self.body(lambda at: self.next_state(Place(t, steps), state, at, axes), shape)
+            value = self.body(lambda at: self.next_state(Position(t, steps), state, at, axes), shape)
             after: te.Tensor = te.compute(shape, value, name)
             return after
 
@@ -211,7 +211,9 @@ class Maker:
         del self.values.tensors[before:]
         return [states], Grade.EXACT
 
-    def next_state(self, step: Place, state: te.Tensor, at: list[Place], axes: Sequence[te.ReduceAxis]) -> te.Value:
+    def next_state(
+        self, step: Position, state: te.Tensor, at: list[Position], axes: Sequence[te.ReduceAxis]
+    ) -> te.Value:
         """A state of the step before and something new, so small that states of floats stay whole numbers."""
         old = state[tuple(place.value for place in at)]
         if axes:
@@ -222,11 +224,11 @@ class Maker:
         return te.clip(old + own, -LARGEST, LARGEST) if is_float(state.dtype) else old + own
 
 
-Made = tuple[list[te.Tensor], Grade]
-PRODUCT = te.reducer(lambda x, y: x * y, 1, "product")
+_Made = tuple[list[te.Tensor], Grade]
+_PRODUCT = te.reducer(lambda x, y: x * y, 1, "product")
 
 
-def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
+def _random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
     """An array of a dtype."""
     if dtype == "bool":
         return rng.random(shape) < 0.5

@@ -15,18 +15,18 @@ from typing import Any
 from vdla.benchmarks.fuzz.functions import DOT
 from vdla.benchmarks.fuzz.intrinsics import GROUPS, INTRINSICS
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import leaves
+from vdla.compiler.analysis import leaves
 from vdla.compiler.arith import var_names
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.schedule.trace import is_primitive
 from vdla.compiler.tensorize import TensorizeError
 
-SCOPES = ("global", "stack", "heap")
-MOST_STEPS = 9
-MOST_LANES = 64  # of a loop to unroll or to vectorize, so that code stays small
+_SCOPES = ("global", "stack", "heap")
+_MAX_STEPS = 9
+_MAX_LANES = 64  # of a loop to unroll or to vectorize, so that code stays small
 
 
-class Surprise(AssertionError):
+class RewriteFault(AssertionError):
     """A primitive that neither accepts nor refuses."""
 
 
@@ -41,7 +41,7 @@ class Rewrites:
 
     def run(self) -> None:
         """Try primitives until enough were accepted, or many refused."""
-        wanted = self.rng.randint(1, MOST_STEPS)
+        wanted = self.rng.randint(1, _MAX_STEPS)
         for _ in range(4 * wanted):
             if self.accepted.total() >= wanted:
                 return
@@ -56,9 +56,9 @@ class Rewrites:
         except (ScheduleError, TensorizeError):
             self.refused[name] += 1
             if self.schedule.fn is not before:
-                raise Surprise(f"{name}{arguments}: a refused rewrite must leave the function as it was") from None
+                raise RewriteFault(f"{name}{arguments}: a refused rewrite must leave the function as it was") from None
         except Exception as error:
-            raise Surprise(f"{name}{arguments}: {type(error).__name__}: {error}") from error
+            raise RewriteFault(f"{name}{arguments}: {type(error).__name__}: {error}") from error
         else:
             self.accepted[name] += 1
 
@@ -76,7 +76,7 @@ class Rewrites:
     def short_loop(self) -> str:
         """A loop of few iterations."""
         short = [
-            loop.var for loop in self.statements(ir.For) if isinstance(loop.extent, int) and loop.extent <= MOST_LANES
+            loop.var for loop in self.statements(ir.For) if isinstance(loop.extent, int) and loop.extent <= _MAX_LANES
         ]
         return self.rng.choice(short) if short else "none"
 
@@ -110,7 +110,7 @@ class Rewrites:
         return loops[: self.rng.randint(2, max(2, len(loops)))]
 
 
-def compute_once_arguments(r: Rewrites) -> tuple[str, str]:
+def _compute_once_arguments(r: Rewrites) -> tuple[str, str]:
     """A block and a loop around it, mostly one that its place does not depend on."""
     pairs = [
         (leaf.name, loop.var)
@@ -121,7 +121,7 @@ def compute_once_arguments(r: Rewrites) -> tuple[str, str]:
     return r.rng.choice(pairs) if pairs and r.rng.random() < 0.8 else (r.block(), r.loop())
 
 
-def tensorize_arguments(r: Rewrites) -> tuple[Any, ...]:
+def _tensorize_arguments(r: Rewrites) -> tuple[Any, ...]:
     """A loop or a block, and an intrinsic; mostly a dot product, its loops in the order of an entry."""
     dots = [block for block in r.statements(ir.Block) if DOT in block.annotations]
     if not dots or r.rng.random() < 0.3:
@@ -134,13 +134,13 @@ def tensorize_arguments(r: Rewrites) -> tuple[Any, ...]:
     return r.rng.choice((block.name, *r.schedule.loops(block.name)[-2:])), r.rng.choice(fits)
 
 
-def split_arguments(r: Rewrites) -> tuple[Any, ...]:
+def _split_arguments(r: Rewrites) -> tuple[Any, ...]:
     """A loop and a factor, or a number of parts."""
     factor = r.rng.choice((1, 2, 2, 3, 4, 4, 5, 8, 16))
     return (r.loop(), factor) if r.rng.random() < 0.7 else (r.loop(), None, factor)
 
 
-def reader_and_buffer(r: Rewrites) -> tuple[str, str]:
+def _reader_and_buffer(r: Rewrites) -> tuple[str, str]:
     """A block and a buffer that it reads, or any."""
     if r.rng.random() < 0.1:
         return r.block(), r.buffer()
@@ -151,7 +151,7 @@ def reader_and_buffer(r: Rewrites) -> tuple[str, str]:
 
 
 ARGUMENTS: dict[str, Callable[[Rewrites], tuple[Any, ...]]] = {
-    "split": split_arguments,
+    "split": _split_arguments,
     "tile": lambda r: (*[*r.neighbours(2), r.loop()][:2], r.rng.choice((1, 2, 3, 4)), r.rng.choice((1, 2, 3, 8))),
     "fuse": lambda r: tuple(r.neighbours(3)),
     "reorder": lambda r: tuple(r.shuffled()),
@@ -161,20 +161,20 @@ ARGUMENTS: dict[str, Callable[[Rewrites], tuple[Any, ...]]] = {
     "vthread": lambda r: (r.short_loop(),),
     "bind": lambda r: (r.loop(), r.rng.choice(("blockIdx.x", "threadIdx.x", "threadIdx.y"))),
     "annotate": lambda r: (r.rng.choice((r.loop(), r.block(), "nowhere")), "note", r.rng.randint(0, 9)),
-    "set_scope": lambda r: (r.buffer(), r.rng.choice(SCOPES)),
+    "set_scope": lambda r: (r.buffer(), r.rng.choice(_SCOPES)),
     "compute_at": lambda r: (r.block(), r.loop()),
-    "compute_once": compute_once_arguments,
+    "compute_once": _compute_once_arguments,
     "reverse_compute_at": lambda r: (r.block(), r.loop()),
     "inline": lambda r: (r.block(),),
     "reverse_inline": lambda r: (r.block(),),
-    "cache_read": lambda r: (*reader_and_buffer(r), r.rng.choice(SCOPES)),
-    "cache_write": lambda r: (r.block(), r.rng.choice(SCOPES)),
+    "cache_read": lambda r: (*_reader_and_buffer(r), r.rng.choice(_SCOPES)),
+    "cache_write": lambda r: (r.block(), r.rng.choice(_SCOPES)),
     "rfactor": lambda r: (r.loop(), r.rng.randint(0, 2)),
     "decompose_reduction": lambda r: (r.block(), r.loop()),
     "double_buffer": lambda r: (r.buffer(),),
-    "prefetch": lambda r: (*reader_and_buffer(r), r.loop(), r.rng.randint(1, 2)),
+    "prefetch": lambda r: (*_reader_and_buffer(r), r.loop(), r.rng.randint(1, 2)),
     "storage_align": lambda r: (r.buffer(), r.rng.randint(0, 2), r.rng.choice((4, 8, 16)), r.rng.choice((0, 1, 3))),
-    "tensorize": tensorize_arguments,
+    "tensorize": _tensorize_arguments,
     "blockize": lambda r: (r.loop(),),
     "store_at": lambda r: (r.block(), r.rng.choice((r.loop(), None))),
     "full_extent": lambda r: (r.block(), r.rng.choice(("vi0", "vi1", "vk0"))),

@@ -1,1 +1,122 @@
-"""What a loop nest reads and writes: accesses, regions, dataflow, independence of iterations."""
+"""What a loop nest reads and writes. Schedules, lowering and default schedules ask; nothing here changes a function.
+
+| question | module |
+|---|---|
+| which loops lie around a block or loop; the function with a statement replaced or removed | `tree` |
+| which buffers and elements a block reads and writes, in terms of the loops around it | `access` |
+| which region of a buffer is read while the outer loops are fixed | `read_region` |
+| which region is written there, if it has no gaps | `written_region` |
+| does each read still find its value after a block has moved | `dataflow` |
+| may the iterations of a loop run at once | `independence` |
+| which terms does a reduction combine | `combiner` |
+| how do bounds compare where extents are symbols | `symbols` |
+
+Functions are immutable, so an analysis holds for the function that it was given; a rewrite analyses its result anew.
+"""
+
+from vdla.compiler.analysis.access import (
+    Indices,
+    LeafBlock,
+    init_stores,
+    is_leaf,
+    leaf_at,
+    leaves,
+    loads,
+    read_buffers,
+    read_indices,
+    readers_of,
+    readers_of_any,
+    store_to,
+    stores,
+    writers_of,
+    written_buffers,
+)
+from vdla.compiler.analysis.combiner import reduction_terms, replace_terms
+from vdla.compiler.analysis.dataflow import check_flow, common_loops, first_iteration, last_iteration, reduction_loops
+from vdla.compiler.analysis.errors import ScheduleError
+from vdla.compiler.analysis.independence import (
+    ROOT,
+    CheckedLoops,
+    check_concurrent_loops,
+    check_independent,
+    elements_differ,
+)
+from vdla.compiler.analysis.read_region import (
+    Span,
+    access_region,
+    accesses_region,
+    index_form,
+    limits_of,
+    region_read,
+    span_of,
+)
+from vdla.compiler.analysis.symbols import Domains, ceil_div, domains_of, extent_form, extent_of
+from vdla.compiler.analysis.tree import (
+    Path,
+    block_at,
+    block_path,
+    loop_at,
+    loop_names,
+    loop_path,
+    loops_on,
+    paths,
+    remove_at,
+    replace_at,
+    used_names,
+)
+from vdla.compiler.analysis.written_region import region_written
+
+__all__ = [
+    "ROOT",
+    "CheckedLoops",
+    "Domains",
+    "Indices",
+    "LeafBlock",
+    "Path",
+    "ScheduleError",
+    "Span",
+    "access_region",
+    "accesses_region",
+    "block_at",
+    "block_path",
+    "ceil_div",
+    "check_concurrent_loops",
+    "check_flow",
+    "check_independent",
+    "common_loops",
+    "domains_of",
+    "elements_differ",
+    "extent_form",
+    "extent_of",
+    "first_iteration",
+    "index_form",
+    "init_stores",
+    "is_leaf",
+    "last_iteration",
+    "leaf_at",
+    "leaves",
+    "limits_of",
+    "loads",
+    "loop_at",
+    "loop_names",
+    "loop_path",
+    "loops_on",
+    "paths",
+    "read_buffers",
+    "read_indices",
+    "readers_of",
+    "readers_of_any",
+    "reduction_loops",
+    "reduction_terms",
+    "region_read",
+    "region_written",
+    "remove_at",
+    "replace_at",
+    "replace_terms",
+    "span_of",
+    "store_to",
+    "stores",
+    "used_names",
+    "writers_of",
+    "written_buffers",
+]

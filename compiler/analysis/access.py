@@ -87,19 +87,19 @@ def store_to(block: ir.Block, buffer: str) -> ir.Store:
     return next(store for store in stores(block) if store.buffer == buffer)
 
 
-def written(block: ir.Block) -> set[str]:
+def written_buffers(block: ir.Block) -> set[str]:
     """The buffers that a leaf writes."""
     return {store.buffer for store in stores(block)}
 
 
-def reads(block: ir.Block, buffer: str) -> list[Indices]:
+def read_indices(block: ir.Block, buffer: str) -> list[Indices]:
     """The indices, over the block's axes, at which a leaf reads `buffer`; each once."""
     return list(dict.fromkeys(load.indices for load in loads(block) if load.buffer == buffer))
 
 
 def read_buffers(block: ir.Block) -> set[str]:
     """The buffers that a leaf reads, other than those it writes."""
-    return {load.buffer for load in loads(block)} - written(block)
+    return {load.buffer for load in loads(block)} - written_buffers(block)
 
 
 def loads(block: ir.Block) -> Iterator[ir.Load]:
@@ -117,7 +117,7 @@ def init_stores(block: ir.Block) -> list[ir.Store]:
 
 def writers_of(all_leaves: list[LeafBlock], buffer: str) -> list[LeafBlock]:
     """The leaves that write `buffer`: none for an input, two for a decomposed sum."""
-    return [leaf for leaf in all_leaves if buffer in written(leaf.block)]
+    return [leaf for leaf in all_leaves if buffer in written_buffers(leaf.block)]
 
 
 def readers_of(all_leaves: list[LeafBlock], buffer: str) -> list[LeafBlock]:

@@ -11,7 +11,7 @@ from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.ir import expr_text
 
 
-def terms_of(stores: list[ir.Store], where: str) -> list[ir.Expr]:
+def reduction_terms(stores: list[ir.Store], where: str) -> list[ir.Expr]:
     """The term of each store.
 
     Raises:
@@ -20,7 +20,7 @@ def terms_of(stores: list[ir.Store], where: str) -> list[ir.Expr]:
     own = {store.buffer for store in stores}
     terms: list[ir.Expr] = []
     for store in stores:
-        parts = list(dict.fromkeys(part for part in results(store.value, own) if not reads_any(part, own)))
+        parts = list(dict.fromkeys(part for part in _value_parts(store.value, own) if not _reads_any(part, own)))
         if len(parts) != 1:
             found = expr_text(store.value)
             raise ScheduleError(f"{where}: {store.buffer} must combine with one term, got {found}")
@@ -28,39 +28,39 @@ def terms_of(stores: list[ir.Store], where: str) -> list[ir.Expr]:
     if len(set(terms)) != len(terms):
         raise ScheduleError(f"{where}: the sums must have different terms, got {expr_text(terms[0])} twice")
     for store in stores:
-        check_closed(store, replaced_terms(store.value, dict.fromkeys(terms, ir.Const(0))), own, where)
+        _check_closed(store, replace_terms(store.value, dict.fromkeys(terms, ir.Const(0))), own, where)
     return terms
 
 
-def results(expr: ir.Expr, own: set[str]) -> list[ir.Expr]:
+def _value_parts(expr: ir.Expr, own: set[str]) -> list[ir.Expr]:
     """The parts that the value of `expr` is made of, conditions left out."""
-    if not reads_any(expr, own):
+    if not _reads_any(expr, own):
         return [expr]
     match expr:
         case ir.Select(a=a, b=b):
-            return [*results(a, own), *results(b, own)]
+            return [*_value_parts(a, own), *_value_parts(b, own)]
         case ir.Load():
             return []
-    return [part for operand in ir.operands(expr) for part in results(operand, own)]
+    return [part for operand in ir.operands(expr) for part in _value_parts(operand, own)]
 
 
-def reads_any(expr: ir.Expr, buffers: set[str]) -> bool:
+def _reads_any(expr: ir.Expr, buffers: set[str]) -> bool:
     """Whether `expr` reads one of `buffers`."""
     return any(isinstance(e, ir.Load) and e.buffer in buffers for e in ir.walk_expr(expr))
 
 
-def replaced_terms(expr: ir.Expr, terms: dict[ir.Expr, ir.Expr]) -> ir.Expr:
+def replace_terms(expr: ir.Expr, terms: dict[ir.Expr, ir.Expr]) -> ir.Expr:
     """`expr` with each term replaced, but not in the places of elements."""
     if expr in terms:
         return terms[expr]
     if isinstance(expr, ir.Load):
         return expr
     old = ir.operands(expr)
-    new = tuple(replaced_terms(operand, terms) for operand in old)
+    new = tuple(replace_terms(operand, terms) for operand in old)
     return expr if new == old else ir.with_operands(expr, new)
 
 
-def check_closed(store: ir.Store, value: ir.Expr, own: set[str], where: str) -> None:
+def _check_closed(store: ir.Store, value: ir.Expr, own: set[str], where: str) -> None:
     """Refuse a combination of more than the sums, the terms and constants."""
     inside = {v for e in ir.walk_expr(value) if isinstance(e, ir.Load) and e.buffer in own for v in ir.walk_expr(e)}
     for expr in ir.walk_expr(value):

@@ -16,16 +16,16 @@ from vdla.compiler.analysis.access import (
     LeafBlock,
     leaves,
     read_buffers,
+    read_indices,
     readers_of,
-    reads,
     store_to,
     writers_of,
-    written,
+    written_buffers,
 )
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.read_region import Span, need_at
+from vdla.compiler.analysis.read_region import Span, accesses_region
 from vdla.compiler.analysis.symbols import domains_of, extent_form
-from vdla.compiler.analysis.written_region import computed
+from vdla.compiler.analysis.written_region import region_written
 from vdla.compiler.arith import Linear, linear, var_names
 from vdla.compiler.ir import expr_text
 
@@ -37,24 +37,24 @@ def check_flow(fn: ir.Function, name: str, where: str) -> None:
     for buffer in sorted(read_buffers(block.block)):
         for writer in writers_of(all_leaves, buffer):
             check_pair(fn, all_leaves, writer, block, buffer, where)
-    for buffer in sorted(written(block.block)):
+    for buffer in sorted(written_buffers(block.block)):
         for reader in readers_of(all_leaves, buffer):
             check_pair(fn, all_leaves, block, reader, buffer, where)
-        check_start(fn, all_leaves, buffer, where)
+        _check_start(fn, all_leaves, buffer, where)
 
 
-def check_start(fn: ir.Function, order: list[LeafBlock], buffer: str, where: str) -> None:
+def _check_start(fn: ir.Function, order: list[LeafBlock], buffer: str, where: str) -> None:
     """Refuse a decomposed sum that goes on from what its start has not written."""
     writers = writers_of(order, buffer)
-    for start in (leaf for leaf in writers if not goes_on(leaf, buffer)):
+    for start in (leaf for leaf in writers if not _accumulates(leaf, buffer)):
         for leaf in writers:
-            if leaf.block.init is None and goes_on(leaf, buffer):
+            if leaf.block.init is None and _accumulates(leaf, buffer):
                 check_pair(fn, order, start, leaf, buffer, where)
 
 
-def goes_on(leaf: LeafBlock, buffer: str) -> bool:
+def _accumulates(leaf: LeafBlock, buffer: str) -> bool:
     """Whether a block reads the element that it writes, as a sum does; a start may read other ones."""
-    return store_to(leaf.block, buffer).indices in reads(leaf.block, buffer)
+    return store_to(leaf.block, buffer).indices in read_indices(leaf.block, buffer)
 
 
 def check_pair(
@@ -62,32 +62,32 @@ def check_pair(
 ) -> None:
     """Refuse a value of `buffer` that is lost between two blocks."""
     common = common_loops(writer, reader)
-    accesses = reads(reader.block, buffer)
-    states = [access for access in accesses if is_state(writer, reader, buffer, access, common)]
+    accesses = read_indices(reader.block, buffer)
+    states = [access for access in accesses if _is_earlier_step(writer, reader, buffer, access, common)]
     if states:
-        steps = common[: max(place for place, loop in enumerate(common) if loop.var in scanned_loops(writer)) + 1]
-        check_cover(fn, writer, reader, buffer, states, steps, where)
+        steps = common[: max(place for place, loop in enumerate(common) if loop.var in scan_loops(writer)) + 1]
+        _check_coverage(fn, writer, reader, buffer, states, steps, where)
     now = [access for access in accesses if access not in states]
     if not now:
         return
     if order.index(writer) > order.index(reader):
         rule = f"{reader.name} must come after {writer.name}, which computes {buffer}"
         raise ScheduleError(f"{where}: {rule}, got it before")
-    check_complete(writer, reader, common, where)
-    check_cover(fn, writer, reader, buffer, now, common, where)
+    _check_complete(writer, reader, common, where)
+    _check_coverage(fn, writer, reader, buffer, now, common, where)
 
 
-def scanned_loops(leaf: LeafBlock) -> set[str]:
+def scan_loops(leaf: LeafBlock) -> set[str]:
     """The loops over the steps of a scan."""
     return {name for value in leaf.values_of(ir.AxisKind.SCAN) for name in var_names(value)}
 
 
-def is_state(writer: LeafBlock, reader: LeafBlock, buffer: str, access: Indices, common: list[ir.For]) -> bool:
+def _is_earlier_step(writer: LeafBlock, reader: LeafBlock, buffer: str, access: Indices, common: list[ir.For]) -> bool:
     """Whether an element is one that the writer computed in an earlier step of a scan that both are in."""
-    if not scanned_loops(writer) or not scanned_loops(writer) <= {loop.var for loop in common}:
+    if not scan_loops(writer) or not scan_loops(writer) <= {loop.var for loop in common}:
         return False
     for own, index in zip(store_to(writer.block, buffer).indices, access, strict=True):
-        if is_step(writer, own):
+        if _is_scan_step(writer, own):
             step = writer.bound(own)
             ago = step + reader.bound(index).scaled(-1)
             forwards = all(factor > 0 for factor in step.terms.values())
@@ -97,7 +97,7 @@ def is_state(writer: LeafBlock, reader: LeafBlock, buffer: str, access: Indices,
     return False
 
 
-def check_cover(
+def _check_coverage(
     fn: ir.Function,
     writer: LeafBlock,
     reader: LeafBlock,
@@ -108,20 +108,20 @@ def check_cover(
 ) -> None:
     """Refuse accesses of elements that the writer does not compute while the common loops stand still; of a state, in
     an earlier step."""
-    check_conditions(writer, reader, common, where)
+    _check_conditions(writer, reader, common, where)
     ranges, outer, shape = domains_of(fn), {loop.var for loop in common}, fn.buffers[buffer]
-    made = computed(writer, shape, outer, ranges, f"{where}: {reader.name}")
-    need = [span.clamped(ranges) for span in need_at(reader, accesses, shape, outer, ranges)]
+    made = region_written(writer, shape, outer, ranges, f"{where}: {reader.name}")
+    need = [span.clamped(ranges) for span in accesses_region(reader, accesses, shape, outer, ranges)]
     for dimension, (has, wants) in enumerate(zip(made, need, strict=True)):
         index = store_to(writer.block, buffer).indices[dimension]
-        earlier = is_state(writer, reader, buffer, accesses[0], common) and is_step(writer, index)
+        earlier = _is_earlier_step(writer, reader, buffer, accesses[0], common) and _is_scan_step(writer, index)
         if not earlier and not has.covers(wants, ranges):
             place = f"while {common[-1].var} stands still" if common else "before it"
             rule = f"{reader.name} must read only what {writer.name} computes {place}"
-            raise ScheduleError(f"{where}: {rule}, got {difference_text(buffer, dimension, has, wants)}")
+            raise ScheduleError(f"{where}: {rule}, got {_difference_text(buffer, dimension, has, wants)}")
 
 
-def is_step(leaf: LeafBlock, index: ir.Expr) -> bool:
+def _is_scan_step(leaf: LeafBlock, index: ir.Expr) -> bool:
     """Whether an index is the step of a scan."""
     return isinstance(index, ir.Var) and leaf.axis_of(index.name).kind is ir.AxisKind.SCAN
 
@@ -131,23 +131,23 @@ def common_loops(a: LeafBlock, b: LeafBlock) -> list[ir.For]:
     return [one for one, two in zip(a.loops, b.loops, strict=False) if one is two]
 
 
-def check_complete(writer: LeafBlock, reader: LeafBlock, common: list[ir.For], where: str) -> None:
+def _check_complete(writer: LeafBlock, reader: LeafBlock, common: list[ir.For], where: str) -> None:
     """Refuse a read of a sum that goes on in a later iteration."""
-    for loop in summed_loops(writer, common):
-        if is_last(loop) not in reader.conditions:
+    for loop in reduction_loops(writer, common):
+        if last_iteration(loop) not in reader.conditions:
             rule = f"{reader.name} must read {writer.name} where its sum over {loop.var} is complete"
             raise ScheduleError(f"{where}: {rule}, got a read in every iteration")
 
 
-def check_conditions(writer: LeafBlock, reader: LeafBlock, common: list[ir.For], where: str) -> None:
+def _check_conditions(writer: LeafBlock, reader: LeafBlock, common: list[ir.For], where: str) -> None:
     """Refuse a reader that runs in iterations of the common loops in which the writer has not run."""
-    for condition in selecting_conditions(writer, common):
+    for condition in _selecting_conditions(writer, common):
         if condition not in reader.conditions:
             rule = f"{reader.name} must run only where {writer.name} has run"
             raise ScheduleError(f"{where}: {rule} ({expr_text(condition)}), got every iteration")
 
 
-def selecting_conditions(leaf: LeafBlock, common: list[ir.For]) -> list[ir.Expr]:
+def _selecting_conditions(leaf: LeafBlock, common: list[ir.For]) -> list[ir.Expr]:
     """The conditions that leave out, in some iterations of the common loops, elements that exist.
 
     Others only bound an axis, end a sum, or are the mark of `compute_once`.
@@ -161,7 +161,7 @@ def selecting_conditions(leaf: LeafBlock, common: list[ir.For]) -> list[ir.Expr]
         condition
         for condition in leaf.conditions
         if var_names(condition) & outer
-        and not is_kept(condition, used)
+        and not _is_compute_once(condition, used)
         and (
             is_equality(condition)
             or not (var_names(condition) & loops <= summed or bounds_axis(condition, forms, loops))
@@ -182,7 +182,7 @@ def bounds_axis(condition: ir.Expr, forms: list[Mapping[ir.Expr, int]], loops: s
     return difference.only(lambda term: bool(var_names(term) & loops)).terms in forms
 
 
-def is_kept(condition: ir.Expr, used: set[str]) -> bool:
+def _is_compute_once(condition: ir.Expr, used: set[str]) -> bool:
     """Whether a condition is that of `compute_once`: the first iteration of a loop that no index depends on."""
     match condition:
         case ir.Binary("eq", ir.Var(name), ir.Const(0)):
@@ -190,29 +190,29 @@ def is_kept(condition: ir.Expr, used: set[str]) -> bool:
     return False
 
 
-def summed_loops(leaf: LeafBlock, common: list[ir.For]) -> list[ir.For]:
+def reduction_loops(leaf: LeafBlock, common: list[ir.For]) -> list[ir.For]:
     """The loops among `common` over which a leaf sums."""
     names = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
     return [loop for loop in common if loop.var in names and loop.extent != 1]
 
 
-def is_last(loop: ir.For) -> ir.Expr:
+def last_iteration(loop: ir.For) -> ir.Expr:
     """The condition of the last iteration."""
     last = extent_form(loop.extent) + Linear({}, -1)
     return ir.Binary("eq", ir.Var(loop.var), last.expr())
 
 
-def is_first(loop: str) -> ir.Expr:
+def first_iteration(loop: str) -> ir.Expr:
     """The condition of the first iteration."""
     return ir.Binary("eq", ir.Var(loop), ir.Const(0))
 
 
-def difference_text(buffer: str, dimension: int, has: Span, wants: Span) -> str:
+def _difference_text(buffer: str, dimension: int, has: Span, wants: Span) -> str:
     """The two spans, for messages."""
-    return f"dimension {dimension} of {buffer}: reads {span_text(wants)}, computed {span_text(has)}"
+    return f"dimension {dimension} of {buffer}: reads {_span_text(wants)}, computed {_span_text(has)}"
 
 
-def span_text(span: Span) -> str:
+def _span_text(span: Span) -> str:
     """A span as `first..last`."""
     first, last = (expr_text((span.offset + edge).expr()) for edge in (span.low, span.high))
     return f"{first}..{last}"

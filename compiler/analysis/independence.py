@@ -11,40 +11,48 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Indices, LeafBlock, leaves, read_buffers, reads, stores, written
+from vdla.compiler.analysis.access import (
+    Indices,
+    LeafBlock,
+    leaves,
+    read_buffers,
+    read_indices,
+    stores,
+    written_buffers,
+)
 from vdla.compiler.analysis.dataflow import check_pair, is_equality
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.read_region import Limit, bound_form, limited_bounds, limits_of, touched
+from vdla.compiler.analysis.read_region import Limit, access_region, index_form, limited_bounds, limits_of
 from vdla.compiler.analysis.symbols import Domains, at_least, domains_of
 from vdla.compiler.arith import Linear, Ranges, linear, var_names
 from vdla.compiler.ir import THREAD, expr_text
 
 ROOT = "root"  # `store_at` of a buffer that is allocated outside of every loop
-Known = Mapping[str, tuple[ir.For, frozenset[str]]]
+CheckedLoops = Mapping[str, tuple[ir.For, frozenset[str]]]
 
 
-def check_marked(fn: ir.Function, where: str, known: Known) -> Known:
+def check_concurrent_loops(fn: ir.Function, where: str, known: CheckedLoops) -> CheckedLoops:
     """Refuse `fn` if the iterations of a loop that is parallel, vectorized or bound depend on each other.
 
     `known` are the loops checked so far, with the buffers that were their own: what is the same is not checked again.
     The result is that of `fn`.
     """
-    marked = {stmt.var: stmt for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For) and mark_of(stmt)}
+    marked = {stmt.var: stmt for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For) and _mark_of(stmt)}
     if not marked:
         return {}
     order, ranges = leaves(fn), domains_of(fn)
-    touching = touched_buffers(order)
+    touching = _accessed_buffers(order)
     result: dict[str, tuple[ir.For, frozenset[str]]] = {}
     for var, loop in marked.items():
-        what = mark_of(loop)
-        check = Iterations(fn, order, touching, ranges, loop, where, f"the {what} loop {var}")
+        what = _mark_of(loop)
+        check = _Iterations(fn, order, touching, ranges, loop, where, f"the {what} loop {var}")
         result[var] = (loop, frozenset() if what == "vectorized" else check.private())
         if var not in known or known[var][0] is not loop or known[var][1] != result[var][1]:
             check.run(result[var][1])
     return result
 
 
-def mark_of(loop: ir.For) -> str:
+def _mark_of(loop: ir.For) -> str:
     """How a loop runs its iterations at once; "" if it does not."""
     match loop.kind:
         case ir.LoopKind.PARALLEL:
@@ -57,21 +65,21 @@ def mark_of(loop: ir.For) -> str:
 def check_independent(fn: ir.Function, loop: ir.For, where: str, shared: bool) -> None:
     """Refuse a loop that carries a dependence. `shared`: iterations share buffers that they could have one each of."""
     order = leaves(fn)
-    check = Iterations(fn, order, touched_buffers(order), domains_of(fn), loop, where, "the loop")
+    check = _Iterations(fn, order, _accessed_buffers(order), domains_of(fn), loop, where, "the loop")
     check.run(frozenset() if shared else check.private())
 
 
-def touched_buffers(order: list[LeafBlock]) -> list[set[str]]:
+def _accessed_buffers(order: list[LeafBlock]) -> list[set[str]]:
     """The buffers that each leaf reads or writes."""
-    return [written(leaf.block) | read_buffers(leaf.block) for leaf in order]
+    return [written_buffers(leaf.block) | read_buffers(leaf.block) for leaf in order]
 
 
-def loop_vars(leaf: LeafBlock) -> list[str]:
+def _loop_vars(leaf: LeafBlock) -> list[str]:
     """The variables of the loops around a leaf, outermost first."""
     return [loop.var for loop in leaf.loops]
 
 
-def check_role(leaf: LeafBlock, var: str, where: str) -> None:
+def _check_spatial(leaf: LeafBlock, var: str, where: str) -> None:
     """Refuse a loop over which a block sums, or along which it goes on from what it left."""
     kinds = {axis.kind for axis in leaf.block.axes if var in var_names(leaf.values[axis.var])}
     for kind in (ir.AxisKind.REDUCE, ir.AxisKind.SCAN):
@@ -80,7 +88,7 @@ def check_role(leaf: LeafBlock, var: str, where: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Iterations:
+class _Iterations:
     """The iterations of a loop of a function; `order` are its leaves with the buffers they touch, `what` the loop in
     messages."""
 
@@ -96,9 +104,9 @@ class Iterations:
         """Refuse a dependence between iterations, which share all but the buffers in `private`."""
         inside = self.inside()
         for leaf in inside:
-            check_role(leaf, self.loop.var, f"{self.where}: {self.what}")
+            _check_spatial(leaf, self.loop.var, f"{self.where}: {self.what}")
         for writer in inside:
-            for buffer in sorted(written(writer.block)):
+            for buffer in sorted(written_buffers(writer.block)):
                 for reader in inside:
                     self.check_read(writer, reader, buffer)
                 if buffer not in private:
@@ -106,14 +114,14 @@ class Iterations:
 
     def inside(self) -> list[LeafBlock]:
         """The leaves in the loop."""
-        return [leaf for leaf in self.order if self.loop.var in loop_vars(leaf)]
+        return [leaf for leaf in self.order if self.loop.var in _loop_vars(leaf)]
 
     def private(self) -> frozenset[str]:
         """The buffers of which lowering gives each iteration its own: nothing outside of the loop touches them."""
         var = self.loop.var
         inside, outside = set[str](), set(self.fn.params)
         for leaf, buffers in zip(self.order, self.touching, strict=True):
-            within = any(loop is self.loop for loop in leaf.loops) and allocated_inside(leaf, var)
+            within = any(loop is self.loop for loop in leaf.loops) and _is_allocated_inside(leaf, var)
             (inside if within else outside).update(buffers)
         return frozenset(inside - outside)
 
@@ -125,32 +133,32 @@ class Iterations:
             rule = f"block {reader.name} must not read other iterations of {self.loop.var}"
             raise ScheduleError(f"{self.where}: {rule}, got a read of {buffer} beside the element that it writes")
         check_pair(self.fn, self.order, writer, reader, buffer, self.where)
-        check_no_keep(writer, reader, buffer, self.loop.var, self.where)
+        _check_not_kept(writer, reader, buffer, self.loop.var, self.where)
 
     def reads_others(self, writer: LeafBlock, reader: LeafBlock, buffer: str) -> bool:
         """Whether a block reads elements that the writer may write, other than in place, while the loops outside stand
         still."""
-        names, shape = loop_vars(writer), self.fn.buffers[buffer]
+        names, shape = _loop_vars(writer), self.fn.buffers[buffer]
         outer = set(names[: names.index(self.loop.var)])
         own = [store.indices for store in stores(writer.block) if store.buffer == buffer]
-        accesses = [i for i in reads(reader.block, buffer) if reader.name != writer.name or i not in own]
+        accesses = [i for i in read_indices(reader.block, buffer) if reader.name != writer.name or i not in own]
         if not accesses:
             return False
-        made = [touched(writer, indices, shape, outer, self.ranges) for indices in own]
-        needs = [touched(reader, indices, shape, outer, self.ranges) for indices in accesses]
+        made = [access_region(writer, indices, shape, outer, self.ranges) for indices in own]
+        needs = [access_region(reader, indices, shape, outer, self.ranges) for indices in accesses]
         return any(all(a.meets(b, self.ranges) for a, b in zip(m, n, strict=True)) for m in made for n in needs)
 
     def check_distinct(self, leaf: LeafBlock, buffer: str) -> None:
         """Refuse a block that writes one element of `buffer` in several iterations."""
         for store in stores(leaf.block):
-            if store.buffer == buffer and not distinct(leaf, store.indices, self.loop.var, self.ranges):
-                forms = [bound_form(leaf, index, self.ranges) for index in store.indices]
+            if store.buffer == buffer and not elements_differ(leaf, store.indices, self.loop.var, self.ranges):
+                forms = [index_form(leaf, index, self.ranges) for index in store.indices]
                 found = ", ".join(expr_text(form.expr()) for form in forms)
                 rule = f"must write other elements of {buffer} in each iteration of block {leaf.name}"
                 raise ScheduleError(f"{self.where}: {self.what} {rule}, got {buffer}[{found}]")
 
 
-def check_no_keep(writer: LeafBlock, reader: LeafBlock, buffer: str, var: str, where: str) -> None:
+def _check_not_kept(writer: LeafBlock, reader: LeafBlock, buffer: str, var: str, where: str) -> None:
     """Refuse a value that one iteration leaves for the others."""
     for condition in writer.conditions:
         if is_equality(condition) and var in var_names(condition) and condition not in reader.conditions:
@@ -159,27 +167,27 @@ def check_no_keep(writer: LeafBlock, reader: LeafBlock, buffer: str, var: str, w
             raise ScheduleError(f"{where}: {rule}, got {found}")
 
 
-def allocated_inside(leaf: LeafBlock, var: str) -> bool:
+def _is_allocated_inside(leaf: LeafBlock, var: str) -> bool:
     """Whether no `store_at` asks for an allocation outside of the loop."""
     place = leaf.block.annotations.get("store_at")
-    names = loop_vars(leaf)
+    names = _loop_vars(leaf)
     return place not in (ROOT, *names[: names.index(var)])
 
 
-def distinct(leaf: LeafBlock, indices: Indices, var: str, ranges: Ranges) -> bool:
+def elements_differ(leaf: LeafBlock, indices: Indices, var: str, ranges: Ranges) -> bool:
     """Whether the element at `indices` tells the iteration of `var`, the loops outside of it standing still."""
-    names = loop_vars(leaf)
+    names = _loop_vars(leaf)
     inner = set(names[names.index(var) :])
-    forms = [bound_form(leaf, index, ranges).only(lambda t: bool(var_names(t) & inner)) for index in indices]
+    forms = [index_form(leaf, index, ranges).only(lambda t: bool(var_names(t) & inner)) for index in indices]
     limits = limits_of(leaf.conditions, ranges)
     known: set[ir.Expr] = set()
     while ir.Var(var) not in known:
-        forms = [without(form, known) for form in forms]
-        found = {term for form in forms for term in leading(form, ranges, limits)}
+        forms = [_without(form, known) for form in forms]
+        found = {term for form in forms for term in _determined_terms(form, ranges, limits)}
         if not found:
             return False
         known |= found
-        forms += [form.only(lambda t: bool(var_names(t) & inner)) for form in rejoined(known)]
+        forms += [form.only(lambda t: bool(var_names(t) & inner)) for form in _recombined(known)]
     return True
 
 
@@ -187,22 +195,22 @@ def check_terms_once(leaf: LeafBlock, inner: list[ir.For], ranges: Domains, wher
     """Refuse loops that add a term of a sum more than once: started in one place, it would count as often."""
     axes = tuple(ir.Var(axis.var) for axis in leaf.block.axes)
     for step in inner:
-        if step.extent != 1 and not distinct(leaf, axes, step.var, ranges):
+        if step.extent != 1 and not elements_differ(leaf, axes, step.var, ranges):
             rule = f"each term of {leaf.name} must be added once from the loop inwards"
             raise ScheduleError(f"{where}: {rule}, got one term in several iterations of {step.var}")
 
 
-def without(form: Linear, known: set[ir.Expr]) -> Linear:
+def _without(form: Linear, known: set[ir.Expr]) -> Linear:
     """The terms that are not known."""
     return form.only(lambda term: term not in known)
 
 
-def leading(form: Linear, ranges: Ranges, limits: list[Limit]) -> list[ir.Expr]:
+def _determined_terms(form: Linear, ranges: Ranges, limits: list[Limit]) -> list[ir.Expr]:
     """The terms whose values follow from that of the sum: each outweighs all that have smaller coefficients."""
     result: list[ir.Expr] = []
     rest = form
     for term, factor in sorted(form.terms.items(), key=lambda item: -abs(item[1])):
-        rest = without(rest, {term})
+        rest = _without(rest, {term})
         low, high = limited_bounds(rest, ranges, limits)
         if not at_least(low + Linear({}, abs(factor) - 1), high, ranges):
             break
@@ -210,7 +218,7 @@ def leading(form: Linear, ranges: Ranges, limits: list[Limit]) -> list[ir.Expr]:
     return result
 
 
-def rejoined(known: set[ir.Expr]) -> list[Linear]:
+def _recombined(known: set[ir.Expr]) -> list[Linear]:
     """The sums whose quotient and remainder are both known."""
     quotients = [t for t in known if isinstance(t, ir.Binary) and t.op == "floordiv"]
     return [linear(t.a) for t in quotients if ir.Binary("mod", t.a, t.b) in known]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Indices, LeafBlock, reads
+from vdla.compiler.analysis.access import Indices, LeafBlock, read_indices
 from vdla.compiler.analysis.symbols import (
     Bounds,
     Domains,
@@ -49,7 +49,7 @@ class Span:
         """The first position."""
         return self.offset + self.low
 
-    def whole(self, ranges: Ranges) -> Span:
+    def full(self, ranges: Ranges) -> Span:
         """All of [floor, ceil] where the span is as wide, else the span."""
         if at_least(self.extent, self.ceil + self.floor.scaled(-1) + ONE, ranges):
             return replace(self, offset=ZERO, low=self.floor, high=larger(self.ceil, self.floor, ranges))
@@ -92,7 +92,7 @@ class Span:
         return fixed and at_least(need.floor, self.low, ranges) and at_least(self.high, need.ceil, ranges)
 
 
-def whole_span(extent: ir.Extent) -> Span:
+def full_span(extent: ir.Extent) -> Span:
     """All positions below an extent."""
     last = extent_form(extent) + ONE.scaled(-1)
     return Span(ZERO, ZERO, last, ZERO, last)
@@ -103,21 +103,23 @@ def union(spans: Iterable[Span], ranges: Ranges) -> Span:
     return reduce(lambda a, b: a.union(b, ranges), spans)
 
 
-def need_of(readers: Iterable[LeafBlock], buffer: ir.Buffer, outer: Collection[str], ranges: Domains) -> list[Span]:
+def region_read(readers: Iterable[LeafBlock], buffer: ir.Buffer, outer: Collection[str], ranges: Domains) -> list[Span]:
     """The region of `buffer` that `readers` read while the loops `outer` stand still."""
-    needs = [need_at(reader, reads(reader.block, buffer.name), buffer, outer, ranges) for reader in readers]
+    needs = [
+        accesses_region(reader, read_indices(reader.block, buffer.name), buffer, outer, ranges) for reader in readers
+    ]
     return [union(dimension, ranges).clamped(ranges) for dimension in zip(*needs, strict=True)]
 
 
-def need_at(
+def accesses_region(
     reader: LeafBlock, accesses: Iterable[Indices], buffer: ir.Buffer, outer: Collection[str], ranges: Domains
 ) -> list[Span]:
     """The region that some accesses of a leaf touch."""
-    spans = [touched(reader, indices, buffer, outer, ranges) for indices in accesses]
+    spans = [access_region(reader, indices, buffer, outer, ranges) for indices in accesses]
     return [union(dimension, ranges) for dimension in zip(*spans, strict=True)]
 
 
-def touched(
+def access_region(
     leaf: LeafBlock, indices: Indices, buffer: ir.Buffer, outer: Collection[str], ranges: Domains
 ) -> list[Span]:
     """The region that one access of a leaf touches."""
@@ -127,12 +129,12 @@ def touched(
     for index, extent in zip(indices, buffer.shape, strict=True):
         floor, ceil = form_bounds(linear(index), domains)
         last = extent_form(extent) + ONE.scaled(-1)
-        offset, (low, high) = span_of(bound_form(leaf, index, ranges), outer, ranges, limits)
+        offset, (low, high) = span_of(index_form(leaf, index, ranges), outer, ranges, limits)
         spans.append(Span(offset, low, high, larger(floor, ZERO, ranges), smaller(ceil, last, ranges)))
     return spans
 
 
-def bound_form(leaf: LeafBlock, index: ir.Expr, ranges: Ranges) -> Linear:
+def index_form(leaf: LeafBlock, index: ir.Expr, ranges: Ranges) -> Linear:
     """An index as a sum over loop variables."""
     form = leaf.bound(index)
     if all(isinstance(term, ir.Var) for term in form.terms):
@@ -148,13 +150,13 @@ def span_of(form: Linear, outer: Collection[str], ranges: Ranges, limits: list[L
         if names and names <= set(outer):
             offset += Linear({term: factor})
         else:
-            fixed, rest = divided_span(term, outer, ranges)
+            fixed, rest = _divided_span(term, outer, ranges)
             offset += fixed.scaled(factor)
             inner += rest.scaled(factor)
     return offset, limited_bounds(inner, ranges, limits)
 
 
-def divided_span(term: ir.Expr, outer: Collection[str], ranges: Ranges) -> tuple[Linear, Linear]:
+def _divided_span(term: ir.Expr, outer: Collection[str], ranges: Ranges) -> tuple[Linear, Linear]:
     """A quotient of outer and inner loops as an outer quotient and what the inner loops add to it.
 
     With x in [a, b], (o + x) // c is (o + a) // c plus 0 to ceil((b - a) / c).

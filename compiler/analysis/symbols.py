@@ -59,7 +59,7 @@ def extent_of(form: Linear) -> ir.Extent:
     return form.expr() if form.terms else form.const
 
 
-def ceil_divided(extent: ir.Extent, factor: int, domains: Ranges) -> ir.Extent:
+def ceil_div(extent: ir.Extent, factor: int, domains: Ranges) -> ir.Extent:
     """How many parts of `factor` an extent has, the last one perhaps not whole."""
     if isinstance(extent, int):
         return -(-extent // factor)
@@ -99,12 +99,12 @@ def term_bounds(term: ir.Expr, domains: Ranges) -> Bounds:
         case ir.Binary(op="floordiv", a=a, b=ir.Const(value=divisor)) if int(divisor) > 0:
             low, high = form_bounds(linear(a), domains)
             if low.terms or high.terms:
-                return divided(low, int(divisor), domains), divided(high, int(divisor), domains)
+                return _quotient(low, int(divisor), domains), _quotient(high, int(divisor), domains)
     low_number, high_number = bounds(term, domains)
     return Linear({}, low_number), Linear({}, high_number)
 
 
-def divided(form: Linear, divisor: int, domains: Ranges) -> Linear:
+def _quotient(form: Linear, divisor: int, domains: Ranges) -> Linear:
     """The quotient of a sum over symbols."""
     return linear(simplify(ir.Binary("floordiv", form.expr(), ir.Const(divisor)), domains))
 
@@ -112,7 +112,7 @@ def divided(form: Linear, divisor: int, domains: Ranges) -> Linear:
 # --- comparisons -----------------------------------------------------------------------------------------------------
 
 
-class Case(NamedTuple):
+class _Sides(NamedTuple):
     """A sum in which one undecided minimum or maximum is each of its sides; `every`: all of them count."""
 
     sides: list[Linear]
@@ -124,31 +124,31 @@ def at_least(a: Linear, b: Linear, domains: Ranges) -> bool:
     difference = a + b.scaled(-1)
     if not difference.terms:
         return difference.const >= 0
-    case = opened(difference)
+    case = _sides_of_min_max(difference)
     if case is not None:
         decided = (at_least(side, Linear({}), domains) for side in case.sides)
         return all(decided) if case.every else any(decided)
-    return linear_bounds(without_quotients(difference), domains)[0] >= 0
+    return linear_bounds(_without_quotients(difference), domains)[0] >= 0
 
 
-def opened(form: Linear) -> Case | None:
+def _sides_of_min_max(form: Linear) -> _Sides | None:
     """The cases of the first minimum or maximum in a sum."""
     for term, factor in form.terms.items():
         if isinstance(term, ir.Binary) and term.op in ("min", "max"):
             rest = form + Linear({term: -factor})
             every = (term.op == "min") == (factor > 0)
-            return Case([rest + linear(side).scaled(factor) for side in (term.a, term.b)], every)
+            return _Sides([rest + linear(side).scaled(factor) for side in (term.a, term.b)], every)
     return None
 
 
-def without_quotients(form: Linear) -> Linear:
+def _without_quotients(form: Linear) -> Linear:
     """A sum that is not greater, without `x // c * c`, which lies in [x - (c - 1), x]."""
     for term, factor in form.terms.items():
         if isinstance(term, ir.Binary) and term.op == "floordiv" and isinstance(term.b, ir.Const):
             divisor = int(term.b.value)
             if divisor > 0 and factor % divisor == 0:
                 least = linear(term.a) + Linear({}, 1 - divisor if factor > 0 else 0)
-                return without_quotients(form + Linear({term: -factor}) + least.scaled(factor // divisor))
+                return _without_quotients(form + Linear({term: -factor}) + least.scaled(factor // divisor))
     return form
 
 

@@ -38,7 +38,7 @@ def block_path(fn: ir.Function, name: str, where: str) -> Path:
     for path in paths(fn.body):
         if isinstance(path[-1], ir.Block) and path[-1].name == name:
             return path
-    raise ScheduleError(f"{where}: block must be one of {', '.join(block_names(fn))}, got {name!r}")
+    raise ScheduleError(f"{where}: block must be one of {', '.join(_block_names(fn))}, got {name!r}")
 
 
 def loop_names(fn: ir.Function) -> list[str]:
@@ -46,15 +46,15 @@ def loop_names(fn: ir.Function) -> list[str]:
     return [stmt.var for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For)]
 
 
-def block_names(fn: ir.Function) -> list[str]:
+def _block_names(fn: ir.Function) -> list[str]:
     """The names of all blocks."""
     return [stmt.name for stmt in ir.walk(fn.body) if isinstance(stmt, ir.Block)]
 
 
-def names_of(fn: ir.Function) -> Names:
+def used_names(fn: ir.Function) -> Names:
     """The names in use; those of axes too, which loops inside of a blockized block must not hide."""
     axes = [axis.var for stmt in ir.walk(fn.body) if isinstance(stmt, ir.Block) for axis in stmt.axes]
-    return Names([*loop_names(fn), *block_names(fn), *axes, *fn.buffers, *fn.scalars])
+    return Names([*loop_names(fn), *_block_names(fn), *axes, *fn.buffers, *fn.scalars])
 
 
 def loops_on(path: Path) -> list[ir.For]:
@@ -76,7 +76,7 @@ def block_at(path: Path) -> ir.Block:
     return block
 
 
-def replaced(fn: ir.Function, path: Path, new: ir.Stmt) -> ir.Function:
+def replace_at(fn: ir.Function, path: Path, new: ir.Stmt) -> ir.Function:
     """`fn` with the statement at the end of `path` replaced."""
     old = path[-1]
     for parent in reversed(path[:-1]):
@@ -84,13 +84,13 @@ def replaced(fn: ir.Function, path: Path, new: ir.Stmt) -> ir.Function:
     return replace(fn, body=new)
 
 
-def removed(fn: ir.Function, path: Path) -> ir.Function:
+def remove_at(fn: ir.Function, path: Path) -> ir.Function:
     """`fn` without the statement at the end of `path` and without the loops that hold nothing else."""
     old, *above = reversed(path)
     for depth, parent in enumerate(above):
         if isinstance(parent, ir.Seq):
             kept = ir.seq(*(child for child in parent.stmts if child is not old))
-            return replaced(fn, path[: len(above) - depth], kept)
+            return replace_at(fn, path[: len(above) - depth], kept)
         old = parent
     raise AssertionError("a function holds more than one block when one is removed")
 
@@ -116,7 +116,7 @@ def substitute_loops(stmt: ir.Stmt, values: Mapping[str, ir.Expr], ranges: Mappi
         bound = tuple(changed(value) for value in block.values)
         predicate = block.predicate
         if predicate is not None and var_names(predicate) & values.keys():
-            predicate = predicate_of(joined_equalities([changed(c) for c in conjuncts(predicate)]))
+            predicate = predicate_of(_merge_equalities([changed(c) for c in conjuncts(predicate)]))
         if bound == block.values and predicate is block.predicate:
             return block
         return replace(block, values=bound, predicate=predicate)
@@ -124,7 +124,7 @@ def substitute_loops(stmt: ir.Stmt, values: Mapping[str, ir.Expr], ranges: Mappi
     return rewrite_blocks(stmt, change)
 
 
-def joined_equalities(conditions: list[ir.Expr]) -> list[ir.Expr]:
+def _merge_equalities(conditions: list[ir.Expr]) -> list[ir.Expr]:
     """Conditions with `f // c == a` and `f % c == b` put together to `f == a * c + b`, as fused loops leave them."""
     parts = {c.a: c for c in conditions if isinstance(c, ir.Binary) and c.op == "eq" and isinstance(c.b, ir.Const)}
     for part, one in parts.items():
@@ -132,20 +132,20 @@ def joined_equalities(conditions: list[ir.Expr]) -> list[ir.Expr]:
             other = parts.get(ir.Binary("mod", part.a, part.b))
             if other is not None:
                 whole = linear(part.a)
-                total = number(one.b) * number(part.b) + number(other.b) - whole.const
+                total = _number(one.b) * _number(part.b) + _number(other.b) - whole.const
                 joined = ir.Binary("eq", Linear(whole.terms).expr(), ir.Const(total))
-                return joined_equalities([*(c for c in conditions if c not in (one, other)), joined])
+                return _merge_equalities([*(c for c in conditions if c not in (one, other)), joined])
     return conditions
 
 
-def number(expr: ir.Expr) -> int:
+def _number(expr: ir.Expr) -> int:
     """The value of a constant."""
     assert isinstance(expr, ir.Const)
     return int(expr.value)
 
 
-def guarded(stmt: ir.Stmt, condition: ir.Expr) -> ir.Stmt:
+def with_condition(stmt: ir.Stmt, condition: ir.Expr) -> ir.Stmt:
     """`stmt` with a condition added to its outermost blocks."""
     if isinstance(stmt, ir.Block):
         return replace(stmt, predicate=predicate_of([*conjuncts(stmt.predicate), condition]))
-    return ir.with_children(stmt, tuple(guarded(child, condition) for child in ir.children(stmt)))
+    return ir.with_children(stmt, tuple(with_condition(child, condition) for child in ir.children(stmt)))

@@ -16,39 +16,39 @@ from vdla.compiler.analysis.read_region import (
     ONE,
     Limit,
     Span,
-    bound_form,
+    access_region,
+    index_form,
     limited_bounds,
     limits_of,
     multiple_of,
-    touched,
 )
 from vdla.compiler.analysis.symbols import Domains, at_least, form_bounds, is_symbolic, smaller, term_bounds
 from vdla.compiler.arith import Linear, linear, linear_bounds, var_names
 from vdla.compiler.ir import expr_text
 
 
-def computed(leaf: LeafBlock, buffer: ir.Buffer, outer: set[str], ranges: Domains, where: str) -> list[Span]:
+def region_written(leaf: LeafBlock, buffer: ir.Buffer, outer: set[str], ranges: Domains, where: str) -> list[Span]:
     """The part of `buffer` that a leaf computes while the loops `outer` stand still.
 
     Raises:
         ScheduleError: what is computed there has gaps; `where` begins the message and names who reads it.
     """
     indices = store_to(leaf.block, buffer.name).indices
-    forms = [inner_form(bound_form(leaf, index, ranges), outer, ranges) for index in indices]
+    forms = [_inner_form(index_form(leaf, index, ranges), outer, ranges) for index in indices]
     rule = f"{where} must read a part of {buffer.name} computed without gaps"
     for form in forms:
-        if not is_dense(form, outer, ranges):
+        if not _is_dense(form, outer, ranges):
             raise ScheduleError(f"{rule}, got {expr_text(form.expr())}")
-    spans = touched(leaf, indices, buffer, outer, ranges)
-    for condition in conditions_inside(leaf, forms, outer):
-        kept = rows_left(condition, forms, spans, ranges)
+    spans = access_region(leaf, indices, buffer, outer, ranges)
+    for condition in _inner_conditions(leaf, forms, outer):
+        kept = _narrowed(condition, forms, spans, ranges)
         if kept is None:
             raise ScheduleError(f"{rule}, got where {expr_text(condition)}")
         spans = kept
     return spans
 
 
-def inner_form(form: Linear, outer: set[str], ranges: Domains) -> Linear:
+def _inner_form(form: Linear, outer: set[str], ranges: Domains) -> Linear:
     """The part of a sum that the loops inside change."""
     return form.only(lambda term: not var_names(term) <= outer and not is_symbolic(term, ranges))
 
@@ -56,47 +56,47 @@ def inner_form(form: Linear, outer: set[str], ranges: Domains) -> Linear:
 # --- sums over loops -------------------------------------------------------------------------------------------------
 
 
-def is_dense(form: Linear, outer: set[str], ranges: Domains) -> bool:
+def _is_dense(form: Linear, outer: set[str], ranges: Domains) -> bool:
     """Whether a sum over loops takes all values between its bounds while the loops `outer` stand still."""
     reach = 0
     for term, step in sorted(form.terms.items(), key=lambda item: abs(item[1])):
         low, high = term_bounds(term, ranges)
-        if high != low and (abs(step) > reach + 1 or not takes_all(term, outer, ranges)):
+        if high != low and (abs(step) > reach + 1 or not _takes_all_values(term, outer, ranges)):
             return False
         reach += abs(step) * max(linear_bounds(high + low.scaled(-1), ranges)[0], 0)  # of the smallest extent
     return True
 
 
-def takes_all(term: ir.Expr, outer: set[str], ranges: Domains) -> bool:
+def _takes_all_values(term: ir.Expr, outer: set[str], ranges: Domains) -> bool:
     """Whether a term takes all values between its bounds: a variable, or one part of loops that were fused, all of
     them inside."""
     match term:
         case ir.Var():
             return True
         case ir.Binary(op="floordiv" | "mod", a=a, b=ir.Const()):
-            return not var_names(term) & outer and is_dense(linear(a), outer, ranges)
+            return not var_names(term) & outer and _is_dense(linear(a), outer, ranges)
     return False
 
 
 # --- conditions ------------------------------------------------------------------------------------------------------
 
 
-def conditions_inside(leaf: LeafBlock, forms: Iterable[Linear], outer: set[str]) -> list[ir.Expr]:
+def _inner_conditions(leaf: LeafBlock, forms: Iterable[Linear], outer: set[str]) -> list[ir.Expr]:
     """The conditions of loops inside that choose elements; those of outer loops are a matter of when the leaf runs."""
     chosen = {name for form in forms for term in form.terms for name in var_names(term)} - outer
     return [c for c in leaf.conditions if var_names(c) & chosen and not var_names(c) & outer]
 
 
-def rows_left(condition: ir.Expr, forms: list[Linear], spans: list[Span], ranges: Domains) -> list[Span] | None:
+def _narrowed(condition: ir.Expr, forms: list[Linear], spans: list[Span], ranges: Domains) -> list[Span] | None:
     """What a condition leaves of a part, if that is a part without gaps."""
     limits = limits_of([condition], ranges)
     if not limits:
         return None
-    limit = eased(limits[0], forms, ranges)
-    if holds_always(limit, ranges) or any(multiple_of(form, limit[0]) for form in forms):
+    limit = _relaxed(limits[0], forms, ranges)
+    if _always_holds(limit, ranges) or any(multiple_of(form, limit[0]) for form in forms):
         return spans  # `touched` has seen the latter
     for dimension, form in enumerate(forms):
-        rows = whole_rows(form, limit, ranges)
+        rows = _full_rows(form, limit, ranges)
         if rows is not None:
             span = spans[dimension]
             last = smaller(span.high, rows + ONE.scaled(-1), ranges)
@@ -104,7 +104,7 @@ def rows_left(condition: ir.Expr, forms: list[Linear], spans: list[Span], ranges
     return None
 
 
-def eased(limit: Limit, forms: Iterable[Linear], ranges: Domains) -> Limit:
+def _relaxed(limit: Limit, forms: Iterable[Linear], ranges: Domains) -> Limit:
     """A limit of the loops that choose elements, with the others where they leave most: one iteration is enough."""
     part, least, most = limit
     chosen = {name for form in forms for term in form.terms for name in var_names(term)}
@@ -117,14 +117,14 @@ def eased(limit: Limit, forms: Iterable[Linear], ranges: Domains) -> Limit:
     )
 
 
-def holds_always(limit: Limit, ranges: Domains) -> bool:
+def _always_holds(limit: Limit, ranges: Domains) -> bool:
     """Whether a limit leaves out nothing."""
     part, least, most = limit
     low, high = form_bounds(part, ranges)
     return (least is None or at_least(low, least, ranges)) and (most is None or at_least(most, high, ranges))
 
 
-def whole_rows(form: Linear, limit: Limit, ranges: Domains) -> Linear | None:
+def _full_rows(form: Linear, limit: Limit, ranges: Domains) -> Linear | None:
     """How many rows are whole, if a limit ends the loops that rows and columns were fused to at the end of a row."""
     if len(form.terms) != 1 or form.const or limit[1] is not None:
         return None

@@ -6,7 +6,7 @@ from itertools import count
 from math import gcd, prod
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import LeafBlock
+from vdla.compiler.analysis import LeafBlock
 from vdla.compiler.ir import extent_text
 from vdla.compiler.lowering.errors import PassError
 

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import is_leaf
-from vdla.compiler.analysis.tree import names_of
+from vdla.compiler.analysis import is_leaf, used_names
 from vdla.compiler.arith import (
     FALSE,
     Linear,
@@ -51,7 +50,7 @@ def decompose(fn: ir.Function) -> ir.Function:
                 c[vi] = c[vi] + a[vi, vk]                  c[vi] = c[vi] + a[vi, vk]
     """
     flat = replace(fn, body=_flatten(fn.body, {}, []))
-    builder = _InitBuilder(names_of(flat), function_ranges(flat))
+    builder = _InitBuilder(used_names(flat), function_ranges(flat))
     body, _ = _decompose_stmt(flat.body, (), builder)
     return replace(flat, body=body)
 

@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Indices, LeafBlock
-from vdla.compiler.analysis.read_region import Span, bound_form, limits_of, span_of
+from vdla.compiler.analysis import Indices, LeafBlock, Span, index_form, limits_of, span_of
 from vdla.compiler.arith import Linear, Ranges, bounds
 
 _UNBOUNDED = 1 << 28  # an extent from here on results from a symbolic one
@@ -53,7 +52,7 @@ def _spans(access: BufferAccess, buffer: ir.Buffer, outer: Collection[str], rang
     spans = []
     for index, extent in zip(access.indices, buffer.shape, strict=True):
         floor, ceil = bounds(index, domains)
-        form = bound_form(leaf, index, ranges)
+        form = index_form(leaf, index, ranges)
         moving = form.only(lambda term: bounds(term, ranges) != (0, 0))  # drops loops of one iteration
         offset, (low, high) = span_of(moving + Linear({}, form.const), outer, ranges, limits)
         edges = max(floor, 0), min(ceil, _last_index(extent, ranges))
@@ -68,7 +67,7 @@ def _last_index(extent: ir.Extent, ranges: Ranges) -> int:
 
 def _window(span: Span, extent: ir.Extent, ranges: Ranges) -> LiveWindow:
     """The window of a span in a dimension of the given extent."""
-    span = span.clamped(ranges).whole(ranges)
+    span = span.clamped(ranges).full(ranges)
     size = span.extent
     if size.terms or size.const >= _UNBOUNDED or (isinstance(extent, int) and size.const >= extent):
         return LiveWindow(Linear({}), extent)

@@ -10,10 +10,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import LeafBlock, leaves, reads
-from vdla.compiler.analysis.read_region import Span, touched
-from vdla.compiler.analysis.symbols import Domains, ceil_divided, domains_of, extent_form, extent_of
-from vdla.compiler.analysis.tree import names_of
+from vdla.compiler.analysis import (
+    Domains,
+    LeafBlock,
+    Span,
+    access_region,
+    ceil_div,
+    domains_of,
+    extent_form,
+    extent_of,
+    leaves,
+    read_indices,
+    used_names,
+)
 from vdla.compiler.arith import Linear, var_names
 from vdla.compiler.ir import Names, map_children, map_operands, storage_dtype
 
@@ -55,7 +64,7 @@ def prefetch(fn: ir.Function) -> ir.Function:
         sites.setdefault(id(site.loop), []).append(site)
     if not sites:
         return fn
-    ranges, names = domains_of(fn), names_of(fn)
+    ranges, names = domains_of(fn), used_names(fn)
 
     def visit(stmt: ir.Stmt) -> ir.Stmt:
         new = map_children(stmt, visit)
@@ -81,12 +90,12 @@ def _prefetches(fn: ir.Function, site: _PrefetchSite, ranges: Domains, names: Na
     """The prefetches at the start of an iteration; none of regions that do not move."""
     buffer = fn.buffers[site.buffer]
     found: list[_Region] = []
-    for indices in reads(site.leaf.block, buffer.name):
-        region = touched(site.leaf, indices, buffer, site.outer, ranges)
+    for indices in read_indices(site.leaf.block, buffer.name):
+        region = access_region(site.leaf, indices, buffer, site.outer, ranges)
         if any(site.loop.var in var_names(term) for span in region for term in span.offset.terms):
             _merge_into(found, region, ranges)
     for region in found:
-        whole = [span.clamped(ranges).whole(ranges) for span in region]
+        whole = [span.clamped(ranges).full(ranges) for span in region]
         tables = {e.buffer for s in whole for t in s.offset.terms for e in ir.walk_expr(t) if isinstance(e, ir.Load)}
         if all(site.persists(name) for name in tables):
             yield _prefetch_nest(fn, whole, site, ranges, names)
@@ -110,7 +119,7 @@ def _prefetch_nest(fn: ir.Function, region: _Region, site: _PrefetchSite, ranges
     indices: list[ir.Expr] = []
     for span, extent in reversed(list(zip(region, buffer.shape, strict=True))):
         size = extent_of(span.extent)
-        steps = ceil_divided(size, per_line, ranges)
+        steps = ceil_div(size, per_line, ranges)
         index = _clip_loads(fn, ir.substitute(span.first.expr(), shifted))
         if steps != 1:
             loops.append((names.fresh("ahead", buffer.name), steps))

@@ -14,9 +14,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import LeafBlock, leaves, loads, stores, written
-from vdla.compiler.analysis.independence import ROOT, distinct
-from vdla.compiler.analysis.symbols import domains_of
+from vdla.compiler.analysis import ROOT, LeafBlock, domains_of, elements_differ, leaves, loads, stores, written_buffers
 from vdla.compiler.arith import Linear, Ranges, function_ranges, linear, var_names
 from vdla.compiler.ir import Match, map_children, map_operands, map_store, storage_dtype
 from vdla.compiler.lowering.buffer_layout import align_strides, wants_double_buffer
@@ -80,7 +78,7 @@ def _accesses_of(fn: ir.Function) -> dict[str, list[BufferAccess]]:
 def _plan(buffer: ir.Buffer, accesses: list[BufferAccess], ranges: Ranges) -> _StoragePlan:
     """The placement of a buffer."""
     touching = list({id(access.leaf): access.leaf for access in accesses}.values())
-    writers = [leaf for leaf in touching if buffer.name in written(leaf.block)]
+    writers = [leaf for leaf in touching if buffer.name in written_buffers(leaf.block)]
     around = touching[0].loops[: _allocation_depth(touching, writers, accesses)]
     box = tuple(live_windows(accesses, buffer, {loop.var for loop in around}, ranges))
     shape = align_strides(buffer.name, tuple(window.extent for window in box), writers)
@@ -105,7 +103,7 @@ def _conflicting_loops(fn: ir.Function, name: str, accesses: list[BufferAccess],
     ranges = domains_of(fn)
     leaves_of = {id(access.leaf): access.leaf for access in accesses}.values()
     written_at = [(leaf, store.indices) for leaf in leaves_of for store in stores(leaf.block) if store.buffer == name]
-    return {var for var in parallel if not all(distinct(leaf, at, var, ranges) for leaf, at in written_at)}
+    return {var for var in parallel if not all(elements_differ(leaf, at, var, ranges) for leaf, at in written_at)}
 
 
 def _serialise(stmt: ir.Stmt, names: set[str]) -> ir.Stmt:

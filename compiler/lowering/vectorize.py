@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.tree import names_of
+from vdla.compiler.analysis import used_names
 from vdla.compiler.arith import var_names
 from vdla.compiler.ir import map_children, substitute_in
 from vdla.compiler.lowering.scope import Scope
@@ -32,7 +32,7 @@ def vectorize(fn: ir.Function) -> ir.Function:
     Loops with a symbolic extent or around intrinsic calls become serial, and so does the outer of
     two.
     """
-    names = names_of(fn)
+    names = used_names(fn)
     outer = cache(lambda var: names.fresh(f"{var}_v", var))  # copies of a loop share one name
     return replace(fn, body=_vectorize_stmt(fn.body, outer))
 

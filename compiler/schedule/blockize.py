@@ -7,7 +7,7 @@ from dataclasses import replace
 from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.symbols import domains_of
-from vdla.compiler.analysis.tree import loop_at, loop_path, names_of, replaced
+from vdla.compiler.analysis.tree import loop_at, loop_path, replace_at, used_names
 from vdla.compiler.arith import Linear, Ranges, conjuncts, linear, linear_bounds, predicate_of, var_names
 from vdla.compiler.ir import Names, expr_text, extent_text
 from vdla.compiler.schedule.loop_roles import content_text
@@ -25,16 +25,16 @@ def blockize(fn: ir.Function, loop: str) -> tuple[ir.Function, str]:
     """
     where = f"blockize of {loop}"
     path = loop_path(fn, loop, where)
-    inner_loops, block = chain(loop_at(path), where)
+    inner_loops, block = _chain(loop_at(path), where)
     inner = {step.var for step in inner_loops}
     for extent in (*(step.extent for step in inner_loops), *(axis.extent for axis in block.axes)):
         if not isinstance(extent, int):
             raise ScheduleError(f"{where}: every extent of {block.name} must be a number, got {extent_text(extent)}")
     ranges = domains_of(fn)
-    name = names_of(fn).fresh(f"{block.name}_o", block.name)
+    name = used_names(fn).fresh(f"{block.name}_o", block.name)
     names = Names([*inner, *fn.scalars])
     parts = [
-        tile_axis(axis, value, inner, ranges, names.fresh(f"{axis.var}_o", block.name), where)
+        _tile_axis(axis, value, inner, ranges, names.fresh(f"{axis.var}_o", block.name), where)
         for axis, value in zip(block.axes, block.values, strict=True)
     ]
     outer = [(axis, value) for axis, value, _ in parts if axis is not None]
@@ -45,10 +45,10 @@ def blockize(fn: ir.Function, loop: str) -> tuple[ir.Function, str]:
     for step in reversed(inner_loops):
         body = replace(step, body=body)
     axes, values = tuple(axis for axis, _ in outer), tuple(value for _, value in outer)
-    return replaced(fn, path, ir.Block(name, axes, values, body, None, predicate_of(fixed))), name
+    return replace_at(fn, path, ir.Block(name, axes, values, body, None, predicate_of(fixed))), name
 
 
-def chain(loop: ir.For, where: str) -> tuple[list[ir.For], ir.Block]:
+def _chain(loop: ir.For, where: str) -> tuple[list[ir.For], ir.Block]:
     """The loops from `loop` inwards, and the one block inside."""
     loops, stmt = [loop], loop.body
     while isinstance(stmt, ir.For):
@@ -60,7 +60,7 @@ def chain(loop: ir.For, where: str) -> tuple[list[ir.For], ir.Block]:
     return loops, stmt
 
 
-def tile_axis(
+def _tile_axis(
     axis: ir.Axis, value: ir.Expr, inner: set[str], ranges: Ranges, name: str, where: str
 ) -> tuple[ir.Axis | None, ir.Expr, ir.Expr]:
     """The axis `name` of the outer block, if one is needed, its binding, and the binding of the inner block."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Indices, is_leaf, leaf_at, reads, written
+from vdla.compiler.analysis.access import Indices, is_leaf, leaf_at, read_indices, written_buffers
 from vdla.compiler.analysis.dataflow import check_flow
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.tree import block_path, names_of, replaced
+from vdla.compiler.analysis.tree import block_path, replace_at, used_names
 from vdla.compiler.arith import linear
 from vdla.compiler.ir import Names
-from vdla.compiler.schedule.compute_at import computed_at
+from vdla.compiler.schedule.compute_at import compute_for_readers
 from vdla.compiler.schedule.inline import Change, map_values, with_values
 from vdla.compiler.schedule.loop_kinds import check_scope
-from vdla.compiler.schedule.place import holds, inserted, movable, nest_at, store_of
+from vdla.compiler.schedule.place import build_nest, contains_block, insert_nest, movable_leaf, single_store
 
 
 def cache_read(fn: ir.Function, block: str, buffer: str, scope: str) -> tuple[ir.Function, str]:
@@ -38,17 +38,17 @@ def cache_read(fn: ir.Function, block: str, buffer: str, scope: str) -> tuple[ir
     known = list(fn.buffers)
     if buffer not in known:
         raise ScheduleError(f"{where}: the buffer must be one of {', '.join(known)}, got {buffer!r}")
-    accesses = reads(leaf.block, buffer)
-    if buffer in written(leaf.block):
+    accesses = read_indices(leaf.block, buffer)
+    if buffer in written_buffers(leaf.block):
         raise ScheduleError(f"{where}: the block must not write the buffer, got {buffer}; use cache_write")
     if not accesses:
         raise ScheduleError(f"{where}: the block must read the buffer, got none of its elements read")
-    name = names_of(fn).fresh(f"{buffer}_{scope}", block)
-    copy = copy_block(name, axis_names(fn, accesses[0]), fn.buffers[buffer], source=buffer, target=name)
-    reader = with_values(leaf.block, renamed(buffer, name))
-    result = replaced(fn, path, reader)
-    result = replace(result, buffers=with_buffer(fn, replace(fn.buffers[buffer], name=name, scope=scope)))
-    result = computed_at(result, copy, None, where)
+    name = used_names(fn).fresh(f"{buffer}_{scope}", block)
+    copy = _copy_block(name, _axis_names(fn, accesses[0]), fn.buffers[buffer], source=buffer, target=name)
+    reader = with_values(leaf.block, _reading(buffer, name))
+    result = replace_at(fn, path, reader)
+    result = replace(result, buffers=_with_buffer(fn, replace(fn.buffers[buffer], name=name, scope=scope)))
+    result = compute_for_readers(result, copy, None, where)
     check_flow(result, name, where)
     return result, name
 
@@ -63,27 +63,27 @@ def cache_write(fn: ir.Function, block: str, scope: str) -> tuple[ir.Function, s
     """
     where = f"cache_write of {block}"
     check_scope(scope, where)
-    leaf = movable(fn, block, where)
-    buffer = store_of(leaf, where).buffer
-    names = names_of(fn)
+    leaf = movable_leaf(fn, block, where)
+    buffer = single_store(leaf, where).buffer
+    names = used_names(fn)
     cached, name = names.fresh(f"{buffer}_{scope}", block), names.fresh(f"{buffer}_copy", block)
     axes = [axis.var for axis in leaf.block.axes if axis.kind is not ir.AxisKind.REDUCE]
-    copy = copy_block(name, axes, fn.buffers[buffer], source=cached, target=buffer)
-    result = replaced(fn, leaf.path, retargeted(leaf.block, buffer, cached))
-    result = replace(result, buffers=with_buffer(fn, replace(fn.buffers[buffer], name=cached, scope=scope)))
-    result = inserted(result, None, nest_at(result, copy, {}, []), holds({block}), after=True)
+    copy = _copy_block(name, axes, fn.buffers[buffer], source=cached, target=buffer)
+    result = replace_at(fn, leaf.path, _writing(leaf.block, buffer, cached))
+    result = replace(result, buffers=_with_buffer(fn, replace(fn.buffers[buffer], name=cached, scope=scope)))
+    result = insert_nest(result, None, build_nest(result, copy, {}, []), contains_block({block}), after=True)
     check_flow(result, name, where)
     return result, name
 
 
-def copy_block(name: str, axes: list[str], buffer: ir.Buffer, source: str, target: str) -> ir.Block:
+def _copy_block(name: str, axes: list[str], buffer: ir.Buffer, source: str, target: str) -> ir.Block:
     """The block that copies one element."""
     here: Indices = tuple(ir.Var(axis) for axis in axes)
     bound = tuple(ir.Axis(axis, extent) for axis, extent in zip(axes, buffer.shape, strict=True))
     return ir.Block(name, bound, here, ir.Store(target, here, ir.Load(source, here)))
 
 
-def axis_names(fn: ir.Function, indices: Indices) -> list[str]:
+def _axis_names(fn: ir.Function, indices: Indices) -> list[str]:
     """Names for the axes of a copy: those that index the buffer, where one alone does; never that of a symbol."""
     names, symbols = Names(fn.scalars), set(fn.scalars)
     found: list[str] = []
@@ -94,7 +94,7 @@ def axis_names(fn: ir.Function, indices: Indices) -> list[str]:
     return found
 
 
-def renamed(old: str, new: str) -> Change:
+def _reading(old: str, new: str) -> Change:
     """A function that reads `new` in place of `old`."""
 
     def change(expr: ir.Expr) -> ir.Expr:
@@ -104,16 +104,16 @@ def renamed(old: str, new: str) -> Change:
     return change
 
 
-def retargeted(block: ir.Block, old: str, new: str) -> ir.Block:
+def _writing(block: ir.Block, old: str, new: str) -> ir.Block:
     """A block that writes `new` in place of `old`."""
 
     def moved(stmt: ir.Stmt) -> ir.Stmt:
-        stmt = map_values(stmt, renamed(old, new))
+        stmt = map_values(stmt, _reading(old, new))
         return replace(stmt, buffer=new) if isinstance(stmt, ir.Store) else stmt
 
     return replace(block, body=moved(block.body), init=None if block.init is None else moved(block.init))
 
 
-def with_buffer(fn: ir.Function, buffer: ir.Buffer) -> dict[str, ir.Buffer]:
+def _with_buffer(fn: ir.Function, buffer: ir.Buffer) -> dict[str, ir.Buffer]:
     """The buffers of `fn` and one more."""
     return {**fn.buffers, buffer.name: buffer}

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import LeafBlock, leaves, readers_of, readers_of_any, written
+from vdla.compiler.analysis.access import LeafBlock, leaves, readers_of, readers_of_any, written_buffers
 from vdla.compiler.analysis.dataflow import check_flow
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.read_region import need_of, union
+from vdla.compiler.analysis.read_region import region_read, union
 from vdla.compiler.analysis.symbols import domains_of
-from vdla.compiler.analysis.tree import loop_names, removed
+from vdla.compiler.analysis.tree import loop_names, remove_at
 from vdla.compiler.arith import var_names
-from vdla.compiler.schedule.place import check_step, check_terms_kept, holds, inserted, movable, nest_at, target_loops
+from vdla.compiler.schedule.place import (
+    build_nest,
+    check_step,
+    check_terms_kept,
+    contains_block,
+    insert_nest,
+    movable_leaf,
+    target_loops,
+)
 
 
 def compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
@@ -25,9 +33,9 @@ def compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
     The loops that it had are dropped, with their kinds. Every reader must lie inside `loop`.
     """
     where = f"compute_at of {block} at {loop}"
-    leaf = movable(fn, block, where)
+    leaf = movable_leaf(fn, block, where)
     check_terms_kept(leaf, where)
-    buffers = sorted(written(leaf.block))
+    buffers = sorted(written_buffers(leaf.block))
     for buffer in buffers:
         if buffer in fn.params:
             raise ScheduleError(f"{where}: the block must not compute an output, got {buffer}")
@@ -37,35 +45,35 @@ def compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
     if outside or not readers:
         found = f"{', '.join(outside)} outside" if outside else "none"
         raise ScheduleError(f"{where}: every reader of {', '.join(buffers)} must lie inside {loop}, got {found}")
-    without = removed(fn, leaf.path)
+    without = remove_at(fn, leaf.path)
     if loop not in loop_names(without):
         raise ScheduleError(f"{where}: the loop must lie around a reader, got a loop of {block} alone")
-    result = computed_at(without, leaf.block, loop, where, leaf)
+    result = compute_for_readers(without, leaf.block, loop, where, leaf)
     check_flow(result, block, where)
     return result
 
 
-def computed_at(
+def compute_for_readers(
     fn: ir.Function, block: ir.Block, loop: str | None, where: str, placed: LeafBlock | None = None
 ) -> ir.Function:
     """`fn` with `block`, which it lacks so far, computed for its readers inside `loop` (None: the whole function);
     `placed` is where it was before."""
-    order, buffers = leaves(fn), sorted(written(block))
+    order, buffers = leaves(fn), sorted(written_buffers(block))
     outer = {step.var for step in target_loops(fn, loop, where)} if loop is not None else set()
     ranges = domains_of(fn)
-    needs = [need_of(found, fn.buffers[b], outer, ranges) for b in buffers if (found := readers_of(order, b))]
+    needs = [region_read(found, fn.buffers[b], outer, ranges) for b in buffers if (found := readers_of(order, b))]
     spans = [union(dimension, ranges) for dimension in zip(*needs, strict=True)]
     own = [axis for axis in block.axes if axis.kind is not ir.AxisKind.REDUCE]
     scanned = {axis.var for axis in own if axis.kind is ir.AxisKind.SCAN}
-    by_axis = {a.var: s if a.var in scanned else s.whole(ranges) for a, s in zip(own, spans, strict=True)}
+    by_axis = {a.var: s if a.var in scanned else s.full(ranges) for a, s in zip(own, spans, strict=True)}
     if placed is not None:
         check_step(placed, by_axis, outer, where)
     readers = readers_of_any(order, set(buffers))
-    nest = nest_at(fn, block, by_axis, shared_conditions(readers, outer))
-    return inserted(fn, loop, nest, holds({reader.name for reader in readers}), after=False)
+    nest = build_nest(fn, block, by_axis, _shared_conditions(readers, outer))
+    return insert_nest(fn, loop, nest, contains_block({reader.name for reader in readers}), after=False)
 
 
-def shared_conditions(readers: list[LeafBlock], outer: set[str]) -> list[ir.Expr]:
+def _shared_conditions(readers: list[LeafBlock], outer: set[str]) -> list[ir.Expr]:
     """The conditions over outer loops without which no reader runs."""
     first, *others = readers
     shared = [c for c in first.conditions if all(c in other.conditions for other in others)]

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import leaf_at
-from vdla.compiler.analysis.dataflow import is_first
+from vdla.compiler.analysis.dataflow import first_iteration
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.tree import block_path, replaced
+from vdla.compiler.analysis.tree import block_path, replace_at
 from vdla.compiler.arith import FALSE, affine, conjuncts, predicate_of, simplify, var_names
 from vdla.compiler.ir import expr_text
 from vdla.compiler.schedule.place import check_only_writer
@@ -42,8 +42,8 @@ def _once_over(fn: ir.Function, block: str, loop: str) -> ir.Function:
             raise ScheduleError(f"{where}: the region must not depend on the loop, got {found}")
     check_only_writer(fn, leaf, where)
     conditions = [_in_first_iteration(condition, loop, where) for condition in conjuncts(leaf.block.predicate)]
-    predicate = predicate_of([*conditions, is_first(loop)])
-    return replaced(fn, path, replace(leaf.block, predicate=predicate))
+    predicate = predicate_of([*conditions, first_iteration(loop)])
+    return replace_at(fn, path, replace(leaf.block, predicate=predicate))
 
 
 def _in_first_iteration(condition: ir.Expr, loop: str, where: str) -> ir.Expr:

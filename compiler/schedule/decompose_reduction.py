@@ -10,14 +10,14 @@ from dataclasses import replace
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import LeafBlock, leaf_at, stores
-from vdla.compiler.analysis.dataflow import check_flow, scanned_loops
+from vdla.compiler.analysis.dataflow import check_flow, scan_loops
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.independence import check_terms_once, distinct
+from vdla.compiler.analysis.independence import check_terms_once, elements_differ
 from vdla.compiler.analysis.symbols import domains_of
-from vdla.compiler.analysis.tree import block_path, loop_path, names_of, replaced
+from vdla.compiler.analysis.tree import block_path, loop_path, replace_at, used_names
 from vdla.compiler.arith import conjuncts, predicate_of, var_names
 from vdla.compiler.ir import expr_text
-from vdla.compiler.schedule.place import check_not_blockized, renamed_loops, target_loops
+from vdla.compiler.schedule.place import check_not_blockized, in_fresh_loops, target_loops
 
 
 def decompose_reduction(fn: ir.Function, block: str, loop: str) -> tuple[ir.Function, str]:
@@ -37,24 +37,24 @@ def decompose_reduction(fn: ir.Function, block: str, loop: str) -> tuple[ir.Func
     if leaf.block.init is None:
         raise ScheduleError(f"{where}: the block must be a reduction with an init, got {block}")
     target_loops(fn, loop, where)
-    inner = loops_from(leaf, loop, where)
+    inner = _loops_from(leaf, loop, where)
     summed = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
-    check_outside(leaf, loop, summed, where)
-    check_inside_steps(leaf, inner, where)
-    check_once(fn, leaf, inner, summed, where)
+    _check_outside(leaf, loop, summed, where)
+    _check_inside_steps(leaf, inner, where)
+    _check_once(fn, leaf, inner, summed, where)
     check_terms_once(leaf, inner, domains_of(fn), where)
-    name = names_of(fn).fresh(f"{block}_init", block)
-    start = starting_block(leaf, name, {step.var for step in inner} & summed, where)
-    nest = renamed_loops(fn, start, [step for step in inner if step.var not in summed])
+    name = used_names(fn).fresh(f"{block}_init", block)
+    start = _starting_block(leaf, name, {step.var for step in inner} & summed, where)
+    nest = in_fresh_loops(fn, start, [step for step in inner if step.var not in summed])
     path = block_path(fn, block, where)
-    result = replaced(fn, path, replace(leaf.block, init=None))
+    result = replace_at(fn, path, replace(leaf.block, init=None))
     path = loop_path(result, loop, where)
-    result = replaced(result, path, ir.seq(nest, path[-1]))
+    result = replace_at(result, path, ir.seq(nest, path[-1]))
     check_flow(result, name, where)
     return result, name
 
 
-def loops_from(leaf: LeafBlock, loop: str, where: str) -> list[ir.For]:
+def _loops_from(leaf: LeafBlock, loop: str, where: str) -> list[ir.For]:
     """The loops around a leaf, from `loop` inwards."""
     names = [step.var for step in leaf.loops]
     if loop not in names:
@@ -62,7 +62,7 @@ def loops_from(leaf: LeafBlock, loop: str, where: str) -> list[ir.For]:
     return list(leaf.loops[names.index(loop) :])
 
 
-def check_outside(leaf: LeafBlock, loop: str, summed: set[str], where: str) -> None:
+def _check_outside(leaf: LeafBlock, loop: str, summed: set[str], where: str) -> None:
     """Refuse a start inside of a loop over which the block sums."""
     for step in leaf.loops:
         if step.var == loop:
@@ -72,27 +72,27 @@ def check_outside(leaf: LeafBlock, loop: str, summed: set[str], where: str) -> N
             raise ScheduleError(f"{where}: {rule}, got {loop} inside")
 
 
-def check_inside_steps(leaf: LeafBlock, inner: list[ir.For], where: str) -> None:
+def _check_inside_steps(leaf: LeafBlock, inner: list[ir.For], where: str) -> None:
     """Refuse a start in front of the steps of a scan."""
     for step in inner:
-        if step.var in scanned_loops(leaf):
+        if step.var in scan_loops(leaf):
             rule = f"the loop must lie inside of {step.var}, along which the block goes on"
             raise ScheduleError(f"{where}: {rule}, got {inner[0].var}")
 
 
-def check_once(fn: ir.Function, leaf: LeafBlock, inner: list[ir.For], summed: set[str], where: str) -> None:
+def _check_once(fn: ir.Function, leaf: LeafBlock, inner: list[ir.For], summed: set[str], where: str) -> None:
     """Refuse loops inside which a sum starts more than once: only its first start would be left."""
     (store, *_) = stores(leaf.block)
     chosen = {name for value in leaf.element() for name in var_names(value)}
     for step in inner:
         if step.extent == 1 or (step.var in summed and step.var not in chosen):
             continue
-        if not distinct(leaf, store.indices, step.var, domains_of(fn)):
+        if not elements_differ(leaf, store.indices, step.var, domains_of(fn)):
             rule = f"each sum of {leaf.name} must start once from the loop inwards"
             raise ScheduleError(f"{where}: {rule}, got one start in several iterations of {step.var}")
 
 
-def starting_block(leaf: LeafBlock, name: str, dropped: set[str], where: str) -> ir.Block:
+def _starting_block(leaf: LeafBlock, name: str, dropped: set[str], where: str) -> ir.Block:
     """The block that starts the sums, over the loops that choose the element."""
     block = leaf.block
     kept = [place for place, axis in enumerate(block.axes) if axis.kind is not ir.AxisKind.REDUCE]

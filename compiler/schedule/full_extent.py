@@ -11,7 +11,7 @@ from vdla.compiler import ir
 from vdla.compiler.analysis.access import leaf_at
 from vdla.compiler.analysis.dataflow import check_flow
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.tree import block_at, block_path, loops_on, replaced
+from vdla.compiler.analysis.tree import block_at, block_path, loops_on, replace_at
 from vdla.compiler.arith import conjuncts, predicate_of, var_names
 from vdla.compiler.ir import expr_text
 from vdla.compiler.schedule.loop_roles import content_text
@@ -55,9 +55,9 @@ def _full_axis(fn: ir.Function, block: str, axis: str) -> ir.Function:
     leaf = leaf_at(path)
     check_only_writer(fn, leaf, where)
     kept = [c for c in conjuncts(found.predicate) if loop.name not in var_names(c)]
-    fn = replaced(fn, path, replace(found, predicate=predicate_of(kept)))
+    fn = replace_at(fn, path, replace(found, predicate=predicate_of(kept)))
     position = path.index(own)
     path = block_path(fn, block, where)[: position + 1]
     inner = path[position]
     assert isinstance(inner, ir.For)
-    return replaced(fn, path, replace(inner, extent=leaf.axis_of(axis).extent))
+    return replace_at(fn, path, replace(inner, extent=leaf.axis_of(axis).extent))

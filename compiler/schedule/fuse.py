@@ -5,7 +5,7 @@ from __future__ import annotations
 from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.symbols import domains_of, extent_form, extent_of
-from vdla.compiler.analysis.tree import loop_at, loop_path, names_of, replaced, substitute_loops
+from vdla.compiler.analysis.tree import loop_at, loop_path, replace_at, substitute_loops, used_names
 from vdla.compiler.ir import extent_text
 from vdla.compiler.schedule.loop_roles import MAX_ITERATIONS, check_new_name, content_text, outermost_blocks, role
 
@@ -21,19 +21,19 @@ def fuse(fn: ir.Function, *loops: str, name: str | None = None) -> tuple[ir.Func
         raise ScheduleError(f"fuse: at least two loops must be given, got {len(loops)}")
     fused = loops[0]
     for position, inner in enumerate(loops[1:], 2):
-        fn, fused = fuse_two(fn, fused, inner, name if position == len(loops) else None)
+        fn, fused = _fuse_two(fn, fused, inner, name if position == len(loops) else None)
     return fn, fused
 
 
-def fuse_two(fn: ir.Function, outer: str, inner: str, name: str | None) -> tuple[ir.Function, str]:
+def _fuse_two(fn: ir.Function, outer: str, inner: str, name: str | None) -> tuple[ir.Function, str]:
     """Join two loops; the name of the one is as given, else `<outer>_<inner>`."""
     where = f"fuse of {outer} and {inner}"
     path = loop_path(fn, outer, where)
     one, two = loop_at(path), loop_at(loop_path(fn, inner, where))
     if one.body is not two:
         raise ScheduleError(f"{where}: {inner} must be the only statement inside {outer}, got {content_text(one)}")
-    check_fusable(where, one, two)
-    taken = names_of(fn)
+    _check_fusable(where, one, two)
+    taken = used_names(fn)
     if name is not None:
         check_new_name(where, name, taken, (outer, inner))
     fresh = taken.fresh(f"{outer}_{inner}", outer) if name is None else name
@@ -46,10 +46,10 @@ def fuse_two(fn: ir.Function, outer: str, inner: str, name: str | None) -> tuple
     values: dict[str, ir.Expr] = {outer: ir.Binary("floordiv", var, width), inner: ir.Binary("mod", var, width)}
     extent = extent_of(extent_form(one.extent).scaled(two.extent))
     body = substitute_loops(two.body, values, domains_of(fn).with_extents({fresh: extent}))
-    return replaced(fn, path, ir.For(fresh, extent, body, one.kind, {**two.annotations, **one.annotations})), fresh
+    return replace_at(fn, path, ir.For(fresh, extent, body, one.kind, {**two.annotations, **one.annotations})), fresh
 
 
-def check_fusable(where: str, one: ir.For, two: ir.For) -> None:
+def _check_fusable(where: str, one: ir.For, two: ir.For) -> None:
     """Refuse loops of different kinds, and one that sums or goes on along steps with one that does not."""
     if one.kind is not two.kind:
         raise ScheduleError(f"{where}: both loops must be of one kind, got {one.kind.value} and {two.kind.value}")

@@ -6,12 +6,20 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import LeafBlock, init_stores, leaves, readers_of_any, reads, stores, written
+from vdla.compiler.analysis.access import (
+    LeafBlock,
+    init_stores,
+    leaves,
+    read_indices,
+    readers_of_any,
+    stores,
+    written_buffers,
+)
 from vdla.compiler.analysis.dataflow import check_flow
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.tree import block_at, block_path, removed, rewrite_blocks
+from vdla.compiler.analysis.tree import block_at, block_path, remove_at, rewrite_blocks
 from vdla.compiler.ir import size_violation
-from vdla.compiler.schedule.place import movable
+from vdla.compiler.schedule.place import movable_leaf
 
 Change = Callable[[ir.Expr], ir.Expr]
 
@@ -25,27 +33,27 @@ def inline(fn: ir.Function, block: str) -> ir.Function:
         c[vi] = b[vi] * 2
     """
     where = f"inline of {block}"
-    leaf = movable(fn, block, where)
-    check_inlinable(fn, leaf, where)
-    buffers = written(leaf.block)
+    leaf = movable_leaf(fn, block, where)
+    _check_inlinable(fn, leaf, where)
+    buffers = written_buffers(leaf.block)
     readers = {reader.name for reader in readers_of_any(leaves(fn), buffers)}
     if not readers:
         raise ScheduleError(f"{where}: the block must have a reader, got none")
-    without = removed(fn, leaf.path)
+    without = remove_at(fn, leaf.path)
 
     def change(reader: ir.Block) -> ir.Block:
-        return with_value(reader, leaf) if reader.name in readers else reader
+        return _with_value(reader, leaf) if reader.name in readers else reader
 
     body = rewrite_blocks(without.body, change)
     rest = {name: buffer for name, buffer in fn.buffers.items() if name not in buffers}
     result = replace(without, body=body, buffers=rest)
     for reader in sorted(readers):
-        check_size(result, reader, where)
+        _check_size(result, reader, where)
         check_flow(result, reader, where)
     return result
 
 
-def check_size(fn: ir.Function, reader: str, where: str) -> None:
+def _check_size(fn: ir.Function, reader: str, where: str) -> None:
     """Refuse a reader that becomes too large."""
     block = block_at(block_path(fn, reader, where))
     found = [*stores(block), *init_stores(block)]
@@ -53,18 +61,18 @@ def check_size(fn: ir.Function, reader: str, where: str) -> None:
         raise ScheduleError(f"{where}: the value of {reader} {broken}")
 
 
-def check_inlinable(fn: ir.Function, leaf: LeafBlock, where: str) -> None:
+def _check_inlinable(fn: ir.Function, leaf: LeafBlock, where: str) -> None:
     """Refuse a reduction, a recurrence and an output."""
     if leaf.block.init is not None or leaf.values_of(ir.AxisKind.REDUCE):
         raise ScheduleError(f"{where}: the block must not reduce, got a reduction")
-    for buffer in sorted(written(leaf.block)):
-        if reads(leaf.block, buffer):
+    for buffer in sorted(written_buffers(leaf.block)):
+        if read_indices(leaf.block, buffer):
             raise ScheduleError(f"{where}: the block must not read what it computes, got a read of {buffer}")
         if buffer in fn.params:
             raise ScheduleError(f"{where}: the block must not compute an output, got {buffer}")
 
 
-def with_value(reader: ir.Block, leaf: LeafBlock) -> ir.Block:
+def _with_value(reader: ir.Block, leaf: LeafBlock) -> ir.Block:
     """A reader with the values of `leaf` in place of its loads."""
     values = {store.buffer: store.value for store in stores(leaf.block)}
     axes = [index.name for index in stores(leaf.block)[0].indices if isinstance(index, ir.Var)]

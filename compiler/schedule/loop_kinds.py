@@ -8,11 +8,11 @@ from typing import Any
 from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.independence import check_independent
-from vdla.compiler.analysis.tree import Path, block_path, loop_at, loop_path, loops_on, paths, replaced
+from vdla.compiler.analysis.tree import Path, block_path, loop_at, loop_path, loops_on, paths, replace_at
 from vdla.compiler.ir import RESERVED, THREAD, extent_text
 from vdla.compiler.schedule.loop_roles import outermost_blocks, role
 
-THREADS = tuple(f"{group}Idx.{axis}" for group in ("block", "thread") for axis in "xyz")
+_THREADS = tuple(f"{group}Idx.{axis}" for group in ("block", "thread") for axis in "xyz")
 
 
 def unroll(fn: ir.Function, loop: str) -> ir.Function:
@@ -21,8 +21,8 @@ def unroll(fn: ir.Function, loop: str) -> ir.Function:
     for i in range(4): ...  ->  for i in unroll(4): ...
     """
     where = f"unroll of {loop}"
-    check_static(loop_at(loop_path(fn, loop, where)), where)
-    return with_kind(fn, loop, ir.LoopKind.UNROLL, where)
+    _check_static(loop_at(loop_path(fn, loop, where)), where)
+    return _with_kind(fn, loop, ir.LoopKind.UNROLL, where)
 
 
 def vthread(fn: ir.Function, loop: str) -> ir.Function:
@@ -34,9 +34,9 @@ def vthread(fn: ir.Function, loop: str) -> ir.Function:
     Each block inside either computes other elements in each iteration, or adds to the same sums.
     """
     where = f"vthread of {loop}"
-    check_static(loop_at(loop_path(fn, loop, where)), where)
-    check_roles(fn, loop, where, ("spatial", "reduce", "unused"))
-    return with_kind(fn, loop, ir.LoopKind.VTHREAD, where)
+    _check_static(loop_at(loop_path(fn, loop, where)), where)
+    _check_roles(fn, loop, where, ("spatial", "reduce", "unused"))
+    return _with_kind(fn, loop, ir.LoopKind.VTHREAD, where)
 
 
 def parallel(fn: ir.Function, loop: str) -> ir.Function:
@@ -49,7 +49,7 @@ def parallel(fn: ir.Function, loop: str) -> ir.Function:
     """
     where = f"parallel of {loop}"
     check_independent(fn, loop_at(loop_path(fn, loop, where)), where, shared=False)
-    return with_kind(fn, loop, ir.LoopKind.PARALLEL, where)
+    return _with_kind(fn, loop, ir.LoopKind.PARALLEL, where)
 
 
 def vectorize(fn: ir.Function, loop: str) -> ir.Function:
@@ -61,14 +61,14 @@ def vectorize(fn: ir.Function, loop: str) -> ir.Function:
     """
     where = f"vectorize of {loop}"
     path = loop_path(fn, loop, where)
-    check_static(loop_at(path), where)
+    _check_static(loop_at(path), where)
     inside = [stmt for stmt in ir.walk(loop_at(path)) if isinstance(stmt, ir.For)]
     for other in (*loops_on(path)[:-1], *inside[1:]):
         if other.kind is ir.LoopKind.VECTORIZE:
             rule = "no other vectorized loop must lie around it or inside"
             raise ScheduleError(f"{where}: {rule}, got {other.var}")
     check_independent(fn, loop_at(path), where, shared=True)
-    return with_kind(fn, loop, ir.LoopKind.VECTORIZE, where)
+    return _with_kind(fn, loop, ir.LoopKind.VECTORIZE, where)
 
 
 def bind(fn: ir.Function, loop: str, thread: str) -> ir.Function:
@@ -82,18 +82,18 @@ def bind(fn: ir.Function, loop: str, thread: str) -> ir.Function:
     where = f"bind of {loop}"
     path = loop_path(fn, loop, where)
     old = loop_at(path)
-    if thread not in THREADS:
-        raise ScheduleError(f"{where}: the thread must be one of {', '.join(THREADS)}, got {thread!r}")
+    if thread not in _THREADS:
+        raise ScheduleError(f"{where}: the thread must be one of {', '.join(_THREADS)}, got {thread!r}")
     if THREAD in old.annotations:
         raise ScheduleError(f"{where}: the loop must not be bound yet, got {old.annotations[THREAD]}")
     if old.kind is not ir.LoopKind.SERIAL:
         raise ScheduleError(f"{where}: the loop must be serial, got {old.kind.value}")
-    check_axis(fn, path, thread, where)
+    _check_axis(fn, path, thread, where)
     check_independent(fn, old, where, shared=False)
-    return replaced(fn, path, replace(old, annotations={**old.annotations, THREAD: thread}))
+    return replace_at(fn, path, replace(old, annotations={**old.annotations, THREAD: thread}))
 
 
-def check_axis(fn: ir.Function, path: Path, thread: str, where: str) -> None:
+def _check_axis(fn: ir.Function, path: Path, thread: str, where: str) -> None:
     """Refuse an axis that binds a loop of another extent, or one around this or inside it."""
     loop = loop_at(path)
     near = [*loops_on(path)[:-1], *(stmt for stmt in ir.walk(loop.body) if isinstance(stmt, ir.For))]
@@ -106,13 +106,13 @@ def check_axis(fn: ir.Function, path: Path, thread: str, where: str) -> None:
                 raise ScheduleError(f"{where}: {thread} must bind one loop around a block, got {other.var} too")
 
 
-def check_static(loop: ir.For, where: str) -> None:
+def _check_static(loop: ir.For, where: str) -> None:
     """Refuse a symbolic extent."""
     if not isinstance(loop.extent, int):
         raise ScheduleError(f"{where}: the extent must be a number, got {extent_text(loop.extent)}")
 
 
-def check_roles(fn: ir.Function, loop: str, where: str, allowed: tuple[str, ...]) -> None:
+def _check_roles(fn: ir.Function, loop: str, where: str, allowed: tuple[str, ...]) -> None:
     """Refuse a loop that is something else to a block inside."""
     for block in outermost_blocks(loop_at(loop_path(fn, loop, where)).body):
         found = role(block, loop)
@@ -121,7 +121,7 @@ def check_roles(fn: ir.Function, loop: str, where: str, allowed: tuple[str, ...]
             raise ScheduleError(f"{where}: {rule}, got {found}")
 
 
-def with_kind(fn: ir.Function, loop: str, kind: ir.LoopKind, where: str) -> ir.Function:
+def _with_kind(fn: ir.Function, loop: str, kind: ir.LoopKind, where: str) -> ir.Function:
     """`fn` with the kind of a loop set; a loop that is not serial keeps its kind."""
     path = loop_path(fn, loop, where)
     old = loop_at(path)
@@ -129,7 +129,7 @@ def with_kind(fn: ir.Function, loop: str, kind: ir.LoopKind, where: str) -> ir.F
         raise ScheduleError(f"{where}: the loop must be serial, got {old.kind.value}")
     if THREAD in old.annotations:
         raise ScheduleError(f"{where}: the loop must not be bound, got {old.annotations[THREAD]}")
-    return replaced(fn, path, replace(old, kind=kind))
+    return replace_at(fn, path, replace(old, kind=kind))
 
 
 def annotate(fn: ir.Function, name: str, key: str, value: Any) -> ir.Function:  # noqa: ANN401  any printable value
@@ -140,15 +140,15 @@ def annotate(fn: ir.Function, name: str, key: str, value: Any) -> ir.Function:  
     if not isinstance(key, str) or key in RESERVED:
         fix = f"; use {RESERVED[key]}" if isinstance(key, str) else ""
         raise ScheduleError(f"annotate: the key must be a string that no primitive sets, got {key!r}{fix}")
-    return annotated(fn, name, key, value, "annotate")
+    return with_annotation(fn, name, key, value, "annotate")
 
 
-def annotated(fn: ir.Function, name: str, key: str, value: Any, where: str) -> ir.Function:  # noqa: ANN401
+def with_annotation(fn: ir.Function, name: str, key: str, value: Any, where: str) -> ir.Function:  # noqa: ANN401
     """`fn` with a key and value attached to a loop or a block."""
     for path in paths(fn.body):
         stmt = path[-1]
         if (isinstance(stmt, ir.For) and stmt.var == name) or (isinstance(stmt, ir.Block) and stmt.name == name):
-            return replaced(fn, path, replace(stmt, annotations={**stmt.annotations, key: value}))
+            return replace_at(fn, path, replace(stmt, annotations={**stmt.annotations, key: value}))
     raise ScheduleError(f"{where}: the name must be a loop or a block of {fn.name}, got {name!r}")
 
 

@@ -28,10 +28,10 @@ def role(block: ir.Block, var: str) -> str:
 def content_text(loop: ir.For) -> str:
     """What is directly inside a loop, for messages."""
     inside = loop.body.stmts if isinstance(loop.body, ir.Seq) else (loop.body,)
-    return ", ".join(label(stmt) for stmt in inside)
+    return ", ".join(_label(stmt) for stmt in inside)
 
 
-def label(stmt: ir.Stmt) -> str:
+def _label(stmt: ir.Stmt) -> str:
     """A statement in two words."""
     match stmt:
         case ir.For(var=var):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import LeafBlock, leaf_at, leaves, stores, written
+from vdla.compiler.analysis.access import LeafBlock, leaf_at, leaves, stores, written_buffers
 from vdla.compiler.analysis.dataflow import bounds_axis
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.read_region import ONE, Span, whole_span
+from vdla.compiler.analysis.read_region import ONE, Span, full_span
 from vdla.compiler.analysis.symbols import at_least, domains_of, extent_of, form_bounds
 from vdla.compiler.analysis.tree import (
     Path,
@@ -17,15 +17,15 @@ from vdla.compiler.analysis.tree import (
     block_path,
     loop_path,
     loops_on,
-    names_of,
-    replaced,
+    replace_at,
     substitute_loops,
+    used_names,
 )
 from vdla.compiler.arith import Linear, Ranges, linear, predicate_of, var_names
 from vdla.compiler.ir import Names, expr_text
 
 
-def movable(fn: ir.Function, name: str, where: str) -> LeafBlock:
+def movable_leaf(fn: ir.Function, name: str, where: str) -> LeafBlock:
     """The leaf `name`, which must compute one element, of one buffer or of each of several, at its own spatial axes."""
     path = block_path(fn, name, where)
     block = block_at(path)
@@ -34,8 +34,8 @@ def movable(fn: ir.Function, name: str, where: str) -> LeafBlock:
     if any(store.indices != own for store in stores(block)):
         raise ScheduleError(f"{where}: the block must compute one element at its spatial axes, got {name}")
     for other in leaves(fn):
-        if other.name != name and written(other.block) & written(block):
-            rule = f"the block must be the only one that writes {', '.join(sorted(written(block)))}"
+        if other.name != name and written_buffers(other.block) & written_buffers(block):
+            rule = f"the block must be the only one that writes {', '.join(sorted(written_buffers(block)))}"
             raise ScheduleError(f"{where}: {rule}, got {other.name} too; decompose its sum last")
     return leaf_at(path)
 
@@ -66,24 +66,24 @@ def target_loops(fn: ir.Function, loop: str, where: str) -> list[ir.For]:
     return loops_on(path)
 
 
-def nest_at(fn: ir.Function, block: ir.Block, spans: Mapping[str, Span], conditions: list[ir.Expr]) -> ir.Stmt:
+def build_nest(fn: ir.Function, block: ir.Block, spans: Mapping[str, Span], conditions: list[ir.Expr]) -> ir.Stmt:
     """`block` in new loops: each axis in `spans` over its span, each other one over its whole domain; a step of a scan
     has no loop.
 
     Conditions are added where a span can leave what is computed at all.
     """
-    names, ranges = names_of(fn), domains_of(fn)
+    names, ranges = used_names(fn), domains_of(fn)
     loops: list[tuple[str, ir.Extent]] = []
     values: list[ir.Expr] = []
     for axis in block.axes:
-        span = spans.get(axis.var) or whole_span(axis.extent)
+        span = spans.get(axis.var) or full_span(axis.extent)
         if axis.kind is ir.AxisKind.SCAN and axis.var in spans:
-            conditions = [*conditions, *clamps(span.first, span, ranges)]
+            conditions = [*conditions, *_clamps(span.first, span, ranges)]
             values.append(span.first.expr())
             continue
-        var = fresh_loop(names, axis, block.name)
+        var = _fresh_loop(names, axis, block.name)
         value = span.first + Linear({ir.Var(var): 1})
-        conditions = [*conditions, *clamps(value, span, ranges)]
+        conditions = [*conditions, *_clamps(value, span, ranges)]
         loops.append((var, extent_of(span.extent)))
         values.append(value.expr())
     nest: ir.Stmt = replace(block, values=tuple(values), predicate=predicate_of(conditions))
@@ -109,9 +109,9 @@ def check_step(leaf: LeafBlock, spans: Mapping[str, Span], outer: Collection[str
                 )
 
 
-def renamed_loops(fn: ir.Function, block: ir.Block, loops: list[ir.For]) -> ir.Stmt:
+def in_fresh_loops(fn: ir.Function, block: ir.Block, loops: list[ir.For]) -> ir.Stmt:
     """`block`, whose bindings name `loops`, in serial loops of their extents with names of their own."""
-    names = names_of(fn)
+    names = used_names(fn)
     fresh = {loop.var: names.fresh(loop.var, block.name) for loop in loops}
     ranges = domains_of(fn).with_extents({fresh[loop.var]: loop.extent for loop in loops})
     nest = substitute_loops(block, {old: ir.Var(new) for old, new in fresh.items()}, ranges)
@@ -120,12 +120,12 @@ def renamed_loops(fn: ir.Function, block: ir.Block, loops: list[ir.For]) -> ir.S
     return nest
 
 
-def fresh_loop(names: Names, axis: ir.Axis, block: str) -> str:
+def _fresh_loop(names: Names, axis: ir.Axis, block: str) -> str:
     """A name for the loop of an axis: that of the axis without its `v`."""
     return names.fresh(axis.var.removeprefix("v") or axis.var, block)
 
 
-def clamps(value: Linear, span: Span, ranges: Ranges) -> list[ir.Expr]:
+def _clamps(value: Linear, span: Span, ranges: Ranges) -> list[ir.Expr]:
     """The conditions that keep `value` in [floor, ceil], where it can leave."""
     low, high = form_bounds(span.offset, ranges)
     conditions: list[ir.Expr] = []
@@ -136,7 +136,7 @@ def clamps(value: Linear, span: Span, ranges: Ranges) -> list[ir.Expr]:
     return conditions
 
 
-def inserted(
+def insert_nest(
     fn: ir.Function, loop: str | None, nest: ir.Stmt, near: Callable[[ir.Stmt], bool], after: bool
 ) -> ir.Function:
     """`nest` directly inside `loop` (None: the function): before the first statement that `near` holds for, or after
@@ -148,15 +148,15 @@ def inserted(
     hits = [position for position, part in enumerate(parts) if near(part)]
     parts.insert(hits[-1] + 1 if after else hits[0], nest)
     new = ir.seq(*parts)
-    return replaced(fn, path, replace(old, body=new) if isinstance(old, ir.For) and loop is not None else new)
+    return replace_at(fn, path, replace(old, body=new) if isinstance(old, ir.For) and loop is not None else new)
 
 
-def holds(blocks: set[str]) -> Callable[[ir.Stmt], bool]:
+def contains_block(blocks: set[str]) -> Callable[[ir.Stmt], bool]:
     """Whether one of `blocks` lies in a statement."""
     return lambda stmt: any(isinstance(inner, ir.Block) and inner.name in blocks for inner in ir.walk(stmt))
 
 
-def store_of(leaf: LeafBlock, where: str) -> ir.Store:
+def single_store(leaf: LeafBlock, where: str) -> ir.Store:
     """The one store of a movable leaf."""
     first, *others = stores(leaf.block)
     if others:
@@ -167,5 +167,5 @@ def store_of(leaf: LeafBlock, where: str) -> ir.Store:
 def check_only_writer(fn: ir.Function, leaf: LeafBlock, where: str) -> None:
     """Refuse a buffer that another block writes."""
     for other in leaves(fn):
-        if other.name != leaf.name and written(other.block) & written(leaf.block):
+        if other.name != leaf.name and written_buffers(other.block) & written_buffers(leaf.block):
             raise ScheduleError(f"{where}: no other block must write its buffer, got {other.name}")

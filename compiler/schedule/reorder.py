@@ -6,11 +6,11 @@ from dataclasses import replace
 from itertools import pairwise
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import leaves, readers_of_any, written
-from vdla.compiler.analysis.dataflow import is_last, summed_loops
+from vdla.compiler.analysis.access import leaves, readers_of_any, written_buffers
+from vdla.compiler.analysis.dataflow import last_iteration, reduction_loops
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.symbols import Domains, domains_of
-from vdla.compiler.analysis.tree import loop_at, loop_path, loops_on, replaced
+from vdla.compiler.analysis.tree import loop_at, loop_path, loops_on, replace_at
 from vdla.compiler.arith import Linear, Ranges, ambiguous_vars, linear, var_names
 from vdla.compiler.ir import extent_text
 from vdla.compiler.schedule.loop_roles import content_text, outermost_blocks, role
@@ -39,16 +39,16 @@ def reorder(fn: ir.Function, *loops: str) -> ir.Function:
             raise ScheduleError(f"{where}: loops must lie inside each other, got {loop} beside {loop_at(deepest).var}")
     top = min(all_paths, key=len)
     between = deepest[len(top) - 1 :]
-    check_perfect(where, between)
+    _check_perfect(where, between)
     old = [loop_at(deepest[: len(top) + d]) for d in range(len(between))]
-    nest = permuted(old, loops)
-    check_order(where, nest, domains_of(fn))
-    check_steps(where, old, nest)
-    check_ends(where, fn, old, chain_vars(nest, len(old)))
-    return replaced(fn, top, nest)
+    nest = _permuted(old, loops)
+    _check_terms_once(where, nest, domains_of(fn))
+    _check_scan_order(where, old, nest)
+    _check_last_terms(where, fn, old, _chain_vars(nest, len(old)))
+    return replace_at(fn, top, nest)
 
 
-def check_perfect(where: str, between: tuple[ir.Stmt, ...]) -> None:
+def _check_perfect(where: str, between: tuple[ir.Stmt, ...]) -> None:
     """Refuse anything but loops on the way down."""
     for above, stmt in pairwise(between):
         if not isinstance(stmt, ir.For):
@@ -57,7 +57,7 @@ def check_perfect(where: str, between: tuple[ir.Stmt, ...]) -> None:
             raise ScheduleError(f"{where}: only one loop must lie directly inside {loop}, got {found}")
 
 
-def permuted(chain: list[ir.For], loops: tuple[str, ...]) -> ir.Stmt:
+def _permuted(chain: list[ir.For], loops: tuple[str, ...]) -> ir.Stmt:
     """The chain rebuilt, the places of `loops` filled in their order."""
     by_name = {loop.var: loop for loop in chain}
     order = iter(loops)
@@ -68,16 +68,16 @@ def permuted(chain: list[ir.For], loops: tuple[str, ...]) -> ir.Stmt:
     return nest
 
 
-def check_order(where: str, nest: ir.Stmt, known: Domains) -> None:
+def _check_terms_once(where: str, nest: ir.Stmt, known: Domains) -> None:
     """Refuse a loop that repeats a reduction inside of the loops that it sums over: each term would count twice."""
     for block in outermost_blocks(nest):
         if not any(axis.kind is ir.AxisKind.REDUCE for axis in block.axes):
             continue
         summed = ""
-        around = loops_above(nest, block)
+        around = _loops_above(nest, block)
         ranges = {loop.var: known[loop.var] for loop in around}
         spatial = [v for a, v in zip(block.axes, block.values, strict=True) if a.kind is ir.AxisKind.SPATIAL]
-        again = {name for value in spatial for name in ambiguous_vars(within(value, ranges), ranges)}
+        again = {name for value in spatial for name in ambiguous_vars(_terms_over(value, ranges), ranges)}
         for loop in around:
             kind = "unused" if loop.var in again else role(block, loop.var)
             if kind == "reduce" and loop.extent != 1:
@@ -89,9 +89,9 @@ def check_order(where: str, nest: ir.Stmt, known: Domains) -> None:
                 )
 
 
-def check_steps(where: str, old: list[ir.For], nest: ir.Stmt) -> None:
+def _check_scan_order(where: str, old: list[ir.For], nest: ir.Stmt) -> None:
     """Refuse a loop that changes sides with one over the steps of a scan."""
-    before, after = [loop.var for loop in old], chain_vars(nest, len(old))
+    before, after = [loop.var for loop in old], _chain_vars(nest, len(old))
     for block in outermost_blocks(nest):
         for step in (var for var in before if role(block, var) == "scan"):
             moved = set(before[: before.index(step)]) ^ set(after[: after.index(step)])
@@ -101,24 +101,24 @@ def check_steps(where: str, old: list[ir.For], nest: ir.Stmt) -> None:
                 raise ScheduleError(f"{where}: {rule}, got it {side}")
 
 
-def check_ends(where: str, fn: ir.Function, old: list[ir.For], after: list[str]) -> None:
+def _check_last_terms(where: str, fn: ir.Function, old: list[ir.For], after: list[str]) -> None:
     """Refuse another order of the loops of a sum where a block inside reads it after its last term, if that need not be
     the last iteration of each."""
     inside = [leaf for leaf in leaves(fn) if any(loop is old[-1] for loop in leaf.loops)]
     for writer in inside:
-        summed = summed_loops(writer, old)
+        summed = reduction_loops(writer, old)
         order = [var for var in after if var in [loop.var for loop in summed]]
         if order == [loop.var for loop in summed]:
             continue
-        for reader in readers_of_any(inside, written(writer.block)):
-            if not all(is_last(loop) in reader.conditions for loop in summed):
+        for reader in readers_of_any(inside, written_buffers(writer.block)):
+            if not all(last_iteration(loop) in reader.conditions for loop in summed):
                 rule = f"the loops over which {writer.name} sums must keep their order"
                 raise ScheduleError(
                     f"{where}: {rule}, as {reader.name} inside reads it after its last term, got {', '.join(order)}"
                 )
 
 
-def chain_vars(nest: ir.Stmt, depth: int) -> list[str]:
+def _chain_vars(nest: ir.Stmt, depth: int) -> list[str]:
     """The variables of the outermost loops of a nest."""
     names: list[str] = []
     while len(names) < depth and isinstance(nest, ir.For):
@@ -127,16 +127,16 @@ def chain_vars(nest: ir.Stmt, depth: int) -> list[str]:
     return names
 
 
-def within(value: ir.Expr, ranges: Ranges) -> Linear:
+def _terms_over(value: ir.Expr, ranges: Ranges) -> Linear:
     """The terms of a binding over the given loops."""
     return linear(value).only(lambda term: bool(var_names(term) & ranges.keys()))
 
 
-def loops_above(stmt: ir.Stmt, block: ir.Block) -> list[ir.For]:
+def _loops_above(stmt: ir.Stmt, block: ir.Block) -> list[ir.For]:
     """The loops inside `stmt` around `block`."""
     if stmt is block:
         return []
     for child in ir.children(stmt):
         if child is block or any(inner is block for inner in ir.walk(child)):
-            return ([stmt] if isinstance(stmt, ir.For) else []) + loops_above(child, block)
+            return ([stmt] if isinstance(stmt, ir.For) else []) + _loops_above(child, block)
     return []

@@ -5,21 +5,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import LeafBlock, leaf_at, leaves, read_buffers, reads, stores, written
+from vdla.compiler.analysis.access import (
+    LeafBlock,
+    leaf_at,
+    leaves,
+    read_buffers,
+    read_indices,
+    stores,
+    written_buffers,
+)
 from vdla.compiler.analysis.dataflow import (
+    _difference_text,
+    _selecting_conditions,
     check_flow,
-    difference_text,
-    is_last,
-    selecting_conditions,
-    summed_loops,
+    last_iteration,
+    reduction_loops,
 )
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.read_region import ZERO, Span, touched, whole_span
+from vdla.compiler.analysis.read_region import ZERO, Span, access_region, full_span
 from vdla.compiler.analysis.symbols import domains_of
-from vdla.compiler.analysis.tree import block_path, removed
-from vdla.compiler.analysis.written_region import computed
+from vdla.compiler.analysis.tree import block_path, remove_at
+from vdla.compiler.analysis.written_region import region_written
 from vdla.compiler.arith import linear, var_names
-from vdla.compiler.schedule.place import check_step, check_terms_kept, holds, inserted, movable, nest_at, target_loops
+from vdla.compiler.schedule.place import (
+    build_nest,
+    check_step,
+    check_terms_kept,
+    contains_block,
+    insert_nest,
+    movable_leaf,
+    target_loops,
+)
 
 
 def reverse_compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
@@ -34,67 +50,67 @@ def reverse_compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
     Under reduce loops of a producer it runs in their last iteration only, where the sum is complete.
     """
     where = f"reverse_compute_at of {block} at {loop}"
-    leaf = movable(fn, block, where)
+    leaf = movable_leaf(fn, block, where)
     check_terms_kept(leaf, where)
     inside = ir.walk(target_loops(fn, loop, where)[-1])
     if all(stmt is leaf.block for stmt in inside if isinstance(stmt, ir.Block)):
         raise ScheduleError(f"{where}: the loop must lie around a producer, got a loop of {block} alone")
-    without = removed(fn, leaf.path)
-    producers = producers_under(without, leaf, loop)
+    without = remove_at(fn, leaf.path)
+    producers = _producers_under(without, leaf, loop)
     if not producers:
         read = ", ".join(sorted(read_buffers(leaf.block)))
         raise ScheduleError(f"{where}: a producer of {read} must lie inside {loop}, got none")
     common = target_loops(without, loop, where)
-    spans = consumed(without, leaf.block, producers, {step.var for step in common})
-    conditions = [c for producer in producers for c in conditions_after(producer, common)]
+    spans = _consumed(without, leaf.block, producers, {step.var for step in common})
+    conditions = [c for producer in producers for c in _conditions_after(producer, common)]
     check_step(leaf, spans, [step.var for step in common], where)
-    nest = nest_at(without, leaf.block, spans, conditions)
-    result = inserted(without, loop, nest, holds({producer.name for producer in producers}), after=True)
+    nest = build_nest(without, leaf.block, spans, conditions)
+    result = insert_nest(without, loop, nest, contains_block({producer.name for producer in producers}), after=True)
     check_flow(result, block, where)
-    check_outputs(result, block, where)
+    _check_outputs(result, block, where)
     return result
 
 
-def check_outputs(fn: ir.Function, block: str, where: str) -> None:
+def _check_outputs(fn: ir.Function, block: str, where: str) -> None:
     """Refuse a place at which a block leaves out elements of an output: those that need nothing of the producers."""
     leaf = leaf_at(block_path(fn, block, where))
     ranges = domains_of(fn)
     for store in (store for store in stores(leaf.block) if store.buffer in fn.params):
-        made = computed(leaf, fn.buffers[store.buffer], set(), ranges, f"{where}: the caller")
+        made = region_written(leaf, fn.buffers[store.buffer], set(), ranges, f"{where}: the caller")
         for dimension, (span, extent) in enumerate(zip(made, fn.buffers[store.buffer].shape, strict=True)):
-            whole = whole_span(extent)
+            whole = full_span(extent)
             if not span.covers(whole, ranges):
-                found = difference_text(store.buffer, dimension, span, whole)
+                found = _difference_text(store.buffer, dimension, span, whole)
                 raise ScheduleError(f"{where}: {block} must compute all of its output there, got {found}")
 
 
-def producers_under(fn: ir.Function, consumer: LeafBlock, loop: str) -> list[LeafBlock]:
+def _producers_under(fn: ir.Function, consumer: LeafBlock, loop: str) -> list[LeafBlock]:
     """The leaves inside `loop` that write what `consumer` reads."""
     wanted = read_buffers(consumer.block)
     inside = (leaf for leaf in leaves(fn) if loop in [step.var for step in leaf.loops])
-    return [leaf for leaf in inside if written(leaf.block) & wanted]
+    return [leaf for leaf in inside if written_buffers(leaf.block) & wanted]
 
 
-def consumed(fn: ir.Function, block: ir.Block, producers: list[LeafBlock], outer: set[str]) -> dict[str, Span]:
+def _consumed(fn: ir.Function, block: ir.Block, producers: list[LeafBlock], outer: set[str]) -> dict[str, Span]:
     """The span of each axis of the consumer that indexes a produced dimension by itself plus a constant."""
     spans: dict[str, Span] = {}
     sources: dict[str, tuple[str, int]] = {}
     ranges = domains_of(fn)
     extents = {axis.var: axis.extent for axis in block.axes if axis.kind is not ir.AxisKind.REDUCE}
     for producer, store in ((leaf, store) for leaf in producers for store in stores(leaf.block)):
-        made = touched(producer, store.indices, fn.buffers[store.buffer], outer, ranges)
-        for indices in reads(block, store.buffer):
+        made = access_region(producer, store.indices, fn.buffers[store.buffer], outer, ranges)
+        for indices in read_indices(block, store.buffer):
             for dimension, (index, span) in enumerate(zip(indices, made, strict=True)):
-                axis, const = single_axis(index, extents)
-                if axis and axis not in spans and is_apart(span, (producer.name, dimension), spans, sources):
+                axis, const = _single_axis(index, extents)
+                if axis and axis not in spans and _is_apart(span, (producer.name, dimension), spans, sources):
                     sources[axis] = producer.name, dimension
                     moved = span.shifted(-const)
-                    last = whole_span(extents[axis]).high
+                    last = full_span(extents[axis]).high
                     spans[axis] = Span(moved.offset, moved.low, moved.high, ZERO, last).clamped(ranges)
     return spans
 
 
-def is_apart(
+def _is_apart(
     span: Span, source: tuple[str, int], spans: Mapping[str, Span], sources: Mapping[str, tuple[str, int]]
 ) -> bool:
     """Whether an axis may follow a dimension of a producer: no loop moves it together with another axis, which would
@@ -108,7 +124,7 @@ def is_apart(
     return True
 
 
-def single_axis(index: ir.Expr, extents: dict[str, ir.Extent]) -> tuple[str, int]:
+def _single_axis(index: ir.Expr, extents: dict[str, ir.Extent]) -> tuple[str, int]:
     """The axis and constant of an index `axis + const`; no axis for any other."""
     form = linear(index)
     match list(form.terms.items()):
@@ -117,8 +133,8 @@ def single_axis(index: ir.Expr, extents: dict[str, ir.Extent]) -> tuple[str, int
     return "", 0
 
 
-def conditions_after(producer: LeafBlock, common: list[ir.For]) -> list[ir.Expr]:
+def _conditions_after(producer: LeafBlock, common: list[ir.For]) -> list[ir.Expr]:
     """Where, among the iterations of the common loops, the producer has finished its elements."""
     inner = {loop.var for loop in producer.loops} - {loop.var for loop in common}
-    inherited = [c for c in selecting_conditions(producer, common) if not var_names(c) & inner]
-    return [*inherited, *(is_last(loop) for loop in summed_loops(producer, common))]
+    inherited = [c for c in _selecting_conditions(producer, common) if not var_names(c) & inner]
+    return [*inherited, *(last_iteration(loop) for loop in reduction_loops(producer, common))]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Indices, LeafBlock, leaf_at, leaves, readers_of, reads, writers_of
+from vdla.compiler.analysis.access import Indices, LeafBlock, leaf_at, leaves, read_indices, readers_of, writers_of
 from vdla.compiler.analysis.dataflow import check_flow
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.tree import block_path, removed, replaced
+from vdla.compiler.analysis.tree import block_path, remove_at, replace_at
 from vdla.compiler.ir import index_text
-from vdla.compiler.schedule.place import movable, store_of
+from vdla.compiler.schedule.place import movable_leaf, single_store
 
 
 def reverse_inline(fn: ir.Function, block: str) -> ir.Function:
@@ -24,27 +24,27 @@ def reverse_inline(fn: ir.Function, block: str) -> ir.Function:
     The block reads its operand at its own axes, in any order; it is the only one that does.
     """
     where = f"reverse_inline of {block}"
-    consumer = movable(fn, block, where)
+    consumer = movable_leaf(fn, block, where)
     if consumer.block.init is not None or consumer.values_of(ir.AxisKind.REDUCE):
         raise ScheduleError(f"{where}: the block must not reduce, got a reduction")
-    producer, indices = only_producer(fn, consumer, where)
-    check_producer(fn, producer, consumer, where)
-    gone = store_of(producer, where).buffer
-    without = removed(fn, consumer.path)
+    producer, indices = _only_producer(fn, consumer, where)
+    _check_producer(fn, producer, consumer, where)
+    gone = single_store(producer, where).buffer
+    without = remove_at(fn, consumer.path)
     path = block_path(without, producer.name, where)
-    merged = merged_block(leaf_at(path), consumer, indices, where)
-    result = replaced(without, path, merged)
+    merged = _merged_block(leaf_at(path), consumer, indices, where)
+    result = replace_at(without, path, merged)
     result = replace(result, buffers={name: buffer for name, buffer in fn.buffers.items() if name != gone})
     check_flow(result, producer.name, where)
     return result
 
 
-def only_producer(fn: ir.Function, consumer: LeafBlock, where: str) -> tuple[LeafBlock, Indices]:
+def _only_producer(fn: ir.Function, consumer: LeafBlock, where: str) -> tuple[LeafBlock, Indices]:
     """The block whose element the consumer takes, and where it reads it: at each of its axes once."""
     axes = {axis.var for axis in consumer.block.axes}
     found: list[str] = []
     for buffer, domain in fn.buffers.items():
-        accesses, order = reads(consumer.block, buffer), leaves(fn)
+        accesses, order = read_indices(consumer.block, buffer), leaves(fn)
         for writer in writers_of(order, buffer):
             same = len(accesses) == 1 and len(accesses[0]) == len(axes)
             if same and {i.name for i in accesses[0] if isinstance(i, ir.Var)} == axes:
@@ -56,22 +56,22 @@ def only_producer(fn: ir.Function, consumer: LeafBlock, where: str) -> tuple[Lea
     raise ScheduleError(f"{where}: {rule}, got {', '.join(found) or 'none'}")
 
 
-def check_producer(fn: ir.Function, producer: LeafBlock, consumer: LeafBlock, where: str) -> None:
+def _check_producer(fn: ir.Function, producer: LeafBlock, consumer: LeafBlock, where: str) -> None:
     """Refuse a producer whose value is not final, that the caller wants, or that computes more."""
-    movable(fn, producer.name, where)
+    movable_leaf(fn, producer.name, where)
     if producer.block.init is not None or producer.values_of(ir.AxisKind.REDUCE):
         rule = f"the producer {producer.name} must not reduce"
         raise ScheduleError(f"{where}: {rule}, got a reduction; reverse_compute_at moves {consumer.name} behind it")
-    buffer = store_of(producer, where).buffer
+    buffer = single_store(producer, where).buffer
     if buffer in fn.params:
         raise ScheduleError(f"{where}: the producer must not compute an output, got {buffer}")
-    if reads(producer.block, buffer):
+    if read_indices(producer.block, buffer):
         raise ScheduleError(f"{where}: the producer {producer.name} must not read its own results, got a recurrence")
 
 
-def merged_block(producer: LeafBlock, consumer: LeafBlock, indices: Indices, where: str) -> ir.Block:
+def _merged_block(producer: LeafBlock, consumer: LeafBlock, indices: Indices, where: str) -> ir.Block:
     """The producer with the consumer's value and buffer; its axes in the order of that buffer's dimensions."""
-    old, store = store_of(producer, where), store_of(consumer, where)
+    old, store = single_store(producer, where), single_store(consumer, where)
     places = {axis.name: here for axis, here in zip(indices, old.indices, strict=True) if isinstance(axis, ir.Var)}
 
     def merged(expr: ir.Expr) -> ir.Expr:

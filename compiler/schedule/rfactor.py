@@ -7,23 +7,23 @@ from dataclasses import dataclass, replace
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.access import LeafBlock, init_stores, leaves, stores
-from vdla.compiler.analysis.combiner import replaced_terms, terms_of
+from vdla.compiler.analysis.combiner import reduction_terms, replace_terms
 from vdla.compiler.analysis.dataflow import check_flow
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.independence import check_terms_once
 from vdla.compiler.analysis.symbols import domains_of
-from vdla.compiler.analysis.tree import block_path, loop_path, names_of, replaced
+from vdla.compiler.analysis.tree import block_path, loop_path, replace_at, used_names
 from vdla.compiler.arith import TRUE, Ranges, conjuncts, predicate_of, simplify, var_names
 from vdla.compiler.ir import STARTS, Names, expr_text
 from vdla.compiler.schedule.loop_roles import role
-from vdla.compiler.schedule.place import check_not_blockized, renamed_loops, target_loops
+from vdla.compiler.schedule.place import check_not_blockized, in_fresh_loops, target_loops
 from vdla.support.integers import is_int
 
-OF_BUFFERS = ("storage_align", "double_buffer", "store_at")  # annotations about the buffer that a block writes
+_OF_BUFFERS = ("storage_align", "double_buffer", "store_at")  # annotations about the buffer that a block writes
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class _Factoring:
     """A reduction about to be cut: its leaf, the loop that becomes spatial, the other loops that it sums over.
 
     `buffers` maps each buffer of sums to that of its partial sums, whose dimension `position` counts the iterations of
@@ -65,26 +65,26 @@ def rfactor(fn: ir.Function, loop: str, factor_axis: int = 0) -> tuple[ir.Functi
     """
     where = f"rfactor of {loop}"
     target_loops(fn, loop, where)
-    split = split_at(fn, loop, factor_axis, where)
+    split = _factoring_of(fn, loop, factor_axis, where)
     ranges = domains_of(fn)
-    check_every_iteration(split, ranges, where)
+    _check_every_iteration(split, ranges, where)
     names = [step.var for step in split.leaf.loops]
-    check_terms_once(split.leaf, list(split.leaf.loops[names.index(outermost(split)) :]), ranges, where)
-    terms = terms_of(stores(split.leaf.block), where)
-    partial = partial_block(fn, split, terms, f"{split.leaf.name}_rf")
-    total = total_nest(fn, split, terms, ranges)
-    top = loop_path(fn, outermost(split), where)
+    check_terms_once(split.leaf, list(split.leaf.loops[names.index(_outermost(split)) :]), ranges, where)
+    terms = reduction_terms(stores(split.leaf.block), where)
+    partial = _partial_block(fn, split, terms, f"{split.leaf.name}_rf")
+    total = _total_nest(fn, split, terms, ranges)
+    top = loop_path(fn, _outermost(split), where)
     position = len(top) - 1
-    result = replaced(fn, split.leaf.path, partial)
+    result = replace_at(fn, split.leaf.path, partial)
     here = block_path(result, partial.name, where)[: position + 1]
-    result = replaced(result, here, ir.seq(here[-1], total))
-    result = replace(result, buffers=with_partials(fn, split))
+    result = replace_at(result, here, ir.seq(here[-1], total))
+    result = replace(result, buffers=_with_partials(fn, split))
     for block in (partial.name, split.leaf.name):
         check_flow(result, block, where)
     return result, partial.name
 
 
-def split_at(fn: ir.Function, loop: str, axis: int, where: str) -> Split:
+def _factoring_of(fn: ir.Function, loop: str, axis: int, where: str) -> _Factoring:
     """The reduction that the loop is part of."""
     around = [leaf for leaf in leaves(fn) if loop in [step.var for step in leaf.loops]]
     mine = [leaf for leaf in around if role(leaf.block, loop) == "reduce"]
@@ -104,23 +104,23 @@ def split_at(fn: ir.Function, loop: str, axis: int, where: str) -> Split:
     rank = len(stores(leaf.block)[0].indices)
     if not is_int(axis) or not 0 <= axis <= rank:
         raise ScheduleError(f"{where}: the factor axis must be in 0..{rank}, got {axis!r}")
-    names = names_of(fn)
+    names = used_names(fn)
     own = next(step for step in leaf.loops if step.var == loop)
     others = [step for step in leaf.loops if step.var in summed and step is not own]
     buffers = {store.buffer: names.fresh(f"{store.buffer}_rf", leaf.name) for store in stores(leaf.block)}
     free = Names([*(axis.var for axis in leaf.block.axes if axis.kind is not ir.AxisKind.REDUCE), *fn.scalars])
     new = ir.Axis(free.fresh(f"v{loop}", leaf.name), own.extent)
     rest = [ir.Axis(free.fresh(f"v{o.var}", leaf.name), o.extent, ir.AxisKind.REDUCE) for o in others]
-    return Split(leaf, own, others, buffers, int(axis), new, rest)
+    return _Factoring(leaf, own, others, buffers, int(axis), new, rest)
 
 
-def outermost(split: Split) -> str:
+def _outermost(split: _Factoring) -> str:
     """The outermost loop that the reduction sums over: behind it the partial sums are complete."""
     summed = {split.loop.var, *(loop.var for loop in split.others)}
     return next(loop.var for loop in split.leaf.loops if loop.var in summed)
 
 
-def check_every_iteration(split: Split, ranges: Ranges, where: str) -> None:
+def _check_every_iteration(split: _Factoring, ranges: Ranges, where: str) -> None:
     """Refuse a condition that leaves a partial sum without its first term, and so without a start."""
     first = {loop.var: ir.Const(0) for loop in split.others}
     summed = {split.loop.var, *first}
@@ -130,7 +130,7 @@ def check_every_iteration(split: Split, ranges: Ranges, where: str) -> None:
             raise ScheduleError(f"{where}: {rule}, got the condition {expr_text(condition)}")
 
 
-def partial_block(fn: ir.Function, split: Split, terms: list[ir.Expr], name: str) -> ir.Block:
+def _partial_block(fn: ir.Function, split: _Factoring, terms: list[ir.Expr], name: str) -> ir.Block:
     """The block of the partial sums, at the place of the reduction."""
     block = split.leaf.block
     loops, factored = (*split.others, split.loop), (*split.rest, split.axis)
@@ -149,46 +149,46 @@ def partial_block(fn: ir.Function, split: Split, terms: list[ir.Expr], name: str
         for store in stores(block)
     }
     values = [store.value for store in stores(block)] if split.rest else terms
-    body = together([
-        moved(store, ir.substitute(replaced_terms(value, own), inside))
+    body = _store_all([
+        moved(store, ir.substitute(replace_terms(value, own), inside))
         for store, value in zip(stores(block), values, strict=True)
     ])  # fmt: skip
-    init = together([moved(store, store.value) for store in init_stores(block)]) if split.rest else None
+    init = _store_all([moved(store, store.value) for store in init_stores(block)]) if split.rest else None
     axes = list(split.spatial)
     bound = [split.leaf.values[axis.var] for axis in axes]
     axes.insert(split.position, split.axis)
     bound.insert(split.position, ir.Var(split.loop.var))
     bound += [ir.Var(loop.var) for loop in split.others]
-    fresh = names_of(fn).fresh(name, split.leaf.name) if name not in split.buffers.values() else name
+    fresh = used_names(fn).fresh(name, split.leaf.name) if name not in split.buffers.values() else name
     axes += split.rest
-    notes = {key: value for key, value in block.annotations.items() if key not in OF_BUFFERS}
+    notes = {key: value for key, value in block.annotations.items() if key not in _OF_BUFFERS}
     return replace(block, name=fresh, axes=tuple(axes), values=tuple(bound), body=body, init=init, annotations=notes)
 
 
-def total_nest(fn: ir.Function, split: Split, terms: list[ir.Expr], ranges: Ranges) -> ir.Stmt:
+def _total_nest(fn: ir.Function, split: _Factoring, terms: list[ir.Expr], ranges: Ranges) -> ir.Stmt:
     """The block that adds the partial sums, in loops of its own behind those of the partial sums."""
     block = split.leaf.block
     partials: dict[ir.Expr, ir.Expr] = {
         term: ir.Load(split.buffers[store.buffer], split.partial(store.indices))
         for store, term in zip(stores(block), terms, strict=True)
     }
-    body = together([replace(s, value=replaced_terms(s.value, partials)) for s in stores(block)])
+    body = _store_all([replace(s, value=replace_terms(s.value, partials)) for s in stores(block)])
     axes = (*split.spatial, replace(split.axis, kind=ir.AxisKind.REDUCE))
     bound = (*(split.leaf.values[axis.var] for axis in split.spatial), ir.Var(split.loop.var))
     summed = {split.loop.var, *(loop.var for loop in split.others)}
     kept = [c for c in conjuncts(block.predicate) if not var_names(c) & summed]
     total = replace(block, axes=axes, values=bound, body=body, predicate=predicate_of(kept))
     names = [loop.var for loop in split.leaf.loops]
-    inner = split.leaf.loops[names.index(outermost(split)) :]
-    return renamed_loops(fn, total, [*(loop for loop in inner if loop.var not in summed), split.loop])
+    inner = split.leaf.loops[names.index(_outermost(split)) :]
+    return in_fresh_loops(fn, total, [*(loop for loop in inner if loop.var not in summed), split.loop])
 
 
-def together(parts: list[ir.Store]) -> ir.Stmt:
+def _store_all(parts: list[ir.Store]) -> ir.Stmt:
     """Stores at once; a single one stays itself."""
     return parts[0] if len(parts) == 1 else ir.MultiStore(tuple(parts))
 
 
-def with_partials(fn: ir.Function, split: Split) -> dict[str, ir.Buffer]:
+def _with_partials(fn: ir.Function, split: _Factoring) -> dict[str, ir.Buffer]:
     """The buffers of `fn` and those of the partial sums, in the same memory as the sums (a parameter's: global)."""
     new = dict(fn.buffers)
     for buffer, name in split.buffers.items():

@@ -18,7 +18,7 @@ from typing import Any
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.independence import Known
+from vdla.compiler.analysis.independence import CheckedLoops
 from vdla.compiler.schedule import (
     blockize,
     cache,
@@ -39,7 +39,7 @@ from vdla.compiler.schedule import (
     tile,
 )
 from vdla.compiler.schedule.tile import TileNames
-from vdla.compiler.schedule.trace import ScheduleTrace, is_primitive, parsed, primitive
+from vdla.compiler.schedule.trace import ScheduleTrace, is_primitive, parse_trace, primitive
 from vdla.compiler.tensorize import Intrinsic, tensorize
 
 
@@ -51,7 +51,7 @@ class Schedule:
             raise ScheduleError(f"schedule: fn must be a Function, as of te.create_function, got {type(fn).__name__}")
         self.fn = fn
         self.trace = ScheduleTrace()
-        self.checked: Known = {}  # the loops whose iterations are known to be independent
+        self.checked: CheckedLoops = {}  # the loops whose iterations are known to be independent
 
     @classmethod
     def replay(
@@ -60,7 +60,7 @@ class Schedule:
         """`fn` under the primitives of a trace, or of its text; `intrinsics` are those that the text names."""
         known = {name: inspect.signature(method) for name, method in vars(cls).items() if is_primitive(method)}
         if isinstance(trace, str):
-            trace = parsed(trace, known, intrinsics or {})
+            trace = parse_trace(trace, known, intrinsics or {})
         if not isinstance(trace, ScheduleTrace):
             raise ScheduleError(f"replay: trace must be a ScheduleTrace or its text, got {type(trace).__name__}")
         schedule = cls(fn)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.symbols import at_least, ceil_divided, domains_of, extent_form
-from vdla.compiler.analysis.tree import guarded, loop_at, loop_path, names_of, replaced, substitute_loops
+from vdla.compiler.analysis.symbols import at_least, ceil_div, domains_of, extent_form
+from vdla.compiler.analysis.tree import loop_at, loop_path, replace_at, substitute_loops, used_names, with_condition
 from vdla.compiler.arith import Ranges
 from vdla.compiler.ir import extent_text
 from vdla.compiler.schedule.loop_roles import MAX_ITERATIONS, check_new_name
@@ -31,18 +31,18 @@ def split(
     path = loop_path(fn, loop, where)
     old = loop_at(path)
     ranges = domains_of(fn)
-    inner_extent, outer_extent = split_extents(where, old.extent, factor, nparts, ranges)
-    outer, inner = split_names(fn, where, loop, names)
+    inner_extent, outer_extent = _split_extents(where, old.extent, factor, nparts, ranges)
+    outer, inner = _split_names(fn, where, loop, names)
     ranges = ranges.with_extents({outer: outer_extent, inner: inner_extent})
     index = ir.Binary("add", ir.Binary("mul", ir.Var(outer), ir.Const(inner_extent)), ir.Var(inner))
     body = substitute_loops(old.body, {loop: index}, ranges)
     if not at_least(extent_form(old.extent), extent_form(outer_extent).scaled(inner_extent), ranges):
-        body = guarded(body, ir.Binary("lt", index, extent_form(old.extent).expr()))
+        body = with_condition(body, ir.Binary("lt", index, extent_form(old.extent).expr()))
     nest = ir.For(outer, outer_extent, ir.For(inner, inner_extent, body, old.kind, old.annotations))
-    return replaced(fn, path, nest), (outer, inner)
+    return replace_at(fn, path, nest), (outer, inner)
 
 
-def split_extents(
+def _split_extents(
     where: str, extent: ir.Extent, factor: int | None, nparts: int | None, ranges: Ranges
 ) -> tuple[int, ir.Extent]:
     """The inner and outer extents."""
@@ -54,7 +54,7 @@ def split_extents(
     inner: int
     outer: ir.Extent
     if nparts is None:
-        inner, outer = value, ceil_divided(extent, value, ranges)
+        inner, outer = value, ceil_div(extent, value, ranges)
     elif isinstance(extent, int):
         inner, outer = -(-extent // value), value
     else:
@@ -66,9 +66,9 @@ def split_extents(
     return inner, outer
 
 
-def split_names(fn: ir.Function, where: str, loop: str, names: tuple[str, str] | None) -> tuple[str, str]:
+def _split_names(fn: ir.Function, where: str, loop: str, names: tuple[str, str] | None) -> tuple[str, str]:
     """The names of the two loops: as given, else `<loop>_o` and `<loop>_i`. The loop's own name is free again."""
-    taken = names_of(fn)
+    taken = used_names(fn)
     if names is None:
         return taken.fresh(f"{loop}_o", loop), taken.fresh(f"{loop}_i", loop)
     if not isinstance(names, tuple | list) or len(names) != 2 or names[0] == names[1]:

@@ -7,13 +7,13 @@ the target can.
 from __future__ import annotations
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import LeafBlock, leaves, reads, writers_of
+from vdla.compiler.analysis.access import LeafBlock, leaves, read_indices, writers_of
 from vdla.compiler.analysis.dataflow import common_loops
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.tree import block_path, loops_on
 from vdla.compiler.arith import INT32
 from vdla.compiler.ir import expr_text
-from vdla.compiler.schedule.loop_kinds import annotated
+from vdla.compiler.schedule.loop_kinds import with_annotation
 from vdla.support.integers import is_int, to_python
 
 
@@ -27,15 +27,15 @@ def double_buffer(fn: ir.Function, buffer: str) -> ir.Function:
         ScheduleError: no loop lies around all accesses, so there is nothing to alternate.
     """
     where = f"double_buffer of {buffer}"
-    writer = writer_in(fn, buffer, where)
+    writer = _writer_of(fn, buffer, where)
     order = leaves(fn)
-    users = [leaf for leaf in order if reads(leaf.block, buffer) or leaf in writers_of(order, buffer)]
+    users = [leaf for leaf in order if read_indices(leaf.block, buffer) or leaf in writers_of(order, buffer)]
     around = min((common_loops(writer, user) for user in users), key=len)
     if not around:
         raise ScheduleError(
             f"{where}: a loop must lie around all its accesses, got none; place its writer by compute_at"
         )
-    return annotated(fn, writer.name, "double_buffer", True, where)
+    return with_annotation(fn, writer.name, "double_buffer", True, where)
 
 
 def prefetch(fn: ir.Function, block: str, buffer: str, loop: str, distance: int = 1) -> ir.Function:
@@ -52,11 +52,11 @@ def prefetch(fn: ir.Function, block: str, buffer: str, loop: str, distance: int 
     if loop not in around:
         raise ScheduleError(f"{where}: the loop must be one of {', '.join(around)}, got {loop!r}")
     leaf = next((leaf for leaf in leaves(fn) if leaf.name == block), None)
-    if leaf is None or not reads(leaf.block, buffer):
+    if leaf is None or not read_indices(leaf.block, buffer):
         raise ScheduleError(f"{where}: the block must read the buffer, got none of its elements read")
-    check_positive(where, "distance", distance, 1)
+    _check_at_least(where, "distance", distance, 1)
     earlier = next(step for step in loops_on(path) if step.var == loop).annotations.get("prefetch", ())
-    return annotated(fn, loop, "prefetch", (*earlier, (buffer, block, int(distance))), where)
+    return with_annotation(fn, loop, "prefetch", (*earlier, (buffer, block, int(distance))), where)
 
 
 def storage_align(fn: ir.Function, buffer: str, dimension: int, factor: int, offset: int = 0) -> ir.Function:
@@ -69,7 +69,7 @@ def storage_align(fn: ir.Function, buffer: str, dimension: int, factor: int, off
         ScheduleError: the last dimension, whose stride is one element, or an offset outside of [0, factor).
     """
     where = f"storage_align of {buffer}"
-    writer = writer_in(fn, buffer, where)
+    writer = _writer_of(fn, buffer, where)
     last = len(fn.buffers[buffer].shape) - 1
     if last == 0:
         rule = "the buffer must have two dimensions or more, as the last has a stride of one"
@@ -79,14 +79,14 @@ def storage_align(fn: ir.Function, buffer: str, dimension: int, factor: int, off
     for behind in fn.buffers[buffer].shape[dimension + 1 :]:
         if not isinstance(behind, int):
             raise ScheduleError(f"{where}: the dimensions behind must be numbers, got {expr_text(behind)}")
-    check_positive(where, "factor", factor, 1)
-    check_positive(where, "offset", offset, 0)
+    _check_at_least(where, "factor", factor, 1)
+    _check_at_least(where, "offset", offset, 0)
     if offset >= factor:
         raise ScheduleError(f"{where}: the offset must be below the factor {factor}, got {offset}")
-    return annotated(fn, writer.name, "storage_align", (int(dimension), int(factor), int(offset)), where)
+    return with_annotation(fn, writer.name, "storage_align", (int(dimension), int(factor), int(offset)), where)
 
 
-def writer_in(fn: ir.Function, buffer: str, where: str) -> LeafBlock:
+def _writer_of(fn: ir.Function, buffer: str, where: str) -> LeafBlock:
     """The block that writes an intermediate buffer."""
     inner = [name for name in fn.buffers if name not in fn.params]
     if buffer in fn.params:
@@ -96,7 +96,7 @@ def writer_in(fn: ir.Function, buffer: str, where: str) -> LeafBlock:
     return writers_of(leaves(fn), buffer)[-1]
 
 
-def check_positive(where: str, what: str, value: object, least: int) -> None:
+def _check_at_least(where: str, what: str, value: object, least: int) -> None:
     """Refuse what is no int32 of at least `least`."""
     number = to_python(value)
     if not is_int(number) or number < least:

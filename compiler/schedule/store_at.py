@@ -6,7 +6,7 @@ from vdla.compiler import ir
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.independence import ROOT
 from vdla.compiler.analysis.tree import block_path, loops_on
-from vdla.compiler.schedule.loop_kinds import annotated
+from vdla.compiler.schedule.loop_kinds import with_annotation
 
 
 def store_at(fn: ir.Function, block: str, loop: str | None) -> ir.Function:
@@ -25,4 +25,4 @@ def store_at(fn: ir.Function, block: str, loop: str | None) -> ir.Function:
     around = [step.var for step in loops_on(block_path(fn, block, where))]
     if loop is not None and loop not in around:
         raise ScheduleError(f"{where}: the loop must be one of {', '.join(around)}, got {loop!r}")
-    return annotated(fn, block, "store_at", ROOT if loop is None else loop, where)
+    return with_annotation(fn, block, "store_at", ROOT if loop is None else loop, where)

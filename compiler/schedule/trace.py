@@ -15,19 +15,19 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from vdla.compiler.analysis.errors import ScheduleError
-from vdla.compiler.analysis.independence import check_marked
-from vdla.compiler.schedule.check_tensorized import check_steps
+from vdla.compiler.analysis.independence import check_concurrent_loops
+from vdla.compiler.schedule.check_tensorized import check_tensorized
 from vdla.compiler.tensorize import Intrinsic
 from vdla.support.integers import to_python
 
 if TYPE_CHECKING:
     from vdla.compiler.schedule.schedule import Schedule
 
-RESULTS = {"split": "names", "fuse": "name", "tile": "names"}  # the argument that takes the names a primitive returns
-INTRINSICS = "intrinsics"
-FRAME = ("from vdla.compiler.schedule import Schedule", "s = Schedule(fn)", "return s")  # around the primitives
-P = ParamSpec("P")
-R = TypeVar("R")
+_RESULTS = {"split": "names", "fuse": "name", "tile": "names"}  # the argument that takes the names a primitive returns
+_INTRINSICS = "intrinsics"
+_FRAME = ("from vdla.compiler.schedule import Schedule", "s = Schedule(fn)", "return s")  # around the primitives
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class ScheduleTrace:
     def lines(self) -> list[str]:
         """The line of each primitive."""
         intrinsics = self.intrinsics
-        return [step_text(step, intrinsics) for step in self.steps]
+        return [_call_text(step, intrinsics) for step in self.steps]
 
     @property
     def intrinsics(self) -> dict[str, Intrinsic]:
@@ -76,7 +76,7 @@ class ScheduleTrace:
 
     def python(self) -> str:
         """A function of the schedule's function (and of the intrinsics by name) that gives the schedule."""
-        given = f"fn, {INTRINSICS}" if self.intrinsics else "fn"
+        given = f"fn, {_INTRINSICS}" if self.intrinsics else "fn"
         lines = [f"def schedule({given}):", "    s = Schedule(fn)", *(f"    {line}" for line in self.lines())]
         return "\n".join(["from vdla.compiler.schedule import Schedule", "", "", *lines, "    return s", ""])
 
@@ -84,27 +84,27 @@ class ScheduleTrace:
 # --- recording -------------------------------------------------------------------------------------------------------
 
 
-def primitive(method: Callable[Concatenate[Schedule, P], R]) -> Callable[Concatenate[Schedule, P], R]:
+def primitive(method: Callable[Concatenate[Schedule, _P], _R]) -> Callable[Concatenate[Schedule, _P], _R]:
     """A method of Schedule that rewrites `fn`: recorded if it is accepted; if it is not, nothing has changed."""
     signature = inspect.signature(method)
 
     @wraps(method)
-    def applied(self: Schedule, *args: P.args, **keywords: P.kwargs) -> R:
+    def applied(self: Schedule, *args: _P.args, **keywords: _P.kwargs) -> _R:
         before, bound = self.fn, signature.bind(self, *args, **keywords)
         where = f"{method.__name__} of {bound.args[1] if len(bound.args) > 1 else ''}"
         try:
             result = method(self, *args, **keywords)
-            check_steps(self.fn, where)
-            self.checked = check_marked(self.fn, where, self.checked)
+            check_tensorized(self.fn, where)
+            self.checked = check_concurrent_loops(self.fn, where, self.checked)
         except BaseException:
             self.fn = before
             raise
-        step = step_of(signature, method.__name__, bound, result)
+        step = _call_of(signature, method.__name__, bound, result)
         self.trace = ScheduleTrace((*self.trace.steps, step))
         return result
 
     applied.__dict__["primitive"] = True
-    return cast("Callable[Concatenate[Schedule, P], R]", applied)
+    return cast("Callable[Concatenate[Schedule, _P], _R]", applied)
 
 
 def is_primitive(method: object) -> bool:
@@ -112,11 +112,11 @@ def is_primitive(method: object) -> bool:
     return getattr(method, "primitive", False) is True
 
 
-def step_of(signature: inspect.Signature, name: str, bound: inspect.BoundArguments, result: object) -> PrimitiveCall:
+def _call_of(signature: inspect.Signature, name: str, bound: inspect.BoundArguments, result: object) -> PrimitiveCall:
     """The record of a call: required arguments in order, the others by name where they are not the default."""
     arguments = dict(list(bound.arguments.items())[1:])
-    if name in RESULTS:
-        arguments[RESULTS[name]] = result
+    if name in _RESULTS:
+        arguments[_RESULTS[name]] = result
     args: list[Any] = []
     keywords: dict[str, Any] = {}
     for key, value in arguments.items():
@@ -133,22 +133,22 @@ def step_of(signature: inspect.Signature, name: str, bound: inspect.BoundArgumen
 # --- text ------------------------------------------------------------------------------------------------------------
 
 
-def step_text(step: PrimitiveCall, intrinsics: Mapping[str, Intrinsic]) -> str:
+def _call_text(step: PrimitiveCall, intrinsics: Mapping[str, Intrinsic]) -> str:
     """`s.split("i", factor=4, names=("i_o", "i_i"))`."""
-    args = [value_text(step.name, value, intrinsics) for value in step.args]
-    args += [f"{key}={value_text(step.name, value, intrinsics)}" for key, value in step.keywords.items()]
+    args = [_value_text(step.name, value, intrinsics) for value in step.args]
+    args += [f"{key}={_value_text(step.name, value, intrinsics)}" for key, value in step.keywords.items()]
     return f"s.{step.name}({', '.join(args)})"
 
 
-def value_text(name: str, value: object, intrinsics: Mapping[str, Intrinsic]) -> str:
+def _value_text(name: str, value: object, intrinsics: Mapping[str, Intrinsic]) -> str:
     """An argument as Python: a literal, or an intrinsic by its name."""
     known = next((key for key, intrinsic in intrinsics.items() if intrinsic is value), None)
     if known is not None:
-        return f"{INTRINSICS}[{quoted(known)}]"
+        return f"{_INTRINSICS}[{_quoted(known)}]"
     if isinstance(value, str):
-        return quoted(value)
+        return _quoted(value)
     if isinstance(value, tuple) and len(value) > 1:
-        return f"({', '.join(value_text(name, item, intrinsics) for item in value)})"
+        return f"({', '.join(_value_text(name, item, intrinsics) for item in value)})"
     try:
         if ast.literal_eval(repr(value)) == value:
             return repr(value)
@@ -157,7 +157,7 @@ def value_text(name: str, value: object, intrinsics: Mapping[str, Intrinsic]) ->
     raise ScheduleError(f"trace: an argument of {name} must be a literal or an intrinsic to be written, got {value!r}")
 
 
-def quoted(text: str) -> str:
+def _quoted(text: str) -> str:
     """A string as Python, in double quotes where it is printable."""
     return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)
 
@@ -165,7 +165,7 @@ def quoted(text: str) -> str:
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def parsed(
+def parse_trace(
     text: str, primitives: Mapping[str, inspect.Signature], intrinsics: Mapping[str, Intrinsic]
 ) -> ScheduleTrace:
     """The trace that `str` or `python` of a trace wrote. Nothing of the text is executed."""
@@ -173,7 +173,7 @@ def parsed(
         body = ast.parse(text).body
         lines = [line for stmt in body for line in (stmt.body if isinstance(stmt, ast.FunctionDef) else [stmt])]
         return ScheduleTrace(
-            tuple(step_in(line, primitives, intrinsics) for line in lines if ast.unparse(line) not in FRAME)
+            tuple(_parse_call(line, primitives, intrinsics) for line in lines if ast.unparse(line) not in _FRAME)
         )
     except ScheduleError:
         raise
@@ -185,15 +185,15 @@ def parsed(
         raise ScheduleError(f"replay: the text must be Python, got {found}") from error
 
 
-def step_in(
+def _parse_call(
     stmt: ast.stmt, primitives: Mapping[str, inspect.Signature], intrinsics: Mapping[str, Intrinsic]
 ) -> PrimitiveCall:
     """The primitive that a line applies."""
     where, found = f"replay: line {stmt.lineno}", ast.unparse(stmt)
     match stmt:
         case ast.Expr(ast.Call(ast.Attribute(ast.Name("s"), name), args, keywords)) if name in primitives:
-            values = tuple(argument(arg, where, intrinsics) for arg in args)
-            named = {key.arg or "**": argument(key.value, where, intrinsics) for key in keywords}
+            values = tuple(_parse_argument(arg, where, intrinsics) for arg in args)
+            named = {key.arg or "**": _parse_argument(key.value, where, intrinsics) for key in keywords}
             try:
                 primitives[name].bind(None, *values, **named)
             except TypeError as error:
@@ -202,7 +202,7 @@ def step_in(
     raise ScheduleError(f"{where} must apply a primitive to s, got {found}")
 
 
-def argument(expr: ast.expr, where: str, intrinsics: Mapping[str, Intrinsic]) -> Any:  # noqa: ANN401  any literal
+def _parse_argument(expr: ast.expr, where: str, intrinsics: Mapping[str, Intrinsic]) -> Any:  # noqa: ANN401  any literal
     """The value of an argument."""
     match expr:
         case ast.Subscript(ast.Name("intrinsics"), ast.Constant(str() as name)):

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from vdla.compiler import ir
 from vdla.compiler.tensorize.canonical import Canonical, constant
 
-Buffers = Mapping[str, ir.Buffer]
+_Buffers = Mapping[str, ir.Buffer]
 
 
-def solve(pattern: ir.Expr, value: ir.Const, buffers: Buffers) -> tuple[str, ir.Const] | None:
+def solve(pattern: ir.Expr, value: ir.Const, buffers: _Buffers) -> tuple[str, ir.Const] | None:
     """The immediate in `pattern` and its value where `pattern` is `value`; None if it cannot be told from this alone.
 
     The value is a candidate: `pattern` must be evaluated with it.
@@ -28,7 +28,7 @@ def solve(pattern: ir.Expr, value: ir.Const, buffers: Buffers) -> tuple[str, ir.
     return None
 
 
-def evaluate(expr: ir.Expr, immediates: Mapping[str, ir.Scalar], buffers: Buffers) -> ir.Const | None:
+def evaluate(expr: ir.Expr, immediates: Mapping[str, ir.Scalar], buffers: _Buffers) -> ir.Const | None:
     """The constant that an expression of immediates is; None if one of them is unknown."""
 
     def known(part: ir.Expr) -> ir.Expr:

@@ -22,7 +22,7 @@ IMMEDIATE = "immediate"
 CONDITION = "condition"
 MEMORY = "memory"  # of a CPU: whatever buffer
 ON_CHIP = ("inp", "wgt", "scl", "acc", "out")
-SCOPES = {
+_SCOPES = {
     "vdla": (GLOBAL, *ON_CHIP, IMMEDIATE, CONDITION),
     "cpu": (MEMORY, IMMEDIATE, CONDITION),
 }
@@ -95,7 +95,7 @@ class Intrinsic:
         if names != given:
             raise IntrinsicError(f"{where}: scopes must name exactly {', '.join(names)}, got {', '.join(given)}")
         for operand, scope in self.scopes.items():
-            known = [s for s in SCOPES[self.target] if operand != self.output.name or s not in (IMMEDIATE, CONDITION)]
+            known = [s for s in _SCOPES[self.target] if operand != self.output.name or s not in (IMMEDIATE, CONDITION)]
             if scope not in known:
                 rule = f"scope of {operand} must be one of {', '.join(known)}"
                 raise IntrinsicError(f"{where}: {rule}, got {scope!r}")
@@ -122,8 +122,8 @@ class Intrinsic:
 
     def _check_target(self, where: str) -> None:
         """Refuse an unknown machine, and what only the other one has."""
-        if self.target not in list(SCOPES):
-            raise IntrinsicError(f"{where}: target must be one of {', '.join(SCOPES)}, got {self.target!r}")
+        if self.target not in list(_SCOPES):
+            raise IntrinsicError(f"{where}: target must be one of {', '.join(_SCOPES)}, got {self.target!r}")
         if not isinstance(self.requires, tuple) or not all(isinstance(name, str) for name in self.requires):
             raise IntrinsicError(f"{where}: requires must be a tuple of names of features, got {self.requires!r}")
         if self.target == "vdla" and self.requires:

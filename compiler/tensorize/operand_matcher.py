@@ -43,7 +43,7 @@ class Bindings:
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class _Pattern:
     """The block of an intrinsic's behaviour and its value in canonical form."""
 
     block: ir.Block
@@ -53,11 +53,11 @@ class Pattern:
 
 
 @lru_cache(maxsize=256)
-def _pattern_of(intrinsic: Intrinsic) -> Pattern:
+def _pattern_of(intrinsic: Intrinsic) -> _Pattern:
     block = next(stmt for stmt in ir.walk(intrinsic.behaviour.body) if isinstance(stmt, ir.Block))
     assert isinstance(block.body, ir.Store)
     canonical = Canonical(intrinsic.behaviour.buffers)
-    return Pattern(block, block.body, canonical(block.body.value), canonical.text)
+    return _Pattern(block, block.body, canonical(block.body.value), canonical.text)
 
 
 class OperandMatcher:

@@ -2,7 +2,7 @@
 
 import os
 
-from vdla.benchmarks.fuzz.benchmark import Batch
+from vdla.benchmarks.fuzz.benchmark import BatchOutcome
 
 DEADLY = 3
 
@@ -11,4 +11,4 @@ def dying(seeds):
     """A batch without cases that go wrong, unless one of them ends the process."""
     if DEADLY in seeds:
         os.abort()
-    return Batch(len(seeds))
+    return BatchOutcome(len(seeds))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import LeafBlock, leaves, loads, stores
+from vdla.compiler.analysis import LeafBlock, leaves, loads, stores
 from vdla.compiler.arith import Linear, var_names
 from vdla.compiler.ir import storage_dtype
 from vdla.compiler.schedule.loop_roles import role

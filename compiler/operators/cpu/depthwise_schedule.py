@@ -7,7 +7,7 @@ once. With masked loads there is no padded image: each tap masks the edges of th
 
 from __future__ import annotations
 
-from vdla.compiler.analysis.access import stores
+from vdla.compiler.analysis import stores
 from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
 from vdla.compiler.operators.cpu.inlining import operation_count
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of, padding_producer

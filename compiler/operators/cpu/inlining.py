@@ -7,7 +7,7 @@ than loading it. Stages of operators and outputs are never inlined.
 from __future__ import annotations
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import loads, read_buffers, stores
+from vdla.compiler.analysis import loads, read_buffers, stores
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nests, iteration_count, nominal_extent
 from vdla.compiler.operators.cpu.stage_schedule import attempt
 from vdla.compiler.operators.roles import OPERATOR

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import prod
 
-from vdla.compiler.analysis.access import loads
+from vdla.compiler.analysis import loads
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, nominal_extent
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of
 from vdla.compiler.operators.cpu.register_tile import RegisterTile, best_register_tile, row_lanes

@@ -4,7 +4,7 @@ results."""
 from __future__ import annotations
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import Indices, loads, read_buffers, written
+from vdla.compiler.analysis import Indices, loads, read_buffers, written_buffers
 from vdla.compiler.arith import var_names
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, block_nests
 from vdla.compiler.schedule import Schedule
@@ -15,7 +15,7 @@ BLOCKED_RANK = 5  # of sums [N, C / lanes, H, W, lanes]
 def consumer_of(schedule: Schedule, block: str, ranks: tuple[int, ...]) -> str:
     """The only consumer of a block, if it reads the results in place and its rank is in `ranks`;
     else a new copy."""
-    (buffer,) = written(block_nest(schedule.fn, block).leaf.block)
+    (buffer,) = written_buffers(block_nest(schedule.fn, block).leaf.block)
     consumers = [
         nest for nest in block_nests(schedule.fn) if buffer in read_buffers(nest.leaf.block) and nest.leaf.name != block
     ]
@@ -47,7 +47,7 @@ def padding_producer(schedule: Schedule, block: str) -> str | None:
     """The producer of the padded image, if `block` is its only consumer."""
     read = read_buffers(block_nest(schedule.fn, block).leaf.block)
     producers = [
-        nest for nest in block_nests(schedule.fn) if written(nest.leaf.block) & read and nest.leaf.name != block
+        nest for nest in block_nests(schedule.fn) if written_buffers(nest.leaf.block) & read and nest.leaf.name != block
     ]
     if len(producers) != 1 or not producers[0].is_alone or _consumer_count(schedule, producers[0]) > 1:
         return None
@@ -56,5 +56,5 @@ def padding_producer(schedule: Schedule, block: str) -> str | None:
 
 def _consumer_count(schedule: Schedule, producer: BlockNest) -> int:
     """The number of stages that read the results of a stage."""
-    results = written(producer.leaf.block)
+    results = written_buffers(producer.leaf.block)
     return sum(bool(results & read_buffers(nest.leaf.block)) for nest in block_nests(schedule.fn))

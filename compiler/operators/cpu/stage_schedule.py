@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vdla.compiler import ir
-from vdla.compiler.analysis.access import loads
+from vdla.compiler.analysis import loads
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, iteration_count, nominal_extent
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import Target

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vdla.compiler.analysis.access import read_buffers, written
+from vdla.compiler.analysis import read_buffers, written_buffers
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, block_nests, nominal_extent
 from vdla.compiler.operators.cpu.producers_consumers import consumer_of
 from vdla.compiler.operators.cpu.register_tile import RegisterTile, best_register_tile
@@ -143,13 +143,15 @@ def _producer(schedule: Schedule, nest: BlockNest) -> BlockNest:
     """A producer of another stage."""
     read, own = read_buffers(nest.leaf.block), nest.leaf.name
     return next(
-        other for other in block_nests(schedule.fn) if written(other.leaf.block) & read and other.leaf.name != own
+        other
+        for other in block_nests(schedule.fn)
+        if written_buffers(other.leaf.block) & read and other.leaf.name != own
     )
 
 
 def _consumer(schedule: Schedule, nest: BlockNest) -> BlockNest:
     """A consumer of another stage."""
-    results, own = written(nest.leaf.block), nest.leaf.name
+    results, own = written_buffers(nest.leaf.block), nest.leaf.name
     return next(
         other
         for other in block_nests(schedule.fn)

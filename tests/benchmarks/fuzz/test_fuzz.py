@@ -61,7 +61,7 @@ def test_an_unsound_primitive_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(module, "check_flow", lambda fn, block, where: None)  # moves may lose values
     outcomes = (fuzz_cases.run_case(seed, native=False) for seed in range(400))
     wrong = next(outcome for outcome in outcomes if outcome.kind == "interpreter" and len(outcome.trace) > 1)
-    small = fuzz_cases.shrunk(wrong)
+    small = fuzz_cases.shrink(wrong)
     assert any(name in str(small.trace) for name in ("compute_at", "reverse_compute_at"))
     assert len(small.trace) <= len(wrong.trace)
 
@@ -79,7 +79,7 @@ def test_wrong_native_code_is_found_shrunk_and_shown(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(native, "build", lambda fn, **options: real(with_other_numbers(fn), **options))
     wrong = next(o for o in map(fuzz_cases.run_case, range(20)) if o.fault and len(o.trace) > 2)
     assert wrong.kind == "native"
-    small = fuzz_cases.shrunk(wrong)
+    small = fuzz_cases.shrink(wrong)
     assert len(small.trace) == 0
     space: dict[str, object] = {}
     exec(compile(small.script, "script", "exec"), space)
@@ -101,7 +101,7 @@ def with_other_numbers(fn: ir.Function) -> ir.Function:
 
 
 def test_a_case_that_ends_its_process_is_found() -> None:
-    batches = list(fuzz.finished([range(0, 2), range(2, 5)], 1, dying))
+    batches = list(fuzz.run_batches([range(0, 2), range(2, 5)], 1, dying))
     assert sum(batch.cases for batch in batches) == 5
     (wrong,) = [outcome for batch in batches for outcome in batch.wrong]
     assert (wrong.seed, wrong.kind) == (DEADLY, "crash")

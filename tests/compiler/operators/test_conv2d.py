@@ -8,7 +8,7 @@ from helpers.run_operator import function_of, integers, run
 from helpers.window_sums import model
 
 from vdla.compiler import ir, operators, te
-from vdla.compiler.analysis.access import leaves
+from vdla.compiler.analysis import leaves
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import OperatorError, add, conv2d, depthwise_conv2d, pack_conv2d
 from vdla.compiler.operators.cpu import default_schedule

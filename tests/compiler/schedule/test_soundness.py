@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler import ir, te
-from vdla.compiler.analysis.tree import block_path, replaced
+from vdla.compiler.analysis import block_path, replace_at
 from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule, ScheduleError
 
@@ -264,7 +264,7 @@ def test_rows_that_a_condition_ends_in_the_middle_are_no_part():
     place = ir.Binary("add", ir.Binary("mul", ir.Var("f_o"), ir.Const(4)), ir.Var("f_i"))
     cut = replace(path[-1], predicate=ir.Binary("lt", place, ir.Const(28)))
     with pytest.raises(ScheduleError) as error:
-        Schedule(replaced(schedule.fn, path, cut)).cache_write("x_stack", "heap")
+        Schedule(replace_at(schedule.fn, path, cut)).cache_write("x_stack", "heap")
     assert str(error.value) == (
         "cache_write of x_stack: x_stack_copy must read a part of x_stack_heap computed without gaps, "
         "got where f_o * 4 + f_i < 28"

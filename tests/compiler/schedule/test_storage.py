@@ -16,7 +16,7 @@ def copied() -> Schedule:
 
 
 def extents(s: Schedule, block: str) -> list[int]:
-    from vdla.compiler.analysis.tree import block_path, loops_on
+    from vdla.compiler.analysis import block_path, loops_on
 
     return [loop.extent for loop in loops_on(block_path(s.fn, block, "test"))]
 

@@ -8,7 +8,7 @@ from helpers.run_operator import integers
 from helpers.window_sums import model
 
 from vdla.compiler import te
-from vdla.compiler.analysis.access import leaves
+from vdla.compiler.analysis import leaves
 from vdla.compiler.operators import matmul, max_pool, plan_convolution, resize_nearest, transpose
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.runtime.native import build

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers.run_operator import floats, function_of, integers, run
 
-from vdla.benchmarks.fuzz.cases import alike
+from vdla.benchmarks.fuzz.cases import _alike
 from vdla.benchmarks.fuzz.functions import random_problem
 from vdla.compiler import ir, operators, te
 from vdla.compiler.interpret import interpret
@@ -133,7 +133,7 @@ def test_every_random_function_has_a_schedule_that_computes_the_same(seed):
     problem = random_problem(seed)
     schedule = default_schedule(problem.fn, target_named("x86-64-avx2"))
     expected, got = interpret(problem.fn, problem.arrays), interpret(schedule.fn, problem.arrays)
-    assert all(alike(expected[name], got[name], problem.rough) for name in expected), schedule.python()
+    assert all(_alike(expected[name], got[name], problem.rough) for name in expected), schedule.python()
 
 
 def test_an_attempt_that_fails_leaves_no_trace():

@@ -7,7 +7,7 @@ import pytest
 from helpers.window_sums import model
 
 from vdla.compiler import ir, te
-from vdla.compiler.analysis.access import leaves
+from vdla.compiler.analysis import leaves
 from vdla.compiler.codegen.llvm import compile_native
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import conv_transpose, depthwise_conv2d, matmul, plan_convolution
