@@ -119,21 +119,21 @@ def _spilled(names: Iterable[str], buffers: _Buffers) -> list[str]:
 
 def _live_ranges(body: ir.Stmt, buffers: list[ir.Buffer]) -> list[LiveRange]:
     """The live range of each buffer that is accessed."""
-    touching: dict[str, list[int]] = {buffer.name: [] for buffer in buffers}
-    for number, moment in enumerate(_steps(body)):
-        for name in _accessed(moment) & touching.keys():
-            touching[name].append(number)
-    return [LiveRange(b, touching[b.name][0], touching[b.name][-1]) for b in buffers if touching[b.name]]
+    positions: dict[str, list[int]] = {buffer.name: [] for buffer in buffers}
+    for number, stmt in enumerate(_sequence(body)):
+        for name in _accessed(stmt) & positions.keys():
+            positions[name].append(number)
+    return [LiveRange(b, positions[b.name][0], positions[b.name][-1]) for b in buffers if positions[b.name]]
 
 
-def _steps(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
+def _sequence(stmt: ir.Stmt) -> Iterator[ir.Stmt]:
     """The statements that run in sequence, loops as a whole."""
     match stmt:
         case ir.Seq(stmts=stmts):
             for inner in stmts:
-                yield from _steps(inner)
+                yield from _sequence(inner)
         case ir.Alloc(body=body):
-            yield from _steps(body)
+            yield from _sequence(body)
         case _:
             yield stmt
 

@@ -1,4 +1,4 @@
-"""Index arithmetic against plain evaluation at every point."""
+"""Linear forms, bounds and simplification against evaluation at every point."""
 
 from itertools import product
 
@@ -64,7 +64,7 @@ def op(name, a, b):
         (op("sub", op("add", v("a"), 3), v("a")), "3"),
     ],
 )
-def test_what_simplify_finds(expr, text):
+def test_simplified_expressions(expr, text):
     assert expr_text(simplify(expr, RANGES)) == text
 
 
@@ -78,7 +78,7 @@ def test_a_sum_prints_in_order():
     assert expr_text(linear(op("sub", op("add", v("b"), op("mul", v("a"), 2)), 3)).expr()) == "b + a * 2 - 3"
 
 
-def test_conjuncts_of_nothing():
+def test_true_has_no_conjuncts():
     assert conjuncts(None) == []
 
 
@@ -88,25 +88,25 @@ def test_evaluate_needs_every_variable():
     assert str(error.value) == "evaluate: an index must be arithmetic on known variables, got z"
 
 
-def test_evaluate_takes_numbers_and_arrays():
+def test_evaluate_at_ints_and_arrays():
     expr = op("add", op("shl", v("x"), ir.Const(1)), op("min", v("y"), ir.Const(3)))
     assert evaluate(expr, {"x": 5, "y": 7}) == 13
     assert evaluate(expr, {"x": np.arange(3)}, default=2).tolist() == [2, 4, 6]
 
 
-def test_evaluate_refuses_to_narrow():
+def test_evaluate_rejects_narrowing_casts():
     with pytest.raises(AffineError) as error:
         evaluate(ir.Cast("int8", v("x")), {"x": 300})
     assert str(error.value) == "evaluate: an index must be arithmetic on known variables, got int8(x)"
 
 
-def test_only_integers_are_constants_of_a_sum():
+def test_float_constants_are_terms():
     infinite, half = ir.Const(float("inf"), "float32"), ir.Const(0.5, "float32")
     assert linear(op("add", infinite, half)).terms == {infinite: 1, half: 1}
     assert bounds(half, {}) == bounds(v("z"), {})
 
 
-def test_what_compares_conditions_stays_a_condition():
+def test_comparisons_of_conditions_are_kept():
     expr = op("eq", op("gt", v("a"), 2), op("lt", v("b"), 4))
     assert expr_text(simplify(expr, RANGES)) == "(a > 2) == (b < 4)"
     assert expr_text(simplify(op("ne", op("lt", v("a"), 9), op("lt", v("b"), 4)), RANGES)) == "True != (b < 4)"

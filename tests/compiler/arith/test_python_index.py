@@ -1,4 +1,4 @@
-"""Index arithmetic as Python functions: where it is the interpreter's, and that it is left to that elsewhere."""
+"""Index arithmetic compiled to Python functions, and where that is rejected."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def op(name, a, b):
         (op("and", op("lt", I, 6), op("ne", I, 2)), True), (op("mul", I, (1 << 31) // 8), 5 << 28),
     ],
 )  # fmt: skip
-def test_numbers_and_arrays(expr, value):
+def test_functions_of_ints_and_arrays(expr, value):
     assert exact_function(expr, RANGES)({"i": 5}) == value
     assert exact_function(expr, RANGES)({"i": np.array([5, 5])}).tolist() == [value, value]
 
@@ -38,11 +38,11 @@ def test_numbers_and_arrays(expr, value):
         op("add", ir.Const(9, "int8"), ir.Const(1, "int8")), ir.Load("x", (I,)), ir.Cast("int8", I),
     ],
 )  # fmt: skip
-def test_what_means_something_else_in_python(expr):
+def test_operations_that_differ_in_python_are_rejected(expr):
     assert index_function(expr) is None
 
 
-def test_what_may_wrap():
+def test_arithmetic_that_may_wrap_is_rejected():
     assert exact_function(op("mul", I, 1 << 29), RANGES) is None
     assert exact_function(op("floordiv", op("mul", I, 1 << 29), 1 << 29), RANGES) is None
     assert exact_function(op("add", I, 1), {}) is None
@@ -62,7 +62,7 @@ def test_what_may_wrap():
         (lambda i: (i > 2) == (i < 4), lambda i: i == 3),
     ],
 )  # fmt: skip
-def test_conditions_are_the_same_one_by_one_all_at_once_and_compiled(condition, holds, extent):
+def test_conditions_agree_in_scalar_batched_and_native_execution(condition, holds, extent):
     fn = te.create_function([], [te.compute((extent,), lambda i: te.select(condition(i), i + 1, -i), "y")], "f")
     expected = [i + 1 if holds(i) else -i for i in range(extent)]
     assert interpret(fn, {})["y"].tolist() == expected

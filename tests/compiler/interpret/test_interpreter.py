@@ -1,4 +1,4 @@
-"""The interpreter: integer semantics against Python's integers, order, laziness, and what it refuses."""
+"""The interpreter: integer arithmetic against Python's, order, lazy selects, errors."""
 
 import numpy as np
 import pytest
@@ -76,7 +76,7 @@ def test_float_functions():
     np.testing.assert_array_equal(interpret(fn, {"x": values})["y"], np.exp(values) / values)
 
 
-def test_a_large_reduction_runs_in_pieces():
+def test_a_large_reduction_runs_in_several_batches():
     rng = np.random.default_rng(0)
     arrays = {name: rng.integers(-128, 128, (160, 160)).astype(np.int8) for name in "ab"}
     a, b = (te.placeholder((160, 160), "int8", name) for name in "ab")
@@ -134,7 +134,7 @@ def test_a_nested_block_and_a_predicate():
         ),
     ],
 )
-def test_functions_it_refuses(body, message):
+def test_invalid_functions_are_rejected(body, message):
     with pytest.raises(InterpretError) as error:
         interpret(function(body, x=(4,), y=(4,), t=(4,)), X)
     assert str(error.value) == message
@@ -150,7 +150,7 @@ def test_functions_it_refuses(body, message):
         ({"x": np.full(4, 8, np.int8)}, "f: elements of x must be in the range of int4, got 8"),
     ],
 )
-def test_arrays_it_refuses(arrays, message):
+def test_invalid_arrays_are_rejected(arrays, message):
     x = te.placeholder((4,), "int4", "x")
     fn = te.create_function([x], [te.compute((4,), lambda i: x[i], "y")], "f")
     with pytest.raises(InterpretError) as error:
@@ -158,7 +158,7 @@ def test_arrays_it_refuses(arrays, message):
     assert str(error.value) == message
 
 
-def test_what_is_no_function_and_what_are_no_arrays():
+def test_arguments_of_the_wrong_type_are_rejected():
     fn = te.create_function([], [te.full((2,), 0, "int32", "y")], "f")
     for call, message in (
         (lambda: interpret(3, {}), "interpret: fn must be a Function, as of schedule.fn, got int"),
@@ -169,7 +169,7 @@ def test_what_is_no_function_and_what_are_no_arrays():
         assert str(error.value) == message
 
 
-def test_a_buffer_that_no_memory_holds():
+def test_a_buffer_too_large_for_memory_is_rejected():
     fn = te.create_function([], [te.compute(((1 << 31) - 1,) * 3, lambda i, j, k: i, "y")], "f")
     with pytest.raises(InterpretError) as error:
         interpret(fn, {})
@@ -187,7 +187,7 @@ def test_more_loops_than_numpy_has_dimensions():
 
 
 def overlapping_sum(outer_sum):
-    """y[i + j] sums x over k; the loops i and j reach elements twice, which counts twice under an outer k."""
+    """y[i + j] sums x over k; i and j write elements twice, which under an outer k counts twice."""
     index = (ir.Var("vi"),)
     update = ir.Binary("add", ir.Load("y", index), element("x", ir.Var("vk")))
     axes = (ir.Axis("vi", 4), ir.Axis("vk", 4, ir.AxisKind.REDUCE))
@@ -198,12 +198,12 @@ def overlapping_sum(outer_sum):
     return function(nest, x=(4,), y=(4,))
 
 
-def test_loops_that_reach_an_element_twice_run_one_by_one():
+def test_loops_that_write_an_element_twice_are_not_batched():
     assert list(interpret(overlapping_sum(False), X)["y"]) == [6, 6, 6, 6]
     assert list(interpret(overlapping_sum(True), X)["y"]) == [6, 12, 12, 6]
 
 
-def test_reorder_refuses_to_count_twice():
+def test_reorder_rejects_loops_that_write_an_element_twice():
     with pytest.raises(ScheduleError) as error:
         Schedule(overlapping_sum(False)).reorder("k", "i", "j")
     rule = "i must stay outside of k, over which block b sums"
@@ -211,7 +211,7 @@ def test_reorder_refuses_to_count_twice():
 
 
 def test_axes_of_one_name_are_checked_in_every_block():
-    """The second block's axis `vo` is smaller; that of the first still leaves the domain of the block inside."""
+    """Two blocks have an axis `vo`; the larger one leaves the domain of the block inside."""
 
     def nest(name, extent):
         store = ir.Store("y", (ir.Var("va"), ir.Var("vj")), ir.Const(1))

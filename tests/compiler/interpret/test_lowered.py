@@ -1,5 +1,4 @@
-"""The interpreter on lowered functions: what is in order, at once, forgotten, conditional; and that one point after
-another gives what many points at once give."""
+"""The interpreter on lowered functions; scalar and batched execution agree bit for bit."""
 
 import random
 
@@ -47,7 +46,7 @@ def test_loops_of_every_kind_run_in_order(run, kind):
     assert run(ir.seq(first, ir.For("i", 3, step, kind))) == [1, 3, 10, 32]
 
 
-def test_stores_at_once_see_what_was_before(run):
+def test_simultaneous_stores_read_old_values(run):
     swap = ir.MultiStore((put("y", AT, at("y", op("add", AT, 1))), put("y", op("add", AT, 1), at("y", AT))))
     assert run(ir.seq(ir.For("j", 4, put("y", J, at("x", J))), ir.For("i", 3, swap))) == [1, 2, 3, 0]
 
@@ -74,7 +73,7 @@ def test_a_loop_of_extent_zero_does_nothing(run):
     assert run(ir.seq(ir.For("i", 4, put("y", AT, 5)), ir.For("j", 0, put("y", J, 6)))) == [5, 5, 5, 5]
 
 
-def test_an_allocated_buffer_serves_each_iteration(run):
+def test_an_allocation_invalidates_its_buffer(run):
     body = ir.Alloc(("t",), ir.seq(put("t", 0, op("mul", at("x", AT), 2)), put("y", AT, at("t", 0))))
     assert run(ir.For("i", 4, body), t=(1,)) == [0, 2, 4, 6]
 
@@ -91,13 +90,13 @@ REFUSED = [
 
 @pytest.mark.parametrize(("body", "message"), REFUSED)
 @pytest.mark.parametrize("blocks", [False, True])
-def test_what_it_refuses(body, message, blocks):
+def test_invalid_accesses_are_rejected(body, message, blocks):
     with pytest.raises(InterpretError) as error:
         interpret(function(body, blocks, t=(1,)), {"x": X})
     assert str(error.value) == f"block {'all' if blocks else 'y'}: {message}"
 
 
-def test_an_output_that_is_not_written_is_refused():
+def test_an_unwritten_output_is_rejected():
     with pytest.raises(InterpretError) as error:
         interpret(function(ir.For("i", 3, put("y", AT, 1))), {"x": X})
     assert str(error.value) == "f: every element of y must be written, got 1 that are not"
@@ -126,7 +125,7 @@ def random_element(rng, x, y, i, dtype, depth):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_points_one_by_one_give_the_bits_of_all_at_once(seed):
+def test_scalar_and_batched_execution_of_expressions_agree(seed):
     rng, numbers = random.Random(seed), np.random.default_rng(seed)
     dtype = DTYPES[seed % len(DTYPES)]
     x, y = te.placeholder((6,), dtype, "x"), te.placeholder((6,), dtype, "y")
@@ -184,7 +183,7 @@ CASES = {
 
 @pytest.mark.parametrize("split", [False, True])
 @pytest.mark.parametrize("case", sorted(CASES))
-def test_nests_point_by_point_and_many_at_once(case, split, monkeypatch):
+def test_scalar_and_batched_execution_of_nests_agree(case, split, monkeypatch):
     inputs, output = CASES[case]()
     schedule = Schedule(te.create_function(inputs, [output], "f"))
     if split:

@@ -1,5 +1,5 @@
-"""The numbers of expressions at their limits: integers, conversions, 16-bit floats, scalar functions; one point at a
-time and many at once give the same."""
+"""Arithmetic at the limits: integers, conversions, 16-bit floats, scalar functions; scalar and
+batched execution agree."""
 
 import math
 
@@ -74,39 +74,39 @@ def test_floats_to_integers_saturate(source, dtype):
     assert got == [0, high, low, high, low, min(high, 1), 0, high]
 
 
-def test_floats_between_the_limits_are_cut():
+def test_floats_between_the_limits_truncate():
     values = np.array([127.99, 128.0, -128.99, -129.0, -1.99])
     assert both_ways(lambda x: te.cast("int8", x), x=(values, "float64")).tolist() == [127, 127, -128, -128, -1]
     assert both_ways(lambda x: te.cast("uint8", x), x=(values, "float64")).tolist() == [127, 128, 0, 0, 0]
 
 
 @pytest.mark.parametrize("dtype", ["int4", "int32", "uint8", "uint64"])
-def test_inverted_bits(dtype):
+def test_bitwise_complement(dtype):
     values = wrap(np.array([0, -1, 5]), dtype)
     np.testing.assert_array_equal(both_ways(lambda x: ~x, x=(values, dtype)), ~values)
 
 
-def test_the_other_sign_of_zero_too():
+def test_negation_flips_the_sign_of_zero():
     values = np.array([0.0, -0.0, 1.5, INF], np.float32)
     np.testing.assert_array_equal(bits(both_ways(lambda x: -x, x=(values, "float32"))), bits(-values))
     lowest = np.array([-128, 0, 5], np.int8)
     assert both_ways(lambda x: -x, x=(lowest, "int8")).tolist() == [-128, 0, -5]
 
 
-def test_what_does_not_hold():
+def test_negated_conditions():
     values = np.array([0, 1, 2], np.int32)
     got = both_ways(lambda x: te.select(~((x > 0) ^ (x > 1)), x, -1), x=(values, "int32"))
     assert got.tolist() == [0, -1, 2]
 
 
-def test_to_bool_is_not_zero():
+def test_conversion_to_bool_compares_with_zero():
     values = np.array([0.0, -0.0, 0.25, NAN, INF], np.float32)
     got = both_ways(lambda x: te.cast("bool", x), x=(values, "float32"))
     assert got.tolist() == [False, False, True, True, True]
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_minimum_and_maximum_give_nan_of_nan(dtype):
+def test_minimum_and_maximum_propagate_nan(dtype):
     a, b = wrap(np.array([NAN, 1.0, NAN, 2.0]), dtype), wrap(np.array([1.0, NAN, NAN, 3.0]), dtype)
     for op, last in ((te.minimum, 2), (te.maximum, 3)):
         got = both_ways(op, x=(a, dtype), y=(b, dtype)).astype(float)
@@ -115,7 +115,7 @@ def test_minimum_and_maximum_give_nan_of_nan(dtype):
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [("float16", np.float16), ("bfloat16", ml_dtypes.bfloat16)])
-def test_small_floats_round_every_operation_by_way_of_float32(dtype, kind):
+def test_16_bit_floats_compute_in_float32_and_round_each_operation(dtype, kind):
     rng = np.random.default_rng(1)
     a, b, c = (rng.standard_normal(200).astype(np.float32).astype(kind) for _ in range(3))
     got = both_ways(lambda x, y, z: x * y + z / x, x=(a, dtype), y=(b, dtype), z=(c, dtype))
@@ -126,19 +126,19 @@ def test_small_floats_round_every_operation_by_way_of_float32(dtype, kind):
     assert (expected.astype(np.float32) != wide[0] * wide[1] + wide[2] / wide[0]).any()
 
 
-def test_ties_of_small_floats_round_to_even():
+def test_16_bit_floats_round_ties_to_even():
     values = np.array([1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-8 + 2**-20], np.float32)
     got = both_ways(lambda x: te.cast("bfloat16", x), x=(values, "float32")).astype(np.float32)
     assert got.tolist() == [1.0, 1 + 2**-6, 1 + 2**-7]
 
 
 @pytest.mark.parametrize(("dtype", "digits"), [("float16", 11), ("bfloat16", 8)])
-def test_float64_becomes_a_small_float_by_way_of_float32_where_it_is_a_tie(dtype, digits):
+def test_float64_converts_to_16_bit_floats_through_float32(dtype, digits):
     got = both_ways(lambda x: te.cast(dtype, x), x=(np.array([1 + 2**-digits + 2**-40]), "float64"))
     assert got.astype(np.float32).tolist() == [1.0]
 
 
-def test_a_sum_of_small_floats_rounds_in_each_step():
+def test_a_sum_of_16_bit_floats_rounds_each_step():
     values = np.full(600, 1.0).astype(ml_dtypes.bfloat16)
     x = te.placeholder((600,), "bfloat16", "x")
     k = te.reduce_axis(600, "k")
@@ -147,7 +147,7 @@ def test_a_sum_of_small_floats_rounds_in_each_step():
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "bool"])
-def test_extremes_of_every_number_type(dtype):
+def test_limits_of_every_number_type(dtype):
     values = wrap(np.array([[1, -2, 0], [1, 1, 1]]), dtype)
     x = te.placeholder((2, 3), dtype, "x")
     k = te.reduce_axis(3, "k")

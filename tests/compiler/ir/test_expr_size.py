@@ -1,4 +1,4 @@
-"""Expressions that Python's stack or a lifetime is too short for: refused by te and by inline, in words."""
+"""Expressions beyond the limits of size: rejected by te and by inline with a message."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def chain(count, step):
     return te.create_function([x], [stage], "f")
 
 
-def test_size_counts_shared_parts_as_often_as_they_are_there():
+def test_size_counts_shared_subtrees_at_each_occurrence():
     a = te.placeholder((4,), "float32", "a")[0]
     assert size_of(a.expr) == ExprSize(2, 2)
     twice = a + a
@@ -49,7 +49,7 @@ def test_the_deepest_expression_runs():
     (5000, lambda total, number: total + 2, "nest at most 160 operations deep, got 5002"),
     (40, lambda total, number: total * total, "have at most 65536 operations, got 3298534883327"),
 ])  # fmt: skip
-def test_te_refuses_more(times, step, message):
+def test_te_rejects_larger_expressions(times, step, message):
     with pytest.raises(TeError) as error:
         repeated(times, step)
     assert str(error.value) == f"te.compute y: the value must {message}; make parts of it stages of their own"
@@ -59,7 +59,7 @@ def test_te_refuses_more(times, step, message):
     (200, lambda value: value + 1, "nest at most 160 operations deep, got 161"),
     (40, lambda value: value * value, "have at most 65536 operations, got 98303"),
 ])  # fmt: skip
-def test_inline_refuses_more(count, step, message):
+def test_inline_rejects_larger_expressions(count, step, message):
     s = Schedule(chain(count, step))
     with pytest.raises(ScheduleError) as error:
         for number in range(count - 1):
@@ -68,6 +68,6 @@ def test_inline_refuses_more(count, step, message):
     assert str(error.value) == f"inline of {last}: the value of t{int(last[1:]) + 1} must {message}"
 
 
-def test_a_default_schedule_inlines_no_more():
+def test_default_schedules_stay_within_the_limits():
     fn = chain(200, lambda value: value + 1)
     np.testing.assert_array_equal(build(default_schedule(fn).fn)(np.zeros(8, np.float32)), np.full(8, 200, np.float32))

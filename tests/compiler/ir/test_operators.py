@@ -1,4 +1,4 @@
-"""The table of operators against Python, NumPy, the code generator and the ABI, which must know the same operators."""
+"""The table of operators against Python, NumPy, the code generator and the ABI."""
 
 from __future__ import annotations
 

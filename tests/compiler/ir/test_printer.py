@@ -1,4 +1,4 @@
-"""The text of functions."""
+"""Functions, loops and expressions as text."""
 
 import pytest
 from helpers.packed_convolution import convolution, schedule
@@ -41,7 +41,7 @@ def test_a_scheduled_convolution(golden):
     golden("scheduled_convolution.txt", str(s.fn) + "\n")
 
 
-def test_lines_know_their_loops_and_blocks():
+def test_lines_name_their_loop_or_block():
     fn = schedule(convolution(), 3, 2, 1, check=lambda s, step: None).fn
     lines, numbers = function_lines(fn), line_numbers(fn)
     assert lines[numbers["vt"]].text.strip() == "for vt in vthread(2):"

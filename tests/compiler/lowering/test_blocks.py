@@ -1,4 +1,4 @@
-"""Blocks as plain statements, tensorized nests as steps."""
+"""Blocks become plain statements, tensorized nests intrinsic calls."""
 
 import numpy as np
 import pytest
@@ -63,7 +63,7 @@ def tensorized(rows=6, requires=()):
     return s
 
 
-def test_a_tensorized_nest_becomes_a_step_and_its_start_lanes():
+def test_a_tensorized_nest_becomes_an_intrinsic_call_and_its_init_vectorized():
     s = tensorized()
     s.unroll("r")
     lowered = lower(s.fn, TARGETS["x86-64"])
@@ -93,7 +93,7 @@ for d_n in range(3):
 
 
 @pytest.mark.parametrize("terms", [1, 2])
-def test_sums_start_in_front_of_their_steps(terms):
+def test_inits_precede_intrinsic_calls(terms):
     x, w = te.placeholder((2, terms, 4), "int8", "x"), te.placeholder((terms, 4, 4), "int8", "w")
     ko, ki = te.reduce_axis(terms, "ko"), te.reduce_axis(4, "ki")
 
@@ -112,7 +112,7 @@ for r in range(2):
 """)
 
 
-def test_steps_keep_the_meaning():
+def test_intrinsic_calls_preserve_results():
     s, rng = tensorized(requires=("sse2",)), np.random.default_rng(1)
     shapes = {name: s.fn.buffers[name].shape for name in "xw"}
     arrays = {name: rng.integers(-99, 99, shape).astype("int8") for name, shape in shapes.items()}
@@ -121,14 +121,14 @@ def test_steps_keep_the_meaning():
         np.testing.assert_array_equal(interpret(lowered, arrays)["d"], interpret(s.fn, arrays)["d"])
 
 
-def test_a_condition_around_a_step_stays():
+def test_a_condition_around_an_intrinsic_call_is_kept():
     s = tensorized(7)
     stmt = remove_blocks(decompose(s.fn)).body
     guarded = [i for i in ir.walk(stmt) if isinstance(i, ir.If) and isinstance(i.body, ir.IntrinsicCall)]
     assert len(guarded) == 1
 
 
-def test_without_its_features_a_cpu_runs_lanes():
+def test_a_cpu_without_the_features_runs_vector_loops():
     s = tensorized(4, ("sse2",))
     assert "step dot:" in str(lower(s.fn, TARGETS["x86-64"]))
     assert text(lower(s.fn, TARGETS["aarch64"])).startswith("""

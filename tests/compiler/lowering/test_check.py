@@ -1,4 +1,4 @@
-"""What a malformed function is told."""
+"""The errors for malformed functions."""
 
 from dataclasses import replace
 
@@ -72,21 +72,21 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("message", ERRORS)
-def test_a_malformed_function_is_refused(message):
+def test_a_malformed_function_is_rejected(message):
     body, level = ERRORS[message]
     with pytest.raises(PassError) as error:
         check(function(body, ("n",), **TEMPORARY), level)
     assert str(error.value) == message
 
 
-def test_the_axes_of_a_block_are_bound_inside_of_it_alone():
+def test_block_axes_are_bound_only_inside_the_block():
     check(function(loop("i", 4, NEST), **TEMPORARY), Level.SCHEDULED)
     outside = ir.seq(loop("i", 4, NEST), store("c", "vi", value=0))
     with pytest.raises(PassError, match="a variable must be bound by a loop around it, got vi"):
         check(function(outside, **TEMPORARY), Level.SCHEDULED)
 
 
-def test_an_expression_that_was_right_in_one_place_is_checked_in_another():
+def test_a_shared_expression_is_checked_in_each_scope():
     shared = at("i", 1)
     body = ir.seq(loop("i", 3, store("c", shared, value=0)), store("c", shared, value=1))
     with pytest.raises(PassError, match="a variable must be bound by a loop around it, got i"):

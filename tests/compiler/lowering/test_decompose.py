@@ -1,4 +1,4 @@
-"""The start of a sum as a nest of its own."""
+"""The init of a reduction as a nest of its own."""
 
 import numpy as np
 from helpers.loop_nests import expr, function, load, loop, op, store, text
@@ -15,7 +15,7 @@ def sums():
     return Schedule(te.create_function([a], [te.compute((10,), lambda i: te.sum(a[i, k], axis=k), "c")], "sums"))
 
 
-def test_the_start_stands_in_front_of_the_outermost_loop_of_the_sum():
+def test_the_init_precedes_the_outermost_reduction_loop():
     s = sums()
     s.split("i", factor=4, names=("io", "ii"))
     s.split("k", factor=4, names=("ko", "ki"))
@@ -37,7 +37,7 @@ for io in range(3):
     )
 
 
-def test_blocks_around_blocks_are_taken_away():
+def test_nested_blocks_are_flattened():
     s = sums()
     s.split("i", factor=5, names=("io", "ii"))
     s.reorder("io", "k", "ii")
@@ -65,7 +65,7 @@ def block(binding, predicate=None):
     return function(loop("k", 6, loop("i", 4, nest)), a=(6,), c=(8,))
 
 
-def test_a_condition_that_leaves_out_the_first_terms_keeps_the_start_inside():
+def test_a_predicate_that_excludes_the_first_iteration_keeps_the_init_inside():
     fn = block(expr("i"), op("ge", "k", 2))
     assert (
         text(decompose(fn))
@@ -80,12 +80,12 @@ for k in range(6):
     )
 
 
-def test_an_element_that_starts_again_in_the_loops_of_its_sum_keeps_the_start_inside():
+def test_an_element_initialised_repeatedly_keeps_the_init_inside():
     fn = block(op("floordiv", "i", 2))
     assert "if vk == 0:" in text(decompose(fn))
 
 
-def test_one_term_starts_directly_in_front_of_its_block():
+def test_a_reduction_of_one_term_is_initialised_before_its_block():
     a = te.placeholder((4, 1), "int32", "a")
     k = te.reduce_axis(1, "k")
     fn = te.create_function([a], [te.compute((4,), lambda i: te.sum(a[i, k], axis=k), "c")], "one")
@@ -102,7 +102,7 @@ for i in range(4):
     )
 
 
-def test_several_stores_start_together():
+def test_multi_stores_are_initialised_together():
     x = te.placeholder((3, 7), "int8", "x")
     k = te.reduce_axis(7, "k")
     value, place = te.compute((3,), lambda i: te.argmax(x[i, k], k), ("value", "place"))
@@ -115,7 +115,7 @@ for i in range(3):
         block value(""")
 
 
-def test_a_sum_inside_of_another_loop_of_sums_starts_where_its_own_begins():
+def test_a_nested_reduction_is_initialised_at_its_own_loops():
     a = te.placeholder((4, 5), "int32", "a")
     i, k = te.reduce_axis(4, "i"), te.reduce_axis(5, "k")
     rows = te.compute((4,), lambda r: te.sum(a[r, k], axis=k), "rows")
@@ -128,7 +128,7 @@ def test_a_sum_inside_of_another_loop_of_sums_starts_where_its_own_begins():
     assert text(lowered).index("total_init") < text(lowered).index("for i ") < text(lowered).index("rows_init")
 
 
-def test_a_start_that_reads_what_the_loops_of_its_sum_compute_stays_inside():
+def test_an_init_that_reads_results_of_its_loops_stays_inside():
     a, b = te.placeholder((3, 4), "int32", "a"), te.placeholder((3,), "int32", "b")
     first = te.compute((3,), lambda i: b[i] * 2, "first")
     k = te.reduce_axis(4, "k")

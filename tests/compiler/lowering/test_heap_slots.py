@@ -1,4 +1,4 @@
-"""Rooms: temporaries that are not needed at one time lie in one place; the stack is not asked for more than it has."""
+"""Heap slots: temporaries with disjoint live ranges share memory; stack use is bounded."""
 
 import re
 
@@ -20,7 +20,7 @@ BYTES = 4 * LARGE
 
 
 def chain(count, extent=LARGE, name="chain"):
-    """One added `count` times, each time into another buffer; backwards, so that nothing is computed in place."""
+    """One added `count` times, each time into a new buffer, in reverse order, so not in place."""
     a = te.placeholder((extent,), "float32", "a")
     stage = a
     for number in range(count):
@@ -37,12 +37,12 @@ def test_a_chain_needs_two_slots():
     assert slots(chain(6)) == [(("t0", "t2", "t4"), ("t1", "t3"))]
 
 
-def test_they_are_printed():
+def test_slots_are_printed():
     lowered = lower(chain(4), TARGETS["x86-64-avx2"])
     assert text(lowered).startswith("\nwith heap_alloc(t0 t2, t1):\n    for i in range(8192):")
 
 
-def test_what_is_needed_later_keeps_its_slot():
+def test_a_live_buffer_keeps_its_slot():
     a = te.placeholder((LARGE,), "float32", "a")
     first = te.compute((LARGE,), lambda i: a[LARGE - 1 - i] * 2, "first")
     second = te.compute((LARGE,), lambda i: first[LARGE - 1 - i] * 3, "second")
@@ -54,7 +54,7 @@ def test_what_is_needed_later_keeps_its_slot():
     np.testing.assert_array_equal(build(fn)(array), interpret(fn, {"a": array})["last"])
 
 
-def test_the_largest_sizes_the_slot():
+def test_the_largest_buffer_sizes_the_slot():
     a = te.placeholder((LARGE,), "float32", "a")
     small = te.compute((LARGE,), lambda i: a[LARGE - 1 - i] * 2, "small")
     copy = te.compute((LARGE,), lambda i: small[LARGE - 1 - i] + 1, "copy")
@@ -64,7 +64,7 @@ def test_the_largest_sizes_the_slot():
     assert compile_native(fn, cached=False).footprint.call == 3 * BYTES
 
 
-def test_symbolic_ones_share_where_their_shapes_are_the_same():
+def test_symbolic_buffers_of_one_shape_share_a_slot():
     n = te.var("n")
     a = te.placeholder((n,), "float32", "a")
     stage = a
@@ -78,7 +78,7 @@ def test_symbolic_ones_share_where_their_shapes_are_the_same():
     np.testing.assert_array_equal(build(fn)(array), array + 4)
 
 
-def test_a_piece_of_a_parallel_loop_asks_once():
+def test_a_parallel_body_allocates_once():
     a = te.placeholder((64, LARGE), "float32", "a")
     t = te.compute((64, LARGE), lambda i, j: a[i, j] * 2, "t")
     s = Schedule(te.create_function([a], [te.compute((64, LARGE), lambda i, j: t[i, LARGE - 1 - j], "c")], "f"))
@@ -109,14 +109,14 @@ def test_many_stages_do_not_overflow_the_stack():
     np.testing.assert_array_equal(build(fn)(array), array + 100)
 
 
-def test_a_large_buffer_that_was_put_onto_the_stack_is_on_the_heap():
+def test_a_large_stack_buffer_moves_to_the_heap():
     s = Schedule(chain(2, extent=1 << 22))
     s.set_scope("t0", "stack")
     assert lower(s.fn, TARGETS["x86-64-avx2"]).buffers["t0"].scope == "heap"
     np.testing.assert_array_equal(build(s.fn)(np.zeros(1 << 22, np.float32)), np.full(1 << 22, 2, np.float32))
 
 
-def test_a_buffer_that_one_of_two_loops_moves_to_the_heap_is_there_in_both():
+def test_a_buffer_moved_to_the_heap_is_moved_in_every_loop():
     loops = [
         loop(var, 2, ir.Alloc(held, ir.seq(*(store(name, 0, value=var) for name in held))), kind=PARALLEL)
         for var, held in (("i", ("t",)), ("j", ("t", "u")))
@@ -150,6 +150,6 @@ def test_a_lowered_function_has_slots_for_the_heap():
     check(share_heap_slots(bare), Level.LOWERED)
 
 
-def test_hundreds_of_stages_are_one_level_deep():
+def test_hundreds_of_stages_do_not_nest():
     fn = chain(300, extent=40)
     np.testing.assert_array_equal(build(fn)(np.zeros(40, np.float32)), np.full(40, 300, np.float32))

@@ -1,4 +1,4 @@
-"""Iterations that run at once, after lowering: what one writes no other touches, so that their order says nothing."""
+"""Parallel iterations after lowering: no iteration touches what another one writes."""
 
 import random
 from dataclasses import replace
@@ -37,37 +37,37 @@ def doubled():
     return te.create_function([x], [te.compute((4, 8), lambda i, j: t[i, j] + 1, "c")], "doubled")
 
 
-def test_the_halves_of_a_double_buffer():
+def test_halves_of_a_double_buffer_do_not_race():
     steps = [("compute_at", "total", "c_i"), ("double_buffer", "total")]
     assert not race(lowered(centred(), *steps, ("parallel", "c_i")))
 
 
-def test_a_place_further_inside():
+def test_a_buffer_stored_inside_a_parallel_loop_does_not_race():
     steps = [("store_at", "total", "i"), ("compute_at", "total", "j"), ("parallel", "j")]
     assert not race(lowered(centred(), *steps))
     assert not race(lowered(centred(), *steps, ("split", "i", 4)))
 
 
-def test_sums_of_the_lanes_around_a_parallel_loop():
+def test_vector_sums_around_a_parallel_loop_do_not_race():
     fn = lowered(centred(), ("compute_at", "total", "j"), ("parallel", "j"), ("vectorize", "c_i"))
     assert not race(fn)
     assert "parallel" not in str(fn)
 
 
-def test_the_lanes_around_a_parallel_loop_may_have_a_place_each():
+def test_lanes_around_a_parallel_loop_have_separate_elements():
     fn = lowered(doubled(), ("compute_at", "t", "c_j"), ("parallel", "c_j"), ("vectorize", "c_i"))
     assert not race(fn)
     assert "for c_j in parallel(8):" in str(fn)
 
 
-def test_sums_in_a_tail_are_an_iterations_own():
+def test_sums_in_a_tail_do_not_race():
     steps = [("split", "j", 4), ("split", "j_o", 2), ("compute_at", "total", "j_i"), ("parallel", "j_o_i")]
     fn = lowered(centred(), *steps)
     assert not race(fn)
     assert "for j_o_i in parallel(2):" in str(fn)
 
 
-def test_the_model_sees_a_race():
+def test_the_model_detects_a_race():
     good = lowered(doubled(), ("compute_at", "t", "c_i"), ("parallel", "c_i"))
     assert not race(good)
     assert race(without_alloc(good)).startswith("c_i: ('t', (0, ")

@@ -1,4 +1,4 @@
-"""One level of parallel loops."""
+"""Only one level of parallel loops remains."""
 
 from helpers.loop_nests import PARALLEL, function, loop, store, text
 
@@ -19,6 +19,6 @@ for i in parallel(4):
     )
 
 
-def test_two_beside_each_other_stay():
+def test_parallel_loops_in_sequence_are_kept():
     fn = function(loop("r", 2, *(loop(v, 4, store("c", v, value=0), kind=PARALLEL) for v in "ij")), c=(4,))
     assert serialise_nested(fn) == fn

@@ -1,4 +1,4 @@
-"""Loops cut where their conditions change."""
+"""Loops split where their conditions change."""
 
 import itertools
 
@@ -12,7 +12,7 @@ from vdla.compiler.lowering.partition import MAX_OPERATIONS, MIN_STORES, code_si
 from vdla.compiler.lowering.split_points import comparisons, undecided_range
 
 
-def test_the_tail_of_a_split():
+def test_a_split_tail_is_split_off():
     index = at(("i", 4), "j")
     body = ir.If(op("lt", index, 10), store("c", index, value=0))
     fn = function(loop("i", 3, loop("j", 4, body, kind=VECTORIZE)), c=(10,))
@@ -28,7 +28,7 @@ for j in vectorize(2):
     )
 
 
-def test_the_padding_of_an_image():
+def test_image_padding_is_split_off():
     inside = op("and", op("and", op("ge", "y", 1), op("lt", "y", 9)), op("and", op("ge", "x", 1), op("lt", "x", 9)))
     value = ir.Select(inside, load("a", at("y", -1), at("x", -1)), expr(0))
     fn = function(loop("y", 10, loop("x", 10, store("c", "y", "x", value=value))), a=(8, 8), c=(10, 10))
@@ -48,7 +48,7 @@ for x in range(10):
     )
 
 
-def test_a_condition_over_two_loops_cuts_both():
+def test_a_condition_over_two_loops_splits_both():
     value = ir.Select(op("ge", at("y", "k"), 1), load("a", at("y", "k", -1)), expr(0))
     fn = function(loop("y", 8, loop("k", 3, store("c", "y", "k", value=value))), a=(9,), c=(8, 3))
     assert (
@@ -64,7 +64,7 @@ for y in range(7):
     )
 
 
-def test_the_last_iteration_of_a_sum():
+def test_the_last_iteration_of_a_sum_is_split_off():
     fn = function(
         loop("k", 8, store("c", 0, value="k"), ir.If(op("eq", "k", 7), store("b", 0, value=1))), b=(1,), c=(1,)
     )
@@ -100,7 +100,7 @@ for y in parallel(10):
     )
 
 
-def test_unrolled_loops_are_left_to_be_written_out():
+def test_unrolled_loops_are_not_split():
     fn = function(loop("i", 4, ir.If(op("lt", "i", 3), store("c", "i", value=0)), kind=UNROLL), c=(4,))
     assert partition(fn) == fn
 
@@ -126,8 +126,8 @@ def test_growth_of_large_values_is_limited():
 
 
 @pytest.mark.parametrize("name", ["lt", "le", "gt", "ge", "eq", "ne"])
-def test_zones_against_every_iteration(name):
-    """Outside of its zone a comparison is the same for all of the inner loop; at its ends it is not."""
+def test_undecided_ranges_against_every_iteration(name):
+    """Outside the undecided range a comparison is constant over the inner loop; at its ends not."""
     function_of = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
                    "eq": np.equal, "ne": np.not_equal}[name]  # fmt: skip
     j = np.arange(3)
@@ -143,7 +143,7 @@ def test_zones_against_every_iteration(name):
             assert name in ("eq", "ne") or before != after
 
 
-def test_a_comparison_with_a_loop_outside_has_no_zone():
+def test_a_comparison_with_an_outer_loop_has_no_undecided_range():
     assert undecided_range(ir.Binary("lt", at("i", "outer"), expr(3)), "i", {}) is None
 
 
@@ -153,7 +153,7 @@ def test_comparisons_are_found_in_conditions_selects_and_indices():
     assert sorted(c.op for c in comparisons(stmt)) == ["eq", "eq", "ge", "lt", "lt", "ne"]
 
 
-def test_what_a_buffer_holds_cuts_no_loop():
+def test_comparisons_that_load_split_no_loop():
     n = ir.Var("n")
     cond = ir.Binary("lt", ir.Var("k"), ir.Load("best", (ir.Binary("sub", n, ir.Const(1)),)))
     nest = loop("k", 8, ir.If(cond, store("best", at("n", -1), value="k")))

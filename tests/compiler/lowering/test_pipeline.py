@@ -1,4 +1,4 @@
-"""What the list of passes is given, and what it refuses."""
+"""The pass pipeline: its arguments and errors."""
 
 from sys import getrecursionlimit
 
@@ -43,13 +43,13 @@ ERRORS = {
 
 
 @pytest.mark.parametrize("message", ERRORS)
-def test_what_is_no_scheduled_function_is_refused(message):
+def test_invalid_arguments_are_rejected(message):
     with pytest.raises(PassError) as error:
         ERRORS[message]()
     assert str(error.value) == message
 
 
-def test_loops_are_not_nested_without_end():
+def test_too_deep_nesting_is_rejected():
     body = store("c", 0, value=1)
     for number in range(400):
         body = loop(f"i{number}", 2, body)

@@ -1,4 +1,4 @@
-"""Prefetch: requests for the lines of the next iterations, which change nothing and read nothing outside."""
+"""Prefetch of the cache lines of later iterations: no effect, no real read out of bounds."""
 
 import re
 
@@ -28,7 +28,7 @@ def lowered(s):
     return lower(s.fn, TARGETS["x86-64-avx2"])
 
 
-def test_every_line_of_a_later_row_is_asked_for():
+def test_every_line_of_a_later_row_is_prefetched():
     s = rows()
     s.prefetch("c", "a", "i", 2)
     assert (
@@ -43,7 +43,7 @@ for i in range(7):  # prefetch=(('a', 'c', 2),)
     )
 
 
-def test_short_rows_share_a_line():
+def test_short_rows_share_a_prefetch():
     s = rows(count=16, width=4)
     s.split("i", 4)
     s.prefetch("c", "a", "i_o")
@@ -59,14 +59,14 @@ def test_two_buffers_at_one_loop():
     assert "    prefetch a[i + 1, 0]\n    prefetch b[i + 3, 0]\n" in text(lowered(s))
 
 
-def test_a_table_is_looked_up_only_inside_of_its_indices():
+def test_loads_in_prefetch_indices_are_clipped():
     table, rows = te.placeholder((64, 4), "float32", "table"), te.placeholder((8,), "int32", "rows")
     s = Schedule(te.create_function([table, rows], [te.compute((8, 4), lambda i, j: table[rows[i], j], "c")], "f"))
     s.prefetch("c", "table", "i", 2)
     assert "prefetch table[rows[min(i + 2, 7)], 0]" in text(lowered(s))
 
 
-def test_a_select_may_leave_a_table_out():
+def test_guarded_loads_in_prefetch_indices_are_clipped():
     n = te.var("n")
     table, rows = te.placeholder((64, 4), "float32", "table"), te.placeholder((n,), "int32", "rows")
     value = lambda i, j: te.select((i >= 3) & (i < n + 3), table[rows[i - 3], j], 0.0)  # noqa: E731
@@ -79,7 +79,7 @@ def test_a_select_may_leave_a_table_out():
         np.testing.assert_array_equal(build(s.fn)(*arrays.values()), interpret(s.fn, arrays)["c"])
 
 
-def test_what_is_the_same_in_all_iterations_or_made_inside_is_not_asked_for():
+def test_invariant_and_local_regions_are_not_prefetched():
     x, w = te.placeholder((6, 8), "float32", "x"), te.placeholder((8,), "float32", "w")
     k = te.reduce_axis(8, "k")
     wide = te.compute((6, 8), lambda i, j: x[i, j] * 2, "wide")
@@ -92,7 +92,7 @@ def test_what_is_the_same_in_all_iterations_or_made_inside_is_not_asked_for():
     assert [line.split()[1] for line in text(lowered(s)).splitlines() if "  prefetch" in line] == ["x[c_j"]
 
 
-def test_lanes_ask_once_and_tails_nothing():
+def test_vector_loops_prefetch_once_and_tails_not_at_all():
     s = rows(count=10)
     s.split("i", 4)
     s.prefetch("c", "a", "i_i", 1)
@@ -105,14 +105,14 @@ def test_lanes_ask_once_and_tails_nothing():
 
 
 @pytest.mark.parametrize("target", INSTRUCTIONS)
-def test_the_processor_is_asked(target):
+def test_prefetch_instructions_are_emitted(target):
     s = rows(width=16)
     assert not re.search(INSTRUCTIONS[target], compile_native(s.fn, target).assembly)
     s.prefetch("c", "a", "i", 2)
     assert re.search(INSTRUCTIONS[target], compile_native(s.fn, target).assembly)
 
 
-def test_nothing_changes():
+def test_results_do_not_change():
     n = te.var("n")
     b = te.placeholder((n, n), "float32", "b")
     s = Schedule(te.create_function([b], [te.compute((n, n), lambda i, j: b[j, i] * 3, "d")], "transposed"))

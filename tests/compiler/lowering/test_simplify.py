@@ -1,4 +1,4 @@
-"""Simpler indices, conditions and statements."""
+"""Simplified indices, conditions and statements."""
 
 from helpers.loop_nests import VECTORIZE, at, expr, function, load, loop, op, store, text
 
@@ -6,7 +6,7 @@ from vdla.compiler import ir
 from vdla.compiler.lowering.simplify import EMPTY, simplify_function
 
 
-def test_indices_cancel_and_stand_in_the_order_of_the_loops():
+def test_index_terms_cancel_and_follow_loop_order():
     index = at("k", ("i", 6), "j", ("i", -6), 3, ("i", 8))
     fn = function(loop("i", 4, loop("j", 2, loop("k", 3, store("c", index, value=load("a", index))))), a=(99,), c=(99,))
     assert (
@@ -26,12 +26,12 @@ def test_fused_pixels_are_contiguous():
     assert text(simplify_function(fn)) == "\nfor p in range(49):\n    c[p] = a[p]\n"
 
 
-def test_loops_of_one_iteration_are_gone():
+def test_loops_of_one_iteration_are_removed():
     fn = function(loop("i", 1, loop("j", 4, store("c", at("i", "j"), value=at("i", "j")))), c=(4,))
     assert text(simplify_function(fn)) == "\nfor j in range(4):\n    c[j] = 0 + j\n"
 
 
-def test_what_always_and_what_never_holds():
+def test_decided_conditions_are_removed():
     always = ir.If(op("lt", at(("i", 4), "j"), 16), store("c", "i", value=1))
     never = ir.If(op("ge", "j", 4), store("c", "i", value=2))
     fn = function(loop("i", 4, loop("j", 4, always, never)), c=(4,))
@@ -45,12 +45,12 @@ for i in range(4):
     )
 
 
-def test_a_function_may_do_nothing():
+def test_a_function_without_effect_is_empty():
     fn = function(loop("i", 0, store("c", "i", value=1)), c=(4,))
     assert simplify_function(fn).body == EMPTY
 
 
-def test_conditions_stand_outside_of_loops_that_they_do_not_depend_on():
+def test_invariant_conditions_are_hoisted():
     cond = op("and", op("eq", "k", 7), op("lt", "j", 3))
     fn = function(loop("k", 8, loop("i", 4, loop("j", 4, ir.If(cond, store("c", "i", "j", value=1))))), c=(4, 4))
     assert (
@@ -66,13 +66,13 @@ for k in range(8):
     )
 
 
-def test_a_condition_that_reads_stays_where_it_is():
+def test_a_condition_that_loads_is_not_hoisted():
     cond = ir.Binary("lt", load("a", 0), expr(3))
     fn = function(loop("i", 4, ir.If(cond, store("c", "i", value=1))), a=(1,), c=(4,))
     assert simplify_function(fn) == fn
 
 
-def test_what_a_condition_says_holds_inside():
+def test_a_condition_narrows_bounds_inside():
     inner = ir.If(op("lt", "i", 6), ir.If(op("ge", "i", 2), store("c", "i", value=1)))
     known = ir.If(op("lt", at("i", "j"), 5), ir.If(op("lt", at("i", "j"), 5), store("c", "j", value=2)))
     fn = function(loop("i", 8, loop("j", 4, ir.If(op("lt", "i", 4), inner), known)), c=(8,))
@@ -89,7 +89,7 @@ for i in range(8):
     )
 
 
-def test_selects_that_always_take_one_side():
+def test_decided_selects_are_removed():
     value = ir.Select(op("ge", "i", 0), load("a", "i"), expr(7))
     fn = function(loop("i", 4, store("c", "i", value=value)), a=(4,), c=(4,))
     assert text(simplify_function(fn)) == "\nfor i in range(4):\n    c[i] = a[i]\n"

@@ -1,4 +1,4 @@
-"""Buffers cut to what is live, and allocated there."""
+"""Buffers shrunk to their live part and allocated there."""
 
 import re
 from itertools import product
@@ -75,7 +75,7 @@ def test_without_placement_a_buffer_keeps_its_shape():
     assert allocated_in(s, "t") is None
 
 
-def test_a_producer_inside_of_a_loop_keeps_what_that_loop_needs():
+def test_a_producer_inside_a_loop_shrinks_to_one_iteration():
     s = stages()
     s.compute_at("t", "c_i")
     assert declared(s, "t") == ((2, 16), "stack")
@@ -83,7 +83,7 @@ def test_a_producer_inside_of_a_loop_keeps_what_that_loop_needs():
     same_result(s)
 
 
-def test_the_origin_is_the_first_row_that_is_read():
+def test_the_origin_is_the_first_row_read():
     s = stages()
     s.split("c_i", factor=4, names=("io", "ii"))
     s.compute_at("t", "io")
@@ -92,7 +92,7 @@ def test_the_origin_is_the_first_row_that_is_read():
     same_result(s)
 
 
-def test_a_part_that_begins_further_on_is_counted_from_its_begin():
+def test_indices_are_relative_to_the_origin():
     a = te.placeholder((19,), "int32", "a")
     t = te.compute((19,), lambda i: a[i] * 2, "t")
     s = Schedule(te.create_function([a], [te.compute((16,), lambda i: t[i + 3] + 1, "c")], "later"))
@@ -102,7 +102,7 @@ def test_a_part_that_begins_further_on_is_counted_from_its_begin():
     same_result(s)
 
 
-def test_the_sums_of_a_tile_are_a_tile():
+def test_partial_sums_of_a_tile_shrink_to_the_tile():
     s = matmul()
     s.split("d_i", factor=6, names=("io", "ii"))
     s.split("d_j", factor=16, names=("jo", "ji"))
@@ -116,7 +116,7 @@ def test_the_sums_of_a_tile_are_a_tile():
     same_result(s)
 
 
-def test_lanes_have_a_place_each():
+def test_lanes_have_separate_elements():
     s = stages()
     s.compute_at("t", "c_j")
     s.vectorize("c_j")
@@ -125,7 +125,7 @@ def test_lanes_have_a_place_each():
     same_result(s)
 
 
-def test_a_buffer_inside_of_a_parallel_loop_is_each_iterations_own():
+def test_a_buffer_inside_a_parallel_loop_is_private_to_an_iteration():
     s = stages(4, 5000)
     s.compute_at("t", "c_i")
     s.parallel("c_i")
@@ -143,7 +143,7 @@ def test_a_heap_buffer_is_allocated_once():
     same_result(s)
 
 
-def test_an_allocation_stays_outside_of_unrolled_loops():
+def test_an_allocation_is_hoisted_out_of_unrolled_loops():
     s = stages(4)
     s.compute_at("t", "c_i")
     s.unroll("c_i")
@@ -152,7 +152,7 @@ def test_an_allocation_stays_outside_of_unrolled_loops():
     same_result(s)
 
 
-def test_what_is_kept_lives_outside_of_the_loop():
+def test_a_buffer_computed_once_is_allocated_outside_the_loop():
     s = matmul()
     copy = s.cache_read("c", "b", "near")
     s.compute_at(copy, "i")
@@ -163,7 +163,7 @@ def test_what_is_kept_lives_outside_of_the_loop():
     same_result(s)
 
 
-def test_store_at_says_where():
+def test_store_at_sets_the_loop_of_the_allocation():
     s = stages()
     s.split("c_i", factor=4, names=("io", "ii"))
     s.compute_at("t", "ii")
@@ -183,7 +183,7 @@ def test_a_double_buffer_has_two_halves():
     same_result(s)
 
 
-def test_the_iterations_of_a_parallel_loop_are_not_two_to_take_turns():
+def test_parallel_iterations_do_not_double_buffer():
     s = stages()
     s.compute_at("t", "c_i")
     s.double_buffer("t")
@@ -192,7 +192,7 @@ def test_the_iterations_of_a_parallel_loop_are_not_two_to_take_turns():
     assert allocated_in(s, "t") == "for c_i in parallel(64):"
 
 
-def test_inside_of_a_parallel_loop_two_halves_take_turns():
+def test_double_buffers_alternate_inside_a_parallel_loop():
     s = stages()
     s.split("c_i", factor=4, names=("io", "ii"))
     s.compute_at("t", "ii")
@@ -203,7 +203,7 @@ def test_inside_of_a_parallel_loop_two_halves_take_turns():
     same_result(s)
 
 
-def test_a_place_further_inside_or_gone_moves_nothing():
+def test_store_at_of_an_inner_or_missing_loop_has_no_effect():
     s = stages()
     s.store_at("t", "i")
     s.compute_at("t", "c_i")
@@ -230,7 +230,7 @@ def test_padding_of_an_outer_stride():
     assert pad_stride("t", (2, 16), 0, (1 << 61) - 1, 5) == (2, (1 << 61) + 4)
 
 
-def test_the_dimensions_behind_a_padded_one_are_numbers():
+def test_storage_align_needs_constant_inner_dimensions():
     with pytest.raises(PassError) as error:
         pad_stride("t", (2, 3, ir.Var("n")), 0, 16, 0)
     rule = "the dimensions behind dimension 0, which storage_align names, must be numbers"
@@ -238,7 +238,7 @@ def test_the_dimensions_behind_a_padded_one_are_numbers():
 
 
 @pytest.mark.parametrize("rank", [2, 3])
-def test_padded_strides_are_the_least_that_fit(rank):
+def test_padded_strides_are_minimal(rank):
     for sizes, factor in product(product((1, 3, 4, 6), repeat=rank), (1, 4, 6, 9)):
         for offset in range(factor):
             first, *rows = pad_stride("t", sizes, 0, factor, offset)[1:]
@@ -247,7 +247,7 @@ def test_padded_strides_are_the_least_that_fit(rank):
             assert first >= sizes[1] > first - factor
 
 
-def test_the_states_of_a_recurrence_outlive_its_steps():
+def test_states_of_a_recurrence_are_allocated_outside_its_steps():
     x, a = te.placeholder((5, 4), "int32", "x"), te.placeholder((4,), "int32", "a")
 
     def cell(t, h):
@@ -262,7 +262,7 @@ def test_the_states_of_a_recurrence_outlive_its_steps():
     same_result(s)
 
 
-def test_sums_that_start_inside_of_their_loop_outlive_its_iterations():
+def test_sums_initialised_inside_their_loop_are_allocated_outside_it():
     axes = (ir.Axis("vi", 4), ir.Axis("vk", 6, ir.AxisKind.REDUCE))
     value = ir.Binary("add", load("t", "vi"), load("a", "vk"))
     twice = (op("floordiv", "i", 2), expr("k"))  # each element starts twice, so the start stays inside

@@ -1,4 +1,4 @@
-"""Functions of symbolic extents, lowered once and run at many sizes."""
+"""Functions with symbolic extents, lowered once and run at many sizes."""
 
 import numpy as np
 import pytest
@@ -59,7 +59,7 @@ for io in range((n + 7) // 8 + n // 8 * -1):
 
 
 @pytest.mark.parametrize("n", [1, 7, 8, 9, 15, 16, 17, 40])
-def test_every_size_is_right(n):
+def test_every_size_gives_the_right_result(n):
     a = np.arange(n, dtype="int32")
     lowered = specialise(lower(tiled(), TARGET), {"n": n})
     np.testing.assert_array_equal(interpret(lowered, {"a": a})["c"], a * 2 + 1)
@@ -74,7 +74,7 @@ def shifted(by):
 
 
 @pytest.mark.parametrize("by", [1, 3])
-def test_padding_is_cut_off_on_both_sides(by):
+def test_padding_is_split_off_on_both_sides(by):
     first, main, last = lower(shifted(by), TARGET).body.stmts
     assert "select" in str(function(last, a=(1,), c=(1,)))
     assert "select" not in str(function(main, a=(1,), c=(1,)))
@@ -83,7 +83,7 @@ def test_padding_is_cut_off_on_both_sides(by):
 
 @pytest.mark.parametrize("by", [1, 3])
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 9])
-def test_padding_of_every_size_is_right(n, by):
+def test_padding_of_every_size_gives_the_right_result(n, by):
     a = np.arange(1, n + 1, dtype="int32")
     full = np.pad(a, by)
     lowered = specialise(lower(shifted(by), TARGET), {"n": n})

@@ -1,4 +1,4 @@
-"""Writing out loops."""
+"""Unrolled loops."""
 
 import pytest
 from helpers.loop_nests import UNROLL, VECTORIZE, at, function, load, loop, op, store, text
@@ -8,7 +8,7 @@ from vdla.compiler.lowering import PassError
 from vdla.compiler.lowering.unroll import UNROLL_LIMIT, unroll
 
 
-def test_indices_become_numbers_and_conditions_are_decided():
+def test_indices_and_conditions_are_folded():
     index = at(("i", 4), "j")
     body = ir.If(op("lt", index, 10), store("c", index, value=load("a", "j", "i")))
     fn = function(loop("j", 4, loop("i", 3, body, kind=UNROLL)), a=(4, 3), c=(12,))
@@ -38,7 +38,7 @@ c[1, 1] = 1 * 2 + 1
     )
 
 
-def test_what_does_not_depend_on_the_loop_is_shared():
+def test_invariant_expressions_are_shared_by_copies():
     value = ir.Binary("add", load("a", at(("j", 3), 1)), load("a", "i"))
     fn = function(loop("j", 2, loop("i", 4, store("c", "j", "i", value=value), kind=UNROLL)), a=(9,), c=(2, 4))
     copies = unroll(fn).body.body.stmts
@@ -46,12 +46,12 @@ def test_what_does_not_depend_on_the_loop_is_shared():
     assert len({id(copy.value.a) for copy in copies}) == 1
 
 
-def test_an_empty_copy_is_gone():
+def test_empty_copies_are_removed():
     fn = function(loop("i", 4, ir.If(op("eq", "i", 2), store("c", "i", value=1)), kind=UNROLL), c=(4,))
     assert text(unroll(fn)) == "\nc[2] = 1\n"
 
 
-def test_a_loop_of_lanes_inside_stays_a_loop():
+def test_an_inner_vector_loop_is_kept():
     lanes = loop("j", 8, store("c", at(("i", 8), "j"), value=0), kind=VECTORIZE)
     fn = function(loop("i", 2, lanes, kind=UNROLL), c=(16,))
     assert (
@@ -65,7 +65,7 @@ for j in vectorize(8):
     )
 
 
-def test_too_much_is_refused():
+def test_unrolling_beyond_the_limit_is_rejected():
     inner = loop("j", 100, store("c", "i", "j", value=0), kind=UNROLL)
     fn = function(loop("i", 1000, inner, kind=UNROLL), c=(1000, 100))
     with pytest.raises(PassError) as error:
@@ -75,7 +75,7 @@ def test_too_much_is_refused():
     )
 
 
-def test_a_symbolic_extent_is_refused():
+def test_a_symbolic_extent_is_rejected():
     fn = function(loop("i", ir.Var("n"), store("c", "i", value=0), kind=UNROLL), ("n",), c=(ir.Var("n"),))
     with pytest.raises(PassError) as error:
         unroll(fn)

@@ -1,4 +1,4 @@
-"""Lanes around single stores."""
+"""Vector loops around single stores."""
 
 from helpers.loop_nests import SERIAL, VECTORIZE, at, function, load, loop, op, store, text
 
@@ -10,7 +10,7 @@ def add(buffer, *indices, value):
     return store(buffer, *indices, value=ir.Binary("add", load(buffer, *indices), value))
 
 
-def test_lanes_move_inside_of_sums_and_sequences():
+def test_vector_loops_move_into_reductions_and_sequences():
     body = [store("c", "j", value=0), loop("k", 4, add("c", "j", value=load("a", "k", "j")))]
     fn = function(loop("j", 8, *body, kind=VECTORIZE), a=(4, 8), c=(8,))
     assert (
@@ -25,7 +25,7 @@ for k in range(4):
     )
 
 
-def test_what_does_not_depend_on_the_lane_happens_once():
+def test_statements_independent_of_the_lane_run_once():
     body = [store("t", 0, value=load("a", "i")), store("c", "i", "j", value=load("t", 0))]
     fn = function(loop("i", 2, loop("j", 8, *body, kind=VECTORIZE)), a=(2,), t=(1,), c=(2, 8))
     assert (
@@ -39,7 +39,7 @@ for i in range(2):
     )
 
 
-def test_conditions_stay_outside_unless_they_are_of_lanes():
+def test_only_conditions_on_lanes_become_masks():
     stores = ir.seq(store("b", "j", value=0), store("c", "j", value=1))
     inner = ir.If(op("lt", "i", 3), ir.If(op("lt", at("i", "j"), 9), stores))
     fn = function(loop("i", 4, loop("j", 8, inner, kind=VECTORIZE)), b=(8,), c=(8,))
@@ -58,7 +58,7 @@ for i in range(4):
     )
 
 
-def test_lanes_between_numbers_are_fewer_lanes():
+def test_a_range_of_lanes_becomes_a_shorter_vector():
     inner = ir.If(op("and", op("ge", "j", 2), op("lt", at("j", 8), 14)), store("c", at("j", 8), value=0))
     fn = function(loop("j", 8, inner, kind=VECTORIZE), c=(16,))
     assert (
@@ -70,7 +70,7 @@ for j in vectorize(4):
     )
 
 
-def test_the_outer_of_two_loops_of_lanes_becomes_serial():
+def test_the_outer_of_two_vector_loops_becomes_serial():
     fn = function(loop("i", 4, loop("j", 8, store("c", "i", "j", value=0), kind=VECTORIZE), kind=VECTORIZE), c=(4, 8))
     assert (
         text(vectorize(fn))
@@ -82,7 +82,7 @@ for i in range(4):
     )
 
 
-def test_a_long_loop_is_cut_into_vectors():
+def test_a_long_loop_is_split_into_vectors():
     fn = function(loop("j", 150, store("c", "j", value=load("a", "j")), kind=VECTORIZE), a=(150,), c=(150,))
     assert (
         text(vectorize(fn))
@@ -96,7 +96,7 @@ for j in vectorize(22):
     )
 
 
-def test_the_loop_around_vectors_has_a_name_of_its_own():
+def test_the_loop_over_vectors_has_a_fresh_name():
     copies = [loop("j", 128, store("c", "j_v", "j", value=n), kind=VECTORIZE) for n in range(2)]
     fn = function(loop("j_v", 2, *copies), c=(2, 128))
     assert (
@@ -119,12 +119,12 @@ def test_a_symbolic_loop_becomes_serial():
     assert vectorize(fn).body.kind is SERIAL
 
 
-def test_lanes_that_store_to_one_element_take_turns():
+def test_lanes_that_store_to_one_element_become_serial():
     fn = function(loop("j", 8, store("c", 0, value=load("a", "j")), kind=VECTORIZE), a=(8,), c=(1,))
     assert vectorize(fn).body.kind is SERIAL
 
 
-def test_a_condition_that_the_body_changes_is_not_repeated():
+def test_a_condition_changed_by_the_body_is_evaluated_once():
     cond = ir.Binary("lt", load("c", "j"), ir.Const(5))
     body = ir.seq(store("c", "j", value=9), store("b", "j", value=load("c", "j")))
     fn = function(loop("j", 8, ir.If(cond, body), kind=VECTORIZE), b=(8,), c=(8,))

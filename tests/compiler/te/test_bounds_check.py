@@ -1,4 +1,4 @@
-"""What a stage reads outside of its operands for certain is refused when it is written down."""
+"""Reads of a stage that are certainly out of bounds are rejected when it is defined."""
 
 import pytest
 
@@ -34,18 +34,18 @@ INSIDE = [
 
 
 @pytest.mark.parametrize(("stage", "message"), BEYOND)
-def test_beyond(stage, message):
+def test_certain_violations_are_rejected(stage, message):
     with pytest.raises(TeError) as error:
         stage()
     assert str(error.value) == f"te.compute y: {message}"
 
 
 @pytest.mark.parametrize("stage", INSIDE)
-def test_inside_or_not_certain(stage):
+def test_valid_and_uncertain_reads_are_accepted(stage):
     assert stage().name == "y"
 
 
-def test_a_number_that_no_float_holds():
+def test_an_integer_beyond_the_range_of_floats_is_rejected():
     with pytest.raises(TeError) as error:
         te.compute((4,), lambda i: X[i, 0] + 10**400, "y")
     assert str(error.value) == "te.const: a value of type float32 must be an integer of at most 1023 bits, got 1329"

@@ -1,4 +1,4 @@
-"""docs/expressions.md: code runs, and the text below it is what it prints; `--update-golden` rewrites it."""
+"""docs/expressions.md: code blocks run and print the text below; `--update-golden` rewrites it."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Sums that start from a value of their own: what they are, what is refused, how they are scheduled."""
+"""Reductions that start from given values: meaning, errors, schedules."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_a_sum_starts_from_its_init():
 
 
 @pytest.mark.parametrize("primitive", ["reorder", "decompose", "cache_write", "compute_at"])
-def test_schedules_keep_the_start(primitive):
+def test_schedules_preserve_the_start_value(primitive):
     s = Schedule(biased())
     if primitive == "reorder":
         s.reorder("k", "i")
@@ -47,7 +47,7 @@ def test_schedules_keep_the_start(primitive):
     check(s.fn)
 
 
-def test_what_the_start_reads_is_inlined_and_copied_too():
+def test_inline_and_cache_read_apply_to_the_start_value():
     s = Schedule(biased(doubled=True))
     s.inline("start")
     assert "start" not in s.fn.buffers
@@ -57,7 +57,7 @@ def test_what_the_start_reads_is_inlined_and_copied_too():
     check(s.fn, factor=2)
 
 
-def test_partial_sums_would_each_start_from_it():
+def test_rfactor_rejects_a_given_start():
     s = Schedule(biased())
     with pytest.raises(ScheduleError) as error:
         s.rfactor("k")
@@ -66,7 +66,7 @@ def test_partial_sums_would_each_start_from_it():
     )
 
 
-def test_an_identity_that_is_given_is_one():
+def test_a_given_identity_counts_as_the_identity():
     a, k = te.placeholder((6,), "int32", "a"), te.reduce_axis(6, "k")
     fn = te.create_function([a], [te.compute((1,), lambda i: te.sum(a[k], axis=k, init=0), "y")], "f")
     s = Schedule(fn)
@@ -92,7 +92,7 @@ def test_a_sum_in_a_recurrence_starts_from_the_state():
     np.testing.assert_array_equal(build(fn)(arrays["x"]), expected)
 
 
-def test_what_no_sum_can_start_from():
+def test_invalid_start_values_are_rejected():
     k = te.reduce_axis(4, "k")
     a = te.placeholder((4,), "int32", "a")
     with pytest.raises(te.TeError) as error:
@@ -107,7 +107,7 @@ def test_what_no_sum_can_start_from():
     assert str(error.value) == "te.compute y: index 0 of a must satisfy 0 <= index < 4, got 1 to 4"
 
 
-def test_a_start_is_no_deeper_than_any_element():
+def test_start_values_obey_the_limits_of_size():
     k, a = te.reduce_axis(4, "k"), te.placeholder((4,), "int32", "a")
     deep = a[0]
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""Recurrences: `te.scan` against numpy loops, both directions, symbolic steps, what the text shows, what is refused."""
+"""Recurrences: `te.scan` against NumPy loops, in both directions, symbolic steps, text, errors."""
 
 import numpy as np
 import pytest
@@ -139,7 +139,7 @@ def test_a_scan_over_the_results_of_another():
     np.testing.assert_array_equal(got, array.cumsum(0).cumsum(0))
 
 
-def test_what_does_not_depend_on_the_step_is_computed_before():
+def test_stages_independent_of_the_step_are_computed_before_the_loop():
     x = te.placeholder((5, 2), "int32", "x")
     start = te.full((2,), 0, "int32", "start")
 
@@ -172,7 +172,7 @@ def test_a_tuple_in_a_cell():
     np.testing.assert_array_equal(got["when"][-1], array.argmax(0))
 
 
-def test_a_cell_holds_on_to_what_it_is_made_of_by_defaults():
+def test_a_cell_can_capture_tensors_by_default_arguments():
     start = te.full((1,), 0, "int32", "start")
     cells = [lambda t, s, own=own: te.compute((1,), lambda i: s[i] + own, f"s{own}") for own in (1, 2)]
     sums = [te.scan(3, cell, start) for cell in cells]
@@ -180,7 +180,7 @@ def test_a_cell_holds_on_to_what_it_is_made_of_by_defaults():
     assert (got["s1"].ravel().tolist(), got["s2"].ravel().tolist()) == ([1, 2, 3], [2, 4, 6])
 
 
-def by_hand(bound, loops, value):
+def explicit_block(bound, loops, value):
     """y[vt, vi] of 4 steps of 3 as one block with the given loops and bindings."""
     axes = (ir.Axis("vt", 4, ir.AxisKind.SCAN), ir.Axis("vi", 3))
     nest = ir.Block("y", axes, bound, ir.Store("y", (ir.Var("vt"), ir.Var("vi")), value))
@@ -196,17 +196,17 @@ def before(axis, indices):
     return ir.Select(ir.Binary("eq", axis, ir.Const(0)), one, ir.Binary("add", ir.Load("y", indices), one))
 
 
-def test_a_loop_over_steps_and_elements_runs_one_by_one():
+def test_a_loop_over_steps_and_elements_is_not_batched():
     fused = (ir.Binary("floordiv", ir.Var("f"), ir.Const(3)), ir.Binary("mod", ir.Var("f"), ir.Const(3)))
     step, element = ir.Var("vt"), ir.Var("vi")
     value = before(step, (ir.Binary("sub", step, ir.Const(1)), element))
-    assert by_hand(fused, [("f", 12)], value) == [[step + 1] * 3 for step in range(4)]
+    assert explicit_block(fused, [("f", 12)], value) == [[step + 1] * 3 for step in range(4)]
 
 
-def test_elements_of_one_step_that_read_each_other_run_one_by_one():
+def test_elements_of_one_step_that_read_each_other_are_not_batched():
     step, element = ir.Var("vt"), ir.Var("vi")
     value = before(element, (step, ir.Binary("sub", element, ir.Const(1))))
-    assert by_hand((ir.Var("t"), ir.Var("i")), [("t", 4), ("i", 3)], value) == [[1, 2, 3]] * 4
+    assert explicit_block((ir.Var("t"), ir.Var("i")), [("t", 4), ("i", 3)], value) == [[1, 2, 3]] * 4
 
 
 X = te.placeholder((4, 3), "int32", "x")
@@ -250,7 +250,7 @@ def step(name="s", shape=(3,), dtype="int32"):
          "te.scan: a cell must hold no scan that depends on its step or a state, got n"),
     ],
 )  # fmt: skip
-def test_scans_that_are_refused(build, message):
+def test_invalid_scans_are_rejected(build, message):
     with pytest.raises(TeError) as error:
         build()
     assert str(error.value) == message
@@ -260,7 +260,7 @@ def s2(state):
     return te.compute((3,), lambda i: state[i] + 1, "inner_start")
 
 
-def test_a_step_outside_of_its_scan_is_refused():
+def test_a_step_outside_its_scan_is_rejected():
     leaked = []
     te.scan(4, lambda t, s: leaked.append(t) or step()(t, s), START)
     outside = te.compute((3,), lambda i: X[leaked[0], i], "y")

@@ -1,4 +1,4 @@
-"""Symbolic extents: what they build, how the interpreter binds them, what is refused."""
+"""Symbolic extents: functions with them, how calls bind them, errors."""
 
 from functools import reduce
 
@@ -58,14 +58,14 @@ def test_symbols_in_arithmetic_in_extents_and_elements():
     np.testing.assert_array_equal(got["flat"], [*(x.ravel() + 4), -1, -1])
 
 
-def test_specialised_functions_are_as_if_written_with_numbers():
+def test_specialised_functions_equal_those_built_with_constants():
     k = te.reduce_axis(4, "r")
     a, b = te.placeholder((2, 4), "int32", "a"), te.placeholder((4, 3), "int32", "b")
     c = te.compute((2, 3), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), "c")
     assert specialise(matmul(), {"n": 2, "k": 4, "m": 3}) == te.create_function([a, b], [c], "matmul")
 
 
-def test_specialising_reaches_lowered_statements():
+def test_specialise_covers_lowered_statements():
     n = ir.Var("n")
     store = ir.Store("y", (ir.Var("i"),), ir.Binary("add", n, ir.Var("i")))
     body = ir.For("i", n, ir.If(ir.Binary("lt", ir.Var("i"), n), ir.Alloc(("t",), store)))
@@ -109,7 +109,7 @@ def sizes(**shapes):
         (lambda: specialise(shorter(), {"n": 3}), "specialise f: dimension 0 of y must be from 1 to 2147483647, got 0"),
     ],
 )  # fmt: skip
-def test_values_that_are_refused(run, message):
+def test_invalid_values_are_rejected(run, message):
     with pytest.raises(SpecialiseError) as error:
         run()
     assert str(error.value) == message
@@ -147,12 +147,12 @@ W = te.placeholder((4,), "int32", "w")
          "te.reduce_axis k: the extent must be made of numbers and te.var, got vi"),
     ],
 )  # fmt: skip
-def test_symbols_that_are_refused(build, message):
+def test_invalid_symbols_are_rejected(build, message):
     with pytest.raises(TeError) as error:
         build()
     assert str(error.value) == message
 
 
-def test_a_symbol_of_an_output_alone_is_given_by_specialise():
+def test_a_symbol_of_an_output_alone_needs_specialise():
     fn = te.create_function([W], [te.compute((N,), lambda i: i + W[0], "y")], "f")
     assert interpret(specialise(fn, {"n": 3}), {"w": np.ones(4, np.int32)})["y"].tolist() == [1, 2, 3]

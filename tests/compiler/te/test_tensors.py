@@ -1,4 +1,4 @@
-"""The tensor-expression language: what it builds and what it refuses."""
+"""The tensor-expression language: the functions it builds and its errors."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_matmul_prints_as_python():
     )
 
 
-def test_stages_come_in_order_of_dependence_with_names_of_their_own():
+def test_stages_follow_dependence_order_with_unique_loop_names():
     a = te.placeholder((4,), "int32", "a")
     b = te.compute((4,), lambda i: a[i] + 1, "b")
     c = te.compute((4,), lambda i: a[i] * 2, "c")
@@ -74,19 +74,19 @@ def test_indices_of_any_rank_and_padding():
     np.testing.assert_array_equal(got, np.pad(x, ((1, 0), (0, 2)), constant_values=7))
 
 
-def test_floor_division_and_remainder_are_pythons():
+def test_floor_division_and_remainder_match_python():
     x = np.array([-7, -1, 0, 5], np.int32)
     got = run(lambda x: te.compute((4,), lambda i: x[i] // 3 * 100 + x[i] % 3, "y"), x=x)
     np.testing.assert_array_equal(got, x // 3 * 100 + x % 3)
 
 
-def test_select_reads_only_the_side_it_takes():
+def test_select_evaluates_only_the_selected_operand():
     x = np.arange(4, dtype=np.int32)
     got = run(lambda x: te.compute((6,), lambda i: te.select((i >= 1) & (i < 5), x[i - 1], -1), "y"), x=x)
     np.testing.assert_array_equal(got, [-1, 0, 1, 2, 3, -1])
 
 
-def test_neutral_operations_leave_no_trace():
+def test_operations_with_an_identity_are_folded():
     a = te.placeholder((4,), "int32", "a")
     fn = te.create_function([a], [te.compute((4,), lambda i: a[i * 1 + 0] - 0, "b")], "f")
     assert "b[vi] = a[vi]" in str(fn)
@@ -206,7 +206,7 @@ def test_function_errors(inputs, outputs, message):
     assert str(error.value) == message
 
 
-def test_an_index_of_another_stage_is_refused():
+def test_an_index_of_another_stage_is_rejected():
     kept = []
     te.compute((4,), lambda i: kept.append(i) or W[i], "first")
     second = te.compute((3,), lambda j: W[kept[0]] + j, "second")
@@ -216,7 +216,7 @@ def test_an_index_of_another_stage_is_refused():
     assert str(error.value) == message
 
 
-def test_what_messages_show_is_short_however_deep():
+def test_messages_abbreviate_large_expressions():
     stage = W
     for number in range(2000):
         stage = te.compute((4,), lambda i, last=stage: last[i] + 1, f"t{number}")
@@ -230,6 +230,6 @@ def test_what_messages_show_is_short_however_deep():
     ]  # fmt: skip
 
 
-def test_the_text_of_an_annotation_stays_in_its_line():
+def test_annotations_print_on_one_line():
     noted = te.compute((4,), lambda i: W[i], "c", {"note": "one\ntwo", "plain": "x y"})
     assert r"block c(vi=i):  # note='one\ntwo', plain=x y" in str(te.create_function([W], [noted], "f"))

@@ -1,4 +1,4 @@
-"""Several tensors from one block: tuples of elements, reducers of tuples, argmax and argmin; several outputs."""
+"""Several tensors from one block: tuple reducers, argmax and argmin, several outputs."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def best_of(array, reduction, axis_extents):
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "float16", "float32"])
 @pytest.mark.parametrize(("reduction", "model"), [(te.argmax, np.argmax), (te.argmin, np.argmin)], ids=["max", "min"])
-def test_the_first_of_equal_elements(reduction, model, dtype):
+def test_the_first_of_equal_elements_wins(reduction, model, dtype):
     x = np.random.default_rng(0).integers(0, 4, (6, 20)).astype(dtype)
     best, place = best_of(x, reduction, (20,))
     np.testing.assert_array_equal(place, model(x, axis=1))
@@ -43,7 +43,7 @@ def test_lowest_values_and_nan():
 
 
 @pytest.mark.parametrize("order", [lambda n: range(n), lambda n: reversed(range(n)), lambda n: (2, 0, 3, 1)])
-def test_any_order_gives_the_first(order):
+def test_the_first_wins_in_any_order_of_reduction(order):
     x = np.array([7, 9, 9, 9], np.int32)
     k = te.reduce_axis(4, "k")
     t = te.placeholder((4,), "int32", "x")
@@ -61,7 +61,7 @@ def test_any_order_gives_the_first(order):
     assert (got["b_0"].tolist(), got["b_1"].tolist()) == ([9], [1])
 
 
-def test_one_block_stores_both_at_once():
+def test_one_block_stores_both_tensors():
     low, high = te.compute((4,), lambda i: (te.minimum(A[i, 0], A[i, 1]), te.maximum(A[i, 0], A[i, 1])), "sorted")
     fn = te.create_function([A], [low, high], "f")
     assert str(fn) == (
@@ -95,7 +95,7 @@ def test_a_reducer_of_tuples_mean_and_variance():
     np.testing.assert_allclose(got["part_2"] / 50, x.var(1))
 
 
-def test_a_result_that_nobody_wants_is_an_intermediate_buffer():
+def test_an_unused_result_is_an_intermediate_buffer():
     best, place = te.compute((4,), lambda i: te.argmax(A[i, K], axis=K), ("best", "place"))
     fn = te.create_function([A], [place], "f")
     assert fn.params == ("a", "place")
@@ -133,7 +133,7 @@ PAIR = te.reducer(lambda a, b: (a[0] + b[0], a[1] * b[1]), (0, 1), "pair")
         (lambda i: (), "te.compute c: the value must be an element or a tuple of elements, got ()"),
     ],
 )  # fmt: skip
-def test_tuples_that_are_refused(build, message):
+def test_invalid_tuples_are_rejected(build, message):
     with pytest.raises(TeError) as error:
         te.compute((4,), build, "c")
     assert str(error.value) == message
@@ -150,7 +150,7 @@ def test_tuples_that_are_refused(build, message):
          "te.odd: combine must be made of its arguments and numbers alone, got n"),
     ],
 )  # fmt: skip
-def test_combinations_that_are_refused(combine, message):
+def test_invalid_combinations_are_rejected(combine, message):
     odd = te.reducer(combine, (0, 0), "odd")
     parts = te.compute((4,), lambda i: odd((A[i, K], A[i, K]), axis=K), "c")
     with pytest.raises(TeError) as error:
@@ -166,7 +166,7 @@ def test_combinations_that_are_refused(combine, message):
         ((), "te.compute: the names must be at least one, got ()"),
     ],
 )
-def test_names_that_are_refused(name, message):
+def test_invalid_names_are_rejected(name, message):
     with pytest.raises(TeError) as error:
         te.compute((4,), lambda i: (A[i, 0], A[i, 1]), name)
     assert str(error.value) == message
@@ -194,7 +194,7 @@ def test_annotations_go_to_the_block():
         ({"starts": 1}, "te.compute b: the name of an annotation must be none of the compiler's own, got starts"),
     ],
 )
-def test_annotations_that_are_refused(annotations, message):
+def test_invalid_annotations_are_rejected(annotations, message):
     with pytest.raises(TeError) as error:
         te.compute((4, 3), lambda i, j: A[i, j], "b", annotations=annotations)
     assert str(error.value) == message
