@@ -45,6 +45,8 @@ def offset_of(fb: FunctionBuilder, name: str, indices: tuple[ir.Expr, ...]) -> L
 
 def _product(a: Linear, b: Linear) -> Linear:
     """The product of two linear forms, expanded."""
+    if not b.terms:
+        return a.scaled(b.const)
     total = b.scaled(a.const)
     for term, factor in a.terms.items():
         terms: dict[ir.Expr, int] = {ir.Binary("mul", term, other): factor * scale for other, scale in b.terms.items()}

@@ -1,6 +1,6 @@
 """The C entry of a kernel, in LLVM IR: checks its arguments, then calls the body.
 
-`int32_t NAME(const vdla_tensor *arguments, int32_t count)` trusts only non-null pointers. The
+`int32_t NAME(const vdla_tensor *arguments, int32_t count)` trusts nothing but non-null pointers. The
 checks run in this order, each relying on those before: count; per argument null, rank and dtype;
 all shapes; all alignments; all overlaps.
 """

@@ -43,11 +43,10 @@ class KernelModule:
     target: Target
     contract: bool
     module: Value
+    index_type: Type = field(init=False)
 
-    @property
-    def index_type(self) -> Type:
-        """The integer type of indices."""
-        return index_type(self.target)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "index_type", index_type(self.target))
 
     def nbytes(self, buffer: ir.Buffer) -> int:
         """The bytes of a buffer, with symbolic extents taken as 1.
