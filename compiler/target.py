@@ -31,6 +31,16 @@ class Target:
     vector_registers: int
     missing: frozenset[str] = frozenset()
 
+    @staticmethod
+    def named(name: str) -> Target:
+        """The target of a name: "host", the CPU of this machine, or one of TARGETS."""
+        if name == "host":
+            return host()
+        if not isinstance(name, str) or name not in TARGETS:
+            hint = did_you_mean(name, ("host", *TARGETS))
+            raise TargetError(f"target: name must be one of host, {', '.join(TARGETS)}, got {name!r}{hint}")
+        return TARGETS[name]
+
     @property
     def architecture(self) -> str:
         """One of ARCHITECTURES."""
@@ -78,16 +88,6 @@ def architecture_of(triple: str) -> str:
     if found not in ARCHITECTURES:
         raise TargetError(f"target: architecture must be one of {', '.join(ARCHITECTURES)}, got {first}")
     return found
-
-
-def target_named(name: str) -> Target:
-    """The target of a name: "host", or one of TARGETS."""
-    if name == "host":
-        return host()
-    if not isinstance(name, str) or name not in TARGETS:
-        hint = did_you_mean(name, ("host", *TARGETS))
-        raise TargetError(f"target: name must be one of host, {', '.join(TARGETS)}, got {name!r}{hint}")
-    return TARGETS[name]
 
 
 def host() -> Target:

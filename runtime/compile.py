@@ -81,7 +81,7 @@ def compile(
 
 def _target(target: object) -> Config | Target:
     """The configuration or the CPU that `target` is, or names."""
-    from vdla.compiler.target import TARGETS, Target, target_named
+    from vdla.compiler.target import TARGETS, Target
     from vdla.hardware.config import PRESETS, Config
     from vdla.support.suggest import did_you_mean
 
@@ -93,7 +93,7 @@ def _target(target: object) -> Config | Target:
         return PRESETS[target]
     cpus = ("host", *TARGETS)
     if target in cpus:
-        return target_named(target)
+        return Target.named(target)
     choices = f"an accelerator ({', '.join(PRESETS)}) or a CPU ({', '.join(cpus)})"
     hint = did_you_mean(target, (*PRESETS, *cpus))
     raise CompileError(f"compile: target must be {choices}, got {target!r}{hint}")

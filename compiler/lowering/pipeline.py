@@ -69,7 +69,9 @@ def _check_arguments(fn: ir.Function, target: Target) -> None:
     if not isinstance(fn, ir.Function):
         raise PassError(f"lower: fn must be a Function, as of schedule.fn, got {type(fn).__name__}")
     if not isinstance(target, Target):
-        raise PassError(f"lower of {fn.name}: target must be a Target, as of target_named, got {type(target).__name__}")
+        raise PassError(
+            f"lower of {fn.name}: target must be a Target (Target.named gives one), got {type(target).__name__}"
+        )
     lowered = (s for s in ir.walk(fn.body) if isinstance(s, ir.Alloc | ir.HeapAlloc | ir.IntrinsicCall | ir.Prefetch))
     if (found := next(lowered, None)) is not None:
         raise PassError(f"lower of {fn.name}: fn must not be lowered yet, got {type(found).__name__}")

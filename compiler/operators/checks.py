@@ -12,7 +12,7 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.ir import expr_text, is_float, is_integer
-from vdla.compiler.target import Target, target_named
+from vdla.compiler.target import Target
 from vdla.support.errors import Error
 from vdla.support.integers import is_int, to_python
 
@@ -88,7 +88,7 @@ def target_of(where: str, target: Target | str) -> Target:
     """A target, given as such or by name."""
     if not isinstance(target, Target | str):
         raise OperatorError(f"{where}: target must be a name or a Target, got {target!r}")
-    return target_named(target) if isinstance(target, str) else target
+    return Target.named(target) if isinstance(target, str) else target
 
 
 # --- numbers --------------------------------------------------------------------------------------

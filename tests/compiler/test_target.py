@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from vdla.compiler.target import TARGETS, TargetError, _vectors, architecture_of, target_named
+from vdla.compiler.target import TARGETS, Target, TargetError, _vectors, architecture_of
 
 
 def test_names_are_the_targets_own() -> None:
-    assert [target_named(name).name for name in TARGETS] == list(TARGETS)
+    assert [Target.named(name).name for name in TARGETS] == list(TARGETS)
     assert repr(TARGETS["cortex-a9"]) == "<Target cortex-a9>"
 
 
@@ -18,19 +18,19 @@ def test_names_are_the_targets_own() -> None:
 def test_other_names_are_refused(name: str) -> None:
     message = f"target: name must be one of host, {', '.join(TARGETS)}, got {name!r}"
     with pytest.raises(TargetError, match=f"^{re.escape(message)}$"):
-        target_named(name)
+        Target.named(name)
 
 
 @pytest.mark.parametrize("name", ["host", *TARGETS])
 def test_a_vector_holds_whole_elements(name: str) -> None:
-    target = target_named(name)
+    target = Target.named(name)
     assert target.lanes(8) * 8 == target.lanes(1) == target.vector_bytes
     assert target.vector_registers in (16, 32)
     assert not target.features & target.missing
 
 
 def test_the_host_is_named_by_llvm() -> None:
-    host = target_named("host")
+    host = Target.named("host")
     assert host.architecture == architecture_of(host.triple)
     assert host.cpu
     assert not host.has("no such feature")

@@ -14,9 +14,9 @@ from vdla.compiler import ir
 from vdla.compiler.codegen.llvm import objects
 from vdla.compiler.codegen.llvm.module import body_symbol, emit_module
 from vdla.compiler.ir import storage_dtype
-from vdla.compiler.target import Target, target_named
+from vdla.compiler.target import Target
 
-HOST = target_named("host")
+HOST = Target.named("host")
 NUMBERS = count()
 LOADED = []  # workers of the thread pool run in what was loaded, as long as the process does
 

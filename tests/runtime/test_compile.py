@@ -10,7 +10,7 @@ import pytest
 import vdla
 from vdla import Config, Kernel, Program, te
 from vdla.compiler.operators.vdla.dense import dense
-from vdla.compiler.target import TARGETS, target_named
+from vdla.compiler.target import TARGETS, Target
 from vdla.hardware.config import PRESETS
 from vdla.runtime.compile import CompileError
 
@@ -32,7 +32,7 @@ def test_a_template_is_its_program() -> None:
     assert vdla.compile(DENSE, TINY) is DENSE.program
 
 
-@pytest.mark.parametrize("target", ["host", target_named("host")])
+@pytest.mark.parametrize("target", ["host", Target.named("host")])
 @pytest.mark.parametrize("what", [ADD_ONE, vdla.default_schedule(ADD_ONE)])
 def test_a_cpu_gets_a_kernel(what: Any, target: Any) -> None:
     kernel = vdla.compile(what, target, cached=False)

@@ -50,9 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
         return _list()
     from vdla.compiler.codegen.llvm import compile_native
     from vdla.compiler.operators.cpu import default_schedule
-    from vdla.compiler.target import target_named
+    from vdla.compiler.target import Target
 
-    target = target_named(arguments.target)
+    target = Target.named(arguments.target)
     fn = _operator(arguments)(arguments.dtype, target)
     fn = replace(fn, name=arguments.operator.lower())
     built = compile_native(default_schedule(fn, target).fn, target)

@@ -11,7 +11,7 @@ from vdla.compiler.codegen.llvm import objects
 from vdla.compiler.codegen.llvm.entry import add_entry
 from vdla.compiler.codegen.llvm.function_signature import signature_of
 from vdla.compiler.lowering import HeapFootprint, heap_footprint
-from vdla.compiler.target import Target, TargetError, architecture_of, target_named
+from vdla.compiler.target import Target, TargetError, architecture_of
 
 _NO_FOOTPRINT = HeapFootprint()
 
@@ -79,7 +79,7 @@ def compile_native(
 
     if not isinstance(target, str | Target):
         raise TargetError(f"compile_native: target must be a name or a Target, got {type(target).__name__}")
-    machine = target_named(target) if isinstance(target, str) else target
+    machine = Target.named(target) if isinstance(target, str) else target
     architecture_of(machine.triple)  # refuses an unknown architecture
     signature = signature_of(fn)
     lowered = lower(fn, machine)

@@ -15,7 +15,7 @@ from vdla.compiler.abi.reserved_names import is_reserved
 from vdla.compiler.codegen.llvm import SignatureError, compile_module, signature_of
 from vdla.compiler.codegen.llvm.functions import DOUBLE_FROM_C_LIBRARY
 from vdla.compiler.codegen.llvm.pool import PUBLIC_SYMBOLS, pool_text
-from vdla.compiler.target import target_named
+from vdla.compiler.target import Target
 from vdla.runtime.native import load
 
 EXTENTS: dict[str, ExtentExpr] = {
@@ -54,7 +54,7 @@ def test_the_entry_computes_extents_as_python_does(text: str) -> None:
     output = Argument("b", "int8", (("add", EXTENTS[text], 200),), True)
     signature = Signature("extents", (Argument("a", "int8", ("n",), False), output), ("n",))
     made = native_modules.nothing(signature)
-    called = load(compile_module(made, signature, target_named("host"), cached=False))
+    called = load(compile_module(made, signature, Target.named("host"), cached=False))
     for n in range(1, 45):
         assert called(np.zeros(n, np.int8)).shape == (evaluate_extent(EXTENTS[text], {"n": n}) + 200,)
 
@@ -86,7 +86,7 @@ def test_reserved_names_get_another_symbol(name: str) -> None:
 
 def test_symbols_that_objects_call_or_define_are_reserved() -> None:
     """The thread pool's functions, the C library's for float64, and those of the heap."""
-    pool = re.findall(r"^(?:declare|define) .*?@([a-z_]+)\(", pool_text(target_named("host").triple), re.MULTILINE)
+    pool = re.findall(r"^(?:declare|define) .*?@([a-z_]+)\(", pool_text(Target.named("host").triple), re.MULTILINE)
     assert {"vdla_pool_work", "strtoll", "sched_getaffinity"} <= set(pool)
     for name in (
         *pool,

@@ -37,7 +37,7 @@ def test_the_function_runs_after_every_pass():
 
 ERRORS = {
     "lower: fn must be a Function, as of schedule.fn, got Schedule": lambda: lower(doubled(), TARGET),
-    "lower of f: target must be a Target, as of target_named, got str": lambda: lower(doubled().fn, "x86-64"),
+    "lower of f: target must be a Target (Target.named gives one), got str": lambda: lower(doubled().fn, "x86-64"),
     "lower of f: fn must not be lowered yet, got Alloc": lambda: lower(lower(doubled().fn, TARGET), TARGET),
 }
 

@@ -17,7 +17,7 @@ from vdla.compiler.codegen.llvm import compile_native
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import OperatorError, pack_qconv2d, pack_qdepthwise_conv2d, qconv2d, qdepthwise_conv2d
 from vdla.compiler.operators.cpu import default_schedule
-from vdla.compiler.target import TARGETS, Target, host, target_named
+from vdla.compiler.target import TARGETS, Target, host
 from vdla.runtime.native import build
 
 Array = np.ndarray[Any, Any]
@@ -116,7 +116,7 @@ def test_the_expression_is_the_operator(name: str) -> None:
 @pytest.mark.parametrize("target", ["host", "x86-64-avx2", "x86-64"])
 @pytest.mark.parametrize("name", CASES)
 def test_scheduled_kernels_are_exact(name: str, target: str) -> None:
-    machine = target_named(target)
+    machine = Target.named(target)
     if not host().has(*machine.features):
         pytest.skip(f"needs a CPU with all features of {target}")
     case = CASES[name]

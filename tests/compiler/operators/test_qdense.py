@@ -16,7 +16,7 @@ from vdla.compiler.codegen.llvm import compile_native
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import Coding, OperatorError, bitserial_dense, pack_bitserial_dense, pack_qdense, qdense
 from vdla.compiler.operators.cpu import default_schedule
-from vdla.compiler.target import TARGETS, Target, host, target_named
+from vdla.compiler.target import TARGETS, Target, host
 from vdla.runtime.native import build
 
 Array = np.ndarray[Any, Any]
@@ -92,7 +92,7 @@ def test_the_expression_is_the_operator(name: str) -> None:
 @pytest.mark.parametrize("target", TARGET_NAMES)
 @pytest.mark.parametrize("name", LAYERS)
 def test_scheduled_kernels_are_exact(name: str, target: str) -> None:
-    machine = target_named(target)
+    machine = Target.named(target)
     if not host().has(*machine.features):
         pytest.skip(f"needs a CPU with all features of {target}")
     fn, arrays, expected = LAYERS[name](machine)

@@ -18,7 +18,7 @@ from vdla.compiler.abi import Argument, Signature
 from vdla.compiler.codegen.llvm import compile_module, compile_native
 from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule
-from vdla.compiler.target import TargetError, target_named
+from vdla.compiler.target import Target, TargetError
 from vdla.runtime.native import Kernel, NativeError, build, load
 
 F32 = np.float32
@@ -30,13 +30,13 @@ BRAIN = Signature("brain", tuple(Argument(name, "bfloat16", (6, 4), name == "c")
 
 def kernel(signature: Signature, parallel: bool = False, result: int = 0) -> Kernel:
     made = native_modules.module(signature, parallel, result)
-    return load(compile_module(made, signature, target_named("host"), cached=False))
+    return load(compile_module(made, signature, Target.named("host"), cached=False))
 
 
 def idle(signature: Signature, result: int = 0) -> Kernel:
     """A kernel that does nothing, for arguments that the handwritten body does not fit."""
     made = native_modules.nothing(signature, result)
-    return load(compile_module(made, signature, target_named("host"), cached=False))
+    return load(compile_module(made, signature, Target.named("host"), cached=False))
 
 
 @pytest.fixture(scope="module")
@@ -329,7 +329,7 @@ def test_a_kernel_of_another_machine_is_not_loaded() -> None:
         build(matmul(), "cortex-a9")
     with pytest.raises(ValueError, match=r"^target: name must be one of host, .*, got 'z80'$"):
         build(matmul(), "z80")
-    alien = replace(target_named("host"), triple="riscv64-unknown-linux-gnu")
+    alien = replace(Target.named("host"), triple="riscv64-unknown-linux-gnu")
     with pytest.raises(TargetError, match=r"^target: architecture must be one of .*, got riscv64$"):
         build(matmul(), alien)
     with pytest.raises(ValueError, match=r"^compile_native: fn must be a Function, as of schedule\.fn, got str$"):

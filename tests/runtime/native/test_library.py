@@ -15,7 +15,7 @@ from helpers.native_modules import STATIC, SYMBOLIC, expected
 from helpers.native_programs import run
 
 from vdla.compiler.codegen.llvm import compile_module
-from vdla.compiler.target import target_named
+from vdla.compiler.target import Target
 from vdla.runtime.native import NativeError, NativeLibrary
 
 F32 = np.float32
@@ -49,7 +49,7 @@ print([name for name in sys.modules if name.startswith(tuple(f"vdla.compiler.{ro
 def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library of two kernels, one of them parallel."""
     folder = tmp_path_factory.mktemp("library")
-    host = target_named("host")
+    host = Target.named("host")
     for signature, parallel in ((STATIC, False), (SYMBOLIC, True)):
         built = compile_module(native_modules.module(signature, parallel), signature, host)
         (folder / f"{signature.symbol}.o").write_bytes(built.object)

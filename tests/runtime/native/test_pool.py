@@ -17,7 +17,7 @@ from helpers.native_modules import Signature, expected
 
 from vdla.compiler.abi import Argument
 from vdla.compiler.codegen.llvm import compile_module
-from vdla.compiler.target import target_named
+from vdla.compiler.target import Target
 from vdla.runtime.native import Kernel, NativeError, load, set_threads, threads
 
 F32 = np.float32
@@ -39,7 +39,7 @@ def default_threads() -> Iterator[None]:
 
 def kernel(signature: Signature = LONG, work: int = 1) -> Kernel:
     made = native_modules.module(signature, parallel=True, work=work)
-    return load(compile_module(made, signature, target_named("host"), cached=False))
+    return load(compile_module(made, signature, Target.named("host"), cached=False))
 
 
 def arrays() -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from helpers.lowered import HOST, Compiled, add, assembly, function, load, mul, 
 from vdla.compiler import ir
 from vdla.compiler.interpret import interpret
 from vdla.compiler.ir import DTYPES, is_float, is_integer, limits, storage_dtype, wrap
-from vdla.compiler.target import Target, target_named
+from vdla.compiler.target import Target
 
 LOOP, LANE = ir.Var("i"), ir.Var("l")
 FLOAT_OPS = ("add", "sub", "mul", "min", "max", *ir.COMPARE_OPS)
@@ -153,7 +153,7 @@ def test_floats_of_16_bits_are_the_same_without_instructions_for_them(dtype: str
     stores = store("wide", (at(8),), ir.Cast("float32", load("a", at(8)))), narrowed(dtype)
     wide, narrow = np.empty(every.shape, np.float32), np.empty(x.shape, storage_dtype(dtype))
     fn = function(params, over(x.size, 8, *stores))
-    assert Compiled(fn, target=target_named("x86-64"))(every, x, wide, narrow) == 0
+    assert Compiled(fn, target=Target.named("x86-64"))(every, x, wide, narrow) == 0
     with np.errstate(invalid="ignore"):
         compare(wide, every.astype(np.float32), "wide")
         compare(narrow, x.astype(storage_dtype(dtype)), "narrow")
@@ -178,5 +178,5 @@ def test_operators_call_no_library(dtype: str, target: str) -> None:
     outputs = [ir.Buffer(f"y{n}", (64,), dtype) for n in range(len(values))]
     stores = [store(out.name, (at(4),), value) for out, value in zip(outputs, values, strict=True)]
     params = [ir.Buffer(name, (64,), dtype) for name in ("a", "b")]
-    text = assembly(function([*params, *outputs], over(64, 4, *stores)), target_named(target))
+    text = assembly(function([*params, *outputs], over(64, 4, *stores)), Target.named(target))
     assert [name for name in CALLS.findall(text) if not COMPILERS_OWN.fullmatch(name)] == []

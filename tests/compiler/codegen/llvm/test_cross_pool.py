@@ -10,7 +10,7 @@ from helpers import native_modules
 from helpers.native_programs import program, run, toolchain
 
 from vdla.compiler.codegen.llvm import NativeObject, compile_module
-from vdla.compiler.target import target_named
+from vdla.compiler.target import Target
 
 HERE = Path(__file__).parent
 THREADS = """
@@ -32,7 +32,7 @@ int main(void) {
 def kernel(target: str) -> NativeObject:
     signature = native_modules.STATIC
     return compile_module(
-        native_modules.module(signature, parallel=True), signature, target_named(target), cached=False
+        native_modules.module(signature, parallel=True), signature, Target.named(target), cached=False
     )
 
 

@@ -10,7 +10,7 @@ from helpers.native_programs import WARNINGS, program, run, toolchain
 
 from vdla.compiler.abi import Argument, Signature
 from vdla.compiler.codegen.llvm import NativeObject, compile_module
-from vdla.compiler.target import target_named
+from vdla.compiler.target import Target
 
 HERE = Path(__file__).parent
 GOOD = "0 0 no error"
@@ -44,7 +44,7 @@ overlapping inputs: {GOOD}
 
 def kernel(signature: Signature, target: str, parallel: bool = False, result: int = 0) -> NativeObject:
     module = native_modules.module(signature, parallel, result)
-    return compile_module(module, signature, target_named(target), cached=False)
+    return compile_module(module, signature, Target.named(target), cached=False)
 
 
 @pytest.mark.parametrize("target", ["host", "cortex-a9", "aarch64"])
@@ -96,7 +96,7 @@ def test_extents_that_overflow_are_wrong_shapes(target: str, tmp_path: Path) -> 
     inputs = tuple(Argument(name, "int8", (extent,), False) for name, extent in zip("abc", "nmk", strict=True))
     output = Argument("d", "int8", (("mul", ("mul", "n", "m"), "k"),), True)
     signature = Signature("product", (*inputs, output), ("n", "m", "k"))
-    built = compile_module(native_modules.nothing(signature), signature, target_named(target), cached=False)
+    built = compile_module(native_modules.nothing(signature), signature, Target.named(target), cached=False)
     assert run(program(tmp_path, target, [built], PRODUCT)).splitlines() == ["0 0", "5 3", "8 3", "5 3", "5 2"]
 
 
@@ -116,7 +116,7 @@ int main(void) {
 """
     toolchain("cortex-a9")
     made = native_modules.nothing(signature)
-    built = compile_module(made, signature, target_named("cortex-a9"), cached=False)
+    built = compile_module(made, signature, Target.named("cortex-a9"), cached=False)
     assert run(program(tmp_path, "cortex-a9", [built], source)) == "5"
 
 

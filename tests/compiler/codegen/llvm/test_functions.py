@@ -12,7 +12,7 @@ from helpers.lowered import Compiled, add, function, load, mul, store, vector
 from vdla.compiler import ir
 from vdla.compiler.codegen.llvm import CodegenError
 from vdla.compiler.ir import SCALAR_FUNCTIONS, storage_dtype
-from vdla.compiler.target import target_named
+from vdla.compiler.target import Target
 
 LANES = 8
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 2.5, -2.5, 1e-45, -1e-45, 1e-38, 3e38, -3e38, 88.72,
@@ -36,7 +36,7 @@ def run(name: str, dtype: str, *args: np.ndarray, target: str = "host") -> np.nd
     value = ir.Call(name, tuple(load(f"a{n}", place) for n in range(len(args))), result)
     fn = function(params, ir.For("x", count // LANES, vector("l", LANES, store("y", (place,), value))))
     found = np.zeros(count, storage_dtype(result))
-    assert Compiled(fn, target=target_named(target))(*full, found) == 0
+    assert Compiled(fn, target=Target.named(target))(*full, found) == 0
     return found[: args[0].size]
 
 

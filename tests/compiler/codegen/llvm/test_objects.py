@@ -11,9 +11,9 @@ from helpers import native_modules
 from vdla.compiler.codegen.llvm import objects
 from vdla.compiler.codegen.llvm.objects import CodegenError, object_code
 from vdla.compiler.codegen.llvm.pool import PAUSES, PUBLIC_SYMBOLS, pool_text
-from vdla.compiler.target import TARGETS, Target, target_named
+from vdla.compiler.target import TARGETS, Target
 
-HOST = target_named("host")
+HOST = Target.named("host")
 TEXT = str(native_modules.module(native_modules.STATIC, parallel=True))
 
 

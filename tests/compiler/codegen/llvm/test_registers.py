@@ -10,7 +10,7 @@ import pytest
 from helpers.lowered import Compiled, add, assembly, binary, function, load, mul, store, vector
 
 from vdla.compiler import ir
-from vdla.compiler.target import target_named
+from vdla.compiler.target import Target
 
 FLOAT = "float32"
 LANE, K = ir.Var("l"), ir.Var("k")
@@ -59,7 +59,7 @@ COUNTING = {"addq", "subq", "cmpq", "jne", "incq", "leaq", "add", "sub", "subs",
     ],
 )
 def test_a_tile_stays_in_registers(target: str, rows: int, columns: int, lanes: int, fused: str, loads: int) -> None:
-    found = inner_loop(assembly(tile(rows, columns, lanes, 64), target_named(target)))
+    found = inner_loop(assembly(tile(rows, columns, lanes, 64), Target.named(target)))
     products = sum(count for name, count in found.items() if name.startswith(fused))
     others = sum(count for name, count in found.items() if not name.startswith(fused) and name not in COUNTING)
     assert products == rows * columns
@@ -79,7 +79,7 @@ def test_a_limit_below_is_one_instruction_a_vector() -> None:
     value = ir.Binary("max", load("a", place), ir.Const(0.0, FLOAT))
     params = [ir.Buffer(name, (1024,), FLOAT) for name in ("a", "y")]
     loop = ir.For("x", 64, vector("l", 16, store("y", (place,), value)))
-    found = inner_loop(assembly(function(params, loop), target_named("x86-64-avx512")))
+    found = inner_loop(assembly(function(params, loop), Target.named("x86-64-avx512")))
     assert found["vmaxps"] == 1
     assert sum(found.values()) <= 6
 
@@ -91,7 +91,7 @@ def test_accesses_of_different_buffers_may_change_places() -> None:
     params = [ir.Buffer("a", (8,), FLOAT), ir.Buffer("b", (64,), FLOAT), ir.Buffer("y", (64,), FLOAT)]
     found = inner_loop(
         assembly(
-            function(params, ir.For("x", 8, vector("l", 8, store("y", (place,), value)))), target_named("x86-64-avx2")
+            function(params, ir.For("x", 8, vector("l", 8, store("y", (place,), value)))), Target.named("x86-64-avx2")
         )
     )
     assert not any("broadcast" in name for name in found)

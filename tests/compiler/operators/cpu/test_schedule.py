@@ -18,7 +18,7 @@ from vdla.compiler.operators import (
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.cpu.stage_schedule import attempt
 from vdla.compiler.schedule import Schedule
-from vdla.compiler.target import TARGETS, target_named
+from vdla.compiler.target import TARGETS, Target
 from vdla.runtime.native import build
 
 LARGE = floats((5, 37, 50))
@@ -131,7 +131,7 @@ def test_a_stage_whose_value_another_output_needs_stays():
 @pytest.mark.parametrize("seed", range(60))
 def test_every_random_function_has_a_schedule_that_computes_the_same(seed):
     problem = random_problem(seed)
-    schedule = default_schedule(problem.fn, target_named("x86-64-avx2"))
+    schedule = default_schedule(problem.fn, Target.named("x86-64-avx2"))
     expected, got = interpret(problem.fn, problem.arrays), interpret(schedule.fn, problem.arrays)
     assert all(_alike(expected[name], got[name], problem.rough) for name in expected), schedule.python()
 

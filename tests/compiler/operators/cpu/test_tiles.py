@@ -13,7 +13,7 @@ from vdla.compiler.interpret import interpret
 from vdla.compiler.operators import conv_transpose, depthwise_conv2d, matmul, plan_convolution
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.cpu.register_tile import RegisterTile, accumulators, best_register_tile, candidates
-from vdla.compiler.target import TARGETS, target_named
+from vdla.compiler.target import TARGETS, Target
 from vdla.runtime.native import build
 
 
@@ -124,7 +124,7 @@ def test_the_batch_may_be_a_symbol(algorithm):
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_tiles_fit_the_registers(name):
-    target = target_named(name)
+    target = Target.named(name)
     for extents in ((56, 56, 16), (7, 7, 64), (1, 1, 10), (3, 3, 1), (1, 1024, 64)):
         tile = best_register_tile(target, extents)
         assert tile in set(candidates(target, extents))
@@ -132,7 +132,7 @@ def test_tiles_fit_the_registers(name):
 
 
 def test_tiles_that_divide_the_image_are_preferred():
-    target = target_named("x86-64-avx512")
+    target = Target.named("x86-64-avx512")
     assert best_register_tile(target, (14, 14, 16)) == RegisterTile(7, 2)
     assert best_register_tile(target, (1, 1024, 64), lambda tile: tile.rows <= 4).rows == 4
     assert best_register_tile(target, (4, 4, 1)) == RegisterTile(16, 1, 4)
