@@ -12,7 +12,19 @@ from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.workloads import Workload, resnet18_layers, workload
 
 # Not one of the measured layers: what a compiler remembers of it helps none of them, and it pays for LLVM's start.
-WARM_UP = Workload("warm_up", "conv2d", 1, 9, 9, 16, 16, 3, 1, 1, "")
+WARM_UP = Workload(
+    name="warm_up",
+    operator="conv2d",
+    batch=1,
+    height=9,
+    width=9,
+    in_channels=16,
+    out_channels=16,
+    kernel=3,
+    strides=1,
+    pads=1,
+    note="",
+)
 
 
 def convolutions() -> list[Workload]:

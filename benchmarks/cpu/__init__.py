@@ -1,1 +1,1 @@
-"""CPU kernels against other libraries."""
+"""CPU kernels compared with ONNX Runtime and NumPy."""

@@ -1,7 +1,7 @@
 """Layers of the workload table in float32 on the CPU: their data, our kernels, and ONNX Runtime's.
 
-Images and results are NCHW on both sides, in arrays of the caller; weights are given when a layer is built, so that
-each side may lay them out as it likes.
+Images and results are NCHW arrays of the caller on both sides. Weights are given when a kernel is
+built, so that each side may pack them.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.benchmarks.cpu.kernel import kernel_of
-from vdla.benchmarks.cpu.part import Measured, Step
+from vdla.benchmarks.cpu.section import Measurement, ReportStep
 from vdla.compiler import te
 from vdla.compiler.operators import plan_convolution
+from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.workloads import Workload, workloads
-from vdla.runtime.native import BoundCall
+from vdla.runtime.native import BoundCall, build
 
 Floats = NDArray[np.float32]
-Finish = Callable[[te.Tensor], te.Tensor]
+_Epilogue = Callable[[te.Tensor], te.Tensor]
 OPERATORS = ("conv2d", "depthwise_conv2d")
 
 
@@ -30,18 +30,18 @@ def layers() -> list[Workload]:
     return [layer for layer in workloads().values() if layer.operator in OPERATORS]
 
 
-def measure_each(what: str, step: Step, measure: Callable[[Workload], Measured]) -> list[Measured]:
-    """Every layer, one after another."""
-    measured = []
+def measure_each(what: str, step: ReportStep, measure: Callable[[Workload], Measurement]) -> list[Measurement]:
+    """Measure every layer in sequence."""
+    measurements = []
     for layer in layers():
         step(f"{layer.name} {what}")
-        measured.append(measure(layer))
-    return measured
+        measurements.append(measure(layer))
+    return measurements
 
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """`data` [N, C, H, W], `weight` [O, C / groups, K, K], `bias` [O]."""
+    """`data` [N, C, H, W], `weight` [CO, C / groups, K, K], `bias` [CO]."""
 
     data: Floats
     weight: Floats
@@ -61,11 +61,11 @@ def operands_of(layer: Workload, seed: int) -> Operands:
 
 
 def is_depthwise(layer: Workload) -> bool:
-    """Whether each channel has windows of its own."""
+    """Whether each channel has its own kernel."""
     return layer.operator == "depthwise_conv2d"
 
 
-def window_of(layer: Workload) -> dict[str, Any]:
+def window_attributes(layer: Workload) -> dict[str, Any]:
     """The attributes of a layer's ONNX operator."""
     return {
         "group": layer.in_channels if is_depthwise(layer) else 1,
@@ -75,8 +75,9 @@ def window_of(layer: Workload) -> dict[str, Any]:
     }
 
 
-def our_layer(layer: Workload, operands: Operands, biased: bool, finish: Finish | None = None) -> BoundCall:
-    """Our kernel for a layer, called with its operands; `finish` is what follows in the same kernel."""
+def our_layer(layer: Workload, operands: Operands, biased: bool, finish: _Epilogue | None = None) -> BoundCall:
+    """Our kernel for a layer, called with its operands; `finish` is what follows in the same
+    kernel."""
     data, weight, bias = operands.data, operands.weight, operands.bias
     groups = layer.in_channels if is_depthwise(layer) else 1
     plan = plan_convolution(data.shape, weight.shape, layer.strides, layer.pads, groups=groups)
@@ -88,28 +89,35 @@ def our_layer(layer: Workload, operands: Operands, biased: bool, finish: Finish 
     return kernel_of(operator, data, plan.pack(weight), *([bias] if biased else []))
 
 
+def kernel_of(operator: Callable[..., te.Tensor], *arrays: NDArray[Any]) -> BoundCall:
+    """Our kernel of an operator for this CPU, bound to the arrays."""
+    inputs = [te.placeholder(array.shape, array.dtype.name, f"x{n}") for n, array in enumerate(arrays)]
+    fn = te.create_function(inputs, [operator(*inputs)], "kernel")
+    return build(default_schedule(fn).fn).bind(*arrays)
+
+
 def their_layer(layer: Workload, operands: Operands) -> tuple[Callable[[], object], Floats]:
     """ONNX Runtime's kernel for a layer, called with its operands, and the array of its result."""
     shape = (layer.batch, layer.out_channels, layer.out_height, layer.out_width)
     result = np.empty(shape, np.float32)
-    return session_call(conv_model(layer, operands.weight), operands.data, result), result
+    return session_call(_conv_model(layer, operands.weight), operands.data, result), result
 
 
-def conv_model(layer: Workload, weight: Floats) -> bytes:
-    """A model of one Conv, its weight a constant."""
+def _conv_model(layer: Workload, weight: Floats) -> bytes:
+    """An ONNX model of one Conv with a constant weight."""
     from onnx import TensorProto, helper, numpy_helper
 
-    node = helper.make_node("Conv", ["x", "w"], ["y"], **window_of(layer))
+    node = helper.make_node("Conv", ["x", "w"], ["y"], **window_attributes(layer))
     x = helper.make_tensor_value_info(
         "x", TensorProto.FLOAT, [layer.batch, layer.in_channels, layer.height, layer.width]
     )
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
     graph = helper.make_graph([node], layer.name, [x], [y], [numpy_helper.from_array(weight, "w")])
-    return serialised(graph)
+    return serialised_model(graph)
 
 
-def serialised(graph: Any) -> bytes:  # noqa: ANN401  onnx has no types
-    """The model of a graph with an input x and an output y."""
+def serialised_model(graph: Any) -> bytes:  # noqa: ANN401  onnx has no types
+    """The serialised model of a graph with an input x and an output y."""
     from onnx import helper
 
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
@@ -117,7 +125,7 @@ def serialised(graph: Any) -> bytes:  # noqa: ANN401  onnx has no types
 
 
 def session_call(model: bytes, data: NDArray[Any], result: NDArray[Any]) -> Callable[[], object]:
-    """A run of a model on one thread, from and into arrays of the caller."""
+    """A function that runs a model on one thread, with arrays of the caller as input and output."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

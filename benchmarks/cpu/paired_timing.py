@@ -1,8 +1,9 @@
-"""Two pieces of work timed side by side: their runs alternate, so that whatever else the machine does meets both.
+"""Paired timing of two functions: their runs alternate, so that other load on the machine affects
+both.
 
-Times are seconds that the processor spent on one run, in all threads of this process, the median of several rounds: on
-one thread that is the time on the wall, but for what other processes take of it. A round repeats short work until it
-can be timed.
+Times are CPU seconds of one run in all threads of this process, the median of several rounds. On
+one thread that is wall-clock time without the share of other processes. A round repeats short
+functions until they can be timed.
 """
 
 from __future__ import annotations
@@ -16,37 +17,37 @@ from math import exp, log
 Work = Callable[[], object]
 
 ROUNDS = 9
-ROUND_S = 0.004  # at least so long is each work repeated in a round
+_ROUND_S = 0.004  # the least duration of a round
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
-    """Median seconds of one run of each."""
+class PairedTimes:
+    """Median CPU seconds of one run of each."""
 
     ours: float
     theirs: float
 
     @property
     def ratio(self) -> float:
-        """Their time over ours: above 1 we are faster."""
+        """Their time over ours; above 1 if we are faster."""
         return self.theirs / self.ours
 
 
-def contest(ours: Work, theirs: Work, rounds: int = ROUNDS) -> Times:
-    """The times of both, in turns, after a run of each that is not timed."""
-    repeats = [repeats_of(work) for work in (ours, theirs)]
-    rows = [[seconds(work, n) for work, n in zip((ours, theirs), repeats, strict=True)] for _ in range(rounds)]
-    return Times(*(statistics.median(column) for column in zip(*rows, strict=True)))
+def paired_times(ours: Work, theirs: Work, rounds: int = ROUNDS) -> PairedTimes:
+    """The times of both in alternating rounds, after a warm-up."""
+    repeats = [_repeats(work) for work in (ours, theirs)]
+    rows = [[_seconds(work, n) for work, n in zip((ours, theirs), repeats, strict=True)] for _ in range(rounds)]
+    return PairedTimes(*(statistics.median(column) for column in zip(*rows, strict=True)))
 
 
-def repeats_of(work: Work) -> int:
-    """How often work is repeated in a round."""
+def _repeats(work: Work) -> int:
+    """The runs of a round."""
     work()
-    return max(1, int(ROUND_S / seconds(work, 1)))
+    return max(1, int(_ROUND_S / _seconds(work, 1)))
 
 
-def seconds(work: Work, repeats: int) -> float:
-    """The mean time of a run."""
+def _seconds(work: Work, repeats: int) -> float:
+    """The mean CPU time of a run."""
     start = time.process_time()
     for _ in range(repeats):
         work()

@@ -21,9 +21,9 @@ from vdla.compiler.operators.results import result_name
 from vdla.compiler.operators.roles import CODING, DATA, OPERATOR, PLACED, RESULT
 from vdla.compiler.target import Target
 
-WORD_BITS = 32  # bits of one plane in a word, as in the intrinsics
-SUM_BYTES = 4
-BITS = (1, 2)
+_WORD_BITS = 32  # bits of one plane in a word, as in the intrinsics
+_SUM_BYTES = 4
+_BITS = (1, 2)
 
 
 class Coding(Enum):
@@ -46,9 +46,9 @@ def pack_bitserial_dense(weight: Array, bits: int, coding: Coding, target: Targe
     check_int8_weight(where, weight, 2, "[N, K]")
     _check_range(where, weight, bits, coding)
     lanes = _lanes_of(target_of(where, target))
-    codes = pad_to_multiples((weight > 0 if coding is Coding.BIPOLAR else weight).astype(np.uint8), (lanes, WORD_BITS))
-    blocks = codes.reshape(-1, lanes, codes.shape[1] // WORD_BITS, WORD_BITS).astype(np.uint32)
-    order = np.arange(WORD_BITS, dtype=np.uint32)
+    codes = pad_to_multiples((weight > 0 if coding is Coding.BIPOLAR else weight).astype(np.uint8), (lanes, _WORD_BITS))
+    blocks = codes.reshape(-1, lanes, codes.shape[1] // _WORD_BITS, _WORD_BITS).astype(np.uint32)
+    order = np.arange(_WORD_BITS, dtype=np.uint32)
     planes = [((blocks >> p & 1) << order).sum(axis=-1, dtype=np.uint32) for p in range(bits)]
     return np.ascontiguousarray(np.stack(planes).transpose(1, 3, 0, 2))
 
@@ -75,7 +75,7 @@ def bitserial_dense(
     result = result_name(x, "bitserial_dense", name)
     data = _bit_planes(x, data_bits, coding, f"{result}_data")
     total = _sums(data, weight, coding, result)
-    padding = -depth % WORD_BITS if coding is Coding.BIPOLAR else 0  # every padding bit agrees: + 1
+    padding = -depth % _WORD_BITS if coding is Coding.BIPOLAR else 0  # every padding bit agrees: + 1
 
     def value(m: te.Value, n: te.Value) -> te.Value:
         return total[m, n // lanes, n % lanes] - padding
@@ -91,13 +91,13 @@ def _bit_planes(x: te.Tensor, bits: int, coding: Coding, name: str) -> te.Tensor
     from vdla.compiler.codegen.llvm.intrinsics.bitserial import plane_bit  # loads llvmlite
 
     rows, depth = x.shape
-    b = te.reduce_axis(WORD_BITS, "b")
+    b = te.reduce_axis(_WORD_BITS, "b")
     codes = _codes(x, coding, f"{name}_codes")
 
     def value(m: te.Value, k: te.Value, q: te.Value) -> te.Value:
         return te.sum(plane_bit(codes[m, k, b], q, b), axis=b)
 
-    return te.compute((rows, -(-depth // WORD_BITS), bits), value, name, PLACED)
+    return te.compute((rows, -(-depth // _WORD_BITS), bits), value, name, PLACED)
 
 
 def _codes(x: te.Tensor, coding: Coding, name: str) -> te.Tensor:
@@ -105,11 +105,11 @@ def _codes(x: te.Tensor, coding: Coding, name: str) -> te.Tensor:
     rows, depth = x.shape
 
     def value(m: te.Value, k: te.Value, b: te.Value) -> te.Value:
-        place = k * WORD_BITS + b
+        place = k * _WORD_BITS + b
         element = te.cast("uint8", x[m, place] > 0) if coding is Coding.BIPOLAR else x[m, place]
-        return te.select(place < depth, element, te.const(0, "uint8")) if depth % WORD_BITS else element
+        return te.select(place < depth, element, te.const(0, "uint8")) if depth % _WORD_BITS else element
 
-    return te.compute((rows, -(-depth // WORD_BITS), WORD_BITS), value, name, PLACED)
+    return te.compute((rows, -(-depth // _WORD_BITS), _WORD_BITS), value, name, PLACED)
 
 
 def _sums(data: te.Tensor, weight: te.Tensor, coding: Coding, name: str) -> te.Tensor:
@@ -117,7 +117,7 @@ def _sums(data: te.Tensor, weight: te.Tensor, coding: Coding, name: str) -> te.T
     from vdla.compiler.codegen.llvm.intrinsics.bitserial import bit_agreement, bit_product  # loads llvmlite
 
     blocks, words, weight_bits, lanes = weight.shape
-    k, b = te.reduce_axis(words, "k"), te.reduce_axis(WORD_BITS, "b")
+    k, b = te.reduce_axis(words, "k"), te.reduce_axis(_WORD_BITS, "b")
     p, q = te.reduce_axis(weight_bits, "p"), te.reduce_axis(data.shape[2], "q")
 
     def value(m: te.Value, n: te.Value, o: te.Value) -> te.Value:
@@ -135,14 +135,14 @@ def _sums(data: te.Tensor, weight: te.Tensor, coding: Coding, name: str) -> te.T
 
 def _lanes_of(target: Target) -> int:
     """The int32 sums in one vector of `target`."""
-    return target.lanes(SUM_BYTES)
+    return target.lanes(_SUM_BYTES)
 
 
 def _check_bits(where: str, what: str, bits: object, coding: Coding) -> None:
     """Refuse a number of bits without an intrinsic."""
     if not isinstance(coding, Coding):
         raise OperatorError(f"{where}: coding must be a Coding, got {coding!r}")
-    if integer(where, what, bits) not in BITS:
+    if integer(where, what, bits) not in _BITS:
         raise OperatorError(f"{where}: {what} must be 1 or 2, got {bits}")
     if coding is Coding.BIPOLAR and bits != 1:
         raise OperatorError(f"{where}: {what} must be 1 where the coding is bipolar, got {bits}")
@@ -167,7 +167,7 @@ def _check_operands(where: str, x: te.Tensor, weight: te.Tensor, lanes: int, cod
     check_choice(where, "the dtype of x", x.dtype, ("int8",) if coding is Coding.BIPOLAR else ("uint8",))
     blocks, *entries = packed_extents(where, weight, 4)
     depth = static_extent(where, "extent 1 of x", x.shape[1])
-    words, bits = -(-depth // WORD_BITS), (1,) if coding is Coding.BIPOLAR else BITS
+    words, bits = -(-depth // _WORD_BITS), (1,) if coding is Coding.BIPOLAR else _BITS
     if weight.dtype != "uint32" or entries not in [[words, planes, lanes] for planes in bits]:
         wanted = f"uint32[N / {lanes}, {words}, {' or '.join(map(str, bits))}, {lanes}]"
         raise packing_error(where, weight, wanted, "pack_bitserial_dense")

@@ -32,7 +32,7 @@ from vdla.compiler.operators.roles import GROUP, OPERATOR
 from vdla.compiler.operators.windows import Ints, Windows, windows_of
 from vdla.compiler.target import Target
 
-NAME = "conv2d"
+_NAME = "conv2d"
 
 
 def conv2d(
@@ -56,13 +56,13 @@ def conv2d(
     in blocks of 16 channels; the result then has blocks of as many channels as the weight has
     lanes. float16 and bfloat16 are summed in float32; integers wrap.
     """
-    block = block_size(NAME, "layout", layout, "NCHW", "c")
-    lanes = block_size(NAME, "weight_layout", weight_layout, "OIHW", "o")
-    check_layout(NAME, "x", x, layout, block)
-    check_layout(NAME, "weight", weight, weight_layout, lanes)
+    block = block_size(_NAME, "layout", layout, "NCHW", "c")
+    lanes = block_size(_NAME, "weight_layout", weight_layout, "OIHW", "o")
+    check_layout(_NAME, "x", x, layout, block)
+    check_layout(_NAME, "weight", weight, weight_layout, lanes)
     geometry = _geometry(x, weight, strides, pads, dilations, groups, out_channels, lanes, target)
     _check_operands(x, weight, bias, geometry, block, lanes)
-    result = result_name(x, NAME, name)
+    result = result_name(x, _NAME, name)
     packed = weight if lanes is not None else _packed_weight(weight, geometry, f"{result}_weight")
     image = pad_image(x, geometry.windows, f"{result}_pad")
     total = _sums(image, packed, bias, geometry, block, f"{result}_sum")
@@ -139,17 +139,17 @@ def _geometry(
     target: Target | str,
 ) -> ConvGeometry:
     """The geometry of a convolution of these operands; `lanes` are those of a packed weight."""
-    check_number(NAME, "x", x)
-    count = at_least(NAME, "groups", groups, 1)
-    blocks, channels, *kernel_shape = static_extents(NAME, "weight's extent", weight.shape)
-    windows = windows_of(NAME, x.shape[2:4], kernel_shape[:2], strides, pads, dilations)
+    check_number(_NAME, "x", x)
+    count = at_least(_NAME, "groups", groups, 1)
+    blocks, channels, *kernel_shape = static_extents(_NAME, "weight's extent", weight.shape)
+    windows = windows_of(_NAME, x.shape[2:4], kernel_shape[:2], strides, pads, dilations)
     most = blocks * (lanes or 1)
-    outputs = most if out_channels is None else at_least(NAME, "out_channels", out_channels, 1)
+    outputs = most if out_channels is None else at_least(_NAME, "out_channels", out_channels, 1)
     if lanes is None and outputs != most:
-        raise OperatorError(f"{NAME}: out_channels must be the {most} of a plain weight, got {outputs}")
+        raise OperatorError(f"{_NAME}: out_channels must be the {most} of a plain weight, got {outputs}")
     if outputs % count:
-        raise OperatorError(f"{NAME}: groups must divide the {outputs} output channels, got {count}")
-    lanes = lanes or lanes_of(outputs // count, x.dtype, target_of(NAME, target))
+        raise OperatorError(f"{_NAME}: groups must divide the {outputs} output channels, got {count}")
+    lanes = lanes or lanes_of(outputs // count, x.dtype, target_of(_NAME, target))
     return ConvGeometry(windows, count, channels, outputs // count, lanes)
 
 
@@ -183,7 +183,7 @@ def _sums(
 
     shape = (image.shape[0], geometry.blocks, *windows.counts, geometry.lanes)
     group = geometry.group_outputs if geometry.groups > 1 else 0
-    return te.compute(shape, value, name, {OPERATOR: NAME, GROUP: group})
+    return te.compute(shape, value, name, {OPERATOR: _NAME, GROUP: group})
 
 
 def result_in_layout(
@@ -248,15 +248,15 @@ def _check_operands(
     lanes: int | None,
 ) -> None:
     """Refuse operands whose dtypes or extents do not fit together."""
-    check_same_dtype(NAME, x, weight, *([] if bias is None else [bias]))
-    channels = prod(static_extent(NAME, f"extent {d} of x", x.shape[d]) for d in ((1,) if block is None else (1, 4)))
+    check_same_dtype(_NAME, x, weight, *([] if bias is None else [bias]))
+    channels = prod(static_extent(_NAME, f"extent {d} of x", x.shape[d]) for d in ((1,) if block is None else (1, 4)))
     if channels != geometry.group_channels * geometry.groups:
         rule = f"weight must have {channels} / {geometry.groups} input channels, as x and groups say"
-        raise OperatorError(f"{NAME}: {rule}, got {geometry.group_channels}")
+        raise OperatorError(f"{_NAME}: {rule}, got {geometry.group_channels}")
     if lanes is not None and weight.shape[0] != geometry.blocks:
         rule = f"weight must have {geometry.blocks} blocks of {lanes} channels"
-        raise OperatorError(f"{NAME}: {rule}, got {weight.shape[0]}")
+        raise OperatorError(f"{_NAME}: {rule}, got {weight.shape[0]}")
     if block is not None and geometry.group_outputs % geometry.lanes:
         rule = f"output channels of a group must fill blocks of {geometry.lanes} where x is in blocks"
-        raise OperatorError(f"{NAME}: {rule}, got {geometry.group_outputs}")
-    check_bias(NAME, bias, geometry.outputs)
+        raise OperatorError(f"{_NAME}: {rule}, got {geometry.group_outputs}")
+    check_bias(_NAME, bias, geometry.outputs)

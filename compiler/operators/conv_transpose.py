@@ -28,8 +28,8 @@ from vdla.compiler.operators.results import result_name, to_accumulator
 from vdla.compiler.operators.roles import OPERATOR
 from vdla.compiler.operators.windows import Ints
 
-NAME = "conv_transpose"
-ZERO = te.const(0, "int32")
+_NAME = "conv_transpose"
+_ZERO = te.const(0, "int32")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +69,10 @@ class _TapPhases:
         It is the same for results a multiple of the stride apart.
         """
         if self.spacing == 1:
-            return te.as_value(t, NAME) + 0
+            return te.as_value(t, _NAME) + 0
         inverse = pow(self.dilation // self.divisor, -1, self.spacing)
         first = (((p + self.pads_before) // self.divisor) * inverse) % self.spacing
-        return first + te.as_value(t, NAME) * self.spacing
+        return first + te.as_value(t, _NAME) * self.spacing
 
     def source(self, p: te.Value, t: te.Operand) -> te.Value:
         """The input index."""
@@ -104,9 +104,9 @@ def conv_transpose(
     The extents are (extent - 1) * stride + (kernel - 1) * dilation + 1 + output_padding - pads.
     Integers wrap; float16 and bfloat16 are summed in float32.
     """
-    count = at_least(NAME, "groups", groups, 1)
+    count = at_least(_NAME, "groups", groups, 1)
     rank = _check_operands(x, weight, bias, count)
-    result = result_name(x, NAME, name)
+    result = result_name(x, _NAME, name)
     phases, spatial = _tap_phases(x, weight, strides, pads, output_padding, dilations, rank)
     shape = (x.shape[0], weight.shape[1] * count, *spatial)
     return _interleaved(
@@ -141,7 +141,7 @@ def _sums(
         return te.sum(te.select(te.all_of(*conditions), element, te.const(0, element.dtype)), axis=[c, *taps])
 
     steps = -(-shape[-1] // last.stride)
-    return te.compute((*shape[:-1], last.stride, steps), value, name, {OPERATOR: NAME})
+    return te.compute((*shape[:-1], last.stride, steps), value, name, {OPERATOR: _NAME})
 
 
 def _interleaved(
@@ -151,7 +151,7 @@ def _interleaved(
 
     def value(*i: te.Value) -> te.Value:
         *outer, p = i
-        one = total[(*outer, p % stride, p // stride)] if stride > 1 else total[(*outer, ZERO, p)]
+        one = total[(*outer, p % stride, p // stride)] if stride > 1 else total[(*outer, _ZERO, p)]
         return te.cast(dtype, one if bias is None else one + to_accumulator(bias[i[1]]))
 
     return te.compute(shape, value, name)
@@ -159,21 +159,21 @@ def _interleaved(
 
 def _check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, groups: int) -> int:
     """The number of spatial dimensions of the operands, checked."""
-    check_rank(NAME, "x", x, 3)
-    check_number(NAME, "x", x)
-    check_rank(NAME, "weight", weight, len(x.shape), len(x.shape))
+    check_rank(_NAME, "x", x, 3)
+    check_number(_NAME, "x", x)
+    check_rank(_NAME, "weight", weight, len(x.shape), len(x.shape))
     channels, extents = (
-        static_extent(NAME, "extent 1 of x", x.shape[1]),
-        static_extents(NAME, "weight's extent", weight.shape),
+        static_extent(_NAME, "extent 1 of x", x.shape[1]),
+        static_extents(_NAME, "weight's extent", weight.shape),
     )
     if extents[0] != channels:
         raise OperatorError(
-            f"{NAME}: the first extent of weight must be the {channels} channels of x, got {extents[0]}"
+            f"{_NAME}: the first extent of weight must be the {channels} channels of x, got {extents[0]}"
         )
     if channels % groups:
-        raise OperatorError(f"{NAME}: groups must divide the {channels} channels, got {groups}")
-    check_same_dtype(NAME, x, weight, *([] if bias is None else [bias]))
-    check_bias(NAME, bias, extents[1] * groups)
+        raise OperatorError(f"{_NAME}: groups must divide the {channels} channels, got {groups}")
+    check_same_dtype(_NAME, x, weight, *([] if bias is None else [bias]))
+    check_bias(_NAME, bias, extents[1] * groups)
     return len(x.shape) - 2
 
 
@@ -181,18 +181,18 @@ def _tap_phases(
     x: te.Tensor, weight: te.Tensor, strides: Ints, pads: Ints, extra: Ints, dilations: Ints, rank: int
 ) -> tuple[list[_TapPhases], list[int]]:
     """The taps along each spatial dimension, and the extents of the result."""
-    steps, gaps = integers(NAME, "strides", strides, rank, 1), integers(NAME, "dilations", dilations, rank, 1)
-    margins, added = integers(NAME, "pads", pads, 2 * rank, 0), integers(NAME, "output_padding", extra, rank, 0)
+    steps, gaps = integers(_NAME, "strides", strides, rank, 1), integers(_NAME, "dilations", dilations, rank, 1)
+    margins, added = integers(_NAME, "pads", pads, 2 * rank, 0), integers(_NAME, "output_padding", extra, rank, 0)
     phases, extents = [], []
-    spatial = static_extents(NAME, "spatial extent", x.shape[2:])
+    spatial = static_extents(_NAME, "spatial extent", x.shape[2:])
     for d in range(rank):
         if added[d] >= max(steps[d], gaps[d]):
             rule = f"output_padding must be less than the stride or the dilation, {max(steps[d], gaps[d])}"
-            raise OperatorError(f"{NAME}: {rule}, got {added[d]}")
+            raise OperatorError(f"{_NAME}: {rule}, got {added[d]}")
         kernel, before, after = weight.shape[2 + d], margins[d], margins[rank + d]
         whole = (spatial[d] - 1) * steps[d] + (kernel - 1) * gaps[d] + 1 + added[d]
         if whole <= before + after:
-            raise OperatorError(f"{NAME}: the result must have elements, got {whole} less pads of {before + after}")
+            raise OperatorError(f"{_NAME}: the result must have elements, got {whole} less pads of {before + after}")
         phases.append(_TapPhases(spatial[d], kernel, steps[d], gaps[d], before))
         extents.append(whole - before - after)
     return phases, extents

@@ -27,15 +27,15 @@ from vdla.compiler.operators.windows import Ints, Windows, windows_of
 from vdla.compiler.operators.winograd import TRANSFORMS, WINDOW, pack_winograd, winograd_conv2d
 from vdla.compiler.target import Target
 
-ALGORITHMS = ("direct", "depthwise", "winograd2", "winograd4")
-TRANSFORM_COST = 64  # multiply-adds to transform a tile, for each channel of the data and of the result
-WINOGRAD_GAIN = 0.8  # of the multiply-adds of the direct convolution: the most that Winograd may take
+_ALGORITHMS = ("direct", "depthwise", "winograd2", "winograd4")
+_TRANSFORM_COST = 64  # multiply-adds to transform a tile, for each channel of the data and of the result
+_WINOGRAD_GAIN = 0.8  # of the multiply-adds of the direct convolution: the most that Winograd may take
 
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionPlan:
     """A convolution of [N, C, H, W] by [CO, C / groups, KH, KW] with `algorithm`, one of
-    ALGORITHMS."""
+    _ALGORITHMS."""
 
     algorithm: str
     weight_shape: tuple[int, ...]
@@ -127,7 +127,7 @@ def plan_convolution(
     machine = target_of(where, target)
     choice = algorithm or _fastest(windows, shape, count, dtype)
     check_choice(
-        where, "algorithm", choice, [name for name in ALGORITHMS if _applies(name, windows, shape, count, dtype)]
+        where, "algorithm", choice, [name for name in _ALGORITHMS if _applies(name, windows, shape, count, dtype)]
     )
     return ConvolutionPlan(choice, shape, windows, count, dtype, machine)
 
@@ -144,7 +144,8 @@ def _applies(algorithm: str, windows: Windows, shape: Sequence[int], groups: int
 
 
 def _fastest(windows: Windows, shape: Sequence[int], groups: int, dtype: str) -> str:
-    """The algorithm of fewest multiply-adds, among those that round about as well as direct sums."""
+    """The algorithm of fewest multiply-adds, among those that round about as well as direct
+    sums."""
     outputs, channels = shape[:2]
     if groups > 1 and channels == 1:
         return "depthwise"
@@ -152,9 +153,9 @@ def _fastest(windows: Windows, shape: Sequence[int], groups: int, dtype: str) ->
         return "direct"
     tile = _tile_of("winograd2")
     tiles = -(-windows.counts[0] // tile) * -(-windows.counts[1] // tile)
-    winograd = tiles * ((tile + WINDOW - 1) ** 2 * channels * outputs + TRANSFORM_COST * (channels + outputs))
+    winograd = tiles * ((tile + WINDOW - 1) ** 2 * channels * outputs + _TRANSFORM_COST * (channels + outputs))
     direct = windows.counts[0] * windows.counts[1] * WINDOW**2 * channels * outputs
-    return "winograd2" if winograd < WINOGRAD_GAIN * direct else "direct"
+    return "winograd2" if winograd < _WINOGRAD_GAIN * direct else "direct"
 
 
 def _tile_of(algorithm: str) -> int:

@@ -23,7 +23,7 @@ from vdla.compiler.operators.results import result_name, to_accumulator
 from vdla.compiler.operators.roles import OPERATOR, PHASES
 from vdla.compiler.operators.windows import Ints, Windows, windows_of
 
-NAME = "depthwise_conv2d"
+_NAME = "depthwise_conv2d"
 
 
 def depthwise_conv2d(
@@ -42,8 +42,8 @@ def depthwise_conv2d(
     summed in float32; integers wrap.
     """
     _check_operands(x, weight, bias)
-    windows = windows_of(NAME, x.shape[2:4], weight.shape[2:4], strides, pads, dilations)
-    result = result_name(x, NAME, name)
+    windows = windows_of(_NAME, x.shape[2:4], weight.shape[2:4], strides, pads, dilations)
+    result = result_name(x, _NAME, name)
     pad_stage = pad_image if windows.strides[1] == 1 else _pad_in_phases
     image = pad_stage(x, windows, f"{result}_pad")
     total = _sums(image, weight, bias, windows, f"{result}_sum")
@@ -81,19 +81,19 @@ def _sums(image: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, windows: 
         return te.sum(element * to_accumulator(weight[c, 0, taps[0], taps[1]]), axis=[*taps], init=start)
 
     shape = (image.shape[0], weight.shape[0], *windows.counts)
-    return te.compute(shape, value, name, {OPERATOR: NAME})
+    return te.compute(shape, value, name, {OPERATOR: _NAME})
 
 
 def _check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None) -> None:
     """Refuse operands whose dtypes or extents do not fit together."""
-    check_rank(NAME, "x", x, 4, 4)
-    check_number(NAME, "x", x)
-    check_rank(NAME, "weight", weight, 4, 4)
-    check_same_dtype(NAME, x, weight, *([] if bias is None else [bias]))
+    check_rank(_NAME, "x", x, 4, 4)
+    check_number(_NAME, "x", x)
+    check_rank(_NAME, "weight", weight, 4, 4)
+    check_same_dtype(_NAME, x, weight, *([] if bias is None else [bias]))
     channels, extents = (
-        static_extent(NAME, "extent 1 of x", x.shape[1]),
-        static_extents(NAME, "weight's extent", weight.shape),
+        static_extent(_NAME, "extent 1 of x", x.shape[1]),
+        static_extents(_NAME, "weight's extent", weight.shape),
     )
     if extents[1] != 1 or extents[0] % channels:
-        raise OperatorError(f"{NAME}: weight must be [{channels} * m, 1, KH, KW], got {extents}")
-    check_bias(NAME, bias, extents[0])
+        raise OperatorError(f"{_NAME}: weight must be [{channels} * m, 1, KH, KW], got {extents}")
+    check_bias(_NAME, bias, extents[0])

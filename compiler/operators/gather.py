@@ -25,11 +25,12 @@ from vdla.compiler.operators.checks import (
 )
 from vdla.compiler.operators.results import result_name
 
-MODES = ("clip", "wrap")
+_MODES = ("clip", "wrap")
 
 
 def gather(x: te.Tensor, indices: te.Tensor, axis: int = 0, mode: str = "clip", name: str | None = None) -> te.Tensor:
-    """The slices of `x` at `indices` along `axis`; the shape of `indices` replaces that dimension."""
+    """The slices of `x` at `indices` along `axis`; the shape of `indices` replaces that
+    dimension."""
     along = _check_and_axis("gather", x, indices, mode, axis)
     rank = len(indices.shape)
 
@@ -115,7 +116,7 @@ def _check_and_axis(where: str, x: te.Tensor, indices: te.Tensor, mode: str, axi
     """Check the operands of a gather; the dimension of `axis`."""
     check_tensor(where, "x", x)
     _check_indices(where, indices)
-    check_choice(where, "mode", mode, MODES)
+    check_choice(where, "mode", mode, _MODES)
     return axis_of(where, len(x.shape), axis)
 
 

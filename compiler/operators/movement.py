@@ -35,7 +35,7 @@ from vdla.compiler.operators.checks import (
 )
 from vdla.compiler.operators.results import result_name
 
-ZERO = te.const(0, "int32")
+_ZERO = te.const(0, "int32")
 
 
 def transpose(x: te.Tensor, perm: Sequence[int] | None = None, name: str | None = None) -> te.Tensor:
@@ -127,9 +127,9 @@ def _matched_runs(old: Sequence[te.Dim], new: Sequence[te.Dim]) -> list[tuple[_R
 
 def _ravel_index(indices: Sequence[te.Value], extents: Sequence[te.Dim]) -> te.Value:
     """The row-major position of an index."""
-    total: te.Value = ZERO
+    total: te.Value = _ZERO
     for index, extent in zip(indices, extents, strict=True):
-        total = total * extent + index if total is not ZERO else index
+        total = total * extent + index if total is not _ZERO else index
     return total
 
 
@@ -141,7 +141,7 @@ def _unravel_index(position: te.Value, extents: Sequence[te.Dim]) -> list[te.Val
         digit = position if is_one(below) else position // below
         below = below * extents[d]
         last = all(is_one(extent) for extent in extents[:d])
-        places.append(ZERO if is_one(extents[d]) else digit if last else digit % extents[d])
+        places.append(_ZERO if is_one(extents[d]) else digit if last else digit % extents[d])
     return places[::-1]
 
 
@@ -179,7 +179,7 @@ def squeeze(x: te.Tensor, axes: int | Sequence[int] | None = None, name: str | N
 
     def value(*i: te.Value) -> te.Value:
         at = dict(zip(kept, i, strict=True))
-        return x[tuple(at.get(d, ZERO) for d in range(rank))]
+        return x[tuple(at.get(d, _ZERO) for d in range(rank))]
 
     return te.compute(shape, value, result_name(x, "squeeze", name))
 

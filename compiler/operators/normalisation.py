@@ -26,7 +26,7 @@ from vdla.compiler.operators.elementwise import elementwise
 from vdla.compiler.operators.reduction import element_count, reduce_with
 from vdla.compiler.operators.results import result_name, to_accumulator
 
-ZERO = te.const(0, "int32")  # the index along a reduced dimension
+_ZERO = te.const(0, "int32")  # the index along a reduced dimension
 
 
 def batch_norm(
@@ -143,7 +143,7 @@ def group_norm(
     moments = _moments(split, axes, number("group_norm", "epsilon", epsilon), result)
 
     def value(*i: te.Value) -> te.Value:
-        normal = moments.normalise(x[i], (i[0], i[1] // size, *(ZERO for _ in axes)))
+        normal = moments.normalise(x[i], (i[0], i[1] // size, *(_ZERO for _ in axes)))
         return te.cast(x.dtype, _scale_and_shift(normal, *_elements((scale, bias), i[1:2])))
 
     return te.compute(x.shape, value, result)
@@ -199,7 +199,7 @@ def _reciprocal_root(squares: te.Tensor, x: te.Tensor, axes: Sequence[int], epsi
 
 def _group_index(axes: Sequence[int], i: Sequence[te.Value]) -> tuple[te.Value, ...]:
     """The index of the first element of the group of element `i`."""
-    return tuple(ZERO if d in axes else index for d, index in enumerate(i))
+    return tuple(_ZERO if d in axes else index for d, index in enumerate(i))
 
 
 # --- parameters -----------------------------------------------------------------------------------

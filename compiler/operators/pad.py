@@ -13,7 +13,7 @@ from vdla.compiler import te
 from vdla.compiler.operators.checks import OperatorError, check_choice, check_tensor, integers, number, static_extent
 from vdla.compiler.operators.results import result_name
 
-MODES = ("constant", "edge", "reflect", "wrap")
+_MODES = ("constant", "edge", "reflect", "wrap")
 
 
 def pad(
@@ -26,7 +26,7 @@ def pad(
     """`x` padded by `pads`: the elements before each dimension, then after each; mode "constant"
     fills with a value."""
     check_tensor("pad", "x", x)
-    check_choice("pad", "mode", mode, MODES)
+    check_choice("pad", "mode", mode, _MODES)
     rank = len(x.shape)
     margins = integers("pad", "pads", pads, 2 * rank)
     before, after = margins[:rank], margins[rank:]

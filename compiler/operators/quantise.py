@@ -63,7 +63,7 @@ def check_vector(where: str, what: str, tensor: te.Tensor, extent: int, dtype: s
     check_tensor(where, what, tensor)
     if not same_shape(tensor.shape, (extent,)) or tensor.dtype != dtype:
         rule = f"{what} must be {dtype}[{extent}], one number a channel"
-        raise OperatorError(f"{where}: {rule}, got {type_text(tensor)}")
+        raise OperatorError(f"{where}: {rule}, got {_type_text(tensor)}")
 
 
 def check_requantisation(
@@ -87,7 +87,7 @@ def packed_extents(where: str, weight: te.Tensor, rank: int) -> tuple[int, ...]:
 
 def packing_error(where: str, weight: te.Tensor, wanted: str, packer: str) -> OperatorError:
     """The error for a weight in another layout than that of `packer`."""
-    return OperatorError(f"{where}: weight must be {wanted}, got {type_text(weight)}; {packer} packs it for a target")
+    return OperatorError(f"{where}: weight must be {wanted}, got {_type_text(weight)}; {packer} packs it for a target")
 
 
 def output_count(where: str, what: str, count: object, packed: int) -> int:
@@ -98,6 +98,6 @@ def output_count(where: str, what: str, count: object, packed: int) -> int:
     return outputs
 
 
-def type_text(tensor: te.Tensor) -> str:
+def _type_text(tensor: te.Tensor) -> str:
     """The dtype and the shape of a tensor as text."""
     return f"{tensor.dtype}{shape_text(tensor.shape)}"

@@ -20,7 +20,7 @@ from vdla.compiler.operators.sampled_input import SampledInput
 from vdla.compiler.operators.windows import Ints
 from vdla.compiler.target import Target
 
-NARROW_ROW = 8  # results in a row that fill half a vector
+_NARROW_ROW = 8  # results in a row that fill half a vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def window_layout(target: Target, columns: int, taps: int, stride: int, dilation
     """The layout of the fastest sliding dot product of `target` along rows of `columns` results."""
     from vdla.compiler.codegen.llvm.intrinsics.window_dot import TAPS, best_window_dot  # loads llvmlite
 
-    lanes = NARROW_ROW if columns <= NARROW_ROW else 2 * NARROW_ROW
+    lanes = _NARROW_ROW if columns <= _NARROW_ROW else 2 * _NARROW_ROW
     if dilation == 1 and best_window_dot(target, lanes, 1 if taps == 1 else stride) is not None:
         return WindowLayout(lanes, TAPS, "uint8")
     return WindowLayout(target.lanes(4), taps, "int16")
@@ -159,12 +159,12 @@ def _pack_for_dot(
 def check_int8_weight(where: str, weight: Array, rank: int, form: str) -> None:
     """Refuse anything but a non-empty int8 array of `rank` dimensions."""
     if not isinstance(weight, np.ndarray) or weight.dtype != np.int8 or weight.ndim != rank:
-        raise OperatorError(f"{where}: weight must be an int8 array {form}, got {array_text(weight)}")
+        raise OperatorError(f"{where}: weight must be an int8 array {form}, got {_array_text(weight)}")
     if not weight.size:
-        raise OperatorError(f"{where}: every extent of weight must be at least 1, got {array_text(weight)}")
+        raise OperatorError(f"{where}: every extent of weight must be at least 1, got {_array_text(weight)}")
 
 
-def array_text(value: object) -> str:
+def _array_text(value: object) -> str:
     """The dtype and shape of an array as text; the type of anything else."""
     return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
 
@@ -184,7 +184,7 @@ def _fold_zero_point(
     sums = weight.astype(np.int64).sum(axis=tuple(range(1, weight.ndim)))
     start = np.zeros(len(weight), np.int32) if bias is None else bias
     if not isinstance(start, np.ndarray) or start.shape != sums.shape or start.dtype != np.int32:
-        raise OperatorError(f"{where}: bias must be an int32 array of {len(sums)}, got {array_text(start)}")
+        raise OperatorError(f"{where}: bias must be an int32 array of {len(sums)}, got {_array_text(start)}")
     return np.asarray((start - offset * sums).astype(np.int32))
 
 

@@ -27,8 +27,8 @@ from vdla.compiler.operators.checks import (
 from vdla.compiler.operators.results import accumulator_dtype, result_name, to_accumulator
 
 _Element = Callable[[te.Value, te.Value], te.Value]
-INPUT, OUTPUT, FORGET, CELL = range(4)
-UPDATE, RESET, HIDDEN = range(3)
+_INPUT, _OUTPUT, _FORGET, _CELL = range(4)
+_UPDATE, _RESET, _HIDDEN = range(3)
 _DIRECTIONS = ("forward", "reverse")
 
 
@@ -60,10 +60,10 @@ def lstm(
             return inputs[t, n, g, j] + states[n, g, j] + layer.bias_of(1, g, j)
 
         new_c = layer.state("c", lambda n, j: (
-            te.sigmoid(gate(FORGET, n, j)) * to_accumulator(c[n, j])
-            + te.sigmoid(gate(INPUT, n, j)) * te.tanh(gate(CELL, n, j))
+            te.sigmoid(gate(_FORGET, n, j)) * to_accumulator(c[n, j])
+            + te.sigmoid(gate(_INPUT, n, j)) * te.tanh(gate(_CELL, n, j))
         ))  # fmt: skip
-        new_h = layer.state("h", lambda n, j: te.sigmoid(gate(OUTPUT, n, j)) * te.tanh(to_accumulator(new_c[n, j])))
+        new_h = layer.state("h", lambda n, j: te.sigmoid(gate(_OUTPUT, n, j)) * te.tanh(to_accumulator(new_c[n, j])))
         return new_h, new_c
 
     h, c = te.scan(x.shape[0], step, (h0, c0), reverse=reverse)
@@ -97,10 +97,10 @@ def gru(
         def gate(g: int, n: te.Value, j: te.Value) -> te.Value:
             return te.sigmoid(inputs[t, n, g, j] + states[n, g, j] + layer.bias_of(1, g, j))
 
-        hidden_term = _hidden_term(layer, states, h, partial(gate, RESET), linear_before_reset)
-        candidate = layer.stage("candidate", lambda n, j: te.tanh(inputs[t, n, HIDDEN, j] + hidden_term(n, j)))
+        hidden_term = _hidden_term(layer, states, h, partial(gate, _RESET), linear_before_reset)
+        candidate = layer.stage("candidate", lambda n, j: te.tanh(inputs[t, n, _HIDDEN, j] + hidden_term(n, j)))
         return layer.state("h", lambda n, j: (
-            (1 - gate(UPDATE, n, j)) * candidate[n, j] + gate(UPDATE, n, j) * to_accumulator(h[n, j])
+            (1 - gate(_UPDATE, n, j)) * candidate[n, j] + gate(_UPDATE, n, j) * to_accumulator(h[n, j])
         ))  # fmt: skip
 
     h = te.scan(x.shape[0], step, h0, reverse=reverse)
@@ -120,9 +120,9 @@ def _hidden_term(layer: _Layer, states: te.Tensor, h: te.Tensor, reset: _Element
     """The contribution of the state to the hidden gate of `gru`, reset after the product with the
     recurrence or before."""
     if is_linear:
-        return lambda n, j: reset(n, j) * (states[n, HIDDEN, j] + layer.bias_of(1, HIDDEN, j))
-    product = layer.product(layer.stage("reset_state", lambda n, j: reset(n, j) * to_accumulator(h[n, j])), HIDDEN)
-    return lambda n, j: product[n, j] + layer.bias_of(1, HIDDEN, j)
+        return lambda n, j: reset(n, j) * (states[n, _HIDDEN, j] + layer.bias_of(1, _HIDDEN, j))
+    product = layer.product(layer.stage("reset_state", lambda n, j: reset(n, j) * to_accumulator(h[n, j])), _HIDDEN)
+    return lambda n, j: product[n, j] + layer.bias_of(1, _HIDDEN, j)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +218,16 @@ def _layer(
     if bias is not None:
         _check_shape(where, "bias", bias, (2 * gates * hidden,))
     check_same_dtype(where, x, weight, recurrence, *([] if bias is None else [bias]))
-    return _Layer(where, gates, hidden, x, weight, recurrence, bias, result_name(x, where, name))
+    return _Layer(
+        where=where,
+        gates=gates,
+        hidden=hidden,
+        x=x,
+        weight=weight,
+        recurrence=recurrence,
+        bias=bias,
+        name=result_name(x, where, name),
+    )
 
 
 def _check_shape(where: str, what: str, tensor: te.Tensor, shape: tuple[te.Dim, ...]) -> None:

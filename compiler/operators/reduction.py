@@ -172,7 +172,8 @@ def logsumexp(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str
 
 
 def _finite_maximum(maximum: te.Tensor, axes: Sequence[int], i: Sequence[te.Operand]) -> te.Value:
-    """The maximum of the group of element `i`; 0 where it is infinite, as inf - inf would be NaN."""
+    """The maximum of the group of element `i`; 0 where it is infinite, as inf - inf would be
+    NaN."""
     value = maximum[tuple(te.const(0, "int32") if d in axes else index for d, index in enumerate(i))]
     low, high = limits(maximum.dtype)
     return te.select((value == low) | (value == high), te.const(0, maximum.dtype), value)
@@ -184,14 +185,16 @@ def _finite_maximum(maximum: te.Tensor, axes: Sequence[int], i: Sequence[te.Oper
 def argmax(
     x: te.Tensor, axis: int = 0, keepdims: bool = False, select_last_index: bool = False, name: str | None = None
 ) -> te.Tensor:
-    """The index of the largest element along `axis`, int64; the first of equal ones, or the last."""
+    """The index of the largest element along `axis`, int64; the first of equal ones, or the
+    last."""
     return _arg_reduction("argmax", te.argmax, x, axis, keepdims, select_last_index, name)
 
 
 def argmin(
     x: te.Tensor, axis: int = 0, keepdims: bool = False, select_last_index: bool = False, name: str | None = None
 ) -> te.Tensor:
-    """The index of the smallest element along `axis`, int64; the first of equal ones, or the last."""
+    """The index of the smallest element along `axis`, int64; the first of equal ones, or the
+    last."""
     return _arg_reduction("argmin", te.argmin, x, axis, keepdims, select_last_index, name)
 
 

@@ -43,7 +43,7 @@ from vdla.compiler.operators.roles import OPERATOR, PLACED
 from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.target import Target
 
-NAME = "winograd_conv2d"
+_NAME = "winograd_conv2d"
 WINDOW = 3
 Matrix = Sequence[Sequence[float]]
 
@@ -64,13 +64,13 @@ class Transform:
         return self.tile + WINDOW - 1
 
 
-F2 = Transform(
+_F2 = Transform(
     2,
     ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1)),
     ((1, 0, 0), (1 / 2, 1 / 2, 1 / 2), (1 / 2, -1 / 2, 1 / 2), (0, 0, 1)),
     ((1, 1, 1, 0), (0, 1, -1, -1)),
 )
-F4 = Transform(
+_F4 = Transform(
     4,
     (
         (4, 0, -5, 0, 1, 0),
@@ -90,7 +90,7 @@ F4 = Transform(
     ),
     ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0, 1, -1, 8, -8, 1)),
 )
-TRANSFORMS = {transform.tile: transform for transform in (F2, F4)}
+TRANSFORMS = {transform.tile: transform for transform in (_F2, _F4)}
 
 
 def winograd_conv2d(
@@ -108,10 +108,10 @@ def winograd_conv2d(
     `pack_winograd` makes the weight for a `tile`; its first `out_channels` are used. Floats only;
     float16 and bfloat16 are summed in float32.
     """
-    transform = _transform(NAME, tile)
+    transform = _transform(_NAME, tile)
     geometry = _geometry(x, weight, transform, pads, out_channels)
     _check_operands(x, weight, bias, geometry)
-    result = result_name(x, NAME, name)
+    result = result_name(x, _NAME, name)
     data = _transform_data(x, transform, geometry, result)
     total = _transform_products(_products(data, weight, f"{result}_product"), transform, result)
     return result_in_layout(total, bias, geometry, x.dtype, False, result)
@@ -165,7 +165,7 @@ def _products(data: te.Tensor, weight: te.Tensor, name: str) -> te.Tensor:
         return te.sum(data[n, i, j, ci, th, tw] * to_accumulator(weight[i, j, cb, ci, c]), axis=ci)
 
     shape = (*data.shape[:3], weight.shape[2], *data.shape[4:], weight.shape[4])
-    return te.compute(shape, value, name, {OPERATOR: NAME})
+    return te.compute(shape, value, name, {OPERATOR: _NAME})
 
 
 def _transform_products(product: te.Tensor, transform: Transform, name: str) -> te.Tensor:
@@ -222,26 +222,26 @@ def _geometry(
     x: te.Tensor, weight: te.Tensor, transform: Transform, pads: Ints, out_channels: int | None
 ) -> ConvGeometry:
     """The geometry of a convolution with a packed weight."""
-    check_rank(NAME, "x", x, 4, 4)
-    check_float(NAME, "x", x)
-    check_rank(NAME, "weight", weight, 5, 5)
-    extents = static_extents(NAME, "weight's extent", weight.shape)
+    check_rank(_NAME, "x", x, 4, 4)
+    check_float(_NAME, "x", x)
+    check_rank(_NAME, "weight", weight, 5, 5)
+    extents = static_extents(_NAME, "weight's extent", weight.shape)
     side = transform.data_tile
     if extents[:2] != [side, side]:
         rule = f"weight must be [{side}, {side}, ...], as pack_winograd makes it for tile={transform.tile}"
-        raise OperatorError(f"{NAME}: {rule}, got {extents}")
+        raise OperatorError(f"{_NAME}: {rule}, got {extents}")
     most = extents[2] * extents[4]
-    outputs = most if out_channels is None else integer(NAME, "out_channels", out_channels)
+    outputs = most if out_channels is None else integer(_NAME, "out_channels", out_channels)
     if not 0 < outputs <= most:
-        raise OperatorError(f"{NAME}: out_channels must be in 1..{most}, the channels of weight, got {outputs}")
-    windows = windows_of(NAME, x.shape[2:4], (WINDOW, WINDOW), 1, pads)
+        raise OperatorError(f"{_NAME}: out_channels must be in 1..{most}, the channels of weight, got {outputs}")
+    windows = windows_of(_NAME, x.shape[2:4], (WINDOW, WINDOW), 1, pads)
     return ConvGeometry(windows, 1, extents[3], outputs, extents[4])
 
 
 def _check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, geometry: ConvGeometry) -> None:
     """Refuse operands whose dtypes or extents do not fit together."""
-    check_same_dtype(NAME, x, weight, *([] if bias is None else [bias]))
-    channels = static_extent(NAME, "extent 1 of x", x.shape[1])
+    check_same_dtype(_NAME, x, weight, *([] if bias is None else [bias]))
+    channels = static_extent(_NAME, "extent 1 of x", x.shape[1])
     if geometry.group_channels != channels:
-        raise OperatorError(f"{NAME}: weight must have {channels} input channels, as x, got {geometry.group_channels}")
-    check_bias(NAME, bias, geometry.outputs)
+        raise OperatorError(f"{_NAME}: weight must have {channels} input channels, as x, got {geometry.group_channels}")
+    check_bias(_NAME, bias, geometry.outputs)

@@ -1,4 +1,4 @@
-"""The single operators of the paper's evaluation, read from workloads.csv."""
+"""The single-operator workloads of the VTA paper's evaluation, read from workloads.csv."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vdla.support.suggest import did_you_mean
 
 
 class WorkloadError(Error, ValueError):
-    """A name that is not a workload."""
+    """An unknown name of a workload."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Workload:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of the operator as it is written, without any padding of channels."""
+        """Multiply-accumulates of the operator, without padding of channels."""
         channels = self.out_channels if self.operator == "depthwise_conv2d" else self.in_channels * self.out_channels
         pixels = self.height * self.width if self.operator == "conv2d_transpose" else self.out_height * self.out_width
         return self.batch * pixels * channels * self.kernel * self.kernel
@@ -56,7 +56,7 @@ class Workload:
 
 @cache
 def workloads() -> dict[str, Workload]:
-    """Every workload by name, in the order of the table."""
+    """All workloads by name, in the order of the table."""
     text = files("vdla.compiler.operators").joinpath("workloads.csv").read_text(encoding="utf-8")
     return {row["name"]: _workload(row) for row in csv.DictReader(text.splitlines())}
 
@@ -76,5 +76,5 @@ def workload(name: str) -> Workload:
 
 
 def resnet18_layers() -> list[Workload]:
-    """C2 to C12: the convolutions the accelerator is measured on."""
+    """C2 to C12, the convolutions that the accelerator is measured on."""
     return [workload(f"C{number}") for number in range(2, 13)]

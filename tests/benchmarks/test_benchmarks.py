@@ -15,12 +15,36 @@ from vdla.hardware.config import Config
 from vdla.runtime.layers import random_data, reference
 
 PYNQ = Config.preset("pynq_z1")
-SMALL = Workload("S1", "conv2d", 2, 5, 6, 3, 4, 3, 2, 1, "")
+SMALL = Workload(
+    name="S1",
+    operator="conv2d",
+    batch=2,
+    height=5,
+    width=6,
+    in_channels=3,
+    out_channels=4,
+    kernel=3,
+    strides=2,
+    pads=1,
+    note="",
+)
 
 
 def test_the_table_has_the_papers_operators() -> None:
     assert [layer.name for layer in resnet18_layers()] == [f"C{n}" for n in range(2, 13)]
-    assert workload("c12") == Workload("C12", "conv2d", 1, 7, 7, 512, 512, 3, 1, 1, "ResNet-18")
+    assert workload("c12") == Workload(
+        name="C12",
+        operator="conv2d",
+        batch=1,
+        height=7,
+        width=7,
+        in_channels=512,
+        out_channels=512,
+        kernel=3,
+        strides=1,
+        pads=1,
+        note="ResNet-18",
+    )
     assert {layer.operator for layer in workloads().values()} == {"conv2d", "depthwise_conv2d", "conv2d_transpose"}
 
 

@@ -16,7 +16,7 @@ from vdla.compiler.arith import Linear, var_names
 from vdla.compiler.ir import storage_dtype
 from vdla.compiler.schedule.loop_roles import role
 
-NOMINAL = 64  # the assumed extent of a symbolic loop when sizes are compared
+_NOMINAL = 64  # the assumed extent of a symbolic loop when sizes are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +88,8 @@ def _own_loops(leaf: LeafBlock) -> tuple[ir.For, ...]:
 
 
 def nominal_extent(extent: ir.Extent) -> int:
-    """An extent as a number, NOMINAL for a symbolic one."""
-    return extent if isinstance(extent, int) else NOMINAL
+    """An extent as a number, _NOMINAL for a symbolic one."""
+    return extent if isinstance(extent, int) else _NOMINAL
 
 
 def iteration_count(loops: Sequence[ir.For]) -> int:

@@ -14,7 +14,7 @@ from vdla.compiler.operators.roles import GROUP
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
-TRANSPOSED_COLUMNS = 4  # results that few shuffles transpose from as many vectors
+_TRANSPOSED_COLUMNS = 4  # results that few shuffles transpose from as many vectors
 
 
 def schedule_conv2d(schedule: Schedule, block: str, target: Target) -> None:
@@ -55,7 +55,7 @@ def _tile_consumer(schedule: Schedule, consumer: str, tile: RegisterTile, lanes:
 def _transpose_channels(schedule: Schedule, channel: str, row: str, column: str, columns: int) -> None:
     """Store a few columns of one channel at a time, which transposes lanes of channels into
     columns."""
-    part, lane = schedule.split(column, factor=columns if columns % TRANSPOSED_COLUMNS else TRANSPOSED_COLUMNS)
+    part, lane = schedule.split(column, factor=columns if columns % _TRANSPOSED_COLUMNS else _TRANSPOSED_COLUMNS)
     schedule.reorder(row, part, channel, lane)
     schedule.unroll(part)
     schedule.vectorize(lane)

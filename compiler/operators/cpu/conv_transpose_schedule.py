@@ -12,7 +12,7 @@ from vdla.compiler.operators.cpu.stage_schedule import FEWEST_LANES
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import Target
 
-MOST_CHANNELS = 8
+_MOST_CHANNELS = 8
 
 
 def schedule_conv_transpose(schedule: Schedule, block: str, target: Target) -> None:
@@ -23,7 +23,7 @@ def schedule_conv_transpose(schedule: Schedule, block: str, target: Target) -> N
         raise ScheduleError(f"lanes of {block}: the steps must be at least {FEWEST_LANES}, got {steps}")
     copy = schedule.cache_write(block, "stack")
     n, channel, *outer, phase, step = schedule.loops(copy)
-    channels = next(c for c in range(MOST_CHANNELS, 0, -1) if nominal_extent(nest.own[1].extent) % c == 0)
+    channels = next(c for c in range(_MOST_CHANNELS, 0, -1) if nominal_extent(nest.own[1].extent) % c == 0)
     channel_outer, channel_inner = schedule.split(channel, factor=channels)
     step_outer, lane = schedule.split(step, factor=min(lanes, steps))
     schedule.reorder(n, channel_outer, *outer, phase, step_outer, channel_inner, lane)
@@ -35,7 +35,8 @@ def schedule_conv_transpose(schedule: Schedule, block: str, target: Target) -> N
 
 
 def _schedule_sums(schedule: Schedule, block: str, place: str) -> None:
-    """The loops of a tile: reductions outermost, channels unrolled, a vector of results innermost."""
+    """The loops of a tile: reductions outermost, channels unrolled, a vector of results
+    innermost."""
     nest = block_nest(schedule.fn, block)
     spatial, terms = ([loop.var for loop in nest.loops(kind) if loop in nest.own] for kind in ("spatial", "reduce"))
     _, channel, *rest = [loop for loop in spatial]

@@ -18,10 +18,10 @@ from vdla.compiler.operators.roles import OPERATOR
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
-OperatorSchedule = Callable[[Schedule, str, Target], None]
+_OperatorSchedule = Callable[[Schedule, str, Target], None]
 
 
-def operator_schedules() -> Mapping[str, OperatorSchedule]:
+def operator_schedules() -> Mapping[str, _OperatorSchedule]:
     """The schedule of each operator: a function of a `Schedule`, the name of the block of the sums,
     and the target."""
     from vdla.compiler.operators.cpu.conv2d_schedule import schedule_conv2d

@@ -17,11 +17,12 @@ from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 from vdla.compiler.tensorize import Intrinsic
 
-MOST_STREAMS = 4  # blocks read in parallel: the distances of their weights tend to alias in the cache
+_MOST_STREAMS = 4  # blocks read in parallel: the distances of their weights tend to alias in the cache
 
 
 def schedule_qdense(schedule: Schedule, block: str, target: Target) -> None:
-    """Tensorise with the dot product that the weight is packed for; unroll the groups of the data."""
+    """Tensorise with the dot product that the weight is packed for; unroll the groups of the
+    data."""
     data = _stage(schedule, block, DATA)
     leaf = block_nest(schedule.fn, block).leaf.block
     lanes, group = nominal_extent(leaf.axes[2].extent), nominal_extent(leaf.axes[-1].extent)
@@ -54,7 +55,7 @@ def _schedule_tiles(schedule: Schedule, block: str, target: Target, intrinsic: I
     """Tile the result and compute the sums of a tile inside, with `intrinsic`."""
     leaf = block_nest(schedule.fn, block).leaf.block
     rows, blocks, lanes = (nominal_extent(axis.extent) for axis in leaf.axes[:3])
-    tile = best_register_tile(target, (1, rows, blocks), lambda t: t.depth == 1 and t.vectors <= MOST_STREAMS)
+    tile = best_register_tile(target, (1, rows, blocks), lambda t: t.depth == 1 and t.vectors <= _MOST_STREAMS)
     result = _stage(schedule, block, RESULT)
     whole = nominal_extent(schedule.fn.buffers[result].shape[1]) >= lanes  # fewer outputs do not fill a vector
     if whole:

@@ -16,9 +16,9 @@ from vdla.compiler.operators.roles import PHASES
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
-MOST_TAPS = 49  # of a window whose taps are unrolled, so that rows that results share are loaded once
-FEW_TAPS = 9  # of a window with masked loads in several vectors a row, each with its own code
-REGISTERS_PER_SUM = 4
+_MOST_TAPS = 49  # of a window whose taps are unrolled, so that rows that results share are loaded once
+_FEW_TAPS = 9  # of a window with masked loads in several vectors a row, each with its own code
+_REGISTERS_PER_SUM = 4
 
 
 def schedule_depthwise_conv2d(schedule: Schedule, block: str, target: Target) -> None:
@@ -26,10 +26,10 @@ def schedule_depthwise_conv2d(schedule: Schedule, block: str, target: Target) ->
     nest = block_nest(schedule.fn, block)
     rows, columns, *taps = (nominal_extent(axis.extent) for axis in nest.leaf.block.axes[2:])
     lanes = row_lanes(columns, target, nest.element_bytes)
-    most = target.vector_registers // REGISTERS_PER_SUM
+    most = target.vector_registers // _REGISTERS_PER_SUM
     depth = even_part(rows, most if columns <= lanes else max(1, most // 2))
     consumer, padding = consumer_of(schedule, block, (4,)), padding_producer(schedule, block)
-    whole = columns == lanes or (columns % lanes == 0 and taps[0] * taps[1] <= FEW_TAPS)
+    whole = columns == lanes or (columns % lanes == 0 and taps[0] * taps[1] <= _FEW_TAPS)
     if padding is not None and whole and lanes > 1 and _is_plain_copy(schedule, padding) and target.has("avx512vl"):
         schedule.inline(padding)  # loads of rows just stored would stall on store forwarding
         padding = None
@@ -42,7 +42,7 @@ def schedule_depthwise_conv2d(schedule: Schedule, block: str, target: Target) ->
     loops = schedule.loops(block)
     n, channel, row, column, *reduce = loops[loops.index(column_outer) + 1 :]
     schedule.reorder(n, channel, *reduce, row, column)
-    for loop in (row, row_inner, *(reduce if taps[0] * taps[1] <= MOST_TAPS else ())):
+    for loop in (row, row_inner, *(reduce if taps[0] * taps[1] <= _MOST_TAPS else ())):
         schedule.unroll(loop)
     for loop in (column, column_inner):
         schedule.vectorize(loop)

@@ -13,7 +13,7 @@ from vdla.compiler.operators.cpu.stage_schedule import attempt
 from vdla.compiler.operators.roles import OPERATOR
 from vdla.compiler.schedule import Schedule
 
-CHEAP = 3  # operations that cost less than an element's round trip through memory
+_CHEAP = 3  # operations that cost less than an element's round trip through memory
 
 
 def inline_stages(schedule: Schedule) -> None:
@@ -50,7 +50,7 @@ def _pays(nest: BlockNest) -> bool:
     for extent in nest.fn.buffers[store.buffer].shape:
         elements *= nominal_extent(extent)
     times = sum(iteration_count(r.own) * _reads_per_iteration(r, store.buffer) for r in readers)
-    return times <= elements or (operation_count(store.value) <= CHEAP and times <= 2 * elements)
+    return times <= elements or (operation_count(store.value) <= _CHEAP and times <= 2 * elements)
 
 
 def _reads_per_iteration(reader: BlockNest, buffer: str) -> int:
@@ -67,6 +67,6 @@ def operation_count(value: ir.Expr) -> int:
         case ir.Select(cond=_, a=a, b=b):
             return operation_count(a) + operation_count(b)
         case ir.Call(args=args):
-            return 4 * CHEAP + sum(operation_count(arg) for arg in args)
+            return 4 * _CHEAP + sum(operation_count(arg) for arg in args)
     own = 0 if isinstance(value, ir.Cast) else 1
     return own + sum(operation_count(operand) for operand in ir.operands(value))

@@ -17,12 +17,12 @@ from vdla.compiler.operators.cpu.stage_schedule import PARALLEL_ITERATIONS
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
-ALIASING_BYTES = 4096  # rows at this distance map to one set of the first-level cache
-WAYS = 8  # of the first-level cache
-PANEL_BYTES = 1 << 19  # half of a second-level cache
-REUSES = 4  # tiles of rows for which packing pays
-UNROLLED_STEPS = 4  # along K
-PARALLEL_PANELS = 8  # the fewest panels to run in parallel
+_ALIASING_BYTES = 4096  # rows at this distance map to one set of the first-level cache
+_WAYS = 8  # of the first-level cache
+_PANEL_BYTES = 1 << 19  # half of a second-level cache
+_REUSES = 4  # tiles of rows for which packing pays
+_UNROLLED_STEPS = 4  # along K
+_PARALLEL_PANELS = 8  # the fewest panels to run in parallel
 
 
 def schedule_matmul(schedule: Schedule, block: str, target: Target) -> None:
@@ -31,7 +31,7 @@ def schedule_matmul(schedule: Schedule, block: str, target: Target) -> None:
     *batch, rows, columns, depth = (nominal_extent(axis.extent) for axis in nest.leaf.block.axes)
     lanes = row_lanes(columns, target, nest.element_bytes)
     tile = _tile(target, nest, (rows, columns, depth), lanes)
-    panel = _panel_operand(nest) if rows >= REUSES * tile.rows and columns > tile.vectors * lanes else None
+    panel = _panel_operand(nest) if rows >= _REUSES * tile.rows and columns > tile.vectors * lanes else None
     consumer = consumer_of(schedule, block, (2 + len(batch),))
     place, panels = _tile_consumer(schedule, consumer, tile, lanes, len(batch))
     schedule.compute_at(block, place)
@@ -40,15 +40,15 @@ def schedule_matmul(schedule: Schedule, block: str, target: Target) -> None:
         _pack_panel(schedule, block, panel, panels, lanes)
     if rows * columns * depth >= PARALLEL_ITERATIONS:
         across = -(-columns // (tile.vectors * lanes)) * prod(batch)
-        schedule.parallel(panels if across >= PARALLEL_PANELS else place)
+        schedule.parallel(panels if across >= _PARALLEL_PANELS else place)
 
 
 def _tile(target: Target, nest: BlockNest, extents: tuple[int, int, int], lanes: int) -> RegisterTile:
     """The register tile; rows that alias in the cache and the size of a panel bound it."""
     rows, columns, depth = extents
     row_bytes = depth * nest.element_bytes
-    most_rows = WAYS if row_bytes % ALIASING_BYTES == 0 else rows
-    most_vectors = max(1, PANEL_BYTES // (row_bytes * lanes))
+    most_rows = _WAYS if row_bytes % _ALIASING_BYTES == 0 else rows
+    most_vectors = max(1, _PANEL_BYTES // (row_bytes * lanes))
     vectors = -(-columns // lanes)
     return best_register_tile(target, (1, rows, vectors), lambda t: t.rows <= most_rows and t.vectors <= most_vectors)
 
@@ -73,7 +73,7 @@ def _schedule_sums(schedule: Schedule, block: str, place: str, lanes: int) -> No
     loops = schedule.loops(block)
     *batch, row, column, k = loops[loops.index(place) + 1 :]
     vector, lane = schedule.split(column, factor=lanes)
-    outer, inner = schedule.split(k, factor=UNROLLED_STEPS)
+    outer, inner = schedule.split(k, factor=_UNROLLED_STEPS)
     schedule.reorder(*batch, outer, inner, row, vector, lane)
     for loop in (inner, row, vector):
         schedule.unroll(loop)

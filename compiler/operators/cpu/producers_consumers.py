@@ -9,7 +9,7 @@ from vdla.compiler.arith import var_names
 from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, block_nests
 from vdla.compiler.schedule import Schedule
 
-BLOCKED_RANK = 5  # of sums [N, C / lanes, H, W, lanes]
+_BLOCKED_RANK = 5  # of sums [N, C / lanes, H, W, lanes]
 
 
 def consumer_of(schedule: Schedule, block: str, ranks: tuple[int, ...]) -> str:
@@ -34,8 +34,9 @@ def _reads_in_place(consumer: BlockNest, buffer: str, ranks: tuple[int, ...]) ->
 
 
 def _is_in_place(indices: Indices, axes: tuple[ir.Axis, ...]) -> bool:
-    """Whether each index is the axis of its dimension; channels may be split into blocks and lanes."""
-    if len(indices) == BLOCKED_RANK and len(axes) < BLOCKED_RANK:
+    """Whether each index is the axis of its dimension; channels may be split into blocks and
+    lanes."""
+    if len(indices) == _BLOCKED_RANK and len(axes) < _BLOCKED_RANK:
         channel = axes[1].var
         if any(var_names(index) - {channel} for index in (indices[1], indices[4])):
             return False

@@ -14,8 +14,8 @@ from vdla.compiler.operators.roles import DATA, RESCALED, RESULT
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
-TRANSPOSED_BYTES = 64  # transposed at once from lanes of channels into rows
-SHORTEST_ROW, LONGEST_ROW = 4, 16  # results of one channel that are stored at once
+_TRANSPOSED_BYTES = 64  # transposed at once from lanes of channels into rows
+_SHORTEST_ROW, _LONGEST_ROW = 4, 16  # results of one channel that are stored at once
 
 
 def schedule_qconv2d(schedule: Schedule, block: str, target: Target) -> None:
@@ -51,7 +51,9 @@ def _transpose(schedule: Schedule, result: str, vectors: int, columns: int, lane
     schedule.compute_at(result, column)
     *_, lane_inside, row_inside, column_inside = schedule.loops(result)[-3:]
     schedule.reorder(row_inside, lane_inside, column_inside)
-    steps, lane_inside = schedule.split(lane_inside, factor=_largest_divisor(lanes, max(1, TRANSPOSED_BYTES // length)))
+    steps, lane_inside = schedule.split(
+        lane_inside, factor=_largest_divisor(lanes, max(1, _TRANSPOSED_BYTES // length))
+    )
     schedule.vectorize(schedule.fuse(lane_inside, column_inside))
     schedule.unroll(steps)
     schedule.unroll(lane)
@@ -66,10 +68,10 @@ def _row_part(columns: int) -> int:
     with a remainder.
     """
     even = columns & -columns
-    if even >= SHORTEST_ROW:
-        return min(even, LONGEST_ROW)
-    best = _largest_divisor(columns, LONGEST_ROW)
-    return best if best == columns or best >= SHORTEST_ROW else LONGEST_ROW
+    if even >= _SHORTEST_ROW:
+        return min(even, _LONGEST_ROW)
+    best = _largest_divisor(columns, _LONGEST_ROW)
+    return best if best == columns or best >= _SHORTEST_ROW else _LONGEST_ROW
 
 
 def _largest_divisor(extent: int, most: int) -> int:

@@ -15,8 +15,8 @@ from vdla.compiler.operators.roles import DATA, RESCALED, RESULT, STRIDE
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
-PADDED_BYTES = 6144  # of data that are stored before any are read
-MOST_TAPS = 25  # of a window whose taps are unrolled
+_PADDED_BYTES = 6144  # of data that are stored before any are read
+_MOST_TAPS = 25  # of a window whose taps are unrolled
 
 
 def schedule_qdepthwise_conv2d(schedule: Schedule, block: str, target: Target) -> None:
@@ -48,7 +48,8 @@ def _rescale_into_result(schedule: Schedule, rescaled: str, result: str, lanes: 
 
 
 def _copy_from_lanes(schedule: Schedule, rescaled: str, result: str, data: str) -> tuple[str, str]:
-    """For rows that end inside of a vector, rescale whole vectors, then copy; the same two loops."""
+    """For rows that end inside of a vector, rescale whole vectors, then copy; the same two
+    loops."""
     n, channel, row, column, lane = schedule.loops(rescaled)
     schedule.vectorize(lane)
     channels, _ = schedule.split(channel, factor=_channels_at_once(schedule, data))
@@ -60,7 +61,7 @@ def _copy_from_lanes(schedule: Schedule, rescaled: str, result: str, data: str) 
 def _channels_at_once(schedule: Schedule, data: str) -> int:
     """The channels whose data are padded together."""
     _, channels, rows, columns = (nominal_extent(extent) for extent in schedule.fn.buffers[data].shape)
-    most = max(1, PADDED_BYTES // (rows * columns))
+    most = max(1, _PADDED_BYTES // (rows * columns))
     return max(size for size in range(1, min(most, channels) + 1) if channels % size == 0)
 
 
@@ -76,6 +77,6 @@ def _schedule_sums(schedule: Schedule, block: str, place: str) -> None:
     else:
         schedule.reorder(n, channel, row, column, *taps, lane)
         schedule.vectorize(lane)
-    if prod(nominal_extent(axis.extent) for axis in leaf.axes[5 : 5 + len(taps)]) <= MOST_TAPS:
+    if prod(nominal_extent(axis.extent) for axis in leaf.axes[5 : 5 + len(taps)]) <= _MOST_TAPS:
         for loop in taps:
             schedule.unroll(loop)

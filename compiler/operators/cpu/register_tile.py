@@ -12,14 +12,15 @@ from dataclasses import dataclass
 
 from vdla.compiler.target import Target
 
-IN_FLIGHT = 8  # independent sums that hide the latency of a multiply-add
-VECTOR_LOAD = 0.5  # the cost in multiply-adds of a vector from the second-level cache
-BROADCAST = 0.2  # and of an element from the first-level cache
+_IN_FLIGHT = 8  # independent sums that hide the latency of a multiply-add
+_VECTOR_LOAD = 0.5  # the cost in multiply-adds of a vector from the second-level cache
+_BROADCAST = 0.2  # and of an element from the first-level cache
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterTile:
-    """`rows` broadcast elements by `vectors` vectors; the elements lie in `depth` rows of an image."""
+    """`rows` broadcast elements by `vectors` vectors; the elements lie in `depth` rows of an
+    image."""
 
     rows: int
     vectors: int
@@ -38,7 +39,7 @@ def _cost(tile: RegisterTile, extents: tuple[int, int, int]) -> float:
     per_row = tile.rows // tile.depth
     work = _round_up(depth, tile.depth) * _round_up(rows, per_row) * _round_up(vectors, tile.vectors)
     sums = tile.rows * tile.vectors
-    return work * (max(1.0, IN_FLIGHT / sums) + VECTOR_LOAD / tile.rows + BROADCAST / tile.vectors)
+    return work * (max(1.0, _IN_FLIGHT / sums) + _VECTOR_LOAD / tile.rows + _BROADCAST / tile.vectors)
 
 
 def _round_up(extent: int, factor: int) -> int:

@@ -15,15 +15,16 @@ from vdla.compiler.operators.cpu.block_nest import BlockNest, block_nest, iterat
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import Target
 
-NEAR = 4  # the largest stride in elements for which whole vectors are loaded and shuffled
+_NEAR = 4  # the largest stride in elements for which whole vectors are loaded and shuffled
 FEWEST_LANES = 2
 PARALLEL_ITERATIONS = 1 << 15  # the fewest iterations worth waking other threads for
-PARALLEL_PARTS = 16  # the iterations of a parallel loop beyond which no inner loop is fused into it
-TRANSPOSE_TILE = 16
+_PARALLEL_PARTS = 16  # the iterations of a parallel loop beyond which no inner loop is fused into it
+_TRANSPOSE_TILE = 16
 
 
 def attempt(schedule: Schedule, change: Callable[[], object]) -> bool:
-    """Apply a group of primitives if it is legal, else restore the schedule; whether it was legal."""
+    """Apply a group of primitives if it is legal, else restore the schedule; whether it was
+    legal."""
     before = schedule.fn, schedule.trace
     try:
         change()
@@ -77,7 +78,8 @@ def _lanes_along(schedule: Schedule, loop: ir.For, lanes: int) -> str:
 
 
 def _is_flat(nest: BlockNest) -> bool:
-    """Whether every access is contiguous over all loops, so that the loops can be fused into one."""
+    """Whether every access is contiguous over all loops, so that the loops can be fused into
+    one."""
     own = [loop for loop in nest.own if nominal_extent(loop.extent) > 1]
     if len(own) < 2 or any(not isinstance(loop.extent, int) for loop in nest.own):
         return False
@@ -106,15 +108,15 @@ def _transposed_loop(nest: BlockNest) -> ir.For | None:
     """The outer loop along which a load is contiguous that is not along the innermost one, as in a
     transposition."""
     *outer, last = nest.loops("spatial")
-    if all(stride is not None and abs(stride) <= NEAR for stride in nest.read_strides(last.var)):
+    if all(stride is not None and abs(stride) <= _NEAR for stride in nest.read_strides(last.var)):
         return None
     return next((loop for loop in reversed(outer) if 1 in nest.read_strides(loop.var)), None)
 
 
 def _transpose_tiles(schedule: Schedule, y: str, x: str) -> None:
     """Square tiles, in which loads and stores stay within a few cache lines."""
-    y_outer, y_inner = schedule.split(y, factor=TRANSPOSE_TILE)
-    x_outer, x_inner = schedule.split(x, factor=TRANSPOSE_TILE)
+    y_outer, y_inner = schedule.split(y, factor=_TRANSPOSE_TILE)
+    x_outer, x_inner = schedule.split(x, factor=_TRANSPOSE_TILE)
     between = [
         loop for loop in schedule.loops(_block_inside(schedule, x_inner)) if loop not in (y_inner, x_outer, x_inner)
     ]
@@ -143,8 +145,8 @@ def _vectorize_reduction(schedule: Schedule, nest: BlockNest, lanes: int) -> Non
 
 def _worth_lanes(nest: BlockNest, loop: ir.For, lanes: int) -> bool:
     """Whether neighbouring iterations load nearby elements, and there are enough iterations."""
-    near = all(stride is not None and abs(stride) <= NEAR for stride in nest.read_strides(loop.var))
-    return near and nominal_extent(loop.extent) >= min(lanes, NEAR)
+    near = all(stride is not None and abs(stride) <= _NEAR for stride in nest.read_strides(loop.var))
+    return near and nominal_extent(loop.extent) >= min(lanes, _NEAR)
 
 
 def _has_loads(nest: BlockNest) -> bool:
@@ -179,7 +181,7 @@ def _parallelize(schedule: Schedule, block: str) -> None:
     outer: list[ir.For] = []
     for loop in nest.own:
         serial = loop.kind is ir.LoopKind.SERIAL
-        if loop not in nest.loops("spatial") or not serial or iteration_count(outer) >= PARALLEL_PARTS:
+        if loop not in nest.loops("spatial") or not serial or iteration_count(outer) >= _PARALLEL_PARTS:
             break
         outer.append(loop)
     if outer and iteration_count(outer) > 1:

@@ -17,8 +17,8 @@ from vdla.compiler.operators.winograd import WINDOW
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
 
-PARALLEL_BANDS = 4  # the fewest bands to run in parallel; otherwise loops inside of a band run in parallel
-CACHE_BYTES = 1 << 19  # of the second-level cache, for data and products of a band
+_PARALLEL_BANDS = 4  # the fewest bands to run in parallel; otherwise loops inside of a band run in parallel
+_CACHE_BYTES = 1 << 19  # of the second-level cache, for data and products of a band
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def schedule_winograd_conv2d(schedule: Schedule, block: str, target: Target) -> 
     product = _schedule_products(schedule, block, band, tile)
     data = _transform_data(schedule, stages, band, target)
     bands = -(-nominal_extent(nest.leaf.block.axes[4].extent) // depth) * nominal_extent(nest.leaf.block.axes[0].extent)
-    for loop in (band,) if bands >= PARALLEL_BANDS else (channels, product, data):
+    for loop in (band,) if bands >= _PARALLEL_BANDS else (channels, product, data):
         schedule.parallel(loop)
 
 
@@ -83,8 +83,8 @@ def _band_rows(nest: BlockNest) -> int:
 
     def traffic(rows: int) -> int:
         passes = -(-down // rows)
-        again = passes * weight_bytes if weight_bytes > CACHE_BYTES else 0
-        return again + (2 * down * row_bytes if rows * row_bytes > CACHE_BYTES else 0)
+        again = passes * weight_bytes if weight_bytes > _CACHE_BYTES else 0
+        return again + (2 * down * row_bytes if rows * row_bytes > _CACHE_BYTES else 0)
 
     return min(range(1, down + 1), key=traffic)
 

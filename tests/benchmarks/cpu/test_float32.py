@@ -1,4 +1,4 @@
-"""The cpu benchmark: both sides compute the same, and times are taken of both."""
+"""The float32 sections of the cpu benchmark: both sides compute the same, and both are timed."""
 
 from __future__ import annotations
 
@@ -15,16 +15,52 @@ from vdla.benchmarks.cpu import int8 as cpu_int8
 from vdla.benchmarks.cpu.benchmark import CpuError, receipt
 from vdla.benchmarks.cpu.float32 import difference, measure_fused, measure_layer
 from vdla.benchmarks.cpu.layers import layers, operands_of, our_layer, their_layer
-from vdla.benchmarks.cpu.paired_timing import Times, contest, geomean
-from vdla.benchmarks.cpu.part import Measured
+from vdla.benchmarks.cpu.paired_timing import PairedTimes, geomean, paired_times
+from vdla.benchmarks.cpu.section import Measurement
 from vdla.cli import main
 from vdla.commands.bench_command import passed
 from vdla.compiler.operators.workloads import Workload
 
 SMALL = [
-    Workload("plain", "conv2d", 1, 9, 8, 3, 20, 3, 2, 1, ""),
-    Workload("winograd", "conv2d", 1, 8, 8, 32, 32, 3, 1, 1, ""),
-    Workload("depthwise", "depthwise_conv2d", 1, 9, 8, 5, 5, 3, 1, 1, ""),
+    Workload(
+        name="plain",
+        operator="conv2d",
+        batch=1,
+        height=9,
+        width=8,
+        in_channels=3,
+        out_channels=20,
+        kernel=3,
+        strides=2,
+        pads=1,
+        note="",
+    ),
+    Workload(
+        name="winograd",
+        operator="conv2d",
+        batch=1,
+        height=8,
+        width=8,
+        in_channels=32,
+        out_channels=32,
+        kernel=3,
+        strides=1,
+        pads=1,
+        note="",
+    ),
+    Workload(
+        name="depthwise",
+        operator="depthwise_conv2d",
+        batch=1,
+        height=9,
+        width=8,
+        in_channels=5,
+        out_channels=5,
+        kernel=3,
+        strides=1,
+        pads=1,
+        note="",
+    ),
 ]
 
 
@@ -50,14 +86,14 @@ def test_the_layers_are_those_of_the_table() -> None:
     assert [layer.name for layer in layers()] == [f"C{n}" for n in range(1, 13)] + [f"D{n}" for n in range(1, 10)]
 
 
-def test_the_parts_take_the_steps_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    measured = Measured("one", Times(1.0, 2.0), 3, 0.25)
+def test_sections_report_as_many_steps_as_they_declare(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = Measurement("one", PairedTimes(1.0, 2.0), 3, 0.25)
     for module, measure in (
         (cpu_float, "measure_layer"), (cpu_float, "measure_fused"), (cpu_int8, "measure_layer"),
         (cpu_bitserial, "measure_size"),
     ):  # fmt: skip
         monkeypatch.setattr(module, measure, lambda *_: measured)
-    monkeypatch.setattr(cpu_float, "contest", lambda *_: Times(1.0, 4.0))
+    monkeypatch.setattr(cpu_float, "paired_times", lambda *_: PairedTimes(1.0, 4.0))
     shown: list[tuple[str, int, int]] = []
     result = cpu.run(lambda *step: shown.append(step))
     assert [done for _, done, _ in shown] == list(range(len(shown)))
@@ -79,15 +115,15 @@ def test_missing_libraries_are_named_before_anything_is_measured(monkeypatch: py
         cpu.run()
 
 
-def test_a_contest_tells_slow_from_fast() -> None:
+def test_paired_times_tell_slow_from_fast() -> None:
     def spin(seconds: float) -> None:
         end = time.process_time() + seconds
         while time.process_time() < end:
             pass
 
-    times = contest(lambda: spin(0.001), lambda: spin(0.004), rounds=3)
+    times = paired_times(lambda: spin(0.001), lambda: spin(0.004), rounds=3)
     assert times.ratio > 2
-    assert Times(2.0, 3.0).ratio == 1.5
+    assert PairedTimes(2.0, 3.0).ratio == 1.5
     assert geomean([1, 4]) == pytest.approx(2)
 
 

@@ -1,4 +1,4 @@
-"""The int8 and bit-serial parts of the cpu benchmark: both sides compute the same numbers."""
+"""The int8 and bit-serial sections of the cpu benchmark: both sides compute the same numbers."""
 
 from __future__ import annotations
 
@@ -11,8 +11,32 @@ from vdla.compiler.operators.workloads import Workload
 from vdla.compiler.target import host
 
 SMALL = [
-    Workload("dense", "conv2d", 1, 9, 8, 3, 20, 3, 2, 1, ""),
-    Workload("depthwise", "depthwise_conv2d", 1, 9, 8, 5, 5, 3, 1, 1, ""),
+    Workload(
+        name="dense",
+        operator="conv2d",
+        batch=1,
+        height=9,
+        width=8,
+        in_channels=3,
+        out_channels=20,
+        kernel=3,
+        strides=2,
+        pads=1,
+        note="",
+    ),
+    Workload(
+        name="depthwise",
+        operator="depthwise_conv2d",
+        batch=1,
+        height=9,
+        width=8,
+        in_channels=5,
+        out_channels=5,
+        kernel=3,
+        strides=1,
+        pads=1,
+        note="",
+    ),
 ]
 
 

@@ -1,4 +1,5 @@
-"""Convolution with every option, against sums over windows; scheduled for several CPUs, and as machine code."""
+"""Convolution with every option, against sums over windows; scheduled for several CPUs, and as
+machine code."""
 
 import math
 

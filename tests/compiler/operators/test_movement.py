@@ -120,7 +120,7 @@ def test_depth_to_space(order):
         assert_same(lambda t: ops.space_to_depth(t, 2), x, expected)
 
 
-# --- padding ---------------------------------------------------------------------------------------------------------
+# --- padding --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
@@ -148,7 +148,7 @@ def test_reflecting_one_element_repeats_it():
     assert_same(lambda t: pad(t, (2, 2), mode="reflect"), np.full(5, 3), np.array([3]))
 
 
-# --- gathering -------------------------------------------------------------------------------------------------------
+# --- gathering ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "int8"])

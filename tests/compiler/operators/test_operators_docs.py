@@ -1,4 +1,5 @@
-"""docs/operators.md: code runs, the text below it is what it prints, and every operator is on the page."""
+"""docs/operators.md: code runs, the text below it is what it prints, and every operator is on the
+page."""
 
 import contextlib
 import io

@@ -1,4 +1,5 @@
-"""Quantised convolutions, dense and depthwise: against numpy, ONNX Runtime, and on CPUs of all kinds."""
+"""Quantised convolutions, dense and depthwise: against numpy, ONNX Runtime, and on CPUs of all
+kinds."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class Case:
     halves: bool = False  # scales are powers of two, so that many results lie half-way between two integers
 
     def operands(self) -> tuple[Array, Array, Array, Array]:
-        """Data, weights, bias, scale; data and weights reach the ends of their types, the bias that of its range."""
+        """Data, weights, bias, scale; data and weights reach the ends of their types, the bias that
+        of its range."""
         random = np.random.default_rng(1)
         channels = self.data[1]
         outputs = channels if self.outputs is None else self.outputs
@@ -138,7 +140,8 @@ def test_the_batch_may_be_a_symbol(name: str) -> None:
 @pytest.mark.parametrize("packed_for", ["x86-64-avx512", "x86-64-avx2", "neoverse-n1", "aarch64"])
 @pytest.mark.parametrize("name", ["3x3", "depthwise with stride"])
 def test_a_layout_for_another_cpu_runs_everywhere(name: str, packed_for: str) -> None:
-    """Of steps that a CPU has no instruction for, the behaviour is compiled, for whichever CPU they are scheduled."""
+    """Of steps that a CPU has no instruction for, the behaviour is compiled, for whichever CPU they
+    are scheduled."""
     case = CASES[name]
     fn, arrays = case.function(TARGETS[packed_for])
     for scheduled_for in (packed_for, "x86-64"):
@@ -184,7 +187,8 @@ def test_results_are_those_of_onnx_runtime(name: str) -> None:
 
 
 def qlinear_conv(case: Case, x: Array, weight: Array, bias: Array, scale: Array) -> Array:
-    """ONNX Runtime's result; the scales of data and results are 1, so that those of the weights are ours."""
+    """ONNX Runtime's result; the scales of data and results are 1, so that those of the weights are
+    ours."""
     import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
 
@@ -223,7 +227,7 @@ def test_a_target_may_be_a_name() -> None:
     assert named == case.function(TARGETS["x86-64"])[0]
 
 
-# --- errors ----------------------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 def layer(**changes: Any) -> te.Tensor:

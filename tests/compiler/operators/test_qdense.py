@@ -179,7 +179,7 @@ def test_rows_may_be_a_symbol(name: str) -> None:
     np.testing.assert_array_equal(kernel(np.tile(first, (7, 1)), *rest), np.tile(expected, (7, 1)))
 
 
-# --- packing and errors ----------------------------------------------------------------------------------------------
+# --- packing and errors ---------------------------------------------------------------------------
 
 
 def test_planes_of_packed_weights() -> None:

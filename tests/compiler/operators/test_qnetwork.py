@@ -1,4 +1,5 @@
-"""Quantised layers one after another in one function, with other stages between: each keeps its own schedule."""
+"""Quantised layers one after another in one function, with other stages between: each keeps its own
+schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Winograd's convolution against sums over windows, and which convolution is chosen for which shapes."""
+"""Winograd's convolution against sums over windows, and which convolution is chosen for which
+shapes."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""docs/matmul.md: every step runs and gives the product, and the last is much faster than the first."""
+"""docs/matmul.md: every step runs and gives the product, and the last is much faster than the
+first."""
 
 import re
 import time

@@ -1,4 +1,5 @@
-"""What reads the sums of an operator in another order or several at once gets them whole, computed once."""
+"""What reads the sums of an operator in another order or several at once gets them whole, computed
+once."""
 
 import math
 

@@ -1,4 +1,5 @@
-"""The default schedule: it computes the same, finds lanes and threads, and never refuses a function."""
+"""The default schedule: it computes the same, finds lanes and threads, and never refuses a
+function."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""What the default schedules of products and convolutions become: tiles in registers, for every vector width."""
+"""What the default schedules of products and convolutions become: tiles in registers, for every
+vector width."""
 
 import re
 
