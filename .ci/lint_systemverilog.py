@@ -1,7 +1,7 @@
 """Lint the SystemVerilog with two front ends: Verilator -Wall and slang.
 
-The whole design is elaborated from its top for every preset, with the package generated for it; every module must be
-reachable from the top.
+The whole design is elaborated from its top for every preset, with the package generated for it;
+every module must be reachable from the top.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def slang_findings(files: list[Path]) -> str:
 
 
 def sources(folder: Path, preset: str) -> list[Path]:
-    """The design of one preset: its generated package, in a folder of its own, and the files of the RTL."""
+    """The files of the design of a preset, with its generated package in a folder of its own."""
     (folder / preset).mkdir()
     package = folder / preset / PACKAGE
     package.write_text(svgen.render(PRESETS[preset]), encoding="utf-8")

@@ -1,1 +1,1 @@
-"""The machine: configuration, instruction set, programs, timing constants. Imports only `vdla.support`."""
+"""The machine: configuration, instruction set, programs, timing. Imports only `vdla.support`."""

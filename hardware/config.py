@@ -1,7 +1,7 @@
 """The configuration of a machine: buffer sizes, operand widths, queue depths, DRAM model.
 
-The invariant: every `Config` that exists is valid, and every part of the project implements it. Sizes
-are in KiB, depths in entries, latencies in clock cycles.
+The invariant: every `Config` that exists is valid, and every part of the project implements it.
+Sizes are in KiB, depths in entries, latencies in clock cycles.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _INTEGERS = {
 
 @dataclass(frozen=True)
 class Config:
-    """One machine: `Config.preset("pynq_z1")` is a known one, `Config.load` reads one from a JSON file."""
+    """A machine; see `Config.preset` for known ones and `Config.load` for those of a JSON file."""
 
     name: str = "custom"
     batch: int = 1
@@ -156,7 +156,7 @@ class Config:
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Config:
-        """The configuration with these fields and the defaults of the others; an unknown field is an error."""
+        """The configuration with these fields; the others have their defaults."""
         if not isinstance(values, Mapping):
             raise ConfigError(f"config: description must be a table of fields, got {values!r}")
         require_known("config", Config, values)

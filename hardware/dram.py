@@ -1,4 +1,4 @@
-"""The model of the DRAM behind the AXI port; docs/timing-contract.md says how its figures combine."""
+"""The model of the DRAM; docs/timing-contract.md says how its figures combine."""
 
 from __future__ import annotations
 

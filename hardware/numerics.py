@@ -1,7 +1,7 @@
 """The arithmetic of the machine in NumPy: requantisation, vector operations, sub-byte elements.
 
-The one definition for the simulator, the compiler's reference and the RTL's tests. Arithmetic is two's
-complement and wraps in 32 bits; rounding is half up, towards plus infinity.
+The one definition for the simulator, the compiler's reference and the RTL's tests. Arithmetic is
+two's complement and wraps in 32 bits; rounding is half up, towards plus infinity.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _require_within(what: str, values: NDArray[Any], low: int, high: int) -> Non
         raise NumericsError(f"{what} must be an integer from {low} to {high}, got {values[outside].flat[0]}")
 
 
-# --- requantisation --------------------------------------------------------------------------------------------------
+# --- requantisation ------------------------------------------------------------------------------
 
 
 def pack_scale(bias: ArrayLike, mult: ArrayLike, shift: ArrayLike) -> NDArray[np.uint64]:
@@ -68,7 +68,8 @@ def unpack_scale(lanes: ArrayLike) -> tuple[Int32, Int64, Int64]:
 def scales_from_floats(real: ArrayLike) -> tuple[Int64, Int64]:
     """Multipliers and shifts with `mult * 2**-shift` nearest to the real factors.
 
-    The multiplier has 24 significant bits, fewer for factors below 2**-40, where the shift is at its maximum.
+    The multiplier has 24 significant bits, fewer for factors below 2**-40, where the shift is at
+    its maximum.
     """
     values = np.asarray(real, np.float64)
     good = np.isfinite(values) & (values >= 0) & (values <= (1 << MULT_BITS) - 1)
@@ -91,9 +92,11 @@ def scale_from_float(real: float) -> tuple[int, int]:
 def requantise(
     values: ArrayLike, lanes: ArrayLike, zero_point: int, clip_lo: int, clip_hi: int, out_bits: int = 8
 ) -> NDArray[np.int8]:
-    """Requantised sums: `clip(round(wrap32(v + bias) * mult / 2**shift) + zero_point)`, rounding half up.
+    """Requantised sums: `clip(round(wrap32(v + bias) * mult / 2**shift) + zero_point)`, rounding
+    half up.
 
-    `lanes` are packed scales, broadcast along the last axis; the result has elements of `out_bits` in int8.
+    `lanes` are packed scales, broadcast along the last axis; the result has elements of `out_bits`
+    in int8.
     """
     half = 1 << (out_bits - 1)
     for name, value in (("zero_point", zero_point), ("clip_lo", clip_lo), ("clip_hi", clip_hi)):
@@ -105,7 +108,7 @@ def requantise(
     return np.asarray(np.minimum(np.maximum(result, clip_lo), clip_hi), np.int8)
 
 
-# --- vector operations -----------------------------------------------------------------------------------------------
+# --- vector operations ---------------------------------------------------------------------------
 
 
 def _shift_right(a: Int64, amount: Int64) -> Int64:
@@ -114,7 +117,7 @@ def _shift_right(a: Int64, amount: Int64) -> Int64:
 
 
 def vector_op(op: VectorOp, a: ArrayLike, x: ArrayLike, b: ArrayLike) -> Int32:
-    """The new accumulator entry from the old one `a`, the source `x` (of MAC) and the second operand `b`."""
+    """The new accumulator entry of the old one `a`, the source `x` (of MAC) and operand `b`."""
     old, operand = _wide(a), _wide(b)
     match op:
         case VectorOp.ADD:
@@ -144,11 +147,11 @@ def vector_start(op: VectorOp, x: ArrayLike, b: ArrayLike) -> Int32:
     return wrap32(_wide(x) * _wide(b)) if op == VectorOp.MAC else wrap32(b)
 
 
-# --- elements --------------------------------------------------------------------------------------------------------
+# --- elements ------------------------------------------------------------------------------------
 
 
 def pack_elements(values: ArrayLike, bits: int) -> NDArray[np.uint8]:
-    """Signed elements packed into bytes along the last axis, element 0 in the low bits of byte 0."""
+    """Signed elements packed into bytes along the last axis, the first in the low bits."""
     array = np.asarray(values)
     per_byte = 8 // bits
     half = 1 << (bits - 1)

@@ -28,10 +28,10 @@ COMPUTES_IN_FLIGHT = 8
 """Entries of the compute unit's completion queue: GEMMs or VECTORs started and not ended."""
 
 LOAD_TAIL = 2
-"""From the last beat or pad entry of a LOAD to its end: the width converter's register, the buffer write."""
+"""From the last beat or pad entry of a LOAD to its end: width converter, buffer write."""
 
 ISSUE_OVERHEAD = 2
-"""From the start of a GEMM or VECTOR to its first iteration: decoding, reading the first micro-op."""
+"""From the start of a GEMM or VECTOR to its first iteration: decoding, the first micro-op."""
 
 STORE_SETUP = 2
 """From the start of a STORE to its first address: decoding, reading the first entry."""
@@ -76,5 +76,5 @@ def fetch_buffer_beats(config: Config) -> int:
 
 
 def accumulator_half(config: Config, index: int) -> int:
-    """The half of the accumulator, 0 or 1, that holds an entry; VECTOR stalls a cycle on two reads of a half."""
+    """The half of the accumulator that holds an entry; two reads of a half stall VECTOR a cycle."""
     return index // (config.acc_depth // 2)

@@ -40,7 +40,7 @@ TENSOR_KEYS = ("role", "dtype", "shape", "layout", "nbytes")
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """An instruction as written: a value to encode or its bytes, the name of its tensor, its source line."""
+    """An instruction as written, or its bytes, with the name of its tensor and its source line."""
 
     word: Word
     content: Instruction | bytes
@@ -62,7 +62,7 @@ class _Text:
     rows: list[_Row] = field(default_factory=list)
 
 
-# --- directives ------------------------------------------------------------------------------------------------------
+# --- directives ----------------------------------------------------------------------------------
 
 
 def _only(line: Line, count: int, usage: str) -> None:
@@ -157,7 +157,7 @@ def _source(line: Line) -> int:
     return next((integer(word, "source line", word.text[1:]) for word in line if word.text.startswith("@")), -1)
 
 
-# --- instructions ----------------------------------------------------------------------------------------------------
+# --- instructions --------------------------------------------------------------------------------
 
 
 def _read_instruction(text: _Text, line: Line) -> None:
@@ -212,7 +212,7 @@ def _tokens(unit: Unit, words: list[Word]) -> dict[str, int]:
     return tokens
 
 
-# --- the whole -------------------------------------------------------------------------------------------------------
+# --- the whole -----------------------------------------------------------------------------------
 
 
 def _read(text: str) -> _Text:
@@ -287,7 +287,7 @@ def _tensor(name: str, word: Word, keys: dict[str, Word], data: bytes | None) ->
 
 
 def _nbytes(keys: dict[str, Word], dtype: str, shape: tuple[int, ...], data: bytes | None) -> int:
-    """Bytes of a tensor: as given, else computed from dtype and shape, else the length of its data."""
+    """Bytes of a tensor: as given, else from dtype and shape, else the length of its data."""
     if "nbytes" in keys:
         return integer(keys["nbytes"], "nbytes", keys["nbytes"].value)
     if dtype in CONSTANT_BITS:
@@ -357,8 +357,8 @@ def _source_index(row: _Row, count: int) -> int:
 def assemble(source: str, file: str | None = None) -> Program:
     """The program of the text.
 
-    With the name of its `file`, an instruction without `@` has `file:line: text` as its source line, which
-    findings of the verifier show.
+    With the name of its `file`, an instruction without `@` has `file:line: text` as its source
+    line, which findings of the verifier show.
 
     Raises:
         AsmError: the text is invalid; the message names line and column.

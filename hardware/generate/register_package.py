@@ -1,4 +1,5 @@
-"""The generator of `vdla_regs_pkg.sv`: offsets, widths, bits and reset values of the control registers.
+"""The generator of `vdla_regs_pkg.sv`: offsets, widths, bits and reset values of the control
+registers.
 
 The package is the same for every configuration.
 """

@@ -1,4 +1,5 @@
-"""The table of control registers: the source of the RTL's package, the driver's offsets and the page.
+"""The table of control registers: the source of the RTL's package, the driver's offsets and the
+page.
 
 Registers have 32 bits, offsets are in bytes. A wider value is in two registers, the low half first.
 """

@@ -1,7 +1,7 @@
 """The SystemVerilog files of the machine in the one order in which every tool reads them.
 
-Packages come first, each after those it uses. `vdla_pkg.sv` is not among the files: it is generated for each
-configuration (`vdla.hardware.generate.svgen`) and must be read before them.
+Packages come first, each after those it uses. `vdla_pkg.sv` is not among the files: it is generated
+for each configuration (`vdla.hardware.generate.svgen`) and must be read before them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def rtl_files() -> list[Path]:
 
 
 def needed_files(*roots: Path) -> list[Path]:
-    """`roots` and every file they name, directly or not: those of the RTL in its order, then those outside of it.
+    """`roots` and every file they name, directly or not: those of the RTL in its order, then those
+    outside of it.
 
     A file outside of the RTL, such as a test's, may also name its neighbours.
     """

@@ -42,7 +42,7 @@ TIMING = {
 
 
 AXI_ADDRESS_BITS = 40
-"""Bits of a byte address, the most of any board; `dram` addresses at most 2**32 beats of 32 bytes."""
+"""Bits of a byte address, as many as any board has; `dram` reaches 2**32 beats of 32 bytes."""
 
 FIELD_WIDTHS = {
     "Sram": "sram",
@@ -176,12 +176,12 @@ def packages(config: Config) -> dict[str, str]:
 
 
 def render_nameless(config: Config) -> str:
-    """The text with a fixed name: equal for configurations that differ in name, memory or clock only."""
+    """The text under a fixed name, shared by configurations equal but for name, memory and clock."""
     return render(replace(config, name="rtl"))
 
 
 def main() -> None:
-    """`python -m vdla.hardware.generate.svgen [preset]` prints; --write replaces the committed packages."""
+    """Print the package of a preset, or with --write replace the committed packages."""
     parser = argparse.ArgumentParser(description="SystemVerilog package of a configuration")
     parser.add_argument("preset", nargs="?", default="pynq_z1")
     parser.add_argument("--write", action="store_true", help="write the packages of hardware/rtl")

@@ -1,8 +1,8 @@
 """Conversion between instructions, their words and their columns, by whole arrays.
 
 Words are little-endian `np.uint8[n, instruction_bytes]`; columns are `np.int64[n, len(COLUMNS)]`, 0
-where a format lacks the field. `encode`, `decode` and `check` refuse invalid instructions; `columns`
-reads the bits without checks.
+where a format lacks the field. `encode`, `decode` and `check` refuse invalid instructions;
+`columns` reads the bits without checks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ UOP_COLUMNS: tuple[str, ...] = tuple(field.name for field in UOP_FORMAT)
 _UNIT_OF_OPCODE = np.array([-1, Unit.LOAD, Unit.STORE, Unit.COMPUTE, Unit.COMPUTE, 0, -1, -1], np.int64)
 
 
-# --- bits ------------------------------------------------------------------------------------------------------------
+# --- bits ----------------------------------------------------------------------------------------
 
 
 def _insert(lanes: NDArray[np.uint64], slot: Slot, values: Values) -> None:
@@ -67,7 +67,7 @@ def _used_bits(config: Sizes) -> NDArray[np.uint64]:
     return masks
 
 
-# --- errors ----------------------------------------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------
 
 
 def _show(value: int, field: Field) -> str:
@@ -95,7 +95,7 @@ def _in_range(slot: Slot, values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray((values >= slot.low) & (values <= slot.high), np.bool_)
 
 
-# --- instructions to columns and words -------------------------------------------------------------------------------
+# --- instructions to columns and words -----------------------------------------------------------
 
 
 @lru_cache(maxsize=8)
@@ -196,7 +196,7 @@ def with_field(config: Sizes, words: Words, name: str, values: Values) -> Words:
     return lanes.astype("<u8", copy=False).view(np.uint8)
 
 
-# --- words to columns and instructions -------------------------------------------------------------------------------
+# --- words to columns and instructions -----------------------------------------------------------
 
 
 def columns(config: Sizes, words: Words) -> Values:
@@ -274,13 +274,13 @@ def _build(opcode: Opcode, fields: Sequence[Field], values: Sequence[int]) -> In
     return CLASSES[opcode](**named)
 
 
-# --- micro-ops -------------------------------------------------------------------------------------------------------
+# --- micro-ops -----------------------------------------------------------------------------------
 
 _UOP_VALUES = attrgetter(*UOP_COLUMNS)
 
 
 def encode_uops(config: Sizes, uops: Sequence[MicroOp]) -> Words:
-    """The words of micro-ops, `np.uint8[n, config.uop_entry_bytes]`; IsaError where a value does not fit."""
+    """The words of micro-ops, `np.uint8[n, uop_entry_bytes]`; IsaError if a value does not fit."""
     slots = uop_layout(config)
     lanes = np.zeros((len(uops), config.uop_entry_bytes // 8), np.uint64)
     if len(uops):

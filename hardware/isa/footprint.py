@@ -19,7 +19,7 @@ Row = Sequence[int]
 """The columns of one instruction as plain integers."""
 
 MOST_ITERATIONS = 1 << 20
-"""Largest VECTOR whose reads of entries it also writes are resolved; a larger one counts all as reads."""
+"""Iterations up to which reads of entries that a VECTOR also writes are resolved exactly."""
 
 _OPCODE, _INIT, _EMIT = COL["opcode"], COL["init"], COL["emit"]
 _LOOP0, _LOOP1 = COL["loop0"], COL["loop1"]
@@ -40,7 +40,7 @@ class BufferAccess:
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """The fields that lead outside a buffer or tensor: `fields must keep things below limit, got got`."""
+    """Fields that lead outside: `fields must keep things below limit, got got`."""
 
     fields: tuple[str, ...]
     things: str
@@ -60,7 +60,7 @@ class UopOffsets:
         self._starts: dict[bool, tuple[int, int]] = {}
 
     def offsets(self, column: int, last_only: bool) -> int:
-        """The bit set of a column's values over all, or only the `last`, micro-ops; {0} without a column."""
+        """The bit set of a column, over all or the `last` micro-ops; {0} without a column."""
         key = (column, last_only)
         if key not in self._sets:
             used = self.columns[self.columns[:, _LAST] > 0] if last_only else self.columns
@@ -81,7 +81,7 @@ class UopOffsets:
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """An index of GEMM or VECTOR: base field, loop factors, micro-op column, and its unit in the buffer."""
+    """An index of GEMM or VECTOR: base field, loop factors, micro-op column, unit in the buffer."""
 
     field: str
     buffer: Buffer
@@ -169,7 +169,7 @@ class Footprints:
     # --- bounds
 
     def excess(self, row: Row, kernel: UopOffsets | None) -> list[Excess]:
-        """The fields that lead outside an on-chip buffer; `kernel` are the micro-ops of a GEMM or VECTOR."""
+        """The fields that lead outside an on-chip buffer; `kernel` is that of a GEMM or VECTOR."""
         if row[_OPCODE] in (Opcode.LOAD, Opcode.STORE):
             return _dma_excess(self.config, row)
         if row[_OPCODE] == Opcode.SYNC or kernel is None:
@@ -259,7 +259,7 @@ class Footprints:
         return index_set.shift(self._shapes[key], base * stream.entries)
 
     def _old_sums(self, row: Row, kernel: UopOffsets) -> Where:
-        """The accumulator entries whose value from before the instruction is read as the first operand."""
+        """The accumulator entries whose old value is the first operand."""
         init = bool(row[_INIT])
         terms = tuple(row[COL[name]] for name in ("loop1", "acc1", "loop0", "acc0"))
         key = (id(kernel), init, terms)
@@ -270,7 +270,7 @@ class Footprints:
         return index_set.shift(self._shapes[key], row[COL["acc"]])
 
     def _source_sums(self, stream: _Stream, row: Row, kernel: UopOffsets, read: Where) -> Where:
-        """The entries of `read`, those that a VECTOR's source indexes, that it has not yet written when read."""
+        """The entries of `read`, those of a VECTOR's source, that it reads before writing them."""
         written = self._place(self._used(row, kernel)[0], row, kernel)
         if index_set.end(read) <= _begin(written) or index_set.end(written) <= _begin(read):
             return read
@@ -345,7 +345,7 @@ def _scattered(first: int, run: int, rows: tuple[int, int], planes: tuple[int, i
 
 
 def _exposed_source(row: Row, kernel: UopOffsets) -> Indices | None:
-    """The source entries read before they are written, by simulation; None beyond MOST_ITERATIONS."""
+    """The source entries read before being written, by simulation; None if that takes too long."""
     loops = [(row[_LOOP0], row[COL["acc0"]], row[COL["src0"]]), (row[_LOOP1], row[COL["acc1"]], row[COL["src1"]])]
     (n0, a0, s0), (n1, a1, s1) = ((n if a or s else 1, a, s) for n, a, s in loops)  # else all passes are equal
     if n0 * n1 * len(kernel.columns) > MOST_ITERATIONS:

@@ -1,7 +1,8 @@
 """The table of formats: every field of every format, its width a function of the configuration.
 
-Encoder, decoder, assembler, SystemVerilog package, reference page and random instructions derive from
-this table. Fields lie in table order from bit 0 upwards without gaps; the remaining bits are 0.
+Encoder, decoder, assembler, SystemVerilog package, reference page and random instructions derive
+from this table. Fields lie in table order from bit 0 upwards without gaps; the remaining bits are
+0.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Slot:
         return (1 << (self.width - self.field.signed)) - 1
 
 
-# --- widths ----------------------------------------------------------------------------------------------------------
+# --- widths --------------------------------------------------------------------------------------
 
 
 def _fixed(bits: int) -> Width:
@@ -99,7 +100,7 @@ def _result(config: Sizes) -> int:
     return config.out_bits
 
 
-# --- fields ----------------------------------------------------------------------------------------------------------
+# --- fields --------------------------------------------------------------------------------------
 
 HEAD = (
     Field("opcode", _fixed(3), "The format of the instruction.", enum=Opcode),
@@ -184,7 +185,7 @@ UOP_FORMAT = (
 )
 
 
-# --- placement -------------------------------------------------------------------------------------------------------
+# --- placement -----------------------------------------------------------------------------------
 
 
 def _place(config: Sizes, fields: tuple[Field, ...]) -> tuple[Slot, ...]:
@@ -220,7 +221,7 @@ def instruction_bytes(config: Sizes) -> int:
 
 
 def misfit(config: Sizes) -> str | None:
-    """The field that does not fit the encoding of this configuration, in a sentence; None if all fit."""
+    """The field that does not fit the encoding, in a sentence; None if all fit."""
     limits = [(opcode.name, slots, WORD_BITS[-1]) for opcode, slots in layout(config).items()]
     for name, slots, limit in [*limits, ("micro-op", uop_layout(config), 8 * config.uop_entry_bytes)]:
         for slot in slots:

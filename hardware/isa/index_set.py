@@ -1,7 +1,7 @@
 """Sets of indices as bit sets in Python integers: bit i is set if i is in the set.
 
-The indices of an affine loop are a union of shifted copies, built by doubling in logarithmically many
-steps: even a hostile loop count costs no more than the buffer that it indexes.
+The indices of an affine loop are a union of shifted copies, built by doubling in logarithmically
+many steps: even a hostile loop count costs no more than the buffer that it indexes.
 """
 
 from __future__ import annotations

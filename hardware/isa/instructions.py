@@ -1,6 +1,7 @@
 """Instructions as values: one frozen dataclass per format.
 
-A default is the value that an unused field must have. Values are not checked here but by the encoder.
+A default is the value that an unused field must have. Values are not checked here but by the
+encoder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The rules of a valid instruction beyond the widths of its fields.
 
-A row of RULES has the formats, the field that is reported, a test over columns, and the rule in words.
-Each test covers a whole program; the first invalid instruction is reported. The bounds of buffers and
-tensors are the verifier's task.
+A row of RULES has the formats, the field that is reported, a test over columns, and the rule in
+words. Each test covers a whole program; the first invalid instruction is reported. The bounds of
+buffers and tensors are the verifier's task.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class IsaError(Error, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`field must <words>` in instructions of `opcodes`; `holds` tests it for each row of columns."""
+    """`field must <words>` in the formats `opcodes`; `holds` tests each row of columns."""
 
     opcodes: tuple[Opcode, ...]
     field: str

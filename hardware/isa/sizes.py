@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Sizes(Hashable, Protocol):
-    """Depths in entries, indexed by `Buffer` where there are several; widths in bits or bytes as named."""
+    """Depths are in entries, widths in bits or bytes as named; tuples are indexed by `Buffer`."""
 
     @property
     def inp_bits(self) -> int:

@@ -1,7 +1,8 @@
-"""The units and the token queues between them: the one table from which all names of queues, token fields, counters
-and registers are derived.
+"""The units and the token queues between them: the one table from which all names of queues, token
+fields, counters and registers are derived.
 
-The units are a chain: tokens pass between neighbours only, so each queue is one direction between two of them.
+The units are a chain: tokens pass between neighbours only, so each queue is one direction between
+two of them.
 """
 
 from __future__ import annotations
@@ -67,10 +68,10 @@ SIDES = ("prev", "next")
 
 
 def popped_queue(unit: Unit, side: str) -> int:
-    """The number of the queue that `pop_<side>` of a unit's instruction pops; -1 at the ends of the chain."""
+    """The number of the queue that `pop_<side>` pops on a unit; -1 if there is none."""
     return next((i for i, q in enumerate(QUEUES) if q.consumer is unit and q.pop == f"pop_{side}"), -1)
 
 
 def pushed_queue(unit: Unit, side: str) -> int:
-    """The number of the queue that `push_<side>` of a unit's instruction pushes to; -1 at the ends of the chain."""
+    """The number of the queue that `push_<side>` pushes to on a unit; -1 if there is none."""
     return next((i for i, q in enumerate(QUEUES) if q.producer is unit and q.push == f"push_{side}"), -1)

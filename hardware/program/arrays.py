@@ -1,6 +1,7 @@
 """Conversion between NumPy arrays and the bytes of a program's tensors in DRAM.
 
-An array has the packed shape and the dtype that its tensor declares; int2 and int4 elements are int8 in the array.
+An array has the packed shape and the dtype that its tensor declares; int2 and int4 elements are
+int8 in the array.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def _check_names(program: Program, inputs: Mapping[str, Array]) -> None:
 
 
 def initial_contents(program: Program, inputs: Mapping[str, Array]) -> dict[str, Bytes]:
-    """The bytes of each tensor that has some before a run: inputs, constants and weights, by name."""
+    """The bytes of inputs, constants and weights before a run, by name."""
     _check_names(program, inputs)
     contents = {tensor.name: to_bytes(tensor, inputs[tensor.name]) for tensor in input_tensors(program)}
     for tensor in program.tensors:
@@ -60,7 +61,7 @@ def output_arrays(program: Program, read: Callable[[ProgramTensor], Bytes]) -> d
 
 
 def to_bytes(tensor: ProgramTensor, array: Array) -> Bytes:
-    """The bytes of a tensor in DRAM; ProgramError unless the array has the declared shape and dtype."""
+    """The bytes of a tensor in DRAM; ProgramError unless shape and dtype are as declared."""
     where = f"tensor {tensor.name}"
     if not isinstance(array, np.ndarray):
         raise ProgramError(f"{where}: value must be a numpy array, got {type(array).__name__}")

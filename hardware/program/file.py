@@ -1,7 +1,8 @@
-"""The container of a program file: a header, a JSON manifest, then binary members, under one checksum.
+"""The container of a program file: a header, a JSON manifest, then binary members, under one
+checksum.
 
-Header (little-endian): magic `VDLAPROG`, format version u32, manifest bytes u32, payload bytes u64, then a SHA-256.
-Any changed bit is detected; reading never allocates more than the size of the file.
+Header (little-endian): magic `VDLAPROG`, format version u32, manifest bytes u32, payload bytes u64,
+then a SHA-256. Any changed bit is detected; reading never allocates more than the size of the file.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ DIGEST_BYTES = 32
 PREFIX_BYTES = HEADER.size + DIGEST_BYTES
 
 
-# --- content ---------------------------------------------------------------------------------------------------------
+# --- content -------------------------------------------------------------------------------------
 
 
 def seal(manifest: bytes, members: Iterable[bytes]) -> bytes:
@@ -73,7 +74,7 @@ class Payload:
             raise ProgramError(f"payload: size must be {self._position} bytes, got {len(self._content)}")
 
 
-# --- files -----------------------------------------------------------------------------------------------------------
+# --- files ---------------------------------------------------------------------------------------
 
 
 def write(path: str | PathLike[str], content: bytes) -> None:

@@ -1,7 +1,7 @@
 """A compiled program: the instruction stream, its tensors, the source line of each instruction.
 
-The invariant: arrays have one row per instruction and indices are in range. Whether the instructions are
-valid and safe is the verifier's question. Arrays are read-only.
+The invariant: arrays have one row per instruction and indices are in range. Whether the
+instructions are valid and safe is the verifier's question. Arrays are read-only.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def _check_indices(where: str, name: str, array: NDArray[Any], count: int) -> No
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """`words` uint8[n, bytes]; `tensor_of` and `source_of`, int32[n], index `tensors` and `source_lines`.
+    """`words` uint8[n, bytes]; `tensor_of` and `source_of`, int32[n], index `tensors` and
+    `source_lines`.
 
     An index of -1 is none.
     """
@@ -125,7 +126,7 @@ class Program:
 
     @cached_property
     def hash(self) -> str:
-        """Sixteen hex digits that identify what runs: fingerprint, words and tensors, not names or source lines."""
+        """Sixteen hex digits over fingerprint, words and tensors, without names and source lines."""
         digest = hashlib.sha256()
         digest.update(self.config.fingerprint.encode())
         digest.update(np.ascontiguousarray(self.words).tobytes())
@@ -193,7 +194,7 @@ class Program:
         return Program.from_bytes(file.read(path), str(path))
 
 
-# --- the content of a file -------------------------------------------------------------------------------------------
+# --- the content of a file -----------------------------------------------------------------------
 
 _STORED = ("name", "role", "dtype", "layout", "nbytes")
 
@@ -246,7 +247,7 @@ def load(path: str | PathLike[str]) -> Program:
 
 
 def place(program: Program, base: int = 0) -> tuple[dict[str, int], int]:
-    """Byte addresses of the tensors and of the stream (STREAM) from `base` on, page-aligned, and their end."""
+    """Page-aligned byte addresses of the tensors and the stream (STREAM) from `base`, and the end."""
     addresses: dict[str, int] = {}
     end = base
     sizes = [(tensor.name, tensor.nbytes) for tensor in program.tensors] + [(STREAM, program.words.nbytes)]

@@ -21,7 +21,7 @@ ELEMENT_BITS = {"int2": 2, "int4": 4, "int8": 8, "int32": 32, "int64": 64}
 """Bits of an element by dtype: activations and weights, sums, packed requantisation parameters."""
 
 UOP = "uop"
-"""The dtype of a constant whose elements are micro-ops; their size follows from the configuration."""
+"""The dtype of a constant of micro-ops, whose size follows from the configuration."""
 
 CONSTANT_BITS = {**ELEMENT_BITS, "uint8": 8}
 """As `ELEMENT_BITS`, for constants: the machine's tables may also be declared as bytes."""
@@ -31,7 +31,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/\-]*")
 
 @dataclass(frozen=True, slots=True)
 class ProgramTensor:
-    """An array in DRAM; `shape` and `layout` are of the packed elements, `data` its content where known."""
+    """An array in DRAM; shape and layout are those of its packed elements."""
 
     name: str
     role: str

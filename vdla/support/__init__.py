@@ -1,1 +1,1 @@
-"""Small services that every room may import: atomic writes, cache folders, integer checks."""
+"""Services that every room may import: errors, integers, atomic writes, caches, suggestions."""

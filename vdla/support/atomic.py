@@ -23,7 +23,8 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_with(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, then move it to `path`; on an error `path` is unchanged.
+    """Let `write` fill a temporary file beside `path`, then move it to `path`; on an error `path`
+    is unchanged.
 
     An OSError names `path`, not the temporary file.
     """

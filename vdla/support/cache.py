@@ -1,6 +1,7 @@
 """Folders that cache what is slow to make, and the locks under which it is made.
 
-A file's name in a cache is a hash of everything that its content depends on, so an entry is never stale.
+A file's name in a cache is a hash of everything that its content depends on, so an entry is never
+stale.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def user_cache(kind: str) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of `path`, a file beside it, against other processes; it is freed when its holder ends."""
+    """Hold the lock of `path` against other processes; it is freed when the holder ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_name(f"{path.name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -41,7 +42,8 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def build_once(path: Path, build: Callable[[Path], Path], is_valid: Callable[[Path], bool] = Path.is_file) -> Path:
-    """`path`, built if it is not there: `build` fills a temporary folder and returns the file that becomes `path`.
+    """`path`, built if it is not there: `build` fills a temporary folder and returns the file that
+    becomes `path`.
 
     Of several processes one builds and the others wait. OSError where the cache cannot be written.
     """

@@ -1,11 +1,11 @@
-"""`Error`: the base of every error that VDLA raises on purpose.
+"""`Error`: the base of every error that VDLA raises.
 
-Each layer derives its own from it and from the built-in class that says what kind of error it is, so that
-`except vdla.Error` catches all of them and `except ValueError` still catches wrong arguments.
+The error of a layer derives from it and from the built-in class of its kind,
+so that `except vdla.Error` catches all of them and `except ValueError` those of arguments.
 """
 
 from __future__ import annotations
 
 
 class Error(Exception):
-    """Something that VDLA refuses or cannot do; the message says where, which rule, and what it got."""
+    """The base of all errors; the message names the place, the rule and the value."""

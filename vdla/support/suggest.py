@@ -1,4 +1,4 @@
-"""The ending of a message about an unknown name: the known one that was probably meant."""
+"""Suggestions for unknown names in error messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """` (did you mean C6?)` for the known name closest to `name`, in any case; empty where none is close."""
+    """` (did you mean C6?)` for the known name closest to `name`, ignoring case; else empty."""
     if not isinstance(name, str):
         return ""
     from difflib import get_close_matches
