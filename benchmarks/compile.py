@@ -1,8 +1,7 @@
-"""Compile time: ResNet-18's convolutions to verified instruction streams, and to machine code of
-this CPU, one core.
+"""Compile time of ResNet-18's convolutions on one core: for the accelerator and for this CPU.
 
-`native_conv2d_seconds` is the median over C1 to C12 of the way from tensor expression to machine
-code.
+The accelerator's includes verification. `native_conv2d_seconds` is the median over C1 to C12 of the
+time from tensor expression to machine code.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from vdla.runtime.layers import layer_operator
 from vdla.simulator.verify import verify
 
 
-def compiled(layer: Workload, config: Config) -> tuple[Program, float, float]:
+def compile_and_verify(layer: Workload, config: Config) -> tuple[Program, float, float]:
     """The program and the seconds it took to compile it and to verify it."""
     start = time.perf_counter()
     program = layer_operator(layer, config, 2).program
@@ -31,16 +30,16 @@ def compiled(layer: Workload, config: Config) -> tuple[Program, float, float]:
 
 
 def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
-    """Each layer once, in this process, after the imports and after the kernels are compiled."""
+    """Each layer once, in this process, after imports and warm-up."""
     config = Config.preset(PRESET)
     layers = resnet18_layers()
     total = len(layers) + len(convolutions())
-    compiled(WARM_UP, config)  # loads the compiled kernels, which a process that compiles many layers does once
+    compile_and_verify(WARM_UP, config)  # loads the simulator's compiled kernels
     rows: list[dict[str, Any]] = []
     programs = []
     for index, layer in enumerate(layers):
         progress(layer.name, index, total)
-        program, compile_s, verify_s = compiled(layer, config)
+        program, compile_s, verify_s = compile_and_verify(layer, config)
         programs.append(program)
         seconds = {"compile_seconds": round(compile_s, 4), "verify_seconds": round(verify_s, 4)}
         rows.append({"layer": layer.name, **seconds, "instructions": len(program)})

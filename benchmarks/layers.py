@@ -1,9 +1,7 @@
-"""ResNet-18's convolutions on pynq_z1: cycles against the machine's bound, with and without virtual
-threads.
+"""ResNet-18's convolutions on pynq_z1: cycles against the bound, with and without virtual threads.
 
-Every result is compared with the plain numpy reference. C1, with its 3 input channels, is a row of
-its own and stands outside the sums; what it costs to lay out its input is reported beside its
-cycles.
+Every result is compared with a plain NumPy reference. C1, with 3 input channels, is not part of the
+sums; the time and memory for its patches are reported beside its cycles.
 """
 
 from __future__ import annotations
@@ -18,11 +16,11 @@ from vdla.hardware.config import Config
 from vdla.runtime.layers import LayerRun, layer_operator, measure
 
 PRESET = "pynq_z1"
-FIRST = "C1"  # its channels do not fill a block: reported, not part of the sums
+FIRST = "C1"  # its channels do not fill a block
 
 
 def row(layer: Workload, config: Config, two: LayerRun, one: LayerRun) -> dict[str, Any]:
-    """What is reported of one layer."""
+    """The row of one layer in the report."""
     limit = bound(layer, config).cycles
     return {
         "layer": layer.name,
@@ -72,9 +70,7 @@ def sums(rows: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def _first_layer(measured: LayerRun, entry: dict[str, Any]) -> dict[str, float]:
-    """The figures of C1: `c1_packed_bytes` against the plain input's is what laying it out costs
-    the memory.
-    """
+    """The figures of C1; `c1_packed_bytes` over `c1_plain_bytes` is the memory cost of patches."""
     plain = workload(FIRST)
     return {
         "c1_cycles": int(entry["cycles"]),

@@ -25,8 +25,9 @@ class GemmTilingError(Error, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class GemmTiling:
-    """A product of m x n x k elements in tiles of `rows` by `columns` entries; all counts below are
-    in entries.
+    """A product of m x n x k elements in tiles of `rows` by `columns` entries.
+
+    All counts below are in entries.
     """
 
     config: Config

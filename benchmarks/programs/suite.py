@@ -1,8 +1,7 @@
-"""Small programs of every template on several machines: what tests and the mutants benchmark run.
+"""Small programs of every template on several machines, for tests and the mutants benchmark.
 
-A case is a template's options at a size that takes at least two tiles or two virtual threads
-somewhere; channel counts are not multiples of the blocks. Names are unique and say case, threads
-and machine.
+Each case needs several tiles or virtual threads on some machine; its channel counts are not
+multiples of the blocks. Names are unique: case, threads, machine.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from vdla.hardware.program import Program
 PYNQ = Config.preset("pynq_z1")
 
 _SLOW = Dram(read_latency=120, beat_cycles=2)
-# Small buffers make small shapes take several tiles; slow memory makes queues fill.
+# Small buffers need several tiles for small shapes; slow memory fills the queues.
 MACHINES: tuple[Config, ...] = (
     PYNQ,
     replace(PYNQ, name="narrow", inp_kib=2, wgt_kib=8, acc_kib=4, out_kib=2, dram=_SLOW),
@@ -95,7 +94,7 @@ CASES: tuple[_Case, ...] = (
 
 @cache
 def operators() -> tuple[Operator, ...]:
-    """Every case on every machine with two virtual threads, and each first case with one."""
+    """Every case on every machine with two virtual threads, and the first case with one."""
     two = [case.operator(config) for config in MACHINES for case in CASES]
     one = [CASES[0].operator(config, threads=1) for config in MACHINES]
     return (*two, *one)

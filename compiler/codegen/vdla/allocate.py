@@ -1,5 +1,4 @@
-"""Static allocation: an address for every tile, such that tiles with overlapping live ranges do not
-overlap.
+"""Static allocation: tiles with overlapping live ranges get disjoint addresses.
 
 A tile is live from its first to its last use in program order. A new tile takes the space that has
 been dead for the longest time: overwriting recently read data would make the producer wait for the
@@ -41,8 +40,7 @@ class LiveRange:
 
 
 def allocate(config: Config, ops: Sequence[MacroOp], lines: Sequence[str] = ()) -> dict[BufferTile, int]:
-    """The first entry of every tile in its buffer; AllocationError names the buffer that is too
-    small.
+    """The first entry of every tile in its buffer.
 
     `lines` is the text of the schedule, for the error.
     """
@@ -119,9 +117,7 @@ def _rotate(depth: int, ranges: Sequence[LiveRange]) -> dict[BufferTile, int] | 
 
 
 def _oldest(segments: Sequence[_Segment], depth: int, live: LiveRange, partners: Sequence[range]) -> int | None:
-    """The start with the fewest bank clashes with its partners; among those, the one dead longest,
-    then the lowest.
-    """
+    """The start with the fewest clashes with its partners, then dead longest, then the lowest."""
     size = live.tile.entries
     middle = -(-(depth // 2) // live.align) * live.align
     starts = {middle, *_starts(segments, size, live.align)} if partners else set(_starts(segments, size, live.align))
@@ -214,9 +210,7 @@ def _gap(taken: Iterable[tuple[int, int]], size: int, align: int) -> int:
 def _too_small(
     buffer: Buffer, depth: int, ranges: Sequence[LiveRange], failed: LiveRange, name: Callable[[int], str]
 ) -> str:
-    """The error for the moment of greatest use, or for the live range that found no contiguous
-    space.
-    """
+    """The error at the operation of greatest use, or at the tile without contiguous space."""
     moment, rule = max((live.first for live in ranges), key=lambda op: _total(_alive(ranges, op))), ""
     if _total(_alive(ranges, moment)) <= depth:
         moment, rule = failed.first, ", each contiguous"

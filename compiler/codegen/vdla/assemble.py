@@ -29,9 +29,7 @@ _TOKEN_BITS = ("pop_prev", "pop_next", "push_prev", "push_next")
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """An addressed instruction, its tensor and schedule line; `op` is the index of its operation,
-    if it has one.
-    """
+    """An addressed instruction, its tensor, its schedule line and the index of its operation."""
 
     instruction: isa.Instruction
     tensor: str | None
@@ -46,8 +44,7 @@ def assemble(
     tensors: Sequence[ProgramTensor],
     source_lines: Sequence[str] = (),
 ) -> Program:
-    """The program of `macro_ops` in their order; `tensors` are all tensors except the micro-op
-    table.
+    """The program of `macro_ops` in order; `tensors` are all but the micro-op table.
 
     Raises:
         AllocationError, UopError: an on-chip buffer is too small. IsaError: a field overflows.
@@ -159,8 +156,9 @@ def _uop_tensor(config: Config, plan: UopPlan) -> ProgramTensor:
 def _unit_ops(
     config: Config, ops: Sequence[MacroOp], placed: Sequence[_Placed], checker: MacroOpChecker, lines: Sequence[str]
 ) -> list[UnitOp]:
-    """The operations that tokens must order. A LOAD of micro-ops touches nothing: compute alone
-    uses their buffer.
+    """The operations that tokens must order.
+
+    A LOAD of micro-ops touches nothing, as only compute uses the micro-op buffer.
     """
     rows = isa.instruction_columns(config, [item.instruction for item in placed]).tolist()
     return [

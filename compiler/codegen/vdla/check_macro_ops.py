@@ -18,9 +18,7 @@ from vdla.hardware.program import ProgramTensor
 
 
 class MacroOpChecker:
-    """Checks the operations of one program, whose tiles are at `addresses`, and collects what they
-    touch.
-    """
+    """Checks the operations of a program, with tiles at `addresses`, and collects touches."""
 
     def __init__(
         self,
@@ -37,8 +35,7 @@ class MacroOpChecker:
         self._kernels: dict[int, tuple[UopKernel, footprint.UopOffsets]] = {}
 
     def touches(self, index: int, op: MacroOp, row: Row, lines: Sequence[str] = ()) -> tuple[Touch, ...]:
-        """The entries that operation `index` touches; `row` has the columns of its addressed
-        instruction.
+        """The touches of operation `index`; `row` has the columns of its instruction.
 
         Raises:
             BuildError: an access outside of a tile or of the tensor.

@@ -25,9 +25,7 @@ touched entries.
 
 @dataclass(frozen=True, slots=True)
 class Touch:
-    """Entries of one space (an on-chip buffer or a tensor in DRAM) that an operation reads or
-    writes.
-    """
+    """Entries of an on-chip buffer or of a tensor in DRAM that an operation reads or writes."""
 
     space: Hashable
     where: Where
@@ -80,9 +78,7 @@ def _indices(where: Where) -> NDArray[np.int64]:
 
 
 def _histories(ops: Sequence[UnitOp]) -> dict[Hashable, _History]:
-    """The history of every space that one unit writes and another touches; no other space orders
-    units.
-    """
+    """The history of every space that one unit writes and another touches."""
     places: dict[Hashable, list[Where]] = {}
     users: dict[Hashable, tuple[set[Unit], set[Unit]]] = {}
     for op in ops:
@@ -97,8 +93,7 @@ def _histories(ops: Sequence[UnitOp]) -> dict[Hashable, _History]:
 
 
 def dependences(ops: Sequence[UnitOp]) -> NDArray[np.int64]:
-    """[op, unit]: the last operation of `unit` that must end before `op` starts, NEVER if there is
-    none.
+    """[op, unit]: the last operation of `unit` that must end before `op` starts, or NEVER.
 
     NEVER for the operation's own unit, whose order needs no token.
     """

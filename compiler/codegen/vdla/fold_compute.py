@@ -1,5 +1,4 @@
-"""Folding of computation: a nest becomes as few GEMM or VECTOR instructions as their loops and
-micro-ops allow.
+"""Folding of computation: a nest becomes as few GEMM or VECTOR instructions as possible.
 
 Two spatial loops become the loops of the instruction. The others are unrolled into micro-ops with
 reductions innermost: each sum starts at a micro-op marked first and ends at one marked last.
@@ -54,9 +53,7 @@ def fold_compute(nest: TensorizedNest, operands: ComputeFields, instruction: _Ma
 
 
 def _parts(nest: TensorizedNest, loop: Loop) -> Iterator[TensorizedNest]:
-    """The nest cut along the loop: into affine pieces if a position is not affine in it, else into
-    iterations.
-    """
+    """The nest cut along the loop, into affine pieces or else into single iterations."""
     pieces = [(value, 1) for value in range(loop.extent)] if _regular(nest, loop) else affine_pieces(nest, loop)
     for first, extent in pieces:
         yield nest.fix(loop, first) if extent == 1 else nest.piece(loop, first, extent)
@@ -150,9 +147,7 @@ def _kernel(offsets: bytes, first: bytes, last: bytes) -> tuple[isa.MicroOp, ...
 
 
 def _ends(unrolled: list[Loop], end: int) -> npt.NDArray[np.bool_]:
-    """Whether every reduction loop is at its first (end 0) or last (end -1) iteration, for each
-    micro-op.
-    """
+    """For each micro-op, whether all reductions are at their first (0) or last (-1) iteration."""
     ends = np.ones(1, np.bool_)
     for loop in unrolled:
         here = np.full(loop.extent, not loop.reduce)

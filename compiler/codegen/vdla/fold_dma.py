@@ -1,5 +1,4 @@
-"""Folding of DMA: a nest of entry copies becomes as few LOAD or STORE instructions as strides and
-padding allow.
+"""Folding of DMA: a nest of copies becomes as few LOAD or STORE instructions as possible.
 
 The innermost loops that are dense on the chip become the dimensions x, y and z; the others repeat
 the instruction.
@@ -20,8 +19,9 @@ _Make = Callable[[dict[str, Any]], isa.Instruction]
 
 @dataclass(frozen=True, slots=True)
 class DmaFields:
-    """The operands on the chip and in DRAM, and the buffer entries and AXI beats of one entry of
-    the tensor.
+    """The operands on the chip and in DRAM, and the size of a tensor's entry.
+
+    `unit` is in buffer entries, `beats` in AXI beats.
     """
 
     chip: str
@@ -32,9 +32,7 @@ class DmaFields:
 
 @dataclass(frozen=True, slots=True)
 class _Extent:
-    """One dimension of a transfer: padding before, data, padding after, and the stride in DRAM, all
-    in entries.
-    """
+    """One dimension of a transfer: padding, data, padding, and the stride in DRAM, in entries."""
 
     before: int = 0
     size: int = 1

@@ -1,5 +1,4 @@
-"""Foldable nests: loop nests that become instructions as a whole, and their properties in every
-outer iteration.
+"""Foldable nests: loop nests that become instructions as a whole.
 
 A nest is foldable if it holds a single tensorized block under serial loops, optionally followed by
 an epilogue that consumes each result as soon as its sum is complete. Each nest is analysed once;
@@ -25,9 +24,7 @@ from vdla.compiler.tensorize import GLOBAL, ON_CHIP
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The position of an operand's entry over all loops: a constant, affine steps, and terms that
-    are not affine.
-    """
+    """The position of an operand's entry over all loops; `rest` are terms that are not affine."""
 
     buffer: str
     const: int
@@ -86,9 +83,7 @@ class FoldableNests:
                 return None
 
     def _fuse(self, shared: list[ir.For], first: _Chain, second: _Chain) -> FoldableNest | None:
-        """The nest of a block and the epilogue of its results; all loops that they do not share
-        must be reductions.
-        """
+        """The nest of a block and its epilogue; loops that they do not share must be reductions."""
         (inner, node), (own, after_node) = first, second
         if not (isinstance(node, ir.Block) and isinstance(after_node, ir.Block)) or inner is None or own is None:
             return None
@@ -131,9 +126,7 @@ class FoldableNests:
             )
 
     def _position(self, block: TensorizedBlock, operand: str, zeros: Mapping[str, ir.Expr]) -> Position:
-        """The position of the operand's entry, counted in entries from the start of its tile or
-        tensor.
-        """
+        """The position of the operand's entry, in entries from the start of its tile or tensor."""
         name = block.match.buffers[operand]
         unit = prod(block.match.intrinsic.behaviour.buffers[operand].dims)
         plan = self.plans.get(name)
@@ -162,8 +155,7 @@ _Chain = tuple["list[ir.For] | None", ir.Stmt]
 
 
 def _chain(stmt: ir.Stmt) -> _Chain:
-    """The perfectly nested loops that begin at `stmt`, and their body; None for the loops if one is
-    not serial.
+    """The perfectly nested loops from `stmt` on (None if one is not serial), and their body.
 
     The loops inside an entry may be of any kind.
     """

@@ -63,8 +63,9 @@ def _condition(expr: ir.Expr) -> Condition:
 
 
 def loop_bounds(conditions: Iterable[Condition], loops: Iterable[Loop], env: Mapping[str, int]) -> Bounds | None:
-    """The bounds of the loops under the conditions at the outer loops' values `env`; None if no
-    iteration is left.
+    """The bounds of the loops under the conditions, None if no iteration is left.
+
+    `env` has the values of the loops outside.
     """
     found = Bounds()
     extents = {loop.var: loop.extent for loop in loops}
@@ -98,9 +99,7 @@ def _narrow(found: Bounds, condition: Condition, extents: Mapping[str, int], env
 
 
 def truth_over(condition: Condition, loops: Iterable[Loop], env: Mapping[str, int]) -> bool | None:
-    """True if the condition holds in every iteration of the loops, False if in none, None if it
-    varies.
-    """
+    """Whether the condition holds in every iteration (True), in none (False) or in some (None)."""
     extents = {loop.var: loop.extent for loop in loops}
     if condition.form is None:
         varies = var_names(condition.expr) & set(extents)

@@ -174,9 +174,7 @@ def _first_to_peel(foldable: FoldableNest, loop: Loop) -> Loop:
 
 
 def _starts(foldable: FoldableNest, env: Env) -> bool:
-    """Whether the sums of this nest begin in it: every reduce axis is 0 at the first iteration of
-    the folded loops.
-    """
+    """Whether the sums begin here: all reduce axes are 0 at the first folded iteration."""
     if foldable.block.node.init is None:
         return foldable.block.match.intrinsic.in_place is None
     return all(int(evaluate(start, env, default=0)) == 0 for start in foldable.starts)

@@ -1,5 +1,4 @@
-"""Macro-ops: machine instructions on named on-chip tiles, the interface between lowering and
-assembly.
+"""Macro-ops, the interface between lowering and assembly: instructions on on-chip tiles.
 
 The bases of an instruction are zero here. Each base is a tile and an offset in the units of its
 field (`field_unit`):
@@ -24,8 +23,9 @@ class BuildError(Error, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class BufferTile:
-    """A range of `entries` entries of one on-chip buffer, without an address; `ident` distinguishes
-    equal names.
+    """`entries` entries of an on-chip buffer, still without an address.
+
+    `ident` distinguishes tiles of one name.
 
     A tile is live from its first to its last use in program order. It may be filled many times;
     fills of different tiles, as those of different virtual threads, can overlap in time.
@@ -46,8 +46,7 @@ _ONE = Fraction(1)
 
 @dataclass(frozen=True, slots=True)
 class MacroOp:
-    """An instruction with a (tile, offset) for each on-chip base, and its micro-ops relative to
-    these bases.
+    """An instruction with a (tile, offset) for each base, and micro-ops relative to the bases.
 
     `instruction` is an `isa` instruction with zero bases, zero `uop_begin` and `uop_end`, and no
     token bits. `bases` has every base field that the instruction uses: `sram` of LOAD and STORE;

@@ -123,8 +123,9 @@ class TensorizedNest:
     source: int = -1
 
     def fix(self, loop: Loop, value: int) -> TensorizedNest:
-        """The nest with one loop at `value`; a reduction starts in its first iteration and ends in
-        its last.
+        """The nest with one loop at `value`.
+
+        A reduction starts in its first iteration and ends in its last.
         """
         epilogue = self.epilogue
         if epilogue is not None:
@@ -142,9 +143,7 @@ class TensorizedNest:
         )
 
     def piece(self, loop: Loop, first: int, extent: int) -> TensorizedNest:
-        """The nest over some iterations of a loop that is no reduction, in which every position is
-        affine.
-        """
+        """The nest over some iterations of a spatial loop, in which every position is affine."""
         epilogue = self.epilogue
         if epilogue is not None:
             epilogue = Epilogue(epilogue.match, _piece(epilogue.access, loop.var, first, extent))
@@ -170,9 +169,7 @@ def _piece(access: Mapping[str, EntryAccess], var: str, first: int, extent: int)
 
 
 def affine_pieces(nest: TensorizedNest, loop: Loop) -> list[tuple[int, int]]:
-    """(first, extent) of the maximal runs of iterations in which every position is affine in the
-    loop, in order.
-    """
+    """(first, extent) of the maximal runs of iterations with affine positions, in order."""
     offsets = [a.offsets_along(loop.var, loop.extent) for a in nest.all_accesses() if a.irregular(loop.var)]
     if loop.reduce or any(values is None for values in offsets):
         return [(value, 1) for value in range(loop.extent)]
@@ -187,9 +184,7 @@ def affine_pieces(nest: TensorizedNest, loop: Loop) -> list[tuple[int, int]]:
 
 
 def simplify_loops(nest: TensorizedNest) -> TensorizedNest:
-    """The nest without loops of one iteration, and with adjacent loops merged where all operands
-    step evenly.
-    """
+    """The nest without loops of one iteration, with adjacent loops merged where possible."""
     for loop in nest.loops:
         if loop.extent == 1:
             nest = nest.fix(loop, 0)

@@ -49,9 +49,7 @@ class TensorizedBlock:
         }
 
     def partial_loops(self) -> set[str]:
-        """The loops on which the predicate depends, but no axis: the block runs in some of their
-        iterations.
-        """
+        """The loops on which the predicate depends, but no axis."""
         if self.node.predicate is None:
             return set()
         return var_names(self.node.predicate) - set().union(*(var_names(v) for v in self.node.values))

@@ -1,5 +1,4 @@
-"""Storage of on-chip buffers: the loops around each allocation, and the tile that one iteration of
-them needs.
+"""On-chip storage: the loops around each allocation, and the tile that it needs.
 
 In the loop nest a buffer keeps its full logical shape; its tile holds only the region written
 inside one iteration of the loops around the allocation. All iterations reuse the same tile, but
@@ -21,8 +20,7 @@ from vdla.compiler.tensorize import ON_CHIP
 
 @dataclass(frozen=True, slots=True)
 class TilePlan:
-    """The tile of one buffer: the `shape` of the region, and its origin `base` over the loops
-    around the allocation.
+    """The tile of one buffer: its shape, and its origin over the loops around the allocation.
 
     `owner` is the buffer whose storage it is: another buffer's for a result computed in place.
     """

@@ -1,5 +1,4 @@
-"""Token insertion: a minimal set of tokens that enforces the exact dependences within the capacity
-of the queues.
+"""Token insertion: a minimal set of tokens that enforces the exact dependences.
 
 Every token points forwards in program order, so the program cannot deadlock. An instruction's
 vector clock holds, for each unit, the last instruction known to have ended when it starts; a
@@ -32,8 +31,7 @@ _FAR = {Unit.LOAD: Unit.STORE, Unit.STORE: Unit.LOAD}
 
 @dataclass(frozen=True, slots=True)
 class IssuedOp:
-    """One instruction of the final order, with the units that it pops tokens from and pushes tokens
-    to.
+    """One instruction of the final order, with the units of the tokens it pops and pushes.
 
     `op` is the index of the operation, None for a SYNC of `unit`.
     """
@@ -45,8 +43,7 @@ class IssuedOp:
 
 
 def assign_tokens(ops: Sequence[UnitOp], depth: int = MIN_TOKEN_DEPTH) -> tuple[IssuedOp, ...]:
-    """The operations in order, with tokens that enforce every dependence between units, and SYNCs
-    where needed.
+    """The operations in order, with tokens for every dependence and SYNCs where needed.
 
     No token is redundant, unless a queue would hold more than `depth` tokens in program order: then
     two adjacent tokens are merged into one that is pushed later and popped earlier.
@@ -80,9 +77,7 @@ def _crowded(queue: Queue, edges: Sequence[Edge], depth: int) -> Iterator[tuple[
 
 
 class _Walk:
-    """One walk in program order, with the keys and clocks of each unit's instructions, both
-    increasing.
-    """
+    """One walk in program order; the keys and clocks of each unit's instructions increase."""
 
     def __init__(self, merged: Mapping[int, _Needs]) -> None:
         self.merged = merged
@@ -110,9 +105,7 @@ class _Walk:
         return {other: at for other, at in places.items() if at >= 0 and self.keys[other][at] > clock[other]}
 
     def _compute(self, key: int, need: _Needs) -> None:
-        """Tokens from load and store; neither implies the other, as they synchronise only through
-        compute.
-        """
+        """Tokens from load and store, which synchronise only through compute."""
         self._issue(key, Unit.COMPUTE, self._uncovered(key, Unit.COMPUTE, need))
 
     def _outer(self, key: int, unit: Unit, need: _Needs) -> None:
@@ -124,9 +117,7 @@ class _Walk:
         self._issue(key, unit, {} if source == NEVER else {Unit.COMPUTE: source})
 
     def _relay(self, key: int, far: Unit, at: int) -> int:
-        """The first instruction of compute that starts after `far`'s end; if there is none yet, a
-        SYNC at `key`.
-        """
+        """The first instruction of compute after the end of `far`'s, if need be a SYNC at `key`."""
         target = self.keys[far][at]
         clocks = self.clocks[Unit.COMPUTE]
         if self._clock(Unit.COMPUTE)[far] < target:

@@ -1,5 +1,4 @@
-"""Micro-op kernels: their table in DRAM, and the LOADs that bring parts of it into the micro-op
-buffer.
+"""Micro-op kernels: their table in DRAM, and the LOADs of its parts into the buffer.
 
 Equal kernels are stored once, and a kernel that is a contiguous part of another is not stored
 again. If all kernels fit the buffer, a single LOAD at the start brings them: compute waits for data
@@ -25,8 +24,9 @@ class UopError(Error, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class UopLoad:
-    """The LOAD of rows [begin, begin + size) of the table to the start of the buffer, before
-    operation `before`.
+    """The LOAD of rows [begin, begin + size) of the table before operation `before`.
+
+    It fills the buffer from its start.
     """
 
     before: int
@@ -36,8 +36,7 @@ class UopLoad:
 
 @dataclass(frozen=True, slots=True)
 class UopPlan:
-    """The table, its LOADs in program order, and the begin of each operation's kernel in the
-    buffer.
+    """The table, its LOADs in order, and where each operation's kernel begins in the buffer.
 
     `kernels` has the kernel of every operation; equal kernels are the same object.
     """
@@ -100,9 +99,7 @@ class _Image:
 def _longest_run(
     depth: int, used: Sequence[int], numbers: Sequence[int], unique: Sequence[UopKernel]
 ) -> tuple[int, _Image]:
-    """The number of leading operations of `used` that one image of the buffer serves, and the
-    image.
-    """
+    """How many leading operations of `used` one image of the buffer serves, and the image."""
     every = _pack({numbers[index] for index in used}, unique)
     if len(every.uops) <= depth:
         return len(used), every
@@ -117,9 +114,7 @@ def _longest_run(
 
 
 def _pack(wanted: Iterable[int], unique: Sequence[UopKernel]) -> _Image:
-    """The wanted kernels, longest first; one that is already contained in the image is not stored
-    again.
-    """
+    """The image of the wanted kernels, longest first, each stored unless already contained."""
     names: dict[MicroOp, int] = {}
     stored: list[MicroOp] = []
     haystack = b""

@@ -1,5 +1,4 @@
-"""Operator templates for the accelerator: tensor expression, schedule and packing for any shape and
-configuration.
+"""Operator templates for the accelerator, for any shape and configuration.
 
 Each template is a function from a `Config` and keyword options to an `Operator`.
 """

@@ -88,14 +88,12 @@ class ChannelwiseWindow(SlidingWindow):
         return te.placeholder(self.shape, self.config.inp_dtype, name)
 
     def padded_image(self, data: te.Tensor, stage: Role = WINDOW) -> te.Tensor:
-        """The padded rows and columns that the windows cover; int32 if the accumulator holds them."""
+        """The padded rows and columns that the windows cover, int32 for the accumulator."""
         dtype = "int32" if self.source is Source.ACC else self.config.inp_dtype
         return PaddedImage(self.pads_before, self.problem().window_size, self.fill).stage(data, dtype, stage)
 
     def element(self, image: te.Tensor, ky: te.ReduceAxis, kx: te.ReduceAxis, *i: te.Value) -> te.Value:
-        """The element of the padded image under tap [ky, kx] of the result at [n, c, y, x, b, o],
-        as int32.
-        """
+        """The element under tap [ky, kx] of the result at [n, c, y, x, b, o], as int32."""
         n, c, y, x, b, o = i
         (sh, sw), (dh, dw) = self.strides, self.dilations
         return te.cast("int32", image[n, c, y * sh + ky * dh, x * sw + kx * dw, b, o])

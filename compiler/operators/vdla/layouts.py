@@ -14,9 +14,7 @@ from vdla.hardware.config import Config
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The name of a layout, and its dimensions in the words of the configuration, as a program's
-    tensor has them.
-    """
+    """A layout by name, and its dimensions as the program's tensors describe them."""
 
     name: str
     dimensions: str
@@ -26,9 +24,7 @@ class Layout:
 
 
 def activations(config: Config, channels: str = "C", block: str = "block_in") -> Layout:
-    """Activations in blocks of `block`; the channels of patches are kernel positions times
-    channels.
-    """
+    """Activations in blocks of `block`; with patches, channels are KH*KW*C."""
     letter = "C" if channels == "C" else "P"
     name = f"N{letter}HW{config.batch}n{getattr(config, block)}{letter.lower()}"
     return Layout(name, f"N/batch, {channels}/{block}, H, W, batch, {block}")
@@ -65,8 +61,9 @@ def transposed_results(config: Config, strides: tuple[int, int]) -> Layout:
 
 
 def scales(config: Config, channels: str = "C", classes: tuple[str, str] = ("", "")) -> Layout:
-    """Scales of the results, one lane for each channel and for each of the `classes` (name,
-    dimensions).
+    """Scales, one lane for each channel and class of positions.
+
+    `classes` has the name of their dimensions and its description.
     """
     name = f"C{classes[0]}{config.block_out}c"
     return Layout(name, f"{channels}/block_out{classes[1]}, block_out: bias, multiplier, shift")

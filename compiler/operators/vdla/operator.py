@@ -1,6 +1,4 @@
-"""An operator: a scheduled function for one shape and machine, its program, and conversions to and
-from its layouts.
-"""
+"""An operator: a scheduled function for one shape and machine, its program, its packing."""
 
 from __future__ import annotations
 

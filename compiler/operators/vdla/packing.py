@@ -1,6 +1,4 @@
-"""Conversions between plain arrays and packed layouts; channels and batch are padded with zeros to
-whole blocks.
-"""
+"""Conversions between plain arrays and packed layouts, padded with zeros to whole blocks."""
 
 from __future__ import annotations
 
@@ -79,8 +77,7 @@ def pack_weights(array: Array, block_out: int, block_in: int) -> Array:
 
 
 def pack_lanes(bias: Array, mult: Array, shift: Array, block_out: int) -> Array:
-    """Biases, multipliers and shifts [C, ...] to lanes [C/block_out, ..., block_out]; the padding
-    of channels is zero.
+    """Biases, multipliers and shifts [C, ...] as lanes [C/block_out, ..., block_out].
 
     Biases wrap to 32 bits, as sums do.
     """

@@ -209,9 +209,7 @@ class _Pool2d(ChannelwiseWindow):
         return super().layouts | {SCALE: layouts.scales(self.config, classes=("HW", ", row class, column class"))}
 
     def pack(self, data: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
-        """The program's arrays from NCHW data; `bias` is added to the maximum or to the sum of each
-        window.
-        """
+        """The program's arrays from NCHW data; `bias` is added to each maximum or sum."""
         if multiplier is not None and not (self.rescale or self.results.raw):
             raise TemplateError(f"{self.name}: multiplier must be left out without rescale=True, got one")
         if self.kind == "max" and not (self.rescale or self.results.raw):

@@ -52,9 +52,7 @@ class Results:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The clip bounds: those of the output type, raised to the zero point by relu, lowered to
-        the ceiling.
-        """
+        """The clip bounds: the output type's, raised by relu and lowered by the ceiling."""
         low = self.zero_point if self.activation == "relu" else -self._half
         return low, self._half - 1 if self.ceiling is None else self.ceiling
 
@@ -64,9 +62,7 @@ class Results:
 
     @property
     def _added_zero_point(self) -> int:
-        """The zero point of the instructions: for an exact average the least one; the biases have
-        the difference.
-        """
+        """The zero point of the instructions; the biases of an exact average have the rest."""
         return -self._half if self.exact_average else self.zero_point
 
     def tensors(
@@ -93,8 +89,7 @@ class Results:
     def pack(
         self, channels: int, bias: Array | None, multiplier: Factors, offset: Array, counts: Array | int = 1
     ) -> dict[str, Array]:
-        """The scale tensor with bias + offset and multiplier / counts of each channel; nothing for
-        raw sums.
+        """The scale tensor: bias + offset and multiplier / counts of each channel, unless raw.
 
         `offset` is [channels, *extents], and `counts` broadcasts to it.
         """
@@ -119,8 +114,7 @@ class Results:
         return {"scale": pack_lanes(*lanes, self.config.block_out)}
 
     def _average_lanes(self, biases: Array, counts: Array | int) -> tuple[Array, Array, Array]:
-        """Biases, multipliers and shifts that divide by `counts` exactly, for windows of up to 8192
-        elements.
+        """Biases, multipliers and shifts that divide exactly by `counts` of up to 8192.
 
         The zero point, as an integral average, becomes part of the bias: every sum whose result is
         not clipped is non-negative then. A multiplier rounded up is too great by less than

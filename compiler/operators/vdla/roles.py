@@ -1,5 +1,4 @@
-"""The names by which the templates' schedule finds stages and parameters, the same in every
-template.
+"""The names of stages and parameters by which the templates' schedule finds them.
 
 A template computes its sums from windows of the input, and its results from the sums.
 """

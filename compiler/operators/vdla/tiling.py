@@ -1,5 +1,4 @@
-"""The search for tile sizes: the tiling with the lowest estimate of cycles among those that fit the
-buffers.
+"""The search for tile sizes: the lowest estimate of cycles that fits the buffers.
 
 The estimate counts what a decoupled machine cannot hide: the loads of the first tile, the store of
 the last, and in between the slower of computing and moving each chunk. It only ranks candidates;
@@ -22,8 +21,7 @@ _LOOPS = ("chunks", "cols", "rows", "batches", "groups")  # the tile loops, inne
 
 @dataclass(frozen=True, slots=True)
 class TilingProblem:
-    """An operator in blocks: rows and columns of output, taps of the kernel, and the input window
-    of a tile.
+    """An operator in blocks: its output, the taps of its kernel, the input window of a tile.
 
     `row_step`, `row_span`: n output rows need (n - 1) * row_step + row_span input rows; columns
     likewise. `weights`:
@@ -111,8 +109,9 @@ class _Counts:
 
 
 def best_tiling(config: Config, problem: TilingProblem, threads: int, name: str = "tiling") -> Tiling:
-    """The tiling with the lowest estimate, with fewer virtual threads if the buffers cannot hold
-    `threads` copies.
+    """The tiling with the lowest estimate.
+
+    It has fewer than `threads` virtual threads if the buffers cannot hold that many tiles.
 
     Raises:
         TemplateError: the smallest tile does not fit the buffers.
@@ -154,9 +153,7 @@ def choose_tiling(config: Config, problem: TilingProblem, threads: int, given: T
 
 
 def _check(problem: TilingProblem, given: Tiling, name: str) -> Tiling:
-    """The tiling as Python integers; rejects sizes beyond the operator's and loops that it does not
-    have.
-    """
+    """The tiling in Python integers, which must suit the operator."""
     if not isinstance(given, Tiling):
         raise TemplateError(f"{name}: tiling must be a Tiling, got {given!r}")
     given = replace(given, **{field.name: to_python(getattr(given, field.name)) for field in fields(given)})
@@ -238,9 +235,7 @@ def fits(config: Config, problem: TilingProblem, tiling: Tiling) -> bool:
 
 
 def all_lanes_fit(config: Config, problem: TilingProblem) -> bool:
-    """Whether the scale buffer holds the lanes of all output blocks: then no group waits for the
-    previous one.
-    """
+    """Whether the scale buffer holds the lanes of all output blocks."""
     return problem.out_blocks * problem.lanes <= config.scl_depth
 
 

@@ -1,3 +1,1 @@
-"""The accelerator's intrinsics, declared through the API that users have: DMA, GEMM, vector unit,
-requantisation.
-"""
+"""The accelerator's intrinsics, declared through the public API."""

@@ -1,6 +1,4 @@
-"""DMA intrinsics: copies of whole entries between DRAM and the on-chip buffers, strided, padded or
-widened.
-"""
+"""DMA intrinsics: strided, padded or widening copies of entries between DRAM and the chip."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The GEMM intrinsic: (batch x block_in) . (block_out x block_in)^T, accumulated, one product per
-cycle.
-"""
+"""The GEMM intrinsic: (batch x block_in) . (block_out x block_in)^T, one per cycle."""
 
 from __future__ import annotations
 

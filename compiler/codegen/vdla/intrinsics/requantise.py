@@ -1,5 +1,4 @@
-"""Requantisation intrinsics: epilogues that emit finished sums from the accumulator, in the same
-pass.
+"""Requantisation intrinsics: epilogues that emit finished sums in the same pass.
 
 `requantisation` is the project's one formula: bias, multiplier, rounding shift, zero point, clip.
 An epilogue that cannot be fused costs a pass of the vector unit, which adds 0 to every sum.

@@ -1,5 +1,4 @@
-"""Intrinsics of the vector unit: element-wise operations on accumulator entries, one entry per
-cycle.
+"""Intrinsics of the vector unit: operations on accumulator entries, one entry per cycle.
 
 Three forms: a *reduction* starts from its first operand and combines the others with it; an
 operation *in place* combines the accumulator's old value with its operand; MOV and the product of a
@@ -102,7 +101,10 @@ def in_place(config: Config, op: VectorOp, operand: Operand, source: Source = So
 
 @lru_cache
 def floor_shift(config: Config) -> Intrinsic:
-    """acc[b, o] = old[b, o] >> imm, rounding down, in four passes (six for more than 16 bits); 0 <= imm < 32."""
+    """acc[b, o] = old[b, o] >> imm, rounding down; 0 <= imm < 32.
+
+    Four passes, six for more than 16 bits.
+    """
     shape = (config.batch, config.block_out)
     old, imm = te.placeholder(shape, "int32", "old"), te.placeholder((1,), "int32", "imm")
     acc = te.compute(shape, lambda b, o: old[b, o] >> (imm[0] & 31), "acc")
@@ -122,8 +124,8 @@ def _on_immediate(op: VectorOp, value: int, fields: dict[str, Any]) -> isa.Instr
 def _floor_shift_passes(amount: int) -> list[tuple[VectorOp, int]]:
     """Operations that shift right rounding down, with immediates of 16 bits.
 
-    SHR rounds half up, so half is subtracted first. Where that wraps, SHR gives 2^(31 - amount), which no other value
-    gives; a shift left and right again turns it into -2^(31 - amount).
+    SHR rounds half up, so half is subtracted first. Where that wraps, SHR gives 2^(31 - amount),
+    which no other value gives; a shift left and right again turns it into -2^(31 - amount).
     """
     if amount == 0:
         return [(VectorOp.SHR, 0)]

@@ -1,4 +1,4 @@
-"""Allocation: tiles alive together never overlap, space is used again, and as late as possible."""
+"""Allocation: live tiles never overlap, and the space dead longest is reused first."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def load(tile: BufferTile) -> MacroOp:
 
 
 def uses(*tiles: BufferTile) -> MacroOp:
-    """An operation that keeps these tiles alive; which fields name them does not matter here."""
+    """An operation that uses these tiles; the fields do not matter here."""
     return MacroOp(Gemm(), {f"field{i}": (tile, 0) for i, tile in enumerate(tiles)}, KERNEL)
 
 
@@ -46,13 +46,13 @@ def check(config: Config, ops: list[MacroOp]) -> dict[BufferTile, int]:
     return addresses
 
 
-def test_lifetimes_span_first_to_last_use():
+def test_live_ranges_span_first_to_last_use():
     a, b = inp("a", 4), inp("b", 4)
     ops = [load(a), load(b), uses(b), uses(a)]
     assert [(life.tile, life.first, life.last) for life in live_ranges(CONFIG, ops)] == [(a, 0, 3), (b, 1, 2)]
 
 
-def test_tiles_of_different_buffers_do_not_meet():
+def test_each_buffer_has_its_own_addresses():
     tiles = [BufferTile("x", buffer, 4) for buffer in Buffer]
     assert set(check(CONFIG, [uses(*tiles)]).values()) == {0}
 
@@ -63,7 +63,7 @@ def test_space_rotates_before_it_is_reused():
     assert [addresses[tile] for tile in tiles] == [0, 600, 1200, 0, 600, 1200]
 
 
-def test_the_longest_dead_space_is_taken_first():
+def test_the_space_dead_longest_is_reused_first():
     a, b, c = inp("a", 1000), inp("b", 1000), inp("c", 1000)
     addresses = check(CONFIG, [load(a), load(b), uses(b), uses(a), load(c)])
     assert addresses[c] == addresses[b]
@@ -80,8 +80,8 @@ def test_a_full_buffer_is_used_to_the_last_entry():
     check(CONFIG, [uses(*tiles)])
 
 
-def test_packing_finds_room_that_rotation_scatters():
-    """Rotation would leave the long-lived small tile in the middle of the buffer."""
+def test_packing_fits_tiles_that_rotation_fragments():
+    """Rotation would place the small long-lived tile in the middle of the buffer."""
     small, other, large = inp("small", 600), inp("other", 600), inp("large", 1448)
     ops = [load(other), load(small), uses(other), uses(small), load(large), uses(large, small)]
     addresses = check(CONFIG, ops)
@@ -96,13 +96,13 @@ def add(a: BufferTile, b: BufferTile) -> MacroOp:
     return MacroOp(Vector(VectorOp.ADD), {"acc": (a, 0), "src": (b, 0)}, KERNEL)
 
 
-def test_sums_that_a_vector_reads_together_lie_in_different_halves():
+def test_operands_of_a_vector_lie_in_different_halves():
     pairs = [(acc("a", 400, i), acc("b", 400, i)) for i in range(2)]
     addresses = check(CONFIG, [add(a, b) for a, b in [*pairs, *pairs]])
     assert [(addresses[a], addresses[b]) for a, b in pairs] == [(0, 1024), (400, 1424)]
 
 
-def test_sums_that_fit_only_in_one_half_are_still_placed():
+def test_operands_that_fit_only_one_half_share_it():
     a, b, c = acc("a", 900), acc("b", 900), acc("c", 248)
     assert sorted(check(CONFIG, [add(a, b), add(b, c), uses(a, b, c)]).values()) in ([0, 900, 1800], [0, 248, 1148])
 
@@ -120,7 +120,7 @@ def test_raw_results_align_their_tiles():
     assert check(CONFIG, [uses(odd), emits, uses(odd)])[raw] == 4
 
 
-def test_too_much_alive_at_once_says_what_and_how_to_change_it():
+def test_the_error_lists_the_live_tiles_and_the_one_to_shrink():
     a, b, c = inp("x", 900), inp("y", 1200), inp("z", 4)
     with pytest.raises(AllocationError) as caught:
         allocate(CONFIG, [load(c), load(a), uses(c), load(b), uses(a, b)])
@@ -137,9 +137,7 @@ def test_a_tile_larger_than_its_buffer_is_named():
 
 
 def test_the_error_says_when_space_is_fragmented():
-    """A tile of 8 that needs an address divisible by 4, where two others leave room only beside
-    such addresses.
-    """
+    """A tile of 8 entries needs an aligned address, and all free ranges are unaligned."""
     config = Config(out_kib=1, batch=1, block_out=64)  # 16 entries
     odd, raw = BufferTile("odd", Buffer.OUT, 7), BufferTile("raw", Buffer.OUT, 8)
     more = BufferTile("more", Buffer.OUT, 1)
@@ -162,7 +160,7 @@ def random_ops(seed: int, entries: int) -> list[MacroOp]:
     return [uses(*(tile for j, tile in enumerate(tiles) if j <= i <= ends[j])) for i in range(40)]
 
 
-def test_random_lists():
+def test_random_tile_lists_never_overlap():
     refused = 0
     for seed in range(60):
         print(f"seed {seed}")
@@ -176,7 +174,7 @@ def test_random_lists():
     assert 0 < refused < 40
 
 
-def test_a_thousand_tiles_are_fast():
+def test_a_thousand_tiles_are_allocated_quickly():
     tiles = [inp("x", 100 + i % 7 * 50, i) for i in range(1000)]
     ops = [op for a, b in pairwise(tiles) for op in (load(a), uses(a, b))]
     start = time.perf_counter()
@@ -184,8 +182,8 @@ def test_a_thousand_tiles_are_fast():
     assert time.perf_counter() - start < 5
 
 
-def test_packing_thousands_of_tiles_is_fast():
-    """A tile that lives throughout and comes late defeats rotation, so that all are packed."""
+def test_thousands_of_tiles_are_packed_quickly():
+    """A late tile with a long live range makes rotation fail, so all tiles are packed."""
     tiles = [inp("x", 30 + i % 7 * 50, i) for i in range(3000)]
     large = inp("large", 1300)
     ops = [op for a, b in pairwise(tiles) for op in (load(a), uses(a, b))]

@@ -1,4 +1,4 @@
-"""Whole programs, checked word by word against a naive model of what they touch."""
+"""Whole programs, checked word by word against a naive model of their accesses."""
 
 from __future__ import annotations
 
@@ -72,9 +72,7 @@ def compile_ops(config: Config, ops: list[MacroOp]) -> Program:
 
 
 def double_buffered_gemm(config: Config, tiles: int = 6, steps: int = 3, rows: int = 4) -> list[MacroOp]:
-    """`tiles` output tiles of `rows` entries, each a sum over `steps` chunks of 2 inputs and
-    weights; two threads.
-    """
+    """`tiles` output tiles of `rows` entries, each a sum over `steps` chunks; two threads."""
     scl = BufferTile("scl", SCL, 1)
     kernel = (MicroOp(0, 0, 0, first=1), MicroOp(0, 1, 1))
     last = (MicroOp(0, 0, 0), MicroOp(0, 1, 1, last=1))
@@ -97,9 +95,7 @@ def double_buffered_gemm(config: Config, tiles: int = 6, steps: int = 3, rows: i
 
 
 def residual(config: Config, tiles: int = 5, size: int = 8) -> list[MacroOp]:
-    """y = x + t where both come as activations: one by the input buffer, one widened into the
-    accumulator; RAW out.
-    """
+    """y = x + t with x in the input buffer and t widened into the accumulator; raw results."""
     ops = []
     slots = config.acc_bits // config.out_bits
     vectors = max(1, config.block_out // config.block_in)
@@ -134,7 +130,7 @@ CONFIGS = [
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: f"{config.name}-{config.block_in}x{config.block_out}")
 @pytest.mark.parametrize("make", [double_buffered_gemm, residual])
-def test_programs_are_ordered(config, make):
+def test_dependences_are_ordered_by_tokens(config, make):
     program = compile_ops(config, make(config))
     check_program(program)
     assert faults(program) == ({Kind.UNINITIALISED} if make == residual else set())
@@ -172,8 +168,8 @@ def test_double_buffered_gemm_in_full():
     assert decode_uops(CONFIG, data) == (MicroOp(), MicroOp(0, 1, 1, last=1))
 
 
-def test_two_threads_need_one_token_a_tile_and_direction():
-    """In the steady state: loads tell compute, compute gives the space back, nothing else."""
+def test_two_threads_need_one_token_per_tile_and_direction():
+    """In the steady state each load signals compute, and compute frees the space."""
     instructions = decode(CONFIG, compile_ops(CONFIG, double_buffered_gemm(CONFIG)).words)
     gemms = [i for i in instructions if isinstance(i, Gemm)]
     assert all((i.pop_prev, i.push_prev) == (1, 1) for i in gemms[2:-2])
@@ -184,7 +180,7 @@ def test_two_threads_need_one_token_a_tile_and_direction():
 
 
 def test_in_place_scratch_is_ordered_through_dram():
-    """A store into what the next load reads: only a SYNC of compute can carry that."""
+    """The next load reads what a store wrote: only a SYNC of compute can order them."""
     out, inp = BufferTile("out", OUT, 4), BufferTile("inp", INP, 4)
     ops = [store(CONFIG, out, "t"), load(CONFIG, inp, "t", entry=3), load(CONFIG, inp, "t", entry=8)]
     instructions = check_program(compile_ops(CONFIG, ops))
@@ -210,7 +206,7 @@ def test_reuse_of_a_result_tile_waits_for_its_store():
     assert [i.pop_next for i in vectors] == [0, 1, 1]
 
 
-def test_one_tile_used_in_every_iteration_and_a_new_one_each_time_both_work():
+def test_one_tile_for_all_iterations_and_one_for_each_both_work():
     def ops(fresh: bool) -> list[MacroOp]:
         result = []
         for i in range(12):
@@ -226,7 +222,7 @@ def test_one_tile_used_in_every_iteration_and_a_new_one_each_time_both_work():
 
 
 @pytest.mark.parametrize("axi_bits", [32, 64, 128])
-def test_uop_batches_reload_when_the_buffer_is_small(axi_bits):
+def test_micro_ops_are_reloaded_when_the_buffer_is_small(axi_bits):
     config = Config(uop_kib=1, axi_bits=axi_bits)  # 128 or 64 micro-ops
     size = config.uop_depth // 2 - 4
     acc = BufferTile("acc", ACC, 200)
@@ -243,7 +239,7 @@ def test_uop_batches_reload_when_the_buffer_is_small(axi_bits):
     assert touched == [{uop.acc for uop in kernels[i % 3]} for i in range(6)]
 
 
-def test_sums_added_to_sums_take_one_cycle_each():
+def test_adding_sums_to_sums_takes_one_cycle_each():
     a, b = BufferTile("a", ACC, 64), BufferTile("b", ACC, 64)
     add = Vector(VectorOp.ADD, loop0=64, acc0=1, src0=1)
     ops = [
@@ -282,7 +278,7 @@ def test_double_buffered_gemm_computes_what_its_operations_say():
 
 
 def random_ops(config: Config, seed: int, count: int = 24) -> list[MacroOp]:
-    """Every kind of instruction on few tiles, so that everything depends on something."""
+    """Every kind of instruction on a few tiles, for many dependences."""
     rng = np.random.default_rng(seed)
     scale = max(1, config.block_out // config.block_in)
     slots = config.acc_bits // config.out_bits
@@ -327,7 +323,7 @@ def random_ops(config: Config, seed: int, count: int = 24) -> list[MacroOp]:
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: f"{config.name}-{config.block_in}x{config.block_out}")
-def test_random_programs_are_ordered(config):
+def test_random_programs_are_ordered_by_tokens(config):
     for seed in range(6):
         print(f"seed {seed}")
         program = compile_ops(config, random_ops(config, seed))
@@ -336,7 +332,7 @@ def test_random_programs_are_ordered(config):
 
 
 def test_programs_for_random_configurations_verify():
-    """Whatever validation accepts; a machine too small for the tiles says so."""
+    """Any valid configuration; one too small for the tiles is reported."""
     built = 0
     for seed in range(150):
         print(f"seed {seed}")
@@ -351,7 +347,7 @@ def test_programs_for_random_configurations_verify():
     assert built > 150
 
 
-def test_same_input_same_program():
+def test_equal_inputs_give_equal_programs():
     assert compile_ops(CONFIG, random_ops(CONFIG, 1)).hash == compile_ops(CONFIG, random_ops(CONFIG, 1)).hash
 
 
@@ -363,65 +359,65 @@ def refused(error: type[ValueError], message: str, *ops: MacroOp) -> None:
         compile_ops(CONFIG, list(ops))
 
 
-def test_an_unknown_tensor_is_named():
+def test_an_unknown_tensor_is_refused():
     message = "operation 0 (LOAD, load): tensor must be one of x, w, s, y, t, got z"
     refused(BuildError, message, load(CONFIG, BufferTile("a", INP, 1), "z"))
 
 
-def test_a_missing_kernel_is_named():
+def test_a_missing_micro_op_kernel_is_refused():
     refused(BuildError, "operation 0 (GEMM): micro-ops must number 1 or more, got 0", MacroOp(Gemm()))
 
 
-def test_a_source_line_that_is_not_there_is_named():
+def test_an_unknown_source_line_is_refused():
     op = replace(load(CONFIG, BufferTile("a", INP, 1), "x"), source=3)
     refused(BuildError, "operation 0 (LOAD): source must be -1 to 2, got 3", op)
 
 
-def test_tokens_of_its_own_are_refused():
+def test_token_bits_in_a_macro_op_are_refused():
     op = load(CONFIG, BufferTile("a", INP, 1), "x", push_next=1)
     refused(BuildError, "operation 0 (LOAD, load): token bits must be 0, got push_next", op)
 
 
-def test_a_tensor_where_no_data_move_is_refused():
+def test_a_tensor_without_a_transfer_is_refused():
     op = MacroOp(Sync(Unit.COMPUTE), tensor="x")
     refused(BuildError, "operation 0 (SYNC): tensor must be None where no data move, got x", op)
 
 
-def test_a_touch_outside_its_tile_is_named():
+def test_an_access_beyond_its_tile_is_refused():
     acc = BufferTile("acc", ACC, 4)
     op = MacroOp(Vector(VectorOp.ADD, Operand.IMM, loop0=3, acc0=1), {"acc": (acc, 2)}, (MicroOp(),))
     refused(BuildError, "operation 0 (VECTOR): acc in tile acc must touch 0 to 3, got 2 to 4", op)
 
 
-def test_a_touch_before_its_tile_is_named():
+def test_an_access_before_its_tile_is_refused():
     below, acc = BufferTile("below", ACC, 4), BufferTile("acc", ACC, 4)
     add = Vector(VectorOp.ADD, Operand.IMM)
     ops = [MacroOp(add, {"acc": base}, (MicroOp(),)) for base in ((below, 0), (acc, -2))]
     refused(BuildError, "operation 1 (VECTOR): acc in tile acc must touch 0 to 3, got -2 to -2", *ops)
 
 
-def test_a_base_of_another_buffer_is_named():
+def test_a_base_in_another_buffer_is_refused():
     op = MacroOp(Vector(VectorOp.ADD, Operand.IMM), {"acc": (BufferTile("a", INP, 4), 0)}, (MicroOp(),))
     refused(BuildError, "operation 0 (VECTOR): acc must name a tile of ACC, got INP", op)
 
 
-def test_a_missing_base_is_named():
+def test_a_missing_base_is_refused():
     refused(BuildError, "operation 0 (GEMM): acc must name a tile of ACC, got None", MacroOp(Gemm(), {}, (MicroOp(),)))
 
 
-def test_a_range_outside_its_tensor_is_named():
+def test_an_access_beyond_its_tensor_is_refused():
     op = load(CONFIG, BufferTile("a", INP, 4), "x", entry=(1 << 16) - 3)
     message = "operation 0 (LOAD, load): x_size must keep beats of tensor x below 131072, got 131073"
     refused(BuildError, message, op)
 
 
-def test_a_field_that_overflows_is_named():
+def test_a_field_overflow_is_refused():
     op = MacroOp(Vector(VectorOp.ADD, Operand.IMM, imm=1 << 20), {"acc": (BufferTile("a", ACC, 4), 0)}, (MicroOp(),))
     message = "instruction 1 (VECTOR): imm must be an integer from -32768 to 32767, got 1048576"
     refused(IsaError, message, op)
 
 
-def test_a_full_buffer_is_named_with_the_line_of_the_schedule():
+def test_a_full_buffer_is_reported_with_the_line_of_the_schedule():
     a, b = BufferTile("a", INP, 1500), BufferTile("b", INP, 1000)
     message = (
         "allocate: tiles live at operation 1 (LOAD, load) must fit the 2048 entries of the inp buffer, "
@@ -436,7 +432,7 @@ def test_a_tensor_called_uops_is_refused():
         assemble(CONFIG, "test", [], [tensor("uops", "input")])
 
 
-def test_errors_of_the_parts_come_through():
+def test_errors_of_allocation_and_micro_ops_are_raised():
     with pytest.raises(AllocationError, match="tile a must have 1 to 2048 entries"):
         compile_ops(CONFIG, [load(CONFIG, BufferTile("a", INP, 4096), "x")])
     with pytest.raises(UopError, match=r"kernel of operation 0 \(VECTOR\) must have at most 4096 micro-ops"):
@@ -446,7 +442,7 @@ def test_errors_of_the_parts_come_through():
         )
 
 
-def test_two_thousand_operations_are_fast():
+def test_two_thousand_operations_are_assembled_quickly():
     ops = double_buffered_gemm(CONFIG, tiles=160, steps=4, rows=200)
     start = time.perf_counter()
     program = compile_ops(CONFIG, ops)

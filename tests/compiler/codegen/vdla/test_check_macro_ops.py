@@ -1,4 +1,4 @@
-"""Touches are exactly what the naive model touches, for every base, loop, view and configuration."""
+"""Touches equal those of a naive model, for every base, loop, view and configuration."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def check(config: Config, op: MacroOp) -> None:
 
 
 @PARAMETERS
-def test_looped_instructions(config):
+def test_touches_of_gemm_and_vector_equal_the_model(config):
     for seed in range(120):
         print(f"seed {seed}")
         rng = np.random.default_rng(seed)
@@ -106,7 +106,7 @@ def test_looped_instructions(config):
         Store(sram=5, dram=16, z_size=2, y_size=2, x_size=3, z_stride=512, y_stride=1),
     ],
 )
-def test_dma(config, dma):
+def test_touches_of_dma_equal_the_model(config, dma):
     tile = whole(config, Buffer.OUT if isinstance(dma, Store) else dma.buffer)
     check(config, MacroOp(dma, {"sram": tile}, tensor="t" if dma.y_size else None))
 
@@ -119,7 +119,7 @@ def test_contiguous_entries_are_a_slice():
     assert next(t.where for t in touches(config, op) if t.space == Buffer.INP) == slice(9, 21)
 
 
-def test_a_tensor_that_is_only_loaded_orders_nothing():
+def test_a_tensor_that_is_only_loaded_causes_no_dependence():
     config = Config()
     op = MacroOp(Load(Buffer.INP), {"sram": whole(config, Buffer.INP)}, tensor="t")
     toucher = MacroOpChecker(config, (op,), dict.fromkeys(op.tiles(), 0), (TENSOR,))

@@ -16,9 +16,7 @@ PAD = -1
 
 
 def random_nest(rng: np.random.Generator) -> TensorizedNest:
-    """Loops that are dense on the chip in some order, with any strides in DRAM, and up to two
-    padded loops.
-    """
+    """Loops dense on the chip, with any strides in DRAM; up to two of them are padded."""
     extents = [int(rng.integers(1, 5)) for _ in range(int(rng.integers(1, 5)))]
     loops = tuple(Loop(f"l{d}", n) for d, n in enumerate(extents))
     chip, dram, dense, gap = {}, {}, 1, 1
@@ -38,7 +36,7 @@ def random_nest(rng: np.random.Generator) -> TensorizedNest:
 
 
 def copied(nest: TensorizedNest, size: int) -> np.ndarray:
-    """What the nest means, one entry at a time."""
+    """The buffer after the nest, one entry at a time."""
     found = np.full(size, -9)
     for point in np.ndindex(*(loop.extent for loop in nest.loops)):
         values = {loop.var: p for loop, p in zip(nest.loops, point, strict=True)}
@@ -49,7 +47,7 @@ def copied(nest: TensorizedNest, size: int) -> np.ndarray:
 
 
 def loaded(ops: list, size: int) -> np.ndarray:
-    """What the LOADs mean; each DRAM entry holds its own index."""
+    """The buffer after the LOADs; each DRAM entry holds its own index."""
     found = np.full(size, -9)
     for op in ops:
         load, at = op.instruction, op.bases["sram"][1]
@@ -63,14 +61,14 @@ def loaded(ops: list, size: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_folded_loads_copy_what_the_nest_says(seed):
+def test_folded_loads_copy_what_the_nest_copies(seed):
     nest = random_nest(np.random.default_rng(seed))
     size = nest.access["chip"].place.entries
     ops = list(fold_dma(nest, DmaFields("chip", "data", 1, 1), lambda fields: isa.Load(Buffer.INP, **fields)))
     np.testing.assert_array_equal(loaded(ops, size), copied(nest, size), err_msg=f"seed {seed}")
 
 
-def test_contiguous_loops_are_one_row_of_one_load():
+def test_contiguous_loops_become_one_row_of_one_load():
     loops = (Loop("a", 3), Loop("b", 4), Loop("c", 5))
     steps = {"a": 20, "b": 5, "c": 1}
     access = {"chip": EntryAccess(BufferTile("t", Buffer.INP, 60), 0, steps), "data": EntryAccess("data", 0, steps)}

@@ -1,6 +1,4 @@
-"""Lowering: which instructions a scheduled nest becomes, and that every tiling of a convolution
-computes the same.
-"""
+"""Lowering: the instructions of scheduled nests; equal results for every tiling."""
 
 import numpy as np
 import pytest
@@ -26,9 +24,7 @@ B, I, O = CONFIG.batch, CONFIG.block_in, CONFIG.block_out  # noqa: E741
 
 
 def product(rows: int = 6, ins: int = 4, outs: int = 2) -> Schedule:
-    """out[n, m] = requantised sum over k of a[k, m] . b[n, k], every operand on the chip, nothing
-    placed yet.
-    """
+    """out[n, m] = sum over k of a[k, m] . b[n, k], requantised; on-chip, not yet scheduled."""
     a = te.placeholder((ins, rows, B, I), CONFIG.inp_dtype, "a")
     b = te.placeholder((outs, ins, O, I), CONFIG.wgt_dtype, "b")
     lanes = te.placeholder((outs, O), "int64", "lanes")
@@ -51,7 +47,7 @@ def product(rows: int = 6, ins: int = 4, outs: int = 2) -> Schedule:
 
 
 def placed(s: Schedule) -> dict[str, str]:
-    """Copies on the chip, by what they copy."""
+    """The on-chip copies, by the buffer that they copy."""
     return {"a": s.cache_read("sums", "a", "inp"), "b": s.cache_read("sums", "b", "wgt")}
 
 
@@ -88,7 +84,7 @@ def kinds(s: Schedule) -> list[str]:
 
 
 def fused(threads: int = 1, chunk: int = 2) -> Schedule:
-    """Chunks of k outermost, results requantised in the pass of the last one."""
+    """Chunks of k outermost; the pass of the last chunk requantises the results."""
     s = product()
     copies = placed(s)
     n, m, r, o, k, i = s.loops("sums")
@@ -119,7 +115,7 @@ def test_weights_are_inputs_and_layouts_have_names(arguments, message):
     assert str(error.value) == message
 
 
-def test_what_the_passes_for_cpus_lowered_is_no_program():
+def test_a_function_lowered_for_cpus_is_refused():
     a = te.placeholder((4,), "int8", "a")
     fn = te.create_function([a], [te.compute((4,), lambda i: a[i], "c")], "f")
     with pytest.raises(LoweringError) as error:
@@ -128,7 +124,7 @@ def test_what_the_passes_for_cpus_lowered_is_no_program():
     assert str(error.value) == f"f: {rule}, got one to c outside of all blocks"
 
 
-def test_stages_one_after_another_need_a_pass_for_the_results():
+def test_unfused_stages_need_a_pass_for_the_results():
     s = product()
     copies = placed(s)
     n, m, r, o, k, i = s.loops("sums")
@@ -138,7 +134,7 @@ def test_stages_one_after_another_need_a_pass_for_the_results():
     agree(s)
 
 
-def test_results_leave_in_the_pass_that_finishes_their_sums():
+def test_results_are_emitted_in_the_pass_that_completes_their_sums():
     s = fused()
     ops = [op.instruction for op in lower(CONFIG, s.fn)]
     gemms = [op for op in ops if isinstance(op, isa.Gemm)]
@@ -147,7 +143,7 @@ def test_results_leave_in_the_pass_that_finishes_their_sums():
     agree(s)
 
 
-def test_virtual_threads_have_tiles_of_their_own():
+def test_each_virtual_thread_has_its_own_tiles():
     ops = lower(CONFIG, fused(threads=2, chunk=1).fn)
     inputs = [op.bases["sram"][0] for op in ops if getattr(op.instruction, "buffer", None) == Buffer.INP]
     assert [tile.ident for tile in inputs] == [0, 1, 0, 1]
@@ -218,7 +214,7 @@ def test_every_tiling_computes_the_convolution(seed):
 
 
 def random_tiling(rng: np.random.Generator, config: Config, shape: dict[str, int]) -> Tiling | None:
-    """A tiling of any sizes that fits, if a hundred tries find one."""
+    """A random tiling that fits, None if a hundred tries find none."""
     kernel, stride, span = shape["kernel"], shape["strides"], (shape["kernel"] - 1) * shape["dilations"] + 1
     rows, cols = ((shape[side] + 2 * shape["pads"] - span) // stride + 1 for side in ("height", "width"))
     outs, ins = -(-shape["out_channels"] // config.block_out), -(-shape["in_channels"] // config.block_in)
@@ -247,7 +243,7 @@ def test_a_scalar_block_is_refused():
     )
 
 
-def test_storage_that_is_overwritten_in_place_has_one_reader():
+def test_a_buffer_overwritten_in_place_has_one_reader():
     shape = (2, B, O)
     x = te.placeholder(shape, "int32", "x")
     base = te.compute(shape, lambda *i: x[i], "base")
@@ -273,7 +269,7 @@ def test_storage_that_is_overwritten_in_place_has_one_reader():
     )
 
 
-def test_storage_is_overwritten_in_place_once():
+def test_a_buffer_is_overwritten_in_place_once():
     s = raised(kernel=2)
     s.compute_at("up", s.loops("most")[0])  # rows overlap
     with pytest.raises(LoweringError) as error:
@@ -284,7 +280,7 @@ def test_storage_is_overwritten_in_place_once():
     )
 
 
-def test_what_is_computed_in_place_stays_there():
+def test_a_result_in_place_has_the_position_of_its_operand():
     with pytest.raises(LoweringError) as error:
         lower(CONFIG, stepped(raised(kernel=2, shift=1)).fn)
     assert str(error.value) == (
@@ -297,7 +293,7 @@ def test_what_is_computed_in_place_stays_there():
 
 
 def raised(kernel: int, rows: int = 5, shift: int = 0) -> Schedule:
-    """out[y] = the greatest of kernel rows of x + 1, raised in place."""
+    """out[y] = the maximum of kernel rows of x + 1; the addition is in place."""
     x = te.placeholder((rows, B, O), "int32", "x")
     base = te.compute(x.shape, lambda *i: x[i], "base")
     up = te.compute((rows - shift, B, O), lambda y, b, o: base[y + shift, b, o] + 1, "up")
@@ -326,7 +322,7 @@ def stepped(s: Schedule) -> Schedule:
     return s
 
 
-def test_a_tile_may_hold_more_than_is_raised_in_place():
+def test_a_tile_may_be_larger_than_the_result_in_place():
     s = raised(kernel=2)
     s.compute_at("up", s.loops("most")[0])
     s.compute_at("base", s.loops("up")[0])
@@ -349,7 +345,7 @@ def test_a_copy_emits_no_results():
     agree(s)
 
 
-def test_results_laid_out_unlike_their_sums_take_an_instruction_each():
+def test_results_in_another_layout_than_their_sums_take_an_instruction_each():
     s = product()
     copies = placed(s)
     n, m, r, o, k, i = s.loops("sums")
@@ -360,7 +356,7 @@ def test_results_laid_out_unlike_their_sums_take_an_instruction_each():
     agree(s)
 
 
-def test_sums_that_follow_each_other_in_one_place_are_finished_one_by_one():
+def test_sums_that_reuse_an_entry_are_completed_one_by_one():
     s = product()
     copies = placed(s)
     n, m, r, o, k, i = s.loops("sums")
@@ -371,7 +367,7 @@ def test_sums_that_follow_each_other_in_one_place_are_finished_one_by_one():
     agree(s)
 
 
-def test_a_reduction_of_several_kernels_finishes_each_sum():
+def test_a_reduction_over_several_kernels_completes_each_sum():
     s = product(rows=2, ins=36)
     copies = placed(s)
     n, m, r, o, k, i = s.loops("sums")
@@ -381,7 +377,7 @@ def test_a_reduction_of_several_kernels_finishes_each_sum():
     agree(tensorized(s, copies))
 
 
-def test_no_result_is_emitted_where_no_sum_is_computed():
+def test_no_result_is_emitted_without_a_sum():
     s = product(outs=3)
     copies = placed(s)
     n, m, r, o, k, i = s.loops("sums")
@@ -394,7 +390,7 @@ def test_no_result_is_emitted_where_no_sum_is_computed():
     agree(s)
 
 
-def test_an_index_that_is_not_affine_in_its_allocation_takes_the_whole_dimension():
+def test_a_non_affine_index_allocates_the_whole_dimension():
     s = product()
     copies = placed(s)
     n, m, r, o, k, i = s.loops("sums")
@@ -404,7 +400,7 @@ def test_an_index_that_is_not_affine_in_its_allocation_takes_the_whole_dimension
 
 
 @pytest.mark.parametrize("last", [False, True])
-def test_results_leave_once_where_a_reduction_is_cut_off(last):
+def test_results_are_emitted_once_where_a_reduction_is_cut_off(last):
     s = product(ins=2)
     copies = placed(s)
     n, m, r, o, k, i = s.loops("sums")
@@ -419,7 +415,7 @@ def test_results_leave_once_where_a_reduction_is_cut_off(last):
     agree(tensorized(s, copies))
 
 
-def test_threads_inside_an_entry_mean_nothing():
+def test_loop_kinds_inside_an_entry_are_ignored():
     s = product()
     copies = placed(s)
     n, m, r, o, k, i = s.loops("sums")

@@ -1,5 +1,4 @@
-"""Random schedules: every program computes what numpy does and passes the verifier, or is refused
-in words.
+"""Random schedules: each program is verified and equals NumPy, or is refused.
 
 A seed replays with `random_case(seed)`; its text is the primitives that were accepted and the loop
 nest.

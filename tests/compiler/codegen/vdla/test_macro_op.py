@@ -1,6 +1,4 @@
-"""Macro-ops: tiles are told apart by identity, and base fields count in the unit that the
-instruction set says.
-"""
+"""Macro-ops: the identity of tiles, and the units of base fields."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ def test_tiles_of_one_name_differ_by_ident():
     assert (str(a), str(b)) == ("x", "x#1")
 
 
-def test_tiles_of_an_operation_come_once():
+def test_tiles_of_an_operation_are_listed_once():
     a, b = BufferTile("a", Buffer.ACC, 4), BufferTile("b", Buffer.ACC, 4)
     op = MacroOp(Vector(VectorOp.ADD), {"acc": (a, 0), "src": (b, 0), "out": (a, 2)})
     assert op.tiles() == (a, b)

@@ -1,6 +1,4 @@
-"""A buffer in DRAM between two stages of one function: a scratch tensor, ordered by tokens,
-allocated by the device.
-"""
+"""An intermediate buffer in DRAM becomes a scratch tensor."""
 
 import numpy as np
 import pytest

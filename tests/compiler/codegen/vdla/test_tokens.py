@@ -1,6 +1,4 @@
-"""Tokens against an independent happens-before: all dependences covered, none to spare, never too
-many in flight.
-"""
+"""Tokens against an independent happens-before: sufficient, minimal, bounded in flight."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ MANY = 10_000
 
 
 def conflicts(steps: list[UnitOp]) -> list[Edge]:
-    """All pairs of steps of different units that touch a common entry, one of them writing."""
+    """All pairs of operations of different units that touch an entry, one of them writing."""
 
     def entries(touch: Touch) -> set[int]:
         return set(np.arange(MANY)[touch.where].tolist())
@@ -104,7 +102,7 @@ def test_dependences_name_the_last_conflict_of_each_unit():
     ]
 
 
-def test_two_reads_do_not_depend():
+def test_two_reads_are_independent():
     read = Touch("x", slice(0, 8), False)
     write = Touch("x", slice(8, 9), True)
     assert (
@@ -113,7 +111,7 @@ def test_two_reads_do_not_depend():
     )
 
 
-def test_a_space_of_any_size_costs_what_is_touched():
+def test_memory_grows_with_the_touched_entries_only():
     def touch(first: int, writes: bool) -> Touch:
         return Touch("t", np.array([first, first + (1 << 39)]), writes)
 
@@ -122,7 +120,7 @@ def test_a_space_of_any_size_costs_what_is_touched():
     assert dependences(steps)[:, STORE].tolist() == [NEVER, NEVER, 0, 0]
 
 
-def test_empty_touches_depend_on_nothing():
+def test_empty_touches_cause_no_dependence():
     empty = Touch(Buffer.INP, np.array([], np.int64), False)
     assert (dependences([load(0), UnitOp(COMPUTE, (empty,))]) == NEVER).all()
 
@@ -135,7 +133,7 @@ def test_one_tile_alternates():
     assert text(places) == [">load>C", "L>compute>LS", "C>store>C", "C>load>C", "LS>compute>S", "C>store>"]
 
 
-def test_double_buffer_pushes_one_token_a_tile_and_direction():
+def test_a_double_buffer_needs_one_token_per_tile_and_direction():
     steps = [load(0), load(1)]
     for tile in (0, 1, 0, 1):
         steps += [gemm(tile), load(tile)]
@@ -151,7 +149,7 @@ def test_two_loads_need_one_token():
     assert text(check([load(0), load(1), gemm(0, 1)])) == [">load>", ">load>C", "L>compute>"]
 
 
-def test_a_covered_dependence_costs_nothing():
+def test_a_covered_dependence_needs_no_token():
     assert text(check([load(0), gemm(0), gemm(0)])) == [">load>C", "L>compute>", ">compute>"]
 
 
@@ -172,7 +170,7 @@ def test_load_of_what_a_store_wrote_goes_through_a_sync():
     assert places[2] == IssuedOp(None, COMPUTE, frozenset({STORE}), frozenset({LOAD}))
 
 
-def test_load_of_what_a_store_wrote_uses_an_instruction_that_waited_already():
+def test_load_of_what_a_store_wrote_reuses_an_earlier_wait_of_compute():
     steps = [gemm(out=(0,)), store(0, tensor="t"), gemm(out=(0,)), gemm(out=(7,)), load(0, tensor="t")]
     assert text(check(steps)) == [">compute>S", "C>store>C", "S>compute>L", ">compute>", "C>load>"]
 
@@ -187,13 +185,13 @@ def test_store_over_what_an_unrelated_load_read_goes_through_a_sync():
     assert text(check(steps)) == [">compute>", ">load>C", "L>sync>S", "C>store>"]
 
 
-def test_slices_and_arrays_mean_the_same():
+def test_slices_and_index_arrays_are_equivalent():
     as_slice = UnitOp(COMPUTE, (Touch(Buffer.INP, slice(3, 5), False),))
     assert assign_tokens([load(4), as_slice]) == assign_tokens([load(4), gemm(3, 4)])
     assert assign_tokens([load(5), as_slice])[0].pushes == NONE
 
 
-def test_nothing_needs_nothing():
+def test_no_operations_need_no_tokens():
     assert assign_tokens([]) == ()
 
 
@@ -209,7 +207,7 @@ def test_tokens_that_would_not_fit_are_merged():
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_in_flight_bound_on_random_lists(depth):
+def test_tokens_in_flight_stay_within_the_depth(depth):
     for seed in range(60):
         check(random_steps(seed, 24), depth)
 
@@ -236,7 +234,7 @@ def random_steps(seed: int, count: int, entries: int = 6) -> list[UnitOp]:
     return [step() for _ in range(count)]
 
 
-def test_random_lists_are_ordered_with_no_token_to_spare():
+def test_random_lists_are_ordered_by_a_minimal_set_of_tokens():
     for seed in range(120):
         print(f"seed {seed}")
         steps = random_steps(seed, 18)
@@ -244,9 +242,7 @@ def test_random_lists_are_ordered_with_no_token_to_spare():
 
 
 def test_a_shared_space_between_all_units():
-    """Every unit reads and writes one space: nothing our machine has, but nothing the algorithm
-    excludes.
-    """
+    """Every unit reads and writes one space, which the machine lacks but the algorithm allows."""
     for seed in range(60):
         print(f"seed {seed}")
         rng = np.random.default_rng(seed)
@@ -263,7 +259,7 @@ def test_the_independent_model_sees_a_missing_token():
     assert broken(steps, (IssuedOp(0, LOAD, NONE, NONE), IssuedOp(1, COMPUTE, NONE, NONE)), []) == [(0, 1)]
 
 
-def test_two_thousand_steps_are_fast():
+def test_two_thousand_operations_get_tokens_quickly():
     rng = np.random.default_rng(1)
     steps = []
     for _ in range(500):

@@ -1,6 +1,4 @@
-"""Micro-op plans: every kernel is where its operation looks for it, and is loaded as seldom as it
-can be.
-"""
+"""Micro-op plans: each operation finds its kernel, and loads are few."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ def kernel(*values: int) -> UopKernel:
 
 
 def check(depth: int, kernels: list[UopKernel]) -> UopPlan:
-    """Replay the plan: the buffer holds what every operation expects when it runs."""
+    """Replay the plan: the buffer holds the kernel of every operation when it runs."""
     plan = plan_uops(depth, kernels)
     loads = {batch.before: batch for batch in plan.loads}
     assert len(loads) == len(plan.loads)
@@ -49,33 +47,33 @@ def test_a_part_of_another_kernel_is_not_stored():
     assert plan.begins == (1, 2, 0, 3)
 
 
-def test_what_only_looks_like_a_part_is_stored():
+def test_a_kernel_that_is_not_a_contiguous_part_is_stored():
     """Not contiguous, or in another order."""
     assert len(check(16, [kernel(1, 2, 3), kernel(1, 3), kernel(2, 1)]).table) == 7
 
 
-def test_what_fits_is_loaded_once_before_everything():
+def test_kernels_that_fit_are_loaded_once_at_the_start():
     plan = check(4, [(), kernel(1, 2), (), kernel(3, 4)])
     assert plan.loads == (UopLoad(before=0, begin=0, size=4),)
 
 
-def test_no_kernels_no_table():
+def test_without_kernels_there_is_no_table():
     assert plan_uops(4, [(), ()]) == UopPlan((), (), (0, 0), ((), ()))
 
 
-def test_what_does_not_fit_is_loaded_in_runs():
+def test_kernels_that_do_not_fit_are_loaded_in_runs():
     plan = check(4, [kernel(1, 2), kernel(3, 4), kernel(1, 2), (), kernel(5), kernel(1, 2), kernel(3, 4)])
     assert [batch.before for batch in plan.loads] == [0, 4, 6]
     assert [batch.size for batch in plan.loads] == [4, 3, 2]
 
 
-def test_a_kernel_larger_than_the_buffer_is_named():
+def test_a_kernel_larger_than_the_buffer_is_refused():
     message = "uops: kernel of operation 2 must have at most 4 micro-ops, got 5"
     with pytest.raises(UopError, match=f"^{re.escape(message)}$"):
         plan_uops(4, [kernel(1), (), kernel(1, 2, 3, 4, 5)])
 
 
-def test_random_plans():
+def test_random_plans_serve_every_operation():
     for seed in range(100):
         print(f"seed {seed}")
         rng = np.random.default_rng(seed)
@@ -85,6 +83,6 @@ def test_random_plans():
             check(depth, kernels)
 
 
-def test_fields_of_a_micro_op_all_tell_kernels_apart():
+def test_kernels_differ_by_every_field():
     kernels = [(MicroOp(src=1),), (MicroOp(wgt=1),), (MicroOp(first=1),), (MicroOp(last=1),), (MicroOp(acc=1),)]
     assert len(check(8, kernels).table) == 5

@@ -1,4 +1,4 @@
-"""What templates refuse, in exactly these words."""
+"""The exact messages of template errors."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("template", "changes", "message"), REFUSED)
-def test_refused_options(template: Callable[..., Operator], changes: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(template: Callable[..., Operator], changes: dict[str, Any], message: str) -> None:
     with pytest.raises(TemplateError, match=f"^{re.escape(message)}$"):
         template(CONFIG, **{**OPTIONS[template], **changes})
 
@@ -155,7 +155,7 @@ def test_missing_options_are_named() -> None:
         conv2d(CONFIG, batch=1, height=6, in_channels=5, kernel=3)
 
 
-def test_a_shape_that_fits_no_buffer() -> None:
+def test_a_shape_that_fits_no_buffer_is_refused() -> None:
     config = replace(CONFIG, wgt_kib=1)
     shape = {**OPTIONS[conv2d_transpose], "kernel": 40, "strides": 2}
     with pytest.raises(
@@ -185,7 +185,7 @@ ARRAYS = [
 
 
 @pytest.mark.parametrize(("changes", "message"), ARRAYS)
-def test_refused_arrays(changes: dict[str, Any], message: str | None) -> None:
+def test_invalid_arrays_are_refused(changes: dict[str, Any], message: str | None) -> None:
     operator = conv2d(CONFIG, **OPTIONS[conv2d])
     wanted = message or "bias: elements must be in -2147483648..2147483647 (int32), got 2147483648..2147483648"
     with pytest.raises(TemplateError, match=f"^{re.escape(wanted)}$"):

@@ -43,7 +43,7 @@ def test_operators_equal_the_naive_model(operator: str, machine: str) -> None:
 
 
 @pytest.mark.parametrize("operator", CASES)
-def test_the_loop_nest_means_what_the_program_does(operator: str) -> None:
+def test_the_loop_nest_computes_what_the_program_does(operator: str) -> None:
     CASES[operator](TINY, 3).check(by_interpreter=True)
 
 
@@ -120,7 +120,7 @@ def test_pads_are_one_value_one_for_each_direction_or_one_for_each_side() -> Non
     assert found.shape == (1, 16, 10, 6)
 
 
-def test_leaving_padding_out_of_an_average_costs_a_few_instructions() -> None:
+def test_excluding_padding_from_an_average_costs_a_few_instructions() -> None:
     shape = {"batch": 1, "height": 28, "width": 28, "channels": 16, "kernel": 3, "pads": 1}
     counted = pool2d(PYNQ, kind="average", **shape).program
     left_out = pool2d(PYNQ, kind="average", count_include_pad=False, **shape).program
@@ -147,7 +147,7 @@ def test_layouts_are_named_and_the_names_give_the_shapes() -> None:
             assert all(d.isalpha() or int(d[:-1]) == size for d, size in zip(dimensions, sizes, strict=True))
 
 
-def test_patches_serve_where_channels_do_not_fit() -> None:
+def test_patches_are_chosen_where_channels_do_not_fit() -> None:
     config = replace(PYNQ, wgt_kib=1)  # 4 entries, fewer than the taps of a kernel
     rng = np.random.default_rng(0)
     operator = conv2d(config, batch=1, height=5, width=5, in_channels=20, out_channels=16, kernel=3, raw=True)

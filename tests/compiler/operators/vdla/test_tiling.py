@@ -1,6 +1,4 @@
-"""The tile search: whatever it proposes fits, it finds something wherever the smallest tile fits,
-and it is quick.
-"""
+"""The tile search: its tilings fit, and it finds one wherever the smallest tile fits."""
 
 from __future__ import annotations
 
@@ -42,9 +40,7 @@ def random_problem(rng: np.random.Generator) -> TilingProblem:
 
 
 def smallest_fits(config: Config, problem: TilingProblem) -> bool:
-    """Whether one pixel, one output block and one input block fit, by the plainest reading of the
-    buffers.
-    """
+    """Whether the smallest tile fits: one pixel, one output block, one input block."""
     window = problem.window(1, 1)
     slots = 32 // config.out_bits if problem.raw else 1
     return (
@@ -57,7 +53,7 @@ def smallest_fits(config: Config, problem: TilingProblem) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_something_is_chosen_exactly_where_the_smallest_tile_fits(seed: int) -> None:
+def test_a_tiling_is_found_exactly_where_the_smallest_tile_fits(seed: int) -> None:
     rng = np.random.default_rng(seed)
     config, problem, threads = random_config(rng, largest_block=16), random_problem(rng), int(rng.integers(1, 4))
     if not smallest_fits(config, problem):
@@ -69,7 +65,7 @@ def test_something_is_chosen_exactly_where_the_smallest_tile_fits(seed: int) -> 
     assert 1 <= chosen.threads <= threads
 
 
-def test_every_candidate_fits_and_none_is_estimated_lower_than_the_chosen() -> None:
+def test_every_candidate_fits_and_the_best_has_the_lowest_estimate() -> None:
     problem = random_problem(np.random.default_rng(5))
     candidates = list(tilings(PYNQ, problem, 2))
     assert candidates and all(fits(PYNQ, problem, candidate) for candidate in candidates)
@@ -86,7 +82,7 @@ def test_more_threads_are_not_estimated_slower_than_one() -> None:
     assert two < one
 
 
-def test_a_tiling_prints_as_what_it_is() -> None:
+def test_a_tiling_prints_its_sizes() -> None:
     tiling = Tiling(rows=14, cols=7, out_blocks=4, in_blocks=2, keep_weights=True, threads=2, threads_over="chunks")
     assert (
         str(tiling) == "14x7 pixels, 4 output and 2 input blocks, weights kept on chip, 2 virtual threads over chunks"
@@ -94,7 +90,7 @@ def test_a_tiling_prints_as_what_it_is() -> None:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_a_tiling_of_ones_own_gives_the_same_results(seed: int) -> None:
+def test_a_given_tiling_computes_the_same_results(seed: int) -> None:
     rng = np.random.default_rng(seed)
     channels, out, kernel, stride = (int(rng.integers(1, n)) for n in (40, 30, 4, 3))
     shape = {"batch": 2, "height": 7, "width": 9, "kernel": kernel, "strides": stride, "pads": 1, "raw": True}
