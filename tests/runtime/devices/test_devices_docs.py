@@ -1,0 +1,35 @@
+"""The page on devices: its code runs in order and prints what the page says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from vdla.runtime.run import DEVICES
+
+
+@pytest.fixture
+def page(root):
+    return (root / "docs" / "devices.md").read_text(encoding="utf-8")
+
+
+def test_the_examples_print_what_the_page_says(page, capsys):
+    namespace: dict[str, object] = {}
+    printed = ""
+    for language, block in re.findall(r"^```(python|text)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        if language == "text":
+            assert printed == block
+            continue
+        exec(compile(block, "docs/devices.md", "exec"), namespace)
+        printed = capsys.readouterr().out
+
+
+def test_the_page_names_every_device(page):
+    for name in DEVICES:
+        assert f"| `{name}` |" in page
+
+
+def test_prose_wraps_at_100_columns(page):
+    prose = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    assert [line for line in prose.splitlines() if len(line) > 100 and not line.startswith("|")] == []
