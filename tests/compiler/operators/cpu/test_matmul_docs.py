@@ -50,7 +50,7 @@ def test_the_page_says_how_to_measure_a_step(root, capsys):
     names: dict = {}
     for code in blocks(root, 64):
         exec(code, names)
-    assert re.fullmatch(r"\d+\.\d ms, \d+ GFLOP/s, \d+\.\d\d of numpy's speed\n", capsys.readouterr().out)
+    assert re.fullmatch(r"\d+\.\d ms, \d+ GFLOP/s, \d+\.\d\d of NumPy's speed\n", capsys.readouterr().out)
 
 
 def test_the_last_step_is_much_faster_than_the_first(root):
