@@ -372,7 +372,7 @@ def assemble(source: str, file: str | None = None) -> Program:
         raise AsmError(NO_INSTRUCTION)
     names = [tensor.name for tensor in tensors]
     source_of = [_source_index(row, len(text.sources)) for row in text.rows]
-    if file is not None:
+    if file is not None and not text.sources:  # the text of a compiled program names the lines of its schedule
         _locate(text, source, file, source_of)
     try:
         return Program(
@@ -389,9 +389,8 @@ def assemble(source: str, file: str | None = None) -> Program:
 
 
 def _locate(text: _Text, source: str, file: str, source_of: list[int]) -> None:
-    """Set the source line of each instruction that has none to its line of the text."""
+    """Make its line of the text the source line of every instruction."""
     written = source.splitlines()
     for index, row in enumerate(text.rows):
-        if row.source < 0:
-            source_of[index] = len(text.sources)
-            text.sources.append(f"{file}:{row.word.line}: {written[row.word.line - 1].strip()}")
+        source_of[index] = index
+        text.sources.append(f"{file}:{row.word.line}: {written[row.word.line - 1].strip()}")

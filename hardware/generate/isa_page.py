@@ -89,7 +89,7 @@ def _page(config: Config) -> Iterator[str]:
     yield ""
     yield f"Configuration `{config.name}`, fingerprint `{config.fingerprint}`. Generated from the instruction table by"
     yield f"`python -m vdla.hardware.generate.isa_page {config.name}`; widths follow the configuration. What the"
-    yield "instructions compute is in [design.md](design.md), section 3."
+    yield "instructions compute is in [instructions.md](instructions.md)."
     yield ""
     yield f"An instruction has {instruction_bytes(config)} bytes, a micro-op {config.uop_entry_bytes}, little-endian;"
     yield "fields lie from bit 0 upwards. In every instruction:"

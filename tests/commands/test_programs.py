@@ -66,6 +66,13 @@ def test_disasm_writes_a_file_that_assembles_to_the_same_bytes(text: Path, tmp_p
     assert first.read_bytes() == second.read_bytes()
 
 
+def test_the_text_of_a_compiled_program_assembles_to_the_same_bytes(compiled: Path, tmp_path: Path) -> None:
+    text, again = tmp_path / "conv.s", tmp_path / "again.vdla"
+    assert main(["disasm", str(compiled), "-o", str(text)]) == OK
+    assert main(["asm", str(text), "-o", str(again)]) == OK
+    assert again.read_bytes() == compiled.read_bytes()
+
+
 def test_asm_names_file_and_line_and_writes_nothing(text: Path, capsys: Capture) -> None:
     text.write_text(TEXT.replace("sync compute", "sink compute"))
     message = complaint(capsys, "asm", text)

@@ -171,14 +171,18 @@ def test_bytes_of_a_tensor_follow_from_its_dtype_and_shape():
 
 
 def test_the_file_and_line_of_each_instruction():
-    program = assemble(TEXT, "demo.s")
+    program = assemble(TEXT.replace(".source", "# no source").replace(" @0", ""), "demo.s")
     assert [program.source_lines[index] for index in program.source_of] == [
-        "for i in range(4):",
+        "demo.s:8: load inp dram=x+0x1 x_size=2 signal=compute",
         "demo.s:9: load uop dram=uops x_size=2",
         "demo.s:10: gemm uop_end=2 init=1 wait=load",
         "demo.s:11: sync store",
     ]
     assert same(assemble(disassemble(program)), program)
+
+
+def test_a_text_with_source_lines_keeps_them_alone():
+    assert same(assemble(TEXT, "demo.s"), assemble(TEXT))
 
 
 @settings(max_examples=200, deadline=None)

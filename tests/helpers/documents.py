@@ -1,0 +1,76 @@
+"""Pages of documentation as tests: their Python and console blocks run, and what is printed is compared.
+
+A `text` block after a `python` block holds its output. A `console` block holds commands, each on a line that begins
+with `$ `, followed by their output. `printed(page, folder)` gives the page with the outputs of this run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+def fences(page: str) -> list[tuple[str, str]]:
+    """The fenced blocks of a page: language and text."""
+    return FENCE.findall(page)
+
+
+def printed(page: str, folder: Path) -> str:
+    """The page with the output that its code prints; the code runs in `folder`, the Python blocks in one namespace."""
+    space: dict[str, object] = {"__name__": "page"}
+    output: str | None = None
+
+    def run(match: re.Match[str]) -> str:
+        nonlocal output
+        language, text = match.groups()
+        if language == "python":
+            output = _run_python(text, space)
+        elif language == "text" and output is not None:
+            text, output = output, None
+        elif language == "console":
+            text = _run_console(text, folder)
+        return f"```{language}\n{text}```"
+
+    with _inside(folder):
+        return FENCE.sub(run, page)
+
+
+@contextlib.contextmanager
+def _inside(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def _run_python(text: str, space: dict[str, object]) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(text, "page", "exec"), space)
+    return out.getvalue()
+
+
+def _run_console(text: str, folder: Path) -> str:
+    commands = [line[2:] for line in text.splitlines() if line.startswith("$ ")]
+    return "".join(f"$ {command}\n{_run_command(command, folder)}" for command in commands)
+
+
+def _run_command(command: str, folder: Path) -> str:
+    """The output of a shell command, errors included; `vdla` is that of this interpreter."""
+    function = f'vdla() {{ "{sys.executable}" -m vdla "$@"; }}\n'
+    environment = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1"}
+    done = subprocess.run(
+        ["bash", "-c", function + command], cwd=folder, env=environment, text=True, timeout=60,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    return done.stdout

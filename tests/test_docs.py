@@ -1,0 +1,79 @@
+"""The pages that show commands and whole examples: what they print is what they say."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+import pytest
+from helpers.documents import printed
+
+from vdla.cli import parsers
+from vdla.commands import COMMANDS, EXIT_CODES, load
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("overview.md", "commands.md")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_shows_what_its_code_prints(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    path = ROOT / "docs" / name
+    page = path.read_text(encoding="utf-8")
+    now = printed(page, tmp_path)
+    if request.config.getoption("--update-golden"):
+        path.write_text(now, encoding="utf-8")
+        return
+    assert now == page
+
+
+def section(command: str) -> str:
+    """The text about a command in docs/commands.md."""
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    parts = re.split(r"^## (.*)$", page, flags=re.MULTILINE)[1:]
+    return next(
+        text for head, text in zip(parts[::2], parts[1::2], strict=True) if f"vdla {command}" in head.split(", ")
+    )
+
+
+def documented(command: str) -> set[str]:
+    """The options and arguments in the tables of a command, those of `vdla NAME` alone where a table says so."""
+    text = section(command)
+    tables = re.findall(
+        r"^\| option(?: of `vdla (\w+)`)? \| meaning \|\n\|---\|---\|\n((?:\|.*\n)+)", text, re.MULTILINE
+    )
+    rows = [row for owner, body in tables if owner in ("", command) for row in body.splitlines()]
+    return {word for row in rows for word in re.findall(r"`([^`]+)`", row.split("|")[1])}
+
+
+def declared(command: str) -> set[str]:
+    """The options and arguments that the parser of a command knows, as the help writes them."""
+    _, by_name = parsers({command: load(command)})
+    actions = [action for action in by_name[command]._actions if action.dest not in ("help", "debug")]
+    return {form for action in actions for form in forms(action)}
+
+
+def forms(action: argparse.Action) -> list[str]:
+    value = f" {action.metavar}" if action.metavar and action.nargs != 0 else ""
+    several = " ..." if action.nargs == "+" and action.option_strings else ""
+    if not action.option_strings:
+        return [str(action.metavar)]
+    return [f"{option}{value or _destination(action)}{several}" for option in action.option_strings]
+
+
+def _destination(action: argparse.Action) -> str:
+    return "" if action.nargs == 0 else f" {action.dest.upper()}"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_option_of_a_command_is_documented(command: str) -> None:
+    assert documented(command) == declared(command)
+
+
+def test_the_exit_codes_are_those_of_the_help() -> None:
+    page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    table = re.findall(r"^\| (\d+) \| (.*) \|$", page, re.MULTILINE)
+    help_text = " ".join(EXIT_CODES.split())
+    assert len(table) == 5
+    for code, meaning in table:
+        assert f"{code} {meaning}" in help_text
