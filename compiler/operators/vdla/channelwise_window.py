@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics import dma
-from vdla.compiler.operators.vdla import layouts
-from vdla.compiler.operators.vdla.layouts import Layout
+from vdla.compiler.operators.vdla.layouts import Layout, activation_layout, scale_layout
 from vdla.compiler.operators.vdla.operator import Array
 from vdla.compiler.operators.vdla.packing import blocks, check_array, check_output, pack_activations, unpack_activations
 from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, WINDOW, Role
@@ -101,8 +100,8 @@ class ChannelwiseWindow(SlidingWindow):
     @property
     def layouts(self) -> dict[str, Layout]:
         """Layouts of the program's tensors."""
-        activations = layouts.activations(self.config, block="block_out")
-        return {DATA: activations, OUTPUT: activations, SCALE: layouts.scales(self.config)}
+        activations = activation_layout(self.config, block="block_out")
+        return {DATA: activations, OUTPUT: activations, SCALE: scale_layout(self.config)}
 
     def pack_data(self, name: str, data: Array) -> Array:
         """NCHW activations in the program's layout."""

@@ -14,8 +14,7 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics.gemm import gemm
-from vdla.compiler.operators.vdla import layouts
-from vdla.compiler.operators.vdla.layouts import Layout
+from vdla.compiler.operators.vdla.layouts import Layout, activation_layout, result_layout, scale_layout, weight_layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.packing import (
     blocks,
@@ -213,10 +212,10 @@ class _Conv2d(SlidingWindow):
         """Layouts of the program's tensors."""
         channels = "C" if self.packing == "channels" else "KH*KW*C"
         return {
-            DATA: layouts.activations(self.config, channels),
-            WEIGHT: layouts.weights(self.config, channels),
-            SCALE: layouts.scales(self.config, "CO"),
-            OUTPUT: layouts.results(self.config),
+            DATA: activation_layout(self.config, channels),
+            WEIGHT: weight_layout(self.config, channels),
+            SCALE: scale_layout(self.config, "CO"),
+            OUTPUT: result_layout(self.config),
         }
 
     def pack(

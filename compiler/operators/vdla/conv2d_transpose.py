@@ -14,8 +14,13 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics.gemm import gemm
-from vdla.compiler.operators.vdla import layouts
-from vdla.compiler.operators.vdla.layouts import Layout
+from vdla.compiler.operators.vdla.layouts import (
+    Layout,
+    activation_layout,
+    scale_layout,
+    transposed_result_layout,
+    transposed_weight_layout,
+)
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.packing import blocks, check_array, check_output, pack_activations, pad_to
 from vdla.compiler.operators.vdla.results import Results
@@ -217,10 +222,10 @@ class _Conv2dTranspose(SlidingWindow):
         """Layouts of the program's tensors."""
         phases = ("{}h{}w".format(*self.strides), ", SH, SW") if self.by_phase else ("", "")
         return {
-            DATA: layouts.activations(self.config),
-            WEIGHT: layouts.transposed_weights(self.config, self.strides),
-            SCALE: layouts.scales(self.config, "CO", phases),
-            OUTPUT: layouts.transposed_results(self.config, self.strides),
+            DATA: activation_layout(self.config),
+            WEIGHT: transposed_weight_layout(self.config, self.strides),
+            SCALE: scale_layout(self.config, "CO", phases),
+            OUTPUT: transposed_result_layout(self.config, self.strides),
         }
 
     def pack(

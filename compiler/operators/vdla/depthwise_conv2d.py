@@ -8,9 +8,8 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics import dma, vector
-from vdla.compiler.operators.vdla import layouts
 from vdla.compiler.operators.vdla.channelwise_window import ChannelwiseWindow
-from vdla.compiler.operators.vdla.layouts import Layout
+from vdla.compiler.operators.vdla.layouts import Layout, depthwise_weight_layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, template
 from vdla.compiler.operators.vdla.packing import blocks, check_array, pad_to
 from vdla.compiler.operators.vdla.results import Results
@@ -122,7 +121,7 @@ class _DepthwiseConv2d(ChannelwiseWindow):
     @property
     def layouts(self) -> dict[str, Layout]:
         """Layouts of the program's tensors."""
-        return super().layouts | {WEIGHT: layouts.depthwise_weights(self.config)}
+        return super().layouts | {WEIGHT: depthwise_weight_layout(self.config)}
 
     def pack(
         self, data: Array, weight: Array, bias: Array | None = None, multiplier: Factors = None

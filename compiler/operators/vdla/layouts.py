@@ -23,44 +23,44 @@ class Layout:
         return self.name
 
 
-def activations(config: Config, channels: str = "C", block: str = "block_in") -> Layout:
+def activation_layout(config: Config, channels: str = "C", block: str = "block_in") -> Layout:
     """Activations in blocks of `block`; with patches, channels are KH*KW*C."""
     letter = "C" if channels == "C" else "P"
     name = f"N{letter}HW{config.batch}n{getattr(config, block)}{letter.lower()}"
     return Layout(name, f"N/batch, {channels}/{block}, H, W, batch, {block}")
 
 
-def results(config: Config) -> Layout:
+def result_layout(config: Config) -> Layout:
     """Results of a convolution."""
     name = f"NCHW{config.batch}n{config.block_out}c"
     return Layout(name, "N/batch, CO/block_out, H, W, batch, block_out")
 
 
-def weights(config: Config, channels: str = "C") -> Layout:
+def weight_layout(config: Config, channels: str = "C") -> Layout:
     """Weights of a convolution."""
     letter = "I" if channels == "C" else "P"
     name = f"O{letter}HW{config.block_out}o{config.block_in}{letter.lower()}"
     return Layout(name, f"CO/block_out, {channels}/block_in, KH, KW, block_out, block_in")
 
 
-def depthwise_weights(config: Config) -> Layout:
+def depthwise_weight_layout(config: Config) -> Layout:
     """Weights of a depthwise convolution; K is a kernel position."""
     return Layout(f"CK{config.block_in}k{config.block_out}c", "C/block_out, KH*KW/block_in, block_in, block_out")
 
 
-def transposed_weights(config: Config, strides: tuple[int, int]) -> Layout:
+def transposed_weight_layout(config: Config, strides: tuple[int, int]) -> Layout:
     """Weights of a transposed convolution: H and W are cut into phases of the strides."""
     name = f"OI{strides[0]}h{strides[1]}wHW{config.block_out}o{config.block_in}i"
     return Layout(name, "CO/block_out, C/block_in, SH, SW, KH/SH, KW/SW, block_out, block_in")
 
 
-def transposed_results(config: Config, strides: tuple[int, int]) -> Layout:
+def transposed_result_layout(config: Config, strides: tuple[int, int]) -> Layout:
     """Results of a transposed convolution: H and W are cut into phases of the strides."""
     name = f"NCH{strides[0]}hW{strides[1]}w{config.batch}n{config.block_out}c"
     return Layout(name, "N/batch, CO/block_out, H/SH, SH, W/SW, SW, batch, block_out")
 
 
-def scales(config: Config, channels: str = "C", classes: tuple[str, str] = ("", "")) -> Layout:
+def scale_layout(config: Config, channels: str = "C", classes: tuple[str, str] = ("", "")) -> Layout:
     """Scales, one lane for each channel and class of positions.
 
     `classes` has the name of their dimensions and its description.

@@ -14,9 +14,8 @@ import numpy as np
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics import vector
 from vdla.compiler.ir import limits
-from vdla.compiler.operators.vdla import layouts
 from vdla.compiler.operators.vdla.channelwise_window import ChannelwiseWindow
-from vdla.compiler.operators.vdla.layouts import Layout
+from vdla.compiler.operators.vdla.layouts import Layout, scale_layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import SCALE, SUMS, WINDOW
@@ -206,7 +205,7 @@ class _Pool2d(ChannelwiseWindow):
         """Layouts of the program's tensors."""
         if not self.by_class:
             return super().layouts
-        return super().layouts | {SCALE: layouts.scales(self.config, classes=("HW", ", row class, column class"))}
+        return super().layouts | {SCALE: scale_layout(self.config, classes=("HW", ", row class, column class"))}
 
     def pack(self, data: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
         """The program's arrays from NCHW data; `bias` is added to each maximum or sum."""
