@@ -1,9 +1,8 @@
-"""A matrix product written by hand in instructions: the program of the `simulator` benchmark.
+"""A hand-written matrix product, the program of the `simulator` benchmark.
 
-out[M, N] = requantise(inp[M, K] . wgt[N, K]^T), in tiles of rows and columns with the whole of K.
-The two halves of the input, weight, accumulator and output buffers alternate: while one tile is
-computed, the next input tile and part of the next weight tile are loaded and the last result is
-stored.
+out[M, N] = requantise(inp[M, K] . wgt[N, K]^T) in tiles of rows and columns over all of K. Every
+buffer is double-buffered: while one tile is computed, the next input tile and a part of the next
+weight tile are loaded, and the previous result is stored.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from vdla.support.errors import Error
 
 
 class GemmTilingError(Error, ValueError):
-    """Sizes that the buffers or the tiles do not divide."""
+    """Sizes that do not fit the buffers or are not multiples of the tiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +77,12 @@ class GemmTiling:
 
     @property
     def tiles(self) -> int:
-        """Tiles in all, those of one column of tiles after another."""
+        """Tiles in total, ordered by columns of tiles."""
         return self.row_tiles * (self.width // self.columns)
 
 
 def gemm_program(tiling: GemmTiling) -> Program:
-    """The product with the scales of the tensor `scl`; results are clipped to the output type."""
+    """The program; the tensor `scl` has the scales, and results are clipped to the output type."""
     t, c = tiling, tiling.config
     instructions = list(_instructions(t))
     uops = encode_uops(c, [MicroOp(0, i, i, int(i == 0), int(i == t.depth - 1)) for i in range(t.depth)])
@@ -143,7 +142,7 @@ def _instructions(t: GemmTiling) -> Iterator[Instruction]:
 
 
 def _loads(t: GemmTiling, tile: int) -> Iterator[Instruction]:
-    """A part of the next column's weights, then an input tile whose token covers both."""
+    """Part of the next column's weights, then an input tile; one token covers both."""
     if tile >= 2:
         yield from _weights(t, tile)
     entries = t.rows * t.depth

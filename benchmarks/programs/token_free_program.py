@@ -96,7 +96,7 @@ class TokenFreeProgram:
 
 
 def without_tokens(program: Program) -> TokenFreeProgram:
-    """The program of a program, in which every push has its pop."""
+    """`program` with its tokens factored out; every push must have its pop."""
     instructions = decode(program.config, program.words)
     places = [IssuedOp(k, unit_of(i), _carried(i, "pop"), _carried(i, "push")) for k, i in enumerate(instructions)]
     bare: dict[str, Any] = NO_TOKENS

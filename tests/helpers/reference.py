@@ -1,7 +1,6 @@
-"""Naive models of the operators, in numpy and plain integers; they share no code with the compiler.
+"""Naive models of the operators in NumPy, which share no code with the compiler.
 
-Sums are exact in int64 and wrap to 32 bits where the machine's accumulator does. Results are
-rounded half up.
+Sums are exact in int64 and wrap to 32 bits where the accumulator does. Results are rounded half up.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ def limits(bits: int) -> Pair:
 
 
 def wrap32(values: Array) -> Array:
-    """Int64 values as 32 bits hold them."""
+    """Int64 values wrapped to 32 bits."""
     return (values + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def scale_of(real: float) -> Pair:
-    """The multiplier of 24 significant bits and the shift that are nearest to a real factor."""
+    """The 24-bit multiplier and the shift nearest to a real factor."""
     shift = min(max(MULT_BITS - frexp(real)[1], 0), SHIFT_MAX)
     mult = floor(real * 2.0**shift + 0.5)
     if mult == 1 << MULT_BITS:
@@ -51,7 +50,7 @@ def requantise(sums: Array, bias: Array, factor: Array, zero_point: int, low: in
 
 
 def windows(data: Array, kernel: Pair, strides: Pair, pads: Pads, dilations: Pair, fill: int) -> Array:
-    """[KH, KW, N, C, OH, OW]: for each kernel position the input that it meets."""
+    """[KH, KW, N, C, OH, OW]: the input element under each kernel position."""
     (kh, kw), (sh, sw), (dh, dw) = kernel, strides, dilations
     top, left, bottom, right = (*pads, *pads)[:4]
     full = np.pad(data.astype(np.int64), ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=fill)
@@ -65,7 +64,7 @@ def windows(data: Array, kernel: Pair, strides: Pair, pads: Pads, dilations: Pai
 
 
 def conv2d(data: Array, weight: Array, strides: Pair, pads: Pads, dilations: Pair = (1, 1), zero: int = 0) -> Array:
-    """The sums of (x - zero) * w, with padding that counts as zero."""
+    """The sums of (x - zero) * w; padding is zero."""
     seen = windows(data, weight.shape[2:], strides, pads, dilations, zero) - zero
     return wrap32(np.einsum("klncyx,ockl->noyx", seen, weight.astype(np.int64), optimize=True))
 
@@ -73,7 +72,7 @@ def conv2d(data: Array, weight: Array, strides: Pair, pads: Pads, dilations: Pai
 def depthwise_conv2d(
     data: Array, weight: Array, strides: Pair, pads: Pads, dilations: Pair = (1, 1), zero: int = 0
 ) -> Array:
-    """The same, each channel with its own kernel [C, 1, KH, KW]."""
+    """The sums of (x - zero) * w, each channel with its own kernel [C, 1, KH, KW]."""
     seen = windows(data, weight.shape[2:], strides, pads, dilations, zero) - zero
     return wrap32(np.einsum("klncyx,ckl->ncyx", seen, weight[:, 0].astype(np.int64)))
 
@@ -81,7 +80,7 @@ def depthwise_conv2d(
 def conv2d_transpose(
     data: Array, weight: Array, strides: Pair, pads: Pads, output_padding: Pair, zero: int = 0
 ) -> Array:
-    """Every input value adds its multiple of the kernel [I, O, KH, KW] to the output."""
+    """The sums of a transposed convolution with kernels [I, O, KH, KW]."""
     (n, _, height, width), (_, out, kh, kw) = data.shape, weight.shape
     (sh, sw), (eh, ew) = strides, output_padding
     top, left, bottom, right = (*pads, *pads)[:4]
@@ -95,7 +94,7 @@ def conv2d_transpose(
 
 
 def max_pool2d(data: Array, kernel: Pair, strides: Pair, pads: Pads, dilations: Pair = (1, 1)) -> Array:
-    """The greatest value of each window; padding never wins."""
+    """The maximum of each window, without padding."""
     return windows(data, kernel, strides, pads, dilations, -(1 << 31)).max(axis=(0, 1))
 
 
@@ -105,7 +104,7 @@ def sum_pool2d(data: Array, kernel: Pair, strides: Pair, pads: Pads, dilations: 
 
 
 def counts(shape: Pair, kernel: Pair, strides: Pair, pads: Pads, dilations: Pair = (1, 1)) -> Array:
-    """[1, 1, OH, OW]: how many values of each window are not padding."""
+    """[1, 1, OH, OW]: the elements of each window that are not padding."""
     return windows(np.ones((1, 1, *shape), np.int64), kernel, strides, pads, dilations, 0).sum(axis=(0, 1))
 
 

@@ -1,7 +1,6 @@
-"""Random operators: a case draws a shape and options, runs the compiled program and compares it
-with the naive model.
+"""Random operators, compiled, run and compared with a naive model.
 
-A case is named by its operator, configuration and seed alone, so that a failure replays.
+Operator, configuration and seed identify a case and replay it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ Options = dict[str, Any]
 
 @dataclass(frozen=True)
 class OperatorCase:
-    """An operator, its plain operands, and the results it must give."""
+    """An operator, its plain operands, and the expected results."""
 
     operator: Operator
     operands: Mapping[str, Any]
@@ -47,7 +46,7 @@ class OperatorCase:
 
 
 class Draw:
-    """What a seed draws."""
+    """Random choices from a seed."""
 
     def __init__(self, config: Config, seed: int) -> None:
         self.config = config
@@ -55,15 +54,15 @@ class Draw:
         self.low, self.high = reference.limits(config.inp_bits)
 
     def integer(self, low: int, high: int) -> int:
-        """From low to high."""
+        """An integer from low to high, inclusive."""
         return int(self.rng.integers(low, high + 1))
 
     def pair(self, low: int, high: int) -> tuple[int, int]:
-        """Two of them."""
+        """Two integers from low to high."""
         return self.integer(low, high), self.integer(low, high)
 
     def chance(self, share: float) -> bool:
-        """True in that share of draws."""
+        """True with this probability."""
         return bool(self.rng.random() < share)
 
     def elements(self, shape: tuple[int, ...], bits: int) -> Array:
@@ -81,17 +80,17 @@ class Draw:
         return (*pads, *(self.integer(0, n) for n in most)) if self.chance(0.5) else pads
 
     def image(self, kernel: tuple[int, int], pads: tuple[int, ...], dilations: tuple[int, int]) -> tuple[int, int]:
-        """Rows and columns that hold the kernel."""
+        """Rows and columns of an image that the kernel fits."""
         sums = [a + b for a, b in zip(pads[:2], pads[-2:], strict=True)]
         least = [max(1, (k - 1) * d + 1 - p) for k, d, p in zip(kernel, dilations, sums, strict=True)]
         return self.integer(least[0], least[0] + 9), self.integer(least[1], least[1] + 9)
 
     def channels(self, blocks: int = 3) -> int:
-        """Up to some blocks of channels, seldom whole blocks."""
+        """A number of channels of up to `blocks` blocks, rarely whole blocks."""
         return self.integer(1, max(2, blocks * min(16, max(self.config.block_in, self.config.block_out))))
 
     def scale(self, channels: int, sums: Array) -> tuple[Array, Array]:
-        """A bias and a real multiplier for each channel, so that results fill their range."""
+        """A bias and a real multiplier for each channel; results fill their range."""
         spread = max(1.0, float(np.abs(sums).max()))
         factor = self.rng.uniform(0.5, 2.0, channels) * (self.high + 1) / spread
         bias = self.rng.integers(-int(spread) - 1, int(spread) + 2, channels) // 4
@@ -114,7 +113,7 @@ class Draw:
         return np.clip(values + zero_point, low, self.high if ceiling is None else ceiling)
 
     def finish(self, sums: Array, bias: Array, factor: Array, options: Options) -> Array:
-        """What leaves the operator with these options."""
+        """The results with these options."""
         if options.get("raw"):
             return sums
         zero_point, ceiling = options["zero_point"], options["ceiling"]
