@@ -148,7 +148,7 @@ CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "te.compute c: the body must be a function of the indices, got 3",
     ),
     (lambda: te.pad(A, 1, 1, 0), te.TeError, "te.pad a: padding must be 2 integers >= 0, got 1"),
-    (lambda: sum_over(0), te.TeError, "te.sum: axis must be a te.reduce_axis or several, got 0"),
+    (lambda: sum_over(0), te.TeError, "te.sum: axis must be one or more te.reduce_axis, got 0"),
     (
         lambda: te.create_function([A], [3], "f"),
         te.TeError,

@@ -43,7 +43,7 @@ def interpret(fn: ir.Function, arrays: Mapping[str, Array]) -> dict[str, Array]:
     for name in outputs:
         missing = int((~memory.written[name]).sum())
         if missing:
-            raise InterpretError(f"{fn.name}: every element of {name} must be written, got {missing} that are not")
+            raise InterpretError(f"{fn.name}: every element of {name} must be written, got {missing} unwritten")
     return {name: memory.arrays[name] for name in outputs}
 
 
@@ -56,7 +56,7 @@ def _check_names(fn: ir.Function, outputs: list[str], arrays: Mapping[str, Array
         raise InterpretError(f"{fn.name}: arrays must be given for {', '.join(expected)}, got {', '.join(arrays)}")
     for name in expected:
         if not isinstance(arrays[name], np.ndarray):
-            raise InterpretError(f"{fn.name}: {name} must be a numpy array, got {type(arrays[name]).__name__}")
+            raise InterpretError(f"{fn.name}: {name} must be a NumPy array, got {type(arrays[name]).__name__}")
 
 
 def checked_input(where: str, buffer: ir.Buffer, array: Array) -> Array:

@@ -164,8 +164,8 @@ def _zeros(buffer: ir.Buffer, dtype: np.dtype[Any]) -> Array:
     try:
         return np.zeros(buffer.dims, dtype)
     except (MemoryError, ValueError):  # ValueError: larger than the address space
-        got = f"{buffer.dtype}{list(buffer.dims)}"
-        raise InterpretError(f"buffer {buffer.name}: its elements must fit into memory, got {got}") from None
+        what = f"{buffer.name}, {buffer.dtype}{list(buffer.dims)}"
+        raise InterpretError(f"cannot allocate buffer {what}: it is too large for memory") from None
 
 
 def _element_text(name: str, places: tuple[Array, ...], chosen: Mask) -> str:

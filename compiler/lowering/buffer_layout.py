@@ -38,7 +38,7 @@ def pad_stride(buffer: str, shape: _Shape, axis: int, factor: int, offset: int) 
         return shape  # the stride of the last dimension is one element
     if len(sizes) < len(inner):
         symbolic = next(extent for extent in inner if not isinstance(extent, int))
-        rule = f"the dimensions behind dimension {axis}, which storage_align names, must be numbers"
+        rule = f"the dimensions inside dimension {axis} of storage_align must be constant"
         raise PassError(f"place storage of {buffer}: {rule}, got {extent_text(symbolic)}")
     rows = sizes[1:]
     if offset % gcd(prod(rows), factor):

@@ -84,12 +84,12 @@ class _Checker:
     def loop(self, loop: ir.For, bound: _Bound) -> None:
         """Checks the header of a loop."""
         if loop.var in bound:
-            raise self.fail(f"loop {loop.var}", "have a name of its own", "one inside of another")
+            raise self.fail(f"loop {loop.var}", "have a unique name", "a nested loop of that name")
         if not isinstance(loop.extent, int):
             self.typed(loop.extent, "int32", f"the extent of loop {loop.var}", frozenset(self.fn.scalars), _NONE)
         for kind, lowest in ((ir.LoopKind.UNROLL, Level.UNROLLED), (ir.LoopKind.VTHREAD, Level.LOOPS)):
             if loop.kind is kind and self.level >= lowest:
-                raise self.fail(f"loop {loop.var}", f"not be {kind.value} any more", f"level {self.level.name}")
+                raise self.fail(f"loop {loop.var}", f"not be {kind.value} at this level", f"level {self.level.name}")
         if self.level is Level.LOWERED:
             self.lowered_loop(loop)
 
@@ -98,22 +98,22 @@ class _Checker:
         if loop.kind is ir.LoopKind.PARALLEL:
             inner = [s for s in ir.walk(loop.body) if isinstance(s, ir.For) and s.kind is ir.LoopKind.PARALLEL]
             if inner:
-                raise self.fail(f"parallel loop {loop.var}", "hold no other", inner[0].var)
+                raise self.fail(f"parallel loop {loop.var}", "contain no other", inner[0].var)
         if loop.kind is ir.LoopKind.VECTORIZE:
             inside = loop.body.body if isinstance(loop.body, ir.If) else loop.body
             if not isinstance(inside, ir.Store | ir.MultiStore):
-                raise self.fail(f"vector loop {loop.var}", "hold one store", type(inside).__name__)
+                raise self.fail(f"vector loop {loop.var}", "contain a single store", type(inside).__name__)
             if not isinstance(loop.extent, int):
-                raise self.fail(f"vector loop {loop.var}", "have a number of lanes", expr_text(loop.extent))
+                raise self.fail(f"vector loop {loop.var}", "have a constant extent", expr_text(loop.extent))
 
     def alloc(self, buffer: str, live: _Bound, *, in_slot: bool = False) -> None:
         """Checks an allocation."""
         if buffer not in self.fn.buffers or buffer in self.fn.params:
-            raise self.fail(f"alloc of {buffer}", "name an intermediate buffer", "another")
+            raise self.fail(f"alloc of {buffer}", "name an intermediate buffer", "another name")
         if self.level is Level.LOWERED and not in_slot and self.fn.buffers[buffer].scope == "heap":
-            raise self.fail(f"alloc of {buffer}", "be on the stack", "one on the heap, which heap slots hold")
+            raise self.fail(f"alloc of {buffer}", "be on the stack", "a heap buffer outside heap_alloc")
         if buffer in live:
-            raise self.fail(f"alloc of {buffer}", "be the only one around", "one inside of another")
+            raise self.fail(f"alloc of {buffer}", "not be nested", "an alloc inside another")
 
     def store(self, store: ir.Store, bound: _Bound, live: _Bound) -> None:
         """Checks a store."""
@@ -163,7 +163,7 @@ class _Checker:
         match expr:
             case ir.Var(name=name):
                 if name not in bound:
-                    raise self.fail("a variable", "be bound by a loop around it", name)
+                    raise self.fail("a variable", "be bound by an enclosing loop", name)
                 return "int32", frozenset((name,))
             case ir.Load(buffer=buffer, indices=indices):
                 self.access("load from", buffer, indices, bound, live)
@@ -179,15 +179,15 @@ class _Checker:
     def same(self, expr: ir.Expr, left: str, right: str) -> str:
         """The common type of two operands."""
         if left != right:
-            raise self.fail(f"both sides of {expr_text(expr)}", "be of one type", f"{left} and {right}")
+            raise self.fail(f"both sides of {expr_text(expr)}", "have one type", f"{left} and {right}")
         return left
 
     def access(self, what: str, buffer: str, indices: tuple[ir.Expr, ...], bound: _Bound, live: _Bound) -> None:
         """Checks the buffer and the indices of an access."""
         if buffer not in self.fn.buffers:
-            raise self.fail(f"a {what} {buffer}", "name a buffer of the function", "another")
+            raise self.fail(f"a {what} {buffer}", "name a buffer of the function", "another name")
         if self.level >= Level.PLACED and buffer not in live:
-            raise self.fail(f"a {what} {buffer}", "lie inside an alloc of it", "one outside")
+            raise self.fail(f"a {what} {buffer}", "be inside an alloc of it", "an access outside")
         rank = len(self.fn.buffers[buffer].shape)
         if len(indices) != rank:
             raise self.fail(f"a {what} {buffer}", f"have {rank} indices", str(len(indices)))

@@ -64,7 +64,7 @@ def _flatten(stmt: ir.Stmt, values: Substitution, conditions: list[ir.Expr]) -> 
     if is_leaf(stmt):
         return replace(stmt, values=bound, predicate=predicate_of(where))
     if stmt.init is not None:
-        raise PassError(f"decompose: a block around blocks must have no init, got {stmt.name}")
+        raise PassError(f"decompose: a block around other blocks must have no init, got {stmt.name}")
     axes = {axis.var: value for axis, value in zip(stmt.axes, bound, strict=True)}
     return _flatten(stmt.body, {**values, **axes}, where)
 

@@ -59,7 +59,7 @@ def lower(fn: ir.Function, target: Target) -> ir.Function:
             fn = step.run(fn)
             check(fn, step.level)
     except RecursionError as error:
-        rule = "loops and expressions must nest no deeper than Python's stack"
+        rule = "loops and expressions must nest within Python's recursion limit"
         raise PassError(f"lower of {fn.name}: {rule}, got more than {getrecursionlimit()} calls") from error
     return fn
 
@@ -74,4 +74,4 @@ def _check_arguments(fn: ir.Function, target: Target) -> None:
         )
     lowered = (s for s in ir.walk(fn.body) if isinstance(s, ir.Alloc | ir.HeapAlloc | ir.IntrinsicCall | ir.Prefetch))
     if (found := next(lowered, None)) is not None:
-        raise PassError(f"lower of {fn.name}: fn must not be lowered yet, got {type(found).__name__}")
+        raise PassError(f"lower of {fn.name}: fn must not be lowered already, got {type(found).__name__}")

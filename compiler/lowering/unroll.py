@@ -48,7 +48,7 @@ def _count_stores(stmt: ir.Stmt) -> int:
         raise PassError(f"{where}: the extent must be a number, got {extent_text(stmt.extent)}; split the loop first")
     if stmt.extent * inside > UNROLL_LIMIT:
         found = f"{stmt.extent} iterations of {inside}"
-        raise PassError(f"{where}: the loop must write out at most {UNROLL_LIMIT} stores, got {found}")
+        raise PassError(f"{where}: the loop must expand to at most {UNROLL_LIMIT} stores, got {found}")
     return stmt.extent * inside
 
 

@@ -80,7 +80,7 @@ def _check_tensors(
             raise TeError(f"{where}: every output must be computed, got the placeholder {tensor.name}")
     for source in (source for unit in units for source in unit.reads):
         if source.stage is None and id(source) not in given:
-            raise TeError(f"{where}: inputs must hold every placeholder that is read, got none named {source.name}")
+            raise TeError(f"{where}: inputs must include every placeholder that is read, got none named {source.name}")
     names = [tensor.name for tensor in inputs]
     names += [name for unit in units for stage in unit.stages for name in dict.fromkeys((stage.name, *stage.names))]
     twice = sorted({n for n in names if names.count(n) > 1} | _duplicates(outputs))
@@ -111,7 +111,7 @@ def _collect_scalars(
         if ir.Var(symbol) not in whole:
             raise TeError(f"{where}: symbol {symbol} must be a whole dimension of an input or output, got none")
         if symbol in taken:
-            raise TeError(f"{where}: symbol {symbol} must differ from tensors and axes of blocks, got one of its name")
+            raise TeError(f"{where}: symbol {symbol} must have a unique name, got a tensor or block axis of that name")
     return tuple(found)
 
 
@@ -133,7 +133,7 @@ def _check_own_axes(stage: Stage, scalars: tuple[str, ...]) -> None:
     strange = sorted({name for expr in stage.exprs for name in var_names(expr)} - known)
     if strange:
         where = f"te.compute {', '.join(stage.names)}"
-        raise TeError(f"{where}: its elements must be made of its own indices, got {strange[0]} of another stage")
+        raise TeError(f"{where}: its elements must use its own indices, got {strange[0]} of another stage")
 
 
 # --- nests ----------------------------------------------------------------------------------------

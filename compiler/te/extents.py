@@ -43,7 +43,7 @@ def _check_symbolic(where: str, what: str, extent: Value) -> Value:
     if (broken := size_violation(extent.expr)) is not None:
         raise TeError(f"{where}: {what} {broken}")
     if extent.tensors or not var_names(extent.expr) <= set(extent.symbols):
-        raise TeError(f"{where}: {what} must be made of numbers and te.var, got {expr_text(extent.expr)}")
+        raise TeError(f"{where}: {what} must consist of integers and te.var, got {expr_text(extent.expr)}")
     if not all(map(_is_arithmetic, ir.walk_expr(extent.expr))):
         raise TeError(f"{where}: {what} must be made with {', '.join(ir.INDEX_OPS)}, got {expr_text(extent.expr)}")
     expr = simplify(extent.expr, {})

@@ -142,7 +142,7 @@ def _with_init(reducer: Reducer, body: Value, init: Operand) -> Value:
         raise TeError(f"{where}: init must be {body.dtype} as the value is, got {start.dtype}; {fix}")
     if start.axes:
         names = ", ".join(axis.name for axis in start.axes)
-        raise TeError(f"{where}: init must be the same for all terms, got the reduce axis {names} in it")
+        raise TeError(f"{where}: init must not depend on the reduce axes, got {names}")
     assert body.reduction is not None
     given = (start.expr,) != body.reduction.starts
     reduction = replace(body.reduction, starts=(start.expr,), given=given)
@@ -159,7 +159,7 @@ def _reduction_axes(where: str, axis: ReduceAxis | Sequence[ReduceAxis]) -> tupl
     """The axes of a reduction: at least one, with distinct names."""
     axes = (axis,) if isinstance(axis, ReduceAxis) else axis
     if not isinstance(axes, Sequence) or not all(isinstance(a, ReduceAxis) for a in axes):
-        raise TeError(f"{where}: axis must be a te.reduce_axis or several, got {axis!r}")
+        raise TeError(f"{where}: axis must be one or more te.reduce_axis, got {axis!r}")
     if not axes:
         raise TeError(f"{where}: axis must name at least one reduce axis, got none")
     names = [a.name for a in axes]
@@ -181,7 +181,7 @@ def combine(reduction: Reduction, so_far: tuple[Value, ...], new: tuple[Value, .
         if value.tensors or value.axes or value.symbols:
             found = [tensor.name for tensor in value.tensors] + [axis.name for axis in value.axes]
             names = ", ".join([*found, *value.symbols])
-            raise TeError(f"{where}: combine must be made of its arguments and numbers alone, got {names}")
+            raise TeError(f"{where}: combine must use its arguments and constants only, got {names}")
     return values
 
 

@@ -58,7 +58,7 @@ def scan(
         raise TeError(f"{_WHERE}: reverse must be True or False, got {reverse!r}")
     starts = (init,) if isinstance(init, Tensor) else init
     if not isinstance(starts, Sequence) or not starts or not all(isinstance(start, Tensor) for start in starts):
-        raise TeError(f"{_WHERE}: init must be a tensor or several, got {init!r}")
+        raise TeError(f"{_WHERE}: init must be one or more tensors, got {init!r}")
     axis, states = _cell_parameters(cell, len(starts))
     clock = Tensor(axis, (1,), "int32")
     before = tuple(Tensor(f"{name} before", s.shape, s.dtype) for name, s in zip(states, starts, strict=True))
@@ -100,7 +100,7 @@ def _check_results(returned: object, starts: tuple[Tensor, ...]) -> tuple[Tensor
             got = result.name if isinstance(result, Tensor) else type(result).__name__
             raise TeError(f"{_WHERE}: the cell must return tensors that it computes, got {got}")
     if len(results) < len(starts):
-        raise TeError(f"{_WHERE}: the cell must return each of {len(starts)} states, got {len(results)}")
+        raise TeError(f"{_WHERE}: the cell must return all of {len(starts)} states, got {len(results)}")
     for result, start in zip(results, starts, strict=False):
         if result.dtype != start.dtype:
             rule = f"state {result.name} must have the dtype of its init {start.name}, {start.dtype}"
@@ -128,7 +128,9 @@ def _cell_stages(results: tuple[Tensor, ...], sources: tuple[Tensor, ...]) -> li
         if any(tensor in sources or tensor.stage in inside for tensor in unit.reads):
             if isinstance(unit, Scan):
                 names = ", ".join(name for stage in unit.stages for name in stage.names)
-                raise TeError(f"{_WHERE}: a cell must hold no scan that depends on its step or a state, got {names}")
+                raise TeError(
+                    f"{_WHERE}: a cell must not contain a scan that depends on its step or a state, got {names}"
+                )
             inside.append(unit)
     return inside
 

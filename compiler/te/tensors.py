@@ -168,7 +168,7 @@ def full(shape: Sequence[Dim], value: Number, dtype: str, name: str) -> Tensor:
 def pad(tensor: Tensor, before: Sequence[int], after: Sequence[int], value: Number, name: str | None = None) -> Tensor:
     """`tensor` padded with `value`: `before` and `after` elements in each dimension."""
     if not isinstance(tensor, Tensor):
-        raise TeError(f"te.pad: what is padded must be a tensor, got {tensor!r}")
+        raise TeError(f"te.pad: the operand must be a tensor, got {tensor!r}")
     where = f"te.pad {tensor.name}"
     low, high = _check_padding(where, tensor, before), _check_padding(where, tensor, after)
     shape = tuple(b + n + a for b, n, a in zip(low, tensor.shape, high, strict=True))
@@ -206,17 +206,17 @@ def _stage_values(where: str, results: tuple[Any, ...]) -> tuple[tuple[Value, ..
     values = tuple(element_of(where, result) for result in results)
     starts = values[0].reduction.starts if values[0].reduction else ()
     for broken in filter(None, map(size_violation, (*(value.expr for value in values), *starts))):
-        raise TeError(f"{where}: the value {broken}; make parts of it stages of their own")
+        raise TeError(f"{where}: the value {broken}; split it into several stages")
     if any(value.axes for value in values):
         names = ", ".join(dict.fromkeys(axis.name for value in values for axis in value.axes))
-        raise TeError(f"{where}: a reduce axis must be named by the reduction around it, got {names} outside of one")
+        raise TeError(f"{where}: a reduce axis must be used inside a reduction over it, got {names} outside of one")
     reduction = values[0].reduction
     if any(value.reduction is not reduction for value in values[1:]):
         raise TeError(f"{where}: a tuple must be one reduction or none, got parts of several")
     if reduction is not None and [value.part for value in values] != list(range(len(reduction.starts))):
         got = ", ".join(str(value.part) for value in values)
         parts = len(reduction.starts)
-        raise TeError(f"{where}: a reduction must be given with all of its {parts} parts in order, got {got}")
+        raise TeError(f"{where}: a reduction must be returned with all of its {parts} parts in order, got {got}")
     return tuple(replace(value, reduction=None) for value in values), reduction
 
 
@@ -226,7 +226,7 @@ def _tensor_names(where: str, name: str | Sequence[str], count: int, single: boo
         return (name,) if single else tuple(f"{name}_{part}" for part in range(count))
     if single or len(name) != count:
         got = f"{len(name)} for {'one element' if single else count}"
-        raise TeError(f"{where}: the names must be as many as the elements of the tuple, got {got}")
+        raise TeError(f"{where}: there must be one name for each element, got {got}")
     return tuple(name)
 
 
@@ -248,7 +248,7 @@ def _check_annotations(where: str, annotations: Mapping[str, Any]) -> dict[str, 
         if not isinstance(key, str) or not key.isidentifier():
             raise TeError(f"{where}: the name of an annotation must be a Python identifier, got {key!r}")
         if key in RESERVED:
-            raise TeError(f"{where}: the name of an annotation must be none of the compiler's own, got {key}")
+            raise TeError(f"{where}: the name of an annotation must not be reserved, got {key}")
         if not _is_constant(value):
             raise TeError(f"{where}: annotation {key} must be a number, a string, None or a tuple, got {value!r}")
     return dict(annotations)

@@ -126,7 +126,7 @@ def test_a_nested_block_and_a_predicate():
         (copy("b", "y", "t"), "block b: t[0] must be written before it is read, got a read first"),
         (
             copy("b", "y", "x", predicate=ir.Binary("lt", ir.Var("b_i"), ir.Const(3))),
-            "f: every element of y must be written, got 1 that are not",
+            "f: every element of y must be written, got 1 unwritten",
         ),
         (
             ir.For("i", 5, ir.Block("b", (ir.Axis("vi", 4),), (ir.Var("i"),), ir.Store("y", (V,), ir.Const(0)))),
@@ -144,7 +144,7 @@ def test_invalid_functions_are_rejected(body, message):
     ("arrays", "message"),
     [
         ({}, "f: arrays must be given for x, got "),
-        ({"x": [1, 2, 3, 4]}, "f: x must be a numpy array, got list"),
+        ({"x": [1, 2, 3, 4]}, "f: x must be a NumPy array, got list"),
         ({"x": np.zeros(3, np.int8)}, "f: x must have the shape (4,), got (3,)"),
         ({"x": np.zeros(4, np.int32)}, "f: x must have the dtype int8, got int32"),
         ({"x": np.full(4, 8, np.int8)}, "f: elements of x must be in the range of int4, got 8"),
@@ -174,7 +174,7 @@ def test_a_buffer_too_large_for_memory_is_rejected():
     with pytest.raises(InterpretError) as error:
         interpret(fn, {})
     got = "int32[2147483647, 2147483647, 2147483647]"
-    assert str(error.value) == f"buffer y: its elements must fit into memory, got {got}"
+    assert str(error.value) == f"cannot allocate buffer y, {got}: it is too large for memory"
 
 
 def test_more_loops_than_numpy_has_dimensions():

@@ -99,7 +99,7 @@ def test_invalid_accesses_are_rejected(body, message, blocks):
 def test_an_unwritten_output_is_rejected():
     with pytest.raises(InterpretError) as error:
         interpret(function(ir.For("i", 3, put("y", AT, 1))), {"x": X})
-    assert str(error.value) == "f: every element of y must be written, got 1 that are not"
+    assert str(error.value) == "f: every element of y must be written, got 1 unwritten"
 
 
 DTYPES = ("int4", "int8", "uint16", "int32", "uint64", "float16", "bfloat16", "float32", "float64")

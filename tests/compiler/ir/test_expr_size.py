@@ -52,7 +52,7 @@ def test_the_deepest_expression_runs():
 def test_te_rejects_larger_expressions(times, step, message):
     with pytest.raises(TeError) as error:
         repeated(times, step)
-    assert str(error.value) == f"te.compute y: the value must {message}; make parts of it stages of their own"
+    assert str(error.value) == f"te.compute y: the value must {message}; split it into several stages"
 
 
 @pytest.mark.parametrize(("count", "step", "message"), [

@@ -146,7 +146,7 @@ def test_a_lowered_function_has_slots_for_the_heap():
     bare = ir.Function("f", fn.params, held, ir.Alloc(("t0",), store))
     with pytest.raises(PassError) as error:
         check(bare, Level.LOWERED)
-    assert str(error.value) == "f: alloc of t0 must be on the stack, got one on the heap, which heap slots hold"
+    assert str(error.value) == "f: alloc of t0 must be on the stack, got a heap buffer outside heap_alloc"
     check(share_heap_slots(bare), Level.LOWERED)
 
 

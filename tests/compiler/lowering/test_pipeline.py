@@ -38,7 +38,7 @@ def test_the_function_runs_after_every_pass():
 ERRORS = {
     "lower: fn must be a Function, as of schedule.fn, got Schedule": lambda: lower(doubled(), TARGET),
     "lower of f: target must be a Target (Target.named gives one), got str": lambda: lower(doubled().fn, "x86-64"),
-    "lower of f: fn must not be lowered yet, got Alloc": lambda: lower(lower(doubled().fn, TARGET), TARGET),
+    "lower of f: fn must not be lowered already, got Alloc": lambda: lower(lower(doubled().fn, TARGET), TARGET),
 }
 
 
@@ -55,5 +55,5 @@ def test_too_deep_nesting_is_rejected():
         body = loop(f"i{number}", 2, body)
     with pytest.raises(PassError) as error:
         lower(function(body, c=(1,)), TARGET)
-    rule = "loops and expressions must nest no deeper than Python's stack"
+    rule = "loops and expressions must nest within Python's recursion limit"
     assert str(error.value) == f"lower of f: {rule}, got more than {getrecursionlimit()} calls"

@@ -233,7 +233,7 @@ def test_padding_of_an_outer_stride():
 def test_storage_align_needs_constant_inner_dimensions():
     with pytest.raises(PassError) as error:
         pad_stride("t", (2, 3, ir.Var("n")), 0, 16, 0)
-    rule = "the dimensions behind dimension 0, which storage_align names, must be numbers"
+    rule = "the dimensions inside dimension 0 of storage_align must be constant"
     assert str(error.value) == f"place storage of t: {rule}, got n"
 
 

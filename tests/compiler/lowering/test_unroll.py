@@ -71,7 +71,7 @@ def test_unrolling_beyond_the_limit_is_rejected():
     with pytest.raises(PassError) as error:
         unroll(fn)
     assert str(error.value) == (
-        f"unroll of i: the loop must write out at most {UNROLL_LIMIT} stores, got 1000 iterations of 100"
+        f"unroll of i: the loop must expand to at most {UNROLL_LIMIT} stores, got 1000 iterations of 100"
     )
 
 

@@ -101,7 +101,7 @@ def test_invalid_start_values_are_rejected():
     assert str(error.value) == f"te.sum: init must be int32 as the value is, got int8; {fix}"
     with pytest.raises(te.TeError) as error:
         te.sum(a[k], axis=k, init=a[k])
-    assert str(error.value) == "te.sum: init must be the same for all terms, got the reduce axis k in it"
+    assert str(error.value) == "te.sum: init must not depend on the reduce axes, got k"
     with pytest.raises(te.TeError) as error:
         te.compute((4,), lambda i: te.sum(a[k], axis=k, init=a[i + 1]), "y")
     assert str(error.value) == "te.compute y: index 0 of a must satisfy 0 <= index < 4, got 1 to 4"
@@ -114,5 +114,5 @@ def test_start_values_obey_the_limits_of_size():
         deep = deep + a[0]
     with pytest.raises(te.TeError) as error:
         te.compute((4,), lambda i: te.sum(a[k], axis=k, init=deep), "y")
-    message = "the value must nest at most 160 operations deep, got 202; make parts of it stages of their own"
+    message = "the value must nest at most 160 operations deep, got 202; split it into several stages"
     assert str(error.value) == f"te.compute y: {message}"

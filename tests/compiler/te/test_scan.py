@@ -221,7 +221,7 @@ def step(name="s", shape=(3,), dtype="int32"):
     ("build", "message"),
     [
         (lambda: te.scan(0, step(), START), "te.scan: the extent must be a positive integer, got 0"),
-        (lambda: te.scan(4, step(), 0), "te.scan: init must be a tensor or several, got 0"),
+        (lambda: te.scan(4, step(), 0), "te.scan: init must be one or more tensors, got 0"),
         (lambda: te.scan(4, step(), (START, START)),
          "te.scan: the cell must take the step and 2 states, got 2 parameters"),
         (lambda: te.scan(4, 3, START), "te.scan: the cell must be a function of the step and the states, got 3"),
@@ -230,7 +230,7 @@ def step(name="s", shape=(3,), dtype="int32"):
         (lambda: te.scan(4, lambda t, s: s[0], START),
          "te.scan: the cell must return tensors that it computes, got Value"),
         (lambda: te.scan(4, lambda t, a, b: step()(t, a), (START, START)),
-         "te.scan: the cell must return each of 2 states, got 1"),
+         "te.scan: the cell must return all of 2 states, got 1"),
         (lambda: te.scan(4, step(dtype="int8"), START),
          "te.scan: state s must have the dtype of its init start, int32, got int8"),
         (lambda: te.scan(4, step(shape=(2,)), START),
@@ -247,7 +247,7 @@ def step(name="s", shape=(3,), dtype="int32"):
         (lambda: te.scan(4, lambda t, s: te.compute((3,), lambda t: s[t] + 1, "s"), START),
          "te.compute s: its axes must differ from the step of the scan, got t"),
         (lambda: te.scan(4, lambda t, s: te.compute((3,), lambda i: te.scan(2, step("n"), s2(s))[1, i], "s"), START),
-         "te.scan: a cell must hold no scan that depends on its step or a state, got n"),
+         "te.scan: a cell must not contain a scan that depends on its step or a state, got n"),
     ],
 )  # fmt: skip
 def test_invalid_scans_are_rejected(build, message):
@@ -266,4 +266,6 @@ def test_a_step_outside_its_scan_is_rejected():
     outside = te.compute((3,), lambda i: X[leaked[0], i], "y")
     with pytest.raises(TeError) as error:
         te.create_function([X], [outside], "f")
-    assert str(error.value) == "te.create_function f: inputs must hold every placeholder that is read, got none named t"
+    assert (
+        str(error.value) == "te.create_function f: inputs must include every placeholder that is read, got none named t"
+    )

@@ -132,11 +132,11 @@ W = te.placeholder((4,), "int32", "w")
         (lambda: te.create_function([X], [te.compute((N * 2,), lambda i: X[i], "y")], "f"),
          "te.create_function f: symbol n must be a whole dimension of an input or output, got none"),
         (lambda: te.create_function([W], [te.compute((te.var("vi"),), lambda i: W[i], "y")], "f"),
-         "te.create_function f: symbol vi must differ from tensors and axes of blocks, got one of its name"),
+         "te.create_function f: symbol vi must have a unique name, got a tensor or block axis of that name"),
         (lambda: te.create_function([W], [te.compute((te.var("w"),), lambda i: W[i], "y")], "f"),
-         "te.create_function f: symbol w must differ from tensors and axes of blocks, got one of its name"),
+         "te.create_function f: symbol w must have a unique name, got a tensor or block axis of that name"),
         (lambda: te.compute((W[0],), lambda i: W[i], "y"),
-         "te.compute y: extent 0 of the shape must be made of numbers and te.var, got w[0]"),
+         "te.compute y: extent 0 of the shape must consist of integers and te.var, got w[0]"),
         (lambda: te.reduce_axis(te.abs(N), "k"),
          "te.reduce_axis k: the extent must be made with add, sub, mul, floordiv, mod, min, max, got abs(n)"),
         (lambda: te.reduce_axis(reduce(lambda e, _: e // 2 + e % 3, range(60), N), "k"),
@@ -144,7 +144,7 @@ W = te.placeholder((4,), "int32", "w")
         (lambda: te.compute((te.cast("int64", N),), lambda i: W[i], "y"),
          "te.compute y: extent 0 of the shape must be int32, got int64"),
         (lambda: te.compute((2,), lambda i: te.sum(W[i], axis=te.reduce_axis(i, "k")), "y"),
-         "te.reduce_axis k: the extent must be made of numbers and te.var, got vi"),
+         "te.reduce_axis k: the extent must consist of integers and te.var, got vi"),
     ],
 )  # fmt: skip
 def test_invalid_symbols_are_rejected(build, message):

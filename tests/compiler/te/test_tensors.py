@@ -126,7 +126,7 @@ K = te.reduce_axis(3, "k")
         (lambda: te.sum(A[0, K], axis=[]), "te.sum: axis must name at least one reduce axis, got none"),
         (lambda: te.sum(A[0, K], axis=[K, K]), "te.sum: reduce axes must have different names, got k, k"),
         (lambda: te.compute((4,), lambda i: A[i, K], "c"),
-         "te.compute c: a reduce axis must be named by the reduction around it, got k outside of one"),
+         "te.compute c: a reduce axis must be used inside a reduction over it, got k outside of one"),
         (lambda: te.compute((4,), lambda k: te.sum(A[k, K], axis=K), "c"),
          "te.compute c: its axes must have different names, got k twice"),
         (lambda: te.compute((4, 3), lambda i: A[i, 0], "c"),
@@ -158,7 +158,7 @@ K = te.reduce_axis(3, "k")
         (lambda: te.argmax(W[K] > 0, axis=K),
          'te.argmax: the value must be a number, got bool; write te.cast("int32", ...)'),
         (lambda: te.all_of(W[0]), "te.all_of: the condition must be bool, got int32"),
-        (lambda: te.pad(3, (1,), (1,), 0), "te.pad: what is padded must be a tensor, got 3"),
+        (lambda: te.pad(3, (1,), (1,), 0), "te.pad: the operand must be a tensor, got 3"),
         (lambda: te.compute((4,), max, "c"),
          "te.compute c: the body must be a function of the indices, got <built-in function max>"),
         (lambda: te.compute((4,), lambda i, *, key: W[i], "c"),
@@ -192,7 +192,7 @@ def doubled(name="c", source=W):
 @pytest.mark.parametrize(
     ("inputs", "outputs", "message"),
     [
-        ([], [doubled()], "te.create_function f: inputs must hold every placeholder that is read, got none named w"),
+        ([], [doubled()], "te.create_function f: inputs must include every placeholder that is read, got none named w"),
         ([doubled()], [W], "te.create_function f: every input must be a placeholder, got the computed c"),
         ([W], [W], "te.create_function f: every output must be computed, got the placeholder w"),
         ([W], [], "te.create_function f: outputs must name at least one tensor, got none"),
@@ -212,7 +212,7 @@ def test_an_index_of_another_stage_is_rejected():
     second = te.compute((3,), lambda j: W[kept[0]] + j, "second")
     with pytest.raises(TeError) as error:
         te.create_function([W], [second], "f")
-    message = "te.compute second: its elements must be made of its own indices, got vi of another stage"
+    message = "te.compute second: its elements must use its own indices, got vi of another stage"
     assert str(error.value) == message
 
 

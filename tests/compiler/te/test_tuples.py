@@ -123,13 +123,13 @@ PAIR = te.reducer(lambda a, b: (a[0] + b[0], a[1] * b[1]), (0, 1), "pair")
         (lambda i: PAIR(A[i, K], axis=K), "te.pair: the value must be a tuple of 2 elements, got 1"),
         (lambda i: PAIR((A[i, K], 1, 2), axis=K), "te.pair: the value must be a tuple of 2 elements, got 3"),
         (lambda i: PAIR((A[i, K], A[i, K]), axis=K)[1],
-         "te.compute c: a reduction must be given with all of its 2 parts in order, got 1"),
+         "te.compute c: a reduction must be returned with all of its 2 parts in order, got 1"),
         (lambda i: PAIR((A[i, K], A[i, K]), axis=K)[::-1],
-         "te.compute c: a reduction must be given with all of its 2 parts in order, got 1, 0"),
+         "te.compute c: a reduction must be returned with all of its 2 parts in order, got 1, 0"),
         (lambda i: (te.sum(A[i, K], axis=K), te.max(A[i, K], axis=K)),
          "te.compute c: a tuple must be one reduction or none, got parts of several"),
         (lambda i: (A[i, 0], A[i, K]),
-         "te.compute c: a reduce axis must be named by the reduction around it, got k outside of one"),
+         "te.compute c: a reduce axis must be used inside a reduction over it, got k outside of one"),
         (lambda i: (), "te.compute c: the value must be an element or a tuple of elements, got ()"),
     ],
 )  # fmt: skip
@@ -145,9 +145,9 @@ def test_invalid_tuples_are_rejected(build, message):
         (lambda a, b: (a[0], b[1], b[1]), "te.odd: combine must return 2 elements, got 3"),
         (lambda a, b: (a[0] < b[0], b[1]), "te.odd: combine must keep the dtype int32, got bool"),
         (lambda a, b: a[0], "te.odd: combine must return 2 elements, got <Value c_0[vi]: int32>"),
-        (lambda a, b: (a[0] + A[0, 0], b[1]), "te.odd: combine must be made of its arguments and numbers alone, got a"),
+        (lambda a, b: (a[0] + A[0, 0], b[1]), "te.odd: combine must use its arguments and constants only, got a"),
         (lambda a, b: (a[0] * te.var("n"), b[1]),
-         "te.odd: combine must be made of its arguments and numbers alone, got n"),
+         "te.odd: combine must use its arguments and constants only, got n"),
     ],
 )  # fmt: skip
 def test_invalid_combinations_are_rejected(combine, message):
@@ -161,7 +161,7 @@ def test_invalid_combinations_are_rejected(combine, message):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (("x", "y", "z"), "te.compute x, y, z: the names must be as many as the elements of the tuple, got 3 for 2"),
+        (("x", "y", "z"), "te.compute x, y, z: there must be one name for each element, got 3 for 2"),
         (("x", "for"), "te.compute: the name must be a Python identifier, got 'for'"),
         ((), "te.compute: the names must be at least one, got ()"),
     ],
@@ -189,9 +189,9 @@ def test_annotations_go_to_the_block():
         ([1], "te.compute b: annotations must be a mapping, got [1]"),
         (
             {"intrinsic": "x"},
-            "te.compute b: the name of an annotation must be none of the compiler's own, got intrinsic",
+            "te.compute b: the name of an annotation must not be reserved, got intrinsic",
         ),
-        ({"starts": 1}, "te.compute b: the name of an annotation must be none of the compiler's own, got starts"),
+        ({"starts": 1}, "te.compute b: the name of an annotation must not be reserved, got starts"),
     ],
 )
 def test_invalid_annotations_are_rejected(annotations, message):
