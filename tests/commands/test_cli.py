@@ -45,7 +45,7 @@ def one_line_error(capsys: Capture, *arguments: str) -> tuple[int, str]:
     return code, captured.err.removesuffix("\n")
 
 
-# --- help ------------------------------------------------------------------------------------------------------------
+# --- help -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -86,7 +86,7 @@ def test_version(capsys: Capture) -> None:
     assert capsys.readouterr().out == f"vdla {__version__}\n"
 
 
-# --- errors ----------------------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 def test_an_unknown_command_is_one_line(capsys: Capture) -> None:
@@ -185,7 +185,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (OK, "")
 
 
-# --- output ----------------------------------------------------------------------------------------------------------
+# --- output ---------------------------------------------------------------------------------------
 
 
 def test_a_pipe_gets_no_colours() -> None:
@@ -212,7 +212,7 @@ def test_config_as_json_makes_the_same_configuration(capsys: Capture) -> None:
     assert Config.from_dict(document) == Config.preset("int4")
 
 
-# --- files -----------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_a_seed_is_a_whole_number_from_0(seed: str, capsys: Capture) -> None:
     assert one_line_error(capsys, "demo", f"--seed={seed}") == (BAD_INPUT, message)
 
 
-# --- the public interface --------------------------------------------------------------------------------------------
+# --- the public interface -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", package.__all__)
@@ -338,7 +338,7 @@ def test_importing_vdla_loads_nothing_heavy() -> None:
     assert done.stdout.splitlines()[-1] == f"['vdla'] {ours}"
 
 
-# --- progress --------------------------------------------------------------------------------------------------------
+# --- progress -------------------------------------------------------------------------------------
 
 
 def test_short_work_shows_no_progress(capsys: Capture) -> None:

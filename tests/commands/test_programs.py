@@ -47,7 +47,7 @@ def complaint(capsys: Capture, *arguments: object) -> str:
     return captured.err.removeprefix("vdla: ").removesuffix("\n")
 
 
-# --- asm and disasm --------------------------------------------------------------------------------------------------
+# --- asm and disasm -------------------------------------------------------------------------------
 
 
 def test_asm_writes_beside_the_text_and_disasm_gives_it_back(text: Path, capsys: Capture) -> None:
@@ -106,7 +106,7 @@ def test_a_damaged_file_is_refused(command: str, text: Path, capsys: Capture) ->
     assert complaint(capsys, command, path).startswith(f"{path}: checksum must be ")
 
 
-# --- compile, verify, run --------------------------------------------------------------------------------------------
+# --- compile, verify, run -------------------------------------------------------------------------
 
 SHAPE = ("height=5", "width=6", "in_channels=6", "out_channels=8", "kernel=3", "pads=1")
 SMALL = ("--preset", "tiny", "--shape", *SHAPE)
@@ -282,7 +282,7 @@ def test_run_refuses_an_array_of_the_wrong_shape(compiled: Path, tmp_path: Path,
     assert message.startswith("tensor data: shape must be ")
 
 
-# --- the others ------------------------------------------------------------------------------------------------------
+# --- the others -----------------------------------------------------------------------------------
 
 
 def test_isa_prints_the_page_or_the_package(tmp_path: Path, capsys: Capture) -> None:

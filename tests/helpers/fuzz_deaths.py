@@ -1,4 +1,4 @@
-"""Work for the fuzzer's processes that ends some of them, in a module that they can import."""
+"""Work items that kill some processes of the fuzzer, importable by those processes."""
 
 import os
 
@@ -8,7 +8,7 @@ DEADLY = 3
 
 
 def dying(seeds):
-    """A batch without cases that go wrong, unless one of them ends the process."""
+    """A batch without failures, unless one of its cases kills the process."""
     if DEADLY in seeds:
         os.abort()
     return BatchOutcome(len(seeds))

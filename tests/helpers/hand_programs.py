@@ -1,4 +1,4 @@
-"""Programs written by hand, on `tiny`: a pipeline of one tile, and what breaks it."""
+"""Hand-written programs on `tiny`: a pipeline of one tile, and broken variants of it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ PIPELINE = (UOPS, WEIGHT, SCALE, DATA, PRODUCT, RESULT)
 
 
 def program(*steps, uops=ONE, lines=(), config=TINY, beats=BEATS):
-    """Instructions, or (instruction, tensor) where the tensor is not the usual one; `lines[k]` is the source of k."""
+    """A program of instructions, or (instruction, tensor) pairs for an unusual tensor.
+
+    `lines[k]` is the source line of instruction k.
+    """
     instructions = [step[0] if isinstance(step, tuple) else step for step in steps]
     names = [step[1] if isinstance(step, tuple) else _tensor(step) for step in steps]
     table = encode_uops(config, uops)
@@ -76,5 +79,5 @@ def changed(at, **fields):
 
 
 def messages(verdict):
-    """What a verdict found, each with its kind."""
+    """The findings of a verdict as "kind: message"."""
     return [f"{finding.kind.value}: {finding.message}" for finding in verdict.findings]

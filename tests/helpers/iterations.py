@@ -1,5 +1,6 @@
-"""The naive model beside compiler/analysis/independence.py, and of what lowering keeps of it: every element that each
-iteration of a loop touches.
+"""The naive model of loop independence: every element that each iteration of a loop accesses.
+
+It checks compiler/analysis/independence.py, and lowered functions.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ Env = Mapping[str, int]
 
 @dataclass
 class Touched:
-    """The elements that one iteration reads before it writes them itself, all that it reads, and what it writes."""
+    """One iteration: elements read before it writes them, all elements read, elements written."""
 
     first: set[Element] = field(default_factory=set)
     reads: set[Element] = field(default_factory=set)
@@ -23,16 +24,16 @@ class Touched:
 
 
 def conflict(fn: ir.Function, loop: str, private: bool) -> str:
-    """An element that one iteration writes and another touches; "" if there is none.
+    """An element that one iteration writes and another accesses, as text, or "".
 
-    With `private`, a buffer that only the loop touches is an iteration's own, unless the iteration reads what it has
-    not written.
+    With `private`, a buffer accessed only inside the loop is private to an iteration, unless the
+    iteration reads elements that it has not written.
     """
     return shared(fn, loop, only_inside(fn, loop) if private else set())
 
 
 def race(fn: ir.Function) -> str:
-    """An element of a lowered function that two iterations that run at once touch, one of them writing; "" if none."""
+    """An element of a lowered function on which concurrent iterations conflict, or ""."""
     at_once = (ir.LoopKind.PARALLEL, ir.LoopKind.VECTORIZE)
     for loop in (stmt for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For) and stmt.kind in at_once):
         inside = [stmt for stmt in ir.walk(loop) if isinstance(stmt, ir.Alloc | ir.HeapAlloc)]
@@ -45,7 +46,7 @@ def race(fn: ir.Function) -> str:
 
 
 def shared(fn: ir.Function, loop: str, own: set[str]) -> str:
-    """An element that one iteration writes and another touches, of the buffers that are not its own; "" if none."""
+    """An element of a shared buffer that one iteration writes and another accesses, or ""."""
     for iterations in instances(fn.body, loop, {}):
         for p, one in enumerate(iterations):
             for q, two in enumerate(iterations):
@@ -57,7 +58,7 @@ def shared(fn: ir.Function, loop: str, own: set[str]) -> str:
 
 
 def only_inside(fn: ir.Function, loop: str) -> set[str]:
-    """The intermediate buffers that nothing outside of the loop touches."""
+    """The intermediate buffers accessed only inside the loop."""
     used: dict[bool, set[str]] = {True: set(), False: set()}
 
     def visit(stmt: ir.Stmt, inside: bool) -> None:
@@ -73,7 +74,7 @@ def only_inside(fn: ir.Function, loop: str) -> set[str]:
 
 
 def instances(stmt: ir.Stmt, loop: str, env: Env) -> Iterator[list[Touched]]:
-    """For each time that the loop runs, what each of its iterations touches."""
+    """For each execution of the loop, the accesses of each of its iterations."""
     match stmt:
         case ir.For(var=var, body=body) if var == loop:
             found = [Touched() for _ in range(stmt.size)]
@@ -92,7 +93,7 @@ def instances(stmt: ir.Stmt, loop: str, env: Env) -> Iterator[list[Touched]]:
 
 
 def run(stmt: ir.Stmt, env: Env, touched: Touched) -> None:
-    """Note what a statement touches."""
+    """Records the accesses of a statement."""
     match stmt:
         case ir.For(var=var, body=body):
             for i in range(stmt.size):
@@ -117,7 +118,7 @@ def run(stmt: ir.Stmt, env: Env, touched: Touched) -> None:
 
 
 def note_reads(expr: ir.Expr, env: Env, touched: Touched) -> None:
-    """Note the loads of an expression; both sides of a select count."""
+    """Records the loads of an expression; both sides of a select count."""
     for load in ir.walk_expr(expr):
         if isinstance(load, ir.Load):
             element = load.buffer, tuple(value(i, env) for i in load.indices)
@@ -127,7 +128,7 @@ def note_reads(expr: ir.Expr, env: Env, touched: Touched) -> None:
 
 
 def value(expr: ir.Expr, env: Env) -> int:
-    """An index or condition."""
+    """The value of an index or condition."""
     match expr:
         case ir.Var(name=name):
             return env[name]

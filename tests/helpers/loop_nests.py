@@ -1,4 +1,4 @@
-"""Small functions written by hand, and their body as text."""
+"""Small hand-written functions, and their bodies as text."""
 
 from vdla.compiler import ir
 from vdla.compiler.ir import stmt_text
@@ -39,7 +39,7 @@ def loop(var, extent, *body, kind=SERIAL):
 
 
 def function(body, scalars=(), temporaries=(), **shapes):
-    """A function over int32 buffers, those in `temporaries` its own."""
+    """A function over int32 buffers; `temporaries` are intermediate."""
     buffers = {name: ir.Buffer(name, shape, "int32") for name, shape in shapes.items()}
     params = tuple(name for name in shapes if name not in temporaries)
     return ir.Function("f", params, buffers, body, scalars)

@@ -1,4 +1,4 @@
-"""Lowered functions by hand, compiled without the C entry and called through ctypes; a helper of the native tests."""
+"""Compiles hand-written lowered functions without the C entry, and calls them through ctypes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import count
 import numpy as np
 from llvmlite import binding
 
-from helpers.loop_nests import expr, load  # noqa: F401  load is for those who import this
+from helpers.loop_nests import expr, load  # noqa: F401  re-exported
 from helpers.loop_nests import op as binary
 from vdla.compiler import ir
 from vdla.compiler.codegen.llvm import objects
@@ -18,7 +18,7 @@ from vdla.compiler.target import Target
 
 HOST = Target.named("host")
 NUMBERS = count()
-LOADED = []  # workers of the thread pool run in what was loaded, as long as the process does
+LOADED = []  # workers of the thread pool execute loaded code for as long as the process runs
 
 Expr = ir.Expr | int
 
@@ -56,7 +56,7 @@ def assembly(fn: ir.Function, target: Target = HOST, contract: bool = True) -> s
 
 
 class Compiled:
-    """A loaded body; call it with one array a parameter, and the scalars."""
+    """A loaded body, called with an array for each parameter, then the scalars."""
 
     def __init__(self, fn: ir.Function, contract: bool = False, target: Target = HOST) -> None:
         code = objects.object_code(module_text(fn, target, contract), target, cached=False)

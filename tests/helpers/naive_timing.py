@@ -1,6 +1,6 @@
-"""The timing contract as a machine that is stepped cycle by cycle: slow, plain, and written without the event model.
+"""The timing contract as a machine that is stepped cycle by cycle, independent of the event model.
 
-Every decision of a cycle reads what was there before the cycle; changes are applied at its end.
+Decisions of a cycle read the state before it; changes take effect at its end.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class Machine:
         setattr(self, name, getattr(self, name) + n)
 
     def read_beat(self, t):
-        """Deliver the beat that is due, if any; its burst's owner."""
+        """Delivers the beat that is due, if any; returns the owner of its burst."""
         if not self.reads:
             return None
         burst, dram = self.reads[0], self.config.dram
@@ -248,7 +248,7 @@ class Machine:
     # --- units
 
     def unit_cycle(self, unit, t):
-        """What the unit does at t, and its counter for t if its own bursts do not decide."""
+        """Advances the unit in cycle t; returns its counter for t unless its own bursts decide it."""
         if unit.current is not None and unit.current.F is not None and t >= unit.current.F:
             unit.previous, unit.current = unit.current, None
         blocked = self.end_oldest(unit, t)
@@ -261,7 +261,9 @@ class Machine:
         return self.work_on(unit, unit.current, t, blocked)
 
     def end_oldest(self, unit, t):
-        """End the oldest instruction if it can; else the queue it is blocked on, if it is."""
+        """Ends the oldest instruction if possible; otherwise returns the queue that blocks it, if
+        any.
+        """
         if not unit.flight:
             return None
         oldest = unit.flight[0]

@@ -1,4 +1,4 @@
-"""Bodies of kernels written by hand, so that the entry, the objects and the pool are tested without the code generator.
+"""Hand-written kernel bodies, to test the C entry, objects and the pool without the code generator.
 
 All compute c = a * 2 + b on float32, elementwise.
 """
@@ -28,12 +28,12 @@ SYMBOLIC = Signature(
 
 
 def expected(a: Any, b: Any) -> Any:
-    """What the kernels compute."""
+    """The function that the kernels compute."""
     return (a * np.float32(2) + b).astype(np.float32)
 
 
 def module(signature: Signature, parallel: bool = False, result: int = 0, work: int = 1) -> ir.Module:
-    """A module with the body of a kernel, which computes every element `work` times; those of the first argument."""
+    """A module with a kernel body that does `work` times the work for each element."""
     made, body, builder = _begin(signature)
     pointers, scalars = body.args[: len(signature.arguments)], body.args[len(signature.arguments) :]
     extent: Any = I64(1)
@@ -69,7 +69,7 @@ def _loop(builder: ir.IRBuilder, pointers: Any, begin: Any, end: Any, work: int 
 
 
 def _repeated(builder: ir.IRBuilder, start: Any, work: int) -> Any:
-    """A value after a chain of `work` dependent products, each of which leaves it as it is."""
+    """A value after a chain of `work` dependent products that leave it unchanged."""
     before, again, done = builder.block, builder.append_basic_block("again"), builder.append_basic_block("ready")
     one = builder.fsub(start, start)
     one = builder.fadd(one, F32(1.0))
@@ -105,7 +105,7 @@ def _parallel(made: ir.Module, builder: ir.IRBuilder, pointers: Any, extent: Any
 
 
 def nothing(signature: Signature, result: int = 0) -> ir.Module:
-    """A module whose body does nothing but return."""
+    """A module with an empty body."""
     made, _, builder = _begin(signature)
     builder.ret(I32(result))
     return made

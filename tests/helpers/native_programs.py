@@ -1,4 +1,4 @@
-"""C programs around kernels: compiled for a target, run here or under an emulator."""
+"""C programs that call kernels: compiled for a target, run natively or under an emulator."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECONDS = 120
 
 @dataclass(frozen=True)
 class Toolchain:
-    """What makes and runs programs of a target."""
+    """The tools that build and run programs of a target."""
 
     compiler: str
     flags: tuple[str, ...]
@@ -49,7 +49,7 @@ TOOLCHAINS = {
 
 
 def toolchain(target: str) -> Toolchain:
-    """The tools for a target; the test is skipped where they are missing."""
+    """The tools for a target; skips the test if they are missing."""
     tools = TOOLCHAINS[target]
     missing = [name for name in (tools.compiler, *tools.emulator[:1]) if shutil.which(name) is None]
     if missing:
@@ -58,7 +58,7 @@ def toolchain(target: str) -> Toolchain:
 
 
 def program(folder: Path, target: str, objects: Sequence[NativeObject], source: str, *flags: str) -> list[str]:
-    """The command that runs a C program linked with kernels, whose headers it finds by their symbols."""
+    """The command that runs a C program linked with kernels; it includes their headers by symbol."""
     tools = toolchain(target)
     folder.mkdir(exist_ok=True)
     for built in objects:
@@ -73,7 +73,7 @@ def program(folder: Path, target: str, objects: Sequence[NativeObject], source: 
 
 
 def run(command: Sequence[str], folder: Path | None = None, **environment: str) -> str:
-    """What a command prints; it must succeed."""
+    """The standard output of a command, which must succeed."""
     everything = {**os.environ, **environment}
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=SECONDS, check=False, cwd=folder, env=everything
@@ -98,7 +98,9 @@ def call(
 
 
 def caller(built: NativeObject) -> str:
-    """A C program that reads NAME.in of every input, calls the kernel, writes NAME.out of every output."""
+    """A C program that reads NAME.in for each input, calls the kernel, and writes NAME.out for each
+    output.
+    """
     arguments = built.signature.arguments
     lines = [f'#include "{built.name}.h"', "#include <stdio.h>", "#include <stdlib.h>"]
     lines += ["static void *space(size_t size) {", "    void *data = malloc(size);"]

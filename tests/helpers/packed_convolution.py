@@ -1,4 +1,4 @@
-"""A convolution on packed layouts with requantisation, its schedule for the accelerator, and a plain numpy model."""
+"""A requantised convolution on packed layouts, its accelerator schedule, and a NumPy model."""
 
 from collections.abc import Callable
 
@@ -59,7 +59,9 @@ def model(fn: ir.Function, arrays: dict[str, np.ndarray], stride: int, dilation:
 
 
 def schedule(fn: ir.Function, rows: int, outs: int, ins: int, check: Callable[[Schedule, str], None]) -> Schedule:
-    """The accelerator's schedule: tiles of `rows` rows, `outs` output and `ins` input blocks, two virtual threads."""
+    """Schedules tiles of `rows` rows, `outs` output and `ins` input blocks, with two virtual
+    threads.
+    """
     s = Schedule(fn)
 
     def step(name, *args, **kwargs):

@@ -1,4 +1,4 @@
-"""A naive model of what a program touches, for tests: it decodes the words and runs every loop in plain Python."""
+"""A naive model of the accesses of a program: decodes its words and runs every loop in Python."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Access = tuple[Space, int, bool]  # space, entry, written
 
 
 def check_program(program: Program) -> list[Instruction]:
-    """Every dependence between units is ordered by tokens that fit their queues; returns the instructions."""
+    """Checks that tokens order every dependence and fit their queues; returns the instructions."""
     instructions = list(decode(program.config, program.words))
     places = tuple(_place(instruction) for instruction in instructions)
     ordered = ends_before(places, tokens_of(places))
@@ -64,7 +64,7 @@ def _place(instruction: Instruction) -> IssuedOp:
 
 
 def all_accesses(program: Program, instructions: list[Instruction]) -> Iterator[list[Access]]:
-    """The accesses of each instruction, with the micro-op buffer as its LOADs leave it; all indices in range."""
+    """The accesses of each instruction, with the micro-op buffer as LOADs fill it; checks ranges."""
     config = program.config
     uops: dict[int, MicroOp] = {}
     for instruction, tensor in zip(instructions, program.tensor_of, strict=True):
@@ -133,7 +133,7 @@ def _iteration(config: Config, op: Gemm | Vector, uop: MicroOp, i: int, j: int) 
 
 
 def _elements(buffer: Buffer, start: int, count: int, entry: int, writes: bool) -> Iterator[Access]:
-    """The entries of `entry` elements that hold `count` elements from `start` on."""
+    """The entries of `entry` elements that contain elements [start, start + count)."""
     yield from (
         (buffer, index, writes) for index in sorted({element // entry for element in range(start, start + count)})
     )

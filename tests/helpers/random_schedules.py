@@ -1,4 +1,6 @@
-"""Functions to schedule at random: products, windows, sums with a start, recurrences, reducers of tuples."""
+"""Functions to schedule at random: products, windows, sums with a start, recurrences, reducers of
+tuples.
+"""
 
 import numpy as np
 
@@ -94,7 +96,7 @@ EXPECTED = {name: interpret(fn, inputs(fn)) for name, fn in FUNCTIONS.items()}
 
 
 def random_names(rng, s):
-    """(a block, a loop, a buffer, the loops around the block, a place among these)."""
+    """Random (block, loop, buffer, loops around the block, position among them)."""
     stmts = list(ir.walk(s.fn.body))
     block = rng.choice([stmt.name for stmt in stmts if isinstance(stmt, ir.Block)])
     loops = [stmt.var for stmt in stmts if isinstance(stmt, ir.For)]

@@ -1,4 +1,6 @@
-"""Rewrites that parallel, vectorize and bind must refuse on a blur of three rows, with the exact messages."""
+"""Rewrites that parallel, vectorize and bind must refuse on a blur of three rows, with the exact
+messages.
+"""
 
 from vdla.compiler import te
 from vdla.compiler.schedule import Schedule

@@ -15,7 +15,9 @@ def placeholders(*arrays):
 
 
 def function_of(operator, *arrays):
-    """The function that applies `operator` to tensors of the arrays' shapes; all its results are outputs."""
+    """The function that applies `operator` to tensors of the arrays' shapes; all its results are
+    outputs.
+    """
     tensors = placeholders(*arrays)
     result = operator(*tensors)
     outputs = list(result) if isinstance(result, tuple) else [result]
@@ -23,7 +25,7 @@ def function_of(operator, *arrays):
 
 
 def run(operator, *arrays, ulps=32):
-    """What `operator` makes of the arrays in the interpreter; machine code makes the same."""
+    """The results of `operator` in the interpreter; checks that machine code gives the same."""
     fn, outputs = function_of(operator, *arrays)
     results = interpret(fn, dict(zip("abcdefgh", arrays, strict=False)))
     named = tuple(results[t.name] for t in outputs)
@@ -34,7 +36,9 @@ def run(operator, *arrays, ulps=32):
 
 
 def agree(got, expected, ulps):
-    """Integers equal, floats within some units in the last place of the largest one: sums may have another order."""
+    """Whether integers are equal and floats within a few ulps of the largest: sums may be
+    reordered.
+    """
     assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
     if got.dtype.kind in "biu":
         np.testing.assert_array_equal(got, expected)
@@ -46,7 +50,7 @@ def agree(got, expected, ulps):
 
 
 def close(got, expected, ulps=8):
-    """Within a few units in the last place of the result's own dtype, NaN and infinities alike."""
+    """Whether results agree within a few ulps of their dtype, NaN and infinities included."""
     expected = np.asarray(expected).astype(got.dtype)
     assert got.shape == expected.shape
     eps = np.finfo(got.dtype).eps

@@ -1,6 +1,7 @@
-"""Random schedules of small problems: any primitives at any loops, replayable by their seed.
+"""Random schedules of small problems: any primitive at any loop, replayable by seed.
 
-A primitive that is refused leaves the schedule as it was, and the next one is tried; `done` is what was accepted.
+A refused primitive leaves the schedule unchanged and the next one is tried; `done` lists the
+accepted ones.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ class Case:
     problem: Problem
     schedule: Schedule
     stages: dict[str, Intrinsic]
-    ends: tuple[str, str] = ("results", "output")  # what leaves the accumulator, and its copy in DRAM
+    ends: tuple[str, str] = ("results", "output")  # the results, and their copy in DRAM
     done: list[str] = field(default_factory=list)
 
     def attempt(self, step: str, *args: object) -> object:
-        """The result of a primitive, if it is legal here."""
+        """The result of a primitive, or None if it is refused."""
         try:
             result = getattr(self.schedule, step)(*args)
         except ScheduleError:
@@ -63,7 +64,7 @@ def entry_loops(intrinsic: Intrinsic) -> int:
 
 
 def random_case(seed: int) -> Case:
-    """A problem, its tensors cached on the chip, and up to two dozen primitives."""
+    """Schedules a problem: tensors cached on chip, then up to two dozen primitives."""
     rng = random.Random(seed)
     problem = schedule_problems.problem(rng)
     case = Case(seed, problem, Schedule(problem.fn), dict(problem.stages))
@@ -87,7 +88,7 @@ def random_case(seed: int) -> Case:
 
 
 def _results_by_cache_write(case: Case) -> None:
-    """The results as a cache of the output, rather than a stage of their own."""
+    """Turns the results into a cache of the output instead of a stage."""
     case.attempt("inline", "results")
     copy = str(case.attempt("cache_write", "output", "out"))
     case.stages[copy] = case.stages.pop("output")
@@ -103,7 +104,7 @@ def _cache(case: Case, copied: tuple[str, str], intrinsic: Intrinsic) -> None:
 
 
 def _entries_last(case: Case, stage: str) -> None:
-    """The loops of an entry innermost, whatever reductions the stage has, and whole."""
+    """Moves the whole loops of an entry innermost, whatever reductions the stage has."""
     block = _block(case, stage)
     last = [axis.var for axis in block.axes if axis.kind is ir.AxisKind.SPATIAL][-2:]
     if stage.startswith("weight"):
@@ -122,7 +123,7 @@ def _block(case: Case, name: str) -> ir.Block:
 
 
 def _random_step(rng: random.Random, case: Case) -> None:
-    """One primitive at random places."""
+    """Attempts one primitive at a random place."""
     block = rng.choice([*case.stages, "sums"] if "sums" in case.stages else [*case.stages])
     loops = case.loops(block)
     step = rng.choices(list(STEPS), list(STEPS.values()))[0]
@@ -152,7 +153,7 @@ def _at_loops(rng: random.Random, case: Case, step: str, block: str, loops: list
 
 
 def _place(rng: random.Random, case: Case) -> None:
-    """Any producer at a loop of any consumer."""
+    """Moves a random producer to a loop of a consumer."""
     block = rng.choice([b for b in case.stages if b not in case.ends])
     loops = case.loops(rng.choice(list(case.stages)))
     if loops:
@@ -160,7 +161,7 @@ def _place(rng: random.Random, case: Case) -> None:
 
 
 def _place_results(rng: random.Random, case: Case) -> None:
-    """The results at a loop of their sums, or the output at a loop of the results."""
+    """Moves the results to a loop of their sums, or the output to a loop of the results."""
     block = rng.choice(case.ends)
     before = list(case.problem.stages)
     producer = before[before.index("results") - 1] if block == case.ends[0] else case.ends[0]
@@ -169,11 +170,11 @@ def _place_results(rng: random.Random, case: Case) -> None:
         case.attempt("reverse_compute_at", block, rng.choice(loops))
 
 
-# --- what must hold --------------------------------------------------------------------------------------------------
+# --- what must hold -------------------------------------------------------------------------------
 
 
 def refusal(case: Case) -> Exception | None:
-    """Compile the case, and check the program and its results; the error with which it was refused, if it was."""
+    """Compiles the case and checks program and results; returns the error if it is refused."""
     try:
         for stage, intrinsic in case.stages.items():
             loop = case.schedule.loops(stage)[-entry_loops(intrinsic)]

@@ -1,6 +1,6 @@
-"""Small packed tensor expressions, what each stage becomes on the machine, and what numpy makes of them.
+"""Small packed tensor expressions, the intrinsic of each stage, and their values from NumPy.
 
-Every problem has a stage `results` and its copy in DRAM, `output`; the numbers of a problem follow from its seed.
+Every problem has a stage `results` and its copy in DRAM, `output`; a seed determines a problem.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MULT, SHIFT = 3, 5
 
 @dataclass(frozen=True)
 class Problem:
-    """An unscheduled function; `stages` are its blocks on the chip, `copies` the (reader, tensor) to be cached."""
+    """An unscheduled function; `stages` are on-chip blocks, `copies` the (reader, tensor) to cache."""
 
     config: Config
     fn: ir.Function
@@ -37,7 +37,7 @@ class Problem:
 
 @dataclass
 class Maker:
-    """Tensors, arrays and stages as they come; `done` appends the results."""
+    """Collects tensors, arrays and stages; `done` appends the results."""
 
     rng: random.Random
     config: Config
@@ -59,7 +59,7 @@ class Maker:
         return self.tensor((*size, self.config.batch, block), self.config.inp_dtype, name)
 
     def done(self, sums: te.Tensor, model: Array) -> Problem:
-        """The problem of `sums`, [batches, blocks, ..., batch, block_out], which are `model`; stored raw or scaled."""
+        """The problem of `sums` [batches, blocks, ..., batch, block_out] with values `model`."""
         raw, config, shape = self.rng.random() < 0.4, self.config, sums.shape
         if raw:
             results = te.compute(shape, lambda *i: sums[i], "results")
@@ -87,11 +87,11 @@ class Maker:
         return te.compute(sums.shape, value, "results"), np.clip(scaled + 1, -half, half - 1)
 
 
-# --- numpy -----------------------------------------------------------------------------------------------------------
+# --- numpy ----------------------------------------------------------------------------------------
 
 
 def windows(data: Array, kernel: int, stride: int, padding: int, fill: int) -> Array:
-    """[kh, kw, *data.shape with windows for rows and columns]."""
+    """[kh, kw, *shape of the data with windows for rows and columns]."""
     sides = ((0, 0), (0, 0), (padding, padding), (padding, padding), (0, 0), (0, 0))
     full = np.pad(data.astype(np.int64), sides, constant_values=fill)
     rows, cols = ((size - kernel) // stride + 1 for size in full.shape[2:4])
@@ -103,14 +103,14 @@ def windows(data: Array, kernel: int, stride: int, padding: int, fill: int) -> A
     return np.stack(cut).reshape(kernel, kernel, *cut[0].shape)
 
 
-# --- problems --------------------------------------------------------------------------------------------------------
+# --- problems -------------------------------------------------------------------------------------
 
 
 def matmul(m: Maker) -> Problem:
     """Sums over ci of a[ci, row] . b[co, ci]."""
     config, rng = m.config, m.rng
     rows, ins, outs = rng.randint(1, 7), rng.randint(1, 5), rng.randint(1, 4)
-    if rng.random() < 0.3:  # more terms than a kernel of tiny has micro-ops
+    if rng.random() < 0.3:  # more terms than tiny has micro-ops
         rows, ins, outs = rng.randint(1, 3), 36, rng.randint(1, 2)
     a = m.tensor((ins, rows, config.batch, config.block_in), config.inp_dtype, "data")
     w = m.tensor((outs, ins, config.block_out, config.block_in), config.wgt_dtype, "weight")
@@ -160,7 +160,7 @@ def _six(value: Callable[..., te.Value]) -> Six:
 
 
 def _window(m: Maker, fill: int, padding: int, name: str = "data") -> tuple[te.Tensor, Source]:
-    """A padded window of activations where the vector unit reads them: in `inp`, or widened in `acc`."""
+    """A padded window of activations in `inp`, or widened in `acc`."""
     config, rng = m.config, m.rng
     through_acc = config.block_out % config.block_in != 0 or rng.random() < 0.4
     size = (rng.randint(1, 2), rng.randint(1, 3), rng.randint(3, 6), rng.randint(3, 6))
@@ -185,7 +185,7 @@ def _window(m: Maker, fill: int, padding: int, name: str = "data") -> tuple[te.T
 
 
 def depthwise(m: Maker) -> Problem:
-    """Each channel with a kernel of its own; weights are vectors of block_out, block_in of them an entry."""
+    """A depthwise convolution; an entry of weights holds block_in vectors of block_out."""
     config, rng = m.config, m.rng
     kernel, stride, padding = rng.randint(1, 3), rng.randint(1, 2), rng.randint(0, 1)
     window, source = _window(m, rng.randint(-3, 3), padding)
@@ -217,7 +217,7 @@ def _fill_of(window: te.Tensor) -> int:
 
 
 def pooling(m: Maker) -> Problem:
-    """The greatest of each window; in the accumulator, an operation in place may come before."""
+    """The maximum of each window, optionally after an operation in place."""
     config, rng = m.config, m.rng
     kernel, stride, padding = rng.randint(1, 3), rng.randint(1, 2), rng.randint(0, 1)
     window, source = _window(m, -(1 << (config.inp_bits - 1)), padding)
@@ -248,7 +248,7 @@ IN_PLACE = {"lower": _lower, "positive": _positive}
 
 
 def chain(m: Maker) -> Problem:
-    """A product, another input's product on top, and operations in place."""
+    """The sum of two products, then operations in place."""
     config, rng = m.config, m.rng
     first, source = _window(m, 0, 0)
     product = te.compute(first.shape, _six(lambda *i: te.cast("int32", first[i]) * 3), "product")

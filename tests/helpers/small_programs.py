@@ -1,4 +1,4 @@
-"""Small programs written by hand, for tests of the simulator and of devices."""
+"""Small hand-written programs for tests of the simulator and of devices."""
 
 import numpy as np
 

@@ -12,7 +12,7 @@ GEMM = gemm.gemm(CONFIG)
 
 
 def matmul(inner: int = 16, transposed: bool = False, dtype: str = "int8", swapped: bool = False) -> Schedule:
-    """c[n, m, 1, 16] = sum of a[k, m, 1, i] * b[n, k, 16, i], as the loops of its expression are."""
+    """c[n, m, 1, 16] = sum of a[k, m, 1, i] * b[n, k, 16, i], in the loop order of the expression."""
     a = te.placeholder((2, 3, 1, inner), dtype, "a")
     b = te.placeholder((2, 2, inner, 16) if transposed else (2, 2, 16, inner), "int8", "b")
     k, i = te.reduce_axis(2, "k"), te.reduce_axis(inner, "i")
@@ -26,7 +26,7 @@ def matmul(inner: int = 16, transposed: bool = False, dtype: str = "int8", swapp
 
 
 def placed(s: Schedule) -> Schedule:
-    """Every operand in its memory."""
+    """Caches every operand in its on-chip memory."""
     s.cache_write("c", "acc")
     s.cache_read("c", "a", "inp")
     s.cache_read("c", "b", "wgt")
@@ -34,17 +34,17 @@ def placed(s: Schedule) -> Schedule:
 
 
 def ordered(s: Schedule) -> Schedule:
-    """The loops of an entry innermost."""
+    """Moves the loops of an entry innermost."""
     n, m, r, o, k, i = s.loops("c")
     s.reorder(n, m, k, r, o, i)
     return s
 
 
 def ready(**options: int | bool | str) -> Schedule:
-    """Schedule that matches, if its expression does."""
+    """A schedule that matches GEMM if its expression does."""
     return ordered(placed(matmul(**options)))  # type: ignore[arg-type]
 
 
 def step(s: Schedule, depth: int = 3, block: str = "c") -> None:
-    """Tensorize the innermost loops."""
+    """Tensorizes the innermost loops."""
     s.tensorize(s.loops(block)[-depth], GEMM)

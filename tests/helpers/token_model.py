@@ -1,4 +1,4 @@
-"""An independent model of tokens, for tests: who waits for whom, by plain reachability over starts and ends."""
+"""An independent model of tokens: happens-before by reachability over starts and ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Edge = tuple[int, int]
 
 
 def tokens_of(places: tuple[IssuedOp, ...]) -> list[Edge]:
-    """(pusher, popper) of every token, as places; queues are FIFOs and end empty."""
+    """(push, pop) of every token, as indices; queues are FIFOs and end empty."""
     queues: dict[tuple[Unit, Unit], list[int]] = {}
     edges = []
     for index, place in enumerate(places):
@@ -25,7 +25,9 @@ def tokens_of(places: tuple[IssuedOp, ...]) -> list[Edge]:
 
 
 def ends_before(places: tuple[IssuedOp, ...], edges: list[Edge]) -> np.ndarray:
-    """[a, b]: place a has ended when place b starts, whatever the timing. Nodes: start of i is 2i, its end 2i + 1."""
+    """[a, b]: place a has ended when place b starts, whatever the timing. Nodes: start of i is 2i,
+    its end 2i + 1.
+    """
     n = len(places)
     reach = np.eye(2 * n, dtype=bool)
     successors: list[list[int]] = [[2 * i + 1] if node % 2 == 0 else [] for node in range(2 * n) for i in [node // 2]]

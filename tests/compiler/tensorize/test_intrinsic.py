@@ -35,7 +35,7 @@ def test_the_documentation_runs(root: Path) -> None:
     exec(compile("\n".join(blocks), "docs/intrinsics.md", "exec"), {})
 
 
-# --- declarations ----------------------------------------------------------------------------------------------------
+# --- declarations ---------------------------------------------------------------------------------
 
 
 def declared(**changes: Any) -> Intrinsic:
@@ -120,7 +120,7 @@ def test_a_condition_is_bool() -> None:
         Intrinsic("mine", y, scopes, lambda step: None, target="cpu")
 
 
-# --- matching --------------------------------------------------------------------------------------------------------
+# --- matching -------------------------------------------------------------------------------------
 
 ON = te.placeholder((1,), "bool", "on")
 A, B = te.placeholder((8, 4), "int32", "a"), te.placeholder((8, 4), "int32", "b")
@@ -184,7 +184,7 @@ def test_micro_ops_are_no_tensor() -> None:
         dma.load(CONFIG, Buffer.UOP)
 
 
-# --- the vector unit -------------------------------------------------------------------------------------------------
+# --- the vector unit ------------------------------------------------------------------------------
 
 
 Array = np.ndarray[Any, Any]

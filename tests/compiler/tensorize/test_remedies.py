@@ -40,7 +40,7 @@ def tensorize(s: Schedule, at: str | int, intrinsic: Intrinsic) -> None:
     s.tensorize(at if isinstance(at, str) else s.loops("c")[at], intrinsic)
 
 
-# --- nests that nearly match -----------------------------------------------------------------------------------------
+# --- nests that nearly match ----------------------------------------------------------------------
 
 
 def product(

@@ -48,7 +48,7 @@ def test_factors_may_stand_either_way_round() -> None:
     assert match_of(s, "c").buffers["inp"] == "a_inp"
 
 
-# --- by the name of the block ----------------------------------------------------------------------------------------
+# --- by the name of the block ---------------------------------------------------------------------
 
 
 def test_a_block_stands_for_the_loops_of_its_entry() -> None:
@@ -111,7 +111,7 @@ def test_a_block_in_no_loop_has_no_entry() -> None:
     )
 
 
-# --- each mismatch, and its remedy -----------------------------------------------------------------------------------
+# --- each mismatch, and its remedy ----------------------------------------------------------------
 
 AT = "tensorize gemm at block c: "
 

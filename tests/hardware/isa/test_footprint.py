@@ -36,7 +36,7 @@ CONFIGS = [
     replace(TINY, name="batched", batch=2, block_in=8),
 ]
 
-# --- sets ------------------------------------------------------------------------------------------------------------
+# --- sets -----------------------------------------------------------------------------------------
 
 
 @given(st.sets(st.integers(0, 40)), st.sets(st.integers(0, 40)), st.integers(1, 12), st.integers(0, 9))
@@ -70,7 +70,7 @@ def _listed(place):
     return list(range(place.start, place.stop)) if isinstance(place, slice) else place.tolist()
 
 
-# --- random instructions ---------------------------------------------------------------------------------------------
+# --- random instructions --------------------------------------------------------------------------
 
 small = st.integers(0, 5)
 loops = st.integers(1, 4)
@@ -187,7 +187,7 @@ def test_a_vector_with_too_many_iterations_is_taken_to_read_all_of_its_sources()
     assert next(access for access in found if access.field == "src").where == slice(0, 2047)
 
 
-# --- DMA -------------------------------------------------------------------------------------------------------------
+# --- DMA ------------------------------------------------------------------------------------------
 
 sizes = {
     "z_size": loops,
@@ -228,7 +228,7 @@ def test_sync_touches_nothing():
     assert Footprints(TINY).accesses(row, None) == [] == Footprints(TINY).excess(row, None)
 
 
-# --- bounds ----------------------------------------------------------------------------------------------------------
+# --- bounds ---------------------------------------------------------------------------------------
 
 
 @settings(max_examples=200, deadline=None)

@@ -45,7 +45,7 @@ def same(a, b):
     return parts[0] == parts[1] and all(np.array_equal(x, y) for x, y in zip(*arrays, strict=True))
 
 
-# --- files -----------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 @settings(max_examples=30, deadline=None)
@@ -197,7 +197,7 @@ def test_damage_is_told_from_truncation():
     assert struct.calcsize("<8sIIQ") + 32 == PREFIX_BYTES
 
 
-# --- hash ------------------------------------------------------------------------------------------------------------
+# --- hash -----------------------------------------------------------------------------------------
 
 
 def test_the_hash_covers_what_the_machine_executes():
@@ -221,7 +221,7 @@ def test_the_hash_covers_what_the_machine_executes():
     assert len(program.hash) == 16
 
 
-# --- links -----------------------------------------------------------------------------------------------------------
+# --- links ----------------------------------------------------------------------------------------
 
 
 def test_link_moves_what_has_data():
@@ -254,7 +254,7 @@ def test_links_refused(addresses, message):
     assert str(error.value) == message
 
 
-# --- consistency -----------------------------------------------------------------------------------------------------
+# --- consistency ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""The arithmetic of compute against numpy: ALU, requantiser lane and GEMM core, at the extremes and at random."""
+"""The arithmetic of compute against numpy: ALU, requantiser lane and GEMM core, at the extremes and
+at random.
+"""
 
 from collections import deque
 
@@ -34,7 +36,7 @@ def test_gemm_core(name):
 
 
 def only(dut, name):
-    """Whether the test is for this module; one file has the tests of several."""
+    """Whether the test is for this module; the file holds tests of several."""
     return dut._name == name
 
 

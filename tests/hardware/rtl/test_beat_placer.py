@@ -1,4 +1,6 @@
-"""The beat placer against plain loops: the place of every beat of the loads in flight, at any pace of beats."""
+"""The beat placer against plain loops: the place of every beat of the loads in flight, at any pace
+of beats.
+"""
 
 from collections import deque
 

@@ -1,4 +1,6 @@
-"""The burst cutter against section 2 of the timing contract: runs, page ends, lengths, at any pace of grants."""
+"""The burst cutter against section 2 of the timing contract: runs, page ends, lengths, at any pace
+of grants.
+"""
 
 import cocotb
 import pytest
@@ -17,7 +19,9 @@ def test_burst_cutter(machine):
 
 
 def random_transfer(rng, machine):
-    """(dram, shift, sizes z y x, strides z y), all in beats; rows and planes are contiguous half of the time."""
+    """(dram, shift, sizes z y x, strides z y), all in beats; rows and planes are contiguous half of
+    the time.
+    """
     shift, most = int(rng.integers(MAX_SHIFT + 1)), max(machine.depths)
     z, y = (int(rng.choice([1, 1, 2, 3, int(rng.integers(1, 9))])) for _ in range(2))
     x = int(rng.integers(1, max(2, min(200, most // (z * y)) if rng.random() < 0.3 else 6)))

@@ -1,7 +1,7 @@
-"""vdla_check accepts the words that the encoder accepts, and no other: both judge the same words.
+"""vdla_check against the encoder: both accept the same words.
 
-The words are valid ones, simple ones with one field changed, valid ones with one bit changed, fields drawn without
-regard to the rules, and random bits.
+Words are valid ones, simple ones with one field changed, valid ones with one bit flipped, fields
+drawn regardless of the rules, and random bits.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ pytestmark = pytest.mark.rtl
 FULL = replace(PRESETS["pynq_z1"], name="full", wgt_kib=128, acc_kib=256, scl_kib=32, out_kib=64)
 CONFIGS = {name: PRESETS[name] for name in ("tiny", "zcu104", "int4")} | {"full": FULL}
 
-# A byte a word: 0, or 1 + the unit.
+# One byte a word: 0 if invalid, else 1 + the unit.
 MAIN = """
 #include <cstdint>
 #include <cstdio>
@@ -56,14 +56,14 @@ int main() {
 
 
 def judge(config, words):
-    """What the module says of words, 0 or 1 + the unit."""
+    """The verdicts of the module: 0 if invalid, else 1 + the unit."""
     binary = program("vdla_check", config, MAIN)
     done = subprocess.run([binary], input=words.tobytes(), capture_output=True, check=True)
     return np.frombuffer(done.stdout, np.uint8)
 
 
 def expected(config, words):
-    """The same from the encoder, which judges one word at a time."""
+    """The verdicts of the encoder, word by word."""
     units = columns(config, words)[:, COL["unit"]] + 1
     for row in range(len(words)):
         try:
@@ -73,11 +73,11 @@ def expected(config, words):
     return units
 
 
-# --- words -----------------------------------------------------------------------------------------------------------
+# --- words ----------------------------------------------------------------------------------------
 
 
 def any_bits(slot, rng):
-    """A value of one field: the extremes, small ones, any."""
+    """A value of a field: an extreme, a small one, or any."""
     return rng.choice([0, 1, slot.low, slot.high, rng.integers(slot.low, slot.high + 1)])
 
 
@@ -86,7 +86,7 @@ def valid(config, rng, count=150):
 
 
 def plain(config):
-    """The columns of an instruction for each way in which fields depend on each other, all else simple."""
+    """A plain instruction for each combination of interdependent fields, as columns."""
     loads = [Load(buffer) for buffer in Buffer if buffer is not Buffer.OUT]
     fills = [
         Load(buffer, y_size=rows, x_size=columns, y_before=1, x_after=1)
@@ -101,7 +101,7 @@ def plain(config):
 
 
 def every_field(config, rng):
-    """Each field of each plain instruction at its extremes."""
+    """Every field of every plain instruction at its extremes."""
     rows = []
     for row in plain(config):
         for slot in layout(config)[Opcode(row[COL["opcode"]])][1:]:
@@ -112,7 +112,7 @@ def every_field(config, rng):
 
 
 def every_bit(config, rng):
-    """Each bit changed in one word of each format."""
+    """Every bit flipped in a word of each format."""
     table = random_columns(config, rng, 60)
     first = [np.flatnonzero(table[:, COL["opcode"]] == opcode)[0] for opcode in Opcode]
     width = instruction_bytes(config)
@@ -123,7 +123,7 @@ def every_bit(config, rng):
 
 
 def unruly(config, rng, count=300):
-    """Few fields that are not 0, without regard to the rules."""
+    """Few non-zero fields, drawn regardless of the rules."""
     table = np.zeros((count, len(COLUMNS)), np.int64)
     for row in table:
         opcode = rng.choice(np.array(list(Opcode)))

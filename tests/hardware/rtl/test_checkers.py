@@ -1,4 +1,4 @@
-"""The protocol checkers themselves: right traffic passes, and each way of being wrong breaks the rule made for it."""
+"""The protocol checkers: legal traffic passes, and each violation breaks exactly its rule."""
 
 import cocotb
 import pytest
@@ -56,7 +56,7 @@ def test_axil_check():
     simulate("axil_check", __file__, Stop=0)
 
 
-# A cycle of traffic: the pins that are driven, all others are 0.
+# One cycle of traffic: the driven pins; all others are 0.
 
 
 def ar(address=0x100, beats=4, ready=1, ident=1, size=3, burst=1):

@@ -1,4 +1,4 @@
-"""The compute unit on kernels that meet the same few entries again and again: every hazard, to cycle and bit."""
+"""The compute unit on kernels that reuse few entries: every hazard, exact in cycles and bits."""
 
 import cocotb
 import numpy as np
@@ -48,7 +48,7 @@ def test_compute(machine):
 
 
 def random_program(rng, machine):
-    """Loads of micro-ops and of sums, random work on few entries, and both halves of the accumulator sent raw."""
+    """Loads of micro-ops and sums, random work on few entries, then all sums emitted raw."""
     half = machine.acc_depth // 2
     beats = machine.axi_bytes
     yield Load(Buffer.UOP, dram=UOP_AT // beats, x_size=UOPS)
@@ -146,7 +146,7 @@ def memory_image(rng, machine, uops):
 
 
 async def fill(bench, rng, machine, naive):
-    """Write inp, wgt and scl as the load unit does; the same into the model."""
+    """Fills inp, wgt and scl as the load unit does, in the model as well."""
     widths = write_widths(machine)
     for buffer in (Buffer.INP, Buffer.WGT, Buffer.SCL):
         entries = naive.buffers[buffer][:FILLED]
@@ -163,14 +163,14 @@ async def fill(bench, rng, machine, naive):
 
 
 def useful_scales(rng, count, machine):
-    """Entries of parameters that bring sums into the range of results."""
+    """Requantisation parameters that scale sums into the range of results."""
     shape = (count, machine.block_out)
     lanes = pack_scale(rng.integers(-99, 99, shape), rng.integers(1, 1 << 24, shape), rng.integers(20, 40, shape))
     return lanes.view(np.uint8).reshape(count, -1)
 
 
 async def out_entries(bench, machine):
-    """What the store unit would read."""
+    """The entry that the store unit would read."""
     entries = []
     for index in range(machine.out_depth):
         bench["out_re_i"], bench["out_index_i"] = 1, index
@@ -219,7 +219,7 @@ async def hazards_are_invisible_and_cost_what_the_contract_says(dut):
 
 
 def run_model(naive, machine):
-    """Execute everything; the cycles from start to completion of each GEMM and VECTOR, None for others."""
+    """Executes everything; returns the duration of each GEMM and VECTOR, None for others."""
     durations = []
     for index, row in enumerate(naive.rows):
         naive.execute(index)

@@ -1,4 +1,4 @@
-"""The way out of the accumulator against numerics: requantised and raw sums, written in exactly their cycle."""
+"""The emit stage against `numerics`: requantised and raw sums, written in exactly their cycle."""
 
 from collections import deque
 
@@ -25,7 +25,7 @@ def test_emit(machine):
 
 
 class Emitted:
-    """Slots, their sums later, and the output buffer as it must be, entry by entry; None where nothing was written."""
+    """Drives slots and their sums; models the output buffer, None for unwritten entries."""
 
     def __init__(self, bench, machine, rng, offers, scales):
         self.bench, self.machine, self.rng, self.offers, self.scales = bench, machine, rng, offers, scales
@@ -36,7 +36,7 @@ class Emitted:
         self.compared = 0
 
     def slot_widths(self):
-        """The fields of slot_t up to those that emit reads, from the lowest bit on."""
+        """The fields of slot_t that emit reads and those between, from the lowest bit up."""
         machine = self.machine
         bits = {name: field_bits(machine, Opcode.VECTOR, name) for name in ("emit", "operand", "out", "scl")}
         between = 16 + bits["operand"] + 1 + 8  # imm, operand, source, ALU controls
@@ -62,7 +62,7 @@ class Emitted:
         self.read = self.read if reads else None
 
     def draw(self):
-        """A random slot, its sums, and what it writes: (entries, their content)."""
+        """A random slot, its sums, and its write as (entries, contents)."""
         machine, rng = self.machine, self.rng
         emit = Emit(int(rng.integers(3)))
         per_slot = machine.acc_bits // machine.out_bits
@@ -99,7 +99,7 @@ class Emitted:
 
 
 async def fill_scales(bench, machine, rng):
-    """Random parameters of requantisation, written beat by beat."""
+    """Writes random requantisation parameters beat by beat; returns them."""
     count = machine.scl_depth * machine.block_out
     shifts = rng.choice([0, 1, 8, 16, 24, 63], count)
     scales = pack_scale(rng.integers(-(1 << 31), 1 << 31, count), rng.integers(0, 1 << 24, count), shifts)

@@ -1,4 +1,4 @@
-"""Fetch against the timing contract's section 3, cycle by cycle: requests, dispatches, classes, invalid words."""
+"""Fetch against section 3 of the timing contract, cycle by cycle."""
 
 from collections import deque
 
@@ -27,7 +27,7 @@ def test_fetch(name):
 
 
 class Fetch:
-    """The contract's fetch, and a check that the module does the same in every cycle."""
+    """A model of fetch; checks the module against it in every cycle."""
 
     def __init__(self, bench, machine, words, memory, fulls, latency):
         self.bench, self.machine, self.words, self.memory = bench, machine, words, memory
@@ -69,7 +69,7 @@ class Fetch:
         self.dispatched += unit >= 0
 
     def request(self):
-        """The beats of the burst that is requested, 0 for none."""
+        """The beats of the requested burst, 0 if none."""
         beats = self.cuts[0] if self.cuts else 0
         if self.granted + beats - self.dispatched * self.word > self.room:
             beats = 0

@@ -1,4 +1,4 @@
-"""The multipliers of the RTL against numpy: exact for all operands, in exactly the cycles of their contract."""
+"""The GEMM core of the RTL against NumPy: exact sums after exactly its latency."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vdla.hardware.numerics import pack_elements
 
 CYCLES = 3000
 
-# One set of operands a cycle from standard input; one set of sums a cycle to standard output, from the first cycle on.
+# Reads one set of operands a cycle; writes one set of sums a cycle, from the first cycle on.
 MAIN = """
 #include <cstdio>
 
@@ -47,7 +47,7 @@ CONFIGS = {
 
 
 def operands(config, shape, bits, rng):
-    """Random elements; whole vectors of one value, extremes above all, in every second cycle."""
+    """Random elements; in every second cycle vectors of one, mostly extreme, value."""
     half = 1 << (bits - 1)
     values = rng.integers(-half, half, (CYCLES, *shape), np.int8)
     same = rng.choice([-half, half - 1, -half, -1, 0, 1 - half], (CYCLES, 1, 1)).astype(np.int8)

@@ -1,4 +1,4 @@
-"""FIFO, token queue and memory against Python's own, in several sizes at once, under all pairs of patterns."""
+"""FIFO, token queue and RAM against Python's own, in several sizes, under all pairs of patterns."""
 
 from collections import deque
 from itertools import product

@@ -1,4 +1,4 @@
-"""The load unit on a memory that grants and answers when it likes: every entry lands where the instruction says."""
+"""The load unit on a memory with random delays: every entry lands where the instruction says."""
 
 import cocotb
 import numpy as np
@@ -55,7 +55,7 @@ def places(rng, machine, buffer, z, y, x):
 
 
 class Buffers:
-    """The buffers as the unit's writes make them."""
+    """The buffers after the writes of the unit."""
 
     def __init__(self, bench, machine, naive):
         self.bench, self.machine, self.naive = bench, machine, naive

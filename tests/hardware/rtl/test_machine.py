@@ -1,4 +1,4 @@
-"""The whole machine on memories that stall, answer late and fail, with a protocol checker on each of its buses."""
+"""The whole machine on memories that stall, delay and fail, with a protocol checker on each bus."""
 
 import cocotb
 import numpy as np
@@ -180,7 +180,7 @@ async def an_invalid_instruction_is_reported_with_its_index(dut):
     for rng in seeds(4, dut):
         await machine.power_up(rng)
         index = int(rng.integers(len(machine.program.words)))
-        machine.storage.bytes[stream + index * nbytes] &= 0xF8  # an opcode that is none
+        machine.storage.bytes[stream + index * nbytes] &= 0xF8  # an unused opcode
         await machine.start()
         assert await machine.finish() == ERROR
         assert (await machine.read("ERROR"), await machine.read("ERROR_INDEX")) == (ErrorCode.INSTRUCTION, index)

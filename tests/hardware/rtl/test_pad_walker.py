@@ -1,4 +1,6 @@
-"""The pad walker against a grid: every padding entry of a load once, in order of place, at any pace of steps."""
+"""The pad walker against a grid: every padding entry of a load once, in order of place, at any pace
+of steps.
+"""
 
 import cocotb
 import numpy as np

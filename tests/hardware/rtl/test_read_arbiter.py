@@ -1,4 +1,4 @@
-"""The read arbiter against a model of its state, with a memory that answers late, out of order and with errors."""
+"""The read arbiter against a model, on a memory with delays, reordering and errors."""
 
 from collections import deque
 
@@ -19,7 +19,7 @@ def test_read_arbiter():
 
 
 class Requester:
-    """Bursts that are asked for one after another, and the beats that came for them."""
+    """A requester: its pending bursts, and the beats that arrived for it."""
 
     def __init__(self, rng, axi_bytes, most_beats):
         self.wish = any_pattern(rng)
@@ -36,7 +36,7 @@ def random_burst(rng, axi_bytes, most_beats):
 
 
 class Arbiter:
-    """What the module must do, and a check of every cycle that it does."""
+    """A model of the arbiter; checks the module against it in every cycle."""
 
     def __init__(self, bench, requesters, storage, halts, limit):
         self.bench, self.requesters, self.storage, self.halts, self.limit = bench, requesters, storage, halts, limit

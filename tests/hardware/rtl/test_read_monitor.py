@@ -1,4 +1,4 @@
-"""The read monitor against the definition of covered cycles, for memories faster and slower than the latency."""
+"""The read monitor against the definition of covered cycles, for fast and slow memories."""
 
 from collections import deque
 

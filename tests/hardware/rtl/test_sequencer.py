@@ -1,4 +1,6 @@
-"""The sequencer against nested loops over micro-ops: every slot with its fields, in exactly its cycle."""
+"""The sequencer against nested loops over micro-ops: every slot with its fields, in exactly its
+cycle.
+"""
 
 import cocotb
 import numpy as np
@@ -27,7 +29,7 @@ def test_sequencer(machine):
 
 
 def slot_widths(machine):
-    """The fields of slot_t and of its ALU controls, from the lowest bit on."""
+    """The fields of slot_t and of its ALU controls, from the lowest bit up."""
     bits = {name: field_bits(machine, Opcode.VECTOR, name) for name in ("acc", "src", "wgt", "scl", "out", "emit")}
     out = machine.out_bits
     return [
@@ -40,7 +42,9 @@ def slot_widths(machine):
 
 
 def alu_control(op, starts):
-    """The controls of an operation as docs/microarchitecture.md has them; `starts` ignores the old entry."""
+    """The controls of an operation as docs/microarchitecture.md has them; `starts` ignores the old
+    entry.
+    """
     multiplies = op in (VectorOp.MUL, VectorOp.MAC)
     picks = {
         VectorOp.SHL: "shift", VectorOp.SHR: "shift", VectorOp.MIN: "min", VectorOp.MAX: "max",
@@ -110,7 +114,7 @@ def random_uops(machine, rng):
 
 
 def random_instruction(machine, rng):
-    """Indices are drawn from all their bits: they are added modulo the width of a field."""
+    """A random GEMM or VECTOR; indices use all bits, since adders wrap at the width of a field."""
     any_of = {
         name: int(rng.integers(1 << field_bits(machine, Opcode.VECTOR, name)))
         for base in ("acc", "src", "wgt", "scl")
@@ -133,7 +137,7 @@ def random_instruction(machine, rng):
 
 
 def word(machine, instruction):
-    """The bits of a command; indices that no rule would allow wrap as the adders do."""
+    """The bits of a command; the rules of the instruction set are not applied."""
     return int.from_bytes(pack(machine, instruction_columns(machine, [instruction]))[0].tobytes(), "little")
 
 
@@ -141,7 +145,7 @@ def word(machine, instruction):
 
 
 class UopBuffer:
-    """A memory of micro-ops that answers in the cycle after a read and holds its answer."""
+    """A synchronous RAM of micro-ops that holds its output."""
 
     def __init__(self, bench, machine, uops):
         widths = [(slot.field.name, slot.width) for slot in uop_layout(machine)]
@@ -178,7 +182,7 @@ async def slots_are_the_iterations_in_order(dut):
 
 
 async def issue(bench, command, count):
-    """(valid_o, slot_o) from the first slot on; the cycles of busy_o and done_o are checked here."""
+    """(valid_o, slot_o) from the first slot on; also checks the cycles of busy_o and done_o."""
     seen = []
     bench["start_i"], bench["command_i"] = 1, command
     await bench.cycle()

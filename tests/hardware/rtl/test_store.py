@@ -1,4 +1,4 @@
-"""The store unit on a memory that takes and answers when it likes; a checker watches the bus."""
+"""The store unit on a memory with random delays, with a protocol checker on the bus."""
 
 import cocotb
 import numpy as np
@@ -34,7 +34,7 @@ def random_instruction(rng, machine):
 
 
 class OutBuffer:
-    """The output buffer: what is read is there in the next cycle, and stays."""
+    """The output buffer as a synchronous RAM that holds its output."""
 
     def __init__(self, bench, entries):
         self.bench, self.entries = bench, entries
@@ -49,7 +49,7 @@ class OutBuffer:
 
 
 class Errors:
-    """Counts the responses that are errors, and what the unit reports of them."""
+    """Counts error responses, and those that the unit reports."""
 
     def __init__(self, bench):
         self.bench, self.answered, self.reported = bench, 0, 0

@@ -1,4 +1,4 @@
-"""The order of a unit against the timing contract's sections 4 to 6, cycle by cycle."""
+"""Unit control against sections 4 to 6 of the timing contract, cycle by cycle."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ def test_unit_control():
 
 @dataclass
 class Command:
-    """An instruction: its tokens, whether it is a SYNC, how long it occupies issue and how long its work takes."""
+    """An instruction: tokens, whether it is a SYNC, cycles in the issue stage, cycles of its work."""
 
     pops: dict[str, int]
     pushes: dict[str, int]
@@ -47,7 +47,7 @@ def random_command(rng):
 
 
 class Unit:
-    """The contract, with a made-up issue stage; every output is compared in every cycle."""
+    """A model of the contract with an artificial issue stage; compares every output in every cycle."""
 
     def __init__(self, bench, rng, count):
         self.bench, self.rng = bench, rng
@@ -117,7 +117,7 @@ class Unit:
         head.started = t
         if head.sync:
             head.issue, head.complete = 1, t + 1
-        else:  # instructions complete in order, one a cycle
+        else:  # instructions complete in order, one per cycle
             head.complete = max(t + head.issue + head.work, self.last_complete + 1)
             self.last_complete = head.complete
         self.flight.append(head)
@@ -130,7 +130,7 @@ class Unit:
         return next((side for side in ("prev", "next") if pushes[side] and not self.room[side]), None)
 
     def expected_class(self, head, starts, missing, blocked):
-        """The counter of this cycle, and whether it is `commands` if another command comes."""
+        """The counter of this cycle, and whether it becomes `commands` if another command arrives."""
         tentative = not self.covered and not self.occupied and head is None
         held = WAITS[f"Push{blocked.title()}"] if blocked else HELD
         if self.covered:

@@ -1,6 +1,6 @@
 """Memories on the AXI4 ports of a module: any delay on any channel, and errors on request.
 
-They check nothing about the master: axi_read_check and axi_write_check do, and these models are held to the same rules.
+They do not check the master; axi_read_check and axi_write_check do, and check these models as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OKAY, SLVERR, DECERR = 0, 2, 3
 
 
 class Storage:
-    """Bytes that both ports share, and the responses of the pages that answer with an error."""
+    """The bytes behind both ports, and the pages that respond with an error."""
 
     def __init__(self, nbytes: int, axi_bytes: int) -> None:
         self.bytes = np.zeros(nbytes, np.uint8)
@@ -25,23 +25,23 @@ class Storage:
         self.errors: dict[int, int] = {}
 
     def beat(self, address: int) -> int:
-        """The beat at a byte address; outside of the storage it is 0."""
+        """The beat at a byte address; 0 outside the storage."""
         return int.from_bytes(self.bytes[address : address + self.axi_bytes].tobytes(), "little")
 
     def put(self, address: int, data: int, strobe: int) -> None:
-        """Write the bytes of a beat whose strobe is set."""
+        """Writes the strobed bytes of a beat."""
         for lane, byte in enumerate(data.to_bytes(self.axi_bytes, "little")):
             if strobe >> lane & 1:
                 self.bytes[address + lane] = byte
 
     def response(self, address: int) -> int:
-        """What an access of this address answers."""
+        """The response to an access of this address."""
         return self.errors.get(address // 4096, OKAY)
 
 
 @dataclass
 class Burst:
-    """A burst that the memory owes beats or a response."""
+    """A burst with outstanding beats or response."""
 
     ident: int
     address: int
@@ -52,7 +52,7 @@ class Burst:
 
 
 class ReadMemory:
-    """The slave of the read channels; with `reorder` bursts of different identifiers overtake each other."""
+    """The slave of the read channels; `reorder` lets bursts of different identifiers overtake."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ReadMemory:
         self.offered: Burst | None = None
 
     def drive(self) -> None:
-        """Offer ready and, when one is due, a beat."""
+        """Offers ready and a beat that is due."""
         bench = self.bench
         bench["m_axi_arready_i"] = next(self.ready)
         if self.offered is None and next(self.valid):
@@ -94,7 +94,7 @@ class ReadMemory:
         return due[self.rng.integers(len(due))] if due else None
 
     def sample(self) -> None:
-        """Take an address, or have a beat taken."""
+        """Accepts an address; notes an accepted beat."""
         bench = self.bench
         if bench["m_axi_arvalid_o"] and bench["m_axi_arready_i"]:
             ident, address, beats = bench["m_axi_arid_o"], bench["m_axi_araddr_o"], bench["m_axi_arlen_o"] + 1
@@ -109,7 +109,7 @@ class ReadMemory:
 
 
 class WriteMemory:
-    """The slave of the write channels. `order` says which of address and data it takes first: any, address, data."""
+    """The slave of the write channels; `order` is the channel it accepts first: any, address, data."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class WriteMemory:
         self.offered: Burst | None = None
 
     def drive(self) -> None:
-        """Offer ready on both channels and, when one is due, a response."""
+        """Offers ready on both channels and a response that is due."""
         bench = self.bench
         ahead = len(self.addresses) - len(self.data)
         bench["m_axi_awready_i"] = next(self.ready) and (self.order != "data" or ahead < 0)
@@ -144,7 +144,7 @@ class WriteMemory:
             bench["m_axi_bresp_i"] = self.storage.response(self.offered.address)
 
     def sample(self) -> None:
-        """Take an address, a beat, or have a response taken."""
+        """Accepts an address or a beat; notes an accepted response."""
         bench = self.bench
         if bench["m_axi_awvalid_o"] and bench["m_axi_awready_i"]:
             ident, address, beats = bench["m_axi_awid_o"], bench["m_axi_awaddr_o"], bench["m_axi_awlen_o"] + 1

@@ -1,4 +1,4 @@
-"""A master on the AXI4-Lite port: reads and writes with any order of address and data, and any delay."""
+"""An AXI4-Lite master: reads and writes, address and data in any order, with any delay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ TIMEOUT_CYCLES = 1000
 
 
 class AxiLite:
-    """`await axil.write(offset, value)` gives the response, `await axil.read(offset)` (value, response)."""
+    """`await axil.write(offset, value)` gives the response, `await axil.read(offset)` (value,
+    response).
+    """
 
     def __init__(self, bench: Bench, rng: np.random.Generator, most_delay: int = 0) -> None:
         self.bench, self.rng, self.most_delay = bench, rng, most_delay

@@ -1,4 +1,4 @@
-"""What a requester of the read channel sees: grants of its bursts when they come, and beats in the order of grants."""
+"""Arbiter and memory as a requester of the read channel sees them: grants, then beats in order."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class BurstMemory:
         self.may_grant = self.beat = False
 
     def drive(self) -> None:
-        """Offer a beat; a grant follows the request in the same cycle, so it is set where the request is a register."""
+        """Offers a beat. A grant answers a request in the same cycle, so `settle` drives it."""
         bench = self.bench
         self.may_grant = next(self.grant)
         self.beat = bool(self.bursts) and self.bursts[0].due <= bench.time and next(self.valid)
@@ -41,11 +41,11 @@ class BurstMemory:
             bench["beat_last_i"] = burst.done + 1 == burst.beats
 
     def settle(self) -> None:
-        """Grant what is requested, if this is a cycle to grant in."""
+        """Grants the request if the pattern allows it in this cycle."""
         self.bench["burst_grant_i"] = bool(self.may_grant and self.bench["burst_valid_o"])
 
     def sample(self) -> None:
-        """Note a granted burst, and a beat that went."""
+        """Records a granted burst and a delivered beat."""
         bench = self.bench
         if self.beat:
             self.bursts[0].done += 1

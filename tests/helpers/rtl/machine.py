@@ -35,7 +35,7 @@ class Machine:
         self.matrix_product()
 
     def matrix_product(self) -> None:
-        """Put a small matrix product in memory; what it leaves there comes from numpy."""
+        """Places a small matrix product in memory, with the expected memory from NumPy."""
         program, arrays, expected = small_gemm(self.config)
         self._place(program)
         bits = {"inp": self.config.inp_bits, "wgt": self.config.wgt_bits}
@@ -45,7 +45,7 @@ class Machine:
         self._put(self.wanted, "out", pack_elements(expected, self.config.out_bits))
 
     def random_program(self, rng: np.random.Generator, count: int) -> None:
-        """Put a random verified program on random data in memory; what it leaves there comes from the simulator."""
+        """Places a random verified program in memory, with the expected memory from the simulator."""
         program = random_verified_program(self.config, int(rng.integers(1 << 30)), count)
         self._place(program, rng)
         self.wanted = self.image.copy()
@@ -65,7 +65,7 @@ class Machine:
         image[self.addresses[name] : self.addresses[name] + data.size] = data
 
     def attach(self, rng: np.random.Generator, calm: bool = False) -> None:
-        """Fresh memories with random habits; calm ones do as well as the timing contract assumes."""
+        """Fresh memories with random delays; calm ones are as fast as the timing contract assumes."""
         self.storage = Storage(self.image.size, self.config.axi_bytes)
         self.storage.bytes[:] = self.image
         habits = [pattern("always", rng) if calm else any_pattern(rng) for _ in range(4)]
@@ -77,27 +77,27 @@ class Machine:
         self.port = AxiLite(self.bench, rng, 0 if calm else int(rng.integers(4)))
 
     async def power_up(self, rng: np.random.Generator, calm: bool = False) -> None:
-        """Reset the machine, with fresh memories."""
+        """Resets the machine with fresh memories."""
         self.attach(rng, calm)
         await self.bench.reset()
 
     async def write(self, name: str, value: int, expected: int = OKAY) -> None:
-        """Write a register."""
+        """Writes a register."""
         assert await self.port.write(OFFSETS[name], value) == expected, name
 
     async def read(self, name: str) -> int:
-        """Read a register."""
+        """Reads a register."""
         value, response = await self.port.read(OFFSETS[name])
         assert response == OKAY, name
         return value
 
     async def read_pair(self, offset: int) -> int:
-        """Read two registers, the low half first."""
+        """Reads two registers, the low half first."""
         low, high = [await self.port.read(offset + half) for half in (0, 4)]
         return low[0] | high[0] << 32
 
     async def start(self, count: int | None = None) -> None:
-        """Set the stream up and start it."""
+        """Sets up the stream and starts it."""
         address = self.addresses[STREAM]
         await self.write("STREAM_LO", address & 0xFFFFFFFF)
         await self.write("STREAM_HI", address >> 32)
@@ -108,16 +108,16 @@ class Machine:
         await self.write("CONTROL", START)
 
     async def finish(self) -> int:
-        """Wait for the interrupt; the status."""
+        """Waits for the interrupt; returns the status."""
         await self.bench.until("irq_o", 1, TIMEOUT_CYCLES)
         assert await self.read("INTERRUPT") == ENABLE | PENDING
         await self.write("INTERRUPT", ENABLE | PENDING)
-        await self.bench.cycle()  # the line comes from a register
+        await self.bench.cycle()  # the line is registered
         assert self.bench["irq_o"] == 0
         return await self.read("STATUS")
 
     async def run_correctly(self) -> None:
-        """Run the program; its results are right, and nothing else in memory has changed."""
+        """Runs the program; checks its results, and that nothing else in memory changed."""
         await self.start()
         assert await self.finish() == DONE
         assert await self.read("ERROR") == ErrorCode.NONE
@@ -132,6 +132,6 @@ class Machine:
 
     @property
     def quiet(self) -> bool:
-        """Whether memory owes the machine nothing."""
+        """Whether no transaction is outstanding."""
         reads, writes = self.reads, self.writes
         return not (reads.bursts or writes.addresses or writes.data or writes.beats or writes.responses)

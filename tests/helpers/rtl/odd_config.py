@@ -1,4 +1,4 @@
-"""A small machine of which nothing is a usual size: several rows, blocks that differ, narrow operands, odd queues."""
+"""A small machine of unusual sizes: batch 2, unequal blocks, narrow operands, odd queues."""
 
 from vdla.hardware.config import Config, Dram
 

@@ -1,8 +1,8 @@
-"""A module under test: its clock, its pins as integers, and the models around it, which all move in step.
+"""A module under test: its clock, its pins as integers, and the models around it, in lock-step.
 
-In a cycle every model first drives inputs, then, after the clock's edge, samples what all pins had just before it. So
-a model never sees what a register becomes at the end of the cycle it looks at. A model whose inputs depend on outputs
-of the same cycle also has `settle`, which is called in the middle of the cycle.
+In each cycle every model first drives inputs and then samples all pins as they were just before the
+clock edge, so that no model sees register values of the next cycle. A model whose inputs depend
+combinationally on outputs also has `settle`, which is called in the middle of the cycle.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ PERIOD_NS = 10
 
 
 class Model(Protocol):
-    """Something that is attached to pins."""
+    """A model attached to pins."""
 
     def drive(self) -> None:
-        """Set inputs of the module for this cycle."""
+        """Sets the inputs of the module for this cycle."""
 
     def sample(self) -> None:
-        """See what happened in this cycle."""
+        """Observes the pins of this cycle."""
 
 
 class Bench:
-    """`bench["push_i"] = 1` drives a pin, `bench["head_o"]` reads one, `await bench.cycle()` is one cycle."""
+    """`bench["push_i"] = 1` drives a pin, `bench["head_o"]` reads one, `await bench.cycle()` is one
+    cycle.
+    """
 
     def __init__(self, dut: Any, *models: Model) -> None:
         self.dut = dut
@@ -40,7 +42,7 @@ class Bench:
         self.time = 0
         self._handles: dict[str, Any] = {}
         self._driven: dict[str, int] = {}
-        self._resets = any(handle._name == "rst_ni" for handle in dut)  # datapaths have no reset
+        self._resets = any(handle._name == "rst_ni" for handle in dut)  # pure datapaths have no reset
 
     def __getitem__(self, name: str) -> int:
         return int(self._handle(name).value)
@@ -55,8 +57,8 @@ class Bench:
         return self._handles[name]
 
     async def start(self, **inputs: int) -> None:
-        """Start the clock, reset the module with these inputs (all others 0), and release it."""
-        # Inputs are random before the first evaluation as well; the reset's edge must come before the first clock's.
+        """Starts the clock and resets the module with these inputs; all others are 0."""
+        # Inputs start at random values too; the reset edge must precede the first clock edge.
         self._handle("clk_i").value = Immediate(0)
         if self._resets:
             self._handle("rst_ni").value = Immediate(1)
@@ -70,7 +72,7 @@ class Bench:
         await self.reset()
 
     async def reset(self, cycles: int = 2) -> None:
-        """Hold the reset for some cycles, without the models."""
+        """Holds reset for some cycles; models do not run."""
         if self._resets:
             self["rst_ni"] = 0
         for _ in range(cycles):
@@ -79,7 +81,7 @@ class Bench:
             self["rst_ni"] = 1
 
     async def cycle(self, count: int = 1) -> None:
-        """Some cycles of the module and of its models."""
+        """Runs the module and its models for some cycles."""
         edge = RisingEdge(self._handle("clk_i"))
         settling = [model for model in self.models if hasattr(model, "settle")]
         for _ in range(count):
@@ -95,7 +97,7 @@ class Bench:
             self.time += 1
 
     async def until(self, name: str, value: int = 1, timeout_cycles: int = 10_000) -> None:
-        """Cycles up to and including the first in which a pin has a value."""
+        """Runs up to and including the first cycle in which a pin has this value."""
         for _ in range(timeout_cycles):
             await self.cycle()
             if self[name] == value:
@@ -109,7 +111,7 @@ def config() -> Config:
 
 
 def seeds(count: int, dut: Any, first: int = 1) -> Iterator[np.random.Generator]:
-    """Generators of some seeds, each printed before it is used."""
+    """Random generators, the seed of each printed before use."""
     for seed in range(first, first + count):
         dut._log.info("seed %d", seed)
         yield np.random.default_rng(seed)
@@ -121,7 +123,7 @@ PATTERNS = ("always", "mostly", "half", "seldom", "alternate", "bursts")
 
 
 def pattern(name: str, rng: np.random.Generator) -> Iterator[bool]:
-    """An endless series of cycles in which something is offered, or taken."""
+    """An endless series: whether to offer, or accept, in each cycle."""
     chance = {"always": 1.0, "mostly": 0.9, "half": 0.5, "seldom": 0.1}.get(name)
     if chance is not None:
         return _random(chance, rng)
@@ -129,7 +131,7 @@ def pattern(name: str, rng: np.random.Generator) -> Iterator[bool]:
 
 
 def any_pattern(rng: np.random.Generator) -> Iterator[bool]:
-    """One of the patterns."""
+    """A random pattern."""
     return pattern(PATTERNS[rng.integers(len(PATTERNS))], rng)
 
 

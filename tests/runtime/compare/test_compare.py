@@ -105,7 +105,7 @@ def test_a_run_that_does_not_end_is_a_difference() -> None:
     assert str(comparison).startswith("device hanging: the program must end, got nothing\nmemory: byte 0 of out: ")
 
 
-# --- times -----------------------------------------------------------------------------------------------------------
+# --- times ----------------------------------------------------------------------------------------
 
 
 def times(*rows: tuple[int, int, int]) -> Times:
@@ -128,7 +128,7 @@ def test_neighbours_are_the_latest_before() -> None:
     assert latest_instructions(times((1, 2, 3), (2, 4, 9), (3, 7, 8), (4, 10, 20), (30, 31, 32)), 3, 10, 3) == [1, 2, 3]
 
 
-# --- the command -----------------------------------------------------------------------------------------------------
+# --- the command ----------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def key(config: Config, tools: Tools = TOOLS, options: BuildOptions | None = Non
     return rtl_build._hash(render_nameless(config), tools, options or BuildOptions())
 
 
-# --- what a library depends on ---------------------------------------------------------------------------------------
+# --- what a library depends on --------------------------------------------------------------------
 
 
 def test_name_memory_and_clock_need_no_other_library() -> None:
@@ -62,7 +62,7 @@ def test_every_source_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert key(TINY) != before
 
 
-# --- building once ---------------------------------------------------------------------------------------------------
+# --- building once --------------------------------------------------------------------------------
 
 
 def count_builds(name: str, package: str, path: Path, build: rtl_build._BuildFolder) -> Path:
@@ -131,7 +131,7 @@ def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pyt
         build_library(TINY)
 
 
-# --- missing tools ---------------------------------------------------------------------------------------------------
+# --- missing tools --------------------------------------------------------------------------------
 
 
 def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

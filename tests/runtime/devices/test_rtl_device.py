@@ -72,7 +72,7 @@ def fails(device: RtlDevice) -> str:
     return str(error.value)
 
 
-# --- bad streams -----------------------------------------------------------------------------------------------------
+# --- bad streams ----------------------------------------------------------------------------------
 
 
 def run_words(device: RtlDevice, program: Program, words: np.ndarray, count: int) -> None:
@@ -114,7 +114,7 @@ def test_an_empty_stream_takes_no_time(device: RtlDevice) -> None:
     assert device.driver.read_wide("CYCLES") == 0
 
 
-# --- errors of the memory --------------------------------------------------------------------------------------------
+# --- errors of the memory -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("burst", range(0, 40, 3))
@@ -135,7 +135,7 @@ def test_an_error_of_a_write_is_reported(device: RtlDevice, burst: int) -> None:
     assert fails(device).startswith("device rtl: AXI write error of store after ")
 
 
-# --- time ------------------------------------------------------------------------------------------------------------
+# --- time -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cycles", [1, 20, 57, 130, 210, 300, 460])
@@ -209,7 +209,7 @@ def test_a_wrong_timeout_is_refused(cycles: object) -> None:
     assert str(error.value) == f"device rtl: timeout in cycles must be an integer from 1, got {cycles!r}"
 
 
-# --- the memory's manners --------------------------------------------------------------------------------------------
+# --- the memory's manners -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -260,7 +260,7 @@ def test_a_reset_is_enough_even_behind_the_slowest_memory() -> None:
         assert run(PROGRAM, arrays(), device).statistics.differences(expected) == []
 
 
-# --- wrong use -------------------------------------------------------------------------------------------------------
+# --- wrong use ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_a_forked_process_can_run_and_close_its_copy(device: RtlDevice) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
-# --- identity, registers, waves --------------------------------------------------------------------------------------
+# --- identity, registers, waves -------------------------------------------------------------------
 
 
 def test_a_machine_of_another_configuration_is_refused(device: RtlDevice) -> None:

@@ -12,7 +12,7 @@ from vdla.hardware.isa import Emit, Sync, Unit
 from vdla.simulator.adversary import Harm, attack
 from vdla.simulator.verify import Kind, verify
 
-# --- deadlock --------------------------------------------------------------------------------------------------------
+# --- deadlock -------------------------------------------------------------------------------------
 
 
 def test_two_units_that_wait_for_each_other():
@@ -68,7 +68,7 @@ def test_tokens_left_over_are_refused():
     ]
 
 
-# --- races -----------------------------------------------------------------------------------------------------------
+# --- races ----------------------------------------------------------------------------------------
 
 
 # A second tile into the same places, without the tokens that keep it from the first.

@@ -30,7 +30,7 @@ def test_an_empty_program_is_verified():
     assert str(empty.warnings[0].message) == "output out must be written completely, got 0 of 16 beats"
 
 
-# --- configuration and encoding --------------------------------------------------------------------------------------
+# --- configuration and encoding -------------------------------------------------------------------
 
 
 def test_a_program_for_another_machine_is_refused():
@@ -69,7 +69,7 @@ def test_micro_ops_with_stray_bits_are_refused():
     )
 
 
-# --- bounds ----------------------------------------------------------------------------------------------------------
+# --- bounds ---------------------------------------------------------------------------------------
 
 
 LOAD3, GEMM4, STORE5 = (
@@ -195,7 +195,7 @@ def test_strided_micro_op_loads_gather_their_entries():
     assert not verify(program(replace(UOPS, x_size=2), *PIPELINE[1:4], product, RESULT, uops=table)).ok
 
 
-# --- uninitialised data ----------------------------------------------------------------------------------------------
+# --- uninitialised data ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
