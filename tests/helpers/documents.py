@@ -1,7 +1,9 @@
-"""Pages of documentation as tests: their Python and console blocks run, and what is printed is compared.
+"""Pages of documentation as tests: their Python and console blocks run, and what is printed is
+compared.
 
-A `text` block after a `python` block holds its output. A `console` block holds commands, each on a line that begins
-with `$ `, followed by their output. `printed(page, folder)` gives the page with the outputs of this run.
+A `text` block after a `python` block holds its output. A `console` block holds commands, each on a
+line that begins with `$ `, followed by their output. `printed(page, folder)` gives the page with
+the outputs of this run.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ def fences(page: str) -> list[tuple[str, str]]:
 
 
 def printed(page: str, folder: Path) -> str:
-    """The page with the output that its code prints; the code runs in `folder`, the Python blocks in one namespace."""
+    """The page with the output that its code prints; the code runs in `folder`, the Python blocks
+    in one namespace.
+    """
     space: dict[str, object] = {"__name__": "page"}
     output: str | None = None
 

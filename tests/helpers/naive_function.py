@@ -1,4 +1,5 @@
-"""The instruction set transcribed from docs/instructions.md in plain Python and numpy: the compiled engine's oracle.
+"""The instruction set transcribed from docs/instructions.md in plain Python and numpy: the compiled
+engine's oracle.
 
 Buffers are kept as the packed bytes that DRAM holds, and elements are unpacked at every read.
 """

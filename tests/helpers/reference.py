@@ -18,7 +18,7 @@ MULT_BITS, SHIFT_MAX = 24, 63
 
 
 def limits(bits: int) -> Pair:
-    """The least and the greatest integer of that many bits."""
+    """The smallest and the largest signed integer of `bits` bits."""
     return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
 

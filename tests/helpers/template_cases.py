@@ -66,7 +66,7 @@ class Draw:
         return bool(self.rng.random() < share)
 
     def elements(self, shape: tuple[int, ...], bits: int) -> Array:
-        """Elements over their whole range."""
+        """Random elements over their whole range."""
         low, high = reference.limits(bits)
         return self.rng.integers(low, high + 1, shape)
 
@@ -107,7 +107,7 @@ class Draw:
         return {"zero_point": zero_point, "activation": activation, "ceiling": ceiling}
 
     def clip(self, values: Array, options: Options) -> Array:
-        """Requantised values with the zero point, between the bounds of these options."""
+        """Requantised values plus zero point, clipped to the bounds of these options."""
         zero_point, ceiling = options["zero_point"], options["ceiling"]
         low = zero_point if options["activation"] == "relu" else self.low
         return np.clip(values + zero_point, low, self.high if ceiling is None else ceiling)
@@ -122,14 +122,14 @@ class Draw:
 
 
 def _finished(draw: Draw, sums: Array, options: Options) -> tuple[Options, Array]:
-    """The operands `bias` and `multiplier`, and the results with them."""
+    """The operands `bias` and `multiplier`, and the results that they give."""
     bias, factor = draw.scale(sums.shape[1], sums)
     operands = {} if options.get("raw") else {"bias": bias, "multiplier": factor}
     return operands, draw.finish(sums, bias, factor, options)
 
 
 def conv2d_case(config: Config, seed: int) -> OperatorCase:
-    """Any kernel, strides, pads and dilations."""
+    """A convolution with any kernel, strides, pads and dilations."""
     draw = Draw(config, seed)
     kernel, strides, pads, dilations = draw.pair(1, 4), draw.pair(1, 3), draw.pads((3, 3)), draw.pair(1, 2)
     height, width = draw.image(kernel, pads, dilations)
@@ -165,7 +165,7 @@ def dense_case(config: Config, seed: int) -> OperatorCase:
 
 
 def depthwise_case(config: Config, seed: int) -> OperatorCase:
-    """A kernel for each channel."""
+    """A depthwise convolution."""
     draw = Draw(config, seed)
     kernel, strides, pads, dilations = draw.pair(1, 4), draw.pair(1, 3), draw.pads((3, 3)), draw.pair(1, 2)
     height, width = draw.image(kernel, pads, dilations)
@@ -184,7 +184,7 @@ def depthwise_case(config: Config, seed: int) -> OperatorCase:
 
 
 def conv2d_transpose_case(config: Config, seed: int) -> OperatorCase:
-    """Any kernel, strides, pads and output padding."""
+    """A transposed convolution with any kernel, strides, pads and output padding."""
     draw = Draw(config, seed)
     kernel, strides = draw.pair(1, 5), draw.pair(1, 3)
     extra = tuple(draw.integer(0, s - 1) for s in strides)
@@ -208,7 +208,7 @@ def conv2d_transpose_case(config: Config, seed: int) -> OperatorCase:
 
 
 def pool2d_case(config: Config, seed: int) -> OperatorCase:
-    """Maximum and average, with or without padding in the count."""
+    """Maximum or average pooling, with or without padding in the count."""
     draw = Draw(config, seed)
     kernel, strides, dilations = draw.pair(1, 4), draw.pair(1, 3), draw.pair(1, 2)
     pads = draw.pads((min(2, kernel[0] - 1), min(2, kernel[1] - 1)))
@@ -244,7 +244,7 @@ def pool2d_case(config: Config, seed: int) -> OperatorCase:
 
 
 def residual_add_case(config: Config, seed: int) -> OperatorCase:
-    """Two activations of different scales."""
+    """A residual addition of two activations with different scales."""
     draw = Draw(config, seed)
     batch, channels, (height, width) = draw.integer(1, 3), draw.channels(), draw.pair(1, 12)
     options = draw.output()
