@@ -153,7 +153,7 @@ class _InitBuilder:
         kept = [(axis, value) for axis, value in pairs if axis.kind is not ir.AxisKind.REDUCE]
         name = self.names.fresh(f"{block.name}_init", block.name)
         axes, bound = tuple(axis for axis, _ in kept), tuple(value for _, value in kept)
-        return ir.Block(name, axes, bound, block.init, None, predicate_of(conditions))
+        return ir.Block(name=name, axes=axes, values=bound, body=block.init, predicate=predicate_of(conditions))
 
 
 def _reads_from(init: ir.Stmt | None, inner: Sequence[ir.For]) -> bool:

@@ -25,7 +25,7 @@ class LiveWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class BufferAccess:
+class LeafAccess:
     """An access of a leaf block, its indices over the axes of the block."""
 
     leaf: LeafBlock
@@ -33,7 +33,7 @@ class BufferAccess:
 
 
 def live_windows(
-    accesses: Iterable[BufferAccess], buffer: ir.Buffer, outer: Collection[str], ranges: Ranges
+    accesses: Iterable[LeafAccess], buffer: ir.Buffer, outer: Collection[str], ranges: Ranges
 ) -> list[LiveWindow]:
     """The part of `buffer` that the accesses cover in one iteration of the loops `outer`."""
     total: list[Span] | None = None
@@ -44,7 +44,7 @@ def live_windows(
     return [_window(span, extent, ranges) for span, extent in zip(total, buffer.shape, strict=True)]
 
 
-def _spans(access: BufferAccess, buffer: ir.Buffer, outer: Collection[str], ranges: Ranges) -> list[Span]:
+def _spans(access: LeafAccess, buffer: ir.Buffer, outer: Collection[str], ranges: Ranges) -> list[Span]:
     """The region of one access; a symbolic dimension ends at the largest int32."""
     leaf = access.leaf
     limits = limits_of(leaf.conditions, ranges)

@@ -61,7 +61,7 @@ def _difference(comparison: ir.Binary) -> Linear:
     return form.scaled(-1) if comparison.op in ("lt", "le") else form
 
 
-def at_least(comparison: ir.Binary) -> Linear | None:
+def inequality_form(comparison: ir.Binary) -> Linear | None:
     """The form that is >= 0 exactly where an inequality holds; None for an equality."""
     if comparison.op in ("eq", "ne"):
         return None
@@ -74,7 +74,7 @@ def undecided_range(comparison: ir.Binary, var: str, inner: Mapping[str, Range])
 
     None if the comparison does not depend on `var`, or also depends on an outer loop.
     """
-    form = at_least(comparison) or _difference(comparison)
+    form = inequality_form(comparison) or _difference(comparison)
     step = form.terms.get(ir.Var(var), 0)
     rest = Linear({t: f for t, f in form.terms.items() if t != ir.Var(var)}, form.const)
     if not step or not all(var_names(term) <= inner.keys() for term in rest.terms):

@@ -18,7 +18,7 @@ from vdla.compiler.analysis import ROOT, LeafBlock, domains_of, elements_differ,
 from vdla.compiler.arith import Linear, Ranges, function_ranges, linear, var_names
 from vdla.compiler.ir import Match, map_children, map_operands, map_store, storage_dtype
 from vdla.compiler.lowering.buffer_layout import align_strides, wants_double_buffer
-from vdla.compiler.lowering.live_window import BufferAccess, LiveWindow, live_windows
+from vdla.compiler.lowering.live_window import LeafAccess, LiveWindow, live_windows
 
 STACK_BYTES = 16 * 1024  # of one buffer; larger ones come from the heap
 _Loops = tuple[ir.For, ...]
@@ -63,19 +63,19 @@ def place_storage(fn: ir.Function) -> ir.Function:
     return replace(fn, body=body, buffers=buffers)
 
 
-def _accesses_of(fn: ir.Function) -> dict[str, list[BufferAccess]]:
+def _accesses_of(fn: ir.Function) -> dict[str, list[LeafAccess]]:
     """The accesses of each intermediate buffer that has any, in program order."""
-    found: dict[str, list[BufferAccess]] = {name: [] for name in fn.buffers if name not in fn.params}
+    found: dict[str, list[LeafAccess]] = {name: [] for name in fn.buffers if name not in fn.params}
     for leaf in leaves(fn):
         touched = [(store.buffer, store.indices) for store in stores(leaf.block)]
         touched += [(load.buffer, load.indices) for load in loads(leaf.block)]
         for name, indices in dict.fromkeys(touched):
             if name in found:
-                found[name].append(BufferAccess(leaf, indices))
+                found[name].append(LeafAccess(leaf, indices))
     return {name: accesses for name, accesses in found.items() if accesses}
 
 
-def _plan(buffer: ir.Buffer, accesses: list[BufferAccess], ranges: Ranges) -> _StoragePlan:
+def _plan(buffer: ir.Buffer, accesses: list[LeafAccess], ranges: Ranges) -> _StoragePlan:
     """The placement of a buffer."""
     touching = list({id(access.leaf): access.leaf for access in accesses}.values())
     writers = [leaf for leaf in touching if buffer.name in written_buffers(leaf.block)]
@@ -93,7 +93,7 @@ def _is_double_buffered(loop: ir.For, writers: list[LeafBlock]) -> bool:
     return loop.kind is not ir.LoopKind.PARALLEL and wants_double_buffer(writers)
 
 
-def _conflicting_loops(fn: ir.Function, name: str, accesses: list[BufferAccess], inside: str | None) -> set[str]:
+def _conflicting_loops(fn: ir.Function, name: str, accesses: list[LeafAccess], inside: str | None) -> set[str]:
     """The parallel loops whose iterations share written elements of a buffer outside them."""
     common = _common_loops([access.leaf for access in accesses])
     first = [loop.var for loop in common].index(inside) + 1 if inside is not None else 0
@@ -124,7 +124,7 @@ def _memory_scope(shape: tuple[ir.Extent, ...], buffer: ir.Buffer) -> str:
     return "stack" if small else "heap"
 
 
-def _allocation_depth(touching: list[LeafBlock], writers: list[LeafBlock], accesses: list[BufferAccess]) -> int:
+def _allocation_depth(touching: list[LeafBlock], writers: list[LeafBlock], accesses: list[LeafAccess]) -> int:
     """The number of loops outside the allocation."""
     common = _common_loops(touching)
     names = [loop.var for loop in common]
@@ -162,7 +162,7 @@ def _reduction_loops(writer: LeafBlock) -> set[str]:
     return {loop.var for loop in writer.loops if loop.extent != 1} & names
 
 
-def _scan_loops(writer: LeafBlock, accesses: list[BufferAccess]) -> set[str]:
+def _scan_loops(writer: LeafBlock, accesses: list[LeafAccess]) -> set[str]:
     """The loops over the steps of a recurrence in which one step reads another's results."""
     steps = {name for value in writer.values_of(ir.AxisKind.SCAN) for name in var_names(value)}
     places = {tuple(_step_of(access.leaf.bound(index), steps) for index in access.indices) for access in accesses}

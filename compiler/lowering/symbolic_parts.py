@@ -13,7 +13,7 @@ from functools import reduce
 from vdla.compiler import ir
 from vdla.compiler.arith import TRUE, Linear, Range, linear, linear_bounds, var_names
 from vdla.compiler.ir import map_exprs, map_operands
-from vdla.compiler.lowering.split_points import at_least, undecided_range
+from vdla.compiler.lowering.split_points import inequality_form, undecided_range
 
 _ZERO: ir.Expr = ir.Const(0)
 
@@ -58,7 +58,7 @@ def _smaller(a: ir.Expr, b: ir.Expr) -> ir.Expr:
 
 def _first_holding(comparison: ir.Binary, var: str, inner: Mapping[str, Range]) -> int | None:
     """The iteration from which a comparison with constants holds; None without one."""
-    form = at_least(comparison)
+    form = inequality_form(comparison)
     if form is None or form.terms.get(ir.Var(var), 0) <= 0:
         return None
     found = undecided_range(comparison, var, inner)
@@ -69,7 +69,7 @@ def _end_holding(
     comparison: ir.Binary, var: str, inner: Mapping[str, Range], scalars: Collection[str]
 ) -> ir.Expr | None:
     """The end of the iterations from 0 on in which a comparison with a symbolic extent holds."""
-    form = at_least(comparison)
+    form = inequality_form(comparison)
     step = 0 if form is None else form.terms.get(ir.Var(var), 0)
     if form is None or step >= 0:
         return None

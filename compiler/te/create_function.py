@@ -175,7 +175,14 @@ def _stage_nest(stage: Stage, names: Names, step: ir.Expr | None = None) -> ir.S
     init, body = _stage_stores(stage)
     bound = values if step is None else (step, *values)
     notes = {STARTS: "given"} if stage.reduction is not None and stage.reduction.given else {}
-    nest: ir.Stmt = ir.Block(stage.name, tuple(axes), bound, body, init, annotations={**stage.annotations, **notes})
+    nest: ir.Stmt = ir.Block(
+        name=stage.name,
+        axes=tuple(axes),
+        values=bound,
+        body=body,
+        init=init,
+        annotations={**stage.annotations, **notes},
+    )
     for var, axis in zip(reversed(loops), reversed(axes[scanned:]), strict=True):
         nest = ir.For(var, axis.extent, nest)
     return nest

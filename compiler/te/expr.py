@@ -358,7 +358,7 @@ def make_value(expr: ir.Expr, dtype: str, *parts: Value) -> Value:
     """The value of `expr`, whose operands are `parts`."""
     tensors, axes = merge_unique(*(p.tensors for p in parts)), merge_unique(*(p.axes for p in parts))
     symbols = tuple(dict.fromkeys(symbol for p in parts for symbol in p.symbols))
-    return Value(expr, dtype, tensors, axes, symbols=symbols)
+    return Value(expr, dtype, tensors=tensors, axes=axes, symbols=symbols)
 
 
 def same_dtype(where: str, a: Operand, b: Operand) -> tuple[Value, Value]:
