@@ -1,4 +1,4 @@
-"""Targets: what is known of a CPU by its name, and of the one that this runs on."""
+"""Targets: the CPUs known by name, and this machine's."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import pytest
 from vdla.compiler.target import TARGETS, Target, TargetError, _vectors, architecture_of
 
 
-def test_names_are_the_targets_own() -> None:
+def test_targets_are_found_by_their_names() -> None:
     assert [Target.named(name).name for name in TARGETS] == list(TARGETS)
     assert repr(TARGETS["cortex-a9"]) == "<Target cortex-a9>"
 
 
 @pytest.mark.parametrize("name", ["z80", ["host"], None])
-def test_other_names_are_refused(name: str) -> None:
+def test_unknown_names_are_refused(name: str) -> None:
     message = f"target: name must be one of host, {', '.join(TARGETS)}, got {name!r}"
     with pytest.raises(TargetError, match=f"^{re.escape(message)}$"):
         Target.named(name)
 
 
 @pytest.mark.parametrize("name", ["host", *TARGETS])
-def test_a_vector_holds_whole_elements(name: str) -> None:
+def test_vectors_hold_whole_elements(name: str) -> None:
     target = Target.named(name)
     assert target.lanes(8) * 8 == target.lanes(1) == target.vector_bytes
     assert target.vector_registers in (16, 32)
     assert not target.features & target.missing
 
 
-def test_the_host_is_named_by_llvm() -> None:
+def test_the_host_is_described_by_llvm() -> None:
     host = Target.named("host")
     assert host.architecture == architecture_of(host.triple)
     assert host.cpu
@@ -46,11 +46,11 @@ def test_the_host_is_named_by_llvm() -> None:
         ("arm64-apple-darwin", "aarch64"),
     ],
 )
-def test_the_architecture_is_in_the_triple(triple: str, architecture: str) -> None:
+def test_the_architecture_of_a_triple(triple: str, architecture: str) -> None:
     assert architecture_of(triple) == architecture
 
 
-def test_other_architectures_are_refused() -> None:
+def test_unknown_architectures_are_refused() -> None:
     message = "target: architecture must be one of x86_64, arm, aarch64, got riscv64"
     with pytest.raises(TargetError, match=f"^{message}$"):
         architecture_of("riscv64-unknown-linux-gnu")

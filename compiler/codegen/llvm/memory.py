@@ -1,7 +1,7 @@
 """Loads and stores of elements: scalars, or vectors along the lanes of a loop.
 
-Lanes at known distances close to each other are read by one load of the whole span and a shuffle.
-That load stays inside the buffer, since its first and last element do. Other lanes are gathered.
+Lanes at small known distances are read by one load of the whole span and a shuffle. That load stays
+inside the buffer, since its first and last element do. Other lanes are gathered.
 """
 
 from __future__ import annotations
@@ -91,11 +91,11 @@ def _first(pattern: AccessPattern) -> Linear:
 
 def _load_span(fb: FunctionBuilder, name: str, pattern: AccessPattern) -> Value:
     if pattern.is_contiguous:
-        return _load_contiguous(fb, name, _first(pattern), pattern.span)
+        return _load_vector(fb, name, _first(pattern), pattern.span)
     steps = [step - min(pattern.steps) for step in pattern.steps]
     width, span = _next_power_of_two(len(steps)), pattern.span
     if not width < span <= 2 * width:
-        whole = _load_contiguous(fb, name, _first(pattern), span)
+        whole = _load_vector(fb, name, _first(pattern), span)
         return fb.builder.shuffle_vector(whole, poison(whole.type), shuffle_mask(tuple(steps)))
     kind = llvm.VectorType(_stored_type(fb, name), width)
     low = _load_one(fb, name, _first(pattern), kind)
@@ -119,8 +119,8 @@ def _next_power_of_two(count: int) -> int:
     return 1 << (count - 1).bit_length()
 
 
-def _load_contiguous(fb: FunctionBuilder, name: str, offset: Linear, count: int) -> Value:
-    """`count` contiguous elements; by one masked load where that beats several partial ones."""
+def _load_vector(fb: FunctionBuilder, name: str, offset: Linear, count: int) -> Value:
+    """`count` contiguous elements; one masked load, if that beats several partial loads."""
     kind = _stored_type(fb, name)
     if not _prefers_mask(fb, name, count):
         return _load_one(fb, name, offset, llvm.VectorType(kind, count))
@@ -131,8 +131,8 @@ def _load_contiguous(fb: FunctionBuilder, name: str, offset: Linear, count: int)
     return fb.builder.shuffle_vector(whole, poison(wide), shuffle_mask(tuple(range(count))))
 
 
-def _store_contiguous(fb: FunctionBuilder, name: str, offset: Linear, value: Value) -> None:
-    """The counterpart of `_load_contiguous`."""
+def _store_vector(fb: FunctionBuilder, name: str, offset: Linear, value: Value) -> None:
+    """The counterpart of `_load_vector`."""
     count = value.type.count
     if not _prefers_mask(fb, name, count):
         return _store_one(fb, name, offset, value)
@@ -242,7 +242,7 @@ def store(
     if not pattern.is_contiguous:
         return _scatter(fb, name, pattern, value, lanes)
     if lanes.mask is None:
-        return _store_contiguous(fb, name, _first(pattern), value)
+        return _store_vector(fb, name, _first(pattern), value)
     return _store_masked(fb, name, pattern, value, lanes.mask)
 
 

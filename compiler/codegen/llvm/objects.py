@@ -23,7 +23,7 @@ from vdla.support.errors import Error
 
 _OPTIMISATION_LEVEL = 3
 _SLP_VECTORIZATION = False
-"""Off: LLVM 22 miscompiles `uitofp(sext x)` and conditions (see test_llvm_faults.py), and the
+"""Off: LLVM 22 miscompiles `uitofp(sext x)` and conditions (see test_llvm_miscompiles.py), and the
 schedule already says what is vectorized."""
 _DIGEST_BYTES = 32
 _LOCK = Lock()  # LLVM's default context is shared by the process

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vdla.compiler.abi import ARGUMENT_SHIFT, DTYPE_CODES, STATUS_TEXTS, KernelStatus, decode_status, element_bytes
 
 
-def test_a_status_holds_the_error_code_and_the_argument() -> None:
+def test_a_return_value_holds_status_and_argument() -> None:
     assert decode_status(0x208) == (KernelStatus.OVERLAP, 2)
     assert ARGUMENT_SHIFT == 8
     assert list(STATUS_TEXTS) == list(KernelStatus)

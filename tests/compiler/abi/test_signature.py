@@ -12,6 +12,7 @@ from helpers import native_modules
 from vdla.compiler import ir, te
 from vdla.compiler.abi import Argument, ExtentExpr, Signature, evaluate_extent, format_extent, format_shape
 from vdla.compiler.abi.reserved_names import is_reserved
+from vdla.compiler.abi.signature import EXTENT_OPERATORS
 from vdla.compiler.codegen.llvm import SignatureError, compile_module, signature_of
 from vdla.compiler.codegen.llvm.functions import DOUBLE_FROM_C_LIBRARY
 from vdla.compiler.codegen.llvm.pool import PUBLIC_SYMBOLS, pool_text
@@ -57,6 +58,15 @@ def test_the_entry_computes_extents_as_python_does(text: str) -> None:
     called = load(compile_module(made, signature, Target.named("host"), cached=False))
     for n in range(1, 45):
         assert called(np.zeros(n, np.int8)).shape == (evaluate_extent(EXTENTS[text], {"n": n}) + 200,)
+
+
+def test_extents_have_the_operators_of_indices() -> None:
+    """`abi` does not import the IR, since a board has no compiler; its table must agree."""
+    assert tuple(EXTENT_OPERATORS) == ir.INDEX_OPS
+    for name, operator in EXTENT_OPERATORS.items():
+        for a in (-7, 0, 5):
+            for b in (-3, 0, 2):
+                assert operator(a, b) == ir.OPERATORS[name].on_ints(a, b)
 
 
 def test_json_round_trips() -> None:

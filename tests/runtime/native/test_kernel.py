@@ -1,4 +1,4 @@
-"""Kernels called with numpy arrays: results, and the exact words about what they refuse."""
+"""Kernels called with NumPy arrays: results, and the exact errors for wrong arguments."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def kernel(signature: Signature, parallel: bool = False, result: int = 0) -> Ker
 
 
 def idle(signature: Signature, result: int = 0) -> Kernel:
-    """A kernel that does nothing, for arguments that the handwritten body does not fit."""
+    """A kernel that does nothing, for other signatures than the handwritten body's."""
     made = native_modules.nothing(signature, result)
     return load(compile_module(made, signature, Target.named("host"), cached=False))
 
@@ -55,7 +55,7 @@ def arrays(rows: int = 6) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("target", [None, 3, native_modules])
-def test_a_target_is_a_name_or_a_target(target: Any) -> None:
+def test_other_types_of_targets_are_refused(target: Any) -> None:
     x = te.placeholder((4,), "float32", "x")
     fn = te.create_function([x], [te.compute((4,), lambda i: x[i] * 2, "y")], "double_it")
     got = f"compile_native: target must be a name or a Target, got {type(target).__name__}"
@@ -67,7 +67,7 @@ def test_a_target_is_a_name_or_a_target(target: Any) -> None:
 
 
 @pytest.mark.parametrize("parallel", [False, True])
-def test_arrays_come_in_order_or_by_name(parallel: bool) -> None:
+def test_arrays_are_passed_in_order_or_by_name(parallel: bool) -> None:
     called = kernel(native_modules.STATIC, parallel)
     a, b = arrays()
     for c in (called(a, b), called(a, b=b), called(b=b, a=a)):
@@ -75,7 +75,7 @@ def test_arrays_come_in_order_or_by_name(parallel: bool) -> None:
         assert c.dtype == F32
 
 
-def test_out_is_what_is_returned(axpy: Kernel) -> None:
+def test_out_is_returned(axpy: Kernel) -> None:
     a, b = arrays()
     c = np.zeros((6, 4), F32)
     assert axpy(a, b, out=c) is c
@@ -83,7 +83,7 @@ def test_out_is_what_is_returned(axpy: Kernel) -> None:
     assert axpy(a, b, out=[c]) is c
 
 
-def test_shapes_follow_the_symbols(grow: Kernel) -> None:
+def test_output_shapes_follow_the_symbolic_extents(grow: Kernel) -> None:
     for rows in (1, 2, 9):
         a, b = arrays(rows)
         c = grow(a, b)
@@ -100,7 +100,7 @@ def test_several_outputs_are_a_tuple() -> None:
     assert all(got is array for got, array in zip(pair(a, b, out=given), given, strict=True))
 
 
-def test_read_only_inputs_and_types_beyond_the_buffer_protocol_are_taken(axpy: Kernel) -> None:
+def test_read_only_inputs_and_bfloat16_are_accepted(axpy: Kernel) -> None:
     a, b = arrays()
     a.flags.writeable = False
     np.testing.assert_array_equal(axpy(a, b), expected(a, b))
@@ -108,7 +108,7 @@ def test_read_only_inputs_and_types_beyond_the_buffer_protocol_are_taken(axpy: K
     assert idle(BRAIN)(a.astype(brains), b.astype(brains)).dtype == brains
 
 
-def test_arrays_of_other_classes_are_taken_but_masks_are_not(axpy: Kernel, tmp_path: Path) -> None:
+def test_array_subclasses_are_accepted_except_masked_arrays(axpy: Kernel, tmp_path: Path) -> None:
     a, b = arrays()
     mapped = np.memmap(tmp_path / "b", F32, "w+", shape=b.shape)
     mapped[...] = b
@@ -119,7 +119,7 @@ def test_arrays_of_other_classes_are_taken_but_masks_are_not(axpy: Kernel, tmp_p
     refuses(axpy, "axpy: a must have the shape (6, 4), got (4,)", mapped[0], b)
 
 
-def test_a_bound_call_sees_what_its_arrays_hold_now(axpy: Kernel) -> None:
+def test_a_bound_call_reads_the_current_contents(axpy: Kernel) -> None:
     a, b = arrays()
     bound = axpy.bind(a, b=b)
     first = bound()
@@ -164,7 +164,7 @@ def refuses(called: Kernel, message: str, *given: Any, **options: Any) -> None:
         called(*given, **options)
 
 
-def test_arrays_must_be_the_named_ones(axpy: Kernel) -> None:
+def test_missing_and_unknown_arrays_are_refused(axpy: Kernel) -> None:
     a, b = arrays()
     refuses(axpy, "axpy: arrays must be given for a, b, got none")
     refuses(axpy, "axpy: arrays must be given for a, b, got a", a)
@@ -174,7 +174,7 @@ def test_arrays_must_be_the_named_ones(axpy: Kernel) -> None:
     refuses(axpy, "axpy: a must be given once, got it by position and by name", a, a=b)
 
 
-def test_kinds_of_arrays(axpy: Kernel) -> None:
+def test_wrong_types_dtypes_and_shapes_are_refused(axpy: Kernel) -> None:
     a, b = arrays()
     refuses(axpy, "axpy: b must be a numpy array, got list", a, [1.0])
     refuses(axpy, "axpy: a must be a numpy array, got NoneType", None, b)
@@ -185,7 +185,7 @@ def test_kinds_of_arrays(axpy: Kernel) -> None:
     refuses(axpy, "axpy: a must have the shape (6, 4), got (0, 4)", a[:0], b)
 
 
-def test_memory_of_arrays(axpy: Kernel) -> None:
+def test_strided_read_only_and_misaligned_arrays_are_refused(axpy: Kernel) -> None:
     a, b = arrays()
     columns = np.asfortranarray(a)
     fix = "(use numpy.ascontiguousarray)"
@@ -200,7 +200,7 @@ def test_memory_of_arrays(axpy: Kernel) -> None:
     refuses(axpy, f"axpy: b must be aligned to 4 bytes, got address {place:#x}", a, odd)
 
 
-def test_outputs_overlap_nothing(axpy: Kernel) -> None:
+def test_overlapping_outputs_are_refused(axpy: Kernel) -> None:
     a, b = arrays()
     refuses(axpy, "axpy: c must not overlap another argument, got memory of a", a, b, out=a)
     both = np.zeros((7, 4), F32)
@@ -208,7 +208,7 @@ def test_outputs_overlap_nothing(axpy: Kernel) -> None:
     np.testing.assert_array_equal(axpy(a, a), expected(a, a))
 
 
-def test_out_must_be_the_outputs(axpy: Kernel) -> None:
+def test_a_wrong_out_is_refused(axpy: Kernel) -> None:
     a, b = arrays()
     c = np.zeros((6, 4), F32)
     refuses(axpy, "axpy: out must have one array each for c, got 2", a, b, out=(c, c))
@@ -219,7 +219,7 @@ def test_out_must_be_the_outputs(axpy: Kernel) -> None:
     refuses(idle(TWO_OUTPUTS), "pair: d must not overlap another argument, got memory of c", a, b, out=(two, two))
 
 
-def test_symbols_must_agree(grow: Kernel) -> None:
+def test_contradictory_symbolic_extents_are_refused(grow: Kernel) -> None:
     a, b = arrays()
     refuses(grow, "grow: n must be the same in every argument, got 6 in a and 3 in b", a, b[:3])
     refuses(grow, "grow: a must have the shape (n, 4), got (6,)", a[:, 0].copy(), b)
@@ -231,14 +231,14 @@ def test_symbols_must_agree(grow: Kernel) -> None:
     refuses(grow, "grow: b must have the dtype float32, got int64", a, b.astype(np.int64))
 
 
-def test_extents_of_outputs_are_at_least_one() -> None:
+def test_empty_outputs_are_refused() -> None:
     a, b = Argument("a", "int8", ("n",), False), Argument("b", "int8", (("sub", "n", 3),), True)
     called = idle(Signature("shrink", (a, b), ("n",)))
     assert called(np.zeros(4, np.int8)).shape == (1,)
     refuses(called, "shrink: n - 3 of b must be at least 1, got 0 with n = 3", np.zeros(3, np.int8))
 
 
-def test_extents_of_outputs_are_at_most_what_indices_count() -> None:
+def test_output_extents_beyond_int32_are_refused() -> None:
     a, b = (Argument(name, "int8", (name,), False) for name in "nm")
     called = idle(Signature("spread", (a, b, Argument("c", "int8", (("mul", "n", "m"),), True)), ("n", "m")))
     n, m = np.zeros(1 << 16, np.int8), np.zeros(1 << 15, np.int8)
@@ -246,22 +246,22 @@ def test_extents_of_outputs_are_at_most_what_indices_count() -> None:
     refuses(called, f"spread: {got}", n, m)
 
 
-def test_outputs_that_do_not_fit_are_an_error() -> None:
+def test_outputs_larger_than_memory_are_an_error() -> None:
     shape = ("n", "n", "n", "n")
     called = idle(Signature("cube", (Argument("a", "int8", ("n",), False), Argument("b", "int8", shape, True)), ("n",)))
-    for n in (1 << 13, 1 << 17):  # more than there is, more than numpy can count
+    for n in (1 << 13, 1 << 17):  # out of memory; too large for NumPy
         message = f"cube: cannot allocate memory for output b of shape {(n,) * 4}"
         refuses(called, message, np.zeros(n, np.int8))
 
 
 @pytest.mark.parametrize("name", ["self", "arrays", "named"])
-def test_inputs_may_be_called_as_our_parameters(name: str) -> None:
+def test_inputs_may_have_the_names_of_our_parameters(name: str) -> None:
     called = idle(Signature("free_names", (Argument(name, "int8", (2,), False), Argument("y", "int8", (2,), True))))
     x = np.zeros(2, np.int8)
     assert called(**{name: x}).shape == called.bind(**{name: x})().shape == (2,)
 
 
-def test_only_objects_are_loaded() -> None:
+def test_load_refuses_other_types() -> None:
     refused = "load: built must be a NativeObject, as of compile_native, got str"
     with pytest.raises(NativeError, match=f"^{re.escape(refused)}$"):
         load("matmul")  # type: ignore[arg-type]
@@ -275,7 +275,7 @@ def test_an_extent_that_only_the_output_defines_needs_out() -> None:
     assert called(a, out=np.zeros(5, np.int8)).shape == (5,)
 
 
-def test_values_of_narrow_types_must_fit() -> None:
+def test_values_out_of_range_of_int4_are_refused() -> None:
     a = np.zeros((6, 4), np.int8)
     called = idle(SMALL)
     called(a - 8, a + 7)
@@ -283,13 +283,13 @@ def test_values_of_narrow_types_must_fit() -> None:
     refuses(called, "small: elements of a must be in the range of int4, got -9", a - 9, a)
 
 
-def test_want_of_memory_is_an_error() -> None:
+def test_a_failed_allocation_is_an_error() -> None:
     message = "axpy: cannot allocate memory for the intermediate results"
     refuses(kernel(native_modules.STATIC, result=1), message, *arrays())
 
 
 def outer() -> Any:
-    """Sums over an n x n intermediate, which needs 16 TB where n is 2^21."""
+    """Sums over an n x n intermediate: 16 TB for n = 2**21."""
     n = te.var("n")
     a = te.placeholder((n,), "float32", "a")
     square = te.compute((n, n), lambda i, j: a[i] * a[j], "square")
@@ -297,7 +297,7 @@ def outer() -> Any:
     return te.create_function([a], [te.compute((n,), lambda i: te.sum(square[i, k], axis=k), "c")], "outer")
 
 
-def test_intermediate_results_that_do_not_fit_are_an_error() -> None:
+def test_intermediate_results_larger_than_memory_are_an_error() -> None:
     called = build(outer())
     np.testing.assert_array_equal(called(np.arange(5, dtype=F32)), np.arange(5) * 10)
     message = "outer: cannot allocate memory for the intermediate results"
@@ -315,7 +315,7 @@ def matmul() -> Any:
     return te.create_function([a, b], [c], "matmul")
 
 
-def test_a_function_is_built_and_agrees_with_its_interpreter() -> None:
+def test_a_built_function_agrees_with_the_interpreter() -> None:
     fn = matmul()
     random = np.random.default_rng(0)
     inputs = {"a": random.random((24, 32), F32), "b": random.random((16, 32), F32)}
@@ -324,7 +324,7 @@ def test_a_function_is_built_and_agrees_with_its_interpreter() -> None:
     np.testing.assert_allclose(build(fn)(**inputs), want, rtol=1e-6)
 
 
-def test_a_kernel_of_another_machine_is_not_loaded() -> None:
+def test_a_kernel_for_another_machine_is_not_loaded() -> None:
     with pytest.raises(NativeError, match=re.escape("matmul: target must be of this machine's architecture, ")):
         build(matmul(), "cortex-a9")
     with pytest.raises(ValueError, match=r"^target: name must be one of host, .*, got 'z80'$"):
@@ -337,7 +337,7 @@ def test_a_kernel_of_another_machine_is_not_loaded() -> None:
 
 
 @pytest.mark.parametrize("name", ["exp", "free", "vdla_parallel", "vdla_threads"])
-def test_names_that_c_or_the_pool_has_already_get_another_symbol(name: str) -> None:
+def test_reserved_names_get_another_symbol(name: str) -> None:
     a = te.placeholder((4,), "float32", "a")
     s = Schedule(te.create_function([a], [te.compute((4,), lambda i: te.call("exp", a[i]), "b")], name))
     s.parallel("i")

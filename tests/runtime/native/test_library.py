@@ -58,7 +58,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "libkernels.so"
 
 
-def test_kernels_of_a_library_are_called_as_built_ones(path: Path) -> None:
+def test_library_kernels_are_called_like_built_ones(path: Path) -> None:
     library = NativeLibrary(path)
     assert library.signature("grow") == SYMBOLIC
     random = np.random.default_rng(0)
@@ -71,7 +71,7 @@ def test_kernels_of_a_library_are_called_as_built_ones(path: Path) -> None:
         library.kernel("axpy")(a, b, out=a)
 
 
-def test_the_pool_of_a_library_is_limited(path: Path) -> None:
+def test_the_threads_of_a_library_are_limited(path: Path) -> None:
     library = NativeLibrary(path)
     library.set_threads(3)
     assert library.threads == 3
@@ -89,7 +89,7 @@ def test_a_board_needs_numpy_alone(path: Path) -> None:
     assert done.stdout == "72.0\n72.0\n[]\n", done.stderr
 
 
-def test_what_is_not_there_is_said(path: Path, tmp_path: Path) -> None:
+def test_missing_kernels_libraries_and_pools_are_named(path: Path, tmp_path: Path) -> None:
     with pytest.raises(NativeError, match=f"^{re.escape(str(path))}: kernel must be one of the library's, got conv$"):
         NativeLibrary(path).kernel("conv")
     with pytest.raises(NativeError, match=r"nowhere\.so: cannot load the library: "):
@@ -101,14 +101,14 @@ def test_what_is_not_there_is_said(path: Path, tmp_path: Path) -> None:
         _ = NativeLibrary(tmp_path / "empty.so").threads
 
 
-def test_paths_that_name_no_file_are_said() -> None:
+def test_invalid_paths_are_refused() -> None:
     with pytest.raises(NativeError, match=r"^NativeLibrary: path must be a string or a Path, got NoneType$"):
         NativeLibrary(None)  # type: ignore[arg-type]
     with pytest.raises(NativeError, match=r"^a\x00b: cannot load the library: "):
         NativeLibrary("a\0b")
 
 
-def test_libraries_of_others_are_said(tmp_path: Path) -> None:
+def test_foreign_libraries_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "others.so"
     text = 'const char far_signature[] = "far"; const char mine_signature[] = "{}"; const char lost_signature[] = '
     text += '"{\\"name\\":\\"lost\\",\\"arguments\\":[],\\"scalars\\":[]}";\n'

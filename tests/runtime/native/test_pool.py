@@ -23,8 +23,8 @@ from vdla.runtime.native import Kernel, NativeError, load, set_threads, threads
 F32 = np.float32
 ROWS = 3_000
 PATIENCE_S = 60
-REST_S = 0.005  # who has rested gets a processor at once
-ROUNDS = 10  # until the best time is one that nothing disturbed
+REST_S = 0.005  # a process that slept is scheduled at once
+ROUNDS = 10  # enough for one undisturbed run
 LONG = Signature("long", tuple(Argument(name, "float32", (ROWS, 4), name == "c") for name in "abc"))
 
 PROCESSORS = len(os.sched_getaffinity(0))
@@ -47,7 +47,7 @@ def arrays() -> tuple[np.ndarray, np.ndarray]:
     return random.random((ROWS, 4), F32), random.random((ROWS, 4), F32)
 
 
-def test_one_limit_holds_for_all_kernels() -> None:
+def test_the_limit_applies_to_all_kernels() -> None:
     before, after = kernel(), kernel()
     a, b = arrays()
     for count in (1, 2, np.int64(3), 7):
@@ -67,7 +67,7 @@ def test_limits_outside_0_to_256_are_refused(count: object) -> None:
 
 
 def test_kernels_share_their_workers() -> None:
-    """Two kernels on three threads each start two workers together, not four."""
+    """Two kernels with three threads start two workers in total, not four."""
     program = """
 import os, sys
 sys.path.insert(0, {folder!r})
@@ -92,7 +92,7 @@ def python(program: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_several_threads_of_python_may_call_at_once() -> None:
+def test_python_threads_may_call_concurrently() -> None:
     set_threads(3)
     called = kernel()
     a, b = arrays()
@@ -113,7 +113,7 @@ def test_several_threads_of_python_may_call_at_once() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_forked_child_has_a_pool_of_its_own() -> None:
+def test_a_forked_child_has_its_own_pool() -> None:
     set_threads(3)
     called = kernel()
     a, b = arrays()
@@ -128,7 +128,7 @@ def test_a_forked_child_has_a_pool_of_its_own() -> None:
 
 
 def wait(child: int) -> int:
-    """The exit code of a child that must end in time."""
+    """The exit code of a child, which must end in time."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -140,7 +140,7 @@ def wait(child: int) -> int:
     raise AssertionError("the child must end, got none")
 
 
-def test_python_ends_while_workers_sleep() -> None:
+def test_python_exits_while_workers_sleep() -> None:
     program = f"""
 import sys
 sys.path.insert(0, {os.path.dirname(__file__)!r})
@@ -169,8 +169,8 @@ def test_two_threads_are_nearly_twice_as_fast() -> None:
 
 
 @TWO_PROCESSORS
-def test_one_thread_is_one_thread() -> None:
-    """With the limit of 1 all the work is the caller's own, with 2 a part of it is not."""
+def test_with_one_thread_the_caller_does_all_the_work() -> None:
+    """With one thread the caller does all the work; with two, a part of it."""
     bound = kernel(work=500).bind(*arrays())
     shares = {1: 1.0, 2: 1.0}
     deadline = time.monotonic() + PATIENCE_S

@@ -72,7 +72,7 @@ def pairs(dtype: str, lanes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def over(count: int, lanes: int, *stores: ir.Stmt) -> ir.Stmt:
-    """The stores at every `at(lanes)`: element by element, or in vectors."""
+    """The stores at every `at(lanes)`, as scalars or vectors."""
     return ir.For("i", count // lanes, ir.seq(*(s if lanes == 1 else vector("l", lanes, s) for s in stores)))
 
 
@@ -81,12 +81,12 @@ def at(lanes: int) -> ir.Expr:
 
 
 def compare(found: np.ndarray, wanted: np.ndarray, what: str) -> None:
-    """Equal in every bit, but that a NaN is any NaN."""
+    """Bit for bit equal, except that any NaN equals any other."""
     if found.dtype.kind not in "biu":
         both = np.isnan(found) & np.isnan(wanted)
         found, wanted = np.where(both, 0, found), np.where(both, 0, wanted)
     if "min" in what or "max" in what:
-        found, wanted = found + 0, wanted + 0  # of two zeros either may be chosen
+        found, wanted = found + 0, wanted + 0  # either zero may be returned
     same = np.ascontiguousarray(found).view(np.uint8) == np.ascontiguousarray(wanted).view(np.uint8)
     bad = np.flatnonzero(~same.reshape(found.size, -1).all(axis=1))
     assert not bad.size, f"{what}: element {bad[0]} must be {wanted[bad[0]]}, got {found[bad[0]]}"
@@ -104,7 +104,7 @@ def check(fn: ir.Function, arrays: dict[str, np.ndarray], target: Target = HOST)
 
 @pytest.mark.parametrize("lanes", [1, 7])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_operator_is_the_interpreters(dtype: str, lanes: int) -> None:
+def test_operators_agree_with_the_interpreter(dtype: str, lanes: int) -> None:
     a, b = pairs(dtype, lanes)
     ops = operators_of(dtype)
     inputs = [ir.Buffer(name, (a.size,), dtype) for name in ("a", "b")]
@@ -120,7 +120,7 @@ def test_every_operator_is_the_interpreters(dtype: str, lanes: int) -> None:
 
 @pytest.mark.parametrize("lanes", [1, 8])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_conversion_is_the_interpreters(dtype: str, lanes: int) -> None:
+def test_conversions_agree_with_the_interpreter(dtype: str, lanes: int) -> None:
     a, _ = pairs(dtype, lanes)
     outputs = [ir.Buffer(f"to_{other}", (a.size,), other) for other in DTYPES]
     place = at(lanes)
@@ -130,7 +130,7 @@ def test_every_conversion_is_the_interpreters(dtype: str, lanes: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [dtype for dtype in DTYPES if is_integer(dtype)])
-def test_division_by_a_number_rounds_down(dtype: str) -> None:
+def test_division_by_a_constant_rounds_down(dtype: str) -> None:
     low, high = limits(dtype)
     a, _ = pairs(dtype, 8)
     ops = {
@@ -145,7 +145,7 @@ def test_division_by_a_number_rounds_down(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_floats_of_16_bits_are_the_same_without_instructions_for_them(dtype: str) -> None:
+def test_software_conversions_of_16_bit_floats_agree_with_hardware(dtype: str) -> None:
     every = np.arange(1 << 16, dtype=np.uint16).view(storage_dtype(dtype))
     x = values("float32", 1 << 16, np.random.default_rng(3)) * np.float32(2) ** np.float32(-8)
     params = [ir.Buffer("a", every.shape, dtype), ir.Buffer("x", x.shape, "float32")]
@@ -164,13 +164,13 @@ def narrowed(dtype: str) -> ir.Store:
 
 
 CALLS = re.compile(r"^\s*(?:call[lq]?|bl|b|jmp)\s+([A-Za-z_]\w*)", re.MULTILINE)
-COMPILERS_OWN = re.compile(r"memcpy|memset|__aeabi_\w+")  # part of every C compiler
+COMPILERS_OWN = re.compile(r"memcpy|memset|__aeabi_\w+")  # in every C compiler's runtime
 ROUNDINGS = ("floor", "ceil", "round", "trunc", "exp", "log", "tanh", "sigmoid")
 
 
 @pytest.mark.parametrize("target", ["x86-64", "cortex-a9", "aarch64"])
 @pytest.mark.parametrize("dtype", ["int4", "int32", "float16", "bfloat16", "float32", "float64"])
-def test_operators_call_no_library(dtype: str, target: str) -> None:
+def test_operators_call_no_library_function(dtype: str, target: str) -> None:
     values = [
         ir.Binary(op, load("a", at(4)), load("b", at(4))) for op in operators_of(dtype) if op not in ir.COMPARE_OPS
     ]

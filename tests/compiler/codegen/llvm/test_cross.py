@@ -43,7 +43,7 @@ def parallel_matmul() -> ir.Function:
 
 
 def integers(dtype: str) -> ir.Function:
-    """Everything that integers can do; divisors of all signs, and 0."""
+    """All integer operators; divisors of both signs and 0."""
     a, b = te.placeholder((200,), dtype, "a"), te.placeholder((200,), dtype, "b")
     quotient = te.compute((200,), lambda i: a[i] // b[i], "quotient")
     rest = te.compute((200,), lambda i: a[i] % b[i], "rest")
@@ -108,7 +108,7 @@ def test_programs_agree_with_the_interpreter(target: str, name: str, tmp_path: P
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_objects_need_only_the_c_library(target: str, name: str, tmp_path: Path) -> None:
-    """No soft-float arithmetic, and nothing that only one compiler's library has."""
+    """Neither soft-float functions nor those of one compiler's runtime library."""
     toolchain(target)
     built = compile_native(FUNCTIONS[name](), target)
     (tmp_path / "kernel.o").write_bytes(built.object)
@@ -122,7 +122,7 @@ def test_objects_need_only_the_c_library(target: str, name: str, tmp_path: Path)
     assert needed <= pool | library | own | (division if target == "cortex-a9" else set())
 
 
-def test_temporaries_that_do_not_fit_are_an_error_of_the_kernel(tmp_path: Path) -> None:
+def test_a_temporary_larger_than_memory_is_a_kernel_error(tmp_path: Path) -> None:
     """n x m floats are 2**32 - 4 bytes; rounded up to a cache line, that is 0 in 32 bits."""
     toolchain("cortex-a9")
     n, m = te.var("n"), te.var("m")
@@ -146,7 +146,7 @@ int main(void) {
     assert said == "cannot allocate memory for the intermediate results\n"
 
 
-def test_what_a_target_cannot_address_is_refused() -> None:
+def test_a_buffer_larger_than_the_address_space_is_refused() -> None:
     rows = 1 << 21
     a = te.placeholder((rows,), "float32", "a")
     square, k = te.compute((rows, rows), lambda i, j: a[i] * a[j], "square"), te.reduce_axis(rows, "k")
@@ -162,7 +162,7 @@ def test_what_a_target_cannot_address_is_refused() -> None:
         compile_native(fn, "aarch64")
 
 
-def test_an_aarch64_by_its_other_name_has_indices_of_64_bits() -> None:
+def test_arm64_has_64_bit_indices() -> None:
     n = te.var("n")
     a = te.placeholder((n,), "float16", "a")
     twice = te.compute((n, n), lambda i, j: a[i] * a[j], "twice")
@@ -173,7 +173,7 @@ def test_an_aarch64_by_its_other_name_has_indices_of_64_bits() -> None:
     assert texts[0].replace("aarch64-unknown", "arm64-unknown") == texts[1]
 
 
-def test_assembly_and_optimised_text_are_of_the_target() -> None:
+def test_assembly_and_optimised_llvm_are_for_the_target() -> None:
     built = compile_native(parallel_matmul(), "cortex-a9")
     assert "vmla.f32\tq" in built.assembly
     assert 'target triple = "armv7a-unknown-linux-gnueabihf"' in built.optimised_llvm

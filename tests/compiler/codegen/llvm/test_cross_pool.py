@@ -1,4 +1,4 @@
-"""The thread pool inside of programs, here and on emulated Arms: all that C can do to it."""
+"""The thread pool in C programs, here and under QEMU: nesting, threads, forks, limits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def kernel(target: str) -> NativeObject:
 
 
 @pytest.mark.parametrize("target", ["host", "cortex-a9", "aarch64"])
-def test_every_index_runs_once_whoever_calls(target: str, tmp_path: Path) -> None:
+def test_every_iteration_runs_once_from_any_caller(target: str, tmp_path: Path) -> None:
     toolchain(target)
     command = program(tmp_path, target, [kernel(target)], (HERE / "pool_checks.c").read_text())
     forks = ["forks"] if target == "host" else []
@@ -46,7 +46,7 @@ def test_every_index_runs_once_whoever_calls(target: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("target", ["host", "cortex-a9"])
-def test_the_environment_and_calls_limit_the_threads(target: str, tmp_path: Path) -> None:
+def test_the_environment_and_set_threads_limit_the_threads(target: str, tmp_path: Path) -> None:
     toolchain(target)
     command = program(tmp_path, target, [kernel(target)], THREADS)
     assert run(command, VDLA_THREADS="5") == "5 3 5 256\n"
@@ -56,7 +56,7 @@ def test_the_environment_and_calls_limit_the_threads(target: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("nonsense", ["", "0", "-2", "many"])
-def test_nonsense_in_the_environment_leaves_the_processors(nonsense: str, tmp_path: Path) -> None:
+def test_an_invalid_environment_variable_is_ignored(nonsense: str, tmp_path: Path) -> None:
     command = program(tmp_path, "host", [kernel("host")], THREADS)
     processors = len(os.sched_getaffinity(0))
     assert run(command, VDLA_THREADS=nonsense) == f"{processors} 3 {processors} 256\n"

@@ -49,14 +49,14 @@ def kernel(signature: Signature, target: str, parallel: bool = False, result: in
 
 @pytest.mark.parametrize("target", ["host", "cortex-a9", "aarch64"])
 @pytest.mark.parametrize("parallel", [False, True])
-def test_every_wrong_argument_has_its_code(target: str, parallel: bool, tmp_path: Path) -> None:
+def test_every_wrong_argument_has_a_status(target: str, parallel: bool, tmp_path: Path) -> None:
     toolchain(target)
     built = kernel(native_modules.SYMBOLIC, target, parallel)
     source = (HERE / "bad_arguments.c").read_text()
     assert run(program(tmp_path, target, [built], source)) == SAYS
 
 
-def test_a_body_without_memory_is_an_error_of_the_kernel(tmp_path: Path) -> None:
+def test_a_failed_allocation_in_the_body_is_a_kernel_error(tmp_path: Path) -> None:
     source = (HERE / "bad_arguments.c").read_text()
     built = kernel(native_modules.SYMBOLIC, "host", result=1)
     first = run(program(tmp_path, "host", [built], source)).splitlines()[0]
@@ -90,8 +90,8 @@ int main(void) {
 
 
 @pytest.mark.parametrize("target", ["host", "cortex-a9"])
-def test_extents_that_overflow_are_wrong_shapes(target: str, tmp_path: Path) -> None:
-    """Of an output with n * m * k elements."""
+def test_extents_that_overflow_are_shape_errors(target: str, tmp_path: Path) -> None:
+    """The output has n * m * k elements."""
     toolchain(target)
     inputs = tuple(Argument(name, "int8", (extent,), False) for name, extent in zip("abc", "nmk", strict=True))
     output = Argument("d", "int8", (("mul", ("mul", "n", "m"), "k"),), True)
@@ -100,7 +100,7 @@ def test_extents_that_overflow_are_wrong_shapes(target: str, tmp_path: Path) -> 
     assert run(program(tmp_path, target, [built], PRODUCT)).splitlines() == ["0 0", "5 3", "8 3", "5 3", "5 2"]
 
 
-def test_more_bytes_than_a_pointer_counts_are_a_wrong_shape(tmp_path: Path) -> None:
+def test_more_bytes_than_the_address_space_are_a_shape_error(tmp_path: Path) -> None:
     signature = Signature("large", (Argument("a", "float64", ("n",), False), Argument("b", "int8", (1,), True)), ("n",))
     source = """
 #include "large.h"
@@ -121,7 +121,7 @@ int main(void) {
 
 
 @pytest.mark.parametrize(("compiler", "standard"), [("gcc", "c99"), ("gcc", "c11"), ("g++", "c++11"), ("g++", "c++20")])
-def test_headers_of_two_kernels_go_together_without_a_warning(compiler: str, standard: str, tmp_path: Path) -> None:
+def test_two_headers_compile_together_without_warnings(compiler: str, standard: str, tmp_path: Path) -> None:
     for signature in (native_modules.STATIC, native_modules.SYMBOLIC):
         (tmp_path / f"{signature.symbol}.h").write_text(kernel(signature, "host", parallel=True).header)
     source = tmp_path / f"main.{'c' if compiler == 'gcc' else 'cpp'}"
@@ -131,7 +131,7 @@ def test_headers_of_two_kernels_go_together_without_a_warning(compiler: str, sta
     run([compiler, *flags, *WARNINGS, "-fsyntax-only", str(source)])
 
 
-def test_several_objects_link_into_one_program_and_share_the_pool(tmp_path: Path) -> None:
+def test_objects_of_one_program_share_the_pool(tmp_path: Path) -> None:
     objects = [kernel(s, "host", parallel=True) for s in (native_modules.STATIC, native_modules.SYMBOLIC)]
     source = """
 #include "axpy.h"
@@ -148,14 +148,14 @@ int main(void) {
     assert len(pools) == 1
 
 
-def test_an_object_without_parallel_loops_needs_nothing_but_itself(tmp_path: Path) -> None:
+def test_an_object_without_parallel_loops_has_no_undefined_symbols(tmp_path: Path) -> None:
     built = kernel(native_modules.STATIC, "host")
     (tmp_path / "axpy.o").write_bytes(built.object)
     assert run(["nm", "--undefined-only", str(tmp_path / "axpy.o")]) == ""
     assert "vdla_set_threads" not in built.header
 
 
-def test_the_header_says_what_the_arguments_are() -> None:
+def test_the_header_describes_the_arguments() -> None:
     assert (
         """\
 /*

@@ -27,7 +27,7 @@ EXACT = ("floor", "ceil", "round", "trunc", "abs", "sqrt", "divide", "isnan")
 
 
 def run(name: str, dtype: str, *args: np.ndarray, target: str = "host") -> np.ndarray:
-    """The function in vectors, with a few elements more to make them whole."""
+    """The function on vectors; the input is padded to whole vectors."""
     count = -(-args[0].size // LANES) * LANES
     full = [np.concatenate([arg, np.ones(count - arg.size, arg.dtype)]) for arg in args]
     result = SCALAR_FUNCTIONS[name].result or dtype
@@ -48,7 +48,7 @@ def sample(name: str, dtype: str, count: int = 20000) -> np.ndarray:
 
 
 def units(found: np.ndarray, exact: np.ndarray) -> float:
-    """The largest error in units in the last place; infinite where a limit is missed."""
+    """The largest error in units in the last place; infinite if an infinity or NaN differs."""
     rounded = exact.astype(found.dtype)
     limits = ~np.isfinite(rounded)
     if not np.array_equal(rounded[limits], found[limits], equal_nan=True):
@@ -60,14 +60,14 @@ def units(found: np.ndarray, exact: np.ndarray) -> float:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("target", ["host", "x86-64"])
 @pytest.mark.parametrize("name", WIDE)
-def test_float32_is_within_units_in_the_last_place(name: str, target: str) -> None:
+def test_float32_errors_are_a_few_units_in_the_last_place(name: str, target: str) -> None:
     x = sample(name, "float32")
     assert units(run(name, "float32", x, target=target), WIDE[name](x.astype(np.float64))) <= 2.5
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("name", WIDE)
-def test_float64_is_within_units_in_the_last_place(name: str) -> None:
+def test_float64_errors_are_a_few_units_in_the_last_place(name: str) -> None:
     x = sample(name, "float64")
     x = np.concatenate([x, x * 6.5])
     exact = WIDE[name](x if name == "erf" else x.astype(np.longdouble))
@@ -89,7 +89,7 @@ def test_powers(dtype: str) -> None:
 @pytest.mark.parametrize("target", ["host", "x86-64"])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("name", EXACT)
-def test_what_is_defined_exactly_is_exact(name: str, dtype: str, target: str) -> None:
+def test_functions_that_ieee_754_defines_are_exact(name: str, dtype: str, target: str) -> None:
     x = sample("any", "float32", 3000).astype(storage_dtype(dtype))
     args = (x, x[::-1].copy())[: SCALAR_FUNCTIONS[name].arity]
     wide = args if dtype.endswith(("32", "64")) else tuple(arg.astype(np.float32) for arg in args)
@@ -101,7 +101,7 @@ def test_what_is_defined_exactly_is_exact(name: str, dtype: str, target: str) ->
 
 
 @pytest.mark.parametrize("dtype", ["int2", "int4", "int8", "int16", "int32", "int64", "uint8", "uint64"])
-def test_sizes_of_integers_wrap(dtype: str) -> None:
+def test_integer_abs_wraps(dtype: str) -> None:
     low = {"int2": -2, "int4": -8}.get(dtype, np.iinfo(storage_dtype(dtype)).min)
     x = np.array([low, low + 1, 0, 1], storage_dtype(dtype))
     wanted = [low if low < 0 else 0, abs(int(low) + 1), 0, 1]
@@ -109,12 +109,12 @@ def test_sizes_of_integers_wrap(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint16", "uint64"])
-def test_ones_are_counted(dtype: str) -> None:
+def test_popcount(dtype: str) -> None:
     x = np.random.default_rng(2).integers(0, 256, 64 * 8, np.uint8).view(storage_dtype(dtype))
     assert run("popcount", dtype, x).tolist() == [int(v).bit_count() for v in x.view(f"uint{x.itemsize * 8}")]
 
 
-def test_every_function_is_there() -> None:
+def test_every_scalar_function_is_implemented() -> None:
     for name, entry in SCALAR_FUNCTIONS.items():
         for dtype in {"float32", "float64", "int32"} & set(entry.dtypes):
             args = [np.ones(LANES, storage_dtype(dtype))] * entry.arity

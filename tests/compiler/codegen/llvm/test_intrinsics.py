@@ -22,7 +22,7 @@ from vdla.compiler.target import TARGETS, Target, host
 from vdla.compiler.tensorize import Intrinsic
 from vdla.runtime.native import build
 
-STEPS = 5  # along the reduction, so that sums grow over several steps
+STEPS = 5  # calls along the reduction, which accumulate
 
 DOTS = {
     intrinsic.name: intrinsic
@@ -70,7 +70,7 @@ ARM = {
 
 
 def stage(intrinsic: Intrinsic) -> Schedule:
-    """A reduction of several steps of the intrinsic, in an order of its own, tensorized."""
+    """A tensorized reduction of several calls of the intrinsic."""
     behaviour = intrinsic.behaviour
     block = next(stmt for stmt in ir.walk(behaviour.body) if isinstance(stmt, ir.Block))
     inputs = [te.placeholder((STEPS, *buffer.dims), buffer.dtype, name)
@@ -95,7 +95,7 @@ def stage(intrinsic: Intrinsic) -> Schedule:
 
 
 def rebuilt(expr: ir.Expr, given: dict[str, te.Tensor], k: Any, at: dict[str, Any]) -> Any:
-    """An expression of the behaviour over the tensors of the test."""
+    """An expression of the behaviour, over the test's tensors."""
     match expr:
         case ir.Var(name=name):
             return at[name]
@@ -130,7 +130,7 @@ def numbers(fn: ir.Function, kind: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", ["random", "low", "high", "mixed"])
 @pytest.mark.parametrize("name", EVERY)
-def test_steps_compute_their_behaviour(name: str, kind: str) -> None:
+def test_intrinsics_compute_their_behaviour(name: str, kind: str) -> None:
     intrinsic = EVERY[name]
     if not host().has(*intrinsic.requires):
         pytest.skip(f"needs a CPU with {', '.join(intrinsic.requires)}")
@@ -150,7 +150,7 @@ def test_a_cpu_without_the_features_runs_the_behaviour(name: str) -> None:
 
 @pytest.mark.parametrize("target", ARM)
 @pytest.mark.parametrize("kind", ["random", "mixed"])
-def test_steps_on_emulated_arms(target: str, kind: str, tmp_path: Path) -> None:
+def test_intrinsics_on_emulated_arm_cpus(target: str, kind: str, tmp_path: Path) -> None:
     toolchain(target)
     for name in ARM[target]:
         fn = stage(EVERY[name]).fn
@@ -162,7 +162,7 @@ def test_steps_on_emulated_arms(target: str, kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("side", LaneOperand)
-def test_dot_products_of_an_emulated_arm(side: LaneOperand, tmp_path: Path) -> None:
+def test_sdot_on_an_emulated_arm_cpu(side: LaneOperand, tmp_path: Path) -> None:
     toolchain("aarch64")
     fn = stage(dot.neon_dot(side)).fn
     inputs = numbers(fn, "mixed")
@@ -171,12 +171,12 @@ def test_dot_products_of_an_emulated_arm(side: LaneOperand, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", INSTRUCTIONS)
-def test_steps_are_the_instructions(name: str) -> None:
+def test_intrinsics_become_their_instructions(name: str) -> None:
     target, instruction = INSTRUCTIONS[name]
     assert instruction in compile_native(stage(EVERY[name]).fn, target).assembly
 
 
-ARMS = {"aarch64": "generic", "arm64": "generic", "armv8.2a": "cortex-a55"}  # by the first part of a triple
+ARMS = {"aarch64": "generic", "arm64": "generic", "armv8.2a": "cortex-a55"}  # architecture of a triple to LLVM's CPU
 
 
 def arm(architecture: str, *features: str) -> Target:
@@ -185,7 +185,7 @@ def arm(architecture: str, *features: str) -> Target:
 
 
 @pytest.mark.parametrize("architecture", ARMS)
-def test_dot_products_on_arms_that_have_them(architecture: str) -> None:
+def test_sdot_needs_the_dotprod_feature(architecture: str) -> None:
     machine = arm(architecture, "dotprod")
     assert dot.best_dot(machine) is dot.neon_dot()
     assert re.search(r"\tv?sdot(\.s8)?\t", compile_native(stage(dot.neon_dot()).fn, machine).assembly)
@@ -193,7 +193,6 @@ def test_dot_products_on_arms_that_have_them(architecture: str) -> None:
 
 
 def test_a_triple_may_begin_with_arm64() -> None:
-    """As those of Apple do."""
     assert "\tsadalp\t" in compile_native(stage(dot.neon_pairs()).fn, arm("arm64")).assembly
 
 
@@ -211,11 +210,11 @@ def test_vnni_without_avx512() -> None:
     [("x86-64-avx512", "vnni_16"), ("x86-64-avx2", "madd_8"), ("x86-64", "madd_4"), ("aarch64", "neon_pairs"),
      ("cortex-a9", "neon_pairs"), ("neoverse-n1", "neon_dot")],
 )  # fmt: skip
-def test_the_best_dot_product_of_a_target(target: str, name: str) -> None:
+def test_best_dot(target: str, name: str) -> None:
     assert dot.best_dot(TARGETS[target]).name == name
 
 
-def test_the_dot_product_of_a_layout_is_one_that_the_target_has() -> None:
+def test_dot_for_layout_prefers_what_the_target_has() -> None:
     assert dot.dot_for_layout(TARGETS["x86-64-avx512"], 8, 4, "uint8") is dot.vnni(8)
     plain = TARGETS["x86-64-avx2"]
     machine = Target("avxvnni", plain.triple, "alderlake", plain.features | {"avxvnni"}, 32, 16)
@@ -223,8 +222,8 @@ def test_the_dot_product_of_a_layout_is_one_that_the_target_has() -> None:
     assert dot.dot_for_layout(plain, 4, 2, "int8") is dot.neon_pairs()
 
 
-def test_a_nest_whose_loops_moved_is_no_step_any_more() -> None:
-    """Schedules refuse to move them; lowering does not trust that."""
+def test_a_nest_whose_loops_moved_runs_the_behaviour() -> None:
+    """Schedules refuse to move such loops; lowering checks again."""
     schedule = stage(dot.madd(4))
     _, lane, inner = schedule.loops("sums")
     moved = reorder(schedule.fn, inner, lane)
@@ -232,14 +231,14 @@ def test_a_nest_whose_loops_moved_is_no_step_any_more() -> None:
     np.testing.assert_array_equal(build(moved)(*inputs.values()), interpret(moved, inputs)["sums"])
 
 
-def test_a_step_follows_the_buffers_that_later_rewrites_give_it() -> None:
+def test_a_tensorized_nest_follows_later_changes_of_buffers() -> None:
     schedule = stage(dot.madd(4))
     schedule.cache_write("sums", "stack")
     inputs = numbers(schedule.fn, "random")
     np.testing.assert_array_equal(build(schedule.fn)(*inputs.values()), interpret(schedule.fn, inputs)["sums"])
 
 
-def test_axes_of_extent_1_inside_of_a_nest_choose_no_entry() -> None:
+def test_axes_of_extent_1_inside_a_nest_select_no_entry() -> None:
     x, w = te.placeholder((3, 1, 4), "uint8", "x"), te.placeholder((2, 1, 4, 4), "int8", "w")
     k, i = te.reduce_axis(1, "k"), te.reduce_axis(4, "i")
     wide = lambda value: te.cast("int32", value)  # noqa: E731

@@ -24,7 +24,7 @@ KEPT: list[mmap.mmap] = []
 
 
 def fenced(array: np.ndarray, at_end: bool) -> np.ndarray:
-    """A copy that begins or ends at a page that cannot be accessed."""
+    """A copy that begins or ends at a guard page."""
     pages = -(-array.nbytes // PAGE)
     room = mmap.mmap(-1, (pages + 2) * PAGE)
     KEPT.append(room)
@@ -81,7 +81,7 @@ def test_lanes_read_their_elements_and_no_others(name: str, dtype: str) -> None:
     check(fn, values.astype(storage_dtype(dtype)))
 
 
-def test_lanes_that_lie_near_each_other_come_with_two_whole_vectors() -> None:
+def test_close_lanes_are_loaded_as_two_whole_vectors() -> None:
     place = mul(LANE, 2)
     fn = function(buffers("float32", a=(15,), y=(8,)), vector("l", 8, store("y", (LANE,), load("a", place))))
     text = module_text(fn)
@@ -91,7 +91,7 @@ def test_lanes_that_lie_near_each_other_come_with_two_whole_vectors() -> None:
     assert module_text(far).count(" load <22 x float>") == 1
 
 
-def test_rows_of_odd_lengths_are_masked_where_there_are_masks_but_not_in_registers() -> None:
+def test_partial_vectors_are_masked_except_in_registers() -> None:
     def row(count: int, scope: str = "global", dtype: str = "float32") -> ir.Function:
         a, y = (ir.Buffer(name, (count,), dtype) for name in "ay")
         t = ir.Buffer("t", (count,), dtype, scope)
@@ -111,7 +111,7 @@ def test_rows_of_odd_lengths_are_masked_where_there_are_masks_but_not_in_registe
     check(inside, ramp(7))
 
 
-def test_lanes_of_rows_and_columns_that_were_one_loop_are_contiguous() -> None:
+def test_lanes_of_fused_rows_and_columns_are_contiguous() -> None:
     place = add(mul(X, 8), LANE)
     rows = binary("floordiv", place, 6)
     indices = (binary("floordiv", rows, 4), binary("mod", rows, 4), binary("mod", place, 6))
@@ -122,7 +122,7 @@ def test_lanes_of_rows_and_columns_that_were_one_loop_are_contiguous() -> None:
     check(fn, ramp(2, 4, 6))
 
 
-def test_places_that_are_known_late_are_gathered() -> None:
+def test_dynamic_offsets_are_gathered() -> None:
     fn = function(
         [ir.Buffer("a", (20,), "float32"), ir.Buffer("i", (8,), "int32"), ir.Buffer("y", (8,), "float32")],
         vector("l", 8, store("y", (LANE,), load("a", load("i", LANE)))),
@@ -139,7 +139,7 @@ def test_lanes_write_their_elements_and_no_others(name: str) -> None:
 
 
 def padded(lanes: int) -> ir.Function:
-    """A long row with two elements of padding at each side."""
+    """A long row padded by two elements on either side."""
     size = 508
     place = binary("sub", X if lanes == 1 else add(mul(X, lanes), LANE), 2)
     inside = binary("and", binary("ge", place, 0), binary("lt", place, size))
@@ -153,14 +153,14 @@ def test_padding_is_not_read(lanes: int) -> None:
     check(padded(lanes), ramp(508))
 
 
-def test_an_address_outside_of_its_buffer_is_no_promise() -> None:
+def test_an_address_that_may_be_out_of_bounds_is_not_inbounds() -> None:
     """A partial sum may be out of bounds; with `inbounds`, the address would be poison."""
     text = module_text(padded(1))
     assert "getelementptr float" in text
     assert text.count("getelementptr inbounds") == 1  # of the output
 
 
-def test_a_condition_of_no_lane_is_a_branch() -> None:
+def test_a_uniform_condition_is_a_branch() -> None:
     row = binary("sub", X, 1)
     inside = binary("and", binary("ge", row, 0), binary("lt", row, 3))
     value = ir.Select(inside, load("a", row, LANE), ir.Const(-1.0, "float32"))
@@ -169,7 +169,7 @@ def test_a_condition_of_no_lane_is_a_branch() -> None:
     assert "masked" not in module_text(fn)
 
 
-def test_one_element_for_all_lanes_is_not_read_where_no_lane_takes_it() -> None:
+def test_a_uniform_load_is_skipped_if_no_lane_is_active() -> None:
     value = ir.Select(load("m", X, LANE), load("a", mul(X, 10000)), ir.Const(0.5, "float32"))
     params = [ir.Buffer("m", (9, 8), "bool"), *buffers("float32", a=(3,), y=(9, 8))]
     mask = np.zeros((9, 8), bool)
@@ -177,7 +177,7 @@ def test_one_element_for_all_lanes_is_not_read_where_no_lane_takes_it() -> None:
     check(function(params, ir.For("x", 9, vector("l", 8, store("y", (X, LANE), value)))), mask, ramp(3))
 
 
-def test_lanes_outside_of_a_condition_are_not_written() -> None:
+def test_inactive_lanes_are_not_written() -> None:
     size, lanes = 21, 8
     place = add(mul(X, lanes), LANE)
     body = ir.For("x", 3, vector("l", lanes, ir.If(binary("lt", place, size), store("y", (place,), load("a", place)))))
@@ -185,7 +185,7 @@ def test_lanes_outside_of_a_condition_are_not_written() -> None:
 
 
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_stores_at_once_read_before_they_write(lanes: int) -> None:
+def test_a_multistore_reads_before_it_writes(lanes: int) -> None:
     index = X if lanes == 1 else LANE
     fill = ir.For(
         "k",
@@ -203,7 +203,7 @@ def test_stores_at_once_read_before_they_write(lanes: int) -> None:
     assert np.array_equal(found, a[::-1])
 
 
-def test_symbolic_shapes_are_strides() -> None:
+def test_symbolic_shapes_give_the_strides() -> None:
     rows, half = ir.Var("m"), binary("floordiv", N, 2)
     params = buffers("float64", a=(rows, N), y=(N, rows))
     body = ir.For("x", rows, ir.For("j", N, store("y", (ir.Var("j"), X), load("a", X, ir.Var("j")))))
@@ -217,7 +217,7 @@ def test_symbolic_shapes_are_strides() -> None:
         assert np.array_equal(found, wanted)
 
 
-def test_vectors_of_two_lengths_may_share_the_name_of_their_lanes() -> None:
+def test_vector_loops_of_two_lengths_may_share_a_variable_name() -> None:
     parts = [vector("l", n, store("y", (add(LANE, at),), load("a", add(LANE, at), 0))) for n, at in ((3, 0), (2, 3))]
     places = [ir.Buffer("a", (5, N), "int32"), ir.Buffer("y", (5,), "int32")]
     a, y = ramp(5, 7, dtype="int32"), np.zeros(5, np.int32)

@@ -39,7 +39,7 @@ def test_an_object_is_compiled_once(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert [path.suffix for path in folder.iterdir()] == [".o"]
 
 
-def test_what_an_object_is_made_from_finds_it(folder: Path) -> None:
+def test_each_target_and_module_has_its_own_cache_entry(folder: Path) -> None:
     everywhere = [object_code(TEXT, target) for target in (HOST, *TARGETS.values())]
     object_code(f"{TEXT}\n; another text", HOST)
     assert len(list(folder.iterdir())) == len(everywhere) + 1
@@ -56,7 +56,7 @@ def test_a_damaged_object_is_built_again(folder: Path, damage: bytes | None) -> 
     assert path.read_bytes() == content
 
 
-def test_without_a_folder_it_only_takes_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objects_compile_without_a_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     want = object_code(TEXT, HOST, cached=False)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
@@ -70,7 +70,7 @@ def homeless() -> Path:
     raise RuntimeError("Could not determine home directory.")
 
 
-def test_a_module_that_is_none_is_a_defect_with_llvms_words() -> None:
+def test_a_malformed_module_is_an_error_with_llvms_message() -> None:
     with pytest.raises(CodegenError, match=re.escape("native: module must be well-formed, got LLVM IR parsing error")):
         object_code("define nonsense", HOST, cached=False)
     wrong = "define i32 @f(i1 %c) {\nentry:\n  br i1 %c, label %one, label %two\none:\n  %x = add i32 1, 2\n"
@@ -79,19 +79,19 @@ def test_a_module_that_is_none_is_a_defect_with_llvms_words() -> None:
         object_code(wrong, HOST, cached=False)
 
 
-def test_features_that_this_machine_lacks_are_said() -> None:
+def test_missing_features_are_disabled() -> None:
     target = Target("old", "x86_64-unknown-linux-gnu", "x86-64-v3", frozenset({"sse2"}), 16, 16, frozenset({"avx2"}))
     assert objects.LlvmTarget.of(target).features == "+64bit,+sse2,-avx2"
 
 
-def test_a_cpu_that_llvm_does_not_know_ends_no_process(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_cpu_does_not_end_the_process(capfd: pytest.CaptureFixture[str]) -> None:
     target = Target("typo", "x86_64-unknown-linux-gnu", "znver-4", frozenset({"sse2"}), 16, 16)
     assert object_code(TEXT, target, cached=False).startswith(b"\x7fELF\x02")
     assert "'znver-4' is not a recognized processor" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("target", [HOST, *TARGETS.values()], ids=lambda target: target.name)
-def test_the_pool_is_for_every_target(target: Target) -> None:
+def test_the_pool_compiles_for_every_target(target: Target) -> None:
     text = pool_text(target.triple)
     assert PAUSES[target.architecture] in text
     assert all(name.encode() in object_code(text, target, cached=False) for name in PUBLIC_SYMBOLS)

@@ -36,7 +36,7 @@ def tile(rows: int, columns: int, lanes: int, depth: int) -> ir.Function:
 
 
 def inner_loop(text: str) -> Counter[str]:
-    """The instructions of the only loop, without those that count."""
+    """The instructions of the only loop."""
     lines = [line.strip().split("@")[0] for line in text.splitlines()]
     labels = {line[:-1]: place for place, line in enumerate(lines) if re.fullmatch(r"\.L\w+:", line)}
     for place, line in enumerate(lines):
@@ -66,7 +66,7 @@ def test_a_tile_stays_in_registers(target: str, rows: int, columns: int, lanes: 
     assert others <= loads
 
 
-def test_a_tile_is_right() -> None:
+def test_a_tile_computes_the_product() -> None:
     rng = np.random.default_rng(1)
     a, b = rng.random((64, 14), np.float32), rng.random((64, 32), np.float32)
     c = np.empty((14, 32), np.float32)
@@ -74,7 +74,7 @@ def test_a_tile_is_right() -> None:
     assert np.allclose(c, a.T @ b, rtol=1e-5)
 
 
-def test_a_limit_below_is_one_instruction_a_vector() -> None:
+def test_a_lower_limit_is_one_instruction_per_vector() -> None:
     place = add(mul(ir.Var("x"), 16), LANE)
     value = ir.Binary("max", load("a", place), ir.Const(0.0, FLOAT))
     params = [ir.Buffer(name, (1024,), FLOAT) for name in ("a", "y")]
@@ -84,8 +84,8 @@ def test_a_limit_below_is_one_instruction_a_vector() -> None:
     assert sum(found.values()) <= 6
 
 
-def test_accesses_of_different_buffers_may_change_places() -> None:
-    """What is read of `a` does not change in the loop, though the loop writes to `y`."""
+def test_accesses_of_different_buffers_may_be_reordered() -> None:
+    """Loads of `a` are loop-invariant, although the loop stores to `y`."""
     place = add(mul(ir.Var("x"), 8), LANE)
     value = ir.Binary("mul", load("a", binary("floordiv", LANE, 8)), load("b", place))
     params = [ir.Buffer("a", (8,), FLOAT), ir.Buffer("b", (64,), FLOAT), ir.Buffer("y", (64,), FLOAT)]

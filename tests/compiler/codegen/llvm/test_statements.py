@@ -1,4 +1,4 @@
-"""Loops, conditions, temporaries, parallel loops and steps of intrinsics, by their results."""
+"""Loops, conditions, temporaries, parallel loops and intrinsic calls, by their results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def parallel(var: str, extent: ir.Extent, body: ir.Stmt) -> ir.For:
 
 
 def row_sums(scope: str, kind: ir.LoopKind) -> ir.Function:
-    """y[x] = the sum of a row, by way of a temporary in each iteration."""
+    """y[x] = the sum of row x, through a temporary in each iteration."""
     params = [ir.Buffer("a", (N, 32), "int32"), ir.Buffer("y", (N,), "int32")]
     temporary = ir.Buffer("t", (16,), "int32", scope)
     halves = vector("l", 16, store("t", (LANE,), ir.Binary("add", load("a", X, LANE), load("a", X, add(LANE, 16)))))
@@ -38,7 +38,7 @@ def row_sums(scope: str, kind: ir.LoopKind) -> ir.Function:
 
 @pytest.mark.parametrize("kind", [ir.LoopKind.SERIAL, ir.LoopKind.PARALLEL])
 @pytest.mark.parametrize("scope", ["stack", "heap"])
-def test_temporaries_live_in_their_iteration(scope: str, kind: ir.LoopKind) -> None:
+def test_temporaries_are_private_to_an_iteration(scope: str, kind: ir.LoopKind) -> None:
     kernel = Compiled(row_sums(scope, kind))
     for n in (1, 7, 1000):
         a, y = np.arange(n * 32, dtype=np.int32).reshape(n, 32), np.zeros(n, np.int32)
@@ -46,25 +46,25 @@ def test_temporaries_live_in_their_iteration(scope: str, kind: ir.LoopKind) -> N
         assert np.array_equal(y, a.sum(axis=1))
 
 
-def test_temporaries_on_the_heap_are_given_back() -> None:
+def test_heap_temporaries_are_freed() -> None:
     text = module_text(row_sums("heap", ir.LoopKind.SERIAL))
     assert len(re.findall(r"call ptr @\"aligned_alloc\"", text)) == len(re.findall(r"call void @\"free\"", text)) == 1
 
 
 @pytest.mark.parametrize("shape", [(N, N), (N, N, 2), (N, 1 << 40)])
 @pytest.mark.parametrize("kind", [ir.LoopKind.SERIAL, ir.LoopKind.PARALLEL])
-def test_no_memory_is_an_error_and_not_a_crash(shape: tuple[ir.Extent, ...], kind: ir.LoopKind) -> None:
+def test_a_failed_allocation_is_an_error(shape: tuple[ir.Extent, ...], kind: ir.LoopKind) -> None:
     held, large = ir.Buffer("h", (8,), "float64", "heap"), ir.Buffer("t", shape, "float64", "heap")
     zeros = tuple(0 for _ in shape)
     inner = ir.seq(store("t", zeros, load("h", 0)), store("y", (0,), load("t", *zeros)))
     body = ir.Alloc(("h",), ir.For("x", 2, ir.Alloc(("t",), inner), kind))
     fn = share_heap_slots(function([ir.Buffer("y", (N,), "float64")], body, [held, large], scalars=["n"]))
-    assert Compiled(fn)(np.zeros(4), n=1 << 30)  # some products of which are 0 in 64 bits == NO_MEMORY
+    assert Compiled(fn)(np.zeros(4), n=1 << 30)  # nonzero: NO_MEMORY; some sizes are 0 modulo 2**64
     held_and_freed = module_text(fn).count('call void @"free"')
-    assert held_and_freed == 3  # at both ends, and where the function fails
+    assert held_and_freed == 3  # at both ends, and on the error path
 
 
-def test_a_parallel_loop_sees_the_loops_around_it() -> None:
+def test_a_parallel_loop_sees_enclosing_variables() -> None:
     params = [ir.Buffer("a", (4, 100), "float32"), ir.Buffer("y", (4, 100), "float32")]
     value = ir.Binary("mul", load("a", X, K), ir.Cast("float32", X))
     fn = function(params, ir.For("x", 4, parallel("k", 100, store("y", (X, K), value))))
@@ -73,7 +73,7 @@ def test_a_parallel_loop_sees_the_loops_around_it() -> None:
     assert np.array_equal(y, a * np.arange(4, dtype=np.float32)[:, None])
 
 
-def test_a_loop_that_may_be_empty_does_nothing_then() -> None:
+def test_a_loop_of_extent_0_does_not_run() -> None:
     half = binary("floordiv", N, 2)
     body = ir.For("x", half, store("y", (X,), ir.Const(1)))
     kernel = Compiled(function([ir.Buffer("y", (N,), "int32")], body, scalars=["n"]))
@@ -93,20 +93,20 @@ def test_conditions_guard_statements() -> None:
     assert y.tolist() == [4, 0, 0, 0, 2]
 
 
-def test_a_part_that_a_statement_uses_often_is_computed_once() -> None:
+def test_a_shared_subexpression_is_computed_once_per_statement() -> None:
     part = binary("mul", load("a", 0), load("a", 1))
     whole = binary("sub", binary("add", part, part), binary("min", part, part))
     params = [ir.Buffer(name, (2,), "float32") for name in "ab"]
     body = ir.seq(store("b", (0,), whole), store("a", (0,), whole), store("b", (1,), whole))
     fn = function(params, body)
-    assert module_text(fn).count("fmul") == 3  # once a statement: the one in between writes what the part reads
+    assert module_text(fn).count("fmul") == 3  # once per statement: the second one stores to `a`
     a, b = np.array([3, 5], np.float32), np.zeros(2, np.float32)
     assert Compiled(fn)(a, b) == 0
     assert a.tolist() == [15, 5]
     assert b.tolist() == [15, 75]
 
 
-def test_an_index_of_32_bits_wraps_as_a_value_only() -> None:
+def test_int32_values_wrap_but_indices_do_not() -> None:
     value = ir.Cast("int64", mul(add(X, 1 << 16), 1 << 16))
     fn = function([ir.Buffer("y", (2,), "int64")], ir.For("x", 2, store("y", (X,), value)))
     y = np.ones(2, np.int64)
@@ -122,7 +122,7 @@ def test_a_block_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", [ir.LoopKind.SERIAL, ir.LoopKind.PARALLEL])
-def test_a_loop_that_no_int32_counts_is_refused(kind: ir.LoopKind) -> None:
+def test_a_loop_longer_than_int32_is_refused(kind: ir.LoopKind) -> None:
     loop = ir.For("x", HUGE + 1, store("y", (binary("mod", X, 4),), X), kind)
     with pytest.raises(CodegenError) as error:
         module_text(function([ir.Buffer("y", (4,), "int32")], loop))
@@ -133,7 +133,7 @@ def test_a_loop_that_no_int32_counts_is_refused(kind: ir.LoopKind) -> None:
 # --- contraction ----------------------------------------------------------------------------------
 
 
-def test_a_product_and_a_sum_merge_only_if_they_may() -> None:
+def test_products_and_sums_are_fused_only_with_contract() -> None:
     params = [ir.Buffer(name, (8,), "float32") for name in ("a", "b", "c", "y")]
     value = ir.Binary("add", ir.Binary("mul", load("a", LANE), load("b", LANE)), load("c", LANE))
     fn = function(params, vector("l", 8, store("y", (LANE,), value)))
@@ -165,7 +165,9 @@ def scaled_add(dtype: str, requires: tuple[str, ...] = ()) -> Intrinsic:
 
 @pytest.mark.parametrize("columns", [3, 5])
 @pytest.mark.parametrize(("requires", "added"), [((), 2), (("no-such-feature",), 1)])
-def test_a_step_is_emitted_where_the_cpu_has_what_it_takes(requires: tuple[str, ...], added: int, columns: int) -> None:
+def test_an_intrinsic_is_lowered_only_if_the_cpu_has_its_features(
+    requires: tuple[str, ...], added: int, columns: int
+) -> None:
     intrinsic = scaled_add("int16", requires)
     match = Match(intrinsic, {"a": "p", "s": "s", "out": "y"}, {"a": (X,), "out": (X,)}, {"s": 5}, {})
     i, j = ir.Var("i"), ir.Var("j")

@@ -7,7 +7,7 @@ from vdla.compiler.interpret import interpret
 from vdla.runtime.native import build
 
 
-def test_unsigned_numbers_of_negative_ones_stay_large() -> None:
+def test_unsigned_conversions_of_negative_numbers_stay_large() -> None:
     a = te.placeholder((3,), "int16", "a")
     b = te.compute((3,), lambda i: te.cast("float32", te.cast("uint64", a[i])), "b")
     kernel = build(te.create_function([a], [b], "unsigned"), cached=False)
@@ -15,7 +15,7 @@ def test_unsigned_numbers_of_negative_ones_stay_large() -> None:
     np.testing.assert_array_equal(kernel(given), given.astype(np.uint64).astype(np.float32))
 
 
-def test_conditions_of_neighbours_stay_apart() -> None:
+def test_conditions_of_neighbouring_elements_stay_apart() -> None:
     a = te.placeholder((11,), "int8", "a")
 
     def chosen(i: te.Value, j: te.Value) -> te.Value:
@@ -40,14 +40,14 @@ def test_conditions_of_neighbours_stay_apart() -> None:
     np.testing.assert_array_equal(found, found[:, :1].repeat(8, axis=1))
 
 
-def test_divisions_that_some_iterations_need_are_done_for_all_of_these() -> None:
+def test_conditional_divisions_are_done_for_every_lane_that_needs_them() -> None:
     n = te.var("n")
     a, c = te.placeholder((9,), "int64", "a"), te.placeholder((n,), "int64", "c")
     k = te.reduce_axis(5, "k")
 
     def chosen(i: te.Value) -> te.Value:
         other = te.select((i >= 1) & (i < 2), a[i - 1], te.const(-2, "int64"))
-        least = te.minimum(te.cast("float64", c[k % n]), te.cast("float64", other))  # c is of no use where other is -2
+        least = te.minimum(te.cast("float64", c[k % n]), te.cast("float64", other))  # c matters only if other is not -2
         return te.sum(te.select(least == te.cast("float64", k), te.const(0, "int64"), a[te.minimum(i, 2)]), axis=k)
 
     fn = te.create_function([a, c], [te.compute((n,), chosen, "t")], "divided")

@@ -69,7 +69,7 @@ def test_a_declaration_that_contradicts_itself_is_refused(changes: dict[str, Any
         (lambda: bitserial.planes(9), "bitserial_planes: bits must be one of 1, 2, 3, 4, 5, 6, 7, 8, got 9"),
     ],
 )
-def test_what_no_instruction_computes_is_refused(declare: Callable[[], Intrinsic], message: str) -> None:
+def test_parameters_without_an_instruction_are_refused(declare: Callable[[], Intrinsic], message: str) -> None:
     with pytest.raises(IntrinsicError, match=f"^{re.escape(f'intrinsic {message}')}$"):
         declare()
 
@@ -78,7 +78,7 @@ def test_what_no_instruction_computes_is_refused(declare: Callable[[], Intrinsic
 
 
 def product(dtype: str = "uint8", lanes: int = 16, transposed: bool = False, stride: int = 1) -> Schedule:
-    """c[m, o] = sum over k, i of x[m, k, i] * w[k, o, i], as the loops of its expression are."""
+    """c[m, o] = sum over k, i of x[m, k, i] * w[k, o, i], in the loop order of its expression."""
     x = te.placeholder((3, 2, 4 * stride), dtype, "x")
     w = te.placeholder((2, 4, lanes) if transposed else (2, lanes, 4), "int8", "w")
     k, i = te.reduce_axis(2, "k"), te.reduce_axis(4, "i")
@@ -131,7 +131,7 @@ AT = "tensorize vnni_16 at block c: "
         ),
     ],
 )
-def test_what_differs_is_named(options: dict[str, Any], message: str) -> None:
+def test_a_mismatch_is_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(TensorizeError, match=f"^{re.escape(AT + message)}$"):
         step(product(**options), dot.vnni(16))
 
@@ -148,7 +148,7 @@ def sliding(stride: int, offset: int = 0) -> Schedule:
 
 
 @pytest.mark.parametrize("stride", [1, 2])
-def test_windows_begin_where_the_loops_outside_say(stride: int) -> None:
+def test_outer_loops_give_the_start_of_a_window(stride: int) -> None:
     match = step(sliding(stride, offset=3), window_dot.vnni_windows(16, stride))
     (start,) = match.entries["x"]
     assert start == ir.Binary("add", ir.Binary("mul", ir.Var("vb"), ir.Const(16)), ir.Const(3))
@@ -163,8 +163,8 @@ def test_windows_of_another_stride_do_not_match() -> None:
         step(sliding(1), window_dot.vnni_windows(16, 2))
 
 
-def test_a_window_is_read_whole() -> None:
-    """An entry longer than what the behaviour reads could end outside of the buffer."""
+def test_a_window_must_be_read_whole() -> None:
+    """An entry longer than what the behaviour reads could exceed the buffer."""
     x, w = te.placeholder((20,), "uint8", "x"), te.placeholder((4,), "int8", "w")
     i = te.reduce_axis(4, "i")
     acc = te.compute((16,), lambda o: te.sum(te.cast("int32", x[o + i]) * te.cast("int32", w[i]), axis=i), "acc")
@@ -175,7 +175,7 @@ def test_a_window_is_read_whole() -> None:
         step(sliding(1), wide)
 
 
-def test_the_accelerator_has_no_instructions_of_a_cpu() -> None:
+def test_the_accelerator_refuses_cpu_intrinsics() -> None:
     schedule = product()
     step(schedule, dot.vnni(16))
     message = "product: the intrinsic of block c must be of target vdla, got vnni_16 of cpu"
