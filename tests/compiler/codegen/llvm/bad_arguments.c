@@ -1,4 +1,4 @@
-/* Calls `grow` (native_modules.py) rightly and with every kind of wrong argument; prints a line for each. */
+/* Calls `grow` (native_modules.py) correctly and with every kind of wrong argument; prints each status. */
 #include "grow.h"
 #include <stdio.h>
 #include <string.h>

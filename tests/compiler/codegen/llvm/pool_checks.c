@@ -1,4 +1,4 @@
-/* Drives the thread pool that a parallel kernel's object brings: every index runs once, whoever calls, from wherever. */
+/* Drives the thread pool in a parallel kernel's object: every iteration runs exactly once, from any caller. */
 #include "axpy.h"
 #include <pthread.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ static void *forker(void *unused) {
     return unused;
 }
 
-/* Forks while other threads are inside of regions, so that the child's copy of the pool is in the middle of something. */
+/* Forks while other threads are inside parallel regions, so the child's copy of the pool is in an intermediate state. */
 static void check_fork_beside_callers(void) {
     pthread_t thread;
     require(!pthread_create(&thread, NULL, forker, NULL), "thread", 0);
@@ -88,12 +88,12 @@ int main(int count_of_words, char **words) {
         check_callers();
     }
     vdla_set_threads(3);
-    if (count_of_words > 1) { /* qemu's user mode does not survive a fork beside threads */
+    if (count_of_words > 1) { /* QEMU's user mode does not support fork with threads */
         require(words[1][0] == 'f', "forks", 0);
         check_fork(1);
         check_fork_beside_callers();
     }
-    usleep(20000); /* the workers go to sleep */
+    usleep(20000); /* until the workers sleep */
     run_once(MOST);
     puts("fine");
     return axpy(NULL, 0) != VDLA_ERROR_COUNT;
