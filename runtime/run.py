@@ -57,8 +57,8 @@ def run(
 ) -> Result:
     """The result of one run: outputs, statistics and trace.
 
-    `inputs` has the packed array of every input tensor. A device given by name is opened for this run as
-    the machine `config`, by default the one that the program was compiled for.
+    `inputs` has the packed array of every input tensor. A device given by name is opened for this
+    run as the machine `config`, by default the one that the program was compiled for.
 
     Raises:
         ProgramError: arrays that do not fit the program's inputs.

@@ -1,1 +1,1 @@
-"""What the machine does and when: function, timing, verification. Imports only `vdla.hardware`."""
+"""What the machine does and when: function, timing, verification."""

@@ -1,9 +1,9 @@
-"""Run a program on arrays: what it computes, how long it takes, or both.
+"""Simulates a program: its outputs, its cycles, or both.
 
     result = simulate(program, {"data": data, "weight": weight})
     result.outputs["out"], result.statistics.total_cycles
 
-Every program is verified first. Function and timing do not depend on each other.
+Every program is verified first. Function and timing are independent of each other.
 """
 
 from __future__ import annotations
@@ -42,12 +42,13 @@ def simulate(
     mode: Mode | str = Mode.BOTH,
     portable: bool = False,
 ) -> Result:
-    """The result of a program on the simulator; the same as `run(program, inputs)`, without a device's DRAM.
+    """The result of a program on the simulator; the same as `run(program, inputs)`, without a
+    device's DRAM.
 
-    `inputs` has the packed array of every input tensor; timing alone needs none. `config` may differ from the
-    program's in DRAM model, clock and queue depths. `portable` avoids instructions that only some processors have;
-    the results are the same. Raises VerifyError for an unsafe program, ProgramError for inputs and SimulationError
-    for a configuration that do not fit it.
+    `inputs` has the packed array of every input tensor; timing alone needs none. `config` may
+    differ from the program's in DRAM model, clock and queue depths. `portable` avoids instructions
+    that only some processors have; the results are the same. Raises VerifyError for an unsafe
+    program, ProgramError for inputs and SimulationError for a configuration that do not fit it.
     """
     require_program("simulate", program, config)
     wanted = _mode(mode)
@@ -67,7 +68,7 @@ def _mode(mode: Mode | str) -> Mode:
 
 
 def dram_image(program: Program, inputs: Mapping[str, Array]) -> NDArray[np.uint8]:
-    """DRAM at the addresses of `place`: the linked stream, the inputs and the program's data; zeros elsewhere."""
+    """DRAM with the stream, inputs and data at the addresses of `place`; zeros elsewhere."""
     addresses, nbytes = place(program)
     contents = {**initial_contents(program, inputs), STREAM: program.link(addresses).reshape(-1)}
     dram = np.zeros(nbytes, np.uint8)

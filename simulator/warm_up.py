@@ -4,8 +4,8 @@
     ...                  # compile a program meanwhile
     warming.wait()
 
-Machine code is cached on disk, so only the first run after an installation compiles. A part whose process fails is
-compiled at its first use, which reports the error.
+Machine code is cached on disk, so only the first run after an installation compiles. A part whose
+process fails is compiled at its first use, which reports the error.
 """
 
 from __future__ import annotations

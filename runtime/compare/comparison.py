@@ -1,4 +1,5 @@
-"""A program run on two devices with the same inputs: all times, counters and bytes of memory compared.
+"""A program run on two devices with the same inputs: all times, counters and bytes of memory
+compared.
 
 Both devices should have no more memory than the program needs, so that any other access fails.
 """
@@ -95,7 +96,7 @@ def _memory_text(found: MemoryDifference, names: Sequence[str]) -> str:
     return f"memory: {place}: {said} ({found.count} bytes differ), {stores}"
 
 
-# --- comparing -------------------------------------------------------------------------------------------------------
+# --- comparing ------------------------------------------------------------------------------------
 
 
 def memory_bytes(program: Program) -> int:

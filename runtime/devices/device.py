@@ -50,7 +50,10 @@ class Device(Protocol):
         """Copy bytes out of allocated memory."""
 
     def run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
-        """Run a program to its end; `addresses` has that of every tensor and of the stream (STREAM)."""
+        """Run a program to its end.
+
+        `addresses` has that of every tensor and of the stream (STREAM).
+        """
 
     def close(self) -> None:
         """Release everything; the device cannot be used afterwards."""

@@ -117,7 +117,8 @@ class Driver:
         )
 
     def request_reset(self) -> None:
-        """Request a soft reset: the machine completes its outstanding transactions, then is not busy.
+        """Request a soft reset: the machine completes its outstanding transactions, then is not
+        busy.
 
         The interrupt is disabled first: an error of those transactions would raise it.
         """
@@ -135,7 +136,7 @@ class Driver:
         return self._bus.read_word(offset + 4) << 32 | self._bus.read_word(offset)
 
     def state(self) -> MachineState:
-        """How far the machine has run its stream; the registers are read in sequence, not at once."""
+        """The progress of the stream; registers are read in sequence, not atomically."""
         started, ended = (tuple(self.read(f"{unit.name}_{what}") for unit in Unit) for what in ("STARTED", "ENDED"))
         tokens = tuple(self.read(tokens_register(queue)) for queue in QUEUES)
         return MachineState(self.read("DISPATCHED"), started, ended, tokens)

@@ -109,7 +109,7 @@ class MemoryDevice(ABC):
                 f"device {self.name}: address of {STREAM} must be a multiple of {beat}, got {addresses[STREAM]}"
             )
 
-    # --- lifetimetime
+    # --- lifetime
 
     def _open(self) -> Allocator:
         if self._memory is None:

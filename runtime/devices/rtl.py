@@ -39,7 +39,7 @@ LAST_WORD = (1 << 32) - 1
 
 @dataclass(frozen=True, slots=True)
 class Injection:
-    """An injected AXI error: to one beat of a read burst, or to one write burst; both count from 0."""
+    """An injected AXI error, of a beat of a read burst or of a write burst, from 0."""
 
     write: bool
     burst: int
@@ -56,8 +56,9 @@ class Injection:
 class RtlDevice(MemoryDevice):
     """A machine of the RTL, built when it is opened.
 
-    `waves` is a file for waveforms (FST); `assertions` ends a run at the first failed assertion of the
-    RTL; `stalls` seeds random back-pressure on every channel, which changes times but no result.
+    `waves` is a file for waveforms (FST); `assertions` ends a run at the first failed assertion of
+    the RTL; `stalls` seeds random back-pressure on every channel, which changes times but no
+    result.
     """
 
     name = "rtl"
@@ -116,8 +117,8 @@ class RtlDevice(MemoryDevice):
     def execute(self, address: int, count: int, quiet_cycles: int = 1 << 20) -> None:
         """Run the `count` words at an address, verified or not; DeviceError when they do not end.
 
-        More than `quiet_cycles` without an event is a hang. The machine can run again afterwards, also after
-        an error.
+        More than `quiet_cycles` without an event is a hang. The machine can run again afterwards,
+        also after an error.
         """
         dram, beat = self.config.dram, self.config.axi_bytes
         address = _require_integer("address of the stream", address, 0, MOST_BYTES - 1)
@@ -178,7 +179,7 @@ class RtlDevice(MemoryDevice):
         return columns(self.config, words[: len(words) // nbytes * nbytes].reshape(-1, nbytes))
 
     def _recover(self) -> None:
-        """After an error: a soft reset with the fastest memory, or a new machine where that fails."""
+        """Soft reset with the fastest memory after an error; a new machine if that fails."""
         quick = self._parameters()
         quick.read_latency = quick.write_latency = quick.beat_cycles = 1
         quick.burst_gap = 0
@@ -198,7 +199,7 @@ class RtlDevice(MemoryDevice):
     # --- observations
 
     def times(self, program: Program) -> Times:
-        """When the instructions of the last run were dispatched, started and ended, where they were."""
+        """The times of the last run's instructions, also of a run that failed."""
         self._open()
         units = program.columns[:, COL["unit"]]
         starts, ends = np.full(len(units), UNKNOWN, np.int64), np.full(len(units), UNKNOWN, np.int64)

@@ -103,7 +103,7 @@ def _has_header(compiler: str, header: str) -> bool:
     return subprocess.run(command, input="", capture_output=True, text=True, check=False).returncode == 0
 
 
-# --- the cache key -------------------------------------------------------------------------------------
+# --- the cache key --------------------------------------------------------------------------------
 
 
 def _harness_sources() -> list[Path]:
@@ -128,7 +128,7 @@ def rtl_cache() -> Path:
         raise DeviceError(f"device rtl: {error}") from None
 
 
-# --- building --------------------------------------------------------------------------------------------------------
+# --- building -------------------------------------------------------------------------------------
 
 
 def build_library(config: Config, options: BuildOptions | None = None) -> Path:

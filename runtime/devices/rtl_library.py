@@ -37,7 +37,7 @@ class MemoryParameters(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class EventLog:
-    """The cycle of each dispatch in stream order, and of each start and end by unit, in program order."""
+    """The cycles of dispatches, and of starts and ends by unit, in program order."""
 
     dispatches: Ints
     starts: tuple[Ints, ...]
@@ -158,7 +158,7 @@ class RtlMachine:
 
     @property
     def quiet_cycles(self) -> int:
-        """Cycles since the last event: a beat, an address, a response, a dispatch, a start or an end."""
+        """Cycles since the last AXI transfer, dispatch, start or end."""
         return int(self._library.vdla_quiet_cycles(self._handle))
 
     @property

@@ -1,7 +1,8 @@
-"""The adversary: tries to make a program hang, leave its memory, or give results that depend on timing.
+"""The adversary: runs a program under hostile schedules, looking for hangs, stray accesses and
+races.
 
-It runs the program on a machine whose units advance in any order, with the smallest and with large queues, and looks at
-what happens. It knows nothing of the verifier; the two must agree, which `vdla bench mutants` tests.
+Its machine lets units advance in any order, with the smallest and with large queues. It shares no
+code with the verifier; `vdla bench mutants` tests that the two agree.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ Digests = NDArray[np.uint64]
 
 DEEP = 4096
 MOST_ITEMS = 1 << 26
-"""Entries moved and iterations run in one interleaving, by default; a program that takes more is left undecided."""
+"""The default limit of entries moved and iterations run per interleaving; beyond it, UNDECIDED."""
 
 _WRITABLE = ("output", "scratch")
 
 
 class Harm(str, Enum):
-    """What the adversary can do with a program; UNDECIDED where it takes too long to tell."""
+    """What an interleaving does to a program; UNDECIDED beyond the limit of items."""
 
     NONE = "none"
     HANG = "hang"
@@ -41,7 +42,7 @@ class Harm(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """The first harm found, and how."""
+    """The first harm found, and the interleaving that does it."""
 
     harm: Harm
     detail: str
@@ -49,16 +50,16 @@ class Attack:
 
     @property
     def harmful(self) -> bool:
-        """Whether some machine that Config allows does something bad."""
+        """Whether some machine that Config allows hangs, leaves its memory or races."""
         return self.harm not in (Harm.NONE, Harm.UNDECIDED)
 
 
 @dataclass(frozen=True, slots=True)
 class Interleaving:
-    """Which unit advances: the first in `order` that can, or mostly a random one.
+    """A schedule of the units: the first in `order` that can advance does, or a random one.
 
-    It does at most `chunk` items at a time, 0 for whole instructions. With `latched`, a LOAD or STORE reads everything
-    before it writes anything.
+    A unit does up to `chunk` items at a time, 0 for whole instructions. With `latched`, a LOAD or
+    STORE reads all its data before it writes any.
     """
 
     order: tuple[int, ...]
@@ -74,10 +75,11 @@ class Interleaving:
 
 
 def interleavings(count: int, rng: np.random.Generator) -> Iterator[Interleaving]:
-    """The extremes, then `count` random ones.
+    """The smallest machine, the six orders of the units, then `count` random interleavings.
 
-    With deep queues, any two unordered instructions of different units run one way round when the one's unit comes
-    first and the other way round when it comes last; so the six orders expose every race that shows in the results.
+    With deep queues, two unordered instructions of different units run in one order when the first
+    unit has precedence and in the other when it has none; so the six orders expose every race that
+    changes results.
     """
     orders = list(permutations(range(3)))
     yield Interleaving(orders[0], MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH)
@@ -91,9 +93,10 @@ def interleavings(count: int, rng: np.random.Generator) -> Iterator[Interleaving
 
 
 def attack(program: Program, seed: int = 0, count: int = 6, most_items: int = MOST_ITEMS) -> Attack:
-    """Run `program`, whose words must be valid, under the extremes and `count` random interleavings.
+    """Run `program`, whose words must be valid, under the fixed and `count` random interleavings.
 
-    An item is an entry that is moved or an iteration; more than `most_items` in an interleaving are not tried.
+    An item is an entry moved or an iteration run; an interleaving of more than `most_items` ends
+    the attack as UNDECIDED.
     """
     rng = np.random.default_rng(seed)
     victim = _Victim(program, most_items)
@@ -138,7 +141,7 @@ class _Victim:
         self.dram = np.random.default_rng(1).integers(0, 1 << 63, int(self.base[-1]), np.uint64)
 
     def run(self, interleaving: Interleaving, seed: int) -> tuple[int, int, Digests]:
-        """Status, instruction and what is in DRAM at the end."""
+        """The status, the instruction and the DRAM digests at the end."""
         dram = self.dram.copy()
         params = _params(self.program.config, interleaving, seed, self.most_items)
         status, where = machine.run(
@@ -147,14 +150,14 @@ class _Victim:
         return int(status), int(where), dram
 
     def difference(self, a: Digests, b: Digests) -> str:
-        """The first beat that differs."""
+        """The first differing beat as text."""
         at = int((a != b).argmax())
         tensor = int(np.searchsorted(self.base, at, side="right")) - 1
         return f"{self.program.tensors[tensor].name} differs at beat {at - int(self.base[tensor])}"
 
 
 def _micro_op_tables(config: Config, tensors: tuple[ProgramTensor, ...]) -> tuple[Ints, list[int]]:
-    """The micro-op that begins at each beat of each constant, and where each tensor's begin (-1: contents unknown)."""
+    """The micro-op at each beat of each constant, and the first of each tensor (-1: unknown)."""
     tables, firsts, total = [np.zeros((1, 5), np.int64)], [], 1
     for tensor in tensors:
         known = tensor.role == "constant" and tensor.data is not None

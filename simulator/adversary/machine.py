@@ -1,8 +1,9 @@
-"""The adversary's machine: four units that advance in whatever order a schedule says, on digests instead of data.
+"""The adversary's machine: units that advance in the order of a schedule, on digests instead of
+data.
 
-Every buffer entry and DRAM beat holds a 64-bit digest of how it was made; two runs end with equal digests when the data
-flow of what they leave behind was the same. Nothing here is shared with the verifier: it decodes fields and checks
-each index for itself, as it is used.
+Every buffer entry and DRAM beat holds a 64-bit digest of how it was computed; equal digests at the
+end of two runs mean equal data flow. Nothing is shared with the verifier: fields are decoded and
+indices checked here, as they are used.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ PARAMS = (
 )  # fmt: skip
 P = {name: index for index, name in enumerate(PARAMS)}
 
-TENSOR_FIELDS = ("base", "beats", "writable", "uops")  # of a row for each tensor; uops: its first micro-op or -1
+TENSOR_FIELDS = ("base", "beats", "writable", "uops")  # uops: the tensor's first micro-op or -1
 
 _P_CMD, _P_TOK, _P_DEPTH, _P_BEATS = P["command_depth"], P["token_depth"], P["inp"], P["inp_beats"]
 _P_IPE, _P_IE, _P_WPE, _P_SLOT = P["inp_per_entry"], P["inp_entries"], P["wgt_per_entry"], P["slot_entries"]
@@ -72,7 +73,7 @@ def _draw(state: Digests, bound: int) -> int:
 
 @helper
 def _poison(memory: Digests, micro_ops: Ints, params: Ints, state: Digests) -> None:
-    """What nobody has written yet differs from run to run."""
+    """Fill the buffers with random digests: unwritten entries differ between runs."""
     for buffer in range(memory.shape[0]):
         for at in range(memory.shape[1]):
             memory[buffer, at] = _mix(_tag(state[0], buffer), np.uint64(at))
@@ -89,7 +90,7 @@ def _poison_micro_op(micro_ops: Ints, at: int, params: Ints, state: Digests) -> 
     micro_ops[at, 4] = _draw(state, 2)
 
 
-# --- what an instruction does, one item (entry or iteration) at a time -----------------------------------------------
+# --- execution, one item (entry or iteration) at a time -------------------------------------------
 
 
 @helper
@@ -103,7 +104,7 @@ def _items(row: Ints) -> int:
 
 @helper
 def _dram_at(row: Ints, item: int, beats: int) -> int:
-    """The first beat of an entry, relative to the tensor; -1 for padding."""
+    """The first beat of an entry in the tensor; -1 for padding."""
     rows, columns = row[_YB] + row[_Y] + row[_YA], row[_XB] + row[_X] + row[_XA]
     z, rest = item // (rows * columns), item % (rows * columns)
     y, x = rest // columns - row[_YB], rest % columns - row[_XB]
@@ -114,7 +115,7 @@ def _dram_at(row: Ints, item: int, beats: int) -> int:
 
 @helper
 def _fetch_entry(row: Ints, item: int, tensor: Ints, dram: Digests, params: Ints) -> tuple[bool, np.uint64]:
-    """Whether the access is legal, and the digest that a LOAD gets for an entry."""
+    """(whether the access is in bounds, the digest that a LOAD reads for an entry)."""
     beats = params[_P_BEATS + (_OUT if row[_WIDEN] else row[_BUFFER])]
     at = _dram_at(row, item, beats)
     if at < 0:
@@ -139,7 +140,7 @@ def _load_micro_op(
     if tensor[3] < 0:
         _poison_micro_op(micro_ops, to, params, state)
     else:
-        for column in range(micro_ops.shape[1]):  # assigning a row would compile numpy's broadcasting with it
+        for column in range(micro_ops.shape[1]):  # a row assignment would compile NumPy's broadcasting
             micro_ops[to, column] = table[tensor[3] + at, column]
     return True
 
@@ -182,7 +183,7 @@ def _emit(row: Ints, offset: int, scale: int, value: np.uint64, memory: Digests,
 
 @helper
 def _iterate(row: Ints, item: int, memory: Digests, micro_ops: Ints, params: Ints) -> bool:
-    """One iteration of a GEMM or VECTOR; whether all its accesses are legal."""
+    """Execute an iteration of a GEMM or VECTOR; whether its accesses are in bounds."""
     size = row[_UE] - row[_UB]
     u, rest = row[_UB] + item % size, item // size
     i, j = rest // row[_L1], rest % row[_L1]
@@ -244,7 +245,7 @@ def _do_item(
     row: Ints, item: int, tensor: Ints, dram: Digests, table: Ints, memory: Digests,
     micro_ops: Ints, latch: Digests, params: Ints, state: Digests,
 ) -> bool:  # fmt: skip
-    """One of `_steps`: there are twice as many as items where a DMA reads everything before it writes anything."""
+    """Execute one of `_steps` steps; latched DMA takes two per item, all reads first."""
     if row[_OPCODE] == _GEMM or row[_OPCODE] == _VECTOR:
         return _iterate(row, item, memory, micro_ops, params)
     if row[_OPCODE] == _LOAD and row[_BUFFER] == _UOP:
@@ -270,10 +271,10 @@ def _do_item(
     return True
 
 
-# --- the machine -----------------------------------------------------------------------------------------------------
+# --- the machine ----------------------------------------------------------------------------------
 
 
-_QUEUED, _TAKEN, _RUNNING, _PROGRESS = range(4)  # of the row of a unit: commands given, taken; instruction; its steps
+_QUEUED, _TAKEN, _RUNNING, _PROGRESS = range(4)  # row of a unit: commands queued, taken; instruction; its steps
 
 
 @helper
@@ -318,7 +319,7 @@ def _push(row: Ints, unit: int, tokens: Ints) -> None:
 
 @helper
 def _choose(enabled: Ints, params: Ints, state: Digests) -> int:
-    """The unit that advances, among those that can: the first of an order, or one by chance; -1 for none."""
+    """The unit to advance among the enabled ones, by precedence or at random; -1 for none."""
     if params[_P_RANDOM] and _draw(state, 8) > 0:
         start = _draw(state, 3)
         for step in range(3):
@@ -338,7 +339,7 @@ def _steps(row: Ints, params: Ints) -> int:
 
 @helper
 def _dispatch(rows: Ints, units: Ints, dispatched: int, depth: int) -> int:
-    """Fetch goes as far as the command queues have room; the number of instructions dispatched."""
+    """Dispatch while the command queues have room; the number dispatched so far."""
     while dispatched < len(rows):
         unit = rows[dispatched, _UNIT]
         if units[unit, _QUEUED] - units[unit, _TAKEN] >= depth:
@@ -370,7 +371,7 @@ def _start(rows: Ints, order: Ints, units: Ints, unit: int, tokens: Ints) -> Non
 
 @helper
 def _chunk(steps: int, progress: int, params: Ints, state: Digests) -> int:
-    """Where the next chunk ends."""
+    """The step at which the next chunk ends."""
     if params[_P_CHUNK] == 0:
         return steps
     stop = progress + 1 + _draw(state, params[_P_CHUNK])
@@ -391,9 +392,10 @@ def _stopped(order: Ints, counts: Ints, units: Ints) -> tuple[int, int]:
 def run(
     rows: Ints, order: Ints, counts: Ints, tensor_of: Ints, tensors: Ints, table: Ints, dram: Digests, params: Ints
 ) -> tuple[int, int]:
-    """Run once; (status, the instruction where it went wrong or -1). `dram` is left as the run left it.
+    """Run once: (status, the offending instruction or -1). `dram` is updated in place.
 
-    `order[unit]` are the `counts[unit]` instructions of a unit; `tensors` has TENSOR_FIELDS, the last row for none.
+    `order[unit]` are the `counts[unit]` instructions of a unit. `tensors` has TENSOR_FIELDS; its
+    last row stands for no tensor.
     """
     state = np.empty(1, np.uint64)
     state[0] = _mix(np.uint64(params[_P_SEED]), np.uint64(3))

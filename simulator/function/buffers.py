@@ -1,7 +1,7 @@
-"""The on-chip buffers and the DMA that fills and empties them.
+"""The on-chip buffers and the DMA between them and DRAM.
 
-`inp` and `wgt` hold one element a byte whatever its width, `uop` decoded micro-ops, `out` packed bytes as they go to
-DRAM. Nothing is read or written outside of a buffer or of DRAM: Escape comes first.
+`inp` and `wgt` hold one element per byte whatever its width, `uop` decoded micro-ops, `out` packed
+bytes in DRAM's format. Every access is checked first and raises Escape beyond a buffer or DRAM.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Bytes = NDArray[np.uint8]
 
 
 class Buffers:
-    """The buffers of one machine, all zero, and its DRAM; `tiled` also keeps what the VNNI kernel reads."""
+    """Zeroed buffers of one machine, and its DRAM; `tiled` adds the VNNI kernel's operands."""
 
     def __init__(self, config: Config, dram: Bytes, tiled: bool) -> None:
         if dram.dtype != np.uint8 or dram.ndim != 1 or not dram.flags.c_contiguous:
@@ -61,7 +61,7 @@ class Buffers:
     # --- LOAD
 
     def load(self, row: Row) -> None:
-        """Do a LOAD."""
+        """Execute a LOAD."""
         buffer, sram, z, y, x, y_before, y_after, x_before, x_after = _load_fields(row)
         rows, columns = y_before + y + y_after, x_before + x + x_after
         count = z * rows * columns
@@ -80,7 +80,7 @@ class Buffers:
             self._retile(buffer, sram, count, area)
 
     def _elements(self, row: Row, buffer: int) -> NDArray[Any]:
-        """The data of a LOAD as elements of its buffer, dense in the order z, y, x."""
+        """The data of a LOAD as buffer elements, contiguous in the order z, y, x."""
         config, widen = self.config, row[COL["widen"]]
         data = self._window(row, config.out_entry_bytes if widen else config.entry_bytes[buffer])
         if buffer == _WGT:
@@ -103,7 +103,7 @@ class Buffers:
     # --- STORE
 
     def store(self, row: Row) -> None:
-        """Do a STORE; where its rows overlap, the last one written stays."""
+        """Execute a STORE; where rows overlap in DRAM, the last one wins."""
         z, y, x, _, z_stride, y_stride = _window_fields(row)
         sram = row[COL["sram"]]
         require_below(_LAST_ENTRY[_OUT], sram + z * y * x - 1, len(self.out))
@@ -118,7 +118,7 @@ class Buffers:
                 window[plane, line] = data[plane, line]
 
     def _window(self, row: Row, entry_bytes: int) -> Bytes:
-        """The bytes of DRAM that a LOAD or STORE moves, `[z, y, x * entry_bytes]`."""
+        """A view of the DRAM bytes of a LOAD or STORE, `[z, y, x * entry_bytes]`."""
         z, y, x, begin, z_stride, y_stride = _window_fields(row)
         axi = self.config.axi_bytes
         last = (begin + (z - 1) * z_stride + (y - 1) * y_stride) * axi + x * entry_bytes - 1

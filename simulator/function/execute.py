@@ -1,7 +1,7 @@
-"""What a linked program computes: its instructions executed on a DRAM image, in an order that its tokens allow.
+"""Executes a linked program on a DRAM image, in an order that its tokens allow.
 
-For a verified program every such order gives the same result. The order of the stream itself is taken where tokens
-allow it, else that of an untimed run of the tokens.
+For a verified program all such orders give the same result. Stream order is used where the tokens
+allow it, else the order of an untimed token run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Bytes = NDArray[np.uint8]
 
 
 class Engine:
-    """Executes single instructions of a linked stream on a DRAM image, which it changes."""
+    """Executes single instructions of a linked stream, on a DRAM image that it updates."""
 
     def __init__(self, config: Config, columns: Ints, dram: Bytes, portable: bool = False) -> None:
         fast = not portable and vnni.available() and kernels_vnni.fits(config.block_in, config.block_out)
@@ -34,7 +34,7 @@ class Engine:
         self._sizes = np.array(shape, np.int64)
 
     def execute(self, index: int) -> None:
-        """Do one instruction; SimulationError where it leaves a buffer or DRAM."""
+        """Execute an instruction; SimulationError where it leaves a buffer or DRAM."""
         try:
             self._execute(self.columns[index], self._rows[index])
         except Escape as escape:
@@ -52,7 +52,7 @@ class Engine:
             self._vector(fields, self._uops(fields, row))
 
     def _uops(self, fields: Ints, row: Row) -> Ints:
-        """The micro-ops of a GEMM or VECTOR, all of whose indices are in range."""
+        """The micro-ops of a GEMM or VECTOR, after all its indices have been checked."""
         config, begin, end = self.config, row[COL["uop_begin"]], row[COL["uop_end"]]
         require_below("uop_end", end - 1, config.uop_depth)
         uops = self.buffers.uop[begin:end]
@@ -91,13 +91,16 @@ class Engine:
 
 
 def execute(config: Config, columns: Ints, dram: Bytes, portable: bool = False) -> None:
-    """Run linked instructions on a DRAM image, which they change. `portable` avoids what only some processors have."""
+    """Run linked instructions on a DRAM image, in place.
+
+    `portable` avoids instructions that only some processors have.
+    """
     engine = Engine(config, columns, dram, portable)
     for index in token_order(columns).tolist():
         engine.execute(index)
 
 
-# --- order -----------------------------------------------------------------------------------------------------------
+# --- order ----------------------------------------------------------------------------------------
 
 
 def token_order(columns: Ints) -> Ints:
@@ -118,7 +121,10 @@ def _selected(columns: Ints, unit: Unit, token: str) -> Bools:
 
 
 def _untimed_run(columns: Ints, pushes: Bools, pops: Bools) -> list[int]:
-    """The order of a run with unbounded queues; `pushes` and `pops` are by instruction and queue."""
+    """The order of a run with unbounded queues.
+
+    `pushes` and `pops` are indexed by instruction and queue.
+    """
     pushed, popped = pushes.tolist(), pops.tolist()
     waiting = [np.flatnonzero(columns[:, COL["unit"]] == unit).tolist()[::-1] for unit in Unit]
     tokens = [0] * len(QUEUES)

@@ -1,7 +1,8 @@
-"""What GEMM and VECTOR do to the buffers, compiled; any shape, any operand width, on any processor.
+"""GEMM and VECTOR on the buffers, compiled; any shape and operand width, on any processor.
 
-Iterations run in the order of the instruction set, one after the other. Buffers hold one element a byte (`inp`,
-`wgt`), one int32 a sum (`acc`), packed bytes (`out`). Indices are not checked here: `bounds` comes first.
+Iterations run in sequence, in the order of the instruction set. Buffers hold one element per byte
+(`inp`, `wgt`), one int32 per sum (`acc`), packed bytes (`out`). Indices are not checked here: the
+caller checks `extents` first.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def extents(row: Ints, uops: Ints) -> tuple[Int, Int, Int, Int]:
 
 @helper
 def emit(row: Ints, sums: Sums, scales: Ints, out: Bytes, bits: Int) -> None:
-    """Requantise one entry of sums into one packed entry; lanes repeat over the batch."""
+    """Requantise an entry of sums into a packed entry; the lanes repeat for each batch row."""
     lanes = len(scales)
     zero, low, high = row[ZERO], row[LOW], row[HIGH]
     if bits < 8:
@@ -74,7 +75,7 @@ def emit(row: Ints, sums: Sums, scales: Ints, out: Bytes, bits: Int) -> None:
 
 @helper
 def send(row: Ints, sums: Sums, scales: Ints, index: Int, out: Bytes, raw: Sums, bits: Int) -> None:
-    """What a finished entry of sums sends to `out`, at the index out + off_acc."""
+    """Write a finished entry of sums to `out` at an index, raw or requantised."""
     if row[EMIT] == EMIT_RAW:
         for n in range(len(sums)):
             raw[index, n] = sums[n]
@@ -86,7 +87,11 @@ def send(row: Ints, sums: Sums, scales: Ints, index: Int, out: Bytes, raw: Sums,
 def gemm(
     row: Ints, uops: Ints, inp: Elements, wgt: Elements, acc: Sums, scl: Ints, out: Bytes, raw: Sums, bits: Int
 ) -> None:
-    """GEMM over `inp[entry, batch, block_in]`, `wgt[entry, block_out, block_in]`, `acc[entry, batch * block_out]`."""
+    """Execute a GEMM.
+
+    `inp[entry, batch, block_in]`, `wgt[entry, block_out, block_in]`, `acc[entry, batch *
+    block_out]`.
+    """
     for i in range(row[LOOP0]):
         for j in range(row[LOOP1]):
             off_acc = i * row[ACC0] + j * row[ACC1]
@@ -120,7 +125,10 @@ def _multiply(inputs: Elements, weights: Elements, sums: Sums) -> None:
 def vector(
     row: Ints, uops: Ints, inp: Elements, wgt: Elements, acc: Sums, scl: Ints, out: Bytes, raw: Sums, bits: Int
 ) -> None:
-    """VECTOR over `inp[vector, batch * block_out]`, `wgt[vector, block_out]`, `acc[entry, batch * block_out]`."""
+    """Execute a VECTOR.
+
+    `inp[vector, batch * block_out]`, `wgt[vector, block_out]`, `acc[entry, batch * block_out]`.
+    """
     x = np.zeros(acc.shape[1], np.int32)
     b = np.zeros(acc.shape[1], np.int32)
     for i in range(row[LOOP0]):
@@ -169,7 +177,7 @@ def _apply(op: Int, sums: Sums, x: Sums, b: Sums) -> None:
 
 @helper
 def _combine(op: Int, a: Int, x: Int, b: Int) -> Int:
-    """One lane, in wrapping int32; 64 bits where a result in between is wider."""
+    """One lane in wrapping int32, with 64-bit intermediates where needed."""
     if op == ADD:
         return np.int32(a + b)
     if op == SUB:

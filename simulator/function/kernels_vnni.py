@@ -1,8 +1,9 @@
-"""GEMM on AVX-512 VNNI: the same results as `kernels.gemm`, for block_in a multiple of 4 and block_out of 16.
+"""GEMM with AVX-512 VNNI: the results of `kernels.gemm`, for block_in % 4 == 0 and block_out % 16
+== 0.
 
-Micro-ops in a row that add to one entry are a *run*: its sums stay in registers, which changes nothing as int32 sums
-wrap and their order is free. Four positions of the inner loop share the weights in a register; that is allowed when
-no two of them touch the same entry in different runs.
+Consecutive micro-ops that add to one entry are a *run*: its sums stay in registers, which changes
+no result, since int32 sums wrap and commute. Four positions of the inner loop share the weights in
+a register, if no two of them access the same entry in different runs.
 """
 
 from __future__ import annotations
@@ -44,17 +45,20 @@ from vdla.simulator.support.jit import Int, entry_point, helper, inline_helper
 
 POSITIONS = 4
 COMMON_GROUPS = 4  # of four inputs each: block_in of 16
-MOST_RUNS = 64  # whether positions are independent is decided for every pair of runs
+MOST_RUNS = 64  # independence is checked for every pair of runs
 BYTES_A_LANE = 4
 
 
 def fits(block_in: Int, block_out: Int) -> bool:
-    """Whether entries are whole vectors."""
+    """Whether entries are multiples of a vector."""
     return bool(block_in % BYTES_A_LANE == 0 and block_out % LANES == 0)
 
 
 def interleave(weights: Elements) -> Sums:
-    """`[n, block_out, block_in]` to `[n, block_out / 16, block_in / 4, 16]` of four unsigned bytes, 128 added."""
+    """Interleave `[n, block_out, block_in]` to `[n, block_out / 16, block_in / 4, 16]`.
+
+    Each element is four weights as unsigned bytes, with 128 added.
+    """
     n, block_out, block_in = weights.shape
     words = np.ascontiguousarray(weights).view(np.uint32)
     tiles = words.reshape(n, block_out // LANES, LANES, block_in // BYTES_A_LANE).transpose(0, 1, 3, 2)
@@ -73,7 +77,7 @@ def sum_entries(inputs: Elements, sums: Sums) -> None:
 
 @helper
 def _runs(row: Ints, uops: Ints) -> Ints:
-    """The first micro-op of each run, then their number."""
+    """The first micro-op of each run, then the number of micro-ops."""
     starts = np.empty(len(uops) + 1, np.int64)
     count = 0
     for u in range(len(uops)):
@@ -88,7 +92,7 @@ def _runs(row: Ints, uops: Ints) -> Ints:
 
 @helper
 def _independent(row: Ints, uops: Ints, runs: Ints) -> bool:
-    """Whether POSITIONS neighbours of the inner loop share their weights and can go run by run."""
+    """Whether POSITIONS consecutive positions share weights and can run in lockstep."""
     step = row[ACC1]
     if step == 0 or row[WGT1] != 0 or len(runs) - 1 > MOST_RUNS:
         return False
@@ -113,7 +117,10 @@ def gemm(
     out: Bytes,
     raw: Sums,
 ) -> None:
-    """GEMM over flat int32 views; `offsets` are the sums of `sum_entries`, `sizes` batch, chunks, groups, bits."""
+    """Execute a GEMM on flat int32 views.
+
+    `offsets` are the sums of `sum_entries`; `sizes` are batch, chunks, groups and bits.
+    """
     runs = _runs(row, uops)
     block = POSITIONS if _independent(row, uops, runs) else 1
     entries = acc.reshape(-1, sizes[0] * sizes[1] * LANES)
@@ -142,7 +149,7 @@ def gemm(
 def _run1(
     row: Ints, uops: Ints, i: Int, j: Int, keep: bool, inp: Sums, offsets: Sums, tiles: Sums, acc: Sums, sizes: Ints
 ) -> None:
-    """One run at one position, with two sums in flight."""
+    """Execute a run at one position, with two independent sums."""
     batch, chunks, groups = sizes[0], sizes[1], sizes[2]
     a = row[ACC] + i * row[ACC0] + j * row[ACC1] + uops[0, U_ACC]
     src = row[SRC] + i * row[SRC0] + j * row[SRC1]
@@ -180,7 +187,7 @@ def _run4(
     sizes: Ints,
     groups: Int,
 ) -> None:
-    """One run at four positions, which share the weights; the loop over `groups` unrolls where that is a constant."""
+    """Execute a run at four positions that share weights; a constant `groups` is unrolled."""
     batch, chunks = sizes[0], sizes[1]
     wgt = row[WGT] + i * row[WGT0]
     step_acc = row[ACC1] * batch * chunks * LANES

@@ -1,8 +1,8 @@
-"""Sixteen 32-bit lanes as a value of compiled code, with the AVX-512 VNNI dot product.
+"""Sixteen int32 lanes as a value of compiled code, with the AVX-512 VNNI dot product.
 
-`dot16(sums, weights, inputs)` adds to lane o the products of the four unsigned bytes of `weights[o]` and the four
-signed bytes of `inputs[o]`. Signed weights are stored with 128 added; who sums n products subtracts 128 times the
-sum of their inputs. Indices are not checked and count int32 elements.
+`dot16(sums, weights, inputs)` adds to lane o the products of the four unsigned bytes of
+`weights[o]` and the four signed bytes of `inputs[o]`. Signed weights are stored with 128 added: the
+caller subtracts 128 times the sum of the inputs. Indices are in int32 elements and are not checked.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from numba.core.datamodel import models
 from numba.core.extending import intrinsic, register_model
 
 LANES = 16
-Value = Any  # numba's and llvmlite's objects, which their interfaces leave untyped
+Value = Any  # Numba's and llvmlite's objects, which have no types
 
 _I32 = ir.IntType(32)
 _VECTOR = ir.VectorType(_I32, LANES)
 _BYTES = ir.VectorType(ir.IntType(8), 4 * LANES)
 _DOT = "llvm.x86.avx512.vpdpbusd.512"
-_BYTE_OPERANDS_SINCE = 22  # from this version of LLVM the intrinsic's operands are vectors of bytes
+_BYTE_OPERANDS_SINCE = 22  # since this version of LLVM the operands are byte vectors
 
 
 def available() -> bool:
-    """Whether compiled code may use the instruction: a processor that has it, and no other target asked for."""
+    """Whether the processor has AVX-512 VNNI and no other target is requested."""
     targets = [getattr(numba.config, name, None) for name in ("CPU_NAME", "CPU_FEATURES")]
     if os.environ.get("VDLA_PORTABLE") or any(targets):
         return False
@@ -38,7 +38,7 @@ def available() -> bool:
 
 
 class Int32x16(types.Type):
-    """The type of sixteen int32 lanes in compiled code."""
+    """Numba's type of sixteen int32 lanes."""
 
     def __init__(self) -> None:
         super().__init__(name="int32x16")
@@ -54,7 +54,7 @@ _INT32X16 = Int32x16()
 
 
 def _operation(function: Callable[..., Value]) -> Value:
-    """An intrinsic as compiled code calls it, without the typing argument."""
+    """An intrinsic, typed as compiled code calls it: without the typing argument."""
     return intrinsic(function)
 
 
@@ -108,7 +108,7 @@ def splat16(typing: Value, value: Value) -> Value:
 
 @_operation
 def add16(typing: Value, a: Value, b: Value) -> Value:
-    """The sum of two, lane by lane, wrapping."""
+    """The lane-wise sum, wrapping."""
 
     def emit(context: Value, builder: Value, signature: Value, args: Value) -> Value:
         return builder.add(*args)
@@ -118,7 +118,7 @@ def add16(typing: Value, a: Value, b: Value) -> Value:
 
 @_operation
 def dot16(typing: Value, sums: Value, weights: Value, inputs: Value) -> Value:
-    """`sums` plus four unsigned times signed byte products in each lane."""
+    """`sums` plus four products of unsigned and signed bytes in each lane."""
 
     def emit(context: Value, builder: Value, signature: Value, args: Value) -> Value:
         operand = _BYTES if llvm.llvm_version_info[0] >= _BYTE_OPERANDS_SINCE else _VECTOR

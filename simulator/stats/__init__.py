@@ -1,4 +1,4 @@
-"""Results of a run: outputs, counters, the times and the trace of its instructions. Needs NumPy only."""
+"""Results of a run: outputs, counters, times of instructions, trace. Needs NumPy only."""
 
 from vdla.simulator.stats.machine_state import MachineState
 from vdla.simulator.stats.result import Result

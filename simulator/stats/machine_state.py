@@ -1,7 +1,7 @@
-"""The state of a machine that did not end a program: the instruction of each unit and what it waits for.
+"""The state of a machine that did not end a program: each unit's instruction and what it waits for.
 
-Units start and end their instructions in program order, so a unit's counts of started and ended instructions say where
-it is.
+Units start and end their instructions in program order, so counts of started and ended instructions
+identify the oldest one.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Ints = NDArray[np.int64]
 class MachineState:
     """Instructions dispatched; instructions started and ended, by unit; tokens, by queue.
 
-    `executed`, where known, counts the instructions of each unit that have done their work: if they have not ended,
-    they wait for room in a token queue.
+    `executed`, where known, counts the instructions of each unit that have done their work; one
+    that has not ended waits for room in a token queue.
     """
 
     dispatched: int
@@ -34,7 +34,7 @@ class MachineState:
     executed: tuple[int, ...] | None = None
 
     def describe(self, config: Config, columns: Ints) -> str:
-        """A line for fetch, for each unit and for the token queues; `columns` are those of the whole stream."""
+        """A line for fetch, each unit and the token queues; `columns` are the stream's."""
         lines = [f"fetch: {self.dispatched} of {len(columns)} instructions dispatched{self._blocked(config, columns)}"]
         lines += [f"{unit.label}: {self._unit(config, columns, unit)}" for unit in Unit]
         depths = (f"{queue.name} {tokens}/{config.token_depth}" for queue, tokens in self._queues())

@@ -25,14 +25,14 @@ class Result:
 
     @property
     def statistics(self) -> RunStats:
-        """Cycles, counters and bytes moved; SimulationError after a simulation of function alone."""
+        """Cycles, counters, bytes moved; SimulationError for function alone."""
         if self._statistics is None:
             raise SimulationError(f"result of {self.program.name}: statistics need mode both or timing, got function")
         return self._statistics
 
     @property
     def trace(self) -> RunTrace:
-        """The times of the instructions, to write for a viewer; SimulationError where the device gives none."""
+        """The times of the instructions; SimulationError where the device records none."""
         return RunTrace(self.program, self.statistics)
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""What a run took: cycles, counters of every unit, times of every instruction.
+"""The statistics of a run: cycles, counters of every unit, times of every instruction.
 
-The invariant: the counters of a unit sum to the total. Every device returns the same class, so that two devices can
-be compared field by field.
+The invariant: the counters of a unit sum to the total. Every device returns the same class, so two
+devices can be compared field by field.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunStats:
-    """Cycles from start to end, inclusive: an instruction that starts at `starts[k]` ends at `ends[k]`."""
+    """Times are cycles from 0, inclusive: instruction k runs from `starts[k]` to `ends[k]`."""
 
     config: Config
     program: str
@@ -31,9 +31,9 @@ class RunStats:
     starts: Ints
     ends: Ints
     dispatches: Ints
-    waits: Ints | None  # [instruction, counter]: the unit's cycles that belong to it; None where hardware cannot tell
-    macs: int  # of GEMM, padding of blocks included
-    bytes_read: int  # tensors and stream
+    waits: Ints | None  # [instruction, counter]: its unit's cycles; None where not observed
+    macs: int  # of GEMM, padded blocks included
+    bytes_read: int  # of tensors and the stream
     bytes_written: int
 
     def __repr__(self) -> str:
@@ -46,21 +46,21 @@ class RunStats:
 
     @property
     def utilisation(self) -> float:
-        """Multiply-accumulates done over those that the GEMM core could have done, 0 to 1."""
+        """Multiply-accumulates done over those possible in all cycles, from 0 to 1."""
         return self.macs / (self.config.macs_per_cycle * self.total_cycles) if self.total_cycles else 0.0
 
     @property
     def compute_bound_cycles(self) -> float:
-        """Cycles that the multiply-accumulates need at least."""
+        """The fewest cycles for the multiply-accumulates."""
         return self.macs / self.config.macs_per_cycle
 
     @property
     def memory_bound_cycles(self) -> float:
-        """Cycles that the bytes moved need at least; the read and the write channel work side by side."""
+        """The fewest cycles for the bytes moved, by read and write channel in parallel."""
         return max(self.bytes_read, self.bytes_written) / self.config.peak_bytes_per_cycle
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-compatible values, without the times of the instructions."""
+        """The totals and counters as JSON-compatible values."""
         return {
             "config": self.config.name,
             "config_fingerprint": self.config.fingerprint,
@@ -77,7 +77,7 @@ class RunStats:
         }
 
     def differences(self, other: RunStats) -> list[str]:
-        """What another device's run of the same program did otherwise, one sentence each; empty when nothing."""
+        """The differences to another run of the same program, a sentence each."""
         found = [
             f"{name} is {getattr(self, name)}, other has {getattr(other, name)}"
             for name in ("program_hash", "total_cycles", "macs", "bytes_read", "bytes_written")
@@ -99,7 +99,7 @@ def _first_difference(name: str, ours: Ints, theirs: Ints) -> list[str]:
 
 
 def macs_of(config: Config, columns: Ints) -> int:
-    """Multiply-accumulates of the GEMMs among instructions, padding of blocks included."""
+    """The multiply-accumulates of all GEMM instructions, padded blocks included."""
     gemm = columns[columns[:, COL["opcode"]] == Opcode.GEMM]
     kernels = gemm[:, COL["uop_end"]] - gemm[:, COL["uop_begin"]]
     return int((gemm[:, COL["loop0"]] * gemm[:, COL["loop1"]] * kernels).sum()) * config.macs_per_cycle

@@ -74,7 +74,7 @@ def _earlier(ours: Ints, theirs: Ints) -> Ints:
 
 
 def latest_instructions(times: Times, instruction: int, cycle: int, count: int) -> list[int]:
-    """`count` instructions in program order: the given one, and those with the latest events up to a cycle."""
+    """The given instruction and the `count - 1` with the latest events up to a cycle."""
     latest = np.full(len(times.starts), UNKNOWN, np.int64)
     for events in times:
         latest = np.maximum(latest, np.where(events <= cycle, events, UNKNOWN))

@@ -1,7 +1,8 @@
 """The trace of a run: the times of every instruction, for ui.perfetto.dev or as a table of text.
 
-The format is Chrome's JSON trace: a track per unit, a slice from each instruction's start to its end, an
-arrow per token, a counter per token queue. One cycle is one microsecond, so the viewer's ruler reads in cycles.
+The format is Chrome's JSON trace: a track per unit, a slice from each instruction's start to its
+end, an arrow per token, a counter per token queue. One cycle is one microsecond, so the viewer's
+ruler reads in cycles.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _PROCESS = 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RunTrace:
-    """The trace of one run of a program; SimulationError unless the times of all its instructions are known."""
+    """The trace of one run; SimulationError unless the times of all instructions are known."""
 
     program: Program
     statistics: RunStats

@@ -1,1 +1,1 @@
-"""What the rooms of the simulator share: its errors (NumPy only) and the decorators that compile kernels (Numba)."""
+"""Shared by the simulator's rooms: errors (NumPy only), decorators of compiled code (Numba)."""

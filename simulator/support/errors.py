@@ -1,4 +1,4 @@
-"""The error of this layer: a program, an array or a machine state that the simulator refuses."""
+"""The simulator's error, and the checks that raise it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from vdla.support.errors import Error
 
 
 class SimulationError(Error, ValueError):
-    """What cannot be simulated; the message names the place, the rule and the value."""
+    """A program that cannot be simulated; the message names the place, the rule and the value."""
 
 
 def require_program(where: str, program: object, config: object = None) -> None:
-    """Refuse what is no Program, and a machine that is no Config."""
+    """SimulationError unless `program` is a Program and `config` a Config or None."""
     if not isinstance(program, Program):
         raise SimulationError(f"{where}: program must be a Program, got {type(program).__name__}")
     if config is not None and not isinstance(config, Config):
@@ -31,7 +31,7 @@ def name_of(columns: NDArray[np.int64], index: int) -> str:
 
 
 class Escape(Exception):
-    """An index outside of a buffer or of DRAM; who knows the instruction turns it into a SimulationError."""
+    """An index beyond a buffer or DRAM; re-raised with the instruction's name."""
 
 
 def require_below(what: str, index: int, size: int) -> None:

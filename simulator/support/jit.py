@@ -1,6 +1,7 @@
-"""The one way in which functions of the simulator are compiled: entry points cached on disk, helpers inside of them.
+"""The decorators of compiled functions: entry points cached on disk, and helpers compiled into
+them.
 
-The cache of an entry point is bound to the text of every module it may have been compiled from, not only to its own.
+The cache of an entry point is keyed by the source of every module in _SOURCES, not only by its own.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from numba import njit
 
 from vdla import hardware
 
-Int = Any  # an integer of compiled code: int64 there, whatever numpy makes of it in the eyes of a type checker
+Int = Any  # int64 in compiled code; NumPy's operators give type checkers other types
 
 Function = TypeVar("Function", bound=Callable[..., object])
 
-# Kernels hold the numbers of columns, opcodes and operations of the instruction set, so its modules count as well.
+# Compiled code contains column numbers, opcodes and operations, so the instruction set counts too.
 _SOURCES = (
     "hardware/isa/encoding.py",
     "hardware/isa/formats.py",
@@ -50,7 +51,7 @@ _HELPER: dict[str, Any] = {**_ENTRY, "cache": False, "no_cpython_wrapper": True}
 
 
 def entry_point(function: Function) -> Function:
-    """An entry point: compiled at its first call; the machine code is kept beside the module."""
+    """An entry point: compiled at its first call, cached on disk."""
     result: Any = njit(**_ENTRY)(function)
     stored = getattr(result._cache, "_cache_file", None)
     if stored is not None and hasattr(stored, "_source_stamp"):
@@ -60,12 +61,12 @@ def entry_point(function: Function) -> Function:
 
 
 def helper(function: Function) -> Function:
-    """A function that only compiled functions call; leaving out its Python entry halves the time to compile it."""
+    """A function called by compiled code only; no Python wrapper, half the compile time."""
     result: Function = njit(**_HELPER)(function)
     return result
 
 
 def inline_helper(function: Function) -> Function:
-    """A helper that becomes part of each caller, so that arguments which are constants there are constants inside."""
+    """A helper inlined into each caller, where constant arguments are propagated."""
     result: Function = njit(**_HELPER, forceinline=True)(function)
     return result

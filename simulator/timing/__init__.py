@@ -1,4 +1,4 @@
-"""When the machine does what: the exact start and end of every instruction, by the timing contract."""
+"""The exact start and end of every instruction, by the timing contract."""
 
 from vdla.simulator.timing.timing import MAX_CYCLES, Timing, device_config, time_columns, time_program
 

@@ -1,7 +1,8 @@
-"""The bank conflicts of VECTOR instructions: how many iterations read two entries of one half of the accumulator.
+"""The bank conflicts of VECTOR instructions: iterations that read two entries of one accumulator
+half.
 
-The one thing about timing that depends on more than an instruction's fields: on the micro-ops in the buffer at that
-time, which come from the program's constants.
+Only these depend on more than an instruction's fields: on the micro-ops in the buffer at that time,
+which come from the program's constants.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Ints = NDArray[np.int64]
 
 
 def bank_conflicts(program: Program) -> Ints:
-    """Extra cycles of each instruction."""
+    """The extra cycles of each instruction."""
     extra = np.zeros(len(program), np.int64)
     columns = program.columns
     if not _candidates(columns).any():
@@ -45,7 +46,7 @@ def _uop_loads(columns: Ints) -> NDArray[np.bool_]:
 
 
 def load_uops(program: Program, row: Ints, tensor: int, uops: Ints) -> None:
-    """Do a LOAD of micro-ops from a constant; what lies outside of it is left to the verifier."""
+    """Execute a LOAD of micro-ops from a constant; bounds are left to the verifier."""
     data = program.tensors[tensor].data if tensor >= 0 else None
     if data is None:
         return
@@ -64,7 +65,7 @@ def load_uops(program: Program, row: Ints, tensor: int, uops: Ints) -> None:
 
 
 def vector_conflicts(config: Config, row: Ints, uops: Ints) -> int:
-    """Iterations of one VECTOR, with an accumulator source, that read two entries of one half."""
+    """The bank conflicts of one VECTOR with an accumulator source."""
     kernel = uops[row[COL["uop_begin"]] : row[COL["uop_end"]]]
     loops = np.array([row[COL[name]] for name in ("loop0", "loop1", "acc", "acc0", "acc1", "src", "src0", "src1")])
     return int(_count(kernel, loops, bool(row[COL["init"]]), config.acc_depth // 2))

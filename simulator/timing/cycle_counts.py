@@ -1,7 +1,6 @@
-"""Where the cycles of every unit went: the times of instructions, once they are known, become counters.
+"""The counters of every unit, from the times of all instructions.
 
-The invariant: every cycle of a unit is counted once, from the one before its last counted cycle onwards, so that the
-counters of a unit sum to the total.
+The invariant: every cycle of a unit is counted exactly once, so its counters sum to the total.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from vdla.simulator.timing.wait_table import KIND_READ, KIND_WRITE, NEVER, NONE
 
 @helper
 def after(times: Ints, index: Int, event: Int) -> Int:
-    """The cycle from which an event is seen: 0 for none, UNKNOWN when it is not settled."""
+    """The cycle after an event: 0 for no event, UNKNOWN for an unsettled one."""
     if index == NONE:
         return 0
     if index == NEVER or times[index, event] == UNKNOWN:
@@ -54,7 +53,7 @@ def after(times: Ints, index: Int, event: Int) -> Int:
 
 @helper
 def count_fetch(table: Ints, times: Ints, state: Ints, fetch: Ints, end: Int) -> None:
-    """Count fetch's uncovered cycles before `end`; every dispatch before `end` is settled."""
+    """Count fetch's cycles before `end` outside of bursts; earlier dispatches are settled."""
     k = state[F_COUNTED]
     while k < len(table) and times[k, T_D] != UNKNOWN and times[k, T_D] < end:
         if times[k, T_D] >= state[F_MARK]:
@@ -68,7 +67,7 @@ def count_fetch(table: Ints, times: Ints, state: Ints, fetch: Ints, end: Int) ->
 
 @helper
 def count_blocked(times: Ints, state: Ints, fetch: Ints, k: Int, end: Int) -> None:
-    """Cycles from the mark to before `end`, in which instruction k is the next to dispatch."""
+    """Count fetch's cycles from the mark to `end` while k is the next to dispatch."""
     mark = state[F_MARK]
     if mark >= end:
         return
@@ -84,7 +83,7 @@ def count_blocked(times: Ints, state: Ints, fetch: Ints, k: Int, end: Int) -> No
 
 @helper
 def count_pushes(table: Ints, times: Ints, counts: Ints, to: Int, last: Int, lo: Int, hi: Int) -> Int:
-    """How many cycles lo..hi-1 an instruction up to `last` is blocked in its push; they count in row `to`."""
+    """Count in row `to` the cycles lo..hi-1 in which a push up to `last` is blocked."""
     blocked = 0
     j = last
     while j != NONE and times[j, T_E] >= lo:
@@ -103,7 +102,7 @@ def count_pushes(table: Ints, times: Ints, counts: Ints, to: Int, last: Int, lo:
 
 @helper
 def count_waiting(table: Ints, times: Ints, counts: Ints, k: Int, queues: Ints) -> None:
-    """The cycles between the issue stage's becoming free and the start of k."""
+    """Count the cycles from when the issue stage is free to the start of k."""
     unit = table[k, UNIT]
     lo = times[k, T_COVER] + 1
     if table[k, PREV] != NONE:
@@ -124,7 +123,7 @@ def count_waiting(table: Ints, times: Ints, counts: Ints, k: Int, queues: Ints) 
 
 @helper
 def count_current(table: Ints, times: Ints, counts: Ints, k: Int) -> None:
-    """The cycles from the start of k that its bursts do not account for."""
+    """Count the cycles from the start of k outside of its bursts."""
     if table[k, KIND] == KIND_WRITE:
         return
     if table[k, KIND] != KIND_READ:
@@ -143,7 +142,7 @@ def count_current(table: Ints, times: Ints, counts: Ints, k: Int) -> None:
 
 @helper
 def count_tail(table: Ints, times: Ints, counts: Ints, last: Int, covered: Int, total: Int) -> Int:
-    """The cycles of a unit after its last instruction's issue; returned are those in which it is idle."""
+    """Count the cycles of a unit after its last instruction; returns the idle ones."""
     lo = max(times[last, T_F], covered + 1)
     hi = times[last, T_E] + 1
     if lo < hi:
@@ -154,7 +153,7 @@ def count_tail(table: Ints, times: Ints, counts: Ints, last: Int, covered: Int, 
 
 @helper
 def account(table: Ints, times: Ints, counts: Ints, fetch: Ints, idle: Ints, state: Ints, queues: Ints) -> Int:
-    """Count the cycles that the events left open; the total."""
+    """Count the cycles that the event loop has not counted; returns the total."""
     total = np.int64(0)
     for k in range(len(table)):
         count_waiting(table, times, counts, k, queues)

@@ -1,9 +1,9 @@
-"""The timing contract as one compiled event loop over the wait table.
+"""The timing contract as a compiled event loop over the wait table.
 
-The invariant: when the next burst is granted at g, everything that happens before g + 1 is known, because whatever
-is still unknown depends on a grant to come, and is seen a cycle later at the earliest. So events are settled as far
-as they can be, then one burst is granted, and so on; time never passes cycle by cycle. `docs/timing-contract.md` has
-the rules; letters D S F C N E and R L are its symbols.
+The invariant: when a burst is granted at g, every event before g + 1 is known, because unknown
+events depend on later grants and take effect a cycle after them. So the loop settles all events it
+can, grants one burst, and repeats; it never steps single cycles. `docs/timing-contract.md` has the
+rules and the symbols D S F C N E and R L.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _next_of_unit(table: Ints, k: Int) -> Int:
 
 @helper
 def _begin_read(table: Ints, times: Ints, state: Ints, requests: Ints, params: Ints, unit: Int) -> bool:
-    """Once it is known when padding can begin: padding, and the first request."""
+    """Pad and request the first burst, once the start of padding is known."""
     k = state[PENDING + unit]
     if k == NONE:
         return False
@@ -196,7 +196,7 @@ def _burst(left: Int, address: Int, params: Ints) -> Int:
 
 @helper
 def _advance(table: Ints, request: Ints, k: Int, beats: Int) -> bool:
-    """The iterator after `beats` more beats; False at the end of the instruction's last run."""
+    """Advance the burst iterator by `beats`; False at the end of the last run."""
     request[3] -= beats
     request[4] += beats
     if request[3] > 0:
@@ -214,7 +214,7 @@ def _advance(table: Ints, request: Ints, k: Int, beats: Int) -> bool:
 def _write(
     table: Ints, times: Ints, state: Ints, requests: Ints, ring: Ints, counts: Ints, params: Ints, k: Int
 ) -> None:
-    """All bursts of a STORE: no other unit writes, so they follow from its start alone."""
+    """Issue all bursts of a STORE: no other unit writes, so its start determines them."""
     request = requests[STORE]
     request[1] = request[2] = 0
     request[3] = table[k, RUN]
@@ -244,7 +244,7 @@ def _write(
 def _settle(
     table: Ints, times: Ints, state: Ints, requests: Ints, write_ring: Ints, counts: Ints, params: Ints
 ) -> None:
-    """Every event whose causes are settled."""
+    """Settle every event whose causes are known."""
     moved = True
     while moved:
         moved = False
@@ -262,7 +262,7 @@ def _settle(
 
 @helper
 def _fetch_request(table: Ints, times: Ints, state: Ints, params: Ints) -> tuple[Int, Int]:
-    """(first cycle in which fetch requests its next burst or FAR, its beats)."""
+    """(the first cycle in which fetch requests its next burst, or FAR; its beats)."""
     beats = state[F_BEATS]
     left = len(table) * params[P_WORD] - beats
     if left == 0:
@@ -278,7 +278,7 @@ def _fetch_request(table: Ints, times: Ints, state: Ints, params: Ints) -> tuple
 
 @helper
 def _grant(state: Ints, ring: Ints, counts: Ints, params: Ints, who: Int, g: Int, n: Int) -> tuple[Int, Int]:
-    """Account for one read burst of `who` in `counts` and return its first and last beat."""
+    """Grant a read burst of `who` and count its cycles; the cycles of its first and last beat."""
     first = g + params[P_READ_LATENCY]
     due = first
     if state[R_COUNT] > 0:
@@ -323,7 +323,7 @@ def _grant_read(
     g: Int,
     n: Int,
 ) -> bool:
-    """Grant the unit's burst; True when it was the instruction's last."""
+    """Grant a burst of a unit; whether it was the instruction's last."""
     k = state[ACTIVE + unit]
     counts[k, BANDWIDTH] += max(0, g - max(times[k, T_Q], state[COVERED + unit] + 1))
     _, last = _grant(state, ring, counts[k], params, unit, g, n)
@@ -365,7 +365,7 @@ def _run(
     read_ring: Ints,
     write_ring: Ints,
 ) -> Int:
-    """Every event of the run; how it went. `state[R_GRANT]` is the cycle of the last grant."""
+    """Run to DONE, DEADLOCK or TIMEOUT; `state[R_GRANT]` is the last grant."""
     _settle(table, times, state, requests, write_ring, counts, params)
     fetch_at, fetch_n = _fetch_request(table, times, state, params)
     while True:
@@ -393,7 +393,7 @@ def _run(
     return DONE if done else DEADLOCK
 
 
-# --- counting, once every time is known ------------------------------------------------------------------------------
+# --- entry ----------------------------------------------------------------------------------------
 
 
 @entry_point
@@ -409,7 +409,7 @@ def run(
     rings: Ints,
     queues: Ints,
 ) -> tuple[Int, Int]:
-    """(status, total cycles, or the last cycle known of a run that does not end); fills `times` and the counters."""
+    """Fill `times` and the counters; (status, total cycles, or the last grant)."""
     _initialise(table, state)
     status = _run(table, params, times, counts, fetch, state, requests, rings[0], rings[1])
     if status != DONE:

@@ -1,6 +1,6 @@
-"""Where the timing kernels keep what they know: indices of parameters, of times of instructions, of state.
+"""Names of the indices in the event loop's arrays: parameters, times of instructions, state.
 
-The invariant: these are the only names for columns of those arrays; a kernel that adds a value adds a name here.
+The invariant: arrays are indexed by these names only.
 """
 
 from __future__ import annotations
@@ -29,29 +29,24 @@ PARAMS = (
     P_FETCH_BUFFER, P_LOAD_TAIL, P_OVERHEAD, P_DEPTH, P_STORE_SETUP, P_LIMIT,
 ) = range(len(PARAMS))  # fmt: skip
 
-# Times of an instruction, by column. Q: first cycle in which it requests bursts. COVER: last cycle covered by read
-# bursts of its unit before it.
+# Times of an instruction, by column. Q: the first cycle in which it requests bursts. COVER: the
+# last cycle covered by read bursts of its unit before it.
 TIMES = ("arrival", "D", "S", "F", "C", "E", "Q", "COVER")
-T_A, T_D, T_S, T_F, T_C, T_E, T_Q, T_COVER = np.arange(
-    len(TIMES)
-)  # not literals, which would compile helpers once for each
+# Not literals: Numba would compile the helpers once for each.
+T_A, T_D, T_S, T_F, T_C, T_E, T_Q, T_COVER = np.arange(len(TIMES))
 
 UNIT, KIND, PREV, POP_PREV, POP_NEXT, ROOM_PREV, ROOM_NEXT, COMMAND, LIMIT = (F[name] for name in FIELDS[:9])
 PADS, CYCLES, BASE, RUN, Y_RUNS, Y_STRIDE, Z_RUNS, Z_STRIDE, PUSH_PREV, PUSH_NEXT = (F[name] for name in FIELDS[9:])
 
-# State, by index: where each unit is in its list, and the two memory channels.
+# State, by index: the progress of each unit and of the two memory channels.
 NEXT_S, NEXT_E, NEXT_D = 0, 3, 6  # per unit: instruction to start, to end; the one to dispatch
 COVERED = 7  # per requester, by unit number (FETCH = 3): last cycle covered by its read bursts
 R_LAST, R_GRANT, R_COUNT, W_LAST, W_COUNT = 11, 12, 13, 14, 15
-F_BEATS, F_GRANT, F_COUNTED, F_MARK = (
-    16,
-    17,
-    18,
-    19,
-)  # fetch: beats granted, last grant, dispatches counted, next cycle to count
+# Fetch: beats granted, last grant, dispatches counted, next cycle to count.
+F_BEATS, F_GRANT, F_COUNTED, F_MARK = 16, 17, 18, 19
 ACTIVE = 20  # per unit: its LOAD with bursts to request, or NONE
-PENDING = 23  # per unit: its LOAD which has started and not begun to write or request, or NONE
+PENDING = 23  # per unit: its LOAD that has started but neither padded nor requested, or NONE
 STATE_SIZE = 26
-ITERATOR = 5  # request time, z, y, beats left of the run, address
+ITERATOR = 5  # request time, z, y, beats left in the run, address
 
 DONE, DEADLOCK, TIMEOUT = range(3)

@@ -1,7 +1,7 @@
-"""The timing of a program: when every instruction starts and ends, and where the cycles of every unit went.
+"""The timing of a program: the start and end of every instruction, and the counters of every unit.
 
-`docs/timing-contract.md` is the specification. Timing needs no data, so that a program can be timed again under another
-DRAM model or other queue depths.
+`docs/timing-contract.md` is the specification. Timing needs no data, so a program can be timed
+again under another DRAM model or other queue depths.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from vdla.hardware.isa.units import COUNTERS, UNITS
 from vdla.hardware.program import STREAM, Program, place
 from vdla.simulator.stats import RunStats, macs_of
 from vdla.simulator.support.errors import SimulationError
-from vdla.simulator.timing import event_loop, hang
+from vdla.simulator.timing import event_loop
 from vdla.simulator.timing import layout as at
 from vdla.simulator.timing.bank_conflicts import bank_conflicts
+from vdla.simulator.timing.hang import hang_text
 from vdla.simulator.timing.wait_table import POP_QUEUE, entry_beats, stream_beats, wait_table
 
 Ints = NDArray[np.int64]
@@ -30,7 +31,7 @@ MAX_CYCLES = 1 << 50
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Raw results of the kernel: arrays by instruction, counters by unit in the order of UNITS."""
+    """Results of the event loop: arrays by instruction, counters by unit in the order of UNITS."""
 
     total: int
     dispatches: Ints
@@ -48,8 +49,8 @@ def time_program(
 ) -> RunStats:
     """The cycles of `program` at `addresses` (by default those of `place`) on `config`.
 
-    `config` may differ in DRAM, clock and queue depths from the one the program was compiled for. SimulationError where
-    it hangs or takes more than `max_cycles`.
+    `config` may differ in DRAM, clock and queue depths from the one the program was compiled for.
+    SimulationError where the program hangs or takes more than `max_cycles`.
     """
     device = device_config(program, config)
     places = place(program)[0] if addresses is None else addresses
@@ -60,7 +61,7 @@ def time_program(
 
 
 def device_config(program: Program, config: Config | None) -> Config:
-    """`config`, or the program's own; SimulationError when the program was compiled for another machine."""
+    """`config`, by default the program's; SimulationError if the program is for another machine."""
     mismatch = None if config is None else program.config.mismatch(config)
     if mismatch is not None:
         raise SimulationError(f"simulate {program.name}: {mismatch}")
@@ -82,7 +83,7 @@ def _stream_beat(program: Program, places: dict[str, int]) -> int:
 def time_columns(
     config: Config, linked: Ints, stream_beat: int, extra: Ints | None = None, max_cycles: int = MAX_CYCLES
 ) -> Timing:
-    """The timing of linked instructions; `extra[k]` are the bank conflicts of a VECTOR."""
+    """The timing of linked instructions; `extra[k]` is the number of bank conflicts of a VECTOR."""
     extra = np.zeros(len(linked), np.int64) if extra is None else extra
     table = wait_table(config, linked, extra)
     times = np.full((len(linked), len(at.TIMES)), at.UNKNOWN, np.int64)
@@ -94,13 +95,13 @@ def time_columns(
     status, cycles = event_loop.run(table, params, times, waits, fetch, idle, *scratch, POP_QUEUE)
     if status != at.DONE or cycles > max_cycles:
         timeout = status != at.DEADLOCK
-        raise SimulationError(hang.describe(config, linked, times, min(cycles, max_cycles), timeout))
+        raise SimulationError(hang_text(config, linked, times, min(cycles, max_cycles), timeout))
     counters = _counters(linked, waits, fetch, idle)
     return Timing(cycles, times[:, at.T_D], times[:, at.T_S], times[:, at.T_E], waits, counters)
 
 
 def _scratch(config: Config) -> tuple[Ints, Ints, Ints]:
-    """The kernel's state, its iterators over bursts and the last beats of outstanding bursts of both channels."""
+    """The state, the burst iterators, and the last beats of outstanding bursts on both channels."""
     slots = max(config.dram.outstanding_reads, config.dram.outstanding_writes)
     state, requests = np.zeros(at.STATE_SIZE, np.int64), np.zeros((3, at.ITERATOR), np.int64)
     return state, requests, np.full((2, slots), -1, np.int64)

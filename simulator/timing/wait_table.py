@@ -1,8 +1,9 @@
-"""The wait table of a program: what each instruction waits for and costs, as integers for the timing kernel.
+"""The wait table of a program: what each instruction waits for and costs, as integers for the
+timing kernel.
 
-The invariant: everything that follows from the program, the queue depths and the limits of the units alone is resolved
-here, with whole arrays, into "instruction k waits for event e of instruction j". Only the read channel is left to the
-kernel.
+The invariant: everything that follows from the program, the queue depths and the limits of the
+units alone is resolved here, with whole arrays, into "instruction k waits for event e of
+instruction j". Only the read channel is left to the kernel.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ NONE = -1  # waits for nothing
 NEVER = -2  # waits for an event that no instruction causes
 
 
-# Columns of the table. PREV: the unit's instruction before. POP_*: the instruction whose end gives the token popped
-# from that side. ROOM_*: the instruction whose start makes room for the token pushed to that side. COMMAND: the
-# instruction whose start makes room in the command queue. LIMIT: the instruction that must have ended before this
-# one starts.
+# Columns of the table. PREV: the unit's previous instruction. POP_*: the instruction whose end
+# pushes the token popped from that side. ROOM_*: the instruction whose start makes room for the
+# token pushed to that side. COMMAND: the instruction whose start makes room in the command queue.
+# LIMIT: the instruction that must have ended before this one starts.
 FIELDS = (
     "unit", "kind", "prev", "pop_prev", "pop_next", "room_prev", "room_next", "command", "limit",
     "pads", "cycles", "base", "run", "y_runs", "y_stride", "z_runs", "z_stride", "push_prev", "push_next",
@@ -33,13 +34,15 @@ F = {name: index for index, name in enumerate(FIELDS)}
 
 KIND_SYNC, KIND_CORE, KIND_READ, KIND_WRITE = range(4)
 
-# The queue on each side of each unit, for popping and for pushing; -1 at the ends of the chain of units.
+# The queue on each side of each unit, for popping and for pushing; -1 at the ends of the chain of
+# units.
 POP_QUEUE = np.array([[popped_queue(unit, side) for side in SIDES] for unit in Unit], np.int64)
 PUSH_QUEUE = np.array([[pushed_queue(unit, side) for side in SIDES] for unit in Unit], np.int64)
 
 
 def wait_table(config: Config, columns: Ints, conflicts: Ints) -> Ints:
-    """The table, `np.int64[n, len(FIELDS)]`, of linked instructions under the queue depths of `config`.
+    """The table, `np.int64[n, len(FIELDS)]`, of linked instructions under the queue depths of
+    `config`.
 
     `conflicts[k]` are the extra cycles of a VECTOR instruction.
     """
@@ -55,7 +58,7 @@ def wait_table(config: Config, columns: Ints, conflicts: Ints) -> Ints:
 
 
 def entry_beats(config: Config, columns: Ints) -> Ints:
-    """Beats in DRAM of one entry that each LOAD or STORE moves; 0 for the others."""
+    """The DRAM beats per entry of each LOAD or STORE; 0 for other instructions."""
     by_buffer = np.array(config.entry_bytes, np.int64) // config.axi_bytes
     opcode = columns[:, COL["opcode"]]
     load = by_buffer[np.minimum(columns[:, COL["buffer"]], len(by_buffer) - 1)]
@@ -118,7 +121,7 @@ def _shifted(table: Ints, name: str, order: Ints, distance: int) -> None:
 
 
 def _fill_drains(table: Ints, columns: Ints) -> None:
-    """Compute starts an instruction of another kind after the end of the one before, and drains around LOAD, SYNC."""
+    """Compute drains before an instruction of another kind, and around LOAD and SYNC."""
     order = np.flatnonzero(table[:, F["unit"]] == Unit.COMPUTE)
     opcode = columns[order, COL["opcode"]]
     same = (opcode[1:] == opcode[:-1]) & np.isin(opcode[1:], (Opcode.GEMM, Opcode.VECTOR))
@@ -142,5 +145,5 @@ def _fill_queue(config: Config, table: Ints, columns: Ints, number: int) -> None
 
 
 def stream_beats(config: Config) -> int:
-    """Beats of one instruction in the stream."""
+    """The beats of one instruction in the stream."""
     return instruction_bytes(config) // config.axi_bytes

@@ -1,7 +1,8 @@
-"""Every instruction's accesses in program order, and every field that leads out of a buffer or a tensor.
+"""The accesses of every instruction in program order, and findings about fields that leave their
+bounds.
 
-The micro-op buffer is data that this pass knows: only constants are loaded into it, by compute, which is also its only
-reader, in program order.
+The contents of the micro-op buffer are known here: only constants are loaded into it, by compute,
+which is also its only reader, in program order.
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ _BEGIN, _END = COL["uop_begin"], COL["uop_end"]
 
 @dataclass(slots=True)
 class ProgramAccesses:
-    """What each instruction touches: (tensor, or -1 on chip; access). An instruction with a finding touches nothing."""
+    """The accesses of each instruction, as (tensor or -1 for a buffer, access).
+
+    An instruction with a finding has none.
+    """
 
     accesses: list[list[tuple[int, BufferAccess]]]
     findings: list[Finding] = field(default_factory=list)
 
 
 def program_accesses(program: Program) -> ProgramAccesses:
-    """Walk the program once."""
+    """The accesses of all instructions, and the findings about their bounds."""
     walk = _Walk(program)
     return ProgramAccesses(
         [walk.visit(index, row) for index, row in enumerate(program.columns.tolist())], walk.findings
@@ -132,7 +136,7 @@ class _Walk:
 
 
 class _MicroOps:
-    """What the micro-op buffer holds, and the kernels in it."""
+    """The contents of the micro-op buffer, and the kernels in it."""
 
     def __init__(self, program: Program) -> None:
         self.config = program.config
@@ -151,7 +155,7 @@ class _MicroOps:
         return None if known.all() else begin + int(known.argmin())
 
     def load(self, row: Row, data: bytes) -> None:
-        """Do a LOAD from a constant; IsaError where a micro-op has bits that no field has."""
+        """Execute a LOAD from a constant; IsaError for bits outside of a micro-op's fields."""
         width = self.config.uop_entry_bytes
         raw = np.frombuffer(data, np.uint8)[: len(data) // self.config.axi_bytes * self.config.axi_bytes]
         rows = _rows(row, width // self.config.axi_bytes)
@@ -161,7 +165,7 @@ class _MicroOps:
         self.kernels = {}
 
     def forget(self, row: Row) -> None:
-        """Nothing is known of what such a LOAD writes."""
+        """Mark the entries that a LOAD writes as unknown."""
         self.known[self._entries(row)] = False
 
     def _entries(self, row: Row) -> slice:
@@ -170,14 +174,14 @@ class _MicroOps:
 
 
 def _rows(row: Row, entry_beats: int) -> NDArray[np.int64]:
-    """The beats of a LOAD in the order of its entries, repeats included."""
+    """The beats of a LOAD in entry order, with repeats."""
     z = np.arange(row[COL["z_size"]])[:, None, None] * row[COL["z_stride"]]
     y = np.arange(row[COL["y_size"]])[:, None] * row[COL["y_stride"]]
     return np.asarray((row[COL["dram"]] + z + y + np.arange(row[COL["x_size"]] * entry_beats)).ravel(), np.int64)
 
 
 def moves_data(row: Row) -> bool:
-    """Whether a LOAD or STORE touches DRAM at all: a LOAD may only pad."""
+    """Whether an instruction accesses DRAM: a LOAD of padding alone does not."""
     return row[_OPCODE] in (Opcode.LOAD, Opcode.STORE) and row[COL["x_size"]] > 0 and row[COL["y_size"]] > 0
 
 

@@ -1,4 +1,4 @@
-"""The explanation of a deadlock: what each unit waits for, and the cycle of waits or the end of the chain."""
+"""The explanation of a deadlock: what each unit waits for, and the cycle of waits."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _sentence(program: Program, run: TokenRun, wait: Wait) -> str:
     return f"{instruction_name(program, wait.instruction)} waits to {verb} {QUEUES[wait.queue].name}, which is {state}"
 
 
-# --- the graph of waits ----------------------------------------------------------------------------------------------
+# --- the graph of waits ---------------------------------------------------------------------------
 
 
 def _chain(program: Program, run: TokenRun) -> str:
@@ -80,7 +80,7 @@ def _graph(program: Program, run: TokenRun) -> _Graph:
 
 
 def _walk(graph: _Graph, path: list[int]) -> list[int]:
-    """The path extended until it closes a cycle; where no cycle can be reached, to a node that waits for nothing."""
+    """The path extended to a cycle, or else to a node that waits for nothing."""
     dead_end = path
     for node in graph[path[-1]]:
         found = [*path, node] if node in path else _walk(graph, [*path, node])
@@ -94,7 +94,7 @@ def _node(node: int) -> str:
     return "fetch" if node == _FETCH else Unit(node).label
 
 
-# --- leftover tokens ------------------------------------------------------------------------------------------------
+# --- leftover tokens ------------------------------------------------------------------------------
 
 
 def _unbalanced(program: Program, run: TokenRun, queue: int, left: int) -> Finding:

@@ -1,7 +1,8 @@
-"""Races and reads of what was never written, from the accesses and what the tokens order.
+"""Races and reads of unwritten data, from the accesses and the order that tokens enforce.
 
-Two accesses of different units to one entry (or beat), one of them a write, are a race unless the clock of one covers
-the other. Units are in order, so the last read and the last write of each unit are all the history an entry needs.
+Two accesses of different units to one entry (or beat), one of them a write, are a race unless the
+clock of one covers the other. Units execute in order, so the last read and the last write of each
+unit are all the history that an entry needs.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from vdla.simulator.verify.tokens import NEVER, TokenRun
 from vdla.simulator.verify.verdict import Finding, Kind, Range
 
 MOST_BEATS = 1 << 22
-"""Beats of a tensor up to which a history has one row a beat; beyond, one row a beat that is touched."""
+"""The largest tensor, in beats, whose history has a row for every beat; others have rows for
+accessed beats."""
 
 _READERS = (Unit.LOAD, Unit.COMPUTE, Unit.STORE)
 _WRITERS = {
@@ -39,7 +41,7 @@ Steps = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """Two unordered accesses, `first` in program order, and the entries where they meet."""
+    """Two unordered accesses in program order, and the entries that both access."""
 
     first: int
     second: int
@@ -49,24 +51,24 @@ class Race:
 
 
 class _History:
-    """When each unit last read and wrote each entry of one space, and which entries were ever written."""
+    """The last read and write of each entry of a space by each unit, and its written entries."""
 
     def __init__(self, name: str, size: int, readers: tuple[Unit, ...], writers: tuple[Unit, ...]) -> None:
         self.name = name
         self.reads: dict[int, Steps] = {unit: np.full(size, NEVER, np.int32) for unit in readers}
         self.writes: dict[int, Steps] = {unit: np.full(size, NEVER, np.int32) for unit in writers}
         self.written = np.zeros(size, np.bool_)
-        self.members: NDArray[np.int64] | None = None  # the beats that the rows stand for, where not all
+        self.members: NDArray[np.int64] | None = None  # the beats of the rows; None for all beats
 
     def rows(self, where: Where) -> Where:
-        """The rows of these entries."""
+        """The rows of entries."""
         if self.members is None:
             return where
         beats = np.arange(where.start, where.stop) if isinstance(where, slice) else where
         return np.searchsorted(self.members, beats)
 
     def span(self, where: Where, chosen: NDArray[np.bool_]) -> Range:
-        """The range of the chosen ones among these entries."""
+        """The range of the chosen entries."""
         places = np.flatnonzero(chosen)
         ends = int(places[0]), int(places[-1])
         first, last = (where.start + at if isinstance(where, slice) else int(where[at]) for at in ends)
@@ -74,7 +76,7 @@ class _History:
 
 
 class RaceCheck:
-    """The walk along a token run; call `findings` once, then `warnings`."""
+    """The check along a token run; call `findings` once, then `warnings`."""
 
     def __init__(self, program: Program, touched: ProgramAccesses, run: TokenRun) -> None:
         self.program = program
@@ -86,7 +88,7 @@ class RaceCheck:
         self.unwritten: list[tuple[int, Range]] = []
 
     def findings(self) -> Iterator[Finding]:
-        """Races, then reads of what nothing wrote (unless it is a race that leaves open whether something did)."""
+        """Races, then reads of unwritten data unless a race makes that uncertain."""
         for index in self.run.order:
             self._visit(index)
         yield from (_race(self.program, race) for race in self.races)
@@ -96,7 +98,7 @@ class RaceCheck:
                 yield _unwritten(self.program, index, place)
 
     def warnings(self) -> Iterator[Finding]:
-        """Outputs that the program does not write completely."""
+        """Outputs that are not written completely."""
         for number, tensor in enumerate(self.program.tensors):
             if tensor.role == "output":
                 beats = tensor.nbytes // self.program.config.axi_bytes
@@ -144,7 +146,7 @@ class RaceCheck:
 
 
 def _histories(program: Program, touched: ProgramAccesses) -> dict[tuple[int, Buffer | None], _History]:
-    """One for each buffer that is not the micro-ops', and each tensor that may be written."""
+    """The histories of all buffers but the micro-op buffer, and of writable tensors."""
     depths = program.config.depths
     histories: dict[tuple[int, Buffer | None], _History] = {}
     for buffer, writers in _WRITERS.items():
@@ -156,7 +158,7 @@ def _histories(program: Program, touched: ProgramAccesses) -> dict[tuple[int, Bu
 
 
 def _in_dram(program: Program, touched: ProgramAccesses) -> dict[int, list[Where]]:
-    """The beats touched in each tensor that may be written."""
+    """The accessed beats of each writable tensor."""
     writable = {number for number, tensor in enumerate(program.tensors) if tensor.role in WRITABLE}
     places: dict[int, list[Where]] = {}
     for accesses in touched.accesses:
@@ -177,7 +179,7 @@ def _dram_history(name: str, places: list[Where]) -> _History:
     return history
 
 
-# --- texts -----------------------------------------------------------------------------------------------------------
+# --- texts ----------------------------------------------------------------------------------------
 
 _HAZARDS = {(True, False): "read after write", (False, True): "write after read", (True, True): "write after write"}
 

@@ -1,8 +1,10 @@
-"""The untimed token run of a program on the smallest machine, which proves that it ends on every machine.
+"""The untimed token run of a program on the smallest machine, which proves that it ends on every
+machine.
 
-The smallest machine has queues of MIN_COMMAND_DEPTH commands and MIN_TOKEN_DEPTH tokens, and units that end each
-instruction before they start the next. Larger queues and overlap only remove conditions (docs/verifier.md). The vector
-clocks hold the order that tokens alone enforce, which is the same on every machine.
+The smallest machine has queues of MIN_COMMAND_DEPTH commands and MIN_TOKEN_DEPTH tokens, and units
+that end each instruction before they start the next. Larger queues and overlap only remove
+conditions (docs/verifier.md). The vector clocks hold the order that tokens alone enforce, which is
+the same on every machine.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ ORIGIN: Clock = (NEVER,) * UNITS
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Why a unit is blocked: its instruction waits for a token, or for room in a queue that it pushes to."""
+    """A blocked unit: its instruction waits for a token, or for room to push one."""
 
     unit: Unit
     instruction: int
@@ -37,9 +39,9 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class TokenRun:
-    """`order`: the instructions in an order in which they can run. `clocks[k][unit]`: the last instruction of `unit`
-    that has certainly ended when k starts. `waits` says why the run stopped, `tokens` what is left in each queue and
-    `last_push` which instruction pushed to it last.
+    """`order`: the instructions in an order in which they can run. `clocks[k][unit]`: the last
+    instruction of `unit` that has certainly ended when k starts. `waits` says why the run stopped,
+    `tokens` what is left in each queue and `last_push` which instruction pushed to it last.
     """
 
     order: list[int]
@@ -154,7 +156,7 @@ class _Run:
 
 
 def _queues(columns: Ints, ends: list[tuple[Unit, str]]) -> list[list[tuple[int, ...]]]:
-    """[unit][instruction]: the queues it pops from (or pushes to), given the unit and the token bit of each queue."""
+    """[unit][instruction]: its queues, given the unit and the token bit of each queue."""
     result = []
     for unit in Unit:
         links = [(queue, columns[:, COL[bit]] > 0) for queue, (end, bit) in enumerate(ends) if end is unit]

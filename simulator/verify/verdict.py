@@ -1,6 +1,6 @@
-"""What the verifier says about a program: findings, each with its place, or none.
+"""The verdict on a program: findings that refuse it, and warnings.
 
-`str(verdict)` is the text for people; every number in it is also a field of its finding. Warnings never refuse.
+`str(verdict)` is the text for people; every number in it is also a field of a finding.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from enum import Enum
 from vdla.support.errors import Error
 
 WIDTH = 96
-"""Characters of a schedule line that a text shows; the finding has all of it."""
+"""Characters of a schedule line in the text; the finding has the whole line."""
 
 
 class VerifyError(Error, ValueError):
-    """A program that was refused; `verdict` says why."""
+    """An unsafe program; `verdict` has the findings."""
 
     def __init__(self, verdict: Verdict) -> None:
         super().__init__(str(verdict))
@@ -23,7 +23,7 @@ class VerifyError(Error, ValueError):
 
 
 class Kind(str, Enum):
-    """What a finding is about."""
+    """The property that a finding violates."""
 
     CONFIGURATION = "configuration"
     ENCODING = "encoding"
@@ -36,7 +36,7 @@ class Kind(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Entries of a buffer, or beats of a tensor, from `first` to `last`; the ends alone where there are gaps."""
+    """Entries of a buffer, or beats of a tensor, from `first` to `last`, possibly with gaps."""
 
     space: str
     first: int
@@ -48,7 +48,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One reason to refuse (or, as a warning, to look): a sentence, and what it is about."""
+    """A violation or a warning: its message, and what it is about."""
 
     kind: Kind
     message: str
@@ -65,7 +65,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`ok` where nothing was found; at most the first findings of a kind are kept, `more` counts the rest."""
+    """The findings of a program; only the first of each kind are kept, `more` counts the rest."""
 
     program: str
     instructions: int
@@ -83,7 +83,7 @@ class Verdict:
         return frozenset(finding.kind for finding in self.findings)
 
     def raise_if_bad(self) -> None:
-        """VerifyError with the whole text unless `ok`."""
+        """VerifyError with all findings unless `ok`."""
         if not self.ok:
             raise VerifyError(self)
 

@@ -1,7 +1,8 @@
-"""The verifier: whether a program is safe to run, from its words alone.
+"""The verifier: whether a program is safe to run, decided from its words alone.
 
-A verified program cannot hang, touch memory that is not its own, or give results that depend on timing, on any machine
-of its configuration's fingerprint, whatever the DRAM and the queue depths. docs/verifier.md says why.
+A verified program cannot hang, access memory outside of its tensors, or give results that depend on
+timing, on any machine of its configuration's fingerprint, whatever the DRAM and the queue depths.
+docs/verifier.md has the proof.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from vdla.simulator.verify.tokens import token_run
 from vdla.simulator.verify.verdict import Finding, Kind, Verdict
 
 MOST_OF_A_KIND = 8
-"""Findings of one kind that a verdict keeps."""
+"""The most findings of one kind that a verdict keeps."""
 
 
 def verify(program: Program, config: Config | None = None) -> Verdict:
-    """The verdict on `program`; `config` is the machine it shall run on, by default the one it was compiled for.
+    """The verdict on `program`; `config` is the machine it shall run on, by default the one it was
+    compiled for.
 
-    Later questions need the answers to earlier ones: a wrong configuration or an invalid word ends the search.
+    Later questions need the answers to earlier ones: a wrong configuration or an invalid word ends
+    the search.
     """
     require_program("verify", program, config)
     empty = Verdict(program.name, len(program))
@@ -69,7 +72,7 @@ def _with(verdict: Verdict, found: Iterable[Finding], warnings: tuple[Finding, .
 
 
 def _invalid_words(program: Program) -> Iterator[Finding]:
-    """Each word that is not an instruction, with the first rule it breaks."""
+    """The invalid words, each with the first rule that it breaks."""
     try:
         check(program.config, program.words)
     except IsaError:
