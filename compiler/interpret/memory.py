@@ -99,10 +99,10 @@ class InterpreterMemory:
         match expr:
             case ir.Var(name=name):
                 return np.asarray(at.values[name], np.int32)
+            case ir.Const(value=value, dtype=dtype) if dtype in SMALL_FLOATS:
+                return wrap(np.asarray(value), dtype)
             case ir.Const(value=value, dtype=dtype):
-                return (
-                    wrap(np.asarray(value), dtype) if dtype in SMALL_FLOATS else np.asarray(value, storage_dtype(dtype))
-                )
+                return np.asarray(value, storage_dtype(dtype))
             case ir.Binary():
                 return self._binary(expr, at)
             case ir.Cast(dtype=dtype, value=inner):
