@@ -5,18 +5,21 @@ Timing needs no data: a program's cycles depend on its configuration and the DRA
 
 from dataclasses import replace
 
-from vdla import Config, Dram, simulate
-from vdla.compiler.operators.workloads import workload
-from vdla.runtime.layers import layer_operator
+import vdla
+from vdla import Config, Dram, templates
 
 config = Config.preset("pynq_z1")
-layer = workload("C10")
 
 for threads in (1, 2):
-    program = layer_operator(layer, config, threads).program
-    print(f"{layer.name}, {threads} virtual thread{'s' * (threads > 1)}")
+    # C10 of ResNet-18.
+    operator = templates.conv2d(
+        config,
+        batch=1, height=14, width=14, in_channels=256, out_channels=512, kernel=3, strides=2, pads=1,
+        virtual_threads=threads,
+    )  # fmt: skip
+    print(f"C10, {threads} virtual thread{'s' * (threads > 1)}")
     for latency in (10, 40, 160, 640):
         memory = Dram(read_latency=latency)
-        stats = simulate(program, config=replace(config, dram=memory), mode="timing").statistics
-        assert stats is not None
-        print(f"  read latency {latency:4}: {stats.total_cycles:9,} cycles, utilisation {stats.utilisation:.1%}")
+        statistics = vdla.simulate(operator.program, config=replace(config, dram=memory), mode="timing").statistics
+        cycles, utilisation = statistics.total_cycles, statistics.utilisation
+        print(f"  read latency {latency:4}: {cycles:9,} cycles, utilisation {utilisation:.1%}")

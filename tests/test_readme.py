@@ -2,72 +2,50 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
+import ast
 import re
 import runpy
 import shlex
 from pathlib import Path
 
 import pytest
+from helpers.documents import fences, printed
 
 from vdla.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 DOCUMENTS += sorted((ROOT / "docs").rglob("*.md"))
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SLOW = {"bench", "area"}  # commands that take longer than a test may; they have tests of their own
 LINK = re.compile(r"\[[^\]]+\]\(([^)#]+)(?:#[^)]*)?\)")
 
 
-def fences(path: Path) -> list[tuple[str, str]]:
-    """The fenced blocks of a document: language and text."""
-    return FENCE.findall(path.read_text(encoding="utf-8"))
+def readme() -> str:
+    return (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def run_python(blocks: list[tuple[str, str]], where: str) -> list[tuple[str, str]]:
-    """Run the python blocks in one namespace; for each text block after one, what it says and what was printed."""
-    space: dict[str, object] = {"__name__": where}
-    compared = []
-    printed: str | None = None
-    for language, text in blocks:
-        if language == "python":
-            out = io.StringIO()
-            with contextlib.redirect_stdout(out):
-                exec(compile(text, where, "exec"), space)
-            printed = out.getvalue()
-        elif language == "text" and printed is not None:
-            compared.append((text, printed))
-            printed = None
-    return compared
-
-
-def test_the_readmes_code_prints_what_the_readme_says() -> None:
-    compared = run_python(fences(ROOT / "README.md"), "README.md")
-    assert len(compared) == 3
-    for said, printed in compared:
-        assert printed == said
+def test_the_readmes_code_prints_what_the_readme_says(tmp_path: Path) -> None:
+    assert printed(readme(), tmp_path) == readme()
 
 
 def test_the_readme_shows_what_the_demo_prints(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = next(text for language, text in fences(ROOT / "README.md") if language == "text")
+    said = next(text for language, text in fences(readme()) if language == "text")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["demo"]) == 0
-    printed = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines()) + "\n"
+    shown = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines()) + "\n"
     if request.config.getoption("--update-golden"):
-        readme = ROOT / "README.md"
-        readme.write_text(readme.read_text(encoding="utf-8").replace(said, printed), encoding="utf-8")
+        path = ROOT / "README.md"
+        path.write_text(readme().replace(said, shown), encoding="utf-8")
     else:
-        assert printed == said
+        assert shown == said
 
 
 def commands() -> list[str]:
     """The lines of the README's plain blocks that begin with vdla, without the comment after three spaces."""
-    blocks = [text for language, text in fences(ROOT / "README.md") if language == ""]
+    blocks = [text for language, text in fences(readme()) if language == ""]
     lines = [line for text in blocks for line in text.splitlines() if line.startswith("vdla ")]
     return [re.split(r" {3,}", line)[0] for line in lines]
 
@@ -93,7 +71,23 @@ def test_the_index_names_every_document() -> None:
     assert [page for page in pages if page != "index.md" and f"({page})" not in index] == []
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def imported(source: str) -> set[str]:
+    """The modules that a source imports; `from a import b` is a."""
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return {ast.unparse(node).split()[1] for node in nodes}
+
+
+def test_examples_need_only_the_public_interface() -> None:
+    code = "\n".join(text for language, text in fences(readme()) if language == "python")
+    assert imported(code) == {"numpy", "vdla"}
+    for path in EXAMPLES:
+        assert {name for name in imported(path.read_text()) if name.startswith("vdla.")} == set()
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_run(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out
