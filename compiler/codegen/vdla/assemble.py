@@ -47,7 +47,8 @@ def assemble(
     """The program of `macro_ops` in order; `tensors` are all but the micro-op table.
 
     Raises:
-        AllocationError, UopError: an on-chip buffer is too small. IsaError: a field overflows.
+        AllocationError, UopError: an on-chip buffer is too small.
+        IsaError: a field overflows.
         BuildError: an operation accesses entries outside of its tiles or its tensor.
     """
     _check(macro_ops, tensors, source_lines)

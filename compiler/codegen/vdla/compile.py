@@ -25,9 +25,8 @@ def compile_function(
     tensor, which the device allocates.
 
     Raises:
-        LoweringError, AllocationError, UopError, IsaError: the schedule does not fit this machine;
-        the message names
-            the block, buffer or instruction.
+        LoweringError, AllocationError, UopError, IsaError: the schedule does not fit this machine.
+            The message names the block, buffer or instruction.
     """
     _check(config, fn)
     outputs = output_names(fn)

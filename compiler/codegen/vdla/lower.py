@@ -30,8 +30,7 @@ def lower(config: Config, fn: ir.Function) -> list[MacroOp]:
     """The macro-ops of a function whose blocks are all tensorized.
 
     Raises:
-        LoweringError: names the block, buffer or loop that this machine's instructions cannot
-        express, and why.
+        LoweringError: a block, buffer or loop that the machine's instructions cannot express.
     """
     return list(_Lowering(config, fn).run(fn.body, {}))
 
@@ -141,7 +140,7 @@ class _Lowering:
 
 def _trim(foldable: FoldableNest, runs: Bounds | None) -> tuple[Loop, ...]:
     """The loops, cut off where the block's predicate ends them."""
-    if runs is None:
+    if runs is None or not runs.end:
         return foldable.loops
     return tuple(replace(loop, extent=runs.of(loop)[1]) for loop in foldable.loops)
 
