@@ -1,4 +1,4 @@
-"""Compile time of native kernels: C1 to C12 from tensor expression to machine code, by the processor's time."""
+"""Compile time of native kernels, C1 to C12: from tensor expression to object, in CPU seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vdla.compiler.operators import plan_convolution
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.operators.workloads import Workload, resnet18_layers, workload
 
-# Not one of the measured layers: what a compiler remembers of it helps none of them, and it pays for LLVM's start.
+# Pays for LLVM's start-up; no measured layer, so that none of them finds anything in a cache.
 WARM_UP = Workload(
     name="warm_up",
     operator="conv2d",
@@ -33,17 +33,17 @@ def convolutions() -> list[Workload]:
 
 
 def native_seconds(step: Callable[[str], None]) -> dict[str, float]:
-    """The seconds for each layer, nothing of it from a cache."""
-    compile_seconds(WARM_UP)
+    """The CPU seconds of each layer, without the object cache."""
+    _compile_seconds(WARM_UP)
     seconds = {}
     for layer in convolutions():
         step(f"{layer.name} native")
-        seconds[layer.name] = compile_seconds(layer)
+        seconds[layer.name] = _compile_seconds(layer)
     return seconds
 
 
-def compile_seconds(layer: Workload) -> float:
-    """The time from nothing to an object of machine code, in the processor's seconds."""
+def _compile_seconds(layer: Workload) -> float:
+    """The CPU seconds from the tensor expression to an object file."""
     start = time.process_time()
     data = (layer.batch, layer.in_channels, layer.height, layer.width)
     weight = (layer.out_channels, layer.in_channels, layer.kernel, layer.kernel)

@@ -1,4 +1,4 @@
-"""CPUs to compile for: what schedules and the code generator need to know about them.
+"""CPUs to compile for, as schedules and the code generator see them.
 
 Only `host` loads LLVM, which detects the CPU of this machine.
 """

@@ -128,7 +128,7 @@ class FunctionBuilder:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Drops what is cached inside on exit."""
+        """On exit, drops the values cached since entry."""
         outer, in_statement = self.cache, self.statement_cache
         self.cache, self.statement_cache = outer.new_child(), in_statement.new_child()
         yield
@@ -158,7 +158,7 @@ class FunctionBuilder:
 
     @contextmanager
     def branch(self, cond: Value, name: str) -> Iterator[None]:
-        """Emits what is inside under the condition `cond`."""
+        """Code emitted inside runs only if `cond` holds."""
         then, after = self.block(name), self.block("after")
         self.builder.cbranch(cond, then, after)
         self.builder.position_at_end(then)

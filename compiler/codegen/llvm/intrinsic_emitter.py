@@ -1,4 +1,4 @@
-"""`IntrinsicEmitter`: what the `lower` of a CPU intrinsic gets to emit one call.
+"""`IntrinsicEmitter`: passed to the `lower` of a CPU intrinsic to emit one call.
 
 An entry is one vector of all its elements, row-major, in the register types of `types.py`: int4 is
 i8, bfloat16 is i16, bool is i1. All code goes to `builder`, where a lowering adds its own.

@@ -133,7 +133,7 @@ class _BitPlanes:
         self.builder, self.w, self.x, self.lanes = builder, w, x, lanes
 
     def add_products(self, acc: Value, weight_bits: int, data_bits: int, signed: bool) -> Value:
-        """`acc` plus the products of all planes; those of one significance share a shift."""
+        """`acc` plus the products of all planes; products of one significance share a shift."""
         for significance in range(weight_bits + data_bits - 1):
             pairs = [(p, significance - p) for p in range(weight_bits) if 0 <= significance - p < data_bits]
             top = weight_bits - 1 if signed else weight_bits
