@@ -1,5 +1,4 @@
-"""Float32 on one thread: layers against ONNX Runtime, a matrix product against NumPy, fused against
-separate kernels."""
+"""Float32 on one thread: layers against ONNX Runtime, matmul against NumPy, and fusion."""
 
 from __future__ import annotations
 
@@ -63,7 +62,7 @@ def measure_fusion(seed: int, step: ReportStep) -> Section:
 
 def measure_fused(layer: Workload, operands: Operands) -> Measurement:
     """One layer with bias and ReLU; `theirs` is the time of the three kernels."""
-    fused = our_layer(layer, operands, biased=True, finish=lambda y: relu(y, "positive"))
+    fused = our_layer(layer, operands, biased=True, epilogue=lambda y: relu(y, "positive"))
     first = our_layer(layer, operands, biased=False)
     second = kernel_of(lambda y, b: add(y, b, "sum"), first.outputs[0], operands.bias[:, None, None])
     third = kernel_of(lambda y: relu(y, "positive"), second.outputs[0])

@@ -1,5 +1,4 @@
-"""Int8 on one thread: the layers of the workload table as quantised convolutions, against ONNX
-Runtime's QLinearConv.
+"""Int8 on one thread: the layers of the workload table against ONNX Runtime's QLinearConv.
 
 Activations are uint8 with a zero point, weights int8 with a scale a channel; images and results are
 NCHW. `int8_error` is 0 where ONNX Runtime is exact: on CPUs with VNNI.
@@ -36,8 +35,7 @@ Y_SCALE, Y_ZERO = np.float32(0.05), 120
 
 @dataclass(frozen=True, slots=True)
 class QuantisedOperands:
-    """`data` uint8 [N, C, H, W], `weight` int8 [CO, C / groups, K, K], `bias` int32 [CO],
-    `weight_scale` float32 [CO]."""
+    """Data [N, C, H, W], weight [CO, C / groups, K, K]; bias and scale of the weight [CO]."""
 
     data: NDArray[np.uint8]
     weight: NDArray[np.int8]

@@ -75,16 +75,15 @@ def window_attributes(layer: Workload) -> dict[str, Any]:
     }
 
 
-def our_layer(layer: Workload, operands: Operands, biased: bool, finish: _Epilogue | None = None) -> BoundCall:
-    """Our kernel for a layer, called with its operands; `finish` is what follows in the same
-    kernel."""
+def our_layer(layer: Workload, operands: Operands, biased: bool, epilogue: _Epilogue | None = None) -> BoundCall:
+    """Our kernel for a layer, bound to its operands; `epilogue` runs in the same kernel."""
     data, weight, bias = operands.data, operands.weight, operands.bias
     groups = layer.in_channels if is_depthwise(layer) else 1
     plan = plan_convolution(data.shape, weight.shape, layer.strides, layer.pads, groups=groups)
 
     def operator(x: te.Tensor, w: te.Tensor, b: te.Tensor | None = None) -> te.Tensor:
         result = plan.apply(x, w, b, "y")
-        return result if finish is None else finish(result)
+        return result if epilogue is None else epilogue(result)
 
     return kernel_of(operator, data, plan.pack(weight), *([bias] if biased else []))
 

@@ -1,5 +1,4 @@
-"""Paired timing of two functions: their runs alternate, so that other load on the machine affects
-both.
+"""Paired timing: runs of two functions alternate, so that load on the machine affects both.
 
 Times are CPU seconds of one run in all threads of this process, the median of several rounds. On
 one thread that is wall-clock time without the share of other processes. A round repeats short

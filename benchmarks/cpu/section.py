@@ -1,5 +1,4 @@
-"""Sections of the `cpu` benchmark: figures, and measurements with the same columns in every
-section."""
+"""Sections of the `cpu` benchmark: figures and measurements, with the same columns in all."""
 
 from __future__ import annotations
 
@@ -46,8 +45,7 @@ class Section:
 
 
 def comparison(what: str, measurements: Sequence[Measurement]) -> Section:
-    """The section of a comparison with a library: geometric mean and worst of the ratios, and the
-    largest error."""
+    """The comparison with a library: geometric mean and worst of the ratios, and largest error."""
     ratios = [one.times.ratio for one in measurements]
     figures = {"geomean": geomean(ratios), "worst": min(ratios), "error": max(one.error for one in measurements)}
     return Section({f"{what}_{name}": value for name, value in figures.items()}, measurements)

@@ -1,7 +1,6 @@
-"""Operators of neural networks as tensor expressions: functions from tensors to tensors, with the
-meaning of ONNX.
+"""ONNX's operators as tensor expressions: functions from tensors to tensors.
 
-    from vdla.compiler import operators, te
+    from vdla import operators, te
 
     x = te.placeholder((1, 8, 14, 14), "float32", "x")
     y = operators.max_pool(operators.relu(x), 3, strides=2, pads=1)

@@ -1,5 +1,4 @@
-"""Bit-serial dense layer for 1-bit and 2-bit numbers, [M, K] to int32 [M, N]: bit planes, AND and
-population count.
+"""Bit-serial dense layer for 1-bit and 2-bit numbers: int32 sums by AND and population count.
 
 The stages: `<name>_data` the input in bit planes; `<name>_sum` the products plane by plane;
 `<name>` the result. Packed 2-bit weights take a quarter of the memory of int8 ones, which bounds a
@@ -27,8 +26,7 @@ _BITS = (1, 2)
 
 
 class Coding(Enum):
-    """The coding of weights: unsigned, two's complement, or -1 and 1 in one bit (then of the data
-    too)."""
+    """The coding of weights: unsigned, two's complement, or -1 and 1 in one bit (the data too)."""
 
     UNSIGNED = "unsigned"
     SIGNED = "signed"
@@ -36,8 +34,8 @@ class Coding(Enum):
 
 
 def pack_bitserial_dense(weight: Array, bits: int, coding: Coding, target: Target | str) -> Array:
-    """An int8 weight [N, K] of `bits`-bit numbers in bit planes, uint32 [N / lanes, K / 32, bits,
-    lanes].
+    """An int8 weight [N, K] in bit planes, uint32 [N / lanes, K / 32, bits, lanes].
+
 
     Bipolar weights are -1 and 1, in one bit.
     """

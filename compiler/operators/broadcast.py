@@ -27,8 +27,7 @@ _Combine = Callable[[te.Value, te.Value], te.Value]
 
 
 def broadcast_shape(where: str, *shapes: Sequence[te.Dim]) -> tuple[te.Dim, ...]:
-    """The shape that all `shapes` broadcast to; a symbolic extent is never 1, and equals only
-    itself."""
+    """The shape that all `shapes` broadcast to; a symbolic extent equals only itself, never 1."""
     rank = max(len(shape) for shape in shapes)
     aligned = [(1,) * (rank - len(shape)) + tuple(shape) for shape in shapes]
     result = []
@@ -57,8 +56,7 @@ def _combine(where: str, combine: Callable[..., te.Value], tensors: Sequence[te.
 
 
 def broadcast_to(x: te.Tensor, shape: Sequence[te.Dim], name: str | None = None) -> te.Tensor:
-    """`x` repeated to the common shape of `x` and `shape`: broadcasting in both directions, as
-    ONNX's Expand."""
+    """`x` repeated to the common broadcast shape of `x` and `shape`, as ONNX's Expand."""
     check_tensor("broadcast_to", "x", x)
     wanted = extents_of("broadcast_to", "shape", shape)
     for extent in wanted:

@@ -69,8 +69,7 @@ def check_bias(where: str, bias: te.Tensor | None, count: te.Dim) -> None:
 
 
 def check_weights(where: str, weight: object, form: str) -> None:
-    """Refuse anything but a non-empty array of numbers with as many dimensions as `form`, like "[N,
-    K]"."""
+    """Refuse anything but a non-empty array of numbers with the rank of `form`, like "[N, K]"."""
     if not isinstance(weight, np.ndarray):
         raise OperatorError(f"{where}: weight must be an array {form}, got {weight!r}")
     dtype = str(weight.dtype)

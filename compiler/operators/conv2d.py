@@ -71,8 +71,7 @@ def conv2d(
 
 @dataclass(frozen=True, slots=True)
 class ConvGeometry:
-    """A grouped convolution: channels and output channels of one group, the latter in blocks of
-    `lanes`."""
+    """Channels and output channels of a group of a convolution, the latter in blocks of lanes."""
 
     windows: Windows
     groups: int
@@ -111,8 +110,7 @@ class ConvGeometry:
         return (channel if self.is_dense else channel % self.group_outputs) % self.lanes
 
     def of_channel(self, tensor: te.Tensor, block: te.Value, lane: te.Value, *rest: te.Operand) -> te.Value:
-        """`tensor[channel, *rest]` for the output channel in a lane of a block; 0 in the padding of
-        a block."""
+        """`tensor[channel, *rest]` for the channel of a lane in a block; 0 in padding."""
         if self.group_outputs % self.lanes == 0:
             return tensor[(block * self.lanes + lane, *rest)]
         within = block % self.group_blocks * self.lanes + lane
@@ -121,8 +119,7 @@ class ConvGeometry:
 
 
 def lanes_of(group_outputs: int, dtype: str, target: Target) -> int:
-    """The lanes of a block of output channels: one vector, or the next power of two for fewer
-    channels."""
+    """The lanes of a block of outputs: one vector, or the next power of two for fewer channels."""
     most = target.lanes(storage_dtype(accumulator_dtype(dtype)).itemsize)
     return min(most, 1 << (group_outputs - 1).bit_length())
 
@@ -189,8 +186,7 @@ def _sums(
 def result_in_layout(
     total: te.Tensor, bias: te.Tensor | None, geometry: ConvGeometry, dtype: str, is_blocked: bool, name: str
 ) -> te.Tensor:
-    """The sums, plus a bias that they do not contain yet, as `dtype`: [N, CO, OH, OW], or in the
-    blocks of the sums."""
+    """The sums plus a bias as `dtype`, [N, CO, OH, OW] or in the blocks of the sums."""
 
     def biased(value: te.Value, channel: te.Value) -> te.Value:
         return te.cast(dtype, value if bias is None else value + to_accumulator(bias[channel]))
@@ -210,8 +206,7 @@ def result_in_layout(
 
 
 def pack_conv2d(weight: Array, target: Target | str = "host", groups: int = 1) -> Array:
-    """A weight [CO, C / groups, KH, KW] in layout "OIHW<lanes>o": [blocks, C / groups, KH, KW,
-    lanes].
+    """Packs a weight OIHW as "OIHW<lanes>o": [blocks, C / groups, KH, KW, lanes].
 
     The last block of each group is padded with zeros.
     """

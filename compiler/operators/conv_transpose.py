@@ -1,5 +1,4 @@
-"""Transposed convolution over any number of spatial dimensions, with groups: the gradient of a
-convolution.
+"""Transposed convolution over any number of spatial dimensions, with groups.
 
 Each result gathers its terms. Of the taps of the kernel only every s-th, s = stride / gcd(stride,
 dilation), meets an input element; only those are summed, so that nothing is multiplied by the zeros
@@ -34,8 +33,7 @@ _ZERO = te.const(0, "int32")
 
 @dataclass(frozen=True, slots=True)
 class _TapPhases:
-    """One spatial dimension: for t in range(taps), result p sums tap `tap(p, t)` times input
-    `source(p, t)`.
+    """One spatial dimension: result p sums tap `tap(p, t)` times input `source(p, t)` over t.
 
     Terms count where tap and source are in range and p does not fall between input elements
     (`conditions`).
@@ -63,8 +61,7 @@ class _TapPhases:
         return -(-self.kernel // self.spacing)
 
     def tap(self, p: te.Value, t: te.Operand) -> te.Value:
-        """The kernel tap: the t-th solution k of k * dilation = p + pads_before (modulo the
-        stride).
+        """The t-th kernel tap k that solves k * dilation = p + pads_before modulo the stride.
 
         It is the same for results a multiple of the stride apart.
         """
@@ -117,8 +114,7 @@ def conv_transpose(
 def _sums(
     x: te.Tensor, weight: te.Tensor, phases: Sequence[_TapPhases], shape: Sequence[te.Dim], groups: int, name: str
 ) -> te.Tensor:
-    """[N, K, spatial..., stride, steps]: the sums, with the last dimension split into phases of the
-    stride.
+    """[N, K, spatial..., stride, steps]: the sums, the last dimension in phases of the stride.
 
     Neighbouring steps read neighbouring inputs. The last step may lie beyond the result; it is
     never read.

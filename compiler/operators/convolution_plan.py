@@ -1,5 +1,4 @@
-"""The choice of a convolution for given shapes (direct, Winograd, depthwise), and its packed
-weight.
+"""The choice among direct, Winograd and depthwise convolution, and the packed weight.
 
 plan = plan_convolution((1, 64, 56, 56), (64, 64, 3, 3), pads=1)
 w = plan.weight("w")  # a placeholder for plan.pack(array)
@@ -34,8 +33,7 @@ _WINOGRAD_GAIN = 0.8  # of the multiply-adds of the direct convolution: the most
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionPlan:
-    """A convolution of [N, C, H, W] by [CO, C / groups, KH, KW] with `algorithm`, one of
-    _ALGORITHMS."""
+    """A convolution of [N, C, H, W] by [CO, C / groups, KH, KW] with one of the algorithms."""
 
     algorithm: str
     weight_shape: tuple[int, ...]
@@ -144,8 +142,7 @@ def _applies(algorithm: str, windows: Windows, shape: Sequence[int], groups: int
 
 
 def _fastest(windows: Windows, shape: Sequence[int], groups: int, dtype: str) -> str:
-    """The algorithm of fewest multiply-adds, among those that round about as well as direct
-    sums."""
+    """The algorithm with the fewest multiply-adds that rounds about as well as direct sums."""
     outputs, channels = shape[:2]
     if groups > 1 and channels == 1:
         return "depthwise"

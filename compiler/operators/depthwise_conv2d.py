@@ -35,11 +35,10 @@ def depthwise_conv2d(
     dilations: Ints = 1,
     name: str | None = None,
 ) -> te.Tensor:
-    """x [N, C, H, W], weight [C * m, 1, KH, KW], bias [C * m] -> [N, C * m, OH, OW], with a channel
-    multiplier m.
+    """x [N, C, H, W], weight [C * m, 1, KH, KW], bias [C * m] -> [N, C * m, OH, OW].
 
-    Input channel c gives the output channels c * m to c * m + m - 1. float16 and bfloat16 are
-    summed in float32; integers wrap.
+    m is the channel multiplier: input channel c gives the output channels c * m to c * m + m - 1.
+    float16 and bfloat16 are summed in float32; integers wrap.
     """
     _check_operands(x, weight, bias)
     windows = windows_of(_NAME, x.shape[2:4], weight.shape[2:4], strides, pads, dilations)
@@ -51,8 +50,7 @@ def depthwise_conv2d(
 
 
 def _pad_in_phases(x: te.Tensor, windows: Windows, name: str) -> te.Tensor:
-    """[N, C, rows, stride, columns / stride]: the image padded as far as windows read, its columns
-    in phases."""
+    """[N, C, rows, stride, columns / stride]: the padded image, its columns in phases."""
     stride, (top, left) = windows.strides[1], windows.pads_before
     rows, columns = (windows.last(d) + windows.pads_before[d] + 1 for d in range(2))
 

@@ -45,8 +45,7 @@ def identity(x: te.Tensor, name: str | None = None) -> te.Tensor:
 
 
 def cast(x: te.Tensor, dtype: str, name: str | None = None) -> te.Tensor:
-    """`x` in another dtype: integers wrap, floats to integers truncate and saturate, to bool is x
-    != 0."""
+    """`x` as `dtype`: integers wrap, floats truncate and saturate to integers, bool is x != 0."""
     check_tensor("cast", "x", x)
     return elementwise(x, lambda v: te.cast(dtype, v), result_name(x, dtype, name))
 
@@ -246,8 +245,7 @@ def hard_swish(x: te.Tensor, name: str | None = None) -> te.Tensor:
 
 
 def gelu(x: te.Tensor, approximate: str = "none", name: str | None = None) -> te.Tensor:
-    """x / 2 * (1 + erf(x / sqrt(2))); `approximate="tanh"` replaces erf by its approximation with
-    tanh."""
+    """x / 2 * (1 + erf(x / sqrt(2))); `approximate="tanh"` approximates erf by tanh."""
     check_choice("gelu", "approximate", approximate, _GELU_FORMS)
     return _of_floats(x, "gelu", _gelu if approximate == "none" else _gelu_tanh, name)
 
@@ -276,8 +274,7 @@ def magnitude(v: te.Value) -> te.Value:
 
 
 def _softplus(v: te.Value) -> te.Value:
-    """max(v, 0) + log(1 + e) with e = exp(-|v|); the factor e / ((1 + e) - 1) corrects the rounding
-    of 1 + e."""
+    """max(v, 0) + log(1 + e), e = exp(-|v|); e / ((1 + e) - 1) corrects the rounding of 1 + e."""
     small = te.exp(-magnitude(v))
     rounded = 1 + small
     return te.maximum(v, 0) + te.select(rounded == 1, small, te.log(rounded) * small / (rounded - 1))

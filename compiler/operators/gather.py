@@ -29,8 +29,7 @@ _MODES = ("clip", "wrap")
 
 
 def gather(x: te.Tensor, indices: te.Tensor, axis: int = 0, mode: str = "clip", name: str | None = None) -> te.Tensor:
-    """The slices of `x` at `indices` along `axis`; the shape of `indices` replaces that
-    dimension."""
+    """The slices of `x` at `indices` along `axis`, whose extent the shape of `indices` replaces."""
     along = _check_and_axis("gather", x, indices, mode, axis)
     rank = len(indices.shape)
 
@@ -45,8 +44,7 @@ def gather(x: te.Tensor, indices: te.Tensor, axis: int = 0, mode: str = "clip", 
 def gather_elements(
     x: te.Tensor, indices: te.Tensor, axis: int = 0, mode: str = "clip", name: str | None = None
 ) -> te.Tensor:
-    """For each position of `indices` the element of `x` at that position, but with the index along
-    `axis`."""
+    """For each position of `indices` the element of `x` there, but at the index along `axis`."""
     along = _check_and_axis("gather_elements", x, indices, mode, axis)
     check_rank("gather_elements", "indices", indices, len(x.shape), len(x.shape))
     for d, (extent, most) in enumerate(zip(indices.shape, x.shape, strict=True)):
@@ -64,8 +62,7 @@ def gather_elements(
 def gather_nd(
     x: te.Tensor, indices: te.Tensor, batch_dims: int = 0, mode: str = "clip", name: str | None = None
 ) -> te.Tensor:
-    """The slices of `x` at the index tuples in the last dimension of `indices`, after `batch_dims`
-    batch dimensions."""
+    """The slices of `x` at index tuples, the last dimension of `indices`, after `batch_dims`."""
     _check_and_axis("gather_nd", x, indices, mode, 0)
     shared = at_least("gather_nd", "batch_dims", batch_dims, 0)
     depth = static_extent("gather_nd", "the last extent of indices", indices.shape[-1])
@@ -91,8 +88,7 @@ def gather_nd(
 def one_hot(
     indices: te.Tensor, depth: int, on_value: te.Value, off_value: te.Value, axis: int = -1, name: str | None = None
 ) -> te.Tensor:
-    """One-hot vectors of `depth` elements along a new dimension `axis`: `on_value` at the index,
-    `off_value` elsewhere.
+    """Vectors of `depth` along a new `axis`: `on_value` at the index, `off_value` elsewhere.
 
     An index out of range gives a vector of `off_value`.
     """

@@ -13,8 +13,7 @@ from vdla.compiler.operators.checks import OperatorError, check_tensor
 
 
 def block_size(where: str, what: str, layout: object, plain: str, blocked: str) -> int | None:
-    """The lanes of a block in `layout`, None in the `plain` one; `blocked` is the letter of the
-    blocked dimension."""
+    """The lanes of a block in `layout`, None for `plain`; `blocked` is the letter of the blocks."""
     found = re.fullmatch(rf"{plain}(?:([1-9][0-9]*){blocked})?", layout) if isinstance(layout, str) else None
     if found is None:
         raise OperatorError(f"{where}: {what} must be {plain} or {plain}<lanes>{blocked}, got {layout!r}")

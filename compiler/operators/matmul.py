@@ -1,5 +1,4 @@
-"""Matrix products: `matmul`, with leading batch dimensions, and `dense`, whose weight may be
-packed.
+"""Matrix products: `matmul`, batched, and `dense`, whose weight may be packed.
 
 With a bias, or for float16 and bfloat16, `<name>_sum` holds the sums and `<name>` the result.
 """
@@ -85,8 +84,7 @@ def dense(
 
 
 def pack_dense(weight: Array, target: Target | str = "host") -> Array:
-    """A weight [N, K] in layout "OI<lanes>o", [N / lanes, K, lanes]; the last block is padded with
-    zeros."""
+    """Packs a weight [N, K] as "OI<lanes>o": [N / lanes, K, lanes], padded with zeros."""
     check_weights("pack_dense", weight, "[N, K]")
     lanes = target_of("pack_dense", target).lanes(storage_dtype(accumulator_dtype(str(weight.dtype))).itemsize)
     padded = np.pad(weight, [(0, -len(weight) % lanes), (0, 0)])

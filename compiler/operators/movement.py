@@ -1,5 +1,4 @@
-"""Operators that only move elements: transpose, reshape, concat, split, slice, tile and others, of
-any dtype.
+"""Operators that only move elements, of any dtype: transpose, reshape, concat, split, slice.
 
 Negative axes count from the end.
 """
@@ -108,8 +107,7 @@ _Run = tuple[int, int]  # dimensions start..stop
 
 
 def _matched_runs(old: Sequence[te.Dim], new: Sequence[te.Dim]) -> list[tuple[_Run, _Run]]:
-    """Both shapes cut into the shortest runs of dimensions with equal products, which keeps index
-    arithmetic short."""
+    """The shortest runs of dimensions of equal size, which keeps index arithmetic short."""
     runs = []
     start = first = 0
     while start < len(old) or first < len(new):
@@ -166,8 +164,7 @@ def _product(extents: Sequence[te.Dim]) -> te.Dim:
 
 
 def squeeze(x: te.Tensor, axes: int | Sequence[int] | None = None, name: str | None = None) -> te.Tensor:
-    """`x` without the given dimensions of extent 1, None for all of them; at least one dimension
-    stays."""
+    """`x` without the given dimensions of extent 1, None for all; at least one dimension stays."""
     check_tensor("squeeze", "x", x)
     rank = len(x.shape)
     dropped = axes_of("squeeze", rank, axes) if axes is not None else [d for d in range(rank) if is_one(x.shape[d])]
@@ -224,8 +221,7 @@ def concat(tensors: Sequence[te.Tensor], axis: int = 0, name: str | None = None)
 
 
 def _check_joinable(first: te.Tensor, other: te.Tensor, along: int) -> None:
-    """Refuse a tensor whose extents differ from the first one's, other than along the joined
-    dimension."""
+    """Refuse a tensor whose other extents differ from those of the first one."""
     a, b = list(first.shape), list(other.shape)
     if len(a) != len(b) or not same_shape(a[:along] + a[along + 1 :], b[:along] + b[along + 1 :]):
         found = f"{shape_text(a)} and {shape_text(b)}"
@@ -239,8 +235,7 @@ def split(
     num_outputs: int | None = None,
     names: Sequence[str] | None = None,
 ) -> tuple[te.Tensor, ...]:
-    """`x` cut along `axis` into parts of the lengths `split`, or into `num_outputs` parts, the last
-    maybe shorter."""
+    """`x` cut along `axis` into lengths `split`, or `num_outputs` parts, the last shorter."""
     check_tensor("split", "x", x)
     along = axis_of("split", len(x.shape), axis)
     extent = static_extent("split", "the extent", x.shape[along])

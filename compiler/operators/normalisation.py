@@ -1,5 +1,4 @@
-"""Normalisation: each group of elements is brought to mean 0 and variance 1, then scaled and
-shifted.
+"""Normalisation of groups of elements to mean 0 and variance 1, then scale and bias.
 
 Moments are taken of the distances from one element of the group, in two passes: a mean far above
 the spread then costs no digits. float16 and bfloat16 are computed in float32 and rounded once.
@@ -39,8 +38,7 @@ def batch_norm(
     axis: int = 1,
     name: str | None = None,
 ) -> te.Tensor:
-    """(x - mean) / sqrt(variance + epsilon) * scale + bias, with parameters for each channel along
-    `axis`."""
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, by channel along `axis`."""
     check_float("batch_norm", "x", x)
     channel = axis_of("batch_norm", len(x.shape), axis)
     for what, parameter in (("scale", scale), ("bias", bias), ("mean", mean), ("variance", variance)):
@@ -65,8 +63,7 @@ def layer_norm(
     epsilon: float = 1e-5,
     name: str | None = None,
 ) -> te.Tensor:
-    """Normalises over the dimensions from `axis` on; scale and bias have the shape of these
-    dimensions."""
+    """Normalises over the dimensions from `axis` on; scale and bias have their shape."""
     check_float("layer_norm", "x", x)
     first = axis_of("layer_norm", len(x.shape), axis)
     axes = tuple(range(first, len(x.shape)))
@@ -103,7 +100,7 @@ def rms_norm(
 def instance_norm(
     x: te.Tensor, scale: te.Tensor, bias: te.Tensor, epsilon: float = 1e-5, name: str | None = None
 ) -> te.Tensor:
-    """[N, C, spatial...]: each channel of each image normalised over its spatial dimensions."""
+    """[N, C, spatial...]: normalises each channel of each image over its positions."""
     check_rank("instance_norm", "x", x, 3)
     check_float("instance_norm", "x", x)
     axes = tuple(range(2, len(x.shape)))
@@ -122,8 +119,7 @@ def instance_norm(
 def group_norm(
     x: te.Tensor, scale: te.Tensor, bias: te.Tensor, num_groups: int, epsilon: float = 1e-5, name: str | None = None
 ) -> te.Tensor:
-    """[N, C, spatial...]: each of `num_groups` groups of channels normalised over its channels and
-    positions."""
+    """[N, C, spatial...]: normalises `num_groups` groups of channels with their positions."""
     check_rank("group_norm", "x", x, 2)
     check_float("group_norm", "x", x)
     groups = at_least("group_norm", "num_groups", num_groups, 1)
@@ -154,8 +150,7 @@ def group_norm(
 
 @dataclass(frozen=True, slots=True)
 class _Moments:
-    """Mean and 1 / sqrt(variance + epsilon) of each group; `mean` is relative to the first element
-    of the group.
+    """Mean, relative to the first element, and 1 / sqrt(variance + epsilon) of each group.
 
     All three tensors are read at the first element of a group.
     """
@@ -227,8 +222,7 @@ def _checked_parameters(
 
 
 def _check_parameter(where: str, what: str, parameter: te.Tensor, x: te.Tensor, axes: Sequence[int]) -> None:
-    """Refuse a parameter whose extents differ from those of `x` along `axes`, or whose dtype
-    differs."""
+    """Refuse a parameter whose dtype, or extents along `axes`, differ from those of `x`."""
     check_rank(where, what, parameter, len(axes), len(axes))
     expected = [x.shape[d] for d in axes]
     if not same_shape(parameter.shape, expected):

@@ -23,8 +23,7 @@ def pad(
     mode: str = "constant",
     name: str | None = None,
 ) -> te.Tensor:
-    """`x` padded by `pads`: the elements before each dimension, then after each; mode "constant"
-    fills with a value."""
+    """`x` with `pads` elements added before each dimension, then after each; negative pads crop."""
     check_tensor("pad", "x", x)
     check_choice("pad", "mode", mode, _MODES)
     rank = len(x.shape)

@@ -87,8 +87,7 @@ def _pooling_windows(
 
 
 def _reduce_windows(reducer: te.Reducer, x: te.Tensor, windows: Windows, padding: te.Number, name: str) -> te.Tensor:
-    """The elements of each window reduced, `padding` outside of `x`; small floats are summed in
-    float32."""
+    """The reduction of each window, with `padding` outside of `x`, in the accumulator dtype."""
     taps = [te.reduce_axis(extent, f"k{d}") for d, extent in enumerate(windows.kernel_shape)]
 
     def value(*i: te.Value) -> te.Value:

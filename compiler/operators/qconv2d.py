@@ -1,5 +1,4 @@
-"""Quantised convolution, [N, C, H, W] to [N, CO, OH, OW]: ONNX's QLinearConv of one group, with
-symmetric int8 weights.
+"""Quantised convolution: ONNX's QLinearConv of one group, with symmetric int8 weights.
 
 The stages: `<name>_data` the input padded, in groups of channels; `<name>_sum` the int32 sums;
 `<name>_rescaled` the sums rescaled, channels innermost; `<name>` the result in NCHW. `pack_qconv2d`

@@ -1,5 +1,4 @@
-"""Quantised dense layer, [M, K] to [M, N]: ONNX's QLinearMatMul and MatMulInteger, with symmetric
-int8 weights.
+"""Quantised dense layer: ONNX's QLinearMatMul and MatMulInteger, with symmetric int8 weights.
 
 The stages: `<name>_data` the input in groups; `<name>_sum` the int32 sums, in lanes of outputs;
 `<name>` the result. `pack_qdense` makes weight, bias and scale.

@@ -1,5 +1,4 @@
-"""Quantised depthwise convolution: ONNX's QLinearConv of [N, C, H, W] with one symmetric int8
-kernel a channel.
+"""Quantised depthwise convolution: ONNX's QLinearConv with one symmetric int8 kernel a channel.
 
 The stages: `<name>_data` the padded input; `<name>_sum` the int32 sums, in lanes along the rows of
 the result; `<name>_rescaled` the sums rescaled; `<name>` the result, without the padding of the
@@ -43,8 +42,7 @@ def qdepthwise_conv2d(
     dilations: Ints = 1,
     name: str | None = None,
 ) -> te.Tensor:
-    """The depthwise convolution of uint8 or int8 `x` with int8 kernels of `kernel_shape`; the
-    result has `dtype`.
+    """The depthwise convolution of uint8 or int8 `x` with int8 kernels; the result has `dtype`.
 
     `weight` is int8 [C, KH, groups, taps], as `pack_qdepthwise_conv2d` makes it for `target`,
     `bias` int32 [C] and `scale` float32 [C]. Padding has the value `x_zero_point`.

@@ -25,8 +25,7 @@ _NARROW_ROW = 8  # results in a row that fill half a vector
 
 @dataclass(frozen=True, slots=True)
 class DotLayout:
-    """A dot-product instruction: `lanes` outputs of `group` inputs each, and the dtypes of data and
-    weights."""
+    """A dot product: `group` inputs for each of `lanes` outputs, and the operands' dtypes."""
 
     lanes: int
     group: int
@@ -36,8 +35,7 @@ class DotLayout:
 
 @dataclass(frozen=True, slots=True)
 class WindowLayout:
-    """A sliding dot product: `lanes` neighbouring results of `taps` activations each, of dtype
-    `data`."""
+    """A sliding dot product: `lanes` neighbouring results of `taps` activations of dtype `data`."""
 
     lanes: int
     taps: int
@@ -52,8 +50,7 @@ class WindowLayout:
 
 @dataclass(frozen=True, slots=True)
 class PackedWeights:
-    """Arrays for a quantised operator: `weight`, and `bias` and `scale` for each channel, padded to
-    whole lanes."""
+    """The packed weight of a quantised operator, with bias and scale padded to whole lanes."""
 
     weight: Array
     bias: npt.NDArray[np.int32]
@@ -144,8 +141,7 @@ def pack_qdepthwise_conv2d(
 def _pack_for_dot(
     where: str, weight: Array, scale: Array, layout: DotLayout, bias: Array | None, x_zero_point: int, x_dtype: str
 ) -> PackedWeights:
-    """A weight [outputs, inputs, taps...] in entries of a dot product: [blocks, groups, taps...,
-    lanes, group]."""
+    """A weight [outputs, inputs, taps...] as [blocks, groups, taps..., lanes, group]."""
     padded = pad_to_multiples(weight, (layout.lanes, layout.group, *(1,) * (weight.ndim - 2)))
     outputs, inputs, *taps = padded.shape
     blocks = padded.reshape(outputs // layout.lanes, layout.lanes, inputs // layout.group, layout.group, *taps)
@@ -177,8 +173,7 @@ def pad_to_multiples(array: Array, multiples: tuple[int, ...]) -> Array:
 def _fold_zero_point(
     where: str, weight: Array, bias: Array | None, zero_point: int, x_dtype: str, data: str
 ) -> npt.NDArray[np.int32]:
-    """The bias less the contribution of the zero point and shift of the data to each sum; int32
-    wraps."""
+    """The bias less the contribution of zero point and shift of the data to each sum, in int32."""
     check_choice(where, "x_dtype", x_dtype, QUANTISED)
     offset = check_zero_point(where, "x_zero_point", zero_point, x_dtype) + activation_shift(x_dtype, data)
     sums = weight.astype(np.int64).sum(axis=tuple(range(1, weight.ndim)))

@@ -1,5 +1,4 @@
-"""Recurrent layers of one direction, as ONNX defines them: long short-term memory and gated
-recurrent units.
+"""Recurrent layers of one direction, as in ONNX: LSTM and GRU.
 
 Weights are [gates * hidden, ...] with the gates in ONNX's order: input, output, forget, cell for
 `lstm`; update, reset, hidden for `gru`. The contribution of the inputs is computed for all steps at
@@ -80,8 +79,7 @@ def gru(
     direction: str = "forward",
     name: str | None = None,
 ) -> tuple[te.Tensor, te.Tensor]:
-    """The states h of all steps [T, N, H] and of the last step [N, H]; operands as of `lstm`, with
-    3 gates.
+    """The states h of all steps [T, N, H] and of the last [N, H]; operands as of `lstm`, 3 gates.
 
     `linear_before_reset` applies the reset gate to the product of state and recurrence, bias
     included, instead of to the state.
@@ -117,8 +115,7 @@ def _is_reverse(where: str, direction: str) -> bool:
 
 
 def _hidden_term(layer: _Layer, states: te.Tensor, h: te.Tensor, reset: _Element, is_linear: bool) -> _Element:
-    """The contribution of the state to the hidden gate of `gru`, reset after the product with the
-    recurrence or before."""
+    """The contribution of the state to the hidden gate, reset after the product or before."""
     if is_linear:
         return lambda n, j: reset(n, j) * (states[n, _HIDDEN, j] + layer.bias_of(1, _HIDDEN, j))
     product = layer.product(layer.stage("reset_state", lambda n, j: reset(n, j) * to_accumulator(h[n, j])), _HIDDEN)
@@ -154,8 +151,7 @@ class _Layer:
         return to_accumulator(self.bias[j + (part * self.gates + gate) * self.hidden])
 
     def input_terms(self) -> te.Tensor:
-        """The contribution of the inputs to the gates of all steps, with the bias of the weight:
-        [T, N, gates, H]."""
+        """The contribution of inputs and bias to the gates of all steps: [T, N, gates, H]."""
         i = te.reduce_axis(self.x.shape[2], "i")
         steps, batch, _ = self.x.shape
         shape = (steps, batch, self.gates, self.hidden)

@@ -67,8 +67,7 @@ def _source_indices(
 
 
 def _sum_with(x: te.Tensor, axes: Sequence[int], keepdims: bool, name: str, body: Body = lambda v: v) -> te.Tensor:
-    """The sum of `body` of the elements along `axes`; small floats are summed in float32 and
-    rounded once."""
+    """The sum of `body` of the elements along `axes`, in the accumulator dtype, rounded once."""
     if x.dtype not in SMALL_FLOATS:
         return reduce_with(te.sum, x, axes, keepdims, name, body)
     return _function_of_sum(x, axes, keepdims, name, lambda v: v, body)
@@ -152,8 +151,7 @@ def log_sum(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str |
 
 
 def logsumexp(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str | None = None) -> te.Tensor:
-    """log(sum(exp(x))); the maximum is subtracted first, so that no exponential overflows; floats
-    only."""
+    """log(sum(exp(x))) without overflow: the maximum is subtracted first; floats only."""
     check_float("logsumexp", "x", x)
     reduced, result = _axes_and_name("logsumexp", x, axes, name)
     maximum = reduce_with(te.max, x, reduced, True, f"{result}_max")
@@ -172,8 +170,7 @@ def logsumexp(x: te.Tensor, axes: Axes = None, keepdims: bool = False, name: str
 
 
 def _finite_maximum(maximum: te.Tensor, axes: Sequence[int], i: Sequence[te.Operand]) -> te.Value:
-    """The maximum of the group of element `i`; 0 where it is infinite, as inf - inf would be
-    NaN."""
+    """The maximum of the group of element `i`; 0 if infinite, as inf - inf would be NaN."""
     value = maximum[tuple(te.const(0, "int32") if d in axes else index for d, index in enumerate(i))]
     low, high = limits(maximum.dtype)
     return te.select((value == low) | (value == high), te.const(0, maximum.dtype), value)
@@ -185,16 +182,14 @@ def _finite_maximum(maximum: te.Tensor, axes: Sequence[int], i: Sequence[te.Oper
 def argmax(
     x: te.Tensor, axis: int = 0, keepdims: bool = False, select_last_index: bool = False, name: str | None = None
 ) -> te.Tensor:
-    """The index of the largest element along `axis`, int64; the first of equal ones, or the
-    last."""
+    """The int64 index of the largest element along `axis`; of equal ones the first or last."""
     return _arg_reduction("argmax", te.argmax, x, axis, keepdims, select_last_index, name)
 
 
 def argmin(
     x: te.Tensor, axis: int = 0, keepdims: bool = False, select_last_index: bool = False, name: str | None = None
 ) -> te.Tensor:
-    """The index of the smallest element along `axis`, int64; the first of equal ones, or the
-    last."""
+    """The int64 index of the smallest element along `axis`; of equal ones the first or last."""
     return _arg_reduction("argmin", te.argmin, x, axis, keepdims, select_last_index, name)
 
 

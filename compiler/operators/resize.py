@@ -36,8 +36,7 @@ _NEAREST_MODES = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 @dataclass(frozen=True, slots=True)
 class _ResizeAxis:
-    """One dimension: index o in [0, new_extent) has the coordinate (o * step + start) / parts in
-    [0, extent)."""
+    """One dimension: index o of the result has the coordinate (o * step + start) / parts in `x`."""
 
     extent: int
     new_extent: int
@@ -68,8 +67,7 @@ def resize_nearest(
     nearest_mode: str = "round_prefer_floor",
     name: str | None = None,
 ) -> te.Tensor:
-    """The nearest element, of any dtype. Exactly one of `sizes` (the new shape) and `scales` is
-    given."""
+    """The nearest element, of any dtype; give either `sizes`, the new shape, or `scales`."""
     check_tensor("resize_nearest", "x", x)
     check_choice("resize_nearest", "nearest_mode", nearest_mode, _NEAREST_MODES)
     shape, axes = _resize_axes("resize_nearest", x, sizes, scales, coordinate_transformation_mode)
@@ -145,8 +143,7 @@ def _new_extent(where: str, entry: object) -> int:
 
 
 def _scaled_extent(where: str, extent: int, scale: object) -> tuple[int, Fraction]:
-    """The new extent, floor(extent * scale), and the scale as a ratio; floats are float32, as in
-    ONNX."""
+    """floor(extent * scale), and the scale as a ratio; float scales are float32, as in ONNX."""
     if not isinstance(scale, int | float | Fraction) or isinstance(scale, bool) or not 0 < scale <= MAX_EXTENT:
         raise OperatorError(f"{where}: every scale must be a positive number up to {MAX_EXTENT}, got {scale!r}")
     if isinstance(scale, Fraction):
@@ -201,8 +198,7 @@ def _nearest(axis: _ResizeAxis, index: te.Value, nearest_mode: str) -> te.Value:
 def _interpolate(
     x: te.Tensor, axes: Sequence[_ResizeAxis], i: Sequence[te.Value], leading: tuple[te.Value, ...]
 ) -> te.Value:
-    """The value at index `i` of the result, with indices of `x` for the `leading` dimensions, in
-    the accumulator dtype."""
+    """The value at index `i` of the result, given the `leading` indices of `x`."""
     d = len(leading)
     if d == len(axes):
         return to_accumulator(x[leading])

@@ -1,7 +1,7 @@
 """Annotations by which the CPU schedules recognise the stages of an operator.
 
-The stage of an operator's sums is annotated with the name of its schedule (`cpu/default_schedule.py`), and
-with the names of the stages around it by their roles.
+The stage of an operator's sums is annotated with the name of its schedule
+(`cpu/default_schedule.py`), and with the names of the stages around it by their roles.
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ from vdla.compiler.operators.results import result_name, to_accumulator
 
 
 def softmax(x: te.Tensor, axis: int = -1, name: str | None = None) -> te.Tensor:
-    """exp(x) / sum(exp(x)) along `axis`; float16 and bfloat16 are computed in float32 and rounded
-    once."""
+    """exp(x) / sum(exp(x)) along `axis`; float16 and bfloat16 are computed in float32."""
     dimension, result = _dimension_and_name("softmax", x, axis, name)
     maximum = reduce_with(te.max, x, (dimension,), True, f"{result}_max")
 

@@ -17,8 +17,7 @@ Ints = int | Sequence[int]
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """For each spatial dimension: the extent of the input, the taps of a window, padding, and the
-    number of windows."""
+    """For each spatial dimension: extent of the input, taps, padding, number of windows."""
 
     extents: tuple[int, ...]
     kernel_shape: tuple[int, ...]
@@ -39,8 +38,7 @@ class Windows:
         return start + te.as_value(tap, "windows") * self.dilations[d] - self.pads_before[d]
 
     def inside(self, position: Sequence[te.Value]) -> list[te.Value]:
-        """The conditions under which a position lies in the input; empty if no window reaches the
-        padding."""
+        """The conditions under which a position is in the input; empty if no window leaves it."""
         conditions = []
         for d, place in enumerate(position):
             if self.pads_before[d]:
@@ -106,8 +104,7 @@ def windows_of(
 def same_pads(
     where: str, extents: Sequence[int], kernel_shape: Ints, strides: Ints = 1, dilations: Ints = 1, lower: bool = False
 ) -> tuple[int, ...]:
-    """The `pads` of ONNX's SAME_UPPER: ceil(extent / stride) windows, odd padding at the end;
-    `lower`: SAME_LOWER."""
+    """The `pads` of ONNX's SAME_UPPER, which give ceil(extent / stride) windows, or SAME_LOWER."""
     extents = static_extents(where, "spatial extent", extents_of(where, "extents", extents))
     rank = len(extents)
     taps = integers(where, "kernel_shape", kernel_shape, rank, 1)

@@ -1,5 +1,4 @@
-"""Winograd convolution for 3x3 kernels of stride 1: F(2, 3) and F(4, 3), result tiles of 2x2 or
-4x4.
+"""Winograd convolution, 3x3 kernels of stride 1: F(2, 3) and F(4, 3), 2x2 or 4x4 result tiles.
 
 An m x m tile takes (m + 2)^2 products a channel instead of 9 m^2: 2.25 times fewer for m = 2, 4
 times for m = 4. Rounding errors are about 3 and 10 times those of direct sums. The stages:
@@ -50,8 +49,7 @@ Matrix = Sequence[Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """The matrices for result tiles of side `tile`: B' of the data, G of the weight, A' of the
-    products."""
+    """The matrices for a result tile: B' of the data, G of the weight, A' of the products."""
 
     tile: int
     data: Matrix
@@ -102,8 +100,7 @@ def winograd_conv2d(
     tile: int = 4,
     name: str | None = None,
 ) -> te.Tensor:
-    """x [N, C, H, W], weight [tile + 2, tile + 2, CO / lanes, C, lanes], bias [CO] -> [N, CO, OH,
-    OW].
+    """x [N, C, H, W], weight [t + 2, t + 2, CO / lanes, C, lanes], bias [CO] -> [N, CO, OH, OW].
 
     `pack_winograd` makes the weight for a `tile`; its first `out_channels` are used. Floats only;
     float16 and bfloat16 are summed in float32.
@@ -118,8 +115,7 @@ def winograd_conv2d(
 
 
 def pack_winograd(weight: Array, tile: int = 4, target: Target | str = "host") -> Array:
-    """A weight [CO, CI, 3, 3] transformed for result tiles of side `tile`: [tile + 2, tile + 2, CO
-    / lanes, CI, lanes]."""
+    """A weight [CO, C, 3, 3] transformed for a tile t: [t + 2, t + 2, CO / lanes, C, lanes]."""
     where = "pack_winograd"
     transform = _transform(where, tile)
     check_weights(where, weight, "[CO, CI, 3, 3]")
@@ -185,8 +181,7 @@ def _transform_products(product: te.Tensor, transform: Transform, name: str) -> 
 
 
 def _row_times(matrix: Matrix, row: te.Value, element: Callable[[int], te.Value]) -> te.Value:
-    """The product of one row of a matrix with a vector of elements; elements with factor 0 are not
-    read."""
+    """The product of a row of a matrix and a vector; elements with factor 0 are not read."""
     sums = [_weighted_sum(factors, element) for factors in matrix]
     value = sums[-1]
     for number in reversed(range(len(sums) - 1)):

@@ -1,5 +1,4 @@
-"""A block with the loops that contain no other block, and the strides of its memory accesses along
-them.
+"""A block with the loops that contain no other block, and the strides of its accesses along them.
 
 The stride of an access along a loop is the change of its row-major address in elements per
 iteration; None if it is not constant (division, data-dependent or symbolic).

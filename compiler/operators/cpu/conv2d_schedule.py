@@ -53,8 +53,7 @@ def _tile_consumer(schedule: Schedule, consumer: str, tile: RegisterTile, lanes:
 
 
 def _transpose_channels(schedule: Schedule, channel: str, row: str, column: str, columns: int) -> None:
-    """Store a few columns of one channel at a time, which transposes lanes of channels into
-    columns."""
+    """Store a few columns of a channel at a time: lanes of channels become columns."""
     part, lane = schedule.split(column, factor=columns if columns % _TRANSPOSED_COLUMNS else _TRANSPOSED_COLUMNS)
     schedule.reorder(row, part, channel, lane)
     schedule.unroll(part)
@@ -62,8 +61,7 @@ def _transpose_channels(schedule: Schedule, channel: str, row: str, column: str,
 
 
 def _schedule_sums(schedule: Schedule, block: str, place: str) -> None:
-    """The loops of a tile: reductions outermost, pixels and blocks unrolled, a vector of channels
-    innermost."""
+    """The loops of a tile: reductions outermost, pixels and blocks unrolled, lanes innermost."""
     loops = schedule.loops(block)
     n, blocks, rows, columns, lane, *reduce = loops[loops.index(place) + 1 :]
     schedule.reorder(n, *reduce, rows, columns, blocks, lane)

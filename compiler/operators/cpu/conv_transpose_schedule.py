@@ -1,5 +1,4 @@
-"""The CPU schedule of a transposed convolution: register tiles of output channels by a vector of
-neighbouring results.
+"""The CPU schedule of a transposed convolution: tiles of channels by a vector of results.
 
 Each phase of the stride is a convolution of its own: the weight is the same in all lanes, and an
 input vector is loaded once for all channels of a tile.
@@ -35,8 +34,7 @@ def schedule_conv_transpose(schedule: Schedule, block: str, target: Target) -> N
 
 
 def _schedule_sums(schedule: Schedule, block: str, place: str) -> None:
-    """The loops of a tile: reductions outermost, channels unrolled, a vector of results
-    innermost."""
+    """The loops of a tile: reductions outermost, channels unrolled, lanes innermost."""
     nest = block_nest(schedule.fn, block)
     spatial, terms = ([loop.var for loop in nest.loops(kind) if loop in nest.own] for kind in ("spatial", "reduce"))
     _, channel, *rest = [loop for loop in spatial]

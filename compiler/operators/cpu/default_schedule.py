@@ -22,8 +22,7 @@ _OperatorSchedule = Callable[[Schedule, str, Target], None]
 
 
 def operator_schedules() -> Mapping[str, _OperatorSchedule]:
-    """The schedule of each operator: a function of a `Schedule`, the name of the block of the sums,
-    and the target."""
+    """The schedule of each operator, a function of `Schedule`, block of sums and target."""
     from vdla.compiler.operators.cpu.conv2d_schedule import schedule_conv2d
     from vdla.compiler.operators.cpu.conv_transpose_schedule import schedule_conv_transpose
     from vdla.compiler.operators.cpu.dense_schedule import schedule_bitserial_dense, schedule_qdense

@@ -1,5 +1,4 @@
-"""The CPU schedule of dense layers with weights packed for an intrinsic: register tiles of rows by
-blocks of outputs.
+"""The CPU schedule of dense layers with packed weights: tiles of rows by blocks of outputs.
 
 A tile of sums stays in registers over the whole depth; the weight of its blocks is read once for
 all of its rows.
@@ -21,8 +20,7 @@ _MOST_STREAMS = 4  # blocks read in parallel: the distances of their weights ten
 
 
 def schedule_qdense(schedule: Schedule, block: str, target: Target) -> None:
-    """Tensorise with the dot product that the weight is packed for; unroll the groups of the
-    data."""
+    """Tensorise with the dot product that the weight is packed for; unroll groups of the data."""
     data = _stage(schedule, block, DATA)
     leaf = block_nest(schedule.fn, block).leaf.block
     lanes, group = nominal_extent(leaf.axes[2].extent), nominal_extent(leaf.axes[-1].extent)

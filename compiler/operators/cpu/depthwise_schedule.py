@@ -1,5 +1,4 @@
-"""The CPU schedule of a depthwise convolution: lanes along the rows of the image, several rows at
-once.
+"""The CPU schedule of a depthwise convolution: lanes along image rows, several rows at once.
 
 The image is padded a channel at a time, just before it is read; rows that results share are loaded
 once. With masked loads there is no padded image: each tap masks the edges of the image.

@@ -29,8 +29,7 @@ def inline_stages(schedule: Schedule) -> None:
 
 
 def _is_elementwise(nest: BlockNest) -> bool:
-    """Whether a block is an intermediate stage without reduction that no operator's schedule
-    places."""
+    """Whether a block is an intermediate stage without reduction, and of no operator."""
     block = nest.leaf.block
     if OPERATOR in block.annotations or block.init is not None or not isinstance(block.body, ir.Store):
         return False
@@ -59,8 +58,7 @@ def _reads_per_iteration(reader: BlockNest, buffer: str) -> int:
 
 
 def operation_count(value: ir.Expr) -> int:
-    """The operations of an expression without its index arithmetic; a function call counts as
-    several."""
+    """The operations of an expression without index arithmetic; a call counts as several."""
     match value:
         case ir.Load() | ir.Var() | ir.Const():
             return 0

@@ -1,5 +1,4 @@
-"""The CPU schedule of a matrix product: register tiles of rows by vectors, over packed panels of
-columns.
+"""The CPU schedule of a matrix product: tiles of rows by vectors over packed panels of columns.
 
 A panel is the columns of a tile over the whole depth K. Packed, it is contiguous in the
 second-level cache; packing pays if enough rows read the panel.

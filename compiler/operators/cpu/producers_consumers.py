@@ -1,5 +1,4 @@
-"""The stages around the sums of an operator: the producer of its padded image, the consumer of its
-results."""
+"""The stages around the sums: the producer of the padded image, the consumer of the results."""
 
 from __future__ import annotations
 
@@ -13,8 +12,7 @@ _BLOCKED_RANK = 5  # of sums [N, C / lanes, H, W, lanes]
 
 
 def consumer_of(schedule: Schedule, block: str, ranks: tuple[int, ...]) -> str:
-    """The only consumer of a block, if it reads the results in place and its rank is in `ranks`;
-    else a new copy."""
+    """The only consumer of a block if it reads in place with a rank in `ranks`, else a copy."""
     (buffer,) = written_buffers(block_nest(schedule.fn, block).leaf.block)
     consumers = [
         nest for nest in block_nests(schedule.fn) if buffer in read_buffers(nest.leaf.block) and nest.leaf.name != block
@@ -25,8 +23,7 @@ def consumer_of(schedule: Schedule, block: str, ranks: tuple[int, ...]) -> str:
 
 
 def _reads_in_place(consumer: BlockNest, buffer: str, ranks: tuple[int, ...]) -> bool:
-    """Whether a stage without reduction has loops of its own, of a rank in `ranks`, and reads a
-    buffer in place."""
+    """Whether a stage without reduction, of a rank in `ranks`, reads a buffer in place."""
     axes = consumer.leaf.block.axes
     plain = consumer.is_alone and len(axes) in ranks and all(axis.kind is ir.AxisKind.SPATIAL for axis in axes)
     reads = [load.indices for load in loads(consumer.leaf.block) if load.buffer == buffer]
@@ -34,8 +31,7 @@ def _reads_in_place(consumer: BlockNest, buffer: str, ranks: tuple[int, ...]) ->
 
 
 def _is_in_place(indices: Indices, axes: tuple[ir.Axis, ...]) -> bool:
-    """Whether each index is the axis of its dimension; channels may be split into blocks and
-    lanes."""
+    """Whether each index is the axis of its dimension; channels may be in blocks and lanes."""
     if len(indices) == _BLOCKED_RANK and len(axes) < _BLOCKED_RANK:
         channel = axes[1].var
         if any(var_names(index) - {channel} for index in (indices[1], indices[4])):

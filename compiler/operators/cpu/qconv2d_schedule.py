@@ -34,8 +34,7 @@ def schedule_qconv2d(schedule: Schedule, block: str, target: Target) -> None:
 
 
 def _transpose(schedule: Schedule, result: str, vectors: int, columns: int, lanes: int) -> str:
-    """Tile the result into rows of `vectors` blocks, and these into parts that few shuffles
-    transpose.
+    """Tile the result into rows of `vectors` blocks, in parts that few shuffles transpose.
 
     The result is the loop that contains a row.
     """

@@ -1,5 +1,4 @@
-"""The CPU schedule of a quantised depthwise convolution: lanes along rows, the padded data of a few
-channels at a time.
+"""The CPU schedule of a quantised depthwise convolution: lanes along rows, few channels at a time.
 
 The data of a channel are read soon after they are stored, but not immediately: a load that spans
 several stores stalls until they have left the store buffer.
@@ -36,8 +35,7 @@ def schedule_qdepthwise_conv2d(schedule: Schedule, block: str, target: Target) -
 
 
 def _rescale_into_result(schedule: Schedule, rescaled: str, result: str, lanes: int, data: str) -> tuple[str, str]:
-    """For rows of whole vectors, rescale into the result; the loops that contain some channels and
-    a vector."""
+    """Rescale rows of whole vectors into the result; the loops of some channels and a vector."""
     n, channel, _, column = schedule.loops(result)
     outer, inner = schedule.split(column, factor=lanes)
     schedule.vectorize(inner)
@@ -48,8 +46,7 @@ def _rescale_into_result(schedule: Schedule, rescaled: str, result: str, lanes: 
 
 
 def _copy_from_lanes(schedule: Schedule, rescaled: str, result: str, data: str) -> tuple[str, str]:
-    """For rows that end inside of a vector, rescale whole vectors, then copy; the same two
-    loops."""
+    """Rescale whole vectors and copy rows that end inside of one; the same two loops."""
     n, channel, row, column, lane = schedule.loops(rescaled)
     schedule.vectorize(lane)
     channels, _ = schedule.split(channel, factor=_channels_at_once(schedule, data))

@@ -1,5 +1,4 @@
-"""The register tile of a multiply-accumulate kernel: how many rows of how many vectors are
-accumulated at once.
+"""The register tile of a multiply-accumulate kernel: rows by vectors accumulated at once.
 
 Each step loads `vectors` vectors, broadcasts `rows` elements and multiplies each with each. A small
 tile is bound by loads and by the latency of the sums; a large one spills registers.
@@ -19,8 +18,7 @@ _BROADCAST = 0.2  # and of an element from the first-level cache
 
 @dataclass(frozen=True, slots=True)
 class RegisterTile:
-    """`rows` broadcast elements by `vectors` vectors; the elements lie in `depth` rows of an
-    image."""
+    """`rows` broadcast elements, from `depth` rows of an image, by `vectors` vectors."""
 
     rows: int
     vectors: int
@@ -33,8 +31,7 @@ def accumulators(target: Target) -> int:
 
 
 def _cost(tile: RegisterTile, extents: tuple[int, int, int]) -> float:
-    """The cost of an image in vector multiply-adds, stalls included; `extents` are depth, rows,
-    vectors."""
+    """The cost of `extents` (depth, rows, vectors) in vector multiply-adds, with stalls."""
     depth, rows, vectors = extents
     per_row = tile.rows // tile.depth
     work = _round_up(depth, tile.depth) * _round_up(rows, per_row) * _round_up(vectors, tile.vectors)
@@ -78,6 +75,5 @@ def row_lanes(extent: int, target: Target, element_bytes: int) -> int:
 
 
 def even_part(extent: int, most: int) -> int:
-    """The size of parts when `extent` is cut as evenly as possible into the fewest parts of at most
-    `most`."""
+    """The size of the fewest parts of at most `most` that cut `extent` evenly."""
     return -(-extent // -(-extent // most))

@@ -1,5 +1,4 @@
-"""The schedule of a stage without one of its own: vector lanes along contiguous elements, outer
-loops in parallel.
+"""The schedule of a stage of no operator: lanes along contiguous elements, outer loops in parallel.
 
 A block that none of the rules improves stays as it is. Only `rfactor`, which gives each lane a
 partial result, changes the order of a reduction.
@@ -23,8 +22,7 @@ _TRANSPOSE_TILE = 16
 
 
 def attempt(schedule: Schedule, change: Callable[[], object]) -> bool:
-    """Apply a group of primitives if it is legal, else restore the schedule; whether it was
-    legal."""
+    """Apply primitives if all are legal, else restore the schedule; whether they were legal."""
     before = schedule.fn, schedule.trace
     try:
         change()
@@ -49,8 +47,7 @@ def schedule_stage(schedule: Schedule, block: str, target: Target) -> None:
 
 
 def _vectorize(schedule: Schedule, block: str, target: Target) -> None:
-    """Vector lanes along a spatial loop if the accesses allow it, else along the innermost
-    reduction."""
+    """Lanes along a spatial loop if the accesses allow it, else along the innermost reduction."""
     nest = block_nest(schedule.fn, block)
     lanes = target.lanes(nest.element_bytes)
     spatial, reduced = nest.loops("spatial"), nest.loops("reduce")
@@ -78,8 +75,7 @@ def _lanes_along(schedule: Schedule, loop: ir.For, lanes: int) -> str:
 
 
 def _is_flat(nest: BlockNest) -> bool:
-    """Whether every access is contiguous over all loops, so that the loops can be fused into
-    one."""
+    """Whether every access is contiguous over all loops, so that they can be fused into one."""
     own = [loop for loop in nest.own if nominal_extent(loop.extent) > 1]
     if len(own) < 2 or any(not isinstance(loop.extent, int) for loop in nest.own):
         return False
@@ -105,8 +101,7 @@ def _flat_lanes(schedule: Schedule, nest: BlockNest, lanes: int) -> None:
 
 
 def _transposed_loop(nest: BlockNest) -> ir.For | None:
-    """The outer loop along which a load is contiguous that is not along the innermost one, as in a
-    transposition."""
+    """The outer loop along which a load is contiguous, as in a transposition."""
     *outer, last = nest.loops("spatial")
     if all(stride is not None and abs(stride) <= _NEAR for stride in nest.read_strides(last.var)):
         return None
@@ -133,8 +128,7 @@ def _block_inside(schedule: Schedule, loop: str) -> str:
 
 
 def _vectorize_reduction(schedule: Schedule, nest: BlockNest, lanes: int) -> None:
-    """Lanes along the results if neighbouring results read neighbouring elements, else partial
-    results."""
+    """Lanes along the results if neighbours read neighbouring elements, else partial results."""
     spatial, reduced = nest.loops("spatial"), nest.loops("reduce")
     along_results = bool(spatial) and _worth_lanes(nest, spatial[-1], lanes)
     if along_results and attempt(schedule, lambda: _lanes_of_results(schedule, spatial[-1], reduced, lanes)):
@@ -161,8 +155,7 @@ def _lanes_of_results(schedule: Schedule, loop: ir.For, reduced: list[ir.For], l
 
 
 def _lanes_of_terms(schedule: Schedule, nest: BlockNest, loop: ir.For, lanes: int) -> None:
-    """Partial results: lane `l` accumulates every `lanes`-th term; the lanes are combined at the
-    end."""
+    """Partial results: lane `l` accumulates every `lanes`-th term; lanes are combined last."""
     inner = schedule.split(loop.var, factor=lanes)[1] if nominal_extent(loop.extent) > lanes else loop.var
     rank = sum(axis.kind is not ir.AxisKind.REDUCE for axis in nest.leaf.block.axes)
     partial = schedule.rfactor(inner, factor_axis=rank)

@@ -1,5 +1,4 @@
-"""The CPU schedule of the Winograd convolution: bands of tile rows pass through all stages while in
-the cache.
+"""The CPU schedule of the Winograd convolution: bands of tile rows stay in the cache.
 
 For each band the data are transformed, multiplied in register tiles of image tiles by channels, and
 transformed back, one result tile and one vector of channels at a time.
@@ -33,8 +32,7 @@ class _Stages:
 
 
 def schedule_winograd_conv2d(schedule: Schedule, block: str, target: Target) -> None:
-    """Tile the consumer of the results into bands of tile rows, and compute all stages inside of a
-    band."""
+    """Tile the consumer into bands of tile rows, and compute all stages inside of a band."""
     nest = block_nest(schedule.fn, block)
     stages = _stages_around(schedule, nest)
     side, blocks, _, across, lanes = (nominal_extent(nest.leaf.block.axes[d].extent) for d in (1, 3, 4, 5, 6))
@@ -61,8 +59,7 @@ def _transform_back(schedule: Schedule, block: str, place: str, unrolled: tuple[
 
 
 def _schedule_products(schedule: Schedule, block: str, band: str, tile: RegisterTile) -> str:
-    """Sum products in register tiles of image tiles by vectors of channels; the loop over positions
-    in a tile."""
+    """Sum products in tiles of image tiles by vectors; the loop over positions in a tile."""
     schedule.compute_at(block, band)
     n, i, j, channels, down, across, lane, ci = _loops_inside(schedule, block, band)
     channels_outer, channels = schedule.split(channels, factor=tile.vectors)
@@ -90,8 +87,7 @@ def _band_rows(nest: BlockNest) -> int:
 
 
 def _tile_consumer(schedule: Schedule, consumer: str, tile: int, depth: int, lanes: int) -> tuple[str, str, str]:
-    """Tile the consumer into bands of tile rows; the loops that contain a band, its channels and a
-    tile."""
+    """Tile the consumer into bands; the loops that contain a band, its channels and a tile."""
     n, channel, row, column, *blocked = schedule.loops(consumer)
     outer, lane = (channel, *blocked) if blocked else schedule.split(channel, factor=lanes)
     band, row = schedule.split(row, factor=tile * depth)
@@ -105,8 +101,7 @@ def _tile_consumer(schedule: Schedule, consumer: str, tile: int, depth: int, lan
 
 
 def _transform_data(schedule: Schedule, stages: _Stages, band: str, target: Target) -> str:
-    """Transform one row of tiles of one channel at a time, with lanes along the row; the loop over
-    channels."""
+    """Transform a row of tiles of a channel at a time, lanes along it; the loop over channels."""
     schedule.compute_at(stages.data, band)
     n, i, j, c, th, tw = _loops_inside(schedule, stages.data, band)
     schedule.reorder(n, c, th, i, j, tw)
