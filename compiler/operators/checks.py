@@ -32,11 +32,15 @@ def check_rank(where: str, what: str, tensor: te.Tensor, least: int, most: int |
     check_tensor(where, what, tensor)
     rank = len(tensor.shape)
     if most == least and rank != least:
-        raise OperatorError(f"{where}: {what} must have {least} dimensions, got {rank}")
+        raise OperatorError(f"{where}: {what} must have {_dimensions(least)}, got {rank}")
     if rank < least:
-        raise OperatorError(f"{where}: {what} must have at least {least} dimensions, got {rank}")
+        raise OperatorError(f"{where}: {what} must have at least {_dimensions(least)}, got {rank}")
     if most is not None and rank > most:
-        raise OperatorError(f"{where}: {what} must have at most {most} dimensions, got {rank}")
+        raise OperatorError(f"{where}: {what} must have at most {_dimensions(most)}, got {rank}")
+
+
+def _dimensions(count: int) -> str:
+    return f"{count} dimension{'s' * (count != 1)}"
 
 
 def check_float(where: str, what: str, tensor: te.Tensor) -> None:

@@ -188,17 +188,17 @@ def result_in_layout(
 ) -> te.Tensor:
     """The sums plus a bias as `dtype`, [N, CO, OH, OW] or in the blocks of the sums."""
 
-    def biased(value: te.Value, channel: te.Value) -> te.Value:
+    def with_bias(value: te.Value, channel: te.Value) -> te.Value:
         return te.cast(dtype, value if bias is None else value + to_accumulator(bias[channel]))
 
-    def blocked(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
-        return biased(total[n, cb, oh, ow, c], cb * geometry.lanes + c)
+    def in_blocks(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
+        return with_bias(total[n, cb, oh, ow, c], cb * geometry.lanes + c)
 
     def plain(n: te.Value, co: te.Value, oh: te.Value, ow: te.Value) -> te.Value:
-        return biased(total[n, geometry.block_of(co), oh, ow, geometry.lane_of(co)], co)
+        return with_bias(total[n, geometry.block_of(co), oh, ow, geometry.lane_of(co)], co)
 
     if is_blocked:
-        return te.compute(total.shape, blocked, name)
+        return te.compute(total.shape, in_blocks, name)
     return te.compute((total.shape[0], geometry.outputs, *geometry.windows.counts), plain, name)
 
 

@@ -96,7 +96,7 @@ def conv_transpose(
     groups: int = 1,
     name: str | None = None,
 ) -> te.Tensor:
-    """x [N, C, spatial...], weight [C, K / groups, kernel...], bias [K] -> [N, K, spatial...].
+    """x [N, C, spatial...], weight [C, CO / groups, kernel...], bias [CO] -> [N, CO, spatial...].
 
     The extents are (extent - 1) * stride + (kernel - 1) * dilation + 1 + output_padding - pads.
     Integers wrap; float16 and bfloat16 are summed in float32.
@@ -106,7 +106,7 @@ def conv_transpose(
     result = result_name(x, _NAME, name)
     phases, spatial = _tap_phases(x, weight, strides, pads, output_padding, dilations, rank)
     shape = (x.shape[0], weight.shape[1] * count, *spatial)
-    return _interleaved(
+    return _interleave(
         _sums(x, weight, phases, shape, count, f"{result}_sum"), bias, phases[-1].stride, shape, x.dtype, result
     )
 
@@ -114,7 +114,7 @@ def conv_transpose(
 def _sums(
     x: te.Tensor, weight: te.Tensor, phases: Sequence[_TapPhases], shape: Sequence[te.Dim], groups: int, name: str
 ) -> te.Tensor:
-    """[N, K, spatial..., stride, steps]: the sums, the last dimension in phases of the stride.
+    """[N, CO, spatial..., stride, steps]: the sums, the last dimension in phases of the stride.
 
     Neighbouring steps read neighbouring inputs. The last step may lie beyond the result; it is
     never read.
@@ -140,7 +140,7 @@ def _sums(
     return te.compute((*shape[:-1], last.stride, steps), value, name, {OPERATOR: _NAME})
 
 
-def _interleaved(
+def _interleave(
     total: te.Tensor, bias: te.Tensor | None, stride: int, shape: Sequence[te.Dim], dtype: str, name: str
 ) -> te.Tensor:
     """The phases interleaved into the result, plus the bias."""

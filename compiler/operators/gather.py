@@ -1,4 +1,4 @@
-"""Reads at indices that are data: gather, gather_elements, gather_nd, one_hot.
+"""Reads at data-dependent indices: gather, gather_elements, gather_nd, one_hot.
 
 Indices have any integer dtype that int64 holds; negative indices count from the end. An index out
 of range never reads outside of the tensor: `mode` "clip" reads the nearest element, "wrap" takes

@@ -82,9 +82,9 @@ def _new_shape(old: Sequence[te.Dim], wanted: Sequence[te.Dim], allowzero: bool)
     unknown = [d for d, extent in enumerate(shape) if _is_number(extent, -1)]
     if not shape or len(unknown) > 1 or any(isinstance(e, int) and e < -1 for e in shape):
         raise OperatorError(f"reshape: extents must be positive, 0, or once -1, {asked}")
-    (total, symbols), (known, kept) = _volume(old), _volume([e for e in shape if not _is_number(e, -1)])
-    left = symbols - kept
-    if kept - symbols or (left and (not unknown or left.total() > 1 or total != known)):
+    (total, symbols), (known, present) = _volume(old), _volume([e for e in shape if not _is_number(e, -1)])
+    left = symbols - present
+    if present - symbols or (left and (not unknown or left.total() > 1 or total != known)):
         raise OperatorError(f"reshape: a symbolic extent must stay, {asked}")
     if total % known or (not unknown and total != known):
         raise OperatorError(f"reshape: the number of elements must stay, {asked}")
@@ -171,11 +171,11 @@ def squeeze(x: te.Tensor, axes: int | Sequence[int] | None = None, name: str | N
     for d in dropped:
         if not is_one(x.shape[d]):
             raise OperatorError(f"squeeze: dimension {d} must have the extent 1, got {dim_text(x.shape[d])}")
-    kept = [d for d in range(rank) if d not in dropped] or [0]
-    shape = [x.shape[d] for d in kept]
+    remaining = [d for d in range(rank) if d not in dropped] or [0]
+    shape = [x.shape[d] for d in remaining]
 
     def value(*i: te.Value) -> te.Value:
-        at = dict(zip(kept, i, strict=True))
+        at = dict(zip(remaining, i, strict=True))
         return x[tuple(at.get(d, _ZERO) for d in range(rank))]
 
     return te.compute(shape, value, result_name(x, "squeeze", name))
@@ -191,8 +191,8 @@ def unsqueeze(x: te.Tensor, axes: int | Sequence[int], name: str | None = None) 
     new = axes_of("unsqueeze", len(x.shape) + added, given)
     source = iter(x.shape)
     shape = [1 if d in new else next(source) for d in range(len(x.shape) + added)]
-    kept = [d for d in range(len(shape)) if d not in new]
-    return te.compute(shape, lambda *i: x[tuple(i[d] for d in kept)], result_name(x, "unsqueeze", name))
+    old = [d for d in range(len(shape)) if d not in new]
+    return te.compute(shape, lambda *i: x[tuple(i[d] for d in old)], result_name(x, "unsqueeze", name))
 
 
 # --- parts of tensors -----------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Normalisation of groups of elements to mean 0 and variance 1, then scale and bias.
 
-Moments are taken of the distances from one element of the group, in two passes: a mean far above
+Moments are those of the distances from one element of the group, in two passes: a mean far above
 the spread then costs no digits. float16 and bfloat16 are computed in float32 and rounded once.
 """
 

@@ -45,7 +45,7 @@ class _ResizeAxis:
     parts: int
 
     @property
-    def unchanged(self) -> bool:
+    def is_unchanged(self) -> bool:
         """Whether every index maps to itself."""
         return self.step == self.parts and self.start == 0
 
@@ -180,7 +180,7 @@ def _resize_axis(extent: int, new: int, scale: Fraction, mode: str) -> _ResizeAx
 
 def _nearest(axis: _ResizeAxis, index: te.Value, nearest_mode: str) -> te.Value:
     """The index of the nearest element."""
-    if axis.unchanged:
+    if axis.is_unchanged:
         return index
     numerator, parts = axis.numerator(index), axis.parts
     match nearest_mode:
@@ -203,7 +203,7 @@ def _interpolate(
     if d == len(axes):
         return to_accumulator(x[leading])
     axis = axes[d]
-    if axis.unchanged:
+    if axis.is_unchanged:
         return _interpolate(x, axes, i, (*leading, i[d]))
     numerator = axis.numerator(i[d])
     low = numerator // axis.parts

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vdla.compiler import te
-from vdla.compiler.operators.checks import OperatorError, extents_of, integers, static_extents
+from vdla.compiler.operators.checks import OperatorError, check_choice, extents_of, integers, static_extents
 
 Ints = int | Sequence[int]
+_AUTO_PADS = ("SAME_UPPER", "SAME_LOWER")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,11 @@ class Windows:
     def inside(self, position: Sequence[te.Value]) -> list[te.Value]:
         """The conditions under which a position is in the input; empty if no window leaves it."""
         conditions = []
-        for d, place in enumerate(position):
+        for d, index in enumerate(position):
             if self.pads_before[d]:
-                conditions.append(place >= 0)
+                conditions.append(index >= 0)
             if self.last(d) >= self.extents[d]:
-                conditions.append(place < self.extents[d])
+                conditions.append(index < self.extents[d])
         return conditions
 
     def covers_input(self, d: int, window: int) -> bool:
@@ -55,8 +56,8 @@ class Windows:
 
     def last(self, d: int) -> int:
         """The greatest position that a window reads along dimension `d`."""
-        reach = (self.counts[d] - 1) * self.strides[d] + (self.kernel_shape[d] - 1) * self.dilations[d]
-        return reach - self.pads_before[d]
+        span = (self.counts[d] - 1) * self.strides[d] + (self.kernel_shape[d] - 1) * self.dilations[d]
+        return span - self.pads_before[d]
 
 
 def windows_of(
@@ -70,8 +71,8 @@ def windows_of(
 ) -> Windows:
     """The windows with these options.
 
-    `ceil_mode` rounds the number of windows up: the last one may leave the padded input, but begins
-    before the padding behind the input.
+    `ceil_mode` rounds the number of windows up: the last one may leave the padded input, but must not
+    begin in the padding after the input.
     """
     rank = len(extents)
     extents = static_extents(where, "spatial extent", extents)
@@ -82,10 +83,10 @@ def windows_of(
     pads_before, pads_after = margins[:rank], margins[rank:]
     counts = []
     for d in range(rank):
-        reach = (taps[d] - 1) * gaps[d] + 1
-        spare = extents[d] + pads_before[d] + pads_after[d] - reach
+        span = (taps[d] - 1) * gaps[d] + 1
+        spare = extents[d] + pads_before[d] + pads_after[d] - span
         if spare < 0:
-            found = f"a window of {reach} over {spare + reach} along spatial dimension {d}"
+            found = f"a window of {span} over {spare + span} along spatial dimension {d}"
             raise OperatorError(f"{where}: a window must not be longer than the padded input, got {found}")
         count = (-(-spare // steps[d]) if ceil_mode else spare // steps[d]) + 1
         begins_outside = (count - 1) * steps[d] >= extents[d] + pads_before[d]
@@ -102,9 +103,15 @@ def windows_of(
 
 
 def same_pads(
-    where: str, extents: Sequence[int], kernel_shape: Ints, strides: Ints = 1, dilations: Ints = 1, lower: bool = False
+    extents: Sequence[int],
+    kernel_shape: Ints,
+    strides: Ints = 1,
+    dilations: Ints = 1,
+    auto_pad: str = "SAME_UPPER",
 ) -> tuple[int, ...]:
-    """The `pads` of ONNX's SAME_UPPER, which give ceil(extent / stride) windows, or SAME_LOWER."""
+    """The `pads` for ceil(extent / stride) windows; SAME_UPPER puts odd padding last."""
+    where = "same_pads"
+    check_choice(where, "auto_pad", auto_pad, _AUTO_PADS)
     extents = static_extents(where, "spatial extent", extents_of(where, "extents", extents))
     rank = len(extents)
     taps = integers(where, "kernel_shape", kernel_shape, rank, 1)
@@ -113,5 +120,5 @@ def same_pads(
     totals = []
     for extent, tap, step, gap in zip(extents, taps, steps, gaps, strict=True):
         totals.append(max(0, (-(-extent // step) - 1) * step + (tap - 1) * gap + 1 - extent))
-    before = tuple(-(-total // 2) if lower else total // 2 for total in totals)
+    before = tuple(-(-total // 2) if auto_pad == "SAME_LOWER" else total // 2 for total in totals)
     return (*before, *(total - b for total, b in zip(totals, before, strict=True)))

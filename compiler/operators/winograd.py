@@ -102,7 +102,7 @@ def winograd_conv2d(
 ) -> te.Tensor:
     """x [N, C, H, W], weight [t + 2, t + 2, CO / lanes, C, lanes], bias [CO] -> [N, CO, OH, OW].
 
-    `pack_winograd` makes the weight for a `tile`; its first `out_channels` are used. Floats only;
+    `pack_winograd` makes the weight for t = `tile`; its first `out_channels` are used. Floats only;
     float16 and bfloat16 are summed in float32.
     """
     transform = _transform(_NAME, tile)

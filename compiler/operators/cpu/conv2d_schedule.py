@@ -1,7 +1,7 @@
 """The CPU schedule of a convolution: register tiles of pixels by blocks of output channels.
 
 The consumer of the sums is tiled and the sums of a tile are computed inside, so that they stay in
-registers until the element-wise operators behind the convolution have read them.
+registers until the element-wise operators after the convolution have read them.
 """
 
 from __future__ import annotations

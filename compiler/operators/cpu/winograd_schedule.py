@@ -50,7 +50,7 @@ def schedule_winograd_conv2d(schedule: Schedule, block: str, target: Target) -> 
 
 
 def _transform_back(schedule: Schedule, block: str, place: str, unrolled: tuple[int, int]) -> None:
-    """Compute a stage behind the product for one tile, unrolled, in lanes of channels."""
+    """Compute a stage after the product one tile at a time, unrolled, in lanes of channels."""
     schedule.compute_at(block, place)
     loops = _loops_inside(schedule, block, place)
     for d in unrolled:

@@ -108,7 +108,7 @@ def test_sections_report_as_many_steps_as_they_declare(monkeypatch: pytest.Monke
     assert not passed(result)
 
 
-def test_missing_libraries_are_named_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_libraries_are_named_before_measuring(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu, "find_spec", lambda name: None if name.startswith("onnx") else name)
     message = 'bench cpu: onnx, onnxruntime must be installed, got none (pip install "vdla[dev]")'
     with pytest.raises(CpuError, match=f"^{re.escape(message)}$"):
@@ -127,7 +127,7 @@ def test_paired_times_tell_slow_from_fast() -> None:
     assert geomean([1, 4]) == pytest.approx(2)
 
 
-def test_the_receipt_names_what_the_figures_depend_on() -> None:
+def test_the_receipt_names_versions_threads_and_command() -> None:
     made = receipt(3)
     assert made["threads"] == 1
     assert made["command"] == "vdla bench cpu --seed 3 --json -"
@@ -135,6 +135,6 @@ def test_the_receipt_names_what_the_figures_depend_on() -> None:
 
 
 @pytest.mark.parametrize(("given", "found"), [("", "."), ("..", "..")])
-def test_a_folder_is_no_place_for_a_result(given: str, found: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_is_refused_as_the_result_file(given: str, found: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "cpu", "--json", given]) == 2
     assert capsys.readouterr().err == f"vdla: bench: --json must be a file, got the folder {found}\n"

@@ -53,7 +53,7 @@ def test_both_sides_compute_a_layer(layer: Workload) -> None:
     assert measure_layer(layer, operands).error == 0
 
 
-def test_two_bits_and_int8_give_the_same_sums() -> None:
+def test_two_bit_and_int8_kernels_compute_the_same_sums() -> None:
     measured = cpu_bitserial.measure_size(70, np.random.default_rng(0))
     assert measured.error == 0
     assert measured.row["ratio"] > 0

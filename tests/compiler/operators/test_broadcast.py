@@ -1,4 +1,4 @@
-"""Element-wise operators on several tensors, against numpy's broadcasting."""
+"""Element-wise operators on several tensors, against NumPy's broadcasting."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def test_floats_with_nan(name):
     np.testing.assert_array_equal(run(lambda x, y: getattr(ops, name)(x, y), a, b), NUMBERS[name](a, b))
 
 
-def test_division_of_floats_is_exact_and_of_integers_towards_zero():
+def test_integer_division_truncates():
     a, b = floats((4, 5), seed=1), floats((5,), seed=2, low=1)
     np.testing.assert_array_equal(run(ops.divide, a, b), a / b)
     x, y = np.meshgrid(np.arange(-7, 8, dtype=np.int32), np.array([-3, -1, 2, 5], np.int32))
@@ -81,7 +81,7 @@ F, M = te.placeholder((4,), "float32", "f"), te.placeholder((4,), "bool", "m")
         (lambda: ops.broadcast_to(A, (7,)), "broadcast_to: shapes must broadcast to one another, got [3, 4] and [7]"),
     ],
 )
-def test_what_means_nothing_is_refused(build, message):
+def test_invalid_arguments_are_refused(build, message):
     with pytest.raises(OperatorError) as error:
         build()
     assert str(error.value) == message

@@ -1,5 +1,4 @@
-"""Convolution with every option, against sums over windows; scheduled for several CPUs, and as
-machine code."""
+"""Convolution with every option against sums over windows, for several CPUs and as machine code."""
 
 import math
 
@@ -67,7 +66,7 @@ def test_every_option(name):
 
 @pytest.mark.parametrize("target", ["x86-64-avx512", "x86-64-avx2", "cortex-a9"])
 @pytest.mark.parametrize("name", CASES)
-def test_the_schedule_keeps_the_meaning(name, target):
+def test_the_scheduled_function_computes_the_same(name, target):
     x, weight, options = operands(name)
     fn, arrays, output = packed(name, target)
     schedule = default_schedule(fn, target)
@@ -114,7 +113,7 @@ def residual(x, w, bias, other):
     return operators.relu(add(conv2d(x, w, bias, 1, 1, weight_layout=blocked(w), name="conv"), other))
 
 
-def test_what_a_graph_adds_joins_the_tiles_of_the_sums():
+def test_element_wise_stages_fuse_with_the_tiles():
     x, weight, _ = operands("3x3")
     bias, other = integers(32, "float32", 3), integers((1, 32, 6, 8), "float32", 4)
     fn, _ = function_of(residual, x, pack_conv2d(weight), bias, other)
@@ -126,7 +125,7 @@ def test_what_a_graph_adds_joins_the_tiles_of_the_sums():
     np.testing.assert_array_equal(build(schedule.fn)(*arrays), expected)
 
 
-def test_two_readers_get_the_same_sums():
+def test_two_consumers_share_the_sums():
     def twice(x, w):
         total = conv2d(x, w, None, 1, 1, weight_layout=blocked(w), name="conv")
         return operators.relu(total, "positive"), operators.negative(total, "negative")
@@ -139,7 +138,7 @@ def test_two_readers_get_the_same_sums():
     np.testing.assert_array_equal(negative, -expected)
 
 
-def test_channels_in_blocks():
+def test_blocked_images_give_blocked_results():
     x, weight = integers((1, 16, 5, 6), "float32", 1, -5, 5), integers((32, 16, 3, 3), "float32", 2, -5, 5)
     blocks = np.ascontiguousarray(x.reshape(1, 2, 8, 5, 6).transpose(0, 1, 3, 4, 2))
     weights = pack_conv2d(weight, "x86-64-avx512")
@@ -238,7 +237,7 @@ P, B = te.placeholder((2, 4, 3, 3, 8), "float32", "p"), te.placeholder((5,), "fl
         ),
     ],
 )
-def test_wrong_arguments(call, message):
+def test_invalid_arguments_are_refused(call, message):
     with pytest.raises(OperatorError) as failure:
         call()
     assert str(failure.value) == message

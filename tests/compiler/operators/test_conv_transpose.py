@@ -1,4 +1,4 @@
-"""Transposed convolution with every option, against kernels added one by one."""
+"""Transposed convolution with every option, against a sum of shifted kernels."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ V, H = te.placeholder((3, 2, 3, 3), "float32", "v"), te.placeholder((4, 2, 3, 3)
         (lambda: conv_transpose(X, W, pads=4), "conv_transpose: the result must have elements, got 7 less pads of 8"),
     ],
 )  # fmt: skip
-def test_what_means_nothing_is_refused(build, message):
+def test_invalid_arguments_are_refused(build, message):
     with pytest.raises(OperatorError) as error:
         build()
     assert str(error.value) == message

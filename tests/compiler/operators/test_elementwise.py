@@ -1,4 +1,4 @@
-"""Activations and functions of one element, against numpy."""
+"""Activations and functions of one element, against NumPy."""
 
 import math
 
@@ -72,7 +72,7 @@ def test_floats_equal_the_model(name, dtype):
 
 
 @pytest.mark.parametrize("name", ["sigmoid", "silu", "softplus", "softsign", "hard_swish", "relu6"])
-def test_extreme_values_neither_overflow_nor_lose_their_digits(name):
+def test_extreme_values_stay_finite_and_accurate(name):
     with np.errstate(over="ignore", under="ignore"):
         expected = MODELS[name](WIDE.astype(np.longdouble)).astype(np.float32)
     np.testing.assert_allclose(run(lambda t: getattr(ops, name)(t), WIDE), expected, rtol=1e-5, atol=1e-37)
@@ -101,7 +101,7 @@ def test_signs_of_zero_and_nan():
 
 
 @pytest.mark.parametrize(("low", "high"), [(-1, None), (None, 2), (-1, 2), (None, None)])
-def test_clip_has_one_bound_or_two_or_none(low, high):
+def test_clip_with_none_one_or_two_bounds(low, high):
     for x in (floats((4, 9)), integers((4, 9), "int8")):
         expected = np.clip(x, -np.inf if low is None else low, np.inf if high is None else high)
         np.testing.assert_array_equal(run(lambda t: ops.clip(t, low, high), x), expected)
@@ -148,7 +148,7 @@ F = te.placeholder((4,), "float32", "f")
         (lambda: ops.hard_sigmoid(F, 1, "b"), "hard_sigmoid: beta must be a number, got 'b'"),
     ],
 )
-def test_what_means_nothing_is_refused(build, message):
+def test_invalid_arguments_are_refused(build, message):
     with pytest.raises(OperatorError) as error:
         build()
     assert str(error.value) == message

@@ -1,4 +1,4 @@
-"""Matrix products against numpy; scheduled for several CPUs, and as machine code."""
+"""Matrix products against NumPy, for several CPUs and as machine code."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def test_the_product(name):
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_schedule_keeps_the_meaning(name):
+def test_the_scheduled_function_computes_the_same(name):
     a, b = operands(name)
     fn, (output,) = function_of(matmul, a, b)
     for target in ("x86-64-avx512", "x86-64-avx2", "cortex-a9"):
@@ -51,7 +51,7 @@ def test_a_panel_is_packed_where_many_rows_read_it():
     assert "b_heap" not in default_schedule(few, "x86-64-avx512").fn.buffers
 
 
-def test_what_follows_joins_the_tiles():
+def test_element_wise_stages_fuse_with_the_tiles():
     a, b, bias = integers((24, 9), "float32", 1), integers((9, 40), "float32", 2), integers(40, "float32", 3)
     fn, _ = function_of(lambda x, y, z: operators.relu(matmul(x, y, z)), a, b, bias)
     schedule = default_schedule(fn, "host")
@@ -106,7 +106,7 @@ V, B = te.placeholder((2, 3, 5), "float32", "v"), te.placeholder((3,), "float32"
         (lambda: dense(5, X), "dense: x must be a te.Tensor, got 5"),
     ],
 )
-def test_wrong_arguments(call, message):
+def test_invalid_arguments_are_refused(call, message):
     with pytest.raises(OperatorError) as failure:
         call()
     assert str(failure.value) == message

@@ -1,4 +1,4 @@
-"""Operators that move elements, against numpy; padding and gathering too."""
+"""Operators that move elements, padding and gathering, against NumPy."""
 
 import itertools
 
@@ -35,12 +35,12 @@ def test_reshape(shape):
     assert_same(lambda x: ops.reshape(x, shape), DATA.reshape(shape))
 
 
-def test_reshape_keeps_extents_that_are_0_and_finds_the_one_that_is_left():
+def test_reshape_resolves_0_and_minus_1():
     assert_same(lambda x: ops.reshape(x, (0, -1, 0)), DATA.reshape(2, 15, 4))
     assert_same(lambda x: ops.reshape(x, (1, 1)), np.array([[7]]), np.array([7]))
 
 
-def test_a_reshape_that_splits_one_dimension_leaves_the_others_alone():
+def test_a_split_dimension_leaves_the_indices_of_others_alone():
     x = te.placeholder((2, 3, 8), "int8", "x")
     text = str(te.create_function([x], [ops.reshape(x, (2, 3, 2, 4), name="y")], "f"))
     assert "y[vi0, vi1, vi2, vi3] = x[vi0, vi1, vi2 * 4 + vi3]" in text
@@ -72,7 +72,7 @@ def test_concat_and_split_are_inverses(axis):
         np.testing.assert_array_equal(piece, expected)
 
 
-def test_split_into_equal_parts_leaves_the_rest_to_the_last():
+def test_the_last_equal_part_has_the_remainder():
     assert [p.shape for p in run(lambda t: ops.split(t, num_outputs=3), np.arange(8))] == [(3,), (3,), (2,)]
 
 
@@ -93,11 +93,11 @@ def test_slice(starts, ends, axes, steps):
     assert_same(lambda x: ops.slice(x, starts, ends, axes, steps), DATA[tuple(cuts)])
 
 
-def test_a_slice_backwards_from_before_the_first_element_is_the_first_as_in_onnx():
+def test_a_backward_slice_clamps_its_start_as_onnx():
     assert_same(lambda x: ops.slice(x, [-99], [-99], [2], [-1]), DATA[:, :, :1])
 
 
-def test_numbers_may_come_as_arrays():
+def test_arguments_may_be_numpy_arrays():
     assert_same(lambda x: ops.transpose(x, np.array([3, 1, 0, 2])), DATA.transpose(3, 1, 0, 2))
     assert_same(lambda x: ops.reshape(x, np.array([6, -1])), DATA.reshape(6, -1))
     assert_same(lambda x: ops.slice(x, np.array([1]), np.array([3]), np.array([2])), DATA[:, :, 1:3])
@@ -125,21 +125,21 @@ def test_depth_to_space(order):
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
 @pytest.mark.parametrize("amounts", [((0, 0), (1, 2)), ((3, 0), (0, 7)), ((9, 9), (8, 8))], ids=str)
-def test_padding_modes_are_numpys(mode, amounts):
+def test_padding_modes_match_numpy(mode, amounts):
     x = integers((3, 4))
     options = {"constant_values": 7} if mode == "constant" else {}
     pairs = list(zip(*amounts, strict=True))
     assert_same(lambda t: pad(t, [*amounts[0], *amounts[1]], 7, mode), np.pad(x, pairs, mode, **options), x)
 
 
-def test_negative_padding_takes_away():
+def test_negative_pads_crop():
     x = integers((5, 6))
     assert_same(lambda t: pad(t, (-1, 2, 0, -3), 9), np.pad(x[1:, :3], ((0, 0), (2, 0)), constant_values=9), x)
     assert_same(lambda t: pad(t, (0, -2, -2, 0), mode="edge"), x[:-2, 2:], x)
 
 
 @pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
-def test_what_is_taken_away_does_not_come_back_on_the_other_side(mode):
+def test_cropped_elements_are_not_reflected_or_wrapped(mode):
     x = integers((5, 6))
     assert_same(lambda t: pad(t, (-2, 4, 4, -1), mode=mode), np.pad(x[2:, :5], ((0, 4), (4, 0)), mode), x)
 
@@ -159,7 +159,7 @@ def test_gather(axis, dtype):
     assert_same(lambda x, i: ops.gather(x, i, axis), np.take(DATA, indices, axis), DATA, indices)
 
 
-def test_what_is_out_of_range_is_clipped_or_wrapped():
+def test_indices_out_of_range_are_clipped_or_wrapped():
     x, indices = np.arange(10, 15), np.array([-(1 << 40), -6, -5, 4, 5, 1 << 40])
     assert_same(lambda t, i: ops.gather(t, i), x[[0, 0, 0, 4, 4, 4]], x, indices)
     assert_same(lambda t, i: ops.gather(t, i, mode="wrap"), x[indices % 5], x, indices)
@@ -240,7 +240,7 @@ F, Z = te.placeholder((2, 3), "float32", "f"), te.placeholder((1, 5, 3, 3), "int
         (lambda: ops.one_hot(X, 0, 1, 0), "one_hot: depth must be at least 1, got 0"),
     ],
 )  # fmt: skip
-def test_what_means_nothing_is_refused(build, message):
+def test_invalid_arguments_are_refused(build, message):
     with pytest.raises(OperatorError) as error:
         build()
     assert str(error.value) == message

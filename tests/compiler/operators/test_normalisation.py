@@ -1,4 +1,4 @@
-"""Normalisations against numpy in double precision."""
+"""Normalisation against NumPy in double precision."""
 
 import numpy as np
 import pytest
@@ -107,14 +107,14 @@ D = te.placeholder((6,), "float64", "d")
         (lambda: ops.batch_norm(X, P, P, P, Q), "batch_norm: variance must have the shape [6], got [4]"),
         (lambda: ops.batch_norm(X, P, P, D, P), "batch_norm: mean must have the dtype float32 of x, got float64"),
         (lambda: ops.layer_norm(X, P), "layer_norm: scale must have the shape [4], got [6]"),
-        (lambda: ops.layer_norm(X, Q, X), "layer_norm: bias must have 1 dimensions, got 3"),
+        (lambda: ops.layer_norm(X, Q, X), "layer_norm: bias must have 1 dimension, got 3"),
         (lambda: ops.batch_norm(X, P, P, P, P, "a"), "batch_norm: epsilon must be a number, got 'a'"),
         (lambda: ops.layer_norm(X, epsilon=None), "layer_norm: epsilon must be a number, got None"),
         (lambda: ops.group_norm(X, P, P, 4), "group_norm: num_groups must divide the 6 channels, got 4"),
         (lambda: ops.instance_norm(P, P, P), "instance_norm: x must have at least 3 dimensions, got 1"),
     ],
 )
-def test_what_means_nothing_is_refused(build, message):
+def test_invalid_arguments_are_refused(build, message):
     with pytest.raises(OperatorError) as error:
         build()
     assert str(error.value) == message

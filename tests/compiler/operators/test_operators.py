@@ -11,7 +11,7 @@ from vdla.compiler import operators
 HEAVY = ("llvmlite", "numba", "onnx", "onnxruntime", "rich")
 
 
-def test_a_name_is_the_function_also_where_its_module_has_the_same_name():
+def test_names_are_functions_even_if_a_module_has_the_same_name():
     for module in iter_modules(operators.__path__):
         import_module(f"{operators.__name__}.{module.name}")
     assert [name for name in operators.__all__ if isinstance(getattr(operators, name), ModuleType)] == []

@@ -1,5 +1,4 @@
-"""docs/operators.md: code runs, the text below it is what it prints, and every operator is on the
-page."""
+"""docs/operators.md: its code runs and prints the text below; it lists every operator."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""Pooling with every option, against windows taken one by one."""
+"""Pooling with every option, against a loop over windows."""
 
 import itertools
 
@@ -55,7 +55,7 @@ CASES = [
 
 @pytest.mark.parametrize("ceil_mode", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_maxima(case, ceil_mode):
+def test_max_pool(case, ceil_mode):
     shape, *options = case
     for x in (floats(shape), integers(shape, "int8", low=-128, high=-100)):
         got = run(lambda t: ops.max_pool(t, *options, ceil_mode=ceil_mode), x)
@@ -65,7 +65,7 @@ def test_maxima(case, ceil_mode):
 @pytest.mark.parametrize("include", [False, True])
 @pytest.mark.parametrize("ceil_mode", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_averages(case, ceil_mode, include):
+def test_average_pool(case, ceil_mode, include):
     shape, *options = case
     x = floats(shape)
     got = run(lambda t: ops.average_pool(t, *options, ceil_mode=ceil_mode, count_include_pad=include), x)
@@ -73,7 +73,7 @@ def test_averages(case, ceil_mode, include):
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_ceil_mode_adds_no_window_that_begins_behind_the_input():
+def test_ceil_mode_adds_no_window_that_begins_in_the_padding():
     x = floats((1, 1, 4))
     assert run(lambda t: ops.max_pool(t, 1, 3, 0, ceil_mode=True), x).shape == (1, 1, 2)
     assert run(lambda t: ops.max_pool(t, 2, 3, (0, 1), ceil_mode=True), x).shape == (1, 1, 2)
@@ -88,10 +88,10 @@ def test_global_pools():
     np.testing.assert_allclose(got, x.mean(axis=(2, 3), keepdims=True), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("lower", "expected"), [(False, (0, 1, 1, 1)), (True, (1, 1, 0, 1))])
-def test_padding_that_keeps_the_extent(lower, expected):
-    assert same_pads("pool", (6, 6), (2, 3), (1, 1), lower=lower) == expected
-    assert same_pads("pool", (7,), 3, 2, 2) == (2, 2)
+@pytest.mark.parametrize(("auto_pad", "expected"), [("SAME_UPPER", (0, 1, 1, 1)), ("SAME_LOWER", (1, 1, 0, 1))])
+def test_same_pads(auto_pad, expected):
+    assert same_pads((6, 6), (2, 3), (1, 1), auto_pad=auto_pad) == expected
+    assert same_pads((7,), 3, 2, 2) == (2, 2)
 
 
 X = te.placeholder((1, 2, 5, 5), "float32", "x")
@@ -101,6 +101,10 @@ TOO_LONG = "a window must not be longer than the padded input"
 @pytest.mark.parametrize(
     ("build", "message"),
     [
+        (
+            lambda: same_pads((6,), 2, auto_pad="VALID"),
+            "same_pads: auto_pad must be one of SAME_UPPER, SAME_LOWER, got 'VALID'",
+        ),
         (lambda: ops.max_pool(X, 0), "max_pool: kernel_shape must be at least 1, got 0"),
         (lambda: ops.max_pool(X, (2, 2, 2)), "max_pool: kernel_shape must be 2 integers, got (2, 2, 2)"),
         (lambda: ops.max_pool(X, 2, pads=2),
@@ -118,7 +122,7 @@ TOO_LONG = "a window must not be longer than the padded input"
          "average_pool: x must be of a float dtype, got int8"),
     ],
 )  # fmt: skip
-def test_what_means_nothing_is_refused(build, message):
+def test_invalid_arguments_are_refused(build, message):
     with pytest.raises(OperatorError) as error:
         build()
     assert str(error.value) == message

@@ -1,5 +1,4 @@
-"""Quantised convolutions, dense and depthwise: against numpy, ONNX Runtime, and on CPUs of all
-kinds."""
+"""Quantised convolutions against NumPy and ONNX Runtime, for CPUs of all kinds."""
 
 from __future__ import annotations
 
@@ -108,7 +107,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_expression_is_the_operator(name: str) -> None:
+def test_the_expression_matches_the_model(name: str) -> None:
     case = CASES[name]
     for target in ("x86-64-avx512", "aarch64"):
         fn, arrays = case.function(TARGETS[target])
@@ -153,7 +152,7 @@ def test_a_layout_for_another_cpu_runs_everywhere(name: str, packed_for: str) ->
     ("target", "instruction"),
     [("cortex-a9", "vpadal.s16"), ("aarch64", "sadalp"), ("neoverse-n1", "sdot"), ("x86-64-avx512", "vpdpbusd")],
 )
-def test_kernels_are_made_of_the_dot_product(target: str, instruction: str) -> None:
+def test_kernels_use_the_dot_product_instruction(target: str, instruction: str) -> None:
     fn, _ = CASES["3x3"].function(TARGETS[target])
     assert f"\t{instruction}\t" in compile_native(default_schedule(fn, target).fn, target).assembly
 
@@ -176,7 +175,7 @@ def test_kernels_on_emulated_arms(target: str, name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.x_dtype == case.dtype])
-def test_results_are_those_of_onnx_runtime(name: str) -> None:
+def test_results_match_onnx_runtime(name: str) -> None:
     """Where the library has exact products: without VNNI its sums of uint8 by int8 saturate."""
     pytest.importorskip("onnxruntime", reason="needs onnxruntime, with which results are compared")
     if not host().has("avx512vnni"):
@@ -211,7 +210,7 @@ def qlinear_conv(case: Case, x: Array, weight: Array, bias: Array, scale: Array)
     return session.run(None, {"x": x})[0]
 
 
-def test_rounding_is_to_the_even_neighbour() -> None:
+def test_ties_round_to_even() -> None:
     """Sums 1, 3, 5 and 255 times 0.5."""
     packed = pack_qconv2d(np.ones((1, 1, 1, 1), np.int8), np.float32(0.5), AVX512)
     x = np.array([1, 3, 5, 255], np.uint8).reshape(1, 1, 1, 4)
@@ -268,7 +267,7 @@ def depthwise_layer(**changes: Any) -> te.Tensor:
         ({"target": 512}, "target must be a name or a Target, got 512"),
     ],
 )
-def test_wrong_arguments_are_refused(changes: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(OperatorError, match=f"^{re.escape(f'layer: {message}')}$"):
         layer(**changes)
 
@@ -286,7 +285,7 @@ def test_wrong_arguments_are_refused(changes: dict[str, Any], message: str) -> N
         ({"target": None}, "target must be a name or a Target, got None"),
     ],
 )
-def test_wrong_depthwise_arguments_are_refused(changes: dict[str, Any], message: str) -> None:
+def test_invalid_depthwise_arguments_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(OperatorError, match=f"^{re.escape(f'layer: {message}')}$"):
         depthwise_layer(**changes)
 
@@ -310,7 +309,7 @@ def test_wrong_depthwise_arguments_are_refused(changes: dict[str, Any], message:
         ({"x_zero_point": -1}, "x_zero_point must be in 0..255 for uint8, got -1"),
     ],
 )
-def test_what_cannot_be_packed_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_invalid_weights_are_refused(changes: dict[str, Any], message: str) -> None:
     options = {"weight": np.zeros((4, 2, 3, 3), np.int8), "scale": np.ones(4), "target": AVX512, **changes}
     with pytest.raises(OperatorError, match=f"^{re.escape(f'pack_qconv2d: {message}')}$"):
         pack_qconv2d(**options)

@@ -1,4 +1,4 @@
-"""Dense layers of int8, and of one and two bits: against numpy, on CPUs of all kinds."""
+"""Dense layers of int8, 2-bit and 1-bit numbers against NumPy, for CPUs of all kinds."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_the_expression_is_the_operator(name: str) -> None:
+def test_the_expression_matches_the_model(name: str) -> None:
     fn, arrays, expected = LAYERS[name](TARGETS["aarch64"])
     np.testing.assert_array_equal(interpret(fn, arrays)["y"], expected)
 
@@ -103,7 +103,7 @@ def test_scheduled_kernels_are_exact(name: str, target: str) -> None:
 
 @pytest.mark.parametrize("zero", ["low", "high"])
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
-def test_results_are_those_of_onnx_runtime(dtype: str, zero: str) -> None:
+def test_results_match_onnx_runtime(dtype: str, zero: str) -> None:
     """QLinearMatMul and MatMulInteger, with the zero points at the ends of their range."""
     pytest.importorskip("onnxruntime", reason="needs onnxruntime, with which results are compared")
     machine = host()
@@ -211,7 +211,7 @@ ONE = TARGETS["x86-64-avx512"]
         ([[0]], 1, "signed", "coding must be a Coding, got 'signed'"),
     ],
 )
-def test_weights_without_a_code_are_refused(weight: Any, bits: int, coding: Any, message: str) -> None:
+def test_weights_out_of_range_are_refused(weight: Any, bits: int, coding: Any, message: str) -> None:
     with pytest.raises(OperatorError, match=f"^{re.escape(f'pack_bitserial_dense: {message}')}$"):
         pack_bitserial_dense(np.array(weight, np.int8), bits, coding, ONE)
 
@@ -225,7 +225,7 @@ def test_weights_without_a_code_are_refused(weight: Any, bits: int, coding: Any,
         ({"x_zero_point": 256}, "x_zero_point must be in 0..255 for uint8, got 256"),
     ],
 )
-def test_what_cannot_be_packed_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_invalid_weights_are_refused(changes: dict[str, Any], message: str) -> None:
     options: dict[str, Any] = {"weight": np.zeros((4, 2), np.int8), "scale": 1.0, "target": ONE, **changes}
     with pytest.raises(OperatorError, match=f"^{re.escape(f'pack_qdense: {message}')}$"):
         pack_qdense(**options)
@@ -293,7 +293,7 @@ def test_what_cannot_be_packed_is_refused(changes: dict[str, Any], message: str)
         ),
     ],
 )
-def test_wrong_arguments_are_refused(operator: Any, shapes: Any, message: str) -> None:
+def test_invalid_arguments_are_refused(operator: Any, shapes: Any, message: str) -> None:
     tensors = [te.placeholder(shape, dtype, name) for name, (shape, dtype) in zip("xwb", shapes, strict=False)]
     with pytest.raises(OperatorError, match=f"^{re.escape(f'y: {message}')}$"):
         operator(*tensors)

@@ -1,5 +1,4 @@
-"""Quantised layers one after another in one function, with other stages between: each keeps its own
-schedule."""
+"""Quantised layers in sequence in one function, each with its own schedule."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ def weights(*shape: int) -> np.ndarray[Any, Any]:
     return RANDOM.integers(-128, 127, shape, np.int8, endpoint=True)
 
 
-def test_a_network() -> None:
+def test_layers_in_sequence() -> None:
     machine, scale = host(), np.float32(1e-3)
     arrays: dict[str, Any] = {"x": RANDOM.integers(0, 255, (2, 5, 8, 8), np.uint8, endpoint=True)}
     inputs = [te.placeholder((2, 5, 8, 8), "uint8", "x")]

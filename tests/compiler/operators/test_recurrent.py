@@ -1,4 +1,4 @@
-"""Recurrent layers against loops over steps in numpy, and against ONNX's reference."""
+"""Recurrent layers against loops over steps in NumPy, and against ONNX's reference."""
 
 import ml_dtypes
 import numpy as np
@@ -77,7 +77,7 @@ def test_gru(linear, direction):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
-def test_narrow_states_are_rounded_once_a_step(dtype):
+def test_small_float_states_are_rounded_once_a_step(dtype):
     many, zero = 200, np.zeros((N, H))
     x = floats((1, N, many), seed=1, low=-1, high=1).astype(dtype)
     eps = float(ml_dtypes.finfo(dtype).eps)
@@ -92,7 +92,7 @@ def test_narrow_states_are_rounded_once_a_step(dtype):
             np.testing.assert_allclose(got[-1].astype(np.float64), expected, rtol=0.51 * eps, atol=eps / 1000)
 
 
-def test_the_order_of_the_gates_is_onnxs():
+def test_the_gates_are_in_onnx_order():
     onnx = pytest.importorskip("onnx")
     from onnx.reference import ReferenceEvaluator
 
@@ -130,7 +130,7 @@ R, B = te.placeholder((4 * H, H), "float32", "r"), te.placeholder((7,), "float32
         (lambda: lstm(X, W, R, None, B), "lstm: initial_h must have 2 dimensions, got 1"),
     ],
 )
-def test_what_means_nothing_is_refused(build_it, message):
+def test_invalid_arguments_are_refused(build_it, message):
     with pytest.raises(OperatorError) as error:
         build_it()
     assert str(error.value) == message

@@ -1,4 +1,4 @@
-"""Reductions and softmax along any axes, against numpy."""
+"""Reductions and softmax along any axes, against NumPy."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def test_integers_wrap_in_their_own_dtype(name, dtype):
     np.testing.assert_array_equal(run(lambda t: getattr(ops, name)(t, 1), x), model)
 
 
-def test_the_sum_of_powers_survives_large_and_infinite_elements():
+def test_logsumexp_of_large_and_infinite_elements():
     x = np.array([[1000, 1001, 999], [-2000, -2000, -2000], [-np.inf, -np.inf, -np.inf], [np.inf, 0, 1]], np.float32)
     expected = [1001.4076, -2000 + np.log(3), -np.inf, np.inf]
     np.testing.assert_allclose(run(lambda t: ops.logsumexp(t, 1), x), expected, rtol=1e-6)
@@ -61,7 +61,7 @@ def test_the_sum_of_powers_survives_large_and_infinite_elements():
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
-def test_positions(name, axis, keepdims):
+def test_argmax_and_argmin(name, axis, keepdims):
     x = integers((3, 4, 5), "int8", low=-3, high=3)
     model = getattr(np, name)
     got = run(lambda t: getattr(ops, name)(t, axis, keepdims), x)
@@ -73,7 +73,7 @@ def test_positions(name, axis, keepdims):
     )
 
 
-def test_the_position_of_nan_is_numpys():
+def test_nan_is_the_maximum_as_in_numpy():
     x = np.array([[1, np.nan, 5], [-np.inf, -np.inf, -np.inf]], np.float32)
     np.testing.assert_array_equal(run(lambda t: ops.argmax(t, 1), x), np.argmax(x, 1))
 
@@ -135,7 +135,7 @@ I = te.placeholder((3, 4), "int32", "i")  # noqa: E741
         (lambda: softmax(X, 5), "softmax: axis must be in -2..1, got 5"),
     ],
 )
-def test_what_means_nothing_is_refused(build, message):
+def test_invalid_arguments_are_refused(build, message):
     with pytest.raises(OperatorError) as error:
         build()
     assert str(error.value) == message

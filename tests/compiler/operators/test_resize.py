@@ -1,4 +1,4 @@
-"""Resizing against the formulas of ONNX in floating point."""
+"""Resizing against ONNX's formulas in floating point."""
 
 from fractions import Fraction
 
@@ -78,7 +78,7 @@ def test_scales_give_the_extent_and_the_coordinates(scale):
 
 
 @pytest.mark.parametrize("resize", [resize_nearest, resize_linear])
-def test_coordinates_of_long_dimensions_do_not_wrap(resize):
+def test_coordinates_of_long_dimensions_do_not_overflow(resize):
     x = np.arange(48001, dtype=np.float32)
     fn, (output,) = function_of(lambda t: resize(t, (96001,)), x)
     coordinates = ((np.arange(96001) + 0.5) * 48001 / 96001 - 0.5).clip(0, 48000)
@@ -88,7 +88,7 @@ def test_coordinates_of_long_dimensions_do_not_wrap(resize):
 
 
 @pytest.mark.parametrize("scale", [np.float32(0.6), np.float64(1.7), np.int64(2)], ids=repr)
-def test_scales_may_be_numbers_of_numpys(scale):
+def test_scales_may_be_numpy_numbers(scale):
     x = floats((10,))
     np.testing.assert_array_equal(
         run(lambda t: resize_linear(t, scales=np.array([scale])), x),
@@ -106,7 +106,7 @@ def test_scales_may_be_numbers_of_numpys(scale):
     ],
     ids=str,
 )
-def test_scales_are_as_fine_as_float32_as_in_onnx(extent, ratio, new):
+def test_scales_are_float32_as_in_onnx(extent, ratio, new):
     x = floats((extent,))
     got = run(
         lambda t: resize_nearest(
@@ -117,7 +117,7 @@ def test_scales_are_as_fine_as_float32_as_in_onnx(extent, ratio, new):
     np.testing.assert_array_equal(got, x[[int(place / ratio) for place in range(new)]])
 
 
-def test_three_dimensions_and_onnxs_reference():
+def test_three_dimensions_match_the_onnx_reference():
     onnx = pytest.importorskip("onnx")
     from onnx.reference import ReferenceEvaluator
 
@@ -156,7 +156,7 @@ MODES = "half_pixel, pytorch_half_pixel, asymmetric, align_corners"
          f"resize_nearest: coordinate_transformation_mode must be one of {MODES}, got 'x'"),
     ],
 )  # fmt: skip
-def test_what_means_nothing_is_refused(build, message):
+def test_invalid_arguments_are_refused(build, message):
     with pytest.raises(OperatorError) as error:
         build()
     assert str(error.value) == message

@@ -1,4 +1,4 @@
-"""Operators on tensors whose batch is a symbol: one function for every batch."""
+"""Operators with a symbolic batch: one function computes every batch."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ OPERATORS = {
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_one_function_is_right_for_every_batch(name):
+def test_one_function_computes_every_batch(name):
     x = placeholder()
     result = OPERATORS[name](x)
     fn = te.create_function([x], [result], "f")
@@ -131,7 +131,7 @@ def test_products_of_every_extent(name):
         ),
     ],
 )  # fmt: skip
-def test_what_needs_a_number_says_so(build, message):
+def test_symbolic_extents_are_refused_where_a_number_is_needed(build, message):
     with pytest.raises(OperatorError) as error:
         build(placeholder())
     assert str(error.value) == message

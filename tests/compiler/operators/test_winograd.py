@@ -1,5 +1,4 @@
-"""Winograd's convolution against sums over windows, and which convolution is chosen for which
-shapes."""
+"""Winograd convolution against sums over windows, and the choice of an algorithm by shapes."""
 
 import numpy as np
 import pytest
@@ -54,7 +53,7 @@ def test_the_convolution(name, tile):
 
 @pytest.mark.parametrize("tile", TRANSFORMS)
 @pytest.mark.parametrize("name", CASES)
-def test_the_schedule_keeps_the_meaning(name, tile):
+def test_the_scheduled_function_computes_the_same(name, tile):
     x, weight, pads = operands(name)
     expected = model(x, weight, 1, pads)
     for target in ("x86-64-avx512", "cortex-a9"):
@@ -68,7 +67,7 @@ def test_the_schedule_keeps_the_meaning(name, tile):
     close(build(default_schedule(fn).fn)(x, packed), expected, tile)
 
 
-def test_bias_and_relu_join():
+def test_bias_and_relu_fuse():
     x, weight, pads = operands("odd")
     bias = floats(21, seed=3)
     packed = pack_winograd(weight, 2)
@@ -89,13 +88,13 @@ CHOICES = {
 
 
 @pytest.mark.parametrize("name", CHOICES)
-def test_the_choice_by_shapes(name):
+def test_the_plan_depends_on_the_shapes(name):
     shapes, options, expected = CHOICES[name]
     assert plan_convolution(*shapes, **options).algorithm == expected
 
 
 @pytest.mark.parametrize("algorithm", ["direct", "winograd2", "winograd4"])
-def test_a_layer_packs_what_it_reads(algorithm):
+def test_a_plan_packs_the_weight_that_it_reads(algorithm):
     x, weight = integers((1, 5, 6, 7), "float32", 1, -5, 5), integers((12, 5, 3, 3), "float32", 2, -5, 5)
     layer = plan_convolution(x.shape, weight.shape, pads=1, algorithm=algorithm)
     data, weights = te.placeholder(x.shape, "float32", "x"), layer.weight("w")
@@ -160,7 +159,7 @@ X = te.placeholder((1, 4, 5, 5), "float32", "x")
         ),
     ],
 )
-def test_wrong_arguments(call, message):
+def test_invalid_arguments_are_refused(call, message):
     with pytest.raises(OperatorError) as failure:
         call()
     assert str(failure.value) == message

@@ -1,5 +1,4 @@
-"""docs/matmul.md: every step runs and gives the product, and the last is much faster than the
-first."""
+"""docs/matmul.md: every step computes the product, and the last is much faster than the first."""
 
 import re
 import time
@@ -40,13 +39,13 @@ def test_every_step_gives_the_product(root):
         np.testing.assert_array_equal(build(fn)(a, b), a @ b)
 
 
-def test_every_step_keeps_the_meaning(root):
+def test_every_step_computes_the_same(root):
     a, b = matrices(20)
     for fn in steps(root, 20):
         np.testing.assert_array_equal(interpret(fn, {"a": a, "b": b})["c"], a @ b)
 
 
-def test_the_page_says_how_to_measure_a_step(root, capsys):
+def test_the_page_measures_a_step(root, capsys):
     names: dict = {}
     for code in blocks(root, 64):
         exec(code, names)

@@ -1,5 +1,4 @@
-"""What reads the sums of an operator in another order or several at once gets them whole, computed
-once."""
+"""Consumers that do not read sums in place get all of them, each computed once."""
 
 import math
 
@@ -29,7 +28,7 @@ def points(fn, block):
 
 @pytest.mark.parametrize("algorithm", ["direct", "winograd2", "depthwise"])
 @pytest.mark.parametrize("name", READERS)
-def test_other_readers_of_a_convolution(name, algorithm):
+def test_consumers_that_do_not_read_in_place(name, algorithm):
     groups = 32 if algorithm == "depthwise" else 1
     operator, expected = READERS[name]
     data = integers((1, 32, 8, 8), "float32", 1, -3, 4)

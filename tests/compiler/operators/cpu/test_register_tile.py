@@ -1,5 +1,4 @@
-"""What the default schedules of products and convolutions become: tiles in registers, for every
-vector width."""
+"""Default schedules of products and convolutions become register tiles, for every CPU."""
 
 import re
 
@@ -57,7 +56,7 @@ FUSED = {
         ("aarch64", 4, 3, 1, True),
     ],
 )
-def test_where_masks_make_a_padded_image_needless(target, columns, kernel, stride, is_padded):
+def test_masked_loads_replace_the_padded_image(target, columns, kernel, stride, is_padded):
     x, w = te.placeholder((1, 4, 6, columns), "float32", "x"), te.placeholder((4, 1, kernel, kernel), "float32", "w")
     fn = te.create_function([x, w], [depthwise_conv2d(x, w, None, stride, kernel // 2, name="y")], "layer")
     scheduled = default_schedule(fn, target).fn
@@ -75,7 +74,7 @@ def blocks(text):
 
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("target", FUSED)
-def test_the_busiest_code_is_products_in_registers(name, target):
+def test_the_innermost_code_is_multiply_adds_in_registers(name, target):
     fn = KERNELS[name](target)
     text = compile_native(default_schedule(fn, target).fn, target).assembly
     assert not re.search(r"gather|scatter", text)
@@ -98,7 +97,7 @@ SHARED = KERNELS | {
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_the_sums_are_shared_among_threads(name):
+def test_the_sums_run_in_parallel(name):
     scheduled = default_schedule(SHARED[name]("x86-64-avx512"), "x86-64-avx512").fn
     sums = {"matmul": "a_matmul", "winograd": "y_product"}.get(name, "y_sum")
     (kinds,) = ([loop.kind for loop in leaf.loops] for leaf in leaves(scheduled) if leaf.name == sums)

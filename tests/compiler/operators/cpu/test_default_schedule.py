@@ -1,5 +1,4 @@
-"""The default schedule: it computes the same, finds lanes and threads, and never refuses a
-function."""
+"""The default schedule computes the same, vectorises, parallelises, and refuses no function."""
 
 import numpy as np
 import pytest
@@ -57,7 +56,7 @@ def loops(fn, kind):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_schedule_keeps_the_meaning(name):
+def test_the_scheduled_function_computes_the_same(name):
     fn, arrays, output = scheduled(name)
     expected = interpret(fn, arrays)[output]
     for target in ("x86-64-avx512", "cortex-a9"):
@@ -73,7 +72,7 @@ def test_native_code_agrees_with_the_interpreter(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_stage_that_repeats_has_lanes(name):
+def test_every_loop_nest_has_lanes(name):
     fn, _, _ = scheduled(name)
     found = loops(default_schedule(fn, "x86-64-avx2").fn, ir.LoopKind.VECTORIZE)
     assert found or name == "transpose"
@@ -101,7 +100,7 @@ def test_odd_rows_become_one_loop_and_whole_rows_stay():
     assert "//" not in str(default_schedule(whole).fn)
 
 
-def test_only_large_work_is_shared_among_threads():
+def test_only_large_loops_run_in_parallel():
     small, _ = function_of(operators.relu, floats((8, 64)))
     large, _ = function_of(operators.relu, floats((8, 16, 1024)))
     assert loops(default_schedule(small).fn, ir.LoopKind.PARALLEL) == []
@@ -109,7 +108,7 @@ def test_only_large_work_is_shared_among_threads():
     assert shared.extent == 8 * 16
 
 
-def test_cheap_stages_are_written_into_their_readers_and_dear_ones_are_not_repeated():
+def test_cheap_stages_are_inlined_and_expensive_ones_are_not_repeated():
     fn, _, _ = scheduled("chain")
     assert blocks(default_schedule(fn).fn) == ["twice_sigmoid_relu"]
     dear, _ = function_of(lambda x: operators.sum(operators.broadcast_to(operators.exp(x), (9, 50))), floats((1, 50)))
@@ -120,7 +119,7 @@ def blocks(fn):
     return [s.name for s in ir.walk(fn.body) if isinstance(s, ir.Block)]
 
 
-def test_a_stage_whose_value_another_output_needs_stays():
+def test_a_stage_that_is_an_output_is_not_inlined():
     x = te.placeholder((6,), "float32", "a")
     y = operators.relu(x, "y")
     fn = te.create_function([x], [y, operators.square(y, "z")], "f")
@@ -137,7 +136,7 @@ def test_every_random_function_has_a_schedule_that_computes_the_same(seed):
     assert all(_alike(expected[name], got[name], problem.rough) for name in expected), schedule.python()
 
 
-def test_an_attempt_that_fails_leaves_no_trace():
+def test_a_failed_attempt_leaves_the_schedule_unchanged():
     fn, _, output = scheduled("row")
     schedule = Schedule(fn)
     outer = schedule.loops(output)[0]
@@ -146,13 +145,13 @@ def test_an_attempt_that_fails_leaves_no_trace():
     assert schedule.loops(output)[0] == outer
 
 
-def test_what_is_no_target_is_refused():
+def test_invalid_targets_are_refused():
     fn, _, _ = scheduled("row")
     with pytest.raises(OperatorError) as error:
         default_schedule(fn, None)
     assert str(error.value) == "default_schedule: target must be a name or a Target, got None"
 
 
-def test_run_is_what_the_cases_mean():
+def test_the_cases_match_numpy():
     operator, *arrays = CASES["row"]
     np.testing.assert_array_equal(run(operator, *arrays), arrays[0] * arrays[1])
