@@ -17,12 +17,13 @@ from vdla.compiler.ir import Names
 Path = tuple[ir.Stmt, ...]
 
 
-def paths(stmt: ir.Stmt, above: Path = ()) -> Iterator[Path]:
+def paths(stmt: ir.Stmt) -> Iterator[Path]:
     """The path of every statement, in program order."""
-    here = (*above, stmt)
-    yield here
-    for child in ir.children(stmt):
-        yield from paths(child, here)
+    pending: list[Path] = [(stmt,)]
+    while pending:
+        path = pending.pop()
+        yield path
+        pending.extend((*path, child) for child in reversed(ir.children(path[-1])))
 
 
 def loop_path(fn: ir.Function, var: str, where: str) -> Path:

@@ -38,6 +38,7 @@ from vdla.compiler.schedule import (
     store_at,
     tile,
 )
+from vdla.compiler.schedule.check_tensorized import CheckedSteps
 from vdla.compiler.schedule.tile import TileNames
 from vdla.compiler.schedule.trace import ScheduleTrace, is_primitive, parse_trace, primitive
 from vdla.compiler.tensorize import Intrinsic, tensorize
@@ -51,7 +52,8 @@ class Schedule:
             raise ScheduleError(f"schedule: fn must be a Function, as of te.create_function, got {type(fn).__name__}")
         self.fn = fn
         self.trace = ScheduleTrace()
-        self.checked: CheckedLoops = {}  # the loops whose iterations are known to be independent
+        self.checked_loops: CheckedLoops = {}  # concurrent loops whose iterations are known to be independent
+        self.checked_steps: CheckedSteps = {}  # tensorized nests that are known to match
 
     @classmethod
     def replay(

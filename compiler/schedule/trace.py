@@ -94,11 +94,12 @@ def primitive(method: Callable[Concatenate[Schedule, _P], _R]) -> Callable[Conca
         where = f"{method.__name__} of {bound.args[1] if len(bound.args) > 1 else ''}"
         try:
             result = method(self, *args, **keywords)
-            check_tensorized(self.fn, where)
-            self.checked = check_concurrent_loops(self.fn, where, self.checked)
+            steps = check_tensorized(self.fn, where, self.checked_steps)
+            loops = check_concurrent_loops(self.fn, where, self.checked_loops)
         except BaseException:
             self.fn = before
             raise
+        self.checked_steps, self.checked_loops = steps, loops
         step = _call_of(signature, method.__name__, bound, result)
         self.trace = ScheduleTrace((*self.trace.steps, step))
         return result
