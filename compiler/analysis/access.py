@@ -1,7 +1,7 @@
-"""What the leaf blocks of a function read and write, in terms of loop variables.
+"""Accesses of the leaf blocks of a function: the buffers and elements that they read and write.
 
-A leaf is a block without blocks inside. Through nested blocks its bindings are composed, so that everything here is
-over loops alone.
+A leaf is a block without inner blocks. Its axes' bindings are composed through the enclosing
+blocks, so everything here is in terms of loop variables.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ Indices = tuple[ir.Expr, ...]
 
 @dataclass(frozen=True, slots=True)
 class LeafBlock:
-    """A leaf block at its place: bindings of its axes and conditions over the loops around it."""
+    """A leaf block in its nest: `values` binds its axes, `conditions` guards it, both over the
+    loops around it."""
 
     block: ir.Block
     path: Path
@@ -36,11 +37,11 @@ class LeafBlock:
         return next(axis for axis in self.block.axes if axis.var == name)
 
     def bound(self, expr: ir.Expr) -> Linear:
-        """An expression over the block's axes, over loop variables."""
+        """An expression over the block's axes as a linear form over loop variables."""
         return linear(ir.substitute(expr, self.values))
 
     def element(self) -> list[ir.Expr]:
-        """The bindings of the axes that choose the element."""
+        """The bindings of the spatial and scan axes, which select the element."""
         return [self.values[axis.var] for axis in self.block.axes if axis.kind is not ir.AxisKind.REDUCE]
 
     def values_of(self, kind: ir.AxisKind) -> list[ir.Expr]:
@@ -54,14 +55,14 @@ def leaves(fn: ir.Function) -> list[LeafBlock]:
 
 
 def is_leaf(block: ir.Block) -> bool:
-    """Whether no block lies inside."""
+    """Whether the block has no inner block."""
     if isinstance(block.body, ir.Store):
         return True
     return not any(isinstance(stmt, ir.Block) for stmt in ir.walk(block.body))
 
 
 def leaf_at(path: Path) -> LeafBlock:
-    """The leaf that a path ends in."""
+    """The leaf at the end of a path."""
     values: dict[str, ir.Expr] = {}
     conditions: list[ir.Expr] = []
     for stmt in path:
@@ -93,7 +94,7 @@ def written_buffers(block: ir.Block) -> set[str]:
 
 
 def read_indices(block: ir.Block, buffer: str) -> list[Indices]:
-    """The indices, over the block's axes, at which a leaf reads `buffer`; each once."""
+    """The distinct index tuples, over the block's axes, at which a leaf reads `buffer`."""
     return list(dict.fromkeys(load.indices for load in loads(block) if load.buffer == buffer))
 
 
@@ -116,7 +117,7 @@ def init_stores(block: ir.Block) -> list[ir.Store]:
 
 
 def writers_of(all_leaves: list[LeafBlock], buffer: str) -> list[LeafBlock]:
-    """The leaves that write `buffer`: none for an input, two for a decomposed sum."""
+    """The leaves that write `buffer`: none for an input, two for a decomposed reduction."""
     return [leaf for leaf in all_leaves if buffer in written_buffers(leaf.block)]
 
 

@@ -1,7 +1,7 @@
-"""What a reduction combines: the terms, and the same combination of other terms.
+"""The combiner of a reduction: its terms, and the same combiner applied to other terms.
 
-A reduction's stores are `own = combine(own, term)`. The term of a store is the part of its value that depends on no
-sum: the one such part that the value can become, whatever the conditions on the way.
+A store of a reduction is `own = combine(own, term)`. The term is the only subexpression of the
+value that reads no accumulator and that the value can equal, whichever way its selects go.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from vdla.compiler.ir import expr_text
 
 
 def reduction_terms(stores: list[ir.Store], where: str) -> list[ir.Expr]:
-    """The term of each store.
+    """The term that each store combines.
 
     Raises:
-        ScheduleError: the stores do not combine what they hold with one term each.
+        ScheduleError: a store does not combine its accumulator with exactly one term.
     """
     own = {store.buffer for store in stores}
     terms: list[ir.Expr] = []
@@ -26,14 +26,14 @@ def reduction_terms(stores: list[ir.Store], where: str) -> list[ir.Expr]:
             raise ScheduleError(f"{where}: {store.buffer} must combine with one term, got {found}")
         terms += parts
     if len(set(terms)) != len(terms):
-        raise ScheduleError(f"{where}: the sums must have different terms, got {expr_text(terms[0])} twice")
+        raise ScheduleError(f"{where}: the accumulators must have different terms, got {expr_text(terms[0])} twice")
     for store in stores:
         _check_closed(store, replace_terms(store.value, dict.fromkeys(terms, ir.Const(0))), own, where)
     return terms
 
 
 def _value_parts(expr: ir.Expr, own: set[str]) -> list[ir.Expr]:
-    """The parts that the value of `expr` is made of, conditions left out."""
+    """The subexpressions that make up the value of `expr`, without the conditions of selects."""
     if not _reads_any(expr, own):
         return [expr]
     match expr:
@@ -50,7 +50,7 @@ def _reads_any(expr: ir.Expr, buffers: set[str]) -> bool:
 
 
 def replace_terms(expr: ir.Expr, terms: dict[ir.Expr, ir.Expr]) -> ir.Expr:
-    """`expr` with each term replaced, but not in the places of elements."""
+    """`expr` with each term replaced, except in the indices of loads."""
     if expr in terms:
         return terms[expr]
     if isinstance(expr, ir.Load):
@@ -61,10 +61,12 @@ def replace_terms(expr: ir.Expr, terms: dict[ir.Expr, ir.Expr]) -> ir.Expr:
 
 
 def _check_closed(store: ir.Store, value: ir.Expr, own: set[str], where: str) -> None:
-    """Refuse a combination of more than the sums, the terms and constants."""
+    """Refuse a combiner of anything but accumulators, terms and constants."""
     inside = {v for e in ir.walk_expr(value) if isinstance(e, ir.Load) and e.buffer in own for v in ir.walk_expr(e)}
     for expr in ir.walk_expr(value):
         foreign = isinstance(expr, ir.Load) and (expr.buffer not in own or expr.indices != store.indices)
         if foreign or (isinstance(expr, ir.Var) and expr not in inside):
             found = expr_text(expr)
-            raise ScheduleError(f"{where}: {store.buffer} must combine its sums and terms alone, got {found} too")
+            raise ScheduleError(
+                f"{where}: {store.buffer} must combine only its accumulators and terms, got {found} too"
+            )

@@ -1,9 +1,9 @@
-"""The check behind every primitive that moves a block: each read finds what it read before the move.
+"""Dataflow between blocks: the check behind every primitive that moves one.
 
-A value flows from the block that computes a buffer to a block that reads it. That is sound where the writer comes
-first, where it covers, while their common loops stand still, all that the reader reads, and where its sums are
-complete. Buffers keep their full shape and a block computes the same value for an element every time, so nothing else
-can go wrong.
+The flow from a writer to a reader is sound if the writer comes first, if in each iteration of their
+common loops it covers the region that the reader reads, and if its reductions are complete there.
+Buffers keep their full shape, and a block always computes the same value for an element, so these
+conditions suffice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from vdla.compiler.ir import expr_text
 
 
 def check_flow(fn: ir.Function, name: str, where: str) -> None:
-    """Refuse `fn` if a value to or from the block `name` is lost."""
+    """Refuse `fn` if a read by or from the block `name` no longer finds its value."""
     all_leaves = leaves(fn)
     block = next(leaf for leaf in all_leaves if leaf.name == name)
     for buffer in sorted(read_buffers(block.block)):
@@ -44,7 +44,7 @@ def check_flow(fn: ir.Function, name: str, where: str) -> None:
 
 
 def _check_start(fn: ir.Function, order: list[LeafBlock], buffer: str, where: str) -> None:
-    """Refuse a decomposed sum that goes on from what its start has not written."""
+    """Refuse a decomposed reduction into elements that its init block has not written."""
     writers = writers_of(order, buffer)
     for start in (leaf for leaf in writers if not _accumulates(leaf, buffer)):
         for leaf in writers:
@@ -53,14 +53,14 @@ def _check_start(fn: ir.Function, order: list[LeafBlock], buffer: str, where: st
 
 
 def _accumulates(leaf: LeafBlock, buffer: str) -> bool:
-    """Whether a block reads the element that it writes, as a sum does; a start may read other ones."""
+    """Whether a block reads the element that it writes, as a reduction does."""
     return store_to(leaf.block, buffer).indices in read_indices(leaf.block, buffer)
 
 
 def check_pair(
     fn: ir.Function, order: list[LeafBlock], writer: LeafBlock, reader: LeafBlock, buffer: str, where: str
 ) -> None:
-    """Refuse a value of `buffer` that is lost between two blocks."""
+    """Refuse an unsound flow of `buffer` between two blocks."""
     common = common_loops(writer, reader)
     accesses = read_indices(reader.block, buffer)
     states = [access for access in accesses if _is_earlier_step(writer, reader, buffer, access, common)]
@@ -83,7 +83,7 @@ def scan_loops(leaf: LeafBlock) -> set[str]:
 
 
 def _is_earlier_step(writer: LeafBlock, reader: LeafBlock, buffer: str, access: Indices, common: list[ir.For]) -> bool:
-    """Whether an element is one that the writer computed in an earlier step of a scan that both are in."""
+    """Whether the writer computed the element in an earlier step of a scan around both."""
     if not scan_loops(writer) or not scan_loops(writer) <= {loop.var for loop in common}:
         return False
     for own, index in zip(store_to(writer.block, buffer).indices, access, strict=True):
@@ -106,8 +106,11 @@ def _check_coverage(
     common: list[ir.For],
     where: str,
 ) -> None:
-    """Refuse accesses of elements that the writer does not compute while the common loops stand still; of a state, in
-    an earlier step."""
+    """Refuse accesses outside of the region that the writer computes per iteration of the common
+    loops.
+
+    The state of a scan may come from an earlier step.
+    """
     _check_conditions(writer, reader, common, where)
     ranges, outer, shape = domains_of(fn), {loop.var for loop in common}, fn.buffers[buffer]
     made = region_written(writer, shape, outer, ranges, f"{where}: {reader.name}")
@@ -116,31 +119,31 @@ def _check_coverage(
         index = store_to(writer.block, buffer).indices[dimension]
         earlier = _is_earlier_step(writer, reader, buffer, accesses[0], common) and _is_scan_step(writer, index)
         if not earlier and not has.covers(wants, ranges):
-            place = f"while {common[-1].var} stands still" if common else "before it"
+            place = f"in the same iteration of {common[-1].var}" if common else "before it"
             rule = f"{reader.name} must read only what {writer.name} computes {place}"
             raise ScheduleError(f"{where}: {rule}, got {_difference_text(buffer, dimension, has, wants)}")
 
 
 def _is_scan_step(leaf: LeafBlock, index: ir.Expr) -> bool:
-    """Whether an index is the step of a scan."""
+    """Whether an index is a scan axis."""
     return isinstance(index, ir.Var) and leaf.axis_of(index.name).kind is ir.AxisKind.SCAN
 
 
 def common_loops(a: LeafBlock, b: LeafBlock) -> list[ir.For]:
-    """The loops around both, outermost first."""
+    """The loops around both leaves, outermost first."""
     return [one for one, two in zip(a.loops, b.loops, strict=False) if one is two]
 
 
 def _check_complete(writer: LeafBlock, reader: LeafBlock, common: list[ir.For], where: str) -> None:
-    """Refuse a read of a sum that goes on in a later iteration."""
+    """Refuse a read of a reduction that a later iteration continues."""
     for loop in reduction_loops(writer, common):
         if last_iteration(loop) not in reader.conditions:
-            rule = f"{reader.name} must read {writer.name} where its sum over {loop.var} is complete"
+            rule = f"{reader.name} must read {writer.name} where its reduction over {loop.var} is complete"
             raise ScheduleError(f"{where}: {rule}, got a read in every iteration")
 
 
 def _check_conditions(writer: LeafBlock, reader: LeafBlock, common: list[ir.For], where: str) -> None:
-    """Refuse a reader that runs in iterations of the common loops in which the writer has not run."""
+    """Refuse a reader that runs in an iteration of the common loops in which the writer does not."""
     for condition in _selecting_conditions(writer, common):
         if condition not in reader.conditions:
             rule = f"{reader.name} must run only where {writer.name} has run"
@@ -148,9 +151,9 @@ def _check_conditions(writer: LeafBlock, reader: LeafBlock, common: list[ir.For]
 
 
 def _selecting_conditions(leaf: LeafBlock, common: list[ir.For]) -> list[ir.Expr]:
-    """The conditions that leave out, in some iterations of the common loops, elements that exist.
+    """The conditions that skip elements of the buffer in some iterations of the common loops.
 
-    Others only bound an axis, end a sum, or are the mark of `compute_once`.
+    Other conditions bound an axis, end a reduction, or come from `compute_once`.
     """
     outer = {loop.var for loop in common}
     summed = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
@@ -170,12 +173,12 @@ def _selecting_conditions(leaf: LeafBlock, common: list[ir.For]) -> list[ir.Expr
 
 
 def is_equality(condition: ir.Expr) -> bool:
-    """Whether a condition picks iterations."""
+    """Whether a condition is an equality, which selects single iterations."""
     return isinstance(condition, ir.Binary) and condition.op == "eq"
 
 
 def bounds_axis(condition: ir.Expr, forms: list[Mapping[ir.Expr, int]], loops: set[str]) -> bool:
-    """Whether a condition compares the binding of an axis with a number or symbols."""
+    """Whether a condition compares the binding of an axis with a constant or with symbols."""
     if not isinstance(condition, ir.Binary):
         return False
     difference = linear(condition.a) + linear(condition.b).scaled(-1)
@@ -183,7 +186,7 @@ def bounds_axis(condition: ir.Expr, forms: list[Mapping[ir.Expr, int]], loops: s
 
 
 def _is_compute_once(condition: ir.Expr, used: set[str]) -> bool:
-    """Whether a condition is that of `compute_once`: the first iteration of a loop that no index depends on."""
+    """Whether a condition is that of `compute_once`: the first iteration of an unused loop."""
     match condition:
         case ir.Binary("eq", ir.Var(name), ir.Const(0)):
             return name not in used
@@ -191,19 +194,19 @@ def _is_compute_once(condition: ir.Expr, used: set[str]) -> bool:
 
 
 def reduction_loops(leaf: LeafBlock, common: list[ir.For]) -> list[ir.For]:
-    """The loops among `common` over which a leaf sums."""
+    """The loops among `common` over which a leaf reduces."""
     names = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
     return [loop for loop in common if loop.var in names and loop.extent != 1]
 
 
 def last_iteration(loop: ir.For) -> ir.Expr:
-    """The condition of the last iteration."""
+    """The condition that selects the last iteration."""
     last = extent_form(loop.extent) + Linear({}, -1)
     return ir.Binary("eq", ir.Var(loop.var), last.expr())
 
 
 def first_iteration(loop: str) -> ir.Expr:
-    """The condition of the first iteration."""
+    """The condition that selects the first iteration."""
     return ir.Binary("eq", ir.Var(loop), ir.Const(0))
 
 

@@ -4,4 +4,5 @@ from vdla.support.errors import Error
 
 
 class ScheduleError(Error, ValueError):
-    """A rewrite that would change the function's result, or that names a loop, block or buffer that does not exist."""
+    """A rewrite that would change the function's result, or that names a loop, block or buffer that
+    does not exist."""

@@ -1,8 +1,8 @@
-"""Whether the iterations of a loop may run at once: the check behind parallel, vectorize and bind.
+"""Independence of loop iterations: the check behind parallel, vectorize and bind.
 
-They may where no iteration writes an element that another one reads or writes. A buffer all of whose accesses lie
-inside the loop, written before it is read in each iteration, is private: lowering allocates it inside a parallel loop,
-so its elements may coincide. The lanes of a vectorized loop share their buffers.
+Iterations are independent if none writes an element that another reads or writes. A buffer that is
+accessed only inside the loop, and written before it is read in each iteration, is private: lowering
+allocates it inside a parallel loop. Lanes of a vectorized loop share their buffers.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from vdla.compiler.analysis.symbols import Domains, at_least, domains_of
 from vdla.compiler.arith import Linear, Ranges, linear, var_names
 from vdla.compiler.ir import THREAD, expr_text
 
-ROOT = "root"  # `store_at` of a buffer that is allocated outside of every loop
+ROOT = "root"  # the `store_at` annotation of a buffer that is allocated outside of all loops
 CheckedLoops = Mapping[str, tuple[ir.For, frozenset[str]]]
 
 
 def check_concurrent_loops(fn: ir.Function, where: str, known: CheckedLoops) -> CheckedLoops:
-    """Refuse `fn` if the iterations of a loop that is parallel, vectorized or bound depend on each other.
+    """Refuse `fn` if a parallel, vectorized or bound loop carries a dependence.
 
-    `known` are the loops checked so far, with the buffers that were their own: what is the same is not checked again.
-    The result is that of `fn`.
+    `known` maps the loops checked so far to their private buffers; an unchanged loop is not checked
+    again. The result is the same mapping for `fn`.
     """
     marked = {stmt.var: stmt for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For) and _mark_of(stmt)}
     if not marked:
@@ -53,7 +53,7 @@ def check_concurrent_loops(fn: ir.Function, where: str, known: CheckedLoops) -> 
 
 
 def _mark_of(loop: ir.For) -> str:
-    """How a loop runs its iterations at once; "" if it does not."""
+    """How a loop runs its iterations concurrently; empty if it does not."""
     match loop.kind:
         case ir.LoopKind.PARALLEL:
             return "parallel"
@@ -63,7 +63,7 @@ def _mark_of(loop: ir.For) -> str:
 
 
 def check_independent(fn: ir.Function, loop: ir.For, where: str, shared: bool) -> None:
-    """Refuse a loop that carries a dependence. `shared`: iterations share buffers that they could have one each of."""
+    """Refuse a loop that carries a dependence; if `shared`, no buffer is private to an iteration."""
     order = leaves(fn)
     check = _Iterations(fn, order, _accessed_buffers(order), domains_of(fn), loop, where, "the loop")
     check.run(frozenset() if shared else check.private())
@@ -80,7 +80,7 @@ def _loop_vars(leaf: LeafBlock) -> list[str]:
 
 
 def _check_spatial(leaf: LeafBlock, var: str, where: str) -> None:
-    """Refuse a loop over which a block sums, or along which it goes on from what it left."""
+    """Refuse a reduce or scan loop."""
     kinds = {axis.kind for axis in leaf.block.axes if var in var_names(leaf.values[axis.var])}
     for kind in (ir.AxisKind.REDUCE, ir.AxisKind.SCAN):
         if kind in kinds:
@@ -89,8 +89,11 @@ def _check_spatial(leaf: LeafBlock, var: str, where: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Iterations:
-    """The iterations of a loop of a function; `order` are its leaves with the buffers they touch, `what` the loop in
-    messages."""
+    """The iterations of a loop of `fn`; `order` and `touching` are its leaves and the buffers that
+    each accesses.
+
+    `what` names the loop in messages.
+    """
 
     fn: ir.Function
     order: list[LeafBlock]
@@ -101,7 +104,7 @@ class _Iterations:
     what: str
 
     def run(self, private: frozenset[str]) -> None:
-        """Refuse a dependence between iterations, which share all but the buffers in `private`."""
+        """Refuse a dependence between iterations, which share all but the `private` buffers."""
         inside = self.inside()
         for leaf in inside:
             _check_spatial(leaf, self.loop.var, f"{self.where}: {self.what}")
@@ -117,7 +120,7 @@ class _Iterations:
         return [leaf for leaf in self.order if self.loop.var in _loop_vars(leaf)]
 
     def private(self) -> frozenset[str]:
-        """The buffers of which lowering gives each iteration its own: nothing outside of the loop touches them."""
+        """The buffers that lowering allocates per iteration: those accessed only inside the loop."""
         var = self.loop.var
         inside, outside = set[str](), set(self.fn.params)
         for leaf, buffers in zip(self.order, self.touching, strict=True):
@@ -136,8 +139,11 @@ class _Iterations:
         _check_not_kept(writer, reader, buffer, self.loop.var, self.where)
 
     def reads_others(self, writer: LeafBlock, reader: LeafBlock, buffer: str) -> bool:
-        """Whether a block reads elements that the writer may write, other than in place, while the loops outside stand
-        still."""
+        """Whether the reader may read elements that the writer writes in the same iteration of the
+        outer loops.
+
+        A block's read of the element that it writes does not count.
+        """
         names, shape = _loop_vars(writer), self.fn.buffers[buffer]
         outer = set(names[: names.index(self.loop.var)])
         own = [store.indices for store in stores(writer.block) if store.buffer == buffer]
@@ -159,7 +165,7 @@ class _Iterations:
 
 
 def _check_not_kept(writer: LeafBlock, reader: LeafBlock, buffer: str, var: str, where: str) -> None:
-    """Refuse a value that one iteration leaves for the others."""
+    """Refuse a value that one iteration computes for the others."""
     for condition in writer.conditions:
         if is_equality(condition) and var in var_names(condition) and condition not in reader.conditions:
             rule = f"{reader.name} must read what its own iteration of {var} computes"
@@ -175,7 +181,7 @@ def _is_allocated_inside(leaf: LeafBlock, var: str) -> bool:
 
 
 def elements_differ(leaf: LeafBlock, indices: Indices, var: str, ranges: Ranges) -> bool:
-    """Whether the element at `indices` tells the iteration of `var`, the loops outside of it standing still."""
+    """Whether each iteration of `var` accesses another element at `indices`, for fixed outer loops."""
     names = _loop_vars(leaf)
     inner = set(names[names.index(var) :])
     forms = [index_form(leaf, index, ranges).only(lambda t: bool(var_names(t) & inner)) for index in indices]
@@ -192,21 +198,21 @@ def elements_differ(leaf: LeafBlock, indices: Indices, var: str, ranges: Ranges)
 
 
 def check_terms_once(leaf: LeafBlock, inner: list[ir.For], ranges: Domains, where: str) -> None:
-    """Refuse loops that add a term of a sum more than once: started in one place, it would count as often."""
+    """Refuse loops that add a term of a reduction more than once."""
     axes = tuple(ir.Var(axis.var) for axis in leaf.block.axes)
     for step in inner:
         if step.extent != 1 and not elements_differ(leaf, axes, step.var, ranges):
-            rule = f"each term of {leaf.name} must be added once from the loop inwards"
+            rule = f"each term of {leaf.name} must be added once inside the loop"
             raise ScheduleError(f"{where}: {rule}, got one term in several iterations of {step.var}")
 
 
 def _without(form: Linear, known: set[ir.Expr]) -> Linear:
-    """The terms that are not known."""
+    """The form without its known terms."""
     return form.only(lambda term: term not in known)
 
 
 def _determined_terms(form: Linear, ranges: Ranges, limits: list[Limit]) -> list[ir.Expr]:
-    """The terms whose values follow from that of the sum: each outweighs all that have smaller coefficients."""
+    """The terms that the form's value determines: each outweighs all smaller ones."""
     result: list[ir.Expr] = []
     rest = form
     for term, factor in sorted(form.terms.items(), key=lambda item: -abs(item[1])):
@@ -219,6 +225,6 @@ def _determined_terms(form: Linear, ranges: Ranges, limits: list[Limit]) -> list
 
 
 def _recombined(known: set[ir.Expr]) -> list[Linear]:
-    """The sums whose quotient and remainder are both known."""
+    """The forms whose quotient and remainder by one divisor are both known."""
     quotients = [t for t in known if isinstance(t, ir.Binary) and t.op == "floordiv"]
     return [linear(t.a) for t in quotients if ir.Binary("mod", t.a, t.b) in known]

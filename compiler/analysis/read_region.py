@@ -1,7 +1,7 @@
-"""Which part of a buffer a block touches while the loops outside of some place stand still.
+"""The region of a buffer that a block accesses in one iteration of the outer loops.
 
-A `Span` is one dimension of it: from `offset + low` to `offset + high`, inclusive, where `offset` is a sum over the
-outer loops alone; of that, only [floor, ceil] is ever touched.
+A `Span` is one dimension of a region: `offset + low` to `offset + high`, inclusive, where `offset`
+is a linear form over the outer loops. Accesses never leave [floor, ceil].
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from vdla.compiler.arith import Linear, Ranges, linear, linear_bounds, simplify,
 
 ZERO, ONE = Linear({}), Linear({}, 1)
 
-Limit = tuple[Linear, Linear | None, Linear | None]  # a sum of terms over loops, and what a condition leaves of it
+Limit = tuple[Linear, Linear | None, Linear | None]  # a form over loops, and its bounds under a condition
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One dimension of a region; the bounds are sums over the symbols of the function, most often numbers."""
+    """One dimension of a region; the bounds are constants or forms over symbols."""
 
     offset: Linear
     low: Linear
@@ -41,7 +41,7 @@ class Span:
 
     @property
     def extent(self) -> Linear:
-        """The number of positions while the outer loops stand still."""
+        """The number of positions in one iteration of the outer loops."""
         return self.high + self.low.scaled(-1) + ONE
 
     @property
@@ -50,20 +50,20 @@ class Span:
         return self.offset + self.low
 
     def full(self, ranges: Ranges) -> Span:
-        """All of [floor, ceil] where the span is as wide, else the span."""
+        """[floor, ceil] if the span is at least as wide, else the span."""
         if at_least(self.extent, self.ceil + self.floor.scaled(-1) + ONE, ranges):
             return replace(self, offset=ZERO, low=self.floor, high=larger(self.ceil, self.floor, ranges))
         return self
 
     def clamped(self, ranges: Ranges) -> Span:
-        """The same span inside [floor, ceil], if no outer loop moves it."""
+        """The span clipped to [floor, ceil], if it does not depend on outer loops."""
         if self.offset.terms:
             return self
         low = smaller(larger(self.low, self.floor, ranges), self.ceil, ranges)
         return replace(self, low=low, high=larger(smaller(self.high, self.ceil, ranges), low, ranges))
 
     def union(self, other: Span, ranges: Ranges) -> Span:
-        """A span that holds both."""
+        """The smallest span known to contain both."""
         floor, ceil = smaller(self.floor, other.floor, ranges), larger(self.ceil, other.ceil, ranges)
         if self.offset == other.offset:
             low, high = smaller(self.low, other.low, ranges), larger(self.high, other.high, ranges)
@@ -71,12 +71,12 @@ class Span:
         return Span(ZERO, floor, ceil, floor, ceil)
 
     def shifted(self, by: int) -> Span:
-        """Every position moved by `by`."""
+        """The span shifted by `by` positions."""
         more = Linear({}, by)
         return Span(self.offset, self.low + more, self.high + more, self.floor + more, self.ceil + more)
 
     def meets(self, other: Span, ranges: Ranges) -> bool:
-        """Whether some position may lie in both, for equal outer loops."""
+        """Whether the spans may overlap in one iteration of the outer loops."""
         least, most = form_bounds(other.offset + self.offset.scaled(-1), ranges)
         after = at_least(other.low + least, self.high + ONE, ranges)
         before = at_least(self.low, other.high + most + ONE, ranges)
@@ -84,7 +84,7 @@ class Span:
         return not (after or before or apart)
 
     def covers(self, need: Span, ranges: Ranges) -> bool:
-        """Whether every position of `need` lies inside, whatever the outer loops are."""
+        """Whether the span contains `need` in every iteration of the outer loops."""
         least, most = form_bounds(need.offset + self.offset.scaled(-1), ranges)
         if at_least(need.low + least, self.low, ranges) and at_least(self.high, need.high + most, ranges):
             return True
@@ -93,18 +93,18 @@ class Span:
 
 
 def full_span(extent: ir.Extent) -> Span:
-    """All positions below an extent."""
+    """The span of a full dimension."""
     last = extent_form(extent) + ONE.scaled(-1)
     return Span(ZERO, ZERO, last, ZERO, last)
 
 
 def union(spans: Iterable[Span], ranges: Ranges) -> Span:
-    """A span that holds all of `spans`."""
+    """A span that contains all of `spans`."""
     return reduce(lambda a, b: a.union(b, ranges), spans)
 
 
 def region_read(readers: Iterable[LeafBlock], buffer: ir.Buffer, outer: Collection[str], ranges: Domains) -> list[Span]:
-    """The region of `buffer` that `readers` read while the loops `outer` stand still."""
+    """The region of `buffer` that `readers` read in one iteration of the loops `outer`."""
     needs = [
         accesses_region(reader, read_indices(reader.block, buffer.name), buffer, outer, ranges) for reader in readers
     ]
@@ -114,7 +114,7 @@ def region_read(readers: Iterable[LeafBlock], buffer: ir.Buffer, outer: Collecti
 def accesses_region(
     reader: LeafBlock, accesses: Iterable[Indices], buffer: ir.Buffer, outer: Collection[str], ranges: Domains
 ) -> list[Span]:
-    """The region that some accesses of a leaf touch."""
+    """The region of `buffer` that several accesses of a leaf touch."""
     spans = [access_region(reader, indices, buffer, outer, ranges) for indices in accesses]
     return [union(dimension, ranges) for dimension in zip(*spans, strict=True)]
 
@@ -122,7 +122,7 @@ def accesses_region(
 def access_region(
     leaf: LeafBlock, indices: Indices, buffer: ir.Buffer, outer: Collection[str], ranges: Domains
 ) -> list[Span]:
-    """The region that one access of a leaf touches."""
+    """The region of `buffer` that one access of a leaf touches."""
     limits = limits_of(leaf.conditions, ranges)
     domains = ranges.only_symbols().with_extents({axis.var: axis.extent for axis in leaf.block.axes})
     spans = []
@@ -135,7 +135,7 @@ def access_region(
 
 
 def index_form(leaf: LeafBlock, index: ir.Expr, ranges: Ranges) -> Linear:
-    """An index as a sum over loop variables."""
+    """An index as a linear form over loop variables."""
     form = leaf.bound(index)
     if all(isinstance(term, ir.Var) for term in form.terms):
         return form
@@ -143,7 +143,7 @@ def index_form(leaf: LeafBlock, index: ir.Expr, ranges: Ranges) -> Linear:
 
 
 def span_of(form: Linear, outer: Collection[str], ranges: Ranges, limits: list[Limit]) -> tuple[Linear, Bounds]:
-    """The offset over the outer loops and the bounds of the rest."""
+    """The part of a form over the outer loops, and the bounds of the rest."""
     offset, inner = Linear({}), Linear({}, form.const)
     for term, factor in form.terms.items():
         names = var_names(term)
@@ -157,7 +157,7 @@ def span_of(form: Linear, outer: Collection[str], ranges: Ranges, limits: list[L
 
 
 def _divided_span(term: ir.Expr, outer: Collection[str], ranges: Ranges) -> tuple[Linear, Linear]:
-    """A quotient of outer and inner loops as an outer quotient and what the inner loops add to it.
+    """A quotient over outer and inner loops as an outer quotient plus a bounded inner term.
 
     With x in [a, b], (o + x) // c is (o + a) // c plus 0 to ceil((b - a) / c).
     """
@@ -174,7 +174,7 @@ def _divided_span(term: ir.Expr, outer: Collection[str], ranges: Ranges) -> tupl
 
 
 def limits_of(conditions: Iterable[ir.Expr], ranges: Ranges) -> list[Limit]:
-    """What comparisons with numbers and symbols say about sums."""
+    """The bounds that conditions put on linear forms."""
     limits: list[Limit] = []
     for condition in conditions:
         if isinstance(condition, ir.Binary) and condition.op in ("lt", "le", "gt", "ge", "eq"):
@@ -188,7 +188,7 @@ def limits_of(conditions: Iterable[ir.Expr], ranges: Ranges) -> list[Limit]:
 
 
 def limited_bounds(form: Linear, ranges: Ranges, limits: list[Limit]) -> Bounds:
-    """Bounds of a sum, where a condition limits a part of it."""
+    """The bounds of a form under `limits` of parts of it."""
     low, high = form_bounds(form, ranges)
     for part, least, most in limits:
         factor = multiple_of(form, part)
@@ -201,7 +201,7 @@ def limited_bounds(form: Linear, ranges: Ranges, limits: list[Limit]) -> Bounds:
 
 
 def multiple_of(form: Linear, part: Linear) -> int:
-    """How many times `form` holds `part`; 0 if it does not hold each of its terms equally often."""
+    """The factor by which `form` contains `part`; 0 if the coefficients have no common factor."""
     factors = {form.terms.get(term, 0) / factor for term, factor in part.terms.items()}
     factor = factors.pop() if len(factors) == 1 else 0
     return int(factor) if factor == int(factor) else 0

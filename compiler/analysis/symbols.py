@@ -1,7 +1,7 @@
-"""Bounds in terms of the symbols of a function: where loops have symbolic extents, a bound is a sum over symbols.
+"""Symbolic bounds: where extents are symbols, a bound is a linear form over symbols.
 
-A comparison is decided for all values of the symbols (each is at least 1) or it is not; whoever asks then takes the
-side that refuses. A minimum or maximum that is not decided stays an expression.
+A comparison holds only if it holds for all values of the symbols, each at least 1; callers treat an
+undecided one as false. An undecided minimum or maximum stays an expression.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ Bounds = tuple[Linear, Linear]
 
 
 class Domains(dict[str, Range]):
-    """The numeric bounds of variables; `lasts` are the last values of those whose extents are symbolic, and `symbols`
-    the symbols."""
+    """The numeric bounds of loop variables and symbols.
+
+    `lasts` are the last values of loop variables with symbolic extents.
+    """
 
     def __init__(self, numbers: Ranges, lasts: Mapping[str, Linear], symbols: frozenset[str]) -> None:
         super().__init__(numbers)
@@ -25,11 +27,11 @@ class Domains(dict[str, Range]):
         self.symbols = symbols
 
     def only_symbols(self) -> Domains:
-        """The symbols without any loops."""
+        """The domains of the symbols alone."""
         return Domains({name: self[name] for name in self.symbols}, {}, self.symbols)
 
     def with_extents(self, extents: Mapping[str, ir.Extent]) -> Domains:
-        """These and variables that run from 0 below their extents."""
+        """These domains and those of variables with the given extents."""
         new = Domains(self, self.lasts, self.symbols)
         for name, extent in extents.items():
             if isinstance(extent, int):
@@ -43,41 +45,41 @@ class Domains(dict[str, Range]):
 
 
 def domains_of(fn: ir.Function) -> Domains:
-    """The bounds of every loop variable and of the symbols."""
+    """The domains of the loop variables and symbols of `fn`."""
     known = Domains({name: (1, INT32[1]) for name in fn.scalars}, {}, frozenset(fn.scalars))
     loops = {stmt.var: stmt.extent for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For)}
     return known.with_extents(loops)
 
 
 def extent_form(extent: ir.Extent) -> Linear:
-    """An extent as a sum."""
+    """An extent as a linear form."""
     return Linear({}, extent) if isinstance(extent, int) else linear(extent)
 
 
 def extent_of(form: Linear) -> ir.Extent:
-    """A sum as an extent."""
+    """A linear form as an extent."""
     return form.expr() if form.terms else form.const
 
 
 def ceil_div(extent: ir.Extent, factor: int, domains: Ranges) -> ir.Extent:
-    """How many parts of `factor` an extent has, the last one perhaps not whole."""
+    """The extent divided by `factor`, rounded up."""
     if isinstance(extent, int):
         return -(-extent // factor)
     more = extent_form(extent) + Linear({}, factor - 1)
     return extent_of(linear(simplify(ir.Binary("floordiv", more.expr(), ir.Const(factor)), domains)))
 
 
-# --- bounds ----------------------------------------------------------------------------------------------------------
+# --- bounds ---------------------------------------------------------------------------------------
 
 
 def is_symbolic(term: ir.Expr, domains: Ranges) -> bool:
-    """Whether a term is over symbols alone."""
+    """Whether a term depends on symbols only."""
     names = var_names(term)
     return isinstance(domains, Domains) and bool(names) and names <= domains.symbols
 
 
 def form_bounds(form: Linear, domains: Ranges) -> Bounds:
-    """The least and the greatest value of a sum while its loops run."""
+    """The least and the greatest value of a form over the iterations of its loops."""
     if not isinstance(domains, Domains) or not domains.symbols:
         least_number, most_number = linear_bounds(form, domains)
         return Linear({}, least_number), Linear({}, most_number)
@@ -90,7 +92,7 @@ def form_bounds(form: Linear, domains: Ranges) -> Bounds:
 
 
 def term_bounds(term: ir.Expr, domains: Ranges) -> Bounds:
-    """The least and the greatest value of a term; what is symbolic alone is itself."""
+    """The least and the greatest value of a term; a symbolic term bounds itself."""
     if is_symbolic(term, domains):
         return Linear({term: 1}), Linear({term: 1})
     match term:
@@ -105,22 +107,23 @@ def term_bounds(term: ir.Expr, domains: Ranges) -> Bounds:
 
 
 def _quotient(form: Linear, divisor: int, domains: Ranges) -> Linear:
-    """The quotient of a sum over symbols."""
+    """The floor quotient of a form over symbols."""
     return linear(simplify(ir.Binary("floordiv", form.expr(), ir.Const(divisor)), domains))
 
 
-# --- comparisons -----------------------------------------------------------------------------------------------------
+# --- comparisons ----------------------------------------------------------------------------------
 
 
 class _Sides(NamedTuple):
-    """A sum in which one undecided minimum or maximum is each of its sides; `every`: all of them count."""
+    """A form with one minimum or maximum replaced by each of its operands; `every`: a bound must
+    hold for both."""
 
     sides: list[Linear]
     every: bool
 
 
 def at_least(a: Linear, b: Linear, domains: Ranges) -> bool:
-    """Whether `a >= b` whatever the symbols are."""
+    """Whether `a >= b` for all values of the symbols."""
     difference = a + b.scaled(-1)
     if not difference.terms:
         return difference.const >= 0
@@ -132,7 +135,7 @@ def at_least(a: Linear, b: Linear, domains: Ranges) -> bool:
 
 
 def _sides_of_min_max(form: Linear) -> _Sides | None:
-    """The cases of the first minimum or maximum in a sum."""
+    """The forms without the first minimum or maximum; None if there is none."""
     for term, factor in form.terms.items():
         if isinstance(term, ir.Binary) and term.op in ("min", "max"):
             rest = form + Linear({term: -factor})
@@ -142,7 +145,7 @@ def _sides_of_min_max(form: Linear) -> _Sides | None:
 
 
 def _without_quotients(form: Linear) -> Linear:
-    """A sum that is not greater, without `x // c * c`, which lies in [x - (c - 1), x]."""
+    """A lower bound of a form without `x // c * c`, which lies in [x - (c - 1), x]."""
     for term, factor in form.terms.items():
         if isinstance(term, ir.Binary) and term.op == "floordiv" and isinstance(term.b, ir.Const):
             divisor = int(term.b.value)

@@ -1,7 +1,7 @@
-"""Finding and replacing in the tree of a function.
+"""Lookup and replacement of statements in the tree of a function.
 
-A path is the statements from the root down to one, both included. Names of loops and blocks are unique, so a name is a
-path.
+A path is the statements from the root down to one statement, inclusive. Loop and block names are
+unique, so each has one path.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _block_names(fn: ir.Function) -> list[str]:
 
 
 def used_names(fn: ir.Function) -> Names:
-    """The names in use; those of axes too, which loops inside of a blockized block must not hide."""
+    """The names in use, axes included: loops inside a blockized block must not shadow them."""
     axes = [axis.var for stmt in ir.walk(fn.body) if isinstance(stmt, ir.Block) for axis in stmt.axes]
     return Names([*loop_names(fn), *_block_names(fn), *axes, *fn.buffers, *fn.scalars])
 
@@ -64,14 +64,14 @@ def loops_on(path: Path) -> list[ir.For]:
 
 
 def loop_at(path: Path) -> ir.For:
-    """The loop that a path ends in."""
+    """The loop at the end of a path."""
     loop = path[-1]
     assert isinstance(loop, ir.For)
     return loop
 
 
 def block_at(path: Path) -> ir.Block:
-    """The block that a path ends in."""
+    """The block at the end of a path."""
     block = path[-1]
     assert isinstance(block, ir.Block)
     return block
@@ -86,18 +86,18 @@ def replace_at(fn: ir.Function, path: Path, new: ir.Stmt) -> ir.Function:
 
 
 def remove_at(fn: ir.Function, path: Path) -> ir.Function:
-    """`fn` without the statement at the end of `path` and without the loops that hold nothing else."""
+    """`fn` without the statement at the end of `path` and without the loops that become empty."""
     old, *above = reversed(path)
     for depth, parent in enumerate(above):
         if isinstance(parent, ir.Seq):
             kept = ir.seq(*(child for child in parent.stmts if child is not old))
             return replace_at(fn, path[: len(above) - depth], kept)
         old = parent
-    raise AssertionError("a function holds more than one block when one is removed")
+    raise AssertionError("the only block of a function cannot be removed")
 
 
 def rewrite_blocks(stmt: ir.Stmt, change: Callable[[ir.Block], ir.Block]) -> ir.Stmt:
-    """`stmt` with every block changed, inner blocks first."""
+    """`stmt` with `change` applied to every block, inner blocks first."""
     if isinstance(stmt, ir.Store):
         return stmt
     old = ir.children(stmt)
@@ -108,7 +108,7 @@ def rewrite_blocks(stmt: ir.Stmt, change: Callable[[ir.Block], ir.Block]) -> ir.
 
 
 def substitute_loops(stmt: ir.Stmt, values: Mapping[str, ir.Expr], ranges: Mapping[str, Range]) -> ir.Stmt:
-    """`stmt` with loop variables replaced in the bindings and predicates of its blocks."""
+    """`stmt` with loop variables substituted in the bindings and predicates of its blocks."""
 
     def changed(expr: ir.Expr) -> ir.Expr:
         return simplify(ir.substitute(expr, values), ranges) if var_names(expr) & values.keys() else expr
@@ -126,16 +126,17 @@ def substitute_loops(stmt: ir.Stmt, values: Mapping[str, ir.Expr], ranges: Mappi
 
 
 def _merge_equalities(conditions: list[ir.Expr]) -> list[ir.Expr]:
-    """Conditions with `f // c == a` and `f % c == b` put together to `f == a * c + b`, as fused loops leave them."""
+    """`conditions` with `f // c == a` and `f % c == b`, left by fused loops, merged into `f == a *
+    c + b`."""
     parts = {c.a: c for c in conditions if isinstance(c, ir.Binary) and c.op == "eq" and isinstance(c.b, ir.Const)}
     for part, one in parts.items():
         if isinstance(part, ir.Binary) and part.op == "floordiv" and isinstance(part.b, ir.Const):
             other = parts.get(ir.Binary("mod", part.a, part.b))
             if other is not None:
-                whole = linear(part.a)
-                total = _number(one.b) * _number(part.b) + _number(other.b) - whole.const
-                joined = ir.Binary("eq", Linear(whole.terms).expr(), ir.Const(total))
-                return _merge_equalities([*(c for c in conditions if c not in (one, other)), joined])
+                form = linear(part.a)
+                total = _number(one.b) * _number(part.b) + _number(other.b) - form.const
+                merged = ir.Binary("eq", Linear(form.terms).expr(), ir.Const(total))
+                return _merge_equalities([*(c for c in conditions if c not in (one, other)), merged])
     return conditions
 
 

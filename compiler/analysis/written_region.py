@@ -1,7 +1,7 @@
-"""Which part of a buffer a block computes while the loops outside of some place stand still: all of it, without gaps.
+"""The region of a buffer that a block certainly computes in one iteration of the outer loops.
 
-What `region` says of an access holds at least what is touched, which is right for what is read. Of what is written only
-that counts which is there for certain, so that a condition must either leave a whole part or be refused.
+`read_region` over-approximates, which is safe for reads. A written region must be exact: one with
+gaps, or cut by a condition in any other way than at the end of a dimension, is refused.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ from vdla.compiler.ir import expr_text
 
 
 def region_written(leaf: LeafBlock, buffer: ir.Buffer, outer: set[str], ranges: Domains, where: str) -> list[Span]:
-    """The part of `buffer` that a leaf computes while the loops `outer` stand still.
+    """The region of `buffer` that a leaf computes in one iteration of the loops `outer`.
 
     Raises:
-        ScheduleError: what is computed there has gaps; `where` begins the message and names who reads it.
+        ScheduleError: the region has gaps; `where` begins the message and names the reader.
     """
     indices = store_to(leaf.block, buffer.name).indices
     forms = [_inner_form(index_form(leaf, index, ranges), outer, ranges) for index in indices]
-    rule = f"{where} must read a part of {buffer.name} computed without gaps"
+    rule = f"{where} must read a region of {buffer.name} that is computed without gaps"
     for form in forms:
         if not _is_dense(form, outer, ranges):
             raise ScheduleError(f"{rule}, got {expr_text(form.expr())}")
     spans = access_region(leaf, indices, buffer, outer, ranges)
     for condition in _inner_conditions(leaf, forms, outer):
-        kept = _narrowed(condition, forms, spans, ranges)
-        if kept is None:
+        left = _narrowed(condition, forms, spans, ranges)
+        if left is None:
             raise ScheduleError(f"{rule}, got where {expr_text(condition)}")
-        spans = kept
+        spans = left
     return spans
 
 
 def _inner_form(form: Linear, outer: set[str], ranges: Domains) -> Linear:
-    """The part of a sum that the loops inside change."""
+    """The part of a form over the inner loops."""
     return form.only(lambda term: not var_names(term) <= outer and not is_symbolic(term, ranges))
 
 
-# --- sums over loops -------------------------------------------------------------------------------------------------
+# --- sums over loops ------------------------------------------------------------------------------
 
 
 def _is_dense(form: Linear, outer: set[str], ranges: Domains) -> bool:
-    """Whether a sum over loops takes all values between its bounds while the loops `outer` stand still."""
+    """Whether a form takes all values between its bounds in one iteration of the loops `outer`."""
     reach = 0
     for term, step in sorted(form.terms.items(), key=lambda item: abs(item[1])):
         low, high = term_bounds(term, ranges)
@@ -68,8 +68,7 @@ def _is_dense(form: Linear, outer: set[str], ranges: Domains) -> bool:
 
 
 def _takes_all_values(term: ir.Expr, outer: set[str], ranges: Domains) -> bool:
-    """Whether a term takes all values between its bounds: a variable, or one part of loops that were fused, all of
-    them inside."""
+    """Whether a term takes all values between its bounds."""
     match term:
         case ir.Var():
             return True
@@ -78,23 +77,23 @@ def _takes_all_values(term: ir.Expr, outer: set[str], ranges: Domains) -> bool:
     return False
 
 
-# --- conditions ------------------------------------------------------------------------------------------------------
+# --- conditions -----------------------------------------------------------------------------------
 
 
 def _inner_conditions(leaf: LeafBlock, forms: Iterable[Linear], outer: set[str]) -> list[ir.Expr]:
-    """The conditions of loops inside that choose elements; those of outer loops are a matter of when the leaf runs."""
+    """The conditions on inner loops that select elements."""
     chosen = {name for form in forms for term in form.terms for name in var_names(term)} - outer
     return [c for c in leaf.conditions if var_names(c) & chosen and not var_names(c) & outer]
 
 
 def _narrowed(condition: ir.Expr, forms: list[Linear], spans: list[Span], ranges: Domains) -> list[Span] | None:
-    """What a condition leaves of a part, if that is a part without gaps."""
+    """The region that a condition leaves, if it has no gaps."""
     limits = limits_of([condition], ranges)
     if not limits:
         return None
     limit = _relaxed(limits[0], forms, ranges)
     if _always_holds(limit, ranges) or any(multiple_of(form, limit[0]) for form in forms):
-        return spans  # `touched` has seen the latter
+        return spans  # `access_region` has applied the latter
     for dimension, form in enumerate(forms):
         rows = _full_rows(form, limit, ranges)
         if rows is not None:
@@ -105,7 +104,7 @@ def _narrowed(condition: ir.Expr, forms: list[Linear], spans: list[Span], ranges
 
 
 def _relaxed(limit: Limit, forms: Iterable[Linear], ranges: Domains) -> Limit:
-    """A limit of the loops that choose elements, with the others where they leave most: one iteration is enough."""
+    """A limit on the loops that select elements; the other loops where they leave most."""
     part, least, most = limit
     chosen = {name for form in forms for term in form.terms for name in var_names(term)}
     free = part.only(lambda term: not var_names(term) & chosen)
@@ -118,14 +117,14 @@ def _relaxed(limit: Limit, forms: Iterable[Linear], ranges: Domains) -> Limit:
 
 
 def _always_holds(limit: Limit, ranges: Domains) -> bool:
-    """Whether a limit leaves out nothing."""
+    """Whether a limit excludes no iteration."""
     part, least, most = limit
     low, high = form_bounds(part, ranges)
     return (least is None or at_least(low, least, ranges)) and (most is None or at_least(most, high, ranges))
 
 
 def _full_rows(form: Linear, limit: Limit, ranges: Domains) -> Linear | None:
-    """How many rows are whole, if a limit ends the loops that rows and columns were fused to at the end of a row."""
+    """The number of full rows, if a limit ends a loop fused from rows and columns there."""
     if len(form.terms) != 1 or form.const or limit[1] is not None:
         return None
     ((term, factor),) = form.terms.items()
@@ -136,7 +135,7 @@ def _full_rows(form: Linear, limit: Limit, ranges: Domains) -> Linear | None:
             return None
     low, high = limited_bounds(fused, ranges, [limit])
     count = high + ONE
-    whole = not any(number % columns for number in (*count.terms.values(), count.const))
-    if multiple_of(fused, limit[0]) <= 0 or low != Linear({}) or not whole:
+    full = not any(number % columns for number in (*count.terms.values(), count.const))
+    if multiple_of(fused, limit[0]) <= 0 or low != Linear({}) or not full:
         return None
     return Linear({t: f // columns for t, f in count.terms.items()}, count.const // columns)

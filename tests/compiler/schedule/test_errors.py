@@ -147,14 +147,14 @@ CASES = [
     (blockized_move, "reverse_compute_at of c at i: the block must be moved before it is blockized, got c"),
     (moved_out_of_order, "reverse_compute_at of e at x: a producer of d must lie inside x, got none"),
     (lambda s: s.reverse_compute_at("e", "y"),
-     "reverse_compute_at of e at y: e must read only what d computes while y stands still, "
+     "reverse_compute_at of e at y: e must read only what d computes in the same iteration of y, "
      "got dimension 0 of d: reads y..y + 1, computed y..y"),
     (lambda s: s.reverse_compute_at("c", "j"),
-     "reverse_compute_at of c at j: c must read only what wide computes while j stands still, "
+     "reverse_compute_at of c at j: c must read only what wide computes in the same iteration of j, "
      "got dimension 1 of wide: reads 0..7, computed j..j"),
     (skipped,
      "reverse_compute_at of d at xio: d must run only where c has run (xio * 2 + xii < 5), got every iteration"),
-    (with_gaps, "reverse_compute_at of d at xi: d must read a part of c computed without gaps, got xo * 5"),
+    (with_gaps, "reverse_compute_at of d at xi: d must read a region of c that is computed without gaps, got xo * 5"),
     (kept_region, "compute_once of wide_inp over x: the region must not depend on the loop, got vx = x + wide_inp_x"),
     (lambda s: s.compute_once("c", "y"), "compute_once of c over y: the loop must be one of x, k, got 'y'"),
     (lambda s: s.inline("c"), "inline of c: the block must not reduce, got a reduction"),
@@ -267,7 +267,7 @@ def test_terms_that_come_again_are_not_factored():
     assert isinstance(block, ir.Block)
     again = replace(block, values=(block.values[0], ir.Binary("mod", ir.Var("f"), ir.Const(6))))
     s = Schedule(replace(repeated_sum().fn, body=replace(body, body=ir.For("f", 18, again))))
-    found = "each term of c must be added once from the loop inwards, got one term in several iterations of f"
+    found = "each term of c must be added once inside the loop, got one term in several iterations of f"
     for where, rewrite in (("rfactor of f", lambda: s.rfactor("f")),
                            ("decompose_reduction of c at f", lambda: s.decompose_reduction("c", "f"))):  # fmt: skip
         with pytest.raises(ScheduleError) as error:

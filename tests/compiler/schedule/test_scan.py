@@ -99,7 +99,7 @@ REFUSED = [
     (carried, lambda s: s.decompose_reduction("h", "t"),
      "decompose_reduction of h at t: the loop must lie inside of t, along which the block goes on, got t"),
     (carried, lambda s: (s.split("i", 3), s.reorder("i_i", "i_o"), s.decompose_reduction("h", "i_o")),
-     "decompose_reduction of h at i_o: h must read a part of h computed without gaps, got h_init_i_o * 3"),
+     "decompose_reduction of h at i_o: h must read a region of h that is computed without gaps, got h_init_i_o * 3"),
     (carried, lambda s: s.rfactor("k"),
      "rfactor of k: the sums must start from their identity, as each partial sum does, "
      "got select(vt == 0, a[3 - vi], h[vt - 1, 3 - vi]) % 17"),

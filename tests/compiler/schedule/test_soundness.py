@@ -96,7 +96,7 @@ def blockized():
         (
             outer_sum,
             lambda s: s.reverse_compute_at("c", "i"),
-            "reverse_compute_at of c at i: c must read only what b computes while i stands still, "
+            "reverse_compute_at of c at i: c must read only what b computes in the same iteration of i, "
             "got dimension 0 of b: reads 0..3, computed i..i",
         ),
         (
@@ -134,7 +134,8 @@ def blockized():
         (
             fused_and_cut,
             lambda s: s.reverse_compute_at("c", "f_o"),
-            "reverse_compute_at of c at f_o: c must read a part of b computed without gaps, got (f_o * 3 + f_i) // 4",
+            "reverse_compute_at of c at f_o: c must read a region of b that is computed without gaps, "
+            "got (f_o * 3 + f_i) // 4",
         ),
         (
             blockized,
@@ -266,6 +267,6 @@ def test_rows_that_a_condition_ends_in_the_middle_are_no_part():
     with pytest.raises(ScheduleError) as error:
         Schedule(replace_at(schedule.fn, path, cut)).cache_write("x_stack", "heap")
     assert str(error.value) == (
-        "cache_write of x_stack: x_stack_copy must read a part of x_stack_heap computed without gaps, "
+        "cache_write of x_stack: x_stack_copy must read a region of x_stack_heap that is computed without gaps, "
         "got where f_o * 4 + f_i < 28"
     )

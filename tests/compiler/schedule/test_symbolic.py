@@ -154,10 +154,10 @@ REFUSED = [
     ("sums", lambda s: s.blockize("k"), "blockize of k: every extent of s must be a number, got n + 2"),
     ("sums", lambda s: s.parallel("k"), "parallel of k: the loop must be spatial in block s, got reduce"),
     ("sums", lambda s: s.reverse_compute_at("s", "i1"),
-     "reverse_compute_at of s at i1: s must read only what padded computes while i1 stands still, "
+     "reverse_compute_at of s at i1: s must read only what padded computes in the same iteration of i1, "
      "got dimension 1 of padded: reads 0..n + 1, computed i1..i1"),
     ("sums", lambda s: s.reverse_compute_at("e", "i"),
-     "reverse_compute_at of e at i: e must read only what s computes while i stands still, "
+     "reverse_compute_at of e at i: e must read only what s computes in the same iteration of i, "
      "got dimension 0 of s: reads i..i + 1, computed i..i"),
     ("rows", lambda s: (s.bind("i", "blockIdx.x"), s.bind("c_j", "blockIdx.x")),
      "bind of c_j: the extent of blockIdx.x must be that of i, n, got 4"),
