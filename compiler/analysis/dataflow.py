@@ -121,7 +121,7 @@ def _check_coverage(
         if not earlier and not has.covers(wants, ranges):
             place = f"in the same iteration of {common[-1].var}" if common else "before it"
             rule = f"{reader.name} must read only what {writer.name} computes {place}"
-            raise ScheduleError(f"{where}: {rule}, got {_difference_text(buffer, dimension, has, wants)}")
+            raise ScheduleError(f"{where}: {rule}, got {difference_text(buffer, dimension, has, wants)}")
 
 
 def _is_scan_step(leaf: LeafBlock, index: ir.Expr) -> bool:
@@ -143,14 +143,14 @@ def _check_complete(writer: LeafBlock, reader: LeafBlock, common: list[ir.For], 
 
 
 def _check_conditions(writer: LeafBlock, reader: LeafBlock, common: list[ir.For], where: str) -> None:
-    """Refuse a reader that runs in an iteration of the common loops in which the writer does not."""
-    for condition in _selecting_conditions(writer, common):
+    """Refuse a reader that runs where the writer does not, in the common loops."""
+    for condition in selecting_conditions(writer, common):
         if condition not in reader.conditions:
             rule = f"{reader.name} must run only where {writer.name} has run"
             raise ScheduleError(f"{where}: {rule} ({expr_text(condition)}), got every iteration")
 
 
-def _selecting_conditions(leaf: LeafBlock, common: list[ir.For]) -> list[ir.Expr]:
+def selecting_conditions(leaf: LeafBlock, common: list[ir.For]) -> list[ir.Expr]:
     """The conditions that skip elements of the buffer in some iterations of the common loops.
 
     Other conditions bound an axis, end a reduction, or come from `compute_once`.
@@ -210,7 +210,7 @@ def first_iteration(loop: str) -> ir.Expr:
     return ir.Binary("eq", ir.Var(loop), ir.Const(0))
 
 
-def _difference_text(buffer: str, dimension: int, has: Span, wants: Span) -> str:
+def difference_text(buffer: str, dimension: int, has: Span, wants: Span) -> str:
     """The two spans, for messages."""
     return f"dimension {dimension} of {buffer}: reads {_span_text(wants)}, computed {_span_text(has)}"
 

@@ -63,7 +63,7 @@ def _mark_of(loop: ir.For) -> str:
 
 
 def check_independent(fn: ir.Function, loop: ir.For, where: str, shared: bool) -> None:
-    """Refuse a loop that carries a dependence; if `shared`, no buffer is private to an iteration."""
+    """Refuse a loop that carries a dependence; if `shared`, no buffer is private."""
     order = leaves(fn)
     check = _Iterations(fn, order, _accessed_buffers(order), domains_of(fn), loop, where, "the loop")
     check.run(frozenset() if shared else check.private())
@@ -120,7 +120,7 @@ class _Iterations:
         return [leaf for leaf in self.order if self.loop.var in _loop_vars(leaf)]
 
     def private(self) -> frozenset[str]:
-        """The buffers that lowering allocates per iteration: those accessed only inside the loop."""
+        """The buffers that lowering allocates per iteration: accessed only inside the loop."""
         var = self.loop.var
         inside, outside = set[str](), set(self.fn.params)
         for leaf, buffers in zip(self.order, self.touching, strict=True):
@@ -181,7 +181,7 @@ def _is_allocated_inside(leaf: LeafBlock, var: str) -> bool:
 
 
 def elements_differ(leaf: LeafBlock, indices: Indices, var: str, ranges: Ranges) -> bool:
-    """Whether each iteration of `var` accesses another element at `indices`, for fixed outer loops."""
+    """Whether each iteration of `var` has its own element at `indices`, for fixed outer loops."""
     names = _loop_vars(leaf)
     inner = set(names[names.index(var) :])
     forms = [index_form(leaf, index, ranges).only(lambda t: bool(var_names(t) & inner)) for index in indices]

@@ -1,4 +1,4 @@
-"""The primitive that makes a tile of iterations one block, as tensorize needs it."""
+"""The primitive that turns a tile of iterations into a block."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from vdla.compiler.schedule.loop_roles import content_text
 
 
 def blockize(fn: ir.Function, loop: str) -> tuple[ir.Function, str]:
-    """Make all iterations of `loop` and of the loops inside it one block around the block there; the new name.
+    """Wrap `loop` and the loops inside it in one block around the inner block; the new block's
+    name.
 
-        for i in range(4):                         for i in range(4):
-            for j in range(16):              ->        block c_o(vi_o=i, vj_o=j_o):
-                block c(vi=i, vj=j_o * 16 + j): ...        for j in range(16):
-                                                               block c(vi=vi_o, vj=vj_o * 16 + j): ...
+    for i in range(4):                         for i in range(4):
+        for j in range(16):              ->        block c_o(vi_o=i, vj_o=j_o):
+            block c(vi=i, vj=j_o * 16 + j): ...        for j in range(16):
+                                                           block c(vi=vi_o, vj=vj_o * 16 + j): ...
 
-    An axis of the new block counts whole tiles where the outer part of a binding is a multiple of the tile.
+    An axis of the new block counts tiles where the outer part of its binding is a multiple of the
+    tile.
     """
     where = f"blockize of {loop}"
     path = loop_path(fn, loop, where)
@@ -49,7 +51,7 @@ def blockize(fn: ir.Function, loop: str) -> tuple[ir.Function, str]:
 
 
 def _chain(loop: ir.For, where: str) -> tuple[list[ir.For], ir.Block]:
-    """The loops from `loop` inwards, and the one block inside."""
+    """The loops from `loop` inwards and the single block inside."""
     loops, stmt = [loop], loop.body
     while isinstance(stmt, ir.For):
         loops.append(stmt)
@@ -63,7 +65,7 @@ def _chain(loop: ir.For, where: str) -> tuple[list[ir.For], ir.Block]:
 def _tile_axis(
     axis: ir.Axis, value: ir.Expr, inner: set[str], ranges: Ranges, name: str, where: str
 ) -> tuple[ir.Axis | None, ir.Expr, ir.Expr]:
-    """The axis `name` of the outer block, if one is needed, its binding, and the binding of the inner block."""
+    """The outer block's axis, or None, its binding, and the inner block's binding."""
     form = linear(value)
     moving = form.only(lambda term: bool(var_names(term) & inner))
     for term in moving.terms:
@@ -74,12 +76,12 @@ def _tile_axis(
     if not fixed.terms and not fixed.const:
         return None, value, value
     tile = linear_bounds(moving, ranges)[1] + 1
-    whole = fixed.const % tile == 0 and all(factor % tile == 0 for factor in fixed.terms.values())
-    unit = tile if whole else 1
+    aligned = fixed.const % tile == 0 and all(factor % tile == 0 for factor in fixed.terms.values())
+    unit = tile if aligned else 1
     start = Linear({term: factor // unit for term, factor in fixed.terms.items()}, fixed.const // unit)
     if linear_bounds(start, ranges)[0] < 0:
         rule = f"the binding of {axis.var} must not begin before 0"
         raise ScheduleError(f"{where}: {rule}, got {expr_text(start.expr())}, cut by a condition inside")
-    extent = max(-(-axis.size // unit), linear_bounds(start, ranges)[1] + 1)  # whole tiles may lie outside
+    extent = max(-(-axis.size // unit), linear_bounds(start, ranges)[1] + 1)  # the last tile may exceed the axis
     outer = ir.Axis(name, extent, axis.kind)
     return outer, start.expr(), (Linear({ir.Var(outer.var): unit}) + moving).expr()

@@ -1,4 +1,4 @@
-"""Primitives that put a copy of a buffer into another memory: cache_read and cache_write."""
+"""Primitives that copy a buffer to another memory: cache_read and cache_write."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from vdla.compiler.schedule.place import build_nest, contains_block, insert_nest
 
 
 def cache_read(fn: ir.Function, block: str, buffer: str, scope: str) -> tuple[ir.Function, str]:
-    """Let a block read `buffer` from a copy in `scope`, made before it; the name of the copy and of the block that
-    makes it.
+    """Let a block read `buffer` from a copy in `scope`; the name of the copy and of its block.
 
         for i in range(8):                        for a_i in range(8):
             block c(vi=i):              ->            block a_inp(vi=a_i):
@@ -27,7 +26,7 @@ def cache_read(fn: ir.Function, block: str, buffer: str, scope: str) -> tuple[ir
                                                   for i in range(8):
                                                       block c(vi=i): c[vi] = a_inp[vi] * 2
 
-    The copy holds what the block reads; `compute_at` then moves it to where it is read.
+    The copy holds the region that the block reads; `compute_at` moves it next to the reader.
     """
     where = f"cache_read of {buffer} for {block}"
     check_scope(scope, where)
@@ -54,7 +53,8 @@ def cache_read(fn: ir.Function, block: str, buffer: str, scope: str) -> tuple[ir
 
 
 def cache_write(fn: ir.Function, block: str, scope: str) -> tuple[ir.Function, str]:
-    """Let a block compute into a buffer `<buffer>_<scope>`, from which a new block `<buffer>_copy` copies; its name.
+    """Let a block compute into `<buffer>_<scope>`; the name of the new block `<buffer>_copy` that
+    copies it back.
 
     block c(vi=i):                  block c(vi=i):
         c[vi] = a[vi] * 2    ->         c_acc[vi] = a[vi] * 2
@@ -77,14 +77,14 @@ def cache_write(fn: ir.Function, block: str, scope: str) -> tuple[ir.Function, s
 
 
 def _copy_block(name: str, axes: list[str], buffer: ir.Buffer, source: str, target: str) -> ir.Block:
-    """The block that copies one element."""
+    """The block that copies an element."""
     here: Indices = tuple(ir.Var(axis) for axis in axes)
     bound = tuple(ir.Axis(axis, extent) for axis, extent in zip(axes, buffer.shape, strict=True))
     return ir.Block(name, bound, here, ir.Store(target, here, ir.Load(source, here)))
 
 
 def _axis_names(fn: ir.Function, indices: Indices) -> list[str]:
-    """Names for the axes of a copy: those that index the buffer, where one alone does; never that of a symbol."""
+    """Names for the axes of a copy: those of the buffer's index axes, never a symbol's."""
     names, symbols = Names(fn.scalars), set(fn.scalars)
     found: list[str] = []
     for dimension, index in enumerate(indices):
@@ -95,7 +95,7 @@ def _axis_names(fn: ir.Function, indices: Indices) -> list[str]:
 
 
 def _reading(old: str, new: str) -> Change:
-    """A function that reads `new` in place of `old`."""
+    """A rewrite of loads from `old` to loads from `new`."""
 
     def change(expr: ir.Expr) -> ir.Expr:
         result = ir.with_operands(expr, tuple(change(operand) for operand in ir.operands(expr)))
@@ -105,7 +105,7 @@ def _reading(old: str, new: str) -> Change:
 
 
 def _writing(block: ir.Block, old: str, new: str) -> ir.Block:
-    """A block that writes `new` in place of `old`."""
+    """The block with its stores to `old` redirected to `new`."""
 
     def moved(stmt: ir.Stmt) -> ir.Stmt:
         stmt = map_values(stmt, _reading(old, new))
@@ -115,5 +115,5 @@ def _writing(block: ir.Block, old: str, new: str) -> ir.Block:
 
 
 def _with_buffer(fn: ir.Function, buffer: ir.Buffer) -> dict[str, ir.Buffer]:
-    """The buffers of `fn` and one more."""
+    """The buffers of `fn` and `buffer`."""
     return {**fn.buffers, buffer.name: buffer}

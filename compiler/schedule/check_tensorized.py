@@ -1,6 +1,8 @@
-"""The check that a nest tensorized for the accelerator stays a step of its intrinsic under later primitives.
+"""The check that a nest tensorized for the accelerator stays a step of its intrinsic under later
+primitives.
 
-A nest tensorized for a CPU may change: lowering matches it anew, and runs it as plain loops if it is no longer a step.
+A nest tensorized for a CPU may change: lowering matches it anew, and runs it as plain loops if it
+is no longer a step.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ CheckedSteps = Mapping[str, tuple[ir.For, tuple[ir.Buffer | None, ...]]]
 def check_tensorized(fn: ir.Function, where: str, known: CheckedSteps) -> CheckedSteps:
     """Refuse `fn` if a nest tensorized for the accelerator is no longer what was matched.
 
-    `known` has the nest and the buffers of each step checked so far; a step whose nest and buffers are the same objects
-    is not checked again. The result is that of `fn`.
+    `known` has the nest and the buffers of each step checked so far; a step whose nest and buffers
+    are the same objects is not checked again. The result is that of `fn`.
     """
     result: dict[str, tuple[ir.For, tuple[ir.Buffer | None, ...]]] = {}
     for path in paths(fn.body):

@@ -1,4 +1,4 @@
-"""The primitive that computes a producer where its readers are."""
+"""The primitive that moves a producer to its readers."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from vdla.compiler.schedule.place import (
 
 
 def compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
-    """Compute a block inside `loop`, in each iteration the region that its readers there read.
+    """Compute a block inside `loop`: in each iteration, the region that its readers read there.
 
-        for h in range(16):                          for y in range(4):
-            block b(vh=h): ...                           for h in range(6):
-        for y in range(4):                     ->            block b(vh=y * 4 + h) where y * 4 + h < 16: ...
-            for i in range(6):                           for i in range(6):
-                block c(...): ... b[y * 4 + i]               block c(...): ... b[y * 4 + i]
+    for h in range(16):                       for y in range(4):
+        block b(vh=h): ...                        for h in range(6):
+    for y in range(4):                     ->         block b(vh=y * 4 + h) where y * 4 + h < 16
+        for i in range(6):                        for i in range(6):
+            block c(...): ... b[y * 4 + i]            block c(...): ... b[y * 4 + i]
 
-    The loops that it had are dropped, with their kinds. Every reader must lie inside `loop`.
+    Its former loops and their kinds are dropped. Every reader must lie inside `loop`.
     """
     where = f"compute_at of {block} at {loop}"
     leaf = movable_leaf(fn, block, where)
@@ -56,8 +56,11 @@ def compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
 def compute_for_readers(
     fn: ir.Function, block: ir.Block, loop: str | None, where: str, placed: LeafBlock | None = None
 ) -> ir.Function:
-    """`fn` with `block`, which it lacks so far, computed for its readers inside `loop` (None: the whole function);
-    `placed` is where it was before."""
+    """`fn`, which lacks `block`, with the block computed for its readers inside `loop` (None: the
+    whole function).
+
+    `placed` is its former place.
+    """
     order, buffers = leaves(fn), sorted(written_buffers(block))
     outer = {step.var for step in target_loops(fn, loop, where)} if loop is not None else set()
     ranges = domains_of(fn)
@@ -74,7 +77,7 @@ def compute_for_readers(
 
 
 def _shared_conditions(readers: list[LeafBlock], outer: set[str]) -> list[ir.Expr]:
-    """The conditions over outer loops without which no reader runs."""
+    """The conditions over outer loops that all readers share."""
     first, *others = readers
     shared = [c for c in first.conditions if all(c in other.conditions for other in others)]
     inner = {loop.var for loop in first.loops} - outer

@@ -1,4 +1,4 @@
-"""The primitive that runs a block once rather than in every iteration of a loop."""
+"""The primitive that runs a block only in the first iteration of a loop."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from vdla.compiler.schedule.place import check_only_writer
 
 
 def compute_once(fn: ir.Function, block: str, *loops: str) -> ir.Function:
-    """Run a block only in the first iteration of loops that its region does not depend on; the buffer keeps its
-    content for the later ones.
+    """Run a block only in the first iteration of loops that its region does not depend on.
+
+    Later iterations read what the first one left in the buffer.
 
         for y in range(4):                  for y in range(4):
             for k in range(8):        ->        for k in range(8):
@@ -47,7 +48,7 @@ def _once_over(fn: ir.Function, block: str, loop: str) -> ir.Function:
 
 
 def _in_first_iteration(condition: ir.Expr, loop: str, where: str) -> ir.Expr:
-    """A condition as it is in the first iteration, which must be one where it holds if it holds in any."""
+    """The condition in the first iteration of `loop`, where it must hold if it holds in any."""
     if loop not in var_names(condition):
         return condition
     if isinstance(condition, ir.Binary) and condition.op in ("lt", "le"):

@@ -1,7 +1,6 @@
-"""The primitive that takes the start of a sum out of the block that adds its terms.
+"""The primitive that splits a reduction into an init block and an update block.
 
-From then on two blocks write the buffer: the one that starts its sums and the one that goes on with them. Neither is
-moved any more.
+Both blocks then write the buffer, so neither can be moved any more.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from vdla.compiler.schedule.place import check_not_blockized, in_fresh_loops, ta
 
 
 def decompose_reduction(fn: ir.Function, block: str, loop: str) -> tuple[ir.Function, str]:
-    """Start the sums of a block in a block `<name>_init` in front of `loop`; its name.
+    """Initialise a reduction in a block `<name>_init` in front of `loop`; the name of that block.
 
-        for i in range(4):                             for i in range(4):
-            for k in range(8):                             block c_init(vi=i): c[vi] = 0
-                block c(vi=i, vk=reduce k):      ->        for k in range(8):
-                    init: c[vi] = 0                            block c(vi=i, vk=reduce k): c[vi] = c[vi] + ...
-                    c[vi] = c[vi] + ...
+    for i in range(4):                       for i in range(4):
+        for k in range(8):                       block c_init(vi=i): c[vi] = 0
+            block c(vi=i, vk=reduce k): ->       for k in range(8):
+                init: c[vi] = 0                      block c(vi=i, vk=reduce k): c[vi] = c[vi] + ...
+                c[vi] = c[vi] + ...
 
-    The new block has loops of its own for those loops, from `loop` inwards, that choose the element.
+    The new block gets its own copies of the spatial loops from `loop` inwards.
     """
     where = f"decompose_reduction of {block} at {loop}"
     leaf = leaf_at(block_path(fn, block, where))
@@ -63,37 +62,37 @@ def _loops_from(leaf: LeafBlock, loop: str, where: str) -> list[ir.For]:
 
 
 def _check_outside(leaf: LeafBlock, loop: str, summed: set[str], where: str) -> None:
-    """Refuse a start inside of a loop over which the block sums."""
+    """Refuse an init inside a reduce loop of the block."""
     for step in leaf.loops:
         if step.var == loop:
             return
         if step.var in summed and step.extent != 1:
-            rule = f"the loop must lie outside of {step.var}, over which the block sums"
+            rule = f"the loop must lie outside of {step.var}, over which the block reduces"
             raise ScheduleError(f"{where}: {rule}, got {loop} inside")
 
 
 def _check_inside_steps(leaf: LeafBlock, inner: list[ir.For], where: str) -> None:
-    """Refuse a start in front of the steps of a scan."""
+    """Refuse an init in front of the steps of a scan."""
     for step in inner:
         if step.var in scan_loops(leaf):
-            rule = f"the loop must lie inside of {step.var}, along which the block goes on"
+            rule = f"the loop must lie inside of {step.var}, over which the block scans"
             raise ScheduleError(f"{where}: {rule}, got {inner[0].var}")
 
 
 def _check_once(fn: ir.Function, leaf: LeafBlock, inner: list[ir.For], summed: set[str], where: str) -> None:
-    """Refuse loops inside which a sum starts more than once: only its first start would be left."""
+    """Refuse loops inside which an element would be initialised more than once."""
     (store, *_) = stores(leaf.block)
     chosen = {name for value in leaf.element() for name in var_names(value)}
     for step in inner:
         if step.extent == 1 or (step.var in summed and step.var not in chosen):
             continue
         if not elements_differ(leaf, store.indices, step.var, domains_of(fn)):
-            rule = f"each sum of {leaf.name} must start once from the loop inwards"
+            rule = f"each sum of {leaf.name} must start once inside the loop"
             raise ScheduleError(f"{where}: {rule}, got one start in several iterations of {step.var}")
 
 
 def _starting_block(leaf: LeafBlock, name: str, dropped: set[str], where: str) -> ir.Block:
-    """The block that starts the sums, over the loops that choose the element."""
+    """The init block, over the loops that select the element."""
     block = leaf.block
     kept = [place for place, axis in enumerate(block.axes) if axis.kind is not ir.AxisKind.REDUCE]
     conditions: list[ir.Expr] = []

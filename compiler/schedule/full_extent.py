@@ -1,4 +1,5 @@
-"""The primitive that computes a placed block over the full extent of an axis, beyond what its readers need.
+"""The primitive that computes a placed block over the full extent of an axis, beyond what its
+readers need.
 
 A copy moves full entries even where only part of the last one is read.
 """
@@ -25,8 +26,8 @@ def full_extent(fn: ir.Function, block: str, *axes: str) -> ir.Function:
             block w(vi=i): ...       ->         block w(vi=i): ...
 
     Raises:
-        ScheduleError: an axis that does not exist or is not spatial, that is driven by more than a loop of its own, or
-            of which the block reads what is not computed.
+        ScheduleError: an axis is not spatial or has no loop of its own, or the block would read
+            elements that are not computed.
     """
     block_path(fn, block, f"full_extent of {block}")
     for axis in axes:

@@ -11,7 +11,7 @@ from vdla.compiler.schedule.loop_roles import MAX_ITERATIONS, check_new_name, co
 
 
 def fuse(fn: ir.Function, *loops: str, name: str | None = None) -> tuple[ir.Function, str]:
-    """Join loops, each directly inside the one before, into one.
+    """Fuse perfectly nested loops into one; its name.
 
     for i in range(3):
         for j in range(4):         ->  for i_j in range(12):
@@ -26,7 +26,7 @@ def fuse(fn: ir.Function, *loops: str, name: str | None = None) -> tuple[ir.Func
 
 
 def _fuse_two(fn: ir.Function, outer: str, inner: str, name: str | None) -> tuple[ir.Function, str]:
-    """Join two loops; the name of the one is as given, else `<outer>_<inner>`."""
+    """Fuse two loops; the name is as given, else `<outer>_<inner>`."""
     where = f"fuse of {outer} and {inner}"
     path = loop_path(fn, outer, where)
     one, two = loop_at(path), loop_at(loop_path(fn, inner, where))
@@ -50,7 +50,7 @@ def _fuse_two(fn: ir.Function, outer: str, inner: str, name: str | None) -> tupl
 
 
 def _check_fusable(where: str, one: ir.For, two: ir.For) -> None:
-    """Refuse loops of different kinds, and one that sums or goes on along steps with one that does not."""
+    """Refuse loops of different kinds, and a reduce or scan loop with one of another role."""
     if one.kind is not two.kind:
         raise ScheduleError(f"{where}: both loops must be of one kind, got {one.kind.value} and {two.kind.value}")
     if 1 in (one.extent, two.extent):

@@ -1,4 +1,4 @@
-"""The primitive that removes a block by writing its value where it is read."""
+"""The primitive that inlines a block into its readers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Change = Callable[[ir.Expr], ir.Expr]
 
 
 def inline(fn: ir.Function, block: str) -> ir.Function:
-    """Replace each read of a block's buffer by the block's value there, and drop both.
+    """Replace each read of a block's buffer by the block's value, and drop block and buffer.
 
     block b(vi=i):
         b[vi] = a[vi] + 1        ->  block c(vi=i):
@@ -54,7 +54,7 @@ def inline(fn: ir.Function, block: str) -> ir.Function:
 
 
 def _check_size(fn: ir.Function, reader: str, where: str) -> None:
-    """Refuse a reader that becomes too large."""
+    """Refuse a reader whose expression becomes too large."""
     block = block_at(block_path(fn, reader, where))
     found = [*stores(block), *init_stores(block)]
     for broken in filter(None, (size_violation(expr) for store in found for expr in (store.value, *store.indices))):
@@ -62,7 +62,7 @@ def _check_size(fn: ir.Function, reader: str, where: str) -> None:
 
 
 def _check_inlinable(fn: ir.Function, leaf: LeafBlock, where: str) -> None:
-    """Refuse a reduction, a recurrence and an output."""
+    """Refuse a reduction, a recurrence or an output."""
     if leaf.block.init is not None or leaf.values_of(ir.AxisKind.REDUCE):
         raise ScheduleError(f"{where}: the block must not reduce, got a reduction")
     for buffer in sorted(written_buffers(leaf.block)):
@@ -73,7 +73,7 @@ def _check_inlinable(fn: ir.Function, leaf: LeafBlock, where: str) -> None:
 
 
 def _with_value(reader: ir.Block, leaf: LeafBlock) -> ir.Block:
-    """A reader with the values of `leaf` in place of its loads."""
+    """A reader with the values of `leaf` substituted for its loads."""
     values = {store.buffer: store.value for store in stores(leaf.block)}
     axes = [index.name for index in stores(leaf.block)[0].indices if isinstance(index, ir.Var)]
 
@@ -87,13 +87,13 @@ def _with_value(reader: ir.Block, leaf: LeafBlock) -> ir.Block:
 
 
 def with_values(block: ir.Block, change: Change) -> ir.Block:
-    """A block with the values and indices of its stores changed, those of its init too."""
+    """A block with `change` applied to the values and indices of its stores, its init included."""
     init = None if block.init is None else map_values(block.init, change)
     return replace(block, body=map_values(block.body, change), init=init)
 
 
 def map_values(stmt: ir.Stmt, change: Change) -> ir.Stmt:
-    """`stmt` with the values and indices of its stores changed."""
+    """`stmt` with `change` applied to the values and indices of its stores."""
     match stmt:
         case ir.Store():
             return replace(stmt, indices=tuple(change(i) for i in stmt.indices), value=change(stmt.value))

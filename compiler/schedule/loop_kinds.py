@@ -1,4 +1,4 @@
-"""Primitives that mark: the kind of a loop, annotations, the memory scope of a buffer. None of them moves anything."""
+"""Primitives that set a loop kind, an annotation or a scope. None moves a block."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _THREADS = tuple(f"{group}Idx.{axis}" for group in ("block", "thread") for axis 
 
 
 def unroll(fn: ir.Function, loop: str) -> ir.Function:
-    """Write out the iterations one after another when lowering.
+    """Unroll a loop when lowering.
 
     for i in range(4): ...  ->  for i in unroll(4): ...
     """
@@ -26,12 +26,14 @@ def unroll(fn: ir.Function, loop: str) -> ir.Function:
 
 
 def vthread(fn: ir.Function, loop: str) -> ir.Function:
-    """Run the iterations as virtual threads: lowering gives each its own on-chip tiles and interleaves their
-    instructions, so that one loads while another computes.
+    """Run the iterations as virtual threads.
+
+    Lowering gives each its own on-chip tiles and interleaves their instructions: one loads while
+    another computes.
 
         for i in range(2): ...  ->  for i in vthread(2): ...
 
-    Each block inside either computes other elements in each iteration, or adds to the same sums.
+    For each block inside, the loop must be spatial or reduce.
     """
     where = f"vthread of {loop}"
     _check_static(loop_at(loop_path(fn, loop, where)), where)
@@ -44,8 +46,9 @@ def parallel(fn: ir.Function, loop: str) -> ir.Function:
 
     for i in range(8): ...  ->  for i in parallel(8): ...
 
-    No iteration may write what another one reads or writes. Buffers that only blocks inside the loop touch are an
-    iteration's own, so producers that `compute_at` put there may compute overlapping parts.
+    No iteration may write an element that another reads or writes. Buffers accessed only inside the
+    loop are private to an iteration, so producers placed there by `compute_at` may compute
+    overlapping regions.
     """
     where = f"parallel of {loop}"
     check_independent(fn, loop_at(loop_path(fn, loop, where)), where, shared=False)
@@ -57,7 +60,8 @@ def vectorize(fn: ir.Function, loop: str) -> ir.Function:
 
     for i in range(8): ...  ->  for i in vectorize(8): ...
 
-    The extent must be a number; no lane may write what another one reads or writes, and vectors hold no vectors.
+    The extent must be a number. No lane may write an element that another reads or writes;
+    vectorized loops do not nest.
     """
     where = f"vectorize of {loop}"
     path = loop_path(fn, loop, where)
@@ -76,8 +80,8 @@ def bind(fn: ir.Function, loop: str, thread: str) -> ir.Function:
 
     for i in range(8): ...  ->  for i in range(8):  # thread=blockIdx.x
 
-    What may be parallel may be bound. Where there is no grid, as on a CPU, a bound loop runs one iteration after
-    another. An axis of the grid has one extent, and binds one of the loops around a block.
+    The loop must satisfy the conditions of `parallel`. On a target without a grid, such as a CPU, a
+    bound loop runs serially. A grid axis has one extent and binds one of the loops around a block.
     """
     where = f"bind of {loop}"
     path = loop_path(fn, loop, where)
@@ -94,7 +98,7 @@ def bind(fn: ir.Function, loop: str, thread: str) -> ir.Function:
 
 
 def _check_axis(fn: ir.Function, path: Path, thread: str, where: str) -> None:
-    """Refuse an axis that binds a loop of another extent, or one around this or inside it."""
+    """Refuse a grid axis that already binds a loop of another extent, or one in the same nest."""
     loop = loop_at(path)
     near = [*loops_on(path)[:-1], *(stmt for stmt in ir.walk(loop.body) if isinstance(stmt, ir.For))]
     for other in (stmt for stmt in ir.walk(fn.body) if isinstance(stmt, ir.For)):
@@ -113,7 +117,7 @@ def _check_static(loop: ir.For, where: str) -> None:
 
 
 def _check_roles(fn: ir.Function, loop: str, where: str, allowed: tuple[str, ...]) -> None:
-    """Refuse a loop that is something else to a block inside."""
+    """Refuse a loop that has another role for a block inside."""
     for block in outermost_blocks(loop_at(loop_path(fn, loop, where)).body):
         found = role(block, loop)
         if found not in allowed:
@@ -122,7 +126,7 @@ def _check_roles(fn: ir.Function, loop: str, where: str, allowed: tuple[str, ...
 
 
 def _with_kind(fn: ir.Function, loop: str, kind: ir.LoopKind, where: str) -> ir.Function:
-    """`fn` with the kind of a loop set; a loop that is not serial keeps its kind."""
+    """`fn` with the kind of a serial loop set."""
     path = loop_path(fn, loop, where)
     old = loop_at(path)
     if old.kind not in (ir.LoopKind.SERIAL, kind):
@@ -133,7 +137,7 @@ def _with_kind(fn: ir.Function, loop: str, kind: ir.LoopKind, where: str) -> ir.
 
 
 def annotate(fn: ir.Function, name: str, key: str, value: Any) -> ir.Function:  # noqa: ANN401  any printable value
-    """Attach a key and value to a loop or a block, for lowering and for templates.
+    """Attach a key and a value to a loop or a block.
 
     for i in range(4): ...  ->  for i in range(4):  # key=value
     """
@@ -144,7 +148,7 @@ def annotate(fn: ir.Function, name: str, key: str, value: Any) -> ir.Function:  
 
 
 def with_annotation(fn: ir.Function, name: str, key: str, value: Any, where: str) -> ir.Function:  # noqa: ANN401
-    """`fn` with a key and value attached to a loop or a block."""
+    """`fn` with a key and a value attached to a loop or a block."""
     for path in paths(fn.body):
         stmt = path[-1]
         if (isinstance(stmt, ir.For) and stmt.var == name) or (isinstance(stmt, ir.Block) and stmt.name == name):
@@ -170,7 +174,7 @@ def set_scope(fn: ir.Function, buffer: str, scope: str) -> ir.Function:
 
 
 def check_scope(scope: object, where: str) -> None:
-    """Refuse what names no memory."""
+    """Refuse a scope that is no identifier."""
     if not isinstance(scope, str) or not scope.isidentifier():
         raise ScheduleError(f"{where}: the scope must be an identifier, got {scope!r}")
 

@@ -1,4 +1,4 @@
-"""What the loops of a nest do for the blocks inside: the role of each, and their names in messages."""
+"""The roles of loops for the blocks inside them, and helpers of the loop primitives."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ MAX_ITERATIONS = INT32[1] + 1  # of an int32 loop variable
 
 
 def outermost_blocks(stmt: ir.Stmt) -> list[ir.Block]:
-    """The blocks inside `stmt` that lie in no other block inside it."""
+    """The blocks inside `stmt`, without those nested in another block."""
     if isinstance(stmt, ir.Block):
         return [stmt]
     return [block for child in ir.children(stmt) for block in outermost_blocks(child)]
 
 
 def role(block: ir.Block, var: str) -> str:
-    """What a loop does for a block: "spatial", "reduce", "mixed", or "unused"."""
+    """The role of a loop for a block: "spatial", "reduce", "scan", "mixed" or "unused"."""
     kinds = {axis.kind for axis, value in zip(block.axes, block.values, strict=True) if var in var_names(value)}
     if len(kinds) > 1:
         return "mixed"
@@ -26,13 +26,13 @@ def role(block: ir.Block, var: str) -> str:
 
 
 def content_text(loop: ir.For) -> str:
-    """What is directly inside a loop, for messages."""
+    """The statements directly inside a loop, for messages."""
     inside = loop.body.stmts if isinstance(loop.body, ir.Seq) else (loop.body,)
     return ", ".join(_label(stmt) for stmt in inside)
 
 
 def _label(stmt: ir.Stmt) -> str:
-    """A statement in two words."""
+    """A statement, for messages."""
     match stmt:
         case ir.For(var=var):
             return f"loop {var}"
@@ -42,7 +42,7 @@ def _label(stmt: ir.Stmt) -> str:
 
 
 def check_new_name(where: str, name: str, taken: Names, freed: tuple[str, ...]) -> None:
-    """Refuse a name that is no identifier or in use; `freed` are the names of the loops that go."""
+    """Refuse a name that is no identifier or is in use; the loops `freed` are replaced."""
     if not isinstance(name, str) or not name.isidentifier():
         raise ScheduleError(f"{where}: a loop name must be an identifier, got {name!r}")
     if name in taken and name not in freed:

@@ -1,4 +1,4 @@
-"""Building the loops of a block at a new place, and putting them there."""
+"""Moving a block: its checks, its loops at the new place, and their insertion."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from vdla.compiler.ir import Names, expr_text
 
 
 def movable_leaf(fn: ir.Function, name: str, where: str) -> LeafBlock:
-    """The leaf `name`, which must compute one element, of one buffer or of each of several, at its own spatial axes."""
+    """The leaf `name`, which must store at its spatial axes and be its buffers' only writer."""
     path = block_path(fn, name, where)
     block = block_at(path)
     check_not_blockized(path, "moved", where)
@@ -41,7 +41,8 @@ def movable_leaf(fn: ir.Function, name: str, where: str) -> LeafBlock:
 
 
 def check_terms_kept(leaf: LeafBlock, where: str) -> None:
-    """Refuse to build the loops of a sum anew where a condition leaves terms out other than by the end of an axis."""
+    """Refuse to rebuild the loops of a reduction whose conditions skip terms other than past the
+    end of an axis."""
     loops = {loop.var for loop in leaf.loops}
     summed = {name for value in leaf.values_of(ir.AxisKind.REDUCE) for name in var_names(value)}
     forms = [linear(value).terms for value in leaf.values.values()]
@@ -52,25 +53,25 @@ def check_terms_kept(leaf: LeafBlock, where: str) -> None:
 
 
 def check_not_blockized(path: Path, done: str, where: str) -> None:
-    """Refuse a block inside of a block, or around one."""
+    """Refuse nested blocks."""
     block = block_at(path)
     if any(isinstance(stmt, ir.Block) for stmt in (*path[:-1], *list(ir.walk(block))[1:])):
         raise ScheduleError(f"{where}: the block must be {done} before it is blockized, got {block.name}")
 
 
 def target_loops(fn: ir.Function, loop: str, where: str) -> list[ir.For]:
-    """The loops down to `loop`, which must lie in no block."""
+    """The loops down to `loop`, which must not lie inside a block."""
     path = loop_path(fn, loop, where)
     if any(isinstance(stmt, ir.Block) for stmt in path):
-        raise ScheduleError(f"{where}: the loop must not lie inside of a block, got {loop}")
+        raise ScheduleError(f"{where}: the loop must not lie inside a block, got {loop}")
     return loops_on(path)
 
 
 def build_nest(fn: ir.Function, block: ir.Block, spans: Mapping[str, Span], conditions: list[ir.Expr]) -> ir.Stmt:
-    """`block` in new loops: each axis in `spans` over its span, each other one over its whole domain; a step of a scan
-    has no loop.
+    """`block` in new loops: over the span of each axis in `spans`, over the full extent of the
+    others.
 
-    Conditions are added where a span can leave what is computed at all.
+    The step of a scan gets no loop. Conditions are added where a span can exceed its floor or ceil.
     """
     names, ranges = used_names(fn), domains_of(fn)
     loops: list[tuple[str, ir.Extent]] = []
@@ -93,13 +94,13 @@ def build_nest(fn: ir.Function, block: ir.Block, spans: Mapping[str, Span], cond
 
 
 def check_step(leaf: LeafBlock, spans: Mapping[str, Span], outer: Collection[str], where: str) -> None:
-    """Refuse a place at which a block of a scan would not compute the step of the loops that it is in."""
+    """Refuse a place at which a block of a scan would not compute the current step."""
     for axis in leaf.block.axes:
         if axis.kind is ir.AxisKind.SCAN:
             step = leaf.values[axis.var]
             around = sorted(var_names(step) - set(outer))
             if around:
-                rule = f"{leaf.name} must stay inside of {around[0]}, along which it goes on"
+                rule = f"{leaf.name} must stay inside of {around[0]}, over which it scans"
                 raise ScheduleError(f"{where}: {rule}, got a place outside")
             span = spans.get(axis.var)
             if span is None or span.extent != ONE or span.first != linear(step):
@@ -110,7 +111,7 @@ def check_step(leaf: LeafBlock, spans: Mapping[str, Span], outer: Collection[str
 
 
 def in_fresh_loops(fn: ir.Function, block: ir.Block, loops: list[ir.For]) -> ir.Stmt:
-    """`block`, whose bindings name `loops`, in serial loops of their extents with names of their own."""
+    """`block`, bound to `loops`, in serial copies of those loops with fresh names."""
     names = used_names(fn)
     fresh = {loop.var: names.fresh(loop.var, block.name) for loop in loops}
     ranges = domains_of(fn).with_extents({fresh[loop.var]: loop.extent for loop in loops})
@@ -121,12 +122,12 @@ def in_fresh_loops(fn: ir.Function, block: ir.Block, loops: list[ir.For]) -> ir.
 
 
 def _fresh_loop(names: Names, axis: ir.Axis, block: str) -> str:
-    """A name for the loop of an axis: that of the axis without its `v`."""
+    """A name for the loop of an axis: the axis's name without its `v`."""
     return names.fresh(axis.var.removeprefix("v") or axis.var, block)
 
 
 def _clamps(value: Linear, span: Span, ranges: Ranges) -> list[ir.Expr]:
-    """The conditions that keep `value` in [floor, ceil], where it can leave."""
+    """The conditions that keep `value` in [floor, ceil], where it can exceed them."""
     low, high = form_bounds(span.offset, ranges)
     conditions: list[ir.Expr] = []
     if not at_least(low + span.low, span.floor, ranges):
@@ -139,8 +140,8 @@ def _clamps(value: Linear, span: Span, ranges: Ranges) -> list[ir.Expr]:
 def insert_nest(
     fn: ir.Function, loop: str | None, nest: ir.Stmt, near: Callable[[ir.Stmt], bool], after: bool
 ) -> ir.Function:
-    """`nest` directly inside `loop` (None: the function): before the first statement that `near` holds for, or after
-    the last one."""
+    """`fn` with `nest` directly inside `loop` (None: at the top), before the first or after the
+    last `near` statement."""
     path: Path = (fn.body,) if loop is None else loop_path(fn, loop, "insert")
     old = fn.body if loop is None else path[-1]
     body = old.body if isinstance(old, ir.For) and loop is not None else old
@@ -152,12 +153,12 @@ def insert_nest(
 
 
 def contains_block(blocks: set[str]) -> Callable[[ir.Stmt], bool]:
-    """Whether one of `blocks` lies in a statement."""
+    """A predicate: whether a statement contains one of `blocks`."""
     return lambda stmt: any(isinstance(inner, ir.Block) and inner.name in blocks for inner in ir.walk(stmt))
 
 
 def single_store(leaf: LeafBlock, where: str) -> ir.Store:
-    """The one store of a movable leaf."""
+    """The only store of a leaf."""
     first, *others = stores(leaf.block)
     if others:
         raise ScheduleError(f"{where}: the block must compute one value, got {len(others) + 1} at once")

@@ -17,13 +17,13 @@ from vdla.compiler.schedule.loop_roles import content_text, outermost_blocks, ro
 
 
 def reorder(fn: ir.Function, *loops: str) -> ir.Function:
-    """Put loops of one nest in the given order; they take the places that they have between them.
+    """Reorder loops of one nest; together they keep the positions that they occupy.
 
         for i in range(3):             for k in range(4):
             for k in range(4):   ->        for i in range(3):
                 block c(...): ...              block c(...): ...
 
-    Between the outermost and the innermost of them nothing but loops may lie.
+    The nest must be perfect between the outermost and the innermost of them.
     """
     where = f"reorder of {', '.join(map(str, loops)) or 'no loops'}"
     for loop in loops:
@@ -49,7 +49,7 @@ def reorder(fn: ir.Function, *loops: str) -> ir.Function:
 
 
 def _check_perfect(where: str, between: tuple[ir.Stmt, ...]) -> None:
-    """Refuse anything but loops on the way down."""
+    """Refuse a nest that is not perfect."""
     for above, stmt in pairwise(between):
         if not isinstance(stmt, ir.For):
             loop = above.var if isinstance(above, ir.For) else ""
@@ -58,7 +58,7 @@ def _check_perfect(where: str, between: tuple[ir.Stmt, ...]) -> None:
 
 
 def _permuted(chain: list[ir.For], loops: tuple[str, ...]) -> ir.Stmt:
-    """The chain rebuilt, the places of `loops` filled in their order."""
+    """The chain rebuilt with `loops` in the given order."""
     by_name = {loop.var: loop for loop in chain}
     order = iter(loops)
     nest: ir.Stmt = chain[-1].body
@@ -69,7 +69,7 @@ def _permuted(chain: list[ir.For], loops: tuple[str, ...]) -> ir.Stmt:
 
 
 def _check_terms_once(where: str, nest: ir.Stmt, known: Domains) -> None:
-    """Refuse a loop that repeats a reduction inside of the loops that it sums over: each term would count twice."""
+    """Refuse an unrelated loop inside a reduce loop: it would repeat each term."""
     for block in outermost_blocks(nest):
         if not any(axis.kind is ir.AxisKind.REDUCE for axis in block.axes):
             continue
@@ -83,27 +83,26 @@ def _check_terms_once(where: str, nest: ir.Stmt, known: Domains) -> None:
             if kind == "reduce" and loop.extent != 1:
                 summed = loop.var
             if kind == "unused" and summed and loop.extent != 1:
-                rule = f"{loop.var} must stay outside of {summed}, over which block {block.name} sums"
+                rule = f"{loop.var} must stay outside of {summed}, over which block {block.name} reduces"
                 raise ScheduleError(
                     f"{where}: {rule}, got it inside, where each term would count {extent_text(loop.extent)} times"
                 )
 
 
 def _check_scan_order(where: str, old: list[ir.For], nest: ir.Stmt) -> None:
-    """Refuse a loop that changes sides with one over the steps of a scan."""
+    """Refuse to move a loop across the steps of a scan."""
     before, after = [loop.var for loop in old], _chain_vars(nest, len(old))
     for block in outermost_blocks(nest):
         for step in (var for var in before if role(block, var) == "scan"):
             moved = set(before[: before.index(step)]) ^ set(after[: after.index(step)])
             if moved:
-                rule = f"{min(moved)} must stay on its side of {step}, along which block {block.name} goes on"
+                rule = f"{min(moved)} must stay on its side of {step}, over which block {block.name} scans"
                 side = "outside" if min(moved) in after[: after.index(step)] else "inside"
                 raise ScheduleError(f"{where}: {rule}, got it {side}")
 
 
 def _check_last_terms(where: str, fn: ir.Function, old: list[ir.For], after: list[str]) -> None:
-    """Refuse another order of the loops of a sum where a block inside reads it after its last term, if that need not be
-    the last iteration of each."""
+    """Refuse to reorder reduce loops around a block that reads the result too early."""
     inside = [leaf for leaf in leaves(fn) if any(loop is old[-1] for loop in leaf.loops)]
     for writer in inside:
         summed = reduction_loops(writer, old)
@@ -112,14 +111,14 @@ def _check_last_terms(where: str, fn: ir.Function, old: list[ir.For], after: lis
             continue
         for reader in readers_of_any(inside, written_buffers(writer.block)):
             if not all(last_iteration(loop) in reader.conditions for loop in summed):
-                rule = f"the loops over which {writer.name} sums must keep their order"
+                rule = f"the loops over which {writer.name} reduces must keep their order"
                 raise ScheduleError(
                     f"{where}: {rule}, as {reader.name} inside reads it after its last term, got {', '.join(order)}"
                 )
 
 
 def _chain_vars(nest: ir.Stmt, depth: int) -> list[str]:
-    """The variables of the outermost loops of a nest."""
+    """The variables of the `depth` outermost loops of a nest."""
     names: list[str] = []
     while len(names) < depth and isinstance(nest, ir.For):
         names.append(nest.var)
@@ -128,7 +127,7 @@ def _chain_vars(nest: ir.Stmt, depth: int) -> list[str]:
 
 
 def _terms_over(value: ir.Expr, ranges: Ranges) -> Linear:
-    """The terms of a binding over the given loops."""
+    """The terms of a binding that depend on the given loops."""
     return linear(value).only(lambda term: bool(var_names(term) & ranges.keys()))
 
 

@@ -1,4 +1,4 @@
-"""The primitive that moves a consumer to its producer."""
+"""The primitive that moves a consumer to its producers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from vdla.compiler.analysis.access import (
     written_buffers,
 )
 from vdla.compiler.analysis.dataflow import (
-    _difference_text,
-    _selecting_conditions,
     check_flow,
+    difference_text,
     last_iteration,
     reduction_loops,
+    selecting_conditions,
 )
 from vdla.compiler.analysis.errors import ScheduleError
 from vdla.compiler.analysis.read_region import ZERO, Span, access_region, full_span
@@ -39,15 +39,15 @@ from vdla.compiler.schedule.place import (
 
 
 def reverse_compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
-    """Run a consumer inside `loop`, in each iteration on the region that its producers compute there.
+    """Run a consumer inside `loop`, on the region that its producers compute in each iteration.
 
-        for k in range(8):                           for k in range(8):
-            for i in range(4):                           for i in range(4):
-                block b(vi=i, vk=reduce k): ...   ->         block b(vi=i, vk=reduce k): ...
-        for i in range(4):                                   for c_i in range(1):
-            block c(vi=i): ... b[vi]                             block c(vi=i + c_i) where k == 7: ... b[vi]
+    for k in range(8):                         for k in range(8):
+        for i in range(4):                         for i in range(4):
+            block b(vi=i, vk=reduce k): ... ->         block b(vi=i, vk=reduce k): ...
+    for i in range(4):                                 for c_i in range(1):
+        block c(vi=i): ... b[vi]                           block c(vi=i + c_i) where k == 7
 
-    Under reduce loops of a producer it runs in their last iteration only, where the sum is complete.
+    Inside reduce loops of a producer it runs in their last iteration, after the last term.
     """
     where = f"reverse_compute_at of {block} at {loop}"
     leaf = movable_leaf(fn, block, where)
@@ -72,15 +72,15 @@ def reverse_compute_at(fn: ir.Function, block: str, loop: str) -> ir.Function:
 
 
 def _check_outputs(fn: ir.Function, block: str, where: str) -> None:
-    """Refuse a place at which a block leaves out elements of an output: those that need nothing of the producers."""
+    """Refuse a place at which a block would skip elements of an output."""
     leaf = leaf_at(block_path(fn, block, where))
     ranges = domains_of(fn)
     for store in (store for store in stores(leaf.block) if store.buffer in fn.params):
         made = region_written(leaf, fn.buffers[store.buffer], set(), ranges, f"{where}: the caller")
         for dimension, (span, extent) in enumerate(zip(made, fn.buffers[store.buffer].shape, strict=True)):
-            whole = full_span(extent)
-            if not span.covers(whole, ranges):
-                found = _difference_text(store.buffer, dimension, span, whole)
+            full = full_span(extent)
+            if not span.covers(full, ranges):
+                found = difference_text(store.buffer, dimension, span, full)
                 raise ScheduleError(f"{where}: {block} must compute all of its output there, got {found}")
 
 
@@ -92,7 +92,7 @@ def _producers_under(fn: ir.Function, consumer: LeafBlock, loop: str) -> list[Le
 
 
 def _consumed(fn: ir.Function, block: ir.Block, producers: list[LeafBlock], outer: set[str]) -> dict[str, Span]:
-    """The span of each axis of the consumer that indexes a produced dimension by itself plus a constant."""
+    """The span of each consumer axis that indexes a produced dimension as `axis + constant`."""
     spans: dict[str, Span] = {}
     sources: dict[str, tuple[str, int]] = {}
     ranges = domains_of(fn)
@@ -104,22 +104,26 @@ def _consumed(fn: ir.Function, block: ir.Block, producers: list[LeafBlock], oute
                 axis, const = _single_axis(index, extents)
                 if axis and axis not in spans and _is_apart(span, (producer.name, dimension), spans, sources):
                     sources[axis] = producer.name, dimension
-                    moved = span.shifted(-const)
+                    shifted = span.shifted(-const)
                     last = full_span(extents[axis]).high
-                    spans[axis] = Span(moved.offset, moved.low, moved.high, ZERO, last).clamped(ranges)
+                    spans[axis] = Span(shifted.offset, shifted.low, shifted.high, ZERO, last).clamped(ranges)
     return spans
 
 
 def _is_apart(
     span: Span, source: tuple[str, int], spans: Mapping[str, Span], sources: Mapping[str, tuple[str, int]]
 ) -> bool:
-    """Whether an axis may follow a dimension of a producer: no loop moves it together with another axis, which would
-    leave a diagonal of their elements. Two dimensions of one producer are apart."""
+    """Whether an axis may follow a producer's dimension: no outer loop moves it together with
+    another axis.
+
+    Two axes moved by one loop would visit only a diagonal, unless they are two dimensions of one
+    producer.
+    """
     own = {name for term in span.offset.terms for name in var_names(term)}
     for axis, other in spans.items():
-        together = own & {name for term in other.offset.terms for name in var_names(term)}
+        shared = own & {name for term in other.offset.terms for name in var_names(term)}
         apart = sources[axis][0] == source[0] and sources[axis][1] != source[1]
-        if together and not apart:
+        if shared and not apart:
             return False
     return True
 
@@ -134,7 +138,7 @@ def _single_axis(index: ir.Expr, extents: dict[str, ir.Extent]) -> tuple[str, in
 
 
 def _conditions_after(producer: LeafBlock, common: list[ir.For]) -> list[ir.Expr]:
-    """Where, among the iterations of the common loops, the producer has finished its elements."""
+    """The conditions on the common loops under which the producer is complete."""
     inner = {loop.var for loop in producer.loops} - {loop.var for loop in common}
-    inherited = [c for c in _selecting_conditions(producer, common) if not var_names(c) & inner]
+    inherited = [c for c in selecting_conditions(producer, common) if not var_names(c) & inner]
     return [*inherited, *(last_iteration(loop) for loop in reduction_loops(producer, common))]

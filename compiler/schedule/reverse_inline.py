@@ -1,4 +1,4 @@
-"""The primitive that removes a block by computing its value where its operand is computed."""
+"""The primitive that inlines an element-wise consumer into its producer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def reverse_inline(fn: ir.Function, block: str) -> ir.Function:
     block c(vi=i):                       c[vi] = (a[vi] + 1) * 2
         c[vi] = b[vi] * 2
 
-    The block reads its operand at its own axes, in any order; it is the only one that does.
+    The block must be the operand's only reader and read it at its own axes, in any order.
     """
     where = f"reverse_inline of {block}"
     consumer = movable_leaf(fn, block, where)
@@ -40,7 +40,7 @@ def reverse_inline(fn: ir.Function, block: str) -> ir.Function:
 
 
 def _only_producer(fn: ir.Function, consumer: LeafBlock, where: str) -> tuple[LeafBlock, Indices]:
-    """The block whose element the consumer takes, and where it reads it: at each of its axes once."""
+    """The producer of the consumer's operand, and the indices of the consumer's read."""
     axes = {axis.var for axis in consumer.block.axes}
     found: list[str] = []
     for buffer, domain in fn.buffers.items():
@@ -57,7 +57,7 @@ def _only_producer(fn: ir.Function, consumer: LeafBlock, where: str) -> tuple[Le
 
 
 def _check_producer(fn: ir.Function, producer: LeafBlock, consumer: LeafBlock, where: str) -> None:
-    """Refuse a producer whose value is not final, that the caller wants, or that computes more."""
+    """Refuse a producer that reduces, computes an output, or reads its own results."""
     movable_leaf(fn, producer.name, where)
     if producer.block.init is not None or producer.values_of(ir.AxisKind.REDUCE):
         rule = f"the producer {producer.name} must not reduce"
@@ -70,7 +70,7 @@ def _check_producer(fn: ir.Function, producer: LeafBlock, consumer: LeafBlock, w
 
 
 def _merged_block(producer: LeafBlock, consumer: LeafBlock, indices: Indices, where: str) -> ir.Block:
-    """The producer with the consumer's value and buffer; its axes in the order of that buffer's dimensions."""
+    """The producer with the consumer's value and buffer, its axes in the order of that buffer."""
     old, store = single_store(producer, where), single_store(consumer, where)
     places = {axis.name: here for axis, here in zip(indices, old.indices, strict=True) if isinstance(axis, ir.Var)}
 

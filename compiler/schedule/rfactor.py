@@ -1,4 +1,4 @@
-"""The primitive that sums in two steps: partial sums side by side, then their sum."""
+"""The primitive that factors a reduction into partial results and their reduction."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from vdla.compiler.schedule.loop_roles import role
 from vdla.compiler.schedule.place import check_not_blockized, in_fresh_loops, target_loops
 from vdla.support.integers import is_int
 
-_OF_BUFFERS = ("storage_align", "double_buffer", "store_at")  # annotations about the buffer that a block writes
+_OF_BUFFERS = ("storage_align", "double_buffer", "store_at")  # annotations that concern the buffer that a block writes
 
 
 @dataclass(frozen=True, slots=True)
 class _Factoring:
-    """A reduction about to be cut: its leaf, the loop that becomes spatial, the other loops that it sums over.
+    """How a reduction is factored: `loop` becomes spatial, `others` are its other reduce loops.
 
-    `buffers` maps each buffer of sums to that of its partial sums, whose dimension `position` counts the iterations of
-    `loop`; `axis` is that dimension's axis, and `rest` are those of the other loops.
+    `buffers` maps each result to its buffer of partial results, whose dimension `position` counts
+    the iterations of `loop`; `axis` is the axis of that dimension, `rest` those of the other loops.
     """
 
     leaf: LeafBlock
@@ -40,28 +40,32 @@ class _Factoring:
 
     @property
     def spatial(self) -> list[ir.Axis]:
-        """The axes that choose the element."""
+        """The axes that select the element."""
         return [axis for axis in self.leaf.block.axes if axis.kind is not ir.AxisKind.REDUCE]
 
     def partial(self, indices: tuple[ir.Expr, ...]) -> tuple[ir.Expr, ...]:
-        """Where the partial sums of an element lie."""
+        """The indices of the partial results of an element."""
         return (*indices[: self.position], ir.Var(self.axis.var), *indices[self.position :])
 
 
 def rfactor(fn: ir.Function, loop: str, factor_axis: int = 0) -> tuple[ir.Function, str]:
-    """Sum along the other reduce loops into a new buffer with a dimension for `loop`, then along that dimension; the
-    name of the block of the partial sums. `factor_axis` says which dimension of the new buffer it is.
+    """Reduce over the other reduce loops into a new buffer with a dimension for `loop`, then over
+    that dimension.
 
-        for i in range(4):                           for i in range(4):
-            for ko in range(2):                          for ko in range(2):
-                for ki in range(8):                          for ki in range(8):
-                    block c(vi=i,              ->                block c_rf(vko=ko, vi=i, vki=reduce ki):
-                            vk=reduce ko * 8 + ki):                  c_rf[vko, vi] += a[vi, vko * 8 + vki]
-                        c[vi] += a[vi, vk]                   for c_ko in range(2):
-                                                                 block c(vi=i, vko=reduce c_ko):
-                                                                     c[vi] += c_rf[vko, vi]
+    The result is the name of the block of partial results; `factor_axis` is the position of the new
+    dimension.
 
-    The terms are added in another order, which floats show. `loop` is spatial from then on: it may be vectorized.
+    for i in range(4):                        for i in range(4):
+        for ko in range(2):                       for ko in range(2):
+            for ki in range(8):                       for ki in range(8):
+                block c(vi=i,              ->               block c_rf(vko=ko, vi=i, vki=reduce ki):
+                    vk=reduce ko * 8 + ki):                   c_rf[vko, vi] += a[vi, vko * 8 + vki]
+                    c[vi] += a[vi, vk]                for c_ko in range(2):
+                                                          block c(vi=i, vko=reduce c_ko):
+                                                              c[vi] += c_rf[vko, vi]
+
+    The order of the additions changes, which floats show. `loop` becomes spatial, so it may be
+    vectorized.
     """
     where = f"rfactor of {loop}"
     target_loops(fn, loop, where)
@@ -85,7 +89,7 @@ def rfactor(fn: ir.Function, loop: str, factor_axis: int = 0) -> tuple[ir.Functi
 
 
 def _factoring_of(fn: ir.Function, loop: str, axis: int, where: str) -> _Factoring:
-    """The reduction that the loop is part of."""
+    """The reduction over `loop` and how it is factored."""
     around = [leaf for leaf in leaves(fn) if loop in [step.var for step in leaf.loops]]
     mine = [leaf for leaf in around if role(leaf.block, loop) == "reduce"]
     if len(mine) != 1 or mine[0].block.init is None:
@@ -115,13 +119,13 @@ def _factoring_of(fn: ir.Function, loop: str, axis: int, where: str) -> _Factori
 
 
 def _outermost(split: _Factoring) -> str:
-    """The outermost loop that the reduction sums over: behind it the partial sums are complete."""
+    """The outermost reduce loop: after it the partial results are complete."""
     summed = {split.loop.var, *(loop.var for loop in split.others)}
     return next(loop.var for loop in split.leaf.loops if loop.var in summed)
 
 
 def _check_every_iteration(split: _Factoring, ranges: Ranges, where: str) -> None:
-    """Refuse a condition that leaves a partial sum without its first term, and so without a start."""
+    """Refuse a condition that skips the first term of a partial result, and with it its init."""
     first = {loop.var: ir.Const(0) for loop in split.others}
     summed = {split.loop.var, *first}
     for condition in conjuncts(split.leaf.block.predicate):
@@ -131,7 +135,7 @@ def _check_every_iteration(split: _Factoring, ranges: Ranges, where: str) -> Non
 
 
 def _partial_block(fn: ir.Function, split: _Factoring, terms: list[ir.Expr], name: str) -> ir.Block:
-    """The block of the partial sums, at the place of the reduction."""
+    """The block of the partial results, in the place of the reduction."""
     block = split.leaf.block
     loops, factored = (*split.others, split.loop), (*split.rest, split.axis)
     new = {loop.var: ir.Var(axis.var) for loop, axis in zip(loops, factored, strict=True)}
@@ -141,7 +145,7 @@ def _partial_block(fn: ir.Function, split: _Factoring, terms: list[ir.Expr], nam
         if axis.kind is ir.AxisKind.REDUCE
     }
 
-    def moved(store: ir.Store, value: ir.Expr) -> ir.Store:
+    def redirected(store: ir.Store, value: ir.Expr) -> ir.Store:
         return ir.Store(split.buffers[store.buffer], split.partial(store.indices), value)
 
     own: dict[ir.Expr, ir.Expr] = {
@@ -150,10 +154,10 @@ def _partial_block(fn: ir.Function, split: _Factoring, terms: list[ir.Expr], nam
     }
     values = [store.value for store in stores(block)] if split.rest else terms
     body = _store_all([
-        moved(store, ir.substitute(replace_terms(value, own), inside))
+        redirected(store, ir.substitute(replace_terms(value, own), inside))
         for store, value in zip(stores(block), values, strict=True)
     ])  # fmt: skip
-    init = _store_all([moved(store, store.value) for store in init_stores(block)]) if split.rest else None
+    init = _store_all([redirected(store, store.value) for store in init_stores(block)]) if split.rest else None
     axes = list(split.spatial)
     bound = [split.leaf.values[axis.var] for axis in axes]
     axes.insert(split.position, split.axis)
@@ -166,7 +170,7 @@ def _partial_block(fn: ir.Function, split: _Factoring, terms: list[ir.Expr], nam
 
 
 def _total_nest(fn: ir.Function, split: _Factoring, terms: list[ir.Expr], ranges: Ranges) -> ir.Stmt:
-    """The block that adds the partial sums, in loops of its own behind those of the partial sums."""
+    """The block that reduces the partial results, in loops of its own."""
     block = split.leaf.block
     partials: dict[ir.Expr, ir.Expr] = {
         term: ir.Load(split.buffers[store.buffer], split.partial(store.indices))
@@ -184,12 +188,12 @@ def _total_nest(fn: ir.Function, split: _Factoring, terms: list[ir.Expr], ranges
 
 
 def _store_all(parts: list[ir.Store]) -> ir.Stmt:
-    """Stores at once; a single one stays itself."""
+    """One statement of all stores."""
     return parts[0] if len(parts) == 1 else ir.MultiStore(tuple(parts))
 
 
 def _with_partials(fn: ir.Function, split: _Factoring) -> dict[str, ir.Buffer]:
-    """The buffers of `fn` and those of the partial sums, in the same memory as the sums (a parameter's: global)."""
+    """The buffers of `fn` and those of the partial results, in the scopes of the results."""
     new = dict(fn.buffers)
     for buffer, name in split.buffers.items():
         old = fn.buffers[buffer]

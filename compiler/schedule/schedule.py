@@ -1,4 +1,4 @@
-"""A schedule: a function and the rewrites applied to it so far, in the reader's order.
+"""A schedule: a function and the primitives applied to it so far.
 
     s = Schedule(fn)
     y, x = s.loops("c")[:2]
@@ -6,8 +6,9 @@
     s.reorder(yo, x, yi)
     print(s.fn)
 
-Every primitive is a function of this folder applied to `s.fn`; it refuses, with a ScheduleError, what would change the
-result. A refused one leaves the schedule as it was; an accepted one is recorded in `s.trace`.
+Each primitive applies a function of this folder to `s.fn`. One that would change the function's
+result raises a ScheduleError and leaves the schedule as it was; an accepted one is recorded in
+`s.trace`.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from vdla.compiler.tensorize import Intrinsic, tensorize
 
 
 class Schedule:
-    """Applies primitives to `fn`, one after another. Loops, blocks and buffers are named by strings."""
+    """Applies primitives to `fn` in sequence. Loops, blocks and buffers are named by strings."""
 
     def __init__(self, fn: ir.Function) -> None:
         if not isinstance(fn, ir.Function):
@@ -59,7 +60,7 @@ class Schedule:
     def replay(
         cls, fn: ir.Function, trace: ScheduleTrace | str, intrinsics: Mapping[str, Intrinsic] | None = None
     ) -> Schedule:
-        """`fn` under the primitives of a trace, or of its text; `intrinsics` are those that the text names."""
+        """`fn` scheduled by a trace or its text; `intrinsics` maps the names in the text."""
         known = {name: inspect.signature(method) for name, method in vars(cls).items() if is_primitive(method)}
         if isinstance(trace, str):
             trace = parse_trace(trace, known, intrinsics or {})
@@ -73,7 +74,7 @@ class Schedule:
         return schedule
 
     def python(self) -> str:
-        """The Python that rebuilds the schedule from its function: what `replay` reads."""
+        """The Python function that rebuilds the schedule; `replay` reads it."""
         return self.trace.python()
 
     def __str__(self) -> str:
@@ -87,29 +88,29 @@ class Schedule:
     def split(
         self, loop: str, factor: int | None = None, nparts: int | None = None, names: tuple[str, str] | None = None
     ) -> tuple[str, str]:
-        """Cut a loop into an outer and an inner one; their names."""
+        """Split a loop into an outer and an inner one; their names."""
         self.fn, result = split.split(self.fn, loop, factor, nparts, names)
         return result
 
     @primitive
     def fuse(self, *names: str, name: str | None = None) -> str:
-        """Join nested loops into one; its name."""
+        """Fuse nested loops into one; its name."""
         self.fn, result = fuse.fuse(self.fn, *names, name=name)
         return result
 
     @primitive
     def reorder(self, *names: str) -> None:
-        """Put loops of one nest in the given order."""
+        """Reorder loops of one nest."""
         self.fn = reorder.reorder(self.fn, *names)
 
     @primitive
     def unroll(self, loop: str) -> None:
-        """Write out a loop when lowering."""
+        """Unroll a loop when lowering."""
         self.fn = loop_kinds.unroll(self.fn, loop)
 
     @primitive
     def tile(self, y: str, x: str, y_factor: int, x_factor: int, names: TileNames | None = None) -> TileNames:
-        """Run two nested loops in tiles; the names of the outer and the inner two."""
+        """Tile two nested loops; the names of the two outer and the two inner loops."""
         self.fn, result = tile.tile(self.fn, y, x, y_factor, x_factor, names)
         return result
 
@@ -130,22 +131,22 @@ class Schedule:
 
     @primitive
     def bind(self, loop: str, thread: str) -> None:
-        """Run a loop as an axis of a grid."""
+        """Bind a loop to an axis of a grid."""
         self.fn = loop_kinds.bind(self.fn, loop, thread)
 
     @primitive
     def annotate(self, name: str, key: str, value: Any) -> None:  # noqa: ANN401  any printable value
-        """Attach a key and value to a loop or a block."""
+        """Attach a key and a value to a loop or a block."""
         self.fn = loop_kinds.annotate(self.fn, name, key, value)
 
     @primitive
     def set_scope(self, buffer: str, scope: str) -> None:
-        """Put an intermediate buffer into a memory."""
+        """Place an intermediate buffer in a memory."""
         self.fn = loop_kinds.set_scope(self.fn, buffer, scope)
 
     @primitive
     def compute_at(self, block: str, loop: str) -> None:
-        """Compute a producer inside a loop around its readers."""
+        """Move a producer into a loop around its readers."""
         self.fn = compute_at.compute_at(self.fn, block, loop)
 
     @primitive
@@ -155,35 +156,35 @@ class Schedule:
 
     @primitive
     def reverse_compute_at(self, block: str, loop: str) -> None:
-        """Run a consumer inside a loop around its producers."""
+        """Move a consumer into a loop around its producers."""
         self.fn = reverse_compute_at.reverse_compute_at(self.fn, block, loop)
 
     @primitive
     def inline(self, block: str) -> None:
-        """Write the value of a block where it is read."""
+        """Inline a block into its readers."""
         self.fn = inline.inline(self.fn, block)
 
     @primitive
     def cache_read(self, block: str, buffer: str, scope: str) -> str:
-        """Let a block read a buffer from a copy in another memory; the name of the copy and its block."""
+        """Let a block read a copy of a buffer in another memory; the name of copy and block."""
         self.fn, result = cache.cache_read(self.fn, block, buffer, scope)
         return result
 
     @primitive
     def cache_write(self, block: str, scope: str) -> str:
-        """Let a block compute into a buffer of another memory; the name of the block that copies it back."""
+        """Let a block compute into another memory; the name of the block that copies it back."""
         self.fn, result = cache.cache_write(self.fn, block, scope)
         return result
 
     @primitive
     def blockize(self, loop: str) -> str:
-        """Make all iterations of a loop one block around the block inside; its name."""
+        """Wrap a loop in a block around the block inside; its name."""
         self.fn, result = blockize.blockize(self.fn, loop)
         return result
 
     @primitive
     def store_at(self, block: str, loop: str | None) -> None:
-        """Allocate the buffer that a block writes once an iteration of a loop around it; None: once a program."""
+        """Allocate a block's buffer once per iteration of a loop; None: once per program."""
         self.fn = store_at.store_at(self.fn, block, loop)
 
     @primitive
@@ -193,34 +194,34 @@ class Schedule:
 
     @primitive
     def tensorize(self, name: str, intrinsic: Intrinsic) -> None:
-        """Run a block's innermost loops, or a nest from a loop inwards, as one step of an intrinsic."""
+        """Run a block's entry, or a nest from a loop inwards, as one intrinsic call."""
         self.fn = tensorize(self.fn, name, intrinsic)
 
     @primitive
     def decompose_reduction(self, block: str, loop: str) -> str:
-        """Start the sums of a block in front of a loop; the name of the block that does."""
+        """Initialise a reduction in front of a loop; the name of the init block."""
         self.fn, result = decompose_reduction.decompose_reduction(self.fn, block, loop)
         return result
 
     @primitive
     def rfactor(self, loop: str, factor_axis: int = 0) -> str:
-        """Sum along all reduce loops but one into a new dimension, then along that; the name of the partial sums."""
+        """Factor a reduction over a loop into partial results; the name of their block."""
         self.fn, result = rfactor.rfactor(self.fn, loop, factor_axis)
         return result
 
     @primitive
     def reverse_inline(self, block: str) -> None:
-        """Merge an element-wise consumer into its producer."""
+        """Inline an element-wise consumer into its producer."""
         self.fn = reverse_inline.reverse_inline(self.fn, block)
 
     @primitive
     def double_buffer(self, buffer: str) -> None:
-        """Give an intermediate buffer two places, used in turn."""
+        """Double-buffer an intermediate buffer."""
         self.fn = storage.double_buffer(self.fn, buffer)
 
     @primitive
     def prefetch(self, block: str, buffer: str, loop: str, distance: int = 1) -> None:
-        """Bring what a block will read in a later iteration close to it."""
+        """Prefetch what a block reads in a later iteration."""
         self.fn = storage.prefetch(self.fn, block, buffer, loop, distance)
 
     @primitive

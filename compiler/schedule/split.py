@@ -19,13 +19,14 @@ def split(
     nparts: int | None = None,
     names: tuple[str, str] | None = None,
 ) -> tuple[ir.Function, tuple[str, str]]:
-    """Cut a loop into two: `factor` is the extent of the inner one, or `nparts` that of the outer one.
+    """Split a loop in two: `factor` is the extent of the inner loop, or `nparts` that of the outer
+    one.
 
-        for i in range(10):              for i_o in range(3):
-            block c(vi=i): ...    ->         for i_i in range(4):
-                                                 block c(vi=i_o * 4 + i_i) where i_o * 4 + i_i < 10: ...
+    for i in range(10):              for i_o in range(3):
+        block c(vi=i): ...    ->         for i_i in range(4):
+                                             block c(vi=i_o * 4 + i_i) where i_o * 4 + i_i < 10: ...
 
-    The condition appears where the extent is not a multiple of the factor.
+    The condition is added unless the factor divides the extent.
     """
     where = f"split of {loop}"
     path = loop_path(fn, loop, where)
@@ -67,7 +68,7 @@ def _split_extents(
 
 
 def _split_names(fn: ir.Function, where: str, loop: str, names: tuple[str, str] | None) -> tuple[str, str]:
-    """The names of the two loops: as given, else `<loop>_o` and `<loop>_i`. The loop's own name is free again."""
+    """The names of the two loops: as given, else `<loop>_o` and `<loop>_i`."""
     taken = used_names(fn)
     if names is None:
         return taken.fresh(f"{loop}_o", loop), taken.fresh(f"{loop}_i", loop)

@@ -1,6 +1,7 @@
-"""Primitives that say how a buffer lies in memory: double_buffer, prefetch, storage_align. None changes a value.
+"""Primitives for the storage of a buffer: double_buffer, prefetch, storage_align. None changes a
+value.
 
-They annotate the block that writes the buffer, or the loop that is to fetch ahead; lowering does what they say where
+They annotate the block that writes the buffer or the loop that prefetches; lowering follows where
 the target can.
 """
 
@@ -18,13 +19,15 @@ from vdla.support.integers import is_int, to_python
 
 
 def double_buffer(fn: ir.Function, buffer: str) -> ir.Function:
-    """Give an intermediate buffer two places, of which the iterations of the loop around its accesses use one each in
-    turn, so that one is filled while the other is read.
+    """Give an intermediate buffer two copies, used in turn by the iterations of the loop around its
+    accesses.
+
+    One is filled while the other is read.
 
     block w(vi=i): ...  ->  block w(vi=i): ...  # double_buffer=True
 
     Raises:
-        ScheduleError: no loop lies around all accesses, so there is nothing to alternate.
+        ScheduleError: no loop lies around all accesses.
     """
     where = f"double_buffer of {buffer}"
     writer = _writer_of(fn, buffer, where)
@@ -39,7 +42,8 @@ def double_buffer(fn: ir.Function, buffer: str) -> ir.Function:
 
 
 def prefetch(fn: ir.Function, block: str, buffer: str, loop: str, distance: int = 1) -> ir.Function:
-    """Ask for what a block will read `distance` iterations of `loop` later: on a CPU, a request for each cache line.
+    """Prefetch what a block reads `distance` iterations of `loop` later: on a CPU, one request per
+    cache line.
 
     for i in range(8): ...  ->  for i in range(8): ...  # prefetch=(('a', 'c', 1),)
 
@@ -60,13 +64,15 @@ def prefetch(fn: ir.Function, block: str, buffer: str, loop: str, distance: int 
 
 
 def storage_align(fn: ir.Function, buffer: str, dimension: int, factor: int, offset: int = 0) -> ir.Function:
-    """Pad an intermediate buffer so that the stride of a dimension, in elements, is `offset` modulo `factor`: rows of a
-    power of two then do not all fall into the same sets of a cache.
+    """Pad an intermediate buffer so that the stride of a dimension, in elements, is `offset` modulo
+    `factor`.
+
+    Rows of a power of two then do not all map to the same cache sets.
 
     block w(vi=i, vj=j): ...  ->  block w(vi=i, vj=j): ...  # storage_align=(0, 32, 8)
 
     Raises:
-        ScheduleError: the last dimension, whose stride is one element, or an offset outside of [0, factor).
+        ScheduleError: the dimension is the last, or the offset is not in [0, factor).
     """
     where = f"storage_align of {buffer}"
     writer = _writer_of(fn, buffer, where)

@@ -1,4 +1,4 @@
-"""store_at: say inside which loop the buffer of a block is allocated, where its accesses leave a choice."""
+"""The primitive that chooses the loop inside which a buffer is allocated."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from vdla.compiler.schedule.loop_kinds import with_annotation
 
 
 def store_at(fn: ir.Function, block: str, loop: str | None) -> ir.Function:
-    """Allocate the buffer that a block writes once an iteration of `loop`, so that its parts stay side by side.
+    """Allocate the buffer that a block writes once per iteration of `loop`.
 
         for y in range(4):                      for y in range(4):  # one tile for all of co
             for co in range(8):          ->         for co in range(8):
                 block w(vco=co): ...                    block w(vco=co): ...  # store_at=y
 
-    None for `loop` is outside of every loop: once a program.
+    With None for `loop` it is allocated once per program.
 
     Raises:
         ScheduleError: the loop is not around the block.

@@ -1,4 +1,4 @@
-"""The primitive that cuts two loops into tiles: two splits and a reorder."""
+"""The primitive that tiles two loops: two splits and a reorder."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ TileNames = tuple[str, str, str, str]
 def tile(
     fn: ir.Function, y: str, x: str, y_factor: int, x_factor: int, names: TileNames | None = None
 ) -> tuple[ir.Function, TileNames]:
-    """Run two nested loops in tiles of `y_factor` x `x_factor` iterations.
+    """Tile two nested loops by `y_factor` x `x_factor` iterations.
 
-        for i in range(6):                   for i_o in range(3):
-            for j in range(8):                   for j_o in range(2):
-                block c(vi=i, vj=j): ...  ->         for i_i in range(2):
-                                                         for j_i in range(4):
-                                                             block c(vi=i_o * 2 + i_i, vj=j_o * 4 + j_i): ...
+    for i in range(6):                  for i_o in range(3):
+        for j in range(8):                  for j_o in range(2):
+            block c(vi=i, vj=j): ... ->         for i_i in range(2):
+                                                    for j_i in range(4):
+                                                        block c(vi=i_o * 2 + i_i, vj=j_o * 4 + j_i)
 
-    The names of the four loops, in this order, are as given, else those of the splits.
+    The four loop names, in this order, are as given, else those of the splits.
     """
     where = f"tile of {y} and {x}"
     if names is not None and (not isinstance(names, tuple | list) or len(names) != 4):

@@ -1,7 +1,7 @@
-"""What was applied to a schedule, as data and as the Python that does it again.
+"""The trace of a schedule: the primitives applied, as data and as Python that applies them again.
 
-Every primitive is recorded by one decorator. The names that `split`, `fuse` and `tile` chose are part of the record;
-all other names follow from the function, so a replay on the same function is exact.
+One decorator records every primitive. The names that `split`, `fuse` and `tile` chose are part of
+the record; all other names follow from the function, so a replay on the same function is exact.
 """
 
 from __future__ import annotations
@@ -23,9 +23,13 @@ from vdla.support.integers import to_python
 if TYPE_CHECKING:
     from vdla.compiler.schedule.schedule import Schedule
 
-_RESULTS = {"split": "names", "fuse": "name", "tile": "names"}  # the argument that takes the names a primitive returns
+_RESULTS = {"split": "names", "fuse": "name", "tile": "names"}  # the parameter for the names that a primitive returns
 _INTRINSICS = "intrinsics"
-_FRAME = ("from vdla.compiler.schedule import Schedule", "s = Schedule(fn)", "return s")  # around the primitives
+_FRAME = (
+    "from vdla.compiler.schedule import Schedule",
+    "s = Schedule(fn)",
+    "return s",
+)  # the lines around the primitives
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -45,7 +49,7 @@ class PrimitiveCall:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleTrace:
-    """The primitives applied to a function, in order; `str` gives the lines that apply them to a schedule `s`."""
+    """The primitives applied to a function; prints as lines that apply them to a schedule `s`."""
 
     steps: tuple[PrimitiveCall, ...] = ()
 
@@ -59,13 +63,13 @@ class ScheduleTrace:
         return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
-        """The line of each primitive."""
+        """One line for each primitive."""
         intrinsics = self.intrinsics
         return [_call_text(step, intrinsics) for step in self.steps]
 
     @property
     def intrinsics(self) -> dict[str, Intrinsic]:
-        """The intrinsics used, by name; one that shares its name with an earlier one has a number."""
+        """The intrinsics used, by name; a number is appended to a name already taken."""
         used = [value for step in self.steps for value in step.values() if isinstance(value, Intrinsic)]
         different = list({id(intrinsic): intrinsic for intrinsic in used}.values())
         named: dict[str, Intrinsic] = {}
@@ -75,17 +79,17 @@ class ScheduleTrace:
         return named
 
     def python(self) -> str:
-        """A function of the schedule's function (and of the intrinsics by name) that gives the schedule."""
+        """A Python function from the function, and intrinsics by name, to its schedule."""
         given = f"fn, {_INTRINSICS}" if self.intrinsics else "fn"
         lines = [f"def schedule({given}):", "    s = Schedule(fn)", *(f"    {line}" for line in self.lines())]
         return "\n".join(["from vdla.compiler.schedule import Schedule", "", "", *lines, "    return s", ""])
 
 
-# --- recording -------------------------------------------------------------------------------------------------------
+# --- recording ------------------------------------------------------------------------------------
 
 
 def primitive(method: Callable[Concatenate[Schedule, _P], _R]) -> Callable[Concatenate[Schedule, _P], _R]:
-    """A method of Schedule that rewrites `fn`: recorded if it is accepted; if it is not, nothing has changed."""
+    """Decorate a method of Schedule that rewrites `fn`: record it, or restore `fn` if it raises."""
     signature = inspect.signature(method)
 
     @wraps(method)
@@ -114,7 +118,7 @@ def is_primitive(method: object) -> bool:
 
 
 def _call_of(signature: inspect.Signature, name: str, bound: inspect.BoundArguments, result: object) -> PrimitiveCall:
-    """The record of a call: required arguments in order, the others by name where they are not the default."""
+    """The record of a call: required arguments by position, others by name if not default."""
     arguments = dict(list(bound.arguments.items())[1:])
     if name in _RESULTS:
         arguments[_RESULTS[name]] = result
@@ -131,7 +135,7 @@ def _call_of(signature: inspect.Signature, name: str, bound: inspect.BoundArgume
     return PrimitiveCall(name, tuple(args), keywords)
 
 
-# --- text ------------------------------------------------------------------------------------------------------------
+# --- text -----------------------------------------------------------------------------------------
 
 
 def _call_text(step: PrimitiveCall, intrinsics: Mapping[str, Intrinsic]) -> str:
@@ -142,7 +146,7 @@ def _call_text(step: PrimitiveCall, intrinsics: Mapping[str, Intrinsic]) -> str:
 
 
 def _value_text(name: str, value: object, intrinsics: Mapping[str, Intrinsic]) -> str:
-    """An argument as Python: a literal, or an intrinsic by its name."""
+    """An argument as Python: a literal, or an intrinsic by name."""
     known = next((key for key, intrinsic in intrinsics.items() if intrinsic is value), None)
     if known is not None:
         return f"{_INTRINSICS}[{_quoted(known)}]"
@@ -159,17 +163,17 @@ def _value_text(name: str, value: object, intrinsics: Mapping[str, Intrinsic]) -
 
 
 def _quoted(text: str) -> str:
-    """A string as Python, in double quotes where it is printable."""
+    """A string literal, in double quotes if it is printable."""
     return json.dumps(text, ensure_ascii=False) if text.isprintable() else repr(text)
 
 
-# --- reading ---------------------------------------------------------------------------------------------------------
+# --- reading --------------------------------------------------------------------------------------
 
 
 def parse_trace(
     text: str, primitives: Mapping[str, inspect.Signature], intrinsics: Mapping[str, Intrinsic]
 ) -> ScheduleTrace:
-    """The trace that `str` or `python` of a trace wrote. Nothing of the text is executed."""
+    """The trace that `str` or `python` wrote. The text is parsed, not executed."""
     try:
         body = ast.parse(text).body
         lines = [line for stmt in body for line in (stmt.body if isinstance(stmt, ast.FunctionDef) else [stmt])]

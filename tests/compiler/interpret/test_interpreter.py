@@ -206,7 +206,7 @@ def test_loops_that_write_an_element_twice_are_not_batched():
 def test_reorder_rejects_loops_that_write_an_element_twice():
     with pytest.raises(ScheduleError) as error:
         Schedule(overlapping_sum(False)).reorder("k", "i", "j")
-    rule = "i must stay outside of k, over which block b sums"
+    rule = "i must stay outside of k, over which block b reduces"
     assert str(error.value) == f"reorder of k, i, j: {rule}, got it inside, where each term would count 3 times"
 
 

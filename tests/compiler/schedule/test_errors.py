@@ -64,9 +64,9 @@ CASES = [
     (lambda s: s.decompose_reduction("c", "i"),
      "decompose_reduction of c at i: the loop must be one of x, k, got 'i'"),
     (lambda s: (s.reorder("k", "x"), s.decompose_reduction("c", "x")),
-     "decompose_reduction of c at x: the loop must lie outside of k, over which the block sums, got x inside"),
+     "decompose_reduction of c at x: the loop must lie outside of k, over which the block reduces, got x inside"),
     (lambda s: (s.compute_at("d", "z"), s.compute_at("c", "z"), s.decompose_reduction("c", "z")),
-     "decompose_reduction of c at z: each sum of c must start once from the loop inwards, "
+     "decompose_reduction of c at z: each sum of c must start once inside the loop, "
      "got one start in several iterations of z"),
     (lambda s: (s.blockize("k"), s.decompose_reduction("c", "x")),
      "decompose_reduction of c at x: the block must be decomposed before it is blockized, got c"),
@@ -83,7 +83,7 @@ CASES = [
     (lambda s: s.rfactor("k", 2), "rfactor of k: the factor axis must be in 0..1, got 2"),
     (lambda s: (decomposed(s), s.rfactor("k")),
      "rfactor of k: one block must reduce over the loop from an init, got reduce in block c"),
-    (lambda s: (s.blockize("k"), s.rfactor("k")), "rfactor of k: the loop must not lie inside of a block, got k"),
+    (lambda s: (s.blockize("k"), s.rfactor("k")), "rfactor of k: the loop must not lie inside a block, got k"),
     (lambda s: (s.reorder("k", "x"), s.reverse_compute_at("d", "x"), s.rfactor("k")),
      "rfactor of k: d must come after c, which computes c, got it before"),
     (lambda s: s.reverse_inline("c"), "reverse_inline of c: the block must not reduce, got a reduction"),
@@ -243,10 +243,10 @@ REPEATED = [
     (lambda s: s.fuse("u", "k"),
      "fuse of u and k: both loops must be spatial or both reduce in block c, got unused u and reduce k"),
     (lambda s: s.reorder("k", "u"),
-     "reorder of k, u: u must stay outside of k, over which block c sums, got it inside, where each term would count 3 "
-     "times"),
+     "reorder of k, u: u must stay outside of k, over which block c reduces, got it inside, where each term would "
+     "count 3 times"),
     (lambda s: s.decompose_reduction("c", "u"),
-     "decompose_reduction of c at u: each sum of c must start once from the loop inwards, "
+     "decompose_reduction of c at u: each sum of c must start once inside the loop, "
      "got one start in several iterations of u"),
     (lambda s: s.parallel("u"),
      "parallel of u: the loop must write other elements of c in each iteration of block c, got c[i]"),

@@ -128,7 +128,7 @@ def blockized():
         (
             read_after_the_last_term,
             lambda s: s.reorder("k_i", "k_o"),
-            "reorder of k_i, k_o: the loops over which t sums must keep their order, "
+            "reorder of k_i, k_o: the loops over which t reduces must keep their order, "
             "as c inside reads it after its last term, got k_i, k_o",
         ),
         (
