@@ -1,5 +1,5 @@
-// Proof: vdla_counter_queue counts exactly, and between users who keep its contract never over- or
-// underflows.
+// Proof: vdla_counter_queue counts exactly and never over- or underflows if users keep its
+// contract.
 module vdla_counter_queue_proof #(
   parameter int unsigned Depth = 4
 ) (
@@ -12,9 +12,9 @@ module vdla_counter_queue_proof #(
   logic rst_ni = 1'b0;  // low in the first cycle
   logic available, room, push, pop;
   logic [LevelBits-1:0] level;
-  logic [LevelBits:0] count_q;  // a bit wider, so that it would show an overflow
+  logic [LevelBits:0] count_q;  // a bit wider, to show an overflow
 
-  // The contract of its users: what the outputs allow, whenever they want.
+  // The contract of the users: any push and pop that the outputs allow.
   assign push = wants_push_i && room;
   assign pop  = wants_pop_i && available;
 

@@ -1,7 +1,6 @@
-// Proof: what is pushed into vdla_fifo comes out unchanged, in its turn; the level is the number of
-// what is in it.
+// Proof: vdla_fifo returns its elements unchanged and in order; the level is their number.
 //
-// One element is followed, any one: `follow_i` is free, and the first push under it is the one.
+// An arbitrary element is followed: `follow_i` is free, and the first push with it is that element.
 // `ahead_q` is the number of elements before it.
 module vdla_fifo_proof #(
   parameter int unsigned Depth = 4
@@ -52,7 +51,7 @@ module vdla_fifo_proof #(
     end
   end
 
-  // The place so many elements after the head.
+  // The index of an element behind the head.
   typedef logic [LevelBits:0] place_t;
 
   function automatic place_t place(logic [LevelBits-1:0] after_head);
@@ -63,7 +62,7 @@ module vdla_fifo_proof #(
 
   always_comb begin
     if (rst_ni) begin
-      // The contract of its user.
+      // The contract of the user.
       assume (!(push_i && full));
       assume (!(pop_i && empty));
 
@@ -73,7 +72,7 @@ module vdla_fifo_proof #(
       assert (empty == (count_q == '0));
       if (inside_q && ahead_q == '0) assert (head == value_q);
 
-      // What makes these inductive.
+      // Invariants for the induction.
       assert (u_fifo.read_q < Depth && u_fifo.write_q < Depth);
       assert (place_t'(u_fifo.write_q) == place(level));
       if (inside_q) assert (ahead_q < count_q);

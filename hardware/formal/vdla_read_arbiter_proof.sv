@@ -1,6 +1,6 @@
 // Proof: the arbiter presents a burst until it is accepted, grants one at a time in the order of
-// priority, keeps to the limit of outstanding bursts, presents nothing new when halted, and hands
-// each beat to the one it is for.
+// priority, keeps to the limit of outstanding bursts, presents no new burst when halted, and routes
+// each beat to its requester.
 module vdla_read_arbiter_proof
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -52,7 +52,7 @@ module vdla_read_arbiter_proof
     .outstanding_o  (outstanding)
   );
 
-  // The cycle before.
+  // The previous cycle.
   logic   [Requesters-1:0] valid_q, grant_q;
   burst_t [Requesters-1:0] burst_q;
   logic   [8:0] limit_q;
@@ -60,7 +60,7 @@ module vdla_read_arbiter_proof
   addr_t  araddr_q;
   logic   [1:0] arid_q;
   logic   [7:0] arlen_q;
-  // Bursts accepted and not returned; a bit wider, so that it would show an overflow.
+  // Bursts accepted and not completed; a bit wider, to show an overflow.
   logic   [9:0] count_q;
 
   always_ff @(posedge clk_i) begin
@@ -82,10 +82,10 @@ module vdla_read_arbiter_proof
     end
   end
 
-  logic held;  // what was presented and is still to be accepted
+  logic held;  // presented and not yet accepted
   assign held = before_q && arvalid_q && !arready_q;
 
-  // The requester that priority chooses.
+  // The requester with priority.
   logic [1:0] first;
   always_comb begin
     first = 2'd2;
@@ -105,18 +105,18 @@ module vdla_read_arbiter_proof
       assume (read_limit_i <= 9'(MaxOutstanding));
       if (m_axi_rvalid_i) assume (count_q != '0 && 32'(m_axi_rid_i) < Requesters);
 
-      // What is presented stays, unchanged.
+      // A presented burst stays stable.
       if (held) assert (arvalid && arid == arid_q && araddr == araddr_q && arlen == arlen_q);
-      // It is the burst of a requester, of the first in order when it is new, and nothing new when
-      // halted or full.
+      // It is a requester's burst, a new one that of the first requester; none is new when halted
+      // or full.
       if (arvalid) begin
         assert (32'(arid) < Requesters && req_valid_i[arid]);
         assert (araddr == req_burst_i[arid].addr && arlen == req_burst_i[arid].len);
         if (!held) assert (arid == first && !halt_i && count_q < 10'(read_limit_i));
       end
-      // Nothing waits that could be presented.
+      // No burst waits that could be presented.
       if (|req_valid_i && !halt_i && count_q < 10'(read_limit_i)) assert (arvalid);
-      // A grant is the handshake of the one presented.
+      // A grant is the handshake of the presented burst.
       for (int unsigned r = 0; r < Requesters; r++) begin
         assert (grant[r] == (arvalid && m_axi_arready_i && 32'(arid) == r));
         assert (beat_valid[r] == (m_axi_rvalid_i && 32'(m_axi_rid_i) == r));
@@ -126,7 +126,7 @@ module vdla_read_arbiter_proof
       assert (count_q <= 10'(read_limit_i));
       assert (outstanding == (count_q != '0 || held));
 
-      // What makes these inductive.
+      // Invariants for the induction.
       assert (10'(u_arbiter.level_q) == count_q);
       assert (u_arbiter.locked_q == held);
       if (held) assert (u_arbiter.locked_id_q == Requesters'(1) << arid_q);

@@ -1,9 +1,7 @@
-// Proof: a unit and its token queues. Tokens never over- or underflow whatever the neighbours do,
-// instructions in flight never exceed their limit, and each one that starts ends once, not before
-// it is complete.
+// Proof: a unit and its token queues. Token queues never over- or underflow, instructions in flight
+// never exceed their limit, and each started instruction ends once, not before it completes.
 //
-// Beyond its queues a neighbour pushes and pops as it likes, where there is room and where there
-// are tokens.
+// Neighbours push and pop freely within their contract.
 module vdla_unit_control_proof
   import vdla_types_pkg::*;
 #(
@@ -79,7 +77,7 @@ module vdla_unit_control_proof
     .tentative_o     ()
   );
 
-  // Instructions that are no SYNC: in flight, and of these the ones that have not completed.
+  // Instructions other than SYNC: those in flight, and those of them that are incomplete.
   flight_t working_q, incomplete_q, syncs_q;
   logic starts_work, ends_work;
   assign starts_work = take && !cmd_sync_i;
@@ -100,7 +98,7 @@ module vdla_unit_control_proof
     end
   end
 
-  // The SYNCs among what is in flight, counted where they are kept.
+  // The SYNCs in flight, counted in the queue.
   logic [FlightBits:0] place;
   flight_t kept_syncs;
   always_comb begin
@@ -110,7 +108,7 @@ module vdla_unit_control_proof
       if (32'(place) >= InFlight) place -= (FlightBits + 1)'(InFlight);
       if (i < 32'(in_flight)) kept_syncs += flight_t'(u_control.u_flight.memory_q[place].sync);
     end
-    // The place after the last one.
+    // The index after the last one.
     place = (FlightBits + 1)'(u_control.u_flight.read_q) + (FlightBits + 1)'(in_flight);
     if (32'(place) >= InFlight) place -= (FlightBits + 1)'(InFlight);
   end
@@ -127,7 +125,7 @@ module vdla_unit_control_proof
       if (ended) assert (in_flight != '0 && !halt_i);
       if (ends_work) assert (working_q > incomplete_q || complete);
 
-      // What makes these inductive.
+      // Invariants for the induction.
       assert (incomplete_q <= working_q);
       assert (u_control.done_q == working_q - incomplete_q);
       assert (32'(in_flight) == 32'(working_q) + 32'(syncs_q));

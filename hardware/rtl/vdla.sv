@@ -1,14 +1,14 @@
-// The accelerator: fetch, load, compute and store behind their queues, one AXI4 master, one
-// AXI4-Lite slave.
+// The accelerator: fetch, load, compute and store with their queues, an AXI4 master, an AXI4-Lite
+// slave.
 //
 //   fetch -> command queues -> load, compute, store     instructions
 //   load <-> compute <-> store                          tokens, in four queues
 //   fetch, compute, load -> arbiter -> AXI reads;  store -> AXI writes
 //   load -> buffers in compute -> store                 data
 //
-// Contract: docs/timing-contract.md to the cycle, docs/registers.md for software. irq_o is a level.
-// trace_o says what happens in a cycle; it is for observers only. m_axi addresses are bytes; bursts
-// never cross 4 KiB.
+// Contract: docs/timing-contract.md to the cycle; docs/registers.md for software. irq_o is a level.
+// trace_o reports the events of a cycle to observers. m_axi addresses are in bytes; bursts never
+// cross 4 KiB.
 
 module vdla
   import vdla_pkg::*;
@@ -70,7 +70,7 @@ module vdla
   input  logic [1:0]          m_axi_bresp_i,
   input  logic                m_axi_bvalid_i,
   output logic                m_axi_bready_o,
-  // Interrupt, and what observers see.
+  // Interrupt and trace.
   output logic                irq_o,
   output trace_t              trace_o
 );

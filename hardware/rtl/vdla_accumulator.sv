@@ -1,10 +1,10 @@
-// The accumulator: its memory in two halves, each with one read and one write a cycle, and the
-// lanes that work on it.
+// The accumulator: a memory in two halves, each with one read and one write per cycle, and its
+// lanes.
 //
-// Contract: a slot and its valid bits come in the cycle in which its entries are read (R). R + 1:
+// Contract: a slot and its valid bits arrive in cycle R, in which its entries are read. R + 1:
 // vectors of the other buffers. R + 2: the GEMM core's sums; the ALU. R + 3: result_o, which is
-// also written; a later slot gets it wherever it is by then. Load's writes come only while nothing
-// else is there. One slot a cycle.
+// also written and forwarded to later slots. Load writes only while the pipeline is empty. One slot
+// per cycle.
 
 module vdla_accumulator
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
@@ -27,11 +27,11 @@ module vdla_accumulator
 
   typedef logic [AccIndexBits-1:0] index_t;
 
-  // --- R: addresses, and which of the slots before write what this one reads
+  // --- R: addresses, and which earlier slots write what this one reads
 
   index_t source;
   logic   reads_old, reads_x, old_is_result, x_is_result;
-  logic   at_fetch_q, at_alu_q, at_write_q;  // a slot that writes is there
+  logic   at_fetch_q, at_alu_q, at_write_q;  // a slot that writes is in this stage
   index_t fetch_index_q, alu_index_q, write_index_q;
 
   assign source = index_t'(slot_i.src);
@@ -67,8 +67,7 @@ module vdla_accumulator
   lane_fetch_t   fetch, fetch_q;
   lane_execute_t execute_q;
 
-  // The second pass of an iteration keeps x, or takes it over from the result that the first pass
-  // found.
+  // The second pass of an iteration keeps x, or takes it from the result that the first pass found.
   always_comb begin
     fetch = fetch_q;
     if (fetch_q.x_keeps) begin
@@ -147,7 +146,7 @@ module vdla_accumulator
       .rdata_o(half[h])
     );
 `ifndef SYNTHESIS
-    // An iteration that reads two entries of one half makes two passes.
+    // An iteration that reads two entries of one half takes two passes.
     OneRead_A: assert property (@(posedge clk_i) disable iff (!rst_ni) !(old_here && x_here));
 `endif
   end
@@ -168,7 +167,7 @@ module vdla_accumulator
   end
 
 `ifndef SYNTHESIS
-  // A load writes only while no result does.
+  // A load writes only while no result is written.
   OneWriter_A: assert property (@(posedge clk_i) disable iff (!rst_ni) !(at_write_q && |load_we));
   // The second pass of an iteration follows the first directly.
   SecondFollows_A: assert property (@(posedge clk_i) disable iff (!rst_ni)

@@ -1,9 +1,9 @@
-// One lane of the accumulator: gathers the operands of the ALU from memory, from forwarded results
-// and from other buffers, and holds its results.
+// A lane of the accumulator: selects the operands of the ALU from memory, forwarded results and
+// other buffers, and registers the result.
 //
-// Contract: fetch_i and what comes from memories belong to the cycle before the ALU, execute_i and
-// the GEMM core's sum to that of the ALU; result_o is there in the next one. One operation a cycle,
-// on whatever entry.
+// Contract: fetch_i and the data of memories arrive in the cycle before the ALU, execute_i and the
+// GEMM core's sum in that of the ALU; result_o is valid in the next. One operation per cycle on any
+// entry.
 
 module vdla_accumulator_lane
   import vdla_pkg::*, vdla_compute_pkg::*;
@@ -45,7 +45,7 @@ module vdla_accumulator_lane
     result_o <= result;
   end
 
-  // What is between these registers and the multipliers is one level of logic.
+  // One level of logic lies between these registers and the multipliers.
   assign old = execute_i.old_is_result ? result_o : old_q;
   assign x = execute_i.x_is_result ? result_o : x_q;
 

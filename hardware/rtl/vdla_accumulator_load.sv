@@ -1,8 +1,7 @@
-// A load's write into the accumulator: plain beats, beats of narrow elements that are widened, and
-// padding.
+// The writes of loads into the accumulator: beats, beats of narrow elements to widen, and padding.
 //
-// Contract: a write is any buffer_write_t, others than to the accumulator are ignored. The beats of
-// the entry that are written, and their data, are there a cycle later. One write a cycle.
+// Contract: a write is any buffer_write_t, those to other buffers are ignored. The enables and data
+// of the entry's beats are valid a cycle later. One write per cycle.
 
 module vdla_accumulator_load
   import vdla_pkg::*, vdla_types_pkg::*;
@@ -18,7 +17,7 @@ module vdla_accumulator_load
   output logic [AccEntryBits-1:0] data_o
 );
 
-  // A widened beat covers a group of beats; all groups of an entry are offered the same data.
+  // A widened beat fills a group of beats; all groups of an entry get the same data.
   localparam int unsigned GroupBeats = 32 / InpBits;
   localparam int unsigned Elements = AxiBits / InpBits;
   localparam int unsigned Groups = AccBeats / GroupBeats;

@@ -1,8 +1,8 @@
-// The exact sum of signed numbers. Latency: one cycle a level, $clog2(Leaves) in all. Throughput: 1
-// a cycle.
+// The exact sum of signed numbers. Latency: one cycle per level, $clog2(Leaves) in total.
+// Throughput: one sum per cycle.
 //
-// Contract: Leaves is a power of two, and more than one. Every level is one bit wider than the one
-// before it, so that nothing overflows.
+// Contract: Leaves is a power of two above 1. Each level is one bit wider than the last, so none
+// overflows.
 module vdla_adder_tree #(
   parameter int unsigned Leaves = 4,
   parameter int unsigned LeafBits = 16,

@@ -1,9 +1,9 @@
-// One lane of the vector unit: the new entry from the old one and two operands, in wrapping 32-bit
+// A lane of the vector unit: the new entry from the old one and two operands, in 32-bit wrapping
 // arithmetic.
 //
 // Contract: exactly the operations of hardware/numerics.py under the controls of alu_control().
-// Combinational, since an operation may need the result of the one before. Three multipliers of 17
-// x 17 bits or less, one shifter.
+// Combinational, since an operation may need the previous result. Three multipliers of at most 17 x
+// 17 bits, one shifter.
 
 module vdla_alu
   import vdla_compute_pkg::*;
@@ -23,9 +23,9 @@ module vdla_alu
 
   assign first = control_i.keep ? old_i : '0;
 
-  // --- product and sum: from 17 low and 15 high bits of each factor, low 32 bits alone. The three
-  // products are found side by side: the terms of the upper bits are added in carry-save form,
-  // which keeps that sum out of the multipliers' own adders, where it would be a chain.
+  // --- product and sum: the low 32 bits, from 17 low and 15 high bits of each factor. The three
+  // products are computed in parallel; the terms of the upper bits are added in carry-save form,
+  // since the adders of the multipliers would form a chain.
 
   logic [31:0] factor, low, accumulated;
   logic [14:0] middle, other_middle;
@@ -45,7 +45,7 @@ module vdla_alu
   logic [32:0] sum;
   logic        subtract, negative;
 
-  // A clip compares with b where the old entry is positive, with -b where it is negative.
+  // A clip compares a positive old entry with b, a negative one with -b.
   assign subtract = control_i.pick == PickClip ? !old_i[31] : control_i.subtract;
   assign second = b_i ^ {32{subtract}};
   assign sum = {first[31], first} + {second[31], second} + 33'(subtract);
@@ -90,7 +90,7 @@ module vdla_alu
   } result_e;
 
   result_e result;
-  (* keep *)  // the product comes last, so nothing else is left to choose behind it
+  (* keep *)  // the product arrives last, so the other inputs are selected before it
   logic [31:0] other;
 
   always_comb begin

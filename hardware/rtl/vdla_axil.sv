@@ -1,9 +1,9 @@
-// An AXI4-Lite slave in front of plain registers.
+// An AXI4-Lite slave for a register file.
 //
-// Contract: address and data of a write may come in any order and at any distance; write_o is high
-// for one cycle when both are there and the response before has been taken. A read waits for
-// read_ready_i. The registers answer in the same cycle, combinationally: what is read, and whether
-// the access is refused (SLVERR). Of an address only the word counts. One write and one read in two
+// Contract: address and data of a write may arrive in any order, any time apart; write_o is high
+// for one cycle once both have arrived and the previous response was accepted. A read waits for
+// read_ready_i. The registers answer combinationally in the same cycle with data and refusal
+// (SLVERR). The bits of an address within a word are ignored. One write and one read per two
 // cycles, latency 2.
 
 module vdla_axil
@@ -94,7 +94,7 @@ module vdla_axil
   assign unused_addr = ^{s_axil_awaddr_i[1:0], s_axil_araddr_i[1:0]};
 
 `ifndef SYNTHESIS
-  // A response that is offered stays offered, unchanged, until it is taken.
+  // A response stays valid and stable until it is accepted.
   WriteResponseStable_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       s_axil_bvalid_o && !s_axil_bready_i |=> s_axil_bvalid_o && $stable(s_axil_bresp_o));
   ReadResponseStable_A: assert property (@(posedge clk_i) disable iff (!rst_ni)

@@ -1,9 +1,9 @@
-// Where each beat of the loads in flight goes: loads in order, entries in order, the low beats of
-// an entry first.
+// The place in its buffer of each beat of the loads in flight: loads and entries in order, low
+// beats of an entry first.
 //
-// Contract: push_i announces a load with data before its first beat; no more than LoadsInFlight
-// have beats to come. With beat_valid_i, the other outputs say the place of that beat. A beat that
-// no load waits for has no place. Latency 0, one beat a cycle, none refused.
+// Contract: push_i adds a load with data before its first beat arrives; at most LoadsInFlight loads
+// have beats to come. With beat_valid_i, the other outputs are the place of that beat, if a load
+// waits for one. Latency 0; one beat per cycle, without back-pressure.
 
 module vdla_beat_placer
   import vdla_pkg::*;

@@ -1,25 +1,24 @@
-// The bursts of a transfer, in order: its rows and planes merged into runs where they follow each
-// other in memory, each run cut from its start (docs/timing-contract.md, section 2).
+// The bursts of a transfer in order: rows and planes that are contiguous in memory are merged into
+// runs, and each run is cut from its start (docs/timing-contract.md, section 2).
 //
-// Contract: start_i takes a transfer with data; from the next cycle on burst_o is its first burst.
-// grant_i moves to the next one, which is there in the cycle after, also when that begins another
-// run; last_o marks the last one. Nothing starts before the last grant. Latency 1, one burst a
-// cycle.
+// Contract: start_i takes a transfer with data; from the next cycle burst_o is its first burst.
+// grant_i advances to the next one, valid in the following cycle even if it starts a run; last_o
+// marks the last one. No transfer starts before the last grant. Latency 1, one burst per cycle.
 //
-// A transfer fits its buffer, so its entries are counted with the bits of a size. All registers are
-// data: what is valid is known where transfers are started.
+// A transfer fits its buffer, so counts of entries have the bits of a size. No register has a
+// reset: the user knows when outputs are valid.
 
 module vdla_burst_cutter
   import vdla_pkg::*;
   import vdla_types_pkg::*;
 #(
-  parameter int unsigned MaxShift = 4,  // an entry has 2**MaxShift beats at most
+  parameter int unsigned MaxShift = 4,  // an entry has at most 2**MaxShift beats
   localparam int unsigned ShiftBits = MaxShift > 0 ? $clog2(MaxShift + 1) : 1
 ) (
   input  logic                       clk_i,
   input  logic                       rst_ni,
   input  logic                       start_i,
-  input  logic [31:0]                dram_i,      // in beats, as the strides
+  input  logic [31:0]                dram_i,      // in beats, like the strides
   input  logic [ShiftBits-1:0]       shift_i,     // an entry has 2**shift_i beats
   input  logic [SizeFieldBits-1:0]   z_size_i,
   input  logic [SizeFieldBits-1:0]   y_size_i,
@@ -72,7 +71,7 @@ module vdla_burst_cutter
   size_t                      planes_left_q;        // planes after this one
   logic [StrideFieldBits-1:0] z_stride_q, y_stride_q;
   length_t                    room_q, room;         // beats to the end of the page
-  length_t                    cap, cap_q;           // the burst is no longer than this
+  length_t                    cap, cap_q;           // upper bound of the burst
   logic [7:0]                 cap_len_q;            // as a length: one less
   logic                       run_ends, plane_ends;
 
@@ -84,7 +83,7 @@ module vdla_burst_cutter
   assign burst_o.len  = run_ends ? 8'(left_q - 1'b1) : cap_len_q;
   assign last_o       = run_ends && plane_ends && planes_left_q == '0;
 
-  // A burst inside a run that leaves it unfinished ends with the page or has BurstCap beats.
+  // A burst that does not end its run ends at the page or has BurstCap beats.
   always_comb begin
     if (start_i) room = length_t'(PageBeats) - length_t'(dram_i[PageBits-1:0]);
     else if (run_ends) room = length_t'(PageBeats) - length_t'(next_run[PageBits-1:0]);
@@ -132,14 +131,14 @@ module vdla_burst_cutter
   end
 
 `ifndef SYNTHESIS
-  // No burst crosses a page, and none is longer than the configuration allows.
+  // No burst crosses a page or exceeds the configured length.
   InPage_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       grant_i |-> 32'(addr_q[PageBits-1:0]) + 32'(burst_o.len) < PageBeats);
   Length_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       grant_i |-> 32'(burst_o.len) < BurstBeats);
   // Every burst has a beat.
   NotEmpty_A: assert property (@(posedge clk_i) disable iff (!rst_ni) grant_i |-> left_q != '0);
-  // What is offered stays until it is granted.
+  // A burst stays stable until it is granted.
   Stable_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       !start_i && !grant_i |=> $stable(burst_o) && $stable(last_o));
 `endif

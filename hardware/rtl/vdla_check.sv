@@ -1,7 +1,7 @@
-// Whether a word is a valid instruction, and which unit executes it. Combinational.
+// Checks that a word is a valid instruction and selects the unit that executes it. Combinational.
 //
-// Accepts exactly the words that the encoder accepts (docs/isa.md): a known opcode, known values of
-// enumerations, 0 in the bits that the format does not use, and the rules of its fields.
+// Accepts exactly the words that the encoder produces (docs/isa.md): known opcode, known values of
+// enumerations, 0 in unused bits, and the rules of the format.
 
 module vdla_check
   import vdla_pkg::*;
@@ -26,10 +26,10 @@ module vdla_check
   assign vector = vector_t'(word_i);
   assign sync   = sync_t'(word_i);
 
-  // --- bits that no field has are 0
+  // --- unused bits are 0
 
-  // The bits from the highest one of a word down. A format without unused bits has no field
-  // `reserved`, so the used bits are found from the topmost field.
+  // The unused bits are those above the topmost field: a format without unused bits has no field
+  // `reserved`.
   function automatic instr_t down_from(instr_t word);
     instr_t mask;
     mask = word;
@@ -80,7 +80,7 @@ module vdla_check
   localparam instr_t VectorBits = vector_bits();
   localparam instr_t SyncBits = sync_bits();
 
-  // --- tokens: load has no unit before it, store none after it
+  // --- tokens: load has no previous unit, store no next one
 
   logic tokens_of_load, tokens_of_store, tokens_of_unit;
 
@@ -126,7 +126,7 @@ module vdla_check
   assign store_valid = |store.z_size && |store.y_size && |store.x_size
       && (word_i & ~StoreBits) == '0;
 
-  // --- GEMM, and what a VECTOR shares with it
+  // --- GEMM, and the fields that VECTOR shares with it
 
   logic emit_known, has_uops, has_loops, requantises, emits, clips, looped_valid, gemm_valid;
 
@@ -196,7 +196,7 @@ module vdla_check
 
   assign valid_o = format_valid && tokens_of_unit;
 
-  // Fields that can have any value are not looked at.
+  // Fields without a rule are not used.
   logic unused_fields;
   assign unused_fields = ^{load, store, looped, vector, sync};
 

@@ -1,10 +1,10 @@
-// The compute unit: executes GEMM, VECTOR, SYNC and the loads of micro-ops and sums; holds all
+// The compute unit: executes GEMM, VECTOR, SYNC and the loads of micro-ops and sums; contains all
 // buffers.
 //
-// Contract: docs/timing-contract.md, section 5. A GEMM after a GEMM and a VECTOR after a VECTOR
-// start as soon as the issue stage is free, with ComputesInFlight in flight at most; everything
-// else starts when nothing is in flight. The end of a GEMM or VECTOR is that of its issue,
-// ComputeDepth cycles later, whatever it computes. One iteration a cycle.
+// Contract: docs/timing-contract.md, section 5. A GEMM after a GEMM, or a VECTOR after a VECTOR,
+// starts as soon as the issue stage is free, with at most ComputesInFlight in flight; any other
+// instruction starts when none is in flight. A GEMM or VECTOR ends ComputeDepth cycles after its
+// last iteration issues. One iteration per cycle.
 
 module vdla_compute
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
@@ -39,7 +39,7 @@ module vdla_compute
   input  logic                    out_re_i,
   input  logic [OutFieldBits-1:0] out_index_i,
   output logic [OutEntryBits-1:0] out_entry_o,
-  // What the unit is doing.
+  // The state of the unit.
   output logic                    busy_o,
   output logic                    ended_o,
   output counter_e                class_o,
@@ -63,7 +63,7 @@ module vdla_compute
   assign is_load = command.opcode == OpLoad;
   assign is_looped = command.opcode inside {OpGemm, OpVector};
 
-  // --- what may start
+  // --- which instruction may start
 
   opcode_e  previous_q;
   logic     follows, allow;
@@ -71,7 +71,7 @@ module vdla_compute
   counter_e current_class, covered_class;
   logic     covered;
 
-  // After another kind of instruction nothing may be in flight; then the issue stage is free as
+  // After an instruction of another kind none may be in flight; the issue stage is then free as
   // well.
   assign follows = is_looped && command.opcode == previous_q;
   assign allow = in_flight == '0
@@ -82,7 +82,7 @@ module vdla_compute
     else if (cmd_take_o) previous_q <= command.opcode;
   end
 
-  // --- what completes: a GEMM or VECTOR a fixed time after its issue
+  // --- completion: of a GEMM or VECTOR a fixed time after its last issue
 
   logic [ComputeDepth:0] completes_q;
 
@@ -131,7 +131,7 @@ module vdla_compute
 
   assign busy_o = in_flight != '0;
 
-  // --- loads of micro-ops and sums: one at a time, with nothing else in flight
+  // --- loads of micro-ops and sums: one at a time, with no other instruction in flight
 
   logic          write_valid;
   buffer_write_t write;
@@ -212,7 +212,8 @@ module vdla_compute
   );
 
 `ifndef SYNTHESIS
-  // What load and compute read and write never meets: a load of compute's is alone.
+  // A load of the compute unit is alone, so its accesses never conflict with those of a GEMM or
+  // VECTOR.
   LoadIsAlone_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       loads |-> 32'(in_flight) == 1 && !issues);
   // The pipeline is empty when an instruction that drains it starts.

@@ -1,18 +1,18 @@
-// What the stages of the compute unit hand to each other.
+// The types that the stages of the compute unit exchange.
 
 package vdla_compute_pkg;
   import vdla_pkg::*;
   import vdla_types_pkg::*;
 
-  // A package offers more than one design uses.
+  // A package has more parameters than a design uses.
   /* verilator lint_off UNUSEDPARAM */
-  // From a slot's arrival (u + 1) to the read of the accumulator (R), two cycles before the ALU;
-  // from there to the write of the output buffer.
+  // Cycles from a slot's arrival (u + 1) to the read of the accumulator (R), two before the ALU,
+  // and from there to the write of the output buffer.
   parameter int unsigned ReadDelay = AccStage - 3;
   parameter int unsigned OutDelay = 10;
   /* verilator lint_on UNUSEDPARAM */
 
-  // Where the ALU takes its result from.
+  // The source of the ALU's result.
   typedef enum logic [2:0] {
     PickSum = 3'd0,
     PickShift = 3'd1,
@@ -33,18 +33,18 @@ package vdla_compute_pkg;
   } alu_control_t;
 
   // One pass through the pipeline: an iteration, or with `hold` the first of the two passes of an
-  // iteration that reads two entries of one half of the accumulator. The valid bits are apart
+  // iteration that reads two entries of one half of the accumulator. The valid bits are separate
   // (slot_valid_t), since only they are reset.
   typedef struct packed {
     logic vector;
-    logic second;  // x was read by the pass before
+    logic second;  // x was read by the previous pass
     logic reads_acc;  // the old entry is read
     logic reads_src;  // x is read from the accumulator
     logic [AccFieldBits-1:0] acc;
     logic [SrcFieldBits-1:0] src;
     logic [WgtFieldBits-1:0] wgt;
     logic [SclFieldBits-1:0] scl;
-    logic [OutFieldBits-1:0] out_shift;  // from acc to the place in the output buffer
+    logic [OutFieldBits-1:0] out_shift;  // from acc to the index in the output buffer
     alu_control_t alu;
     source_e source;
     operand_e operand;
@@ -60,7 +60,7 @@ package vdla_compute_pkg;
     logic hold;  // only x is read
   } slot_valid_t;
 
-  // Where a lane's operand comes from: the memory's halves, or what was written one or two cycles
+  // The source of a lane's operand: a half of the memory, or the result of one or two cycles
   // before.
   typedef enum logic [1:0] {
     FromLowHalf = 2'd0,
@@ -73,28 +73,28 @@ package vdla_compute_pkg;
   typedef enum logic [1:0] {
     SecondSum = 2'd0,  // of the GEMM core
     SecondX = 2'd1,
-    SecondResult = 2'd2,  // x, written in this very cycle
+    SecondResult = 2'd2,  // x, written in this cycle
     SecondOther = 2'd3  // weights or immediate
   } second_e;
 
-  // What all lanes of the accumulator do in the cycle before the ALU (fetch) and in that of the
-  // ALU.
+  // The controls of all lanes of the accumulator in the cycle before the ALU (fetch) and in that of
+  // the ALU.
   typedef struct packed {
     entry_from_e old_from;
     entry_from_e x_from;
-    logic x_keeps;  // x stays that of the pass before
+    logic x_keeps;  // x is that of the previous pass
     logic x_is_input;
     logic by_weights;
   } lane_fetch_t;
 
   typedef struct packed {
-    logic old_is_result;  // written in this very cycle
+    logic old_is_result;  // written in this cycle
     logic x_is_result;
     second_e second;
     alu_control_t alu;
   } lane_execute_t;
 
-  // The controls of an operation; at a micro-op that starts a sum the old entry does not count.
+  // The controls of an operation; a micro-op that starts a sum ignores the old entry.
   function automatic alu_control_t alu_control(vector_op_e op, logic start);
     alu_control_t control;
     control = '{pick: PickSum, keep: 1'b1, default: '0};

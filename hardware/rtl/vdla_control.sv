@@ -1,14 +1,14 @@
-// The machine's state: starts a stream, counts its cycles, stops at its end, an error, or when
-// software says so.
+// The state machine: starts a stream, counts its cycles, stops at its end, at an error, or by
+// software.
 //
 //   Idle -> Clear -> Run -> Fold -> Idle    a stream: core reset, run, counters put in order
 //   Run -> Stop -> Fold -> Idle             an error: nothing new begins, what AXI owes is awaited
 //   any -> Stop -> Clear -> Idle            a reset by software
 //
-// Contract: run_o is high in exactly the cycles that count, 0 to total - 1, and in those before an
-// error or a reset took effect. fetch_start_o is high in the cycle before. The core's reset is a
-// register; the core is clean after Clear, and rests as it was, halted, after a stream, so that
-// software can read where it stood. The first error wins.
+// Contract: run_o is high in the counted cycles, 0 to total - 1, or until an error or reset takes
+// effect. fetch_start_o is high in the cycle before. The core's reset is a register; the core is
+// reset by Clear, and after a stream it is halted with its state kept for software to read. The
+// first error is recorded.
 
 module vdla_control
   import vdla_types_pkg::*;
@@ -31,9 +31,9 @@ module vdla_control
   output logic                   fetch_start_o,
   output logic                   halt_o,
   output logic                   run_o,
-  input  logic                   finished_i,  // all is dispatched and ended
+  input  logic                   finished_i,  // every instruction has been dispatched and has ended
   input  logic                   quiet_i,  // no AXI transaction is outstanding
-  input  logic                   invalid_i,  // the next word is no instruction
+  input  logic                   invalid_i,  // the next word is an invalid instruction
   input  logic                   fetch_error_i,
   input  logic [Units-1:0]       unit_error_i,
   input  logic [31:0]            dispatched_i,
@@ -53,13 +53,13 @@ module vdla_control
     StStop
   } state_e;
 
-  // Cycles of Clear: the core's reset lasts for the first half, and has settled before the last.
+  // Cycles of Clear: the core is in reset for the first half, and settled before the last.
   localparam logic [3:0] ResetCycles = 4'd4;
   localparam logic [3:0] ClearCycles = 4'd8;
   localparam logic [3:0] LastCounter = 4'(CntIdle);
 
   state_e     state_q, state_d;
-  logic [3:0] step_q;  // cycles in this state: of Clear and Fold
+  logic [3:0] step_q;  // cycles in this state, for Clear and Fold
   logic       starting_q, resetting_q;  // why the core is cleared
   logic       step_ends;
   error_e     error;
@@ -67,7 +67,7 @@ module vdla_control
 
   // --- the state
 
-  // Clear and Fold last for known numbers of cycles, whatever the core says meanwhile.
+  // Clear and Fold last a fixed number of cycles, independent of the core.
   always_comb begin
     unique case (state_q)
       StClear: step_ends = step_q == ClearCycles - 1'b1;
@@ -89,7 +89,7 @@ module vdla_control
       StFold: if (step_ends) state_d = StIdle;
       default: state_d = StIdle;
     endcase
-    // A reset goes by way of Stop, which knows when AXI is quiet.
+    // A reset passes through Stop, which waits until AXI is quiet.
     if (reset_i) state_d = StStop;
   end
 
@@ -178,12 +178,12 @@ module vdla_control
   end
 
 `ifndef SYNTHESIS
-  // Software starts only a machine that rests.
+  // Software starts only an idle machine.
   StartWhenIdle_A: assert property (@(posedge clk_i) disable iff (!rst_ni) start_i |-> !busy_o);
-  // Instructions start and end only in cycles that count.
+  // Instructions start and end only in counted cycles.
   EventsCount_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       core_rst_no && (started_i != '0 || ended_i != '0) |-> run_o);
-  // A cleared core has nothing outstanding.
+  // A cleared core has no outstanding transaction.
   ClearIsQuiet_A: assert property (@(posedge clk_i) disable iff (!rst_ni) clear_o |-> quiet_i);
 `endif
 

@@ -1,9 +1,9 @@
 // The core: fetch, load, compute and store, their command and token queues, the arbiter of reads.
 //
 // Contract: docs/timing-contract.md to the cycle. start_i is a pulse in the cycle before cycle 0,
-// with a core that was reset; the set-up is stable from then on. finished_o is high from the cycle
-// after the last end and dispatch on. halt_i: nothing is dispatched, starts, ends, or is asked of
-// memory; quiet_o says when memory owes nothing any more.
+// after a reset; the set-up is stable from then on. finished_o is high from the cycle after the
+// last end and dispatch. halt_i: no dispatch, start, end or new AXI transaction; quiet_o: no AXI
+// transaction is outstanding.
 
 module vdla_core
   import vdla_pkg::*;
@@ -58,12 +58,12 @@ module vdla_core
   // State.
   output logic                finished_o,
   output logic                quiet_o,
-  output logic                invalid_o,  // the next word is no instruction
+  output logic                invalid_o,  // the next word is an invalid instruction
   output logic [Units:0]      bus_error_o,  // fetch first
   output logic [31:0]         dispatched_o,
   output logic [Units-1:0][CommandLevelBits-1:0] commands_o,
   output logic [3:0][TokenLevelBits-1:0] tokens_o,  // in the order of their registers
-  // What a cycle goes to, fetch first, and its events.
+  // The counter of a cycle, fetch first, and its events.
   output counter_e [Units:0]  class_o,
   output logic [Units:0]      tentative_o,
   output logic                dispatch_o,

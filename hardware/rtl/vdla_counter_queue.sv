@@ -1,8 +1,8 @@
-// A token queue: a FIFO of nothing, so a counter.
+// A token queue: a FIFO without data, so a counter.
 //
-// Contract: no push without room_o, no pop without available_o. Both come from the register: a
-// token pushed in cycle t is available from t + 1 on, a token popped in t makes room from t + 1 on.
-// One push and one pop a cycle.
+// Contract: no push without room_o, no pop without available_o. Both are registered: a token pushed
+// in cycle t is available from t + 1, and a pop in t makes room from t + 1. One push and one pop
+// per cycle.
 
 module vdla_counter_queue #(
   parameter int unsigned Depth = 4,
@@ -31,10 +31,10 @@ module vdla_counter_queue #(
   assign level_o     = level_q;
 
 `ifndef SYNTHESIS
-  // No token is lost in a full queue, and none is taken from an empty one.
+  // No push into a full queue, no pop from an empty one.
   PushHasRoom_A: assert property (@(posedge clk_i) disable iff (!rst_ni) push_i |-> room_o);
   PopHasToken_A: assert property (@(posedge clk_i) disable iff (!rst_ni) pop_i |-> available_o);
-  // The level never leaves its range.
+  // The level stays in its range.
   LevelInRange_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       level_q <= level_t'(Depth));
 `endif

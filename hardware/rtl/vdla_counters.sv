@@ -1,13 +1,13 @@
-// The cycles of one unit, by what they went to.
+// The cycle counters of a unit.
 //
-// Contract: a cycle with run_i counts once, in class_i. A tentative one is `commands` if a cycle
-// that is not tentative comes later, else what class_i says: it counts in `commands` at once, and a
-// second time by class in a memory half of its own, which the next cycle that is not tentative
-// empties. When the run is over, fold_i with every class in select_i, once each, moves what is left
-// there to its classes; it needs two cycles after the last run_i. value_o is the counter select_i,
-// combinationally; while running it is as if another command came.
+// Contract: a cycle with run_i counts once, in class_i. A tentative cycle counts in `commands` if a
+// cycle that is not tentative follows, else in class_i: it is counted in `commands` at once, and
+// also by class in the other half of the memory, which the next cycle that is not tentative clears.
+// After the run, fold_i with each class in select_i once moves these counts to their classes, from
+// two cycles after the last run_i. value_o is the counter select_i, combinationally; during a run
+// tentative cycles are in `commands`.
 //
-// One counter changes in a cycle, so they share a memory and an adder. Counting is a cycle behind
+// One counter changes per cycle, so they share a memory and an adder. Counting is a cycle behind
 // run_i.
 
 module vdla_counters
@@ -31,7 +31,7 @@ module vdla_counters
 
   (* ram_style = "distributed" *)
   count_t      memory_q[32];
-  logic [31:0] valid_q;  // entries that have been written since they were cleared
+  logic [31:0] valid_q;  // entries written since the last clear
   logic [4:0]  place, other;
   count_t      value, other_value;
 
@@ -77,10 +77,10 @@ module vdla_counters
   end
 
 `ifndef SYNTHESIS
-  // The counters are folded and cleared when they rest.
+  // The counters are folded and cleared only when idle.
   RestBefore_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       fold_i || clear_i |-> !run_q && !run_i);
-  // No cycle is `commands` only perhaps: that is what being tentative says.
+  // A tentative cycle has a class other than `commands`.
   TentativeClass_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       run_i && tentative_i |-> class_i != CntCommands);
 `endif

@@ -1,4 +1,4 @@
-// A value a fixed number of cycles later, none possible: shift registers without reset.
+// A delay by a fixed number of cycles, possibly 0: shift registers without reset.
 
 module vdla_delay #(
   parameter int unsigned Bits = 1,

@@ -1,8 +1,7 @@
-// What leaves the accumulator: finished sums, requantised or raw, on their way into the output
-// buffer.
+// The path of finished sums, requantised or raw, from the accumulator into the output buffer.
 //
-// Contract: a slot comes in cycle R, its sums in R + 3; the parameters of requantisation are read
-// in R + 1, the output buffer is written in R + OutDelay. One slot a cycle.
+// Contract: a slot arrives in cycle R, its sums in R + 3; requantisation parameters are read in R +
+// 1, the output buffer is written in R + OutDelay. One slot per cycle.
 
 module vdla_emit
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
@@ -21,15 +20,14 @@ module vdla_emit
   output logic [OutEntryBits-1:0] out_entry_o
 );
 
-  // What an element of the output type needs besides the lane's parameters, a cycle before the
-  // output's write.
+  // The parameters common to all lanes, a cycle before the output is written.
   typedef struct packed {
     logic signed [OutBits-1:0] zero_point;
     logic signed [OutBits-1:0] clip_lo;
     logic signed [OutBits-1:0] clip_hi;
   } range_t;
 
-  // --- R + 1: the place, the parameters' index
+  // --- R + 1: the output index, the parameters' index
 
   logic [OutDelay:1]       emits_q, raw_q;
   logic [SclFieldBits-1:0] scl_q;

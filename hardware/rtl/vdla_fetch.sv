@@ -2,11 +2,11 @@
 // units (docs/timing-contract.md, section 3).
 //
 // Contract: start_i is a pulse in the cycle before cycle 0; base_i, count_i and read_latency_i are
-// stable from then on. Bursts are requested from cycle 0 on, while the whole burst has room:
-// FetchBufferBeats granted and not dispatched. An instruction is dispatched from the cycle after
-// the arrival of its last beat, in order, one a cycle, if the queue of its unit is not full.
-// invalid_o: the next word is no instruction; it stays, and nothing more is dispatched. halt_i:
-// nothing is dispatched. Latency 1 from beat to dispatch; one beat and one instruction a cycle.
+// stable from then on. A burst is requested from cycle 0 while it fits the buffer: at most
+// FetchBufferBeats are granted and not dispatched. An instruction is dispatched at the earliest in
+// the cycle after its last beat, in order, if its unit's queue is not full. invalid_o: the next
+// word is invalid, and dispatch stops. halt_i: no dispatch. Latency 1 from beat to dispatch; one
+// beat and one instruction per cycle.
 
 module vdla_fetch
   import vdla_pkg::*;
@@ -55,20 +55,19 @@ module vdla_fetch
   typedef logic [8:0] burst_beats_t;  // 1 to 256
   typedef logic [PageBeatBits:0] page_beats_t;
 
-  // --- requests: the next burst is cut when the one before it is granted, so it comes from
-  // registers
+  // --- requests: the next burst is cut when the last one is granted, so requests are registered
 
   addr_t        address_q;
   beats_t       rest_d, rest_q;    // beats of the stream from the next burst on
   page_beats_t  page_d, page_q;    // beats from there to the end of the page
   burst_beats_t cap, burst_q;      // beats of the next burst
-  logic         more_q;            // there is a next burst
+  logic         more_q;            // a burst is left to request
   room_t        room_q;            // beats that may be granted
   logic         granted, dispatches;
 
   assign rest_d = start_i ? beats_t'(count_i) << $clog2(InstrBeats) : rest_q - beats_t'(burst_q);
 
-  // A burst that is not the last one ends with the page or has BurstCap beats.
+  // A burst other than the last ends at the page or has BurstCap beats.
   always_comb begin
     if (start_i) page_d = page_beats_t'(PageBeats) - page_beats_t'(base_i[AxiShift+:PageBeatBits]);
     else if (page_q <= page_beats_t'(BurstCap)) page_d = page_beats_t'(PageBeats);
@@ -90,7 +89,7 @@ module vdla_fetch
     end
   end
 
-  // Grants and dispatches are known late: they only choose among sums of registers.
+  // Grants and dispatches arrive late: they only select among sums of registers.
   room_t spent, spent_and_freed, freed;
 
   assign spent           = room_q - room_t'(burst_q);
@@ -113,7 +112,7 @@ module vdla_fetch
 
   lane_t       lane_q;
   word_index_t write_q, read_q;
-  word_level_t words_q;  // whole words that were not dispatched
+  word_level_t words_q;  // complete words that are not dispatched
   word_level_t one_more, one_less;
   instr_t      head;
   logic        word_arrives;
@@ -133,7 +132,7 @@ module vdla_fetch
     assign head[lane*AxiBits+:AxiBits] = memory_q[read_q];
   end
 
-  // As in vdla_fifo: dispatches come late and only choose.
+  // As in vdla_fifo: dispatches arrive late and only select.
   assign one_more = words_q + 1'b1;
   assign one_less = ~(~words_q + 1'b1);
   assign word_arrives = beat_valid_i && lane_q == lane_t'(InstrBeats - 1);
@@ -206,7 +205,7 @@ module vdla_fetch
   assign dispatched_o     = dispatched_q;
   assign all_dispatched_o = dispatched_q == count_i;
 
-  // --- what the cycle goes to
+  // --- the counter of the cycle
 
   logic     covered;
   counter_e covered_class;
@@ -230,21 +229,21 @@ module vdla_fetch
     else class_o = CntMemoryBandwidth;
   end
 
-  // Only the sizes of a transfer are looked at here.
+  // Only the sizes of a transfer are used here.
   logic unused_fields;
   assign unused_fields = ^{head_load, head_store};
 
 `ifndef SYNTHESIS
-  // A requested burst stays, unchanged, until it is granted.
+  // A requested burst stays stable until it is granted.
   BurstStable_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       burst_valid_o && !burst_grant_i && !start_i |=> burst_valid_o && $stable(burst_o));
   // Only a requested burst is granted.
   GrantRequested_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       burst_grant_i |-> burst_valid_o);
-  // What was granted finds room when it arrives.
+  // The buffer has room for every granted beat.
   WordHasRoom_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       word_arrives |-> words_q < word_level_t'(Words));
-  // One unit takes an instruction, and only if its queue has room.
+  // An instruction goes to one unit, whose queue has room.
   DispatchOnce_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       $onehot0(dispatch_o) && (dispatch_o & queue_full_i) == '0);
 `endif

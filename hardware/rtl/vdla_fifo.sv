@@ -1,13 +1,12 @@
-// A FIFO whose head can be read in the cycle it is there: distributed memory, the first word falls
-// through.
+// A first-word fall-through FIFO in distributed memory.
 //
-// Contract: no push while full_o, no pop while empty_o. full_o, empty_o and level_o come from
-// registers alone: a pop makes room from the next cycle on, a push is seen in the next cycle.
-// Latency 1, one push and one pop a cycle.
+// Contract: no push while full_o, no pop while empty_o. full_o, empty_o and level_o are registered:
+// a pop makes room from the next cycle, a push is visible in the next cycle. Latency 1, one push
+// and one pop per cycle.
 
 module vdla_fifo #(
   parameter type T = logic,
-  parameter int unsigned Depth = 4,  // at least 1, any number
+  parameter int unsigned Depth = 4,  // any number from 1
   localparam int unsigned LevelBits = unsigned'($clog2(Depth + 1))
 ) (
   input  logic                 clk_i,
@@ -33,13 +32,13 @@ module vdla_fifo #(
   (* ram_style = "distributed" *)
   T       memory_q[Depth];
 
-  // The place after an index; the depth need not be a power of two.
+  // The next index; the depth need not be a power of two.
   function automatic index_t after(index_t index);
     return index == index_t'(Depth - 1) ? '0 : index + 1'b1;
   endfunction
 
-  // Pushes and pops come late and only choose between two sums; of a sum and a difference synthesis
-  // would make one adder behind them.
+  // Pushes and pops arrive late and only select between two results; otherwise synthesis would
+  // share one adder behind them.
   assign one_more = level_q + 1'b1;
   assign one_less = ~(~level_q + 1'b1);
 
@@ -66,10 +65,10 @@ module vdla_fifo #(
   assign level_o = level_q;
 
 `ifndef SYNTHESIS
-  // Nothing is pushed into a full FIFO, nor popped from an empty one.
+  // No push into a full FIFO, no pop from an empty one.
   PushHasRoom_A: assert property (@(posedge clk_i) disable iff (!rst_ni) push_i |-> !full_o);
   PopHasHead_A: assert property (@(posedge clk_i) disable iff (!rst_ni) pop_i |-> !empty_o);
-  // The level never leaves its range.
+  // The level stays in its range.
   LevelInRange_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       level_q <= level_t'(Depth));
 `endif

@@ -1,9 +1,8 @@
-// The multipliers: sums of batch x block_out products of block_in elements each, exact for all
-// operands.
+// The matrix multiplier: batch x block_out sums of block_in products each, exact for all operands.
 //
 // sums_o[b*BlockOut+o] = sum over k of inp_i[b][k] * wgt_i[o][k]. Latency: GemmLatency = 3 +
-// $clog2(BlockIn) cycles. Throughput: one a cycle. No valid bit and no reset: what comes out is
-// what went in GemmLatency cycles before.
+// $clog2(BlockIn) cycles. Throughput: one result per cycle. Without valid bit and reset: the output
+// belongs to the input GemmLatency cycles before.
 //
 // One DSP slice makes the products of Fields weights with one activation b. With m = 2**(WgtBits-1)
 // its 25-bit operand holds the weight of the top field, signed, and below it each other weight d as
@@ -12,8 +11,8 @@
 // Chains of Depth slices sum Depth elements k. They start at C, which has Offset - m * (sum of the
 // chain's b) in every lower field, so that each of them ends as Offset + its sum: within [0,
 // 2**Spacing), so that no field borrows from the one above it. An adder tree sums the chains; it
-// takes Offset away by turning the top bit of a field into a sign, which leaves Missing in each
-// chain, and gives back all of these together at its first leaf.
+// subtracts Offset by turning the top bit of a field into a sign, which leaves Missing in each
+// chain, and adds the total of these at its first leaf.
 module vdla_gemm_core
   import vdla_pkg::*;
   import vdla_types_pkg::*;
@@ -38,7 +37,7 @@ module vdla_gemm_core
     return 1;
   endfunction
 
-  // Few slices come first, then few adders.
+  // The fewest slices, then the fewest adders.
   localparam int unsigned MostDepth = BlockIn < 4 ? BlockIn : 4;
   localparam int unsigned Depth = fields_that_fit(1) > fields_that_fit(MostDepth) ? 1 : MostDepth;
   localparam int unsigned Fields = fields_that_fit(Depth);
@@ -51,7 +50,7 @@ module vdla_gemm_core
   localparam int unsigned Missing = Depth << ((InpBits < WgtBits ? InpBits : WgtBits) - 1);
   localparam int unsigned Offset = (1 << (Spacing - 1)) - Missing;
 
-  // Leaves of the tree, with room for what the first one gives back.
+  // Leaves of the tree; the first also adds the correction.
   localparam int unsigned BackBits = $clog2(Chains * Missing);
   localparam int unsigned LeafBits = (Spacing > BackBits + 1 ? Spacing : BackBits + 1) + 1;
   localparam int unsigned TreeBits = LeafBits + $clog2(Chains);
@@ -60,7 +59,7 @@ module vdla_gemm_core
   localparam int unsigned Pad = 2 + $clog2(Depth) - Depth;
 
   for (genvar b = 0; b < Batch; b++) begin : gen_batch
-    // Where the chains of all groups start: it depends on the activations alone.
+    // The start value of the chains of all groups, which depends on the activations alone.
     logic signed [SumBits-1:0] start[Chains];
 
     for (genvar c = 0; c < Chains; c++) begin : gen_start

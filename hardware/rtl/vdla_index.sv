@@ -1,8 +1,7 @@
-// One index of the sequencer: base + i * outer + j * inner for loop counters i and j that only
-// count.
+// An index of the sequencer: base + i * outer + j * inner for loop counters i and j.
 //
-// Contract: start_i loads the base. In a cycle with next_i the inner loop moves on, with outer_i
-// the outer loop, for the next cycle. All arithmetic is modulo 2**Bits.
+// Contract: start_i loads the base. next_i advances the inner loop, with outer_i the outer loop,
+// for the next cycle. All arithmetic is modulo 2**Bits.
 
 module vdla_index #(
   parameter int unsigned Bits = 8

@@ -1,8 +1,8 @@
 // The input buffer: written by load, read by GEMM as entries, by VECTOR as vectors of raw elements.
 //
-// Contract: a write is any buffer_write_t, others than to this buffer are ignored. entry_o is there
-// in the cycle after entry_re_i, vector_o in the cycle after vector_re_i; the two are not read in
-// the same cycle.
+// Contract: a write is any buffer_write_t, those to other buffers are ignored. entry_o is valid in
+// the cycle after entry_re_i, vector_o in the cycle after vector_re_i; only one of them is read in
+// a cycle.
 
 module vdla_inp_buffer
   import vdla_pkg::*, vdla_types_pkg::*;
@@ -20,7 +20,7 @@ module vdla_inp_buffer
   output logic [InpVectorBits-1:0] vector_o
 );
 
-  // A word of the memory holds the larger of the two.
+  // A word of the memory is the larger of entry and vector.
   localparam int unsigned WordBits = InpEntryBits > InpVectorBits ? InpEntryBits : InpVectorBits;
   localparam int unsigned Entries = WordBits / InpEntryBits;
   localparam int unsigned Vectors = WordBits / InpVectorBits;
@@ -84,7 +84,7 @@ module vdla_inp_buffer
   );
 
 `ifndef SYNTHESIS
-  // There is one read port.
+  // The memory has one read port.
   OneReader_A: assert property (@(posedge clk_i) !(entry_re_i && vector_re_i));
 `endif
 

@@ -1,8 +1,8 @@
 // The load unit: LOADs of inputs, weights and scales, in order, several in flight.
 //
-// Contract: docs/timing-contract.md, section 5. Commands and tokens come from the queues by their
-// registers, writes go to the buffers one cycle after the beat or the fill; nothing of it is ever
-// refused. One burst and one beat a cycle.
+// Contract: docs/timing-contract.md, section 5. Commands and tokens come from registered queues;
+// writes go to the buffers one cycle after the beat or the padding, without back-pressure. One
+// burst and one beat per cycle.
 
 module vdla_load
   import vdla_pkg::*;
@@ -31,8 +31,8 @@ module vdla_load
   // The buffers.
   output logic          write_valid_o,
   output buffer_write_t write_o,
-  // For the observer.
-  output logic          busy_o,         // something is in flight
+  // For observers.
+  output logic          busy_o,         // an instruction is in flight
   output logic          ended_o,
   output counter_e      class_o,
   output logic          tentative_o

@@ -1,12 +1,12 @@
-// Executes LOADs, for the load unit and for compute: writes the padding, requests the bursts, gives
-// each beat its place (docs/timing-contract.md, sections 2 and 5).
+// Executes LOADs for the load unit and for compute: writes padding, requests bursts, places beats
+// (docs/timing-contract.md, sections 2 and 5).
 //
-// Contract: start_i in cycle S takes a LOAD, while busy_o is low and fewer than LoadsInFlight are
-// between start and completion. With padding, one entry a cycle is filled from the first cycle in
-// which alone_i says that no older load is in flight; bursts are requested after it, without
-// padding from S + 1. Beats come in the order of the bursts, from the cycle after the first grant
-// on, and are never refused. write_o comes one cycle after its beat or fill, complete_o LoadTail
-// cycles after the last one. One burst and one beat a cycle.
+// Contract: start_i in cycle S takes a LOAD, while busy_o is low and fewer than LoadsInFlight loads
+// are between start and completion. Padding is filled at one entry per cycle from the first cycle
+// in which alone_i says that no older load is in flight; bursts are requested after it, or without
+// padding from S + 1. Beats arrive in the order of the bursts, from the cycle after the first
+// grant, without back-pressure. write_o comes one cycle after its beat or padding entry, complete_o
+// LoadTail cycles after the last one. One burst and one beat per cycle.
 
 module vdla_load_engine
   import vdla_pkg::*;
@@ -40,7 +40,7 @@ module vdla_load_engine
 
   typedef enum logic [1:0] {Idle, Pad, Request} state_e;
 
-  // The beats of an entry in DRAM, as a power of two.
+  // The logarithm of the beats of an entry in DRAM.
   function automatic shift_t entry_shift(buffer_e buffer, logic widen);
     unique case (buffer)
       BufInp:  return shift_t'($clog2(InpBeats));
@@ -139,9 +139,9 @@ module vdla_load_engine
     .grant_i   (burst_grant_i)
   );
 
-  // --- where the data begin, and what lies between those of two planes
+  // --- the first entry of data, and the padding between two planes
 
-  // Rows of padding are added up one a cycle, while they are filled: filling a row takes no less.
+  // Rows of padding are added at one per cycle while they are filled, which takes at least as long.
   index_t     first_q, gap_q;
   logic [7:0] before_left_q, after_left_q;
 
@@ -161,7 +161,7 @@ module vdla_load_engine
     end
   end
 
-  // --- the beats that arrive
+  // --- arriving beats
 
   logic        place_valid, place_widen, place_last;
   buffer_e     place_buffer;
@@ -235,9 +235,9 @@ module vdla_load_engine
   // Padding is filled while no older load has beats to come.
   FillsAlone_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       !(filling && beat_valid_i));
-  // A load starts only when the one before has its last grant.
+  // A load starts only after the last grant of the previous one.
   StartsIdle_A: assert property (@(posedge clk_i) disable iff (!rst_ni) start_i |-> !busy_o);
-  // Bursts are granted only where one is requested.
+  // Only requested bursts are granted.
   GrantAsked_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       burst_grant_i |-> burst_valid_o);
   // The place of the data is known when the first burst is requested.

@@ -1,8 +1,8 @@
-// One multiply-add, in the shape of one DSP slice of a Xilinx device: p = sum + a * b.
+// A multiply-add p = sum + a * b in the form of a Xilinx DSP slice.
 //
-// Contract: a_i and b_i pass Stages registers, so that the slices of a chain, each adding to what
-// the one before it sums, take operands that enter the chain together. PBits must hold every sum.
-// Latency: Stages + 2 cycles from a_i and b_i, 1 from sum_i. Throughput: 1 a cycle.
+// Contract: a_i and b_i are delayed by Stages registers, so that the slices of a chain take
+// operands that arrive together. PBits must hold every sum. Latency: Stages + 2 cycles from a_i and
+// b_i, 1 from sum_i. Throughput: one result per cycle.
 module vdla_mac #(
   parameter int unsigned Stages = 0,
   parameter int unsigned ABits = 25,

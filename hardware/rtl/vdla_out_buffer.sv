@@ -2,7 +2,7 @@
 // read by store.
 //
 // Contract: index_i counts in entries, with raw_i in slots of 32 / OutBits entries. entry_o is
-// there in the cycle after re_i and stays until the next.
+// valid from the cycle after re_i until the next read.
 
 module vdla_out_buffer
   import vdla_pkg::*, vdla_types_pkg::*;

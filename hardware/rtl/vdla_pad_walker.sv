@@ -1,14 +1,13 @@
-// The entries of a load's padding, in the order of their places: one a step, data regions skipped
-// between two steps.
+// The padding entries of a load in ascending order, one per step; data regions are skipped between
+// steps.
 //
-// Contract: start_i announces a load with padding, whose fields stand at load_i, plane_i and
-// columns_i from the next cycle on. At each step_i index_o is the next entry to fill; last_o marks
-// the last one. Latency 1, one entry a cycle: the steps of a load are exactly its padding entries.
+// Contract: start_i begins a load with padding, whose fields are at load_i, plane_i and columns_i
+// from the next cycle. At each step_i index_o is the next entry to fill; last_o marks the last one.
+// Latency 1, one entry per cycle: the steps of a load are exactly its padding entries.
 //
 // A plane is a top of whole rows, the rows with data, and a bottom of whole rows; a row with data
-// has padding before and after them. A load without data is all top. What lies between the end of
-// one part and the next is nothing, the data of a row, or, where rows have no padding, the data of
-// a plane: never two of them.
+// has padding before and after them. A load without data is all top. Between two parts lie no data,
+// the data of a row, or, if rows have no padding, those of a plane.
 
 module vdla_pad_walker
   import vdla_pkg::*;
@@ -29,7 +28,7 @@ module vdla_pad_walker
   typedef enum logic [1:0] {Top, Before, After, Bottom} part_e;
   typedef enum logic [1:0] {SkipNothing, SkipRow, SkipPlane} skip_e;
 
-  // A part, and the data that lie between its next entry and the entry before it.
+  // A part, and the data between its next entry and the previous one.
   typedef struct packed {
     part_e part;
     skip_e skip;
@@ -65,7 +64,7 @@ module vdla_pad_walker
 
   // --- the entry of this step
 
-  logic   fresh_q;  // no step was made
+  logic   fresh_q;  // before the first step
   step_t  step_q, step;
   index_t index_q, skipped;
   size_t  column_q, row_q, plane_q;
@@ -105,10 +104,10 @@ module vdla_pad_walker
     endcase
   end
 
-  // --- the step after it
+  // --- the next step
 
   step_t step_d;
-  skip_e tail;  // the data of a row that ends with them
+  skip_e tail;  // the data at the end of a row
 
   assign tail = step.part == Before ? SkipRow : SkipNothing;
 

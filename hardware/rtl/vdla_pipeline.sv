@@ -1,10 +1,10 @@
-// What a slot goes through: buffers, GEMM core, accumulator, requantiser; all buffers but that of
-// the micro-ops.
+// The path of a slot through buffers, GEMM core, accumulator and requantiser; contains all buffers
+// but that of micro-ops.
 //
-// Contract: a slot comes in cycle u + 1. GEMM reads its operands then; the accumulator, and a
-// VECTOR's operands, are read so that everything meets at the ALU in u + AccStage; the output
-// buffer is written 8 cycles later. Load's writes and store's reads are those of the buffers. One
-// slot a cycle.
+// Contract: a slot arrives in cycle u + 1, in which GEMM reads its operands. The accumulator and
+// the operands of a VECTOR are read so that all operands meet at the ALU in u + AccStage; the
+// output buffer is written 8 cycles later. Load's writes and store's reads have the contract of the
+// buffers. One slot per cycle.
 
 module vdla_pipeline
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
@@ -112,7 +112,7 @@ module vdla_pipeline
     .write_i      (acc_write_i)
   );
 
-  // --- R + 1 to R + 10: what leaves
+  // --- R + 1 to R + 10: the output
 
   vdla_emit u_emit (
     .clk_i,

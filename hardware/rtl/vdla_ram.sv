@@ -1,8 +1,8 @@
-// A memory with one write port and one synchronous read port, written lane by lane: block memory.
+// A block memory with one synchronous read port and one write port with lane enables.
 //
-// Contract: rdata_o is valid in the cycle after re_i and held while re_i is low. Reading an address
-// in the cycle in which it is written gives the old data here, but no user may rely on it. One read
-// and one write a cycle.
+// Contract: rdata_o is valid in the cycle after re_i and held while re_i is low. A read of an
+// address in the cycle of its write gives the old data, but users must not rely on it. One read and
+// one write per cycle.
 
 module vdla_ram #(
   parameter int unsigned Depth = 512,
@@ -19,7 +19,7 @@ module vdla_ram #(
   output logic [Lanes*LaneBits-1:0] rdata_o
 );
 
-  // A lane is an array of its own, so that no lane enable becomes a bit mask.
+  // A separate array per lane, so that lane enables do not become bit masks.
   for (genvar lane = 0; lane < Lanes; lane++) begin : gen_lane
     logic [LaneBits-1:0] memory_q[Depth];
     logic [LaneBits-1:0] data_q;
@@ -33,7 +33,7 @@ module vdla_ram #(
   end
 
 `ifndef SYNTHESIS
-  // Indices stay in the memory, also where its depth is not a power of two.
+  // Indices are in range, also if the depth is not a power of two.
   WriteInRange_A: assert property (@(posedge clk_i) |we_i |-> 32'(waddr_i) < Depth);
   ReadInRange_A: assert property (@(posedge clk_i) re_i |-> 32'(raddr_i) < Depth);
 `endif

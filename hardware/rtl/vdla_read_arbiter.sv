@@ -1,11 +1,11 @@
-// The AXI4 read master: grants the bursts of three requesters, and hands each its beats.
+// The AXI4 read master: arbitrates the bursts of three requesters and routes their beats.
 //
-// Contract: a requester that requests holds its burst until req_grant_o, which is the address
-// handshake. The first requester in the order of their numbers wins; what is presented stays until
-// it is accepted. An address is presented only while fewer than read_limit_i bursts are
-// outstanding, from the address handshake to the last beat; what changes in a cycle counts from the
-// next on. halt_i: nothing new is presented, what is presented completes. Beats are taken in every
-// cycle. Latency 0 both ways; one grant and one beat a cycle.
+// Contract: a requester holds its burst until req_grant_o, which is the address handshake. The
+// requester with the lowest number has priority; an address stays until it is accepted. An address
+// is presented only while fewer than read_limit_i bursts are outstanding, from address handshake to
+// last beat; a change counts from the next cycle. halt_i: no new address is presented, a presented
+// one completes. Beats are always accepted. Latency 0 in both directions; one grant and one beat
+// per cycle.
 
 module vdla_read_arbiter
   import vdla_pkg::*;
@@ -36,7 +36,7 @@ module vdla_read_arbiter
   input  logic                    m_axi_rlast_i,
   input  logic                    m_axi_rvalid_i,
   output logic                    m_axi_rready_o,
-  // Beats, to the requester by number.
+  // Beats of the requesters, by number.
   output logic   [Requesters-1:0] beat_valid_o,
   output beat_t                   beat_data_o,
   output logic                    beat_last_o,
@@ -49,16 +49,16 @@ module vdla_read_arbiter
 
   logic [Requesters-1:0] first, presented, locked_id_q;  // one bit each
   requester_t            chosen;
-  logic                  locked_q;  // an address was presented and not accepted
-  level_t                level_q;   // bursts accepted whose last beat has not come
+  logic                  locked_q;  // an address is presented and not accepted
+  level_t                level_q;   // accepted bursts without their last beat
   logic                  may_present, accepted, returned;
 
   // --- requests
 
-  // The monitors of the requesters have room for MaxOutstanding bursts, whatever the limit.
+  // The monitors of the requesters have room for MaxOutstanding bursts, the largest limit.
   assign may_present = !halt_i && level_q < read_limit_i && level_q < level_t'(MaxOutstanding);
 
-  // Requests and grants are known late, so no number is encoded and decoded between them.
+  // Requests and grants arrive late, so the choice is one-hot, not encoded.
   always_comb begin
     first = '0;
     for (int unsigned number = Requesters; number > 0; number--) begin
@@ -121,12 +121,12 @@ module vdla_read_arbiter
 
   assign outstanding_o = locked_q || level_q != '0;
 
-  // SLVERR and DECERR are the same to us, as are OKAY and EXOKAY.
+  // SLVERR and DECERR are errors; OKAY and EXOKAY are not.
   logic unused_response;
   assign unused_response = m_axi_rresp_i[0];
 
 `ifndef SYNTHESIS
-  // An address that is presented stays, unchanged, until it is accepted.
+  // An address stays valid and stable until it is accepted.
   AddressStable_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       m_axi_arvalid_o && !m_axi_arready_i |=> m_axi_arvalid_o && $stable(m_axi_arid_o)
           && $stable(m_axi_araddr_o) && $stable(m_axi_arlen_o));
@@ -134,7 +134,7 @@ module vdla_read_arbiter
   WithinPage_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       m_axi_arvalid_o |-> 32'(m_axi_araddr_o[11:0])
           + AxiBytes * (32'(m_axi_arlen_o) + 1) <= PageBytes);
-  // The memory returns only what was asked for.
+  // The memory returns only requested beats.
   BeatHasBurst_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       m_axi_rvalid_i |-> level_q != '0 && 32'(m_axi_rid_i) < Requesters);
 `endif

@@ -1,13 +1,13 @@
-// What a unit's cycle goes to while it has read bursts outstanding: waiting for the memory's
-// latency, for the channel, or taking a beat (docs/timing-contract.md, section 6).
+// The counter of a unit's cycle while it has outstanding read bursts: memory latency, memory
+// bandwidth, or a beat (docs/timing-contract.md, section 6).
 //
-// Contract: a grant adds a burst, the last beat removes the oldest one; MaxOutstanding at most. The
-// cycle of the grant and that of the last beat both count as covered. Latency 0; one grant and one
-// beat a cycle.
+// Contract: a grant adds a burst, the last beat removes the oldest; at most MaxOutstanding. The
+// cycles of the grant and of the last beat are both covered. Latency 0; one grant and one beat per
+// cycle.
 //
-// A burst is due from latency_i cycles after its grant. Grants are a cycle apart, so bursts become
-// due one a cycle, and a queue of the grant times of those not yet due suffices: no age ever
-// exceeds the latency, however slow the memory.
+// A burst is due from latency_i cycles after its grant. Grants are at least a cycle apart, so at
+// most one burst becomes due per cycle, and a queue of the grant times of bursts not yet due
+// suffices: no age exceeds the latency, however slow the memory.
 
 module vdla_read_monitor
   import vdla_pkg::*;
@@ -75,10 +75,10 @@ module vdla_read_monitor
   end
 
 `ifndef SYNTHESIS
-  // A beat belongs to a burst that was granted before.
+  // A beat belongs to a granted burst.
   BeatHasBurst_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       beat_i |-> !no_early || due_q != '0);
-  // The memory has no more bursts than it may.
+  // The limit of outstanding bursts holds.
   Bounded_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       32'(early) + 32'(due_q) <= MaxOutstanding);
 `endif

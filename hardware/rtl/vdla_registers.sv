@@ -1,9 +1,9 @@
-// The registers that software sees (docs/registers.md): decodes accesses, holds what is written.
+// The control registers (docs/registers.md): decodes accesses, holds the set-up.
 //
 // Contract: write_i and the address of a read are answered in the same cycle. A write to the set-up
-// or a start while the machine is busy, a write to what is read only, and every access where no
-// register is, are refused and change nothing. start_o and reset_o are pulses in the cycle of the
-// write; a reset is never refused and cancels a start.
+// or a start while busy, a write to a read-only register, and any access outside the registers are
+// refused without effect. start_o and reset_o are pulses in the cycle of the write; a reset is
+// never refused and cancels a start.
 
 module vdla_registers
   import vdla_pkg::*;
@@ -55,7 +55,7 @@ module vdla_registers
 
   logic accepted, commanded, flagged;
 
-  // The bytes that are written over those that were there.
+  // The old value with the written bytes.
   function automatic logic [31:0] merge(logic [31:0] old);
     for (int unsigned b = 0; b < 4; b++) begin
       merge[8*b+:8] = write_strb_i[b] ? write_data_i[8*b+:8] : old[8*b+:8];
@@ -112,12 +112,12 @@ module vdla_registers
     end
   end
 
-  // A stream begins at a beat, whatever is written.
+  // A stream begins at a beat: the bits below are 0.
   assign base_o = {stream_hi_q, stream_lo_q[31:AxiShift], AxiShift'(0)};
 
   // --- reads
 
-  // The place of a counter: unit, counter, half.
+  // The position of a counter: unit, counter, half.
   typedef struct packed {
     logic [1:0] unit;
     logic [3:0] counter;
@@ -189,7 +189,7 @@ module vdla_registers
   end
 
 `ifndef SYNTHESIS
-  // Nothing of the set-up changes while the machine uses it.
+  // The set-up is stable while the machine uses it.
   SetupIsStable_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       busy_i |=> $stable({base_o, count_o, read_latency_o, read_limit_o, write_limit_o}));
 `endif

@@ -1,8 +1,8 @@
-// The requantiser: all lanes of an entry of sums to an entry of results, or the sums themselves.
+// The requantiser: from an entry of sums to an entry of results, or to the sums themselves.
 //
 // Contract: scale_i and raw_i belong to the sums of the next cycle t; zero_point_i and clips are
-// taken in t + 6. In t + 7 result_o is the packed entry of results, and raw_o, where raw_i was set,
-// the entry of sums. One entry a cycle.
+// read in t + 6. In t + 7 result_o is the packed entry of results, and raw_o the entry of sums if
+// raw_i was set. One entry per cycle.
 
 module vdla_requantise
   import vdla_pkg::*, vdla_types_pkg::*;
@@ -18,7 +18,7 @@ module vdla_requantise
   output logic        [    Lanes*32-1:0] raw_o
 );
 
-  // The parameters of a lane, as they lie in the scale buffer.
+  // The parameters of a lane in the scale buffer.
   typedef struct packed {
     logic [1:0] reserved;
     logic [5:0] shift;
@@ -28,7 +28,7 @@ module vdla_requantise
 
   for (genvar o = 0; o < BlockOut; o++) begin : gen_output
     // verilator lint_off UNUSEDSIGNAL
-    scale_t scale;  // the reserved bits say nothing
+    scale_t scale;  // the reserved bits are ignored
     // verilator lint_on UNUSEDSIGNAL
     logic [31:0] bias_q;
     logic [23:0] mult_q;
@@ -36,7 +36,7 @@ module vdla_requantise
 
     assign scale = scale_i[o*64+:64];
 
-    // Raw sums take the same way with neutral parameters.
+    // Raw sums pass with neutral parameters.
     always_ff @(posedge clk_i) begin
       bias_q <= raw_i ? '0 : scale.bias;
       mult_q <= raw_i ? 24'd1 : scale.mult;

@@ -1,10 +1,10 @@
-// One lane of the requantiser: clip(round((sum + bias) * mult / 2**shift) + zero_point), rounding
+// A lane of the requantiser: clip(round((sum + bias) * mult / 2**shift) + zero_point), rounding
 // half up.
 //
-// Contract: exactly hardware/numerics.py. With mult 1, bias 0 and shift 0 the sum comes out
-// unchanged in raw_o. Sum, bias, mult and shift are taken in cycle t, zero_point and clips in t +
-// 6, and the results are there in t + 7. One sum a cycle. Two multipliers of 25 x 18 bits, the
-// second adds the first shifted by 17 in the cascade.
+// Contract: exactly hardware/numerics.py. With mult 1, bias 0 and shift 0 raw_o is the sum. Sum,
+// bias, mult and shift are read in cycle t, zero_point and clips in t + 6; the results are valid in
+// t + 7. One sum per cycle. Two multipliers of 25 x 18 bits; the second adds the first shifted by
+// 17 in the cascade.
 
 module vdla_requantise_lane
   import vdla_pkg::*;
@@ -21,7 +21,7 @@ module vdla_requantise_lane
   output logic        [       31:0] raw_o
 );
 
-  // --- t + 1: the biased sum; t + 4: its product with mult, the low part a cycle before
+  // --- t + 1: the biased sum; t + 4: its product with mult, the low part a cycle earlier
 
   logic        [31:0] biased_q;
   logic signed [14:0] high_q;
@@ -45,7 +45,7 @@ module vdla_requantise_lane
   end
   assign product = {high_sum_q, low_late_q};
 
-  // --- t + 5: shifted by a multiple of 4; then the rest. The bit below the last one rounds.
+  // --- t + 5: shift by a multiple of 4, then by the rest. The bit below the last one rounds.
 
   logic        [ 5:0] shift;
   logic        [ 1:0] rest_q;
@@ -66,8 +66,8 @@ module vdla_requantise_lane
   end
   assign fine = coarse_q >>> rest_q;
 
-  // --- t + 6: saturated to one bit more than a result has: what is saturated is clipped, whatever
-  // the zero point and the rounding
+  // --- t + 6: saturate to one bit more than a result: a saturated value is clipped in any case,
+  // whatever the zero point and the rounding
 
   logic                    fits;
   logic signed [OutBits:0] value_q;

@@ -1,7 +1,7 @@
 // The buffer of requantisation parameters: written by load, read by the requantiser.
 //
-// Contract: a write is any buffer_write_t, others than to this buffer are ignored. entry_o is there
-// in the cycle after re_i.
+// Contract: a write is any buffer_write_t, those to other buffers are ignored. entry_o is valid in
+// the cycle after re_i.
 
 module vdla_scl_buffer
   import vdla_pkg::*, vdla_types_pkg::*;

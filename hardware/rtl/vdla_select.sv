@@ -1,7 +1,7 @@
-// The part of a wide memory word that the low bits of an index name.
+// Selects a part of a wide memory word by the low bits of an index.
 //
-// Contract: part_o belongs to the index of the last cycle with re_i, as the word of a vdla_ram that
-// is read with it.
+// Contract: part_o belongs to the index of the last cycle with re_i, like the word of a vdla_ram
+// read with it.
 
 module vdla_select #(
   parameter int unsigned PartBits = 8,
@@ -11,7 +11,7 @@ module vdla_select #(
   input  logic                      clk_i,
   input  logic                      re_i,
   // verilator lint_off UNUSEDSIGNAL
-  input  logic [     IndexBits-1:0] index_i,  // the rest is the address of the word
+  input  logic [     IndexBits-1:0] index_i,  // the upper bits are the address of the word
   // verilator lint_on UNUSEDSIGNAL
   input  logic [Parts*PartBits-1:0] word_i,
   output logic [      PartBits-1:0] part_o

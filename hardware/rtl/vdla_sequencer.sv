@@ -1,8 +1,8 @@
-// The loops of a GEMM or VECTOR: fetches the micro-ops and makes the pipeline's slots.
+// The loops of a GEMM or VECTOR: reads the micro-ops and issues the pipeline's slots.
 //
-// Contract: start_i is the cycle S; the address of the first micro-op is read in S + 1, its indices
-// are added in S + 2, its slot is there in S + 3. An iteration whose two entries lie in one half of
-// the accumulator makes two slots. busy_o: S < t < F; done_o: t = F - 1. One slot a cycle.
+// Contract: start_i is in cycle S; the first micro-op is read in S + 1, its indices are added in S
+// + 2, its slot is valid in S + 3. An iteration that reads two entries of one half of the
+// accumulator takes two slots. busy_o: S < t < F; done_o: t = F - 1. One slot per cycle.
 
 module vdla_sequencer
   import vdla_pkg::*, vdla_types_pkg::*, vdla_compute_pkg::*;
@@ -11,7 +11,7 @@ module vdla_sequencer
   input  logic                    rst_ni,
   input  logic                    start_i,
   // verilator lint_off UNUSEDSIGNAL
-  input  vector_t                 command_i,  // a GEMM has zeros where it has no field
+  input  vector_t                 command_i,  // fields that a GEMM lacks are 0
   // verilator lint_on UNUSEDSIGNAL
   output logic                    busy_o,
   output logic                    done_o,
@@ -27,7 +27,7 @@ module vdla_sequencer
   typedef logic [UopIndexBits-1:0] uop_index_t;
   typedef logic [LoopFieldBits-1:0] loop_t;
 
-  // What the slots of the instruction have in common.
+  // The constants of the instruction's slots.
   typedef struct packed {
     logic vector;
     logic init;
@@ -81,7 +81,7 @@ module vdla_sequencer
     end
   end
 
-  // --- the micro-op's address, and the loops that it ends
+  // --- the micro-op's address, and the loops it ends
 
   logic       reading_q;
   uop_index_t uop_index_q;
@@ -233,7 +233,7 @@ module vdla_sequencer
   end
 
 `ifndef SYNTHESIS
-  // An instruction starts when the one before has left.
+  // An instruction starts after the previous one has issued its last slot.
   StartWhenFree_A: assert property (@(posedge clk_i) disable iff (!rst_ni) start_i |-> !busy_o);
   // Loops and micro-op ranges are not empty.
   StartHasWork_A: assert property (@(posedge clk_i) disable iff (!rst_ni)

@@ -1,11 +1,11 @@
-// The store unit: STOREs of the output buffer, in order, several awaiting their responses. The AXI
-// write master.
+// The store unit and AXI write master: STOREs of the output buffer, in order, several awaiting
+// responses.
 //
-// Contract: docs/timing-contract.md, section 5. A burst begins while fewer than write_limit_i await
-// their response, from their first beat to the response. A STORE is complete in the cycle after the
-// response to its last burst; responses come in order and are never refused. With halt_i no burst
-// begins and a begun one is finished; outstanding_o says that something is owed. An error response
-// is reported at once and counts as a response. One beat a cycle.
+// Contract: docs/timing-contract.md, section 5. A burst begins while fewer than write_limit_i
+// bursts are between first beat and response. A STORE is complete in the cycle after the response
+// to its last burst; responses arrive in order and are always accepted. With halt_i no burst begins
+// and a begun one finishes; outstanding_o: a transaction is unfinished. An error response is
+// reported at once and counts as a response. One beat per cycle.
 
 module vdla_store
   import vdla_pkg::*;
@@ -47,10 +47,10 @@ module vdla_store
   input  logic [1:0]              m_axi_bresp_i,
   input  logic                    m_axi_bvalid_i,
   output logic                    m_axi_bready_o,
-  // For the observer.
-  output logic                    busy_o,            // something is in flight
+  // For observers.
+  output logic                    busy_o,            // an instruction is in flight
   output logic                    ended_o,
-  output logic                    outstanding_o,     // an address, beats or a response are owed
+  output logic                    outstanding_o,     // an address, beat or response is outstanding
   output logic                    error_o,
   output counter_e                class_o,
   output logic                    tentative_o
@@ -59,7 +59,7 @@ module vdla_store
   localparam int unsigned LevelBits = $clog2(StoresInFlight + 1);
   typedef logic [LevelBits-1:0] level_t;
 
-  // Bursts are numbered; at most MaxOutstanding await their response.
+  // Bursts are numbered; at most MaxOutstanding await a response.
   localparam int unsigned NumberBits = $clog2(MaxOutstanding + 1);
   typedef logic [NumberBits-1:0] number_t;
 
@@ -80,7 +80,7 @@ module vdla_store
   };
   assign unused_bits = ^{head, m_axi_bid_i, m_axi_bresp_i[0]};
 
-  // --- bursts that await their response
+  // --- bursts that await a response
 
   number_t begun_q, begun_d, answered_q, answered_d, last_burst;
   number_t awaiting;
@@ -194,10 +194,10 @@ module vdla_store
   assign error_o       = answer && m_axi_bresp_i[1];
 
 `ifndef SYNTHESIS
-  // A response belongs to a burst that awaits one, whose beats were taken.
+  // A response belongs to a burst whose beats were accepted.
   AnswerAwaited_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       answer |-> awaiting != '0);
-  // The memory has no more bursts than it may.
+  // The limit of outstanding bursts holds.
   Bounded_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       32'(awaiting) <= MaxOutstanding);
 `endif

@@ -1,11 +1,11 @@
-// Executes STOREs up to their last beats: reads entries of the output buffer in order and writes
-// them to memory in bursts (docs/timing-contract.md, sections 2 and 5).
+// Executes STOREs up to their last beats: reads output entries in order and writes them in bursts
+// (docs/timing-contract.md, sections 2 and 5).
 //
 // Contract: start_i in cycle S takes a STORE while busy_o is low; its first beat and address are
-// offered at S + StoreSetup, the next burst in the cycle after the beats and the address of the one
-// before it are taken. A burst is begun only with may_begin_i; a begun one is finished. What is
-// offered stays until it is taken. The buffer answers a read in the next cycle and keeps the answer
-// while nothing is read. One beat a cycle.
+// valid at S + StoreSetup, those of the next burst in the cycle after beats and address of the last
+// one were accepted. A burst begins only with may_begin_i, and then finishes. Beats and addresses
+// stay stable until accepted. The buffer answers a read in the next cycle and holds the answer
+// until the next read. One beat per cycle.
 
 module vdla_store_engine
   import vdla_pkg::*;
@@ -18,9 +18,9 @@ module vdla_store_engine
   input  logic                    may_begin_i,
   output logic                    busy_o,       // S < t < F
   output logic                    setup_o,      // S < t < S + StoreSetup
-  output logic                    begun_o,      // a burst was offered and is not taken as a whole
-  output logic                    burst_o,      // the first beat of a burst is taken
-  output logic                    done_o,       // the last burst of the STORE is taken as a whole
+  output logic                    begun_o,      // a burst has begun and is not complete
+  output logic                    burst_o,      // the first beat of a burst is accepted
+  output logic                    done_o,       // the last burst of the STORE is complete
   // The output buffer.
   output logic                    out_re_o,
   output logic [OutFieldBits-1:0] out_index_o,
@@ -51,11 +51,11 @@ module vdla_store_engine
   assign store       = store_t'(command_i.word);
   assign unused_bits = ^{command_i.plane[PlaneBits-1:SizeFieldBits], store};
 
-  // --- bursts: beats and address are taken independently
+  // --- bursts: beats and address are accepted independently
 
   logic       offers, begun_q, beats_done_q, address_done_q;
   logic       beat_taken, address_taken, beats_done, address_done, burst_done;
-  logic [7:0] count_q;  // beats taken of the burst
+  logic [7:0] count_q;  // accepted beats of the burst
 
   assign offers        = state_q == Write && (begun_q || may_begin_i);
   assign w_valid_o     = offers && !beats_done_q;
@@ -118,7 +118,7 @@ module vdla_store_engine
     .grant_i   (burst_done)
   );
 
-  // --- entries: the next one is read when the last beat of this one is taken
+  // --- entries: the next one is read when the last beat of this one is accepted
 
   beat_index_t beat_q;
   index_t      index_q;
@@ -147,18 +147,18 @@ module vdla_store_engine
   end
 
 `ifndef SYNTHESIS
-  // The first entry is there in time.
+  // The first entry has been read when it is needed.
   if (StoreSetup != 2) begin : gen_setup
     $error("vdla_store_engine: StoreSetup must be 2");
   end
 
-  // A beat that is offered stays offered, unchanged, until it is taken.
+  // A beat stays valid and stable until it is accepted.
   BeatStable_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       w_valid_o && !w_ready_i |=> w_valid_o && $stable(w_data_o) && $stable(w_last_o));
-  // So does an address.
+  // An address stays valid and stable until it is accepted.
   AddressStable_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       aw_valid_o && !aw_ready_i |=> aw_valid_o && $stable(aw_o));
-  // A STORE starts only when the one before has been taken as a whole.
+  // A STORE starts only after the last beat of the previous one.
   StartsIdle_A: assert property (@(posedge clk_i) disable iff (!rst_ni) start_i |-> !busy_o);
   // A STORE ends with the last beat of an entry.
   WholeEntries_A: assert property (@(posedge clk_i) disable iff (!rst_ni)

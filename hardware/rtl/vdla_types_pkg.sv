@@ -1,11 +1,12 @@
-// The types that modules exchange. What depends on the configuration is in vdla_pkg, which is generated.
+// The types that modules exchange; those of a configuration are in the generated vdla_pkg.
 
 package vdla_types_pkg;
   import vdla_pkg::*;
 
-  // A package offers more than one design uses.
+  // A package has more parameters than a design uses.
   /* verilator lint_off UNUSEDPARAM */
-  // Units by number, as in unit_e; fetch has none. Requesters of the read channel by priority: their AXI identifiers.
+  // Units by number, as in unit_e, without fetch. Requesters of the read channel by priority, which
+  // is their AXI ID.
   parameter int unsigned Units = 3;
   parameter int unsigned Requesters = 3;
   parameter int unsigned ReqFetch = 0;
@@ -19,7 +20,7 @@ package vdla_types_pkg;
   // The product of two sizes of a transfer, and the beats of its longest run.
   parameter int unsigned PlaneBits = 2 * SizeFieldBits;
 
-  // Entries of a buffer in beats, and the views that a VECTOR has of them.
+  // Beats of the entries of buffers, and of the vectors that a VECTOR indexes.
   parameter int unsigned InpBeats = InpEntryBits / AxiBits;
   parameter int unsigned WgtBeats = WgtEntryBits / AxiBits;
   parameter int unsigned SclBeats = SclEntryBits / AxiBits;
@@ -37,7 +38,8 @@ package vdla_types_pkg;
                              : (AccBeats > InpBeats ? AccBeats : InpBeats));
   parameter int unsigned BeatIndexBits = MostBeats > 1 ? $clog2(MostBeats) : 1;
 
-  // From the operands of the GEMM core to its sums, and the place of the accumulator's stage in the pipeline.
+  // Latency from the operands of the GEMM core to its sums, and the accumulator's stage in the
+  // pipeline.
   parameter int unsigned GemmLatency = 3 + $clog2(BlockIn);
   parameter int unsigned AccStage = 3 + GemmLatency;
 
@@ -57,20 +59,20 @@ package vdla_types_pkg;
     logic pop_prev;
   } tokens_t;
 
-  // What waits in a command queue: the word, and y_size * x_size of a transfer.
+  // An entry of a command queue: the word, and y_size * x_size of a transfer.
   typedef struct packed {
     logic [PlaneBits-1:0] plane;
     instr_t word;
   } command_t;
 
-  // A burst of reads or writes; the length as AXI has it, one less than the beats.
+  // A read or write burst; len is AXI's, one less than the beats.
   typedef struct packed {
     addr_t addr;
     logic [7:0] len;
   } burst_t;
 
-  // One write of a transfer into a buffer: a beat of an entry, or, with fill, padding into the whole entry.
-  // With widen a beat holds elements of InpBits for the accumulator, and covers 32 / InpBits of its beats.
+  // A write into a buffer: a beat of an entry or, with fill, padding of the whole entry. With widen
+  // a beat has elements of InpBits and fills 32 / InpBits beats of an accumulator entry.
   typedef struct packed {
     buffer_e buffer;
     logic fill;
@@ -81,7 +83,7 @@ package vdla_types_pkg;
     logic signed [31:0] pad_value;
   } buffer_write_t;
 
-  // What a cycle of a unit goes to, in the order of the counters' registers.
+  // The counter of a unit's cycle, in the order of the counters' registers.
   typedef enum logic [3:0] {
     CntBusy = 4'd0,
     CntMemoryLatency = 4'd1,
@@ -94,7 +96,7 @@ package vdla_types_pkg;
     CntIdle = 4'd8
   } counter_e;
 
-  // Why the machine stopped before its program's end.
+  // Why the machine stopped before the end of the program.
   typedef enum logic [7:0] {
     ErrNone = 8'd0,
     ErrInstruction = 8'd1,
@@ -104,9 +106,10 @@ package vdla_types_pkg;
     ErrStore = 8'd5
   } error_e;
 
-  // What an observer needs to give every instruction its times: units execute in order.
+  // The events from which an observer derives the times of every instruction; units execute in
+  // order.
   typedef struct packed {
-    logic running;  // this cycle counts
+    logic running;  // the cycle is counted
     logic dispatch;
     logic [Units-1:0] started;
     logic [Units-1:0] ended;

@@ -1,19 +1,19 @@
-// The order of a unit: starts its instructions when their tokens are there, ends them in order,
-// says what each cycle goes to (docs/timing-contract.md, sections 4 to 6).
+// The control of a unit: starts instructions when their tokens are available, ends them in order,
+// classifies each cycle (docs/timing-contract.md, sections 4 to 6).
 //
 // Contract: cmd_take_o is the start S and pops the command and all its tokens in that cycle.
-// complete_i is a pulse in the cycle C of the oldest instruction in flight that is not complete and
-// no SYNC; a SYNC is complete in the cycle after its start. ended_o is the end E and pushes all
-// tokens: the first cycle from C and from the cycle after the end before it in which every queue
-// has room. allow_i has what only the unit knows: its issue stage is free, and fewer instructions
-// are in flight than it may have, InFlight at most. Latency 0; one start and one end a cycle.
+// complete_i is a pulse in the cycle C in which the oldest incomplete instruction other than a SYNC
+// completes; a SYNC completes in the cycle after its start. ended_o is the end E and pushes all
+// tokens: the first cycle from C, and after the previous end, in which every queue has room.
+// allow_i is the unit's condition for a start: the issue stage is free and fewer than its limit, at
+// most InFlight, are in flight. Latency 0; one start and one end per cycle.
 
 module vdla_unit_control
   import vdla_types_pkg::*;
 #(
   parameter int unsigned InFlight = 4,
-  parameter counter_e Held = CntBusy,  // what waiting for instructions in flight counts as
-  parameter counter_e PopPrev = CntBusy,  // what waiting for each of the four queues counts as
+  parameter counter_e Held = CntBusy,  // the counter of waiting for instructions in flight
+  parameter counter_e PopPrev = CntBusy,  // the counters of waiting for the four queues
   parameter counter_e PopNext = CntBusy,
   parameter counter_e PushPrev = CntBusy,
   parameter counter_e PushNext = CntBusy,
@@ -21,13 +21,13 @@ module vdla_unit_control
 ) (
   input  logic                 clk_i,
   input  logic                 rst_ni,
-  input  logic                 halt_i,             // nothing starts or ends
+  input  logic                 halt_i,             // no start or end
   // The head of the command queue.
   input  logic                 cmd_valid_i,
   input  tokens_t              cmd_tokens_i,
   input  logic                 cmd_sync_i,
   output logic                 cmd_take_o,
-  // The token queues, by the registers of their levels.
+  // The token queues, from the registers of their levels.
   input  logic                 prev_available_i,
   input  logic                 next_available_i,
   output logic                 prev_pop_o,
@@ -41,10 +41,10 @@ module vdla_unit_control
   input  logic                 complete_i,
   output logic [LevelBits-1:0] in_flight_o,
   output logic                 ended_o,
-  // What a cycle goes to.
+  // The counter of a cycle.
   input  logic                 current_i,          // S < t < F of an instruction
   input  counter_e             current_class_i,
-  input  logic                 current_waits_i,    // it cannot begin before the one before it ends
+  input  logic                 current_waits_i,    // it cannot begin before the previous one ends
   input  logic                 covered_i,
   input  counter_e             covered_class_i,
   output counter_e             class_o,            // of this cycle, if not tentative
@@ -53,7 +53,7 @@ module vdla_unit_control
 
   typedef logic [LevelBits-1:0] level_t;
 
-  // What the end of an instruction needs of it.
+  // The fields of an instruction that its end needs.
   typedef struct packed {
     logic push_next;
     logic push_prev;
@@ -63,7 +63,7 @@ module vdla_unit_control
   flight_t starting, oldest;
   logic    none_in_flight, tokens_there, oldest_complete;
   logic    prev_full, next_full, blocked;
-  level_t  done_q;  // instructions that are complete and have not ended, without SYNCs
+  level_t  done_q;  // complete instructions that have not ended, without SYNCs
 
   // --- starts
 
@@ -109,7 +109,7 @@ module vdla_unit_control
     else done_q <= done_q + level_t'(complete_i) - level_t'(ended_o && !oldest.sync);
   end
 
-  // --- what the cycle goes to
+  // --- the counter of the cycle
 
   counter_e held;
 
@@ -132,16 +132,16 @@ module vdla_unit_control
   assign tentative_o = !covered_i && !current_i && !cmd_valid_i;
 
 `ifndef SYNTHESIS
-  // The unit allows no more in flight than there is room for.
+  // The unit keeps to the limit of instructions in flight.
   FlightHasRoom_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       cmd_take_o |-> in_flight_o < level_t'(InFlight));
-  // Nothing starts while an instruction occupies the issue stage.
+  // No start while an instruction occupies the issue stage.
   IssueIsFree_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       current_i |-> !cmd_take_o);
-  // Only what is in flight completes.
+  // Only an instruction in flight completes.
   CompleteInFlight_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       complete_i |-> done_q < in_flight_o);
-  // A token is pushed only into room, and popped only where one is.
+  // No push into a full queue, no pop from an empty one.
   PushHasRoom_A: assert property (@(posedge clk_i) disable iff (!rst_ni)
       (prev_push_o |-> prev_room_i) and (next_push_o |-> next_room_i));
   PopHasToken_A: assert property (@(posedge clk_i) disable iff (!rst_ni)

@@ -1,8 +1,8 @@
-// The micro-op buffer: written by compute's loads, read by its sequencer. Only bits that mean
-// something are kept.
+// The micro-op buffer: written by compute's loads, read by its sequencer. Unused bits are not
+// stored.
 //
-// Contract: a write is any buffer_write_t, others than to this buffer are ignored. uop_o is there
-// in the cycle after re_i and stays until the next.
+// Contract: a write is any buffer_write_t, those to other buffers are ignored. uop_o is valid from
+// the cycle after re_i until the next read.
 
 module vdla_uop_buffer
   import vdla_pkg::*, vdla_types_pkg::*;

@@ -1,9 +1,9 @@
 // The weight buffer: written by load, read by GEMM as entries, by VECTOR as vectors of block_out
 // elements.
 //
-// Contract: a write is any buffer_write_t, others than to this buffer are ignored. entry_o is there
-// in the cycle after entry_re_i, vector_o in the cycle after vector_re_i; the two are not read in
-// the same cycle.
+// Contract: a write is any buffer_write_t, those to other buffers are ignored. entry_o is valid in
+// the cycle after entry_re_i, vector_o in the cycle after vector_re_i; only one of them is read in
+// a cycle.
 
 module vdla_wgt_buffer
   import vdla_pkg::*, vdla_types_pkg::*;
@@ -59,7 +59,7 @@ module vdla_wgt_buffer
   );
 
 `ifndef SYNTHESIS
-  // There is one read port.
+  // The memory has one read port.
   OneReader_A: assert property (@(posedge clk_i) !(entry_re_i && vector_re_i));
 `endif
 
