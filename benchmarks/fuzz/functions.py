@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from vdla.benchmarks.fuzz.intrinsics import GROUPS, LANES
-from vdla.benchmarks.fuzz.values import FLOATS, INTEGERS, LARGEST, WIDE_FLOATS, Grade, Position, Values
+from vdla.benchmarks.fuzz.values import FLOATS, INTEGERS, LARGEST, WIDE_FLOATS, FuzzIndex, Grade, Values
 from vdla.compiler import ir, te
 from vdla.compiler.ir import DTYPES, Array, is_float, is_integer, limits, storage_dtype
 
@@ -109,9 +109,9 @@ class _Maker:
         self.stages += tensors
         self.values.tensors += [(tensor, grade) for tensor in tensors]
 
-    def body(self, element: Callable[[list[Position]], Any], shape: Sequence[te.Dim]) -> Callable[..., Any]:
+    def body(self, element: Callable[[list[FuzzIndex]], Any], shape: Sequence[te.Dim]) -> Callable[..., Any]:
         """The function of the indices that calls `element` with their places."""
-        return lambda *i: element([Position(v, n) for v, n in zip(i, shape, strict=True)])
+        return lambda *i: element([FuzzIndex(v, n) for v, n in zip(i, shape, strict=True)])
 
     def elements(self, name: str) -> _Made:
         """Each element by itself."""
@@ -130,7 +130,7 @@ class _Maker:
         """Two elements of one block."""
         shape, dtypes = self.shape(self.known), self.rng.choices(DTYPES, k=2)
 
-        def value(at: list[Position]) -> tuple[te.Value, ...]:
+        def value(at: list[FuzzIndex]) -> tuple[te.Value, ...]:
             return tuple(self.values.element(at, dtype, Grade.EXACT, 1) for dtype in dtypes)
 
         return list(te.compute(shape, self.body(value, shape), (name, f"{name}b"))), Grade.EXACT
@@ -145,7 +145,7 @@ class _Maker:
         reducer = self.rng.choice((te.sum, te.sum, te.max, te.min, _PRODUCT))
         given = self.rng.random() < 0.3
 
-        def combined(at: list[Position]) -> te.Value:
+        def combined(at: list[FuzzIndex]) -> te.Value:
             value = self.term(at, axes, dtype)
             return reducer(value, axis=axes, init=self.term(at, [], dtype) if given else None)
 
@@ -160,9 +160,9 @@ class _Maker:
         value = self.body(lambda at: reducer(self.term(at, axes, dtype), axis=axes), shape)
         return list(te.compute(shape, value, (name, f"{name}b"))), Grade.EXACT
 
-    def term(self, at: list[Position], axes: Sequence[te.ReduceAxis], dtype: str) -> te.Value:
+    def term(self, at: list[FuzzIndex], axes: Sequence[te.ReduceAxis], dtype: str) -> te.Value:
         """What is combined along `axes`."""
-        places = [*at, *(Position(te.as_value(axis, "fuzz"), axis.extent) for axis in axes)]
+        places = [*at, *(FuzzIndex(te.as_value(axis, "fuzz"), axis.extent) for axis in axes)]
         self.rng.shuffle(places)
         element = self.values.element(places, dtype, Grade.EXACT, self.rng.randint(0, 2))
         return te.clip(element, -LARGEST, LARGEST) if is_float(dtype) else element
@@ -203,7 +203,7 @@ class _Maker:
         def cell(t: te.Value, state: te.Tensor) -> te.Tensor:
             self.values.tensors.append((state, Grade.EXACT))
             axes = self.reduce_axes(1) if is_integer(dtype) and self.rng.random() < 0.3 else []
-            value = self.body(lambda at: self.next_state(Position(t, steps), state, at, axes), shape)
+            value = self.body(lambda at: self.next_state(FuzzIndex(t, steps), state, at, axes), shape)
             after: te.Tensor = te.compute(shape, value, name)
             return after
 
@@ -212,7 +212,7 @@ class _Maker:
         return [states], Grade.EXACT
 
     def next_state(
-        self, step: Position, state: te.Tensor, at: list[Position], axes: Sequence[te.ReduceAxis]
+        self, step: FuzzIndex, state: te.Tensor, at: list[FuzzIndex], axes: Sequence[te.ReduceAxis]
     ) -> te.Value:
         """A state of the step before and something new, so small that states of floats stay whole numbers."""
         old = state[tuple(place.value for place in at)]

@@ -32,7 +32,7 @@ class Grade(IntEnum):
 
 
 @dataclass(frozen=True, eq=False)
-class Position:
+class FuzzIndex:
     """An index variable, of a result or of a reduction, in [0, extent); the extent may be a symbol."""
 
     value: te.Value
@@ -46,7 +46,7 @@ class Values:
     rng: random.Random
     tensors: list[tuple[te.Tensor, Grade]] = field(default_factory=list)
 
-    def element(self, at: Sequence[Position], dtype: str, grade: Grade, depth: int) -> te.Value:
+    def element(self, at: Sequence[FuzzIndex], dtype: str, grade: Grade, depth: int) -> te.Value:
         """A value of `dtype` at a point, no rougher than `grade`."""
         if depth == 0 or self.rng.random() < 0.15:
             return self.leaf(at, dtype, grade)
@@ -64,7 +64,7 @@ class Values:
 
     # --- leaves -----------------------------------------------------------------------------------
 
-    def leaf(self, at: Sequence[Position], dtype: str, grade: Grade) -> te.Value:
+    def leaf(self, at: Sequence[FuzzIndex], dtype: str, grade: Grade) -> te.Value:
         """An element of a tensor, an index, or a number."""
         kind = self.rng.random()
         if kind < 0.8:
@@ -80,7 +80,7 @@ class Values:
         low = 0 if dtype.startswith("u") else -2
         return te.const(self.rng.randint(low, 1), dtype)
 
-    def load(self, at: Sequence[Position], grade: Grade) -> te.Value:
+    def load(self, at: Sequence[FuzzIndex], grade: Grade) -> te.Value:
         """An element of a tensor, mostly at its own place, sometimes anywhere, sometimes padded."""
         tensor = self.rng.choice([tensor for tensor, own in self.tensors if own <= grade])
         if self.rng.random() < 0.15:
@@ -88,13 +88,13 @@ class Values:
         indices = [self.index(at, d, extent) for d, extent in enumerate(tensor.shape)]
         return tensor[tuple(indices)]
 
-    def padded(self, tensor: te.Tensor, at: Sequence[Position]) -> te.Value:
+    def padded(self, tensor: te.Tensor, at: Sequence[FuzzIndex]) -> te.Value:
         """An element of a tensor where the moved place lies inside, else a constant."""
         moved = [te.const(0, "int32") + self.rng.choice(at).value + self.rng.randint(-2, 1) for _ in tensor.shape]
         inside = [(i >= 0) & (i < extent) for i, extent in zip(moved, tensor.shape, strict=True)]
         return te.select(te.all_of(*inside), tensor[tuple(moved)], self.number(tensor.dtype))
 
-    def index(self, at: Sequence[Position], d: int, extent: te.Dim) -> te.Value:
+    def index(self, at: Sequence[FuzzIndex], d: int, extent: te.Dim) -> te.Value:
         """An index below `extent`."""
         place = at[d] if d < len(at) and self.rng.random() < 0.7 else self.rng.choice(at)
         kind = self.rng.random()
@@ -119,7 +119,7 @@ class Values:
             choices.append(value * 2)
         return self.rng.choice(choices)
 
-    def sum_of_two(self, at: Sequence[Position], place: Position, extent: te.Dim) -> te.Value:
+    def sum_of_two(self, at: Sequence[FuzzIndex], place: FuzzIndex, extent: te.Dim) -> te.Value:
         """The window index y * stride + k, modulo the extent where it could leave it."""
         other, stride = self.rng.choice(at), self.rng.randint(1, 2)
         total = place.value * stride + other.value
@@ -129,13 +129,13 @@ class Values:
         wrapped: te.Value = total % extent
         return wrapped
 
-    def gathered(self, at: Sequence[Position], extent: te.Dim) -> te.Value:
+    def gathered(self, at: Sequence[FuzzIndex], extent: te.Dim) -> te.Value:
         """An index that is data."""
         return te.cast("int32", te.cast("int64", self.load(at, Grade.EXACT)) % te.cast("int64", _as_int32(extent)))
 
     # --- operations -------------------------------------------------------------------------------
 
-    def condition(self, at: Sequence[Position], grade: Grade, depth: int) -> te.Value:
+    def condition(self, at: Sequence[FuzzIndex], grade: Grade, depth: int) -> te.Value:
         """A comparison, or bools combined."""
         if depth > 0 and self.rng.random() < 0.3:
             a, b = (self.condition(at, grade, depth - 1) for _ in range(2))
@@ -145,13 +145,13 @@ class Values:
         compare = self.rng.choice((te.Value.__lt__, te.Value.__le__, te.Value.__eq__, te.Value.__ne__, te.Value.__ge__))
         return compare(a, b)
 
-    def converted(self, at: Sequence[Position], dtype: str, grade: Grade, depth: int) -> te.Value:
+    def converted(self, at: Sequence[FuzzIndex], dtype: str, grade: Grade, depth: int) -> te.Value:
         """A value of another dtype, converted."""
         if is_float(dtype) and grade is Grade.ROUGH:
             return te.cast(dtype, self.element(at, self.rng.choice(WIDE_FLOATS), grade, depth))
         return te.cast(dtype, self.element(at, self.rng.choice(DTYPES), min(grade, Grade.FRACTION), depth))
 
-    def integer_operation(self, at: Sequence[Position], dtype: str, grade: Grade, depth: int) -> te.Value:
+    def integer_operation(self, at: Sequence[FuzzIndex], dtype: str, grade: Grade, depth: int) -> te.Value:
         """Any operator of integers; quotients and shifts of any operands."""
         a, b = (self.element(at, dtype, min(grade, Grade.FRACTION), depth) for _ in range(2))
         if self.rng.random() < 0.08:
@@ -159,7 +159,7 @@ class Values:
         op = self.rng.choice(("add", "sub", "mul", "min", "max", "floordiv", "mod", "shl", "shr", "and", "or", "xor"))
         return te.binary(op, a, b)
 
-    def float_operation(self, at: Sequence[Position], dtype: str, grade: Grade, depth: int) -> te.Value:
+    def float_operation(self, at: Sequence[FuzzIndex], dtype: str, grade: Grade, depth: int) -> te.Value:
         """An operator of floats; quotients and functions only where the grade allows."""
         if grade is Grade.ROUGH and self.rng.random() < 0.5:
             return self.function(te.clip(self.element(at, dtype, grade, depth), -4, 4))

@@ -11,7 +11,7 @@ import pytest
 
 from vdla.cli import main
 from vdla.commands import FINDING, OK, console, doctor_command
-from vdla.commands.self_test import Finding
+from vdla.commands.self_test import DoctorFinding
 
 Capture = pytest.CaptureFixture[str]
 Patch = pytest.MonkeyPatch
@@ -87,5 +87,5 @@ def test_sources_that_are_not_installed_are_a_finding(monkeypatch: Patch, capsys
 
 
 def test_what_the_self_test_finds_is_the_exit_code(monkeypatch: Patch) -> None:
-    monkeypatch.setattr("vdla.commands.self_test.self_test", lambda: [Finding("convolution", "wrong", False)])
+    monkeypatch.setattr("vdla.commands.self_test.self_test", lambda: [DoctorFinding("convolution", "wrong", False)])
     assert main(["doctor"]) == FINDING

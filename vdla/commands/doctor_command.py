@@ -16,7 +16,7 @@ from pathlib import Path
 
 from vdla.commands import FINDING, OK
 from vdla.commands.console import output, table
-from vdla.commands.self_test import Finding
+from vdla.commands.self_test import DoctorFinding
 
 EXAMPLES = """\
   vdla doctor        exit code 1 when a requirement is missing or a test fails
@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the findings; exit code 1 when one is not healthy."""
     from vdla.commands.self_test import self_test
 
-    sections: tuple[tuple[str, Callable[[], list[Finding]]], ...] = (
+    sections: tuple[tuple[str, Callable[[], list[DoctorFinding]]], ...] = (
         ("installed", _installed),
         ("extras", _extras),
         ("machine", _machine),
@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     return OK if all(finding.healthy for finding in findings) else FINDING
 
 
-def _show(title: str, findings: list[Finding]) -> None:
+def _show(title: str, findings: list[DoctorFinding]) -> None:
     listing = table(title, "what", "state", "")
     listing.show_header = False
     for column in listing.columns[1:]:
@@ -61,48 +61,48 @@ def _show(title: str, findings: list[Finding]) -> None:
 # --- what is installed -----------------------------------------------------------------------------------------------
 
 
-def _installed() -> list[Finding]:
+def _installed() -> list[DoctorFinding]:
     from vdla import __version__
 
-    python = Finding("python", platform.python_version(), sys.version_info >= (3, 10))
-    own = [python, Finding("vdla", __version__), _command()]
+    python = DoctorFinding("python", platform.python_version(), sys.version_info >= (3, 10))
+    own = [python, DoctorFinding("vdla", __version__), _command()]
     return [*own, *(_needed(requirement) for requirement in _requirements(""))]
 
 
-def _command() -> Finding:
+def _command() -> DoctorFinding:
     """The script of this installation, and whether `vdla` alone runs it."""
     script, found = Path(sysconfig.get_path("scripts")) / "vdla", shutil.which("vdla")
     if not script.exists():
-        return Finding("command", "python -m vdla", advice="not installed as vdla: pip install -e .")
+        return DoctorFinding("command", "python -m vdla", advice="not installed as vdla: pip install -e .")
     if found is None:
         activate = script.with_name("activate")
         how = f"source {activate}" if activate.exists() else f"add {script.parent}"
-        return Finding("command", str(script), advice=f"not on PATH: {how}")
+        return DoctorFinding("command", str(script), advice=f"not on PATH: {how}")
     if not script.samefile(found):
-        return Finding("command", str(script), advice=f"PATH has another one first: {found}")
-    return Finding("command", str(script))
+        return DoctorFinding("command", str(script), advice=f"PATH has another one first: {found}")
+    return DoctorFinding("command", str(script))
 
 
-def _needed(distribution: str) -> Finding:
+def _needed(distribution: str) -> DoctorFinding:
     version = _version(distribution)
     advice = "" if version else f"pip install {distribution}"
-    return Finding(distribution, version or "missing", version is not None, advice)
+    return DoctorFinding(distribution, version or "missing", version is not None, advice)
 
 
-def _extras() -> list[Finding]:
+def _extras() -> list[DoctorFinding]:
     try:
         extras = importlib.metadata.metadata("vdla").get_all("Provides-Extra") or []
     except importlib.metadata.PackageNotFoundError:
-        return [Finding("vdla", "not installed", False, "pip install -e . in the folder of the sources")]
+        return [DoctorFinding("vdla", "not installed", False, "pip install -e . in the folder of the sources")]
     return [_extra(str(extra)) for extra in extras]
 
 
-def _extra(extra: str) -> Finding:
+def _extra(extra: str) -> DoctorFinding:
     versions = {name: _version(name) for name in _requirements(extra)}
     missing = [name for name, version in versions.items() if version is None]
     if missing:
-        return Finding(extra, f"missing {', '.join(missing)}", advice=f'pip install "vdla[{extra}]"')
-    return Finding(extra, f"complete: {', '.join(versions)}")
+        return DoctorFinding(extra, f"missing {', '.join(missing)}", advice=f'pip install "vdla[{extra}]"')
+    return DoctorFinding(extra, f"complete: {', '.join(versions)}")
 
 
 def _requirements(extra: str) -> list[str]:
@@ -126,19 +126,19 @@ def _version(distribution: str) -> str | None:
 # --- what the machine can do -----------------------------------------------------------------------------------------
 
 
-def _machine() -> list[Finding]:
+def _machine() -> list[DoctorFinding]:
     from vdla.support.processor import cpu_flags, cpu_model
 
     features = [name for name in VECTOR_FEATURES if name in cpu_flags()]
     return [
-        Finding("processor", f"{cpu_model()}, {os.cpu_count()} cores"),
-        Finding("vector features", ", ".join(features) or "none known"),
+        DoctorFinding("processor", f"{cpu_model()}, {os.cpu_count()} cores"),
+        DoctorFinding("vector features", ", ".join(features) or "none known"),
         _kernel(),
         *_tools(),
     ]
 
 
-def _kernel() -> Finding:
+def _kernel() -> DoctorFinding:
     """Which kernel the simulator uses for matrix products on pynq_z1."""
     from vdla.hardware.config import Config
     from vdla.simulator.function import kernels_vnni, vnni
@@ -146,18 +146,18 @@ def _kernel() -> Finding:
     start_s, config = time.perf_counter(), Config.preset("pynq_z1")
     fast = vnni.available() and kernels_vnni.fits(config.block_in, config.block_out)
     name = "AVX-512 VNNI" if fast else "portable: AVX-512 VNNI would be several times faster"
-    return Finding("simulator kernel", f"{name} (ready in {time.perf_counter() - start_s:.1f} s)")
+    return DoctorFinding("simulator kernel", f"{name} (ready in {time.perf_counter() - start_s:.1f} s)")
 
 
-def _tools() -> list[Finding]:
+def _tools() -> list[DoctorFinding]:
     found = {name: shutil.which(name) for name in ("g++", "make", "perl")}
     missing = [name for name, path in found.items() if path is None]
     state = f"missing {', '.join(missing)}" if missing else "g++, make and perl found"
     advice = "apt-get install g++ make perl" if missing else ""
-    return [Finding("tools of the rtl extra", state, advice=advice), _rtl(), _waveforms()]
+    return [DoctorFinding("tools of the rtl extra", state, advice=advice), _rtl(), _waveforms()]
 
 
-def _rtl() -> Finding:
+def _rtl() -> DoctorFinding:
     """Whether the device rtl can be built; it is optional."""
     from vdla.runtime.devices import DeviceError
     from vdla.runtime.devices.rtl_build import find_tools, rtl_cache
@@ -165,11 +165,11 @@ def _rtl() -> Finding:
     try:
         tools, folder = find_tools(), rtl_cache()
     except DeviceError as error:
-        return Finding("device rtl", "cannot be built", advice=str(error).removeprefix("device rtl: "))
-    return Finding("device rtl", f"can be built with {tools.versions}", advice=f"kept in {folder}")
+        return DoctorFinding("device rtl", "cannot be built", advice=str(error).removeprefix("device rtl: "))
+    return DoctorFinding("device rtl", f"can be built with {tools.versions}", advice=f"kept in {folder}")
 
 
-def _waveforms() -> Finding:
+def _waveforms() -> DoctorFinding:
     """Whether runs on the device rtl can write waveforms."""
     from vdla.runtime.devices import DeviceError
     from vdla.runtime.devices.rtl_build import find_tools
@@ -177,5 +177,5 @@ def _waveforms() -> Finding:
     try:
         find_tools(waves=True)
     except DeviceError as error:
-        return Finding("waveforms", "cannot be written", advice=str(error).removeprefix("device rtl: "))
-    return Finding("waveforms", "can be written")
+        return DoctorFinding("waveforms", "cannot be written", advice=str(error).removeprefix("device rtl: "))
+    return DoctorFinding("waveforms", "can be written")

@@ -9,7 +9,7 @@ PRESETS = ("pynq_z1", "tiny", "int4", "batch4")
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorFinding:
     """One line of the doctor's report: the subject, its state, and what to do where it is not healthy."""
 
     what: str
@@ -18,12 +18,12 @@ class Finding:
     advice: str = ""
 
 
-def self_test() -> list[Finding]:
+def self_test() -> list[DoctorFinding]:
     """One finding a machine."""
     return [_convolution(preset) for preset in PRESETS]
 
 
-def _convolution(preset: str) -> Finding:
+def _convolution(preset: str) -> DoctorFinding:
     from vdla.compiler.operators.workloads import Workload
     from vdla.hardware.config import Config
     from vdla.runtime.layers import layer_operator, measure
@@ -46,4 +46,4 @@ def _convolution(preset: str) -> Finding:
     took = f"{measured.stats.total_cycles:,} cycles, {time.perf_counter() - start_s:.1f} s"
     state = f"exact, {took}" if measured.exact else f"results differ from numpy, {took}"
     advice = "" if measured.exact else "please report it with the output of vdla doctor"
-    return Finding(f"convolution on {preset}", state, measured.exact, advice)
+    return DoctorFinding(f"convolution on {preset}", state, measured.exact, advice)

@@ -1,0 +1,31 @@
+"""CONTRIBUTING's map: every path that it names exists, and it names every room."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from test_imports import ROOMS
+
+ROOT = Path(__file__).resolve().parent.parent
+TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+FOLDERS = ("vdla", "hardware", "compiler", "simulator", "runtime", "boards", "benchmarks", "tests", "docs", "examples")
+
+
+def paths() -> set[str]:
+    """The paths in backticks."""
+    found = re.findall(r"`([\w/.]+)`", TEXT)
+    return {path for path in found if path.split("/")[0] in FOLDERS and "/" in path}
+
+
+def test_every_path_exists() -> None:
+    assert [path for path in sorted(paths()) if not (ROOT / path).exists()] == []
+    assert len(paths()) > 50
+
+
+def test_every_room_is_on_the_map() -> None:
+    folders = {room.replace(".", "/") for room in ROOMS if (ROOT / room.replace(".", "/")).is_dir()}
+    shown = {path.rstrip("/") for path in paths()}
+    below = {"benchmarks", "boards", "commands", "support"}  # one line for each of these, with all below it
+    missing = {folder for folder in folders if folder.split("/")[0] not in below} - shown
+    assert missing <= {"compiler/codegen", "compiler/codegen/vdla/intrinsics", "compiler/codegen/llvm/intrinsics"}

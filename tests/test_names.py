@@ -1,0 +1,50 @@
+"""Names: no two public classes share one, unless they are one idea in two places."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("vdla/commands", "vdla/support", "hardware", "compiler", "simulator", "runtime", "boards", "benchmarks")
+
+# Shared names, and the one idea that they stand for.
+SHARED = {
+    "Buffer": "memory that instructions address: an array of a loop nest, an on-chip buffer of the machine",
+    "LiveRange": "the part of a program in which storage is needed: of heap buffers, of on-chip tiles",
+    "Load": "a read of memory: an expression of the IR, the instruction",
+    "Store": "a write of memory: a statement of the IR, the instruction",
+}
+
+
+def public_classes() -> dict[str, set[str]]:
+    """name: the files that define a public class of that name."""
+    found = defaultdict(set)
+    for folder in FOLDERS:
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    found[node.name].add(str(path.relative_to(ROOT)))
+    return found
+
+
+def test_public_classes_have_names_of_their_own() -> None:
+    shared = {name: sorted(files) for name, files in public_classes().items() if len(files) > 1}
+    assert {name: files for name, files in shared.items() if name not in SHARED} == {}
+    assert sorted(shared) == sorted(SHARED)
+
+
+def test_every_error_derives_from_vdla_error() -> None:
+    trees = [
+        ast.parse(path.read_text(encoding="utf-8")) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")
+    ]
+    errors = {
+        node.name: {ast.unparse(base) for base in node.bases}
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and node.name.endswith("Error")
+    }
+    assert len(errors) > 20
+    assert errors.pop("Error") == {"Exception"}
+    assert {name: bases for name, bases in errors.items() if not bases & {"Error", *errors}} == {}
