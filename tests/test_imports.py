@@ -36,7 +36,7 @@ ROOMS: dict[str, str] = {
     "compiler.analysis": "support compiler.ir compiler.arith",
     "compiler.interpret": "support compiler.ir compiler.arith",
     "compiler.te": "support compiler.ir compiler.arith",
-    "compiler.tensorize": "support hardware compiler.ir compiler.arith compiler.te",
+    "compiler.tensorize": "support compiler.ir compiler.arith compiler.te",
     "compiler.codegen.vdla": (
         "support hardware.isa hardware hardware.program compiler.ir compiler.arith compiler.tensorize"
     ),
@@ -61,23 +61,23 @@ ROOMS: dict[str, str] = {
     ),
     "simulator.support": "support hardware.isa hardware hardware.program",
     "simulator.adversary": "hardware.isa hardware hardware.program simulator.support",
+    "simulator.function": "hardware.isa hardware simulator.support",
     "simulator.stats": "support hardware.isa hardware hardware.program simulator.support",
     "simulator.verify": "support hardware.isa hardware hardware.program simulator.support",
     "simulator.timing": "hardware.isa hardware hardware.program simulator.support simulator.stats",
-    "simulator.function": "hardware.isa hardware simulator.support simulator.timing",
     "simulator": (
-        "hardware.isa hardware hardware.program simulator.support simulator.stats simulator.verify "
-        "simulator.timing simulator.function"
+        "hardware.isa hardware hardware.program simulator.support simulator.function simulator.stats "
+        "simulator.verify simulator.timing"
+    ),
+    "runtime.devices": (
+        "support hardware.isa hardware hardware.generate hardware.program simulator.support "
+        "simulator.function simulator.stats simulator.verify simulator.timing"
     ),
     "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
-    "runtime.devices": (
-        "support hardware.isa hardware hardware.generate hardware.program simulator.support simulator.stats "
-        "simulator.verify simulator.timing simulator.function"
-    ),
     "runtime": (
         "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
         "compiler.schedule compiler.operators.vdla compiler.operators simulator.support simulator.stats "
-        "simulator runtime.native runtime.devices"
+        "simulator runtime.devices runtime.native"
     ),
     "runtime.compare": "hardware.isa hardware.program simulator.support simulator.stats runtime.devices runtime",
     "boards": "",
@@ -96,7 +96,8 @@ ROOMS: dict[str, str] = {
         "simulator.stats simulator.verify simulator.timing runtime.devices runtime.compare"
     ),
     "benchmarks.coverage": (
-        "hardware.isa hardware hardware.program simulator.stats simulator.timing benchmarks.harness benchmarks.programs"
+        "hardware.isa hardware hardware.program simulator.stats simulator.timing benchmarks.harness "
+        "benchmarks.programs"
     ),
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.te compiler.codegen.llvm "
@@ -106,8 +107,8 @@ ROOMS: dict[str, str] = {
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm "
         "compiler.ir compiler.target compiler.te compiler.codegen.llvm compiler.operators.vdla "
-        "compiler.operators compiler.operators.cpu simulator.stats simulator.verify simulator.timing "
-        "simulator.function simulator runtime.devices runtime runtime.compare benchmarks.harness"
+        "compiler.operators compiler.operators.cpu simulator.function simulator.stats simulator.verify "
+        "simulator.timing simulator runtime.devices runtime runtime.compare benchmarks.harness"
     ),
 }
 
