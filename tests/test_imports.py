@@ -96,8 +96,7 @@ ROOMS: dict[str, str] = {
         "simulator.stats simulator.verify simulator.timing runtime.devices runtime.compare"
     ),
     "benchmarks.coverage": (
-        "hardware.isa hardware hardware.program simulator.stats simulator.timing benchmarks.harness "
-        "benchmarks.programs"
+        "hardware.isa hardware hardware.program simulator.stats simulator.timing benchmarks.harness benchmarks.programs"
     ),
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.te compiler.codegen.llvm "
