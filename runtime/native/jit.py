@@ -53,16 +53,14 @@ def thread_pool() -> LoadedObject:
     """The thread pool of this process, which is never unloaded."""
     from llvmlite.binding import JITLibraryBuilder
 
-    from vdla.compiler.codegen.llvm.objects import object_code
-    from vdla.compiler.codegen.llvm.pool import PUBLIC_SYMBOLS, pool_text
+    from vdla.compiler.codegen.llvm import POOL_SYMBOLS, pool_object
     from vdla.compiler.target import host
 
-    target = host()
-    builder = JITLibraryBuilder().add_object_img(object_code(pool_text(target.triple), target)).add_current_process()
-    for name in PUBLIC_SYMBOLS:
+    builder = JITLibraryBuilder().add_object_img(pool_object(host())).add_current_process()
+    for name in POOL_SYMBOLS:
         builder.export_symbol(name)
     handle = builder.link(_linker(), "pool")
-    return LoadedObject({name: handle[name] for name in PUBLIC_SYMBOLS}, handle)
+    return LoadedObject({name: handle[name] for name in POOL_SYMBOLS}, handle)
 
 
 @cache

@@ -4,6 +4,20 @@ from __future__ import annotations
 
 from vdla.compiler.codegen.llvm.compile import NativeObject, compile_module, compile_native
 from vdla.compiler.codegen.llvm.function_signature import SignatureError, signature_of
-from vdla.compiler.codegen.llvm.objects import CodegenError
+from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter
+from vdla.compiler.codegen.llvm.loops import ROLLED
+from vdla.compiler.codegen.llvm.objects import CodegenError, pool_object
+from vdla.compiler.codegen.llvm.pool import POOL_SYMBOLS
 
-__all__ = ["CodegenError", "NativeObject", "SignatureError", "compile_module", "compile_native", "signature_of"]
+__all__ = [
+    "POOL_SYMBOLS",
+    "ROLLED",
+    "CodegenError",
+    "IntrinsicEmitter",
+    "NativeObject",
+    "SignatureError",
+    "compile_module",
+    "compile_native",
+    "pool_object",
+    "signature_of",
+]

@@ -10,7 +10,8 @@ from vdla.compiler.abi import Signature, kernel_header
 from vdla.compiler.codegen.llvm import objects
 from vdla.compiler.codegen.llvm.entry import add_entry
 from vdla.compiler.codegen.llvm.function_signature import signature_of
-from vdla.compiler.lowering import HeapFootprint, heap_footprint
+from vdla.compiler.codegen.llvm.module import emit_module
+from vdla.compiler.lowering import HeapFootprint, heap_footprint, lower
 from vdla.compiler.target import Target, TargetError, architecture_of
 
 _NO_FOOTPRINT = HeapFootprint()
@@ -74,9 +75,6 @@ def compile_native(
     """
     if not isinstance(fn, ir.Function):
         raise TargetError(f"compile_native: fn must be a Function, as of schedule.fn, got {type(fn).__name__}")
-    from vdla.compiler.codegen.llvm.module import emit_module
-    from vdla.compiler.lowering import lower
-
     if not isinstance(target, str | Target):
         raise TargetError(f"compile_native: target must be a name or a Target, got {type(target).__name__}")
     machine = Target.named(target) if isinstance(target, str) else target

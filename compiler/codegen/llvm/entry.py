@@ -1,8 +1,8 @@
 """The C entry of a kernel, in LLVM IR: checks its arguments, then calls the body.
 
-`int32_t NAME(const vdla_tensor *arguments, int32_t count)` trusts nothing but non-null pointers. The
-checks run in this order, each relying on those before: count; per argument null, rank and dtype;
-all shapes; all alignments; all overlaps.
+`int32_t NAME(const vdla_tensor *arguments, int32_t count)` trusts only that non-null pointers are
+valid. The checks run in this order, each relying on those before: count; per argument null, rank
+and dtype; all shapes; all alignments; all overlaps.
 """
 
 from __future__ import annotations

@@ -71,6 +71,11 @@ def object_code(text: str, target: Target, *, cached: bool = True) -> bytes:
     return built
 
 
+def pool_object(target: Target) -> bytes:
+    """The object file of the thread pool alone."""
+    return object_code(pool_text(target.triple), target)
+
+
 def assembly(text: str, target: Target) -> str:
     """The assembly of the object that `object_code` gives."""
     llvm_target = LlvmTarget.of(target)

@@ -11,7 +11,7 @@ from pathlib import Path
 from vdla.compiler.target import architecture_of
 
 PARALLEL_SYMBOL = "vdla_parallel"
-PUBLIC_SYMBOLS = (PARALLEL_SYMBOL, "vdla_set_threads", "vdla_threads")
+POOL_SYMBOLS = (PARALLEL_SYMBOL, "vdla_set_threads", "vdla_threads")
 """The symbols called from outside the pool; all others are hidden."""
 
 PAUSES = {

@@ -6,8 +6,8 @@ intrinsic; for a CPU without it its definition is compiled.
 
 from __future__ import annotations
 
+from vdla.compiler.codegen.llvm import ROLLED
 from vdla.compiler.codegen.llvm.intrinsics.dot import dot_for_layout
-from vdla.compiler.codegen.llvm.loops import ROLLED
 from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
 from vdla.compiler.operators.cpu.register_tile import best_register_tile
 from vdla.compiler.operators.roles import DATA, RESCALED, RESULT

@@ -10,7 +10,7 @@ from helpers import native_modules
 
 from vdla.compiler.codegen.llvm import objects
 from vdla.compiler.codegen.llvm.objects import CodegenError, object_code
-from vdla.compiler.codegen.llvm.pool import PAUSES, PUBLIC_SYMBOLS, pool_text
+from vdla.compiler.codegen.llvm.pool import PAUSES, POOL_SYMBOLS, pool_text
 from vdla.compiler.target import TARGETS, Target
 
 HOST = Target.named("host")
@@ -94,4 +94,4 @@ def test_an_unknown_cpu_does_not_end_the_process(capfd: pytest.CaptureFixture[st
 def test_the_pool_compiles_for_every_target(target: Target) -> None:
     text = pool_text(target.triple)
     assert PAUSES[target.architecture] in text
-    assert all(name.encode() in object_code(text, target, cached=False) for name in PUBLIC_SYMBOLS)
+    assert all(name.encode() in object_code(text, target, cached=False) for name in POOL_SYMBOLS)
