@@ -157,7 +157,7 @@ class _Pool2d(ChannelwiseWindow):
         if any(pad >= taps for pad, taps in zip(self.pads, self.kernel * 2, strict=True)):
             raise TemplateError(f"{self.name}: pads must be less than the kernel, got {self.pads} for {self.kernel}")
         if self.excluding and self.results.raw:
-            raise TemplateError(f"{self.name}: count_include_pad must be true for raw sums, got false")
+            raise TemplateError(f"{self.name}: count_include_pad must be True for raw sums, got False")
 
     @property
     def by_class(self) -> bool:

@@ -18,4 +18,4 @@ OUTPUT = Role("output")
 # Stages.
 WINDOW = Role("window")  # the padded input
 SUMS = Role("sums")  # accumulated over the kernel and the input channels
-RESULTS = Role("results")  # what leaves the accumulator
+RESULTS = Role("results")  # emitted from the accumulator

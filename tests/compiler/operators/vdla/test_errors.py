@@ -123,7 +123,7 @@ REFUSED = [
     (
         pool2d,
         {"count_include_pad": False, "raw": True},
-        "average_pool2d: count_include_pad must be true for raw sums, got false",
+        "average_pool2d: count_include_pad must be True for raw sums, got False",
     ),
     (residual_add, {"factors": (1.0, 0.0)}, "residual_add: factors must be two positive numbers, got (1.0, 0.0)"),
     (
