@@ -71,7 +71,7 @@ _HOMES = {
     "Target": "vdla.compiler.target",
     "compile": "vdla.runtime.compile",
     "default_schedule": "vdla.compiler.operators.cpu",
-    "interpret": "vdla.compiler.interpret.interpreter",
+    "interpret": "vdla.compiler.interpret",
     "load": "vdla.hardware.program",
     "open_device": "vdla.runtime.run",
     "run": "vdla.runtime.run",

@@ -10,7 +10,7 @@ import pytest
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.compile import compile_function
 from vdla.compiler.codegen.vdla.intrinsics import dma, requantise, vector
-from vdla.compiler.interpret.interpreter import interpret
+from vdla.compiler.interpret import interpret
 from vdla.compiler.schedule import Schedule
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Operand, VectorOp
