@@ -89,7 +89,7 @@ def _packed_weights(layer: Workload, operands: QuantisedOperands) -> PackedWeigh
     """Weight, bias and scale as our kernel reads them."""
     bias, scale = operands.bias, operands.scale
     if is_depthwise(layer):
-        return pack_qdepthwise_conv2d(operands.weight[:, 0], scale, host(), bias, X_ZERO, strides=layer.strides)
+        return pack_qdepthwise_conv2d(operands.weight, scale, host(), bias, X_ZERO, strides=layer.strides)
     return pack_qconv2d(operands.weight, scale, host(), bias, X_ZERO)
 
 

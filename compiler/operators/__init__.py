@@ -96,7 +96,7 @@ from vdla.compiler.operators.pool import average_pool, global_average_pool, glob
 from vdla.compiler.operators.qconv2d import qconv2d
 from vdla.compiler.operators.qdense import qdense
 from vdla.compiler.operators.qdepthwise_conv2d import qdepthwise_conv2d
-from vdla.compiler.operators.qweights import PackedWeights, pack_qconv2d, pack_qdense, pack_qdepthwise_conv2d
+from vdla.compiler.operators.quantised_weights import PackedWeights, pack_qconv2d, pack_qdense, pack_qdepthwise_conv2d
 from vdla.compiler.operators.recurrent import gru, lstm
 from vdla.compiler.operators.reduction import (
     argmax,

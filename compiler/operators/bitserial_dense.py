@@ -14,8 +14,8 @@ import numpy as np
 from vdla.compiler import te
 from vdla.compiler.ir import Array
 from vdla.compiler.operators.checks import OperatorError, check_choice, check_rank, integer, static_extent, target_of
-from vdla.compiler.operators.quantise import output_count, packed_extents, packing_error
-from vdla.compiler.operators.qweights import check_int8_weight, pad_to_multiples
+from vdla.compiler.operators.quantisation import output_count, packed_extents, packing_error
+from vdla.compiler.operators.quantised_weights import check_int8_weight, pad_to_multiples
 from vdla.compiler.operators.results import result_name
 from vdla.compiler.operators.roles import CODING, DATA, OPERATOR, PLACED, RESULT
 from vdla.compiler.target import Target

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from vdla.compiler import te
 from vdla.compiler.operators.checks import OperatorError, check_rank, static_extent, target_of
-from vdla.compiler.operators.quantise import (
+from vdla.compiler.operators.quantisation import (
     check_quantised,
     check_requantisation,
     check_vector,
@@ -18,7 +18,7 @@ from vdla.compiler.operators.quantise import (
     packing_error,
     requantise,
 )
-from vdla.compiler.operators.qweights import DotLayout, best_dot_layout
+from vdla.compiler.operators.quantised_weights import DotLayout, best_dot_layout
 from vdla.compiler.operators.results import result_name
 from vdla.compiler.operators.roles import DATA, OPERATOR, PLACED, RESULT
 from vdla.compiler.target import Target

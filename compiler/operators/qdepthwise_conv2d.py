@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from vdla.compiler import te
 from vdla.compiler.operators.checks import check_rank, static_extent, target_of
-from vdla.compiler.operators.quantise import (
+from vdla.compiler.operators.quantisation import (
     activation_shift,
     check_quantised,
     check_requantisation,
@@ -19,7 +19,7 @@ from vdla.compiler.operators.quantise import (
     packing_error,
     requantise,
 )
-from vdla.compiler.operators.qweights import WindowLayout, window_layout
+from vdla.compiler.operators.quantised_weights import WindowLayout, window_layout
 from vdla.compiler.operators.results import result_name
 from vdla.compiler.operators.roles import DATA, OPERATOR, PLACED, RESCALED, RESULT, STRIDE
 from vdla.compiler.operators.sampled_input import SampledInput, sampled_input

@@ -69,7 +69,7 @@ class Case:
         window = {"strides": self.strides, "dilations": self.dilations}
         zeros = {"x_zero_point": self.x_zero, "y_zero_point": self.y_zero, "dtype": self.dtype}
         if self.outputs is None:
-            packed = pack_qdepthwise_conv2d(weight[:, 0], scale, target, bias, self.x_zero, self.x_dtype, **window)
+            packed = pack_qdepthwise_conv2d(weight, scale, target, bias, self.x_zero, self.x_dtype, **window)
         else:
             packed = pack_qconv2d(weight, scale, target, bias, self.x_zero, self.x_dtype)
         arrays = {"x": x, "w": packed.weight, "b": packed.bias, "s": packed.scale}
@@ -313,3 +313,10 @@ def test_invalid_weights_are_refused(changes: dict[str, Any], message: str) -> N
     options = {"weight": np.zeros((4, 2, 3, 3), np.int8), "scale": np.ones(4), "target": AVX512, **changes}
     with pytest.raises(OperatorError, match=f"^{re.escape(f'pack_qconv2d: {message}')}$"):
         pack_qconv2d(**options)
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 3), (4, 2, 3, 3)])
+def test_depthwise_weights_have_one_input_channel(shape: tuple[int, ...]) -> None:
+    found = re.escape(f"weight must be an int8 array [C, 1, KH, KW], got int8{list(shape)}")
+    with pytest.raises(OperatorError, match=f"^pack_qdepthwise_conv2d: {found}$"):
+        pack_qdepthwise_conv2d(np.zeros(shape, np.int8), np.float32(1), AVX512)

@@ -51,7 +51,7 @@ def test_layers_in_sequence() -> None:
     inputs.append(floor)
     arrays["floor"] = np.array([100], np.uint8)
     y = maximum(y, floor, name="relu")
-    second = given("second", pack_qdepthwise_conv2d(weights(20, 3, 3), scale * 4, machine, None, 100, strides=2))
+    second = given("second", pack_qdepthwise_conv2d(weights(20, 1, 3, 3), scale * 4, machine, None, 100, strides=2))
     y = qdepthwise_conv2d(y, *second, machine, 3, 100, 50, strides=2, pads=1, name="deep")
     third = given("third", pack_qconv2d(weights(33, 20, 1, 1), scale, machine, x_zero_point=50))
     y = qconv2d(y, *third, machine, 33, 50, 60, name="narrow")
@@ -78,7 +78,7 @@ def test_layers_without_names_are_named_after_their_data() -> None:
     first, second = (operands(pack_qconv2d(weights(4, 4, 1, 1), np.float32(1), machine)) for _ in range(2))
     y = qconv2d(qconv2d(x, *first, machine, 4), *second, machine, 4)
     assert y.name == "x_qconv2d_qconv2d"
-    depthwise = operands(pack_qdepthwise_conv2d(weights(4, 3, 3), np.float32(1), machine))
+    depthwise = operands(pack_qdepthwise_conv2d(weights(4, 1, 3, 3), np.float32(1), machine))
     assert qdepthwise_conv2d(x, *depthwise, machine, 3).name == "x_qdepthwise_conv2d"
     rows = te.placeholder((2, 9), "uint8", "rows")
     dense = operands(pack_qdense(weights(5, 9), np.float32(1), machine))

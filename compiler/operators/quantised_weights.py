@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from vdla.compiler.ir import Array
 from vdla.compiler.operators.checks import OperatorError, check_choice, integers, target_of
-from vdla.compiler.operators.quantise import QUANTISED, activation_shift, check_zero_point
+from vdla.compiler.operators.quantisation import QUANTISED, activation_shift, check_zero_point
 from vdla.compiler.operators.sampled_input import SampledInput
 from vdla.compiler.operators.windows import Ints
 from vdla.compiler.target import Target
@@ -120,17 +120,19 @@ def pack_qdepthwise_conv2d(
     strides: Ints = 1,
     dilations: Ints = 1,
 ) -> PackedWeights:
-    """An int8 weight [C, KH, KW], scales and an int32 bias [C], packed for `qdepthwise_conv2d`.
+    """An int8 weight [C, 1, KH, KW], scales and an int32 bias [C], packed for `qdepthwise_conv2d`.
 
     `strides` and `dilations` must be those of the operator. The packed weight is [C, KH, groups,
     taps], its rows padded with zeros.
     """
     where = "pack_qdepthwise_conv2d"
-    check_int8_weight(where, weight, 3, "[C, KH, KW]")
-    channels, *kernel_shape = weight.shape
+    check_int8_weight(where, weight, 4, "[C, 1, KH, KW]")
+    channels, multiplier, *kernel_shape = weight.shape
+    if multiplier != 1:
+        raise OperatorError(f"{where}: weight must be an int8 array [C, 1, KH, KW], got {_array_text(weight)}")
     stride, dilation = integers(where, "strides", strides, 2, 1)[1], integers(where, "dilations", dilations, 2, 1)[1]
     layout = window_layout(target_of(where, target), 1, kernel_shape[1], stride, dilation)
-    packed = pad_to_multiples(weight, (1, 1, layout.taps)).reshape(channels, kernel_shape[0], -1, layout.taps)
+    packed = pad_to_multiples(weight, (1, 1, 1, layout.taps)).reshape(channels, kernel_shape[0], -1, layout.taps)
     folded = _fold_zero_point(where, weight, bias, x_zero_point, x_dtype, layout.data)
     return PackedWeights(packed, folded, _channel_scale(where, scale, weight, 1))
 
