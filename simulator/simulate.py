@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.isa import columns
+from vdla.hardware.isa import Words, columns
 from vdla.hardware.program import STREAM, Program, initial_contents, output_arrays, place
 from vdla.simulator.function import execute
 from vdla.simulator.stats import Result
@@ -67,18 +67,19 @@ def _mode(mode: Mode | str) -> Mode:
         raise SimulationError(f"simulate: mode must be one of {choices}, got {mode}") from None
 
 
-def dram_image(program: Program, inputs: Mapping[str, Array]) -> NDArray[np.uint8]:
-    """DRAM with the stream, inputs and data at the addresses of `place`; zeros elsewhere."""
+def dram_image(program: Program, inputs: Mapping[str, Array]) -> tuple[Words, NDArray[np.uint8]]:
+    """(the linked stream, DRAM with stream, inputs and data at the addresses of `place`)."""
     addresses, nbytes = place(program)
-    contents = {**initial_contents(program, inputs), STREAM: program.link(addresses).reshape(-1)}
+    linked = program.link(addresses)
+    contents = {**initial_contents(program, inputs), STREAM: linked.reshape(-1)}
     dram = np.zeros(nbytes, np.uint8)
     for name, data in contents.items():
         dram[addresses[name] : addresses[name] + len(data)] = data
-    return dram
+    return linked, dram
 
 
 def _outputs(program: Program, inputs: Mapping[str, Array], portable: bool) -> dict[str, Array]:
     addresses, _ = place(program)
-    dram = dram_image(program, inputs)
-    execute(program.config, columns(program.config, program.link(addresses)), dram, portable)
+    linked, dram = dram_image(program, inputs)
+    execute(program.config, columns(program.config, linked), dram, portable)
     return output_arrays(program, lambda tensor: dram[addresses[tensor.name] :][: tensor.nbytes])

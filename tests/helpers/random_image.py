@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.hardware.isa import columns
-from vdla.hardware.program import Program, place
+from vdla.hardware.program import Program
 from vdla.simulator.simulate import dram_image
 
 
 def random_image(program: Program, seed: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
     """(the linked columns of the program, the DRAM image that they address)."""
-    addresses, _ = place(program)
-    return columns(program.config, program.link(addresses)), dram_image(program, random_arrays(program, seed))
+    linked, dram = dram_image(program, random_arrays(program, seed))
+    return columns(program.config, linked), dram
