@@ -25,7 +25,7 @@ from vdla.simulator.timing import event_loop, time_columns
 
 PARTS = ("timing", "function", "vector")
 USUAL = ("timing", "function")
-TIMEOUT_S = 120.0
+_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class WarmUp:
 
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def wait(self, timeout_s: float = TIMEOUT_S) -> None:
+    def wait(self, timeout_s: float = _TIMEOUT_S) -> None:
         """Wait for the processes; one that takes longer than the timeout is killed."""
         for process in self.processes:
             try:

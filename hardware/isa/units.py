@@ -70,8 +70,3 @@ SIDES = ("prev", "next")
 def popped_queue(unit: Unit, side: str) -> int:
     """The number of the queue that `pop_<side>` pops on a unit; -1 if there is none."""
     return next((i for i, q in enumerate(QUEUES) if q.consumer is unit and q.pop == f"pop_{side}"), -1)
-
-
-def pushed_queue(unit: Unit, side: str) -> int:
-    """The number of the queue that `push_<side>` pushes to on a unit; -1 if there is none."""
-    return next((i for i, q in enumerate(QUEUES) if q.producer is unit and q.push == f"push_{side}"), -1)

@@ -32,9 +32,9 @@ from vdla.simulator.stats.times import UNKNOWN
 from vdla.support.integers import is_int
 
 Ints = NDArray[np.int64]
-CHUNK_CYCLES = 1 << 14  # between two checks of the limits and for Ctrl-C
-RESET_CYCLES = 1 << 18  # enough for any outstanding transactions on the fastest memory
-LAST_WORD = (1 << 32) - 1
+_CHUNK_CYCLES = 1 << 14  # between two checks of the limits and for Ctrl-C
+_RESET_CYCLES = 1 << 18  # enough for any outstanding transactions on the fastest memory
+_LAST_WORD = (1 << 32) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Injection:
 
     def __post_init__(self) -> None:
         """DeviceError where a number is out of range."""
-        _require_integer("injected burst", self.burst, 0, LAST_WORD)
+        _require_integer("injected burst", self.burst, 0, _LAST_WORD)
         _require_integer("injected beat", self.beat, 0, 255)
         _require_integer("injected response", self.response, 2, 3)
 
@@ -77,7 +77,7 @@ class RtlDevice(MemoryDevice):
         self.injection: Injection | None = None
         self._lock = RLock()
         self._seen = EventLog.empty()
-        self._stalls = None if stalls is None else _require_integer("seed of stalls", stalls, 0, LAST_WORD)
+        self._stalls = None if stalls is None else _require_integer("seed of stalls", stalls, 0, _LAST_WORD)
         self._waves = None if waves is None else _writable(waves)
         self._library = build_library(config, BuildOptions(waves is not None, assertions))
         self._power_up()
@@ -122,7 +122,7 @@ class RtlDevice(MemoryDevice):
         """
         dram, beat = self.config.dram, self.config.axi_bytes
         address = _require_integer("address of the stream", address, 0, MOST_BYTES - 1)
-        count = _require_integer("number of instructions", count, 0, LAST_WORD)
+        count = _require_integer("number of instructions", count, 0, _LAST_WORD)
         if address % beat:
             raise DeviceError(f"device {self.name}: address of the stream must be a multiple of {beat}, got {address}")
         stream = Stream(address, count, dram.read_latency, dram.outstanding_reads, dram.outstanding_writes)
@@ -162,10 +162,10 @@ class RtlDevice(MemoryDevice):
         """Cycles until the next check, at most one beyond the limit; DeviceError beyond it."""
         limit, past = self.timeout_cycles, self._machine.running_cycles
         if limit is None:
-            return CHUNK_CYCLES
+            return _CHUNK_CYCLES
         if past > limit:
             raise DeviceError(self._hang(f" in at most {limit} cycles, got a timeout", fields))
-        return min(CHUNK_CYCLES, limit - past + 1)
+        return min(_CHUNK_CYCLES, limit - past + 1)
 
     def _hang(self, what: str, fields: Ints) -> str:
         cycle = self._machine.running_cycles  # before the registers are read, which takes cycles
@@ -186,10 +186,10 @@ class RtlDevice(MemoryDevice):
         try:
             self._machine.configure(quick)
             self.driver.request_reset()
-            for _ in range(RESET_CYCLES // CHUNK_CYCLES):
+            for _ in range(_RESET_CYCLES // _CHUNK_CYCLES):
                 if not self.driver.flag("STATUS", "busy"):
                     return
-                self._machine.wait(CHUNK_CYCLES)
+                self._machine.wait(_CHUNK_CYCLES)
         except DeviceError:
             pass
         self._machine.close()
@@ -267,9 +267,9 @@ def _longest(program: Program) -> int:
     """An upper bound on the cycles that an instruction runs without a visible event."""
     columns = program.columns
     if not len(columns):
-        return CHUNK_CYCLES
+        return _CHUNK_CYCLES
     kernels = columns[:, COL["uop_end"]] - columns[:, COL["uop_begin"]]
     iterations = columns[:, COL["loop0"]] * columns[:, COL["loop1"]] * kernels
     rows = columns[:, COL["y_before"]] + columns[:, COL["y_size"]] + columns[:, COL["y_after"]]
     entries = rows * (columns[:, COL["x_before"]] + columns[:, COL["x_size"]] + columns[:, COL["x_after"]])
-    return CHUNK_CYCLES + 2 * int((iterations + entries * columns[:, COL["z_size"]]).max())
+    return _CHUNK_CYCLES + 2 * int((iterations + entries * columns[:, COL["z_size"]]).max())

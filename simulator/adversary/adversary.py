@@ -23,7 +23,7 @@ from vdla.simulator.adversary import machine
 Ints = NDArray[np.int64]
 Digests = NDArray[np.uint64]
 
-DEEP = 4096
+_DEEP = 4096
 MOST_ITEMS = 1 << 26
 """The default limit of entries moved and iterations run per interleaving; beyond it, UNDECIDED."""
 
@@ -63,8 +63,8 @@ class Interleaving:
     """
 
     order: tuple[int, ...]
-    command_depth: int = DEEP
-    token_depth: int = DEEP
+    command_depth: int = _DEEP
+    token_depth: int = _DEEP
     random: bool = False
     chunk: int = 0
     latched: bool = False
@@ -86,7 +86,7 @@ def interleavings(count: int, rng: np.random.Generator) -> Iterator[Interleaving
     for order in orders:
         yield Interleaving(order)
     for number in range(count):
-        depths = (MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH) if number % 2 else (DEEP, DEEP)
+        depths = (MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH) if number % 2 else (_DEEP, _DEEP)
         order = orders[int(rng.integers(len(orders)))]
         chunk = int(rng.choice([0, 1, 4, 64]))
         yield Interleaving(order, *depths, random=True, chunk=chunk, latched=bool(rng.integers(2)))

@@ -28,7 +28,7 @@ PARAMS = (
 )  # fmt: skip
 P = {name: index for index, name in enumerate(PARAMS)}
 
-TENSOR_FIELDS = ("base", "beats", "writable", "uops")  # uops: the tensor's first micro-op or -1
+_TENSOR_FIELDS = ("base", "beats", "writable", "uops")  # uops: the tensor's first micro-op or -1
 
 _P_CMD, _P_TOK, _P_DEPTH, _P_BEATS = P["command_depth"], P["token_depth"], P["inp"], P["inp_beats"]
 _P_IPE, _P_IE, _P_WPE, _P_SLOT = P["inp_per_entry"], P["inp_entries"], P["wgt_per_entry"], P["slot_entries"]
@@ -394,7 +394,7 @@ def run(
 ) -> tuple[int, int]:
     """Run once: (status, the offending instruction or -1). `dram` is updated in place.
 
-    `order[unit]` are the `counts[unit]` instructions of a unit. `tensors` has TENSOR_FIELDS; its
+    `order[unit]` are the `counts[unit]` instructions of a unit. `tensors` has _TENSOR_FIELDS; its
     last row stands for no tensor.
     """
     state = np.empty(1, np.uint64)

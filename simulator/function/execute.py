@@ -17,7 +17,7 @@ from vdla.simulator.function.buffers import Buffers, Row
 from vdla.simulator.support.errors import Escape, SimulationError, name_of, require_below
 
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+_Bools = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 
 
@@ -25,7 +25,7 @@ class Engine:
     """Executes single instructions of a linked stream, on a DRAM image that it updates."""
 
     def __init__(self, config: Config, columns: Ints, dram: Bytes, portable: bool = False) -> None:
-        fast = not portable and vnni.available() and kernels_vnni.fits(config.block_in, config.block_out)
+        fast = not portable and vnni.available() and kernels_vnni.supports(config.block_in, config.block_out)
         self.config = config
         self.columns = columns
         self._rows: list[Row] = columns.tolist()
@@ -115,12 +115,12 @@ def token_order(columns: Ints) -> Ints:
     return np.array(_untimed_run(columns, np.stack(pushes, axis=1), np.stack(pops, axis=1)), np.int64)
 
 
-def _selected(columns: Ints, unit: Unit, token: str) -> Bools:
+def _selected(columns: Ints, unit: Unit, token: str) -> _Bools:
     """The instructions of a unit that have a token bit set."""
     return np.asarray((columns[:, COL["unit"]] == unit) & (columns[:, COL[token]] > 0))
 
 
-def _untimed_run(columns: Ints, pushes: Bools, pops: Bools) -> list[int]:
+def _untimed_run(columns: Ints, pushes: _Bools, pops: _Bools) -> list[int]:
     """The order of a run with unbounded queues.
 
     `pushes` and `pops` are indexed by instruction and queue.

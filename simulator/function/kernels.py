@@ -23,14 +23,14 @@ ACC, ACC0, ACC1 = COL["acc"], COL["acc0"], COL["acc1"]
 SRC, SRC0, SRC1 = COL["src"], COL["src0"], COL["src1"]
 WGT, WGT0, WGT1 = COL["wgt"], COL["wgt0"], COL["wgt1"]
 SCL, SCL0, SCL1, OUT = COL["scl"], COL["scl0"], COL["scl1"], COL["out"]
-ZERO, LOW, HIGH = COL["zero_point"], COL["clip_lo"], COL["clip_hi"]
-OP, SOURCE, OPERAND, IMM = COL["op"], COL["source"], COL["operand"], COL["imm"]
+_ZERO, _LOW, _HIGH = COL["zero_point"], COL["clip_lo"], COL["clip_hi"]
+_OP, _SOURCE, _OPERAND, _IMM = COL["op"], COL["source"], COL["operand"], COL["imm"]
 U_ACC, U_SRC, U_WGT, U_FIRST, U_LAST = range(5)
 
-EMIT_NONE, EMIT_RAW = int(Emit.NONE), int(Emit.RAW)
-FROM_INP = int(Source.INP)
-BY_SRC, BY_WGT = int(Operand.SRC), int(Operand.WGT)
-ADD, SUB, MUL, MIN, MAX, SHL, SHR, CLIP, MOV, MAC = (int(op) for op in VectorOp)
+EMIT_NONE, _EMIT_RAW = int(Emit.NONE), int(Emit.RAW)
+_FROM_INP = int(Source.INP)
+_BY_SRC, _BY_WGT = int(Operand.SRC), int(Operand.WGT)
+_ADD, _SUB, _MUL, _MIN, _MAX, _SHL, _SHR, _CLIP, _MOV, _MAC = (int(op) for op in VectorOp)
 
 
 @entry_point
@@ -51,10 +51,10 @@ def extents(row: Ints, uops: Ints) -> tuple[Int, Int, Int, Int]:
 
 
 @helper
-def emit(row: Ints, sums: Sums, scales: Ints, out: Bytes, bits: Int) -> None:
+def _requantise(row: Ints, sums: Sums, scales: Ints, out: Bytes, bits: Int) -> None:
     """Requantise an entry of sums into a packed entry; the lanes repeat for each batch row."""
     lanes = len(scales)
-    zero, low, high = row[ZERO], row[LOW], row[HIGH]
+    zero, low, high = row[_ZERO], row[_LOW], row[_HIGH]
     if bits < 8:
         for n in range(len(out)):
             out[n] = 0
@@ -76,11 +76,11 @@ def emit(row: Ints, sums: Sums, scales: Ints, out: Bytes, bits: Int) -> None:
 @helper
 def send(row: Ints, sums: Sums, scales: Ints, index: Int, out: Bytes, raw: Sums, bits: Int) -> None:
     """Write a finished entry of sums to `out` at an index, raw or requantised."""
-    if row[EMIT] == EMIT_RAW:
+    if row[EMIT] == _EMIT_RAW:
         for n in range(len(sums)):
             raw[index, n] = sums[n]
     else:
-        emit(row, sums, scales, out[index], bits)
+        _requantise(row, sums, scales, out[index], bits)
 
 
 @entry_point
@@ -141,32 +141,32 @@ def vector(
                 a = off_acc + uops[u, U_ACC]
                 _operands(row, inp, wgt, acc, src + uops[u, U_SRC], weight + uops[u, U_WGT], x, b)
                 if row[INIT] != 0 and uops[u, U_FIRST] != 0:
-                    _begin(row[OP], acc[row[ACC] + a], x, b)
+                    _begin(row[_OP], acc[row[ACC] + a], x, b)
                 else:
-                    _apply(row[OP], acc[row[ACC] + a], x, b)
+                    _apply(row[_OP], acc[row[ACC] + a], x, b)
                 if row[EMIT] != EMIT_NONE and uops[u, U_LAST] != 0:
                     send(row, acc[row[ACC] + a], scale, row[OUT] + a, out, raw, bits)
 
 
 @helper
 def _operands(row: Ints, inp: Elements, wgt: Elements, acc: Sums, s: Int, w: Int, x: Sums, b: Sums) -> None:
-    reads_source = row[OPERAND] == BY_SRC or row[OP] == MAC
+    reads_source = row[_OPERAND] == _BY_SRC or row[_OP] == _MAC
     lanes = wgt.shape[1]
     for n in range(len(x)):
         if reads_source:
-            x[n] = inp[s, n] if row[SOURCE] == FROM_INP else acc[s, n]
-        if row[OPERAND] == BY_SRC:
+            x[n] = inp[s, n] if row[_SOURCE] == _FROM_INP else acc[s, n]
+        if row[_OPERAND] == _BY_SRC:
             b[n] = x[n]
-        elif row[OPERAND] == BY_WGT:
+        elif row[_OPERAND] == _BY_WGT:
             b[n] = wgt[w, n % lanes]
         else:
-            b[n] = row[IMM]
+            b[n] = row[_IMM]
 
 
 @helper
 def _begin(op: Int, sums: Sums, x: Sums, b: Sums) -> None:
     for n in range(len(sums)):
-        sums[n] = x[n] * b[n] if op == MAC else b[n]
+        sums[n] = x[n] * b[n] if op == _MAC else b[n]
 
 
 @helper
@@ -178,23 +178,23 @@ def _apply(op: Int, sums: Sums, x: Sums, b: Sums) -> None:
 @helper
 def _combine(op: Int, a: Int, x: Int, b: Int) -> Int:
     """One lane in wrapping int32, with 64-bit intermediates where needed."""
-    if op == ADD:
+    if op == _ADD:
         return np.int32(a + b)
-    if op == SUB:
+    if op == _SUB:
         return np.int32(a - b)
-    if op == MUL:
+    if op == _MUL:
         return np.int32(a * b)
-    if op == MAC:
+    if op == _MAC:
         return np.int32(a + x * b)
-    if op == MIN:
+    if op == _MIN:
         return min(a, b)
-    if op == MAX:
+    if op == _MAX:
         return max(a, b)
-    if op == SHL:
+    if op == _SHL:
         return np.int32(np.int64(a) << np.int64(b & 31))
-    if op == SHR:
+    if op == _SHR:
         shift = np.int64(b & 31)
         return np.int32((np.int64(a) + ((np.int64(1) << shift) >> 1)) >> shift)
-    if op == CLIP:
+    if op == _CLIP:
         return min(max(a, np.int32(-np.int64(b))), b)
     return b

@@ -43,15 +43,15 @@ from vdla.simulator.function.kernels import (
 from vdla.simulator.function.vnni import LANES, add16, broadcast16, dot16, load16, splat16, store16
 from vdla.simulator.support.jit import Int, entry_point, helper, inline_helper
 
-POSITIONS = 4
-COMMON_GROUPS = 4  # of four inputs each: block_in of 16
-MOST_RUNS = 64  # independence is checked for every pair of runs
-BYTES_A_LANE = 4
+_POSITIONS = 4
+_COMMON_GROUPS = 4  # of four inputs each: block_in of 16
+_MOST_RUNS = 64  # independence is checked for every pair of runs
+_LANE_BYTES = 4
 
 
-def fits(block_in: Int, block_out: Int) -> bool:
+def supports(block_in: Int, block_out: Int) -> bool:
     """Whether entries are multiples of a vector."""
-    return bool(block_in % BYTES_A_LANE == 0 and block_out % LANES == 0)
+    return bool(block_in % _LANE_BYTES == 0 and block_out % LANES == 0)
 
 
 def interleave(weights: Elements) -> Sums:
@@ -61,7 +61,7 @@ def interleave(weights: Elements) -> Sums:
     """
     n, block_out, block_in = weights.shape
     words = np.ascontiguousarray(weights).view(np.uint32)
-    tiles = words.reshape(n, block_out // LANES, LANES, block_in // BYTES_A_LANE).transpose(0, 1, 3, 2)
+    tiles = words.reshape(n, block_out // LANES, LANES, block_in // _LANE_BYTES).transpose(0, 1, 3, 2)
     return np.bitwise_xor(tiles, np.uint32(0x80808080), order="C").view(np.int32)
 
 
@@ -92,14 +92,14 @@ def _runs(row: Ints, uops: Ints) -> Ints:
 
 @helper
 def _independent(row: Ints, uops: Ints, runs: Ints) -> bool:
-    """Whether POSITIONS consecutive positions share weights and can run in lockstep."""
+    """Whether _POSITIONS consecutive positions share weights and can run in lockstep."""
     step = row[ACC1]
-    if step == 0 or row[WGT1] != 0 or len(runs) - 1 > MOST_RUNS:
+    if step == 0 or row[WGT1] != 0 or len(runs) - 1 > _MOST_RUNS:
         return False
     for r in range(len(runs) - 1):
         for other in range(r):
             distance = abs(uops[runs[r], U_ACC] - uops[runs[other], U_ACC])
-            if distance != 0 and distance % step == 0 and distance // step < POSITIONS:
+            if distance != 0 and distance % step == 0 and distance // step < _POSITIONS:
                 return False
     return True
 
@@ -122,7 +122,7 @@ def gemm(
     `offsets` are the sums of `sum_entries`; `sizes` are batch, chunks, groups and bits.
     """
     runs = _runs(row, uops)
-    block = POSITIONS if _independent(row, uops, runs) else 1
+    block = _POSITIONS if _independent(row, uops, runs) else 1
     entries = acc.reshape(-1, sizes[0] * sizes[1] * LANES)
     for i in range(row[LOOP0]):
         j = np.int64(0)
@@ -133,8 +133,8 @@ def gemm(
                 keep = row[INIT] == 0 or uops[u, U_FIRST] == 0
                 if n == 1:
                     _run1(row, uops[u:end], i, j, keep, inp, offsets, tiles, acc, sizes)
-                elif sizes[2] == COMMON_GROUPS:
-                    _run4(row, uops[u:end], i, j, keep, inp, offsets, tiles, acc, sizes, COMMON_GROUPS)
+                elif sizes[2] == _COMMON_GROUPS:
+                    _run4(row, uops[u:end], i, j, keep, inp, offsets, tiles, acc, sizes, _COMMON_GROUPS)
                 else:
                     _run4(row, uops[u:end], i, j, keep, inp, offsets, tiles, acc, sizes, sizes[2])
                 if row[EMIT] != EMIT_NONE and uops[end - 1, U_LAST] != 0:

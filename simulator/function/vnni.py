@@ -37,20 +37,20 @@ def available() -> bool:
     return bool(features.get("avx512vnni") and features.get("avx512bw") and features.get("avx512vl"))
 
 
-class Int32x16(types.Type):
+class _Int32x16(types.Type):
     """Numba's type of sixteen int32 lanes."""
 
     def __init__(self) -> None:
         super().__init__(name="int32x16")
 
 
-@register_model(Int32x16)
+@register_model(_Int32x16)
 class _Int32x16Model(models.PrimitiveModel):
     def __init__(self, manager: Value, kind: Value) -> None:
         super().__init__(manager, kind, _VECTOR)  # type: ignore[no-untyped-call]
 
 
-_INT32X16 = Int32x16()
+_INT32X16 = _Int32x16()
 
 
 def _operation(function: Callable[..., Value]) -> Value:

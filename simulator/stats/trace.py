@@ -26,7 +26,7 @@ from vdla.simulator.support.errors import SimulationError
 from vdla.support.atomic import write_text
 
 Ints = NDArray[np.int64]
-Event = dict[str, Any]
+_Event = dict[str, Any]
 
 _FETCH_TRACK = len(Unit)  # its slices are dispatches
 _PROCESS = 1
@@ -53,7 +53,7 @@ class RunTrace:
         """Write the trace as JSON, atomically."""
         write_text(Path(path), json.dumps({"traceEvents": list(self.events()), "displayTimeUnit": "ms"}))
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Iterator[_Event]:
         """The events of the JSON trace."""
         program, stats = self.program, self.statistics
         yield _meta("process_name", 0, f"{program.name} on {stats.config.name}")
@@ -72,11 +72,11 @@ class RunTrace:
         return "".join(f"{line}\n" for line in _table_lines(self.program, self.statistics))
 
 
-def _meta(what: str, track: int, name: str) -> Event:
+def _meta(what: str, track: int, name: str) -> _Event:
     return {"ph": "M", "name": what, "pid": _PROCESS, "tid": int(track), "args": {"name": name}}
 
 
-def _slices(program: Program, stats: RunStats) -> Iterator[Event]:
+def _slices(program: Program, stats: RunStats) -> Iterator[_Event]:
     rows = program.columns.tolist()
     times = zip(stats.starts.tolist(), stats.ends.tolist(), stats.dispatches.tolist(), strict=True)
     for k, (row, (start, end, dispatch)) in enumerate(zip(rows, times, strict=True)):
@@ -96,7 +96,7 @@ def _name(opcode: Opcode, fields: dict[str, Any]) -> str:
     )
 
 
-def _slice(track: int, name: str, start: int, cycles: int, fields: dict[str, Any]) -> Event:
+def _slice(track: int, name: str, start: int, cycles: int, fields: dict[str, Any]) -> _Event:
     return {"ph": "X", "name": name, "pid": _PROCESS, "tid": track, "ts": start, "dur": cycles, "args": fields}
 
 
@@ -105,7 +105,7 @@ def _moving(columns: Ints, unit: Unit, token: str) -> Ints:
     return np.flatnonzero((columns[:, COL[token]] > 0) & (columns[:, COL["unit"]] == unit)).astype(np.int64)
 
 
-def _arrows(columns: Ints, stats: RunStats, queue: str, pushes: Ints, pops: Ints) -> Iterator[Event]:
+def _arrows(columns: Ints, stats: RunStats, queue: str, pushes: Ints, pops: Ints) -> Iterator[_Event]:
     """From the end of the instruction that pushes a token to the start of the one that pops it."""
     unit = columns[:, COL["unit"]]
     for number, (a, b) in enumerate(zip(pushes.tolist(), pops.tolist(), strict=False)):
@@ -114,7 +114,7 @@ def _arrows(columns: Ints, stats: RunStats, queue: str, pushes: Ints, pops: Ints
         yield {**common, "ph": "f", "bp": "e", "tid": int(unit[b]), "ts": int(stats.starts[b])}
 
 
-def _occupancy(queue: str, pushes: Ints, pops: Ints) -> Iterator[Event]:
+def _occupancy(queue: str, pushes: Ints, pops: Ints) -> Iterator[_Event]:
     """The number of tokens in a queue, in each cycle in which it changes."""
     cycles = np.concatenate([pushes + 1, pops + 1])
     change = np.concatenate([np.ones(len(pushes), np.int64), -np.ones(len(pops), np.int64)])

@@ -30,7 +30,7 @@ def bank_conflicts(program: Program) -> Ints:
         if columns[k, COL["opcode"]] == Opcode.LOAD:
             load_uops(program, columns[k], int(program.tensor_of[k]), uops)
         else:
-            extra[k] = vector_conflicts(config, columns[k], uops)
+            extra[k] = _vector_conflicts(config, columns[k], uops)
     return extra
 
 
@@ -64,7 +64,7 @@ def load_uops(program: Program, row: Ints, tensor: int, uops: Ints) -> None:
             sram += x
 
 
-def vector_conflicts(config: Config, row: Ints, uops: Ints) -> int:
+def _vector_conflicts(config: Config, row: Ints, uops: Ints) -> int:
     """The bank conflicts of one VECTOR with an accumulator source."""
     kernel = uops[row[COL["uop_begin"]] : row[COL["uop_end"]]]
     loops = np.array([row[COL[name]] for name in ("loop0", "loop1", "acc", "acc0", "acc1", "src", "src0", "src1")])

@@ -57,16 +57,16 @@ def count_fetch(table: Ints, times: Ints, state: Ints, fetch: Ints, end: Int) ->
     k = state[F_COUNTED]
     while k < len(table) and times[k, T_D] != UNKNOWN and times[k, T_D] < end:
         if times[k, T_D] >= state[F_MARK]:
-            count_blocked(times, state, fetch, k, times[k, T_D])
+            _count_blocked(times, state, fetch, k, times[k, T_D])
             fetch[BUSY] += 1
             state[F_MARK] += 1
         k += 1
     state[F_COUNTED] = k
-    count_blocked(times, state, fetch, k, end)
+    _count_blocked(times, state, fetch, k, end)
 
 
 @helper
-def count_blocked(times: Ints, state: Ints, fetch: Ints, k: Int, end: Int) -> None:
+def _count_blocked(times: Ints, state: Ints, fetch: Ints, k: Int, end: Int) -> None:
     """Count fetch's cycles from the mark to `end` while k is the next to dispatch."""
     mark = state[F_MARK]
     if mark >= end:
@@ -82,7 +82,7 @@ def count_blocked(times: Ints, state: Ints, fetch: Ints, k: Int, end: Int) -> No
 
 
 @helper
-def count_pushes(table: Ints, times: Ints, counts: Ints, to: Int, last: Int, lo: Int, hi: Int) -> Int:
+def _count_pushes(table: Ints, times: Ints, counts: Ints, to: Int, last: Int, lo: Int, hi: Int) -> Int:
     """Count in row `to` the cycles lo..hi-1 in which a push up to `last` is blocked."""
     blocked = 0
     j = last
@@ -101,7 +101,7 @@ def count_pushes(table: Ints, times: Ints, counts: Ints, to: Int, last: Int, lo:
 
 
 @helper
-def count_waiting(table: Ints, times: Ints, counts: Ints, k: Int, queues: Ints) -> None:
+def _count_waiting(table: Ints, times: Ints, counts: Ints, k: Int, queues: Ints) -> None:
     """Count the cycles from when the issue stage is free to the start of k."""
     unit = table[k, UNIT]
     lo = times[k, T_COVER] + 1
@@ -117,12 +117,12 @@ def count_waiting(table: Ints, times: Ints, counts: Ints, k: Int, queues: Ints) 
             counts[k, WAIT + queues[unit, side]] += seen - at
             at = seen
     if at < hi:
-        blocked = count_pushes(table, times, counts, k, table[k, PREV], at, hi)
+        blocked = _count_pushes(table, times, counts, k, table[k, PREV], at, hi)
         counts[k, LATENCY if unit == STORE else BUSY] += hi - at - blocked
 
 
 @helper
-def count_current(table: Ints, times: Ints, counts: Ints, k: Int) -> None:
+def _count_current(table: Ints, times: Ints, counts: Ints, k: Int) -> None:
     """Count the cycles from the start of k outside of its bursts."""
     if table[k, KIND] == KIND_WRITE:
         return
@@ -136,17 +136,17 @@ def count_current(table: Ints, times: Ints, counts: Ints, k: Int) -> None:
     p = hi - table[k, PADS]
     blocked = 0
     if table[k, PADS] > 0 and lo < p:
-        blocked = count_pushes(table, times, counts, k, table[k, PREV], lo, p)
+        blocked = _count_pushes(table, times, counts, k, table[k, PREV], lo, p)
     counts[k, BUSY] += hi - lo - blocked
 
 
 @helper
-def count_tail(table: Ints, times: Ints, counts: Ints, last: Int, covered: Int, total: Int) -> Int:
+def _count_tail(table: Ints, times: Ints, counts: Ints, last: Int, covered: Int, total: Int) -> Int:
     """Count the cycles of a unit after its last instruction; returns the idle ones."""
     lo = max(times[last, T_F], covered + 1)
     hi = times[last, T_E] + 1
     if lo < hi:
-        blocked = count_pushes(table, times, counts, last, last, lo, hi)
+        blocked = _count_pushes(table, times, counts, last, last, lo, hi)
         counts[last, LATENCY if table[last, UNIT] == STORE else BUSY] += hi - lo - blocked
     return total - max(lo, hi)
 
@@ -156,8 +156,8 @@ def account(table: Ints, times: Ints, counts: Ints, fetch: Ints, idle: Ints, sta
     """Count the cycles that the event loop has not counted; returns the total."""
     total = np.int64(0)
     for k in range(len(table)):
-        count_waiting(table, times, counts, k, queues)
-        count_current(table, times, counts, k)
+        _count_waiting(table, times, counts, k, queues)
+        _count_current(table, times, counts, k)
         total = max(total, max(times[k, T_E], times[k, T_D]) + 1)
     for unit in range(3):
         last = len(table) - 1
@@ -165,6 +165,6 @@ def account(table: Ints, times: Ints, counts: Ints, fetch: Ints, idle: Ints, sta
             last -= 1
         idle[unit] = total
         if last >= 0:
-            idle[unit] = count_tail(table, times, counts, last, state[COVERED + unit], total)
+            idle[unit] = _count_tail(table, times, counts, last, state[COVERED + unit], total)
     count_fetch(table, times, state, fetch, total)
     return total

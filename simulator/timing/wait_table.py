@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, Buffer, Opcode, Unit, instruction_bytes
-from vdla.hardware.isa.units import QUEUES, SIDES, popped_queue, pushed_queue
+from vdla.hardware.isa.units import QUEUES, SIDES, popped_queue
 
 Ints = NDArray[np.int64]
 
@@ -32,12 +32,11 @@ FIELDS = (
 )  # fmt: skip
 F = {name: index for index, name in enumerate(FIELDS)}
 
-KIND_SYNC, KIND_CORE, KIND_READ, KIND_WRITE = range(4)
+_KIND_SYNC, KIND_CORE, KIND_READ, KIND_WRITE = range(4)
 
 # The queue on each side of each unit, for popping and for pushing; -1 at the ends of the chain of
 # units.
 POP_QUEUE = np.array([[popped_queue(unit, side) for side in SIDES] for unit in Unit], np.int64)
-PUSH_QUEUE = np.array([[pushed_queue(unit, side) for side in SIDES] for unit in Unit], np.int64)
 
 
 def wait_table(config: Config, columns: Ints, conflicts: Ints) -> Ints:
@@ -68,7 +67,7 @@ def entry_beats(config: Config, columns: Ints) -> Ints:
 
 
 def _fill_kinds(table: Ints, columns: Ints) -> None:
-    kinds = np.full(8, KIND_SYNC, np.int64)
+    kinds = np.full(8, _KIND_SYNC, np.int64)
     kinds[[Opcode.GEMM, Opcode.VECTOR]] = KIND_CORE
     kinds[Opcode.LOAD] = KIND_READ
     kinds[Opcode.STORE] = KIND_WRITE

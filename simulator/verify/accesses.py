@@ -17,7 +17,7 @@ from vdla.hardware.config import Buffer
 from vdla.hardware.isa import COL, UOP_COLUMNS, IsaError, Opcode, check_uops
 from vdla.hardware.isa.footprint import BufferAccess, Footprints, Row, UopOffsets
 from vdla.hardware.program import Program
-from vdla.simulator.verify.naming import instruction_name, schedule_lines, unit_of
+from vdla.simulator.verify.naming import executing_unit, instruction_name, schedule_lines
 from vdla.simulator.verify.verdict import Finding, Kind, Range
 
 WRITABLE = ("output", "scratch")
@@ -63,7 +63,7 @@ class _Walk:
         return self._in_dram(index, row) + found
 
     def _in_dram(self, index: int, row: Row) -> list[tuple[int, BufferAccess]]:
-        if not moves_data(row):
+        if not _moves_data(row):
             return []
         writes = row[_OPCODE] == Opcode.STORE
         return [(int(self.program.tensor_of[index]), BufferAccess("dram", None, writes, self.footprints.beats(row)))]
@@ -88,7 +88,7 @@ class _Walk:
         return self._finding(Kind.BOUNDS, index, text)
 
     def _finding(self, kind: Kind, index: int, text: str, ranges: tuple[Range, ...] = ()) -> Finding:
-        unit = unit_of(self.program, index).label
+        unit = executing_unit(self.program, index).label
         where = instruction_name(self.program, index)
         lines = schedule_lines(self.program, index)
         return Finding(kind, f"{where}: {text}", (index,), (unit,), ranges=ranges, schedule=lines)
@@ -104,7 +104,7 @@ class _Walk:
         return self._finding(Kind.UNINITIALISED, index, text, (Range("uop", missing, missing),))
 
     def _dram_problems(self, index: int, row: Row) -> Iterator[Finding]:
-        if not moves_data(row):
+        if not _moves_data(row):
             return
         number = int(self.program.tensor_of[index])
         if number < 0:
@@ -180,7 +180,7 @@ def _rows(row: Row, entry_beats: int) -> NDArray[np.int64]:
     return np.asarray((row[COL["dram"]] + z + y + np.arange(row[COL["x_size"]] * entry_beats)).ravel(), np.int64)
 
 
-def moves_data(row: Row) -> bool:
+def _moves_data(row: Row) -> bool:
     """Whether an instruction accesses DRAM: a LOAD of padding alone does not."""
     return row[_OPCODE] in (Opcode.LOAD, Opcode.STORE) and row[COL["x_size"]] > 0 and row[COL["y_size"]] > 0
 

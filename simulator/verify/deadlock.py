@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from vdla.hardware.isa import Unit
 from vdla.hardware.isa.units import QUEUES
 from vdla.hardware.program import Program
-from vdla.simulator.verify.naming import instruction_name, schedule_lines, unit_of
+from vdla.simulator.verify.naming import executing_unit, instruction_name, schedule_lines
 from vdla.simulator.verify.tokens import NEVER, TokenRun, Wait
 from vdla.simulator.verify.verdict import Finding, Kind
 
@@ -17,7 +17,7 @@ _FETCH = -1
 _Graph = dict[int, list[int]]
 
 
-def findings(program: Program, run: TokenRun) -> Iterator[Finding]:
+def token_findings(program: Program, run: TokenRun) -> Iterator[Finding]:
     """A deadlock where the run stopped early, else the queues in which it left tokens."""
     if not run.complete(len(program)):
         yield _deadlock(program, run)
@@ -33,7 +33,7 @@ def _deadlock(program: Program, run: TokenRun) -> Finding:
     sentences += [_sentence(program, run, wait) for wait in run.waits]
     blocked = run.dispatched if run.dispatched < len(program) else NEVER
     if blocked != NEVER:
-        unit = unit_of(program, blocked).label
+        unit = executing_unit(program, blocked).label
         sentences.append(f"fetch waits at {instruction_name(program, blocked)} for room in the command queue of {unit}")
         instructions += (blocked,)
     sentences.append(_chain(program, run))
@@ -73,7 +73,7 @@ def _graph(program: Program, run: TokenRun) -> _Graph:
     for wait in run.waits:
         graph[wait.unit].append(int(wait.other))
     if run.dispatched < len(program):
-        graph[_FETCH] = [int(unit_of(program, run.dispatched))]
+        graph[_FETCH] = [int(executing_unit(program, run.dispatched))]
         for unit in Unit:
             graph[unit] = graph[unit] or [_FETCH]
     return graph

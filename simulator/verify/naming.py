@@ -7,7 +7,7 @@ from vdla.hardware.isa import COL, Opcode, Unit
 from vdla.hardware.program import Program
 
 
-def unit_of(program: Program, index: int) -> Unit:
+def executing_unit(program: Program, index: int) -> Unit:
     """The unit that executes an instruction."""
     return Unit(int(program.columns[index, COL["unit"]]))
 
@@ -17,7 +17,7 @@ def instruction_name(program: Program, index: int) -> str:
     row = program.columns[index]
     opcode = Opcode(int(row[COL["opcode"]]))
     what = f"{opcode.name} {Buffer(int(row[COL['buffer']])).name.lower()}" if opcode == Opcode.LOAD else opcode.name
-    return f"instruction {index} ({what} in {unit_of(program, index).label})"
+    return f"instruction {index} ({what} in {executing_unit(program, index).label})"
 
 
 def schedule_lines(program: Program, *instructions: int) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from vdla.hardware.isa.footprint import BufferAccess
 from vdla.hardware.isa.index_set import Where
 from vdla.hardware.program import Program
 from vdla.simulator.verify.accesses import WRITABLE, ProgramAccesses
-from vdla.simulator.verify.naming import instruction_name, schedule_lines, unit_of
+from vdla.simulator.verify.naming import executing_unit, instruction_name, schedule_lines
 from vdla.simulator.verify.tokens import NEVER, TokenRun
 from vdla.simulator.verify.verdict import Finding, Kind, Range
 
@@ -40,7 +40,7 @@ Steps = NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
-class Race:
+class _Race:
     """Two unordered accesses in program order, and the entries that both access."""
 
     first: int
@@ -84,14 +84,14 @@ class RaceCheck:
         self.run = run
         self.units: list[int] = program.columns[:, COL["unit"]].tolist()
         self.histories = _histories(program, touched)
-        self.races: list[Race] = []
+        self.races: list[_Race] = []
         self.unwritten: list[tuple[int, Range]] = []
 
     def findings(self) -> Iterator[Finding]:
         """Races, then reads of unwritten data unless a race makes that uncertain."""
         for index in self.run.order:
             self._visit(index)
-        yield from (_race(self.program, race) for race in self.races)
+        yield from (_race_finding(self.program, race) for race in self.races)
         racing = {(index, race.place.space) for race in self.races for index in (race.first, race.second)}
         for index, place in self.unwritten:
             if (index, place.space) not in racing:
@@ -140,9 +140,9 @@ class RaceCheck:
         other = int(steps[steps > known].min())
         place = history.span(access.where, steps == other)
         if other < index:
-            self.races.append(Race(other, index, wrote, access.writes, place))
+            self.races.append(_Race(other, index, wrote, access.writes, place))
         else:
-            self.races.append(Race(index, other, access.writes, wrote, place))
+            self.races.append(_Race(index, other, access.writes, wrote, place))
 
 
 def _histories(program: Program, touched: ProgramAccesses) -> dict[tuple[int, Buffer | None], _History]:
@@ -184,7 +184,7 @@ def _dram_history(name: str, places: list[Where]) -> _History:
 _HAZARDS = {(True, False): "read after write", (False, True): "write after read", (True, True): "write after write"}
 
 
-def _race(program: Program, race: Race) -> Finding:
+def _race_finding(program: Program, race: _Race) -> Finding:
     first, second = (instruction_name(program, index) for index in (race.first, race.second))
     verbs = ["writes" if writes else "reads" for writes in (race.first_writes, race.second_writes)]
     hazard = _HAZARDS[race.first_writes, race.second_writes]
@@ -192,7 +192,7 @@ def _race(program: Program, race: Race) -> Finding:
         Kind.RACE,
         f"{first} {verbs[0]} {race.place} and {second} {verbs[1]} it; no token orders them ({hazard})",
         (race.first, race.second),
-        (unit_of(program, race.first).label, unit_of(program, race.second).label),
+        (executing_unit(program, race.first).label, executing_unit(program, race.second).label),
         ranges=(race.place,),
         schedule=schedule_lines(program, race.first, race.second),
     )
@@ -203,7 +203,7 @@ def _unwritten(program: Program, index: int, place: Range) -> Finding:
         Kind.UNINITIALISED,
         f"{instruction_name(program, index)}: {place} must be written before it is read, got nothing",
         (index,),
-        (unit_of(program, index).label,),
+        (executing_unit(program, index).label,),
         ranges=(place,),
         schedule=schedule_lines(program, index),
     )

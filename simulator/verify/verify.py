@@ -16,13 +16,13 @@ from vdla.hardware.config import Config
 from vdla.hardware.isa import IsaError, check
 from vdla.hardware.program import Program
 from vdla.simulator.support.errors import require_program
-from vdla.simulator.verify import deadlock
 from vdla.simulator.verify.accesses import program_accesses
+from vdla.simulator.verify.deadlock import token_findings
 from vdla.simulator.verify.races import RaceCheck
 from vdla.simulator.verify.tokens import token_run
 from vdla.simulator.verify.verdict import Finding, Kind, Verdict
 
-MOST_OF_A_KIND = 8
+_MOST_OF_A_KIND = 8
 """The most findings of one kind that a verdict keeps."""
 
 
@@ -44,7 +44,7 @@ def verify(program: Program, config: Config | None = None) -> Verdict:
     accesses = program_accesses(program)
     run = token_run(program.columns)
     races = RaceCheck(program, accesses, run)
-    found = [*accesses.findings, *deadlock.findings(program, run), *races.findings()]
+    found = [*accesses.findings, *token_findings(program, run), *races.findings()]
     return _with(empty, found, () if found else tuple(races.warnings()))
 
 
@@ -66,7 +66,7 @@ def _with(verdict: Verdict, found: Iterable[Finding], warnings: tuple[Finding, .
     by_kind: dict[Kind, list[Finding]] = {}
     for finding in sorted(found, key=lambda finding: finding.instructions):
         by_kind.setdefault(finding.kind, []).append(finding)
-    kept = tuple(finding for kind in Kind for finding in islice(by_kind.get(kind, ()), MOST_OF_A_KIND))
+    kept = tuple(finding for kind in Kind for finding in islice(by_kind.get(kind, ()), _MOST_OF_A_KIND))
     more = sum(len(findings) for findings in by_kind.values()) - len(kept)
     return replace(verdict, findings=kept, warnings=warnings, more=more)
 

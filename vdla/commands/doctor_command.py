@@ -144,7 +144,7 @@ def _kernel() -> DoctorFinding:
     from vdla.simulator.function import kernels_vnni, vnni
 
     start_s, config = time.perf_counter(), Config.preset("pynq_z1")
-    fast = vnni.available() and kernels_vnni.fits(config.block_in, config.block_out)
+    fast = vnni.available() and kernels_vnni.supports(config.block_in, config.block_out)
     name = "AVX-512 VNNI" if fast else "portable: AVX-512 VNNI would be several times faster"
     return DoctorFinding("simulator kernel", f"{name} (ready in {time.perf_counter() - start_s:.1f} s)")
 

@@ -1,7 +1,7 @@
 """The table of units and token queues: the names and numbers that the RTL and the registers were built with."""
 
 from vdla.hardware.isa import Unit
-from vdla.hardware.isa.units import COUNTERS, QUEUES, SIDES, UNITS, popped_queue, pushed_queue
+from vdla.hardware.isa.units import COUNTERS, QUEUES, SIDES, UNITS, popped_queue
 
 
 def test_the_names_and_fields_of_the_queues():
@@ -13,9 +13,8 @@ def test_the_names_and_fields_of_the_queues():
     ]
 
 
-def test_the_queues_on_each_side_of_a_unit():
+def test_the_queue_popped_on_each_side_of_a_unit():
     assert [[popped_queue(unit, side) for side in SIDES] for unit in Unit] == [[-1, 1], [0, 3], [2, -1]]
-    assert [[pushed_queue(unit, side) for side in SIDES] for unit in Unit] == [[-1, 0], [1, 2], [3, -1]]
 
 
 def test_the_order_of_the_counters():
