@@ -1,6 +1,7 @@
 """A float convolution on the int8 machine: quantise, compile, run, compare with the float result.
 
-The template pads 20 channels to whole blocks, packs plain arrays into the machine's layouts and unpacks the result.
+The template pads 20 channels to whole blocks, packs plain arrays into the machine's layouts, and
+unpacks the result.
 """
 
 import numpy as np
@@ -13,7 +14,8 @@ data = rng.normal(size=(1, 20, 14, 14))
 weight = rng.normal(size=(40, 20, 3, 3)) * rng.uniform(0.2, 2.0, (40, 1, 1, 1))
 bias = rng.normal(size=40)
 
-# The float result, and the scales: one for the input, one for the output, one per channel for the weights.
+# The float result, and the scales: one of the input, one of the output, one per channel of the
+# weights.
 padded = np.pad(data, ((0, 0), (0, 0), (1, 1), (1, 1)))
 windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
 exact = np.maximum(np.einsum("nchwyx,ocyx->nohw", windows, weight) + bias[:, None, None], 0)

@@ -1,4 +1,4 @@
-"""How much memory does a layer need? One program, timed behind many memories without compiling it again.
+"""How fast a memory does a layer need? One program, timed behind several, compiled once.
 
 Timing needs no data: a program's cycles depend on its configuration and the DRAM model alone.
 """

@@ -58,16 +58,17 @@ def compile(
     contract: bool | None = None,
     cached: bool | None = None,
 ) -> Program | Kernel:
-    """A `Program` for a `Config` or a preset's name; a `Kernel` for a `Target` or a CPU's name, such as "host".
+    """A `Program` for a `Config` or a preset's name; a `Kernel` for a `Target` or a CPU's name.
 
-    `what` is a Schedule, a function (compiled as it stands: without a schedule it is slow on a CPU), or the result of
-    a template, whose configuration must be the target.
+    `what` is a Schedule, a function, or the result of a template, whose configuration must be the
+    target. A function is compiled as it stands: without a schedule it is slow on a CPU.
 
-    For programs: `weights` names the inputs that are constant between runs; `layouts` names the dimensions of tensors.
-    For kernels: `contract=False` forbids fused multiply-adds; `cached=False` ignores the cache of compiled objects.
+    For programs: `weights` names the inputs that are constant between runs; `layouts` names the
+    dimensions of tensors. For kernels: `contract=False` forbids fused multiply-adds;
+    `cached=False` ignores the cache of compiled objects.
 
     Raises:
-        CompileError: a wrong argument, an unknown target, or an option that the target does not have.
+        CompileError: a wrong argument, an unknown target, or an option of the other kind of target.
         Error: any other error of the code generator; it names the place.
     """
     from vdla.hardware.config import Config

@@ -1,7 +1,8 @@
 """Convolution layers on the simulator, checked bit for bit against plain NumPy.
 
-The reference shares no code with the compiler or the simulator. Tensors are NCHW and OIHW; requantisation is
-`clip((wrap32(sum + bias) * mult + half) >> shift)`, with one `mult` and `shift` a channel.
+The reference shares no code with the compiler or the simulator. Tensors are NCHW and OIHW;
+requantisation is `clip((wrap32(sum + bias) * mult + half) >> shift)`, with one `mult` and `shift`
+per channel.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SCALE_BITS = 23  # significant bits of the random multipliers
 
 @dataclass(frozen=True, slots=True)
 class LayerData:
-    """The operands of a layer: `data` [N, C, H, W], `weight` [O, C, K, K], `bias`, `mult` and `shift` [O]."""
+    """Operands: `data` [N, C, H, W], `weight` [O, C, K, K], `bias`, `mult` and `shift` [O]."""
 
     data: Int8
     weight: Int8
@@ -39,7 +40,7 @@ class LayerData:
 
 
 def random_data(layer: Workload, config: Config, seed: int) -> LayerData:
-    """Operands over their whole range; the multipliers fill the output's range with little clipping."""
+    """Operands over their whole range; multipliers that fill the output's range."""
     rng = np.random.default_rng([seed, *layer.name.encode()])
     data = _integers(rng, config.inp_bits, (layer.batch, layer.in_channels, layer.height, layer.width))
     weight = _integers(rng, config.wgt_bits, (layer.out_channels, layer.in_channels, layer.kernel, layer.kernel))
@@ -83,7 +84,7 @@ def _sums(layer: Workload, data: Int8, weight: Int8) -> Ints:
     return total.astype(np.int64)
 
 
-# --- runs ------------------------------------------------------------------------------------------------------------
+# --- runs -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ def pack(operator: Operator, operands: LayerData) -> dict[str, Any]:
 
 
 def measure(layer: Workload, operator: Operator, seed: int) -> LayerRun:
-    """Compile `operator`, run it on random operands and compare the result with the NumPy reference."""
+    """Run `operator` on random operands and compare the result with the NumPy reference."""
     from vdla.simulator.simulate import simulate
 
     config = operator.config

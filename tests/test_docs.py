@@ -37,7 +37,7 @@ def section(command: str) -> str:
 
 
 def documented(command: str) -> set[str]:
-    """The options and arguments in the tables of a command, those of `vdla NAME` alone where a table says so."""
+    """The options and arguments in the tables of a command; a table may name its command."""
     text = section(command)
     tables = re.findall(
         r"^\| option(?: of `vdla (\w+)`)? \| meaning \|\n\|---\|---\|\n((?:\|.*\n)+)", text, re.MULTILINE

@@ -1,4 +1,4 @@
-"""The README and the documents keep their word: code runs and prints what they say, links lead somewhere."""
+"""README and documents: their code runs and prints what they show, their links exist."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_readme_shows_what_the_demo_prints(
 
 
 def commands() -> list[str]:
-    """The lines of the README's plain blocks that begin with vdla, without the comment after three spaces."""
+    """The `vdla` commands in the README's plain blocks, without their comments."""
     blocks = [text for language, text in fences(readme()) if language == ""]
     lines = [line for text in blocks for line in text.splitlines() if line.startswith("vdla ")]
     return [re.split(r" {3,}", line)[0] for line in lines]

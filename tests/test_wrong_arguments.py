@@ -1,4 +1,4 @@
-"""Every public call with arguments of a wrong kind: one error of ours with a message, and numpy's numbers work."""
+"""Public calls with arguments of a wrong type: one error of ours; NumPy's numbers work."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""VDLA: tensor expressions to accelerator programs and CPU kernels; exact simulation, verification, hardware.
+"""VDLA: tensor expressions to accelerator programs and CPU kernels, simulated exactly and verified.
 
-`__all__` is the public interface. Each name is imported at its first use: `import vdla` loads no other module, and a
-board never loads the compiler.
+`__all__` is the public interface. Each name is imported at its first use: `import vdla` loads no
+other module, and a board never loads the compiler.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command line `vdla`: parses the arguments, runs one command, turns every error into one line and an exit code.
+"""The command line `vdla`: runs one command; an error becomes one line and an exit code.
 
 Only the module of the command that runs is imported, so `vdla --help` loads nothing heavy.
 """
@@ -88,11 +88,11 @@ def _execute(parsed: argparse.Namespace) -> int:
         return _report(error, parsed.debug)
 
 
-# --- parsers ---------------------------------------------------------------------------------------------------------
+# --- parsers --------------------------------------------------------------------------------------
 
 
 def parsers(loaded: Mapping[str, Command]) -> tuple[_Parser, dict[str, _Parser]]:
-    """The parser of the command line and those of its commands; only `loaded` commands have their arguments."""
+    """The parser and those of the commands; only `loaded` commands have their arguments."""
     parser = _Parser(
         prog="vdla",
         description="Compile operators for the VDLA accelerator and for CPUs, simulate and verify.",
@@ -122,7 +122,7 @@ def _add_arguments(parser: argparse.ArgumentParser, command: Command) -> None:
 
 
 def _unknown(word: str, parser: argparse.ArgumentParser) -> str:
-    """The message about a word that the parser of a command does not know."""
+    """The error text for a word that the parser of a command does not know."""
     option = word.split("=")[0]
     known = [string for action in parser._actions for string in action.option_strings]
     if option.startswith("-"):
@@ -140,7 +140,7 @@ def _complete() -> int:
     return OK
 
 
-# --- errors ----------------------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 def _report(error: Exception, debug: bool) -> int:
@@ -166,6 +166,6 @@ def _one_line(text: str) -> str:
 
 
 def _closed_output() -> int:
-    """The reader of our output exited early, as `head` does: no error, and none from the interpreter's own flush."""
+    """The reader of the output exited early, as `head` does: no error, neither at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return OK

@@ -1,4 +1,4 @@
-"""The command line's manners: help, exit codes, one-line errors, no colours in a pipe, whole files or none."""
+"""The command line: help, exit codes, one-line errors, no colours in a pipe, atomic files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def vdla(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
 
 
 def one_line_error(capsys: Capture, *arguments: str) -> tuple[int, str]:
-    """The exit code and the complaint, which must be one line on standard error with nothing on standard output."""
+    """The exit code and the error, which must be one line on standard error and nothing else."""
     try:
         code = main(arguments)
     except SystemExit as stop:  # the argument parser leaves by itself

@@ -1,4 +1,4 @@
-"""`vdla run` on the RTL: one more word than on the simulator, and what only one of the two can do."""
+"""`vdla run` on the RTL: as on the simulator, apart from options that only one device has."""
 
 from __future__ import annotations
 

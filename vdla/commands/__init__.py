@@ -1,7 +1,7 @@
-"""The subcommands of `vdla`, one a file: `NAME_command.py` has `EXAMPLES`, `add_arguments` and `run`.
+"""The commands of `vdla`: `NAME_command.py` has `EXAMPLES`, `add_arguments` and `run`.
 
-The other modules of this folder are shared by commands. A command imports the compiler and the simulator inside its
-functions, so that its `--help` answers at once.
+The other modules of this folder are shared by commands. A command imports the compiler and the
+simulator inside its functions, so that its `--help` answers at once.
 """
 
 from __future__ import annotations

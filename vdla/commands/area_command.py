@@ -1,4 +1,4 @@
-"""`vdla area`: what a machine takes of an FPGA, by unit; synthesised by Yosys, without vendor tools."""
+"""`vdla area`: the FPGA resources of a machine, by unit, as synthesised by Yosys."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from vdla.commands import FINDING, OK, CommandError
-from vdla.commands.console import output, progress, table
+from vdla.commands.console import errors, output, progress, table
 from vdla.commands.files import require_folder
 from vdla.commands.machine_options import add_machine_arguments, machine
 from vdla.support.atomic import write_text
+from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from vdla.hardware.fpga.area import Area, Usage
+    from vdla.hardware.fpga.synthesis import Progress
 
 EXAMPLES = """\
-  vdla area                  pynq_z1 on its xc7z020, by unit; about a minute, once
+  vdla area                  pynq_z1 on its xc7z020, by unit; a minute, once
   vdla area --preset zcu104  on the part of that board
   vdla area --config my.json --part xc7z010 --json -
 """
@@ -51,10 +53,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json not in (None, "-"):
         require_folder("area", "--json", Path(arguments.json))
     if arguments.part not in (None, *PARTS):
-        raise CommandError(f"area: part must be one of {', '.join(PARTS)}, got {arguments.part}")
+        got = f"{arguments.part}{did_you_mean(arguments.part, PARTS)}"
+        raise CommandError(f"area: part must be one of {', '.join(PARTS)}, got {got}")
     part = PARTS[arguments.part] if arguments.part else part_of_preset(config.name)
     with progress(f"area of {config.name}") as show:
-        result = area(config, part, show)
+        result = area(config, part, _announced(config.name, show))
     text = json.dumps(result.to_dict(), indent=2) + "\n"
     if arguments.json == "-":
         print(text, end="")
@@ -63,6 +66,17 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         _show(result)
     return OK if result.fits else FINDING
+
+
+def _announced(name: str, show: Progress) -> Progress:
+    """`show`, with the first step printed at once: how long the synthesis takes."""
+
+    def step(what: str, done: int, total: int) -> None:
+        if not done:
+            errors().print(f"area of {name}: {what}")
+        show(what, done, total)
+
+    return step
 
 
 def _show(result: Area) -> None:

@@ -47,7 +47,7 @@ def read_array(path: Path) -> Array:
 
 
 def with_random(program: Program, arrays: Mapping[str, Array], seed: int) -> dict[str, Array]:
-    """The arrays, completed by random ones, each a function of the seed and of the tensor's name."""
+    """The arrays, completed by random ones that depend on the seed and the tensor's name."""
     from vdla.hardware.program import input_tensors
 
     missing = [tensor for tensor in input_tensors(program) if tensor.name not in arrays]
@@ -55,7 +55,7 @@ def with_random(program: Program, arrays: Mapping[str, Array], seed: int) -> dic
 
 
 def random_array(tensor: ProgramTensor, seed: int) -> Array:
-    """Elements over their whole range; requantisation parameters that keep results within theirs."""
+    """Elements over their whole range; requantisation parameters for results within theirs."""
     from vdla.hardware.numerics import pack_scale
 
     rng = np.random.default_rng([seed, *tensor.name.encode()])

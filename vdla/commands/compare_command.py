@@ -73,7 +73,7 @@ def _open(name: str, program: Program, config: Config, arguments: argparse.Names
     return device
 
 
-# --- around the first difference -------------------------------------------------------------------------------------
+# --- around the first difference ------------------------------------------------------------------
 
 
 def _show(comparison: Comparison) -> None:

@@ -1,4 +1,4 @@
-"""`vdla completion`: the script that makes a shell complete commands, options, presets, layers and files."""
+"""`vdla completion`: the script for completion in a shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two streams of a command: results on standard output, progress and complaints on standard error.
+"""The two streams of a command: results on standard output, progress and errors on standard error.
 
 Colours appear on a terminal only and never when NO_COLOR is set (rich sees to both).
 """
@@ -21,7 +21,7 @@ PLAIN_EVERY_S = 2.0  # without a terminal: one line at most this often
 
 
 class _Output(Console):
-    """A console whose reader may leave early; what that means is decided in one place, the command line."""
+    """A console whose reader may exit early, which the command line handles."""
 
     def on_broken_pipe(self) -> NoReturn:
         """Called by rich when a write fails."""
@@ -50,7 +50,7 @@ def table(title: str, *columns: str) -> Table:
 
 @contextmanager
 def progress(title: str) -> Iterator[Callable[[str, int, int], None]]:
-    """A progress callback (what, done, total) that draws on standard error once the work has taken two seconds."""
+    """A callback (what, done, total) that shows progress once the work has taken two seconds."""
     if not errors().is_terminal:
         yield _Lines(sys.stderr, title)
         return

@@ -1,4 +1,4 @@
-"""The operators that `vdla native` compiles; the parameters of each function are its keys of --shape.
+"""The operators of `vdla native`; the parameters of each function are its keys of --shape.
 
 Each returns a `Build`, so that the numbers are checked before the compiler is imported.
 """

@@ -58,7 +58,7 @@ def _show(title: str, findings: list[DoctorFinding]) -> None:
     output().print(listing)
 
 
-# --- what is installed -----------------------------------------------------------------------------------------------
+# --- installed ------------------------------------------------------------------------------------
 
 
 def _installed() -> list[DoctorFinding]:
@@ -123,7 +123,7 @@ def _version(distribution: str) -> str | None:
         return None
 
 
-# --- what the machine can do -----------------------------------------------------------------------------------------
+# --- machine --------------------------------------------------------------------------------------
 
 
 def _machine() -> list[DoctorFinding]:

@@ -22,7 +22,7 @@ def read_text(path: Path) -> str:
 
 
 def require_folder(command: str, option: str, path: Path) -> None:
-    """Refuse an output file that is a folder or has none, before the work whose result it would hold."""
+    """Refuse an output file that is a folder or has none, before the work starts."""
     if path.is_dir():
         raise CommandError(f"{command}: {option} must be a file, got the folder {path}")
     if not path.parent.is_dir():

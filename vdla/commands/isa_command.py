@@ -1,4 +1,4 @@
-"""`vdla isa`: the instruction set of a machine as a reference page or as a SystemVerilog package."""
+"""`vdla isa`: the instruction set of a machine, as a page or as a SystemVerilog package."""
 
 from __future__ import annotations
 

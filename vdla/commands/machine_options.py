@@ -58,7 +58,7 @@ def read_config(path: Path) -> Config:
     return config
 
 
-# --- the memory ------------------------------------------------------------------------------------------------------
+# --- the memory -----------------------------------------------------------------------------------
 
 
 def add_dram_arguments(parser: argparse.ArgumentParser) -> None:

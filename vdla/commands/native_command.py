@@ -111,7 +111,7 @@ def _write(built: NativeObject, arguments: argparse.Namespace) -> list[Path]:
 
 
 def _write_all(files: list[tuple[Path, bytes]]) -> None:
-    """Write the files in order; each replaces its old content only after all that follow it have been written."""
+    """Write the files; each replaces its old content after all that follow have been written."""
     if not files:
         return
     (path, content), *others = files

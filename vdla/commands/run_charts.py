@@ -1,6 +1,6 @@
 """Charts of runs as SVG text: the roofline, the timeline of the units, the shares of their cycles.
 
-Colours are CSS classes, which the page that embeds a chart defines for light and for dark backgrounds (`run_page`).
+Colours are CSS classes, which `run_page` defines for light and for dark backgrounds.
 Lengths are in units of the view box, which is `WIDTH` wide.
 """
 
@@ -49,7 +49,7 @@ def _line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
-# --- the roofline ----------------------------------------------------------------------------------------------------
+# --- the roofline ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class _LogScale:
 
 
 def roofline(runs: Runs) -> str:
-    """The attained operations a second of runs on one machine over their operations a byte, below the roof."""
+    """Operations a second over operations a byte, of runs on one machine, below the roof."""
     height, stats = 320.0, list(runs.values())
     knee, peak = ridge(stats[0]), stats[0].config.peak_gops
     at = [max(intensity(run), 1e-3) for run in stats]
@@ -123,12 +123,12 @@ def _point(x: float, y: float, label: str, stats: RunStats, index: int) -> str:
     )
 
 
-# --- the timeline ----------------------------------------------------------------------------------------------------
+# --- the timeline ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """Instructions drawn as one bar: `count` of one kind, from `start` to `end`, both in units of the view box."""
+    """`count` instructions of one kind drawn as one bar, from `start` to `end` in the view box."""
 
     kind: str
     start: float
@@ -215,7 +215,7 @@ def _cycle_axis(begin: int, end: int, top: float) -> str:
     return "".join(parts)
 
 
-# --- the shares of cycles --------------------------------------------------------------------------------------------
+# --- the shares of cycles -------------------------------------------------------------------------
 
 
 def shares(stats: RunStats) -> str:
@@ -238,7 +238,7 @@ def _share(left: float, top: float, width: float, title: str, counter: str) -> s
     return element("rect", hover, x=left, y=top, width=max(0.2, width), height=ROW, class_=counter)
 
 
-# --- legends ---------------------------------------------------------------------------------------------------------
+# --- legends --------------------------------------------------------------------------------------
 
 
 def legend(labels: Mapping[str, str]) -> str:

@@ -1,6 +1,7 @@
 """A page of HTML about runs of one layer: figures, roofline, timelines, shares of cycles.
 
-The page is one file without scripts or references, so it works offline; its colours follow the reader's setting.
+The page is one file without scripts or references, so it works offline; its colours follow the
+reader's setting.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables of what runs took: the figures, where every cycle of every unit went, the position under the roofline.
+"""Tables of runs: the figures, the cycles of every unit by cause, the roofline.
 
 Several runs stand side by side, keyed by a label. All percentages are of the run's total cycles.
 """
@@ -20,7 +20,7 @@ from vdla.simulator.stats import RunStats
 
 Runs = Mapping[str, RunStats]
 
-# What a reader calls the counters; the arrow points from the unit that gives the token to the one that takes it.
+# Labels of the counters; the arrow points from the unit that pushes the token to the popping one.
 COUNTER_LABELS = {
     "busy": "busy",
     "memory_latency": "memory latency",
@@ -55,11 +55,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-# --- the roofline ----------------------------------------------------------------------------------------------------
+# --- the roofline ---------------------------------------------------------------------------------
 
 
 def intensity(stats: RunStats) -> float:
-    """Operations (two a multiply-accumulate) a byte of the busier direction, the instruction stream included.
+    """Operations (two a multiply-accumulate) a byte of the busier direction, stream included.
 
     Reads and writes have a channel each, so the other direction does not lower the roof.
     """
@@ -67,27 +67,27 @@ def intensity(stats: RunStats) -> float:
 
 
 def ridge(stats: RunStats) -> float:
-    """The intensity from which on the machine is limited by its multipliers."""
+    """The intensity above which the machine is limited by its multipliers."""
     return 2 * stats.config.macs_per_cycle / stats.config.peak_bytes_per_cycle
 
 
 def roof_gops(stats: RunStats) -> float:
-    """What the machine can attain at the intensity of this run."""
+    """The limit of the machine at the intensity of this run."""
     return stats.config.peak_gops * min(1.0, intensity(stats) / ridge(stats))
 
 
 def attained_gops(stats: RunStats) -> float:
-    """What this run attained."""
+    """The speed of this run."""
     return 2 * stats.macs / stats.seconds / 1e9 if stats.total_cycles else 0.0
 
 
-# --- tables ----------------------------------------------------------------------------------------------------------
+# --- tables ---------------------------------------------------------------------------------------
 
 
 def comparison(
     title: str, runs: Runs, rows: Mapping[str, Callable[[RunStats], str]], first: Mapping[str, list[str]] | None = None
 ) -> Table:
-    """One column a run; the rows of `first` are already text."""
+    """One column a run; the rows of `first`, already text, come first."""
     result = table(title, "", *runs)
     for label, cells in (first or {}).items():
         result.add_row(label, *cells)
@@ -97,7 +97,7 @@ def comparison(
 
 
 def stalls(label: str, stats: RunStats) -> Table:
-    """What each cycle of each unit went to, in per cent of the run; every column sums to 100."""
+    """The cycles of each unit by cause, in per cent of the run; every column sums to 100."""
     title = "cycles of each unit" + (f", {label}" if label else "")
     result = table(f"{title} (%)", "", *UNITS)
     for counter in COUNTERS:
@@ -111,9 +111,9 @@ def _share(cycles: int, total: int) -> str:
 
 
 def lines(program: Program, stats: RunStats, most: int) -> Table:
-    """The schedule lines whose instructions kept the compute unit waiting longest, and for what.
+    """The schedule lines at whose instructions compute waited longest, and for what.
 
-    Only for runs whose device tells what each instruction waited for.
+    Needs the waits of single instructions, which not every device records.
     """
     if stats.waits is None:
         raise CommandError("--lines: what each instruction waited for must be known, got a device that counts by unit")
@@ -132,7 +132,7 @@ def lines(program: Program, stats: RunStats, most: int) -> Table:
 
 
 def _line_text(program: Program, index: int) -> Text:
-    """The line cut to what the other columns leave of the screen; rich would shrink them instead."""
+    """The line cut to the width that the other columns leave; rich would shrink those instead."""
     text = program.source_lines[index].strip() if index < len(program.source_lines) else "(loading micro-ops)"
     others = len("cycles") + 2 + max(map(len, COUNTER_LABELS.values())) + 6
     return Text(text if len(text) <= output().width - others else text[: output().width - others - 1] + "…")

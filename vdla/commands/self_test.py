@@ -1,4 +1,4 @@
-"""The self-test of `vdla doctor`: a small convolution on every kind of machine, compared with plain NumPy."""
+"""The self-test of `vdla doctor`: a small convolution on four machines, compared with NumPy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PRESETS = ("pynq_z1", "tiny", "int4", "batch4")
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One line of the doctor's report: the subject, its state, and what to do where it is not healthy."""
+    """One line of the report: the subject, its state, and advice where it is not healthy."""
 
     what: str
     state: str

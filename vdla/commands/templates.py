@@ -38,7 +38,7 @@ def _gives_operator(function: Callable[..., Any]) -> bool:
 
 
 def keys(template: Template) -> dict[str, object]:
-    """The keys of --shape that a template takes, with their defaults; `inspect.Parameter.empty` where there is none."""
+    """The keys of --shape that a template takes, with their defaults or `Parameter.empty`."""
     return {name: DEFAULTS.get(name, parameter.default) for name, parameter in _parameters(template).items()}
 
 
@@ -48,7 +48,7 @@ def _parameters(template: Template) -> dict[str, inspect.Parameter]:
 
 
 def described(template: Template) -> tuple[list[str], list[str]]:
-    """The keys of a template as its user writes them: those that must be given, and the others in brackets."""
+    """The keys of a template as they are written: the required ones, the others in brackets."""
     required, optional = [], []
     for key, default in keys(template).items():
         if default is inspect.Parameter.empty:
@@ -83,7 +83,7 @@ def from_settings(name: str, config: Config, settings: list[str], threads: int) 
 
 
 def _setting(where: str, known: Mapping[str, inspect.Parameter], setting: str) -> tuple[str, object]:
-    """The key and the value of a KEY=VALUE word, the value of the type that the template declares."""
+    """The key and the value of a KEY=VALUE word, converted to the type of the option."""
     key, text = key_and_value("--shape", setting)
     if key not in known:
         raise CommandError(f"{where}: key must be one of {', '.join(known)}, got {key}{did_you_mean(key, known)}")

@@ -1,4 +1,4 @@
-"""`vdla verify`: proves that programs cannot hang, race, leave their memory or hold an invalid instruction."""
+"""`vdla verify`: proves programs free of deadlocks, races, accesses out of bounds, bad encoding."""
 
 from __future__ import annotations
 
