@@ -23,7 +23,7 @@ ADD_ONE = (lambda x: te.create_function([x], [te.compute((4,), lambda i: x[i] + 
 
 @pytest.mark.parametrize("target", [TINY, "tiny"])
 def test_an_accelerator_gets_a_program(target: Any) -> None:
-    program = vdla.compile(DENSE.function, target, weights=("weight", "scale"), layouts=DENSE.layouts)
+    program = vdla.compile(DENSE.function, target, weights=("weight", "scale"), layouts=DENSE.dimensions)
     assert isinstance(program, Program)
     assert program.hash == DENSE.program.hash
 

@@ -51,12 +51,16 @@ class Operator:
     def __repr__(self) -> str:
         return f"<Operator {self.name} for {self.config.name}: {self.description}>"
 
+    @property
+    def dimensions(self) -> dict[str, str]:
+        """The dimensions of each tensor's layout, as the program's tensors describe them."""
+        return {name: layout.dimensions for name, layout in self.layouts.items()}
+
     @cached_property
     def program(self) -> Program:
         """The compiled program."""
         weights = tuple(name for name in (WEIGHT, SCALE) if name in self.function.params)
-        dimensions = {name: layout.dimensions for name, layout in self.layouts.items()}
-        return compile_function(self.config, self.function, weights, dimensions)
+        return compile_function(self.config, self.function, weights, self.dimensions)
 
 
 Template = TypeVar("Template", bound=Callable[..., Operator])
