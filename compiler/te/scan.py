@@ -186,8 +186,8 @@ class _Lift:
         step = ir.Var(axis_name(self.axis))
         for before, start, result in zip(self.before, self.starts, self.results, strict=False):
             if load.buffer == before.name:
-                kept = ir.Load(result.name, (self.previous(step), *load.indices))
-                return ir.Select(self.is_first(step), ir.Load(start.name, load.indices), kept)
+                last = ir.Load(result.name, (self.previous(step), *load.indices))
+                return ir.Select(self.is_first(step), ir.Load(start.name, load.indices), last)
         if any(load.buffer in stage.names for stage in self.inside):
             return ir.Load(load.buffer, (step, *load.indices))
         return load

@@ -174,10 +174,10 @@ def pad(tensor: Tensor, before: Sequence[int], after: Sequence[int], value: Numb
     shape = tuple(b + n + a for b, n, a in zip(low, tensor.shape, high, strict=True))
 
     def body(*indices: Value) -> Value:
-        moved = tuple(i - b if b else i for i, b in zip(indices, low, strict=True))
+        source = tuple(i - b if b else i for i, b in zip(indices, low, strict=True))
         inside = [i >= b for i, b in zip(indices, low, strict=True) if b]
         inside += [i < b + n for i, b, n, a in zip(indices, low, tensor.shape, high, strict=True) if a]
-        return select(all_of(*inside), tensor[moved], const(value, tensor.dtype)) if inside else tensor[moved]
+        return select(all_of(*inside), tensor[source], const(value, tensor.dtype)) if inside else tensor[source]
 
     return compute(shape, body, f"{tensor.name}_pad" if name is None else name)
 
