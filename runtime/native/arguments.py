@@ -238,18 +238,18 @@ class ArgumentPacker:
                 got = f"address {_address(arrays[position]):#x}"
             case KernelStatus.OVERLAP:
                 rule = f"{self.where}: {argument.name} must not overlap another argument"
-                got = f"memory of {', '.join(self._neighbours(position, arrays))}"
+                got = f"memory of {', '.join(self._overlapping(position, arrays))}"
             case _:
                 rule, got = f"{self.where}: {argument.name}: {STATUS_TEXTS[code]}", f"code {status}"
         raise NativeError(f"{rule}, got {got}")
 
-    def _neighbours(self, position: int, arrays: Sequence[Array]) -> list[str]:
+    def _overlapping(self, position: int, arrays: Sequence[Array]) -> list[str]:
         mine = arrays[position]
         others = zip(self.signature.arguments, arrays, strict=True)
         return [a.name for i, (a, array) in enumerate(others) if i != position and np.may_share_memory(mine, array)]
 
 
-def checked_threads(where: str, count: int) -> int:
+def thread_limit(where: str, count: int) -> int:
     """A limit of threads as a Python integer.
 
     Raises:
@@ -273,7 +273,7 @@ def _storage_dtype(dtype: str) -> np.dtype[Any]:
 def _address(array: Array) -> int:
     """The address of the first element of a contiguous array."""
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]  # numpy 1.26 does not say so
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]  # missing in the stubs of NumPy 1.26
     except (TypeError, ValueError):  # read-only, or a dtype without buffer format
         return int(array.ctypes.data)
 

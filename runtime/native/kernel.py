@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from vdla.compiler.abi import Signature
-from vdla.runtime.native.arguments import ArgumentPacker, Array, NativeError, checked_threads
+from vdla.runtime.native.arguments import ArgumentPacker, Array, NativeError, thread_limit
 
 if TYPE_CHECKING:
     from vdla.compiler import ir
@@ -132,7 +132,7 @@ def set_threads(count: int) -> None:
 
     0 restores the default: the environment variable VDLA_THREADS, else the number of processors.
     """
-    limit = checked_threads("set_threads: count", count)
+    limit = thread_limit("set_threads: count", count)
     _SET_THREADS(_pool_function("vdla_set_threads"))(limit)
 
 

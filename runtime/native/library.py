@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 
 from vdla.compiler.abi import Signature, signature_symbol
-from vdla.runtime.native.arguments import NativeError, checked_threads
+from vdla.runtime.native.arguments import NativeError, thread_limit
 from vdla.runtime.native.kernel import Kernel
 
 
@@ -62,7 +62,7 @@ class NativeLibrary:
 
     def set_threads(self, count: int) -> None:
         """Limit the library's parallel loops to `count` threads, as `native.set_threads` does."""
-        limit = checked_threads(f"{self.path}: count of threads", count)
+        limit = thread_limit(f"{self.path}: count of threads", count)
         self._pool.vdla_set_threads(ctypes.c_int32(limit))
 
     @property
