@@ -77,7 +77,7 @@ def _new_shape(old: Sequence[te.Dim], wanted: Sequence[te.Dim], allowzero: bool)
     """The shape of a reshape, with -1 and 0 replaced."""
     asked = f"got {shape_text(old)} to {shape_text(wanted)}"
     if any(_is_number(e, 0) and (allowzero or d >= len(old)) for d, e in enumerate(wanted)):
-        raise OperatorError(f"reshape: a result must have elements, {asked}")
+        raise OperatorError(f"reshape: the result must have elements, {asked}")
     shape = [old[d] if _is_number(extent, 0) else extent for d, extent in enumerate(wanted)]
     unknown = [d for d, extent in enumerate(shape) if _is_number(extent, -1)]
     if not shape or len(unknown) > 1 or any(isinstance(e, int) and e < -1 for e in shape):
@@ -301,7 +301,7 @@ def _positions(extent: int, start: int, end: int, step: int) -> range:
         raise OperatorError("slice: steps must not be 0, got 0")
     positions = range(*builtins.slice(max(start, -extent), end, step).indices(extent))
     if not positions:
-        raise OperatorError(f"slice: a result must have elements, got {start}:{end}:{step} of {extent}")
+        raise OperatorError(f"slice: the result must have elements, got {start}:{end}:{step} of {extent}")
     return positions
 
 

@@ -7,6 +7,7 @@ input vector is loaded once for all channels of a tile.
 from __future__ import annotations
 
 from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
+from vdla.compiler.operators.cpu.register_tile import largest_divisor
 from vdla.compiler.operators.cpu.stage_schedule import FEWEST_LANES
 from vdla.compiler.schedule import Schedule, ScheduleError
 from vdla.compiler.target import Target
@@ -22,7 +23,7 @@ def schedule_conv_transpose(schedule: Schedule, block: str, target: Target) -> N
         raise ScheduleError(f"lanes of {block}: the steps must be at least {FEWEST_LANES}, got {steps}")
     copy = schedule.cache_write(block, "stack")
     n, channel, *outer, phase, step = schedule.loops(copy)
-    channels = next(c for c in range(_MOST_CHANNELS, 0, -1) if nominal_extent(nest.own[1].extent) % c == 0)
+    channels = largest_divisor(nominal_extent(nest.own[1].extent), _MOST_CHANNELS)
     channel_outer, channel_inner = schedule.split(channel, factor=channels)
     step_outer, lane = schedule.split(step, factor=min(lanes, steps))
     schedule.reorder(n, channel_outer, *outer, phase, step_outer, channel_inner, lane)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from vdla.compiler.codegen.llvm import ROLLED
 from vdla.compiler.codegen.llvm.intrinsics.dot import dot_for_layout
 from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
-from vdla.compiler.operators.cpu.register_tile import best_register_tile
+from vdla.compiler.operators.cpu.register_tile import best_register_tile, largest_divisor
 from vdla.compiler.operators.roles import DATA, RESCALED, RESULT
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
@@ -50,9 +50,7 @@ def _transpose(schedule: Schedule, result: str, vectors: int, columns: int, lane
     schedule.compute_at(result, column)
     *_, lane_inside, row_inside, column_inside = schedule.loops(result)[-3:]
     schedule.reorder(row_inside, lane_inside, column_inside)
-    steps, lane_inside = schedule.split(
-        lane_inside, factor=_largest_divisor(lanes, max(1, _TRANSPOSED_BYTES // length))
-    )
+    steps, lane_inside = schedule.split(lane_inside, factor=largest_divisor(lanes, max(1, _TRANSPOSED_BYTES // length)))
     schedule.vectorize(schedule.fuse(lane_inside, column_inside))
     schedule.unroll(steps)
     schedule.unroll(lane)
@@ -69,13 +67,8 @@ def _row_part(columns: int) -> int:
     even = columns & -columns
     if even >= _SHORTEST_ROW:
         return min(even, _LONGEST_ROW)
-    best = _largest_divisor(columns, _LONGEST_ROW)
+    best = largest_divisor(columns, _LONGEST_ROW)
     return best if best == columns or best >= _SHORTEST_ROW else _LONGEST_ROW
-
-
-def _largest_divisor(extent: int, most: int) -> int:
-    """The largest divisor of `extent` that is at most `most`."""
-    return max(size for size in range(1, min(extent, most) + 1) if extent % size == 0)
 
 
 def _tile_rescaled(schedule: Schedule, rescaled: str, pixels: int) -> str:

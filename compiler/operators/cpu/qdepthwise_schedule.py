@@ -10,6 +10,7 @@ from math import prod
 
 from vdla.compiler.codegen.llvm.intrinsics.window_dot import vnni_windows
 from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
+from vdla.compiler.operators.cpu.register_tile import largest_divisor
 from vdla.compiler.operators.roles import DATA, RESCALED, RESULT, STRIDE
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import Target
@@ -58,8 +59,7 @@ def _copy_from_lanes(schedule: Schedule, rescaled: str, result: str, data: str) 
 def _channels_at_once(schedule: Schedule, data: str) -> int:
     """The channels whose data are padded together."""
     _, channels, rows, columns = (nominal_extent(extent) for extent in schedule.fn.buffers[data].shape)
-    most = max(1, _PADDED_BYTES // (rows * columns))
-    return max(size for size in range(1, min(most, channels) + 1) if channels % size == 0)
+    return largest_divisor(channels, max(1, _PADDED_BYTES // (rows * columns)))
 
 
 def _schedule_sums(schedule: Schedule, block: str, place: str) -> None:

@@ -74,6 +74,11 @@ def row_lanes(extent: int, target: Target, element_bytes: int) -> int:
     return min(most, 1 << (extent.bit_length() - 1))
 
 
+def largest_divisor(extent: int, most: int) -> int:
+    """The largest divisor of `extent` that is at most `most`."""
+    return next(size for size in range(min(extent, most), 0, -1) if extent % size == 0)
+
+
 def even_part(extent: int, most: int) -> int:
     """The size of the fewest parts of at most `most` that cut `extent` evenly."""
     return -(-extent // -(-extent // most))
