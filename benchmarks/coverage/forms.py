@@ -13,8 +13,7 @@ import numpy as np
 
 from vdla.benchmarks.coverage.fields import TOKENS
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import COL, Emit, Opcode, Operand, Source, Unit, VectorOp
-from vdla.hardware.isa.footprint import Footprints
+from vdla.hardware.isa import COL, Emit, Footprints, Opcode, Operand, Source, Unit, VectorOp
 from vdla.hardware.numerics import MULT_BITS, SHIFT_MAX, unpack_scale
 from vdla.hardware.program import Program
 from vdla.hardware.timing import page_beats

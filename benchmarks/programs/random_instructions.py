@@ -11,10 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.isa.encoding import COL, COLUMNS, decode, encode_uops, fill_unit, pack
-from vdla.hardware.isa.formats import Slot, layout, uop_layout
-from vdla.hardware.isa.instructions import Instruction, MicroOp, Opcode
-from vdla.hardware.isa.rules import RULES, Rule, reader
+from vdla.hardware.isa import (
+    COL,
+    COLUMNS,
+    RULES,
+    Instruction,
+    MicroOp,
+    Opcode,
+    Rule,
+    Slot,
+    decode,
+    encode_uops,
+    fill_unit,
+    layout,
+    pack,
+    uop_layout,
+)
+from vdla.hardware.isa.rules import reader
 from vdla.hardware.program import Program, ProgramTensor
 
 Values = NDArray[np.int64]

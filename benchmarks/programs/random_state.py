@@ -14,8 +14,18 @@ from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.dependences import Touch, UnitOp
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import COL, Instruction, Load, Opcode, Store, Unit, instruction_columns, unit_of
-from vdla.hardware.isa.footprint import Footprints, UopOffsets
+from vdla.hardware.isa import (
+    COL,
+    Footprints,
+    Instruction,
+    Load,
+    Opcode,
+    Store,
+    Unit,
+    UopOffsets,
+    instruction_columns,
+    unit_of,
+)
 
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]

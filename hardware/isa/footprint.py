@@ -11,8 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.hardware.isa import COL, UOP_COLUMNS, Buffer, Emit, Opcode, Operand, Source, VectorOp, index_set
+from vdla.hardware.isa import index_set
+from vdla.hardware.isa.encoding import COL, UOP_COLUMNS
 from vdla.hardware.isa.index_set import Indices, Where
+from vdla.hardware.isa.instructions import Buffer, Emit, Opcode, Operand, Source, VectorOp
 from vdla.hardware.isa.sizes import Sizes
 
 Row = Sequence[int]

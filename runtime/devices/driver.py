@@ -11,7 +11,7 @@ from typing import Protocol
 
 from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import ID, OFFSETS, REGISTERS, VERSION, ErrorCode, counter_offset, tokens_register
-from vdla.hardware.isa.units import COUNTERS, QUEUES, UNITS, Unit
+from vdla.hardware.isa import COUNTERS, QUEUES, UNITS, Unit
 from vdla.runtime.devices.device import DeviceError
 from vdla.simulator.stats import MachineState
 

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, Emit, Opcode, Operand, Source, Unit, VectorOp
-from vdla.hardware.isa.units import QUEUES
+from vdla.hardware.isa import COL, QUEUES, Emit, Opcode, Operand, Source, Unit, VectorOp
 from vdla.simulator.function import kernels, kernels_vnni, vnni
 from vdla.simulator.function.buffers import Buffers, Row
 from vdla.simulator.support.errors import Escape, SimulationError, name_of, require_below

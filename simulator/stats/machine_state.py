@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, Unit
-from vdla.hardware.isa.units import QUEUES, TokenQueue
+from vdla.hardware.isa import COL, QUEUES, TokenQueue, Unit
 from vdla.simulator.support.errors import name_of
 
 Ints = NDArray[np.int64]

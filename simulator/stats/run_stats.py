@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, Opcode
-from vdla.hardware.isa.units import COUNTERS, UNITS
+from vdla.hardware.isa import COL, COUNTERS, UNITS, Opcode
 
 Ints = NDArray[np.int64]
 

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hardware.isa import COL, FORMATS, Opcode, Unit
-from vdla.hardware.isa.units import QUEUES
+from vdla.hardware.isa import COL, FORMATS, QUEUES, Opcode, Unit
 from vdla.hardware.program import Program
 from vdla.simulator.stats.run_stats import RunStats
 from vdla.simulator.stats.times import UNKNOWN

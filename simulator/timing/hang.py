@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, Unit
-from vdla.hardware.isa.units import QUEUES
+from vdla.hardware.isa import COL, QUEUES, Unit
 from vdla.simulator.stats import MachineState
 from vdla.simulator.timing.layout import T_C, T_D, T_E, T_S, UNKNOWN
 

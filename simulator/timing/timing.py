@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, Opcode, columns, instruction_bytes
-from vdla.hardware.isa.units import COUNTERS, UNITS
+from vdla.hardware.isa import COL, COUNTERS, UNITS, Opcode, columns, instruction_bytes
 from vdla.hardware.program import STREAM, Program, place
 from vdla.simulator.stats import RunStats, macs_of
 from vdla.simulator.support.errors import SimulationError

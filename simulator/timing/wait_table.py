@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from vdla.hardware import timing as contract
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL, Buffer, Opcode, Unit, instruction_bytes
-from vdla.hardware.isa.units import QUEUES, SIDES, popped_queue
+from vdla.hardware.isa import COL, QUEUES, SIDES, Buffer, Opcode, Unit, instruction_bytes, popped_queue
 
 Ints = NDArray[np.int64]
 

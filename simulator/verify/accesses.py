@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer
-from vdla.hardware.isa import COL, UOP_COLUMNS, IsaError, Opcode, check_uops
-from vdla.hardware.isa.footprint import BufferAccess, Footprints, Row, UopOffsets
+from vdla.hardware.isa import COL, UOP_COLUMNS, BufferAccess, Footprints, IsaError, Opcode, Row, UopOffsets, check_uops
 from vdla.hardware.program import Program
 from vdla.simulator.verify.naming import executing_unit, instruction_name, schedule_lines
 from vdla.simulator.verify.verdict import Finding, Kind, Range

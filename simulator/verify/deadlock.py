@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vdla.hardware.isa import Unit
-from vdla.hardware.isa.units import QUEUES
+from vdla.hardware.isa import QUEUES, Unit
 from vdla.hardware.program import Program
 from vdla.simulator.verify.naming import executing_unit, instruction_name, schedule_lines
 from vdla.simulator.verify.tokens import NEVER, TokenRun, Wait

@@ -14,9 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer
-from vdla.hardware.isa import COL, Unit, index_set
-from vdla.hardware.isa.footprint import BufferAccess
-from vdla.hardware.isa.index_set import Where
+from vdla.hardware.isa import COL, BufferAccess, Unit, Where, index_set
 from vdla.hardware.program import Program
 from vdla.simulator.verify.accesses import WRITABLE, ProgramAccesses
 from vdla.simulator.verify.naming import executing_unit, instruction_name, schedule_lines

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import MIN_COMMAND_DEPTH, MIN_TOKEN_DEPTH
-from vdla.hardware.isa import COL, Unit
-from vdla.hardware.isa.units import QUEUES
+from vdla.hardware.isa import COL, QUEUES, Unit
 
 Ints = NDArray[np.int64]
 Clock = tuple[int, ...]

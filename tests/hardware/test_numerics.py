@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vdla.hardware.isa.instructions import VectorOp
+from vdla.hardware.isa import VectorOp
 from vdla.hardware.numerics import (
     NumericsError,
     pack_elements,

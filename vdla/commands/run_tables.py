@@ -13,8 +13,7 @@ from rich.text import Text
 
 from vdla.commands import CommandError
 from vdla.commands.console import output, table
-from vdla.hardware.isa import COL, Unit
-from vdla.hardware.isa.units import COUNTERS, UNITS
+from vdla.hardware.isa import COL, COUNTERS, UNITS, Unit
 from vdla.hardware.program import Program
 from vdla.simulator.stats import RunStats
 

@@ -12,8 +12,7 @@ from vdla.compiler.codegen.vdla.macro_op import BufferTile, BuildError, MacroOp,
 from vdla.compiler.codegen.vdla.uops import UopKernel
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import Load, Store, footprint
-from vdla.hardware.isa.footprint import BufferAccess, Row
+from vdla.hardware.isa import BufferAccess, Load, Row, Store, footprint
 from vdla.hardware.program import ProgramTensor
 
 

@@ -11,8 +11,7 @@ import pytest
 from vdla.cli import main
 from vdla.hardware.asm import assemble, disassemble
 from vdla.hardware.asm.assembler import DIRECTIVES, TENSOR_KEYS
-from vdla.hardware.isa import Opcode, Unit, decode
-from vdla.hardware.isa.instructions import CLASSES
+from vdla.hardware.isa import CLASSES, Opcode, Unit, decode
 from vdla.hardware.program import ROLES
 from vdla.hardware.program.tensor import CONSTANT_BITS, ELEMENT_BITS, UOP
 from vdla.simulator.verify import verify

@@ -11,7 +11,7 @@ from vdla.hardware.generate import register_package
 from vdla.hardware.generate import register_page as registerdoc
 from vdla.hardware.generate.registers import ADDRESS_BITS, OFFSETS, REGISTERS, RegisterAccess, counter_offset
 from vdla.hardware.generate.svgen import AXI_ADDRESS_BITS, packages
-from vdla.hardware.isa.units import COUNTERS, UNITS
+from vdla.hardware.isa import COUNTERS, UNITS
 
 
 def test_every_register_has_a_word_of_its_own():

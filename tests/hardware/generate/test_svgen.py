@@ -14,8 +14,7 @@ from vdla.benchmarks.programs.random_instructions import random_instructions
 from vdla.hardware.config import PRESETS, Config
 from vdla.hardware.generate.registers import ErrorCode
 from vdla.hardware.generate.svgen import packages, render
-from vdla.hardware.isa import encode, instruction_bytes, opcode_of
-from vdla.hardware.isa.units import COUNTERS
+from vdla.hardware.isa import COUNTERS, encode, instruction_bytes, opcode_of
 from vdla.support.tool_environment import tool_environment
 
 

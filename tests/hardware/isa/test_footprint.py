@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import (
     Emit,
+    Excess,
+    Footprints,
     Gemm,
     Load,
     MicroOp,
@@ -20,12 +22,13 @@ from vdla.hardware.isa import (
     Store,
     Sync,
     Unit,
+    UopOffsets,
     Vector,
     VectorOp,
     index_set,
     instruction_columns,
 )
-from vdla.hardware.isa.footprint import Excess, Footprints, UopOffsets, dma_entries
+from vdla.hardware.isa.footprint import dma_entries
 
 TINY = Config.preset("tiny")
 CONFIGS = [

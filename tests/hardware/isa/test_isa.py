@@ -11,9 +11,11 @@ from vdla.benchmarks.programs.random_config import random_config
 from vdla.benchmarks.programs.random_instructions import random_columns, random_instructions, random_uops
 from vdla.hardware.config import PRESETS, Config
 from vdla.hardware.isa import (
+    CLASSES,
     COL,
     COLUMNS,
     FORMATS,
+    RULES,
     UOP_COLUMNS,
     Buffer,
     Emit,
@@ -45,8 +47,6 @@ from vdla.hardware.isa import (
     uop_layout,
     with_field,
 )
-from vdla.hardware.isa.instructions import CLASSES
-from vdla.hardware.isa.rules import RULES
 
 PYNQ = Config.preset("pynq_z1")
 presets = pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)

@@ -1,7 +1,6 @@
 """The table of units and token queues: the names and numbers that the RTL and the registers were built with."""
 
-from vdla.hardware.isa import Unit
-from vdla.hardware.isa.units import COUNTERS, QUEUES, SIDES, UNITS, popped_queue
+from vdla.hardware.isa import COUNTERS, QUEUES, SIDES, UNITS, Unit, popped_queue
 
 
 def test_the_names_and_fields_of_the_queues():

@@ -15,12 +15,13 @@ from helpers.verilated_program import program
 
 from vdla.benchmarks.programs.random_instructions import random_columns
 from vdla.hardware.config import PRESETS
-from vdla.hardware.isa.encoding import COL, COLUMNS, check, columns, instruction_columns, pack
-from vdla.hardware.isa.formats import instruction_bytes, layout
-from vdla.hardware.isa.instructions import (
+from vdla.hardware.isa import (
+    COL,
+    COLUMNS,
     Buffer,
     Emit,
     Gemm,
+    IsaError,
     Load,
     Opcode,
     Operand,
@@ -29,8 +30,13 @@ from vdla.hardware.isa.instructions import (
     Unit,
     Vector,
     VectorOp,
+    check,
+    columns,
+    instruction_bytes,
+    instruction_columns,
+    layout,
+    pack,
 )
-from vdla.hardware.isa.rules import IsaError
 
 pytestmark = pytest.mark.rtl
 

@@ -12,8 +12,7 @@ from helpers.rtl.rtl_bench import Bench, any_pattern, config, pattern, seeds
 from helpers.rtl.rtl_runner import simulate
 
 from vdla.benchmarks.programs.random_instructions import random_instructions
-from vdla.hardware.isa import COL, IsaError, Opcode, check, columns, encode, instruction_bytes
-from vdla.hardware.isa.units import COUNTERS
+from vdla.hardware.isa import COL, COUNTERS, IsaError, Opcode, check, columns, encode, instruction_bytes
 from vdla.hardware.timing import fetch_buffer_beats
 
 BASE = 0x1F00

@@ -11,7 +11,7 @@ from helpers.rtl.rtl_runner import simulate
 
 from vdla.hardware.config import Config
 from vdla.hardware.generate.registers import ID, OFFSETS, REGISTERS, VERSION, ErrorCode, RegisterAccess
-from vdla.hardware.isa.units import UNITS
+from vdla.hardware.isa import UNITS
 from vdla.hardware.program import STREAM
 
 

@@ -7,7 +7,7 @@ import pytest
 from helpers.rtl.rtl_bench import Bench, any_pattern, seeds
 from helpers.rtl.rtl_runner import simulate
 
-from vdla.hardware.isa.units import COUNTERS
+from vdla.hardware.isa import COUNTERS
 from vdla.hardware.timing import MAX_OUTSTANDING
 
 BUSY, LATENCY, BANDWIDTH = (COUNTERS.index(name) for name in ("busy", "memory_latency", "memory_bandwidth"))

@@ -10,9 +10,18 @@ from helpers.rtl.rtl_bench import Bench, config, seeds
 from helpers.rtl.rtl_runner import simulate
 from helpers.rtl.unit_pins import field_bits, join, split
 
-from vdla.hardware.isa import Emit, Gemm, Opcode, Operand, Source, Vector, VectorOp, instruction_columns
-from vdla.hardware.isa.encoding import pack
-from vdla.hardware.isa.formats import uop_layout
+from vdla.hardware.isa import (
+    Emit,
+    Gemm,
+    Opcode,
+    Operand,
+    Source,
+    Vector,
+    VectorOp,
+    instruction_columns,
+    pack,
+    uop_layout,
+)
 
 FIRST_SLOT = 3  # cycles from the start to the first slot
 EXECUTE, HOLD = 2, 1  # bits of valid_o

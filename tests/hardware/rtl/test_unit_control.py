@@ -8,7 +8,7 @@ import pytest
 from helpers.rtl.rtl_bench import Bench, any_pattern, pattern, seeds
 from helpers.rtl.rtl_runner import simulate
 
-from vdla.hardware.isa.units import COUNTERS
+from vdla.hardware.isa import COUNTERS
 
 IN_FLIGHT = 4
 HELD = "memory_latency"

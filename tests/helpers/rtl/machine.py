@@ -13,8 +13,7 @@ from helpers.rtl.rtl_bench import Bench, any_pattern, config, pattern
 from helpers.small_programs import small_gemm
 from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.hardware.generate.registers import OFFSETS, ErrorCode, counter_offset
-from vdla.hardware.isa import columns
-from vdla.hardware.isa.units import COUNTERS, UNITS
+from vdla.hardware.isa import COUNTERS, UNITS, columns
 from vdla.hardware.numerics import pack_elements
 from vdla.hardware.program import STREAM, Program, place
 from vdla.simulator.function import execute

@@ -26,7 +26,7 @@ import numpy as np
 
 import vdla
 from vdla.hardware.program import load
-from vdla.hardware.isa.units import COUNTERS, UNITS
+from vdla.hardware.isa import COUNTERS, UNITS
 from vdla.runtime.devices import MemoryDevice
 from vdla.simulator.stats import RunStats, Times, macs_of
 from vdla.simulator.verify import VerifyError

@@ -8,8 +8,7 @@ from helpers.naive_timing import Machine
 
 from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.hardware.config import Config, Dram
-from vdla.hardware.isa import COL, Opcode, columns
-from vdla.hardware.isa.units import COUNTERS, UNITS
+from vdla.hardware.isa import COL, COUNTERS, UNITS, Opcode, columns
 from vdla.hardware.program import place
 from vdla.simulator.timing import time_columns
 

@@ -7,8 +7,7 @@ import pytest
 from helpers.small_programs import small_gemm
 
 from vdla.hardware.config import Config, Dram
-from vdla.hardware.isa import Buffer, Gemm, Load, Store, Sync, Unit, instruction_columns
-from vdla.hardware.isa.units import COUNTERS, UNITS
+from vdla.hardware.isa import COUNTERS, UNITS, Buffer, Gemm, Load, Store, Sync, Unit, instruction_columns
 from vdla.hardware.program import STREAM, place
 from vdla.hardware.timing import ISSUE_OVERHEAD, LOAD_TAIL, STORE_SETUP, compute_depth
 from vdla.simulator.support.errors import SimulationError
