@@ -1,8 +1,10 @@
-"""Random tensor expressions under random schedules: interpreter against native code, and illegal rewrites refused.
+"""Random tensor expressions under random schedules: interpreter against native code, and illegal
+rewrites refused.
 
-Every case is a seed: a function (fuzz_functions.py), primitives with arguments that may be illegal (fuzz_schedules.py),
-and three runs that must agree (fuzz_cases.py). What differs is shrunk and printed as a Python script. A case that ends
-or hangs its process is found by running its batch again, one process a case.
+A case is a seed: a function (functions.py), primitives with possibly illegal arguments
+(schedules.py), and three runs that must agree (cases.py). A disagreement is shrunk and printed as a
+Python script. A case that kills or hangs its process is found by running its batch again, one
+process per case.
 """
 
 from __future__ import annotations
@@ -28,12 +30,12 @@ _BATCH = 50
 _WORKERS = 2
 _MAX_SHOWN = 5
 _TIMEOUT_S = 60
-_SEED_STRIDE = 1_000_000  # apart, so that two runs of different seeds share no case
+_SEED_STRIDE = 1_000_000  # cases per seed, so that different seeds share none
 
 
 @dataclass
 class BatchOutcome:
-    """What came of some cases: how often each primitive was accepted and refused, and the cases that went wrong."""
+    """The results of some cases: counts of accepted and refused primitives, and faulty cases."""
 
     cases: int = 0
     accepted: Counter[str] = field(default_factory=Counter)
@@ -41,7 +43,7 @@ class BatchOutcome:
     wrong: list[CaseOutcome] = field(default_factory=list)
 
     def add(self, other: BatchOutcome) -> None:
-        """The cases of another batch too."""
+        """Add the results of another batch."""
         self.cases += other.cases
         self.accepted += other.accepted
         self.refused += other.refused
@@ -54,7 +56,7 @@ _RunBatch = Callable[[Sequence[int]], BatchOutcome]
 def run(
     progress: Progress = silent, seed: int = 0, long: bool = False, cases: int | None = None, workers: int = _WORKERS
 ) -> BenchmarkResult:
-    """Run all cases; `workers` processes share them, 0: this one does all, whatever a case does to it."""
+    """Run all cases in `workers` processes; 0 runs them in this one."""
     count = (_CASES_LONG if long else _CASES) if cases is None else cases
     first = seed * _SEED_STRIDE
     batches = [range(start, min(start + _BATCH, first + count)) for start in range(first, first + count, _BATCH)]
@@ -79,7 +81,7 @@ def run(
 
 
 def _receipt(seed: int, long: bool, total: BatchOutcome) -> dict[str, Any]:
-    """What it takes to run it again."""
+    """Versions, seed and command, to run it again."""
     command = f"vdla bench fuzz{' --long' if long else ''} --seed {seed} --json -"
     wrong = {str(outcome.seed): outcome.fault[:200] for outcome in total.wrong}
     return {"versions": versions(), "cpu": cpu_model(), "seed": seed, "command": command, "wrong": wrong}
@@ -91,7 +93,7 @@ def _receipt(seed: int, long: bool, total: BatchOutcome) -> dict[str, Any]:
 def run_batches(
     batches: Sequence[Sequence[int]], workers: int, work: _RunBatch | None = None
 ) -> Iterable[BatchOutcome]:
-    """The batches as they end; those that a broken pool held are run again, apart."""
+    """The results of batches as they complete; those of a broken pool run again in isolation."""
     job = work or _run_batch
     if not workers:
         yield from map(job, batches)
@@ -109,7 +111,7 @@ def run_batches(
 
 
 def _run_apart(batch: Sequence[int], work: _RunBatch) -> Iterable[BatchOutcome]:
-    """A batch in a process of its own; if it ends that, its cases in one each."""
+    """Run a batch in a process of its own, or its cases one by one if that process dies."""
     try:
         with _new_pool(1) as pool:
             yield pool.submit(work, batch).result()
@@ -118,22 +120,22 @@ def _run_apart(batch: Sequence[int], work: _RunBatch) -> Iterable[BatchOutcome]:
 
 
 def _new_pool(workers: int) -> ProcessPoolExecutor:
-    """Fresh processes: a fork would inherit the threads of compiled code."""
+    """A pool of spawned processes: a fork would inherit the threads of compiled code."""
     return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
 
 
 def _run_alone(seed: int, work: _RunBatch) -> BatchOutcome:
-    """One case in a process of its own."""
+    """Run one case in a process of its own."""
     try:
         with _new_pool(1) as pool:
             return pool.submit(work, [seed]).result()
     except BrokenProcessPool:
-        fault = f"crash: the process must live through the case, {_TIMEOUT_S} s at most, got its end"
+        fault = f"crash: the process must survive the case for at most {_TIMEOUT_S} s, got its death"
         return BatchOutcome(1, wrong=[CaseOutcome(seed, fault, ScheduleTrace())])
 
 
 def _run_batch(seeds: Sequence[int]) -> BatchOutcome:
-    """Run cases one after another; the first that goes wrong is shrunk."""
+    """Run cases in sequence and shrink the first faulty one."""
     batch = BatchOutcome()
     for seed in seeds:
         signal.alarm(_TIMEOUT_S)

@@ -1,8 +1,9 @@
-"""One case of the fuzzer: a random function under a random schedule, three ways of running it, compared.
+"""One case of the fuzzer: a random function under a random schedule, three ways of running it,
+compared.
 
-The interpreter on the unscheduled function is right by definition; the interpreter on the scheduled function says
-whether a rewrite kept the meaning, and native code whether it was lowered and compiled right: for this CPU, or for one
-of fewer features.
+The interpreter on the unscheduled function is right by definition; the interpreter on the scheduled
+function says whether a rewrite kept the meaning, and native code whether it was lowered and
+compiled right: for this CPU, or for one of fewer features.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from vdla.compiler.schedule.trace import ScheduleTrace
 from vdla.compiler.target import TARGETS, Target, host
 from vdla.compiler.tensorize import TensorizeError
 
-_TOLERANCE = 1e-3  # relative to the largest element: a few operations on values with some wrong last places
+_TOLERANCE = 1e-3  # relative to the largest element, for a few operations on rounded values
 _NO_FAULT = ""
 
 
 @dataclass(frozen=True, slots=True)
 class CaseOutcome:
-    """What came of a case: `fault` is empty, or begins with what went wrong (`kind`) and says how."""
+    """The result of a case; `fault` is empty, or `kind: description`."""
 
     seed: int
     fault: str
@@ -41,12 +42,12 @@ class CaseOutcome:
 
     @property
     def kind(self) -> str:
-        """What went wrong: rewriting, replay, interpreter or native."""
+        """The kind of fault: rewriting, replay, interpreter, native or crash."""
         return self.fault.split(":")[0]
 
     @property
     def script(self) -> str:
-        """Python that shows the fault."""
+        """A Python script that reproduces the fault."""
         given = ", INTRINSICS" if self.trace.intrinsics else ""
         return _SCRIPT.format(schedule=self.trace.python(), seed=self.seed, given=given, fault=self.fault)
 
@@ -78,7 +79,7 @@ def run_case(seed: int, native: bool = True) -> CaseOutcome:
 
 
 def fault_of(problem: FuzzProblem, schedule: Schedule, native: bool = True) -> str:
-    """How a scheduled problem goes wrong; empty if it does not."""
+    """The fault of a scheduled problem; empty if it has none."""
     if str(Schedule.replay(problem.fn, schedule.python(), INTRINSICS).fn) != str(schedule.fn):
         return "replay: the printed schedule must give the same function, got another one"
     expected = interpret(problem.fn, problem.arrays)
@@ -92,7 +93,7 @@ def fault_of(problem: FuzzProblem, schedule: Schedule, native: bool = True) -> s
 
 
 def _native_fault(problem: FuzzProblem, scheduled: ir.Function, expected: Mapping[str, Array]) -> str:
-    """How native code differs from the interpreter."""
+    """The difference between native code and the interpreter; empty if there is none."""
     from vdla.runtime.native import build
 
     try:
@@ -108,7 +109,7 @@ def _native_fault(problem: FuzzProblem, scheduled: ir.Function, expected: Mappin
 
 
 def target_of(seed: int) -> Target:
-    """The CPU that a case is compiled for: this one, or every other time one whose features it has."""
+    """The target of a case: the host or, for odd seeds, a target whose features the host has."""
     machine = host()
     known = [t for t in TARGETS.values() if t.architecture == machine.architecture and machine.has(*t.features)]
     return known[seed // 2 % len(known)] if known and seed % 2 else machine
@@ -123,7 +124,8 @@ def _difference(expected: Mapping[str, Array], got: Mapping[str, Array], rough: 
 
 
 def _alike(expected: Array, got: Array, rough: bool) -> bool:
-    """Whether two results are equal; with `rough`, floats within a small part of the largest one. NaN is like NaN."""
+    """Whether two results are equal, NaN included; with `rough`, floats up to a tolerance relative
+    to the largest."""
     if expected.dtype != got.dtype or expected.shape != got.shape:
         return False
     if expected.dtype.kind in "biu":
@@ -140,7 +142,7 @@ def _alike(expected: Array, got: Array, rough: bool) -> bool:
 
 
 def shrink(outcome: CaseOutcome) -> CaseOutcome:
-    """The outcome with the fewest steps found that goes wrong in the same way."""
+    """The outcome of the shortest trace found with the same kind of fault."""
     if outcome.kind not in ("interpreter", "native", "replay"):
         return outcome
     problem, best = random_problem(outcome.seed), outcome
@@ -157,7 +159,7 @@ def shrink(outcome: CaseOutcome) -> CaseOutcome:
 
 
 def _fault_under(problem: FuzzProblem, trace: ScheduleTrace) -> str:
-    """How a problem goes wrong under a trace; empty also where the trace is not legal."""
+    """The fault of a problem under a trace; empty if the trace is illegal."""
     try:
         return fault_of(problem, Schedule.replay(problem.fn, trace))
     except (ScheduleError, TensorizeError):

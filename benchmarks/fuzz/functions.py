@@ -1,4 +1,5 @@
-"""Random functions of tensor expressions, replayable by their seed: all dtypes, several stages, every kind of stage.
+"""Random functions of tensor expressions, replayable by their seed: all dtypes, several stages,
+every kind of stage.
 
     problem = random_problem(7)
     interpret(problem.fn, problem.arrays)
@@ -30,7 +31,8 @@ _KINDS = {"elements": 10, "rough": 2, "reduce": 7, "best": 2, "recurrence": 2, "
 
 @dataclass(frozen=True, slots=True)
 class FuzzProblem:
-    """A function with inputs. `rough`: native code may differ from the interpreter in the last places."""
+    """A function with inputs. `rough`: native code may differ from the interpreter in the last
+    places."""
 
     seed: int
     fn: ir.Function
@@ -71,11 +73,12 @@ class _Maker:
     # --- shapes -----------------------------------------------------------------------------------
 
     def size(self, extent: te.Dim) -> int:
-        """The number that an extent is in this problem."""
+        """The value of an extent in this problem."""
         return extent if isinstance(extent, int) else self.symbols[extent.symbols[0]]
 
     def shape(self, choices: Sequence[te.Value]) -> tuple[te.Dim, ...]:
-        """A shape of one to three dimensions and not many elements; some of its extents are symbols of `choices`."""
+        """A shape of one to three dimensions and not many elements; some of its extents are symbols
+        of `choices`."""
         while True:
             rank = self.rng.choice((1, 2, 2, 2, 3))
             shape = tuple(self.extent(choices) for _ in range(rank))
@@ -110,24 +113,24 @@ class _Maker:
         self.values.tensors += [(tensor, grade) for tensor in tensors]
 
     def body(self, element: Callable[[list[FuzzIndex]], Any], shape: Sequence[te.Dim]) -> Callable[..., Any]:
-        """The function of the indices that calls `element` with their places."""
+        """A compute body that calls `element` with the positions of its indices."""
         return lambda *i: element([FuzzIndex(v, n) for v, n in zip(i, shape, strict=True)])
 
     def elements(self, name: str) -> _Made:
-        """Each element by itself."""
+        """An element-wise stage."""
         shape, dtype, depth = self.shape(self.known), self.rng.choice(DTYPES), self.rng.randint(1, 3)
         grade = self.rng.choice((Grade.EXACT, Grade.FRACTION)) if is_float(dtype) else Grade.EXACT
         value = self.body(lambda at: self.values.element(at, dtype, grade, depth), shape)
         return [te.compute(shape, value, name)], grade
 
     def rough(self, name: str) -> _Made:
-        """Functions such as exp."""
+        """An element-wise stage of transcendental functions."""
         shape, dtype = self.shape(self.known), self.rng.choice(WIDE_FLOATS)
         value = self.body(lambda at: self.values.element(at, dtype, Grade.ROUGH, 2), shape)
         return [te.compute(shape, value, name)], Grade.ROUGH
 
     def pair(self, name: str) -> _Made:
-        """Two elements of one block."""
+        """A stage with two results."""
         shape, dtypes = self.shape(self.known), self.rng.choices(DTYPES, k=2)
 
         def value(at: list[FuzzIndex]) -> tuple[te.Value, ...]:
@@ -138,8 +141,7 @@ class _Maker:
     # --- reductions -------------------------------------------------------------------------------
 
     def reduce(self, name: str) -> _Made:
-        """A sum, product or extreme of terms, from its identity or a value; those of floats are small, so that their
-        order cannot be seen."""
+        """A sum, product, minimum or maximum; float terms are small enough to be exact."""
         shape, dtype = self.shape(self.known), self.rng.choice((*INTEGERS, *FLOATS))
         axes = self.reduce_axes(1 + (self.rng.random() < 0.4))
         reducer = self.rng.choice((te.sum, te.sum, te.max, te.min, _PRODUCT))
@@ -153,7 +155,7 @@ class _Maker:
         return [te.compute(shape, value, name)], Grade.EXACT
 
     def best(self, name: str) -> _Made:
-        """The best element and its position."""
+        """An argmin or argmax."""
         shape, dtype = self.shape(self.known), self.rng.choice((*INTEGERS, *FLOATS))
         axes = self.reduce_axes(1 + (self.rng.random() < 0.3))
         reducer = self.rng.choice((te.argmax, te.argmin))
@@ -161,21 +163,21 @@ class _Maker:
         return list(te.compute(shape, value, (name, f"{name}b"))), Grade.EXACT
 
     def term(self, at: list[FuzzIndex], axes: Sequence[te.ReduceAxis], dtype: str) -> te.Value:
-        """What is combined along `axes`."""
+        """The term of a reduction over `axes`."""
         places = [*at, *(FuzzIndex(te.as_value(axis, "fuzz"), axis.extent) for axis in axes)]
         self.rng.shuffle(places)
         element = self.values.element(places, dtype, Grade.EXACT, self.rng.randint(0, 2))
         return te.clip(element, -LARGEST, LARGEST) if is_float(dtype) else element
 
     def reduce_axes(self, count: int) -> list[te.ReduceAxis]:
-        """Axes of not many points."""
+        """Reduce axes with few points."""
         while True:
             extents = [self.extent(self.known) for _ in range(count)]
             if np.prod([self.size(extent) for extent in extents]) <= _MAX_TERMS:
                 return [te.reduce_axis(extent, f"k{n}") for n, extent in enumerate(extents)]
 
     def dot(self, name: str) -> _Made:
-        """A matrix product over groups of integers, which an intrinsic may compute."""
+        """A matrix product over groups of integers, which an intrinsic may match."""
         group, *dtypes = GROUPS[self.rng.choice(list(GROUPS))]
         rows, blocks, groups = (self.rng.choice((1, 2, 3)) for _ in range(3))
         shapes = {f"{name}x": (rows, groups, group), f"{name}w": (blocks, groups, LANES, group)}
@@ -192,7 +194,7 @@ class _Maker:
     # --- recurrences ------------------------------------------------------------------------------
 
     def recurrence(self, name: str) -> _Made:
-        """A state that each step computes from the one before, forwards or backwards; or a sum that starts there."""
+        """A scan: each step computes its state from the previous one, forwards or backwards."""
         shape, dtype = self.shape(self.known), self.rng.choice(DTYPES)
         steps = self.extent(self.known)
         start = te.compute(
@@ -214,7 +216,7 @@ class _Maker:
     def next_state(
         self, step: FuzzIndex, state: te.Tensor, at: list[FuzzIndex], axes: Sequence[te.ReduceAxis]
     ) -> te.Value:
-        """A state of the step before and something new, so small that states of floats stay whole numbers."""
+        """The previous state combined with a term so small that states of floats stay integral."""
         old = state[tuple(place.value for place in at)]
         if axes:
             return te.sum(self.term([*at, step], axes, state.dtype), axis=axes, init=old)

@@ -1,4 +1,5 @@
-"""Intrinsics for random schedules: dot products of small groups, an instruction of x86-64 or else plain code."""
+"""Intrinsics for random schedules: dot products of small groups, an instruction of x86-64 or else
+plain code."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Random rewrites of a function: every primitive of the schedule, with arguments that are legal or not.
+"""Random schedules: every primitive, with arguments that may be illegal.
 
-Nothing here knows what is legal. What a primitive accepts must keep the meaning of the function; what it refuses must
-leave the schedule as it was. Both are counted.
+Nothing here knows which are legal. An accepted rewrite must preserve the function's result; a
+refused one must leave the schedule unchanged. Both are counted.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from vdla.compiler.tensorize import TensorizeError
 
 _SCOPES = ("global", "stack", "heap")
 _MAX_STEPS = 9
-_MAX_LANES = 64  # of a loop to unroll or to vectorize, so that code stays small
+_MAX_LANES = 64  # of a loop to unroll or vectorize, to bound the code size
 
 
 class RewriteFault(AssertionError):
-    """A primitive that neither accepts nor refuses."""
+    """A primitive crashed, or changed the schedule although it refused."""
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Rewrites:
     refused: Counter[str] = field(default_factory=Counter)
 
     def run(self) -> None:
-        """Try primitives until enough were accepted, or many refused."""
+        """Apply random primitives until enough are accepted or too many are refused."""
         wanted = self.rng.randint(1, _MAX_STEPS)
         for _ in range(4 * wanted):
             if self.accepted.total() >= wanted:
@@ -48,7 +48,7 @@ class Rewrites:
             self.attempt(self.rng.choice(PRIMITIVES))
 
     def attempt(self, name: str, given: tuple[Any, ...] | None = None) -> None:
-        """One primitive, with arguments drawn for it if none are given."""
+        """Apply one primitive, with random arguments unless they are given."""
         arguments = ARGUMENTS[name](self) if given is None else given
         before = self.schedule.fn
         try:
@@ -85,7 +85,7 @@ class Rewrites:
         return str(self.rng.choice(self.statements(ir.Block)).name)
 
     def buffer(self) -> str:
-        """A buffer, mostly an intermediate one."""
+        """A random buffer, mostly an intermediate one."""
         fn = self.schedule.fn
         inner = [name for name in fn.buffers if name not in fn.params]
         return self.rng.choice(inner if inner and self.rng.random() < 0.8 else list(fn.buffers))
@@ -95,7 +95,7 @@ class Rewrites:
         return self.schedule.loops(self.block())
 
     def neighbours(self, most: int) -> list[str]:
-        """Loops that follow each other in a nest, or any."""
+        """Adjacent loops of a nest, or any loops."""
         loops = self.nest()
         count = self.rng.randint(2, most)
         if self.rng.random() < 0.1 or len(loops) < 2:
@@ -104,14 +104,14 @@ class Rewrites:
         return loops[start : start + count]
 
     def shuffled(self) -> list[str]:
-        """Some loops of a nest in any order."""
+        """Some loops of a nest in random order."""
         loops = self.nest()
         self.rng.shuffle(loops)
         return loops[: self.rng.randint(2, max(2, len(loops)))]
 
 
 def _compute_once_arguments(r: Rewrites) -> tuple[str, str]:
-    """A block and a loop around it, mostly one that its place does not depend on."""
+    """A block and a loop around it, mostly one that its indices do not depend on."""
     pairs = [
         (leaf.name, loop.var)
         for leaf in leaves(r.schedule.fn)
@@ -122,7 +122,8 @@ def _compute_once_arguments(r: Rewrites) -> tuple[str, str]:
 
 
 def _tensorize_arguments(r: Rewrites) -> tuple[Any, ...]:
-    """A loop or a block, and an intrinsic; mostly a dot product, its loops in the order of an entry."""
+    """A loop or a block, and an intrinsic; mostly a dot product, its loops in the order of an
+    entry."""
     dots = [block for block in r.statements(ir.Block) if DOT in block.annotations]
     if not dots or r.rng.random() < 0.3:
         return r.rng.choice((r.loop(), r.block())), r.rng.choice(list(INTRINSICS.values()))

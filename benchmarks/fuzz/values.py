@@ -1,8 +1,9 @@
 """Random elements: expressions over what is computed so far, that mean something at every point.
 
-Values have one of three grades. EXACT: whole numbers small enough that no order of additions shows in them (in floats;
-integers wrap anyway). FRACTION: exact too, but where sums would round. ROUGH: from functions such as exp, whose last
-places an implementation may choose; nothing that jumps, such as a comparison, ever depends on them.
+Values have one of three grades. EXACT: whole numbers small enough that no order of additions shows
+in them (in floats; integers wrap anyway). FRACTION: exact too, but where sums would round. ROUGH:
+from functions such as exp, whose last places an implementation may choose; nothing that jumps, such
+as a comparison, ever depends on them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ LARGEST = 2  # the magnitude of a term of a float sum: 64 of them are a whole nu
 
 
 class Grade(IntEnum):
-    """What may differ between two right implementations: nothing; sums, by their order; the last places."""
+    """How two correct results may differ: not at all, by order of additions, or by rounding."""
 
     EXACT = 0
     FRACTION = 1
@@ -33,7 +34,7 @@ class Grade(IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class FuzzIndex:
-    """An index variable, of a result or of a reduction, in [0, extent); the extent may be a symbol."""
+    """An index variable of a result or a reduction, below `extent`, which may be symbolic."""
 
     value: te.Value
     extent: te.Dim
@@ -81,7 +82,7 @@ class Values:
         return te.const(self.rng.randint(low, 1), dtype)
 
     def load(self, at: Sequence[FuzzIndex], grade: Grade) -> te.Value:
-        """An element of a tensor, mostly at its own place, sometimes anywhere, sometimes padded."""
+        """An element of a tensor, mostly at its own position, sometimes elsewhere or padded."""
         tensor = self.rng.choice([tensor for tensor, own in self.tensors if own <= grade])
         if self.rng.random() < 0.15:
             return self.padded(tensor, at)
@@ -89,7 +90,7 @@ class Values:
         return tensor[tuple(indices)]
 
     def padded(self, tensor: te.Tensor, at: Sequence[FuzzIndex]) -> te.Value:
-        """An element of a tensor where the moved place lies inside, else a constant."""
+        """An element at a shifted position, or a constant where that is out of bounds."""
         moved = [te.const(0, "int32") + self.rng.choice(at).value + self.rng.randint(-2, 1) for _ in tensor.shape]
         inside = [(i >= 0) & (i < extent) for i, extent in zip(moved, tensor.shape, strict=True)]
         return te.select(te.all_of(*inside), tensor[tuple(moved)], self.number(tensor.dtype))
@@ -111,7 +112,7 @@ class Values:
         return self.rng.choice((place.value % extent, te.minimum(place.value, extent - 1)))
 
     def below(self, value: te.Value, own: int, extent: int) -> te.Value:
-        """An index along a place of extent `own` that is shorter than the dimension."""
+        """An index into a dimension longer than the position's extent `own`."""
         choices = [value] * 3 + [value >> 1]
         choices.append(value + self.rng.randint(0, extent - own))
         choices.append(te.const(extent - 1, "int32") - value)
@@ -130,7 +131,7 @@ class Values:
         return wrapped
 
     def gathered(self, at: Sequence[FuzzIndex], extent: te.Dim) -> te.Value:
-        """An index that is data."""
+        """An index that depends on data."""
         return te.cast("int32", te.cast("int64", self.load(at, Grade.EXACT)) % te.cast("int64", _as_int32(extent)))
 
     # --- operations -------------------------------------------------------------------------------
@@ -152,7 +153,7 @@ class Values:
         return te.cast(dtype, self.element(at, self.rng.choice(DTYPES), min(grade, Grade.FRACTION), depth))
 
     def integer_operation(self, at: Sequence[FuzzIndex], dtype: str, grade: Grade, depth: int) -> te.Value:
-        """Any operator of integers; quotients and shifts of any operands."""
+        """Any integer operator, with any operands."""
         a, b = (self.element(at, dtype, min(grade, Grade.FRACTION), depth) for _ in range(2))
         if self.rng.random() < 0.08:
             return te.abs(a) if INTEGER_BITS[dtype] < 8 or self.rng.random() < 0.5 else te.popcount(a)
@@ -160,7 +161,7 @@ class Values:
         return te.binary(op, a, b)
 
     def float_operation(self, at: Sequence[FuzzIndex], dtype: str, grade: Grade, depth: int) -> te.Value:
-        """An operator of floats; quotients and functions only where the grade allows."""
+        """A float operator; quotients and functions only if the grade allows them."""
         if grade is Grade.ROUGH and self.rng.random() < 0.5:
             return self.function(te.clip(self.element(at, dtype, grade, depth), -4, 4))
         a, b = (self.element(at, dtype, grade, depth) for _ in range(2))
@@ -173,7 +174,7 @@ class Values:
         return te.binary(self.rng.choice(("add", "sub", "mul", "min", "max")), a, b)
 
     def function(self, value: te.Value) -> te.Value:
-        """A function of a bounded value, far from where it jumps or has a pole."""
+        """A function of a bounded value, away from its discontinuities and poles."""
         name = self.rng.choice((*_ROUGH_FUNCTIONS, "pow"))
         positive = value * value + 1
         if name == "pow":
@@ -182,7 +183,7 @@ class Values:
 
 
 def _same_extent(a: te.Dim, b: te.Dim) -> bool:
-    """Whether two extents are equal whatever the symbols are."""
+    """Whether two extents are equal for all values of the symbols."""
     return te.extent_of(a) == te.extent_of(b)
 
 

@@ -55,14 +55,14 @@ def rfactor(fn: ir.Function, loop: str, factor_axis: int = 0) -> tuple[ir.Functi
     The result is the name of the block of partial results; `factor_axis` is the position of the new
     dimension.
 
-    for i in range(4):                        for i in range(4):
-        for ko in range(2):                       for ko in range(2):
-            for ki in range(8):                       for ki in range(8):
-                block c(vi=i,              ->               block c_rf(vko=ko, vi=i, vki=reduce ki):
-                    vk=reduce ko * 8 + ki):                   c_rf[vko, vi] += a[vi, vko * 8 + vki]
-                    c[vi] += a[vi, vk]                for c_ko in range(2):
-                                                          block c(vi=i, vko=reduce c_ko):
-                                                              c[vi] += c_rf[vko, vi]
+    for i in range(4):                      for i in range(4):
+        for ko in range(2):                     for ko in range(2):
+            for ki in range(8):                     for ki in range(8):
+                block c(vi=i,              ->           block c_rf(vko=ko, vi=i, vki=reduce ki):
+                    vk=reduce ko * 8 + ki):                 c_rf[vko, vi] += a[vi, vko * 8 + vki]
+                    c[vi] += a[vi, vk]              for c_ko in range(2):
+                                                        block c(vi=i, vko=reduce c_ko):
+                                                            c[vi] += c_rf[vko, vi]
 
     The order of the additions changes, which floats show. `loop` becomes spatial, so it may be
     vectorized.

@@ -1,8 +1,9 @@
-"""Tensorize: mark a loop nest that computes what an intrinsic declares as one step of that intrinsic.
+"""Tensorize: mark a loop nest that computes what an intrinsic declares as one step of that
+intrinsic.
 
-The nest keeps its loops and its meaning; its block is annotated with the `Match`, from which lowering emits
-instructions. A nest that does not match is refused with the first difference (axis, stride, dtype or scope) and its
-remedy.
+The nest keeps its loops and its meaning; its block is annotated with the `Match`, from which
+lowering emits instructions. A nest that does not match is refused with the first difference (axis,
+stride, dtype or scope) and its remedy.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ __all__ = ["TensorizeError", "match_block", "tensorize"]
 
 
 def tensorize(fn: ir.Function, name: str, intrinsic: Intrinsic) -> ir.Function:
-    """Run a nest as one step of `intrinsic`: the loops of its entry around block `name`, or from loop `name` inwards.
+    """Run a nest as one step of `intrinsic`: the loops of its entry around block `name`, or from
+    loop `name` inwards.
 
-    before: for b in range(1): for o in range(16): for i in range(16): acc[..., b, o] += cast(inp[..., b, i]) * ...
+    before: for b in range(1): for o in range(16): for i in range(16): acc[b, o] += ...
     after:  the same nest, its outermost loop and its block annotated with the intrinsic
 
     Raises:
@@ -35,11 +37,11 @@ def tensorize(fn: ir.Function, name: str, intrinsic: Intrinsic) -> ir.Function:
     return replace(fn, body=_mark(fn.body, nest, block, marked, intrinsic))
 
 
-# --- finding the nest ------------------------------------------------------------------------------------------------
+# --- finding the nest -----------------------------------------------------------------------------
 
 
 def _find_nest(fn: ir.Function, name: str, intrinsic: Intrinsic) -> tuple[ir.For, ir.Block, Match]:
-    """The outermost loop of the nest that `name` stands for, its block, and how that matches."""
+    """The outermost loop of the nest that `name` denotes, its block, and its match."""
     loops = [path[-1] for path in _paths(fn.body) if isinstance(path[-1], ir.For) and path[-1].var == name]
     blocks = [path for path in _paths(fn.body) if isinstance(path[-1], ir.Block) and path[-1].name == name]
     match loops, blocks:
@@ -58,8 +60,9 @@ def _find_nest(fn: ir.Function, name: str, intrinsic: Intrinsic) -> tuple[ir.For
 def _match_around(fn: ir.Function, path: tuple[ir.Stmt, ...], intrinsic: Intrinsic) -> tuple[ir.For, ir.Block, Match]:
     """The nest around the block at the end of `path` that is one step of `intrinsic`.
 
-    Nests that match differ by loops of extent 1 only. The one of as many loops as an entry has axes is tried first,
-    then the larger and the smaller ones. If none matches, the error is that of the first with all axes inside.
+    Nests that match differ by loops of extent 1 only. The one of as many loops as an entry has axes
+    is tried first, then the larger and the smaller ones. If none matches, the error is that of the
+    first with all axes inside.
     """
     loops = [stmt for stmt in path if isinstance(stmt, ir.For)]
     if not loops:
@@ -79,7 +82,7 @@ def _match_around(fn: ir.Function, path: tuple[ir.Stmt, ...], intrinsic: Intrins
 
 
 def _entry_depth(intrinsic: Intrinsic) -> int:
-    """How many loops one entry has: an axis that no index of the behaviour uses, such as a step of a sum, has none."""
+    """The number of axes of an entry: those that the behaviour's indices use."""
     (block,) = (stmt for stmt in ir.walk(intrinsic.behaviour.body) if isinstance(stmt, ir.Block))
     assert isinstance(block.body, ir.Store)
     exprs = (*block.body.indices, block.body.value)
@@ -88,7 +91,7 @@ def _entry_depth(intrinsic: Intrinsic) -> int:
 
 
 def _match_nest(fn: ir.Function, nest: ir.For, intrinsic: Intrinsic) -> tuple[ir.Block, Match]:
-    """The block of a nest and how it matches the intrinsic, or else its first alternative that fits."""
+    """The block of a nest, and its match with the intrinsic or an alternative."""
     block, loops = perfect_nest(nest, intrinsic)
     try:
         return block, match_block(fn, block, loops, intrinsic)
@@ -102,7 +105,7 @@ def _match_nest(fn: ir.Function, nest: ir.For, intrinsic: Intrinsic) -> tuple[ir
 
 
 def _paths(stmt: ir.Stmt, above: tuple[ir.Stmt, ...] = ()) -> list[tuple[ir.Stmt, ...]]:
-    """The statements from the root down to each loop and block."""
+    """The paths of all loops and blocks."""
     here = (*above, stmt)
     found = [here] if isinstance(stmt, ir.For | ir.Block) else []
     return found + [path for child in ir.children(stmt) for path in _paths(child, here)]
@@ -116,11 +119,11 @@ def _block_names(fn: ir.Function) -> list[str]:
     return [stmt.name for stmt in ir.walk(fn.body) if isinstance(stmt, ir.Block)]
 
 
-# --- matching a nest -------------------------------------------------------------------------------------------------
+# --- matching a nest ------------------------------------------------------------------------------
 
 
 def perfect_nest(nest: ir.For, intrinsic: ir.DeclaredIntrinsic) -> tuple[ir.Block, dict[str, int]]:
-    """The single block inside `nest` and the extents of the loops around it, from `nest` inwards."""
+    """The single block inside `nest`, and the extents of the loops from `nest` inwards."""
     loops: dict[str, int] = {}
     stmt: ir.Stmt = nest
     while isinstance(stmt, ir.For):
@@ -142,7 +145,8 @@ def perfect_nest(nest: ir.For, intrinsic: ir.DeclaredIntrinsic) -> tuple[ir.Bloc
 def match_block(
     fn: ir.Function, block: ir.Block, loops: Mapping[str, int], intrinsic: ir.DeclaredIntrinsic
 ) -> ir.Match:
-    """How `block`, over the given inner loops (their extents, outermost first), is one step of `intrinsic`."""
+    """How `block`, over the given inner loops (their extents, outermost first), is one step of
+    `intrinsic`."""
     where = f"tensorize {intrinsic.name} at block {block.name}"
     inner = _inner_axes(block, loops, intrinsic, where)
     return Matcher(fn, block, intrinsic, where, inner, tuple(loops)).match()
@@ -156,7 +160,7 @@ def _inner_axes(
     for axis, value in zip(block.axes, block.values, strict=True):
         used = [e.name for e in ir.walk_expr(value) if isinstance(e, ir.Var) and e.name in loops]
         if not used:
-            if axis.extent == 1 and isinstance(value, ir.Const):  # no loop is left
+            if axis.extent == 1 and isinstance(value, ir.Const):  # its loop is gone
                 inner[axis.var] = 1
             continue
         if value != ir.Var(used[0]) or loops[used[0]] != axis.extent:
@@ -179,7 +183,7 @@ def _inner_axes(
 def _part_remedy(
     block: ir.Block, axis: ir.Axis, value: ir.Expr, loops: Mapping[str, int], intrinsic: ir.DeclaredIntrinsic
 ) -> str:
-    """What to do about an axis that the inner loops run through in parts."""
+    """The remedy for an axis that the inner loops cover only in part."""
     parts = [e.name for e in ir.walk_expr(value) if isinstance(e, ir.Var)]
     (pattern,) = (stmt for stmt in ir.walk(intrinsic.behaviour.body) if isinstance(stmt, ir.Block))
     extents = {own.extent for own in pattern.axes}

@@ -1,11 +1,12 @@
-"""One form for the many spellings of an integer value, so that the matcher compares meanings.
+"""Canonical form of integer expressions, in which the matcher compares them.
 
     x - 5, -5 + x        ->  x + -5                x << 5, 32 * x       ->  x * 32
     x // 32              ->  x >> 5                x % 32               ->  x & 31
     (x + 1) + 2          ->  x + 3                 max(min(x, 9), 0)    ->  min(max(x, 0), 9)
     select(x > y, x, y)  ->  max(x, y)             int32(int16(x))      ->  int32(x)    (x: int8)
 
-Integers wrap, so each rule holds for all values. Indices of loads and conditions of selects stay as they are.
+Integers wrap, so each rule holds for all values. Load indices and select conditions are left
+unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _ASSOCIATIVE = ("add", "mul", "min", "max", "and", "or", "xor")
 
 
 class Canonical:
-    """Rewrites expressions over `buffers`; `text` prints what a rewritten expression was written as."""
+    """Rewrites expressions over `buffers`; `text` prints the source of a rewritten expression."""
 
     def __init__(self, buffers: Mapping[str, ir.Buffer]) -> None:
         self._buffers = buffers
@@ -44,7 +45,7 @@ class Canonical:
         return ir.expr_text(self._sources.get(id(expr), (expr, expr))[1])
 
     def _rewritten(self, expr: ir.Expr) -> ir.Expr:
-        """`expr`, whose operands are canonical, after the first rule that applies and those that apply then."""
+        """`expr`, whose operands are canonical, rewritten until no rule applies."""
         match expr:
             case ir.Cast():
                 new = self._cast(expr)
@@ -86,7 +87,7 @@ class Canonical:
 
 
 def _binary(expr: ir.Binary, dtype: str) -> ir.Expr | None:
-    """The next form of an operation on integers of `dtype`; None if this is the last."""
+    """One rewrite of an operation on integers of `dtype`; None if no rule applies."""
     op, a, b = expr.op, expr.a, expr.b
     match a, b:
         case ir.Const(), ir.Const() if op not in ir.COMPARE_OPS:
@@ -105,7 +106,7 @@ def _binary(expr: ir.Binary, dtype: str) -> ir.Expr | None:
 
 
 def _with_constant(op: str, a: ir.Expr, value: int, dtype: str) -> ir.Expr | None:
-    """The next form of `a op value`."""
+    """One rewrite of `a op value`; None if no rule applies."""
     if value == ir.RIGHT_IDENTITY.get(op):
         return a
     power = value.bit_length() - 1 if value > 0 and value & (value - 1) == 0 else None
@@ -122,7 +123,7 @@ def _with_constant(op: str, a: ir.Expr, value: int, dtype: str) -> ir.Expr | Non
 
 
 def _folded(op: str, a: ir.Const, b: ir.Const, dtype: str) -> ir.Const:
-    """The constant `a op b`; shifts by a negative amount or by the width or more shift everything out."""
+    """The constant `a op b`; shifts by a negative amount or by the width or more clear all bits."""
     if op in ("shl", "shr") and not 0 <= b.value < ir.INTEGER_BITS[dtype]:
         return constant(-1 if op == "shr" and a.value < 0 else 0, dtype)
     return constant(ir.OPERATORS[op].on_ints(int(a.value), int(b.value)), dtype)

@@ -1,7 +1,9 @@
-"""Entries that begin anywhere along their first dimension: windows of a buffer, such as the neighbours of a pixel.
+"""Windows: entries that start anywhere along the first dimension of a buffer, such as the
+neighbours of a pixel.
 
-The index in the behaviour is a sum of axes, `o * 2 + i`; the index in the block must be the same sum of the block's own
-axes plus what stands still inside the tensorized loop. That rest is where the window begins.
+The index in the behaviour is a sum of axes, `o * 2 + i`. The index in the block must be the same
+sum of the block's axes plus a term that is constant inside the tensorized loop: the start of the
+window.
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from vdla.compiler.arith import Linear, linear, var_names
 def window_start(
     pattern: ir.Expr, target: ir.Expr, axes: dict[str, str], inner: Mapping[str, int], extents: Mapping[str, int]
 ) -> ir.Expr | None:
-    """Where the window of an access begins; None if the access is no such window.
+    """The start of the window that `target` accesses; None if it does not match `pattern`.
 
-    `axes` says which axis of the block each axis of the intrinsic is, as far as that is known, and learns the others;
-    `inner` and `extents` are the extents of the former inside the tensorized loop and of the latter.
+    `axes` maps axes of the intrinsic to axes of the block and is extended; `inner` has the extents
+    of the block's axes inside the tensorized loop, `extents` those of the intrinsic's axes.
     """
     form, rest = linear(pattern), linear(target) + Linear({}, -linear(pattern).const)
     for term, factor in form.terms.items():
@@ -36,6 +38,6 @@ def window_start(
 
 
 def _partner(rest: Linear, factor: int, extent: int, axes: Mapping[str, str], inner: Mapping[str, int]) -> str | None:
-    """The axis of the block that takes the same steps, if none is known to be the one."""
+    """A free block axis of the same extent and stride."""
     free = (name for name in inner if name not in axes.values() and inner[name] == extent)
     return next((name for name in free if rest.terms.get(ir.Var(name)) == factor), None)

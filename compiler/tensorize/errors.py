@@ -1,4 +1,5 @@
-"""The errors of intrinsics: a declaration that contradicts itself, and a loop nest that does not match one."""
+"""The errors of intrinsics: a declaration that contradicts itself, and a loop nest that does not
+match one."""
 
 from vdla.support.errors import Error
 
@@ -8,7 +9,7 @@ class IntrinsicError(Error, ValueError):
 
 
 class TensorizeError(Error, ValueError):
-    """A loop nest that is no step of the intrinsic; the message says what differs and the remedy."""
+    """A loop nest that does not match the intrinsic; the message gives the remedy."""
 
 
 class AxisOutsideError(TensorizeError):

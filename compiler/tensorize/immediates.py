@@ -1,4 +1,4 @@
-"""Constants of a block against the immediates of an intrinsic: which immediate makes an expression that constant."""
+"""Solving for the immediates of an intrinsic, given the constants of a block."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ _Buffers = Mapping[str, ir.Buffer]
 
 
 def solve(pattern: ir.Expr, value: ir.Const, buffers: _Buffers) -> tuple[str, ir.Const] | None:
-    """The immediate in `pattern` and its value where `pattern` is `value`; None if it cannot be told from this alone.
+    """The immediate in `pattern` and a candidate value that makes `pattern` equal `value`; None if
+    not solvable.
 
-    The value is a candidate: `pattern` must be evaluated with it.
+    The candidate must be checked with `evaluate`.
     """
     number = int(value.value)
     match pattern:
@@ -29,7 +30,7 @@ def solve(pattern: ir.Expr, value: ir.Const, buffers: _Buffers) -> tuple[str, ir
 
 
 def evaluate(expr: ir.Expr, immediates: Mapping[str, ir.Scalar], buffers: _Buffers) -> ir.Const | None:
-    """The constant that an expression of immediates is; None if one of them is unknown."""
+    """The value of an expression of immediates; None if one of them is unknown."""
 
     def known(part: ir.Expr) -> ir.Expr:
         if isinstance(part, ir.Load) and part.buffer in immediates:
@@ -41,7 +42,8 @@ def evaluate(expr: ir.Expr, immediates: Mapping[str, ir.Scalar], buffers: _Buffe
 
 
 def power_of_two(factor: ir.Const) -> ir.Const | None:
-    """The shift that multiplies by `factor`, modulo the range of its dtype."""
+    """The left shift equivalent to multiplying by `factor`, modulo its dtype; None if `factor` is
+    no power of two."""
     bits = ir.INTEGER_BITS.get(factor.dtype, 0)
     number = int(factor.value) % (1 << bits)
     return ir.Const(number.bit_length() - 1, factor.dtype) if number and number & (number - 1) == 0 else None

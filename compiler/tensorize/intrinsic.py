@@ -1,8 +1,8 @@
-"""Tensor intrinsics: declared, not built in. The machine's own operations use the API that a user's do.
+"""Declarations of tensor intrinsics; the machine's own operations use the same API as a user's.
 
-An intrinsic says what it computes on one entry of each operand (a tensor expression), where each operand lives and how
-it becomes instructions: of the VDLA, with what they cost, or of a CPU, with the features that the CPU must have.
-Matching (`tensorize`) and lowering know nothing else.
+A declaration gives the behaviour on one entry of each operand (a tensor expression), the scope of
+each operand, and the lowering to instructions of the VDLA or of a CPU. Matching and lowering use
+nothing else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vdla.compiler.tensorize.errors import IntrinsicError
 GLOBAL = "global"
 IMMEDIATE = "immediate"
 CONDITION = "condition"
-MEMORY = "memory"  # of a CPU: whatever buffer
+MEMORY = "memory"  # any buffer of a CPU
 ON_CHIP = ("inp", "wgt", "scl", "acc", "out")
 _SCOPES = {
     "vdla": (GLOBAL, *ON_CHIP, IMMEDIATE, CONDITION),
@@ -32,17 +32,18 @@ _SCOPES = {
 class Intrinsic:
     """One tensor instruction of a machine: `target` is "vdla" or "cpu".
 
-    `output` is the behaviour: a tensor expression of one block over placeholders, all of them one *entry* (the operand
-    of a single step). `scopes` places every placeholder and the output: "memory" (a CPU's: whatever buffer), an on-chip
-    buffer or "global" (the VDLA's), "immediate" (a placeholder of shape (1,) that stands for a constant of the
-    program) or "condition" (a bool placeholder of shape (1,) that stands for any condition on loop variables).
-    `in_place` names an operand that shares the output's storage.
+    `output` is the behaviour: a tensor expression of one block over placeholders, each of them one
+    *entry*, the operand of a single step. `scopes` gives the scope of every placeholder and of the
+    output: an on-chip buffer or "global" of the VDLA, "memory" of a CPU, "immediate" (a placeholder
+    of shape (1,): a constant of the program) or "condition" (a bool placeholder of shape (1,): any
+    condition on loop variables). `in_place` names an operand that shares the output's storage.
 
-    Of the VDLA: `lower` turns a nest of steps (a `TensorizedNest`) into macro-ops; `epilogue` marks an intrinsic that
-    can run in the pass that produces its operand. Of a CPU: `lower` emits one call with an `IntrinsicEmitter`;
-    `requires` are the features, by LLVM's names, without which a CPU runs the behaviour instead.
+    VDLA: `lower` turns a nest of steps (a `TensorizedNest`) into macro-ops; `epilogue` marks an
+    intrinsic that can run in the pass that produces its operand. CPU: `lower` emits one call with
+    an `IntrinsicEmitter`; a CPU that lacks one of the features `requires`, by LLVM's names, runs
+    the behaviour instead.
 
-    `alternatives` are tried in order where a nest does not match the behaviour itself.
+    `alternatives` are tried in order if a nest does not match the behaviour.
     """
 
     name: str
@@ -69,7 +70,7 @@ class Intrinsic:
             self._check_access(where, access)
 
     def _check_behaviour(self, where: str) -> None:
-        """Refuse what is more than one computation over placeholders, or has no numbers for extents."""
+        """Refuse a behaviour that is not a single computation of static extents."""
         stage = self.output.stage if isinstance(self.output, te.Tensor) else None
         if not isinstance(stage, Stage):
             raise IntrinsicError(f"{where}: output must be a tensor of te.compute, got {self.output!r}")
@@ -89,7 +90,7 @@ class Intrinsic:
             raise IntrinsicError(f"{where}: lower must be a function, got {self.lower!r}")
 
     def _check_scopes(self, where: str) -> None:
-        """Refuse operands in no place, or in one that does not suit them."""
+        """Refuse missing and unsuitable scopes."""
         names = sorted(self.behaviour.params)
         given = sorted(map(str, self.scopes)) if isinstance(self.scopes, Mapping) else [repr(self.scopes)]
         if names != given:
@@ -106,7 +107,7 @@ class Intrinsic:
                 raise IntrinsicError(f"{where}: {operand} must be bool as {scope}, got {buffer.dtype}")
 
     def _accesses(self) -> list[ir.Load]:
-        """The reads of entries."""
+        """The loads of entries."""
         entries = [name for name, scope in self.scopes.items() if scope not in (IMMEDIATE, CONDITION)]
         stage = self.output.stage
         assert isinstance(stage, Stage)
@@ -114,14 +115,14 @@ class Intrinsic:
         return [e for e in found if isinstance(e, ir.Load) and e.buffer in entries]
 
     def _check_access(self, where: str, access: ir.Load) -> None:
-        """Refuse an entry that is not read along whole axes; of a CPU's, the first index may be a window's."""
+        """Refuse an entry that is not indexed by whole axes, but for a CPU's window."""
         free = 1 if self.scopes[access.buffer] == MEMORY else 0
         if not all(isinstance(index, ir.Var) for index in access.indices[free:]):
             rule = f"each index of {access.buffer}{' but the first' if free else ''} must be one axis"
             raise IntrinsicError(f"{where}: {rule}, got {expr_text(access)}")
 
     def _check_target(self, where: str) -> None:
-        """Refuse an unknown machine, and what only the other one has."""
+        """Refuse an unknown target, and options of the other target."""
         if self.target not in list(_SCOPES):
             raise IntrinsicError(f"{where}: target must be one of {', '.join(_SCOPES)}, got {self.target!r}")
         if not isinstance(self.requires, tuple) or not all(isinstance(name, str) for name in self.requires):

@@ -1,7 +1,7 @@
 """Matching one block against the behaviour of an intrinsic, expression by expression.
 
-Both values are compared in canonical form; operands of commutative operations may be swapped, and bindings made on a
-way that failed are undone before the next is tried. The first difference is the error, with its remedy.
+Both values are compared in canonical form. Operands of commutative operations may be swapped; the
+bindings of a failed attempt are undone. The error is the first difference and its remedy.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from vdla.compiler.tensorize.operand_matcher import Bindings, OperandMatcher
 
 
 class Matcher(OperandMatcher):
-    """Matches a block, its value and its operands."""
+    """Matches the value and the operands of a block."""
 
     def match(self) -> ir.Match:
-        """How the block computes the intrinsic.
+        """The match of the block with the intrinsic.
 
         Raises:
-            TensorizeError: it does not; remedies are worked out only then, in a second run.
+            TensorizeError: it does not match; a second run then finds the remedy.
         """
         try:
             return self._match()
@@ -46,7 +46,7 @@ class Matcher(OperandMatcher):
         self._check_init()
         self._check_axes()
         found = self.found
-        single = {axis: ir.Const(0) for axis, extent in self.inner.items() if extent == 1}  # not bound by the step
+        single = {axis: ir.Const(0) for axis, extent in self.inner.items() if extent == 1}  # constant inside the step
         entries = {name: tuple(ir.substitute(e, single) for e in at) for name, at in found.entries.items()}
         conditions = {name: condition for name, condition in found.conditions.items() if condition != TRUE}
         return ir.Match(self.intrinsic, found.buffers, entries, found.immediates, conditions)
@@ -86,7 +86,7 @@ class Matcher(OperandMatcher):
             )
 
     def _check_axes(self) -> None:
-        """Every inner axis of the block is an axis of the intrinsic, of the same kind."""
+        """Check that every inner axis of the block is one of the intrinsic, of the same kind."""
         names = {axis: name for name, axis in self.found.axes.items()}
         kinds = {axis.var: axis.kind for axis in self.block.axes}
         wanted = {axis.var: axis.kind for axis in self.pattern.block.axes}
@@ -128,7 +128,7 @@ class Matcher(OperandMatcher):
                 for p, t in zip(ir.operands(pattern), ir.operands(target), strict=True):
                     self._unify(p, t)
             case ir.Select(cond=ir.Load(buffer=name)), _ if self._scope(name) == CONDITION:
-                self._match_condition(name, TRUE)  # without a condition the step always reads
+                self._match_condition(name, TRUE)  # unconditional
                 self._unify(pattern.a, target)
             case ir.Const(), ir.Const() if pattern == target:
                 pass
@@ -148,14 +148,14 @@ class Matcher(OperandMatcher):
         return extra or self.remedies.cast(pattern, target)
 
     def _extra_term(self, pattern: ir.Expr, target: ir.Binary) -> str:
-        """What to do about an operation of which one operand matches; empty if none does."""
+        """The remedy for an operation whose other operand matches; empty if neither does."""
         for inner, other, behind in ((target.a, target.b, True), (target.b, target.a, False)):
             if self._matches(pattern, inner):
                 return self.remedies.extra_term(target.op, self.canonical.text(other), behind)
         return ""
 
     def _matches(self, pattern: ir.Expr, target: ir.Expr) -> bool:
-        """Whether two values match, as a probe that binds nothing."""
+        """Whether two values match; binds nothing."""
         before, self.explaining = self.found.copy(), False
         try:
             self._unify(pattern, target)
@@ -166,7 +166,7 @@ class Matcher(OperandMatcher):
         return True
 
     def _either(self, first: Callable[[], None], second: Callable[[], None]) -> None:
-        """The first way, or the second; if both fail, the error is that of the first."""
+        """Try `first`, then `second`; if both fail, raise the error of `first`."""
         before = self.found.copy()
         try:
             first()
@@ -178,7 +178,7 @@ class Matcher(OperandMatcher):
                 raise error from None
 
     def _match_neutral(self, pattern: ir.Binary, target: ir.Expr) -> None:
-        """An operation with an immediate, which the target may lack where it is the identity."""
+        """Match an operation with an immediate, which the target may omit if it is the identity."""
 
         def written() -> None:
             if not isinstance(target, ir.Binary):
@@ -214,7 +214,7 @@ class Matcher(OperandMatcher):
             raise
 
     def _match_other_operator(self, pattern: ir.Binary, target: ir.Binary) -> None:
-        """Operations with an immediate whose canonical form, once that is a constant, has another operator."""
+        """Match an operation whose canonical form with a constant has another operator."""
         match pattern, target:
             case ir.Binary("sub", a=a, b=b), ir.Binary("add", a=x, b=ir.Const() as c) if self._is_immediate(b):
                 self._unify(a, x)
@@ -236,7 +236,7 @@ class Matcher(OperandMatcher):
     # -- immediates and conditions
 
     def _is_immediate(self, pattern: ir.Expr) -> bool:
-        """Whether an expression of the intrinsic consists of immediates and constants, at least one immediate."""
+        """Whether an expression consists of immediates and constants, not of constants alone."""
         match pattern:
             case ir.Load(buffer=name):
                 return self._scope(name) == IMMEDIATE
@@ -250,7 +250,7 @@ class Matcher(OperandMatcher):
         return False
 
     def _match_constant(self, pattern: ir.Expr, target: ir.Expr) -> None:
-        """An expression of immediates against a constant: an immediate that follows from it is bound."""
+        """Match an expression of immediates with a constant, and bind an immediate that follows."""
         if isinstance(pattern, ir.Load):
             self._match_immediate(pattern.buffer, target)
             return

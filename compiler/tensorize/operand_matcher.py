@@ -1,4 +1,4 @@
-"""Matching the operands of an intrinsic: each access of a block must be one entry of a buffer, along whole axes."""
+"""Matching operands: each access must be one entry of a buffer, indexed by whole axes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from vdla.compiler.tensorize.remedies import Remedies
 
 @dataclass
 class Bindings:
-    """What has been matched: the block's axis for each axis of the intrinsic, and the parts of a `Match`.
+    """The match so far: the block's axis for each axis of the intrinsic, and the parts of a
+    `Match`.
 
-    `constants` are expressions of immediates that must have a value, checked when all immediates are known.
+    `constants` are expressions of immediates and their required values, checked at the end.
     """
 
     axes: dict[str, str] = field(default_factory=dict)
@@ -31,7 +32,7 @@ class Bindings:
     constants: tuple[tuple[ir.Expr, ir.Const], ...] = ()
 
     def copy(self) -> Bindings:
-        """A copy to return to."""
+        """A copy, for backtracking."""
         return replace(
             self,
             axes=dict(self.axes),
@@ -63,7 +64,8 @@ def _pattern_of(intrinsic: Intrinsic) -> _Pattern:
 class OperandMatcher:
     """Matches accesses of `block` against operands of an intrinsic.
 
-    `inner` are the extents of the block's axes inside the tensorized loop, `loops` the loops there, outermost first.
+    `inner` are the extents of the block's axes inside the tensorized loop, `loops` the loops there,
+    outermost first.
     """
 
     def __init__(
@@ -127,11 +129,12 @@ class OperandMatcher:
         self._bind(operand, name, lead)
 
     def _is_window(self, operand: str, pattern: ir.Expr, target: ir.Expr) -> bool:
-        """Whether the entry may begin anywhere along its first dimension: in a CPU's memory, at a sum."""
+        """Whether the entry may begin anywhere along its first dimension: in a CPU's memory, at a
+        sum."""
         return self._scope(operand) == MEMORY and not (isinstance(pattern, ir.Var) and isinstance(target, ir.Var))
 
     def _match_window(self, operand: str, pattern: ir.Expr, target: ir.Expr, name: str) -> ir.Expr:
-        """Where the window begins."""
+        """The start of the window."""
         extents = {axis.var: axis.size for axis in self.pattern.block.axes}
         start = window_start(pattern, target, self.found.axes, self.inner, extents)
         if start is None:
@@ -155,7 +158,8 @@ class OperandMatcher:
             )
 
     def _match_axis(self, what: str, pattern: ir.Var, target: ir.Expr, operand: str = "", buffer: str = "") -> None:
-        """An axis of the intrinsic against an axis of the block: an index of `operand`, or a number in the value."""
+        """An axis of the intrinsic against an axis of the block: an index of `operand`, or a number
+        in the value."""
         extent = next(axis.size for axis in self.pattern.block.axes if axis.var == pattern.name)
         if target == ir.Const(0) and extent == 1:
             return
@@ -181,7 +185,7 @@ class OperandMatcher:
         self.found.axes[pattern.name] = target.name
 
     def _check_lead(self, operand: str, lead: tuple[ir.Expr, ...], tail: tuple[ir.Expr, ...], name: str) -> None:
-        """The leading indices choose an entry: the same for all of it, and known when the program is compiled."""
+        """Check that the leading indices select one entry, known at compile time."""
         for index in lead:
             for e in ir.walk_expr(index):
                 if isinstance(e, ir.Load):

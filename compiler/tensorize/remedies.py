@@ -1,4 +1,4 @@
-"""What to do about a nest that does not match an intrinsic, in terms of the user's loops, buffers and expression."""
+"""Remedies for a nest that does not match: schedule calls, or changes of the expression."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _REDUCERS = {"add": "te.sum", "mul": "te.prod", "min": "te.min", "max": "te.max"
 
 
 class Remedies:
-    """The remedies for `block`, tensorized from the first of `loops` inwards."""
+    """Remedies for `block`, tensorized from the first of `loops` inwards."""
 
     def __init__(
         self, fn: ir.Function, block: ir.Block, intrinsic: ir.DeclaredIntrinsic, loops: tuple[str, ...]
@@ -19,7 +19,7 @@ class Remedies:
     # -- loops
 
     def outwards(self, axis: str) -> str:
-        """How the loop of `axis` gets outside of the tensorized loop."""
+        """How to move the loop of `axis` out of the tensorized nest."""
         loop = self._loop_of(axis)
         if loop is None or loop not in self._loops:
             return "reorder its loop outwards"
@@ -29,7 +29,7 @@ class Remedies:
         return f"{_call('reorder', loop, *others)} puts it outside"
 
     def inwards(self, axis: str) -> str:
-        """How the loop of `axis` gets inside the tensorized loop."""
+        """How to move the loop of `axis` into the tensorized nest."""
         loop, around = self._loop_of(axis), [stmt.var for stmt in _loops_around(self._fn.body, self._block)]
         if loop is None or loop not in around or not self._loops:
             return "reorder its loop inwards, or tensorize further out"
@@ -39,7 +39,7 @@ class Remedies:
         return f"{_call('reorder', *between, loop, *self._loops)}, then tensorize from loop {loop} inwards"
 
     def extent(self, found: int, wanted: int) -> str:
-        """How a dimension becomes one of the intrinsic."""
+        """How to give a dimension of extent `found` the extent `wanted`."""
         whole = -(-found // wanted)
         if whole == 1:
             return f"pad that dimension to {wanted}"
@@ -50,7 +50,7 @@ class Remedies:
         return f"declare that dimension as two, [{whole}, {wanted}], in the expression"
 
     def _loop_of(self, axis: str) -> str | None:
-        """The loop that alone drives an axis of the block."""
+        """The loop that drives an axis of the block by itself."""
         for own, value in zip(self._block.axes, self._block.values, strict=True):
             if own.var == axis and isinstance(value, ir.Var):
                 return value.name
@@ -59,7 +59,7 @@ class Remedies:
     # -- buffers
 
     def pack(self, operand: str) -> str:
-        """How a tensor has the entries of an operand."""
+        """How to lay out a tensor in entries of an operand."""
         shape = ", ".join(map(str, self._intrinsic.behaviour.buffers[operand].shape))
         return f"pack the tensor as [..., {shape}], the entry last"
 
@@ -73,7 +73,7 @@ class Remedies:
         return _call("cache_read", self._block.name, buffer.name, scope)
 
     def dtype(self, buffer: str, wanted: str) -> str:
-        """How an operand gets another dtype."""
+        """How to give an operand another dtype."""
         assert isinstance(self._block.body, ir.Store)
         found = self._fn.buffers[buffer].dtype
         if buffer == self._block.body.buffer:
@@ -85,7 +85,7 @@ class Remedies:
         return f"cast {source} to {wanted} in its stage, or use an intrinsic whose operand is {found}"
 
     def _source(self, buffer: str) -> str:
-        """The buffer that `buffer` is a copy of, through any number of copies."""
+        """The buffer at the start of the chain of copies that ends in `buffer`."""
         stores = [s for s in ir.walk(self._fn.body) if isinstance(s, ir.Store) and s.buffer == buffer]
         if len(stores) == 1 and isinstance(stores[0].value, ir.Load) and stores[0].value.buffer != buffer:
             return self._source(stores[0].value.buffer)
@@ -94,11 +94,11 @@ class Remedies:
     # -- values
 
     def reducer(self, value: ir.Expr) -> str:
-        """The reducer whose update a canonical value is, as the user writes it."""
+        """The reducer of a reduction's value, as the user writes it."""
         return _REDUCERS.get(value.op, value.op) if isinstance(value, ir.Binary) else "a reducer of its own"
 
     def extra_term(self, op: str, other: str, behind: bool) -> str:
-        """What to do with an operation around a value that matches."""
+        """The remedy for an operation around a value that matches."""
         symbol = ir.OPERATORS[op].symbol
         if self._block.init is not None and op in ("add", "sub"):
             return f"sum {other} in a stage of its own, and {op} the results"
@@ -111,7 +111,7 @@ class Remedies:
         return f"compute {text} in a stage of its own"
 
     def cast(self, pattern: ir.Expr, target: ir.Expr) -> str:
-        """Where casts go; empty if they are not the difference."""
+        """The remedy for a misplaced or missing cast; empty if that is not the difference."""
         match pattern, target:
             case ir.Binary(op=op, a=ir.Cast(dtype=dtype)), ir.Cast(value=ir.Binary(op=other)) if op == other:
                 symbol = ir.OPERATORS[op].symbol or op
