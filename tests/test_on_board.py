@@ -1,8 +1,8 @@
 """What runs on a board needs NumPy and the standard library only.
 
-A board has neither Numba, llvmlite, ml_dtypes nor onnx. The modules listed below import none of them,
-nor do the other modules of ours that they import. Imports inside the functions of listed modules count;
-imports for the type checker do not.
+A board has neither Numba, llvmlite, ml_dtypes nor onnx. The modules listed below import none of
+them, nor do the other modules of ours that they import. Imports inside the functions of listed
+modules count; imports for the type checker do not.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def imports(source: str, inside_functions: bool = True) -> Iterator[str]:
 
 
 def modules_of(name: str) -> Iterator[str]:
-    """The modules of ours that importing a dotted name executes: its packages, and the module itself."""
+    """The modules of ours that importing a dotted name executes, its packages included."""
     parts = name.split(".")
     names = [".".join(parts[: end + 1]) for end in range(len(parts))]
     return (module for module in names if path_of(module) is not None)

@@ -1,4 +1,4 @@
-"""`simulate`: results, modes, and the exact words for arrays that do not fit."""
+"""`simulate`: results, modes, and the exact text of its errors."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def test_a_product_is_exact(preset, portable):
     assert result.statistics.total_cycles > 0
 
 
-def test_modes():
+def test_timing_and_function_alone():
     program, arrays, expected = small_gemm(TINY)
     timing = simulate(program, mode="timing")
     assert timing.outputs == {}
@@ -83,7 +83,7 @@ def test_an_unsafe_program_is_refused():
 
 
 @pytest.mark.parametrize(("dtype", "low", "high"), [("int2", -2, 1), ("int4", -8, 7), ("int8", -128, 127)])
-def test_arrays_become_bytes_and_come_back(dtype, low, high):
+def test_arrays_survive_a_round_trip_through_bytes(dtype, low, high):
     bits = int(dtype[3:])
     tensor = ProgramTensor(name="t", role="input", shape=(3, 8), dtype=dtype, layout="packed", nbytes=3 * bits)
     array = np.random.default_rng(0).integers(low, high + 1, (3, 8)).astype(np.int8)

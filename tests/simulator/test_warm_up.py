@@ -1,4 +1,4 @@
-"""Kernels compiled ahead: every part can be, and nothing is started for parts that are compiled."""
+"""Compiling kernels ahead: every part, and only parts that are not on disk."""
 
 import pytest
 

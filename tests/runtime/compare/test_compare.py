@@ -1,4 +1,4 @@
-"""Comparing two devices: equal, and each kind of difference with what is said of it."""
+"""Comparing two devices: equal runs, and each kind of difference with its text."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Late(SimDevice):
 
 
 class Corrupting(SimDevice):
-    """A simulator that spoils the second byte of the output, and a byte of padding behind it."""
+    """A simulator that corrupts the second byte of the output and a byte of padding behind it."""
 
     name = "corrupting"
 
@@ -56,7 +56,7 @@ class Corrupting(SimDevice):
 
 
 class Hanging(SimDevice):
-    """A device that gives up."""
+    """A device whose runs do not end."""
 
     name = "hanging"
 
@@ -85,7 +85,7 @@ def test_a_late_start_is_the_first_difference() -> None:
     ]
 
 
-def test_a_spoilt_byte_is_named_with_the_stores_that_write_it() -> None:
+def test_a_corrupt_byte_is_named_with_the_stores_that_write_it() -> None:
     comparison = compared(Corrupting)
     found = comparison.memory_difference
     assert found is not None
@@ -112,19 +112,19 @@ def times(*rows: tuple[int, int, int]) -> Times:
     return Times(*np.array(rows, np.int64).T)
 
 
-def test_the_earliest_difference_counts_not_that_of_the_first_instruction() -> None:
+def test_the_earliest_difference_counts() -> None:
     ours = times((1, 5, 90), (2, 6, 20))
     theirs = times((1, 5, 80), (2, 6, 21))
     assert first_difference(ours, theirs) == EventDifference("end", 1, (20, 21))
     assert first_difference(ours, ours) is None
 
 
-def test_what_never_happened_counts_from_when_it_should_have() -> None:
+def test_a_missing_event_counts_from_the_other_runs_cycle() -> None:
     ours, theirs = times((1, 5, 9), (2, 6, 20)), times((1, 5, 9), (2, UNKNOWN, UNKNOWN))
     assert first_difference(ours, theirs) == EventDifference("start", 1, (6, UNKNOWN))
 
 
-def test_neighbours_are_the_latest_before() -> None:
+def test_the_latest_instructions_up_to_a_cycle() -> None:
     assert latest_instructions(times((1, 2, 3), (2, 4, 9), (3, 7, 8), (4, 10, 20), (30, 31, 32)), 3, 10, 3) == [1, 2, 3]
 
 

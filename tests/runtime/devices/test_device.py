@@ -1,4 +1,4 @@
-"""What every device must do, over every device that is present."""
+"""The device protocol, on every device."""
 
 from dataclasses import replace
 
@@ -42,13 +42,13 @@ def product():
     return program, arrays, expected.reshape(6, 1, 2, 4).transpose(0, 2, 1, 3)
 
 
-def test_it_is_a_device(device):
+def test_a_device_implements_the_protocol(device):
     assert isinstance(device, Device)
     assert device.name in DEVICES
     assert device.config == TINY
 
 
-def test_memory_is_zero_aligned_and_keeps_what_is_written(device):
+def test_memory_is_zeroed_aligned_and_keeps_writes(device):
     first, second = device.allocate(10), device.allocate(5000)
     assert first % ALIGNMENT == second % ALIGNMENT == 0
     assert not device.read(second, 5000).any()
@@ -102,7 +102,7 @@ def test_a_program_for_another_machine_is_refused(device):
         device.run(other, {})
 
 
-def test_places_must_be_allocated(device):
+def test_addresses_must_be_allocated(device):
     program, _, _ = product()
     with pytest.raises(DeviceError, match="addresses must include inp, got wgt"):
         device.run(program, {"wgt": 0})
@@ -123,7 +123,7 @@ def test_a_closed_device_says_so(name):
         assert str(error.value) == f"device {name}: device must be open, got a call after close"
 
 
-def test_a_program_that_is_not_safe_is_refused(device):
+def test_an_unsafe_program_is_refused(device):
     program, arrays, _ = product()
     backwards = replace(program, words=program.words[::-1].copy(), tensor_of=program.tensor_of[::-1].copy())
     with pytest.raises(VerifyError):
@@ -169,7 +169,7 @@ def test_an_unknown_device_lists_the_choices():
     assert str(error.value) == f"device: name must be one of {', '.join(DEVICES)}, got fpga"
 
 
-def test_memory_can_be_full():
+def test_a_full_memory_names_its_largest_gap():
     from vdla.runtime.devices.sim import SimDevice
 
     with SimDevice(TINY, 10_000) as device:

@@ -1,4 +1,4 @@
-"""The on-board path: a board runs programs without the simulator, the compiler and their libraries."""
+"""The on-board path: programs run without the libraries of simulator and compiler."""
 
 import subprocess
 import sys

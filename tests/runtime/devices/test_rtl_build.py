@@ -1,4 +1,4 @@
-"""Building the RTL: what a library depends on, what is said when it cannot be built, and that it is built once."""
+"""Building the RTL: the cache key, a single build, and the text of failures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def key(config: Config, tools: Tools = TOOLS, options: BuildOptions | None = Non
     return rtl_build._hash(render_nameless(config), tools, options or BuildOptions())
 
 
-# --- what a library depends on --------------------------------------------------------------------
+# --- the cache key --------------------------------------------------------------------------------
 
 
 def test_name_memory_and_clock_need_no_other_library() -> None:
@@ -53,7 +53,7 @@ def test_sizes_queues_tools_and_options_need_another_library() -> None:
     assert len(set(keys)) == len(keys)
 
 
-def test_every_source_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_source_needs_another_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = tmp_path / "vdla.sv"
     monkeypatch.setattr(rtl_build, "rtl_files", lambda: [source])
     source.write_text("module vdla; endmodule")
@@ -66,7 +66,7 @@ def test_every_source_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def count_builds(name: str, package: str, path: Path, build: rtl_build._BuildFolder) -> Path:
-    """A build that only logs itself, slowly."""
+    """A slow build that only logs its call."""
     with (path.parent / "builds").open("a") as log:
         log.write("built\n")
     time.sleep(0.3)
@@ -142,14 +142,14 @@ def test_a_missing_compiler_says_what_to_install(monkeypatch: pytest.MonkeyPatch
     assert str(error.value) == "device rtl: a C++ compiler must be on PATH, got none (apt-get install g++)"
 
 
-def test_another_compiler_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_CXX_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "ccache g++")
     with pytest.raises(DeviceError) as error:
         build_library(TINY)
     assert str(error.value) == "device rtl: CXX must name a C++ compiler on PATH, without options, got ccache g++"
 
 
-def test_a_tool_that_cannot_be_run_is_no_fault_of_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_cannot_run_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: Tools(tmp_path, "g++", "none"))
     program = tmp_path / "bin" / "verilator_bin"
     with pytest.raises(DeviceError) as error:

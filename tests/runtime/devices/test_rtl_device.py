@@ -1,4 +1,4 @@
-"""The RTL as a device, beyond what every device does: errors, resets, back-pressure, waveforms, registers."""
+"""The RTL device beyond the common protocol: errors, resets, back-pressure, waveforms."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def arrays(seed: int = 3) -> dict[str, Any]:
 
 
 def same_as_the_simulator(device: RtlDevice, times: bool = True) -> None:
-    """A whole run, which must be right whatever happened to the machine before."""
+    """A whole run, which must be exact whatever happened to the machine before."""
     expected, got = simulate(PROGRAM, arrays()), run(PROGRAM, arrays(), device)
     assert (got.outputs["out"] == expected.outputs["out"]).all()
     if times:
@@ -60,7 +60,7 @@ def shared() -> Iterator[RtlDevice]:
 
 @pytest.fixture
 def device(shared: RtlDevice) -> Iterator[RtlDevice]:
-    """A device that other tests have used as well: whatever they did must leave no trace."""
+    """A device shared by the tests, whose failures must not affect later runs."""
     yield shared
     shared.injection, shared.timeout_cycles = None, None
     same_as_the_simulator(shared)
@@ -76,7 +76,7 @@ def fails(device: RtlDevice) -> str:
 
 
 def run_words(device: RtlDevice, program: Program, words: np.ndarray, count: int) -> None:
-    """Run these words in the place of the program's own."""
+    """Run these words instead of the program's."""
     with ExitStack() as stack:
         addresses = upload(program, arrays(), device, stack)
         device.write(addresses[STREAM], words)
@@ -114,7 +114,7 @@ def test_an_empty_stream_takes_no_time(device: RtlDevice) -> None:
     assert device.driver.read_wide("CYCLES") == 0
 
 
-# --- errors of the memory -------------------------------------------------------------------------
+# --- AXI errors -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("burst", range(0, 40, 3))
@@ -150,7 +150,7 @@ def test_a_timeout_shows_the_state_and_a_soft_reset_follows(device: RtlDevice, c
 
 
 def test_a_hang_is_found_without_a_timeout(device: RtlDevice) -> None:
-    """A program that waits for a token that nobody gives: refused by the verifier, so it is run as words."""
+    """A program that waits for a token that is never pushed; run as words, unverified."""
     with ExitStack() as stack:
         addresses = upload(PROGRAM, arrays(), device, stack)
         address = addresses[STREAM] + 6 * PROGRAM.words.shape[1]  # the first STORE, which waits for compute
@@ -169,7 +169,7 @@ def test_a_hang_is_found_without_a_timeout(device: RtlDevice) -> None:
 
 
 def test_a_hang_names_what_the_simulator_names(device: RtlDevice) -> None:
-    """The same deadlock on both: the first difference would be in the instruction or in the queue."""
+    """One deadlock on both devices gives the same lines."""
     stuck = [Load(Buffer.INP, pop_next=1), Sync(Unit.COMPUTE, pop_prev=1, pop_next=1), Store(pop_prev=1)]
     words = encode(TINY, stuck)
     with pytest.raises(SimulationError) as simulated:
@@ -209,7 +209,7 @@ def test_a_wrong_timeout_is_refused(cycles: object) -> None:
     assert str(error.value) == f"device rtl: timeout in cycles must be an integer from 1, got {cycles!r}"
 
 
-# --- the memory's manners -------------------------------------------------------------------------
+# --- memory timing --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -240,7 +240,7 @@ def test_errors_under_back_pressure_leave_a_machine_that_runs(seed: int) -> None
         {"beat_cycles": 3, "burst_gap": 2, "outstanding_reads": 2},
     ],
 )
-def test_times_are_the_simulators_under_any_memory(changes: dict[str, int]) -> None:
+def test_times_equal_the_simulators_under_any_memory(changes: dict[str, int]) -> None:
     config = replace(TINY, dram=replace(TINY.dram, **changes))
     with RtlDevice(config, MEMORY, assertions=True) as device:
         stats = run(PROGRAM, arrays(), device).statistics
@@ -248,8 +248,8 @@ def test_times_are_the_simulators_under_any_memory(changes: dict[str, int]) -> N
     assert stats.differences(expected) == []
 
 
-def test_a_reset_is_enough_even_behind_the_slowest_memory() -> None:
-    """The bursts in flight end soon all the same: after a failure the memory answers at once."""
+def test_a_reset_recovers_with_the_slowest_memory() -> None:
+    """Outstanding bursts end quickly: after a failure the memory answers at once."""
     slow = replace(TINY.dram, read_latency=65536, write_latency=65536, outstanding_reads=256, beat_cycles=256)
     with RtlDevice(replace(TINY, dram=slow), MEMORY, assertions=True, timeout_cycles=300) as device:
         machine = device._machine
@@ -288,7 +288,7 @@ def test_words_that_cannot_be_run_are_refused(device: RtlDevice, address: Any, c
         ({"burst": 0, "response": 1}, "injected response must be an integer from 2 to 3, got 1"),
     ],
 )
-def test_injections_that_cannot_be_are_refused(fields: dict[str, int], expected: str) -> None:
+def test_injections_out_of_range_are_refused(fields: dict[str, int], expected: str) -> None:
     with pytest.raises(DeviceError) as error:
         Injection(False, **fields)
     assert str(error.value) == f"device rtl: {expected}"
@@ -333,7 +333,7 @@ def test_a_forked_process_can_run_and_close_its_copy(device: RtlDevice) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
-# --- identity, registers, waves -------------------------------------------------------------------
+# --- identity, registers, waveforms ---------------------------------------------------------------
 
 
 def test_a_machine_of_another_configuration_is_refused(device: RtlDevice) -> None:
@@ -361,7 +361,7 @@ def test_waveforms_are_written(tmp_path: Path) -> None:
     assert int.from_bytes(content[1:9], "big") == 329
 
 
-def test_waves_of_a_device_that_nobody_closes_are_whole_in_the_end(tmp_path: Path) -> None:
+def test_waves_of_an_unclosed_device_are_complete(tmp_path: Path) -> None:
     path = tmp_path / "run.fst"
     device = RtlDevice(TINY, MEMORY, waves=path)
     same_as_the_simulator(device)
@@ -369,7 +369,7 @@ def test_waves_of_a_device_that_nobody_closes_are_whole_in_the_end(tmp_path: Pat
     assert int.from_bytes(path.read_bytes()[1:9], "big") == 329
 
 
-def test_waves_of_a_machine_that_had_to_be_replaced_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waves_of_a_replaced_machine_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(driver: Driver) -> None:
         raise DeviceError("no reset")
 
@@ -393,7 +393,7 @@ def test_waves_of_a_machine_that_had_to_be_replaced_are_kept(tmp_path: Path, mon
         ("/", "writable, got [Errno 21] Is a directory: '/'"),
     ],
 )
-def test_what_is_no_file_of_waves_is_refused(waves: Any, expected: str) -> None:
+def test_a_path_that_cannot_hold_waves_is_refused(waves: Any, expected: str) -> None:
     with pytest.raises(DeviceError) as error:
         RtlDevice(TINY, MEMORY, waves=waves)
     assert str(error.value) == f"device rtl: file of waves must be {expected}"

@@ -1,4 +1,4 @@
-"""The adversary finds each kind of harm, and none where there is none. test_verify_random compares the two."""
+"""The adversary finds each kind of harm, and none in safe programs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def harm(*steps, **options):
     return attack(program(*steps, **options)).harm
 
 
-def test_nothing_can_be_done_to_the_pipeline():
+def test_a_safe_pipeline_is_not_harmed():
     result = attack(program(*PIPELINE))
     assert (result.harm, result.detail, result.interleavings, result.harmful) == (Harm.NONE, "", 13, False)
 
 
-def test_the_detail_says_where():
+def test_the_detail_names_instruction_and_schedule():
     hang = attack(program(*PIPELINE[:3], replace(DATA, push_next=0), *PIPELINE[4:]))
     assert (hang.harm, hang.detail) == (Harm.HANG, "at instruction 4, load before compute before store, 4 commands")
     bounds = attack(program(*PIPELINE[:5], replace(RESULT, dram=1)))
@@ -44,11 +44,11 @@ def test_every_order_of_the_units_is_tried_with_deep_queues():
 
 
 def test_a_race_without_a_difference_does_no_harm():
-    same = replace(DATA, push_next=0)  # the same data once more to the same place, while they are read
+    same = replace(DATA, push_next=0)  # reloads equal data while it is read
     assert harm(*PIPELINE, same) == Harm.NONE
 
 
-def test_dead_data_do_no_harm():
+def test_a_race_on_dead_data_does_no_harm():
     assert harm(*PIPELINE[:3], replace(DATA, x_size=12), replace(PRODUCT, emit=Emit.NONE, push_next=0)) == Harm.NONE
 
 
@@ -66,8 +66,8 @@ TALL = replace(TINY, name="tall", block_in=8)
 
 @pytest.mark.parametrize("config", [TINY, WIDE, TALL])
 @pytest.mark.parametrize("emit", [Emit.RAW, Emit.REQUANT])
-def test_vectors_see_the_input_buffer_in_their_own_width(config, emit):
-    """The last of the data that 16 vectors cover is needed: one entry less shows."""
+def test_vector_indices_have_the_width_of_a_vector(config, emit):
+    """The last entry that 16 vectors cover is read: without it results differ."""
     entries = 16 * config.out_entry_bytes // config.inp_entry_bytes
     beats = {"data": 256, "weight": 256, "scale": 256, "bias": 256, "out": 2048, "tmp": 16}
     size = 16 if emit == Emit.REQUANT else 16 * 4
@@ -90,7 +90,7 @@ def test_vectors_see_the_input_buffer_in_their_own_width(config, emit):
     ],
 )
 def test_operands_of_vectors_matter(vector):
-    """They are not loaded, so that results differ."""
+    """Operands that are not loaded make results differ."""
     last = (replace(vector, push_next=1), replace(RESULT, x_size=16))
     assert harm(UOPS, Load(Buffer.SCL, push_next=1), *last) == Harm.TIMING
 
@@ -106,21 +106,21 @@ def test_operands_of_vectors_matter(vector):
         replace(MOVE, uop_end=129),
     ],
 )
-def test_vectors_that_leave_a_buffer_are_seen(vector):
+def test_a_vector_beyond_a_buffer_is_found(vector):
     assert harm(UOPS, replace(DATA, x_size=256, z_size=1, y_size=1, dram=0), vector, beats=BIG) == Harm.BOUNDS
 
 
 BIG = {"data": 256, "weight": 64, "scale": 64, "bias": 64, "out": 16, "tmp": 16}
 
 
-def test_micro_ops_at_any_beat_are_what_the_table_holds():
-    """The second micro-op, two beats in, is the one that leads out of the accumulator."""
+def test_micro_ops_are_read_at_their_beat():
+    """The second micro-op, at beat 2, indexes beyond the accumulator."""
     pair = (MicroOp(first=1, last=1), MicroOp(acc=60, first=1, last=1))
     assert harm(*PIPELINE, uops=pair) == Harm.NONE
     assert harm(replace(UOPS, dram=2), *PIPELINE[1:], uops=pair) == Harm.BOUNDS
 
 
-def test_padding_and_widening_are_data():
+def test_padding_value_and_widening_change_results():
     fill = Load(Buffer.ACC, x_size=8, widen=1, x_after=8, pad_value=-1)
     move = replace(MOVE, source=Source.ACC, pop_prev=0, push_next=1, emit=Emit.RAW)
     assert harm(UOPS, fill, move, replace(RESULT, x_size=16)) == Harm.NONE
@@ -133,6 +133,6 @@ def test_full_queues_hang_only_when_they_are_small():
     assert (result.harm, result.interleavings) == (Harm.HANG, 1)  # the first is the smallest machine
 
 
-def test_store_writes_only_what_it_may():
+def test_a_store_to_a_read_only_tensor_is_found():
     assert harm(*PIPELINE[:5], (Store(pop_prev=1), "weight")) == Harm.BOUNDS
     assert harm(*PIPELINE[:5], (Store(pop_prev=1), None)) == Harm.BOUNDS

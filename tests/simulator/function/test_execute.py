@@ -1,4 +1,4 @@
-"""The compiled engine against the plain transcription: every buffer and DRAM after every instruction."""
+"""The compiled engine against a naive one: every buffer and DRAM after every instruction."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def check(config, instructions, dram, portable):
 
 
 def check_columns(config, columns, dram, portable, what=""):
-    """Both engines side by side, every buffer after every instruction."""
+    """Run both engines and compare every buffer after every instruction."""
     engine = Engine(config, columns, dram.copy(), portable)
     naive = Naive(config, columns, dram.copy())
     for k in range(len(columns)):
@@ -83,8 +83,8 @@ def test_every_shift_rounds_half_up(value):
 @pytest.mark.parametrize("portable", [False, True])
 @pytest.mark.parametrize("distance", range(6))
 @pytest.mark.parametrize("init", [0, 1])
-def test_neighbours_that_meet_in_one_entry(distance, init, portable):
-    """Run 0 of one position and run 1 of another use one entry; first, last and the order of emits must hold."""
+def test_positions_that_share_an_entry_stay_in_order(distance, init, portable):
+    """Run 0 of one position and run 1 of another use one entry, in program order."""
     config = Config.preset("pynq_z1")
     uops = [
         MicroOp(0, 0, 0, 1, 0),
@@ -151,7 +151,7 @@ def test_errors_name_instruction_rule_and_value():
     assert error_of(Gemm(src=255, src0=2, loop0=2)) == "instruction 0 (GEMM): src index must be below 256, got 257"
 
 
-def test_an_order_is_found_where_the_stream_is_not_one():
+def test_an_order_by_tokens_is_found_where_stream_order_is_none():
     instructions = [
         Sync(Unit.COMPUTE, pop_prev=1),
         Sync(Unit.LOAD, push_next=1),

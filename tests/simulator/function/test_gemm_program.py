@@ -1,4 +1,4 @@
-"""The handwritten product: sizes it refuses, and that it keeps the multipliers busy."""
+"""The handwritten matrix product: refused sizes, safety and utilisation."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_sizes_that_do_not_fit_are_refused(sizes, text):
     assert str(error.value) == text
 
 
-def test_the_program_of_the_benchmark_is_safe_and_near_its_bound():
+def test_the_benchmark_program_is_safe_and_near_its_bound():
     program = gemm_program(GemmTiling(PYNQ, 256, 256, 1024, 16, 8))
     assert verify(program).ok
     stats = time_program(program)

@@ -1,4 +1,4 @@
-"""The event model against the machine stepped cycle by cycle: every start and end, every counter."""
+"""The event loop against a naive machine stepped by cycles: all times and counters."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def random_machine(rng):
 
 
 def random_conflicts(rng, table):
-    """Extra cycles of VECTORs, as if they had bank conflicts."""
+    """Random bank conflicts of the VECTORs."""
     vectors = table[:, COL["opcode"]] == Opcode.VECTOR
     return np.where(vectors, rng.integers(0, 5, len(table)), 0).astype(np.int64)
 

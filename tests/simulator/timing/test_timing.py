@@ -1,4 +1,4 @@
-"""Figures worked out by hand from docs/timing-contract.md, hangs, retiming, and what a run's statistics say."""
+"""Times worked out by hand from docs/timing-contract.md, hangs, retiming, statistics."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ PYNQ = replace(
 )
 TINY = Config.preset("tiny")
 WORD_BEATS = 4  # an instruction of 32 bytes over 64 bits
-FIRST = 10 + WORD_BEATS  # fetch asks at 0, beats 10..13, dispatch in the cycle after
+FIRST = 10 + WORD_BEATS  # fetch requests in cycle 0, beats in 10..13, dispatch a cycle later
 
 
 def timed(config, *instructions, **options):
@@ -88,14 +88,14 @@ def test_a_full_queue_and_a_full_command_queue_are_named():
     assert "queues: load_to_compute 8/8" in text
 
 
-def test_too_many_cycles_are_an_error():
+def test_more_than_max_cycles_are_an_error():
     with pytest.raises(SimulationError, match="must end in time, got a timeout after cycle 100\n"):
         timed(TINY, Gemm(loop0=100, loop1=100), max_cycles=100)
     with pytest.raises(SimulationError, match="must end in time, got a timeout"):
         timed(TINY, Load(Buffer.INP, x_size=200), max_cycles=50)
 
 
-def test_the_most_cycles_are_those_of_the_whole_program():
+def test_max_cycles_is_the_limit_of_the_total():
     program, _, _ = small_gemm(TINY)
     total = time_program(program).total_cycles
     assert time_program(program, max_cycles=total).total_cycles == total

@@ -1,4 +1,4 @@
-"""The closed formulas of `hardware.timing` are the simulator's cycles when nothing holds an instruction up."""
+"""The formulas of `hardware.timing` give the simulator's cycles of uncontended instructions."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The verifier on programs written by hand: what hangs and what races, with the text of each finding."""
+"""The verifier on handwritten programs: deadlocks and races, with the exact text."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def pushes(count):
 
 
 def test_a_full_queue_blocks_fetch():
-    assert verify(program(*pushes(13))).ok  # 8 tokens, one that waits for room, 4 commands
+    assert verify(program(*pushes(13))).ok  # 8 tokens, 1 waiting for room, 4 commands
     bad = program(*pushes(14))
     assert messages(verify(bad)) == [
         "deadlock: nothing moves after 8 of 28 instructions; "
@@ -60,7 +60,7 @@ def test_a_full_queue_blocks_fetch():
     assert attack(bad).harm == Harm.HANG
 
 
-def test_tokens_left_over_are_refused():
+def test_leftover_tokens_are_refused():
     bad = program(*PIPELINE[:4], replace(PRODUCT, push_prev=1), RESULT)
     assert messages(verify(bad)) == [
         "unbalanced: compute_to_load must be empty at the end, got 1 token that load never pops, "
@@ -71,7 +71,7 @@ def test_tokens_left_over_are_refused():
 # --- races ----------------------------------------------------------------------------------------
 
 
-# A second tile into the same places, without the tokens that keep it from the first.
+# A second tile loaded to the same entries, without tokens that order the two.
 AGAIN = (replace(DATA, dram=16), replace(PRODUCT), RESULT)
 LATER = {
     Buffer.INP: replace(DATA, dram=16, push_next=0),
@@ -99,7 +99,7 @@ def test_write_after_read_of_what_load_writes(buffer):
 
 @pytest.mark.parametrize("buffer", LATER)
 def test_read_after_write_of_what_load_writes(buffer):
-    """The token comes from an earlier instruction than the one that writes."""
+    """The token comes from an instruction before the writer."""
     late = {Buffer.INP: DATA, Buffer.WGT: WEIGHT, Buffer.SCL: SCALE}[buffer]
     others = [load for load in (WEIGHT, SCALE, DATA) if load.buffer != buffer]
     steps = [UOPS, *(replace(load, push_next=int(load is others[-1])) for load in others), replace(late, push_next=0)]
@@ -174,8 +174,8 @@ def test_writes_of_one_unit_are_in_order():
     assert attack(twice).harm == Harm.NONE
 
 
-def test_back_pressure_is_no_order():
-    """A push that waits for room is ordered after a pop on this machine, but not on one with deeper queues."""
+def test_back_pressure_does_not_order_accesses():
+    """Waiting for room orders a push after a pop, but only on machines with shallow queues."""
     fill = [Sync(Unit.LOAD, push_next=1)] * 7
     steps = (UOPS, WEIGHT, SCALE, DATA, *fill, Sync(Unit.LOAD, push_next=1), replace(DATA, dram=16, push_next=0))
     drain = [Sync(Unit.COMPUTE, pop_prev=1)] * 8

@@ -1,4 +1,7 @@
-"""The verifier against the compiler's tokens and against the adversary, on random programs. Seeds replay a failure."""
+"""The verifier against the compiler's tokens and against the adversary, on random programs.
+
+Seeds replay a failure.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +28,13 @@ def draft(seed, count):
 
 
 def random_program(seed, count):
-    """A program with the fewest tokens that order it."""
+    """A random program with a minimal set of tokens."""
     chosen = draft(seed, count)
     return chosen.program(chosen.needed_tokens)
 
 
 def without_token(places, rng):
-    """The places without one push and the pop that takes its token."""
+    """The places without one push and its pop."""
     edges = [
         (push, pop)
         for source, target in QUEUES
@@ -58,16 +61,16 @@ def test_programs_with_all_their_tokens_are_verified_and_safe(seed):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_without_any_one_token_there_is_a_race(seed):
-    """The compiler's tokens are the fewest: each one taken away leaves two accesses unordered."""
+def test_removing_any_token_is_a_race(seed):
+    """The compiler's tokens are minimal: removing any one leaves two accesses unordered."""
     chosen = draft(seed, 50)
     fewer = without_token(chosen.needed_tokens, np.random.default_rng(seed))
     assert Kind.RACE in verify(chosen.program(fewer)).kinds()
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_is_verified_ends_in_the_timed_machine(seed):
-    """Under any memory, with the smallest queues; and what deadlocks there was refused as a deadlock."""
+def test_a_verified_program_ends_on_the_timed_machine(seed):
+    """Under any DRAM, with the smallest queues; what deadlocks there is refused as a deadlock."""
     drams = (Dram(), Dram(read_latency=1, write_latency=1), Dram(read_latency=999, outstanding_reads=1, burst_gap=9))
     good = random_program(seed, 50)
     for dram in drams:
@@ -86,7 +89,7 @@ def _hangs(candidate):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_what_the_adversary_can_harm_is_refused(seed):
+def test_a_program_that_the_adversary_harms_is_refused(seed):
     good = random_program(seed, 35)
     for mutant in mutants(good, 25, np.random.default_rng(seed)):
         verdict = verify(mutant.program)
@@ -95,8 +98,8 @@ def test_what_the_adversary_can_harm_is_refused(seed):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_many_changes_at_once_get_a_verdict_too(seed):
-    """However broken, a program gets its verdict, at once; and a lucky one is safe."""
+def test_programs_with_many_mutations_get_a_verdict(seed):
+    """Every mutated program gets a verdict, and a verified one is safe."""
     rng = np.random.default_rng(seed)
     broken = random_program(seed, 30)
     for _ in range(25):

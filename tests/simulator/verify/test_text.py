@@ -1,4 +1,4 @@
-"""The verifier's report as a whole: its text, its length, and what it costs of huge programs."""
+"""The text of a verdict, its length, and the cost of verifying huge programs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_many_findings_are_counted_not_listed():
     assert str(verdict).endswith("\n  and 12 findings more")
 
 
-def test_a_huge_tensor_costs_only_what_is_touched():
+def test_a_huge_tensor_costs_only_its_accessed_beats():
     beats = {"tmp": 1 << 33, "data": 64, "weight": 64, "scale": 64, "bias": 64, "out": 16}
     far = replace(RESULT, dram=(1 << 32) - 16)
     good = program(*PIPELINE[:5], (replace(far, push_prev=1), "tmp"), Sync(Unit.COMPUTE, pop_next=1), beats=beats)
@@ -62,7 +62,7 @@ def test_a_huge_tensor_costs_only_what_is_touched():
     assert verify(bad).findings[0].ranges == (Range("tmp", (1 << 32) - 15, (1 << 32) - 12),)
 
 
-def test_a_hostile_loop_count_is_verified_at_once():
+def test_huge_loop_counts_are_verified_quickly():
     many = Gemm(loop0=256, loop1=511, init=1, pop_prev=1, uop_end=128)
     steps = (replace(UOPS, x_size=128), WEIGHT, SCALE, DATA, many)
     assert verify(program(*steps, uops=ONE * 128)).ok

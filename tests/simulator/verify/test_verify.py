@@ -1,4 +1,4 @@
-"""The verifier on programs written by hand: encoding, bounds and what nobody wrote, with the text of each finding."""
+"""The verifier on handwritten programs: encoding, bounds and uninitialised data."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ LOAD3, GEMM4, STORE5 = (
         (5, {"dram": 16}, STORE5 + "dram must keep beats of tensor out below 16, got 31"),
     ],
 )
-def test_each_field_that_leads_out_is_named(at, fields, text):
+def test_each_field_out_of_bounds_is_named(at, fields, text):
     bad = changed(at, **fields)
     verdict = verify(bad)
     bounds = [text for text in messages(verdict) if text.startswith("bounds")]
@@ -124,7 +124,7 @@ def test_each_field_that_leads_out_is_named(at, fields, text):
     assert attack(bad).harm in (Harm.BOUNDS, Harm.TIMING)
 
 
-def test_micro_ops_that_lead_out_are_named():
+def test_micro_ops_out_of_bounds_are_named():
     bad = program(*PIPELINE, uops=(MicroOp(acc=60, first=1, last=1),))
     assert messages(verify(bad))[0] == GEMM4 + "loop0 and acc0 must keep acc entries below 64, got 75" or messages(
         verify(bad)
@@ -132,7 +132,7 @@ def test_micro_ops_that_lead_out_are_named():
     assert attack(bad).harm == Harm.BOUNDS
 
 
-def test_vectors_are_indices_of_their_own():
+def test_vector_operands_are_indexed_in_vectors():
     read = Vector(VectorOp.MOV, Operand.WGT, wgt=63, init=1, pop_prev=1)
     steps = (UOPS, replace(WEIGHT, x_size=16, push_next=1), read)
     assert verify(program(*steps)).ok  # vector 63 of 256 lies in entry 15
@@ -149,7 +149,7 @@ def test_only_outputs_and_scratch_are_written(name):
     assert attack(program(*steps)).harm == Harm.BOUNDS
 
 
-def test_data_come_from_a_tensor():
+def test_a_load_of_data_needs_a_tensor():
     bad = program(*PIPELINE[:3], (DATA, None), *PIPELINE[4:])
     assert LOAD3 + "dram must be relative to a tensor, got none" in messages(verify(bad))
     assert attack(bad).harm == Harm.BOUNDS
@@ -177,7 +177,7 @@ def test_micro_ops_that_a_refused_load_overwrites_are_unknown():
     assert [finding.kind for finding in verify(outside).findings][:2] == [Kind.BOUNDS, Kind.UNINITIALISED]
 
 
-def test_the_micro_ops_that_count_are_those_of_the_latest_load():
+def test_the_latest_load_of_micro_ops_counts():
     table = (MicroOp(first=1, last=1), MicroOp(acc=60, first=1, last=1))
     second = replace(UOPS, dram=2)  # a micro-op is two beats
     for loads, ok in (((UOPS,), True), ((second, UOPS), True), ((UOPS, second), False)):
@@ -210,7 +210,7 @@ def test_strided_micro_op_loads_gather_their_entries():
         (((Load(Buffer.INP, x_size=16), "tmp"),), 0, Range("tmp", 0, 15)),
     ],
 )
-def test_what_nobody_wrote_is_not_read(steps, instruction, place):
+def test_reads_of_unwritten_data_are_refused(steps, instruction, place):
     verdict = verify(program(*steps))
     finding = verdict.findings[0]
     assert (finding.kind, finding.instructions, finding.ranges) == (Kind.UNINITIALISED, (instruction,), (place,))
@@ -219,7 +219,7 @@ def test_what_nobody_wrote_is_not_read(steps, instruction, place):
         assert attack(program(*steps)).harm == Harm.TIMING
 
 
-def test_a_kernel_that_starts_its_own_sums_reads_nothing_old():
+def test_a_kernel_that_starts_its_sums_reads_no_old_data():
     pair = (MicroOp(first=1), MicroOp(src=1, last=1))
     two = program(UOPS_2, WEIGHT, SCALE, replace(DATA, x_size=17), replace(PRODUCT, uop_end=2), RESULT, uops=pair)
     assert verify(two).ok
