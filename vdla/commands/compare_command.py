@@ -69,7 +69,7 @@ def _open(name: str, program: Program, config: Config, arguments: argparse.Names
         options["assertions"] = arguments.assertions
     device = open_device(name, config, **options)
     if not isinstance(device, MemoryDevice):
-        raise CommandError(f"compare: memory of a device must be that of this process, got {name}")
+        raise CommandError(f"compare: device must have its memory in this process, got {name}")
     return device
 
 

@@ -115,7 +115,7 @@ def lines(program: Program, stats: RunStats, most: int) -> Table:
     Needs the waits of single instructions, which not every device records.
     """
     if stats.waits is None:
-        raise CommandError("--lines: what each instruction waited for must be known, got a device that counts by unit")
+        raise CommandError("--lines: the device must record the waits of instructions, got one that counts by unit")
     waits = np.array(stats.waits, copy=True)
     waits[:, COUNTERS.index("busy")] = 0
     waits[program.columns[:, COL["unit"]] != Unit.COMPUTE] = 0

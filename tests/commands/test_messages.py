@@ -1,0 +1,110 @@
+"""The exact text of errors that the other tests of the command line do not show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from vdla.cli import main
+from vdla.commands import BAD_INPUT, CommandError, run_tables
+from vdla.commands.machine_options import DEFAULT_PRESET
+from vdla.compiler.operators.workloads import workloads
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program
+from vdla.runtime.layers import layer_operator
+from vdla.simulator.timing.timing import time_program
+
+FILES: Mapping[str, str] = {
+    "list.json": "[1, 2]",
+    "field.json": '{"block_in": 3}',
+    "unknown.json": '{"block_inn": 16}',
+    "line.json": '{"batch": 1,\n "block_in" 4}',
+    "wrong.s": ".config preset=tiny\nsink compute\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with the files of FILES, a folder and an array."""
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (tmp_path / "folder").mkdir()
+    np.save(tmp_path / "x.npy", np.zeros(4, np.int8))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+LAYER_NAMES = ", ".join(workloads())
+CONFIG_FIELDS = ", ".join(sorted(Config.preset(DEFAULT_PRESET).to_dict()))
+CASES: list[tuple[str, str]] = [
+    ("isa --config list.json", "list.json: content must be a table of fields, got [1, 2]"),
+    ("isa --config field.json", "field.json: config custom: block_in must be a power of two from 1 to 256, got 3"),
+    (
+        "isa --config unknown.json",
+        f"unknown.json: config: field must be one of {CONFIG_FIELDS}, got block_inn (did you mean block_in?)",
+    ),
+    (
+        "isa --config line.json",
+        "line.json: content must be JSON, got an error in line 2: Expecting ':' delimiter",
+    ),
+    ("isa --config absent.json", "absent.json: No such file or directory"),
+    ("isa -o absent/isa.md", "absent/isa.md: No such file or directory"),
+    ("isa -o folder", "folder: Is a directory"),
+    ("demo --layer D1", "demo: layer must be a convolution, C1 to C12, got D1 (depthwise_conv2d)"),
+    ("demo --html folder", "demo: --html must be a file, got the folder folder"),
+    ("bench", "bench: name must be one of {benchmarks}, got nothing"),
+    ("bench layers --long", "bench layers: --long must be for a benchmark with a long form, got layers"),
+    ("bench layers --json folder", "bench: --json must be a file, got the folder folder"),
+    ("compare sim sim x.vdla --assertions", "compare: --assertions must be left out without rtl, got sim and sim"),
+    ("compile dense --shape rows=4", "compile dense: shape must give in_features, out_features, got none "),
+    ("compile dense --shape =4", "--shape: setting must look like KEY=VALUE, got '=4'"),
+    ("compile dense --shape raw=maybe", "compile dense: raw must be yes or no, got 'maybe'"),
+    ("compile dense --threads 0", "compile: argument --threads: value must be an integer from 1, got '0' "),
+    ("compile C2 --preset tiny --config list.json", "compile: argument --config: not allowed with argument --preset "),
+    ("native C2 --target arm", "target: name must be one of host, "),
+    ("run --input", "run: argument --input: expected at least one argument (see vdla run --help)"),
+    ("asm wrong.s", "wrong.s: line 2, column 1: instruction or directive must be one of load, "),
+    ("verify field.json", "field.json: file must be a VDLA program, got one that begins with "),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), CASES, ids=[words for words, _ in CASES])
+def test_the_message(words: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(folder.rglob("*"))
+    try:
+        code = main(words.split())
+    except SystemExit as stop:
+        code = int(str(stop.code))
+    captured = capsys.readouterr()
+    benchmarks = "area, compile, coverage, cpu, equality, fuzz, layers, mutants, rtl, simulator"
+    expected = f"vdla: {message.replace('{benchmarks}', benchmarks)}"
+    assert (code, captured.out) == (BAD_INPUT, "")
+    assert captured.err.startswith(expected)
+    assert captured.err.count("\n") == 1
+    assert sorted(folder.rglob("*")) == before
+
+
+def program() -> Program:
+    layer = replace(workloads()["C12"], in_channels=16, out_channels=16)
+    return layer_operator(layer, Config.preset("pynq_z1"), 1).program
+
+
+def test_an_input_given_twice(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program().save(folder / "p.vdla")
+    assert main(["run", "p.vdla", "--input", "data=x.npy", "data=x.npy"]) == BAD_INPUT
+    assert capsys.readouterr().err == "vdla: --input: data must be given once, got it twice\n"
+
+
+def test_lines_need_the_waits_of_instructions() -> None:
+    compiled = program()
+    statistics: Any = replace(time_program(compiled), waits=None)
+    with pytest.raises(CommandError) as failure:
+        run_tables.lines(compiled, statistics, 3)
+    assert (
+        str(failure.value) == "--lines: the device must record the waits of instructions, got one that counts by unit"
+    )
