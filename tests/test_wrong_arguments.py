@@ -9,13 +9,29 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vdla import Config, Dram, Program, Schedule, open_device, run, simulate, te, verify
+from vdla import (
+    Config,
+    Dram,
+    Program,
+    Schedule,
+    default_schedule,
+    interpret,
+    intrinsics,
+    load,
+    open_device,
+    run,
+    simulate,
+    te,
+    verify,
+)
 from vdla import compile as compile_for
 from vdla.compiler.codegen.vdla.errors import LoweringError
+from vdla.compiler.interpret.memory import InterpretError
 from vdla.compiler.operators.vdla import conv2d, dense, pool2d, residual_add
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError
 from vdla.compiler.operators.vdla.tiling import Tiling
 from vdla.compiler.schedule import ScheduleError
+from vdla.compiler.tensorize import IntrinsicError
 from vdla.hardware.asm import AsmError, assemble
 from vdla.hardware.checks import ConfigError
 from vdla.hardware.isa import instruction_bytes
@@ -90,6 +106,18 @@ CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         CompileError,
         "compile: target must be a Config, a Target or a name, got list",
     ),
+    (
+        lambda: intrinsics.gemm.gemm("tiny"),
+        IntrinsicError,
+        "intrinsic gemm: config must be a Config, such as Config.preset('pynq_z1'), got 'tiny'",
+    ),
+    (
+        lambda: interpret(3, {}),
+        InterpretError,
+        "interpret: fn must be a Function, as of schedule.fn, got int",
+    ),
+    (lambda: load(3), ProgramError, "program file: path must be a string or a path, got 3"),
+    (lambda: default_schedule(3), ScheduleError, "schedule: fn must be a Function, as of te.create_function, got int"),
     (lambda: Schedule(None), ScheduleError, "schedule: fn must be a Function, as of te.create_function, got NoneType"),
     (lambda: schedule().reorder("i", 3), ScheduleError, "reorder of i, 3: loops must be given by name, got 3"),
     (

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from math import prod
 from typing import Any
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.fold_dma import DmaFields, fold_dma
+from vdla.compiler.codegen.vdla.intrinsics.for_config import for_config
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
 from vdla.compiler.codegen.vdla.nest import TensorizedNest
 from vdla.compiler.ir import INTEGER_BITS
@@ -37,7 +37,7 @@ def _entry_shape(config: Config, buffer: Buffer) -> tuple[tuple[int, ...], str]:
             raise LoweringError("dma: buffer must be inp, wgt, scl, acc or out, got uop; the compiler loads micro-ops")
 
 
-@lru_cache
+@for_config
 def load(config: Config, buffer: Buffer, shape: tuple[int, ...] | None = None, widen: bool = False) -> Intrinsic:
     """buffer[...] = inside ? data[...] : pad, for one entry.
 
@@ -72,7 +72,7 @@ def load(config: Config, buffer: Buffer, shape: tuple[int, ...] | None = None, w
     return Intrinsic(name, chip, scopes, lower)
 
 
-@lru_cache
+@for_config
 def store(config: Config, raw: bool = False) -> Intrinsic:
     """data[...] = out[...] for one entry of results, or of 32-bit sums if `raw`."""
     shape, dtype = _entry_shape(config, Buffer.ACC if raw else Buffer.OUT)

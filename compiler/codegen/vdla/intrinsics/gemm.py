@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
+from vdla.compiler.codegen.vdla.intrinsics.for_config import for_config
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
 from vdla.compiler.codegen.vdla.nest import TensorizedNest
 from vdla.compiler.tensorize import Intrinsic
@@ -15,7 +15,7 @@ from vdla.hardware import isa
 from vdla.hardware.config import Config
 
 
-@lru_cache
+@for_config
 def gemm(config: Config) -> Intrinsic:
     """acc[b, o] += sum over i of inp[b, i] * wgt[o, i], in int32."""
     inp = te.placeholder((config.batch, config.block_in), config.inp_dtype, "inp")

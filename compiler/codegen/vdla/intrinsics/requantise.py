@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
+from vdla.compiler.codegen.vdla.intrinsics.for_config import for_config
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
 from vdla.compiler.codegen.vdla.nest import Epilogue, TensorizedNest
 from vdla.compiler.tensorize import IMMEDIATE, Intrinsic
@@ -38,7 +38,7 @@ def requantisation(
     return te.cast(dtype, te.clip(rounded + zero_point, low, high))
 
 
-@lru_cache
+@for_config
 def requantise(config: Config) -> Intrinsic:
     """out[b, o] = acc[b, o], requantised with the parameters of lane o."""
     acc = te.placeholder((config.batch, config.block_out), "int32", "acc")
@@ -53,7 +53,7 @@ def requantise(config: Config) -> Intrinsic:
     return Intrinsic("requantise", out, scopes, _lower, epilogue=True)
 
 
-@lru_cache
+@for_config
 def raw(config: Config) -> Intrinsic:
     """out[b, o] = acc[b, o] in 32 bits."""
     acc = te.placeholder((config.batch, config.block_out), "int32", "acc")

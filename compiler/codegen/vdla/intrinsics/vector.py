@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
+from vdla.compiler.codegen.vdla.intrinsics.for_config import for_config
 from vdla.compiler.codegen.vdla.macro_op import MacroOp
 from vdla.compiler.codegen.vdla.nest import TensorizedNest
 from vdla.compiler.tensorize import IMMEDIATE, Intrinsic
@@ -45,7 +46,7 @@ COMBINE: dict[VectorOp, _Combine] = {
 _REDUCERS = {VectorOp.ADD: te.sum, VectorOp.MIN: te.min, VectorOp.MAX: te.max}
 
 
-@lru_cache
+@for_config
 def reduction(config: Config, op: VectorOp, source: Source = Source.INP) -> Intrinsic:
     """acc[b, o] = the reduction of x[b, o] over the steps by ADD, MIN or MAX."""
     operands = _Operands(config, source, Operand.SRC)
@@ -54,7 +55,7 @@ def reduction(config: Config, op: VectorOp, source: Source = Source.INP) -> Intr
     return operands.intrinsic(f"{op.name.lower()}_reduce_{source.name.lower()}", acc, op)
 
 
-@lru_cache
+@for_config
 def mac(config: Config, operand: Operand, source: Source = Source.INP) -> Intrinsic:
     """acc[b, o] += x[b, o] * operand, a weight vector (depthwise convolution) or an immediate."""
     operands = _Operands(config, source, operand)
@@ -63,7 +64,7 @@ def mac(config: Config, operand: Operand, source: Source = Source.INP) -> Intrin
     return operands.intrinsic(f"mac_{source.name.lower()}_{operand.name.lower()}", acc, VectorOp.MAC)
 
 
-@lru_cache
+@for_config
 def mac_in_place(config: Config, operand: Operand, source: Source = Source.INP) -> Intrinsic:
     """acc[b, o] = old[b, o] + x[b, o] * operand."""
     operands = _Operands(config, source, operand)
@@ -72,7 +73,7 @@ def mac_in_place(config: Config, operand: Operand, source: Source = Source.INP) 
     return operands.intrinsic(f"mac_in_place_{source.name.lower()}_{operand.name.lower()}", acc, VectorOp.MAC, "old")
 
 
-@lru_cache
+@for_config
 def product(config: Config, operand: Operand, source: Source = Source.INP) -> Intrinsic:
     """acc[b, o] = x[b, o] * operand."""
     operands = _Operands(config, source, operand)
@@ -80,7 +81,7 @@ def product(config: Config, operand: Operand, source: Source = Source.INP) -> In
     return operands.intrinsic(f"product_{source.name.lower()}_{operand.name.lower()}", acc, VectorOp.MAC)
 
 
-@lru_cache
+@for_config
 def move(config: Config, operand: Operand, source: Source = Source.INP) -> Intrinsic:
     """acc[b, o] = operand."""
     operands = _Operands(config, source, operand)
@@ -88,7 +89,7 @@ def move(config: Config, operand: Operand, source: Source = Source.INP) -> Intri
     return operands.intrinsic(f"mov_{source.name.lower()}_{operand.name.lower()}", acc, VectorOp.MOV)
 
 
-@lru_cache
+@for_config
 def in_place(config: Config, op: VectorOp, operand: Operand, source: Source = Source.INP) -> Intrinsic:
     """acc[b, o] = old[b, o] op operand."""
     operands = _Operands(config, source, operand)
@@ -99,7 +100,7 @@ def in_place(config: Config, op: VectorOp, operand: Operand, source: Source = So
     return replace(declared, alternatives=(floor_shift(config),)) if floor else declared
 
 
-@lru_cache
+@for_config
 def floor_shift(config: Config) -> Intrinsic:
     """acc[b, o] = old[b, o] >> imm, rounding down; 0 <= imm < 32.
 
