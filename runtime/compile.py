@@ -15,7 +15,7 @@ from vdla.support.errors import Error
 
 if TYPE_CHECKING:
     from vdla.compiler import ir
-    from vdla.compiler.operators.vdla.operator import Operator
+    from vdla.compiler.operators.vdla import Operator
     from vdla.compiler.schedule import Schedule
     from vdla.compiler.target import Target
     from vdla.hardware.config import Config
@@ -109,8 +109,8 @@ def _chosen(own: Mapping[str, Any], foreign: Mapping[str, Any], where: str) -> d
 
 
 def _program(what: object, config: Config, options: Mapping[str, Any]) -> Program:
-    from vdla.compiler.codegen.vdla.compile import compile_function
-    from vdla.compiler.operators.vdla.operator import Operator
+    from vdla.compiler.codegen.vdla import compile_function
+    from vdla.compiler.operators.vdla import Operator
 
     if not isinstance(what, Operator):
         return compile_function(config, _function(what), **options)
@@ -123,7 +123,7 @@ def _program(what: object, config: Config, options: Mapping[str, Any]) -> Progra
 
 
 def _kernel(what: object, target: Target, options: Mapping[str, Any]) -> Kernel:
-    from vdla.compiler.operators.vdla.operator import Operator
+    from vdla.compiler.operators.vdla import Operator
     from vdla.runtime.native import build
 
     if isinstance(what, Operator):

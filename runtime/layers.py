@@ -18,7 +18,7 @@ from vdla.compiler.operators.workloads import Workload
 from vdla.hardware.config import Config
 
 if TYPE_CHECKING:
-    from vdla.compiler.operators.vdla.operator import Operator
+    from vdla.compiler.operators.vdla import Operator
     from vdla.hardware.program import Program
     from vdla.simulator.stats import RunStats
 
@@ -105,7 +105,7 @@ class LayerRun:
 
 def layer_operator(layer: Workload, config: Config, threads: int) -> Operator:
     """The convolution template applied to a workload."""
-    from vdla.compiler.operators.vdla.conv2d import conv2d
+    from vdla.compiler.operators.vdla import conv2d
 
     return conv2d(
         config,

@@ -20,7 +20,7 @@ from vdla.benchmarks.programs.random_data import bytes_of, random_scales, random
 from vdla.benchmarks.programs.random_dma import random_load, random_store, window_loads
 from vdla.benchmarks.programs.random_state import Drawn, State
 from vdla.benchmarks.programs.random_tokens import Wish, crowded, with_tokens
-from vdla.compiler.codegen.vdla.tokens import IssuedOp, assign_tokens
+from vdla.compiler.codegen.vdla import IssuedOp, assign_tokens
 from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer, Config
 from vdla.hardware.isa import Load, MicroOp, Opcode, Sync, Unit, encode, encode_uops
 from vdla.hardware.program import UOPS, Program, ProgramTensor

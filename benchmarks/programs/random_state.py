@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.codegen.vdla.dependences import Touch, UnitOp
+from vdla.compiler.codegen.vdla import Touch, UnitOp
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import (
     COL,

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from vdla.compiler.codegen.vdla.tokens import QUEUES, Edge, IssuedOp, Queue
+from vdla.compiler.codegen.vdla import QUEUES, Edge, IssuedOp, Queue
 from vdla.hardware.config import MIN_TOKEN_DEPTH
 from vdla.hardware.isa import Instruction, Unit
 

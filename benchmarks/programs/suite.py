@@ -11,13 +11,15 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from vdla.compiler.operators.vdla.conv2d import conv2d
-from vdla.compiler.operators.vdla.conv2d_transpose import conv2d_transpose
-from vdla.compiler.operators.vdla.dense import dense
-from vdla.compiler.operators.vdla.depthwise_conv2d import depthwise_conv2d
-from vdla.compiler.operators.vdla.operator import Operator
-from vdla.compiler.operators.vdla.pool2d import pool2d
-from vdla.compiler.operators.vdla.residual_add import residual_add
+from vdla.compiler.operators.vdla import (
+    Operator,
+    conv2d,
+    conv2d_transpose,
+    dense,
+    depthwise_conv2d,
+    pool2d,
+    residual_add,
+)
 from vdla.hardware.config import Config, Dram
 from vdla.hardware.program import Program
 

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vdla.compiler.codegen.vdla.dependences import Touch, UnitOp
-from vdla.compiler.codegen.vdla.tokens import QUEUES, Edge, IssuedOp, Queue, assign_tokens
+from vdla.compiler.codegen.vdla import QUEUES, Edge, IssuedOp, Queue, Touch, UnitOp, assign_tokens
 from vdla.hardware.isa import Instruction, Sync, Unit, decode, encode, unit_of
 from vdla.hardware.program import Program
 from vdla.simulator.verify.accesses import program_accesses

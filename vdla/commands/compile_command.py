@@ -16,7 +16,7 @@ from vdla.support.atomic import write_text
 from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from vdla.compiler.operators.vdla.operator import Operator
+    from vdla.compiler.operators.vdla import Operator
 
 EXAMPLES = """\
   vdla compile --list                        templates, their options, layers

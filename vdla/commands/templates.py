@@ -12,7 +12,7 @@ from vdla.commands.machine_options import integer, key_and_value
 from vdla.support.suggest import did_you_mean
 
 if TYPE_CHECKING:
-    from vdla.compiler.operators.vdla.operator import Operator
+    from vdla.compiler.operators.vdla import Operator
     from vdla.compiler.operators.workloads import Workload
     from vdla.hardware.config import Config
 

@@ -6,23 +6,32 @@
 
 from vdla.compiler.codegen.vdla.allocate import AllocationError
 from vdla.compiler.codegen.vdla.compile import compile_function
+from vdla.compiler.codegen.vdla.dependences import Touch, UnitOp
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
 from vdla.compiler.codegen.vdla.fold_dma import DmaFields, fold_dma
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, BuildError, MacroOp
 from vdla.compiler.codegen.vdla.nest import TensorizedNest
+from vdla.compiler.codegen.vdla.tokens import QUEUES, Edge, IssuedOp, Queue, assign_tokens
 from vdla.compiler.codegen.vdla.uops import UopError
 
 __all__ = [
+    "QUEUES",
     "AllocationError",
     "BufferTile",
     "BuildError",
     "ComputeFields",
     "DmaFields",
+    "Edge",
+    "IssuedOp",
     "LoweringError",
     "MacroOp",
+    "Queue",
     "TensorizedNest",
+    "Touch",
+    "UnitOp",
     "UopError",
+    "assign_tokens",
     "compile_function",
     "fold_compute",
     "fold_dma",
