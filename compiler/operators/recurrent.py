@@ -178,7 +178,7 @@ class _Layer:
         k = te.reduce_axis(self.hidden, "k")
         start = gate * self.hidden
         return self.stage(
-            "turned", lambda n, j: te.sum(state[n, k] * to_accumulator(self.recurrence[j + start, k]), axis=k)
+            "hidden_product", lambda n, j: te.sum(state[n, k] * to_accumulator(self.recurrence[j + start, k]), axis=k)
         )
 
     def state(self, what: str, value: _Element) -> te.Tensor:

@@ -105,11 +105,11 @@ def test_no_sum_is_computed_twice(name):
     (sums,) = (leaf for leaf in leaves(scheduled) if leaf.name == f"{output}_sum")
     points = math.prod(loop.size for loop in sums.loops)
     axes = math.prod(axis.size for axis in sums.block.axes)
-    assert points <= 1.7 * axes  # tiles may reach over the edges
+    assert points <= 1.7 * axes  # tiles may extend beyond the image
 
 
 def residual(x, w, bias, other):
-    """conv + bias + other, then relu."""
+    """relu(conv + bias + other)."""
     return operators.relu(add(conv2d(x, w, bias, 1, 1, weight_layout=blocked(w), name="conv"), other))
 
 
@@ -119,7 +119,7 @@ def test_element_wise_stages_fuse_with_the_tiles():
     fn, _ = function_of(residual, x, pack_conv2d(weight), bias, other)
     schedule = default_schedule(fn)
     blocks = [s.name for s in ir.walk(schedule.fn.body) if isinstance(s, ir.Block)]
-    assert len(blocks) == 3  # padding, sums, and all that happens to a sum
+    assert len(blocks) == 3  # padding, sums, and the fused result
     expected = np.maximum(model(x, weight, 1, 1) + bias[:, None, None] + other, 0)
     arrays = (x, pack_conv2d(weight), bias, other)
     np.testing.assert_array_equal(build(schedule.fn)(*arrays), expected)

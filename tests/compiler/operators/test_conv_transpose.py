@@ -9,7 +9,7 @@ from vdla.compiler.operators import OperatorError, conv_transpose
 
 
 def model(x, weight, strides, pads, extra, dilations, groups):
-    """Every input element adds its scaled kernel to a canvas, from which the padding is cut."""
+    """The sum of scaled kernels, one for each input element, cropped by the padding."""
     rank, images, channels, outs = x.ndim - 2, x.shape[0], x.shape[1], weight.shape[1]
     extents = [
         (x.shape[2 + d] - 1) * strides[d] + (weight.shape[2 + d] - 1) * dilations[d] + 1 + extra[d] for d in range(rank)

@@ -216,6 +216,7 @@ F, Z = te.placeholder((2, 3), "float32", "f"), te.placeholder((1, 5, 3, 3), "int
         (lambda: ops.concat([X, Y]), "concat: shapes must be equal except along axis 0, got [2, 3] and [2, 2]"),
         (lambda: ops.concat([X, F]), "concat: all operands must have one dtype, got int32, float32"),
         (lambda: ops.split(X, 1, [1, 1]), "split: split must sum to the extent 3, got [1, 1]"),
+        (lambda: ops.split(X), "split: exactly one of split and num_outputs must be given, got None and None"),
         (lambda: ops.split(X, 1, num_outputs=4), "split: every part must have elements, got 4 parts of 3"),
         (lambda: ops.slice(X, [0], [1], [0], [0]), "slice: steps must not be 0, got 0"),
         (lambda: ops.slice(X, [1], [1]), "slice: the result must have elements, got 1:1:1 of 2"),

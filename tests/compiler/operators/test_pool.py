@@ -12,7 +12,7 @@ from vdla.compiler.operators import OperatorError, same_pads
 
 
 def windows_along(extent, kernel, stride, before, after, dilation, ceil_mode):
-    """For each window the positions of its taps, also of those in the padding."""
+    """The positions of the taps of each window, padding included."""
     positions = []
     start = -before
     while start + (kernel - 1) * dilation < extent + after:

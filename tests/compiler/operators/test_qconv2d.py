@@ -38,12 +38,11 @@ class Case:
     dtype: str = "uint8"
     x_zero: int = 7
     y_zero: int = 12
-    bias: int = 5000  # its greatest number
+    bias: int = 5000  # the greatest magnitude
     halves: bool = False  # scales are powers of two, so that many results lie half-way between two integers
 
     def operands(self) -> tuple[Array, Array, Array, Array]:
-        """Data, weights, bias, scale; data and weights reach the ends of their types, the bias that
-        of its range."""
+        """Data, weight, bias and scale, which reach the limits of their ranges."""
         random = np.random.default_rng(1)
         channels = self.data[1]
         outputs = channels if self.outputs is None else self.outputs
@@ -58,7 +57,7 @@ class Case:
         return x, weight, bias, scale.astype(np.float32)
 
     def expected(self) -> Array:
-        """By numpy."""
+        """The result in NumPy."""
         x, weight, bias, scale = self.operands()
         total = convolved(x, weight, self.x_zero, self.strides, self.pads, self.dilations, self.outputs is None)
         return rescaled(total + bias[:, None, None], scale[:, None, None], self.y_zero, self.dtype)
@@ -139,8 +138,7 @@ def test_the_batch_may_be_a_symbol(name: str) -> None:
 @pytest.mark.parametrize("packed_for", ["x86-64-avx512", "x86-64-avx2", "neoverse-n1", "aarch64"])
 @pytest.mark.parametrize("name", ["3x3", "depthwise with stride"])
 def test_a_layout_for_another_cpu_runs_everywhere(name: str, packed_for: str) -> None:
-    """Of steps that a CPU has no instruction for, the behaviour is compiled, for whichever CPU they
-    are scheduled."""
+    """A dot product that the CPU lacks is compiled from its definition."""
     case = CASES[name]
     fn, arrays = case.function(TARGETS[packed_for])
     for scheduled_for in (packed_for, "x86-64"):
@@ -158,10 +156,10 @@ def test_kernels_use_the_dot_product_instruction(target: str, instruction: str) 
 
 
 def test_short_rows_are_regrouped_with_shuffles() -> None:
-    """A row that LLVM could write out completely is left for its loop vectorizer."""
+    """A row that LLVM could unroll completely is left to its loop vectoriser."""
     fn, _ = Case((1, 8, 28, 28), 32, (3, 3), pads=(1, 1, 1, 1)).function(AVX512)
     optimised = compile_native(default_schedule(fn, AVX512).fn, AVX512).optimised_llvm
-    assert optimised.count("store i8") < 28  # in a row of 28 pixels of 4 channels
+    assert optimised.count("store i8") < 28  # for 28 pixels of 4 channels
 
 
 @pytest.mark.parametrize("target", ["cortex-a9", "aarch64"])
@@ -186,8 +184,7 @@ def test_results_match_onnx_runtime(name: str) -> None:
 
 
 def qlinear_conv(case: Case, x: Array, weight: Array, bias: Array, scale: Array) -> Array:
-    """ONNX Runtime's result; the scales of data and results are 1, so that those of the weights are
-    ours."""
+    """ONNX Runtime's result, with scales of 1 for data and results."""
     import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
 
@@ -211,7 +208,7 @@ def qlinear_conv(case: Case, x: Array, weight: Array, bias: Array, scale: Array)
 
 
 def test_ties_round_to_even() -> None:
-    """Sums 1, 3, 5 and 255 times 0.5."""
+    """Sums 1, 3, 5 and 255, times 0.5."""
     packed = pack_qconv2d(np.ones((1, 1, 1, 1), np.int8), np.float32(0.5), AVX512)
     x = np.array([1, 3, 5, 255], np.uint8).reshape(1, 1, 1, 4)
     arrays = {"x": x, "w": packed.weight, "b": packed.bias, "s": packed.scale}

@@ -20,7 +20,7 @@ from vdla.compiler.target import TARGETS, Target, host
 from vdla.runtime.native import build
 
 Array = np.ndarray[Any, Any]
-Layer = tuple[ir.Function, dict[str, Array], Array]  # the function, its inputs, the result by numpy
+Layer = tuple[ir.Function, dict[str, Array], Array]  # the function, its inputs, the result in NumPy
 SHAPES = {"whole": (4, 64, 32), "ragged": (3, 37, 50), "vector": (1, 130, 70), "few": (2, 5, 7), "tall": (23, 33, 17)}
 TARGET_NAMES = ("host", "x86-64-avx2", "x86-64")
 
@@ -183,7 +183,7 @@ def test_rows_may_be_a_symbol(name: str) -> None:
 
 
 def test_planes_of_packed_weights() -> None:
-    """By hand: element b of a row is bit b of its word; plane p holds bit p."""
+    """Element b of a row is bit b of its word; plane p holds bit p of the elements."""
     weight = np.zeros((2, 33), np.int8)
     weight[0, [0, 4, 32]] = (1, 2, 3)
     weight[1, 31] = 3

@@ -127,6 +127,7 @@ R, B = te.placeholder((4 * H, H), "float32", "r"), te.placeholder((7,), "float32
             lambda: lstm(X, W, R, initial_c=te.placeholder((N, H), "float64", "c")),
             "lstm: all operands must have one dtype, got float32, float64",
         ),
+        (lambda: lstm(X, W, R, direction="both"), "lstm: direction must be one of forward, reverse, got 'both'"),
         (lambda: lstm(X, W, R, None, B), "lstm: initial_h must have 2 dimensions, got 1"),
     ],
 )

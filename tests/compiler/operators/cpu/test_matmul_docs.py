@@ -19,7 +19,7 @@ def blocks(root, size):
 
 
 def steps(root, size):
-    """The function after each block of the page but the one that measures."""
+    """The function after each block of the page, except the one that measures."""
     names: dict = {}
     for code in blocks(root, size)[: STEPS + 1]:
         exec(code, names)

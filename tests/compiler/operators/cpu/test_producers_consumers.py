@@ -13,7 +13,7 @@ from vdla.compiler.operators import matmul, max_pool, plan_convolution, resize_n
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.runtime.native import build
 
-READERS = {
+CONSUMERS = {
     "pool": (lambda y: max_pool(y, 2, 2), lambda y: y.reshape(*y.shape[:2], 4, 2, 4, 2).max((3, 5))),
     "transpose": (lambda y: transpose(y, (0, 2, 3, 1)), lambda y: y.transpose(0, 2, 3, 1)),
     "resize": (lambda y: resize_nearest(y, (1, 32, 16, 16)), lambda y: y.repeat(2, 2).repeat(2, 3)),
@@ -21,16 +21,16 @@ READERS = {
 
 
 def points(fn, block):
-    """How often a block runs, tails left aside, and for how many points it is."""
+    """The iterations of a block without tails, and the points of its axes."""
     (leaf,) = (leaf for leaf in leaves(fn) if leaf.name == block)
     return math.prod(loop.size for loop in leaf.loops), math.prod(axis.size for axis in leaf.block.axes)
 
 
 @pytest.mark.parametrize("algorithm", ["direct", "winograd2", "depthwise"])
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", CONSUMERS)
 def test_consumers_that_do_not_read_in_place(name, algorithm):
     groups = 32 if algorithm == "depthwise" else 1
-    operator, expected = READERS[name]
+    operator, expected = CONSUMERS[name]
     data = integers((1, 32, 8, 8), "float32", 1, -3, 4)
     weight = integers((32, 32 // groups, 3, 3), "float32", 2, -3, 4)
     plan = plan_convolution(data.shape, weight.shape, pads=1, groups=groups, algorithm=algorithm)

@@ -38,7 +38,7 @@ KERNELS = {
 FUSED = {
     "x86-64-avx512": r"vfmadd\w+ps",
     "x86-64-avx2": r"vfmadd\w+ps",
-    "cortex-a9": r"vm(?:la|ul)\.f32",  # LLVM fuses few for this core, where fused ones wait
+    "cortex-a9": r"vm(?:la|ul)\.f32",  # LLVM fuses few multiply-adds for this core
     "aarch64": r"fmla",
 }
 
@@ -68,7 +68,7 @@ def test_masked_loads_replace_the_padded_image(target, columns, kernel, stride, 
 
 
 def blocks(text):
-    """The straight pieces of code: between labels and jumps."""
+    """The basic blocks of assembly text."""
     return re.split(r"\n[.\w]+:|\n\s(?:j\w+|b\w{2}|b\.\w+|cbn?z)\s", text)
 
 
