@@ -76,5 +76,5 @@ def fetch_buffer_beats(config: Config) -> int:
 
 
 def accumulator_half(config: Config, index: int) -> int:
-    """The half of the accumulator that holds an entry; two reads of a half stall VECTOR a cycle."""
+    """The half of the accumulator of an entry; VECTOR reads each half once per cycle."""
     return index // (config.acc_depth // 2)

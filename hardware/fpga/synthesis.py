@@ -170,7 +170,7 @@ def _run(config: Config, part: FpgaPart, version: str, folder: Path, progress: P
         (folder / path.name).write_bytes(path.read_bytes())
     stages = count(1)
     total = len(STAGES) + 2
-    start = f"start Yosys, about {usual_seconds(config)} s in all; its first start takes about 2 minutes more"
+    start = f"start Yosys, about {usual_seconds(config)} s in total; its first start takes about 2 minutes more"
     progress(start, 0, total)
 
     def each_line(line: str) -> None:

@@ -19,25 +19,27 @@ from vdla.hardware.isa.units import COUNTERS, UNITS
 PREAMBLE = """\
 # Control registers
 
-Generated from the register table by `python -m vdla.hardware.generate.register_page`. The machine has one
-AXI4-Lite port of 32 bits. Offsets are in bytes; unused bits read 0; byte writes
-are supported.
+Generated from the register table by `python -m vdla.hardware.generate.register_page`. The machine
+has one AXI4-Lite port of 32 bits. Offsets are in bytes; unused bits read 0; byte writes are
+supported.
 
 A write to a read-only register, a write to the set-up or a start while the machine is busy, and any
-access outside the registers are answered with SLVERR and have no effect. Progress and counters can be
-read while a stream runs; read a value of two registers as high half, low half, high half, until both
-high halves agree.
+access outside the registers are answered with SLVERR and have no effect. Progress and counters can
+be read while a stream runs; read a value of two registers as high half, low half, high half, until
+both high halves agree.
 
 ## To run a stream
 
-1. Write STREAM, COUNT and, where the memory differs from the reset values, READ_LATENCY, READ_LIMIT and WRITE_LIMIT.
+1. Write STREAM, COUNT and, where the memory differs from the reset values, READ_LATENCY, READ_LIMIT
+   and WRITE_LIMIT.
 2. Write `start` to CONTROL. The core, the counters and the error are cleared, and the stream runs.
 3. Wait until `busy` is 0, or for the interrupt. `done` or `error` says how the stream ended.
 
-An error stops the machine: no instruction starts, outstanding AXI transactions finish, and the first
-error is recorded with its position. After an error and after the end of a stream, progress, levels and
-counters keep their values until the next start. `reset` may be written at any time; it stops the machine
-in the same way, then clears the core, the counters and the error. A start needs no reset before it.
+An error stops the machine: no instruction starts, outstanding AXI transactions finish, and the
+first error is recorded with its position. After an error and after the end of a stream, progress,
+levels and counters keep their values until the next start. `reset` may be written at any time; it
+stops the machine in the same way, then clears the core, the counters and the error. A start needs
+no reset before it.
 """
 
 ERRORS = {
@@ -93,11 +95,11 @@ def _page() -> Iterator[str]:
     yield ""
     yield "## Counters"
     yield ""
-    yield f"48 bits each, in two registers; the low halves are at these offsets, {UNIT_STRIDE:#x} bytes from unit to"
-    yield f"unit, {COUNTER_STRIDE} from counter to counter. Every cycle of a unit counts in exactly one of them:"
-    yield "they sum to CYCLES once the stream has ended ([timing-contract.md](timing-contract.md), section 6). While it"
-    yield "runs, cycles in which a unit's queue is empty count as `commands`; at the end, those after its last"
-    yield "instruction move to `idle`."
+    yield "48 bits each, in two registers; the low halves are at these offsets,"
+    yield f"{UNIT_STRIDE:#x} bytes from unit to unit, {COUNTER_STRIDE} from counter to counter. Every cycle of a unit"
+    yield "counts in exactly one of them: they sum to CYCLES once the stream has ended"
+    yield "([timing-contract.md](timing-contract.md), section 6). While it runs, cycles in which a unit's"
+    yield "queue is empty count as `commands`; at the end, those after its last instruction move to `idle`."
     yield ""
     yield from _counters()
 

@@ -176,7 +176,7 @@ def packages(config: Config) -> dict[str, str]:
 
 
 def render_nameless(config: Config) -> str:
-    """The text under a fixed name, shared by configurations equal but for name, memory and clock."""
+    """The text under a fixed name, common to configurations that differ in name, DRAM or clock."""
     return render(replace(config, name="rtl"))
 
 

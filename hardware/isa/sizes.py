@@ -1,6 +1,6 @@
 """The sizes of a machine that its instruction set depends on; every `Config` has them.
 
-A protocol, so that the instruction set lies below the configuration, whose validity depends on it.
+A protocol: the instruction set lies below the configuration, whose validity depends on it.
 """
 
 from __future__ import annotations

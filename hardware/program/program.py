@@ -126,7 +126,7 @@ class Program:
 
     @cached_property
     def hash(self) -> str:
-        """Sixteen hex digits over fingerprint, words and tensors, without names and source lines."""
+        """Sixteen hex digits over fingerprint, words and tensors, not names and source lines."""
         digest = hashlib.sha256()
         digest.update(self.config.fingerprint.encode())
         digest.update(np.ascontiguousarray(self.words).tobytes())
@@ -247,7 +247,7 @@ def load(path: str | PathLike[str]) -> Program:
 
 
 def place(program: Program, base: int = 0) -> tuple[dict[str, int], int]:
-    """Page-aligned byte addresses of the tensors and the stream (STREAM) from `base`, and the end."""
+    """Page-aligned addresses of the tensors and the stream (STREAM) from `base`, and their end."""
     addresses: dict[str, int] = {}
     end = base
     sizes = [(tensor.name, tensor.nbytes) for tensor in program.tensors] + [(STREAM, program.words.nbytes)]

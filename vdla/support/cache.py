@@ -1,4 +1,4 @@
-"""Folders that cache what is slow to make, and the locks under which it is made.
+"""Caches of slow builds: their folders, locks, and builds that run once.
 
 A file's name in a cache is a hash of everything that its content depends on, so an entry is never
 stale.
@@ -42,7 +42,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def build_once(path: Path, build: Callable[[Path], Path], is_valid: Callable[[Path], bool] = Path.is_file) -> Path:
-    """`path`, built if it is not there: `build` fills a temporary folder and returns the file that
+    """`path`, built if it is missing: `build` fills a temporary folder and returns the file that
     becomes `path`.
 
     Of several processes one builds and the others wait. OSError where the cache cannot be written.

@@ -9,7 +9,7 @@ CPUINFO = Path("/proc/cpuinfo")
 
 
 def cpu_model() -> str:
-    """The processor's name; where /proc/cpuinfo has none, what the platform module knows."""
+    """The processor's name from /proc/cpuinfo, else from the platform module."""
     names = _values("model name")
     return names[0] if names else platform.processor() or platform.machine()
 
