@@ -145,6 +145,8 @@ def build_library(config: Config, options: BuildOptions | None = None) -> Path:
 
     try:
         return build_once(path, build, _is_whole)
+    except CacheError as error:
+        raise DeviceError(f"device rtl: {error}") from None
     except OSError as error:
         raise DeviceError(f"device rtl: cache must be writable, got {error}") from None
 

@@ -90,7 +90,9 @@ class _Walk:
         unit = executing_unit(self.program, index).label
         where = instruction_name(self.program, index)
         lines = schedule_lines(self.program, index)
-        return Finding(kind, f"{where}: {text}", (index,), (unit,), ranges=ranges, schedule=lines)
+        return Finding(
+            kind=kind, message=f"{where}: {text}", instructions=(index,), units=(unit,), ranges=ranges, schedule=lines
+        )
 
     def _kernel_problem(self, index: int, row: Row) -> Finding | None:
         excess = self.footprints.kernel_excess(row)

@@ -37,11 +37,11 @@ def _deadlock(program: Program, run: TokenRun) -> Finding:
         instructions += (blocked,)
     sentences.append(_chain(program, run))
     return Finding(
-        Kind.DEADLOCK,
-        "; ".join(sentences),
-        instructions,
-        tuple(dict.fromkeys(wait.unit.label for wait in run.waits)),
-        tuple(dict.fromkeys(QUEUES[wait.queue].name for wait in run.waits)),
+        kind=Kind.DEADLOCK,
+        message="; ".join(sentences),
+        instructions=instructions,
+        units=tuple(dict.fromkeys(wait.unit.label for wait in run.waits)),
+        queues=tuple(dict.fromkeys(QUEUES[wait.queue].name for wait in run.waits)),
         schedule=schedule_lines(program, *instructions),
     )
 
@@ -100,11 +100,11 @@ def _unbalanced(program: Program, run: TokenRun, queue: int, left: int) -> Findi
     last, name = run.last_push[queue], QUEUES[queue].name
     producer, consumer = QUEUES[queue].producer.label, QUEUES[queue].consumer.label
     return Finding(
-        Kind.UNBALANCED,
-        f"{name} must be empty at the end, got {left} token{'s' * (left > 1)} that {consumer} never pops, "
+        kind=Kind.UNBALANCED,
+        message=f"{name} must be empty at the end, got {left} token{'s' * (left > 1)} that {consumer} never pops, "
         f"the last from {instruction_name(program, last)}",
-        (last,),
-        (producer, consumer),
-        (name,),
+        instructions=(last,),
+        units=(producer, consumer),
+        queues=(name,),
         schedule=schedule_lines(program, last),
     )

@@ -104,7 +104,7 @@ class RaceCheck:
                 done = int(history.written.sum()) if history else 0
                 if done < beats:
                     text = f"output {tensor.name} must be written completely, got {done} of {beats} beats"
-                    yield Finding(Kind.UNINITIALISED, text)
+                    yield Finding(kind=Kind.UNINITIALISED, message=text)
 
     def _visit(self, index: int) -> None:
         clock, unit = self.run.clocks[index], self.units[index]
@@ -187,10 +187,10 @@ def _race_finding(program: Program, race: _Race) -> Finding:
     verbs = ["writes" if writes else "reads" for writes in (race.first_writes, race.second_writes)]
     hazard = _HAZARDS[race.first_writes, race.second_writes]
     return Finding(
-        Kind.RACE,
-        f"{first} {verbs[0]} {race.place} and {second} {verbs[1]} it; no token orders them ({hazard})",
-        (race.first, race.second),
-        (executing_unit(program, race.first).label, executing_unit(program, race.second).label),
+        kind=Kind.RACE,
+        message=f"{first} {verbs[0]} {race.place} and {second} {verbs[1]} it; no token orders them ({hazard})",
+        instructions=(race.first, race.second),
+        units=(executing_unit(program, race.first).label, executing_unit(program, race.second).label),
         ranges=(race.place,),
         schedule=schedule_lines(program, race.first, race.second),
     )
@@ -198,10 +198,10 @@ def _race_finding(program: Program, race: _Race) -> Finding:
 
 def _unwritten(program: Program, index: int, place: Range) -> Finding:
     return Finding(
-        Kind.UNINITIALISED,
-        f"{instruction_name(program, index)}: {place} must be written before it is read, got nothing",
-        (index,),
-        (executing_unit(program, index).label,),
+        kind=Kind.UNINITIALISED,
+        message=f"{instruction_name(program, index)}: {place} must be written before it is read, got nothing",
+        instructions=(index,),
+        units=(executing_unit(program, index).label,),
         ranges=(place,),
         schedule=schedule_lines(program, index),
     )

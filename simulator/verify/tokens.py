@@ -140,7 +140,15 @@ class _Run:
     def result(self) -> TokenRun:
         waits = tuple(wait for unit in Unit for wait in self._waits(unit))
         tokens = tuple(self._tokens(queue) for queue in range(len(QUEUES)))
-        return TokenRun(self.order, self.clocks, self.ended, self.dispatched, waits, tokens, tuple(self.last_push))
+        return TokenRun(
+            order=self.order,
+            clocks=self.clocks,
+            ended=self.ended,
+            dispatched=self.dispatched,
+            waits=waits,
+            tokens=tokens,
+            last_push=tuple(self.last_push),
+        )
 
     def _waits(self, unit: Unit) -> list[Wait]:
         index = self.running[unit]

@@ -37,7 +37,7 @@ def verify(program: Program, config: Config | None = None) -> Verdict:
     empty = Verdict(program.name, len(program))
     mismatch = None if config is None else program.config.mismatch(config)
     if mismatch is not None:
-        return replace(empty, findings=(Finding(Kind.CONFIGURATION, mismatch),))
+        return replace(empty, findings=(Finding(kind=Kind.CONFIGURATION, message=mismatch),))
     invalid = list(_invalid_words(program))
     if invalid:
         return _with(empty, invalid)
@@ -84,4 +84,4 @@ def _invalid_word(program: Program, index: int) -> Iterator[Finding]:
     try:
         check(program.config, program.words[index : index + 1])
     except IsaError as error:
-        yield Finding(Kind.ENCODING, f"instruction {index}: {error.problem}", (index,))
+        yield Finding(kind=Kind.ENCODING, message=f"instruction {index}: {error.problem}", instructions=(index,))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from vdla.support.cache import build_once, locked, user_cache
+from vdla.support.cache import CacheError, build_once, locked, user_cache
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,13 @@ def test_a_lock_excludes_others_until_it_is_freed(tmp_path):
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     with (tmp_path / "new" / "entry.lock").open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_waiting_for_a_lock_ends(tmp_path):
+    path = tmp_path / "entry"
+    with locked(path), pytest.raises(CacheError) as error, locked(path, timeout_s=0.1):
+        pass
+    assert str(error.value) == (f"cannot lock {path}.lock: another process has held it for 0.1 s; end that process")
 
 
 def test_a_file_is_built_once(tmp_path):

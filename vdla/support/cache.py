@@ -9,15 +9,20 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from vdla.support.errors import Error
 
+LOCK_TIMEOUT_S = 3600.0  # longer than any build
+_POLL_S = 0.05
+
 
 class CacheError(Error, RuntimeError):
-    """The user has no folder for caches."""
+    """A cache without a folder, or whose lock is not released."""
 
 
 def user_cache(kind: str) -> Path:
@@ -33,12 +38,29 @@ def user_cache(kind: str) -> Path:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of `path` against other processes; it is freed when the holder ends."""
+def locked(path: Path, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[None]:
+    """Hold the lock of `path` against other processes; it is freed when the holder ends.
+
+    CacheError if another process holds it for longer than the timeout.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_name(f"{path.name}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    lock = path.with_name(f"{path.name}.lock")
+    with lock.open("w") as file:
+        _acquire(file, lock, timeout_s)
         yield
+
+
+def _acquire(file: IO[str], lock: Path, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                text = f"cannot lock {lock}: another process has held it for {timeout_s:g} s; end that process"
+                raise CacheError(text) from None
+            time.sleep(_POLL_S)
 
 
 def build_once(path: Path, build: Callable[[Path], Path], is_valid: Callable[[Path], bool] = Path.is_file) -> Path:
