@@ -31,7 +31,7 @@ PIXELS = (20, *ENTRY)
 def test_the_documentation_runs(root: Path) -> None:
     page = (root / "docs" / "intrinsics.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 6
+    assert len(blocks) == 8
     exec(compile("\n".join(blocks), "docs/intrinsics.md", "exec"), {})
 
 
