@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _RESULTS = {"split": "names", "fuse": "name", "tile": "names"}  # the parameter for the names that a primitive returns
 _INTRINSICS = "intrinsics"
 _FRAME = (
-    "from vdla.compiler.schedule import Schedule",
+    "from vdla import Schedule",
     "s = Schedule(fn)",
     "return s",
 )  # the lines around the primitives
@@ -82,7 +82,7 @@ class ScheduleTrace:
         """A Python function from the function, and intrinsics by name, to its schedule."""
         given = f"fn, {_INTRINSICS}" if self.intrinsics else "fn"
         lines = [f"def schedule({given}):", "    s = Schedule(fn)", *(f"    {line}" for line in self.lines())]
-        return "\n".join(["from vdla.compiler.schedule import Schedule", "", "", *lines, "    return s", ""])
+        return "\n".join(["from vdla import Schedule", "", "", *lines, "    return s", ""])
 
 
 # --- recording ------------------------------------------------------------------------------------

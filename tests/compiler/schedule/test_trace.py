@@ -26,7 +26,7 @@ def scheduled() -> Schedule:
 
 
 TEXT = """\
-from vdla.compiler.schedule import Schedule
+from vdla import Schedule
 
 
 def schedule(fn):
