@@ -98,7 +98,7 @@ def test_shares_fill_the_bar_of_each_unit(runs: dict[str, Run]) -> None:
 def test_the_demo_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page, trace = tmp_path / "demo.html", tmp_path / "trace.json"
     assert main(["demo", "--layer", "C11", "--html", str(page), "--trace", str(trace)]) == OK
-    assert f"picture of both runs: {page}\n" in capsys.readouterr().out
+    assert f"charts of both runs: {page}\n" in capsys.readouterr().out
     assert "C11 of ResNet-18" in page.read_text(encoding="utf-8")
 
 

@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(f"area: part must be one of {', '.join(PARTS)}, got {got}")
     part = PARTS[arguments.part] if arguments.part else part_of_preset(config.name)
     with progress(f"area of {config.name}") as show:
-        result = area(config, part, _announced(config.name, show))
+        result = area(config, part, _with_estimate(config.name, show))
     text = json.dumps(result.to_dict(), indent=2) + "\n"
     if arguments.json == "-":
         print(text, end="")
@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     return OK if result.fits else FINDING
 
 
-def _announced(name: str, show: Progress) -> Progress:
+def _with_estimate(name: str, show: Progress) -> Progress:
     """`show`, with the first step printed at once: how long the synthesis takes."""
 
     def step(what: str, done: int, total: int) -> None:

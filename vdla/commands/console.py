@@ -1,6 +1,6 @@
 """The two streams of a command: results on standard output, progress and errors on standard error.
 
-Colours appear on a terminal only and never when NO_COLOR is set (rich sees to both).
+Colours appear on a terminal only, and not where NO_COLOR is set; rich decides both.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def table(title: str, *columns: str) -> Table:
 def progress(title: str) -> Iterator[Callable[[str, int, int], None]]:
     """A callback (what, done, total) that shows progress once the work has taken two seconds."""
     if not errors().is_terminal:
-        yield _Lines(sys.stderr, title)
+        yield _PlainProgress(sys.stderr, title)
         return
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
     with _LateProgress(*columns, console=errors(), transient=True) as bar:
@@ -70,7 +70,7 @@ class _LateProgress(Progress):
         return super().get_renderables()
 
 
-class _Lines:
+class _PlainProgress:
     """Prints a plain line every PLAIN_EVERY_S, for logs."""
 
     def __init__(self, stream: TextIO, title: str) -> None:

@@ -51,12 +51,12 @@ def run(arguments: argparse.Namespace) -> int:
         raise CommandError(f"demo: layer must be a convolution, C1 to C12, got {layer.name} ({layer.operator})")
     if arguments.html:
         require_folder("demo", "--html", arguments.html)
-    measured, limit = _measure(layer, config, arguments.seed), bound(layer, config)
-    _show(layer, config, limit, measured)
-    _trace(measured["two threads"], arguments.trace or Path("demo.trace.json"))
+    runs, limit = _measure(layer, config, arguments.seed), bound(layer, config)
+    _show(layer, config, limit, runs)
+    _trace(runs["two threads"], arguments.trace or Path("demo.trace.json"))
     if arguments.html:
-        _page(arguments.html, layer, config, limit, measured)
-    return OK if all(run.exact for run in measured.values()) else FINDING
+        _page(arguments.html, layer, config, limit, runs)
+    return OK if all(run.exact for run in runs.values()) else FINDING
 
 
 def _measure(layer: Workload, config: Config, seed: int) -> dict[str, LayerRun]:
@@ -72,51 +72,51 @@ def _measure(layer: Workload, config: Config, seed: int) -> dict[str, LayerRun]:
             _ = operators[label].program
         show("compile the simulator, once after an installation", 2, 5)
         warming.wait()
-        measured = {}
+        runs = {}
         for index, (label, operator) in enumerate(operators.items()):
             show(f"run {layer.name}, {label}", 3 + index, 5)
-            measured[label] = measure(layer, operator, seed)
-    return measured
+            runs[label] = measure(layer, operator, seed)
+    return runs
 
 
-def _show(layer: Workload, config: Config, limit: MachineBound, measured: dict[str, LayerRun]) -> None:
+def _show(layer: Workload, config: Config, limit: MachineBound, runs: Mapping[str, LayerRun]) -> None:
     from vdla.commands import run_tables
 
-    runs = {label: run.stats for label, run in measured.items()}
+    stats = {label: run.stats for label, run in runs.items()}
     console = output()
     for line in (_headline(layer, config), *_notes(limit)):
         console.print(line)
     console.print()
-    console.print(run_tables.comparison("result", runs, run_tables.FIGURES, _checked(limit, measured)))
+    console.print(run_tables.comparison("result", stats, run_tables.FIGURES, _result_rows(limit, runs)))
     console.print()
-    console.print(run_tables.comparison("roofline", runs, run_tables.ROOFLINE))
-    for label, stats in runs.items():
+    console.print(run_tables.comparison("roofline", stats, run_tables.ROOFLINE))
+    for label, run in runs.items():
         console.print()
-        console.print(run_tables.stalls(label, stats))
+        console.print(run_tables.stalls(label, run.stats))
 
 
 def _notes(limit: MachineBound) -> tuple[str, str]:
     return (
-        f"no schedule can beat {limit.cycles:,} cycles, for {_limit(limit)}",
+        f"lower bound: {limit.cycles:,} cycles, for {_bound_by(limit)}",
         "two virtual threads overlap loads with computation, one does not",
     )
 
 
-def _checked(limit: MachineBound, measured: Mapping[str, LayerRun]) -> dict[str, list[str]]:
+def _result_rows(limit: MachineBound, runs: Mapping[str, LayerRun]) -> dict[str, list[str]]:
     """Rows of the table of results: the comparison with NumPy and with the bound."""
     return {
-        "equal to numpy": ["every bit" if run.exact else "NO" for run in measured.values()],
-        "over the bound": [f"{run.stats.total_cycles / limit.cycles:.3f}" for run in measured.values()],
+        "compared with NumPy": ["exact" if run.exact else "WRONG" for run in runs.values()],
+        "cycles / bound": [f"{run.stats.total_cycles / limit.cycles:.3f}" for run in runs.values()],
     }
 
 
-def _page(path: Path, layer: Workload, config: Config, limit: MachineBound, measured: Mapping[str, LayerRun]) -> None:
+def _page(path: Path, layer: Workload, config: Config, limit: MachineBound, runs: Mapping[str, LayerRun]) -> None:
     from vdla.commands import run_page
 
-    runs = {label: (run.program, run.stats) for label, run in measured.items()}
-    first = list(_checked(limit, measured).items())
-    write_text(path, run_page.render(_headline(layer, config), _notes(limit), first, runs))
-    output().print(f"\npicture of both runs: {path}", soft_wrap=True)
+    programs = {label: (run.program, run.stats) for label, run in runs.items()}
+    rows = list(_result_rows(limit, runs).items())
+    write_text(path, run_page.render(_headline(layer, config), _notes(limit), rows, programs))
+    output().print(f"\ncharts of both runs: {path}", soft_wrap=True)
 
 
 def _headline(layer: Workload, config: Config) -> str:
@@ -126,13 +126,13 @@ def _headline(layer: Workload, config: Config) -> str:
     return f"{layer.name} of ResNet-18: {image}, {channels}, {kernel}, {config.inp_dtype}, on {config.name}"
 
 
-def _limit(limit: MachineBound) -> str:
+def _bound_by(limit: MachineBound) -> str:
     macs = f"{limit.macs:,} multiply-accumulates"
     return macs if limit.compute_cycles >= limit.memory_cycles else f"{limit.nbytes:,} bytes over the bus"
 
 
-def _trace(measured: LayerRun, path: Path) -> None:
+def _trace(run: LayerRun, path: Path) -> None:
     from vdla.simulator.stats import RunTrace
 
-    RunTrace(measured.program, measured.stats).write(path)
+    RunTrace(run.program, run.stats).write(path)
     output().print(f"\ntrace of the run with two threads: {path}\nopen it in https://ui.perfetto.dev", soft_wrap=True)

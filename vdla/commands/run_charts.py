@@ -105,7 +105,7 @@ def _grid(x: _LogScale, y: _LogScale, height: float) -> str:
     for tick in y.ticks():
         parts.append(_line(LEFT, y(tick), RIGHT, y(tick), "grid"))
         parts.append(_text(LEFT - 6, y(tick) + 4, f"{tick:g}", "small", "end"))
-    parts.append(_text((LEFT + RIGHT) / 2, height - 2, "operations a byte", "small", "middle"))
+    parts.append(_text((LEFT + RIGHT) / 2, height - 2, "operations per byte", "small", "middle"))
     parts.append(_text(0, 10, "GOPS", "small"))
     return "".join(parts)
 

@@ -41,11 +41,11 @@ FIGURES: Mapping[str, Callable[[RunStats], str]] = {
 }
 
 ROOFLINE: Mapping[str, Callable[[RunStats], str]] = {
-    "operations a byte": lambda stats: f"{intensity(stats):,.1f}",
+    "operations per byte": lambda stats: f"{intensity(stats):,.1f}",
     "limited by": lambda stats: "memory" if intensity(stats) < ridge(stats) else "compute",
-    "roof there": lambda stats: f"{roof_gops(stats):,.1f} GOPS",
+    "roof": lambda stats: f"{roof_gops(stats):,.1f} GOPS",
     "attained": lambda stats: f"{attained_gops(stats):,.1f} GOPS",
-    "of the roof": lambda stats: percent(attained_gops(stats) / roof_gops(stats)) if stats.macs else "-",
+    "share of the roof": lambda stats: percent(attained_gops(stats) / roof_gops(stats)) if stats.macs else "-",
 }
 
 
