@@ -65,7 +65,7 @@ class Comparison:
         return not (failed or self.first_difference or self.statistics or self.memory_difference)
 
     def __str__(self) -> str:
-        """A line per difference; where there is none, how much was compared."""
+        """A line per difference; for equal runs, how much was compared."""
         stats = self.runs[0].statistics
         if self.equal and stats is not None:
             count = len(self.program)

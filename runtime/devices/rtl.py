@@ -155,7 +155,7 @@ class RtlDevice(MemoryDevice):
         machine = self._machine
         while not machine.wait(self._cycles_left(fields)):
             if machine.quiet_cycles > quiet_cycles:
-                raise DeviceError(self._hang(f", got {machine.quiet_cycles} cycles without an event", fields))
+                raise DeviceError(self._hang(f"hangs: no event for {machine.quiet_cycles} cycles", fields))
         self._cycles_left(fields)
 
     def _cycles_left(self, fields: Ints) -> int:
@@ -164,13 +164,13 @@ class RtlDevice(MemoryDevice):
         if limit is None:
             return _CHUNK_CYCLES
         if past > limit:
-            raise DeviceError(self._hang(f" in at most {limit} cycles, got a timeout", fields))
+            raise DeviceError(self._hang(f"has not ended after {limit} cycles", fields))
         return min(_CHUNK_CYCLES, limit - past + 1)
 
     def _hang(self, what: str, fields: Ints) -> str:
         cycle = self._machine.running_cycles  # before the registers are read, which takes cycles
         state = self.driver.state().describe(self.config, fields)
-        return f"device {self.name}: the program must end{what} (cycle {cycle})\n{state}"
+        return f"device {self.name}: the program {what} (cycle {cycle})\n{state}"
 
     def _fields(self, address: int, count: int) -> Ints:
         """The fields of the words at an address, as far as they lie in memory."""

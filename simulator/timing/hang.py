@@ -13,9 +13,9 @@ from vdla.simulator.timing.layout import T_C, T_D, T_E, T_S, UNKNOWN
 Ints = NDArray[np.int64]
 
 
-def hang_text(config: Config, columns: Ints, times: Ints, cycle: int, timeout: bool) -> str:
+def hang_text(config: Config, columns: Ints, times: Ints, cycle: int, *, timeout: bool) -> str:
     """The cause on one line, then the state of the machine."""
-    what = "must end in time, got a timeout" if timeout else "must end, got a deadlock"
+    what = "has not ended" if timeout else "is deadlocked"
     cycle = cycle if timeout else int(times[:, T_D : T_E + 1].max())
     state = _machine_state(columns, times != UNKNOWN)
     return f"timing: the program {what} after cycle {cycle}\n{state.describe(config, columns)}"

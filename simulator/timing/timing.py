@@ -94,7 +94,7 @@ def time_columns(
     status, cycles = event_loop.run(table, params, times, waits, fetch, idle, *scratch, POP_QUEUE)
     if status != at.DONE or cycles > max_cycles:
         timeout = status != at.DEADLOCK
-        raise SimulationError(hang_text(config, linked, times, min(cycles, max_cycles), timeout))
+        raise SimulationError(hang_text(config, linked, times, min(cycles, max_cycles), timeout=timeout))
     counters = _counters(linked, waits, fetch, idle)
     return Timing(cycles, times[:, at.T_D], times[:, at.T_S], times[:, at.T_E], waits, counters)
 

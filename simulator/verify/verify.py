@@ -27,11 +27,9 @@ _MOST_OF_A_KIND = 8
 
 
 def verify(program: Program, config: Config | None = None) -> Verdict:
-    """The verdict on `program`; `config` is the machine it shall run on, by default the one it was
-    compiled for.
+    """The verdict on `program` for the machine `config`, by default the one it was compiled for.
 
-    Later questions need the answers to earlier ones: a wrong configuration or an invalid word ends
-    the search.
+    A wrong configuration or an invalid word ends the search: later checks need valid words.
     """
     require_program("verify", program, config)
     empty = Verdict(program.name, len(program))

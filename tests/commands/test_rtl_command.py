@@ -55,13 +55,13 @@ def test_tables_of_a_run_on_the_rtl_are_printed(file: str, capsys: Capture) -> N
 @pytest.mark.rtl
 def test_a_timeout_of_a_run_on_the_rtl_says_where_it_stood(file: str, capsys: Capture) -> None:
     message = complaint(capsys, "run", file, "--random-inputs", "0", "--device", "rtl", "--timeout", "50")
-    assert message.startswith("device rtl: the program must end in at most 50 cycles, got a timeout (cycle ")
+    assert message.startswith("device rtl: the program has not ended after 50 cycles (cycle ")
     assert "of 22 instructions dispatched; load: instruction 1 (LOAD) runs; compute: " in message
 
 
 def test_a_timeout_of_the_simulator_is_the_same_option(file: str, capsys: Capture) -> None:
     message = complaint(capsys, "run", file, "--random-inputs", "0", "--timeout", "50")
-    assert message.startswith("timing: the program must end in time, got a timeout after cycle 50; fetch: ")
+    assert message.startswith("timing: the program has not ended after cycle 50; fetch: ")
     assert complaint(capsys, "run", file, "--timing-only", "--timeout", "50") == message
 
 

@@ -1,5 +1,5 @@
 // The two functions of LZ4 that Verilator's FST writer calls, without compression: a valid LZ4 block of literals only.
-// So waveforms need no library but zlib, which compresses what is large in them.
+// Waveforms then need no library but zlib, which compresses their large blocks.
 
 #ifndef VDLA_LZ4_H_
 #define VDLA_LZ4_H_

@@ -61,7 +61,7 @@ class Hanging(SimDevice):
     name = "hanging"
 
     def _run(self, program: Program, addresses: Mapping[str, int]) -> RunStats:
-        raise DeviceError("device hanging: the program must end, got nothing")
+        raise DeviceError("device hanging: the program hangs")
 
 
 def compared(other: type[SimDevice]) -> Comparison:
@@ -102,7 +102,7 @@ def test_a_corrupt_byte_is_named_with_the_stores_that_write_it() -> None:
 def test_a_run_that_does_not_end_is_a_difference() -> None:
     comparison = compared(Hanging)
     assert not comparison.equal
-    assert str(comparison).startswith("device hanging: the program must end, got nothing\nmemory: byte 0 of out: ")
+    assert str(comparison).startswith("device hanging: the program hangs\nmemory: byte 0 of out: ")
 
 
 # --- times ----------------------------------------------------------------------------------------

@@ -142,7 +142,7 @@ def test_an_error_of_a_write_is_reported(device: RtlDevice, burst: int) -> None:
 def test_a_timeout_shows_the_state_and_a_soft_reset_follows(device: RtlDevice, cycles: int) -> None:
     device.timeout_cycles = cycles
     lines = fails(device).splitlines()
-    text = f"device rtl: the program must end in at most {cycles} cycles, got a timeout (cycle {cycles + 1})"
+    text = f"device rtl: the program has not ended after {cycles} cycles (cycle {cycles + 1})"
     assert lines[0] == text
     assert [line.split(":")[0] for line in lines[1:]] == ["  fetch", "  load", "  compute", "  store", "  queues"]
     assert " of 22 instructions dispatched" in lines[1]
@@ -157,8 +157,8 @@ def test_a_hang_is_found_without_a_timeout(device: RtlDevice) -> None:
         with pytest.raises(DeviceError) as error:
             device.execute(address, 1, quiet_cycles=500)
     lines = str(error.value).splitlines()
-    assert lines[0].startswith("device rtl: the program must end, got ")
-    assert " cycles without an event (cycle " in lines[0]
+    assert lines[0].startswith("device rtl: the program hangs: no event for ")
+    assert " cycles (cycle " in lines[0]
     assert lines[1:] == [
         "  fetch: 1 of 1 instructions dispatched",
         "  load: all 0 instructions ended",
