@@ -10,9 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vdla.compiler import intrinsics, operators, te
+    from vdla import intrinsics, operators, te, templates
     from vdla.compiler.interpret import interpret
-    from vdla.compiler.operators import vdla as templates
     from vdla.compiler.operators.cpu import default_schedule
     from vdla.compiler.schedule import Schedule
     from vdla.compiler.target import Target
@@ -52,12 +51,7 @@ __all__ = [
     "verify",
 ]
 
-_MODULES = {
-    "intrinsics": "vdla.compiler.intrinsics",
-    "operators": "vdla.compiler.operators",
-    "te": "vdla.compiler.te",
-    "templates": "vdla.compiler.operators.vdla",
-}
+_MODULES = ("intrinsics", "operators", "te", "templates")
 _HOMES = {
     "Buffer": "vdla.hardware.config",
     "Config": "vdla.hardware.config",
@@ -84,7 +78,7 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401  any public object
     if name == "__version__":
         return _version()
     if name in _MODULES:
-        value: Any = import_module(_MODULES[name])
+        value: Any = import_module(f"vdla.{name}")
     elif name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
     else:

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -316,6 +317,20 @@ def test_a_seed_is_a_whole_number_from_0(seed: str, capsys: Capture) -> None:
 def test_every_public_name_is_there(name: str) -> None:
     assert getattr(package, name) is not None
     assert name in dir(package)
+
+
+@pytest.mark.parametrize(("name", "room"), [
+    ("te", "vdla.compiler.te"),
+    ("operators", "vdla.compiler.operators"),
+    ("templates", "vdla.compiler.operators.vdla"),
+    ("intrinsics", "vdla.compiler.intrinsics"),
+])  # fmt: skip
+def test_a_public_module_can_be_imported_and_has_the_names_of_its_room(name: str, room: str) -> None:
+    public, inner = import_module(f"vdla.{name}"), import_module(room)
+    assert public is getattr(package, name)
+    assert public.__all__ == inner.__all__
+    assert public.__doc__ == inner.__doc__
+    assert all(getattr(public, item) is getattr(inner, item) for item in inner.__all__)
 
 
 def test_a_name_that_is_not_there_lists_those_that_are() -> None:
