@@ -1,7 +1,6 @@
-"""The primitive that computes a placed block over the full extent of an axis, beyond what its
-readers need.
+"""The primitive that runs a placed block over the full extent of an axis.
 
-A copy moves full entries even where only part of the last one is read.
+Its readers may need less: a copy moves full entries even where only part of the last one is read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Regions against the naive model: every element that a block accesses, by running all iterations of its loops."""
+"""Regions against the naive model: every element that a block accesses, by running all iterations
+of its loops."""
 
 from __future__ import annotations
 

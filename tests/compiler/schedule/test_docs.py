@@ -1,4 +1,5 @@
-"""docs/schedule.md: every code block runs, and the text below it is what it prints; `--update-golden` rewrites it."""
+"""docs/schedule.md: every code block runs, and the text below it is what it prints;
+`--update-golden` rewrites it."""
 
 import re
 from importlib import import_module

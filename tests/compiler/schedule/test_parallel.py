@@ -1,4 +1,5 @@
-"""parallel, vectorize and bind: accepted loops carry no dependence (against a naive model), refused ones say which."""
+"""parallel, vectorize and bind: accepted loops carry no dependence (against a naive model), refused
+ones say which."""
 
 import random
 

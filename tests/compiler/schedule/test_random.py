@@ -1,4 +1,5 @@
-"""Random schedules: whatever is accepted keeps the meaning; what is refused leaves the schedule as it was."""
+"""Random schedules: whatever is accepted keeps the meaning; what is refused leaves the schedule as
+it was."""
 
 import random
 

@@ -1,4 +1,5 @@
-"""Schedules of recurrences and of reducers of several values: what is legal keeps the meaning, the rest is refused."""
+"""Schedules of recurrences and of reducers of several values: what is legal keeps the meaning, the
+rest is refused."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""Rewrites that the fuzzer found to be accepted though they lose a value: each is refused, with its reason."""
+"""Rewrites that the fuzzer found to be accepted though they lose a value: each is refused, with its
+reason."""
 
 from dataclasses import replace
 
@@ -234,7 +235,8 @@ def test_loops_are_fused_to_no_more_iterations_than_an_int32_counts():
 
 
 def fused_copy(rows, read):
-    """A copy of the first `read` of `rows` rows, whose loops were fused and cut where the rows that are read end."""
+    """A copy of the first `read` of `rows` rows, whose loops were fused and cut where the rows that
+    are read end."""
     x = te.placeholder((rows, 5), "int32", "x")
     schedule = Schedule(te.create_function([x], [te.compute((read, 5), lambda i, j: x[i, j] * 2, "c")], "f"))
     copy = schedule.cache_read("c", "x", "stack")

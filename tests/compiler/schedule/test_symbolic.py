@@ -1,4 +1,5 @@
-"""Schedules of functions with symbolic extents: right for all values of the symbols, or refused with one named."""
+"""Schedules of functions with symbolic extents: right for all values of the symbols, or refused
+with one named."""
 
 import random
 
@@ -117,7 +118,7 @@ def test_a_multiple_of_the_factor_needs_no_condition():
 
 
 def copied():
-    """c[j] = b[j] + y[j] of m elements, where b has n: only a caller knows which of them is more."""
+    """c[j] = b[j] + y[j] of m elements, where b has n: only the caller knows which is more."""
     n, m = te.var("n"), te.var("m")
     x, y = te.placeholder((n,), "int32", "x"), te.placeholder((m,), "int32", "y")
     b = te.compute((n,), lambda i: x[i] * 2, "b")

@@ -1,4 +1,5 @@
-"""Rewrites of nests that were tensorized: for the accelerator they stay what was matched, or the rewrite is refused."""
+"""Rewrites of nests that were tensorized: for the accelerator they stay what was matched, or the
+rewrite is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Declarations that contradict themselves are refused; the documentation's intrinsic runs, and so do the machine's."""
+"""Declarations that contradict themselves are refused; the documentation's intrinsic runs, and so
+do the machine's."""
 
 from __future__ import annotations
 

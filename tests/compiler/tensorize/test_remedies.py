@@ -1,4 +1,5 @@
-"""The nearest mistakes when tensorizing: the exact message of each, and that the nest matches once it is followed."""
+"""The nearest mistakes when tensorizing: the exact message of each, and that the nest matches once
+it is followed."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ Element = Callable[..., te.Value]
 
 @dataclass(frozen=True)
 class Mistake:
-    """`wrong` is refused with `message` when tensorized at `at` (a name, or a depth in block c); `right` follows it."""
+    """`wrong` is refused with `message` when tensorized at `at` (a name, or a depth in block c);
+    `right` follows it."""
 
     name: str
     wrong: Callable[[], Schedule]
@@ -51,7 +53,8 @@ def product(
     transposed: bool = False,
     flat: bool = False,
 ) -> Schedule:
-    """c[n, m, 1, o] combining term(a[k, m, 1, i], b[n, k, o, i]) over k and i, ordered and placed for a GEMM."""
+    """c[n, m, 1, o] combining term(a[k, m, 1, i], b[n, k, o, i]) over k and i, ordered and placed
+    for a GEMM."""
     outs, ins = shape
     a = te.placeholder((3, 2 * ins) if flat else (2, 3, 1, ins), dtype, "a")
     b = te.placeholder((2, 2, ins, outs) if transposed else (2, 2, outs, ins), "int8", "b")

@@ -1,4 +1,5 @@
-"""Every spelling of an element-wise operation is a step of the same intrinsic, and the machine computes its value."""
+"""Every spelling of an element-wise operation is a step of the same intrinsic, and the machine
+computes its value."""
 
 from __future__ import annotations
 

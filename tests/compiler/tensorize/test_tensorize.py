@@ -1,4 +1,5 @@
-"""Every way in which a nest can fail to match an intrinsic: the exact message, and that its remedy works."""
+"""Every way in which a nest can fail to match an intrinsic: the exact message, and that its remedy
+works."""
 
 from __future__ import annotations
 
