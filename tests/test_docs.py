@@ -70,7 +70,7 @@ def test_every_option_of_a_command_is_documented(command: str) -> None:
     assert documented(command) == declared(command)
 
 
-def test_the_exit_codes_are_those_of_the_help() -> None:
+def test_documented_exit_codes_equal_those_of_the_help() -> None:
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     table = re.findall(r"^\| (\d+) \| (.*) \|$", page, re.MULTILINE)
     help_text = " ".join(EXIT_CODES.split())

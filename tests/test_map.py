@@ -18,7 +18,7 @@ def paths() -> set[str]:
     return {path for path in found if path.split("/")[0] in FOLDERS and "/" in path}
 
 
-def test_every_path_exists() -> None:
+def test_every_path_on_the_map_exists() -> None:
     assert [path for path in sorted(paths()) if not (ROOT / path).exists()] == []
     assert len(paths()) > 50
 

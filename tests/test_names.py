@@ -29,7 +29,7 @@ def public_classes() -> dict[str, set[str]]:
     return found
 
 
-def test_public_classes_have_names_of_their_own() -> None:
+def test_names_of_public_classes_are_unique() -> None:
     shared = {name: sorted(files) for name, files in public_classes().items() if len(files) > 1}
     assert {name: files for name, files in shared.items() if name not in SHARED} == {}
     assert sorted(shared) == sorted(SHARED)

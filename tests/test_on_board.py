@@ -115,7 +115,7 @@ def chain(module: str, importers: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("module", LISTED)
-def test_a_module_for_a_board_needs_numpy_and_the_standard_library(module: str) -> None:
+def test_board_modules_need_only_numpy_and_the_standard_library(module: str) -> None:
     assert list(violations(module)) == []
 
 
@@ -126,7 +126,7 @@ def test_imports_inside_functions_count_and_those_for_types_do_not() -> None:
     assert list(imports("if TYPE_CHECKING:\n    import pynq\nelse:\n    import numpy\n")) == ["numpy"]
 
 
-def test_what_a_module_imports_is_followed() -> None:
+def test_imports_are_followed_transitively() -> None:
     found = list(violations("vdla.simulator.timing"))
     assert any(text.endswith("-> vdla.simulator.support.jit imports numba") for text in found)
     assert list(modules_of("vdla.hardware.program.Program")) == ["vdla", "vdla.hardware", "vdla.hardware.program"]

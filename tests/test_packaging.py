@@ -45,12 +45,12 @@ def test_every_folder_with_modules_is_a_listed_package(settings: dict) -> None:
     assert found | {ROOT / "vdla"} == listed
 
 
-def test_every_package_says_what_it_is(settings: dict) -> None:
+def test_every_package_has_a_docstring(settings: dict) -> None:
     assert all(import_module(package).__doc__ for package in settings["packages"])
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_the_links_lead_to_the_folders(folder: str) -> None:
+def test_package_links_lead_to_the_folders(folder: str) -> None:
     link = ROOT / "vdla" / folder
     assert link.is_symlink()
     assert not Path(os.readlink(link)).is_absolute()

@@ -24,7 +24,7 @@ def readme() -> str:
     return (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_readmes_code_prints_what_the_readme_says(tmp_path: Path) -> None:
+def test_the_readme_shows_what_its_code_prints(tmp_path: Path) -> None:
     assert printed(readme(), tmp_path) == readme()
 
 
@@ -50,7 +50,7 @@ def commands() -> list[str]:
     return [re.split(r" {3,}", line)[0] for line in lines]
 
 
-def test_the_readmes_commands_work_in_their_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readmes_commands_work_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     chosen = [line for line in commands() if not SLOW & set(line.split())]
     assert len(chosen) >= 5
@@ -60,7 +60,7 @@ def test_the_readmes_commands_work_in_their_order(tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_in_documents_exist(path: Path) -> None:
     targets = [target for target in LINK.findall(path.read_text(encoding="utf-8")) if "://" not in target]
     assert [target for target in targets if not (path.parent / target).exists()] == []
 

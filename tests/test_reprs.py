@@ -6,7 +6,7 @@ from vdla.simulator.simulate import simulate
 from vdla.simulator.timing import time_program
 
 
-def test_results_introduce_themselves_in_a_line():
+def test_results_have_one_line_reprs():
     operator = dense(Config.preset("tiny"), rows=4, in_features=4, out_features=4, raw=True)
     program = operator.program
     stats = time_program(program)

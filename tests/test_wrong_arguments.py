@@ -186,13 +186,13 @@ CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("call", "error", "message"), CALLS, ids=[case[2][:40] for case in CALLS])
-def test_wrong_kinds(call: Callable[[], Any], error: type[Exception], message: str) -> None:
+def test_arguments_of_a_wrong_type_are_refused(call: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error) as failure:
         call()
     assert str(failure.value) == message
 
 
-def test_numbers_of_numpy_are_numbers() -> None:
+def test_numpy_scalars_are_accepted_as_numbers() -> None:
     four, eight = np.int64(4), np.uint8(8)
     assert replace(TINY, block_in=four, clock_mhz=np.float32(50), dram=Dram(read_latency=np.int32(80))) == replace(
         TINY, clock_mhz=50.0, dram=Dram()
@@ -209,7 +209,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert device.read(np.int64(device.allocate(four)), four).tolist() == [0, 0, 0, 0]
 
 
-def test_pairs_and_tilings_may_hold_numbers_of_numpy() -> None:
+def test_pairs_and_tilings_may_hold_numpy_scalars() -> None:
     image = {"batch": 1, "height": 8, "width": 8}
     tiling = Tiling(rows=2, cols=2, out_blocks=1, in_blocks=1, keep_weights=False, threads=2, threads_over="chunks")
     layer = {**image, "in_channels": 8, "out_channels": 8}
@@ -228,7 +228,7 @@ def test_pairs_and_tilings_may_hold_numbers_of_numpy() -> None:
     ({"threads": True}, "threads of the tiling must be at least 1, got True"),
     ({"keep_weights": 3}, "keep_weights of the tiling must be True or False, got 3"),
 ])  # fmt: skip
-def test_wrong_tilings(wrong: dict[str, Any], rule: str) -> None:
+def test_tilings_with_wrong_fields_are_refused(wrong: dict[str, Any], rule: str) -> None:
     right = Tiling(rows=2, cols=2, out_blocks=1, in_blocks=1, keep_weights=False, threads=2, threads_over="chunks")
     tiling = replace(right, **wrong)
     with pytest.raises(TemplateError) as failure:
@@ -236,7 +236,7 @@ def test_wrong_tilings(wrong: dict[str, Any], rule: str) -> None:
     assert str(failure.value) == f"conv2d: {rule}"
 
 
-def test_arrays_of_any_order_in_memory(operator: Operator, arrays: dict[str, Any]) -> None:
+def test_inputs_may_have_any_memory_layout_and_byte_order(operator: Operator, arrays: dict[str, Any]) -> None:
     expected = simulate(operator.program, arrays).outputs["output"]
     scale = arrays["scale"]
     fixed = scale.copy()
@@ -252,20 +252,20 @@ def refused_arrays(program: Program, arrays: Any) -> str:
     return str(failure.value)
 
 
-def test_arrays_by_something_else_than_names(operator: Operator, arrays: dict[str, Any]) -> None:
+def test_inputs_without_tensor_names_are_refused(operator: Operator, arrays: dict[str, Any]) -> None:
     program = operator.program
     assert refused_arrays(program, [1]) == "program dense: inputs must be a mapping from tensor names, got list"
     assert refused_arrays(program, {1: 2}) == "program dense: inputs must include data, got 1"
 
 
-def test_outputs_that_are_none(operator: Operator) -> None:
+def test_missing_and_misshapen_outputs_are_refused(operator: Operator) -> None:
     for outputs, got in (({}, "dict"), (None, "NoneType"), ({"output": np.zeros(3)}, "one of shape [3]")):
         with pytest.raises(TemplateError) as failure:
             operator.unpack(outputs)  # type: ignore[arg-type]
         assert str(failure.value) == f"unpack: outputs must have an array 'output' of 6 dimensions, got {got}"
 
 
-def test_ragged_rows(operator: Operator) -> None:
+def test_ragged_rows_are_refused(operator: Operator) -> None:
     with pytest.raises(TemplateError) as failure:
         operator.pack([[1], [1, 2]], np.zeros((8, 8), int))
     assert str(failure.value).endswith("rows must be of equal length, got a ragged list")
@@ -276,13 +276,13 @@ def test_ragged_rows(operator: Operator) -> None:
     ("tensors", 3, "tensors must be a tuple of ProgramTensor, got 3"),
     ("source_lines", ["x"], "source_lines must be a tuple of str, got ['x']"),
 ])  # fmt: skip
-def test_parts_of_a_program(operator: Operator, field: str, value: object, rule: str) -> None:
+def test_program_fields_of_a_wrong_type_are_refused(operator: Operator, field: str, value: object, rule: str) -> None:
     with pytest.raises(ProgramError) as failure:
         replace(operator.program, **{field: value})
     assert str(failure.value) == f"program dense: {rule}"
 
 
-def test_addresses_that_are_none(operator: Operator) -> None:
+def test_missing_and_invalid_addresses_are_refused(operator: Operator) -> None:
     where = "program dense: address of data must be"
     for addresses, rule in ((None, "given, got addresses of nothing"), ({"data": "x"}, "an integer, got 'x'")):
         with pytest.raises(ProgramError) as failure:
@@ -290,7 +290,7 @@ def test_addresses_that_are_none(operator: Operator) -> None:
         assert str(failure.value) == f"{where} {rule}"
 
 
-def test_an_empty_program_runs() -> None:
+def test_an_empty_program_runs_without_effect() -> None:
     none = np.empty(0, np.int32)
     words = np.empty((0, instruction_bytes(TINY)), np.uint8)
     program = Program(

@@ -54,7 +54,7 @@ def test_an_unknown_workload_lists_the_choices() -> None:
     assert str(failure.value) == f"workload: name must be one of {', '.join(workloads())}, got 'C13' (did you mean C3?)"
 
 
-def test_multiply_accumulates_of_each_operator() -> None:
+def test_multiply_accumulates_equal_a_hand_count() -> None:
     assert workload("C2").macs == 56 * 56 * 64 * 64 * 9
     assert workload("D1").macs == 112 * 112 * 32 * 9
     assert workload("CT1").macs == 4 * 4 * 1024 * 512 * 16
@@ -70,12 +70,12 @@ def test_multiply_accumulates_of_each_operator() -> None:
         ("C5", 25_088, 19_840),  # a strided 1x1 kernel reads a quarter of its input
     ],
 )
-def test_the_bound_computed_by_hand(name: str, compute: int, memory: int) -> None:
+def test_the_bound_equals_a_hand_computation(name: str, compute: int, memory: int) -> None:
     limit = bound(workload(name), PYNQ)
     assert (limit.compute_cycles, limit.memory_cycles, limit.cycles) == (compute, memory, max(compute, memory))
 
 
-def test_the_bound_rounds_batch_and_blocks_of_any_machine() -> None:
+def test_the_bound_rounds_up_to_whole_batches_and_blocks() -> None:
     config = Config.preset("batch4")  # 4 x 16 x 8
     limit = bound(replace(SMALL, in_channels=17), config)
     assert limit.macs == 4 * 3 * 3 * 32 * 8 * 9
@@ -99,7 +99,7 @@ def naive(layer: Workload, operands: object, bits: int) -> np.ndarray:
 
 @pytest.mark.parametrize("preset", ["pynq_z1", "int4"])
 @pytest.mark.parametrize("layer", [SMALL, replace(SMALL, kernel=1, pads=0), replace(SMALL, strides=1, pads=2)])
-def test_the_reference_equals_loops_over_everything(layer: Workload, preset: str) -> None:
+def test_the_reference_equals_naive_loops(layer: Workload, preset: str) -> None:
     config = Config.preset(preset)
     operands = random_data(layer, config, 3)
     expected = naive(layer, operands, config.out_bits)
@@ -107,14 +107,14 @@ def test_the_reference_equals_loops_over_everything(layer: Workload, preset: str
     assert len(np.unique(expected)) > 8  # the scales spread the results over the output's range
 
 
-def test_random_data_depends_on_seed_and_layer_alone() -> None:
+def test_random_data_depends_on_seed_and_layer_only() -> None:
     first, again = (random_data(SMALL, PYNQ, 7) for _ in range(2))
     assert np.array_equal(first.data, again.data)
     assert not np.array_equal(first.data, random_data(SMALL, PYNQ, 8).data)
     assert not np.array_equal(first.data, random_data(replace(SMALL, name="S2"), PYNQ, 7).data)
 
 
-def test_a_result_is_json_with_everything_needed_to_run_it_again() -> None:
+def test_a_result_is_json_with_a_receipt_to_rerun_it() -> None:
     made = receipt(PYNQ, [], 5, "vdla bench example --json -")
     document = json.loads(BenchmarkResult("example", {"ratio": 0.5}, [{"layer": "C2"}], made).json())
     assert document["figures"] == {"ratio": 0.5}

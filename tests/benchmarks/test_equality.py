@@ -17,7 +17,7 @@ TINY = Config.preset("tiny")
 
 
 @pytest.mark.parametrize("memory", range(len(DRAMS)))
-def test_random_programs_on_tiny_with_every_memory(memory: int) -> None:
+def test_rtl_equals_the_simulator_with_every_memory_model(memory: int) -> None:
     machine = replace(TINY, dram=DRAMS[memory])
     for batch in random_batches(machine, 10_000 + 100 * memory, 6):
         outcome = judged(batch)
@@ -25,7 +25,7 @@ def test_random_programs_on_tiny_with_every_memory(memory: int) -> None:
         assert (outcome.programs, outcome.machine) == (6, "tiny")
 
 
-def test_a_difference_is_reported_and_the_next_program_runs_on_fresh_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mismatch_is_reported_and_the_devices_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulator is told to be wrong for programs of one length."""
     from vdla.hardware import timing
     from vdla.simulator.timing import timing as simulator
@@ -44,7 +44,7 @@ def test_a_difference_is_reported_and_the_next_program_runs_on_fresh_devices(mon
 
 
 @pytest.mark.slow
-def test_the_benchmark_finds_no_mismatch() -> None:
+def test_the_equality_benchmark_finds_no_mismatch() -> None:
     result = run(seed=0)
     assert result.receipt["found"] == []
     assert result.figures["mismatches"] == 0
@@ -53,6 +53,6 @@ def test_the_benchmark_finds_no_mismatch() -> None:
     assert result.receipt["bins_missing"] == []
 
 
-def test_the_long_form_is_for_equality_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_benchmark_without_a_long_form_refuses_long(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", "compile", "--long"]) == 2
     assert "bench compile: --long must be for a benchmark with a long form, got compile" in capsys.readouterr().err

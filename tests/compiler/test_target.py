@@ -46,7 +46,7 @@ def test_the_host_is_described_by_llvm() -> None:
         ("arm64-apple-darwin", "aarch64"),
     ],
 )
-def test_the_architecture_of_a_triple(triple: str, architecture: str) -> None:
+def test_the_architecture_is_read_from_the_triple(triple: str, architecture: str) -> None:
     assert architecture_of(triple) == architecture
 
 

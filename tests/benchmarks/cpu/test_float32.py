@@ -65,7 +65,7 @@ SMALL = [
 
 
 @pytest.mark.parametrize("layer", SMALL, ids=lambda layer: layer.name)
-def test_both_sides_compute_a_layer(layer: Workload) -> None:
+def test_a_float32_layer_equals_onnx_runtime(layer: Workload) -> None:
     pytest.importorskip("onnxruntime", reason="needs onnxruntime, with which results are compared")
     operands = operands_of(layer, 0)
     ours = our_layer(layer, operands, biased=False)

@@ -41,7 +41,7 @@ SMALL = [
 
 
 @pytest.mark.parametrize("layer", SMALL, ids=lambda layer: layer.name)
-def test_both_sides_compute_a_layer(layer: Workload) -> None:
+def test_an_int8_layer_equals_onnx_runtime(layer: Workload) -> None:
     pytest.importorskip("onnxruntime", reason="needs onnxruntime, with which results are compared")
     if not host().has("avx512vnni"):
         pytest.skip("needs a CPU with avx512vnni, on which ONNX Runtime is exact")

@@ -20,7 +20,7 @@ from vdla.runtime import native
 FEW = 60
 
 
-def test_interpreter_and_native_code_agree() -> None:
+def test_a_short_run_finds_no_disagreement() -> None:
     result = fuzz.run(cases=FEW, workers=0)
     assert result.figures["cases"] == FEW
     assert result.receipt["wrong"] == {}
@@ -32,13 +32,13 @@ def test_every_primitive_is_drawn() -> None:
     assert set(PRIMITIVES) == {name for name, method in vars(Schedule).items() if is_primitive(method)}
 
 
-def test_a_seed_replays() -> None:
+def test_a_seed_replays_a_fuzz_case() -> None:
     first, second = fuzz_cases.run_case(7, native=False), fuzz_cases.run_case(7, native=False)
     assert first == second
     assert random_problem(7).fn == random_problem(7).fn
 
 
-def test_functions_have_all_that_expressions_have() -> None:
+def test_random_functions_cover_the_expression_language() -> None:
     texts = [str(random_problem(seed).fn) for seed in range(300)]
     for part in (
         "scan ",
@@ -66,7 +66,7 @@ def test_an_unsound_primitive_is_found_and_shrunk(monkeypatch: pytest.MonkeyPatc
     assert len(small.trace) <= len(wrong.trace)
 
 
-def test_cases_are_compiled_for_this_cpu_and_for_lesser_ones() -> None:
+def test_cases_target_this_cpu_and_lesser_ones() -> None:
     machine = host()
     targets = [fuzz_cases.target_of(seed) for seed in range(12)]
     assert targets[::2] == [machine] * 6
@@ -74,7 +74,7 @@ def test_cases_are_compiled_for_this_cpu_and_for_lesser_ones() -> None:
     assert len({t.name for t in targets}) >= 2
 
 
-def test_wrong_native_code_is_found_shrunk_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_native_code_is_found_shrunk_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     real = native.build
     monkeypatch.setattr(native, "build", lambda fn, **options: real(with_other_numbers(fn), **options))
     wrong = next(o for o in map(fuzz_cases.run_case, range(20)) if o.fault and len(o.trace) > 2)
@@ -100,7 +100,7 @@ def with_other_numbers(fn: ir.Function) -> ir.Function:
     return replace(fn, body=changed(fn.body))
 
 
-def test_a_case_that_ends_its_process_is_found() -> None:
+def test_a_case_that_kills_its_process_is_reported() -> None:
     batches = list(fuzz.run_batches([range(0, 2), range(2, 5)], 1, dying))
     assert sum(batch.cases for batch in batches) == 5
     (wrong,) = [outcome for batch in batches for outcome in batch.wrong]

@@ -22,7 +22,7 @@ TINY = Config.preset("tiny")
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_a_random_program_of_a_random_configuration_is_verified_and_ends(seed: int) -> None:
+def test_random_programs_of_random_configurations_verify_and_end(seed: int) -> None:
     config = random_config(np.random.default_rng(seed), largest_block=16)
     program = random_verified_program(config, seed, 40)
     verdict = verify(program)
@@ -33,7 +33,7 @@ def test_a_random_program_of_a_random_configuration_is_verified_and_ends(seed: i
 
 @pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)
 @pytest.mark.parametrize("count", [0, 1, 2, 12, 90])
-def test_any_length_on_every_machine_of_the_benchmark(machine: Config, count: int) -> None:
+def test_programs_of_any_length_run_on_every_machine(machine: Config, count: int) -> None:
     program = random_verified_program(machine, count, count)
     assert verify(program).ok, str(verify(program))
     assert len(program) == count or count > 1  # tokens may need a SYNC
@@ -54,18 +54,18 @@ def test_queue_depths_and_memory_do_not_change_the_program() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_no_interleaving_harms_a_random_program(seed: int) -> None:
+def test_no_interleaving_breaks_a_random_program(seed: int) -> None:
     assert attack(random_verified_program(TINY, seed, 40), seed, count=2).harm == Harm.NONE
 
 
-def test_some_machines_have_the_smallest_queues_and_odd_shapes() -> None:
+def test_machines_include_the_smallest_queues_and_odd_shapes() -> None:
     assert any(m.command_depth == MIN_COMMAND_DEPTH and m.token_depth == MIN_TOKEN_DEPTH for m in MACHINES)
     assert {m.axi_bits for m in MACHINES} >= {32, 64, 256}
     assert any(m.block_in == 1 for m in MACHINES) and any(m.block_out == 1 for m in MACHINES)
     assert any(m.burst_beats & (m.burst_beats - 1) for m in MACHINES)
 
 
-def test_no_two_random_cases_are_the_same_and_another_seed_gives_others() -> None:
+def test_random_cases_differ_within_and_between_seeds() -> None:
     seeds = [{(case.config, case.seed) for batch in all_random(seed) for case in batch} for seed in (0, 1)]
     assert len(seeds[0]) == len(seeds[1]) >= 300
     assert not seeds[0] & seeds[1]

@@ -47,7 +47,7 @@ def broken(config: Config) -> Iterator[Judge]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_program_taken_apart_and_assembled_is_the_same(seed: int) -> None:
+def test_removing_and_reassigning_tokens_preserves_a_program(seed: int) -> None:
     program = random_verified_program(TINY, seed, 40)
     assert np.array_equal(without_tokens(program).assembled().words, program.words)
     fewest = without_tokens(program).with_fewest_tokens()
@@ -64,7 +64,7 @@ def contains(opcode: Opcode, **fields: int) -> Callable[[Program], bool]:
     return fails
 
 
-def test_what_an_instruction_needs_stays() -> None:
+def test_shrinking_keeps_what_the_failing_instruction_needs() -> None:
     """A product needs micro-ops, inputs and weights, all else goes; fields become what the failure needs of them."""
     fails = contains(Opcode.GEMM, loop0=2)
     program = next(p for p in (random_verified_program(TINY, seed, 40) for seed in range(50)) if fails(p))
@@ -75,18 +75,18 @@ def test_what_an_instruction_needs_stays() -> None:
     assert (gemm[COL["loop1"]], gemm[COL["emit"]]) == (1, 0)
 
 
-def test_a_program_that_does_not_fail_stays() -> None:
+def test_a_passing_program_is_not_shrunk() -> None:
     program = random_verified_program(TINY, 1, 30)
     assert shrink(program, lambda candidate: False) is program
 
 
-def test_programs_of_the_compiler_shrink_too() -> None:
+def test_compiled_programs_shrink() -> None:
     program = min((p for p in suite.programs() if p.config.name == "tiny"), key=len)
     small = shrink(program, contains(Opcode.STORE), most_tries=150)
     assert verify(small).ok and len(small) < len(program)
 
 
-def test_a_fault_is_found_shrunk_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fault_is_found_shrunk_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
     result = run(batches=random_batches(TINY, 0, 6), opened=broken, workers=0)
     assert result.figures["mismatches"] > 0
     assert sum(row["mismatches"] for row in result.rows) == result.figures["mismatches"]
@@ -108,7 +108,7 @@ def test_equal_devices_have_no_mismatch() -> None:
     assert steps == [("start", 0, 5), ("one, 0 mismatches", 5, 5)]
 
 
-def test_a_case_says_what_replays_it() -> None:
+def test_a_case_names_the_seed_that_replays_it() -> None:
     assert str(ProgramCase(TINY, 7, 30)) == f"30 random instructions, seed 7, on tiny with {TINY.dram}"
     told = explain(ProgramCase(TINY, 2, 60), "first", broken)
     assert told.splitlines()[1] == "first"

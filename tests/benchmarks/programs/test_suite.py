@@ -11,12 +11,12 @@ from vdla.simulator.verify import verify
 
 
 @pytest.mark.parametrize("operator", operators(), ids=lambda operator: operator.name)
-def test_every_program_is_verified(operator: Operator) -> None:
+def test_every_program_of_the_suite_verifies(operator: Operator) -> None:
     verdict = verify(operator.program)
     assert verdict.ok, str(verdict)
 
 
-def test_names_and_programs_differ() -> None:
+def test_names_and_programs_of_the_suite_are_unique() -> None:
     assert len({program.name for program in programs()}) == len(programs()) == len(MACHINES) * (len(CASES) + 1)
     assert len({program.hash for program in programs()}) > len(MACHINES) * len(CASES) // 2
 

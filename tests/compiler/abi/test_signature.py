@@ -35,7 +35,7 @@ EXTENTS: dict[str, ExtentExpr] = {
 
 
 @pytest.mark.parametrize("text", EXTENTS)
-def test_extents_read_as_python(text: str) -> None:
+def test_extents_print_and_evaluate_as_in_python(text: str) -> None:
     assert format_extent(EXTENTS[text]) == text
     for n in range(1, 40):
         assert evaluate_extent(EXTENTS[text], {"n": n}) == python(text, n)
@@ -60,7 +60,7 @@ def test_the_entry_computes_extents_as_python_does(text: str) -> None:
         assert called(np.zeros(n, np.int8)).shape == (evaluate_extent(EXTENTS[text], {"n": n}) + 200,)
 
 
-def test_extents_have_the_operators_of_indices() -> None:
+def test_extents_and_indices_have_the_same_operators() -> None:
     """`abi` does not import the IR, since a board has no compiler; its table must agree."""
     assert tuple(EXTENT_OPERATORS) == ir.INDEX_OPS
     for name, operator in EXTENT_OPERATORS.items():
@@ -69,13 +69,13 @@ def test_extents_have_the_operators_of_indices() -> None:
                 assert operator(a, b) == ir.OPERATORS[name].on_ints(a, b)
 
 
-def test_json_round_trips() -> None:
+def test_signatures_round_trip_through_json() -> None:
     arguments = tuple(Argument(f"a{k}", "int4", (extent, 3), k > 2) for k, extent in enumerate(EXTENTS.values()))
     signature = Signature("many", (Argument("x", "bool", ("n",), False), *arguments), ("n",))
     assert Signature.from_json(signature.to_json()) == signature
 
 
-def test_a_function_has_a_signature() -> None:
+def test_the_signature_lists_arguments_and_symbols() -> None:
     n = te.var("n")
     a, b = te.placeholder((4, n), "int8", "a"), te.placeholder((n,), "bool", "b")
     fn = te.create_function([a, b], [te.compute((n + 1,), lambda i: te.cast("int16", i), "c")], "shapes")

@@ -64,21 +64,21 @@ def op(name, a, b):
         (op("sub", op("add", v("a"), 3), v("a")), "3"),
     ],
 )
-def test_simplified_expressions(expr, text):
+def test_expressions_simplify_within_their_ranges(expr, text):
     assert expr_text(simplify(expr, RANGES)) == text
 
 
-def test_affine_forms():
+def test_affine_gives_coefficients_and_a_constant_or_none():
     assert affine(op("sub", op("add", op("mul", v("a"), 3), 4), v("b"))) == ({"a": 3, "b": -1}, 4)
     assert affine(op("floordiv", v("a"), 2)) is None
     assert affine(op("sub", v("a"), v("a"))) == ({}, 0)
 
 
-def test_a_sum_prints_in_order():
+def test_terms_of_a_linear_form_keep_their_order():
     assert expr_text(linear(op("sub", op("add", v("b"), op("mul", v("a"), 2)), 3)).expr()) == "b + a * 2 - 3"
 
 
-def test_true_has_no_conjuncts():
+def test_an_absent_condition_has_no_conjuncts():
     assert conjuncts(None) == []
 
 
@@ -88,7 +88,7 @@ def test_evaluate_needs_every_variable():
     assert str(error.value) == "evaluate: an index must be arithmetic on known variables, got z"
 
 
-def test_evaluate_at_ints_and_arrays():
+def test_evaluate_accepts_ints_and_arrays():
     expr = op("add", op("shl", v("x"), ir.Const(1)), op("min", v("y"), ir.Const(3)))
     assert evaluate(expr, {"x": 5, "y": 7}) == 13
     assert evaluate(expr, {"x": np.arange(3)}, default=2).tolist() == [2, 4, 6]
@@ -100,13 +100,13 @@ def test_evaluate_rejects_narrowing_casts():
     assert str(error.value) == "evaluate: an index must be arithmetic on known variables, got int8(x)"
 
 
-def test_float_constants_are_terms():
+def test_float_constants_are_opaque_terms():
     infinite, half = ir.Const(float("inf"), "float32"), ir.Const(0.5, "float32")
     assert linear(op("add", infinite, half)).terms == {infinite: 1, half: 1}
     assert bounds(half, {}) == bounds(v("z"), {})
 
 
-def test_comparisons_of_conditions_are_kept():
+def test_equality_of_conditions_is_not_simplified_away():
     expr = op("eq", op("gt", v("a"), 2), op("lt", v("b"), 4))
     assert expr_text(simplify(expr, RANGES)) == "(a > 2) == (b < 4)"
     assert expr_text(simplify(op("ne", op("lt", v("a"), 9), op("lt", v("b"), 4)), RANGES)) == "True != (b < 4)"

@@ -25,7 +25,7 @@ def op(name, a, b):
         (op("and", op("lt", I, 6), op("ne", I, 2)), True), (op("mul", I, (1 << 31) // 8), 5 << 28),
     ],
 )  # fmt: skip
-def test_functions_of_ints_and_arrays(expr, value):
+def test_compiled_indices_accept_ints_and_arrays(expr, value):
     assert exact_function(expr, RANGES)({"i": 5}) == value
     assert exact_function(expr, RANGES)({"i": np.array([5, 5])}).tolist() == [value, value]
 
@@ -70,7 +70,7 @@ def test_conditions_agree_in_scalar_batched_and_native_execution(condition, hold
 
 
 @pytest.mark.parametrize("index", [lambda i: i >> 1, lambda i: (i << 1) % 16, lambda i: (i >> 2) * 4 + i % 4])
-def test_vectors_of_shifted_indices(index):
+def test_shifted_indices_vectorize_correctly(index):
     x = te.placeholder((16,), "float32", "x")
     s = Schedule(te.create_function([x], [te.compute((16,), lambda i: x[index(i)], "y")], "f"))
     s.vectorize("i")

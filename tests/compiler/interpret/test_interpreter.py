@@ -38,7 +38,7 @@ def operands(draw):
 
 
 @given(operands())
-def test_integers_wrap(case):
+def test_integer_arithmetic_wraps(case):
     dtype, op, a, b = case
     x, y = te.placeholder((1,), dtype, "x"), te.placeholder((1,), dtype, "y")
     fn = te.create_function([x, y], [te.compute((1,), lambda i: te.binary(op, x[i], y[i]), "z")], "f")
@@ -47,7 +47,7 @@ def test_integers_wrap(case):
 
 
 @given(st.sampled_from(sorted(INTEGER_BITS)), st.integers(-(1 << 63), (1 << 63) - 1))
-def test_casts_wrap(dtype, value):
+def test_integer_casts_wrap(dtype, value):
     x = te.placeholder((1,), "int64", "x")
     fn = te.create_function([x], [te.compute((1,), lambda i: te.cast("int8", te.cast(dtype, x[i])), "y")], "f")
     got = int(interpret(fn, {"x": np.array([value])})["y"][0])
@@ -69,7 +69,7 @@ def test_a_float_sum_runs_in_order():
     assert interpret(fn, {"x": values})["y"][0] == np.float32(1.0)
 
 
-def test_float_functions():
+def test_float_calls_equal_numpy():
     values = np.linspace(0.5, 2, 5).astype(np.float32)
     x = te.placeholder((5,), "float32", "x")
     fn = te.create_function([x], [te.compute((5,), lambda i: te.call("exp", x[i]) / x[i], "y")], "f")
@@ -111,7 +111,7 @@ V = ir.Var("vi")
 X = {"x": np.arange(4, dtype=np.int32)}
 
 
-def test_a_nested_block_and_a_predicate():
+def test_a_nested_block_reads_an_axis_of_the_outer_block():
     position = ir.Binary("add", ir.Binary("mul", ir.Var("vo"), ir.Const(2)), ir.Var("i"))
     store = ir.Store("y", (ir.Var("vi"),), element("x", ir.Var("vi")))
     inner = ir.Block("b", (ir.Axis("vi", 4),), (position,), store)
@@ -177,7 +177,7 @@ def test_a_buffer_too_large_for_memory_is_rejected():
     assert str(error.value) == f"cannot allocate buffer y, {got}: it is too large for memory"
 
 
-def test_more_loops_than_numpy_has_dimensions():
+def test_a_nest_may_have_more_loops_than_numpy_has_dimensions():
     x = te.placeholder((2, 4), "int32", "x")
     s = Schedule(te.create_function([x], [te.compute((2, 4), lambda i, j: x[i, j] + 1, "y")], "f"))
     for _ in range(70):

@@ -51,20 +51,20 @@ def test_simultaneous_stores_read_old_values(run):
     assert run(ir.seq(ir.For("j", 4, put("y", J, at("x", J))), ir.For("i", 3, swap))) == [1, 2, 3, 0]
 
 
-def test_conditions_on_loops_and_on_elements(run):
+def test_conditions_may_read_loop_variables_and_elements(run):
     body = ir.seq(
         put("y", AT, 7), ir.If(op("ge", AT, 2), put("y", AT, 8)), ir.If(op("eq", at("x", AT), 3), put("y", AT, 9))
     )
     assert run(ir.For("i", 4, body)) == [7, 7, 8, 9]
 
 
-def test_an_index_of_elements_and_a_lazy_select(run):
+def test_a_select_evaluates_only_the_index_of_the_selected_side(run):
     inside = op("lt", op("add", AT, 1), 4)
     value = ir.Select(inside, at("x", op("add", AT, 1)), at("x", at("x", op("sub", 3, AT))))
     assert run(ir.For("i", 4, put("y", AT, value))) == [1, 2, 3, 0]
 
 
-def test_an_index_that_divides_and_shifts_at_the_limits(run):
+def test_indices_divide_by_zero_and_shift_by_negative_amounts(run):
     index = op("add", op("floordiv", AT, at("x", 0)), op("shr", AT, op("sub", 0, 1)))
     assert run(ir.For("i", 4, put("y", AT, at("x", op("add", index, AT))))) == [0, 1, 2, 3]
 

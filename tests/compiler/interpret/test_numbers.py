@@ -36,7 +36,7 @@ def bits(array):
 
 
 @pytest.mark.parametrize("dtype", sorted(INTEGER_BITS))
-def test_integer_division_and_shifts_at_the_limits(dtype):
+def test_integer_division_floors_at_the_limits_and_by_zero_gives_zero(dtype):
     low, high = limits(dtype)
     a = np.array([low, low, high, high, 5 & int(high), low, high], storage_dtype(dtype))
     b = np.array([0, min(1, high), 0, high, 2 & int(high), high, high], storage_dtype(dtype))
@@ -56,7 +56,7 @@ def test_the_lowest_integer_by_minus_one_wraps(dtype):
 
 
 @pytest.mark.parametrize("amount", [31, 32, 33, 1000, -1, -32])
-def test_shifts_beyond_the_width(amount):
+def test_a_shift_out_of_range_shifts_out_every_bit(amount):
     a, b = np.array([-5, 5], np.int32), np.array([amount] * 2, np.int32)
     left = both_ways(lambda x, y: x << y, x=(a, "int32"), y=(b, "int32")).tolist()
     right = both_ways(lambda x, y: x >> y, x=(a, "int32"), y=(b, "int32")).tolist()
@@ -81,7 +81,7 @@ def test_floats_between_the_limits_truncate():
 
 
 @pytest.mark.parametrize("dtype", ["int4", "int32", "uint8", "uint64"])
-def test_bitwise_complement(dtype):
+def test_the_bitwise_complement_equals_numpy(dtype):
     values = wrap(np.array([0, -1, 5]), dtype)
     np.testing.assert_array_equal(both_ways(lambda x: ~x, x=(values, dtype)), ~values)
 
@@ -93,7 +93,7 @@ def test_negation_flips_the_sign_of_zero():
     assert both_ways(lambda x: -x, x=(lowest, "int8")).tolist() == [-128, 0, -5]
 
 
-def test_negated_conditions():
+def test_the_complement_negates_a_condition():
     values = np.array([0, 1, 2], np.int32)
     got = both_ways(lambda x: te.select(~((x > 0) ^ (x > 1)), x, -1), x=(values, "int32"))
     assert got.tolist() == [0, -1, 2]
@@ -147,7 +147,7 @@ def test_a_sum_of_16_bit_floats_rounds_each_step():
 
 
 @pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "bool"])
-def test_limits_of_every_number_type(dtype):
+def test_max_and_min_reduce_every_dtype_from_its_limits(dtype):
     values = wrap(np.array([[1, -2, 0], [1, 1, 1]]), dtype)
     x = te.placeholder((2, 3), dtype, "x")
     k = te.reduce_axis(3, "k")
@@ -165,7 +165,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("function", SCALAR_FUNCTIONS.values(), ids=lambda f: f.name)
-def test_every_function_in_every_type(function):
+def test_every_scalar_function_equals_the_model_in_every_dtype(function):
     for dtype in function.dtypes:
         values = wrap(np.array([0.5, 1.5, 2.5, 3.25, 7.75]), dtype)
         arguments = {name: (values[:: 1 - 2 * place], dtype) for place, name in enumerate("xy"[: function.arity])}
@@ -182,13 +182,13 @@ def test_rounding_is_to_even_and_keeps_the_sign_of_zero():
     np.testing.assert_array_equal(bits(got), bits(np.array([0.0, 2.0, -0.0, -2.0, -0.0, 2.0])))
 
 
-def test_a_sigmoid_of_large_arguments():
+def test_the_sigmoid_of_large_arguments_is_0_or_1():
     values = np.array([-1000, 1000, 0, -INF, INF], np.float32)
     got = both_ways(te.sigmoid, x=(values, "float32"))
     assert got.tolist() == [0, 1, 0.5, 0, 1]
 
 
 @pytest.mark.parametrize("dtype", [d for d, bits in INTEGER_BITS.items() if bits >= 8])
-def test_popcount_of_all_ones(dtype):
+def test_the_popcount_of_all_ones_is_the_width(dtype):
     ones = wrap(np.array([-1, 0]), dtype)
     assert both_ways(te.popcount, x=(ones, dtype)).tolist() == [INTEGER_BITS[dtype], 0]

@@ -22,7 +22,7 @@ def pairs(op: str) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("op", ir.OPERATORS)
-def test_ints_and_arrays_have_one_meaning(op: str) -> None:
+def test_operators_agree_on_ints_and_arrays(op: str) -> None:
     expr, (left, right) = ir.Binary(op, A, B), np.array(pairs(op)).T
     one_by_one = [evaluate(expr, {"a": a, "b": b}) for a, b in pairs(op)]
     assert evaluate(expr, {"a": left, "b": right}).tolist() == one_by_one

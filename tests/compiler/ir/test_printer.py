@@ -31,11 +31,11 @@ def op(name, a, b):
         (ir.Const(True, "bool"), "True"),
     ],
 )
-def test_expressions(expr, text):
+def test_expressions_print_with_minimal_parentheses(expr, text):
     assert expr_text(expr) == text
 
 
-def test_a_scheduled_convolution(golden):
+def test_a_scheduled_convolution_prints_as_recorded(golden):
     s = schedule(convolution(), 3, 2, 1, check=lambda s, step: None)
     s.annotate("yo", "note", 1)
     golden("scheduled_convolution.txt", str(s.fn) + "\n")

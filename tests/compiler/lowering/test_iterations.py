@@ -80,7 +80,7 @@ def without_alloc(fn):
 
 
 @pytest.mark.parametrize("name", sorted(FUNCTIONS))
-def test_random_schedules(name):
+def test_random_schedules_have_no_race_after_lowering(name):
     for seed in range(30):
         rng, s, done = random.Random(seed), Schedule(FUNCTIONS[name]), []
         for _ in range(rng.randint(1, 16)):

@@ -51,7 +51,7 @@ def test_short_rows_share_a_prefetch():
     assert "ahead" not in text(lowered(s))
 
 
-def test_two_buffers_at_one_loop():
+def test_one_loop_may_prefetch_two_buffers():
     a, b = te.placeholder((8, 4), "float32", "a"), te.placeholder((8, 4), "float32", "b")
     s = Schedule(te.create_function([a, b], [te.compute((8, 4), lambda i, j: a[i, j] + b[i, j], "c")], "f"))
     s.prefetch("c", "a", "i", 1)

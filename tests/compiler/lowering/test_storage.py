@@ -222,7 +222,7 @@ def test_an_aligned_buffer_is_padded():
     same_result(s)
 
 
-def test_padding_of_an_outer_stride():
+def test_a_padded_stride_has_the_given_factor_and_offset():
     assert pad_stride("t", (2, 3, 4), 0, 16, 0) == (2, 4, 4)
     assert pad_stride("t", (2, 3, 4), 2, 16, 0) == (2, 3, 4)
     assert pad_stride("t", (2, 3, 4), 0, 16, 3) == (2, 7, 5)  # no multiple of 4 is 3 modulo 16

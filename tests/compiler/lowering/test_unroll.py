@@ -24,7 +24,7 @@ for j in range(4):
     )
 
 
-def test_nested_loops_and_values():
+def test_nested_loops_unroll_and_substitute_values():
     inner = loop("j", 2, store("c", "i", "j", value=at(("i", 2), "j")), kind=UNROLL)
     fn = function(loop("i", 2, inner, kind=UNROLL), c=(2, 2))
     assert (

@@ -26,7 +26,7 @@ def test_shapes_broadcast_as_in_numpy(name, shapes):
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_floats_with_nan(name):
+def test_binary_operators_propagate_nan_as_numpy(name):
     a, b = floats((3, 5), seed=1), floats((5,), seed=2)
     a[1, 2], b[3] = np.nan, a[0, 3]
     np.testing.assert_array_equal(run(lambda x, y: getattr(ops, name)(x, y), a, b), NUMBERS[name](a, b))
@@ -40,12 +40,12 @@ def test_integer_division_truncates():
     np.testing.assert_array_equal(run(ops.remainder, x, y), x % y)
 
 
-def test_powers():
+def test_powers_equal_numpy():
     a, b = floats((4, 5), seed=1, low=0.1), floats((5,), seed=2)
     np.testing.assert_allclose(run(ops.power, a, b), a.astype(float) ** b, rtol=1e-5)
 
 
-def test_bools_and_where():
+def test_logical_operators_and_where_equal_numpy():
     a, b = np.array([True, True, False, False]), np.array([True, False, True, False])
     np.testing.assert_array_equal(run(ops.logical_and, a, b), a & b)
     np.testing.assert_array_equal(run(ops.logical_or, a, b), a | b)
@@ -54,7 +54,7 @@ def test_bools_and_where():
     np.testing.assert_array_equal(run(ops.where, a, x, y), np.where(a, x, y))
 
 
-def test_prelu_and_broadcast_to():
+def test_prelu_and_broadcast_to_equal_numpy():
     x, slope = floats((2, 3, 4)), floats((3, 1), seed=3)
     np.testing.assert_array_equal(run(ops.prelu, x, slope), np.where(x < 0, x * slope, x))
     row = integers((3, 1))
@@ -81,7 +81,7 @@ F, M = te.placeholder((4,), "float32", "f"), te.placeholder((4,), "bool", "m")
         (lambda: ops.broadcast_to(A, (7,)), "broadcast_to: shapes must broadcast to one another, got [3, 4] and [7]"),
     ],
 )
-def test_invalid_arguments_are_refused(build, message):
+def test_invalid_broadcast_arguments_are_refused(build, message):
     with pytest.raises(OperatorError) as error:
         build()
     assert str(error.value) == message

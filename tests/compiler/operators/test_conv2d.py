@@ -57,7 +57,7 @@ def packed(name, target="host"):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_option(name):
+def test_packed_and_plain_weights_equal_the_model(name):
     x, weight, options = operands(name)
     for form in (packed, unpacked):
         fn, arrays, output = form(name)
@@ -66,7 +66,7 @@ def test_every_option(name):
 
 @pytest.mark.parametrize("target", ["x86-64-avx512", "x86-64-avx2", "cortex-a9"])
 @pytest.mark.parametrize("name", CASES)
-def test_the_scheduled_function_computes_the_same(name, target):
+def test_scheduled_conv2d_equals_the_model(name, target):
     x, weight, options = operands(name)
     fn, arrays, output = packed(name, target)
     schedule = default_schedule(fn, target)
@@ -75,7 +75,7 @@ def test_the_scheduled_function_computes_the_same(name, target):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_machine_code(name):
+def test_native_conv2d_equals_the_model(name):
     x, weight, options = operands(name)
     for form in (packed, unpacked):
         fn, arrays, _ = form(name)
@@ -113,7 +113,7 @@ def residual(x, w, bias, other):
     return operators.relu(add(conv2d(x, w, bias, 1, 1, weight_layout=blocked(w), name="conv"), other))
 
 
-def test_element_wise_stages_fuse_with_the_tiles():
+def test_element_wise_stages_fuse_with_convolution_tiles():
     x, weight, _ = operands("3x3")
     bias, other = integers(32, "float32", 3), integers((1, 32, 6, 8), "float32", 4)
     fn, _ = function_of(residual, x, pack_conv2d(weight), bias, other)
@@ -150,7 +150,7 @@ def test_blocked_images_give_blocked_results():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64", "int32"])
-def test_other_dtypes(dtype):
+def test_conv2d_computes_in_other_dtypes(dtype):
     x, weight, options = operands("3x3")
     arrays = x.astype(dtype), pack_conv2d(weight.astype(dtype))
     fn, _ = function_of(lambda a, w: conv2d(a, w, None, 1, 1, out_channels=32, weight_layout=blocked(w)), *arrays)
@@ -168,7 +168,7 @@ DEPTHWISE = {
 
 
 @pytest.mark.parametrize("name", DEPTHWISE)
-def test_depthwise(name):
+def test_depthwise_conv2d_equals_the_model(name):
     shape, kernel, *options = DEPTHWISE[name]
     x, weight = integers(shape, "float32", 1, -5, 5), integers(kernel, "float32", 2, -5, 5)
     bias = integers(kernel[0], "float32", 3)
@@ -237,7 +237,7 @@ P, B = te.placeholder((2, 4, 3, 3, 8), "float32", "p"), te.placeholder((5,), "fl
         ),
     ],
 )
-def test_invalid_arguments_are_refused(call, message):
+def test_invalid_conv2d_arguments_are_refused(call, message):
     with pytest.raises(OperatorError) as failure:
         call()
     assert str(failure.value) == message

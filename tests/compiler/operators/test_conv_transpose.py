@@ -38,14 +38,14 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_every_option(case):
+def test_conv_transpose_equals_the_model_with_every_option(case):
     shape, kernel, *options = case
     x, weight = integers(shape, "int32", 1), integers(kernel, "int32", 2)
     got = run(lambda a, w: conv_transpose(a, w, None, *options), x, weight)
     np.testing.assert_array_equal(got, model(x, weight, *options))
 
 
-def test_floats_with_a_bias():
+def test_conv_transpose_adds_a_float_bias():
     x, weight, bias = floats((1, 2, 3, 3), seed=1), floats((2, 4, 3, 3), seed=2), floats(4, seed=3)
     got = run(lambda a, w, b: conv_transpose(a, w, b, 2, 1, 1), x, weight, bias)
     expected = model(x.astype(float), weight.astype(float), (2, 2), (1,) * 4, (1, 1), (1, 1), 1)
@@ -69,7 +69,7 @@ V, H = te.placeholder((3, 2, 3, 3), "float32", "v"), te.placeholder((4, 2, 3, 3)
         (lambda: conv_transpose(X, W, pads=4), "conv_transpose: the result must have elements, got 7 less pads of 8"),
     ],
 )  # fmt: skip
-def test_invalid_arguments_are_refused(build, message):
+def test_invalid_conv_transpose_arguments_are_refused(build, message):
     with pytest.raises(OperatorError) as error:
         build()
     assert str(error.value) == message

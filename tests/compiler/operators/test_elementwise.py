@@ -62,7 +62,7 @@ MODELS = {
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", MODELS)
-def test_floats_equal_the_model(name, dtype):
+def test_float_functions_equal_the_model(name, dtype):
     x = floats((3, 5, 7), dtype, seed=len(name))
     with np.errstate(all="ignore"):
         expected = MODELS[name](x.astype(np.longdouble)).astype(dtype)
@@ -80,7 +80,7 @@ def test_extreme_values_stay_finite_and_accurate(name):
 
 @pytest.mark.parametrize("name", ["relu", "relu6", "square", "absolute", "sign", "negative", "identity"])
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
-def test_integers_equal_the_model(name, dtype):
+def test_integer_functions_equal_the_model(name, dtype):
     x = np.array([np.iinfo(dtype).min, -7, -1, 0, 1, 6, 7, 11, np.iinfo(dtype).max], dtype)
     with np.errstate(over="ignore"):
         expected = MODELS[name](x).astype(dtype)
@@ -93,7 +93,7 @@ def test_unsigned_integers_have_a_magnitude_and_a_sign():
     np.testing.assert_array_equal(run(ops.sign, x), [0, 1, 1, 1])
 
 
-def test_signs_of_zero_and_nan():
+def test_negative_and_sign_handle_zero_and_nan():
     x = np.array([np.nan, 0.0, -0.0], np.float32)
     got = run(ops.negative, x)
     assert np.isnan(got[0]) and np.signbit(got[1:]).tolist() == [True, False]
@@ -107,7 +107,7 @@ def test_clip_with_none_one_or_two_bounds(low, high):
         np.testing.assert_array_equal(run(lambda t: ops.clip(t, low, high), x), expected)
 
 
-def test_options_of_activations():
+def test_activations_with_options_equal_numpy():
     x = floats((50,))
     close(run(lambda t: ops.leaky_relu(t, 0.3), x), np.where(x < 0, np.float32(0.3) * x, x))
     close(run(lambda t: ops.elu(t, 2.5), x), np.where(x < 0, 2.5 * (np.exp(x) - 1), x))
@@ -117,7 +117,7 @@ def test_options_of_activations():
     np.testing.assert_allclose(run(lambda t: ops.gelu(t, "tanh"), x), tanh_form, rtol=2e-5, atol=1e-6)
 
 
-def test_casts_and_bools():
+def test_casts_isnan_and_logical_not_equal_numpy():
     np.testing.assert_array_equal(run(ops.isnan, np.array([np.nan, 1, np.inf], np.float32)), [True, False, False])
     x = np.array([-1.7, 0, 2.9], np.float32)
     np.testing.assert_array_equal(run(lambda t: ops.cast(t, "int32"), x), [-1, 0, 2])
@@ -148,7 +148,7 @@ F = te.placeholder((4,), "float32", "f")
         (lambda: ops.hard_sigmoid(F, 1, "b"), "hard_sigmoid: beta must be a number, got 'b'"),
     ],
 )
-def test_invalid_arguments_are_refused(build, message):
+def test_invalid_elementwise_arguments_are_refused(build, message):
     with pytest.raises(OperatorError) as error:
         build()
     assert str(error.value) == message

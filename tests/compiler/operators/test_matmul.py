@@ -28,13 +28,13 @@ def operands(name):
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_product(name):
+def test_matmul_equals_numpy(name):
     a, b = operands(name)
     np.testing.assert_array_equal(run(matmul, a, b), a @ b)
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_scheduled_function_computes_the_same(name):
+def test_scheduled_matmul_equals_numpy(name):
     a, b = operands(name)
     fn, (output,) = function_of(matmul, a, b)
     for target in ("x86-64-avx512", "x86-64-avx2", "cortex-a9"):
@@ -51,7 +51,7 @@ def test_a_panel_is_packed_where_many_rows_read_it():
     assert "b_heap" not in default_schedule(few, "x86-64-avx512").fn.buffers
 
 
-def test_element_wise_stages_fuse_with_the_tiles():
+def test_element_wise_stages_fuse_with_matmul_tiles():
     a, b, bias = integers((24, 9), "float32", 1), integers((9, 40), "float32", 2), integers(40, "float32", 3)
     fn, _ = function_of(lambda x, y, z: operators.relu(matmul(x, y, z)), a, b, bias)
     schedule = default_schedule(fn, "host")
@@ -61,7 +61,7 @@ def test_element_wise_stages_fuse_with_the_tiles():
 
 
 @pytest.mark.parametrize("features", [16, 37])
-def test_dense(features):
+def test_dense_with_plain_and_packed_weights_equals_numpy(features):
     x, weight = integers((5, 12), "float32", 1, -5, 5), integers((features, 12), "float32", 2, -5, 5)
     bias = integers(features, "float32", 3)
     expected = x @ weight.T + bias
@@ -73,7 +73,7 @@ def test_dense(features):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64", "int32"])
-def test_other_dtypes(dtype):
+def test_matmul_computes_in_other_dtypes(dtype):
     a, b = (array.astype(dtype) for array in operands("odd"))
     fn, _ = function_of(matmul, a, b)
     expected = (a.astype(float) @ b.astype(float)).astype(dtype)
@@ -106,7 +106,7 @@ V, B = te.placeholder((2, 3, 5), "float32", "v"), te.placeholder((3,), "float32"
         (lambda: dense(5, X), "dense: x must be a te.Tensor, got 5"),
     ],
 )
-def test_invalid_arguments_are_refused(call, message):
+def test_invalid_matmul_arguments_are_refused(call, message):
     with pytest.raises(OperatorError) as failure:
         call()
     assert str(failure.value) == message

@@ -20,18 +20,18 @@ def assert_same(operator, expected, *arrays):
 
 
 @pytest.mark.parametrize("order", [None, *itertools.permutations(range(4))][::5], ids=str)
-def test_transpose(order):
+def test_transpose_equals_numpy(order):
     assert_same(lambda x: ops.transpose(x, order), DATA.transpose(order))
 
 
-def test_transpose_counts_from_the_end():
+def test_transpose_accepts_negative_axes():
     assert_same(lambda x: ops.transpose(x, (0, -1, 1, -2)), DATA.transpose(0, 3, 1, 2))
 
 
 @pytest.mark.parametrize(
     "shape", [(120,), (6, 20), (2, 3, 20), (2, 12, 5), (5, 4, 3, 2), (2, 1, 3, 2, 2, 5, 1), (3, -1, 2)], ids=str
 )
-def test_reshape(shape):
+def test_reshape_equals_numpy(shape):
     assert_same(lambda x: ops.reshape(x, shape), DATA.reshape(shape))
 
 
@@ -47,12 +47,12 @@ def test_a_split_dimension_leaves_the_indices_of_others_alone():
 
 
 @pytest.mark.parametrize("axis", range(-4, 5))
-def test_flatten(axis):
+def test_flatten_splits_the_shape_at_the_axis(axis):
     rows = int(np.prod(DATA.shape[: axis if axis >= 0 else axis + 4]))
     assert_same(lambda x: ops.flatten(x, axis), DATA.reshape(rows, -1))
 
 
-def test_squeeze_and_unsqueeze():
+def test_squeeze_and_unsqueeze_equal_numpy():
     x = DATA.reshape(1, 2, 1, 60, 1)
     assert_same(lambda t: ops.squeeze(t), x.squeeze(), x)
     assert_same(lambda t: ops.squeeze(t, (0, -1)), x.squeeze((0, -1)), x)
@@ -86,7 +86,7 @@ def test_the_last_equal_part_has_the_remainder():
     ],
     ids=str,
 )
-def test_slice(starts, ends, axes, steps):
+def test_slice_equals_numpy(starts, ends, axes, steps):
     cuts = [slice(None)] * 4
     for n, axis in enumerate(range(len(starts)) if axes is None else axes):
         cuts[axis] = slice(starts[n], ends[n], steps[n] if steps else 1)
@@ -105,12 +105,12 @@ def test_arguments_may_be_numpy_arrays():
     assert_same(lambda x: pad(x, np.array([1, *[0] * 7])), padded)
 
 
-def test_tile():
+def test_tile_equals_numpy():
     assert_same(lambda x: ops.tile(x, (1, 2, 1, 3)), np.tile(DATA, (1, 2, 1, 3)))
 
 
 @pytest.mark.parametrize("order", ["DCR", "CRD"])
-def test_depth_to_space(order):
+def test_depth_to_space_and_space_to_depth_equal_the_model(order):
     x = integers((2, 12, 3, 5))
     split = x.reshape(2, 2, 2, 3, 3, 5) if order == "DCR" else x.reshape(2, 3, 2, 2, 3, 5)
     places = (0, 3, 4, 1, 5, 2) if order == "DCR" else (0, 1, 4, 2, 5, 3)
@@ -153,7 +153,7 @@ def test_reflecting_one_element_repeats_it():
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "int8"])
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_gather(axis, dtype):
+def test_gather_equals_numpy(axis, dtype):
     extent = DATA.shape[axis]
     indices = integers((2, 3), dtype, low=-extent, high=extent)
     assert_same(lambda x, i: ops.gather(x, i, axis), np.take(DATA, indices, axis), DATA, indices)
@@ -166,14 +166,14 @@ def test_indices_out_of_range_are_clipped_or_wrapped():
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_gather_elements(axis):
+def test_gather_elements_equals_numpy(axis):
     x = integers((3, 4, 5))
     indices = integers((2, 3, 4), "int64", low=-x.shape[axis], high=x.shape[axis])
     part = x[tuple(slice(None) if d == axis else slice(n) for d, n in enumerate(indices.shape))]
     assert_same(lambda t, i: ops.gather_elements(t, i, axis), np.take_along_axis(part, indices, axis), x, indices)
 
 
-def test_gather_nd():
+def test_gather_nd_equals_numpy():
     x = integers((3, 4, 5))
     points = np.stack([integers((2, 3), "int64", n, 0, e) for n, e in enumerate(x.shape)], -1)
     assert_same(lambda t, i: ops.gather_nd(t, i), x[tuple(np.moveaxis(points, -1, 0))], x, points)
@@ -184,7 +184,7 @@ def test_gather_nd():
     assert_same(lambda t, i: ops.gather_nd(t, i), x[2, 1, 3:4], x, np.array([2, 1, 3]))
 
 
-def test_one_hot():
+def test_one_hot_sets_indices_in_range_only():
     indices = np.array([[0, 3], [-1, 9]])
     on, off = te.const(5, "int8"), te.const(2, "int8")
     expected = np.full((2, 4, 2), 2, np.int8)
@@ -241,7 +241,7 @@ F, Z = te.placeholder((2, 3), "float32", "f"), te.placeholder((1, 5, 3, 3), "int
         (lambda: ops.one_hot(X, 0, 1, 0), "one_hot: depth must be at least 1, got 0"),
     ],
 )  # fmt: skip
-def test_invalid_arguments_are_refused(build, message):
+def test_invalid_movement_arguments_are_refused(build, message):
     with pytest.raises(OperatorError) as error:
         build()
     assert str(error.value) == message

@@ -19,7 +19,7 @@ def near(got, expected):
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((2, 3, 4, 5), 1), ((6, 7), -1), ((3, 4, 2), 0)])
-def test_batch_norm(shape, axis):
+def test_batch_norm_equals_numpy(shape, axis):
     x = floats(shape)
     scale, bias, mean, variance = (floats(shape[axis], seed=n, low=0.1) for n in range(4))
     others = [d for d in range(len(shape)) if d != axis % len(shape)]
@@ -29,7 +29,7 @@ def test_batch_norm(shape, axis):
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_layer_norm(axis):
+def test_layer_norm_equals_numpy(axis):
     x = floats((3, 4, 5)) + 1000
     axes = tuple(range(axis % 3, 3))
     scale, bias = floats(x.shape[axes[0] :], seed=1), floats(x.shape[axes[0] :], seed=2)
@@ -73,7 +73,7 @@ def test_a_running_mean_far_above_the_spread_costs_no_digits():
     np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_rms_norm():
+def test_rms_norm_equals_numpy():
     x, scale = floats((3, 8)), floats(8, seed=1)
     expected = x / np.sqrt((x.astype(np.float64) ** 2).mean(axis=-1, keepdims=True) + 1e-5)
     near(run(lambda t: ops.rms_norm(t), x), expected)
@@ -81,7 +81,7 @@ def test_rms_norm():
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 10), (2, 6, 4, 5)])
-def test_instance_norm(shape):
+def test_instance_norm_equals_numpy(shape):
     x, scale, bias = floats(shape), floats(shape[1], seed=1), floats(shape[1], seed=2)
     one = (-1, *(1 for _ in shape[2:]))
     expected = normal(x, tuple(range(2, len(shape))), 1e-5) * scale.reshape(one) + bias.reshape(one)
@@ -89,7 +89,7 @@ def test_instance_norm(shape):
 
 
 @pytest.mark.parametrize("groups", [1, 2, 6])
-def test_group_norm(groups):
+def test_group_norm_equals_numpy(groups):
     x, scale, bias = floats((2, 6, 4, 5)), floats(6, seed=1), floats(6, seed=2)
     grouped = x.reshape(2, groups, 6 // groups, 4, 5)
     expected = normal(grouped, (2, 3, 4), 1e-5).reshape(x.shape) * scale[:, None, None] + bias[:, None, None]
@@ -114,7 +114,7 @@ D = te.placeholder((6,), "float64", "d")
         (lambda: ops.instance_norm(P, P, P), "instance_norm: x must have at least 3 dimensions, got 1"),
     ],
 )
-def test_invalid_arguments_are_refused(build, message):
+def test_invalid_normalisation_arguments_are_refused(build, message):
     with pytest.raises(OperatorError) as error:
         build()
     assert str(error.value) == message

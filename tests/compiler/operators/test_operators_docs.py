@@ -9,7 +9,7 @@ from vdla.compiler import operators
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 
 
-def test_the_page(root, request):
+def test_the_page_of_operators_shows_its_output(root, request):
     path = root / "docs" / "operators.md"
     names: dict = {}
 

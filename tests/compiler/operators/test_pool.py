@@ -55,7 +55,7 @@ CASES = [
 
 @pytest.mark.parametrize("ceil_mode", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_max_pool(case, ceil_mode):
+def test_max_pool_equals_a_loop_over_windows(case, ceil_mode):
     shape, *options = case
     for x in (floats(shape), integers(shape, "int8", low=-128, high=-100)):
         got = run(lambda t: ops.max_pool(t, *options, ceil_mode=ceil_mode), x)
@@ -65,7 +65,7 @@ def test_max_pool(case, ceil_mode):
 @pytest.mark.parametrize("include", [False, True])
 @pytest.mark.parametrize("ceil_mode", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_average_pool(case, ceil_mode, include):
+def test_average_pool_equals_a_loop_over_windows(case, ceil_mode, include):
     shape, *options = case
     x = floats(shape)
     got = run(lambda t: ops.average_pool(t, *options, ceil_mode=ceil_mode, count_include_pad=include), x)
@@ -81,7 +81,7 @@ def test_ceil_mode_adds_no_window_that_begins_in_the_padding():
     assert run(lambda t: ops.average_pool(t, 2, 2, ceil_mode=True), floats((1, 1, 5))).shape == (1, 1, 3)
 
 
-def test_global_pools():
+def test_global_pools_equal_numpy():
     x = floats((2, 3, 4, 5))
     np.testing.assert_array_equal(run(ops.global_max_pool, x), x.max(axis=(2, 3), keepdims=True))
     got = run(ops.global_average_pool, x)
@@ -89,7 +89,7 @@ def test_global_pools():
 
 
 @pytest.mark.parametrize(("auto_pad", "expected"), [("SAME_UPPER", (0, 1, 1, 1)), ("SAME_LOWER", (1, 1, 0, 1))])
-def test_same_pads(auto_pad, expected):
+def test_same_pads_place_the_odd_element_by_auto_pad(auto_pad, expected):
     assert same_pads((6, 6), (2, 3), (1, 1), auto_pad=auto_pad) == expected
     assert same_pads((7,), 3, 2, 2) == (2, 2)
 
@@ -122,7 +122,7 @@ TOO_LONG = "a window must not be longer than the padded input"
          "average_pool: x must be of a float dtype, got int8"),
     ],
 )  # fmt: skip
-def test_invalid_arguments_are_refused(build, message):
+def test_invalid_pool_arguments_are_refused(build, message):
     with pytest.raises(OperatorError) as error:
         build()
     assert str(error.value) == message

@@ -106,7 +106,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_expression_matches_the_model(name: str) -> None:
+def test_qconv2d_expressions_equal_the_model(name: str) -> None:
     case = CASES[name]
     for target in ("x86-64-avx512", "aarch64"):
         fn, arrays = case.function(TARGETS[target])
@@ -115,7 +115,7 @@ def test_the_expression_matches_the_model(name: str) -> None:
 
 @pytest.mark.parametrize("target", ["host", "x86-64-avx2", "x86-64"])
 @pytest.mark.parametrize("name", CASES)
-def test_scheduled_kernels_are_exact(name: str, target: str) -> None:
+def test_scheduled_qconv2d_kernels_are_exact(name: str, target: str) -> None:
     machine = Target.named(target)
     if not host().has(*machine.features):
         pytest.skip(f"needs a CPU with all features of {target}")
@@ -126,7 +126,7 @@ def test_scheduled_kernels_are_exact(name: str, target: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["channels that fill no group, outputs that fill no lanes", "depthwise"])
-def test_the_batch_may_be_a_symbol(name: str) -> None:
+def test_the_batch_of_qconv2d_may_be_a_symbol(name: str) -> None:
     case = CASES[name]
     fn, arrays = case.function(host(), te.var("n"))
     kernel = build(default_schedule(fn).fn)
@@ -137,7 +137,7 @@ def test_the_batch_may_be_a_symbol(name: str) -> None:
 
 @pytest.mark.parametrize("packed_for", ["x86-64-avx512", "x86-64-avx2", "neoverse-n1", "aarch64"])
 @pytest.mark.parametrize("name", ["3x3", "depthwise with stride"])
-def test_a_layout_for_another_cpu_runs_everywhere(name: str, packed_for: str) -> None:
+def test_a_qconv2d_layout_for_another_cpu_runs_everywhere(name: str, packed_for: str) -> None:
     """A dot product that the CPU lacks is compiled from its definition."""
     case = CASES[name]
     fn, arrays = case.function(TARGETS[packed_for])
@@ -164,7 +164,7 @@ def test_short_rows_are_regrouped_with_shuffles() -> None:
 
 @pytest.mark.parametrize("target", ["cortex-a9", "aarch64"])
 @pytest.mark.parametrize("name", ["channels that fill no group, outputs that fill no lanes", "depthwise with stride"])
-def test_kernels_on_emulated_arms(target: str, name: str, tmp_path: Path) -> None:
+def test_qconv2d_kernels_are_exact_on_emulated_arm_cpus(target: str, name: str, tmp_path: Path) -> None:
     toolchain(target)
     case = CASES[name]
     fn, arrays = case.function(TARGETS[target])
@@ -173,7 +173,7 @@ def test_kernels_on_emulated_arms(target: str, name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.x_dtype == case.dtype])
-def test_results_match_onnx_runtime(name: str) -> None:
+def test_qconv2d_equals_onnx_runtime(name: str) -> None:
     """Where the library has exact products: without VNNI its sums of uint8 by int8 saturate."""
     pytest.importorskip("onnxruntime", reason="needs onnxruntime, with which results are compared")
     if not host().has("avx512vnni"):
@@ -264,7 +264,7 @@ def depthwise_layer(**changes: Any) -> te.Tensor:
         ({"target": 512}, "target must be a name or a Target, got 512"),
     ],
 )
-def test_invalid_arguments_are_refused(changes: dict[str, Any], message: str) -> None:
+def test_invalid_qconv2d_arguments_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(OperatorError, match=f"^{re.escape(f'layer: {message}')}$"):
         layer(**changes)
 
@@ -306,7 +306,7 @@ def test_invalid_depthwise_arguments_are_refused(changes: dict[str, Any], messag
         ({"x_zero_point": -1}, "x_zero_point must be in 0..255 for uint8, got -1"),
     ],
 )
-def test_invalid_weights_are_refused(changes: dict[str, Any], message: str) -> None:
+def test_invalid_qconv2d_weights_are_refused(changes: dict[str, Any], message: str) -> None:
     options = {"weight": np.zeros((4, 2, 3, 3), np.int8), "scale": np.ones(4), "target": AVX512, **changes}
     with pytest.raises(OperatorError, match=f"^{re.escape(f'pack_qconv2d: {message}')}$"):
         pack_qconv2d(**options)

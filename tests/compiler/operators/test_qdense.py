@@ -84,14 +84,14 @@ LAYERS = {
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_the_expression_matches_the_model(name: str) -> None:
+def test_qdense_expressions_equal_the_model(name: str) -> None:
     fn, arrays, expected = LAYERS[name](TARGETS["aarch64"])
     np.testing.assert_array_equal(interpret(fn, arrays)["y"], expected)
 
 
 @pytest.mark.parametrize("target", TARGET_NAMES)
 @pytest.mark.parametrize("name", LAYERS)
-def test_scheduled_kernels_are_exact(name: str, target: str) -> None:
+def test_scheduled_qdense_kernels_are_exact(name: str, target: str) -> None:
     machine = Target.named(target)
     if not host().has(*machine.features):
         pytest.skip(f"needs a CPU with all features of {target}")
@@ -103,7 +103,7 @@ def test_scheduled_kernels_are_exact(name: str, target: str) -> None:
 
 @pytest.mark.parametrize("zero", ["low", "high"])
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
-def test_results_match_onnx_runtime(dtype: str, zero: str) -> None:
+def test_qdense_equals_onnx_runtime(dtype: str, zero: str) -> None:
     """QLinearMatMul and MatMulInteger, with the zero points at the ends of their range."""
     pytest.importorskip("onnxruntime", reason="needs onnxruntime, with which results are compared")
     machine = host()
@@ -145,7 +145,7 @@ def onnx_result(operator: str, x: Array, constants: list[Any], dtype: str) -> Ar
 
 @pytest.mark.parametrize("target", ["cortex-a9", "aarch64"])
 @pytest.mark.parametrize("name", ["int8 ragged", "s2u2 ragged", "bipolar ragged"])
-def test_kernels_on_emulated_arms(name: str, target: str, tmp_path: Path) -> None:
+def test_qdense_kernels_are_exact_on_emulated_arm_cpus(name: str, target: str, tmp_path: Path) -> None:
     toolchain(target)
     fn, arrays, expected = LAYERS[name](TARGETS[target])
     built = compile_native(default_schedule(fn, target).fn, target)
@@ -154,7 +154,7 @@ def test_kernels_on_emulated_arms(name: str, target: str, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("packed_for", ["x86-64-avx512", "x86-64-avx2", "neoverse-n1", "aarch64"])
 @pytest.mark.parametrize("name", ["int8 ragged", "s2u2 ragged", "bipolar ragged"])
-def test_a_layout_for_another_cpu_runs_everywhere(name: str, packed_for: str) -> None:
+def test_a_qdense_layout_for_another_cpu_runs_everywhere(name: str, packed_for: str) -> None:
     fn, arrays, expected = LAYERS[name](TARGETS[packed_for])
     for scheduled_for in (packed_for, "x86-64"):
         kernel = build(default_schedule(fn, scheduled_for).fn, TARGETS["x86-64"])
@@ -182,7 +182,7 @@ def test_rows_may_be_a_symbol(name: str) -> None:
 # --- packing and errors ---------------------------------------------------------------------------
 
 
-def test_planes_of_packed_weights() -> None:
+def test_plane_p_of_packed_weights_holds_bit_p() -> None:
     """Element b of a row is bit b of its word; plane p holds bit p of the elements."""
     weight = np.zeros((2, 33), np.int8)
     weight[0, [0, 4, 32]] = (1, 2, 3)
@@ -225,7 +225,7 @@ def test_weights_out_of_range_are_refused(weight: Any, bits: int, coding: Any, m
         ({"x_zero_point": 256}, "x_zero_point must be in 0..255 for uint8, got 256"),
     ],
 )
-def test_invalid_weights_are_refused(changes: dict[str, Any], message: str) -> None:
+def test_invalid_qdense_weights_are_refused(changes: dict[str, Any], message: str) -> None:
     options: dict[str, Any] = {"weight": np.zeros((4, 2), np.int8), "scale": 1.0, "target": ONE, **changes}
     with pytest.raises(OperatorError, match=f"^{re.escape(f'pack_qdense: {message}')}$"):
         pack_qdense(**options)
@@ -293,7 +293,7 @@ def test_invalid_weights_are_refused(changes: dict[str, Any], message: str) -> N
         ),
     ],
 )
-def test_invalid_arguments_are_refused(operator: Any, shapes: Any, message: str) -> None:
+def test_invalid_qdense_arguments_are_refused(operator: Any, shapes: Any, message: str) -> None:
     tensors = [te.placeholder(shape, dtype, name) for name, (shape, dtype) in zip("xwb", shapes, strict=False)]
     with pytest.raises(OperatorError, match=f"^{re.escape(f'y: {message}')}$"):
         operator(*tensors)

@@ -33,7 +33,7 @@ def weights(*shape: int) -> np.ndarray[Any, Any]:
     return RANDOM.integers(-128, 127, shape, np.int8, endpoint=True)
 
 
-def test_layers_in_sequence() -> None:
+def test_quantised_layers_in_sequence_equal_the_model() -> None:
     machine, scale = host(), np.float32(1e-3)
     arrays: dict[str, Any] = {"x": RANDOM.integers(0, 255, (2, 5, 8, 8), np.uint8, endpoint=True)}
     inputs = [te.placeholder((2, 5, 8, 8), "uint8", "x")]

@@ -54,14 +54,14 @@ def near(got, expected):
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_lstm(dtype, direction):
+def test_lstm_equals_a_loop_over_steps(dtype, direction):
     x, w, r, b = operands(4, dtype=dtype)
     h0, c0 = floats((N, H), dtype, 5), floats((N, H), dtype, 6)
     got = run(lambda x, w, r, b, h, c: lstm(x, w, r, b, h, c, direction), x, w, r, b, h0, c0)
     near(got, lstm_model(x, w, r, b, h0, c0, direction == "reverse"))
 
 
-def test_lstm_without_bias_and_states():
+def test_lstm_starts_from_zero_without_bias_and_states():
     x, w, r = operands(4, bias=False)
     zero = np.zeros((N, H), np.float32)
     near(run(lstm, x, w, r), lstm_model(x, w, r, np.zeros(8 * H, np.float32), zero, zero))
@@ -69,7 +69,7 @@ def test_lstm_without_bias_and_states():
 
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize("linear", [False, True])
-def test_gru(linear, direction):
+def test_gru_equals_a_loop_over_steps(linear, direction):
     x, w, r, b = operands(3)
     h0 = floats((N, H), seed=5)
     got = run(lambda x, w, r, b, h: gru(x, w, r, b, h, linear, direction), x, w, r, b, h0)
@@ -92,7 +92,7 @@ def test_small_float_states_are_rounded_once_a_step(dtype):
             np.testing.assert_allclose(got[-1].astype(np.float64), expected, rtol=0.51 * eps, atol=eps / 1000)
 
 
-def test_the_gates_are_in_onnx_order():
+def test_lstm_gates_are_in_onnx_order():
     onnx = pytest.importorskip("onnx")
     from onnx.reference import ReferenceEvaluator
 
@@ -131,7 +131,7 @@ R, B = te.placeholder((4 * H, H), "float32", "r"), te.placeholder((7,), "float32
         (lambda: lstm(X, W, R, None, B), "lstm: initial_h must have 2 dimensions, got 1"),
     ],
 )
-def test_invalid_arguments_are_refused(build_it, message):
+def test_invalid_recurrent_arguments_are_refused(build_it, message):
     with pytest.raises(OperatorError) as error:
         build_it()
     assert str(error.value) == message

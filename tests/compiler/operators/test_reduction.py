@@ -36,7 +36,7 @@ FLOAT_MODELS = {
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axes", AXES, ids=str)
 @pytest.mark.parametrize("name", FLOAT_MODELS)
-def test_floats_along_any_axes(name, axes, keepdims):
+def test_float_reductions_along_any_axes_equal_numpy(name, axes, keepdims):
     x = floats((3, 4, 5), low=0.5, high=2)
     expected = FLOAT_MODELS[name](x.astype(np.float64), axis=axes, keepdims=keepdims)
     got = run(lambda t: getattr(ops, name)(t, axes, keepdims), x)
@@ -61,7 +61,7 @@ def test_logsumexp_of_large_and_infinite_elements():
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
-def test_argmax_and_argmin(name, axis, keepdims):
+def test_argmax_and_argmin_select_the_first_or_the_last(name, axis, keepdims):
     x = integers((3, 4, 5), "int8", low=-3, high=3)
     model = getattr(np, name)
     got = run(lambda t: getattr(ops, name)(t, axis, keepdims), x)
@@ -79,7 +79,7 @@ def test_nan_is_the_maximum_as_in_numpy():
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_softmax(axis):
+def test_softmax_and_log_softmax_equal_numpy(axis):
     x = floats((3, 4, 5), low=-30, high=1000)
     shifted = x.astype(np.float64) - x.max(axis=axis, keepdims=True)
     powers = np.exp(shifted)
@@ -102,14 +102,14 @@ ELEMENTWISE_MODELS = {
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("name", FLOAT_MODELS)
-def test_no_axes_reduce_nothing(name, dtype, keepdims):
+def test_a_reduction_over_no_axes_is_the_identity(name, dtype, keepdims):
     x = floats((3, 4), low=0.5, high=2).astype(dtype)
     got = run(lambda t: getattr(ops, name)(t, (), keepdims), x)
     assert (got.dtype, got.shape) == (x.dtype, x.shape)
     np.testing.assert_allclose(got, ELEMENTWISE_MODELS.get(name, np.copy)(x), rtol=2e-3 if dtype == "float16" else 1e-6)
 
 
-def test_no_axes_keep_infinities_and_integers():
+def test_a_reduction_over_no_axes_keeps_infinities_and_integers():
     x = np.array([-np.inf, np.inf, np.nan, 0], np.float32)
     np.testing.assert_array_equal(run(lambda t: ops.logsumexp(t, []), x), x)
     np.testing.assert_array_equal(run(lambda t: ops.sum_square(t, []), integers(8, "int8")), integers(8, "int8") ** 2)
@@ -135,7 +135,7 @@ I = te.placeholder((3, 4), "int32", "i")  # noqa: E741
         (lambda: softmax(X, 5), "softmax: axis must be in -2..1, got 5"),
     ],
 )
-def test_invalid_arguments_are_refused(build, message):
+def test_invalid_reduction_arguments_are_refused(build, message):
     with pytest.raises(OperatorError) as error:
         build()
     assert str(error.value) == message

@@ -50,7 +50,7 @@ ROUNDINGS = {
 
 @pytest.mark.parametrize("coordinates", COORDINATES)
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_linear(size, coordinates):
+def test_linear_resizing_equals_the_formulas(size, coordinates):
     x = floats((2, 3, 5, 6))
     rows, columns = (matrix(n, m, m / n, coordinates, linear) for n, m in zip((5, 6), size, strict=True))
     got = run(lambda t: resize_linear(t, (2, 3, *size), coordinate_transformation_mode=coordinates), x)
@@ -60,7 +60,7 @@ def test_linear(size, coordinates):
 @pytest.mark.parametrize("rounding", ROUNDINGS)
 @pytest.mark.parametrize("coordinates", COORDINATES)
 @pytest.mark.parametrize("size", SIZES, ids=str)
-def test_nearest(size, coordinates, rounding):
+def test_nearest_resizing_equals_the_formulas(size, coordinates, rounding):
     x = integers((1, 2, 5, 6), "int8")
     maps = [matrix(n, m, m / n, coordinates, ROUNDINGS[rounding]) for n, m in zip((5, 6), size, strict=True)]
     got = run(
@@ -117,7 +117,7 @@ def test_scales_are_float32_as_in_onnx(extent, ratio, new):
     np.testing.assert_array_equal(got, x[[int(place / ratio) for place in range(new)]])
 
 
-def test_three_dimensions_match_the_onnx_reference():
+def test_resizing_three_dimensions_equals_the_onnx_reference():
     onnx = pytest.importorskip("onnx")
     from onnx.reference import ReferenceEvaluator
 
@@ -156,7 +156,7 @@ MODES = "half_pixel, pytorch_half_pixel, asymmetric, align_corners"
          f"resize_nearest: coordinate_transformation_mode must be one of {MODES}, got 'x'"),
     ],
 )  # fmt: skip
-def test_invalid_arguments_are_refused(build, message):
+def test_invalid_resize_arguments_are_refused(build, message):
     with pytest.raises(OperatorError) as error:
         build()
     assert str(error.value) == message

@@ -33,7 +33,7 @@ def close(got, expected, tile):
 
 
 @pytest.mark.parametrize("tile", TRANSFORMS)
-def test_the_transforms_are_exact_in_rational_numbers(tile):
+def test_the_transforms_compute_a_correlation(tile):
     transform = TRANSFORMS[tile]
     data, window = np.arange(1.0, transform.data_tile + 1) ** 2, np.array([2.0, -3.0, 5.0])
     products = (np.array(transform.weight) @ window) * (np.array(transform.data) @ data)
@@ -44,7 +44,7 @@ def test_the_transforms_are_exact_in_rational_numbers(tile):
 
 @pytest.mark.parametrize("tile", TRANSFORMS)
 @pytest.mark.parametrize("name", CASES)
-def test_the_convolution(name, tile):
+def test_winograd_equals_the_model(name, tile):
     x, weight, pads = operands(name)
     packed = pack_winograd(weight, tile)
     got = run(lambda a, w: winograd_conv2d(a, w, None, pads, len(weight), tile), x, packed)
@@ -53,7 +53,7 @@ def test_the_convolution(name, tile):
 
 @pytest.mark.parametrize("tile", TRANSFORMS)
 @pytest.mark.parametrize("name", CASES)
-def test_the_scheduled_function_computes_the_same(name, tile):
+def test_scheduled_winograd_equals_the_model(name, tile):
     x, weight, pads = operands(name)
     expected = model(x, weight, 1, pads)
     for target in ("x86-64-avx512", "cortex-a9"):
@@ -67,7 +67,7 @@ def test_the_scheduled_function_computes_the_same(name, tile):
     close(build(default_schedule(fn).fn)(x, packed), expected, tile)
 
 
-def test_bias_and_relu_fuse():
+def test_winograd_with_bias_and_relu_equals_the_model():
     x, weight, pads = operands("odd")
     bias = floats(21, seed=3)
     packed = pack_winograd(weight, 2)
@@ -159,7 +159,7 @@ X = te.placeholder((1, 4, 5, 5), "float32", "x")
         ),
     ],
 )
-def test_invalid_arguments_are_refused(call, message):
+def test_invalid_winograd_arguments_are_refused(call, message):
     with pytest.raises(OperatorError) as failure:
         call()
     assert str(failure.value) == message

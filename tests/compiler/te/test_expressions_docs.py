@@ -12,7 +12,7 @@ from vdla.compiler.ir import DTYPES
 EXAMPLE = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
 
 
-def test_the_page(root, request):
+def test_the_page_of_expressions_shows_its_output(root, request):
     path = root / "docs" / "expressions.md"
     page = path.read_text(encoding="utf-8")
     assert page.count("```python") == len(EXAMPLE.findall(page))

@@ -39,7 +39,7 @@ def test_backwards_the_axis_is_bound_to_the_mirrored_step():
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("steps", [1, 2, 9])
-def test_a_running_sum(steps, reverse):
+def test_a_running_sum_equals_cumsum(steps, reverse):
     rng = np.random.default_rng(steps)
     x, start = rng.integers(-9, 9, (steps, 3)).astype(np.int32), rng.integers(-9, 9, 3).astype(np.int32)
     expected = (x[::-1].cumsum(0)[::-1] if reverse else x.cumsum(0)) + start
@@ -86,7 +86,7 @@ def lstm_model(x, w, u, reverse):
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("symbolic", [False, True])
-def test_an_lstm(reverse, symbolic):
+def test_an_lstm_cell_equals_a_numpy_loop(reverse, symbolic):
     rng = np.random.default_rng(3)
     x, w, u = (rng.standard_normal(shape) for shape in ((5, 2, 3), (4, 6, 3), (4, 6, 6)))
     fn = lstm(STEPS if symbolic else 5, 2, 3, 6, reverse)
@@ -115,7 +115,7 @@ def test_a_state_that_is_reduced_in_place():
     np.testing.assert_array_equal(interpret(fn, arrays)["h"], expected)
 
 
-def test_states_that_swap_and_share():
+def test_states_may_swap_and_share_a_tensor():
     """Fibonacci numbers: (a, b) becomes (b, a + b)."""
     zero, one = te.full((1,), 0, "int32", "zero"), te.full((1,), 1, "int32", "one")
 
@@ -153,7 +153,7 @@ def test_stages_independent_of_the_step_are_computed_before_the_loop():
     np.testing.assert_array_equal(interpret(fn, {"x": array})["s"], 2 * array.cumsum(0))
 
 
-def test_a_tuple_in_a_cell():
+def test_a_cell_may_compute_a_tuple():
     """The best so far and the step at which it came, as one block of two buffers."""
     x = te.placeholder((6, 2), "int32", "x")
     low, none = te.full((2,), -100, "int32", "low"), te.full((2,), -1, "int32", "none")

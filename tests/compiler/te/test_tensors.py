@@ -60,7 +60,7 @@ def test_reductions_equal_numpy(reduction, model, dtype):
     np.testing.assert_array_equal(got, expected)
 
 
-def test_a_user_defined_reducer():
+def test_a_user_defined_reducer_reduces_elements():
     product = te.reducer(lambda x, y: x * y, 1, "product")
     x = np.arange(1, 7, dtype=np.int32).reshape(2, 3)
     k = te.reduce_axis(3, "k")
@@ -68,7 +68,7 @@ def test_a_user_defined_reducer():
     np.testing.assert_array_equal(got, [6, 120])
 
 
-def test_indices_of_any_rank_and_padding():
+def test_pad_equals_numpy():
     x = np.arange(6, dtype=np.int8).reshape(2, 3)
     got = run(lambda x: te.pad(x, (1, 0), (0, 2), 7), x=x)
     np.testing.assert_array_equal(got, np.pad(x, ((1, 0), (0, 2)), constant_values=7))
@@ -179,7 +179,7 @@ K = te.reduce_axis(3, "k")
          'write te.cast("float32", ...) or te.cast("float64", ...) on one side'),
     ],
 )  # fmt: skip
-def test_errors(build, message):
+def test_invalid_expressions_are_refused(build, message):
     with pytest.raises(TeError) as error:
         build()
     assert str(error.value) == message
@@ -200,7 +200,7 @@ def doubled(name="c", source=W):
         ([W], [doubled("w")], "te.create_function f: tensors must have different names, got w twice"),
     ],
 )
-def test_function_errors(inputs, outputs, message):
+def test_invalid_function_arguments_are_refused(inputs, outputs, message):
     with pytest.raises(TeError) as error:
         te.create_function(inputs, outputs, "f")
     assert str(error.value) == message

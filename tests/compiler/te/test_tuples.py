@@ -35,7 +35,7 @@ def test_positions_along_several_axes_are_row_major():
     np.testing.assert_array_equal(best_of(x, te.argmax, (5, 6))[1], x.reshape(2, 30).argmax(1))
 
 
-def test_lowest_values_and_nan():
+def test_positions_of_infinities_and_nan_equal_numpy():
     inf, nan = np.inf, np.nan
     x = np.array([[-inf, -inf, -inf], [1, nan, nan], [nan, inf, 1], [-inf, -inf, 5]], np.float32)
     assert best_of(x, te.argmax, (3,))[1].tolist() == x.argmax(1).tolist() == [0, 1, 0, 2]

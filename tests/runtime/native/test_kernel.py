@@ -75,7 +75,7 @@ def test_arrays_are_passed_in_order_or_by_name(parallel: bool) -> None:
         assert c.dtype == F32
 
 
-def test_out_is_returned(axpy: Kernel) -> None:
+def test_a_call_returns_the_arrays_given_as_out(axpy: Kernel) -> None:
     a, b = arrays()
     c = np.zeros((6, 4), F32)
     assert axpy(a, b, out=c) is c
@@ -283,7 +283,7 @@ def test_values_out_of_range_of_int4_are_refused() -> None:
     refuses(called, "small: elements of a must be in the range of int4, got -9", a - 9, a)
 
 
-def test_a_failed_allocation_is_an_error() -> None:
+def test_out_of_memory_inside_a_kernel_is_an_error() -> None:
     message = "axpy: cannot allocate memory for the intermediate results"
     refuses(kernel(native_modules.STATIC, result=1), message, *arrays())
 
@@ -337,7 +337,7 @@ def test_a_kernel_for_another_machine_is_not_loaded() -> None:
 
 
 @pytest.mark.parametrize("name", ["exp", "free", "vdla_parallel", "vdla_threads"])
-def test_reserved_names_get_another_symbol(name: str) -> None:
+def test_kernels_with_reserved_names_are_compiled_and_called(name: str) -> None:
     a = te.placeholder((4,), "float32", "a")
     s = Schedule(te.create_function([a], [te.compute((4,), lambda i: te.call("exp", a[i]), "b")], name))
     s.parallel("i")

@@ -13,7 +13,9 @@ from helpers.native_programs import run, toolchain
 BLOCK = re.compile(r"```(python|c|sh)\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
 
 
-def test_the_page(root: Path, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_of_native_code_shows_its_output(
+    root: Path, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     toolchain("host")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}

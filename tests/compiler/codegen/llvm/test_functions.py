@@ -76,7 +76,7 @@ def test_float64_errors_are_a_few_units_in_the_last_place(name: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_powers(dtype: str) -> None:
+def test_pow_errors_are_at_most_1_5_units_in_the_last_place(dtype: str) -> None:
     x = sample("pow", dtype, 5000)
     y = np.random.default_rng(6).permutation(x) / 8
     grid = np.array([(a, b) for a in [*SPECIAL, 3, -3] for b in [*SPECIAL, 3, -3, 16777216]]).astype(dtype)
@@ -109,7 +109,7 @@ def test_integer_abs_wraps(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint16", "uint64"])
-def test_popcount(dtype: str) -> None:
+def test_popcount_counts_bits_at_the_width_of_the_dtype(dtype: str) -> None:
     x = np.random.default_rng(2).integers(0, 256, 64 * 8, np.uint8).view(storage_dtype(dtype))
     assert run("popcount", dtype, x).tolist() == [int(v).bit_count() for v in x.view(f"uint{x.itemsize * 8}")]
 

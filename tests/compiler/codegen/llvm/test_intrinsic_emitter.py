@@ -35,7 +35,7 @@ def ones(kind: Any, count: int) -> Any:
     return llvm.Constant(llvm.VectorType(kind, count), [1] * count)
 
 
-def test_the_lowering_decides_not_the_behaviour() -> None:
+def test_the_lowering_overrides_the_behaviour() -> None:
     kernel = built(lambda emit: emit.store("y", emit.builder.fmul(emit.load("x"), ones(FLOAT, 4))))
     a = np.arange(32, dtype=np.float32).reshape(8, 4)
     np.testing.assert_array_equal(kernel(a), a)

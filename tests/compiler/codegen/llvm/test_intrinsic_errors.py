@@ -131,7 +131,7 @@ AT = "tensorize vnni_16 at block c: "
         ),
     ],
 )
-def test_a_mismatch_is_named(options: dict[str, Any], message: str) -> None:
+def test_a_nest_that_does_not_match_is_refused_with_the_reason(options: dict[str, Any], message: str) -> None:
     with pytest.raises(TensorizeError, match=f"^{re.escape(AT + message)}$"):
         step(product(**options), dot.vnni(16))
 

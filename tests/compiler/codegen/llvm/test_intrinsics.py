@@ -150,7 +150,7 @@ def test_a_cpu_without_the_features_runs_the_behaviour(name: str) -> None:
 
 @pytest.mark.parametrize("target", ARM)
 @pytest.mark.parametrize("kind", ["random", "mixed"])
-def test_intrinsics_on_emulated_arm_cpus(target: str, kind: str, tmp_path: Path) -> None:
+def test_intrinsics_compute_their_behaviour_on_emulated_arm_cpus(target: str, kind: str, tmp_path: Path) -> None:
     toolchain(target)
     for name in ARM[target]:
         fn = stage(EVERY[name]).fn
@@ -162,7 +162,7 @@ def test_intrinsics_on_emulated_arm_cpus(target: str, kind: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("side", LaneOperand)
-def test_sdot_on_an_emulated_arm_cpu(side: LaneOperand, tmp_path: Path) -> None:
+def test_sdot_computes_its_behaviour_on_an_emulated_arm_cpu(side: LaneOperand, tmp_path: Path) -> None:
     toolchain("aarch64")
     fn = stage(dot.neon_dot(side)).fn
     inputs = numbers(fn, "mixed")
@@ -196,7 +196,7 @@ def test_a_triple_may_begin_with_arm64() -> None:
     assert "\tsadalp\t" in compile_native(stage(dot.neon_pairs()).fn, arm("arm64")).assembly
 
 
-def test_vnni_without_avx512() -> None:
+def test_avx_vnni_uses_no_512_bit_registers() -> None:
     plain = TARGETS["x86-64-avx2"]
     machine = Target("avxvnni", plain.triple, "alderlake", plain.features | {"avxvnni"}, 32, 16)
     assert dot.best_dot(machine).name == "avx_vnni_8"
@@ -210,7 +210,7 @@ def test_vnni_without_avx512() -> None:
     [("x86-64-avx512", "vnni_16"), ("x86-64-avx2", "madd_8"), ("x86-64", "madd_4"), ("aarch64", "neon_pairs"),
      ("cortex-a9", "neon_pairs"), ("neoverse-n1", "neon_dot")],
 )  # fmt: skip
-def test_best_dot(target: str, name: str) -> None:
+def test_best_dot_depends_on_the_target(target: str, name: str) -> None:
     assert dot.best_dot(TARGETS[target]).name == name
 
 

@@ -53,7 +53,9 @@ def test_heap_temporaries_are_freed() -> None:
 
 @pytest.mark.parametrize("shape", [(N, N), (N, N, 2), (N, 1 << 40)])
 @pytest.mark.parametrize("kind", [ir.LoopKind.SERIAL, ir.LoopKind.PARALLEL])
-def test_a_failed_allocation_is_an_error(shape: tuple[ir.Extent, ...], kind: ir.LoopKind) -> None:
+def test_a_failed_allocation_returns_an_error_and_frees_the_rest(
+    shape: tuple[ir.Extent, ...], kind: ir.LoopKind
+) -> None:
     held, large = ir.Buffer("h", (8,), "float64", "heap"), ir.Buffer("t", shape, "float64", "heap")
     zeros = tuple(0 for _ in shape)
     inner = ir.seq(store("t", zeros, load("h", 0)), store("y", (0,), load("t", *zeros)))

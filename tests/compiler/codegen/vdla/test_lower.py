@@ -150,7 +150,7 @@ def test_each_virtual_thread_has_its_own_tiles():
     agree(fused(threads=2, chunk=1))
 
 
-def test_a_last_turn_without_sums_still_emits_them():
+def test_an_iteration_without_a_chunk_does_not_lose_results():
     s = fused(threads=3, chunk=1)  # four chunks in turns of three
     assert kinds(s).count("Vector") == 2
     agree(s)

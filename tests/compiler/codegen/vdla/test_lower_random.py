@@ -25,5 +25,5 @@ def test_more_random_schedules_are_right_or_refused(first):
     check(range(first, first + 100), share=0.6)
 
 
-def test_a_seed_replays():
+def test_a_seed_replays_a_schedule():
     assert str(random_case(3)) == str(random_case(3))

@@ -39,7 +39,7 @@ def test_tiles_of_an_operation_are_listed_once():
         (Vector(VectorOp.MUL, Operand.WGT, emit=Emit.RAW), "out", Fraction(4)),
     ],
 )
-def test_units_of_base_fields(instruction, name, unit):
+def test_each_base_field_counts_in_its_own_unit(instruction, name, unit):
     config = Config(block_in=32, block_out=16)
     assert field_unit(config, instruction, name) == unit
 

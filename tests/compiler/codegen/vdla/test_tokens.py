@@ -128,7 +128,7 @@ def test_empty_touches_cause_no_dependence():
 # --- hand-made lists -----------------------------------------------------------------------------
 
 
-def test_one_tile_alternates():
+def test_units_that_share_one_tile_alternate():
     places = check([load(0), gemm(0, out=(0,)), store(0)] * 2)
     assert text(places) == [">load>C", "L>compute>LS", "C>store>C", "C>load>C", "LS>compute>S", "C>store>"]
 
@@ -145,7 +145,7 @@ def test_a_double_buffer_needs_one_token_per_tile_and_direction():
     ]
 
 
-def test_two_loads_need_one_token():
+def test_consecutive_loads_share_one_token():
     assert text(check([load(0), load(1), gemm(0, 1)])) == [">load>", ">load>C", "L>compute>"]
 
 
@@ -153,7 +153,7 @@ def test_a_covered_dependence_needs_no_token():
     assert text(check([load(0), gemm(0), gemm(0)])) == [">load>C", "L>compute>", ">compute>"]
 
 
-def test_compute_that_needs_both_sides_pops_from_both():
+def test_compute_pops_from_load_and_store_if_it_depends_on_both():
     shared = Touch("shared", slice(0, 1), True)
     steps = [load(0), UnitOp(STORE, (shared,)), UnitOp(COMPUTE, (shared, Touch(Buffer.INP, slice(0, 1), False)))]
     assert text(check(steps)) == [">load>C", ">store>C", "LS>compute>"]
@@ -164,23 +164,23 @@ def test_reuse_of_results_waits_for_the_store():
     assert text(check(steps)) == [">compute>S", "C>store>C", ">compute>S", "C>store>", "S>compute>"]
 
 
-def test_load_of_what_a_store_wrote_goes_through_a_sync():
+def test_a_load_of_stored_data_is_ordered_by_a_sync():
     places = check([gemm(0, out=(0,)), store(0, tensor="t"), load(0, tensor="t")])
     assert text(places) == [">compute>S", "C>store>C", "S>sync>L", "C>load>"]
     assert places[2] == IssuedOp(None, COMPUTE, frozenset({STORE}), frozenset({LOAD}))
 
 
-def test_load_of_what_a_store_wrote_reuses_an_earlier_wait_of_compute():
+def test_a_load_of_stored_data_reuses_an_earlier_wait_of_compute():
     steps = [gemm(out=(0,)), store(0, tensor="t"), gemm(out=(0,)), gemm(out=(7,)), load(0, tensor="t")]
     assert text(check(steps)) == [">compute>S", "C>store>C", "S>compute>L", ">compute>", "C>load>"]
 
 
-def test_store_over_what_a_load_read_is_covered_by_compute():
+def test_a_store_over_loaded_data_is_ordered_by_the_compute_between():
     steps = [load(0, tensor="t"), gemm(0, out=(0,)), store(0, tensor="t")]
     assert text(check(steps)) == [">load>C", "L>compute>S", "C>store>"]
 
 
-def test_store_over_what_an_unrelated_load_read_goes_through_a_sync():
+def test_a_store_over_data_of_an_unrelated_load_is_ordered_by_a_sync():
     steps = [gemm(out=(0,)), load(9, tensor="t"), store(0, tensor="t")]
     assert text(check(steps)) == [">compute>", ">load>C", "L>sync>S", "C>store>"]
 
@@ -241,7 +241,7 @@ def test_random_lists_are_ordered_by_a_minimal_set_of_tokens():
         check_minimal(steps, check(steps, depth=MANY))
 
 
-def test_a_shared_space_between_all_units():
+def test_random_lists_on_one_space_of_all_units_get_minimal_tokens():
     """Every unit reads and writes one space, which the machine lacks but the algorithm allows."""
     for seed in range(60):
         print(f"seed {seed}")

@@ -56,7 +56,7 @@ def loops(fn, kind):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_scheduled_function_computes_the_same(name):
+def test_default_schedules_preserve_results(name):
     fn, arrays, output = scheduled(name)
     expected = interpret(fn, arrays)[output]
     for target in ("x86-64-avx512", "cortex-a9"):
@@ -152,6 +152,6 @@ def test_invalid_targets_are_refused():
     assert str(error.value) == "default_schedule: target must be a name or a Target, got None"
 
 
-def test_the_cases_match_numpy():
+def test_a_broadcast_product_equals_numpy():
     operator, *arrays = CASES["row"]
     np.testing.assert_array_equal(run(operator, *arrays), arrays[0] * arrays[1])

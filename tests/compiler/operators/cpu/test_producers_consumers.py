@@ -43,7 +43,7 @@ def test_consumers_that_do_not_read_in_place(name, algorithm):
     np.testing.assert_allclose(build(scheduled)(data, plan.pack(weight)), expected(sums), atol=1e-3)
 
 
-def test_a_transposed_product():
+def test_a_transposed_product_is_computed_about_once():
     a, b = integers((24, 9), "float32", 1), integers((9, 40), "float32", 2)
     tensors = te.placeholder(a.shape, "float32", "a"), te.placeholder(b.shape, "float32", "b")
     fn = te.create_function(tensors, [transpose(matmul(*tensors, name="c"), (1, 0))], "product")

@@ -37,7 +37,7 @@ MACHINES = {
 
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("operator", CASES)
-def test_operators_equal_the_naive_model(operator: str, machine: str) -> None:
+def test_template_programs_equal_the_naive_model(operator: str, machine: str) -> None:
     for seed in (1, 2):
         CASES[operator](MACHINES[machine], seed).check()
 
@@ -157,7 +157,7 @@ def test_patches_are_chosen_where_channels_do_not_fit() -> None:
     np.testing.assert_array_equal(found, reference.conv2d(data, weight, (1, 1), (0, 0)))
 
 
-def test_the_documentation_runs(root: Path) -> None:
+def test_the_examples_of_the_template_page_run(root: Path) -> None:
     page = (root / "docs" / "templates.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(blocks) == 4
