@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Int8 = NDArray[np.int8]
 Ints = NDArray[np.int64]
 
-SCALE_BITS = 23  # significant bits of the random multipliers
+_SCALE_BITS = 23  # significant bits of the random multipliers
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def random_data(layer: Workload, config: Config, seed: int) -> LayerData:
     spread = _spread(layer, config)
     bias = rng.integers(-int(spread), int(spread), layer.out_channels, endpoint=True)
     factor = 2.0 ** (config.out_bits - 1) / 3 / spread * rng.uniform(0.5, 1.5, layer.out_channels)
-    shift = SCALE_BITS - 1 - np.floor(np.log2(factor)).astype(np.int64)
+    shift = _SCALE_BITS - 1 - np.floor(np.log2(factor)).astype(np.int64)
     return LayerData(data, weight, bias, np.round(factor * 2.0**shift).astype(np.int64), shift)
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]
 
-NPY_MAGIC = b"\x93NUMPY"
-RANDOM_SHIFT = 31  # with multipliers near 2**23: sums of some thousand products come out within int8
+_NPY_MAGIC = b"\x93NUMPY"
+_RANDOM_SHIFT = 31  # with multipliers near 2**23: sums of some thousand products come out within int8
 
 
 def read_inputs(settings: Sequence[str]) -> dict[str, Array]:
@@ -29,15 +29,15 @@ def read_inputs(settings: Sequence[str]) -> dict[str, Array]:
         name, file = key_and_value("--input", setting)
         if name in arrays:
             raise CommandError(f"--input: {name} must be given once, got it twice")
-        arrays[name] = read_array(Path(file))
+        arrays[name] = _read_array(Path(file))
     return arrays
 
 
-def read_array(path: Path) -> Array:
+def _read_array(path: Path) -> Array:
     """The array in a .npy file; pickled objects are refused."""
     with path.open("rb") as file:
-        start = file.read(len(NPY_MAGIC))
-        if start != NPY_MAGIC:
+        start = file.read(len(_NPY_MAGIC))
+        if start != _NPY_MAGIC:
             raise CommandError(f"{path}: file must be an array in .npy format, got one that begins with {start!r}")
         file.seek(0)
         try:
@@ -61,7 +61,7 @@ def random_array(tensor: ProgramTensor, seed: int) -> Array:
     rng = np.random.default_rng([seed, *tensor.name.encode()])
     if tensor.dtype == "int64":
         bias, mult = rng.integers(-1000, 1000, tensor.shape), rng.integers(1 << 22, 1 << 23, tensor.shape)
-        return pack_scale(bias, mult, RANDOM_SHIFT).view(np.int64)
+        return pack_scale(bias, mult, _RANDOM_SHIFT).view(np.int64)
     bits = int(tensor.dtype.removeprefix("int"))
     dtype = np.int8 if bits <= 8 else np.dtype(tensor.dtype)
     return rng.integers(-(1 << (bits - 1)), 1 << (bits - 1), tensor.shape, dtype)

@@ -35,14 +35,14 @@ EXAMPLES = """\
 """
 
 # Figures that decide the exit code: they must be 1, or 0.
-MUST_BE_ONE = ("all_exact", "fits")
-MUST_BE_ZERO = ("missed", "false_alarms", "mismatches", "disagreements", "one_sided", "bitserial_error")
+_MUST_BE_ONE = ("all_exact", "fits")
+_MUST_BE_ZERO = ("missed", "false_alarms", "mismatches", "disagreements", "one_sided", "bitserial_error")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The benchmark, its seed, the form of the result."""
     name = parser.add_argument("name", nargs="?", metavar="NAME", help="the benchmark; --list shows all")
-    complete_with(name, descriptions)
+    complete_with(name, _descriptions)
     parser.add_argument("--list", action="store_true", help="list the benchmarks")
     parser.add_argument("--json", metavar="FILE", help="write the result as JSON; - is standard output")
     parser.add_argument("--seed", type=natural, default=0, help="seed of all random data (default 0)")
@@ -50,12 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the benchmark; exit code 1 when a figure of MUST_BE_ONE or MUST_BE_ZERO is not."""
+    """Run the benchmark; exit code 1 when a figure of _MUST_BE_ONE or _MUST_BE_ZERO is not."""
     if arguments.list:
         return _list()
     if arguments.json not in (None, "-"):
         require_folder("bench", "--json", Path(arguments.json))
-    result = run_benchmark(arguments.name, arguments.seed, arguments.long)
+    result = _run_benchmark(arguments.name, arguments.seed, arguments.long)
     if arguments.json == "-":
         print(result.json(), end="")
     elif arguments.json:
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     return OK if passed(result) else FINDING
 
 
-def descriptions() -> dict[str, str]:
+def _descriptions() -> dict[str, str]:
     """The benchmarks with the first line of their docstrings, read without importing them."""
     folder = files("vdla.benchmarks")
     sources = {entry.name.removesuffix(".py"): _source(entry) for entry in folder.iterdir()}
@@ -93,9 +93,9 @@ def _module(name: str) -> ModuleType:
     return import_module(f"{home}.benchmark" if is_folder else home)
 
 
-def run_benchmark(name: str | None, seed: int, long: bool = False) -> BenchmarkResult:
+def _run_benchmark(name: str | None, seed: int, long: bool = False) -> BenchmarkResult:
     """The result of a benchmark; `long` is refused where there is no long form."""
-    known = descriptions()
+    known = _descriptions()
     if name not in known:
         got = f"{name}{did_you_mean(name, known)}" if name else "nothing"
         raise CommandError(f"bench: name must be one of {', '.join(known)}, got {got}")
@@ -108,16 +108,16 @@ def run_benchmark(name: str | None, seed: int, long: bool = False) -> BenchmarkR
 
 
 def passed(result: BenchmarkResult) -> bool:
-    """Whether every figure of MUST_BE_ONE and MUST_BE_ZERO is."""
-    ones = all(result.figures.get(name, 1) == 1 for name in MUST_BE_ONE)
-    return ones and all(result.figures.get(name, 0) == 0 for name in MUST_BE_ZERO)
+    """Whether every figure of _MUST_BE_ONE and _MUST_BE_ZERO is."""
+    ones = all(result.figures.get(name, 1) == 1 for name in _MUST_BE_ONE)
+    return ones and all(result.figures.get(name, 0) == 0 for name in _MUST_BE_ZERO)
 
 
 def _list() -> int:
     listing = table("benchmarks", "name", "measures")
     listing.columns[1].justify = "left"
     listing.columns[1].no_wrap = False
-    for name, description in descriptions().items():
+    for name, description in _descriptions().items():
         listing.add_row(name, description)
     output().print(listing)
     return OK

@@ -24,7 +24,7 @@ EXAMPLES = """\
   vdla compare sim rtl c2.vdla --seed 7 --dram read_latency=200 beat_cycles=2
 """
 
-NEIGHBOURS = 10  # rows of the table around the first difference
+_NEIGHBOURS = 10  # rows of the table around the first difference
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -107,7 +107,7 @@ def _neighbourhood(comparison: Comparison) -> Any:  # noqa: ANN401  a table of r
     cycle = min(cycle for cycle in found.cycles if cycle >= 0)
     names = "/".join(side.device for side in comparison.runs)
     listing = table(f"up to cycle {cycle}, {names} where they differ", "", "unit", "opcode", *EVENTS)
-    for k in latest_instructions(one, found.instruction, cycle, NEIGHBOURS):
+    for k in latest_instructions(one, found.instruction, cycle, _NEIGHBOURS):
         row = program.columns[k]
         cells = [_cycles(int(ours[k]), int(theirs[k])) for ours, theirs in zip(one, other, strict=True)]
         unit, opcode = Unit(int(row[COL["unit"]])).name.lower(), Opcode(int(row[COL["opcode"]])).name

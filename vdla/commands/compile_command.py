@@ -29,7 +29,7 @@ EXAMPLES = """\
 """
 
 
-NOTE = """\
+_NOTE = """\
 Options in brackets may be left out; the first word or the number is the default.
 N is an integer. kernel, strides, pads, dilations and output_padding take one N for
 both directions or HxW, such as kernel=1x3; pads also takes TOPxLEFTxBOTTOMxRIGHT."""
@@ -112,7 +112,7 @@ def _list() -> int:
     for name, template in templates().items():
         required, optional = described(template)
         print(f"{name}\n{_indented(required)}\n{_indented(optional)}")
-    print(f"layers\n{_indented(list(workloads()))}\n\n{NOTE}")
+    print(f"layers\n{_indented(list(workloads()))}\n\n{_NOTE}")
     return OK
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Build = Callable[[str, "Target"], "ir.Function"]
 """From a dtype and a target to a function."""
 
-Shapes = Mapping[str, tuple[int, ...]]
+_Shapes = Mapping[str, tuple[int, ...]]
 
 
 def conv2d(
@@ -64,7 +64,7 @@ OPERATORS: dict[str, Callable[..., Build]] = {
 }
 
 
-def _build(name: str, shapes: Shapes, **options: int) -> Build:
+def _build(name: str, shapes: _Shapes, **options: int) -> Build:
     """The function `y = name(*placeholders, **options)`."""
 
     def build(dtype: str, target: Target) -> ir.Function:

@@ -28,7 +28,7 @@ EXAMPLES = """\
   vdla demo --html demo.html    a page with roofline and timeline
 """
 
-THREADS = {"two threads": 2, "one thread": 1}
+_THREADS = {"two threads": 2, "one thread": 1}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def _measure(layer: Workload, config: Config, seed: int) -> dict[str, LayerRun]:
     with progress("demo") as show:
         warming = warm_up()  # on the other cores, after an installation
         operators = {}
-        for index, (label, threads) in enumerate(THREADS.items()):
+        for index, (label, threads) in enumerate(_THREADS.items()):
             show(f"compile {layer.name}, {label}", index, 5)
             operators[label] = layer_operator(layer, config, threads)
             _ = operators[label].program

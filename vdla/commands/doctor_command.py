@@ -22,7 +22,7 @@ EXAMPLES = """\
   vdla doctor        exit code 1 when a requirement is missing or a test fails
 """
 
-VECTOR_FEATURES = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "asimd", "asimddp")  # as /proc/cpuinfo spells them
+_VECTOR_FEATURES = ("avx2", "avx512f", "avx512_vnni", "avx_vnni", "asimd", "asimddp")  # as /proc/cpuinfo spells them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -129,7 +129,7 @@ def _version(distribution: str) -> str | None:
 def _machine() -> list[DoctorFinding]:
     from vdla.support.processor import cpu_flags, cpu_model
 
-    features = [name for name in VECTOR_FEATURES if name in cpu_flags()]
+    features = [name for name in _VECTOR_FEATURES if name in cpu_flags()]
     return [
         DoctorFinding("processor", f"{cpu_model()}, {os.cpu_count()} cores"),
         DoctorFinding("vector features", ", ".join(features) or "none known"),

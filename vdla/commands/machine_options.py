@@ -35,10 +35,10 @@ def preset_names() -> list[str]:
 
 def machine(arguments: argparse.Namespace) -> Config:
     """The configuration that the options name."""
-    return read_config(arguments.config) if arguments.config else Config.preset(arguments.preset)
+    return _read_config(arguments.config) if arguments.config else Config.preset(arguments.preset)
 
 
-def read_config(path: Path) -> Config:
+def _read_config(path: Path) -> Config:
     """A configuration in a JSON file, with or without its fingerprint."""
     try:
         document = json.loads(read_text(path))

@@ -1,7 +1,7 @@
 """Charts of runs as SVG text: the roofline, the timeline of the units, the shares of their cycles.
 
 Colours are CSS classes, which `run_page` defines for light and for dark backgrounds.
-Lengths are in units of the view box, which is `WIDTH` wide.
+Lengths are in units of the view box, which is `_WIDTH` wide.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from vdla.hardware.isa import COL, Buffer, Opcode, Unit
 from vdla.hardware.program import Program
 from vdla.simulator.stats import RunStats
 
-WIDTH = 960
+_WIDTH = 960
 LEFT = 72  # of the plot; labels stand to its left
-RIGHT = WIDTH - 28  # the last tick's label is centred below the end
-ROW = 22  # height of a bar
-GAP = 8  # between bars
-AXIS = 34  # below the plot: ticks and the title of the axis
+RIGHT = _WIDTH - 28  # the last tick's label is centred below the end
+_ROW = 22  # height of a bar
+_PITCH = 30  # from a bar to the next
+_AXIS = 34  # below the plot: ticks and the title of the axis
 MOST_TICKS = 9
-MERGE_BELOW = 0.6  # shorter slices of one kind are drawn as one when no gap can be seen between them
+_MERGE_BELOW = 0.6  # shorter slices of one kind are drawn as one when no gap can be seen between them
 
 
 def element(name: str, content: str = "", **attributes: object) -> str:
@@ -37,7 +37,7 @@ def _attribute(value: object) -> str:
 
 
 def _svg(height: float, content: str, label: str) -> str:
-    box = f"0 0 {WIDTH} {height:g}"
+    box = f"0 0 {_WIDTH} {height:g}"
     return element("svg", content, viewBox=box, xmlns="http://www.w3.org/2000/svg", role="img", aria_label=label)
 
 
@@ -77,10 +77,10 @@ def roofline(runs: Runs) -> str:
     knee, peak = ridge(stats[0]), stats[0].config.peak_gops
     at = [max(intensity(run), 1e-3) for run in stats]
     x = _LogScale(min(*at, knee) / 8, max(*at, knee) * 4, LEFT, RIGHT)
-    y = _LogScale(peak / 32, peak * 2, height - AXIS, 12)
+    y = _LogScale(peak / 32, peak * 2, height - _AXIS, 12)
     parts = [_grid(x, y, height)]
     roof = [(x.low, peak * x.low / knee), (knee, peak), (x.high, peak)]
-    points = " ".join(f"{x(a):.1f},{max(12.0, min(height - AXIS, y(b))):.1f}" for a, b in _clipped(roof, y.low))
+    points = " ".join(f"{x(a):.1f},{max(12.0, min(height - _AXIS, y(b))):.1f}" for a, b in _clipped(roof, y.low))
     parts.append(element("polyline", points=points, class_="roof"))
     bytes_per_cycle = stats[0].config.peak_bytes_per_cycle
     parts.append(_text(RIGHT, y(peak) - 6, f"peak {peak:,.1f} GOPS", "small", "end"))
@@ -97,7 +97,7 @@ def _clipped(line: list[tuple[float, float]], low: float) -> list[tuple[float, f
 
 
 def _grid(x: _LogScale, y: _LogScale, height: float) -> str:
-    bottom = height - AXIS
+    bottom = height - _AXIS
     parts = []
     for tick in x.ticks():
         parts.append(_line(x(tick), 12, x(tick), bottom, "grid"))
@@ -137,20 +137,20 @@ class _Slice:
     count: int = 1
 
 
-KINDS = ("LOAD inp", "LOAD wgt", "LOAD other", "GEMM", "VECTOR", "STORE", "SYNC")
+_KINDS = ("LOAD inp", "LOAD wgt", "LOAD other", "GEMM", "VECTOR", "STORE", "SYNC")
 """The kinds of slices, in the order of the legend; each is a CSS class without its space."""
 
 
 def timeline(program: Program, stats: RunStats, begin: int, end: int) -> str:
     """The instructions of every unit in the cycles `begin` to `end`, a row a unit."""
-    bottom = len(Unit) * (ROW + GAP)
-    tracks = [element("rect", x=LEFT, y=u * (ROW + GAP), width=RIGHT - LEFT, height=ROW, class_="track") for u in Unit]
+    bottom = len(Unit) * _PITCH
+    tracks = [element("rect", x=LEFT, y=u * _PITCH, width=RIGHT - LEFT, height=_ROW, class_="track") for u in Unit]
     parts = [*tracks, _cycle_axis(begin, end, bottom)]
     for unit in Unit:
-        top = unit * (ROW + GAP)
-        parts.append(_text(0, top + ROW * 0.7, unit.label))
+        top = unit * _PITCH
+        parts.append(_text(0, top + _ROW * 0.7, unit.label))
         parts += [_bar(item, top) for item in _merged(_slices(program, stats, unit, begin, end))]
-    return _svg(bottom + AXIS, "".join(parts), "timeline")
+    return _svg(bottom + _AXIS, "".join(parts), "timeline")
 
 
 def _slices(program: Program, stats: RunStats, unit: Unit, begin: int, end: int) -> Iterator[_Slice]:
@@ -180,7 +180,9 @@ def _merged(slices: Iterator[_Slice]) -> Iterator[_Slice]:
         if current is None:
             current = item
         elif (
-            item.kind == current.kind and item.start - current.end < MERGE_BELOW and item.end - item.start < MERGE_BELOW
+            item.kind == current.kind
+            and item.start - current.end < _MERGE_BELOW
+            and item.end - item.start < _MERGE_BELOW
         ):
             count = current.count + 1
             current = replace(current, end=item.end, count=count, title=f"{item.kind}, {count} instructions")
@@ -191,10 +193,15 @@ def _merged(slices: Iterator[_Slice]) -> Iterator[_Slice]:
         yield current
 
 
+def _adjoin(one: _Slice, other: _Slice) -> bool:
+    """Whether `other` is short, and too close to `one` for a gap to be seen."""
+    return max(other.start - one.end, other.end - other.start) < _MERGE_BELOW
+
+
 def _bar(item: _Slice, top: float) -> str:
     width = max(0.4, item.end - item.start)
     title = element("title", escape(item.title))
-    return element("rect", title, x=item.start, y=top, width=width, height=ROW, class_=_class(item.kind))
+    return element("rect", title, x=item.start, y=top, width=width, height=_ROW, class_=_class(item.kind))
 
 
 def _class(kind: str) -> str:
@@ -222,20 +229,20 @@ def shares(stats: RunStats) -> str:
     """What the cycles of every unit went to, a bar a unit."""
     parts = []
     for row, (unit, counters) in enumerate(stats.counters.items()):
-        top, left = row * (ROW + GAP), float(LEFT)
-        parts.append(_text(0, top + ROW * 0.7, unit))
+        top, left = row * _PITCH, float(LEFT)
+        parts.append(_text(0, top + _ROW * 0.7, unit))
         for counter, cycles in counters.items():
             width = (RIGHT - LEFT) * cycles / max(1, stats.total_cycles)
             if cycles:
                 title = f"{unit}, {COUNTER_LABELS[counter]}: {100 * cycles / stats.total_cycles:.1f} %"
                 parts.append(_share(left, top, width, title, counter))
             left += width
-    return _svg(len(stats.counters) * (ROW + GAP), "".join(parts), "shares of cycles")
+    return _svg(len(stats.counters) * _PITCH, "".join(parts), "shares of cycles")
 
 
 def _share(left: float, top: float, width: float, title: str, counter: str) -> str:
     hover = element("title", escape(title))
-    return element("rect", hover, x=left, y=top, width=max(0.2, width), height=ROW, class_=counter)
+    return element("rect", hover, x=left, y=top, width=max(0.2, width), height=_ROW, class_=counter)
 
 
 # --- legends --------------------------------------------------------------------------------------
@@ -255,7 +262,7 @@ def legend(labels: Mapping[str, str]) -> str:
 def timeline_legend(programs: Iterable[Program]) -> str:
     """The kinds of the programs' instructions."""
     used = {_kind(row) for program in programs for row in program.columns}
-    return legend({_class(kind): kind for kind in KINDS if kind in used})
+    return legend({_class(kind): kind for kind in _KINDS if kind in used})
 
 
 def shares_legend() -> str:

@@ -14,7 +14,7 @@ from vdla.commands.run_charts import element
 from vdla.hardware.program import Program
 from vdla.simulator.stats import RunStats
 
-DETAIL = 0.06  # the share of the longest run that the second timeline shows, from its middle on
+_DETAIL = 0.06  # the share of the longest run that the second timeline shows, from its middle on
 
 STYLE = """
 :root { color-scheme: light dark;
@@ -62,7 +62,7 @@ def render(title: str, notes: Sequence[str], first: Figures, runs: Mapping[str, 
         run_charts.timeline_legend(program for program, _ in runs.values()),
         *_timelines(runs, 0, longest),
         element("h2", "Timeline in detail"),
-        *_timelines(runs, begin, begin + max(1, round(longest * DETAIL))),
+        *_timelines(runs, begin, begin + max(1, round(longest * _DETAIL))),
         element("h2", "Where the cycles went"),
         run_charts.shares_legend(),
         *(part for label, run in stats.items() for part in (element("h3", escape(label)), run_charts.shares(run))),

@@ -35,7 +35,7 @@ COUNTER_LABELS = {
 FIGURES: Mapping[str, Callable[[RunStats], str]] = {
     "cycles": lambda stats: f"{stats.total_cycles:,}",
     "time": lambda stats: f"{stats.seconds * 1e3:,.3f} ms",
-    "utilisation": lambda stats: percent(stats.utilisation),
+    "utilisation": lambda stats: _percent(stats.utilisation),
     "instructions": lambda stats: f"{len(stats.starts):,}",
     "bytes moved": lambda stats: f"{stats.bytes_read + stats.bytes_written:,}",
 }
@@ -45,11 +45,11 @@ ROOFLINE: Mapping[str, Callable[[RunStats], str]] = {
     "limited by": lambda stats: "memory" if intensity(stats) < ridge(stats) else "compute",
     "roof": lambda stats: f"{roof_gops(stats):,.1f} GOPS",
     "attained": lambda stats: f"{attained_gops(stats):,.1f} GOPS",
-    "share of the roof": lambda stats: percent(attained_gops(stats) / roof_gops(stats)) if stats.macs else "-",
+    "share of the roof": lambda stats: _percent(attained_gops(stats) / roof_gops(stats)) if stats.macs else "-",
 }
 
 
-def percent(share: float) -> str:
+def _percent(share: float) -> str:
     """A share as text."""
     return f"{100 * share:.1f} %"
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 Template = Callable[..., "Operator"]
 
 # Set by options of their own, or not of the form KEY=VALUE.
-NO_KEYS = ("config", "virtual_threads", "name", "tiling", "factors", "input_zero_points")
-DEFAULTS: Mapping[str, object] = {"batch": 1}  # of the command line, where the template has none
+_NO_KEYS = ("config", "virtual_threads", "name", "tiling", "factors", "input_zero_points")
+_DEFAULTS: Mapping[str, object] = {"batch": 1}  # of the command line, where the template has none
 CHOICES = {"kind": "max|average", "activation": "none|relu", "packing": "auto|channels|patches"}
 
 
@@ -39,12 +39,12 @@ def _gives_operator(function: Callable[..., Any]) -> bool:
 
 def keys(template: Template) -> dict[str, object]:
     """The keys of --shape that a template takes, with their defaults or `Parameter.empty`."""
-    return {name: DEFAULTS.get(name, parameter.default) for name, parameter in _parameters(template).items()}
+    return {name: _DEFAULTS.get(name, parameter.default) for name, parameter in _parameters(template).items()}
 
 
 def _parameters(template: Template) -> dict[str, inspect.Parameter]:
     parameters = inspect.signature(template).parameters
-    return {name: parameter for name, parameter in parameters.items() if name not in NO_KEYS}
+    return {name: parameter for name, parameter in parameters.items() if name not in _NO_KEYS}
 
 
 def described(template: Template) -> tuple[list[str], list[str]]:
@@ -78,7 +78,7 @@ def from_settings(name: str, config: Config, settings: list[str], threads: int) 
     if missing:
         example = " ".join(f"{key}=N" for key in missing)
         raise CommandError(f"compile {name}: shape must give {', '.join(missing)}, got none (--shape {example})")
-    own = {key: default for key, default in DEFAULTS.items() if key in defaults}
+    own = {key: default for key, default in _DEFAULTS.items() if key in defaults}
     return template(config, **{**own, **values}, virtual_threads=threads)
 
 
