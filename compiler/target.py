@@ -59,7 +59,14 @@ class Target:
 
 
 def _fixed(name: str, triple: str, cpu: str, features: str, vector_bytes: int, vector_registers: int) -> Target:
-    return Target(name, triple, cpu, frozenset(features.split()), vector_bytes, vector_registers)
+    return Target(
+        name=name,
+        triple=triple,
+        cpu=cpu,
+        features=frozenset(features.split()),
+        vector_bytes=vector_bytes,
+        vector_registers=vector_registers,
+    )
 
 
 _AVX2 = "sse2 ssse3 sse4.1 sse4.2 popcnt avx avx2 fma f16c bmi bmi2"
@@ -98,7 +105,15 @@ def host() -> Target:
     features = frozenset(name for name, has in known.items() if has)
     cpu, triple = binding.get_host_cpu_name(), binding.get_process_triple()
     vector_bytes, registers = _vectors(architecture_of(triple), features)
-    return Target("host", triple, cpu, features, vector_bytes, registers, frozenset(known) - features)
+    return Target(
+        name="host",
+        triple=triple,
+        cpu=cpu,
+        features=features,
+        vector_bytes=vector_bytes,
+        vector_registers=registers,
+        missing=frozenset(known) - features,
+    )
 
 
 def _vectors(architecture: str, features: frozenset[str]) -> tuple[int, int]:

@@ -1,4 +1,6 @@
-"""Names: no two public classes share one, unless they are one idea in two places."""
+"""Names: no two public classes share one, unless they are one idea in two places; large dataclasses
+are built with keywords.
+"""
 
 from __future__ import annotations
 
@@ -48,3 +50,40 @@ def test_every_error_derives_from_vdla_error() -> None:
     assert len(errors) > 20
     assert errors.pop("Error") == {"Exception"}
     assert {name: bases for name, bases in errors.items() if not bases & {"Error", *errors}} == {}
+
+
+# --- keywords
+
+MOST_POSITIONAL = 3
+LARGE = 6  # fields
+# The instruction set reads as assembly, and the register table as a table.
+TABLES = {"Load", "Store", "Gemm", "Vector", "Register"}
+
+
+def parsed(folders: tuple[str, ...]) -> list[ast.Module]:
+    return [ast.parse(path.read_text(encoding="utf-8")) for folder in folders for path in (ROOT / folder).rglob("*.py")]
+
+
+def large_dataclasses() -> set[str]:
+    """The names of dataclasses that declare more than LARGE fields."""
+    classes = [node for tree in parsed(FOLDERS) for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    return {
+        node.name
+        for node in classes
+        if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
+        and sum(isinstance(statement, ast.AnnAssign) for statement in node.body) > LARGE
+    }
+
+
+def test_large_dataclasses_are_built_with_keywords() -> None:
+    large = large_dataclasses() - TABLES
+    assert len(large) > 10
+    positional = [
+        f"{ast.unparse(node)[:80]}"
+        for tree in parsed((*FOLDERS, "tests"))
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func).split(".")[-1] in large
+        and len(node.args) > MOST_POSITIONAL
+    ]
+    assert positional == []

@@ -106,7 +106,15 @@ def gemm_program(tiling: GemmTiling) -> Program:
     tensor_of = np.array([_TENSOR_OF[_target(i)] for i in instructions], np.int32)
     lines = ("GEMM, tile by tile",)
     words = encode(c, instructions)
-    return Program(c, f"gemm_{t.m}x{t.n}x{t.k}", words, tensors, tensor_of, lines, np.zeros(n, np.int32))
+    return Program(
+        config=c,
+        name=f"gemm_{t.m}x{t.n}x{t.k}",
+        words=words,
+        tensors=tensors,
+        tensor_of=tensor_of,
+        source_lines=lines,
+        source_of=np.zeros(n, np.int32),
+    )
 
 
 _TENSOR_OF = {"inp": 0, "wgt": 1, "scl": 2, "uop": 3, "out": 4, "none": -1}

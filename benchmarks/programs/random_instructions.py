@@ -131,4 +131,12 @@ def unordered_program(config: Config, seed: int, count: int = 20) -> Program:
     is_dma = np.isin(table[:, COL["opcode"]], (Opcode.LOAD, Opcode.STORE))
     tensor_of = np.where(is_dma, rng.integers(-1, len(tensors), count), -1).astype(np.int32)
     source_of = rng.integers(-1, len(_LINES), count).astype(np.int32)
-    return Program(config, f"random {seed}", pack(config, table), tensors, tensor_of, _LINES, source_of)
+    return Program(
+        config=config,
+        name=f"random {seed}",
+        words=pack(config, table),
+        tensors=tensors,
+        tensor_of=tensor_of,
+        source_lines=_LINES,
+        source_of=source_of,
+    )

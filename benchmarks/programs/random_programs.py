@@ -116,7 +116,7 @@ def random_draft(config: Config, seed: int, count: int, longest: int = LONG) -> 
     rng = np.random.default_rng(seed)
     mood = MOODS[int(rng.integers(len(MOODS)))]
     table = random_table(config, rng)
-    state = State(config, rng, _sizes(config, len(table)), table)
+    state = State(config=config, rng=rng, sizes=_sizes(config, len(table)), table=table)
     state.stored = {name: np.zeros(state.sizes[name], np.bool_) for name in STORED}
     for drawn in _fill(state)[: count if count > 1 else 0]:
         if not state.admit(drawn):
@@ -216,7 +216,15 @@ def _program(draft: Draft, places: Sequence[IssuedOp]) -> Program:
     number = {tensor.name: index for index, tensor in enumerate(tensors)}
     tensor_of = np.array([-1 if one.tensor is None else number[one.tensor] for one in drawn], np.int32)
     no_source = np.full(len(drawn), -1, np.int32)
-    return Program(state.config, draft.name, encode(state.config, instructions), tensors, tensor_of, (), no_source)
+    return Program(
+        config=state.config,
+        name=draft.name,
+        words=encode(state.config, instructions),
+        tensors=tensors,
+        tensor_of=tensor_of,
+        source_lines=(),
+        source_of=no_source,
+    )
 
 
 def _tensors(state: State) -> tuple[ProgramTensor, ...]:

@@ -84,13 +84,13 @@ class TokenFreeProgram:
         carrying = [replace(i, **b) for i, b in zip(self.instructions, bits, strict=True)]
         whole = self.program
         return Program(
-            whole.config,
-            whole.name,
-            encode(whole.config, carrying),
-            whole.tensors,
-            np.array(self.tensors, np.int32),
-            (),
-            np.full(len(carrying), -1, np.int32),
+            config=whole.config,
+            name=whole.name,
+            words=encode(whole.config, carrying),
+            tensors=whole.tensors,
+            tensor_of=np.array(self.tensors, np.int32),
+            source_lines=(),
+            source_of=np.full(len(carrying), -1, np.int32),
         )
 
 

@@ -45,7 +45,9 @@ def check_concurrent_loops(fn: ir.Function, where: str, known: CheckedLoops) -> 
     result: dict[str, tuple[ir.For, frozenset[str]]] = {}
     for var, loop in marked.items():
         what = _mark_of(loop)
-        check = _Iterations(fn, order, touching, ranges, loop, where, f"the {what} loop {var}")
+        check = _Iterations(
+            fn=fn, order=order, touching=touching, ranges=ranges, loop=loop, where=where, what=f"the {what} loop {var}"
+        )
         result[var] = (loop, frozenset() if what == "vectorized" else check.private())
         if var not in known or known[var][0] is not loop or known[var][1] != result[var][1]:
             check.run(result[var][1])
@@ -65,7 +67,15 @@ def _mark_of(loop: ir.For) -> str:
 def check_independent(fn: ir.Function, loop: ir.For, where: str, shared: bool) -> None:
     """Refuse a loop that carries a dependence; if `shared`, no buffer is private."""
     order = leaves(fn)
-    check = _Iterations(fn, order, _accessed_buffers(order), domains_of(fn), loop, where, "the loop")
+    check = _Iterations(
+        fn=fn,
+        order=order,
+        touching=_accessed_buffers(order),
+        ranges=domains_of(fn),
+        loop=loop,
+        where=where,
+        what="the loop",
+    )
     check.run(frozenset() if shared else check.private())
 
 

@@ -47,7 +47,9 @@ def blockize(fn: ir.Function, loop: str) -> tuple[ir.Function, str]:
     for step in reversed(inner_loops):
         body = replace(step, body=body)
     axes, values = tuple(axis for axis, _ in outer), tuple(value for _, value in outer)
-    return replace_at(fn, path, ir.Block(name, axes, values, body, None, predicate_of(fixed))), name
+    return replace_at(
+        fn, path, ir.Block(name=name, axes=axes, values=values, body=body, init=None, predicate=predicate_of(fixed))
+    ), name
 
 
 def _chain(loop: ir.For, where: str) -> tuple[list[ir.For], ir.Block]:

@@ -80,7 +80,7 @@ def _copy_block(name: str, axes: list[str], buffer: ir.Buffer, source: str, targ
     """The block that copies an element."""
     here: Indices = tuple(ir.Var(axis) for axis in axes)
     bound = tuple(ir.Axis(axis, extent) for axis, extent in zip(axes, buffer.shape, strict=True))
-    return ir.Block(name, bound, here, ir.Store(target, here, ir.Load(source, here)))
+    return ir.Block(name=name, axes=bound, values=here, body=ir.Store(target, here, ir.Load(source, here)))
 
 
 def _axis_names(fn: ir.Function, indices: Indices) -> list[str]:

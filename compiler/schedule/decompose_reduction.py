@@ -105,4 +105,4 @@ def _starting_block(leaf: LeafBlock, name: str, dropped: set[str], where: str) -
     axes = tuple(block.axes[place] for place in kept)
     values = tuple(ir.substitute(block.values[p], dict.fromkeys(dropped, ir.Const(0))) for p in kept)
     assert block.init is not None
-    return ir.Block(name, axes, values, block.init, None, predicate_of(conditions))
+    return ir.Block(name=name, axes=axes, values=values, body=block.init, init=None, predicate=predicate_of(conditions))

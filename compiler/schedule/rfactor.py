@@ -115,7 +115,7 @@ def _factoring_of(fn: ir.Function, loop: str, axis: int, where: str) -> _Factori
     free = Names([*(axis.var for axis in leaf.block.axes if axis.kind is not ir.AxisKind.REDUCE), *fn.scalars])
     new = ir.Axis(free.fresh(f"v{loop}", leaf.name), own.extent)
     rest = [ir.Axis(free.fresh(f"v{o.var}", leaf.name), o.extent, ir.AxisKind.REDUCE) for o in others]
-    return _Factoring(leaf, own, others, buffers, int(axis), new, rest)
+    return _Factoring(leaf=leaf, loop=own, others=others, buffers=buffers, position=int(axis), axis=new, rest=rest)
 
 
 def _outermost(split: _Factoring) -> str:

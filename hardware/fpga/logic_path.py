@@ -178,7 +178,7 @@ def _cell(name: str, body: Mapping[str, Any]) -> _Cell:
     for port, bits in connections.items():
         if port not in ("C", "CLK", "WCLK") or _is_dsp(kind):
             ports[directions[port]] += [bit for bit in bits if isinstance(bit, int)]
-    cell = _Cell(name, kind, ports["input"], ports["output"])
+    cell = _Cell(name=name, kind=kind, inputs=ports["input"], outputs=ports["output"])
     if _LUT.fullmatch(kind):
         cell.through_ns, cell.levels = LUT_NS, 1
     elif _MUX.fullmatch(kind):

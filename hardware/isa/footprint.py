@@ -107,7 +107,15 @@ class _Stream:
 
 def _streams(config: Sizes, opcode: int, emit: int, op: int, source: int, operand: int) -> tuple[_Stream, ...]:
     """The indices that an instruction of this form uses, that of the accumulator first."""
-    acc = _Stream("acc", Buffer.ACC, "acc entries", config.acc_depth, "acc", _ACC, writes=True)
+    acc = _Stream(
+        field="acc",
+        buffer=Buffer.ACC,
+        things="acc entries",
+        limit=config.acc_depth,
+        moves="acc",
+        column=_ACC,
+        writes=True,
+    )
     if opcode == Opcode.GEMM:
         reads = [_entries(config, "src", Buffer.INP), _entries(config, "wgt", Buffer.WGT)]
     else:
@@ -117,7 +125,12 @@ def _streams(config: Sizes, opcode: int, emit: int, op: int, source: int, operan
 
 def _entries(config: Sizes, field: str, buffer: Buffer) -> _Stream:
     return _Stream(
-        field, buffer, f"{buffer.name.lower()} entries", config.depths[buffer], field, UOP_COLUMNS.index(field)
+        field=field,
+        buffer=buffer,
+        things=f"{buffer.name.lower()} entries",
+        limit=config.depths[buffer],
+        moves=field,
+        column=UOP_COLUMNS.index(field),
     )
 
 
@@ -126,12 +139,12 @@ def _vector_reads(config: Sizes, op: int, source: int, operand: int) -> Iterator
         yield _input_vectors(config) if source == Source.INP else _entries(config, "src", Buffer.ACC)
     if operand == Operand.WGT:
         yield _Stream(
-            "wgt",
-            Buffer.WGT,
-            "wgt vectors",
-            config.wgt_vectors,
-            "wgt",
-            UOP_COLUMNS.index("wgt"),
+            field="wgt",
+            buffer=Buffer.WGT,
+            things="wgt vectors",
+            limit=config.wgt_vectors,
+            moves="wgt",
+            column=UOP_COLUMNS.index("wgt"),
             per_entry=config.wgt_entry_bytes // config.wgt_vector_bytes,
         )
 
@@ -139,12 +152,12 @@ def _vector_reads(config: Sizes, op: int, source: int, operand: int) -> Iterator
 def _input_vectors(config: Sizes) -> _Stream:
     vector, entry = config.out_entry_bytes, config.inp_entry_bytes
     return _Stream(
-        "src",
-        Buffer.INP,
-        "inp vectors",
-        config.inp_vectors,
-        "src",
-        _SRC,
+        field="src",
+        buffer=Buffer.INP,
+        things="inp vectors",
+        limit=config.inp_vectors,
+        moves="src",
+        column=_SRC,
         entries=max(1, vector // entry),
         per_entry=max(1, entry // vector),
     )
@@ -153,10 +166,37 @@ def _input_vectors(config: Sizes) -> _Stream:
 def _results(config: Sizes, emit: int) -> Iterator[_Stream]:
     if emit == Emit.RAW:
         slot = config.acc_bits // config.out_bits
-        yield _Stream("out", Buffer.OUT, "out slots", config.out_slots, "acc", _ACC, True, True, entries=slot)
+        yield _Stream(
+            field="out",
+            buffer=Buffer.OUT,
+            things="out slots",
+            limit=config.out_slots,
+            moves="acc",
+            column=_ACC,
+            last_only=True,
+            writes=True,
+            entries=slot,
+        )
     if emit == Emit.REQUANT:
-        yield _Stream("out", Buffer.OUT, "out entries", config.out_depth, "acc", _ACC, True, True)
-        yield _Stream("scl", Buffer.SCL, "scl entries", config.scl_depth, "scl", _NO_COLUMN, True)
+        yield _Stream(
+            field="out",
+            buffer=Buffer.OUT,
+            things="out entries",
+            limit=config.out_depth,
+            moves="acc",
+            column=_ACC,
+            last_only=True,
+            writes=True,
+        )
+        yield _Stream(
+            field="scl",
+            buffer=Buffer.SCL,
+            things="scl entries",
+            limit=config.scl_depth,
+            moves="scl",
+            column=_NO_COLUMN,
+            last_only=True,
+        )
 
 
 class Footprints:

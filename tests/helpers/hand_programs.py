@@ -52,13 +52,13 @@ def program(*steps, uops=ONE, lines=(), config=TINY, beats=BEATS):
     )
     index_of = {name: index for index, name in enumerate(ROLES)} | {None: -1}
     return Program(
-        config,
-        "hand",
-        encode(config, instructions),
-        tensors,
-        np.array([index_of[name] for name in names], np.int32),
-        tuple(lines),
-        np.array([k if k < len(lines) else -1 for k in range(len(steps))], np.int32),
+        config=config,
+        name="hand",
+        words=encode(config, instructions),
+        tensors=tensors,
+        tensor_of=np.array([index_of[name] for name in names], np.int32),
+        source_lines=tuple(lines),
+        source_of=np.array([k if k < len(lines) else -1 for k in range(len(steps))], np.int32),
     )
 
 

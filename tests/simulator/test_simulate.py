@@ -77,7 +77,15 @@ def test_an_unsafe_program_is_refused():
 
     words = encode(TINY, [Store()])
     out = ProgramTensor(name="out", role="output", shape=(4,), dtype="int8", layout="packed", nbytes=4)
-    program = Program(TINY, "bad", words, (out,), np.zeros(1, np.int32), ("store",), np.zeros(1, np.int32))
+    program = Program(
+        config=TINY,
+        name="bad",
+        words=words,
+        tensors=(out,),
+        tensor_of=np.zeros(1, np.int32),
+        source_lines=("store",),
+        source_of=np.zeros(1, np.int32),
+    )
     with pytest.raises(VerifyError):
         simulate(program, {})
 

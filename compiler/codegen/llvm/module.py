@@ -53,7 +53,9 @@ def _start_body(kernel: KernelModule) -> FunctionBuilder:
     fn = kernel.fn
     parameters = [POINTER] * len(fn.params) + [I64] * len(fn.scalars)
     function = kernel.add_function(body_symbol(fn.name), I32, parameters)
-    fb = FunctionBuilder(kernel, function, start(function), _return_error, evaluate)
+    fb = FunctionBuilder(
+        kernel=kernel, function=function, builder=start(function), return_error=_return_error, evaluate=evaluate
+    )
     for name, argument in zip(fn.params, function.args, strict=False):
         buffer = fn.buffers[name]
         align = element_bytes(buffer.dtype)

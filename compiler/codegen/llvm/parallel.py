@@ -76,7 +76,9 @@ def _body(fb: FunctionBuilder, loop: ir.For, kind: Type, emit: EmitStatement) ->
     function = _internal_function(fb, name, [POINTER, I64, I64, *kind.elements[1:]])
     function.attributes.add("noinline")
     first, last, *fields = function.args[1:]
-    inner = FunctionBuilder(fb.kernel, function, start(function), _set_error_flag, fb.evaluate)
+    inner = FunctionBuilder(
+        kernel=fb.kernel, function=function, builder=start(function), return_error=_set_error_flag, evaluate=fb.evaluate
+    )
     for (buffer, base), pointer in zip(fb.bases.items(), fields, strict=False):
         set_buffer_attributes(pointer, base.align)
         inner.bases[buffer] = BaseAddress(pointer, base.align)

@@ -198,7 +198,15 @@ def _with_threads(
     extents = (problem.in_blocks, problem.cols, problem.rows, problem.batches, problem.out_blocks)
     iterations = dict(zip(_LOOPS, map(blocks, extents, sizes), strict=True))
     over = next((name for name, count in iterations.items() if count > 1), "chunks")
-    return Tiling(rows, cols, out_blocks, in_blocks, keep, min(threads, iterations[over]), over)
+    return Tiling(
+        rows=rows,
+        cols=cols,
+        out_blocks=out_blocks,
+        in_blocks=in_blocks,
+        keep_weights=keep,
+        threads=min(threads, iterations[over]),
+        threads_over=over,
+    )
 
 
 def _sizes(extent: int, most: int) -> list[int]:

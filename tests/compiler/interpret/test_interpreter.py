@@ -103,7 +103,9 @@ def copy(name, target, source, shift=0, extent=4, predicate=None):
     index = ir.Binary("add", ir.Var("vi"), ir.Const(shift))
     store = ir.Store(target, (ir.Var("vi"),), element(source, index))
     var = f"{name}_i"
-    block = ir.Block(name, (ir.Axis("vi", extent),), (ir.Var(var),), store, None, predicate)
+    block = ir.Block(
+        name=name, axes=(ir.Axis("vi", extent),), values=(ir.Var(var),), body=store, init=None, predicate=predicate
+    )
     return ir.For(var, extent, block)
 
 
@@ -114,8 +116,8 @@ X = {"x": np.arange(4, dtype=np.int32)}
 def test_a_nested_block_reads_an_axis_of_the_outer_block():
     position = ir.Binary("add", ir.Binary("mul", ir.Var("vo"), ir.Const(2)), ir.Var("i"))
     store = ir.Store("y", (ir.Var("vi"),), element("x", ir.Var("vi")))
-    inner = ir.Block("b", (ir.Axis("vi", 4),), (position,), store)
-    outer = ir.Block("b_o", (ir.Axis("vo", 2),), (ir.Var("o"),), ir.For("i", 2, inner))
+    inner = ir.Block(name="b", axes=(ir.Axis("vi", 4),), values=(position,), body=store)
+    outer = ir.Block(name="b_o", axes=(ir.Axis("vo", 2),), values=(ir.Var("o"),), body=ir.For("i", 2, inner))
     assert (interpret(function(ir.For("o", 2, outer), x=(4,), y=(4,)), X)["y"] == X["x"]).all()
 
 
@@ -129,7 +131,13 @@ def test_a_nested_block_reads_an_axis_of_the_outer_block():
             "f: every element of y must be written, got 1 unwritten",
         ),
         (
-            ir.For("i", 5, ir.Block("b", (ir.Axis("vi", 4),), (ir.Var("i"),), ir.Store("y", (V,), ir.Const(0)))),
+            ir.For(
+                "i",
+                5,
+                ir.Block(
+                    name="b", axes=(ir.Axis("vi", 4),), values=(ir.Var("i"),), body=ir.Store("y", (V,), ir.Const(0))
+                ),
+            ),
             "block b: axis vi must be in 0..3, got 4",
         ),
     ],
@@ -192,7 +200,9 @@ def overlapping_sum(outer_sum):
     update = ir.Binary("add", ir.Load("y", index), element("x", ir.Var("vk")))
     axes = (ir.Axis("vi", 4), ir.Axis("vk", 4, ir.AxisKind.REDUCE))
     bound = (ir.Binary("add", ir.Var("i"), ir.Var("j")), ir.Var("k"))
-    nest = ir.Block("b", axes, bound, ir.Store("y", index, update), ir.Store("y", index, ir.Const(0)))
+    nest = ir.Block(
+        name="b", axes=axes, values=bound, body=ir.Store("y", index, update), init=ir.Store("y", index, ir.Const(0))
+    )
     for var, extent in (("j", 2), ("i", 3), ("k", 4)) if outer_sum else (("k", 4), ("j", 2), ("i", 3)):
         nest = ir.For(var, extent, nest)
     return function(nest, x=(4,), y=(4,))
@@ -215,10 +225,14 @@ def test_axes_of_one_name_are_checked_in_every_block():
 
     def nest(name, extent):
         store = ir.Store("y", (ir.Var("va"), ir.Var("vj")), ir.Const(1))
-        inner = ir.Block(name, (ir.Axis("va", 2), ir.Axis("vj", 4)), (ir.Var("vo"), ir.Var(f"{name}_j")), store)
+        inner = ir.Block(
+            name=name, axes=(ir.Axis("va", 2), ir.Axis("vj", 4)), values=(ir.Var("vo"), ir.Var(f"{name}_j")), body=store
+        )
         loop = ir.For(f"{name}_j", 4, inner)
         return ir.For(
-            f"{name}_i", extent, ir.Block(f"{name}_o", (ir.Axis("vo", extent),), (ir.Var(f"{name}_i"),), loop)
+            f"{name}_i",
+            extent,
+            ir.Block(name=f"{name}_o", axes=(ir.Axis("vo", extent),), values=(ir.Var(f"{name}_i"),), body=loop),
         )
 
     with pytest.raises(InterpretError) as error:

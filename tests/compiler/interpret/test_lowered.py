@@ -31,7 +31,9 @@ def function(body, blocks=False, **shapes):
     """A function of x and y; with `blocks`, a block around everything."""
     shapes = {"x": (4,), "y": (4,), **shapes}
     buffers = {name: ir.Buffer(name, shape, "int32") for name, shape in shapes.items()}
-    return ir.Function("f", ("x", "y"), buffers, ir.Block("all", (), (), body) if blocks else body)
+    return ir.Function(
+        "f", ("x", "y"), buffers, ir.Block(name="all", axes=(), values=(), body=body) if blocks else body
+    )
 
 
 @pytest.fixture(params=[False, True], ids=["lowered", "blocks"])

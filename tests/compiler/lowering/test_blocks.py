@@ -42,7 +42,7 @@ def dot(*requires):
     i = te.reduce_axis(4, "i")
     acc = te.compute((4,), lambda o: te.sum(te.cast("int32", x[i]) * te.cast("int32", w[o, i]), axis=i), "acc")
     scopes = {"x": MEMORY, "w": MEMORY, "acc": MEMORY}
-    return Intrinsic("dot", acc, scopes, lambda step: None, target="cpu", requires=requires)
+    return Intrinsic(name="dot", output=acc, scopes=scopes, lower=lambda step: None, target="cpu", requires=requires)
 
 
 def tensorized(rows=6, requires=()):

@@ -11,7 +11,13 @@ from vdla.compiler.ir import Match
 from vdla.compiler.lowering import Level, PassError, check
 
 TEMPORARY = {"temporaries": ("t",), "t": (4,), "c": (4,)}
-NEST = ir.Block("c", (ir.Axis("vi", 4),), (expr("i"),), store("c", "vi", value=0), store("c", "vi", value=1))
+NEST = ir.Block(
+    name="c",
+    axes=(ir.Axis("vi", 4),),
+    values=(expr("i"),),
+    body=store("c", "vi", value=0),
+    init=store("c", "vi", value=1),
+)
 FLOAT = ir.Const(1.0, "float32")
 
 

@@ -61,7 +61,9 @@ def block(binding, predicate=None):
     """`for i in 4: for k in 6:` around a sum over k, bound to the given value."""
     axes = (ir.Axis("vi", 8), ir.Axis("vk", 6, ir.AxisKind.REDUCE))
     body = store("c", "vi", value=ir.Binary("add", load("c", "vi"), load("a", "vk")))
-    nest = ir.Block("c", axes, (binding, expr("k")), body, store("c", "vi", value=0), predicate)
+    nest = ir.Block(
+        name="c", axes=axes, values=(binding, expr("k")), body=body, init=store("c", "vi", value=0), predicate=predicate
+    )
     return function(loop("k", 6, loop("i", 4, nest)), a=(6,), c=(8,))
 
 

@@ -266,8 +266,17 @@ def test_sums_initialised_inside_their_loop_are_allocated_outside_it():
     axes = (ir.Axis("vi", 4), ir.Axis("vk", 6, ir.AxisKind.REDUCE))
     value = ir.Binary("add", load("t", "vi"), load("a", "vk"))
     twice = (op("floordiv", "i", 2), expr("k"))  # each element starts twice, so the start stays inside
-    sums = ir.Block("t", axes, twice, store("t", "vi", value=value), store("t", "vi", value=5))
-    use = ir.Block("c", axes[:1], (expr("j"),), store("c", "vi", value=load("t", "vi")), None, op("eq", "k", 5))
+    sums = ir.Block(
+        name="t", axes=axes, values=twice, body=store("t", "vi", value=value), init=store("t", "vi", value=5)
+    )
+    use = ir.Block(
+        name="c",
+        axes=axes[:1],
+        values=(expr("j"),),
+        body=store("c", "vi", value=load("t", "vi")),
+        init=None,
+        predicate=op("eq", "k", 5),
+    )
     body = loop("k", 6, loop("i", 8, sums), loop("j", 4, use))
     fn = place_storage(decompose(function(body, temporaries=("t",), a=(6,), c=(4,), t=(4,))))
     assert isinstance(fn.body, ir.Alloc)

@@ -17,7 +17,7 @@ TILES = op("floordiv", at("n", 7), 8)
 
 
 def block(name, value, body, predicate=None):
-    return ir.Block(name, (ir.Axis("vi", N),), (value,), body, None, predicate)
+    return ir.Block(name=name, axes=(ir.Axis("vi", N),), values=(value,), body=body, init=None, predicate=predicate)
 
 
 def tiled():

@@ -183,7 +183,7 @@ def test_a_cell_can_capture_tensors_by_default_arguments():
 def explicit_block(bound, loops, value):
     """y[vt, vi] of 4 steps of 3 as one block with the given loops and bindings."""
     axes = (ir.Axis("vt", 4, ir.AxisKind.SCAN), ir.Axis("vi", 3))
-    nest = ir.Block("y", axes, bound, ir.Store("y", (ir.Var("vt"), ir.Var("vi")), value))
+    nest = ir.Block(name="y", axes=axes, values=bound, body=ir.Store("y", (ir.Var("vt"), ir.Var("vi")), value))
     for var, extent in reversed(loops):
         nest = ir.For(var, extent, nest)
     fn = ir.Function("f", ("y",), {"y": ir.Buffer("y", (4, 3), "int32")}, nest)

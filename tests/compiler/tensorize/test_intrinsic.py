@@ -104,21 +104,27 @@ STEPS = te.scan(3, lambda t, h: te.compute(LANES, lambda i: h[i] + 1, "h"), X)
 )  # fmt: skip
 def test_behaviour_is_one_computation_on_entries(output: Any, scopes: str, message: str) -> None:
     with pytest.raises(IntrinsicError, match=f"^{re.escape(f'intrinsic mine: {message}')}$"):
-        Intrinsic("mine", output, dict.fromkeys([*scopes.split(), "y"], "memory"), lambda step: None, target="cpu")
+        Intrinsic(
+            name="mine",
+            output=output,
+            scopes=dict.fromkeys([*scopes.split(), "y"], "memory"),
+            lower=lambda step: None,
+            target="cpu",
+        )
 
 
 def test_of_the_accelerator_every_index_is_one_axis() -> None:
     y = te.compute((4, 4), lambda i, j: PAIRS[3 - i, j], "y")
     message = "intrinsic mine: each index of pairs must be one axis, got pairs[3 - vi, vj]"
     with pytest.raises(IntrinsicError, match=f"^{re.escape(message)}$"):
-        Intrinsic("mine", y, {"pairs": "inp", "y": "acc"}, lambda nest: ())
+        Intrinsic(name="mine", output=y, scopes={"pairs": "inp", "y": "acc"}, lower=lambda nest: ())
 
 
 def test_a_condition_is_bool() -> None:
     y = te.compute(LANES, lambda i: te.select(FLAG[0] > 0, X[i], 0), "y")
     scopes = {"x": "memory", "y": "memory", "flag": "condition"}
     with pytest.raises(IntrinsicError, match=r"^intrinsic mine: flag must be bool as condition, got int32$"):
-        Intrinsic("mine", y, scopes, lambda step: None, target="cpu")
+        Intrinsic(name="mine", output=y, scopes=scopes, lower=lambda step: None, target="cpu")
 
 
 # --- matching -------------------------------------------------------------------------------------
@@ -130,7 +136,7 @@ A, B = te.placeholder((8, 4), "int32", "a"), te.placeholder((8, 4), "int32", "b"
 def tensorized(behaviour: te.Tensor, scopes: dict[str, str], value: Callable[[te.Value, te.Value], Any]) -> Match:
     """How rows of `value` are steps of an intrinsic of a CPU."""
     places = {"x": "memory", behaviour.name: "memory", **scopes}
-    intrinsic = Intrinsic("mine", behaviour, places, lambda step: None, target="cpu")
+    intrinsic = Intrinsic(name="mine", output=behaviour, scopes=places, lower=lambda step: None, target="cpu")
     computed = te.compute((8, 4), value, "c")
     s = Schedule(te.create_function([t for t in (A, B) if t in computed.stage.reads], [computed], "f"))
     s.tensorize("j", intrinsic)

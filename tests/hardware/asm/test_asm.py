@@ -68,7 +68,15 @@ def test_words_that_are_no_instructions_round_trip():
     words[4] = 0xFF
     words[5] = 0
     none = np.full(len(words), -1, np.int32)
-    broken = Program(program.config, "broken", words, program.tensors, none, program.source_lines, none)
+    broken = Program(
+        config=program.config,
+        name="broken",
+        words=words,
+        tensors=program.tensors,
+        tensor_of=none,
+        source_lines=program.source_lines,
+        source_of=none,
+    )
     text = disassemble(broken)
     assert f"\n.word {'ff' * 32}\n.word {'00' * 32}\n" in text
     assert same(assemble(text), broken)

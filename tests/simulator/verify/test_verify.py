@@ -48,7 +48,15 @@ def test_every_invalid_word_is_named():
     words = good.words.copy()
     words[1, 0] &= 0xF8
     words[4, -1] = 0x80
-    bad = Program(TINY, "hand", words, good.tensors, np.full(6, -1, np.int32), (), good.source_of)
+    bad = Program(
+        config=TINY,
+        name="hand",
+        words=words,
+        tensors=good.tensors,
+        tensor_of=np.full(6, -1, np.int32),
+        source_lines=(),
+        source_of=good.source_of,
+    )
     verdict = verify(bad)
     choices = "1 (LOAD), 2 (STORE), 3 (GEMM), 4 (VECTOR), 5 (SYNC)"
     assert messages(verdict) == [

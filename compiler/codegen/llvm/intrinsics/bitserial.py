@@ -45,7 +45,13 @@ def unipolar(lanes: int, weight_bits: int, data_bits: int, signed: bool = False)
 
     kind = f"{'s' if signed else 'u'}{weight_bits}u{data_bits}"
     scopes = {"w": MEMORY, "x": MEMORY, "acc": MEMORY}
-    return Intrinsic(f"bitserial_{kind}_{lanes}", te.compute((lanes,), value, "acc"), scopes, lower, target="cpu")
+    return Intrinsic(
+        name=f"bitserial_{kind}_{lanes}",
+        output=te.compute((lanes,), value, "acc"),
+        scopes=scopes,
+        lower=lower,
+        target="cpu",
+    )
 
 
 @lru_cache
@@ -67,7 +73,13 @@ def bipolar(lanes: int) -> Intrinsic:
         emit.store("acc", builder.add(acc, builder.sub(_int32(WORD_BITS, lanes), twice)))
 
     scopes = {"w": MEMORY, "x": MEMORY, "acc": MEMORY}
-    return Intrinsic(f"bitserial_bipolar_{lanes}", te.compute((lanes,), value, "acc"), scopes, lower, target="cpu")
+    return Intrinsic(
+        name=f"bitserial_bipolar_{lanes}",
+        output=te.compute((lanes,), value, "acc"),
+        scopes=scopes,
+        lower=lower,
+        target="cpu",
+    )
 
 
 @lru_cache
@@ -91,7 +103,9 @@ def planes(bits: int) -> Intrinsic:
             words = builder.insert_element(words, word, lane)
         emit.store("acc", words)
 
-    return Intrinsic(f"bitserial_planes_{bits}", acc, {"x": MEMORY, "acc": MEMORY}, lower, target="cpu")
+    return Intrinsic(
+        name=f"bitserial_planes_{bits}", output=acc, scopes={"x": MEMORY, "acc": MEMORY}, lower=lower, target="cpu"
+    )
 
 
 # --- tensor expressions ---------------------------------------------------------------------------

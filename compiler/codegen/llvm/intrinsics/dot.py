@@ -59,7 +59,14 @@ def _declare(
 
     scopes = {"x": MEMORY, "w": MEMORY, "acc": MEMORY}
     full = name if side is LaneOperand.WEIGHTS else f"{name}_data"
-    return Intrinsic(full, te.compute((lanes,), value, "acc"), scopes, lower, target="cpu", requires=requires)
+    return Intrinsic(
+        name=full,
+        output=te.compute((lanes,), value, "acc"),
+        scopes=scopes,
+        lower=lower,
+        target="cpu",
+        requires=requires,
+    )
 
 
 def _to_all_lanes(builder: Value, value: Value, lanes: int, group: int) -> Value:

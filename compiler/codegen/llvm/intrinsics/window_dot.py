@@ -55,7 +55,9 @@ def vnni_windows(lanes: int, stride: int) -> Intrinsic:
         emit.store("acc", emit.call(name, sums.type, sums, words, weights))
 
     scopes = {"x": MEMORY, "w": MEMORY, "acc": MEMORY}
-    return Intrinsic(f"vnni_windows_{lanes}_{stride}", acc, scopes, lower, target="cpu", requires=_REQUIRES)
+    return Intrinsic(
+        name=f"vnni_windows_{lanes}_{stride}", output=acc, scopes=scopes, lower=lower, target="cpu", requires=_REQUIRES
+    )
 
 
 def _load_bytes(builder: Value, pointer: Value, length: int, lanes: int) -> Value:

@@ -69,7 +69,7 @@ def load(config: Config, buffer: Buffer, shape: tuple[int, ...] | None = None, w
         unit = _entries(config, buffer, prod(shape) * INTEGER_BITS[dtype])
         return fold_dma(nest, DmaFields("chip", "data", unit, _beats(config, data)), instruction)
 
-    return Intrinsic(name, chip, scopes, lower)
+    return Intrinsic(name=name, output=chip, scopes=scopes, lower=lower)
 
 
 @for_config
@@ -87,7 +87,9 @@ def store(config: Config, raw: bool = False) -> Intrinsic:
         unit = _entries(config, Buffer.OUT, prod(shape) * INTEGER_BITS[dtype])
         return fold_dma(nest, DmaFields("out", "data", unit, _beats(config, data)), instruction)
 
-    return Intrinsic("store_raw" if raw else "store", data, {"out": "out", "data": GLOBAL}, lower)
+    return Intrinsic(
+        name="store_raw" if raw else "store", output=data, scopes={"out": "out", "data": GLOBAL}, lower=lower
+    )
 
 
 def _entries(config: Config, buffer: Buffer, bits: int) -> int:

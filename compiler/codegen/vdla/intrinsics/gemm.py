@@ -26,7 +26,7 @@ def gemm(config: Config) -> Intrinsic:
         lambda b, o: te.sum(te.cast("int32", inp[b, i]) * te.cast("int32", wgt[o, i]), axis=i),
         "acc",
     )
-    return Intrinsic("gemm", acc, {"inp": "inp", "wgt": "wgt", "acc": "acc"}, _lower)
+    return Intrinsic(name="gemm", output=acc, scopes={"inp": "inp", "wgt": "wgt", "acc": "acc"}, lower=_lower)
 
 
 def _lower(nest: TensorizedNest) -> Iterator[MacroOp]:

@@ -50,7 +50,7 @@ def requantise(config: Config) -> Intrinsic:
         "out",
     )
     scopes = {"acc": "acc", "scl": "scl", "out": "out"} | dict.fromkeys(("zero_point", "clip_lo", "clip_hi"), IMMEDIATE)
-    return Intrinsic("requantise", out, scopes, _lower, epilogue=True)
+    return Intrinsic(name="requantise", output=out, scopes=scopes, lower=_lower, epilogue=True)
 
 
 @for_config
@@ -58,7 +58,7 @@ def raw(config: Config) -> Intrinsic:
     """out[b, o] = acc[b, o] in 32 bits."""
     acc = te.placeholder((config.batch, config.block_out), "int32", "acc")
     out = te.compute(acc.shape, lambda b, o: acc[b, o], "out")
-    return Intrinsic("raw", out, {"acc": "acc", "out": "out"}, _lower, epilogue=True)
+    return Intrinsic(name="raw", output=out, scopes={"acc": "acc", "out": "out"}, lower=_lower, epilogue=True)
 
 
 def _lower(nest: TensorizedNest) -> Iterator[MacroOp]:

@@ -115,7 +115,7 @@ def floor_shift(config: Config) -> Intrinsic:
             yield from fold_compute(nest, ComputeFields("acc"), partial(_on_immediate, op, value))
 
     scopes = {"old": "acc", "acc": "acc", "imm": IMMEDIATE}
-    return Intrinsic("floor_shift", acc, scopes, lower, in_place="old")
+    return Intrinsic(name="floor_shift", output=acc, scopes=scopes, lower=lower, in_place="old")
 
 
 def _on_immediate(op: VectorOp, value: int, fields: dict[str, Any]) -> isa.Instruction:
@@ -181,4 +181,6 @@ class _Operands:
 
             return fold_compute(nest, fields, instruction)
 
-        return Intrinsic(name, acc, {n: s for n, s in scopes.items() if n in used}, lower, in_place)
+        return Intrinsic(
+            name=name, output=acc, scopes={n: s for n, s in scopes.items() if n in used}, lower=lower, in_place=in_place
+        )

@@ -24,7 +24,7 @@ def built(lower: Lower) -> Kernel:
     """A kernel that doubles rows of four with the intrinsic."""
     x = te.placeholder((4,), "float32", "x")
     y = te.compute((4,), lambda i: x[i] + x[i], "y")
-    mine = Intrinsic("mine", y, {"x": MEMORY, "y": MEMORY}, lower, target="cpu")
+    mine = Intrinsic(name="mine", output=y, scopes={"x": MEMORY, "y": MEMORY}, lower=lower, target="cpu")
     a = te.placeholder((8, 4), "float32", "a")
     schedule = Schedule(te.create_function([a], [te.compute((8, 4), lambda i, j: a[i, j] + a[i, j], "b")], "rows"))
     schedule.tensorize(schedule.loops("b")[1], mine)

@@ -169,7 +169,7 @@ def test_a_window_must_be_read_whole() -> None:
     i = te.reduce_axis(4, "i")
     acc = te.compute((16,), lambda o: te.sum(te.cast("int32", x[o + i]) * te.cast("int32", w[i]), axis=i), "acc")
     scopes = {"x": MEMORY, "w": MEMORY, "acc": MEMORY}
-    wide = Intrinsic("wide", acc, scopes, lambda step: None, target="cpu")
+    wide = Intrinsic(name="wide", output=acc, scopes=scopes, lower=lambda step: None, target="cpu")
     message = "tensorize wide at block c: operand x must be read whole to be a window, got 19 of 20"
     with pytest.raises(TensorizeError, match=f"^{re.escape(message)}$"):
         step(sliding(1), wide)

@@ -142,7 +142,14 @@ def test_intrinsics_compute_their_behaviour(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_cpu_without_the_features_runs_the_behaviour(name: str) -> None:
-    plain = Target("plain", host().triple, "x86-64" if "x86" in host().triple else "generic", frozenset(), 16, 16)
+    plain = Target(
+        name="plain",
+        triple=host().triple,
+        cpu="x86-64" if "x86" in host().triple else "generic",
+        features=frozenset(),
+        vector_bytes=16,
+        vector_registers=16,
+    )
     fn = stage(EVERY[name]).fn
     inputs = numbers(fn, "random")
     np.testing.assert_array_equal(build(fn, plain)(*inputs.values()), interpret(fn, inputs)["sums"])
@@ -181,7 +188,14 @@ ARMS = {"aarch64": "generic", "arm64": "generic", "armv8.2a": "cortex-a55"}  # a
 
 def arm(architecture: str, *features: str) -> Target:
     triple = f"{architecture}-unknown-linux-gnu{'' if '64' in architecture else 'eabihf'}"
-    return Target("arm", triple, ARMS[architecture], frozenset({"neon", *features}), 16, 32)
+    return Target(
+        name="arm",
+        triple=triple,
+        cpu=ARMS[architecture],
+        features=frozenset({"neon", *features}),
+        vector_bytes=16,
+        vector_registers=32,
+    )
 
 
 @pytest.mark.parametrize("architecture", ARMS)
@@ -198,7 +212,14 @@ def test_a_triple_may_begin_with_arm64() -> None:
 
 def test_avx_vnni_uses_no_512_bit_registers() -> None:
     plain = TARGETS["x86-64-avx2"]
-    machine = Target("avxvnni", plain.triple, "alderlake", plain.features | {"avxvnni"}, 32, 16)
+    machine = Target(
+        name="avxvnni",
+        triple=plain.triple,
+        cpu="alderlake",
+        features=plain.features | {"avxvnni"},
+        vector_bytes=32,
+        vector_registers=16,
+    )
     assert dot.best_dot(machine).name == "avx_vnni_8"
     assembly = compile_native(stage(dot.avx_vnni(8)).fn, machine).assembly
     assert "vpdpbusd" in assembly
@@ -217,7 +238,14 @@ def test_best_dot_depends_on_the_target(target: str, name: str) -> None:
 def test_dot_for_layout_prefers_what_the_target_has() -> None:
     assert dot.dot_for_layout(TARGETS["x86-64-avx512"], 8, 4, "uint8") is dot.vnni(8)
     plain = TARGETS["x86-64-avx2"]
-    machine = Target("avxvnni", plain.triple, "alderlake", plain.features | {"avxvnni"}, 32, 16)
+    machine = Target(
+        name="avxvnni",
+        triple=plain.triple,
+        cpu="alderlake",
+        features=plain.features | {"avxvnni"},
+        vector_bytes=32,
+        vector_registers=16,
+    )
     assert dot.dot_for_layout(machine, 8, 4, "uint8") is dot.avx_vnni(8)
     assert dot.dot_for_layout(plain, 4, 2, "int8") is dot.neon_pairs()
 

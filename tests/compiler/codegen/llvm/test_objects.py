@@ -80,12 +80,27 @@ def test_a_malformed_module_is_an_error_with_llvms_message() -> None:
 
 
 def test_missing_features_are_disabled() -> None:
-    target = Target("old", "x86_64-unknown-linux-gnu", "x86-64-v3", frozenset({"sse2"}), 16, 16, frozenset({"avx2"}))
+    target = Target(
+        name="old",
+        triple="x86_64-unknown-linux-gnu",
+        cpu="x86-64-v3",
+        features=frozenset({"sse2"}),
+        vector_bytes=16,
+        vector_registers=16,
+        missing=frozenset({"avx2"}),
+    )
     assert objects.LlvmTarget.of(target).features == "+64bit,+sse2,-avx2"
 
 
 def test_an_unknown_cpu_does_not_end_the_process(capfd: pytest.CaptureFixture[str]) -> None:
-    target = Target("typo", "x86_64-unknown-linux-gnu", "znver-4", frozenset({"sse2"}), 16, 16)
+    target = Target(
+        name="typo",
+        triple="x86_64-unknown-linux-gnu",
+        cpu="znver-4",
+        features=frozenset({"sse2"}),
+        vector_bytes=16,
+        vector_registers=16,
+    )
     assert object_code(TEXT, target, cached=False).startswith(b"\x7fELF\x02")
     assert "'znver-4' is not a recognized processor" in capfd.readouterr().err
 

@@ -117,7 +117,7 @@ def test_int32_values_wrap_but_indices_do_not() -> None:
 
 
 def test_a_block_is_refused() -> None:
-    block = ir.Block("b", (), (), store("y", (0,), ONE))
+    block = ir.Block(name="b", axes=(), values=(), body=store("y", (0,), ONE))
     with pytest.raises(CodegenError) as error:
         module_text(function([ir.Buffer("y", (1,), "int32")], block))
     assert str(error.value) == "kernel: function must be lowered first, got the block b"
@@ -162,7 +162,7 @@ def scaled_add(dtype: str, requires: tuple[str, ...] = ()) -> Intrinsic:
         emit.store("out", builder.add(builder.mul(value, factor), splat(value, 2)))
 
     scopes = {"a": MEMORY, "s": IMMEDIATE, "out": MEMORY}
-    return Intrinsic(f"scaled_{dtype}", out, scopes, lower, target="cpu", requires=requires)
+    return Intrinsic(name=f"scaled_{dtype}", output=out, scopes=scopes, lower=lower, target="cpu", requires=requires)
 
 
 @pytest.mark.parametrize("columns", [3, 5])

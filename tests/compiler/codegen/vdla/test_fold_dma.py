@@ -32,7 +32,7 @@ def random_nest(rng: np.random.Generator) -> TensorizedNest:
     order = tuple(loops[d] for d in rng.permutation(len(loops))) if rng.random() < 0.3 else loops
     tile = BufferTile("t", Buffer.INP, dense)
     access = {"chip": EntryAccess(tile, 0, chip), "data": EntryAccess("data", 7, dram)}
-    return TensorizedNest(CONFIG, SimpleNamespace(), order, access, valid=valid)  # type: ignore[arg-type]
+    return TensorizedNest(config=CONFIG, match=SimpleNamespace(), loops=order, access=access, valid=valid)  # type: ignore[arg-type]
 
 
 def copied(nest: TensorizedNest, size: int) -> np.ndarray:
@@ -72,6 +72,6 @@ def test_contiguous_loops_become_one_row_of_one_load():
     loops = (Loop("a", 3), Loop("b", 4), Loop("c", 5))
     steps = {"a": 20, "b": 5, "c": 1}
     access = {"chip": EntryAccess(BufferTile("t", Buffer.INP, 60), 0, steps), "data": EntryAccess("data", 0, steps)}
-    nest = TensorizedNest(CONFIG, SimpleNamespace(), loops, access)  # type: ignore[arg-type]
+    nest = TensorizedNest(config=CONFIG, match=SimpleNamespace(), loops=loops, access=access)  # type: ignore[arg-type]
     (op,) = fold_dma(nest, DmaFields("chip", "data", 1, 1), lambda fields: isa.Load(Buffer.INP, **fields))
     assert (op.instruction.x_size, op.instruction.y_size, op.instruction.z_size) == (60, 1, 1)

@@ -220,7 +220,20 @@ def random_tiling(rng: np.random.Generator, config: Config, shape: dict[str, int
     outs, ins = -(-shape["out_channels"] // config.block_out), -(-shape["in_channels"] // config.block_in)
     batches = -(-shape["batch"] // config.batch)
     taps = kernel * kernel
-    problem = TilingProblem(batches, outs, ins, rows, cols, taps, stride, span, stride, span, taps, raw=True)
+    problem = TilingProblem(
+        batches=batches,
+        out_blocks=outs,
+        in_blocks=ins,
+        rows=rows,
+        cols=cols,
+        taps=taps,
+        row_step=stride,
+        row_span=span,
+        col_step=stride,
+        col_span=span,
+        weights=taps,
+        raw=True,
+    )
     for _ in range(100):
         over = str(rng.choice(["chunks", "cols", "rows", "batches", "groups"]))
         sizes = [int(rng.integers(1, n + 1)) for n in (rows, cols, outs, ins)]
