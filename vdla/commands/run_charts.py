@@ -149,7 +149,7 @@ def timeline(program: Program, stats: RunStats, begin: int, end: int) -> str:
     for unit in Unit:
         top = unit * _PITCH
         parts.append(_text(0, top + _ROW * 0.7, unit.label))
-        parts += [_bar(item, top) for item in _merged(_slices(program, stats, unit, begin, end))]
+        parts += [_bar(item, top) for item in _merge(_slices(program, stats, unit, begin, end))]
     return _svg(bottom + _AXIS, "".join(parts), "timeline")
 
 
@@ -173,17 +173,13 @@ def _kind(row: object) -> str:
     return f"LOAD {buffer.name.lower()}" if buffer in (Buffer.INP, Buffer.WGT) else "LOAD other"
 
 
-def _merged(slices: Iterator[_Slice]) -> Iterator[_Slice]:
+def _merge(slices: Iterator[_Slice]) -> Iterator[_Slice]:
     """The slices, short neighbours of one kind as one."""
     current: _Slice | None = None
     for item in slices:
         if current is None:
             current = item
-        elif (
-            item.kind == current.kind
-            and item.start - current.end < _MERGE_BELOW
-            and item.end - item.start < _MERGE_BELOW
-        ):
+        elif item.kind == current.kind and _adjoin(current, item):
             count = current.count + 1
             current = replace(current, end=item.end, count=count, title=f"{item.kind}, {count} instructions")
         else:
