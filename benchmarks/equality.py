@@ -20,7 +20,7 @@ from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
 from vdla.benchmarks.layers import FIRST, PRESET
 from vdla.benchmarks.programs import suite
 from vdla.benchmarks.programs.cases import EACH, EACH_LONG, ProgramCase, all_random
-from vdla.benchmarks.programs.device_pair import Judge, Open, rtl_judge
+from vdla.benchmarks.programs.device_pair import Comparator, Open, rtl_pair
 from vdla.benchmarks.programs.random_data import random_arrays
 from vdla.benchmarks.programs.shrink import shrink
 from vdla.compiler.operators.workloads import resnet18_layers, workload
@@ -51,7 +51,7 @@ def run(
     seed: int = 0,
     long: bool = False,
     batches: Sequence[Sequence[ProgramCase]] | None = None,
-    opened: Open = rtl_judge,
+    opened: Open = rtl_pair,
     workers: int = WORKERS,
 ) -> BenchmarkResult:
     """Compares all cases, spread over `workers` processes; 0 runs them in this process."""
@@ -116,7 +116,7 @@ def _outcomes(
     total = sum(len(batch) for batch in batches)
     outcomes: list[Outcome] = []
     progress("start", 0, total)
-    for outcome in _finished(batches, partial(judged, opened=opened), workers):
+    for outcome in _finished(batches, partial(compare_batch, opened=opened), workers):
         outcomes.append(outcome)
         done = sum(outcome.programs for outcome in outcomes)
         bad = sum(len(outcome.mismatches) for outcome in outcomes)
@@ -136,18 +136,18 @@ def _finished(
             yield done.result()
 
 
-def judged(batch: Sequence[ProgramCase], opened: Open = rtl_judge) -> Outcome:
+def compare_batch(batch: Sequence[ProgramCase], opened: Open = rtl_pair) -> Outcome:
     """Compares the cases of one machine and memory."""
     outcome = Outcome(batch[0].config.name)
-    with opened(batch[0].config) as judge:
+    with opened(batch[0].config) as compare:
         for case in batch:
-            _judge(case, judge, outcome)
+            _compare(case, compare, outcome)
     return outcome
 
 
-def _judge(case: ProgramCase, judge: Judge, outcome: Outcome) -> None:
+def _compare(case: ProgramCase, compare: Comparator, outcome: Outcome) -> None:
     program = case.made()
-    stats, difference = judge(program, random_arrays(program, case.seed))
+    stats, difference = compare(program, random_arrays(program, case.seed))
     outcome.programs += 1
     outcome.instructions += len(program)
     outcome.cycles += 0 if stats is None else stats.total_cycles
@@ -161,10 +161,10 @@ def _judge(case: ProgramCase, judge: Judge, outcome: Outcome) -> None:
 # --- mismatches -----------------------------------------------------------------------------------
 
 
-def explain(case: ProgramCase, difference: str, opened: Open = rtl_judge) -> str:
+def explain(case: ProgramCase, difference: str, opened: Open = rtl_pair) -> str:
     """The case, the difference, and the shrunk program as assembly text without tensor contents."""
-    with opened(case.config) as judge:
-        small = shrink(case.made(), lambda program: bool(judge(program, random_arrays(program, case.seed))[1]))
-        again = judge(small, random_arrays(small, case.seed))[1]
+    with opened(case.config) as compare:
+        small = shrink(case.made(), lambda program: bool(compare(program, random_arrays(program, case.seed))[1]))
+        again = compare(small, random_arrays(small, case.seed))[1]
     text = [line for line in disassemble(small, numbered=True).splitlines() if not line.startswith(".data ")]
     return "\n".join([f"equality: {case}", difference, f"shrunk to {len(small)} instructions:", again, *text, ""])

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from vdla.runtime.devices import MemoryDevice
 
 Arrays = Mapping[str, NDArray[Any]]
-Judged = tuple[RunStats | None, str]
+PairResult = tuple[RunStats | None, str]
 """The simulator's statistics, and the mismatch as text; empty if the devices agree."""
-Judge = Callable[[Program, Arrays], Judged]
-Open = Callable[[Config], AbstractContextManager[Judge]]
+Comparator = Callable[[Program, Arrays], PairResult]
+Open = Callable[[Config], AbstractContextManager[Comparator]]
 
 PATIENCE, SLACK_CYCLES = 2, 20_000
 """The RTL is taken to hang after this multiple of the simulator's cycles plus this slack."""
 
 
 @contextmanager
-def rtl_judge(config: Config) -> Iterator[Judge]:
+def rtl_pair(config: Config) -> Iterator[Comparator]:
     """The simulator and the RTL of one machine with its memory."""
     with _Pair(config) as pair:
-        yield pair.judge
+        yield pair.compare
 
 
 class _Pair:
@@ -51,7 +51,7 @@ class _Pair:
     def __exit__(self, *error: object) -> None:
         self.stack.close()
 
-    def judge(self, program: Program, arrays: Arrays) -> Judged:
+    def compare(self, program: Program, arrays: Arrays) -> PairResult:
         """Runs a program on both devices and compares them."""
         from vdla.runtime.compare import compare, memory_bytes
         from vdla.simulator.timing import time_program

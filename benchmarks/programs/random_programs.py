@@ -19,7 +19,7 @@ from vdla.benchmarks.programs.random_core import random_core, random_table
 from vdla.benchmarks.programs.random_data import bytes_of, random_scales, random_words
 from vdla.benchmarks.programs.random_dma import random_load, random_store, window_loads
 from vdla.benchmarks.programs.random_state import Drawn, State
-from vdla.benchmarks.programs.random_tokens import Wish, crowded, with_tokens
+from vdla.benchmarks.programs.random_tokens import ExtraTokens, with_extra_tokens, with_tokens
 from vdla.compiler.codegen.vdla import IssuedOp, assign_tokens
 from vdla.hardware.config import MIN_TOKEN_DEPTH, Buffer, Config
 from vdla.hardware.isa import Load, MicroOp, Opcode, Sync, Unit, encode, encode_uops
@@ -40,13 +40,13 @@ WINDOW_BEATS = 64
 WINDOW_ENTRIES = (4, 28)
 TINY, SHORT, MEDIUM, LONG = 4, 96, 500, 1 << 13
 """Upper bounds of the beats or iterations of an instruction."""
-LEAST_TO_CHOKE = 50
+LEAST_TO_FILL_A_QUEUE = 50
 DRAWS = 12
 """Failed draws of an instruction after which another kind is drawn."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mood:
+class Mix:
     """The mix of a program: weights of instruction kinds, share of tokens, chance of long ones."""
 
     weights: Mapping[str, float]
@@ -57,7 +57,7 @@ class Mood:
 KINDS = ("inp", "wgt", "scl", "uop", "acc", "gemm", "vector", "store", "sync_load", "sync_compute", "sync_store")
 QUIET = ("gemm_quiet", "vector_quiet")
 LOADS, COMPUTES, STORES = Unit
-CHOKES = (  # a queue; what pushes to it, and what is slow to pop from it and mostly depends on nothing that pushes
+FULL_QUEUES = (  # a queue; what pushes to it, and what is slow to pop from it and mostly depends on nothing that pushes
     ((LOADS, COMPUTES), "scl", "gemm_quiet"),
     ((LOADS, COMPUTES), "sync_load", "vector_quiet"),
     ((COMPUTES, LOADS), "gemm_quiet", "scl"),
@@ -69,13 +69,13 @@ CHOKES = (  # a queue; what pushes to it, and what is slow to pop from it and mo
     ((STORES, COMPUTES), "store", "gemm_quiet"),
     ((STORES, COMPUTES), "store", "vector_quiet"),
 )
-MOODS = (
-    Mood(dict(zip(KINDS, (3, 2, 1, 0.5, 1, 5, 5, 4, 0.3, 0.3, 0.3), strict=True)), 0.3, 0.05),
-    Mood(dict(zip(KINDS, (0.5, 0.3, 0.3, 0.2, 0.5, 6, 8, 1, 0.2, 0.2, 0.2), strict=True)), 0.0, 0.03),
-    Mood(dict(zip(KINDS, (6, 4, 3, 2, 5, 1, 1, 1, 0.3, 0.3, 0.3), strict=True)), 0.5, 0.05),
-    Mood(dict(zip(KINDS, (4, 1, 1, 0.2, 1.5, 4, 4, 3, 3, 2, 3), strict=True)), 1.0, 0.1),
-    Mood(dict(zip(KINDS, (0.5, 0.2, 0.2, 0, 0.2, 3, 3, 8, 0.5, 0.5, 1), strict=True)), 0.8, 0.08),
-    Mood(dict(zip(KINDS, (1, 0.2, 0.2, 0.3, 2, 1, 3, 0.5, 6, 4, 6), strict=True)), 1.0, 0.15),
+MIXES = (
+    Mix(dict(zip(KINDS, (3, 2, 1, 0.5, 1, 5, 5, 4, 0.3, 0.3, 0.3), strict=True)), 0.3, 0.05),
+    Mix(dict(zip(KINDS, (0.5, 0.3, 0.3, 0.2, 0.5, 6, 8, 1, 0.2, 0.2, 0.2), strict=True)), 0.0, 0.03),
+    Mix(dict(zip(KINDS, (6, 4, 3, 2, 5, 1, 1, 1, 0.3, 0.3, 0.3), strict=True)), 0.5, 0.05),
+    Mix(dict(zip(KINDS, (4, 1, 1, 0.2, 1.5, 4, 4, 3, 3, 2, 3), strict=True)), 1.0, 0.1),
+    Mix(dict(zip(KINDS, (0.5, 0.2, 0.2, 0, 0.2, 3, 3, 8, 0.5, 0.5, 1), strict=True)), 0.8, 0.08),
+    Mix(dict(zip(KINDS, (1, 0.2, 0.2, 0.3, 2, 1, 3, 0.5, 6, 4, 6), strict=True)), 1.0, 0.15),
 )
 
 
@@ -85,7 +85,7 @@ class Draft:
 
     name: str
     state: State
-    wish: Wish
+    extra: ExtraTokens
 
     @cached_property
     def needed_tokens(self) -> tuple[IssuedOp, ...]:
@@ -105,7 +105,7 @@ class Draft:
 def random_verified_program(config: Config, seed: int, count: int, longest: int = LONG) -> Program:
     """The draft of these arguments with more tokens than it needs."""
     draft = random_draft(config, seed, count, longest)
-    return draft.program(crowded(draft.needed_tokens, draft.state.rng, draft.wish))
+    return draft.program(with_extra_tokens(draft.needed_tokens, draft.state.rng, draft.extra))
 
 
 def random_draft(config: Config, seed: int, count: int, longest: int = LONG) -> Draft:
@@ -114,18 +114,18 @@ def random_draft(config: Config, seed: int, count: int, longest: int = LONG) -> 
     The first instructions fill parts of every buffer, as far as `count` goes.
     """
     rng = np.random.default_rng(seed)
-    mood = MOODS[int(rng.integers(len(MOODS)))]
+    mix = MIXES[int(rng.integers(len(MIXES)))]
     table = random_table(config, rng)
     state = State(config=config, rng=rng, sizes=_sizes(config, len(table)), table=table)
     state.stored = {name: np.zeros(state.sizes[name], np.bool_) for name in STORED}
     for drawn in _fill(state)[: count if count > 1 else 0]:
         if not state.admit(drawn):
             raise AssertionError(f"random program {seed}: {drawn} must be sound")
-    wish = Wish(mood.tokens)
-    if count >= LEAST_TO_CHOKE and state.chance(0.5):
-        wish = _choke(state, count)
-    _draw(state, mood, count, longest)
-    return Draft(f"random_{config.name}_{seed}_{count}", state, wish)
+    extra = ExtraTokens(mix.tokens)
+    if count >= LEAST_TO_FILL_A_QUEUE and state.chance(0.5):
+        extra = _fill_queue(state, count)
+    _draw(state, mix, count, longest)
+    return Draft(f"random_{config.name}_{seed}_{count}", state, extra)
 
 
 def _sizes(config: Config, micro_ops: int) -> dict[str, int]:
@@ -158,8 +158,8 @@ def _fill(state: State) -> list[Drawn]:
     return [fill[at] for at in state.rng.permutation(len(fill)).tolist()]
 
 
-def _draw(state: State, mood: Mood, count: int, longest: int) -> None:
-    weights = np.array([mood.weights[kind] for kind in KINDS])
+def _draw(state: State, mix: Mix, count: int, longest: int) -> None:
+    weights = np.array([mix.weights[kind] for kind in KINDS])
     weights /= weights.sum()
     favourite, again = KINDS[0], 0
     while len(state.drawn) < count:
@@ -167,17 +167,17 @@ def _draw(state: State, mood: Mood, count: int, longest: int) -> None:
             favourite = KINDS[int(state.rng.choice(len(KINDS), p=weights))]
             again = state.one((1, 1, 2, 4, 9))  # runs of one kind overlap in their unit
         again -= 1
-        most = LONG if state.chance(0.3 if favourite == "store" else mood.long) else SHORT
+        most = LONG if state.chance(0.3 if favourite == "store" else mix.long) else SHORT
         if not _admitted(state, favourite, min(most, longest)):
             again = 0
 
 
-def _choke(state: State, count: int) -> Wish:
+def _fill_queue(state: State, count: int) -> ExtraTokens:
     """Draws many instructions of one unit for each slow one of its neighbour: tokens pile up.
 
     As many tokens are wished for as the neighbour takes.
     """
-    queue, many, slow = CHOKES[int(state.rng.integers(len(CHOKES)))]
+    queue, many, slow = FULL_QUEUES[int(state.rng.integers(len(FULL_QUEUES)))]
     source, target = queue
     each = state.one((1, 2, 2))
     room = count - len(state.drawn) - MIN_TOKEN_DEPTH * (each + 1)
@@ -188,7 +188,7 @@ def _choke(state: State, count: int) -> Wish:
         most = MEDIUM if kind == slow else TINY
         if len(state.drawn) < count and not _admitted(state, kind, most):
             _admitted(state, f"sync_{(target if kind == slow else source).name.lower()}", most)
-    return Wish(1 / each, queue)
+    return ExtraTokens(1 / each, queue)
 
 
 def _admitted(state: State, kind: str, most: int) -> bool:

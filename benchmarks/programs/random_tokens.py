@@ -23,23 +23,23 @@ CHOICES = ("first", "last", "last", "any")
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ExtraTokens:
     """Extra tokens to try: the share of pushing instructions, and the queue (None: all of them)."""
 
     share: float
     queue: Queue | None = None
 
 
-def crowded(places: Sequence[IssuedOp], rng: np.random.Generator, wish: Wish) -> list[IssuedOp]:
+def with_extra_tokens(places: Sequence[IssuedOp], rng: np.random.Generator, extra: ExtraTokens) -> list[IssuedOp]:
     """The places with extra tokens added."""
     result = list(places)
     middle = [k for k, place in enumerate(result) if place.unit == Unit.COMPUTE]
-    for index in rng.permutation(middle)[:MOST_LOADED].tolist() if wish.share > rng.random() else ():
+    for index in rng.permutation(middle)[:MOST_LOADED].tolist() if extra.share > rng.random() else ():
         _load_fully(result, index)
-    for queue in QUEUES if wish.queue is None else (wish.queue,):
+    for queue in QUEUES if extra.queue is None else (extra.queue,):
         pushers, poppers = ([k for k, place in enumerate(result) if place.unit == unit] for unit in queue)
-        chosen = [source for number, source in enumerate(pushers) if _chosen(number, wish, rng)]
-        _fill(result, queue, chosen, poppers, "last" if wish.queue else str(rng.choice(CHOICES)), rng)
+        chosen = [source for number, source in enumerate(pushers) if _chosen(number, extra, rng)]
+        _fill(result, queue, chosen, poppers, "last" if extra.queue else str(rng.choice(CHOICES)), rng)
     return result
 
 
@@ -57,11 +57,11 @@ def _load_fully(places: list[IssuedOp], index: int) -> None:
             _add(places, queue, edge)
 
 
-def _chosen(number: int, wish: Wish, rng: np.random.Generator) -> bool:
+def _chosen(number: int, extra: ExtraTokens, rng: np.random.Generator) -> bool:
     """Whether to push: at random, or evenly spaced if a queue is to be filled."""
-    if wish.queue is None:
-        return bool(rng.random() < wish.share)
-    return int((number + 1) * wish.share) > int(number * wish.share)
+    if extra.queue is None:
+        return bool(rng.random() < extra.share)
+    return int((number + 1) * extra.share) > int(number * extra.share)
 
 
 def _fill(

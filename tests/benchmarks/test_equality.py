@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from vdla.benchmarks.equality import judged, run
+from vdla.benchmarks.equality import compare_batch, run
 from vdla.benchmarks.programs.cases import ProgramCase, random_batches
 from vdla.benchmarks.programs.random_machines import DRAMS
 from vdla.cli import main
@@ -20,7 +20,7 @@ TINY = Config.preset("tiny")
 def test_rtl_equals_the_simulator_with_every_memory_model(memory: int) -> None:
     machine = replace(TINY, dram=DRAMS[memory])
     for batch in random_batches(machine, 10_000 + 100 * memory, 6):
-        outcome = judged(batch)
+        outcome = compare_batch(batch)
         assert [f"{case}\n{text}" for case, text in outcome.mismatches] == []
         assert (outcome.programs, outcome.machine) == (6, "tiny")
 
@@ -38,7 +38,7 @@ def test_a_mismatch_is_reported_and_the_devices_are_replaced(monkeypatch: pytest
             return right(config, linked, *rest)
 
     monkeypatch.setattr(simulator, "time_columns", wrong)
-    outcome = judged([ProgramCase(TINY, 1, 20), ProgramCase(TINY, 2, 60), ProgramCase(TINY, 3, 20)])
+    outcome = compare_batch([ProgramCase(TINY, 1, 20), ProgramCase(TINY, 2, 60), ProgramCase(TINY, 3, 20)])
     assert [case.seed for case, _ in outcome.mismatches] == [2]
     assert "first difference: end of instruction" in outcome.mismatches[0][1]
 

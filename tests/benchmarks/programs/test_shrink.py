@@ -12,7 +12,7 @@ import pytest
 from vdla.benchmarks.equality import explain, run
 from vdla.benchmarks.programs import suite
 from vdla.benchmarks.programs.cases import ProgramCase, random_batches
-from vdla.benchmarks.programs.device_pair import Arrays, Judge, Judged
+from vdla.benchmarks.programs.device_pair import Arrays, Comparator, PairResult
 from vdla.benchmarks.programs.random_programs import random_verified_program
 from vdla.benchmarks.programs.shrink import shrink
 from vdla.benchmarks.programs.token_free_program import without_tokens
@@ -27,23 +27,23 @@ TINY = Config.preset("tiny")
 
 
 @contextmanager
-def agreeing(config: Config) -> Iterator[Judge]:
+def agreeing(config: Config) -> Iterator[Comparator]:
     """The simulator against itself."""
     yield lambda program, arrays: (time_program(program, config), "")
 
 
 @contextmanager
-def broken(config: Config) -> Iterator[Judge]:
+def broken(config: Config) -> Iterator[Comparator]:
     """The simulator against one that lets three LOADs be in flight."""
 
-    def judge(program: Program, arrays: Arrays) -> Judged:
+    def compare(program: Program, arrays: Arrays) -> PairResult:
         right = time_program(program, config)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(timing, "LOADS_IN_FLIGHT", 3)
             wrong = time_program(program, config)
         return right, "\n".join(right.differences(wrong))
 
-    yield judge
+    yield compare
 
 
 @pytest.mark.parametrize("seed", range(8))
