@@ -136,6 +136,7 @@ def test_compile_lists_its_operators(capsys: Capture) -> None:
     assert "conv2d\n  height=N width=N in_channels=N out_channels=N kernel=N\n  [batch=1] [strides=1] " in text
     assert "pool2d\n  kind=max|average height=N " in text
     assert "such as kernel=1x3" in text
+    assert max(map(len, text.splitlines())) < 80
     assert "layers\n  C1 C2 " in text
 
 

@@ -30,9 +30,9 @@ EXAMPLES = """\
 
 
 _NOTE = """\
-Options in brackets may be left out; the first word or the number is the default.
-N is an integer. kernel, strides, pads, dilations and output_padding take one N for
-both directions or HxW, such as kernel=1x3; pads also takes TOPxLEFTxBOTTOMxRIGHT."""
+Options in brackets may be left out; their first word or number is the default.
+N is an integer. kernel, strides, pads, dilations and output_padding take one N
+or HxW, such as kernel=1x3; pads also takes TOPxLEFTxBOTTOMxRIGHT."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
