@@ -1,4 +1,7 @@
-"""Shared by every test: where the repository is, golden files (`pytest --update-golden` rewrites them), patience."""
+"""Fixtures and settings of all tests: repository, golden files, Hypothesis.
+
+`pytest --update-golden` rewrites golden files and the outputs shown in documents.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# A busy machine is no fault of a test; a failing example prints what reproduces it.
+# No deadlines, since the machine may be busy; a failing example prints how to reproduce it.
 settings.register_profile("vdla", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("vdla")
 
@@ -16,12 +19,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--update-golden", action="store_true", help="rewrite the golden files with what the tests got")
+    parser.addoption("--update-golden", action="store_true", help="rewrite golden files and outputs in documents")
 
 
 @pytest.fixture
 def root() -> Path:
-    """The top folder of the repository."""
+    """The root of the repository."""
     return ROOT
 
 
@@ -34,7 +37,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         if request.config.getoption("--update-golden"):
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        assert path.exists(), f"{path} is missing: run pytest --update-golden and look at the difference"
+        assert path.exists(), f"{path} is missing: run pytest --update-golden and review the file"
         assert text == path.read_text(encoding="utf-8")
 
     return check

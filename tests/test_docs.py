@@ -1,4 +1,4 @@
-"""The pages that show commands and whole examples: what they print is what they say."""
+"""Pages with commands and examples show their actual output; every option is documented."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_page_shows_what_its_code_prints(name: str, tmp_path: Path, request:
 
 
 def section(command: str) -> str:
-    """The text about a command in docs/commands.md."""
+    """The section of a command in docs/commands.md."""
     page = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
     parts = re.split(r"^## (.*)$", page, flags=re.MULTILINE)[1:]
     return next(
@@ -47,7 +47,7 @@ def documented(command: str) -> set[str]:
 
 
 def declared(command: str) -> set[str]:
-    """The options and arguments that the parser of a command knows, as the help writes them."""
+    """The options and arguments of a command's parser, as its help shows them."""
     _, by_name = parsers({command: load(command)})
     actions = [action for action in by_name[command]._actions if action.dest not in ("help", "debug")]
     return {form for action in actions for form in forms(action)}

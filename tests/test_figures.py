@@ -1,7 +1,7 @@
-"""Figures that a change of structure must not move: hashes, fingerprints, words, cycles, area.
+"""Figures that refactoring must not change: program hashes, fingerprints, cycles, area.
 
-They are recorded in `golden/figures.json`; `pytest --update-golden` records what is measured now. A difference is
-either a fault or a deliberate change of the machine or of what is compiled for it, and the changelog says which.
+They are recorded in `golden/`; `pytest --update-golden` records them anew. A difference is a fault,
+unless the changelog announces a change of the machine or of the generated programs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The architecture: which room imports which, in one table; `test_on_board` says what a board can load.
+"""The architecture: which room imports which. `test_on_board` has the rule for boards.
 
 A room is a folder of modules, or a single module where the table names one. The table is exact: an
-import that it does not list fails, and so does an entry that no import needs any more. Imports for
-type checking only count as well.
+unlisted import fails, and so does an entry without an import. Imports for type checking count.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = ("support", "hardware", "compiler", "simulator", "runtime", "boards", "benchmarks", "commands")
 
-# room: the rooms that it imports. Lower rooms first; `hardware` alone stands for its top-level modules.
+# room: the rooms that it imports, lower rooms first. `hardware` stands for its top-level modules.
 ROOMS: dict[str, str] = {
     "support": "",
     "hardware.isa": "support",
@@ -111,19 +110,19 @@ ROOMS: dict[str, str] = {
     ),
 }
 
-# Modules that import each other, and why they are not one.
+# Modules that import each other, each with the reason.
 CYCLES: dict[frozenset[str], str] = {
     frozenset({"compiler.ir.nodes", "compiler.ir.printer"}): "str(function) prints it; the printer takes nodes apart",
     frozenset({"compiler.schedule.schedule", "compiler.schedule.trace"}): "a replay makes the schedule that it traces",
 }
 
 
-# --- modules and their imports
+# --- modules and their imports --------------------------------------------------------------------
 
 
 @cache
 def modules() -> Mapping[str, ast.Module]:
-    """Every module by its name below `vdla`, parsed; a package by the name of its folder."""
+    """name below `vdla`: the parsed module; a package has the name of its folder."""
     found = {}
     for layer in LAYERS:
         folder = ROOT / (f"vdla/{layer}" if layer in ("support", "commands") else layer)
@@ -135,7 +134,7 @@ def modules() -> Mapping[str, ast.Module]:
 
 
 def imported(tree: ast.AST) -> list[str]:
-    """The dotted names that any import below `tree` asks for; `from a import b` gives a.b."""
+    """The dotted names of all imports below `tree`; `from a import b` gives a.b."""
     names = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -147,7 +146,7 @@ def imported(tree: ast.AST) -> list[str]:
 
 
 def modules_imported(tree: ast.AST, known: Mapping[str, object]) -> set[str]:
-    """The modules of ours that a tree imports: of `vdla.a.b.c` the longest part that is a module."""
+    """The modules of VDLA that a tree imports: the longest prefix of each name that is a module."""
     found = set()
     for name in imported(tree):
         parts = name.split(".")
@@ -159,7 +158,7 @@ def modules_imported(tree: ast.AST, known: Mapping[str, object]) -> set[str]:
 
 
 def room_of(module: str) -> str:
-    """The room of a module: itself if the table names it or it is a package, else its package."""
+    """The room of a module: itself if it is a package or in the table, else its package."""
     is_package = any(name.startswith(f"{module}.") for name in modules()) or module in LAYERS
     return module if module in ROOMS or is_package else module.rpartition(".")[0]
 
@@ -175,7 +174,7 @@ def rooms_imported() -> Mapping[str, set[str]]:
     return found
 
 
-# --- the rules
+# --- the rules ------------------------------------------------------------------------------------
 
 
 def test_every_room_is_in_the_table() -> None:

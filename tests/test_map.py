@@ -1,4 +1,4 @@
-"""CONTRIBUTING's map: every path that it names exists, and it names every room."""
+"""The map in CONTRIBUTING.md: its paths exist, and every room is on it."""
 
 from __future__ import annotations
 

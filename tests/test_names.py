@@ -1,5 +1,5 @@
-"""Names: no two public classes share one, unless they are one idea in two places; large dataclasses
-are built with keywords.
+"""Names of public classes are unique except for the listed ones, which mean the same; large
+dataclasses are built with keywords.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("vdla/commands", "vdla/support", "hardware", "compiler", "simulator", "runtime", "boards", "benchmarks")
 
-# Shared names, and the one idea that they stand for.
+# Shared names, and their common meaning.
 SHARED = {
     "Buffer": "memory that instructions address: an array of a loop nest, an on-chip buffer of the machine",
     "LiveRange": "the part of a program in which storage is needed: of heap buffers, of on-chip tiles",

@@ -1,8 +1,8 @@
-"""What runs on a board needs NumPy and the standard library only.
+"""On-board modules need only NumPy and the standard library.
 
-A board has neither Numba, llvmlite, ml_dtypes nor onnx. The modules listed below import none of
-them, nor do the other modules of ours that they import. Imports inside the functions of listed
-modules count; imports for the type checker do not.
+A board has no Numba, llvmlite, ml_dtypes or onnx, so the modules listed below must not import them,
+directly or through other modules of VDLA. Imports inside functions of listed modules count;
+imports for type checking do not.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ LIBRARIES = {"numpy", *sys.stdlib_module_names}
 
 
 def path_of(module: str) -> Path | None:
-    """The file of a module or package of ours, None where the name is no module."""
+    """The file of a module or package of VDLA, or None."""
     path = ROOT / "vdla" / Path(*module.split(".")[1:])
     files = (path / "__init__.py", path.with_suffix(".py")) if module != "vdla" else (path / "__init__.py",)
     return next((file for file in files if file.is_file()), None)
@@ -68,7 +68,7 @@ LISTED = listed()
 
 
 def imports(source: str, inside_functions: bool = True) -> Iterator[str]:
-    """The dotted names that the statements of a module import; `from a import b` gives a.b."""
+    """The dotted names that statements import; `from a import b` gives a.b."""
     todo: list[ast.AST] = [ast.parse(source)]
     while todo:
         node = todo.pop()
@@ -85,14 +85,14 @@ def imports(source: str, inside_functions: bool = True) -> Iterator[str]:
 
 
 def modules_of(name: str) -> Iterator[str]:
-    """The modules of ours that importing a dotted name executes, its packages included."""
+    """The modules of VDLA that importing a dotted name executes, packages included."""
     parts = name.split(".")
     names = [".".join(parts[: end + 1]) for end in range(len(parts))]
     return (module for module in names if path_of(module) is not None)
 
 
 def violations(first: str) -> Iterator[str]:
-    """Each import of another library by a module or by the modules of ours that it imports."""
+    """Imports of other libraries by a module, directly or through modules of VDLA."""
     importers, todo = {first: ""}, [first]
     while todo:
         module = todo.pop()

@@ -1,4 +1,4 @@
-"""The package is whole: what is listed is what exists, and a wheel works without the repository."""
+"""The package is complete: every folder is listed, and a wheel works without the repository."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def settings() -> dict:
 
 
 def source_folder(settings: dict, package: str) -> Path:
-    """Where setuptools finds a package: by the longest prefix in package-dir."""
+    """The folder in which setuptools finds a package: the longest prefix in package-dir decides."""
     parts = package.split(".")
     for length in range(len(parts), 0, -1):
         prefix = ".".join(parts[:length])
@@ -84,7 +84,7 @@ def test_the_sdist_holds_the_sources_once(distributions: Path) -> None:
 
 @pytest.mark.slow
 def test_the_wheel_works_without_the_repository(distributions: Path, tmp_path: Path) -> None:
-    """Installed alone into a fresh environment that borrows the libraries of this one."""
+    """In a new environment with the libraries of this one."""
     wheel = next(distributions.glob("*.whl"))
     names = zipfile.ZipFile(wheel).namelist()
     assert {"vdla/py.typed", "vdla/hardware/rtl/vdla.sv", "vdla/runtime/harness/waves/lz4.h"} <= set(names)
@@ -99,6 +99,6 @@ def test_the_wheel_works_without_the_repository(distributions: Path, tmp_path: P
 
 
 def borrow_libraries(environment: Path) -> None:
-    """Let an environment see the libraries installed beside this interpreter, after its own."""
+    """Adds the libraries of this interpreter to an environment, after its own."""
     own = next((environment / "lib").glob("python*/site-packages"))
     (own / "borrowed.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")

@@ -1,4 +1,4 @@
-"""README and documents: their code runs and prints what they show, their links exist."""
+"""README and documents: code runs and prints the output shown; links exist."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vdla.cli import main
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
 DOCUMENTS += sorted((ROOT / "docs").rglob("*.md"))
-SLOW = {"bench", "area"}  # commands that take longer than a test may; they have tests of their own
+SLOW = {"bench", "area"}  # commands that take too long here and have their own tests
 LINK = re.compile(r"\[[^\]]+\]\(([^)#]+)(?:#[^)]*)?\)")
 
 
@@ -75,7 +75,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 def imported(source: str) -> set[str]:
-    """The modules that a source imports; `from a import b` is a."""
+    """The modules that a source file imports; `from a import b` gives a."""
     nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
     return {ast.unparse(node).split()[1] for node in nodes}
 

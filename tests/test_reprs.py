@@ -1,4 +1,4 @@
-"""What a person sees who types the name of a result at a prompt: one line that says what it is."""
+"""The reprs of results: one line each."""
 
 from vdla.compiler.operators.vdla.dense import dense
 from vdla.hardware.config import Config

@@ -1,4 +1,4 @@
-"""Public calls with arguments of a wrong type: one error of ours; NumPy's numbers work."""
+"""Public calls refuse arguments of a wrong type with a VDLA error; NumPy scalars are accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the benchmarks stand on: the workload table, the bound, the reference, the receipt."""
+"""The basis of the benchmarks: workload table, lower bound, reference results, receipt."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_multiply_accumulates_equal_a_hand_count() -> None:
     [
         ("C1", 460_992, 120_344),  # 3 channels do not fill a block: nothing is rounded up
         ("C2", 451_584, 54_784),
-        ("C3", 50_176, 50_688),  # the one that memory limits
+        ("C3", 50_176, 50_688),  # memory-bound
         ("C5", 25_088, 19_840),  # a strided 1x1 kernel reads a quarter of its input
     ],
 )
@@ -83,7 +83,7 @@ def test_the_bound_rounds_up_to_whole_batches_and_blocks() -> None:
 
 
 def naive(layer: Workload, operands: object, bits: int) -> np.ndarray:
-    """The layer with loops over everything, in Python integers."""
+    """The layer as nested loops over Python integers."""
     result = np.zeros((layer.batch, layer.out_channels, layer.out_height, layer.out_width), np.int8)
     for n, o, y, x in np.ndindex(*result.shape):
         total = int(operands.bias[o])
@@ -104,7 +104,7 @@ def test_the_reference_equals_naive_loops(layer: Workload, preset: str) -> None:
     operands = random_data(layer, config, 3)
     expected = naive(layer, operands, config.out_bits)
     assert np.array_equal(reference(layer, operands, config.out_bits), expected)
-    assert len(np.unique(expected)) > 8  # the scales spread the results over the output's range
+    assert len(np.unique(expected)) > 8  # the scales spread results over the output's range
 
 
 def test_random_data_depends_on_seed_and_layer_only() -> None:

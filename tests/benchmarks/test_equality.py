@@ -1,4 +1,4 @@
-"""RTL and simulator agree to the cycle and to the byte on random programs and on the compiler's: needs Verilator."""
+"""RTL and simulator agree in every cycle and byte, on random and on compiled programs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_rtl_equals_the_simulator_with_every_memory_model(memory: int) -> None:
 
 
 def test_a_mismatch_is_reported_and_the_devices_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The simulator is told to be wrong for programs of one length."""
+    """A simulator that is wrong for programs of one length."""
     from vdla.hardware import timing
     from vdla.simulator.timing import timing as simulator
 

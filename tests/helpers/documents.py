@@ -1,5 +1,4 @@
-"""Pages of documentation as tests: their Python and console blocks run, and what is printed is
-compared.
+"""Pages of documentation as tests: runs their Python and console blocks for comparison.
 
 A `text` block after a `python` block holds its output. A `console` block holds commands, each on a
 line that begins with `$ `, followed by their output. `printed(page, folder)` gives the page with
@@ -26,9 +25,7 @@ def fences(page: str) -> list[tuple[str, str]]:
 
 
 def printed(page: str, folder: Path) -> str:
-    """The page with the output that its code prints; the code runs in `folder`, the Python blocks
-    in one namespace.
-    """
+    """The page with the actual output of its code, which runs in `folder` and in one namespace."""
     space: dict[str, object] = {"__name__": "page"}
     output: str | None = None
 

@@ -1,4 +1,4 @@
-"""Work items that kill some processes of the fuzzer, importable by those processes."""
+"""A work function that kills its worker process, importable by workers of the fuzzer."""
 
 import os
 

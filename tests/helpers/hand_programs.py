@@ -35,7 +35,7 @@ PIPELINE = (UOPS, WEIGHT, SCALE, DATA, PRODUCT, RESULT)
 
 
 def program(*steps, uops=ONE, lines=(), config=TINY, beats=BEATS):
-    """A program of instructions, or (instruction, tensor) pairs for an unusual tensor.
+    """A program of instructions; a pair (instruction, tensor) names its tensor explicitly.
 
     `lines[k]` is the source line of instruction k.
     """

@@ -18,7 +18,7 @@ from vdla.compiler.target import Target
 
 HOST = Target.named("host")
 NUMBERS = count()
-LOADED = []  # workers of the thread pool execute loaded code for as long as the process runs
+LOADED = []  # workers of the thread pool may execute loaded code until the process ends
 
 Expr = ir.Expr | int
 

@@ -1,7 +1,6 @@
-"""The instruction set transcribed from docs/instructions.md in plain Python and numpy: the compiled
-engine's oracle.
+"""docs/instructions.md transcribed into Python and NumPy: the oracle of the compiled engine.
 
-Buffers are kept as the packed bytes that DRAM holds, and elements are unpacked at every read.
+Buffers hold packed bytes, as DRAM does; elements are unpacked at every read.
 """
 
 import numpy as np
@@ -23,7 +22,7 @@ class Naive:
             r["opcode"], lambda r: None
         )(r)
 
-    # --- DMA
+    # --- DMA --------------------------------------------------------------------------------------
 
     def load(self, r):
         buffer = Buffer(r["buffer"])
@@ -57,7 +56,7 @@ class Naive:
                     self.dram[begin : begin + self.c.out_entry_bytes] = self.buffers[Buffer.OUT][at]
                     at += 1
 
-    # --- buffers as numbers
+    # --- buffers as numbers -----------------------------------------------------------------------
 
     def acc(self, index):
         return self.buffers[Buffer.ACC][index].view("<i4").reshape(self.c.batch, self.c.block_out)
@@ -80,7 +79,7 @@ class Naive:
         data = self.buffers[Buffer.WGT].reshape(-1)[index * size : (index + 1) * size]
         return unpack_elements(data, self.c.wgt_bits)
 
-    # --- loops
+    # --- loops ------------------------------------------------------------------------------------
 
     def iterations(self, r):
         uops = decode_uops(self.c, self.buffers[Buffer.UOP][r["uop_begin"] : r["uop_end"]])

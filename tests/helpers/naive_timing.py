@@ -1,4 +1,4 @@
-"""The timing contract as a machine that is stepped cycle by cycle, independent of the event model.
+"""The timing contract as a cycle-by-cycle model, independent of the event-driven simulator.
 
 Decisions of a cycle read the state before it; changes take effect at its end.
 """
@@ -155,7 +155,7 @@ class Machine:
         for action, args in self.later:
             action(*args)
 
-    # --- memory
+    # --- memory -----------------------------------------------------------------------------------
 
     def arbitrate(self, t):
         if len(self.reads) >= self.config.dram.outstanding_reads:
@@ -207,7 +207,7 @@ class Machine:
             ):
                 burst.owner.C = t + contract.LOAD_TAIL
 
-    # --- fetch
+    # --- fetch ------------------------------------------------------------------------------------
 
     def dispatch(self, t):
         k = self.dispatched
@@ -245,10 +245,10 @@ class Machine:
                 state = "memory_bandwidth"
         self.counts["fetch"][state] += 1
 
-    # --- units
+    # --- units ------------------------------------------------------------------------------------
 
     def unit_cycle(self, unit, t):
-        """Advances the unit in cycle t; returns its counter for t unless its own bursts decide it."""
+        """Advances the unit by cycle t; returns its counter, unless its own bursts decide it."""
         if unit.current is not None and unit.current.F is not None and t >= unit.current.F:
             unit.previous, unit.current = unit.current, None
         blocked = self.end_oldest(unit, t)

@@ -1,4 +1,4 @@
-"""Hand-written kernel bodies, to test the C entry, objects and the pool without the code generator.
+"""Hand-written kernel bodies: test the C entry, objects and the pool without the code generator.
 
 All compute c = a * 2 + b on float32, elementwise.
 """
@@ -28,12 +28,12 @@ SYMBOLIC = Signature(
 
 
 def expected(a: Any, b: Any) -> Any:
-    """The function that the kernels compute."""
+    """The result of the kernels, by NumPy."""
     return (a * np.float32(2) + b).astype(np.float32)
 
 
 def module(signature: Signature, parallel: bool = False, result: int = 0, work: int = 1) -> ir.Module:
-    """A module with a kernel body that does `work` times the work for each element."""
+    """A module with a kernel body that repeats the work for each element `work` times."""
     made, body, builder = _begin(signature)
     pointers, scalars = body.args[: len(signature.arguments)], body.args[len(signature.arguments) :]
     extent: Any = I64(1)

@@ -58,7 +58,7 @@ def toolchain(target: str) -> Toolchain:
 
 
 def program(folder: Path, target: str, objects: Sequence[NativeObject], source: str, *flags: str) -> list[str]:
-    """The command that runs a C program linked with kernels; it includes their headers by symbol."""
+    """The command that runs a C program linked with kernels; headers are named after symbols."""
     tools = toolchain(target)
     folder.mkdir(exist_ok=True)
     for built in objects:

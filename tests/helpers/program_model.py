@@ -64,7 +64,7 @@ def _place(instruction: Instruction) -> IssuedOp:
 
 
 def all_accesses(program: Program, instructions: list[Instruction]) -> Iterator[list[Access]]:
-    """The accesses of each instruction, with the micro-op buffer as LOADs fill it; checks ranges."""
+    """The accesses of each instruction, tracking the micro-op buffer; checks their ranges."""
     config = program.config
     uops: dict[int, MicroOp] = {}
     for instruction, tensor in zip(instructions, program.tensor_of, strict=True):

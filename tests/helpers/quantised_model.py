@@ -10,7 +10,7 @@ Array = np.ndarray[Any, Any]
 
 
 def rescaled(total: Array, scale: Array, zero_point: int, dtype: str) -> Array:
-    """Requantises sums: times a float32, round half to even, plus zero point, saturated to `dtype`."""
+    """Sums times a float32, rounded half to even, plus the zero point, saturated to `dtype`."""
     limits = np.iinfo(dtype)
     rounded = np.rint(total.astype(np.int32).astype(np.float32) * scale.astype(np.float32))
     return np.clip(rounded + np.float32(zero_point), limits.min, limits.max).astype(dtype)

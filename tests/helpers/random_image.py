@@ -1,4 +1,4 @@
-"""A linked program with a DRAM image of random tensors, for tests that look below `simulate`."""
+"""A linked program and a DRAM image of random tensors, for tests below the level of `simulate`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from vdla.simulator.simulate import dram_image
 
 
 def random_image(program: Program, seed: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """(the linked columns of the program, the DRAM image that they address)."""
+    """The linked columns of the program, and the DRAM image that they address."""
     linked, dram = dram_image(program, random_arrays(program, seed))
     return columns(program.config, linked), dram

@@ -1,6 +1,4 @@
-"""Functions to schedule at random: products, windows, sums with a start, recurrences, reducers of
-tuples.
-"""
+"""Random schedule primitives, and functions to apply them to: products, windows, scans, tuples."""
 
 import numpy as np
 
@@ -96,7 +94,7 @@ EXPECTED = {name: interpret(fn, inputs(fn)) for name, fn in FUNCTIONS.items()}
 
 
 def random_names(rng, s):
-    """Random (block, loop, buffer, loops around the block, position among them)."""
+    """A random block, loop and buffer, the loops around the block, and a position among them."""
     stmts = list(ir.walk(s.fn.body))
     block = rng.choice([stmt.name for stmt in stmts if isinstance(stmt, ir.Block)])
     loops = [stmt.var for stmt in stmts if isinstance(stmt, ir.For)]
@@ -105,7 +103,7 @@ def random_names(rng, s):
 
 
 def random_step(rng, s):
-    """One random primitive on random names; most combinations are legal somewhere."""
+    """A random primitive on random names, which are often legal."""
     block, loop, buffer, own, position = random_names(rng, s)
     steps = [
         ("split", loop, rng.randint(1, 5)),

@@ -1,4 +1,4 @@
-"""Runs an operator on arrays, in the interpreter and, with the default schedule, as machine code."""
+"""Runs an operator in the interpreter and, with the default schedule, as machine code."""
 
 import ml_dtypes
 import numpy as np
@@ -15,9 +15,7 @@ def placeholders(*arrays):
 
 
 def function_of(operator, *arrays):
-    """The function that applies `operator` to tensors of the arrays' shapes; all its results are
-    outputs.
-    """
+    """The function of `operator` on tensors of the arrays' shapes, with its outputs."""
     tensors = placeholders(*arrays)
     result = operator(*tensors)
     outputs = list(result) if isinstance(result, tuple) else [result]
@@ -36,9 +34,7 @@ def run(operator, *arrays, ulps=32):
 
 
 def agree(got, expected, ulps):
-    """Whether integers are equal and floats within a few ulps of the largest: sums may be
-    reordered.
-    """
+    """Checks that integers are equal, and floats within a few ulps of the largest."""
     assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
     if got.dtype.kind in "biu":
         np.testing.assert_array_equal(got, expected)
@@ -50,7 +46,7 @@ def agree(got, expected, ulps):
 
 
 def close(got, expected, ulps=8):
-    """Whether results agree within a few ulps of their dtype, NaN and infinities included."""
+    """Checks that results agree within a few ulps of their dtype, NaN and infinities included."""
     expected = np.asarray(expected).astype(got.dtype)
     assert got.shape == expected.shape
     eps = np.finfo(got.dtype).eps

@@ -1,7 +1,6 @@
 """Random schedules of small problems: any primitive at any loop, replayable by seed.
 
-A refused primitive leaves the schedule unchanged and the next one is tried; `done` lists the
-accepted ones.
+A refused primitive leaves the schedule unchanged; `done` lists the accepted ones.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ def entry_loops(intrinsic: Intrinsic) -> int:
 
 
 def random_case(seed: int) -> Case:
-    """Schedules a problem: tensors cached on chip, then up to two dozen primitives."""
+    """A problem with its tensors cached on chip, after up to two dozen random primitives."""
     rng = random.Random(seed)
     problem = schedule_problems.problem(rng)
     case = Case(seed, problem, Schedule(problem.fn), dict(problem.stages))
@@ -170,11 +169,11 @@ def _place_results(rng: random.Random, case: Case) -> None:
         case.attempt("reverse_compute_at", block, rng.choice(loops))
 
 
-# --- what must hold -------------------------------------------------------------------------------
+# --- property -------------------------------------------------------------------------------------
 
 
 def refusal(case: Case) -> Exception | None:
-    """Compiles the case and checks program and results; returns the error if it is refused."""
+    """Checks program and results of the case; returns the error if the compiler refuses it."""
     try:
         for stage, intrinsic in case.stages.items():
             loop = case.schedule.loops(stage)[-entry_loops(intrinsic)]

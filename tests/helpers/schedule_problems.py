@@ -25,7 +25,7 @@ MULT, SHIFT = 3, 5
 
 @dataclass(frozen=True)
 class Problem:
-    """An unscheduled function; `stages` are on-chip blocks, `copies` the (reader, tensor) to cache."""
+    """An unscheduled function: `stages` are on-chip, `copies` are (reader, tensor) to cache."""
 
     config: Config
     fn: ir.Function

@@ -36,7 +36,7 @@ class OperatorCase:
     expected: Array
 
     def check(self, by_interpreter: bool = False) -> None:
-        """Compile, verify, simulate and compare; also interpret the loop nest."""
+        """Compiles, verifies, simulates and compares; also interprets the loop nest."""
         packed = self.operator.pack(**self.operands)
         found = simulate(self.operator.program, packed, mode=Mode.FUNCTION).outputs
         np.testing.assert_array_equal(self.operator.unpack(found), self.expected)
@@ -62,7 +62,7 @@ class Draw:
         return self.integer(low, high), self.integer(low, high)
 
     def chance(self, share: float) -> bool:
-        """True with this probability."""
+        """True with the given probability."""
         return bool(self.rng.random() < share)
 
     def elements(self, shape: tuple[int, ...], bits: int) -> Array:

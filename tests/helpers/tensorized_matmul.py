@@ -12,7 +12,7 @@ GEMM = gemm.gemm(CONFIG)
 
 
 def matmul(inner: int = 16, transposed: bool = False, dtype: str = "int8", swapped: bool = False) -> Schedule:
-    """c[n, m, 1, 16] = sum of a[k, m, 1, i] * b[n, k, 16, i], in the loop order of the expression."""
+    """c[n, m, 1, 16] = sum of a[k, m, 1, i] * b[n, k, 16, i], in that loop order."""
     a = te.placeholder((2, 3, 1, inner), dtype, "a")
     b = te.placeholder((2, 2, inner, 16) if transposed else (2, 2, 16, inner), "int8", "b")
     k, i = te.reduce_axis(2, "k"), te.reduce_axis(inner, "i")

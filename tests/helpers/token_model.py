@@ -13,7 +13,7 @@ Edge = tuple[int, int]
 
 
 def tokens_of(places: tuple[IssuedOp, ...]) -> list[Edge]:
-    """(push, pop) of every token, as indices; queues are FIFOs and end empty."""
+    """The indices (push, pop) of every token; queues are FIFOs and end empty."""
     queues: dict[tuple[Unit, Unit], list[int]] = {}
     edges = []
     for index, place in enumerate(places):
@@ -25,9 +25,7 @@ def tokens_of(places: tuple[IssuedOp, ...]) -> list[Edge]:
 
 
 def ends_before(places: tuple[IssuedOp, ...], edges: list[Edge]) -> np.ndarray:
-    """[a, b]: place a has ended when place b starts, whatever the timing. Nodes: start of i is 2i,
-    its end 2i + 1.
-    """
+    """[a, b]: a always ends before b starts. Node 2i is the start of i, 2i + 1 its end."""
     n = len(places)
     reach = np.eye(2 * n, dtype=bool)
     successors: list[list[int]] = [[2 * i + 1] if node % 2 == 0 else [] for node in range(2 * n) for i in [node // 2]]
@@ -37,7 +35,7 @@ def ends_before(places: tuple[IssuedOp, ...], edges: list[Edge]) -> np.ndarray:
             successors[2 * a + 1].append(2 * b + 1)
     for a, b in edges:
         successors[2 * a + 1].append(2 * b)
-    for node in reversed(range(2 * n)):  # all edges go forwards
+    for node in reversed(range(2 * n)):  # all edges lead forwards
         for successor in successors[node]:
             reach[node] |= reach[successor]
     return reach[1::2, ::2]

@@ -1,4 +1,4 @@
-"""`vdla.compile`: the target decides what comes out, and everything else is refused with the choices."""
+"""`vdla.compile`: programs for accelerators, kernels for CPUs, errors for other targets."""
 
 from __future__ import annotations
 

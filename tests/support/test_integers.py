@@ -1,4 +1,4 @@
-"""Integers from callers: which values count as one, and NumPy scalars as Python numbers."""
+"""Values accepted as integers, and the conversion of NumPy scalars to Python numbers."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What is known of the processor, from two forms of /proc/cpuinfo."""
+"""Flags and model of the processor from x86's and Arm's /proc/cpuinfo."""
 
 from __future__ import annotations
 

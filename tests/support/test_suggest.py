@@ -1,4 +1,4 @@
-"""What is suggested for a name that does not exist."""
+"""Suggestions for an unknown name."""
 
 import pytest
 

@@ -11,7 +11,7 @@ from vdla.support.tool_environment import tool_environment
 
 @pytest.fixture
 def no_python(monkeypatch, tmp_path):
-    """A PATH without any program."""
+    """A PATH without programs."""
     monkeypatch.setenv("PATH", str(tmp_path))
     return tmp_path
 

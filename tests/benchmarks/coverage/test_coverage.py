@@ -1,4 +1,4 @@
-"""Functional coverage: what counts for a bin, and that the random programs of the equality benchmark reach all."""
+"""Functional coverage: what each bin counts; the equality benchmark's programs reach every bin."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BINS = [name for names in GROUPS.values() for name in names]
 
 
 def covered(*programs: Program) -> Counter[str]:
-    """The counts of these programs."""
+    """The coverage counts of the programs."""
     coverage = Coverage()
     for one in programs:
         coverage.add(one, time_program(one))
@@ -54,7 +54,7 @@ def test_hazards_count_at_the_distance_of_the_last_write() -> None:
     kernel = Vector(VectorOp.ADD, Operand.IMM, imm=1, uop_end=3, loop0=2)
     counts = covered(program(Load(Buffer.UOP, x_size=3), Load(Buffer.ACC, x_size=2), kernel, uops=two))
     found = [d for d in range(1, 6) if counts[f"VECTOR reads the sum written {d} before"]]
-    assert found == [1, 2, 3]  # 0 1 0 0 1 0: entry 0 again after two and after one, entry 1 after three
+    assert found == [1, 2, 3]  # writes 0 1 0 0 1 0: entry 0 at distances 2, 1 and 2, entry 1 at distance 3
     assert not any(counts[f"VECTOR reads as source the sum written {d} before"] for d in found)
 
 

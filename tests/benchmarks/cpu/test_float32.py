@@ -1,4 +1,4 @@
-"""The float32 sections of the cpu benchmark: both sides compute the same, and both are timed."""
+"""The float32 sections of the cpu benchmark: equal results of both sides, and their timing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The differential fuzzer: it finds nothing, and it finds what is broken on purpose."""
+"""The differential fuzzer: no findings on the compiler, one for each seeded fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random programs: verified whatever the configuration, the same for the same seed, harmless to the adversary."""
+"""Random programs: valid for any configuration, reproducible by seed, safe under the adversary."""
 
 from __future__ import annotations
 

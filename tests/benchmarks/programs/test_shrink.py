@@ -1,4 +1,4 @@
-"""Shrinking: a deliberate fault of the simulator is found by random programs, and told by a few instructions."""
+"""Shrinking: random programs find a seeded fault of the simulator; a few instructions show it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ TINY = Config.preset("tiny")
 
 @contextmanager
 def agreeing(config: Config) -> Iterator[Comparator]:
-    """The simulator against itself."""
+    """A pair of equal simulators."""
     yield lambda program, arrays: (time_program(program, config), "")
 
 
 @contextmanager
 def broken(config: Config) -> Iterator[Comparator]:
-    """The simulator against one that lets three LOADs be in flight."""
+    """The simulator against one that allows three LOADs in flight."""
 
     def compare(program: Program, arrays: Arrays) -> PairResult:
         right = time_program(program, config)
@@ -55,7 +55,7 @@ def test_removing_and_reassigning_tokens_preserves_a_program(seed: int) -> None:
 
 
 def contains(opcode: Opcode, **fields: int) -> Callable[[Program], bool]:
-    """Whether there is such an instruction."""
+    """A predicate: whether a program has an instruction with this opcode and these fields."""
 
     def fails(program: Program) -> bool:
         rows = program.columns[program.columns[:, COL["opcode"]] == opcode]
@@ -65,7 +65,7 @@ def contains(opcode: Opcode, **fields: int) -> Callable[[Program], bool]:
 
 
 def test_shrinking_keeps_what_the_failing_instruction_needs() -> None:
-    """A product needs micro-ops, inputs and weights, all else goes; fields become what the failure needs of them."""
+    """A GEMM needs micro-ops, inputs and weights; other instructions go, and its fields shrink."""
     fails = contains(Opcode.GEMM, loop0=2)
     program = next(p for p in (random_verified_program(TINY, seed, 40) for seed in range(50)) if fails(p))
     small = shrink(program, fails)

@@ -1,4 +1,4 @@
-"""The suite of small programs: each is verified, and they cover what the templates can do."""
+"""The suite of small programs: each verifies, and together they cover the instruction set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers of the C ABI, which must never change."""
+"""Constants of the C ABI, which must never change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures of functions, as JSON; their extents, which the C entry computes as Python does."""
+"""Signatures of functions and their JSON; extents as the C entry and Python evaluate them."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_reserved_names_get_another_symbol(name: str) -> None:
 
 
 def test_symbols_that_objects_call_or_define_are_reserved() -> None:
-    """The thread pool's functions, the C library's for float64, and those of the heap."""
+    """Functions of the thread pool, of the heap, and of the C library's float64 mathematics."""
     pool = re.findall(r"^(?:declare|define) .*?@([a-z_]+)\(", pool_text(Target.named("host").triple), re.MULTILINE)
     assert {"vdla_pool_work", "strtoll", "sched_getaffinity"} <= set(pool)
     for name in (

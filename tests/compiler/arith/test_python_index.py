@@ -1,4 +1,4 @@
-"""Index arithmetic compiled to Python functions, and where that is rejected."""
+"""Index arithmetic compiled to Python functions, and the expressions it rejects."""
 
 import numpy as np
 import pytest

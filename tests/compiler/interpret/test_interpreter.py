@@ -195,7 +195,7 @@ def test_a_nest_may_have_more_loops_than_numpy_has_dimensions():
 
 
 def overlapping_sum(outer_sum):
-    """y[i + j] sums x over k; i and j write elements twice, which under an outer k counts twice."""
+    """y[i + j] sums x over k; several (i, j) write one element, which an outer k counts twice."""
     index = (ir.Var("vi"),)
     update = ir.Binary("add", ir.Load("y", index), element("x", ir.Var("vk")))
     axes = (ir.Axis("vi", 4), ir.Axis("vk", 4, ir.AxisKind.REDUCE))

@@ -15,7 +15,7 @@ NAN, INF = math.nan, math.inf
 
 
 def both_ways(body, **arrays):
-    """`body` of elements of the arrays (name, dtype), all points at once and one by one."""
+    """`body` of the elements of arrays, batched; checks that scalar execution is equal."""
     tensors = [te.placeholder(a.shape, dtype, name) for name, (a, dtype) in arrays.items()]
     extent = tensors[0].shape[0]
     fn = te.create_function(tensors, [te.compute((extent,), lambda i: body(*(t[i] for t in tensors)), "result")], "f")
@@ -31,7 +31,7 @@ def both_ways(body, **arrays):
 
 
 def bits(array):
-    """An array that compares bit by bit."""
+    """The bit patterns of an array."""
     return array.view(f"u{array.dtype.itemsize}") if array.dtype != np.bool_ else array
 
 

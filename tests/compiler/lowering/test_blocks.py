@@ -37,7 +37,7 @@ def test_virtual_threads_are_serial():
 
 
 def dot(*requires):
-    """acc[o] += sum of x[i] * w[o, i], four terms for four lanes."""
+    """acc[o] += sum of x[i] * w[o, i]: four lanes of four terms."""
     x, w = te.placeholder((4,), "int8", "x"), te.placeholder((4, 4), "int8", "w")
     i = te.reduce_axis(4, "i")
     acc = te.compute((4,), lambda o: te.sum(te.cast("int32", x[i]) * te.cast("int32", w[o, i]), axis=i), "acc")

@@ -22,7 +22,7 @@ FLOAT = ir.Const(1.0, "float32")
 
 
 def step(entries=None, conditions=None):
-    """An intrinsic call with these operands."""
+    """An intrinsic call with the given operands."""
     return ir.IntrinsicCall(Match(None, {}, entries or {}, {}, conditions or {}), store("c", 0, value=0))
 
 

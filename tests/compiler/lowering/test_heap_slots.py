@@ -20,7 +20,7 @@ BYTES = 4 * LARGE
 
 
 def chain(count, extent=LARGE, name="chain"):
-    """One added `count` times, each time into a new buffer, in reverse order, so not in place."""
+    """Adds one `count` times, reversing the elements each time, so that none works in place."""
     a = te.placeholder((extent,), "float32", "a")
     stage = a
     for number in range(count):

@@ -1,4 +1,4 @@
-"""Parallel iterations after lowering: no iteration touches what another one writes."""
+"""Parallel iterations after lowering: none accesses an element that another one writes."""
 
 import random
 from dataclasses import replace
@@ -74,7 +74,7 @@ def test_the_model_detects_a_race():
 
 
 def without_alloc(fn):
-    """`fn` with what its parallel loop allocates outside of it."""
+    """`fn` with the allocations of its parallel loop moved outside."""
     inner = fn.body.body
     return replace(fn, body=replace(inner, body=replace(fn.body, body=inner.body)))
 

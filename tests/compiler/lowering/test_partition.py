@@ -126,8 +126,8 @@ def test_growth_of_large_values_is_limited():
 
 
 @pytest.mark.parametrize("name", ["lt", "le", "gt", "ge", "eq", "ne"])
-def test_undecided_ranges_equal_an_exhaustive_search(name):
-    """Outside the undecided range a comparison is constant over the inner loop; at its ends not."""
+def test_undecided_ranges_are_sound_and_tight(name):
+    """Outside its undecided range a comparison is constant over the inner loop; ends are tight."""
     function_of = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
                    "eq": np.equal, "ne": np.not_equal}[name]  # fmt: skip
     j = np.arange(3)

@@ -1,4 +1,4 @@
-"""Random schedules, lowered: every pass preserves results and leaves a valid function."""
+"""Random schedules: every lowering pass preserves results and gives a valid function."""
 
 import random
 
@@ -62,7 +62,7 @@ def inputs(fn):
 
 
 def random_step(rng, s):
-    """A random primitive on random names; most combinations are legal somewhere."""
+    """A random primitive on random names, which are often legal."""
     block, loop, buffer, own, position = random_names(rng, s)
     steps = [
         ("split", loop, rng.randint(1, 5)),

@@ -1,4 +1,4 @@
-"""Buffers shrunk to their live part and allocated there."""
+"""Buffers shrink to their live region and are allocated at the loop that uses it."""
 
 import re
 from itertools import product
@@ -41,7 +41,7 @@ def placed(s):
 
 
 def declared(s, buffer):
-    """A buffer as it is allocated."""
+    """The declaration of a buffer."""
     found = placed(s).buffers[buffer]
     return found.shape, found.scope
 
@@ -265,7 +265,7 @@ def test_states_of_a_recurrence_are_allocated_outside_its_steps():
 def test_sums_initialised_inside_their_loop_are_allocated_outside_it():
     axes = (ir.Axis("vi", 4), ir.Axis("vk", 6, ir.AxisKind.REDUCE))
     value = ir.Binary("add", load("t", "vi"), load("a", "vk"))
-    twice = (op("floordiv", "i", 2), expr("k"))  # each element starts twice, so the start stays inside
+    twice = (op("floordiv", "i", 2), expr("k"))  # each element is initialised twice, so the init stays inside
     sums = ir.Block(
         name="t", axes=axes, values=twice, body=store("t", "vi", value=value), init=store("t", "vi", value=5)
     )

@@ -1,4 +1,4 @@
-"""Vector loops around single stores."""
+"""Vector loops move inwards to single stores."""
 
 from helpers.loop_nests import SERIAL, VECTORIZE, at, function, load, loop, op, store, text
 

@@ -1,4 +1,4 @@
-"""Normalisation against NumPy in double precision."""
+"""Normalisation against NumPy in float64."""
 
 import numpy as np
 import pytest

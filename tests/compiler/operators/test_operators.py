@@ -1,4 +1,4 @@
-"""The face of the operators: functions under their own names, without LLVM."""
+"""The exports of the operators: functions under their own names, without LLVM."""
 
 import subprocess
 import sys

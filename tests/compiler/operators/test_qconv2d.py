@@ -38,8 +38,8 @@ class Case:
     dtype: str = "uint8"
     x_zero: int = 7
     y_zero: int = 12
-    bias: int = 5000  # the greatest magnitude
-    halves: bool = False  # scales are powers of two, so that many results lie half-way between two integers
+    bias: int = 5000  # the largest magnitude
+    halves: bool = False  # scales are powers of two, for many ties
 
     def operands(self) -> tuple[Array, Array, Array, Array]:
         """Data, weight, bias and scale, which reach the limits of their ranges."""
@@ -63,7 +63,7 @@ class Case:
         return rescaled(total + bias[:, None, None], scale[:, None, None], self.y_zero, self.dtype)
 
     def function(self, target: Target, batch: Any = None) -> tuple[ir.Function, dict[str, Array]]:
-        """The operator with its packed operands, by name; `batch` may be a symbol."""
+        """The function with its packed operands by name; `batch` may be a symbol."""
         x, weight, bias, scale = self.operands()
         window = {"strides": self.strides, "dilations": self.dilations}
         zeros = {"x_zero_point": self.x_zero, "y_zero_point": self.y_zero, "dtype": self.dtype}
@@ -174,7 +174,7 @@ def test_qconv2d_kernels_are_exact_on_emulated_arm_cpus(target: str, name: str, 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.x_dtype == case.dtype])
 def test_qconv2d_equals_onnx_runtime(name: str) -> None:
-    """Where the library has exact products: without VNNI its sums of uint8 by int8 saturate."""
+    """Without VNNI, ONNX Runtime's sums of uint8 by int8 saturate."""
     pytest.importorskip("onnxruntime", reason="needs onnxruntime, with which results are compared")
     if not host().has("avx512vnni"):
         pytest.skip("needs a CPU with avx512vnni, on which ONNX Runtime is exact")

@@ -19,7 +19,7 @@ CASES = {
     "uneven": ((1, 2, 6, 11), (4, 2, 3, 3), (0, 2, 1, 0)),
     "one_tile": ((1, 4, 3, 3), (8, 4, 3, 3), 0),
 }
-ERRORS = {2: 2e-6, 4: 2e-5}  # over the greatest result
+ERRORS = {2: 2e-6, 4: 2e-5}  # relative to the largest result
 
 
 def operands(name):

@@ -1,4 +1,4 @@
-"""Reductions that start from given values: meaning, errors, schedules."""
+"""Reductions with a given start value: results, errors, schedules."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from vdla.runtime.native import build
 
 
 def biased(doubled=False):
-    """Rows of products, each from an element of `b`, or of a stage that doubles it."""
+    """A matrix-vector product that starts from `b`, or from a stage that doubles `b`."""
     a, b = te.placeholder((5, 12), "float32", "a"), te.placeholder((5,), "float32", "b")
     k = te.reduce_axis(12, "k")
     start = te.compute((5,), lambda i: b[i] * 2.0, "start") if doubled else b

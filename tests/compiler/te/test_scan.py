@@ -97,7 +97,7 @@ def test_an_lstm_cell_equals_a_numpy_loop(reverse, symbolic):
 
 
 def test_a_state_that_is_reduced_in_place():
-    """A linear recurrence h = W h + x as one block, which sums while it reads the step before."""
+    """The recurrence h = W h + x as one block, which sums while it reads the previous step."""
     x, w = te.placeholder((4, 3), "int64", "x"), te.placeholder((3, 3), "int64", "w")
     start = te.full((3,), 0, "int64", "start")
 
@@ -154,7 +154,7 @@ def test_stages_independent_of_the_step_are_computed_before_the_loop():
 
 
 def test_a_cell_may_compute_a_tuple():
-    """The best so far and the step at which it came, as one block of two buffers."""
+    """The running maximum and its step, as one block with two buffers."""
     x = te.placeholder((6, 2), "int32", "x")
     low, none = te.full((2,), -100, "int32", "low"), te.full((2,), -1, "int32", "none")
 
@@ -181,7 +181,7 @@ def test_a_cell_can_capture_tensors_by_default_arguments():
 
 
 def explicit_block(bound, loops, value):
-    """y[vt, vi] of 4 steps of 3 as one block with the given loops and bindings."""
+    """A block y[vt, vi] of 4 steps and 3 elements, with the given loops and bindings."""
     axes = (ir.Axis("vt", 4, ir.AxisKind.SCAN), ir.Axis("vi", 3))
     nest = ir.Block(name="y", axes=axes, values=bound, body=ir.Store("y", (ir.Var("vt"), ir.Var("vi")), value))
     for var, extent in reversed(loops):

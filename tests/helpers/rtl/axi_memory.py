@@ -1,6 +1,6 @@
 """Memories on the AXI4 ports of a module: any delay on any channel, and errors on request.
 
-They do not check the master; axi_read_check and axi_write_check do, and check these models as well.
+The protocol of both sides is checked by axi_read_check and axi_write_check, not by these models.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class ReadMemory:
 
 
 class WriteMemory:
-    """The slave of the write channels; `order` is the channel it accepts first: any, address, data."""
+    """The slave of the write channels; accepts address or data first by `order`."""
 
     def __init__(
         self,

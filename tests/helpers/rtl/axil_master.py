@@ -11,9 +11,7 @@ TIMEOUT_CYCLES = 1000
 
 
 class AxiLite:
-    """`await axil.write(offset, value)` gives the response, `await axil.read(offset)` (value,
-    response).
-    """
+    """`await axil.write(offset, value)` writes a register, `await axil.read(offset)` reads one."""
 
     def __init__(self, bench: Bench, rng: np.random.Generator, most_delay: int = 0) -> None:
         self.bench, self.rng, self.most_delay = bench, rng, most_delay
@@ -22,7 +20,7 @@ class AxiLite:
         return int(self.rng.integers(0, self.most_delay + 1))
 
     async def write(self, offset: int, value: int, strobe: int = 0xF) -> int:
-        """Write a register; its response."""
+        """Writes a register; returns the response."""
         bench = self.bench
         address_at, data_at, response_at = self._delay(), self._delay(), self._delay()
         address_done = data_done = False
@@ -44,7 +42,7 @@ class AxiLite:
         raise TimeoutError(f"write of {offset:#x} must be answered within {TIMEOUT_CYCLES} cycles")
 
     async def read(self, offset: int) -> tuple[int, int]:
-        """Read a register; its value and response."""
+        """Reads a register; returns its value and the response."""
         bench = self.bench
         address_at, response_at = self._delay(), self._delay()
         address_done = False

@@ -26,7 +26,7 @@ TIMEOUT_CYCLES = 100_000
 
 
 class Machine:
-    """The machine with its memory, and a program in it."""
+    """The machine, its memory and a program in that memory."""
 
     def __init__(self, dut: Any) -> None:
         self.config = config()
@@ -34,7 +34,7 @@ class Machine:
         self.matrix_product()
 
     def matrix_product(self) -> None:
-        """Places a small matrix product in memory, with the expected memory from NumPy."""
+        """Places a small matrix product in memory; NumPy gives the expected memory."""
         program, arrays, expected = small_gemm(self.config)
         self._place(program)
         bits = {"inp": self.config.inp_bits, "wgt": self.config.wgt_bits}
@@ -44,7 +44,7 @@ class Machine:
         self._put(self.wanted, "out", pack_elements(expected, self.config.out_bits))
 
     def random_program(self, rng: np.random.Generator, count: int) -> None:
-        """Places a random verified program in memory, with the expected memory from the simulator."""
+        """Places a random verified program in memory; the simulator gives the expected memory."""
         program = random_verified_program(self.config, int(rng.integers(1 << 30)), count)
         self._place(program, rng)
         self.wanted = self.image.copy()
@@ -64,7 +64,7 @@ class Machine:
         image[self.addresses[name] : self.addresses[name] + data.size] = data
 
     def attach(self, rng: np.random.Generator, calm: bool = False) -> None:
-        """Fresh memories with random delays; calm ones are as fast as the timing contract assumes."""
+        """Attaches new memories; calm ones have the delays of the timing contract."""
         self.storage = Storage(self.image.size, self.config.axi_bytes)
         self.storage.bytes[:] = self.image
         habits = [pattern("always", rng) if calm else any_pattern(rng) for _ in range(4)]

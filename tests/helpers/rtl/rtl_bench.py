@@ -117,7 +117,7 @@ def seeds(count: int, dut: Any, first: int = 1) -> Iterator[np.random.Generator]
         yield np.random.default_rng(seed)
 
 
-# --- patterns of idling and back-pressure
+# --- patterns of idling and back-pressure ---------------------------------------------------------
 
 PATTERNS = ("always", "mostly", "half", "seldom", "alternate", "bursts")
 

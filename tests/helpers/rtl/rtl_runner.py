@@ -27,7 +27,7 @@ from vdla.support.tool_environment import tool_environment
 
 HERE = Path(__file__).resolve().parent
 FLAGS = ("--assert", "-Wno-fatal", "--x-assign", "unique", "--x-initial", "unique", "--no-public-flat-rw")
-# The makefile lacks g++'s option for precompiled headers; one-off code is not optimised.
+# The makefile lacks g++'s option for precompiled headers; code that runs once is not optimised.
 MAKE = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_GLOBAL=-O1 OPT_SLOW=-O0"
 # Only pins are accessed, so the compilers may optimise everything else.
 PINS = """`verilator_config
@@ -51,7 +51,7 @@ def simulate(top: str, test: str, config: Config | str = "tiny", binds: Sequence
     _run(folder, top, Path(test), config)
 
 
-# --- sources
+# --- sources --------------------------------------------------------------------------------------
 
 
 def _sources(top: str, config: Config, binds: Sequence[str], folder: Path) -> list[Path]:
@@ -67,7 +67,7 @@ def _source(name: str) -> Path:
     return next(path for path in (FOLDER / f"{name}.sv", HERE / f"{name}.sv") if path.exists())
 
 
-# --- builds
+# --- builds ---------------------------------------------------------------------------------------
 
 
 def _cache() -> Path:
@@ -144,7 +144,7 @@ def _build(folder: Path, top: str, sources: list[Path], options: Sequence[str]) 
 
 
 def _strip(folder: Path, kept: set[str]) -> None:
-    """Removes intermediate files, a hundred times the size of the result."""
+    """Removes intermediate files, which are a hundred times the size of the result."""
     for path in folder.iterdir():
         if path.is_file() and path.name not in kept:
             path.unlink()
@@ -164,7 +164,7 @@ def _keep_runtime(folder: Path, runtime: Path) -> None:
         shutil.rmtree(staging)
 
 
-# --- runs
+# --- runs -----------------------------------------------------------------------------------------
 
 
 def _run(folder: Path, top: str, test: Path, config: Config) -> None:

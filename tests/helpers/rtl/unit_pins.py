@@ -76,7 +76,7 @@ class Commands:
 
 
 class Tokens:
-    """The two token queues to a neighbour that pushes and pops by the patterns."""
+    """The token queues from and to a neighbour, which pushes and pops by the patterns."""
 
     def __init__(self, bench: Bench, side: str, available: Iterator[bool], room: Iterator[bool]) -> None:
         self.bench, self.side, self.available, self.room = bench, side, available, room
@@ -84,7 +84,7 @@ class Tokens:
         self.there = self.free = False
 
     def drive(self) -> None:
-        """Offers a token and room; both stay until the unit uses them."""
+        """Offers a token and space for one; both stay until the unit uses them."""
         self.there = self.there or next(self.available)
         self.free = self.free or next(self.room)
         self.bench[f"{self.side}_available_i"] = self.there
@@ -115,7 +115,7 @@ class Ends:
 
 
 async def run_to_the_end(bench: Bench, ends: Ends, count: int, timeout_cycles: int) -> None:
-    """Runs until all instructions have ended, then a few cycles in which nothing may happen."""
+    """Runs until all instructions have ended, then a few cycles that must be idle."""
     for _ in range(timeout_cycles):
         await bench.cycle()
         if ends.count == count:

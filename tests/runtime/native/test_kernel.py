@@ -34,7 +34,7 @@ def kernel(signature: Signature, parallel: bool = False, result: int = 0) -> Ker
 
 
 def idle(signature: Signature, result: int = 0) -> Kernel:
-    """A kernel that does nothing, for other signatures than the handwritten body's."""
+    """A kernel of any signature with an empty body."""
     made = native_modules.nothing(signature, result)
     return load(compile_module(made, signature, Target.named("host"), cached=False))
 
@@ -63,7 +63,7 @@ def test_other_types_of_targets_are_refused(target: Any) -> None:
         compile_native(fn, target)
 
 
-# --- calls
+# --- calls ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("parallel", [False, True])
@@ -156,7 +156,7 @@ def test_threads_share_a_kernel(grow: Kernel) -> None:
     assert wrong == []
 
 
-# --- what is refused
+# --- refused arguments ----------------------------------------------------------------------------
 
 
 def refuses(called: Kernel, message: str, *given: Any, **options: Any) -> None:
@@ -304,7 +304,7 @@ def test_intermediate_results_larger_than_memory_are_an_error() -> None:
     refuses(called, message, np.zeros(1 << 21, F32))
 
 
-# --- whole functions
+# --- whole functions ------------------------------------------------------------------------------
 
 
 def matmul() -> Any:

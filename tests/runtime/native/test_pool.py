@@ -23,7 +23,7 @@ from vdla.runtime.native import Kernel, NativeError, load, set_threads, threads
 F32 = np.float32
 ROWS = 3_000
 PATIENCE_S = 60
-REST_S = 0.005  # a process that slept is scheduled at once
+REST_S = 0.005  # a process that slept is scheduled immediately
 ROUNDS = 10  # enough for one undisturbed run
 LONG = Signature("long", tuple(Argument(name, "float32", (ROWS, 4), name == "c") for name in "abc"))
 
@@ -128,7 +128,7 @@ def test_a_forked_child_has_its_own_pool() -> None:
 
 
 def wait(child: int) -> int:
-    """The exit code of a child, which must end in time."""
+    """The exit code of a child process; fails if it does not end in time."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -153,7 +153,7 @@ print("done")
 
 @TWO_PROCESSORS
 def test_two_threads_are_nearly_twice_as_fast() -> None:
-    """Compares best times, for up to a minute: a busy machine may withhold the second CPU."""
+    """Compares the best times of up to a minute, since the second CPU may be busy."""
     bound = kernel(work=500).bind(*arrays())
     best = {1: float("inf"), 2: float("inf")}
     deadline, rounds = time.monotonic() + PATIENCE_S, 0
@@ -170,7 +170,7 @@ def test_two_threads_are_nearly_twice_as_fast() -> None:
 
 @TWO_PROCESSORS
 def test_with_one_thread_the_caller_does_all_the_work() -> None:
-    """With one thread the caller does all the work; with two, a part of it."""
+    """With two threads, the caller does a part of it."""
     bound = kernel(work=500).bind(*arrays())
     shares = {1: 1.0, 2: 1.0}
     deadline = time.monotonic() + PATIENCE_S

@@ -1,4 +1,4 @@
-"""Every operator and conversion of every dtype, of scalars and vectors: as the interpreter."""
+"""Operators and conversions of every dtype, scalar and vector, against the interpreter."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def pairs(dtype: str, lanes: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def over(count: int, lanes: int, *stores: ir.Stmt) -> ir.Stmt:
-    """The stores at every `at(lanes)`, as scalars or vectors."""
+    """The stores at all elements, as a scalar or a vector loop."""
     return ir.For("i", count // lanes, ir.seq(*(s if lanes == 1 else vector("l", lanes, s) for s in stores)))
 
 
@@ -81,7 +81,7 @@ def at(lanes: int) -> ir.Expr:
 
 
 def compare(found: np.ndarray, wanted: np.ndarray, what: str) -> None:
-    """Bit for bit equal, except that any NaN equals any other."""
+    """Checks that arrays are equal bit for bit; all NaNs are equal."""
     if found.dtype.kind not in "biu":
         both = np.isnan(found) & np.isnan(wanted)
         found, wanted = np.where(both, 0, found), np.where(both, 0, wanted)
@@ -164,7 +164,7 @@ def narrowed(dtype: str) -> ir.Store:
 
 
 CALLS = re.compile(r"^\s*(?:call[lq]?|bl|b|jmp)\s+([A-Za-z_]\w*)", re.MULTILINE)
-COMPILERS_OWN = re.compile(r"memcpy|memset|__aeabi_\w+")  # in every C compiler's runtime
+COMPILERS_OWN = re.compile(r"memcpy|memset|__aeabi_\w+")  # in the runtime library of every C compiler
 ROUNDINGS = ("floor", "ceil", "round", "trunc", "exp", "log", "tanh", "sigmoid")
 
 

@@ -1,4 +1,4 @@
-"""Whole functions in C programs, here and under QEMU: bit for bit as the interpreter."""
+"""Whole functions in C programs, native and under QEMU, bit for bit against the interpreter."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parallel_matmul() -> ir.Function:
 
 
 def integers(dtype: str) -> ir.Function:
-    """All integer operators; divisors of both signs and 0."""
+    """All integer operators, with positive, negative and zero divisors."""
     a, b = te.placeholder((200,), dtype, "a"), te.placeholder((200,), dtype, "b")
     quotient = te.compute((200,), lambda i: a[i] // b[i], "quotient")
     rest = te.compute((200,), lambda i: a[i] % b[i], "rest")
@@ -108,7 +108,7 @@ def test_programs_agree_with_the_interpreter(target: str, name: str, tmp_path: P
 @pytest.mark.parametrize("target", NAMES)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_objects_need_only_the_c_library(target: str, name: str, tmp_path: Path) -> None:
-    """Neither soft-float functions nor those of one compiler's runtime library."""
+    """No soft-float functions, and none of a particular compiler's runtime library."""
     toolchain(target)
     built = compile_native(FUNCTIONS[name](), target)
     (tmp_path / "kernel.o").write_bytes(built.object)

@@ -1,4 +1,4 @@
-"""The thread pool in C programs, here and under QEMU: nesting, threads, forks, limits."""
+"""The thread pool in C programs, native and under QEMU: nesting, threads, forks, limits."""
 
 from __future__ import annotations
 

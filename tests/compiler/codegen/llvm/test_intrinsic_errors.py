@@ -78,7 +78,7 @@ def test_parameters_without_an_instruction_are_refused(declare: Callable[[], Int
 
 
 def product(dtype: str = "uint8", lanes: int = 16, transposed: bool = False, stride: int = 1) -> Schedule:
-    """c[m, o] = sum over k, i of x[m, k, i] * w[k, o, i], in the loop order of its expression."""
+    """c[m, o] = sum over k, i of x[m, k, i] * w[k, o, i], in that loop order."""
     x = te.placeholder((3, 2, 4 * stride), dtype, "x")
     w = te.placeholder((2, 4, lanes) if transposed else (2, lanes, 4), "int8", "w")
     k, i = te.reduce_axis(2, "k"), te.reduce_axis(4, "i")
@@ -164,7 +164,7 @@ def test_windows_of_another_stride_do_not_match() -> None:
 
 
 def test_a_window_must_be_read_whole() -> None:
-    """An entry longer than what the behaviour reads could exceed the buffer."""
+    """An entry larger than the window that the behaviour reads could exceed the buffer."""
     x, w = te.placeholder((20,), "uint8", "x"), te.placeholder((4,), "int8", "w")
     i = te.reduce_axis(4, "i")
     acc = te.compute((16,), lambda o: te.sum(te.cast("int32", x[o + i]) * te.cast("int32", w[i]), axis=i), "acc")

@@ -1,4 +1,4 @@
-"""Each CPU intrinsic on random and extreme numbers against the interpreter; also under QEMU."""
+"""CPU intrinsics on random and extreme numbers against the interpreter; also under QEMU."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def stage(intrinsic: Intrinsic) -> Schedule:
 
 
 def rebuilt(expr: ir.Expr, given: dict[str, te.Tensor], k: Any, at: dict[str, Any]) -> Any:
-    """An expression of the behaviour, over the test's tensors."""
+    """An expression of the behaviour, rebuilt over the test's tensors."""
     match expr:
         case ir.Var(name=name):
             return at[name]
@@ -251,7 +251,7 @@ def test_dot_for_layout_prefers_what_the_target_has() -> None:
 
 
 def test_a_nest_whose_loops_moved_runs_the_behaviour() -> None:
-    """Schedules refuse to move such loops; lowering checks again."""
+    """Schedules refuse to move tensorized loops; lowering checks again."""
     schedule = stage(dot.madd(4))
     _, lane, inner = schedule.loops("sums")
     moved = reorder(schedule.fn, inner, lane)

@@ -1,6 +1,6 @@
-"""Accesses of vectors and under conditions: the right elements are read and written, and no other.
+"""Vector and conditional accesses read and write exactly the elements they should.
 
-The arrays lie next to protected pages, so an access out of bounds ends the process.
+Arrays end at guard pages, so an access out of bounds ends the process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Objects from the cache and fresh ones are the same, even if the cache is damaged."""
+"""Cached objects equal newly compiled ones, even if the cache is damaged."""
 
 from __future__ import annotations
 

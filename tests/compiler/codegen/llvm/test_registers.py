@@ -1,4 +1,4 @@
-"""The inner loop of a matrix product: loads, broadcasts and fused multiply-adds, nothing else."""
+"""The inner loop of a matrix product has only loads, broadcasts and fused multiply-adds."""
 
 from __future__ import annotations
 

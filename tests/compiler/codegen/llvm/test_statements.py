@@ -1,4 +1,4 @@
-"""Loops, conditions, temporaries, parallel loops and intrinsic calls, by their results."""
+"""Results of loops, conditions, temporaries, parallel loops and intrinsic calls."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_failed_allocation_returns_an_error_and_frees_the_rest(
     fn = share_heap_slots(function([ir.Buffer("y", (N,), "float64")], body, [held, large], scalars=["n"]))
     assert Compiled(fn)(np.zeros(4), n=1 << 30)  # nonzero: NO_MEMORY; some sizes are 0 modulo 2**64
     held_and_freed = module_text(fn).count('call void @"free"')
-    assert held_and_freed == 3  # at both ends, and on the error path
+    assert held_and_freed == 3  # at both exits, and on the error path
 
 
 def test_a_parallel_loop_sees_enclosing_variables() -> None:
@@ -148,11 +148,11 @@ def test_products_and_sums_are_fused_only_with_contract() -> None:
         assert np.array_equal(fused, (a.astype(np.float64) * a + c).astype(np.float32))
 
 
-# --- steps ----------------------------------------------------------------------------------------
+# --- intrinsic calls ------------------------------------------------------------------------------
 
 
 def scaled_add(dtype: str, requires: tuple[str, ...] = ()) -> Intrinsic:
-    """out[i, j] = a[i, j] * s + 1 on entries of 2 x 3; the lowering adds 2 to be told apart."""
+    """out[i, j] = a[i, j] * s + 1 on 2 x 3 entries; the lowering adds 2, to distinguish it."""
     a, s = te.placeholder((2, 3), dtype, "a"), te.placeholder((1,), dtype, "s")
     out = te.compute((2, 3), lambda i, j: a[i, j] * s[0] + te.const(1, dtype), "out")
 

@@ -1,4 +1,4 @@
-"""Whole programs, checked word by word against a naive model of their accesses."""
+"""Whole programs against a naive model of the accesses of each word."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def test_two_threads_need_one_token_per_tile_and_direction():
 
 
 def test_in_place_scratch_is_ordered_through_dram():
-    """The next load reads what a store wrote: only a SYNC of compute can order them."""
+    """The next load reads stored data: only a SYNC of compute can order them."""
     out, inp = BufferTile("out", OUT, 4), BufferTile("inp", INP, 4)
     ops = [store(CONFIG, out, "t"), load(CONFIG, inp, "t", entry=3), load(CONFIG, inp, "t", entry=8)]
     instructions = check_program(compile_ops(CONFIG, ops))
@@ -274,11 +274,11 @@ def test_double_buffered_gemm_computes_what_its_operations_say():
     assert np.array_equal(y.reshape(tiles, rows, block), requantise(sums, lanes, 0, -2, 1))
 
 
-# --- random programs -----------------------------------------------------------------------------
+# --- random programs ------------------------------------------------------------------------------
 
 
 def random_ops(config: Config, seed: int, count: int = 24) -> list[MacroOp]:
-    """Every kind of instruction on a few tiles, for many dependences."""
+    """All kinds of instructions on a few tiles, for many dependences."""
     rng = np.random.default_rng(seed)
     scale = max(1, config.block_out // config.block_in)
     slots = config.acc_bits // config.out_bits
@@ -351,7 +351,7 @@ def test_equal_inputs_give_equal_programs():
     assert compile_ops(CONFIG, random_ops(CONFIG, 1)).hash == compile_ops(CONFIG, random_ops(CONFIG, 1)).hash
 
 
-# --- errors --------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 def refused(error: type[ValueError], message: str, *ops: MacroOp) -> None:

@@ -1,4 +1,4 @@
-"""Lowering: the instructions of scheduled nests; equal results for every tiling."""
+"""Lowering of scheduled nests to macro-ops: instructions, and equal results for every tiling."""
 
 import numpy as np
 import pytest
@@ -151,7 +151,7 @@ def test_each_virtual_thread_has_its_own_tiles():
 
 
 def test_an_iteration_without_a_chunk_does_not_lose_results():
-    s = fused(threads=3, chunk=1)  # four chunks in turns of three
+    s = fused(threads=3, chunk=1)  # four chunks for three threads
     assert kinds(s).count("Vector") == 2
     agree(s)
 
@@ -214,7 +214,7 @@ def test_every_tiling_computes_the_convolution(seed):
 
 
 def random_tiling(rng: np.random.Generator, config: Config, shape: dict[str, int]) -> Tiling | None:
-    """A random tiling that fits, None if a hundred tries find none."""
+    """A random tiling that fits, or None after a hundred tries."""
     kernel, stride, span = shape["kernel"], shape["strides"], (shape["kernel"] - 1) * shape["dilations"] + 1
     rows, cols = ((shape[side] + 2 * shape["pads"] - span) // stride + 1 for side in ("height", "width"))
     outs, ins = -(-shape["out_channels"] // config.block_out), -(-shape["in_channels"] // config.block_in)
@@ -243,7 +243,7 @@ def random_tiling(rng: np.random.Generator, config: Config, shape: dict[str, int
     return None
 
 
-# --- refusals ------------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 def test_a_scalar_block_is_refused():
@@ -302,7 +302,7 @@ def test_a_result_in_place_has_the_position_of_its_operand():
     )
 
 
-# --- any legal schedule --------------------------------------------------------------------------
+# --- legal schedules ------------------------------------------------------------------------------
 
 
 def raised(kernel: int, rows: int = 5, shift: int = 0) -> Schedule:
@@ -418,7 +418,7 @@ def test_results_are_emitted_once_where_a_reduction_is_cut_off(last):
     copies = placed(s)
     n, m, r, o, k, i = s.loops("sums")
     s.reorder(n, m, k, r, o, i)
-    if last:  # the last iteration, which has the results, has no terms
+    if last:  # the last iteration, which emits the results, has no terms
         _, k = s.split(k, factor=3)
         s.reverse_compute_at("results", k)
     else:  # the condition is part of that of the results, and cuts two loops

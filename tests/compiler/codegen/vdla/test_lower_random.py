@@ -1,7 +1,6 @@
-"""Random schedules: each program is verified and equals NumPy, or is refused.
+"""Random schedules: each program verifies and equals NumPy, or the compiler refuses it.
 
-A seed replays with `random_case(seed)`; its text is the primitives that were accepted and the loop
-nest.
+`random_case(seed)` replays a case; its text has the accepted primitives and the loop nest.
 """
 
 import pytest
@@ -9,7 +8,7 @@ from helpers.schedule_cases import random_case, refusal
 
 
 def check(seeds: range, share: float) -> None:
-    """Every case is right or refused, and most are not refused, as refusals prove nothing."""
+    """Every case is right or refused, and most are accepted, since refusals prove nothing."""
     refused = [refusal(random_case(seed)) for seed in seeds]
     assert sum(error is None for error in refused) >= share * len(seeds)
 

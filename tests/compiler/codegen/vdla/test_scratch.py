@@ -19,7 +19,7 @@ ROWS = 40
 
 
 def two_stages(config: Config) -> Schedule:
-    """out = (x + 5) * 3, each stage its own pass from DRAM to DRAM; `mid` lies between them."""
+    """out = (x + 5) * 3 in two passes from DRAM to DRAM, with `mid` between them."""
     shape = (ROWS, config.batch, config.block_out)
     x = te.placeholder(shape, "int32", "x")
     raised = te.compute(shape, lambda *i: x[i] + 5, "raised")

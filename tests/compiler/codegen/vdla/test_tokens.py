@@ -19,7 +19,7 @@ NONE: frozenset[Unit] = frozenset()
 MANY = 10_000
 
 
-# --- the check -----------------------------------------------------------------------------------
+# --- check ----------------------------------------------------------------------------------------
 
 
 def conflicts(steps: list[UnitOp]) -> list[Edge]:
@@ -61,7 +61,7 @@ def check_minimal(steps: list[UnitOp], places: tuple[IssuedOp, ...]) -> None:
         assert broken(steps, places, [other for other in edges if other != edge]), f"{edge} is not needed"
 
 
-# --- shorthand -----------------------------------------------------------------------------------
+# --- shorthand ------------------------------------------------------------------------------------
 
 
 def load(*entries: int, tensor: str | None = None) -> UnitOp:
@@ -87,7 +87,7 @@ def text(places: tuple[IssuedOp, ...]) -> list[str]:
     return [f"{names(p.pops)}>{p.unit.name.lower() if p.op is not None else 'sync'}>{names(p.pushes)}" for p in places]
 
 
-# --- dependences ---------------------------------------------------------------------------------
+# --- dependences ----------------------------------------------------------------------------------
 
 
 def test_dependences_name_the_last_conflict_of_each_unit():
@@ -125,7 +125,7 @@ def test_empty_touches_cause_no_dependence():
     assert (dependences([load(0), UnitOp(COMPUTE, (empty,))]) == NEVER).all()
 
 
-# --- hand-made lists -----------------------------------------------------------------------------
+# --- hand-written lists ---------------------------------------------------------------------------
 
 
 def test_units_that_share_one_tile_alternate():
@@ -195,7 +195,7 @@ def test_no_operations_need_no_tokens():
     assert assign_tokens([]) == ()
 
 
-# --- tokens in flight ----------------------------------------------------------------------------
+# --- tokens in flight -----------------------------------------------------------------------------
 
 
 def test_tokens_that_would_not_fit_are_merged():
@@ -212,7 +212,7 @@ def test_tokens_in_flight_stay_within_the_depth(depth):
         check(random_steps(seed, 24), depth)
 
 
-# --- random lists --------------------------------------------------------------------------------
+# --- random lists ---------------------------------------------------------------------------------
 
 
 def random_steps(seed: int, count: int, entries: int = 6) -> list[UnitOp]:
@@ -242,7 +242,7 @@ def test_random_lists_are_ordered_by_a_minimal_set_of_tokens():
 
 
 def test_random_lists_on_one_space_of_all_units_get_minimal_tokens():
-    """Every unit reads and writes one space, which the machine lacks but the algorithm allows."""
+    """The machine has no space that every unit accesses, but the algorithm allows one."""
     for seed in range(60):
         print(f"seed {seed}")
         rng = np.random.default_rng(seed)

@@ -18,7 +18,7 @@ def kernel(*values: int) -> UopKernel:
 
 
 def check(depth: int, kernels: list[UopKernel]) -> UopPlan:
-    """Replay the plan: the buffer holds the kernel of every operation when it runs."""
+    """Replays the plan; checks that the buffer holds the kernel of each operation when it runs."""
     plan = plan_uops(depth, kernels)
     loads = {batch.before: batch for batch in plan.loads}
     assert len(loads) == len(plan.loads)

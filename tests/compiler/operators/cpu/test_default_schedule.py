@@ -1,4 +1,4 @@
-"""The default schedule computes the same, vectorises, parallelises, and refuses no function."""
+"""The default schedule preserves results, vectorises, parallelises, and accepts every function."""
 
 import numpy as np
 import pytest

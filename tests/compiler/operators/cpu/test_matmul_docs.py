@@ -63,7 +63,7 @@ def test_the_last_step_is_much_faster_than_the_first(root):
 
 
 def seconds(kernel):
-    """The least processor time of three runs."""
+    """The shortest processor time of three runs."""
     times = []
     for _ in range(3):
         start = time.process_time()

@@ -1,4 +1,4 @@
-"""Consumers that do not read sums in place get all of them, each computed once."""
+"""Sums read at other positions by their consumer are complete and computed once."""
 
 import math
 
@@ -28,7 +28,7 @@ def points(fn, block):
 
 @pytest.mark.parametrize("algorithm", ["direct", "winograd2", "depthwise"])
 @pytest.mark.parametrize("name", CONSUMERS)
-def test_consumers_that_do_not_read_in_place(name, algorithm):
+def test_sums_read_at_other_positions_are_computed_about_once(name, algorithm):
     groups = 32 if algorithm == "depthwise" else 1
     operator, expected = CONSUMERS[name]
     data = integers((1, 32, 8, 8), "float32", 1, -3, 4)

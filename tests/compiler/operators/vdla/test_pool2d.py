@@ -1,4 +1,4 @@
-"""Averages are exact: every sum of every window, rounded half up, as integer division has it."""
+"""Averages equal integer division, rounded half up, for every sum of every window."""
 
 from __future__ import annotations
 

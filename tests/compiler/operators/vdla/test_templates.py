@@ -60,7 +60,7 @@ def test_random_operators_on_random_machines(operator: str, seed: int) -> None:
     case.check(by_interpreter=seed % 5 == 0)
 
 
-# --- workloads -----------------------------------------------------------------------------------
+# --- workloads ------------------------------------------------------------------------------------
 
 
 def _workloads(operator: str) -> list[Workload]:
@@ -72,7 +72,7 @@ def _shape(layer: Workload) -> dict[str, int]:
 
 
 def _over_bound(operator: Operator, total: int, steps: float) -> float:
-    """Cycles over the bound of the machine: its iterations, or each byte once."""
+    """Cycles over the lower bound: iterations, or each byte transferred once."""
     nbytes = sum(t.nbytes for t in operator.program.tensors if t.name in ("data", "weight", "output"))
     return total / max(steps, nbytes / operator.config.axi_bytes)
 

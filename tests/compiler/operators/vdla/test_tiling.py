@@ -18,7 +18,7 @@ PYNQ, TINY = Config.preset("pynq_z1"), Config.preset("tiny")
 
 
 def random_problem(rng: np.random.Generator) -> TilingProblem:
-    """An operator in blocks, of any of the templates' kinds."""
+    """A blocked problem of any template."""
     kernel, stride, separate = int(rng.integers(1, 5)), int(rng.integers(1, 4)), bool(rng.integers(2))
     return TilingProblem(
         batches=int(rng.integers(1, 4)),
