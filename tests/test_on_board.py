@@ -38,6 +38,10 @@ ON_BOARD = (
 ELSEWHERE = {
     "vdla.__main__": "the command line",
     "vdla.cli": "the command line",
+    "vdla.intrinsics": "the compiler",
+    "vdla.operators": "the compiler",
+    "vdla.te": "the compiler",
+    "vdla.templates": "the compiler",
     "vdla.runtime.devices.rtl": "builds the RTL with Verilator and a C++ compiler",
     "vdla.runtime.devices.rtl_build": "builds the RTL with Verilator and a C++ compiler",
     "vdla.runtime.devices.rtl_library": "loads the built RTL",
