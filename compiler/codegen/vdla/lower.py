@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from vdla.compiler import ir
 from vdla.compiler.arith import evaluate, var_names
+from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.foldable import FoldableNest, FoldableNests, Position
 from vdla.compiler.codegen.vdla.in_place import SharedStorage
 from vdla.compiler.codegen.vdla.loop_bounds import Bounds, loop_bounds, truth_over
@@ -25,6 +26,9 @@ from vdla.hardware.config import Config
 
 Env = Mapping[str, int]
 
+MAX_STEPS = 1 << 22
+"""Iterations that the loops around foldable nests may have in all; 2**22 of them take minutes."""
+
 
 def lower(config: Config, fn: ir.Function) -> list[MacroOp]:
     """The macro-ops of a function whose blocks are all tensorized.
@@ -32,7 +36,14 @@ def lower(config: Config, fn: ir.Function) -> list[MacroOp]:
     Raises:
         LoweringError: a block, buffer or loop that the machine's instructions cannot express.
     """
-    return list(_Lowering(config, fn).run(fn.body, {}))
+    lowering = _Lowering(config, fn)
+    steps = lowering.steps(fn.body)
+    if steps > MAX_STEPS:
+        raise LoweringError(
+            f"compile_function {fn.name}: the loops around instructions must have at most {MAX_STEPS} iterations "
+            f"in all, got {steps}; use larger tiles or split the operator"
+        )
+    return list(lowering.run(fn.body, {}))
 
 
 class _Lowering:
@@ -59,6 +70,13 @@ class _Lowering:
             case _:
                 for child in ir.children(stmt):
                     yield from self.run(child, env)
+
+    def steps(self, stmt: ir.Stmt) -> int:
+        """How often `run` reaches a foldable nest in a statement."""
+        if self.nests.at(stmt) is not None:
+            return 1
+        inner = sum(map(self.steps, ir.children(stmt)))
+        return stmt.size * inner if isinstance(stmt, ir.For) else inner
 
     def emit(self, foldable: FoldableNest, env: Env) -> Iterator[MacroOp]:
         """The macro-ops of a foldable nest in one iteration of the loops around it."""

@@ -1,5 +1,7 @@
 """Lowering of scheduled nests to macro-ops: instructions, and equal results for every tiling."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from vdla.compiler.codegen.vdla.intrinsics import dma, gemm, requantise, vector
 from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators.vdla.conv2d import conv2d
+from vdla.compiler.operators.vdla.dense import dense
 from vdla.compiler.operators.vdla.tiling import Tiling, TilingProblem, fits
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS
@@ -435,3 +438,14 @@ def test_loop_kinds_inside_an_entry_are_ignored():
     s.reorder(n, m, k, r, o, i)
     s.vthread(o)
     agree(tensorized(s, copies))
+
+
+def test_a_function_of_too_many_instructions_is_refused_before_any_is_made():
+    operator = dense(CONFIG, rows=100_000, in_features=100_000, out_features=100_000)
+    with pytest.raises(LoweringError) as error:
+        lower(CONFIG, operator.function)
+    assert re.fullmatch(
+        r"compile_function dense: the loops around instructions must have at most 4194304 iterations in all, "
+        r"got \d{8,}; use larger tiles or split the operator",
+        str(error.value),
+    )
