@@ -144,6 +144,9 @@ class Matcher(OperandMatcher):
         )
 
     def _form_remedy(self, pattern: ir.Expr, target: ir.Expr) -> str:
+        match target:
+            case ir.Binary("sub", a=ir.Const(value=minuend)):
+                return self.remedies.negation(int(minuend))
         extra = self._extra_term(pattern, target) if isinstance(target, ir.Binary) else ""
         return extra or self.remedies.cast(pattern, target)
 
@@ -209,9 +212,15 @@ class Matcher(OperandMatcher):
             else:
                 straight()
         except TensorizeError:
-            if self.explaining and not self._is_immediate(pattern.b) and self._extra_term(pattern, target):
+            if self.explaining and self._differs_in_form(pattern, target):
                 self._fail_form(pattern, target)
             raise
+
+    def _differs_in_form(self, pattern: ir.Binary, target: ir.Binary) -> bool:
+        """Whether two values that do not match are better compared as a whole than by operand."""
+        if target.op == "sub" and isinstance(target.a, ir.Const):
+            return True
+        return not self._is_immediate(pattern.b) and bool(self._extra_term(pattern, target))
 
     def _match_other_operator(self, pattern: ir.Binary, target: ir.Binary) -> None:
         """Match an operation whose canonical form with a constant has another operator."""

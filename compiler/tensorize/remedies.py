@@ -110,6 +110,11 @@ class Remedies:
             text = f"... {symbol} {other}" if behind else f"{other} {symbol} ..."
         return f"compute {text} in a stage of its own"
 
+    def negation(self, minuend: int) -> str:
+        """The remedy for the difference of a constant and a value."""
+        product = "write the difference as ... * -1"
+        return f"{product}, and add {minuend} in a stage of its own" if minuend else product
+
     def cast(self, pattern: ir.Expr, target: ir.Expr) -> str:
         """The remedy for a misplaced or missing cast; empty if that is not the difference."""
         match pattern, target:

@@ -19,6 +19,8 @@ from vdla.hardware.isa import Operand, Source, VectorOp
 t = te.reduce_axis(1, "t")
 MOVE = vector.move(CONFIG, Operand.SRC)
 ADD = vector.in_place(CONFIG, VectorOp.ADD, Operand.IMM)
+SUB = vector.in_place(CONFIG, VectorOp.SUB, Operand.IMM)
+MUL = vector.in_place(CONFIG, VectorOp.MUL, Operand.IMM)
 LOAD = dma.load(CONFIG, Buffer.INP)
 Element = Callable[..., te.Value]
 
@@ -427,6 +429,25 @@ MISTAKES = [
         "vi1, vi2]) + 3; compute ... + 3 in a stage of its own",
         instead(lambda: staged(lambda start, *i: start[i] + 3)),
         (("start", MOVE), ("y", ADD)),
+    ),
+    Mistake(
+        "a constant minus an element",
+        lambda: staged(lambda start, *i: 5 - start[i]),
+        SUB,
+        "y",
+        "tensorize sub_inp_imm at block y: the value must have the form old[vb, vo] - imm[0], got 5 - start[vi0, "
+        "vi1, vi2]; write the difference as ... * -1, and add 5 in a stage of its own",
+        instead(lambda: staged(lambda start, *i: start[i] * -1)),
+        (("y", MUL),),
+    ),
+    Mistake(
+        "a negated element",
+        lambda: staged(lambda start, *i: -start[i]),
+        MUL,
+        "y",
+        "tensorize mul_inp_imm at block y: the value must have the form old[vb, vo] * imm[0], got 0 - start[vi0, "
+        "vi1, vi2]; write the difference as ... * -1",
+        instead(lambda: staged(lambda start, *i: start[i] * -1)),
     ),
     Mistake(
         "a maximum around a copy",
