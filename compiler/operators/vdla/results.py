@@ -47,8 +47,17 @@ class Results:
         low = max(low, self.zero_point) if self.activation == "relu" else low
         if not isinstance(self.raw, bool):
             raise TemplateError(f"{self.name}: raw must be True or False, got {self.raw!r}")
+        if self.raw:
+            self._check_raw()
         if self.ceiling is not None and not (is_int(self.ceiling) and low <= self.ceiling <= high):
             raise TemplateError(f"{self.name}: ceiling must be in {low}..{high}, got {self.ceiling!r}")
+
+    def _check_raw(self) -> None:
+        """Reject options of the requantisation, which raw sums skip."""
+        for option, default in (("activation", "none"), ("ceiling", None), ("zero_point", 0)):
+            value = getattr(self, option)
+            if value != default:
+                raise TemplateError(f"{self.name}: {option} must be {default!r} for raw sums, got {value!r}")
 
     @property
     def bounds(self) -> tuple[int, int]:

@@ -77,6 +77,9 @@ REFUSED = [
     (conv2d, {"zero_point": 0.5}, "conv2d: zero_point must be an integer in -128..127 (int8), got 0.5"),
     (conv2d, {"input_zero_point": -129}, "conv2d: input_zero_point must be an integer in -128..127 (int8), got -129"),
     (conv2d, {"input_zero_point": 3, "raw": True}, "conv2d: input_zero_point must be 0 for raw sums, got 3"),
+    (conv2d, {"activation": "relu", "raw": True}, "conv2d: activation must be 'none' for raw sums, got 'relu'"),
+    (conv2d, {"ceiling": 6, "raw": True}, "conv2d: ceiling must be None for raw sums, got 6"),
+    (dense, {"zero_point": 3, "raw": True}, "dense: zero_point must be 0 for raw sums, got 3"),
     (conv2d, {"packing": "rows"}, "conv2d: packing must be auto, channels or patches, got 'rows'"),
     (conv2d, {"virtual_threads": 0}, "conv2d: virtual_threads must be at least 1, got 0"),
     (
