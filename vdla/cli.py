@@ -150,7 +150,9 @@ def _report(error: Exception, debug: bool) -> int:
     if isinstance(error, Error):
         return _complain(_one_line(str(error)), BAD_INPUT)
     if isinstance(error, OSError):
-        return _complain(f"{error.filename or 'system'}: {error.strerror or error}", BAD_INPUT)
+        return _complain(f"{error.filename or 'input or output'}: {error.strerror or error}", BAD_INPUT)
+    if isinstance(error, MemoryError):
+        return _complain(f"out of memory: {_one_line(str(error)) or 'an allocation failed'}", BAD_INPUT)
     hint = "" if debug else "; please report it with the output of the same command with --debug"
     return _complain(f"internal error: {type(error).__name__}: {_one_line(str(error))}{hint}", FAULT)
 

@@ -53,7 +53,8 @@ def _check_names(fn: ir.Function, outputs: list[str], arrays: Mapping[str, Array
     if not isinstance(arrays, Mapping):
         raise InterpretError(f"{fn.name}: arrays must be a mapping of names to arrays, got {type(arrays).__name__}")
     if set(arrays) != set(expected):
-        raise InterpretError(f"{fn.name}: arrays must be given for {', '.join(expected)}, got {', '.join(arrays)}")
+        got = ", ".join(map(str, arrays)) or "none"
+        raise InterpretError(f"{fn.name}: arrays must be given for {', '.join(expected)}, got {got}")
     for name in expected:
         if not isinstance(arrays[name], np.ndarray):
             raise InterpretError(f"{fn.name}: {name} must be a NumPy array, got {type(arrays[name]).__name__}")

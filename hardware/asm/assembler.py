@@ -5,6 +5,7 @@ Directives may stand in any order. An error in the text names line and column.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -301,7 +302,7 @@ def _tensors(config: Config, text: _Text) -> tuple[ProgramTensor, ...]:
         data[UOPS] = _uop_data(config, text)
     for name, (word, _) in text.data.items():
         if name not in text.tensors:
-            raise word.error(f".data must name one of {', '.join(text.tensors) or 'no tensors'}, got {name}")
+            raise word.error(f".data must name {_declared(text.tensors)}, got {name}")
     tensors = [_tensor(name, word, keys, data.get(name)) for name, (word, keys) in text.tensors.items()]
     if text.uops and UOPS not in text.tensors:
         tensors.append(
@@ -340,11 +341,16 @@ def _raw(word: Word, content: bytes, width: int) -> np.ndarray[Any, np.dtype[np.
     return np.frombuffer(content, np.uint8)
 
 
+def _declared(tensors: Iterable[str]) -> str:
+    """The names that a reference to a tensor may have."""
+    return f"one of {', '.join(tensors)}" if tensors else "a tensor declared by .tensor"
+
+
 def _tensor_index(row: _Row, names: list[str]) -> int:
     if row.tensor is None:
         return -1
     if row.tensor not in names:
-        raise row.word.error(f"dram must name one of {', '.join(names) or 'no tensors'}, got {row.tensor}")
+        raise row.word.error(f"dram must name {_declared(names)}, got {row.tensor}")
     return names.index(row.tensor)
 
 

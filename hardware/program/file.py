@@ -36,7 +36,8 @@ def seal(manifest: bytes, members: Iterable[bytes]) -> bytes:
 def unseal(content: bytes, where: str) -> tuple[bytes, Payload]:
     """The manifest and the members of a file's content; `where` names the file in errors."""
     if content[: len(MAGIC)] != MAGIC:
-        raise ProgramError(f"{where}: file must be a VDLA program, got one that begins with {content[:8]!r}")
+        got = f"one that begins with {content[:8]!r}" if content else "an empty file"
+        raise ProgramError(f"{where}: file must be a VDLA program, got {got}")
     if len(content) < PREFIX_BYTES:
         raise ProgramError(f"{where}: length must be at least {PREFIX_BYTES} bytes, got {len(content)} (truncated)")
     _, version, manifest_bytes, payload_bytes = HEADER.unpack_from(content)

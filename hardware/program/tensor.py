@@ -48,24 +48,25 @@ class ProgramTensor:
             raise ProgramError(f"tensor: name must be a letter, then letters, digits, _ . : / -, got {self.name!r}")
         if self.role not in ROLES:
             raise ProgramError(f"{where}: role must be one of {', '.join(ROLES)}, got {self.role}")
-        if not is_int(self.nbytes) or not 1 <= self.nbytes <= MAX_BYTES:
-            raise ProgramError(f"{where}: nbytes must be an integer from 1 to {MAX_BYTES}, got {self.nbytes!r}")
-        if not isinstance(self.shape, tuple) or not all(is_int(n) and n >= 0 for n in self.shape):
-            raise ProgramError(f"{where}: shape must be of integers from 0, got {self.shape}")
+        if not isinstance(self.shape, tuple) or not all(is_int(n) and n >= 1 for n in self.shape):
+            raise ProgramError(f"{where}: shape must be of integers from 1, got {self.shape}")
         object.__setattr__(self, "shape", tuple(map(to_python, self.shape)))
         if not isinstance(self.layout, str) or not self.layout.isprintable():
             raise ProgramError(f"{where}: layout must be a printable string, got {self.layout!r}")
         self._check_dtype(where)
+        if not is_int(self.nbytes) or not 1 <= self.nbytes <= MAX_BYTES:
+            raise ProgramError(f"{where}: nbytes must be an integer from 1 to {MAX_BYTES}, got {self.nbytes!r}")
+        if self.dtype in CONSTANT_BITS:  # `Program` checks micro-ops, whose size is the configuration's
+            self.check_size(CONSTANT_BITS[self.dtype])
         self._check_data(where)
 
     def _check_dtype(self, where: str) -> None:
         bits = CONSTANT_BITS if self.role == "constant" else ELEMENT_BITS
         if self.dtype == UOP and self.role == "constant":
-            return  # `Program` checks the size, which follows from its configuration
+            return
         if not isinstance(self.dtype, str) or self.dtype not in bits:
             choices = ", ".join((*bits, UOP) if self.role == "constant" else bits)
             raise ProgramError(f"{where}: dtype must be one of {choices}, got {self.dtype!r}")
-        self.check_size(bits[self.dtype])
 
     def check_size(self, element_bits: int) -> None:
         """ProgramError unless the elements of the shape fill `nbytes`."""

@@ -382,3 +382,14 @@ def test_a_terminal_gets_a_bar_once_the_work_is_long(
     with console.progress("bench") as show:
         show("layer C2", 1, 11)
     assert ("bench: layer C2" in screen.getvalue()) is shown
+
+
+def test_an_allocation_that_fails_is_no_defect(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_: object) -> int:
+        raise MemoryError("Unable to allocate 11.9 GiB")
+
+    monkeypatch.setattr("vdla.commands.config_command.run", fail)
+    assert main(["config"]) == BAD_INPUT
+    assert capsys.readouterr().err == "vdla: out of memory: Unable to allocate 11.9 GiB\n"

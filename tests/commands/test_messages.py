@@ -24,6 +24,9 @@ FILES: Mapping[str, str] = {
     "field.json": '{"block_in": 3}',
     "unknown.json": '{"block_inn": 16}',
     "line.json": '{"batch": 1,\n "block_in" 4}',
+    "empty.vdla": "",
+    "empty.npy": "",
+    "relu.s": ".config preset=tiny\n.tensor x role=input dtype=int8 shape=4\nsync compute\n",
     "wrong.s": ".config preset=tiny\nsink compute\n",
 }
 
@@ -69,6 +72,8 @@ CASES: list[tuple[str, str]] = [
     ("native C2 --target arm", "target: name must be one of host, "),
     ("run --input", "run: argument --input: expected at least one argument (see vdla run --help)"),
     ("asm wrong.s", "wrong.s: line 2, column 1: instruction or directive must be one of load, "),
+    ("verify empty.vdla", "empty.vdla: file must be a VDLA program, got an empty file"),
+    ("run relu.s --input x=empty.npy", "empty.npy: file must be an array in .npy format, got an empty file"),
     ("verify field.json", "field.json: file must be a VDLA program, got one that begins with "),
 ]
 

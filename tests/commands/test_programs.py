@@ -95,6 +95,13 @@ def test_a_missing_file_is_named(command: str, tmp_path: Path, capsys: Capture) 
     assert complaint(capsys, command, path).startswith(f"{path}: path must be a ")
 
 
+def test_a_program_larger_than_the_memory_is_refused_before_its_arrays_exist(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "huge.s"
+    path.write_text(".config preset=tiny\n.tensor x role=input dtype=int8 shape=32x400000000\nsync compute\n")
+    message = complaint(capsys, "run", path, "--random-inputs", "0")
+    assert message.startswith("run: the program must fit the 1073741824 bytes of the device's DRAM, got 1280000")
+
+
 @pytest.mark.parametrize("command", ["disasm", "verify", "run"])
 def test_a_damaged_file_is_refused(command: str, text: Path, capsys: Capture) -> None:
     main(["asm", str(text)])
@@ -173,6 +180,7 @@ def test_compile_takes_a_pair_where_rows_and_columns_differ(tmp_path: Path) -> N
         ((), "compile: operator must be one of "),
         (("conv2d", "--shape", "height"), "--shape: setting must look like KEY=VALUE, got 'height'"),
         (("conv2d", "--shape", "height=x"), "compile conv2d: height must be an integer, got 'x'"),
+        (("conv2d", "--shape", "kernel=3x"), "compile conv2d: kernel must be integers joined by x, got '3x'"),
         (("conv2d", "--shape", "heigth=3"), "compile conv2d: key must be one of batch, height, width, "),
         (("conv2d", "--shape", "raw=1"), "compile conv2d: raw must be yes or no, got '1'"),
         (("pool2d", "--shape", "height=4"), "compile pool2d: shape must give kind, width, channels, kernel, got none "),

@@ -38,7 +38,8 @@ def _read_array(path: Path) -> Array:
     with path.open("rb") as file:
         start = file.read(len(_NPY_MAGIC))
         if start != _NPY_MAGIC:
-            raise CommandError(f"{path}: file must be an array in .npy format, got one that begins with {start!r}")
+            got = f"one that begins with {start!r}" if start else "an empty file"
+            raise CommandError(f"{path}: file must be an array in .npy format, got {got}")
         file.seek(0)
         try:
             return np.asarray(np.load(file, allow_pickle=False))

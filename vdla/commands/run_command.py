@@ -85,11 +85,24 @@ def _execute(program: Program, arguments: argparse.Namespace) -> tuple[dict[str,
     config = with_dram(program.config, arguments.dram)
     if arguments.timing_only:
         return {}, _timing(program, config, arguments.timeout)
+    _check_memory(program)
     arrays = read_inputs(arguments.input)
     if arguments.random_inputs is not None:
         arrays = with_random(program, arrays, arguments.random_inputs)
     require_all(program, arrays)
     return _on_device(program, arrays, config, arguments)
+
+
+def _check_memory(program: Program) -> None:
+    """Refuse a program beyond the device's DRAM before its arrays take memory."""
+    from vdla.runtime.compare import memory_bytes
+    from vdla.runtime.devices import DEFAULT_BYTES
+
+    if (needed := memory_bytes(program)) > DEFAULT_BYTES:
+        raise CommandError(
+            f"run: the program must fit the {DEFAULT_BYTES} bytes of the device's DRAM, got {needed} bytes; "
+            "--timing-only needs no memory"
+        )
 
 
 def _timing(program: Program, config: Config, timeout: int | None) -> RunStats:

@@ -93,8 +93,16 @@ def _setting(where: str, known: Mapping[str, inspect.Parameter], setting: str) -
     if option.annotation in (str, "str"):
         return key, text
     if "Pair" in str(option.annotation) and "x" in text:
-        return key, tuple(integer(f"{where}: {key}", part) for part in text.split("x"))
+        return key, _integers(f"{where}: {key}", text)
     return key, integer(f"{where}: {key}", text)
+
+
+def _integers(where: str, text: str) -> tuple[int, ...]:
+    """The integers of HxW or TOPxLEFTxBOTTOMxRIGHT."""
+    try:
+        return tuple(int(part) for part in text.split("x"))
+    except ValueError:
+        raise CommandError(f"{where} must be integers joined by x, got {text!r}") from None
 
 
 def _boolean(where: str, text: str) -> bool:

@@ -151,7 +151,7 @@ def test_invalid_functions_are_rejected(body, message):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({}, "f: arrays must be given for x, got "),
+        ({}, "f: arrays must be given for x, got none"),
         ({"x": [1, 2, 3, 4]}, "f: x must be a NumPy array, got list"),
         ({"x": np.zeros(3, np.int8)}, "f: x must have the shape (4,), got (3,)"),
         ({"x": np.zeros(4, np.int32)}, "f: x must have the dtype int8, got int32"),

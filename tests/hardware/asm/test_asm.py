@@ -134,6 +134,14 @@ def test_instruction_text():
             "line 3, column 9: tensor z: dtype must be one of int2, int4, int8, int32, int64, got 'uint8'",
         ),
         (
+            ".tensor z role=input dtype=float32 shape=4",
+            "line 3, column 9: tensor z: dtype must be one of int2, int4, int8, int32, int64, got 'float32'",
+        ),
+        (
+            ".tensor z role=input dtype=int8 shape=4x0",
+            "line 3, column 9: tensor z: shape must be of integers from 1, got (4, 0)",
+        ),
+        (
             ".tensor z role=input dtype=int8 shape=32x400000000 nbytes=4",
             "line 3, column 9: tensor z: nbytes must be 12800000000 for int8[32, 400000000], got 4",
         ),
@@ -156,6 +164,12 @@ def test_errors(line, message):
         assemble(f".config preset=tiny\n.tensor x role=input dtype=int8 shape=4\n{line}\n")
     assert message is None or str(error.value) == message
     assert str(error.value).startswith("line")
+
+
+def test_a_reference_to_a_tensor_in_a_text_without_tensors():
+    with pytest.raises(AsmError) as error:
+        assemble(".config preset=tiny\nload inp dram=x")
+    assert str(error.value) == "line 2, column 1: dram must name a tensor declared by .tensor, got x"
 
 
 def test_text_without_a_configuration():
