@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from helpers.documents import printed
+from helpers.documents import check_page
 
 from vdla.cli import parsers
 from vdla.commands import COMMANDS, EXIT_CODES, load
@@ -18,13 +18,7 @@ PAGES = ("overview.md", "commands.md")
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_shows_what_its_code_prints(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    path = ROOT / "docs" / name
-    page = path.read_text(encoding="utf-8")
-    now = printed(page, tmp_path)
-    if request.config.getoption("--update-golden"):
-        path.write_text(now, encoding="utf-8")
-        return
-    assert now == page
+    check_page(ROOT / "docs" / name, tmp_path, request.config.getoption("--update-golden"))
 
 
 def section(command: str) -> str:

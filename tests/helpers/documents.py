@@ -1,8 +1,7 @@
 """Pages of documentation as tests: runs their Python and console blocks for comparison.
 
 A `text` block after a `python` block holds its output. A `console` block holds commands, each on a
-line that begins with `$ `, followed by their output. `printed(page, folder)` gives the page with
-the outputs of this run.
+line that begins with `$ `, followed by their output.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ def printed(page: str, folder: Path) -> str:
         nonlocal output
         language, text = match.groups()
         if language == "python":
+            assert not output, f"the page must show the output {output!r}"
             output = _run_python(text, space)
         elif language == "text" and output is not None:
             text, output = output, None
@@ -41,7 +41,19 @@ def printed(page: str, folder: Path) -> str:
         return f"```{language}\n{text}```"
 
     with _inside(folder):
-        return FENCE.sub(run, page)
+        now = FENCE.sub(run, page)
+    assert not output, f"the page must show the output {output!r}"
+    return now
+
+
+def check_page(path: Path, folder: Path, update: bool) -> None:
+    """Checks that a page shows the output of its code; with `update`, rewrites the page instead."""
+    page = path.read_text(encoding="utf-8")
+    now = printed(page, folder)
+    if update:
+        path.write_text(now, encoding="utf-8")
+    else:
+        assert now == page
 
 
 @contextlib.contextmanager

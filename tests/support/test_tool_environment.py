@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,7 +34,7 @@ def test_tools_keep_the_rest_of_the_environment(no_python):
 
 def test_without_a_path_tools_get_that_of_this_environment(monkeypatch):
     monkeypatch.delenv("PATH")
-    assert os.pathsep not in tool_environment()["PATH"]
+    assert tool_environment()["PATH"] == str(Path(sys.executable).parent)
 
 
 def test_module_test_builds_find_python(no_python):

@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import pytest
+from helpers.small_layers import DEPTHWISE, STRIDED, WINOGRAD
 
 from vdla.benchmarks.cpu import benchmark as cpu
 from vdla.benchmarks.cpu import bitserial as cpu_bitserial
@@ -21,50 +22,8 @@ from vdla.cli import main
 from vdla.commands.bench_command import passed
 from vdla.compiler.operators.workloads import Workload
 
-SMALL = [
-    Workload(
-        name="plain",
-        operator="conv2d",
-        batch=1,
-        height=9,
-        width=8,
-        in_channels=3,
-        out_channels=20,
-        kernel=3,
-        strides=2,
-        pads=1,
-        note="",
-    ),
-    Workload(
-        name="winograd",
-        operator="conv2d",
-        batch=1,
-        height=8,
-        width=8,
-        in_channels=32,
-        out_channels=32,
-        kernel=3,
-        strides=1,
-        pads=1,
-        note="",
-    ),
-    Workload(
-        name="depthwise",
-        operator="depthwise_conv2d",
-        batch=1,
-        height=9,
-        width=8,
-        in_channels=5,
-        out_channels=5,
-        kernel=3,
-        strides=1,
-        pads=1,
-        note="",
-    ),
-]
 
-
-@pytest.mark.parametrize("layer", SMALL, ids=lambda layer: layer.name)
+@pytest.mark.parametrize("layer", [STRIDED, WINOGRAD, DEPTHWISE], ids=lambda layer: layer.name)
 def test_a_float32_layer_equals_onnx_runtime(layer: Workload) -> None:
     pytest.importorskip("onnxruntime", reason="needs onnxruntime, with which results are compared")
     operands = operands_of(layer, 0)
@@ -79,7 +38,7 @@ def test_a_float32_layer_equals_onnx_runtime(layer: Workload) -> None:
 
 
 def test_fused_and_separate_stages_agree() -> None:
-    assert measure_fused(SMALL[0], operands_of(SMALL[0], 0)).error < 1e-6
+    assert measure_fused(STRIDED, operands_of(STRIDED, 0)).error < 1e-6
 
 
 def test_the_layers_are_those_of_the_table() -> None:

@@ -4,43 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from helpers.small_layers import DEPTHWISE, STRIDED
 
 from vdla.benchmarks.cpu import bitserial as cpu_bitserial
 from vdla.benchmarks.cpu.int8 import measure_layer, operands_of, our_layer, their_layer
 from vdla.compiler.operators.workloads import Workload
 from vdla.compiler.target import host
 
-SMALL = [
-    Workload(
-        name="dense",
-        operator="conv2d",
-        batch=1,
-        height=9,
-        width=8,
-        in_channels=3,
-        out_channels=20,
-        kernel=3,
-        strides=2,
-        pads=1,
-        note="",
-    ),
-    Workload(
-        name="depthwise",
-        operator="depthwise_conv2d",
-        batch=1,
-        height=9,
-        width=8,
-        in_channels=5,
-        out_channels=5,
-        kernel=3,
-        strides=1,
-        pads=1,
-        note="",
-    ),
-]
 
-
-@pytest.mark.parametrize("layer", SMALL, ids=lambda layer: layer.name)
+@pytest.mark.parametrize("layer", [STRIDED, DEPTHWISE], ids=lambda layer: layer.name)
 def test_an_int8_layer_equals_onnx_runtime(layer: Workload) -> None:
     pytest.importorskip("onnxruntime", reason="needs onnxruntime, with which results are compared")
     if not host().has("avx512vnni"):

@@ -36,7 +36,8 @@ def test_random_programs_of_random_configurations_verify_and_end(seed: int) -> N
 def test_programs_of_any_length_run_on_every_machine(machine: Config, count: int) -> None:
     program = random_verified_program(machine, count, count)
     assert verify(program).ok, str(verify(program))
-    assert len(program) == count or count > 1  # tokens may need a SYNC
+    assert len(program) >= count  # tokens may need SYNCs
+    assert len(program) == count or count > 1
     assert set(simulate(program, random_arrays(program, 1)).outputs) == {"out"}
 
 

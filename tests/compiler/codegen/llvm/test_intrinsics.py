@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,13 @@ ARM = {
     "cortex-a9": ("neon_pairs", "neon_mac", "neon_mac_data", "bitserial_u2u2_4", "bitserial_bipolar_4"),
     "aarch64": ("neon_pairs", "neon_pairs_data", "neon_mac", "bitserial_s2u2_16", "bitserial_bipolar_4"),
 }
+# VNNI in its AVX encoding, without AVX-512
+AVX_VNNI = replace(
+    TARGETS["x86-64-avx2"],
+    name="avxvnni",
+    cpu="alderlake",
+    features=TARGETS["x86-64-avx2"].features | {"avxvnni"},
+)
 
 
 def stage(intrinsic: Intrinsic) -> Schedule:
@@ -211,17 +219,8 @@ def test_a_triple_may_begin_with_arm64() -> None:
 
 
 def test_avx_vnni_uses_no_512_bit_registers() -> None:
-    plain = TARGETS["x86-64-avx2"]
-    machine = Target(
-        name="avxvnni",
-        triple=plain.triple,
-        cpu="alderlake",
-        features=plain.features | {"avxvnni"},
-        vector_bytes=32,
-        vector_registers=16,
-    )
-    assert dot.best_dot(machine).name == "avx_vnni_8"
-    assembly = compile_native(stage(dot.avx_vnni(8)).fn, machine).assembly
+    assert dot.best_dot(AVX_VNNI).name == "avx_vnni_8"
+    assembly = compile_native(stage(dot.avx_vnni(8)).fn, AVX_VNNI).assembly
     assert "vpdpbusd" in assembly
     assert "zmm" not in assembly
 
@@ -237,17 +236,8 @@ def test_best_dot_depends_on_the_target(target: str, name: str) -> None:
 
 def test_dot_for_layout_prefers_what_the_target_has() -> None:
     assert dot.dot_for_layout(TARGETS["x86-64-avx512"], 8, 4, "uint8") is dot.vnni(8)
-    plain = TARGETS["x86-64-avx2"]
-    machine = Target(
-        name="avxvnni",
-        triple=plain.triple,
-        cpu="alderlake",
-        features=plain.features | {"avxvnni"},
-        vector_bytes=32,
-        vector_registers=16,
-    )
-    assert dot.dot_for_layout(machine, 8, 4, "uint8") is dot.avx_vnni(8)
-    assert dot.dot_for_layout(plain, 4, 2, "int8") is dot.neon_pairs()
+    assert dot.dot_for_layout(AVX_VNNI, 8, 4, "uint8") is dot.avx_vnni(8)
+    assert dot.dot_for_layout(TARGETS["x86-64-avx2"], 4, 2, "int8") is dot.neon_pairs()
 
 
 def test_a_nest_whose_loops_moved_runs_the_behaviour() -> None:

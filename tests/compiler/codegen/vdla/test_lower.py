@@ -54,6 +54,14 @@ def placed(s: Schedule) -> dict[str, str]:
     return {"a": s.cache_read("sums", "a", "inp"), "b": s.cache_read("sums", "b", "wgt")}
 
 
+def ordered(**sizes: int) -> tuple[Schedule, dict[str, str]]:
+    """A product with the loops of an entry innermost, and its copies."""
+    s = product(**sizes)
+    copies = placed(s)
+    s.reorder("n", "m", "k", "r", "o", "i")
+    return s, copies
+
+
 def tensorized(s: Schedule, copies: dict[str, str]) -> Schedule:
     intrinsics = {
         copies["a"]: (2, dma.load(CONFIG, Buffer.INP)),
@@ -128,10 +136,7 @@ def test_a_function_lowered_for_cpus_is_refused():
 
 
 def test_unfused_stages_need_a_pass_for_the_results():
-    s = product()
-    copies = placed(s)
-    n, m, r, o, k, i = s.loops("sums")
-    s.reorder(n, m, k, r, o, i)
+    s, copies = ordered()
     tensorized(s, copies)
     assert kinds(s) == ["Load", "Load", "Gemm", "Load", "Vector", "Store"]
     agree(s)
@@ -362,34 +367,25 @@ def test_a_copy_emits_no_results():
 
 
 def test_results_in_another_layout_than_their_sums_take_an_instruction_each():
-    s = product()
-    copies = placed(s)
-    n, m, r, o, k, i = s.loops("sums")
-    s.reorder(n, m, k, r, o, i)
-    s.reverse_compute_at("results", m)
+    s, copies = ordered()
+    s.reverse_compute_at("results", "m")
     tensorized(s, copies)
     assert kinds(s).count("Gemm") == 12
     agree(s)
 
 
 def test_sums_that_reuse_an_entry_are_completed_one_by_one():
-    s = product()
-    copies = placed(s)
-    n, m, r, o, k, i = s.loops("sums")
-    s.reorder(n, m, k, r, o, i)
-    s.reverse_compute_at("results", k)
+    s, copies = ordered()
+    s.reverse_compute_at("results", "k")
     tensorized(s, copies)
     assert kinds(s).count("Gemm") == 48
     agree(s)
 
 
 def test_a_reduction_over_several_kernels_completes_each_sum():
-    s = product(rows=2, ins=36)
-    copies = placed(s)
-    n, m, r, o, k, i = s.loops("sums")
-    s.reorder(n, m, k, r, o, i)
-    s.reverse_compute_at("results", m)
-    s.compute_at(copies["b"], n)
+    s, copies = ordered(rows=2, ins=36)
+    s.reverse_compute_at("results", "m")
+    s.compute_at(copies["b"], "n")
     agree(tensorized(s, copies))
 
 
@@ -407,36 +403,27 @@ def test_no_result_is_emitted_without_a_sum():
 
 
 def test_a_non_affine_index_allocates_the_whole_dimension():
-    s = product()
-    copies = placed(s)
-    n, m, r, o, k, i = s.loops("sums")
-    s.reorder(n, m, k, r, o, i)
-    s.fuse(n, m)
+    s, copies = ordered()
+    s.fuse("n", "m")
     agree(tensorized(s, copies))
 
 
 @pytest.mark.parametrize("last", [False, True])
 def test_results_are_emitted_once_where_a_reduction_is_cut_off(last):
-    s = product(ins=2)
-    copies = placed(s)
-    n, m, r, o, k, i = s.loops("sums")
-    s.reorder(n, m, k, r, o, i)
+    s, copies = ordered(ins=2)
     if last:  # the last iteration, which emits the results, has no terms
-        _, k = s.split(k, factor=3)
+        _, k = s.split("k", factor=3)
         s.reverse_compute_at("results", k)
     else:  # the condition is part of that of the results, and cuts two loops
-        s.reverse_compute_at("results", k)
-        outer, k = s.split(k, factor=2)
+        s.reverse_compute_at("results", "k")
+        outer, k = s.split("k", factor=2)
         s.split(outer, factor=4)
     agree(tensorized(s, copies))
 
 
 def test_loop_kinds_inside_an_entry_are_ignored():
-    s = product()
-    copies = placed(s)
-    n, m, r, o, k, i = s.loops("sums")
-    s.reorder(n, m, k, r, o, i)
-    s.vthread(o)
+    s, copies = ordered()
+    s.vthread("o")
     agree(tensorized(s, copies))
 
 
