@@ -18,7 +18,7 @@ BASE := $(VENV)/.base-installed
 DEV := $(VENV)/.dev-installed
 NUMPY1 := $(VENV)-numpy1
 # Compiles the simulator's kernels, which the first run would do otherwise.
-WARM := $(BIN)/python -m vdla.simulator.warm
+WARM := $(BIN)/python -m vdla.simulator.warm_up
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -10,6 +11,7 @@ import tarfile
 import venv
 import zipfile
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,13 @@ def run(*command: object, cwd: Path = ROOT, **environment: str) -> str:
     done = subprocess.run(arguments, capture_output=True, text=True, env=everything, timeout=300, cwd=cwd)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def test_what_make_names_exists() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    modules, tests = re.findall(r"-m (vdla[\w.]*)", text), re.findall(r"tests/[\w/.]+", text)
+    assert modules and all(find_spec(module) for module in modules)
+    assert tests and all((ROOT / path).exists() for path in tests)
 
 
 @pytest.fixture(scope="module")
