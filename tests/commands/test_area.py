@@ -18,7 +18,7 @@ from vdla.hardware.fpga.yosys import YosysError
 Capture = pytest.CaptureFixture[str]
 
 
-def test_the_time_is_said_at_once(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_the_expected_time_is_printed_at_once(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     def area(config: Config, part: FpgaPart, progress: Progress) -> NoReturn:
         progress(f"about {synthesis.usual_seconds(config)} s", 0, 3)
         progress("coarse", 1, 3)
@@ -29,7 +29,7 @@ def test_the_time_is_said_at_once(monkeypatch: pytest.MonkeyPatch, capsys: Captu
     assert capsys.readouterr().err == "area of tiny: about 30 s\nvdla: stopped\n"
 
 
-def test_an_unknown_part_lists_the_choices(capsys: Capture) -> None:
+def test_an_unknown_part_suggests_the_nearest_name(capsys: Capture) -> None:
     assert main(["area", "--part", "xc7z02"]) == BAD_INPUT
     message = capsys.readouterr().err
     assert message.startswith("vdla: area: part must be one of ")

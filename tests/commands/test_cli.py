@@ -81,7 +81,7 @@ def test_vdla_alone_prints_the_help(capsys: Capture, monkeypatch: pytest.MonkeyP
     assert capsys.readouterr() == (text, "")
 
 
-def test_version(capsys: Capture) -> None:
+def test_the_version_is_that_of_the_package(capsys: Capture) -> None:
     with pytest.raises(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out == f"vdla {__version__}\n"
@@ -90,7 +90,7 @@ def test_version(capsys: Capture) -> None:
 # --- errors ---------------------------------------------------------------------------------------
 
 
-def test_an_unknown_command_is_one_line(capsys: Capture) -> None:
+def test_an_unknown_command_is_refused_in_one_line(capsys: Capture) -> None:
     known = ", ".join(COMMANDS)
     assert one_line_error(capsys, "frob") == (BAD_INPUT, f"vdla: command must be one of {known}, got frob")
     _, message = one_line_error(capsys, "compil", "C2")
@@ -109,7 +109,7 @@ def test_an_unknown_command_is_one_line(capsys: Capture) -> None:
         (("asm",), "asm: the following arguments are required: FILE.s (see vdla asm --help)"),
     ],
 )
-def test_an_unknown_word_is_named(words: tuple[str, ...], message: str, capsys: Capture) -> None:
+def test_unknown_options_and_missing_arguments_are_named(words: tuple[str, ...], message: str, capsys: Capture) -> None:
     assert one_line_error(capsys, *words) == (BAD_INPUT, f"vdla: {message}")
 
 
@@ -154,14 +154,14 @@ def failing(error: Exception) -> Callable[[argparse.Namespace], int]:
     return run
 
 
-def test_a_defect_asks_for_a_report(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error_asks_for_a_report(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config_command, "run", failing(KeyError("lost")))
     code, message = one_line_error(capsys, "config")
     hint = "please report it with the output of the same command with --debug"
     assert (code, message) == (FAULT, f"vdla: internal error: KeyError: 'lost'; {hint}")
 
 
-def test_a_value_error_that_is_not_ours_is_a_defect(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plain_value_error_is_an_internal_error(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config_command, "run", failing(ValueError("cannot broadcast")))
     assert one_line_error(capsys, "config")[0] == FAULT
 
@@ -172,7 +172,7 @@ def test_debug_shows_the_traceback(capsys: Capture, monkeypatch: pytest.MonkeyPa
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
-def test_an_interrupt_is_one_line(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_is_reported_in_one_line(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(arguments: argparse.Namespace) -> int:
         raise KeyboardInterrupt
 
@@ -180,7 +180,7 @@ def test_an_interrupt_is_one_line(capsys: Capture, monkeypatch: pytest.MonkeyPat
     assert one_line_error(capsys, "config") == (130, "vdla: interrupted")
 
 
-def test_a_reader_that_leaves_early_is_no_error() -> None:
+def test_a_pipe_closed_by_its_reader_is_no_error() -> None:
     script = f"{sys.executable} -m vdla config | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (OK, "")
@@ -238,12 +238,12 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", ["/", "."])
-def test_a_folder_is_no_file_to_write(folder: str) -> None:
+def test_a_folder_is_refused_as_an_output_file(folder: str) -> None:
     with pytest.raises(IsADirectoryError):
         atomic.write_text(Path(folder), "text")
 
 
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
+def test_writing_through_a_link_keeps_the_link(tmp_path: Path) -> None:
     link, path = tmp_path / "link.txt", tmp_path / "result.txt"
     link.symlink_to(path)
     atomic.write_text(link, "text")
@@ -251,7 +251,7 @@ def test_a_link_stays_a_link(tmp_path: Path) -> None:
     assert path.read_text() == "text"
 
 
-def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
+def test_a_named_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -265,7 +265,9 @@ def test_a_pipe_is_written_and_not_replaced(tmp_path: Path) -> None:
     ("[" * 100_000, "content must be JSON, got maximum recursion depth exceeded"),
     ('{"batch": ' + "9" * 5000 + "}", "content must be JSON, got Exceeds the limit (4300 digits)"),
 ])  # fmt: skip
-def test_json_that_python_refuses(text: str, rule: str, tmp_path: Path, capsys: Capture) -> None:
+def test_json_beyond_pythons_limits_is_refused_in_one_line(
+    text: str, rule: str, tmp_path: Path, capsys: Capture
+) -> None:
     path = tmp_path / "machine.json"
     path.write_text(text)
     code, message = one_line_error(capsys, "isa", "--config", str(path))
@@ -273,24 +275,26 @@ def test_json_that_python_refuses(text: str, rule: str, tmp_path: Path, capsys: 
     assert message.startswith(f"vdla: {path}: {rule}")
 
 
-def test_a_byte_order_mark_is_no_content(tmp_path: Path, capsys: Capture) -> None:
+def test_a_byte_order_mark_is_skipped(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "machine.json"
     path.write_text("{}", encoding="utf-8-sig")
     assert main(["isa", "--config", str(path)]) == OK
     assert capsys.readouterr().out
 
 
-def test_an_option_of_a_shape_is_given_once(capsys: Capture) -> None:
+def test_a_key_of_the_shape_given_twice_is_refused(capsys: Capture) -> None:
     message = "vdla: compile dense: rows must be given once, got it twice"
     assert one_line_error(capsys, "compile", "dense", "--shape", "rows=4", "rows=5") == (BAD_INPUT, message)
 
 
-def test_timing_has_no_outputs(capsys: Capture) -> None:
+def test_output_and_timing_only_exclude_each_other(capsys: Capture) -> None:
     message = "vdla: run: --output must be left out with --timing-only, got out"
     assert one_line_error(capsys, "run", "x.vdla", "--timing-only", "--output", "out") == (BAD_INPUT, message)
 
 
-def test_an_interrupt_while_a_command_is_imported(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+def test_an_interrupt_during_the_import_of_a_command_is_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
     def interrupted(name: str) -> None:
         raise KeyboardInterrupt
 
@@ -305,7 +309,7 @@ def test_a_closed_standard_output_is_no_error(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("seed", ["-1", "x"])
-def test_a_seed_is_a_whole_number_from_0(seed: str, capsys: Capture) -> None:
+def test_a_seed_must_be_a_non_negative_integer(seed: str, capsys: Capture) -> None:
     message = f"vdla: demo: argument --seed: value must be an integer from 0, got '{seed}' (see vdla demo --help)"
     assert one_line_error(capsys, "demo", f"--seed={seed}") == (BAD_INPUT, message)
 
@@ -314,7 +318,7 @@ def test_a_seed_is_a_whole_number_from_0(seed: str, capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize("name", package.__all__)
-def test_every_public_name_is_there(name: str) -> None:
+def test_every_public_name_of_vdla_exists(name: str) -> None:
     assert getattr(package, name) is not None
     assert name in dir(package)
 
@@ -325,7 +329,7 @@ def test_every_public_name_is_there(name: str) -> None:
     ("templates", "vdla.compiler.operators.vdla"),
     ("intrinsics", "vdla.compiler.intrinsics"),
 ])  # fmt: skip
-def test_a_public_module_can_be_imported_and_has_the_names_of_its_room(name: str, room: str) -> None:
+def test_a_public_module_has_the_names_of_its_room(name: str, room: str) -> None:
     public, inner = import_module(f"vdla.{name}"), import_module(room)
     assert public is getattr(package, name)
     assert public.__all__ == inner.__all__
@@ -333,7 +337,7 @@ def test_a_public_module_can_be_imported_and_has_the_names_of_its_room(name: str
     assert all(getattr(public, item) is getattr(inner, item) for item in inner.__all__)
 
 
-def test_a_name_that_is_not_there_lists_those_that_are() -> None:
+def test_an_unknown_public_name_lists_the_known_ones() -> None:
     with pytest.raises(
         AttributeError, match=r"module 'vdla' has no attribute 'complie'; it has Buffer, .* \(did you mean compile\?\)"
     ):
@@ -384,7 +388,7 @@ def test_a_terminal_gets_a_bar_once_the_work_is_long(
     assert ("bench: layer C2" in screen.getvalue()) is shown
 
 
-def test_an_allocation_that_fails_is_no_defect(
+def test_a_failed_allocation_is_not_an_internal_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(_: object) -> int:

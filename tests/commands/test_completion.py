@@ -43,7 +43,7 @@ def test_the_script_is_valid_in_its_shell(shell: str, capsys: pytest.CaptureFixt
         ("vdla completion f", ["fish"]),
     ],
 )
-def test_words_for_a_line(line: str, words: list[str]) -> None:
+def test_completions_of_a_line(line: str, words: list[str]) -> None:
     """Asked as bash asks: the answer is on file descriptor 8, separated by IFS."""
     environment = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_POINT": str(len(line))}
     command = ["bash", "-c", f"{sys.executable} -m vdla 8>&1 9>&2 >/dev/null 2>&1"]

@@ -33,7 +33,7 @@ def lines(capsys: Capture) -> list[str]:
 
 
 @pytest.mark.parametrize("case", ["only", "other", "none", "module"])
-def test_the_command_that_runs_is_named(case: str, tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
+def test_doctor_names_the_command_that_runs(case: str, tmp_path: Path, monkeypatch: Patch, capsys: Capture) -> None:
     own, other = tmp_path / "own" / "vdla", tmp_path / "other" / "vdla"
     for script in (own, other) if case != "module" else (other,):
         script.parent.mkdir()
@@ -67,7 +67,7 @@ def test_a_requirement_that_is_missing_is_a_finding(monkeypatch: Patch, capsys: 
     assert "rich missing pip install rich" in lines(capsys)
 
 
-def test_an_extra_that_is_missing_is_none(monkeypatch: Patch, capsys: Capture) -> None:
+def test_a_missing_extra_is_not_a_finding(monkeypatch: Patch, capsys: Capture) -> None:
     requirements = ["numpy>=1.26", 'nowhere>=2; extra == "gpu"', 'numpy; extra == "dev"']
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: requirements)
     assert main(["doctor"]) == OK
@@ -86,6 +86,6 @@ def test_sources_that_are_not_installed_are_a_finding(monkeypatch: Patch, capsys
     assert "vdla not installed pip install -e . in the folder of the sources" in lines(capsys)
 
 
-def test_what_the_self_test_finds_is_the_exit_code(monkeypatch: Patch) -> None:
+def test_a_finding_of_the_self_test_sets_the_exit_code(monkeypatch: Patch) -> None:
     monkeypatch.setattr("vdla.commands.self_test.self_test", lambda: [DoctorFinding("convolution", "wrong", False)])
     assert main(["doctor"]) == FINDING

@@ -79,7 +79,9 @@ CASES: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("words", "message"), CASES, ids=[words for words, _ in CASES])
-def test_the_message(words: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_gives_its_exact_message(
+    words: str, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = sorted(folder.rglob("*"))
     try:
         code = main(words.split())
@@ -99,7 +101,7 @@ def program() -> Program:
     return layer_operator(layer, Config.preset("pynq_z1"), 1).program
 
 
-def test_an_input_given_twice(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_input_given_twice_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program().save(folder / "p.vdla")
     assert main(["run", "p.vdla", "--input", "data=x.npy", "data=x.npy"]) == BAD_INPUT
     assert capsys.readouterr().err == "vdla: --input: data must be given once, got it twice\n"

@@ -27,7 +27,7 @@ def complaint(capsys: Capture, *arguments: str) -> str:
     return captured.err.removeprefix("vdla: ").removesuffix("\n")
 
 
-def test_an_object_and_a_header_for_another_cpu(tmp_path: Path, capsys: Capture) -> None:
+def test_an_object_and_a_header_are_written_for_another_cpu(tmp_path: Path, capsys: Capture) -> None:
     assert main(["native", *DENSE, "--target", "cortex-a9", "-o", str(tmp_path / "out")]) == OK
     folder = tmp_path / "out"
     assert sorted(path.name for path in folder.iterdir()) == ["dense.h", "dense.o"]
@@ -49,7 +49,7 @@ def test_the_object_computes_the_operator(tmp_path: Path) -> None:
     np.testing.assert_allclose(y, x @ weight.T, rtol=1e-5)
 
 
-def test_texts_on_request(tmp_path: Path) -> None:
+def test_assembly_and_llvm_are_written_on_request(tmp_path: Path) -> None:
     shape = ("--shape", "rows=2", "columns=5")
     assert main(["native", "softmax", *shape, "--assembly", "--llvm", "--target", "aarch64", "-o", str(tmp_path)]) == OK
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".h", ".ll", ".o", ".s"]
@@ -58,7 +58,7 @@ def test_texts_on_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layer", ["D9", "ct1"])
-def test_layers_by_name(layer: str, tmp_path: Path) -> None:
+def test_layers_are_compiled_by_name(layer: str, tmp_path: Path) -> None:
     assert main(["native", layer, "--target", "cortex-a9", "-o", str(tmp_path)]) == OK
     assert (tmp_path / f"{layer.lower()}.o").stat().st_size > 0
 
@@ -71,7 +71,7 @@ def test_the_list_has_operators_layers_and_targets(capsys: Capture) -> None:
     assert " C12 D1 " in text
 
 
-def test_what_is_refused(tmp_path: Path, capsys: Capture) -> None:
+def test_bad_arguments_of_native_are_refused_in_one_line(tmp_path: Path, capsys: Capture) -> None:
     operators = "conv2d, depthwise_conv2d, conv2d_transpose, dense, softmax"
     assert complaint(capsys).startswith(f"native: operator must be one of {operators}, C1, ")
     assert complaint(capsys, "conv3d").endswith("CT3, got conv3d (did you mean conv2d?)")
@@ -105,9 +105,7 @@ def test_all_files_are_written_or_none(tmp_path: Path, capsys: Capture) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["dense.h"]
 
 
-def test_a_disk_that_is_full_leaves_what_was_there(
-    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_the_old_files(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     write = Path.write_bytes
 
     def full(path: Path, content: bytes) -> int:

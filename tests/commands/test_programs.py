@@ -80,7 +80,7 @@ def test_asm_names_file_and_line_and_writes_nothing(text: Path, capsys: Capture)
     assert list(text.parent.iterdir()) == [text]
 
 
-def test_asm_wants_a_text(capsys: Capture) -> None:
+def test_asm_refuses_a_file_that_does_not_end_in_s(capsys: Capture) -> None:
     assert complaint(capsys, "asm", "c2.vdla") == "asm: name of the text must end in .s, got c2.vdla"
 
 
@@ -148,7 +148,7 @@ def test_compile_lists_its_operators(capsys: Capture) -> None:
 
 
 @pytest.mark.parametrize(("key", "words"), templates.CHOICES.items())
-def test_every_word_of_the_list_is_accepted(key: str, words: str, tmp_path: Path) -> None:
+def test_every_operator_and_option_of_the_list_is_accepted(key: str, words: str, tmp_path: Path) -> None:
     name = "pool2d" if key == "kind" else "conv2d"
     shape = {"height": 5, "width": 6, "channels": 8, "in_channels": 6, "out_channels": 8, "kernel": 3, "kind": "max"}
     known = templates.keys(templates.templates()[name])
@@ -204,7 +204,7 @@ def test_verify_accepts_and_refuses(compiled: Path, text: Path, capsys: Capture)
     assert "deadlock: " in capsys.readouterr().out
 
 
-def test_verify_for_another_machine(compiled: Path, capsys: Capture) -> None:
+def test_verify_for_another_machine_is_a_finding(compiled: Path, capsys: Capture) -> None:
     assert main(["verify", str(compiled), "--for", "pynq_z1"]) == FINDING
     assert "configuration: program was compiled for block_in=4" in capsys.readouterr().out
 
@@ -302,7 +302,7 @@ def test_isa_prints_the_page_or_the_package(tmp_path: Path, capsys: Capture) -> 
     assert "package vdla_pkg;" in path.read_text()
 
 
-def test_a_machine_from_a_file(tmp_path: Path, capsys: Capture) -> None:
+def test_a_configuration_is_read_from_a_file(tmp_path: Path, capsys: Capture) -> None:
     assert main(["config", "tiny", "--json"]) == OK
     path = tmp_path / "machine.json"
     path.write_text(capsys.readouterr().out)

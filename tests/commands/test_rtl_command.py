@@ -53,7 +53,7 @@ def test_tables_of_a_run_on_the_rtl_are_printed(file: str, capsys: Capture) -> N
 
 
 @pytest.mark.rtl
-def test_a_timeout_of_a_run_on_the_rtl_says_where_it_stood(file: str, capsys: Capture) -> None:
+def test_a_timeout_on_the_rtl_prints_the_state_of_the_machine(file: str, capsys: Capture) -> None:
     message = complaint(capsys, "run", file, "--random-inputs", "0", "--device", "rtl", "--timeout", "50")
     assert message.startswith("device rtl: the program has not ended after 50 cycles (cycle ")
     assert "of 22 instructions dispatched; load: instruction 1 (LOAD) runs; compute: " in message
@@ -88,13 +88,13 @@ def test_a_timeout_must_be_a_number_from_1(file: str, capsys: Capture, command: 
     assert capsys.readouterr().err == f"vdla: {command[0]}: {expected}\n"
 
 
-def test_a_timeout_beyond_all_numbers_of_the_simulator_is_none(file: str, capsys: Capture) -> None:
+def test_a_timeout_beyond_64_bits_is_no_limit(file: str, capsys: Capture) -> None:
     assert main(["run", file, "--timing-only", "--json", "--timeout", str(1 << 70)]) == 0
     assert json.loads(capsys.readouterr().out)["total_cycles"] == 477
 
 
 @pytest.mark.rtl
-def test_a_file_of_waves_is_among_what_was_written(file: str, tmp_path: Path, capsys: Capture) -> None:
+def test_a_waveform_file_is_listed_among_the_written_files(file: str, tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "run.fst"
     assert main(["run", file, "--random-inputs", "0", "--device", "rtl", "--waves", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["written"] == [str(path)]

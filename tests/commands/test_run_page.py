@@ -32,7 +32,7 @@ def parsed(svg: str) -> ElementTree.Element:
     return ElementTree.fromstring(svg)
 
 
-def test_the_page_is_one_well_formed_file(runs: dict[str, Run]) -> None:
+def test_the_page_is_one_well_formed_self_contained_file(runs: dict[str, Run]) -> None:
     page = run_page.render("a & b", ["a note"], [("equal", ["yes", "no"])], runs)
     body = page.split("</head>")[1].removesuffix("</html>\n")
     tree = ElementTree.fromstring(body)

@@ -14,7 +14,7 @@ from vdla.hardware.config import NOT_IN_FINGERPRINT, PRESETS, Buffer, Config, Co
 PYNQ = Config.preset("pynq_z1")
 
 
-def test_pynq_z1_sizes():
+def test_pynq_z1_has_the_documented_sizes():
     assert PYNQ.entry_bytes == (16, 256, 128, 8, 64, 16)
     assert PYNQ.depths == (2048, 1024, 64, 4096, 2048, 2048)
     assert (PYNQ.inp_vectors, PYNQ.wgt_vectors, PYNQ.out_slots) == (2048, 16384, 512)
@@ -29,24 +29,24 @@ def test_named_properties_agree_with_the_tuples():
             assert getattr(config, f"{name}_depth") == config.depths[buffer]
 
 
-def test_sub_byte_sizes():
+def test_entries_of_int4_elements_are_half_as_large():
     config = Config.preset("int4")
     assert (config.inp_entry_bytes, config.wgt_entry_bytes, config.out_entry_bytes) == (8, 128, 8)
     assert (config.inp_dtype, config.wgt_dtype, config.out_dtype, config.acc_dtype) == ("int4", "int4", "int4", "int32")
 
 
-def test_batch_and_blocks_are_independent():
+def test_entry_sizes_scale_with_batch_and_blocks():
     config = Config.preset("batch4")
     assert (config.inp_entry_bytes, config.wgt_entry_bytes, config.acc_entry_bytes) == (64, 128, 128)
     assert config.inp_vectors == 2 * config.inp_depth
 
 
 @pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
-def test_files_round_trip(config):
+def test_configurations_round_trip_through_json(config):
     assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
 
 
-def test_presets_are_named_as_in_the_table():
+def test_the_table_of_presets_is_complete():
     assert all(name == config.name for name, config in PRESETS.items())
     expected = ["pynq_z1", "pynq_z2", "ultra96", "zcu104", "kv260", "osdi18", "tiny", "int4", "batch4"]
     assert list(PRESETS) == expected
@@ -123,13 +123,13 @@ def test_mismatch_names_the_fields():
         ),
     ],
 )
-def test_refusals(change, message):
+def test_invalid_configurations_are_refused(change, message):
     with pytest.raises(ConfigError) as error:
         replace(PYNQ, **change)
     assert str(error.value) == message
 
 
-def test_a_configuration_whose_fields_do_not_fit_is_refused_with_the_field_named():
+def test_a_configuration_whose_instruction_fields_overflow_is_refused():
     with pytest.raises(ConfigError) as error:
         replace(PYNQ, inp_kib=65536, wgt_kib=65536, acc_kib=65536)
     assert str(error.value) == "config pynq_z1: micro-op field first must end within 64 bits, got 65"
@@ -148,7 +148,7 @@ def test_a_configuration_whose_fields_do_not_fit_is_refused_with_the_field_named
         ),
     ],
 )
-def test_files_refused(values, message):
+def test_invalid_descriptions_are_refused(values, message):
     with pytest.raises(ConfigError) as error:
         Config.from_dict(values)
     assert str(error.value) == message
@@ -161,7 +161,7 @@ def test_unknown_names_list_the_choices_and_the_nearest():
         Config.preset("pynq")
 
 
-def test_config_files(tmp_path):
+def test_configurations_are_loaded_from_files(tmp_path):
     path = tmp_path / "mine.json"
     path.write_text('{"name": "mine", "block_out": 32, "dram": {"read_latency": 9}}')
     assert Config.load(path) == replace(PYNQ, name="mine", block_out=32, dram=Dram(read_latency=9))

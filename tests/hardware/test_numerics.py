@@ -50,24 +50,24 @@ def test_requantise_is_exact(value, bias, mult, shift, bits, data):
     assert got.dtype == np.int8
 
 
-def test_requantise_by_hand():
+def test_requantise_equals_hand_computed_results():
     lanes = pack_scale([1, -1], [3, 3], [2, 0])
     # (5 + 1) * 3 / 4 = 4.5 -> 5; (5 - 1) * 3 = 12; (-7 + 1) * 3 / 4 = -4.5 -> -4; (-7 - 1) * 3 = -24
     got = requantise(np.array([[5, 5], [-7, -7]], np.int32), lanes, 10, -10, 127)
     assert got.tolist() == [[15, 22], [6, -10]]
 
 
-def test_requantise_refuses():
+def test_requantise_refuses_invalid_parameters():
     with pytest.raises(NumericsError, match=r"^requantise: clip_hi must be an integer from -8 to 7, got 8$"):
         requantise(np.zeros(1, np.int32), pack_scale(0, 1, 0), 0, -8, 8, out_bits=4)
 
 
-def test_scale_lane_by_hand():
+def test_a_packed_scale_equals_a_hand_computed_word():
     assert int(pack_scale(-1, 0xABCDEF, 63)) == 0x3FAB_CDEF_FFFF_FFFF
 
 
 @given(st.lists(st.tuples(int32, mults, shifts), min_size=1))
-def test_scales_round_trip(rows):
+def test_packed_scales_round_trip(rows):
     bias, mult, shift = np.array(rows, np.int64).T
     for got, expected in zip(unpack_scale(pack_scale(bias, mult, shift)), (bias, mult, shift), strict=True):
         assert np.array_equal(got, expected)
@@ -81,7 +81,7 @@ def test_scales_round_trip(rows):
         ((0, 0, 64), "scale: shift must be an integer from 0 to 63, got 64"),
     ],
 )
-def test_scales_refused(values, message):
+def test_invalid_scales_are_refused(values, message):
     with pytest.raises(NumericsError) as error:
         pack_scale(*values)
     assert str(error.value) == message
@@ -95,7 +95,7 @@ def test_scale_from_float_is_the_nearest(real):
     assert abs(Fraction(mult, 1 << shift) - Fraction(real)) <= Fraction(1, 2 << shift)
 
 
-def test_scale_from_float_at_the_ends():
+def test_scale_from_float_at_the_limits_of_its_range():
     assert scale_from_float(0.0) == (0, 0)
     assert scale_from_float(1.0) == (1 << 23, 23)
     assert scale_from_float(1 - 2.0**-30) == (1 << 23, 23)
@@ -134,7 +134,7 @@ def test_vector_op_is_exact(op, a, x, b):
 
 
 @given(st.sampled_from([2, 4, 8]), st.data())
-def test_elements_round_trip(bits, data):
+def test_packed_elements_round_trip(bits, data):
     half = 1 << (bits - 1)
     rows = data.draw(st.lists(st.lists(st.integers(-half, half - 1), min_size=8, max_size=8), min_size=1, max_size=4))
     values = np.array(rows, np.int8)
@@ -143,13 +143,13 @@ def test_elements_round_trip(bits, data):
     assert np.array_equal(unpack_elements(packed, bits), values)
 
 
-def test_elements_by_hand():
+def test_packed_elements_equal_hand_computed_bytes():
     assert pack_elements([1, -1, 0, -2], 2).tolist() == [0b10_00_11_01]
     assert pack_elements([1, -8], 4).tolist() == [0x81]
     assert pack_elements([-1, 127], 8).tolist() == [255, 127]
 
 
-def test_elements_refused():
+def test_invalid_elements_are_refused():
     with pytest.raises(NumericsError, match=r"^elements: int4 value must be an integer from -8 to 7, got 8$"):
         pack_elements([0, 8], 4)
     with pytest.raises(NumericsError) as error:

@@ -12,10 +12,10 @@ def test_depth_grows_with_the_adder_tree():
     assert (timing.compute_depth(PYNQ), timing.compute_depth(TINY)) == (16, 14)
 
 
-def test_bursts():
+def test_pages_and_fetch_buffer_are_counted_in_beats():
     assert (timing.page_beats(PYNQ), timing.page_beats(TINY)) == (512, 1024)
     assert (timing.fetch_buffer_beats(PYNQ), timing.fetch_buffer_beats(TINY)) == (64, 16)
 
 
-def test_halves_of_the_accumulator():
+def test_the_accumulator_has_two_halves():
     assert [timing.accumulator_half(TINY, index) for index in (0, 31, 32, 63)] == [0, 0, 1, 1]

@@ -26,7 +26,7 @@ def test_a_product_is_exact(preset, portable):
     assert result.statistics.total_cycles > 0
 
 
-def test_timing_and_function_alone():
+def test_timing_or_function_may_be_simulated_alone():
     program, arrays, expected = small_gemm(TINY)
     timing = simulate(program, mode="timing")
     assert timing.outputs == {}
@@ -38,7 +38,7 @@ def test_timing_and_function_alone():
     assert simulate(program, arrays).statistics.differences(timing.statistics) == []
 
 
-def test_timing_of_another_memory_with_the_same_results():
+def test_another_memory_changes_timing_but_not_results():
     program, arrays, expected = small_gemm(TINY)
     slow = replace(TINY, dram=replace(TINY.dram, beat_cycles=4))
     result = simulate(program, arrays, slow)
@@ -72,7 +72,7 @@ def test_errors_name_tensor_rule_and_value():
     assert message(with_(inp=np.full_like(arrays["inp"], 8))) == "tensor inp: values must be from -8 to 7, got 8"
 
 
-def test_an_unsafe_program_is_refused():
+def test_simulate_refuses_an_unsafe_program():
     from vdla.hardware.isa import Store
 
     words = encode(TINY, [Store()])

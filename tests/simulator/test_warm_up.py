@@ -11,7 +11,7 @@ def test_a_part_is_on_disk_after_its_compilation(part):
     assert warm_up.is_warm(part)
 
 
-def test_nothing_is_started_when_all_is_compiled():
+def test_warm_up_starts_no_process_if_everything_is_compiled():
     for part in warm_up.USUAL:
         warm_up.compile_part(part)
     warming = warm_up.warm_up()

@@ -32,7 +32,7 @@ def same(a, b):
     return a.to_bytes() == b.to_bytes() and a.hash == b.hash
 
 
-def test_what_people_write():
+def test_hand_written_text_assembles():
     program = assemble(TEXT)
     assert program.name == "demo"
     assert program.config.dram.read_latency == 12
@@ -48,13 +48,13 @@ def test_what_people_write():
     assert decode_uops(program.config, table) == (MicroOp(acc=1, first=1), MicroOp(wgt=2, last=1))
 
 
-def test_golden(golden):
+def test_the_disassembly_equals_the_recorded_text(golden):
     golden("demo.s", disassemble(assemble(TEXT)))
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(list(PRESETS.values())), st.integers(0, 1 << 32))
-def test_text_round_trips(config, seed):
+def test_programs_round_trip_through_text(config, seed):
     program = unordered_program(config, seed)
     text = disassemble(program)
     assert same(assemble(text), program)
@@ -62,7 +62,7 @@ def test_text_round_trips(config, seed):
     assert same(assemble(disassemble(program, numbered=True)), program)
 
 
-def test_words_that_are_no_instructions_round_trip():
+def test_invalid_words_round_trip_as_hex():
     program = unordered_program(Config.preset("pynq_z1"), 3)
     words = program.words.copy()
     words[4] = 0xFF
@@ -82,7 +82,7 @@ def test_words_that_are_no_instructions_round_trip():
     assert same(assemble(text), broken)
 
 
-def test_instruction_text():
+def test_an_instruction_prints_its_fields_that_are_not_default():
     assert instruction_text(Load(Buffer.ACC, dram=16, widen=1, pop_next=1, push_prev=1)) == (
         "load acc widen=1 dram=0x10 wait=store signal=load"
     )
@@ -159,20 +159,20 @@ def test_instruction_text():
         (".word", "line 3, column 1: .word must be followed by hex digits, got nothing"),
     ],
 )
-def test_errors(line, message):
+def test_errors_name_line_column_and_rule(line, message):
     with pytest.raises(AsmError) as error:
         assemble(f".config preset=tiny\n.tensor x role=input dtype=int8 shape=4\n{line}\n")
     assert message is None or str(error.value) == message
     assert str(error.value).startswith("line")
 
 
-def test_a_reference_to_a_tensor_in_a_text_without_tensors():
+def test_a_tensor_reference_needs_a_tensor_directive():
     with pytest.raises(AsmError) as error:
         assemble(".config preset=tiny\nload inp dram=x")
     assert str(error.value) == "line 2, column 1: dram must name a tensor declared by .tensor, got x"
 
 
-def test_text_without_a_configuration():
+def test_text_without_a_configuration_is_refused():
     with pytest.raises(AsmError) as error:
         assemble("sync load\n")
     assert str(error.value) == (
@@ -181,7 +181,7 @@ def test_text_without_a_configuration():
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", ".config preset=tiny\n"])
-def test_text_without_an_instruction(text):
+def test_text_without_an_instruction_is_refused(text):
     with pytest.raises(AsmError) as error:
         assemble(text)
     assert str(error.value) == "assemble: text must have an instruction, got none"
@@ -192,7 +192,7 @@ def test_bytes_of_a_tensor_follow_from_its_dtype_and_shape():
     assert program.tensor("x").nbytes == 9
 
 
-def test_the_file_and_line_of_each_instruction():
+def test_each_instruction_has_its_file_and_line():
     program = assemble(TEXT.replace(".source", "# no source").replace(" @0", ""), "demo.s")
     assert [program.source_lines[index] for index in program.source_of] == [
         "demo.s:8: load inp dram=x+0x1 x_size=2 signal=compute",
@@ -203,7 +203,7 @@ def test_the_file_and_line_of_each_instruction():
     assert same(assemble(disassemble(program)), program)
 
 
-def test_a_text_with_source_lines_keeps_them_alone():
+def test_explicit_source_lines_replace_those_of_the_text():
     assert same(assemble(TEXT, "demo.s"), assemble(TEXT))
 
 

@@ -35,7 +35,7 @@ def rows(page, head):
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
 
 
-def test_the_programs_assemble_and_come_back(page):
+def test_programs_of_the_page_round_trip(page):
     relu, beyond = (assemble(text) for text in blocks(page, "asm"))
     assert verify(relu).ok
     assert not verify(beyond).ok

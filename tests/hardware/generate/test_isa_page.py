@@ -7,7 +7,7 @@ from vdla.hardware.generate.isa_page import render
 from vdla.hardware.isa import FORMATS
 
 
-def test_the_committed_page_is_up_to_date(root):
+def test_the_committed_isa_page_is_up_to_date(root):
     text = (root / "docs" / "isa.md").read_text()
     assert text == render(Config.preset("pynq_z1")), "run python -m vdla.hardware.generate.isa_page > docs/isa.md"
 

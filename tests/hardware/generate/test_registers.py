@@ -14,19 +14,19 @@ from vdla.hardware.generate.svgen import AXI_ADDRESS_BITS, packages
 from vdla.hardware.isa import COUNTERS, UNITS
 
 
-def test_every_register_has_a_word_of_its_own():
+def test_registers_do_not_overlap():
     assert len(OFFSETS) == len(REGISTERS) == len(set(OFFSETS.values()))
     assert list(OFFSETS.values()) == sorted(OFFSETS.values())
     assert all(offset % 4 == 0 and offset < 1 << ADDRESS_BITS for offset in OFFSETS.values())
 
 
-def test_offsets_that_drivers_were_built_with():
+def test_register_offsets_never_change():
     known = {"ID": 0, "CONTROL": 0x10, "STATUS": 0x14, "STREAM_LO": 0x24, "COUNT": 0x2C, "CYCLES_LO": 0x40}
     known |= {"FETCH_BUSY_LO": 0x100, "STORE_IDLE_HI": 0x2C4, "COMPUTE_COMMANDS": 0x68, "COMPUTE_COMMANDS_LO": 0x238}
     assert {name: OFFSETS[name] for name in known} == known
 
 
-def test_counters_are_where_the_units_and_their_order_say():
+def test_counter_offsets_follow_unit_and_counter_order():
     for unit in UNITS:
         for counter in COUNTERS:
             name = f"{unit}_{counter}".upper()
@@ -46,7 +46,7 @@ def test_the_stream_has_an_address_of_the_memory_port():
     assert 32 + high.width == AXI_ADDRESS_BITS
 
 
-def test_limits_hold_whatever_a_configuration_says():
+def test_memory_registers_hold_the_limits_of_every_configuration():
     widths = {register.name: register.width for register in REGISTERS}
     assert (1 << widths["READ_LATENCY"]) > 65536
     assert min(1 << widths["READ_LIMIT"], 1 << widths["WRITE_LIMIT"]) > 256
@@ -59,7 +59,7 @@ def test_levels_hold_the_deepest_queues():
     assert all(deepest.token_depth < 1 << register.width for register in levels)
 
 
-def test_the_committed_page_is_up_to_date(root):
+def test_the_committed_register_page_is_up_to_date(root):
     text = (root / "docs" / "registers.md").read_text()
     assert text == registerdoc.render(), "run python -m vdla.hardware.generate.register_page > docs/registers.md"
 
@@ -80,6 +80,6 @@ def test_the_package_has_the_offsets_of_the_table():
     assert packages(Config.preset("tiny"))["vdla_regs_pkg.sv"] == text
 
 
-def test_set_up_is_what_software_writes():
+def test_software_writes_exactly_the_setup_registers():
     names = [register.name for register in REGISTERS if register.access is RegisterAccess.RW]
     assert names == ["STREAM_LO", "STREAM_HI", "COUNT", "READ_LATENCY", "READ_LIMIT", "WRITE_LIMIT"]

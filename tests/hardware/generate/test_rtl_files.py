@@ -3,7 +3,7 @@
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP, needed_files, rtl_files
 
 
-def test_every_file_once_and_packages_first():
+def test_every_file_is_listed_once_with_packages_first():
     names = [path.name for path in rtl_files()]
     assert sorted(names) == sorted(path.name for path in FOLDER.glob("*.sv") if path.name != PACKAGE)
     packages = [name for name in names if name.endswith("_pkg.sv")]

@@ -41,7 +41,7 @@ def test_errors_of_the_types_are_those_of_the_registers(root):
 
 
 @pytest.mark.parametrize("config", PRESETS.values(), ids=PRESETS)
-def test_lines_fit(config):
+def test_generated_lines_fit_100_columns(config):
     for text in packages(config).values():
         assert max(len(line) for line in text.splitlines()) <= 100
 

@@ -43,7 +43,7 @@ CONFIGS = [
 
 
 @given(st.sets(st.integers(0, 40)), st.sets(st.integers(0, 40)), st.integers(1, 12), st.integers(0, 9))
-def test_repeated_in_order_is_the_loop(written, exposed, count, step):
+def test_repeat_in_order_equals_a_loop(written, exposed, count, step):
     exposed &= written
     total, read = set(), set()
     for i in range(count):

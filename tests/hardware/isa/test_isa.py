@@ -56,20 +56,20 @@ def word(config, instruction):
     return int.from_bytes(encode(config, [instruction])[0].tobytes(), "little")
 
 
-def test_a_load_word_by_hand():
+def test_a_load_encodes_to_a_hand_computed_word():
     load = Load(Buffer.SCL, sram=3, dram=5, x_size=2, push_next=1)
     # opcode 1, push_next at bit 6, buffer 2 at 7, sram 3 at 11, dram 5 at 23, z_size 1 at 55, y_size 1 at 68, x_size 2
     # at 81
     assert word(PYNQ, load) == 0x40010_0080_0000_0280_1941
 
 
-def test_a_micro_op_by_hand():
+def test_a_micro_op_encodes_to_a_hand_computed_word():
     # acc 1 at 0 (11 bits), src 2 at 11 (11 bits), wgt 3 at 22 (14 bits), first at 36, last at 37
     encoded = encode_uops(PYNQ, [MicroOp(1, 2, 3, 1, 1)])
     assert encoded.tobytes() == (1 | 2 << 11 | 3 << 22 | 1 << 36 | 1 << 37).to_bytes(8, "little")
 
 
-def test_a_negative_field_by_hand():
+def test_a_negative_field_encodes_in_twos_complement():
     assert word(PYNQ, Vector(VectorOp.ADD, Operand.IMM, imm=-1)) >> 228 == 0xFFFF
 
 
@@ -144,14 +144,14 @@ def test_table_and_classes_name_the_same_fields():
         assert {f.name for f in fields(cls)} == {f.name for f in FORMATS[opcode]} - {"opcode"}
 
 
-def test_empty_sequences():
+def test_empty_sequences_round_trip():
     assert encode(PYNQ, []).shape == (0, 32)
     assert decode(PYNQ, encode(PYNQ, [])) == ()
     assert encode_uops(PYNQ, []).shape == (0, 8)
     assert decode_uops(PYNQ, encode_uops(PYNQ, [])) == ()
 
 
-def test_units():
+def test_each_instruction_belongs_to_its_unit():
     assert [unit_of(Load(buffer)) for buffer in list(Buffer)[:5]] == [
         Unit.LOAD,
         Unit.LOAD,
@@ -217,13 +217,13 @@ REQUANT = Gemm(emit=Emit.REQUANT, clip_lo=-128, clip_hi=127)
         (Vector(VectorOp.MUL, imm=1), "(VECTOR): imm must be 0 unless operand is IMM, got 1"),
     ],
 )
-def test_refusals(instruction, message):
+def test_invalid_fields_are_refused(instruction, message):
     with pytest.raises(IsaError) as error:
         encode(PYNQ, [Gemm(), Store(), instruction, Gemm(loop0=0)])
     assert str(error.value) == f"instruction 2 {message}"
 
 
-def test_things_that_are_no_instructions():
+def test_objects_that_are_no_instructions_are_refused():
     with pytest.raises(IsaError) as error:
         encode(PYNQ, [Gemm(), MicroOp()])
     assert str(error.value) == "instruction 1: type must be one of Load, Store, Gemm, Vector, Sync, got MicroOp"
@@ -260,26 +260,26 @@ def patched(position, value, instruction=None):
         (patched(1, 3, Sync(Unit.LOAD)), "instruction 1 (SYNC): bit 9 must be 0, got 1"),
     ],
 )
-def test_bad_words(words, message):
+def test_words_with_reserved_bits_or_opcodes_are_refused(words, message):
     with pytest.raises(IsaError) as error:
         check(PYNQ, words)
     assert str(error.value) == message
 
 
-def test_bad_enum_in_a_word():
+def test_an_undefined_enum_value_in_a_word_is_refused():
     with pytest.raises(IsaError) as error:
         check(PYNQ, patched(1, 1, Sync(Unit.COMPUTE)))
     assert str(error.value) == "instruction 1 (SYNC): unit must be one of LOAD, COMPUTE, STORE, got 3"
 
 
-def test_bad_arrays():
+def test_arrays_of_a_wrong_type_or_shape_are_refused():
     with pytest.raises(IsaError, match=r"^instructions: array must be uint8\[n, 32\], got uint8\[2, 31\]$"):
         columns(PYNQ, np.zeros((2, 31), np.uint8))
     with pytest.raises(IsaError, match=r"^micro-ops: array must be uint8\[n, 8\], got int64\[2, 8\]$"):
         uop_columns(PYNQ, np.zeros((2, 8), np.int64))
 
 
-def test_bad_micro_ops():
+def test_invalid_micro_ops_are_refused():
     with pytest.raises(IsaError, match=r"^micro-op 1: wgt must be an integer from 0 to 16383, got 16384$"):
         encode_uops(PYNQ, [MicroOp(), MicroOp(wgt=16384)])
     table = encode_uops(PYNQ, [MicroOp(), MicroOp()])
@@ -293,7 +293,7 @@ def test_unknown_opcodes_have_no_unit():
 
 
 @presets
-def test_flipped_words_are_refused_or_mean_themselves(config):
+def test_words_with_a_flipped_bit_are_refused_or_round_trip(config):
     rng = np.random.default_rng(6)
     words = encode(config, random_instructions(config, rng, 50))
     for word in words:

@@ -3,7 +3,7 @@
 from vdla.hardware.isa import COUNTERS, QUEUES, SIDES, UNITS, Unit, popped_queue
 
 
-def test_the_names_and_fields_of_the_queues():
+def test_token_queues_have_their_names_and_fields():
     assert [(queue.name, queue.push, queue.pop) for queue in QUEUES] == [
         ("load_to_compute", "push_next", "pop_prev"),
         ("compute_to_load", "push_prev", "pop_next"),
@@ -12,11 +12,11 @@ def test_the_names_and_fields_of_the_queues():
     ]
 
 
-def test_the_queue_popped_on_each_side_of_a_unit():
+def test_each_side_of_a_unit_pops_its_queue():
     assert [[popped_queue(unit, side) for side in SIDES] for unit in Unit] == [[-1, 1], [0, 3], [2, -1]]
 
 
-def test_the_order_of_the_counters():
+def test_counters_keep_their_order():
     assert UNITS == ("fetch", "load", "compute", "store")
     assert COUNTERS == (
         "busy",

@@ -50,12 +50,12 @@ def same(a, b):
 
 @settings(max_examples=30, deadline=None)
 @given(st.sampled_from(list(PRESETS.values())), st.integers(0, 1 << 32), st.integers(0, 30))
-def test_bytes_round_trip(config, seed, count):
+def test_programs_round_trip_through_bytes(config, seed, count):
     program = unordered_program(config, seed, count)
     assert same(Program.from_bytes(program.to_bytes(), "here"), program)
 
 
-def test_files_round_trip(tmp_path):
+def test_programs_round_trip_through_files(tmp_path):
     path = tmp_path / "p.vdla"
     path.write_bytes(b"old")
     program = unordered_program(PYNQ, 1)
@@ -80,7 +80,7 @@ def test_a_failed_save_leaves_the_old_file_alone(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["p.vdla"]
 
 
-def test_paths_refused(tmp_path):
+def test_unusable_program_paths_are_refused(tmp_path):
     with pytest.raises(ProgramError) as error:
         small().save(tmp_path / "none" / "p.vdla")
     assert str(error.value) == f"{tmp_path}/none/p.vdla: path must be writable, got No such file or directory"
@@ -180,7 +180,7 @@ INPUT = {**TENSOR, "role": "input", "dtype": "uint8", "nbytes": 4, "shape": [32,
         (sealed({**GOOD, "tensors": 7}), None),
     ],
 )
-def test_contents_refused(content, message):
+def test_invalid_contents_are_refused(content, message):
     with pytest.raises(ProgramError) as error:
         Program.from_bytes(content, "f")
     assert str(error.value).startswith("f: ")
@@ -230,7 +230,7 @@ def test_link_moves_what_has_data():
     assert linked[2] == Gemm()
 
 
-def test_place():
+def test_place_aligns_tensors_to_pages():
     addresses, end = place(small(tensors=(X, replace(Y, nbytes=4097, shape=(4097,)))), base=100)
     assert addresses == {"x": 4096, "y": 8192, STREAM: 16384}
     assert end == 16384 + 4 * 32
@@ -248,7 +248,7 @@ def test_place():
         ),
     ],
 )
-def test_links_refused(addresses, message):
+def test_invalid_addresses_are_refused(addresses, message):
     with pytest.raises(ProgramError) as error:
         small().link(addresses)
     assert str(error.value) == message
@@ -290,7 +290,7 @@ def test_links_refused(addresses, message):
         ({"source_lines": ("a\nb",)}, "program small: a source line must be one line of text, got 'a\\nb'"),
     ],
 )
-def test_programs_refused(changes, message):
+def test_inconsistent_programs_are_refused(changes, message):
     with pytest.raises(ProgramError) as error:
         small(**changes)
     assert str(error.value) == message
@@ -322,18 +322,18 @@ def test_programs_refused(changes, message):
         ({"role": "weight", "data": b"1"}, "tensor x: data must be nbytes=64 long, got 1"),
     ],
 )
-def test_tensors_refused(changes, message):
+def test_invalid_tensors_are_refused(changes, message):
     with pytest.raises(ProgramError) as error:
         replace(X, **changes)
     assert str(error.value) == message
 
 
-def test_tensors_by_name():
+def test_tensors_are_found_by_name():
     assert small().tensor("y") is Y
     with pytest.raises(ProgramError, match=r"^program small: tensor must be one of x, y, got z$"):
         small().tensor("z")
 
 
-def test_arrays_cannot_be_changed():
+def test_arrays_of_a_program_are_read_only():
     with pytest.raises(ValueError, match="read-only"):
         small().words[0, 0] = 1

@@ -19,19 +19,19 @@ EXTREMES = (0, 1, -1, 2, 31, 32, 33, (1 << 31) - 1, -(1 << 31), 1 - (1 << 31), 1
 
 
 @pytest.mark.rtl
-def test_alu():
+def test_the_alu_passes_its_bench():
     simulate("alu_case", __file__)
 
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", ["tiny", "int4"])
-def test_requantise_lane(name):
+def test_the_requantiser_lane_passes_its_bench(name):
     simulate("vdla_requantise_lane", __file__, name)
 
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", ["tiny", "int4"])
-def test_gemm_core(name):
+def test_the_gemm_core_passes_its_bench(name):
     simulate("vdla_gemm_core", __file__, name)
 
 

@@ -18,7 +18,7 @@ LOADS = 40
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("machine", ["tiny", ODD], ids=["tiny", "odd"])
-def test_beat_placer(machine):
+def test_the_beat_placer_passes_its_bench(machine):
     simulate("vdla_beat_placer", __file__, machine)
 
 

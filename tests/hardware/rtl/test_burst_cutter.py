@@ -14,7 +14,7 @@ PAGE_BYTES = 4096
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("machine", ["tiny", "pynq_z1", ODD], ids=["tiny", "pynq_z1", "odd"])
-def test_burst_cutter(machine):
+def test_the_burst_cutter_passes_its_bench(machine):
     simulate("vdla_burst_cutter", __file__, machine)
 
 

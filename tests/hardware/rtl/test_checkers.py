@@ -42,17 +42,17 @@ LITE_RULES = [
 
 
 @pytest.mark.rtl
-def test_axi_read_check():
+def test_the_axi_read_checker_passes_its_bench():
     simulate("axi_read_check", __file__, Stop=0, MostBeats=16)
 
 
 @pytest.mark.rtl
-def test_axi_write_check():
+def test_the_axi_write_checker_passes_its_bench():
     simulate("axi_write_check", __file__, Stop=0, MostBeats=16)
 
 
 @pytest.mark.rtl
-def test_axil_check():
+def test_the_axi_lite_checker_passes_its_bench():
     simulate("axil_check", __file__, Stop=0)
 
 

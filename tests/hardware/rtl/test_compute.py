@@ -40,7 +40,7 @@ UOP_AT, ACC_AT, WIDE_AT = 0, 0x2000, 0x3000
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("machine", [Config.preset("tiny"), ODD], ids=["tiny", "odd"])
-def test_compute(machine):
+def test_the_compute_unit_passes_its_bench(machine):
     simulate("vdla_compute", __file__, machine)
 
 

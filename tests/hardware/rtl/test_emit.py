@@ -20,7 +20,7 @@ CYCLES = 1500
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("machine", ["tiny", ODD], ids=["tiny", "odd"])
-def test_emit(machine):
+def test_the_emit_stage_passes_its_bench(machine):
     simulate("vdla_emit", __file__, machine)
 
 

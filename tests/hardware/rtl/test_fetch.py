@@ -21,7 +21,7 @@ UNITS = 3
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", ["tiny", "pynq_z1"])
-def test_fetch(name):
+def test_fetch_passes_its_bench(name):
     simulate("vdla_fetch", __file__, name)
 
 

@@ -15,7 +15,7 @@ LEVEL = 8
 
 
 @pytest.mark.rtl
-def test_leaves():
+def test_fifo_token_queue_and_ram_pass_their_bench():
     simulate("leaf_cases", __file__)
 
 

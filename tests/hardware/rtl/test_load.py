@@ -18,7 +18,7 @@ LOADED = (Buffer.INP, Buffer.WGT, Buffer.SCL)
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", ["tiny", "batch4"])
-def test_load(name):
+def test_the_load_unit_passes_its_bench(name):
     simulate("vdla_load", __file__, name)
 
 

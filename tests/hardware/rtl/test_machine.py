@@ -17,7 +17,7 @@ from vdla.hardware.program import STREAM
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("machine", [Config.preset("tiny"), ODD], ids=["tiny", "odd"])
-def test_machine(machine):
+def test_the_whole_machine_passes_its_bench(machine):
     simulate("vdla", __file__, machine, binds=["axi_read_bind", "axi_write_bind", "axil_bind"])
 
 

@@ -14,7 +14,7 @@ from vdla.hardware.isa import Buffer, Load, encode
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("machine", ["tiny", ODD], ids=["tiny", "odd"])
-def test_pad_walker(machine):
+def test_the_pad_walker_passes_its_bench(machine):
     simulate("vdla_pad_walker", __file__, machine)
 
 

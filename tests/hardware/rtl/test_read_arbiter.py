@@ -14,7 +14,7 @@ BYTES = 1 << 16
 
 
 @pytest.mark.rtl
-def test_read_arbiter():
+def test_the_read_arbiter_passes_its_bench():
     simulate("vdla_read_arbiter", __file__, binds=["axi_read_bind"])
 
 

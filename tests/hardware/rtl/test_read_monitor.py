@@ -14,7 +14,7 @@ BUSY, LATENCY, BANDWIDTH = (COUNTERS.index(name) for name in ("busy", "memory_la
 
 
 @pytest.mark.rtl
-def test_read_monitor():
+def test_the_read_monitor_passes_its_bench():
     simulate("vdla_read_monitor", __file__)
 
 

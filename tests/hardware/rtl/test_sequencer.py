@@ -30,7 +30,7 @@ PICKS = ("sum", "shift", "operand", "min", "max", "clip")
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("machine", ["tiny", ODD], ids=["tiny", "odd"])
-def test_sequencer(machine):
+def test_the_sequencer_passes_its_bench(machine):
     simulate("vdla_sequencer", __file__, machine)
 
 

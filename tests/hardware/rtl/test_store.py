@@ -16,7 +16,7 @@ BYTES = 1 << 16
 
 @pytest.mark.rtl
 @pytest.mark.parametrize("name", ["tiny", "batch4"])
-def test_store(name):
+def test_the_store_unit_passes_its_bench(name):
     simulate("vdla_store", __file__, name, binds=["axi_write_bind"])
 
 

@@ -21,7 +21,7 @@ WAITS = {
 
 
 @pytest.mark.rtl
-def test_unit_control():
+def test_unit_control_passes_its_bench():
     parameters = {name: COUNTERS.index(counter) for name, counter in WAITS.items()}
     simulate("vdla_unit_control", __file__, InFlight=IN_FLIGHT, Held=COUNTERS.index(HELD), **parameters)
 

@@ -137,7 +137,7 @@ def file(tmp_path: Path) -> str:
     return str(tmp_path / "p.vdla")
 
 
-def test_equal_devices_give_exit_code_0(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_equal_devices_exit_with_code_0(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "sim", "sim", file]) == 0
     assert capsys.readouterr().out == "equal: 22 instructions, 477 cycles\n"
 
@@ -157,12 +157,12 @@ def test_a_difference_is_shown_with_its_neighbours(
     assert row[4] == f"{start}/{start + 2}"
 
 
-def test_an_unknown_device_lists_the_choices(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_comparing_an_unknown_device_lists_the_choices(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "sim", "fpga", file]) == 2
     assert capsys.readouterr().err == "vdla: device: name must be one of sim, rtl, got fpga\n"
 
 
-def test_assertions_are_the_rtls(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_assertions_need_the_rtl(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "sim", "sim", file, "--assertions"]) == 2
     expected = "vdla: compare: --assertions must be left out without rtl, got sim and sim\n"
     assert capsys.readouterr().err == expected
@@ -176,7 +176,7 @@ def test_the_simulator_equals_the_rtl(file: str, capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.rtl
-def test_the_rtl_is_told_apart_where_it_stops() -> None:
+def test_a_timeout_of_the_rtl_is_the_first_difference() -> None:
     with SimDevice(TINY, SIZE) as sim, RtlDevice(TINY, SIZE, timeout_cycles=200) as rtl:
         comparison: Any = compare(PROGRAM, ARRAYS, (sim, rtl))
     assert comparison.first_difference.cycles[1] == UNKNOWN

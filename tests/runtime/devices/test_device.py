@@ -90,12 +90,12 @@ def test_a_program_gives_exact_results_and_the_same_statistics_each_time(device)
         assert sum(counters.values()) == first.statistics.total_cycles
 
 
-def test_it_agrees_with_the_simulator(device):
+def test_statistics_of_a_device_equal_those_of_simulate(device):
     program, arrays, _ = product()
     assert run(program, arrays, device).statistics.differences(simulate(program, arrays).statistics) == []
 
 
-def test_a_program_for_another_machine_is_refused(device):
+def test_a_device_refuses_a_program_for_another_machine(device):
     program, _, _ = product()
     other = replace(program, config=replace(TINY, inp_kib=2))
     with pytest.raises(DeviceError, match="program was compiled for inp_kib=2, device has 1"):
@@ -112,7 +112,7 @@ def test_addresses_must_be_allocated(device):
 
 
 @pytest.mark.parametrize("name", PRESENT)
-def test_a_closed_device_says_so(name):
+def test_a_closed_device_refuses_calls(name):
     device = open_device(name, TINY)
     device.close()
     device.close()
@@ -123,7 +123,7 @@ def test_a_closed_device_says_so(name):
         assert str(error.value) == f"device {name}: device must be open, got a call after close"
 
 
-def test_an_unsafe_program_is_refused(device):
+def test_a_device_refuses_an_unsafe_program(device):
     program, arrays, _ = product()
     backwards = replace(program, words=program.words[::-1].copy(), tensor_of=program.tensor_of[::-1].copy())
     with pytest.raises(VerifyError):
@@ -131,7 +131,7 @@ def test_an_unsafe_program_is_refused(device):
     assert run(program, arrays, device).statistics.total_cycles > 0
 
 
-def test_a_program_that_takes_too_long_is_ended_with_the_state(device):
+def test_a_timeout_ends_a_program_and_prints_the_state(device):
     program, arrays, _ = product()
     with (
         open_device(device.name, TINY, timeout_cycles=100) as hasty,
@@ -143,7 +143,7 @@ def test_a_program_that_takes_too_long_is_ended_with_the_state(device):
     ]  # fmt: skip
 
 
-def test_a_timeout_is_the_most_cycles_that_a_program_may_take(device):
+def test_a_timeout_is_the_largest_permitted_cycle_count(device):
     program, arrays, _ = product()
     total = simulate(program, arrays).statistics.total_cycles
     with open_device(device.name, TINY, timeout_cycles=total) as patient:
@@ -163,7 +163,7 @@ def test_a_stream_must_begin_at_a_beat(device):
         device.run(program, addresses)
 
 
-def test_an_unknown_device_lists_the_choices():
+def test_opening_an_unknown_device_lists_the_choices():
     with pytest.raises(DeviceError) as error:
         open_device("fpga", TINY)
     assert str(error.value) == f"device: name must be one of {', '.join(DEVICES)}, got fpga"

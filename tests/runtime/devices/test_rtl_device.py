@@ -95,7 +95,7 @@ def test_an_invalid_instruction_stops_the_machine_at_its_index(device: RtlDevice
     assert str(error.value) == (f"device rtl: instruction {index} must be valid, got a word that the machine rejects")
 
 
-def test_a_truncated_stream_stops_at_the_first_word_that_is_missing(device: RtlDevice) -> None:
+def test_a_truncated_stream_stops_at_the_first_missing_word(device: RtlDevice) -> None:
     words = np.zeros_like(PROGRAM.words[:2])
     with pytest.raises(DeviceError, match="instruction 0 must be valid"):
         run_words(device, PROGRAM, words, 2)
@@ -109,7 +109,7 @@ def test_a_stream_outside_of_memory_is_an_error_of_fetch(device: RtlDevice) -> N
     )
 
 
-def test_an_empty_stream_takes_no_time(device: RtlDevice) -> None:
+def test_an_empty_stream_takes_no_time_on_the_rtl(device: RtlDevice) -> None:
     device.execute(0, 0)
     assert device.driver.read_wide("CYCLES") == 0
 
@@ -168,7 +168,7 @@ def test_a_hang_is_found_without_a_timeout(device: RtlDevice) -> None:
     ]
 
 
-def test_a_hang_names_what_the_simulator_names(device: RtlDevice) -> None:
+def test_a_hang_is_reported_as_by_the_simulator(device: RtlDevice) -> None:
     """One deadlock on both devices gives the same lines."""
     stuck = [Load(Buffer.INP, pop_next=1), Sync(Unit.COMPUTE, pop_prev=1, pop_next=1), Store(pop_prev=1)]
     words = encode(TINY, stuck)
@@ -274,7 +274,9 @@ def test_a_reset_recovers_with_the_slowest_memory() -> None:
         (0, 1.0, "number of instructions must be an integer from 0 to 4294967295, got 1.0"),
     ],
 )
-def test_words_that_cannot_be_run_are_refused(device: RtlDevice, address: Any, count: Any, expected: str) -> None:
+def test_stream_addresses_and_counts_out_of_range_are_refused(
+    device: RtlDevice, address: Any, count: Any, expected: str
+) -> None:
     with pytest.raises(DeviceError) as error:
         device.execute(address, count)
     assert str(error.value) == f"device rtl: {expected}"
@@ -301,7 +303,7 @@ def test_a_wrong_seed_is_refused(seed: Any) -> None:
     assert str(error.value) == f"device rtl: seed of stalls must be an integer from 0 to 4294967295, got {seed!r}"
 
 
-def test_a_closed_machine_says_so() -> None:
+def test_a_closed_rtl_machine_refuses_calls() -> None:
     with RtlDevice(TINY, MEMORY, assertions=True) as closed:
         pass
     uses = (lambda: closed.execute(0, 0), lambda: closed.times(PROGRAM), lambda: closed.driver.read("STATUS"))

@@ -89,7 +89,7 @@ def test_vector_indices_have_the_width_of_a_vector(config, emit):
         replace(MOVE, operand=Operand.WGT, source=Source.ACC, src0=0),
     ],
 )
-def test_operands_of_vectors_matter(vector):
+def test_operands_that_are_not_loaded_change_results(vector):
     """Operands that are not loaded make results differ."""
     last = (replace(vector, push_next=1), replace(RESULT, x_size=16))
     assert harm(UOPS, Load(Buffer.SCL, push_next=1), *last) == Harm.TIMING

@@ -102,18 +102,18 @@ def test_positions_that_share_an_entry_stay_in_order(distance, init, portable):
 @pytest.mark.parametrize("portable", [False, True])
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("preset", PRESETS)
-def test_presets(preset, seed, portable):
+def test_engine_equals_the_model_on_every_preset(preset, seed, portable):
     compare(Config.preset(preset), seed, portable)
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_random_configurations(seed):
+def test_engine_equals_the_model_on_random_configurations(seed):
     config = random_config(np.random.default_rng(seed), 32)
     compare(config, seed, portable=seed % 2 == 0)
 
 
 @pytest.mark.parametrize("shape", [(1, 16, 16), (2, 4, 16), (1, 32, 32), (4, 8, 16), (1, 64, 16)])
-def test_shapes_of_the_fast_kernel(shape):
+def test_the_fast_kernel_equals_the_model_for_every_shape(shape):
     batch, block_in, block_out = shape
     config = Config(batch=batch, block_in=block_in, block_out=block_out, inp_kib=4, wgt_kib=16, acc_kib=8, out_kib=4)
     for seed in range(6):
@@ -151,7 +151,7 @@ def test_errors_name_instruction_rule_and_value():
     assert error_of(Gemm(src=255, src0=2, loop0=2)) == "instruction 0 (GEMM): src index must be below 256, got 257"
 
 
-def test_an_order_by_tokens_is_found_where_stream_order_is_none():
+def test_token_order_may_differ_from_stream_order():
     instructions = [
         Sync(Unit.COMPUTE, pop_prev=1),
         Sync(Unit.LOAD, push_next=1),

@@ -20,7 +20,7 @@ def described(dispatched, started, ended, tokens, executed=None, stream=STREAM):
     return state.describe(TINY, instruction_columns(TINY, stream)).splitlines()
 
 
-def test_the_instruction_of_each_unit_and_what_it_waits_for():
+def test_the_state_names_each_units_instruction_and_its_wait():
     assert described(4, (1, 1, 0), (1, 1, 0), (0, 1, 0, 0)) == [
         "  fetch: 4 of 4 instructions dispatched",
         "  load: all 1 instructions ended",
@@ -40,7 +40,7 @@ def test_the_instruction_of_each_unit_and_what_it_waits_for():
         (1, (1, 0, 0), (0, 0, 8, 0), "waits for memory"),
     ],
 )
-def test_what_an_instruction_does(started, executed, tokens, expected):
+def test_the_state_of_an_instruction_follows_from_the_counts(started, executed, tokens, expected):
     lines = described(2, (1, started, 0), (1, 0, 0), tokens, executed)
     assert lines[2] == f"  compute: instruction 1 (GEMM) {expected}"
     assert lines[3] == "  store: instruction 2 (STORE) is not dispatched"

@@ -67,10 +67,10 @@ def compare(seed, count):
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_short_programs(seed):
+def test_timing_of_short_programs_equals_the_naive_machine(seed):
     compare(seed, 1 + seed % 30)
 
 
 @pytest.mark.parametrize("seed", range(100, 112))
-def test_long_programs(seed):
+def test_timing_of_long_programs_equals_the_naive_machine(seed):
     compare(seed, 200)

@@ -26,7 +26,7 @@ def timed(config, *instructions, **options):
     return time_columns(config, instruction_columns(config, instructions), 0, **options)
 
 
-def test_a_gemm_alone():
+def test_a_single_gemm_takes_the_hand_computed_cycles():
     timing = timed(PYNQ, Gemm(loop0=3, loop1=5))
     start = FIRST + 1
     assert timing.dispatches.tolist() == [FIRST]
@@ -35,18 +35,18 @@ def test_a_gemm_alone():
     assert timing.total == timing.ends[0] + 1
 
 
-def test_a_load_alone():
+def test_a_single_load_takes_the_hand_computed_cycles():
     timing = timed(PYNQ, Load(Buffer.INP, x_size=20))  # 40 beats, three bursts
     grant = FIRST + 2
     assert timing.ends.tolist() == [grant + 10 + 40 - 1 + LOAD_TAIL]
 
 
-def test_padding_alone():
+def test_a_load_of_padding_only_takes_the_hand_computed_cycles():
     timing = timed(PYNQ, Load(Buffer.INP, y_size=0, x_size=0, y_before=2, x_before=3))
     assert timing.ends.tolist() == [FIRST + 1 + 6 + LOAD_TAIL]
 
 
-def test_a_store_alone():
+def test_a_single_store_takes_the_hand_computed_cycles():
     timing = timed(PYNQ, Store(x_size=9))  # 18 beats
     assert timing.ends.tolist() == [FIRST + 1 + STORE_SETUP + 18 - 1 + 5 + 1]
 
@@ -59,7 +59,7 @@ def test_a_burst_does_not_cross_a_page():
     assert timed(one_slot, Load(Buffer.INP, dram=504, x_size=8)).ends[0] > together.ends[0]
 
 
-def test_an_empty_stream_takes_no_time():
+def test_an_empty_stream_takes_no_time_in_the_simulator():
     assert timed(PYNQ).total == 0
 
 
@@ -105,7 +105,7 @@ def test_max_cycles_is_the_limit_of_the_total():
 
 
 @pytest.mark.parametrize("preset", ["pynq_z1", "tiny", "int4", "batch4"])
-def test_statistics_of_a_program(preset):
+def test_statistics_add_up_to_cycles_bytes_and_macs(preset):
     program, _, _ = small_gemm(Config.preset(preset))
     stats = time_program(program)
     for unit in UNITS:
@@ -126,14 +126,14 @@ def test_retiming_needs_no_data():
     assert time_program(program, slow).total_cycles > time_program(program).total_cycles + 600
 
 
-def test_another_machine_is_refused():
+def test_timing_a_program_for_another_machine_is_refused():
     program, _, _ = small_gemm(TINY)
     with pytest.raises(SimulationError) as error:
         time_program(program, replace(TINY, inp_kib=2))
     assert str(error.value) == f"simulate {program.name}: program was compiled for inp_kib=1, device has 2"
 
 
-def test_addresses_are_checked():
+def test_addresses_of_tensors_are_checked():
     program, _, _ = small_gemm(TINY)
     places = place(program)[0]
     with pytest.raises(SimulationError) as error:

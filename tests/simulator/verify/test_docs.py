@@ -12,7 +12,7 @@ def blocks(root, language):
     return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
-def test_the_examples_print_what_the_page_says(root, capsys):
+def test_the_verifier_page_shows_the_output_of_its_examples(root, capsys):
     namespace: dict[str, object] = {}
     _, race, deadlock = blocks(root, "python")
     for code, text in zip((race, deadlock), blocks(root, "text"), strict=True):
@@ -20,7 +20,7 @@ def test_the_examples_print_what_the_page_says(root, capsys):
         assert capsys.readouterr().out == text
 
 
-def test_the_use_of_a_verdict_runs(root):
+def test_the_example_with_a_verdict_runs(root):
     use, race, _ = blocks(root, "python")
     namespace: dict[str, object] = {}
     exec(race, namespace)

@@ -15,7 +15,7 @@ from vdla.simulator.verify import Kind, verify
 # --- deadlock -------------------------------------------------------------------------------------
 
 
-def test_two_units_that_wait_for_each_other():
+def test_two_units_that_wait_for_each_other_deadlock():
     bad = program(UOPS, WEIGHT, SCALE, replace(DATA, pop_next=1), replace(PRODUCT, push_prev=1), RESULT)
     finding = next(finding for finding in verify(bad).findings if finding.kind == Kind.DEADLOCK)
     assert finding.message == (
@@ -31,7 +31,7 @@ def test_two_units_that_wait_for_each_other():
     assert attack(bad).harm == Harm.HANG
 
 
-def test_a_token_that_never_comes():
+def test_a_wait_for_a_token_that_is_never_pushed_deadlocks():
     bad = program(UOPS, WEIGHT, SCALE, replace(DATA, push_next=0), PRODUCT, RESULT)
     assert messages(verify(bad)) == [
         "deadlock: nothing moves after 4 of 6 instructions; "
@@ -81,7 +81,7 @@ LATER = {
 
 
 @pytest.mark.parametrize("buffer", LATER)
-def test_write_after_read_of_what_load_writes(buffer):
+def test_a_load_over_data_still_read_is_a_race(buffer):
     bad = program(*PIPELINE, LATER[buffer])
     verdict = verify(bad)
     name = buffer.name.lower()
@@ -98,7 +98,7 @@ def test_write_after_read_of_what_load_writes(buffer):
 
 
 @pytest.mark.parametrize("buffer", LATER)
-def test_read_after_write_of_what_load_writes(buffer):
+def test_a_read_before_its_load_has_ended_is_a_race(buffer):
     """The token comes from an instruction before the writer."""
     late = {Buffer.INP: DATA, Buffer.WGT: WEIGHT, Buffer.SCL: SCALE}[buffer]
     others = [load for load in (WEIGHT, SCALE, DATA) if load.buffer != buffer]
@@ -113,7 +113,7 @@ def test_read_after_write_of_what_load_writes(buffer):
     assert attack(bad).harm == Harm.TIMING
 
 
-def test_read_after_write_of_results():
+def test_a_store_before_its_results_are_written_is_a_race():
     early = replace(PRODUCT, emit=Emit.NONE, push_next=1)
     bad = program(*PIPELINE[:4], early, replace(PRODUCT, pop_prev=0, push_next=0), RESULT)
     assert messages(verify(bad)) == [
@@ -123,7 +123,7 @@ def test_read_after_write_of_results():
     assert attack(bad).harm == Harm.TIMING
 
 
-def test_write_after_read_of_results():
+def test_results_over_data_still_stored_are_a_race():
     second = (replace(DATA, sram=16, dram=16), replace(PRODUCT, src=16), (RESULT, "tmp"))
     bad = program(*PIPELINE, *second)
     assert messages(verify(bad)) == [
@@ -136,7 +136,7 @@ def test_write_after_read_of_results():
     assert attack(good).harm == Harm.NONE
 
 
-def test_races_in_dram_between_store_and_load():
+def test_a_load_before_its_data_are_stored_is_a_race_in_dram():
     spill = (replace(RESULT, push_prev=0), "tmp")
     back = (replace(DATA, sram=16), "tmp")
     rest = (replace(PRODUCT, src=16, out=16), replace(RESULT, sram=16))
@@ -153,7 +153,7 @@ def test_races_in_dram_between_store_and_load():
     assert attack(good).harm == Harm.NONE
 
 
-def test_write_after_read_in_dram():
+def test_a_store_over_data_still_loaded_is_a_race_in_dram():
     spill = (replace(RESULT, push_prev=1), "tmp")
     relay = Sync(Unit.COMPUTE, pop_next=1, push_prev=1)
     back = (replace(DATA, sram=16, pop_next=1), "tmp")

@@ -129,7 +129,7 @@ def test_the_suite_is_verified_and_safe():
         assert attack(built).harm == Harm.NONE
 
 
-def test_the_benchmark_counts():
+def test_the_benchmark_counts_add_up():
     progress = []
     result = run(lambda *step: progress.append(step), count=60, programs=[program(*PIPELINE)])
     figures = result.figures
@@ -147,7 +147,7 @@ def test_the_benchmark_sees_a_refused_program_and_a_harmful_one():
     assert result.receipt["refused_unchanged"] == ["hand"]
 
 
-def test_equal_seeds_give_equal_results():
+def test_equal_seeds_give_equal_figures():
     again = [dict(run(seed=5, count=30, programs=[program(*PIPELINE)]).figures) for _ in range(2)]
     assert again[0] == again[1]
 

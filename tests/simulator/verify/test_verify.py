@@ -33,7 +33,7 @@ def test_an_empty_program_is_verified():
 # --- configuration and encoding -------------------------------------------------------------------
 
 
-def test_a_program_for_another_machine_is_refused():
+def test_verify_refuses_a_program_for_another_machine():
     verdict = verify(program(*PIPELINE), replace(TINY, acc_kib=2))
     assert messages(verdict) == ["configuration: program was compiled for acc_kib=1, device has 2"]
 
@@ -168,7 +168,7 @@ def test_padding_alone_needs_no_tensor():
     assert verify(program(*PIPELINE[:3], fill, *PIPELINE[4:])).ok
 
 
-def test_micro_ops_come_from_constants():
+def test_micro_ops_must_come_from_a_constant_tensor():
     bad = program((UOPS, "data"), *PIPELINE[1:])
     assert messages(verify(bad)) == [
         "bounds: instruction 0 (LOAD uop in compute): micro-ops must come from a constant, got input data",

@@ -47,7 +47,7 @@ def declared(**changes: Any) -> Intrinsic:
         ({"scopes": {"x": MEMORY}}, "scopes must name exactly x, y, got x"),
     ],
 )
-def test_a_declaration_that_contradicts_itself_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_a_cpu_intrinsic_that_contradicts_itself_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(IntrinsicError, match=f"^{re.escape(f'intrinsic mine: {message}')}$"):
         declared(**changes)
 
