@@ -71,3 +71,15 @@ def test_documented_exit_codes_equal_those_of_the_help() -> None:
     assert len(table) == 5
     for code, meaning in table:
         assert f"{code} {meaning}" in help_text
+
+
+MARKDOWN = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").rglob("*.md"))]
+WIDTH = 100
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: path.name)
+def test_prose_wraps_at_100_columns(path: Path) -> None:
+    """Tables, code and lines that hold little more than a link are free."""
+    prose = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    words = [re.sub(r"\]\([^)]*\)", "]", line) for line in prose.splitlines() if not line.startswith(("|", "    "))]
+    assert [line for line in words if len(line) > WIDTH] == []

@@ -71,8 +71,8 @@ def windows_of(
 ) -> Windows:
     """The windows with these options.
 
-    `ceil_mode` rounds the number of windows up: the last one may leave the padded input, but must not
-    begin in the padding after the input.
+    `ceil_mode` rounds the number of windows up: the last one may leave the padded input, but must
+    not begin in the padding after the input.
     """
     rank = len(extents)
     extents = static_extents(where, "spatial extent", extents)

@@ -1,4 +1,6 @@
-"""The page of the assembly language: its programs and commands run, its tables agree with the assembler."""
+"""The page of the assembly language: its programs and commands run, its tables agree with the
+assembler.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""Proofs of the RTL by temporal induction: the harnesses of hardware/formal hold for ever, and refuse a broken module.
+"""Proofs of the RTL by temporal induction: the harnesses of hardware/formal hold for ever, and
+refuse a broken module.
 
-The solver is the one inside Yosys. A harness assumes what the users of its module promise and asserts the rest.
+The solver is the one inside Yosys. A harness assumes what the users of its module promise and
+asserts the rest.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ sat -tempinduct -prove-asserts -set-assumes -seq 1 -verify -maxsteps 3 {top}
 
 
 def prove(top, parameters, folder):
-    """Run a proof in a folder that has the sources; what Yosys said, YosysError where something does not hold."""
+    """Run a proof in a folder that has the sources; what Yosys said, YosysError where something
+    does not hold.
+    """
     options = " ".join(f"-G {name}={value}" for name, value in parameters.items())
     names = [PACKAGE, *(path.name for path in needed_files(FORMAL / f"{top}.sv"))]
     said = []

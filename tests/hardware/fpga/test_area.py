@@ -1,4 +1,6 @@
-"""Counting cells, the longest path of a netlist drawn by hand, the cache, and what the command says."""
+"""Counting cells, the longest path of a netlist drawn by hand, the cache, and what the command
+says.
+"""
 
 from __future__ import annotations
 

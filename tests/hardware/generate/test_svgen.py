@@ -1,4 +1,6 @@
-"""The generated package: up to date, lint clean in two front ends, and the same bits as the encoder's."""
+"""The generated package: up to date, lint clean in two front ends, and the same bits as the
+encoder's.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The instruction set: a word by hand, round trips at the limits of every preset, rules with their exact words."""
+"""The instruction set: a word by hand, round trips at the limits of every preset, rules with their
+exact words.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,8 @@ def word(config, instruction):
 
 def test_a_load_encodes_to_a_hand_computed_word():
     load = Load(Buffer.SCL, sram=3, dram=5, x_size=2, push_next=1)
-    # opcode 1, push_next at bit 6, buffer 2 at 7, sram 3 at 11, dram 5 at 23, z_size 1 at 55, y_size 1 at 68, x_size 2
+    # opcode 1, push_next at bit 6, buffer 2 at 7, sram 3 at 11, dram 5 at 23, z_size 1 at 55,
+    # y_size 1 at 68, x_size 2
     # at 81
     assert word(PYNQ, load) == 0x40010_0080_0000_0280_1941
 

@@ -1,4 +1,6 @@
-"""The table of units and token queues: the names and numbers that the RTL and the registers were built with."""
+"""The table of units and token queues: the names and numbers that the RTL and the registers were
+built with.
+"""
 
 from vdla.hardware.isa import COUNTERS, QUEUES, SIDES, UNITS, Unit, popped_queue
 

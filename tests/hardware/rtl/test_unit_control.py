@@ -28,7 +28,7 @@ def test_unit_control_passes_its_bench():
 
 @dataclass
 class Command:
-    """An instruction: tokens, whether it is a SYNC, cycles in the issue stage, cycles of its work."""
+    """An instruction: tokens, whether it is a SYNC, cycles of its issue and of its work."""
 
     pops: dict[str, int]
     pushes: dict[str, int]
@@ -47,7 +47,7 @@ def random_command(rng):
 
 
 class Unit:
-    """A model of the contract with an artificial issue stage; compares every output in every cycle."""
+    """A model of the contract with an artificial issue stage; compares every output."""
 
     def __init__(self, bench, rng, count):
         self.bench, self.rng = bench, rng
@@ -130,7 +130,7 @@ class Unit:
         return next((side for side in ("prev", "next") if pushes[side] and not self.room[side]), None)
 
     def expected_class(self, head, starts, missing, blocked):
-        """The counter of this cycle, and whether it becomes `commands` if another command arrives."""
+        """The counter of this cycle, and whether it becomes `commands` with another command."""
         tentative = not self.covered and not self.occupied and head is None
         held = WAITS[f"Push{blocked.title()}"] if blocked else HELD
         if self.covered:

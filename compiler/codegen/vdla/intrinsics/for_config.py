@@ -13,7 +13,7 @@ Declare = TypeVar("Declare", bound=Callable[..., Intrinsic])
 
 
 def for_config(declare: Declare) -> Declare:
-    """Cache the intrinsics that `declare` returns, and refuse a first argument that is no Config."""
+    """Cache the intrinsics that `declare` returns; refuse a first argument that is no Config."""
     cached = lru_cache(declare)
 
     @wraps(declare)
