@@ -44,11 +44,12 @@ def test_doctor_names_the_command_that_runs(case: str, tmp_path: Path, monkeypat
     path = {"only": own.parent, "other": other.parent, "none": tmp_path, "module": tmp_path}[case]
     monkeypatch.setenv("PATH", str(path))
     monkeypatch.setattr(doctor_command, "_tools", list)
+    monkeypatch.chdir(tmp_path)
     main(["doctor"])
     expected = {
         "only": f"command {own}",
         "other": f"command {own} PATH has another one first: {other}",
-        "none": f"command {own} not on PATH: source {own.parent}/activate",
+        "none": f"command {own} not on PATH: source own/activate",
         "module": "command python -m vdla not installed as vdla: pip install -e .",
     }
     assert expected[case] in lines(capsys)

@@ -76,11 +76,17 @@ def _command() -> DoctorFinding:
         return DoctorFinding("command", "python -m vdla", advice="not installed as vdla: pip install -e .")
     if found is None:
         activate = script.with_name("activate")
-        how = f"source {activate}" if activate.exists() else f"add {script.parent}"
+        how = f"source {_from_here(activate)}" if activate.exists() else f"add {script.parent}"
         return DoctorFinding("command", str(script), advice=f"not on PATH: {how}")
     if not script.samefile(found):
         return DoctorFinding("command", str(script), advice=f"PATH has another one first: {found}")
     return DoctorFinding("command", str(script))
+
+
+def _from_here(path: Path) -> Path:
+    """The path relative to the working folder, where it lies inside."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _needed(distribution: str) -> DoctorFinding:
