@@ -57,6 +57,8 @@ class Intrinsic:
     alternatives: tuple[Intrinsic, ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.isidentifier():
+            raise IntrinsicError(f"intrinsic: name must be a Python identifier, got {self.name!r}")
         where = f"intrinsic {self.name}"
         self._check_target(where)
         self._check_behaviour(where)

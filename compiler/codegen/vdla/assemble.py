@@ -6,11 +6,13 @@ result is a pure function of the arguments.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.allocate import allocate
 from vdla.compiler.codegen.vdla.check_macro_ops import MacroOpChecker
@@ -24,6 +26,7 @@ from vdla.hardware.isa import Gemm, Load, Store, Sync, Vector
 from vdla.hardware.program import UOPS, Program, ProgramTensor
 
 _NONE = -1
+_Encoder = Callable[[Sequence[isa.Instruction]], NDArray[Any]]
 _TOKEN_BITS = ("pop_prev", "pop_next", "push_prev", "push_next")
 
 
@@ -65,12 +68,27 @@ def assemble(
     return Program(
         config=config,
         name=name,
-        words=isa.encode(config, [item.instruction for item in final]),
+        words=_encoded(partial(isa.encode, config), final, source_lines),
         tensors=all_tensors,
         tensor_of=np.array([_NONE if i.tensor is None else index_of[i.tensor] for i in final], np.int32),
         source_lines=tuple(source_lines),
         source_of=np.array([item.source for item in final], np.int32),
     )
+
+
+def _encoded(encoder: _Encoder, items: Sequence[_Placed], lines: Sequence[str]) -> NDArray[Any]:
+    """What `encoder` makes of the instructions; its error names the line of the schedule."""
+    try:
+        return encoder([item.instruction for item in items])
+    except isa.IsaError:
+        for index, item in enumerate(items):
+            line = f", {lines[item.source].strip()}" if 0 <= item.source < len(lines) else ""
+            where = f"instruction {index} ({isa.opcode_of(item.instruction).name}{line})"
+            try:
+                encoder([item.instruction])
+            except isa.IsaError as error:
+                raise isa.IsaError(where, error.problem) from None
+        raise
 
 
 def _check(ops: Sequence[MacroOp], tensors: Sequence[ProgramTensor], source_lines: Sequence[str]) -> None:
@@ -161,7 +179,7 @@ def _unit_ops(
 
     A LOAD of micro-ops touches nothing, as only compute uses the micro-op buffer.
     """
-    rows = isa.instruction_columns(config, [item.instruction for item in placed]).tolist()
+    rows: list[list[int]] = _encoded(partial(isa.instruction_columns, config), placed, lines).tolist()
     return [
         UnitOp(
             isa.unit_of(item.instruction),

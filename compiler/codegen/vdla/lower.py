@@ -7,7 +7,7 @@ far as the exact dependences allow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from vdla.compiler import ir
@@ -92,7 +92,14 @@ class _Lowering:
             return
         nest = self._nest(foldable, loops, holds, env)
         self.storage.run(foldable, nest)
-        yield from foldable.block.match.intrinsic.lower(nest)
+        intrinsic = foldable.block.match.intrinsic
+        ops = intrinsic.lower(nest)
+        if not isinstance(ops, Iterable):
+            raise LoweringError(f"{self.fn.name}: lower of intrinsic {intrinsic} must yield macro-ops, got {ops!r}")
+        for op in ops:
+            if not isinstance(op, MacroOp):
+                raise LoweringError(f"{self.fn.name}: lower of intrinsic {intrinsic} must yield macro-ops, got {op!r}")
+            yield op
 
     def _nest(self, foldable: FoldableNest, loops: tuple[Loop, ...], holds: Bounds | None, env: Env) -> TensorizedNest:
         valid = {loop.var: holds.of(loop) for loop in loops} if holds else {}

@@ -42,13 +42,15 @@ def test_the_documentation_runs(root: Path) -> None:
 def declared(**changes: Any) -> Intrinsic:
     x = te.placeholder(ENTRY, "int8", "x")
     y = te.compute(ENTRY, lambda b, o: te.cast("int32", x[b, o]), "y")
-    options = {"scopes": {"x": "inp", "y": "acc"}, "lower": lambda nest: ()}
-    return Intrinsic("mine", y, **{**options, **changes})
+    options = {"name": "mine", "scopes": {"x": "inp", "y": "acc"}, "lower": lambda nest: ()}
+    return Intrinsic(output=y, **{**options, **changes})
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"name": "my own"}, "intrinsic: name must be a Python identifier, got 'my own'"),
+        ({"name": None}, "intrinsic: name must be a Python identifier, got None"),
         ({"scopes": {"x": "inp"}}, "intrinsic mine: scopes must name exactly x, y, got x"),
         (
             {"scopes": {"x": "inp", "y": "chip"}},
@@ -178,6 +180,23 @@ def test_a_function_matches_itself_only() -> None:
     )
     with pytest.raises(TensorizeError, match=f"^{re.escape(message)}$"):
         tensorized(root, {}, lambda i, j: te.call("exp", te.cast("float32", A[i, j])))
+
+
+@pytest.mark.parametrize(("lowered", "got"), [(None, "None"), (["gemm"], "'gemm'"), (3, "3")])
+def test_a_lower_that_yields_no_macro_ops_is_refused(lowered: Any, got: str) -> None:
+    a = te.placeholder(PIXELS, "int8", "a")
+    c = te.compute(PIXELS, lambda *i: te.cast("int32", a[i]), "c")
+    results = te.compute(PIXELS, lambda *i: c[i], "results")
+    output = te.compute(PIXELS, lambda *i: results[i], "output")
+    s = Schedule(te.create_function([a], [output], "f"))
+    s.set_scope("c", "acc")
+    s.set_scope("results", "out")
+    s.tensorize(s.cache_read("c", "a", "inp"), dma.load(CONFIG, Buffer.INP))
+    s.tensorize("c", declared(lower=lambda nest: lowered))
+    s.tensorize("results", requantise.raw(CONFIG))
+    s.tensorize("output", dma.store(CONFIG, raw=True))
+    with pytest.raises(LoweringError, match=f"^f: lower of intrinsic mine must yield macro-ops, got {got}$"):
+        compile_function(CONFIG, s.fn)
 
 
 def test_an_intrinsic_prints_as_its_name() -> None:

@@ -417,6 +417,13 @@ def test_a_field_overflow_is_refused():
     refused(IsaError, message, op)
 
 
+def test_a_field_overflow_is_reported_with_the_line_of_the_schedule():
+    tile = BufferTile("a", ACC, 4)
+    op = MacroOp(Vector(VectorOp.ADD, Operand.IMM, imm=1 << 20), {"acc": (tile, 0)}, (MicroOp(),), source=0)
+    message = "instruction 1 (VECTOR, load): imm must be an integer from -32768 to 32767, got 1048576"
+    refused(IsaError, message, op)
+
+
 def test_a_full_buffer_is_reported_with_the_line_of_the_schedule():
     a, b = BufferTile("a", INP, 1500), BufferTile("b", INP, 1000)
     message = (
