@@ -7,13 +7,17 @@ plane has negative weight; bipolar numbers have one bit, for -1 or 1. The sums a
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from vdla.compiler import te
-from vdla.compiler.codegen.llvm.intrinsics.vectors import check_choice, extract_lanes, vector_type
+from vdla.compiler.codegen.llvm.intrinsics.vectors import (
+    check_choice,
+    declared_once,
+    extract_lanes,
+    vector_type,
+)
 from vdla.compiler.codegen.llvm.types import Value, broadcast, call_intrinsic, type_suffix
 from vdla.compiler.tensorize import MEMORY, Intrinsic
 
@@ -24,7 +28,7 @@ WORD_BITS = 32
 _NUMBER_BITS = 8  # of the numbers whose planes are extracted
 
 
-@lru_cache
+@declared_once
 def unipolar(lanes: int, weight_bits: int, data_bits: int, signed: bool = False) -> Intrinsic:
     """acc[o] += sum over planes p, q and bits b of (w[p, o] bit b) * (x[q] bit b) * 2**(p + q).
 
@@ -54,7 +58,7 @@ def unipolar(lanes: int, weight_bits: int, data_bits: int, signed: bool = False)
     )
 
 
-@lru_cache
+@declared_once
 def bipolar(lanes: int) -> Intrinsic:
     """acc[o] += sum over bits b of 1 if w[o] and x agree in bit b, else -1: XNOR and popcount.
 
@@ -82,7 +86,7 @@ def bipolar(lanes: int) -> Intrinsic:
     )
 
 
-@lru_cache
+@declared_once
 def planes(bits: int) -> Intrinsic:
     """acc[q] += sum over b of (bit q of x[b]) << b: extracts the planes of 32 numbers.
 

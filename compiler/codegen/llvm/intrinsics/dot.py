@@ -10,16 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from vdla.compiler import te
-from vdla.compiler.codegen.llvm.intrinsics.vectors import check_choice, splat_group, vector_type
+from vdla.compiler.codegen.llvm.intrinsics.vectors import (
+    check_choice,
+    declared_once,
+    require_target,
+    splat_group,
+    vector_type,
+)
 from vdla.compiler.codegen.llvm.types import Value, broadcast, call_intrinsic
 from vdla.compiler.target import Target, architecture_of
-from vdla.compiler.tensorize import MEMORY, Intrinsic
+from vdla.compiler.tensorize import MEMORY, Intrinsic, IntrinsicError
 
 if TYPE_CHECKING:
     from vdla.compiler.codegen.llvm.intrinsic_emitter import IntrinsicEmitter
@@ -81,21 +86,21 @@ _WIDTHS = {16: ("avx512f",), 8: ("avx512vl",), 4: ("avx512vl",)}
 _AVX_WIDTHS = (8, 4)
 
 
-@lru_cache
+@declared_once
 def vnni(lanes: int = 16, side: LaneOperand = LaneOperand.WEIGHTS) -> Intrinsic:
     """Four uint8 by four int8 in each of 16, 8 or 4 lanes: vpdpbusd."""
     check_choice("vnni", "lanes", lanes, _WIDTHS)
     return _vnni(f"vnni_{lanes}", "vpdpbusd", lanes, 4, ("uint8", "int8"), ("avx512vnni", *_WIDTHS[lanes]), side)
 
 
-@lru_cache
+@declared_once
 def avx_vnni(lanes: int = 8, side: LaneOperand = LaneOperand.WEIGHTS) -> Intrinsic:
     """Four uint8 by four int8 in each of 8 or 4 lanes: vpdpbusd without AVX-512."""
     check_choice("avx_vnni", "lanes", lanes, _AVX_WIDTHS)
     return _vnni(f"avx_vnni_{lanes}", "vpdpbusd", lanes, 4, ("uint8", "int8"), ("avxvnni",), side)
 
 
-@lru_cache
+@declared_once
 def vnni_pairs(lanes: int = 16, side: LaneOperand = LaneOperand.WEIGHTS) -> Intrinsic:
     """Two int16 by two int16 in each of 16, 8 or 4 lanes: vpdpwssd."""
     check_choice("vnni_pairs", "lanes", lanes, _WIDTHS)
@@ -127,7 +132,7 @@ _MADD = {
 }
 
 
-@lru_cache
+@declared_once
 def madd(lanes: int = 8, side: LaneOperand = LaneOperand.WEIGHTS) -> Intrinsic:
     """Two int16 by two int16 in each of 16, 8 or 4 lanes, without VNNI: pmaddwd and paddd."""
     check_choice("madd", "lanes", lanes, _MADD)
@@ -142,7 +147,7 @@ def madd(lanes: int = 8, side: LaneOperand = LaneOperand.WEIGHTS) -> Intrinsic:
 _NARROW = ("int4", "int2")
 
 
-@lru_cache
+@declared_once
 def maddubs(weights: str = "int4") -> Intrinsic:
     """Four uint8 by four int4 (or int2) in each of 8 lanes with AVX2: pmaddubsw and pmaddwd.
 
@@ -162,7 +167,7 @@ def maddubs(weights: str = "int4") -> Intrinsic:
 # --- Arm ------------------------------------------------------------------------------------------
 
 
-@lru_cache
+@declared_once
 def neon_pairs(side: LaneOperand = LaneOperand.WEIGHTS) -> Intrinsic:
     """Two int8 by two int8 in each of 4 lanes, on 32-bit Arm and AArch64: smull and sadalp."""
 
@@ -175,7 +180,7 @@ def neon_pairs(side: LaneOperand = LaneOperand.WEIGHTS) -> Intrinsic:
     return _declare("neon_pairs", 4, 2, ("int8", "int8"), ("neon",), side, emit)
 
 
-@lru_cache
+@declared_once
 def neon_mac(side: LaneOperand = LaneOperand.WEIGHTS) -> Intrinsic:
     """One int16 by one int16 in each of 4 lanes: vmlal.s16, smlal."""
 
@@ -185,7 +190,7 @@ def neon_mac(side: LaneOperand = LaneOperand.WEIGHTS) -> Intrinsic:
     return _declare("neon_mac", 4, 1, ("int16", "int16"), ("neon",), side, emit)
 
 
-@lru_cache
+@declared_once
 def neon_dot(side: LaneOperand = LaneOperand.WEIGHTS) -> Intrinsic:
     """Four int8 by four int8 in each of 4 lanes, on Arm CPUs with dot products: sdot."""
 
@@ -201,12 +206,18 @@ def neon_dot(side: LaneOperand = LaneOperand.WEIGHTS) -> Intrinsic:
 
 def best_dot(target: Target) -> Intrinsic:
     """The fastest dot product of `target`; a CPU without one runs the behaviour of `madd`."""
+    require_target("best_dot", target)
     return next((intrinsic for intrinsic in _fastest_first() if target.has(*intrinsic.requires)), madd(4))
 
 
 def dot_for_layout(target: Target, lanes: int, group: int, data: str) -> Intrinsic:
     """A dot product for a given layout, of `target` if it has one; else its behaviour runs."""
+    require_target("dot_for_layout", target)
     candidates = [dot for dot in _fastest_first() if dot_layout(dot) == (lanes, group, data)]
+    if not candidates:
+        known = ", ".join(str(layout) for layout in dict.fromkeys(map(dot_layout, _fastest_first())))
+        rule = f"(lanes, group, data) must be one of {known}"
+        raise IntrinsicError(f"dot_for_layout: {rule}, got {(lanes, group, data)}")
     return next((dot for dot in candidates if target.has(*dot.requires)), candidates[0])
 
 
@@ -217,5 +228,7 @@ def _fastest_first() -> tuple[Intrinsic, ...]:
 
 def dot_layout(dot: Intrinsic) -> tuple[int, int, str]:
     """The lanes, the group and the dtype of the data of a dot product."""
+    if not isinstance(dot, Intrinsic):
+        raise IntrinsicError(f"dot_layout: dot must be an Intrinsic, got {dot!r}")
     lanes, group = dot.behaviour.buffers["w"].dims
     return lanes, group, dot.behaviour.buffers["x"].dtype

@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
+from functools import lru_cache, wraps
+from typing import Any, TypeVar, cast
 
 from llvmlite import ir
 
 from vdla.compiler.codegen.llvm.types import Type, Value, broadcast, poison, shuffle_mask
-from vdla.compiler.tensorize import IntrinsicError
+from vdla.compiler.target import Target
+from vdla.compiler.tensorize import Intrinsic, IntrinsicError
+
+Declare = TypeVar("Declare", bound=Callable[..., Intrinsic])
+
+
+def declared_once(declare: Declare) -> Declare:
+    """Cache the intrinsics that `declare` returns; refuse arguments that no option can be."""
+    cached = lru_cache(declare)
+
+    @wraps(declare)
+    def checked(*arguments: Any, **named: Any) -> Intrinsic:  # noqa: ANN401  those of `declare`
+        for value in (*arguments, *named.values()):
+            if not isinstance(value, Hashable):
+                rule = "an argument must be a number or a name"
+                raise IntrinsicError(f"intrinsic {declare.__name__}: {rule}, got {value!r}")
+        return cached(*arguments, **named)
+
+    return cast("Declare", checked)
+
+
+def require_target(where: str, target: object) -> None:
+    """Refuse what is no CPU target."""
+    if not isinstance(target, Target):
+        rule = "target must be a Target, such as Target.named('host')"
+        raise IntrinsicError(f"{where}: {rule}, got {target!r}")
 
 
 def check_choice(where: str, what: str, value: object, choices: Iterable[object]) -> None:

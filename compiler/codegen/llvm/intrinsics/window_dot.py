@@ -7,13 +7,18 @@ with zero weights.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
 from vdla.compiler import te
-from vdla.compiler.codegen.llvm.intrinsics.vectors import check_choice, splat_group, vector_type
+from vdla.compiler.codegen.llvm.intrinsics.vectors import (
+    check_choice,
+    declared_once,
+    require_target,
+    splat_group,
+    vector_type,
+)
 from vdla.compiler.codegen.llvm.types import Value, call_intrinsic, poison
 from vdla.compiler.target import Target
 from vdla.compiler.tensorize import MEMORY, Intrinsic
@@ -32,7 +37,7 @@ def _window_length(lanes: int, stride: int) -> int:
     return (lanes - 1) * stride + TAPS
 
 
-@lru_cache
+@declared_once
 def vnni_windows(lanes: int, stride: int) -> Intrinsic:
     """Windows of four uint8 by four int8 in 16 or 8 lanes, of stride 1 to 4: vpermb, vpdpbusd."""
     check_choice("vnni_windows", "lanes", lanes, _LANES)
@@ -81,4 +86,5 @@ def _permute_bytes(builder: Value, value: Value, order: list[int]) -> Value:
 
 def best_window_dot(target: Target, lanes: int, stride: int) -> Intrinsic | None:
     """The fastest sliding-window dot product of `target`; None if it has none for this stride."""
+    require_target("best_window_dot", target)
     return vnni_windows(lanes, stride) if stride in _STRIDES and target.has(*_REQUIRES) else None

@@ -181,3 +181,20 @@ def test_the_accelerator_refuses_cpu_intrinsics() -> None:
     message = "product: the intrinsic of block c must be of target vdla, got vnni_16 of cpu"
     with pytest.raises(LoweringError, match=f"^{re.escape(message)}$"):
         compile_function(Config.preset("pynq_z1"), schedule.fn)
+
+
+NO_TARGET = "target must be a Target, such as Target.named('host')"
+WRONG_ARGUMENTS = [
+    (lambda: dot.best_dot("host"), f"best_dot: {NO_TARGET}, got 'host'"),
+    (lambda: window_dot.best_window_dot(None, 16, 1), f"best_window_dot: {NO_TARGET}, got None"),
+    (lambda: dot.dot_layout(3), "dot_layout: dot must be an Intrinsic, got 3"),
+    (lambda: dot.vnni([1]), "intrinsic vnni: an argument must be a number or a name, got [1]"),
+    (lambda: bitserial.bipolar([1]), "intrinsic bipolar: an argument must be a number or a name, got [1]"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), WRONG_ARGUMENTS, ids=[message[:20] for _, message in WRONG_ARGUMENTS])
+def test_arguments_of_a_wrong_type_are_refused(call: Callable[[], Intrinsic], message: str) -> None:
+    with pytest.raises(IntrinsicError) as failure:
+        call()
+    assert str(failure.value) == message
