@@ -1,4 +1,4 @@
-"""`vdla area` before its work: the time that it takes, and what it refuses."""
+"""`vdla area` before synthesis: the estimate of its time, and refused arguments."""
 
 from __future__ import annotations
 

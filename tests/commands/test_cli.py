@@ -27,16 +27,16 @@ Capture = pytest.CaptureFixture[str]
 
 
 def vdla(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command line in a process of its own."""
+    """Runs the command line in its own process."""
     command = [sys.executable, "-m", "vdla", *arguments]
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=60)
 
 
 def one_line_error(capsys: Capture, *arguments: str) -> tuple[int, str]:
-    """The exit code and the error, which must be one line on standard error and nothing else."""
+    """The exit code and the error; checks that the error is one line, and the only output."""
     try:
         code = main(arguments)
-    except SystemExit as stop:  # the argument parser leaves by itself
+    except SystemExit as stop:  # the argument parser exits by itself
         assert isinstance(stop.code, int)
         code = stop.code
     captured = capsys.readouterr()
@@ -345,7 +345,7 @@ def test_an_unknown_public_name_lists_the_known_ones() -> None:
 
 
 def test_importing_vdla_loads_nothing_heavy() -> None:
-    """Of our own, nothing but the command line; of libraries, none."""
+    """Only modules of the command line, and no libraries."""
     script = (
         "import sys; before = set(sys.modules); import vdla, vdla.cli; vdla.cli.main([]);"
         "roots = {name.split('.')[0] for name in set(sys.modules) - before};"

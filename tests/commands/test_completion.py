@@ -1,4 +1,4 @@
-"""What shells are offered: the script of each, and the words for a line."""
+"""Shell completion: the script of each shell, and the completions of a line."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_script_is_valid_in_its_shell(shell: str, capsys: pytest.CaptureFixt
     ],
 )
 def test_completions_of_a_line(line: str, words: list[str]) -> None:
-    """Asked as bash asks: the answer is on file descriptor 8, separated by IFS."""
+    """As bash requests them: completions are written to file descriptor 8, separated by IFS."""
     environment = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": "\n", "COMP_LINE": line, "COMP_POINT": str(len(line))}
     command = ["bash", "-c", f"{sys.executable} -m vdla 8>&1 9>&2 >/dev/null 2>&1"]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=60)

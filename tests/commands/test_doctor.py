@@ -1,4 +1,4 @@
-"""`vdla doctor` where something is missing: what it says, and its exit code."""
+"""`vdla doctor` with missing requirements: its output and exit code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Patch = pytest.MonkeyPatch
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: Patch) -> Iterator[None]:
-    """Without the self-test and the machine, on wide lines."""
+    """Skips the self-test and the description of the machine; widens the lines."""
     console.output.cache_clear()
     monkeypatch.setattr(doctor_command, "_machine", list)
     monkeypatch.setattr("vdla.commands.self_test.self_test", list)

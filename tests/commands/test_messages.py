@@ -1,4 +1,4 @@
-"""The exact text of errors that the other tests of the command line do not show."""
+"""The exact text of further errors of the command line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FILES: Mapping[str, str] = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working folder, with the files of FILES, a folder and an array."""
+    """The working directory: FILES, a folder and an array."""
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     (tmp_path / "folder").mkdir()

@@ -1,4 +1,4 @@
-"""`vdla native`: the files, what it prints, what it refuses; the object is linked and run."""
+"""`vdla native`: its files, output and errors; the object is linked and run."""
 
 from __future__ import annotations
 

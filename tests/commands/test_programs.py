@@ -39,7 +39,7 @@ def text(tmp_path: Path) -> Path:
 
 
 def complaint(capsys: Capture, *arguments: object) -> str:
-    """The one line that the command line says about bad input."""
+    """The one-line error of the command line about bad input."""
     assert main([str(argument) for argument in arguments]) == BAD_INPUT
     captured = capsys.readouterr()
     assert captured.out == ""

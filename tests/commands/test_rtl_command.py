@@ -1,4 +1,4 @@
-"""`vdla run` on the RTL: as on the simulator, apart from options that only one device has."""
+"""`vdla run` on the RTL equals that on the simulator, except for options of one device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The roofline: no run is above its roof, whichever channel it keeps busy."""
+"""The roofline: no run is above its roof, whichever channel limits it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Configurations: presets, rules with their exact words, fingerprint, files."""
+"""Configurations: presets, rules with their exact messages, fingerprint, files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers, against exact Python integers."""
+"""The arithmetic of the machine against exact Python integers."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_requantise_is_exact(value, bias, mult, shift, bits, data):
 
 def test_requantise_equals_hand_computed_results():
     lanes = pack_scale([1, -1], [3, 3], [2, 0])
-    # (5 + 1) * 3 / 4 = 4.5 -> 5; (5 - 1) * 3 = 12; (-7 + 1) * 3 / 4 = -4.5 -> -4; (-7 - 1) * 3 =
-    # -24
+    # (5 + 1) * 3 / 4 = 4.5 -> 5; (5 - 1) * 3 = 12
+    # (-7 + 1) * 3 / 4 = -4.5 -> -4; (-7 - 1) * 3 = -24
     got = requantise(np.array([[5, 5], [-7, -7]], np.int32), lanes, 10, -10, 127)
     assert got.tolist() == [[15, 22], [6, -10]]
 

@@ -1,4 +1,4 @@
-"""The formulas of the timing constants."""
+"""The formulas of the timing contract's constants."""
 
 from __future__ import annotations
 

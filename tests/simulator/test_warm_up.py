@@ -1,4 +1,4 @@
-"""Compiling kernels ahead: every part, and only parts that are not on disk."""
+"""Compiling kernels in advance: every part that is not in the disk cache."""
 
 import pytest
 

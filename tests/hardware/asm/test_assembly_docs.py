@@ -1,6 +1,4 @@
-"""The page of the assembly language: its programs and commands run, its tables agree with the
-assembler.
-"""
+"""docs/assembly.md: its programs and commands run, its tables agree with the assembler."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ def blocks(page, language):
 
 
 def rows(page, head):
-    """The rows of the table that starts with these column names."""
+    """The rows of the table with these column names."""
     lines = page.split(f"| {head} |", 1)[1].splitlines()[2:]
     table = lines[: next(index for index, line in enumerate(lines) if not line.startswith("|"))]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]

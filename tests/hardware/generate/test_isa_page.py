@@ -1,4 +1,4 @@
-"""The reference page is what the table says."""
+"""The reference page of the instruction set is generated from the table."""
 
 from __future__ import annotations
 

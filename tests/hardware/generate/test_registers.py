@@ -1,4 +1,4 @@
-"""The register table, its package and its page: one source, and every offset once."""
+"""The register table, its SystemVerilog package and its page agree; offsets are unique."""
 
 from __future__ import annotations
 

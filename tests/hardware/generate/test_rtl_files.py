@@ -1,4 +1,4 @@
-"""The order of the RTL's files: packages before what uses them, and only what a module needs."""
+"""The order of RTL files: packages before their users, and only files that a module needs."""
 
 from vdla.hardware.generate.rtl_files import FOLDER, PACKAGE, TOP, needed_files, rtl_files
 

@@ -1,6 +1,4 @@
-"""The generated package: up to date, lint clean in two front ends, and the same bits as the
-encoder's.
-"""
+"""The generated packages: up to date, clean in two lint tools, bit-equal to the encoder."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ def test_the_committed_packages_are_up_to_date(root, name):
 
 
 def members(root, enum, prefix):
-    """Names, in our spelling, and values of an enum of the types that are written by hand."""
+    """The members of an enum of the hand-written types package, named as in Python."""
     text = (root / "hardware" / "rtl" / "vdla_types_pkg.sv").read_text()
     body = re.search(r"typedef enum [^{]*\{([^}]*)\} " + enum, text)[1]
     found = re.findall(rf"{prefix}(\w+) = \d+'d(\d+)", body)

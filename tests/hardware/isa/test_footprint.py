@@ -130,7 +130,7 @@ def _as_sets(accesses, writes):
 
 
 def naive(config, op, kernel):
-    """Entries read before the instruction writes them, and entries written."""
+    """The entries read before the instruction writes them, and the entries it writes."""
     reads, writes = {}, {}
 
     def read(buffer, entries):

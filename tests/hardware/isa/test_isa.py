@@ -1,6 +1,4 @@
-"""The instruction set: a word by hand, round trips at the limits of every preset, rules with their
-exact words.
-"""
+"""The instruction set: hand-computed words, round trips at the limits, exact error messages."""
 
 from __future__ import annotations
 
@@ -61,8 +59,7 @@ def word(config, instruction):
 def test_a_load_encodes_to_a_hand_computed_word():
     load = Load(Buffer.SCL, sram=3, dram=5, x_size=2, push_next=1)
     # opcode 1, push_next at bit 6, buffer 2 at 7, sram 3 at 11, dram 5 at 23, z_size 1 at 55,
-    # y_size 1 at 68, x_size 2
-    # at 81
+    # y_size 1 at 68, x_size 2 at 81
     assert word(PYNQ, load) == 0x40010_0080_0000_0280_1941
 
 
@@ -77,7 +74,7 @@ def test_a_negative_field_encodes_in_twos_complement():
 
 
 def naive_encode(config, instruction):
-    """One field at a time, in Python integers."""
+    """Encodes one field at a time, in Python integers."""
     value = 0
     for slot in layout(config)[opcode_of(instruction)]:
         name = slot.field.name

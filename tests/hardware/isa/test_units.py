@@ -1,6 +1,4 @@
-"""The table of units and token queues: the names and numbers that the RTL and the registers were
-built with.
-"""
+"""The table of units and token queues: names and numbers that RTL and registers depend on."""
 
 from vdla.hardware.isa import COUNTERS, QUEUES, SIDES, UNITS, Unit, popped_queue
 

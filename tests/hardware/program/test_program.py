@@ -1,4 +1,4 @@
-"""Programs: consistency, links, placement, and files that are whole or refused."""
+"""Programs: consistency, links, placement; damaged files are refused."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def small(**changes):
 
 
 def same(a, b):
-    """Whether two programs agree in everything."""
+    """Whether two programs are equal in every field."""
     parts = [(p.config, p.name, p.tensors, p.source_lines, p.hash) for p in (a, b)]
     arrays = [(p.words, p.tensor_of, p.source_of) for p in (a, b)]
     return parts[0] == parts[1] and all(np.array_equal(x, y) for x, y in zip(*arrays, strict=True))
@@ -116,7 +116,7 @@ def test_every_flipped_bit_and_every_truncation_is_refused():
 
 
 def sealed(manifest, payload=b"", version=1):
-    """A file with a right checksum."""
+    """A file with a valid checksum."""
     text = manifest if isinstance(manifest, bytes) else json.dumps(manifest).encode()
     header = HEADER.pack(b"VDLAPROG", version, len(text), len(payload))
     return header + hashlib.sha256(header + text + payload).digest() + text + payload

@@ -1,6 +1,4 @@
-"""The arithmetic of compute against numpy: ALU, requantiser lane and GEMM core, at the extremes and
-at random.
-"""
+"""ALU, requantiser lane and GEMM core against NumPy, on extreme and random values."""
 
 from collections import deque
 
@@ -36,7 +34,7 @@ def test_the_gemm_core_passes_its_bench(name):
 
 
 def only(dut, name):
-    """Whether the test is for this module; the file holds tests of several."""
+    """Whether the test applies to this module, since the file has tests of several."""
     return dut._name == name
 
 
@@ -52,7 +50,7 @@ def signed(value, bits):
 
 
 @cocotb.test()
-async def operations_of_the_alu(dut):
+async def alu_operations_equal_numpy(dut):
     if not only(dut, "alu_case"):
         return
     bench = Bench(dut)
@@ -70,7 +68,7 @@ async def operations_of_the_alu(dut):
 
 
 @cocotb.test()
-async def a_requantiser_lane_is_numerics(dut):
+async def requantiser_lane_equals_numerics(dut):
     if not only(dut, "vdla_requantise_lane"):
         return
     bits = config().out_bits
@@ -102,7 +100,7 @@ async def a_requantiser_lane_is_numerics(dut):
 
 
 @cocotb.test()
-async def the_gemm_core_multiplies_matrices(dut):
+async def gemm_core_equals_matrix_products(dut):
     if not only(dut, "vdla_gemm_core"):
         return
     machine = config()

@@ -1,6 +1,4 @@
-"""The beat placer against plain loops: the place of every beat of the loads in flight, at any pace
-of beats.
-"""
+"""The beat placer against plain loops: the place of every beat, at any rate of beats."""
 
 from collections import deque
 
@@ -51,7 +49,7 @@ def entry_beats(machine, load):
 
 
 def places(machine, load):
-    """(entry, beat of the entry, whether it is the load's last) of each beat."""
+    """The entry of each beat, its beat in the entry, and whether it is the last of the load."""
     columns = load.x_before + load.x_size + load.x_after
     rows = load.y_before + load.y_size + load.y_after
     found = []
@@ -64,7 +62,7 @@ def places(machine, load):
 
 
 @cocotb.test()
-async def every_beat_has_its_place(dut):
+async def beats_are_placed_as_by_plain_loops(dut):
     machine = config()
     bench = Bench(dut)
     await bench.start()

@@ -1,6 +1,4 @@
-"""The burst cutter against section 2 of the timing contract: runs, page ends, lengths, at any pace
-of grants.
-"""
+"""The burst cutter against section 2 of the timing contract, at any rate of grants."""
 
 import cocotb
 import pytest
@@ -19,9 +17,7 @@ def test_the_burst_cutter_passes_its_bench(machine):
 
 
 def random_transfer(rng, machine):
-    """(dram, shift, sizes z y x, strides z y), all in beats; rows and planes are contiguous half of
-    the time.
-    """
+    """dram, shift, sizes z y x and strides z y, in beats; half of the rows are contiguous."""
     shift, most = int(rng.integers(MAX_SHIFT + 1)), max(machine.depths)
     z, y = (int(rng.choice([1, 1, 2, 3, int(rng.integers(1, 9))])) for _ in range(2))
     x = int(rng.integers(1, max(2, min(200, most // (z * y)) if rng.random() < 0.3 else 6)))
@@ -35,7 +31,7 @@ def random_transfer(rng, machine):
 
 
 def runs(dram, shift, sizes, strides):
-    """(address, beats) of each run: contiguous rows join, then contiguous planes."""
+    """Address and beats of each run: contiguous rows are joined, then contiguous planes."""
     (z, y, x), (z_stride, y_stride) = sizes, strides
     row = x << shift
     if y > 1 and y_stride != row:
@@ -46,7 +42,7 @@ def runs(dram, shift, sizes, strides):
 
 
 def bursts(machine, transfer):
-    """(byte address, beats) of each burst: as long as burst_beats, the run and the page allow."""
+    """Byte address and beats of each burst: the longest within burst_beats, run and page."""
     page = PAGE_BYTES // machine.axi_bytes
     for address, beats in runs(*transfer):
         while beats:
@@ -56,7 +52,7 @@ def bursts(machine, transfer):
 
 
 @cocotb.test()
-async def bursts_are_those_of_the_contract(dut):
+async def bursts_follow_the_contract(dut):
     machine = config()
     bench = Bench(dut)
     await bench.start()
@@ -86,12 +82,12 @@ async def start(bench, dram, shift, sizes, strides):
     bench["start_i"], bench["grant_i"] = 1, 0
     await bench.cycle()
     bench["start_i"] = 0
-    for name in pins:  # only their values at the start count
+    for name in pins:  # sampled at the start only
         bench[name] = 0
 
 
 async def wait(bench, grants):
-    """Cycles up to the one in which the offered burst is granted; it is unchanged meanwhile."""
+    """Runs until the offered burst is granted; checks that it is stable until then."""
     offered = None
     while True:
         bench["grant_i"] = granted = next(grants)

@@ -83,7 +83,7 @@ def expected(config, words):
 
 
 def any_bits(slot, rng):
-    """A value of a field: an extreme, a small one, or any."""
+    """A random value of a field: extreme, small, or any."""
     return rng.choice([0, 1, slot.low, slot.high, rng.integers(slot.low, slot.high + 1)])
 
 
@@ -129,7 +129,7 @@ def every_bit(config, rng):
 
 
 def unruly(config, rng, count=300):
-    """Few non-zero fields, drawn regardless of the rules."""
+    """Words with few non-zero fields, drawn regardless of the rules."""
     table = np.zeros((count, len(COLUMNS)), np.int64)
     for row in table:
         opcode = rng.choice(np.array(list(Opcode)))

@@ -1,4 +1,4 @@
-"""The protocol checkers: legal traffic passes, and each violation breaks exactly its rule."""
+"""The protocol checkers accept legal traffic; each violation breaks exactly its rule."""
 
 import cocotb
 import pytest
@@ -172,7 +172,7 @@ CASES = {
 
 
 @cocotb.test()
-async def each_rule_is_broken_by_its_cases_alone(dut):
+async def each_rule_is_broken_only_by_its_cases(dut):
     rules, cases = CASES[dut._name]
     bench = Bench(dut)
     await bench.start(limit_i=2)

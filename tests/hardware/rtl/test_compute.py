@@ -44,7 +44,7 @@ def test_the_compute_unit_passes_its_bench(machine):
     simulate("vdla_compute", __file__, machine)
 
 
-# --- programs
+# --- programs -------------------------------------------------------------------------------------
 
 
 def random_program(rng, machine):
@@ -118,7 +118,7 @@ def emission(rng, machine):
     return fields
 
 
-# --- around the unit
+# --- around the unit ------------------------------------------------------------------------------
 
 
 class Times:
@@ -146,7 +146,7 @@ def memory_image(rng, machine, uops):
 
 
 async def fill(bench, rng, machine, naive):
-    """Fills inp, wgt and scl as the load unit does, in the model as well."""
+    """Fills inp, wgt and scl of module and model, as the load unit does."""
     widths = write_widths(machine)
     for buffer in (Buffer.INP, Buffer.WGT, Buffer.SCL):
         entries = naive.buffers[buffer][:FILLED]
@@ -195,7 +195,7 @@ def conflicts(naive, machine, r):
 
 
 @cocotb.test()
-async def hazards_are_invisible_and_cost_what_the_contract_says(dut):
+async def hazards_are_resolved_in_the_cycles_of_the_contract(dut):
     machine = config()
     bench = Bench(dut)
     await bench.start()

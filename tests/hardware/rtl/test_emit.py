@@ -1,4 +1,4 @@
-"""The emit stage against `numerics`: requantised and raw sums, written in exactly their cycle."""
+"""The emit stage against `numerics`: requantised and raw sums, in the exact cycle."""
 
 from collections import deque
 
@@ -36,7 +36,7 @@ class Emitted:
         self.compared = 0
 
     def slot_widths(self):
-        """The fields of slot_t that emit reads and those between, from the lowest bit up."""
+        """The fields of slot_t up to the last that emit reads, from the lowest bit up."""
         machine = self.machine
         bits = {name: field_bits(machine, Opcode.VECTOR, name) for name in ("emit", "operand", "out", "scl")}
         between = 16 + bits["operand"] + 1 + 8  # imm, operand, source, ALU controls
@@ -62,7 +62,7 @@ class Emitted:
         self.read = self.read if reads else None
 
     def draw(self):
-        """A random slot, its sums, and its write as (entries, contents)."""
+        """A random slot, its sums, and the entries and contents that it writes."""
         machine, rng = self.machine, self.rng
         emit = Emit(int(rng.integers(3)))
         per_slot = machine.acc_bits // machine.out_bits
@@ -117,7 +117,7 @@ async def fill_scales(bench, machine, rng):
 
 
 @cocotb.test()
-async def sums_leave_requantised_or_raw(dut):
+async def sums_are_written_requantised_or_raw(dut):
     machine = config()
     bench = Bench(dut)
     await bench.start()

@@ -121,7 +121,7 @@ def words_of(machine, rng, count, invalid_at):
 
 
 @cocotb.test()
-async def requests_and_dispatches_to_the_cycle(dut):
+async def requests_and_dispatches_are_cycle_exact(dut):
     machine = config()
     bench = Bench(dut)
     await bench.start()

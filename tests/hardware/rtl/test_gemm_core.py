@@ -1,4 +1,4 @@
-"""The GEMM core of the RTL against NumPy: exact sums after exactly its latency."""
+"""The GEMM core against NumPy: exact sums after the exact latency."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CONFIGS = {
 
 
 def operands(config, shape, bits, rng):
-    """Random elements; in every second cycle vectors of one, mostly extreme, value."""
+    """Random elements; every second cycle has constant vectors, mostly of an extreme value."""
     half = 1 << (bits - 1)
     values = rng.integers(-half, half, (CYCLES, *shape), np.int8)
     same = rng.choice([-half, half - 1, -half, -1, 0, 1 - half], (CYCLES, 1, 1)).astype(np.int8)
@@ -62,7 +62,7 @@ def test_sums_are_exact_after_the_latency(config):
     rng = np.random.default_rng(1)
     inp = operands(config, (config.batch, config.block_in), config.inp_bits, rng)
     wgt = operands(config, (config.block_out, config.block_in), config.wgt_bits, rng)
-    inp[:20], wgt[:20] = -(1 << (config.inp_bits - 1)), -(1 << (config.wgt_bits - 1))  # the one largest sum
+    inp[:20], wgt[:20] = -(1 << (config.inp_bits - 1)), -(1 << (config.wgt_bits - 1))  # the largest sum
     packed = [
         pack_elements(values.reshape(CYCLES, -1), bits)
         for values, bits in ((inp, config.inp_bits), (wgt, config.wgt_bits))

@@ -1,4 +1,4 @@
-"""FIFO, token queue and RAM against Python's own, in several sizes, under all pairs of patterns."""
+"""FIFO, token queue and RAM against Python models, in several sizes, under all patterns."""
 
 from collections import deque
 from itertools import product
@@ -28,7 +28,7 @@ def part(value, index, width):
 
 
 @cocotb.test()
-async def a_fifo_gives_what_it_took_in_order(dut):
+async def fifo_keeps_the_order(dut):
     bench = Bench(dut)
     await bench.start()
     for rng in seeds(2, dut):
@@ -61,7 +61,7 @@ async def exchange(bench, rng, offers, takes):
 
 
 @cocotb.test()
-async def a_token_queue_counts(dut):
+async def token_queue_counts_its_tokens(dut):
     bench = Bench(dut)
     await bench.start()
     for rng in seeds(2, dut):
@@ -81,7 +81,7 @@ async def a_token_queue_counts(dut):
 
 
 @cocotb.test()
-async def a_memory_writes_lanes_and_holds_what_it_read(dut):
+async def ram_writes_lanes_and_holds_its_output(dut):
     bench = Bench(dut)
     await bench.start()
     for rng in seeds(1, dut):

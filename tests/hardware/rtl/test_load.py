@@ -1,4 +1,4 @@
-"""The load unit on a memory with random delays: every entry lands where the instruction says."""
+"""The load unit on a memory with random delays writes every entry to its place."""
 
 import cocotb
 import numpy as np
@@ -79,7 +79,7 @@ class Buffers:
 
 
 @cocotb.test()
-async def data_land_where_the_instruction_says(dut):
+async def data_are_written_where_the_instruction_says(dut):
     machine = config()
     bench = Bench(dut)
     await bench.start()

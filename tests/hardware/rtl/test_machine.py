@@ -1,4 +1,4 @@
-"""The whole machine on memories that stall, delay and fail, with a protocol checker on each bus."""
+"""The whole machine on stalling, slow and failing memories, with checkers on each bus."""
 
 import cocotb
 import numpy as np
@@ -28,11 +28,11 @@ async def machine_of(dut):
     return machine
 
 
-# --- registers
+# --- registers ------------------------------------------------------------------------------------
 
 
 @cocotb.test()
-async def registers_are_those_of_the_table(dut):
+async def registers_equal_the_table(dut):
     machine = await machine_of(dut)
     fingerprint = int(machine.config.fingerprint, 16)
     fixed = {"ID": ID, "VERSION": VERSION}
@@ -60,7 +60,7 @@ async def access(machine, register, rng):
 
 
 @cocotb.test()
-async def addresses_without_a_register_answer_with_an_error(dut):
+async def addresses_without_a_register_return_an_error(dut):
     machine = await machine_of(dut)
     known = set(OFFSETS.values())
     for rng in seeds(1, dut):
@@ -74,7 +74,7 @@ async def addresses_without_a_register_answer_with_an_error(dut):
         assert await machine.read("STATUS") == 0
 
 
-# --- programs
+# --- programs -------------------------------------------------------------------------------------
 
 
 @cocotb.test()
@@ -94,7 +94,7 @@ async def a_program_is_right_under_any_stalls(dut):
 
 
 @cocotb.test()
-async def random_programs_leave_what_the_simulator_leaves(dut):
+async def random_programs_leave_the_memory_of_the_simulator(dut):
     machine = await machine_of(dut)
     for rng in seeds(8, dut):
         machine.random_program(rng, 40)
@@ -115,7 +115,7 @@ async def an_empty_stream_takes_no_cycles(dut):
 
 
 @cocotb.test()
-async def a_busy_machine_refuses_to_be_changed(dut):
+async def a_busy_machine_refuses_writes(dut):
     machine = await machine_of(dut)
     for rng in seeds(2, dut):
         await machine.power_up(rng)
@@ -130,7 +130,7 @@ async def a_busy_machine_refuses_to_be_changed(dut):
 
 
 @cocotb.test()
-async def without_its_enable_the_interrupt_is_only_pending(dut):
+async def a_disabled_interrupt_is_only_pending(dut):
     machine = await machine_of(dut)
     for rng in seeds(2, dut):
         await machine.power_up(rng)
@@ -145,7 +145,7 @@ async def without_its_enable_the_interrupt_is_only_pending(dut):
         assert await machine.read("INTERRUPT") == 0
 
 
-# --- errors
+# --- errors ---------------------------------------------------------------------------------------
 
 
 @cocotb.test()

@@ -1,6 +1,4 @@
-"""The pad walker against a grid: every padding entry of a load once, in order of place, at any pace
-of steps.
-"""
+"""The pad walker against a grid: every padding entry once and in order, at any rate of steps."""
 
 import cocotb
 import numpy as np
@@ -19,7 +17,7 @@ def test_the_pad_walker_passes_its_bench(machine):
 
 
 def random_load(rng, depth):
-    """A load with padding that fits the accumulator; some have no data at all."""
+    """A load with padding that fits the accumulator, sometimes without data."""
     while True:
         z, y, x = (int(rng.integers(1, 5)) for _ in range(3))
         if rng.random() < 0.15:
@@ -36,7 +34,7 @@ def random_load(rng, depth):
 
 
 def padding(z, y, x, pads):
-    """The numbers of the entries that hold padding, of a load that begins at entry 0."""
+    """The padding entries of a load that begins at entry 0."""
     top, bottom, left, right = pads
     grid = np.ones((z, y + top + bottom, x + left + right), bool)
     grid[:, top : top + y, left : left + x] = False

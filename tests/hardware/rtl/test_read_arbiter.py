@@ -87,7 +87,7 @@ class Arbiter:
 
 
 @cocotb.test()
-async def grants_in_order_of_priority_and_routes_beats(dut):
+async def grants_follow_priority_and_beats_their_requester(dut):
     machine = config()
     bench = Bench(dut)
     await bench.start()

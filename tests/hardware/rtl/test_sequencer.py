@@ -1,6 +1,4 @@
-"""The sequencer against nested loops over micro-ops: every slot with its fields, in exactly its
-cycle.
-"""
+"""The sequencer against nested loops over micro-ops: the fields and the cycle of every slot."""
 
 import cocotb
 import numpy as np
@@ -34,7 +32,7 @@ def test_the_sequencer_passes_its_bench(machine):
     simulate("vdla_sequencer", __file__, machine)
 
 
-# --- what a slot holds
+# --- slots ----------------------------------------------------------------------------------------
 
 
 def slot_widths(machine):
@@ -51,9 +49,7 @@ def slot_widths(machine):
 
 
 def alu_control(op, starts):
-    """The controls of an operation as docs/microarchitecture.md has them; `starts` ignores the old
-    entry.
-    """
+    """The controls of an operation in docs/microarchitecture.md; `starts` ignores the old entry."""
     multiplies = op in (VectorOp.MUL, VectorOp.MAC)
     picks = {
         VectorOp.SHL: "shift", VectorOp.SHR: "shift", VectorOp.MIN: "min", VectorOp.MAX: "max",
@@ -71,7 +67,7 @@ def alu_control(op, starts):
 
 
 def slots(machine, instruction, uops):
-    """(valid bits, fields) of every slot of an instruction, in order."""
+    """Valid bits and fields of every slot of an instruction, in order."""
     widths = dict(slot_widths(machine))
     vector = isinstance(instruction, Vector)
     op = instruction.op if vector else VectorOp.ADD
@@ -106,7 +102,7 @@ def slots(machine, instruction, uops):
                 yield EXECUTE, {**fields, "second": int(conflict)}
 
 
-# --- random instructions
+# --- random instructions --------------------------------------------------------------------------
 
 
 def random_uops(machine, rng):
@@ -123,7 +119,7 @@ def random_uops(machine, rng):
 
 
 def random_instruction(machine, rng):
-    """A random GEMM or VECTOR; indices use all bits, since adders wrap at the width of a field."""
+    """A random GEMM or VECTOR; indices use all bits, since adders wrap at the field's width."""
     any_of = {
         name: int(rng.integers(1 << field_bits(machine, Opcode.VECTOR, name)))
         for base in ("acc", "src", "wgt", "scl")
@@ -150,7 +146,7 @@ def word(machine, instruction):
     return int.from_bytes(pack(machine, instruction_columns(machine, [instruction]))[0].tobytes(), "little")
 
 
-# --- the bench
+# --- the bench ------------------------------------------------------------------------------------
 
 
 class UopBuffer:
@@ -170,7 +166,7 @@ class UopBuffer:
 
 
 @cocotb.test()
-async def slots_are_the_iterations_in_order(dut):
+async def slots_follow_the_loops_in_order(dut):
     machine = config()
     widths = slot_widths(machine)
     bench = Bench(dut)
@@ -191,7 +187,7 @@ async def slots_are_the_iterations_in_order(dut):
 
 
 async def issue(bench, command, count):
-    """(valid_o, slot_o) from the first slot on; also checks the cycles of busy_o and done_o."""
+    """valid_o and slot_o from the first slot on; also checks the cycles of busy_o and done_o."""
     seen = []
     bench["start_i"], bench["command_i"] = 1, command
     await bench.cycle()

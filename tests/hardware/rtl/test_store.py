@@ -65,7 +65,7 @@ class Errors:
 
 
 @cocotb.test()
-async def results_arrive_in_memory(dut):
+async def results_are_stored_in_memory(dut):
     machine = config()
     bench = Bench(dut)
     await bench.start()

@@ -28,7 +28,7 @@ def test_unit_control_passes_its_bench():
 
 @dataclass
 class Command:
-    """An instruction: tokens, whether it is a SYNC, cycles of its issue and of its work."""
+    """An instruction: its tokens, whether it is a SYNC, its cycles of issue and of work."""
 
     pops: dict[str, int]
     pushes: dict[str, int]
@@ -47,7 +47,7 @@ def random_command(rng):
 
 
 class Unit:
-    """A model of the contract with an artificial issue stage; compares every output."""
+    """A model of the contract with an artificial issue stage, compared in every cycle."""
 
     def __init__(self, bench, rng, count):
         self.bench, self.rng = bench, rng
@@ -130,7 +130,7 @@ class Unit:
         return next((side for side in ("prev", "next") if pushes[side] and not self.room[side]), None)
 
     def expected_class(self, head, starts, missing, blocked):
-        """The counter of this cycle, and whether it becomes `commands` with another command."""
+        """The counter of this cycle; whether it becomes `commands` if a command arrives."""
         tentative = not self.covered and not self.occupied and head is None
         held = WAITS[f"Push{blocked.title()}"] if blocked else HELD
         if self.covered:
@@ -146,7 +146,7 @@ class Unit:
 
 
 @cocotb.test()
-async def starts_and_ends_to_the_cycle(dut):
+async def starts_and_ends_are_cycle_exact(dut):
     bench = Bench(dut)
     await bench.start()
     for rng in seeds(25, dut):

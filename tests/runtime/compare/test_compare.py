@@ -1,4 +1,4 @@
-"""Comparing two devices: equal runs, and each kind of difference with its text."""
+"""Comparison of two devices: equal runs, and the text of each kind of difference."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Late(SimDevice):
 
 
 class Corrupting(SimDevice):
-    """A simulator that corrupts the second byte of the output and a byte of padding behind it."""
+    """A simulator that corrupts the second byte of the output and a byte of padding after it."""
 
     name = "corrupting"
 

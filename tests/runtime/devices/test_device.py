@@ -28,7 +28,7 @@ def device(request):
 
 
 def product():
-    """(program, arrays, expected output) of a 6 x 8 x 8 product."""
+    """Program, arrays and expected output of a 6 x 8 x 8 product."""
     rng = np.random.default_rng(3)
     program = gemm_program(GemmTiling(TINY, 6, 8, 8, 2, 1))
     a, w = rng.integers(-128, 128, (6, 8)).astype(np.int8), rng.integers(-128, 128, (8, 8)).astype(np.int8)

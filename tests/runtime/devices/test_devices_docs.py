@@ -1,4 +1,4 @@
-"""The page on devices: its code runs in order and prints what the page says."""
+"""docs/devices.md: its code prints the text below it; it names every device."""
 
 from __future__ import annotations
 

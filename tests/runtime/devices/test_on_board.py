@@ -8,7 +8,7 @@ from helpers.small_programs import small_gemm
 
 from vdla.hardware.config import Config
 
-# A process in which the libraries that a board does not have cannot be imported.
+# A process that cannot import the libraries that a board lacks.
 BLOCKER = """
 import sys
 

@@ -45,7 +45,7 @@ def arrays(seed: int = 3) -> dict[str, Any]:
 
 
 def same_as_the_simulator(device: RtlDevice, times: bool = True) -> None:
-    """A whole run, which must be exact whatever happened to the machine before."""
+    """Checks that a whole run is exact, whatever happened to the machine before."""
     expected, got = simulate(PROGRAM, arrays()), run(PROGRAM, arrays(), device)
     assert (got.outputs["out"] == expected.outputs["out"]).all()
     if times:
@@ -76,7 +76,7 @@ def fails(device: RtlDevice) -> str:
 
 
 def run_words(device: RtlDevice, program: Program, words: np.ndarray, count: int) -> None:
-    """Run these words instead of the program's."""
+    """Runs the given words instead of the program's."""
     with ExitStack() as stack:
         addresses = upload(program, arrays(), device, stack)
         device.write(addresses[STREAM], words)
@@ -249,7 +249,7 @@ def test_times_equal_the_simulators_under_any_memory(changes: dict[str, int]) ->
 
 
 def test_a_reset_recovers_with_the_slowest_memory() -> None:
-    """Outstanding bursts end quickly: after a failure the memory answers at once."""
+    """Outstanding bursts end quickly, since the memory responds at once after a failure."""
     slow = replace(TINY.dram, read_latency=65536, write_latency=65536, outstanding_reads=256, beat_cycles=256)
     with RtlDevice(replace(TINY, dram=slow), MEMORY, assertions=True, timeout_cycles=300) as device:
         machine = device._machine
@@ -260,7 +260,7 @@ def test_a_reset_recovers_with_the_slowest_memory() -> None:
         assert run(PROGRAM, arrays(), device).statistics.differences(expected) == []
 
 
-# --- wrong use ------------------------------------------------------------------------------------
+# --- misuse ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ TALL = replace(TINY, name="tall", block_in=8)
 @pytest.mark.parametrize("config", [TINY, WIDE, TALL])
 @pytest.mark.parametrize("emit", [Emit.RAW, Emit.REQUANT])
 def test_vector_indices_have_the_width_of_a_vector(config, emit):
-    """The last entry that 16 vectors cover is read: without it results differ."""
+    """The last of the entries that 16 vectors cover is read: results depend on it."""
     entries = 16 * config.out_entry_bytes // config.inp_entry_bytes
     beats = {"data": 256, "weight": 256, "scale": 256, "bias": 256, "out": 2048, "tmp": 16}
     size = 16 if emit == Emit.REQUANT else 16 * 4

@@ -1,4 +1,4 @@
-"""The compiled engine against a naive one: every buffer and DRAM after every instruction."""
+"""The compiled engine against the naive model: buffers and DRAM after every instruction."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ def check(config, instructions, dram, portable):
 
 
 def check_columns(config, columns, dram, portable, what=""):
-    """Run both engines and compare every buffer after every instruction."""
+    """Runs both engines; compares every buffer after every instruction."""
     engine = Engine(config, columns, dram.copy(), portable)
     naive = Naive(config, columns, dram.copy())
     for k in range(len(columns)):

@@ -1,4 +1,4 @@
-"""The handwritten matrix product: refused sizes, safety and utilisation."""
+"""The hand-written matrix product: refused sizes, safety and utilisation."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The state of a machine that hangs, from counts alone."""
+"""The state of a hung machine, described from its counts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The event loop against a naive machine stepped by cycles: all times and counters."""
+"""The event loop against a naive cycle-by-cycle model: all times and counters."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Times worked out by hand from docs/timing-contract.md, hangs, retiming, statistics."""
+"""Hand-computed times from docs/timing-contract.md, hangs, retiming, statistics."""
 
 from dataclasses import replace
 

@@ -16,7 +16,7 @@ ROWS = 24
 
 
 def one_of_each(config: Config) -> Schedule:
-    """A row of inputs times one block of weights, each stage one instruction."""
+    """A row of inputs times one block of weights: one instruction for each stage."""
     a = te.placeholder((ROWS, config.batch, config.block_in), config.inp_dtype, "a")
     w = te.placeholder((1, config.block_out, config.block_in), config.wgt_dtype, "w")
     i = te.reduce_axis(config.block_in, "i")

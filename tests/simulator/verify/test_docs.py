@@ -1,4 +1,4 @@
-"""The page on the verifier: its code runs and prints what the page says."""
+"""docs/verifier.md: its code prints the text below it; it names every kind of finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The verifier on handwritten programs: deadlocks and races, with the exact text."""
+"""The verifier on hand-written programs: deadlocks and races, with their exact text."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_leftover_tokens_are_refused():
 # --- races ----------------------------------------------------------------------------------------
 
 
-# A second tile loaded to the same entries, without tokens that order the two.
+# A second tile loaded to the same entries, not ordered by tokens.
 AGAIN = (replace(DATA, dram=16), replace(PRODUCT), RESULT)
 LATER = {
     Buffer.INP: replace(DATA, dram=16, push_next=0),
@@ -175,7 +175,7 @@ def test_writes_of_one_unit_are_in_order():
 
 
 def test_back_pressure_does_not_order_accesses():
-    """Waiting for room orders a push after a pop, but only on machines with shallow queues."""
+    """A full queue orders a push after a pop, but only on machines with shallow queues."""
     fill = [Sync(Unit.LOAD, push_next=1)] * 7
     steps = (UOPS, WEIGHT, SCALE, DATA, *fill, Sync(Unit.LOAD, push_next=1), replace(DATA, dram=16, push_next=0))
     drain = [Sync(Unit.COMPUTE, pop_prev=1)] * 8

@@ -1,7 +1,4 @@
-"""The verifier against the compiler's tokens and against the adversary, on random programs.
-
-Seeds replay a failure.
-"""
+"""The verifier against the compiler's tokens and the adversary, on random programs, by seed."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ def random_program(seed, count):
 
 
 def without_token(places, rng):
-    """The places without one push and its pop."""
+    """The instructions without one push and its pop."""
     edges = [
         (push, pop)
         for source, target in QUEUES
@@ -70,7 +67,7 @@ def test_removing_any_token_is_a_race(seed):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_verified_program_ends_on_the_timed_machine(seed):
-    """Under any DRAM, with the smallest queues; what deadlocks there is refused as a deadlock."""
+    """Under any DRAM and with the smallest queues, or it is refused there as a deadlock."""
     drams = (Dram(), Dram(read_latency=1, write_latency=1), Dram(read_latency=999, outstanding_reads=1, burst_gap=9))
     good = random_program(seed, 50)
     for dram in drams:

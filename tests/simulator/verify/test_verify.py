@@ -1,4 +1,4 @@
-"""The verifier on handwritten programs: encoding, bounds and uninitialised data."""
+"""The verifier on hand-written programs: encoding, bounds and uninitialised data."""
 
 from __future__ import annotations
 
