@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from importlib import import_module
+from inspect import signature
 from typing import Any
 
 from numpy.typing import NDArray
@@ -30,6 +31,11 @@ def _deferred(name: str, module: str, class_name: str) -> Callable[..., Device]:
             device_class: Callable[..., Device] = getattr(import_module(module), class_name)
         except ModuleNotFoundError as error:
             raise DeviceError(f"device {name}: Python package {error.name} must be installed, got none") from error
+        known = [name for name in signature(device_class).parameters if name != "config"]
+        for option in sorted(options.keys() - known):
+            raise DeviceError(
+                f"device {name}: option must be one of {', '.join(known)}, got {option}{did_you_mean(option, known)}"
+            )
         return device_class(config, **options)
 
     return create

@@ -63,6 +63,8 @@ def _run(words: Sequence[str]) -> int:
         return _complain(f"command must be one of {', '.join(COMMANDS)}, got {name}{hint}", BAD_INPUT)
     parser, commands = parsers({name: load(name)} if name else {})
     parsed, unknown = parser.parse_known_args(words)
+    if name is None and unknown:
+        parser.error(_unknown(unknown[0], parser))
     if name is None:
         parser.print_help()
         return OK

@@ -87,6 +87,14 @@ def test_the_version_is_that_of_the_package(capsys: Capture) -> None:
     assert capsys.readouterr().out == f"vdla {__version__}\n"
 
 
+def test_an_unknown_option_without_a_command_is_refused(capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as error:
+        main(["--versoin"])
+    assert error.value.code == BAD_INPUT
+    message = "vdla: command line: unknown option --versoin (did you mean --version?) (see vdla --help)\n"
+    assert capsys.readouterr() == ("", message)
+
+
 # --- errors ---------------------------------------------------------------------------------------
 
 

@@ -91,7 +91,10 @@ def test_bad_arguments_of_native_are_refused_in_one_line(tmp_path: Path, capsys:
     targets = f"host, {', '.join(TARGETS)}"
     assert complaint(capsys, "c6", "--target", "z80") == f"target: name must be one of {targets}, got 'z80'"
     (tmp_path / "file").write_text("")
-    assert complaint(capsys, *DENSE, "-o", str(tmp_path / "file")) == f"{tmp_path}/file: File exists"
+    assert (
+        complaint(capsys, *DENSE, "-o", str(tmp_path / "file"))
+        == f"{tmp_path}/file: output must be a folder, got a file"
+    )
     extent = "te.placeholder weight: extent 0 of the shape must be a positive integer, got 0"
     assert complaint(capsys, *DENSE[:-1], "out_features=0") == extent
     dtype = complaint(capsys, *DENSE, "--dtype", "float12")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.commands import CommandError
+from vdla.commands.files import make_folder
 from vdla.commands.machine_options import key_and_value
 from vdla.support.atomic import write_with
 
@@ -81,7 +82,7 @@ def require_all(program: Program, arrays: Mapping[str, Array]) -> None:
 
 def write_outputs(folder: Path, outputs: Mapping[str, Array]) -> list[Path]:
     """Write one .npy file an output, atomically; their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     paths = {folder / f"{name.replace('/', '_')}.npy": array for name, array in outputs.items()}
     for path, array in paths.items():
         write_with(path, _saver(array))

@@ -21,6 +21,14 @@ def read_text(path: Path) -> str:
         raise CommandError(f"{path}: content must be UTF-8 text, got byte {error.object[error.start]:#04x}") from None
 
 
+def make_folder(path: Path) -> None:
+    """Create the folder of output files, where it does not exist."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise CommandError(f"{path}: output must be a folder, got a file") from None
+
+
 def require_folder(command: str, option: str, path: Path) -> None:
     """Refuse an output file that is a folder or has none, before the work starts."""
     if path.is_dir():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from vdla.commands import OK, CommandError
 from vdla.commands.completion import complete_with
+from vdla.commands.files import make_folder
 from vdla.support.atomic import write_with
 from vdla.support.suggest import did_you_mean
 
@@ -102,7 +103,7 @@ def _write(built: NativeObject, arguments: argparse.Namespace) -> list[Path]:
     base = arguments.output / built.name
     files = {base.with_suffix(".o"): built.object}
     files |= {base.with_suffix(suffix): text.encode() for suffix, text in texts.items()}
-    base.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(base.parent)
     folder = next((path for path in files if path.is_dir()), None)
     if folder is not None:
         raise CommandError(f"native: output must be a file, got the folder {folder}")

@@ -192,3 +192,10 @@ def test_the_largest_gap_may_lie_between_blocks():
         with pytest.raises(DeviceError, match=f"the largest gap has {3 * ALIGNMENT};"):
             device.allocate(4 * ALIGNMENT)
         assert device.allocate(3 * ALIGNMENT) == first
+
+
+def test_an_unknown_option_of_a_device_lists_the_known_ones():
+    with pytest.raises(DeviceError) as error:
+        open_device("sim", Config.preset("tiny"), memory=1 << 20)
+    message = "device sim: option must be one of memory_bytes, timeout_cycles, got memory (did you mean memory_bytes?)"
+    assert str(error.value) == message

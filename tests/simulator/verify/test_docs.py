@@ -21,10 +21,9 @@ def test_the_verifier_page_shows_the_output_of_its_examples(root, capsys):
 
 
 def test_the_example_with_a_verdict_runs(root):
-    use, race, _ = blocks(root, "python")
+    use, _, _ = blocks(root, "python")
     namespace: dict[str, object] = {}
-    exec(race, namespace)
-    exec("program = assemble(uops, weight, data, product, result)\n" + use, namespace)
+    exec(use, namespace)
     assert namespace["verdict"].ok
 
 
