@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from helpers.documents import check_page
 
 from vdla.runtime.run import DEVICES
 
@@ -14,15 +15,8 @@ def page(root):
     return (root / "docs" / "devices.md").read_text(encoding="utf-8")
 
 
-def test_the_device_page_shows_the_output_of_its_examples(page, capsys):
-    namespace: dict[str, object] = {}
-    printed = ""
-    for language, block in re.findall(r"^```(python|text)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
-        if language == "text":
-            assert printed == block
-            continue
-        exec(compile(block, "docs/devices.md", "exec"), namespace)
-        printed = capsys.readouterr().out
+def test_the_device_page_shows_the_output_of_its_examples(root, tmp_path, request):
+    check_page(root / "docs" / "devices.md", tmp_path, request.config.getoption("--update-golden"))
 
 
 def test_the_page_names_every_device(page):
