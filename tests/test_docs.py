@@ -83,3 +83,25 @@ def test_prose_wraps_at_100_columns(path: Path) -> None:
     prose = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     words = [re.sub(r"\]\([^)]*\)", "]", line) for line in prose.splitlines() if not line.startswith(("|", "    "))]
     assert [line for line in words if len(line) > WIDTH] == []
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub forms them."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: path.name)
+def test_every_link_leads_to_a_file_and_a_heading(path: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)", path.read_text(encoding="utf-8"))
+    for name, anchor in links:
+        target = path.parent / name if name else path
+        assert target.exists(), name
+        assert not anchor or anchor in anchors(target), f"{name}#{anchor}"
+
+
+@pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: path.name)
+def test_every_source_file_that_a_page_names_exists(path: Path) -> None:
+    """Both `folder/name.py` and the bare name of a file."""
+    for name in re.findall(r"`([\w/]+\.(?:py|sv|ll))`", path.read_text(encoding="utf-8")):
+        assert (ROOT / name).exists() or ("/" not in name and any(ROOT.glob(f"*/**/{name}"))), name
