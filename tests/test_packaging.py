@@ -67,7 +67,7 @@ def run(*command: object, cwd: Path = ROOT, **environment: str) -> str:
     return done.stdout
 
 
-def test_what_make_names_exists() -> None:
+def test_modules_and_paths_in_the_makefile_exist() -> None:
     text = (ROOT / "Makefile").read_text(encoding="utf-8")
     modules, tests = re.findall(r"-m (vdla[\w.]*)", text), re.findall(r"tests/[\w/.]+", text)
     assert modules and all(find_spec(module) for module in modules)

@@ -88,6 +88,6 @@ def test_examples_need_only_the_public_interface() -> None:
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_examples_run(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_example_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out

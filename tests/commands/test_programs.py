@@ -95,7 +95,7 @@ def test_a_missing_file_is_named(command: str, tmp_path: Path, capsys: Capture) 
     assert complaint(capsys, command, path).startswith(f"{path}: path must be a ")
 
 
-def test_a_program_larger_than_the_memory_is_refused_before_its_arrays_exist(tmp_path: Path, capsys: Capture) -> None:
+def test_a_program_beyond_memory_is_refused_before_allocation(tmp_path: Path, capsys: Capture) -> None:
     path = tmp_path / "huge.s"
     path.write_text(".config preset=tiny\n.tensor x role=input dtype=int8 shape=32x400000000\nsync compute\n")
     message = complaint(capsys, "run", path, "--random-inputs", "0")
@@ -188,7 +188,7 @@ def test_compile_takes_a_pair_where_rows_and_columns_differ(tmp_path: Path) -> N
         (("conv2d", *SMALL, "strides=0"), "conv2d: strides must be one or two integers >= 1, got 0"),
     ],
 )
-def test_compile_refuses_in_one_line(
+def test_bad_arguments_of_compile_are_refused_in_one_line(
     words: tuple[str, ...], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -215,7 +215,7 @@ def run_json(capsys: Capture, *arguments: object) -> dict[str, Any]:
     return document
 
 
-def test_run_computes_what_the_simulator_computes(compiled: Path, tmp_path: Path, capsys: Capture) -> None:
+def test_run_writes_the_outputs_of_the_simulator(compiled: Path, tmp_path: Path, capsys: Capture) -> None:
     program = Program.load(compiled)
     arrays = with_random(program, {}, 3)
     inputs = []
@@ -270,7 +270,9 @@ def test_run_shows_figures_stalls_and_lines(compiled: Path, capsys: Capture, mon
         (("--timing-only", "--trace", "absent/t.json"), "absent/t.json: No such file or directory"),
     ],
 )
-def test_run_refuses_in_one_line(words: tuple[str, ...], message: str, compiled: Path, capsys: Capture) -> None:
+def test_bad_arguments_of_run_are_refused_in_one_line(
+    words: tuple[str, ...], message: str, compiled: Path, capsys: Capture
+) -> None:
     assert complaint(capsys, "run", compiled, *words).startswith(message)
 
 
@@ -321,7 +323,7 @@ def test_doctor_finds_this_installation_healthy(capsys: Capture) -> None:
     assert "numba" in shown
 
 
-def test_bench_lists_and_refuses(capsys: Capture) -> None:
+def test_bench_lists_benchmarks_and_refuses_unknown_ones(capsys: Capture) -> None:
     assert main(["bench", "--list"]) == OK
     listed = capsys.readouterr().out
     assert all(f"{name} " in listed for name in ("layers", "simulator", "compile", "mutants", "equality", "rtl"))

@@ -69,7 +69,7 @@ OTHER = {
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Config)])
-def test_fingerprint_covers_what_a_program_depends_on(name):
+def test_the_fingerprint_covers_all_that_programs_depend_on(name):
     changed = replace(PYNQ, **{name: OTHER.get(name, 512)})
     assert (changed.fingerprint == PYNQ.fingerprint) == (name in NOT_IN_FINGERPRINT)
     assert (PYNQ.mismatch(changed) is None) == (name in NOT_IN_FINGERPRINT)

@@ -19,7 +19,7 @@ TINY = Config.preset("tiny")
 
 @pytest.mark.parametrize("portable", [False, True])
 @pytest.mark.parametrize("preset", ["pynq_z1", "tiny", "int4", "batch4", "zcu104"])
-def test_a_product_is_exact(preset, portable):
+def test_a_simulated_product_is_exact(preset, portable):
     program, arrays, expected = small_gemm(Config.preset(preset))
     result = simulate(program, arrays, portable=portable)
     assert (result.outputs["out"] == expected).all()

@@ -63,7 +63,7 @@ def tensorized(rows=6, requires=()):
     return s
 
 
-def test_a_tensorized_nest_becomes_an_intrinsic_call_and_its_init_vectorized():
+def test_a_tensorized_nest_becomes_a_call_with_a_vectorized_init():
     s = tensorized()
     s.unroll("r")
     lowered = lower(s.fn, TARGETS["x86-64"])

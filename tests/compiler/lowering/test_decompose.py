@@ -67,7 +67,7 @@ def block(binding, predicate=None):
     return function(loop("k", 6, loop("i", 4, nest)), a=(6,), c=(8,))
 
 
-def test_a_predicate_that_excludes_the_first_iteration_keeps_the_init_inside():
+def test_a_predicate_excluding_the_first_iteration_keeps_init_inside():
     fn = block(expr("i"), op("ge", "k", 2))
     assert (
         text(decompose(fn))

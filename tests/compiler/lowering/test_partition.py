@@ -105,7 +105,7 @@ def test_unrolled_loops_are_not_split():
     assert partition(fn) == fn
 
 
-def test_growth_is_limited():
+def test_the_growth_of_code_by_splits_is_limited():
     stores = [store("c", "i", n, value=0) for n in range(MIN_STORES)]
     body = loop("j", 9, *stores, *(ir.If(op("eq", "j", n), store("c", "i", n, value=1)) for n in (2, 4, 6)))
     fn = function(loop("i", 9, body), c=(9, MIN_STORES))

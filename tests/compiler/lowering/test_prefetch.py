@@ -112,7 +112,7 @@ def test_prefetch_instructions_are_emitted(target):
     assert re.search(INSTRUCTIONS[target], compile_native(s.fn, target).assembly)
 
 
-def test_results_do_not_change():
+def test_prefetches_do_not_change_results():
     n = te.var("n")
     b = te.placeholder((n, n), "float32", "b")
     s = Schedule(te.create_function([b], [te.compute((n, n), lambda i, j: b[j, i] * 3, "d")], "transposed"))

@@ -108,6 +108,6 @@ def test_a_comparison_that_could_wrap_is_not_decided():
     assert simplify_function(fn) == fn
 
 
-def test_lanes_keep_their_kind():
+def test_vector_loops_keep_their_kind():
     fn = function(loop("i", 2, loop("j", 8, store("c", at(("i", 8), "j"), value=0), kind=VECTORIZE)), c=(16,))
     assert simplify_function(fn) == fn

@@ -32,7 +32,7 @@ def tiled():
     return function(body, ("n",), ("t",), a=(N,), c=(N,), t=(N,))
 
 
-def test_a_tile_is_static():
+def test_a_tile_of_a_symbolic_extent_has_a_static_buffer():
     assert place_storage(tiled()).buffers["t"].shape == (8,)
 
 

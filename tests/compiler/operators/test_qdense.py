@@ -162,7 +162,7 @@ def test_a_qdense_layout_for_another_cpu_runs_everywhere(name: str, packed_for: 
 
 
 @pytest.mark.parametrize("name", ["int8 ragged", "s2u2 ragged"])
-def test_rows_may_be_a_symbol(name: str) -> None:
+def test_rows_of_qdense_may_be_a_symbol(name: str) -> None:
     _, arrays, expected = LAYERS[name](host())
     tensors = [te.placeholder(array.shape, array.dtype.name, given) for given, array in arrays.items()]
     tensors[0] = te.placeholder((te.var("m"), arrays["x"].shape[1]), "uint8", "x")

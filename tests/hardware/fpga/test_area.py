@@ -192,7 +192,7 @@ def test_units_are_modules_of_the_design():
     assert set(UNITS) <= modules
 
 
-def test_packages_come_before_what_uses_them():
+def test_packages_precede_their_users():
     names = [path.name for path in rtl_files()]
     assert PACKAGE not in names
     assert set(names) == {path.name for path in FOLDER.glob("*.sv")} - {PACKAGE}

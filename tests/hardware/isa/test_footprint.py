@@ -103,7 +103,7 @@ vectors = st.builds(
 
 @settings(max_examples=300, deadline=None)
 @given(st.sampled_from(CONFIGS), st.one_of(gemms, vectors), micro_ops)
-def test_looped_instructions_touch_what_the_loops_touch(config, instruction, kernel):
+def test_footprints_of_looped_instructions_equal_plain_loops(config, instruction, kernel):
     instruction = replace(instruction, uop_begin=2, uop_end=2 + len(kernel))
     reads, writes = naive(config, instruction, kernel)
     row = _row(config, instruction)
@@ -176,14 +176,14 @@ def _covering(first, count, size):
     return range(first // size, (first + count - 1) // size + 1)
 
 
-def test_a_vector_that_reads_what_it_wrote_before_reads_only_the_first_from_outside():
+def test_a_vector_on_its_own_results_reads_only_initial_entries():
     running_sum = Vector(VectorOp.ADD, loop0=8, acc=1, acc0=1, src=0, src0=1)
     found = Footprints(TINY).accesses(_row(TINY, running_sum), _kernel([MicroOp()]))
     source = next(access for access in found if access.field == "src")
     assert source.where.tolist() == [0]
 
 
-def test_a_vector_with_too_many_iterations_is_taken_to_read_all_of_its_sources():
+def test_a_vector_with_too_many_iterations_counts_all_sources_as_read():
     many = Vector(VectorOp.ADD, loop0=2048, loop1=2047, acc0=1, src1=1)
     row = _row(Config.preset("pynq_z1"), many)
     found = Footprints(Config.preset("pynq_z1")).accesses(row, _kernel([MicroOp()] * 2))
@@ -262,7 +262,7 @@ def test_excess_is_found_exactly_where_an_index_leaves_its_buffer(config, instru
         (Store(sram=250, x_size=2, z_size=4), "z_size must keep out entries below 256, got 257"),
     ],
 )
-def test_excess_names_the_field(instruction, text):
+def test_excess_names_the_field_that_exceeds_a_buffer(instruction, text):
     kernel = _kernel([MicroOp(last=1)]) if isinstance(instruction, Gemm) else None
     assert [str(excess) for excess in Footprints(TINY).excess(_row(TINY, instruction), kernel)] == [text]
 

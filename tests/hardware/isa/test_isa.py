@@ -122,7 +122,7 @@ def test_every_field_reaches_its_limits(config):
 
 
 @presets
-def test_micro_ops_round_trip(config):
+def test_micro_ops_round_trip_through_words(config):
     uops = random_uops(config, np.random.default_rng(4), 300)
     encoded = encode_uops(config, uops)
     assert encoded.shape == (300, config.uop_entry_bytes)

@@ -204,7 +204,7 @@ def test_a_manifest_that_describes_no_program_is_refused(manifest, fault):
         Program.from_bytes(sealed(manifest), "f")
 
 
-def test_damage_is_told_from_truncation():
+def test_damage_and_truncation_have_different_messages():
     content = small().to_bytes()
     with pytest.raises(ProgramError) as error:
         Program.from_bytes(content[:-1], "f")
@@ -217,7 +217,7 @@ def test_damage_is_told_from_truncation():
 # --- hash -----------------------------------------------------------------------------------------
 
 
-def test_the_hash_covers_what_the_machine_executes():
+def test_the_hash_covers_exactly_what_the_machine_executes():
     program = small()
     same_hash = [
         small(name="other"),
@@ -241,7 +241,7 @@ def test_the_hash_covers_what_the_machine_executes():
 # --- links ----------------------------------------------------------------------------------------
 
 
-def test_link_moves_what_has_data():
+def test_link_relocates_only_instructions_with_a_tensor():
     linked = decode(PYNQ, small().link({"x": 0x1000, "y": 0x2000}))
     assert [getattr(i, "dram", None) for i in linked] == [0x1000 // 8 + 1, 0, None, 0x2000 // 8 + 2]
     assert linked[2] == Gemm()

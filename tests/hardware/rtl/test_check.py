@@ -148,7 +148,7 @@ KINDS = (valid, every_field, every_bit, unruly, random_bits)
 
 @pytest.mark.parametrize("words_of", KINDS, ids=[kind.__name__ for kind in KINDS])
 @pytest.mark.parametrize("name", CONFIGS)
-def test_rtl_and_encoder_agree_on_what_is_valid(name, words_of):
+def test_rtl_and_encoder_accept_the_same_words(name, words_of):
     config = CONFIGS[name]
     words = words_of(config, np.random.default_rng(7))
     got, want = judge(config, words), expected(config, words)

@@ -261,7 +261,7 @@ def test_inputs_may_have_the_names_of_our_parameters(name: str) -> None:
     assert called(**{name: x}).shape == called.bind(**{name: x})().shape == (2,)
 
 
-def test_load_refuses_other_types() -> None:
+def test_load_refuses_objects_of_other_types() -> None:
     refused = "load: built must be a NativeObject, as of compile_native, got str"
     with pytest.raises(NativeError, match=f"^{re.escape(refused)}$"):
         load("matmul")  # type: ignore[arg-type]

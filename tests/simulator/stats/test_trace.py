@@ -32,7 +32,7 @@ def test_every_instruction_is_a_slice_on_its_units_track(tmp_path):
     assert slices[0]["name"] == "LOAD uop"
 
 
-def test_tokens_are_arrows_that_point_forwards_and_queues_never_go_negative():
+def test_tokens_point_forwards_and_queues_are_never_negative():
     _, _, trace = traced()
     found = list(trace.events())
     starts = {e["id"]: e["ts"] for e in found if e["ph"] == "s"}

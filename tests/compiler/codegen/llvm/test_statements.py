@@ -116,7 +116,7 @@ def test_int32_values_wrap_but_indices_do_not() -> None:
     assert y.tolist() == [0, 1 << 16]
 
 
-def test_a_block_is_refused() -> None:
+def test_a_function_with_blocks_is_refused() -> None:
     block = ir.Block(name="b", axes=(), values=(), body=store("y", (0,), ONE))
     with pytest.raises(CodegenError) as error:
         module_text(function([ir.Buffer("y", (1,), "int32")], block))

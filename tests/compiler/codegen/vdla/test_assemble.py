@@ -262,7 +262,7 @@ def run(program: Program, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray
     return {t.name: dram[addresses[t.name] : addresses[t.name] + t.nbytes] for t in program.tensors}
 
 
-def test_double_buffered_gemm_computes_what_its_operations_say():
+def test_double_buffered_gemm_equals_the_model_of_its_operations():
     rows, steps, tiles, block = 4, 3, 6, 16
     rng = np.random.default_rng(3)
     x = rng.integers(-128, 128, (tiles, rows, 2, block), np.int8)

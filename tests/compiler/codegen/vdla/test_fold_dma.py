@@ -61,7 +61,7 @@ def loaded(ops: list, size: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_folded_loads_copy_what_the_nest_copies(seed):
+def test_folded_loads_copy_the_elements_of_the_nest(seed):
     nest = random_nest(np.random.default_rng(seed))
     size = nest.access["chip"].place.entries
     ops = list(fold_dma(nest, DmaFields("chip", "data", 1, 1), lambda fields: isa.Load(Buffer.INP, **fields)))

@@ -366,7 +366,7 @@ def test_a_copy_emits_no_results():
     agree(s)
 
 
-def test_results_in_another_layout_than_their_sums_take_an_instruction_each():
+def test_results_computed_row_by_row_take_an_instruction_each():
     s, copies = ordered()
     s.reverse_compute_at("results", "m")
     tensorized(s, copies)

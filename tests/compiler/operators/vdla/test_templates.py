@@ -43,7 +43,7 @@ def test_template_programs_equal_the_naive_model(operator: str, machine: str) ->
 
 
 @pytest.mark.parametrize("operator", CASES)
-def test_the_loop_nest_computes_what_the_program_does(operator: str) -> None:
+def test_interpreted_loop_nests_equal_the_naive_model(operator: str) -> None:
     CASES[operator](TINY, 3).check(by_interpreter=True)
 
 
