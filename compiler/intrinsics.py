@@ -2,10 +2,22 @@
 
 `dma`, `gemm`, `vector` and `requantise` are the accelerator's; `dot`, `window_dot` and `bitserial`
 are CPUs'. Each has functions that return an `Intrinsic` for a configuration or for a target:
-`s.tensorize("sums", gemm.gemm(config))`.
+`s.tensorize("sums", gemm.gemm(config))`. The lowering of an accelerator intrinsic of your own folds
+its steps into instructions with `fold_compute`, which takes their `ComputeFields`.
 """
 
 from vdla.compiler.codegen.llvm.intrinsics import bitserial, dot, window_dot
+from vdla.compiler.codegen.vdla import ComputeFields, fold_compute
 from vdla.compiler.codegen.vdla.intrinsics import dma, gemm, requantise, vector
 
-__all__ = ["bitserial", "dma", "dot", "gemm", "requantise", "vector", "window_dot"]
+__all__ = [
+    "ComputeFields",
+    "bitserial",
+    "dma",
+    "dot",
+    "fold_compute",
+    "gemm",
+    "requantise",
+    "vector",
+    "window_dot",
+]

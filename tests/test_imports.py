@@ -52,7 +52,7 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.vdla compiler.schedule compiler.codegen.vdla.intrinsics"
     ),
     "compiler.codegen.llvm.intrinsics": "compiler.target compiler.te compiler.tensorize compiler.codegen.llvm",
-    "compiler.intrinsics": "compiler.codegen.vdla.intrinsics compiler.codegen.llvm.intrinsics",
+    "compiler.intrinsics": "compiler.codegen.vdla compiler.codegen.vdla.intrinsics compiler.codegen.llvm.intrinsics",
     "compiler.operators": "support hardware compiler.ir compiler.target compiler.te compiler.codegen.llvm.intrinsics",
     "compiler.operators.cpu": (
         "compiler.ir compiler.target compiler.arith compiler.analysis compiler.tensorize compiler.schedule "

@@ -38,7 +38,9 @@ ON_BOARD = (
 ELSEWHERE = {
     "vdla.__main__": "the command line",
     "vdla.cli": "the command line",
+    "vdla.devices": "names parts of the simulator too, which load at their first use",
     "vdla.intrinsics": "the compiler",
+    "vdla.native": "names the compiler of object files too, which loads at its first use",
     "vdla.operators": "the compiler",
     "vdla.te": "the compiler",
     "vdla.templates": "the compiler",

@@ -10,14 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vdla import intrinsics, operators, te, templates
+    from vdla import devices, intrinsics, isa, native, operators, te, templates
     from vdla.compiler.interpret import interpret
     from vdla.compiler.operators.cpu import default_schedule
     from vdla.compiler.schedule import Schedule
     from vdla.compiler.target import Target
     from vdla.compiler.tensorize import Intrinsic
     from vdla.hardware.config import Buffer, Config, Dram
-    from vdla.hardware.program import Program, load
+    from vdla.hardware.program import Program, ProgramTensor, load
     from vdla.runtime.compile import compile
     from vdla.runtime.native.kernel import Kernel
     from vdla.runtime.run import open_device, run
@@ -34,14 +34,18 @@ __all__ = [
     "Intrinsic",
     "Kernel",
     "Program",
+    "ProgramTensor",
     "Result",
     "Schedule",
     "Target",
     "compile",
     "default_schedule",
+    "devices",
     "interpret",
     "intrinsics",
+    "isa",
     "load",
+    "native",
     "open_device",
     "operators",
     "run",
@@ -51,7 +55,7 @@ __all__ = [
     "verify",
 ]
 
-_MODULES = ("intrinsics", "operators", "te", "templates")
+_MODULES = ("devices", "intrinsics", "isa", "native", "operators", "te", "templates")
 _HOMES = {
     "Buffer": "vdla.hardware.config",
     "Config": "vdla.hardware.config",
@@ -60,6 +64,7 @@ _HOMES = {
     "Intrinsic": "vdla.compiler.tensorize.intrinsic",
     "Kernel": "vdla.runtime.native.kernel",
     "Program": "vdla.hardware.program",
+    "ProgramTensor": "vdla.hardware.program",
     "Result": "vdla.simulator.stats",
     "Schedule": "vdla.compiler.schedule",
     "Target": "vdla.compiler.target",

@@ -336,6 +336,7 @@ def test_every_public_name_of_vdla_exists(name: str) -> None:
     ("operators", "vdla.compiler.operators"),
     ("templates", "vdla.compiler.operators.vdla"),
     ("intrinsics", "vdla.compiler.intrinsics"),
+    ("isa", "vdla.hardware.isa"),
 ])  # fmt: skip
 def test_a_public_module_has_the_names_of_its_room(name: str, room: str) -> None:
     public, inner = import_module(f"vdla.{name}"), import_module(room)
@@ -343,6 +344,15 @@ def test_a_public_module_has_the_names_of_its_room(name: str, room: str) -> None
     assert public.__all__ == inner.__all__
     assert public.__doc__ == inner.__doc__
     assert all(getattr(public, item) is getattr(inner, item) for item in inner.__all__)
+
+
+@pytest.mark.parametrize("name", ["devices", "native"])
+def test_every_name_of_a_public_module_exists(name: str) -> None:
+    module = import_module(f"vdla.{name}")
+    assert all(getattr(module, item) is not None for item in module.__all__)
+    with pytest.raises(AttributeError) as failure:
+        _ = module.nothing
+    assert str(failure.value) == f"module 'vdla.{name}' has no attribute 'nothing'; it has {', '.join(module.__all__)}"
 
 
 def test_an_unknown_public_name_lists_the_known_ones() -> None:
