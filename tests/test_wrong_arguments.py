@@ -186,7 +186,9 @@ CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("call", "error", "message"), CALLS, ids=[case[2][:40] for case in CALLS])
-def test_arguments_of_a_wrong_type_are_refused(call: Callable[[], Any], error: type[Exception], message: str) -> None:
+def test_public_calls_refuse_arguments_of_a_wrong_type(
+    call: Callable[[], Any], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error) as failure:
         call()
     assert str(failure.value) == message

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from helpers.documents import check_page
 
@@ -22,8 +20,3 @@ def test_the_device_page_shows_the_output_of_its_examples(root, tmp_path, reques
 def test_the_page_names_every_device(page):
     for name in DEVICES:
         assert f"| `{name}` |" in page
-
-
-def test_prose_wraps_at_100_columns(page):
-    prose = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
-    assert [line for line in prose.splitlines() if len(line) > 100 and not line.startswith("|")] == []

@@ -194,7 +194,7 @@ WRONG_ARGUMENTS = [
 
 
 @pytest.mark.parametrize(("call", "message"), WRONG_ARGUMENTS, ids=[message[:20] for _, message in WRONG_ARGUMENTS])
-def test_arguments_of_a_wrong_type_are_refused(call: Callable[[], Intrinsic], message: str) -> None:
+def test_intrinsics_refuse_arguments_of_a_wrong_type(call: Callable[[], Intrinsic], message: str) -> None:
     with pytest.raises(IntrinsicError) as failure:
         call()
     assert str(failure.value) == message
