@@ -246,7 +246,7 @@ def _check_operands(
     check_same_dtype(_NAME, x, weight, *([] if bias is None else [bias]))
     channels = prod(static_extent(_NAME, f"extent {d} of x", x.shape[d]) for d in ((1,) if block is None else (1, 4)))
     if channels != geometry.group_channels * geometry.groups:
-        rule = f"weight must have {channels} / {geometry.groups} input channels, as x and groups say"
+        rule = f"weight must have {channels} / {geometry.groups} input channels (those of x / groups)"
         raise OperatorError(f"{_NAME}: {rule}, got {geometry.group_channels}")
     if lanes is not None and weight.shape[0] != geometry.blocks:
         rule = f"weight must have {geometry.blocks} blocks of {lanes} channels"

@@ -192,7 +192,7 @@ P, B = te.placeholder((2, 4, 3, 3, 8), "float32", "p"), te.placeholder((5,), "fl
     ("call", "message"),
     [
         (lambda: conv2d(X, W, groups=4), "conv2d: groups must divide the 6 output channels, got 4"),
-        (lambda: conv2d(X, W, groups=2), "conv2d: weight must have 4 / 2 input channels, as x and groups say, got 4"),
+        (lambda: conv2d(X, W, groups=2), "conv2d: weight must have 4 / 2 input channels (those of x / groups), got 4"),
         (lambda: conv2d(X, W, B), "conv2d: bias must be of shape [6], got [5]"),
         (
             lambda: conv2d(X, P, out_channels=5, weight_layout="OIHW8o"),
