@@ -265,6 +265,11 @@ def test_run_shows_figures_stalls_and_lines(compiled: Path, capsys: Capture, mon
         (("--input", "data"), "--input: setting must look like KEY=VALUE, got 'data'"),
         (("--input", "data=absent.npy"), "absent.npy: No such file or directory"),
         (("--random-inputs", "0", "--device", "board"), "device: name must be one of sim, rtl, got board"),
+        (
+            ("--timing-only", "--input", "data=x.npy"),
+            "run: --input must be left out with --timing-only, got data=x.npy",
+        ),
+        (("--timing-only", "--random-inputs", "0"), "run: --random-inputs must be left out with --timing-only, got 0"),
         (("--timing-only", "--dram", "latency=3"), "--dram: key must be one of read_latency, "),
         (("--timing-only", "--dram", "read_latency=0"), "config dram: read_latency must be an integer from 1 "),
         (("--timing-only", "--trace", "absent/t.json"), "absent/t.json: No such file or directory"),

@@ -54,8 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the program, write the files, print the tables."""
-    if arguments.timing_only and arguments.output:
-        raise CommandError(f"run: --output must be left out with --timing-only, got {arguments.output}")
+    if arguments.timing_only:
+        _refuse_data(arguments)
     _check_device(arguments)
     program = read_program(arguments.program)
     with progress(f"run {program.name}") as show:
@@ -69,6 +69,19 @@ def run(arguments: argparse.Namespace) -> int:
         for path in written:
             output().print(f"wrote {path}", soft_wrap=True)
     return OK
+
+
+def _refuse_data(arguments: argparse.Namespace) -> None:
+    """Refuse options about the data of a run that has none."""
+    seed = arguments.random_inputs
+    given = {
+        "--output": arguments.output,
+        "--input": " ".join(arguments.input) or None,
+        "--random-inputs": None if seed is None else str(seed),
+    }
+    for option, value in given.items():
+        if value is not None:
+            raise CommandError(f"run: {option} must be left out with --timing-only, got {value}")
 
 
 def _check_device(arguments: argparse.Namespace) -> None:
