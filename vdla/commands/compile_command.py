@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"tiles: {operator.description}")
     threads = virtual_threads(operator)
     if threads < arguments.threads:
-        print(f"virtual threads: {threads} instead of {arguments.threads}, which the tiles or the buffers do not allow")
+        print(f"virtual threads: {threads} instead of {arguments.threads}; the tiles or the buffers allow no more")
     return OK
 
 

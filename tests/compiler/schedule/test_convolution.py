@@ -20,7 +20,7 @@ TILES = [(2, 2, 1), (3, 1, 2), (9, 4, 4)]
 
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
 @pytest.mark.parametrize("tiles", TILES, ids=str)
-def test_every_primitive_keeps_the_result(problem, tiles):
+def test_every_primitive_preserves_the_convolution(problem, tiles):
     fn = convolution(**problem)
     arrays = random_inputs(fn)
     expected = model(fn, arrays, problem["stride"], problem["dilation"], problem["padding"])
@@ -33,13 +33,13 @@ def test_the_expression_equals_numpy():
     np.testing.assert_array_equal(interpret(fn, arrays)["out"], model(fn, arrays, 2, 2, 3))
 
 
-def test_the_windows_are_tight():
+def test_cached_windows_have_minimal_extents():
     s = schedule(convolution(h=13, w=9, stride=2, co=4, ci=4), 3, 2, 1, check=lambda s, step: None)
     extents = {line.split()[1]: line for line in str(s.fn).splitlines() if "for i" in line}
     assert [extents[f"i{d}"].split("range")[1] for d in range(6)] == ["(1):", "(1):", "(7):", "(11):", "(1):", "(2):"]
 
 
-def test_the_results_run_once_each():
+def test_every_result_is_computed_once():
     text = str(schedule(convolution(co=4, ci=4, h=6), 3, 2, 1, check=lambda s, step: None).fn)
     (header,) = (line.strip() for line in text.splitlines() if line.strip().startswith("block q("))
     assert header == (

@@ -18,7 +18,7 @@ from vdla.compiler.tensorize import apply as tensorize
 EXAMPLE = re.compile(r"```python\n(.*?)```\n\n```text\n(.*?)```", re.DOTALL)
 
 
-def test_the_page(root, request):
+def test_the_page_of_schedules_shows_its_output(root, request):
     path = root / "docs" / "schedule.md"
     page = path.read_text()
     names: dict = {}
@@ -33,7 +33,7 @@ def test_the_page(root, request):
     assert new == path.read_text()
 
 
-def test_the_examples_keep_the_meaning(root):
+def test_examples_of_the_page_preserve_results(root):
     rng = np.random.default_rng(0)
     arrays = {"a": rng.integers(-9, 9, (10, 8)).astype(np.int8), "w": rng.integers(-9, 9, 8).astype(np.int8)}
     expected = np.maximum(arrays["a"].astype(np.int32) @ arrays["w"].astype(np.int32), 0)

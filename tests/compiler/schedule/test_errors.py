@@ -224,7 +224,7 @@ CASES += [
 
 
 @pytest.mark.parametrize(("rewrite", "message"), CASES)
-def test_refused(rewrite, message):
+def test_illegal_primitives_are_refused_with_the_reason(rewrite, message):
     s = dense()
     with pytest.raises((ScheduleError, TensorizeError)) as error:
         rewrite(s)
@@ -260,7 +260,7 @@ def test_a_sum_that_starts_again_is_not_added_twice(rewrite, message):
     assert str(error.value) == message
 
 
-def test_terms_that_come_again_are_not_factored():
+def test_a_reduction_that_repeats_terms_is_not_factored():
     body = repeated_sum().fn.body
     assert isinstance(body, ir.For) and isinstance(body.body, ir.For) and isinstance(body.body.body, ir.For)
     block = body.body.body.body
@@ -288,7 +288,7 @@ def test_a_loop_over_elements_and_terms_is_not_factored():
     assert str(error.value) == "rfactor of k: no loop must choose both the element and the term, got f"
 
 
-def test_every_primitive_is_refused_somewhere():
+def test_every_primitive_has_a_refused_case():
     named = {message.split()[0].rstrip(":") for _, message in CASES} | {
         message.split()[0] for cases in (refused_parallel.REFUSED,) for _, message in cases
     }

@@ -14,7 +14,7 @@ from vdla.compiler import ir, te
 from vdla.compiler.schedule import Schedule, ScheduleError
 
 
-def test_overlapping_parts_of_a_producer_are_an_iterations_own():
+def test_overlapping_producer_regions_are_private_to_iterations():
     s = blur()
     s.compute_at("rows", "i")
     s.parallel("i")
@@ -22,7 +22,7 @@ def test_overlapping_parts_of_a_producer_are_an_iterations_own():
 
 
 @pytest.mark.parametrize(("rewrite", "message"), REFUSED)
-def test_refused(rewrite, message):
+def test_loops_that_carry_a_dependence_are_refused(rewrite, message):
     s = blur()
     with pytest.raises(ScheduleError) as error:
         rewrite(s)
@@ -44,7 +44,7 @@ def test_a_value_kept_from_the_first_iteration_is_refused():
     assert "i == 0" not in str(s)
 
 
-def test_quotients_and_remainders_tell_the_iteration():
+def test_quotients_and_remainders_identify_the_iteration():
     s = blur()
     s.vectorize(s.split(s.fuse("r", "c"), factor=16)[1])
     s.parallel(s.fuse("i", "j"))

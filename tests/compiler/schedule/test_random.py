@@ -14,7 +14,7 @@ from vdla.compiler.schedule import Schedule, ScheduleError
 
 @settings(deadline=None, max_examples=100)
 @given(st.integers(0, 1 << 40), st.sampled_from(sorted(FUNCTIONS)))
-def test_accepted_schedules_keep_the_meaning(seed, name):
+def test_random_accepted_schedules_preserve_results(seed, name):
     fn, rng = FUNCTIONS[name], random.Random(seed)
     arrays = inputs(fn)
     s = Schedule(fn)

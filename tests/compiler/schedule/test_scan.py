@@ -53,7 +53,7 @@ LEGAL = [
 
 
 @pytest.mark.parametrize(("name", "rewrite"), LEGAL)
-def test_legal(name, rewrite):
+def test_legal_rewrites_of_recurrences_preserve_results(name, rewrite):
     s = Schedule(FUNCTIONS[name])
     rewrite(s)
     assert s.fn is not FUNCTIONS[name]
@@ -112,7 +112,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("start", "rewrite", "message"), REFUSED)
-def test_refused(start, rewrite, message):
+def test_illegal_rewrites_of_recurrences_are_refused(start, rewrite, message):
     s = start()
     with pytest.raises(ScheduleError) as error:
         rewrite(s)
@@ -120,7 +120,7 @@ def test_refused(start, rewrite, message):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_the_same_step_is_no_earlier_one(reverse):
+def test_a_stage_may_not_precede_its_producer_of_the_same_step(reverse):
     x, start = te.placeholder((5, 4), "int32", "x"), te.placeholder((4,), "int32", "start")
 
     def cell(t, h):
@@ -166,13 +166,13 @@ def test_any_reducer_is_factored():
     np.testing.assert_array_equal(interpret(s.fn, {"x": x})["y"], x.max(axis=1))
 
 
-def test_what_combines_more_than_one_term_is_not_factored():
+def test_a_reduction_that_scales_its_partial_sum_is_not_factored():
     with pytest.raises(ScheduleError) as error:
         combined(lambda a, b: a * 2 + b, 0).rfactor("k_i")
     assert str(error.value) == "rfactor of k_i: y must combine with one term, got y[vi] * 2 + x[vi, vk]"
 
 
-def test_a_term_that_is_an_index_is_not_taken_for_a_place():
+def test_a_term_that_is_an_index_is_factored_as_a_value():
     x, k = te.placeholder((3,), "int32", "x"), te.reduce_axis(8, "k")
     fn = te.create_function([x], [te.compute((3,), lambda i: te.sum(i + x[0] * 0, axis=k), "y")], "indices")
     plain = te.create_function([x], [te.compute((3,), lambda i: te.sum(te.cast("int32", i), axis=k), "y")], "plain")

@@ -154,7 +154,7 @@ def test_a_rewrite_that_loses_a_value_is_refused(make, rewrite, message):
     assert schedule.fn is before
 
 
-def test_the_axes_of_a_copy_are_named_after_no_symbol():
+def test_axes_of_a_copy_do_not_shadow_symbols():
     n = te.var("n")
     x = te.placeholder((n, n), "int32", "x")
     c = te.compute((n,), lambda i: x[i, n - 1 - i], "c")
@@ -164,7 +164,7 @@ def test_the_axes_of_a_copy_are_named_after_no_symbol():
     np.testing.assert_array_equal(interpret(schedule.fn, {"x": a})["c"], a[[0, 1, 2], [2, 1, 0]])
 
 
-def test_partial_sums_have_a_storage_of_their_own():
+def test_partial_sums_have_their_own_storage():
     schedule = Schedule(sums_of_rows())
     schedule.storage_align("t", 0, 8, 1)
     schedule.rfactor("k")
@@ -188,7 +188,7 @@ def test_reverse_inline_keeps_symbols():
     np.testing.assert_array_equal(interpret(schedule.fn, {"x": np.arange(3, dtype=np.int32)})["c"], [3, 6, 9])
 
 
-def test_loops_of_a_sum_whose_last_iterations_hold_its_last_term_change_places():
+def test_reordering_keeps_the_consumer_after_the_last_term():
     schedule = Schedule(sums_of_rows())
     schedule.split("k", factor=1)
     schedule.reverse_compute_at("c", "k_i")
@@ -197,7 +197,7 @@ def test_loops_of_a_sum_whose_last_iterations_hold_its_last_term_change_places()
     np.testing.assert_array_equal(interpret(schedule.fn, {"x": x})["c"], x.sum(axis=2) * 2)
 
 
-def test_an_axis_of_a_blockized_block_hides_no_loop():
+def test_axes_of_a_blockized_block_do_not_shadow_loops():
     schedule = alone()
     schedule.split("i", factor=2, names=("p", "vi_o"))
     schedule.blockize("vi_o")
@@ -206,7 +206,7 @@ def test_an_axis_of_a_blockized_block_hides_no_loop():
 
 
 @pytest.mark.parametrize(("symbol", "term"), [("vp", "vq"), ("vq", "vp"), ("n", "vi")])
-def test_an_axis_of_partial_sums_hides_no_symbol_and_no_axis(symbol, term):
+def test_axes_of_partial_sums_do_not_shadow_symbols_or_axes(symbol, term):
     n, k = te.var(symbol), te.reduce_axis(6, "k")
     x = te.placeholder((n, 6), "int32", "x")
     total = te.compute((n,), lambda i: te.sum(x[n - 1 - i, k] * n, axis=k), "c")
@@ -218,7 +218,7 @@ def test_an_axis_of_partial_sums_hides_no_symbol_and_no_axis(symbol, term):
     np.testing.assert_array_equal(interpret(schedule.fn, {"x": a})["c"], a[::-1].sum(axis=1) * 3)
 
 
-def test_loops_fused_and_cut_inside_compute_all_of_a_part():
+def test_fused_and_split_loops_compute_the_whole_region():
     schedule = fused_and_cut()
     schedule.split("f_o", nparts=1)
     schedule.reverse_compute_at("c", "f_o_o")
@@ -244,7 +244,7 @@ def fused_copy(rows, read):
     return schedule
 
 
-def test_rows_that_a_condition_leaves_out_are_not_taken_for_computed():
+def test_rows_excluded_by_a_condition_do_not_count_as_computed():
     schedule = fused_copy(rows=7, read=6)
     with pytest.raises(ScheduleError) as error:
         schedule.cache_write("x_stack", "heap")
@@ -254,14 +254,14 @@ def test_rows_that_a_condition_leaves_out_are_not_taken_for_computed():
     )
 
 
-def test_a_condition_that_leaves_all_rows_leaves_them_to_be_read():
+def test_a_condition_that_holds_for_all_rows_changes_nothing():
     schedule = fused_copy(rows=6, read=6)
     schedule.cache_write("x_stack", "heap")
     x = np.arange(30, dtype=np.int32).reshape(6, 5)
     np.testing.assert_array_equal(interpret(schedule.fn, {"x": x})["c"], x * 2)
 
 
-def test_rows_that_a_condition_ends_in_the_middle_are_no_part():
+def test_rows_cut_by_a_condition_are_not_a_region():
     schedule = fused_copy(rows=6, read=6)
     path = block_path(schedule.fn, "x_stack", "test")
     place = ir.Binary("add", ir.Binary("mul", ir.Var("f_o"), ir.Const(4)), ir.Var("f_i"))

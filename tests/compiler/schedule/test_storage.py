@@ -21,20 +21,20 @@ def extents(s: Schedule, block: str) -> list[int]:
     return [loop.extent for loop in loops_on(block_path(s.fn, block, "test"))]
 
 
-def test_whole_copies_all_of_an_axis():
+def test_full_extent_copies_the_whole_axis():
     s = copied()
     assert extents(s, "x_wgt") == [4, 9]
     s.full_extent("x_wgt", "vi")
     assert extents(s, "x_wgt") == [4, 16]
 
 
-def test_whole_names_the_axes_there_are():
+def test_full_extent_names_the_axes_of_the_block():
     with pytest.raises(ScheduleError) as error:
         copied().full_extent("x_wgt", "vk")
     assert str(error.value) == "full_extent of x_wgt over vk: the axis must be one of vi, got 'vk'"
 
 
-def test_whole_needs_a_loop_of_its_own():
+def test_full_extent_needs_an_axis_with_its_own_loop():
     s = copied()
     s.split(s.loops("x_wgt")[-1], factor=3)
     with pytest.raises(ScheduleError) as error:

@@ -66,7 +66,7 @@ def check(s, seeds=range(4)):
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(0, 1 << 40), st.sampled_from(sorted(FUNCTIONS)))
-def test_accepted_schedules_keep_the_meaning(seed, name):
+def test_symbolic_schedules_preserve_results_at_every_size(seed, name):
     rng, s = random.Random(seed), Schedule(FUNCTIONS[name])
     for _ in range(rng.randint(1, 10)):
         step, *args = random_step(rng, s)
@@ -95,7 +95,7 @@ def test_a_producer_follows_a_split_consumer():
     assert "where e_i_o * 4 + i < m + 1:" in str(s)
 
 
-def test_lanes_and_threads():
+def test_symbolic_loops_run_in_lanes_and_threads():
     s = Schedule(FUNCTIONS["rows"])
     outer, inner = s.split("c_i", 8)
     s.reorder(outer, "c_j", "k", inner)
@@ -166,14 +166,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "rewrite", "message"), REFUSED)
-def test_refused(name, rewrite, message):
+def test_primitives_that_need_constant_extents_are_refused(name, rewrite, message):
     s = Schedule(FUNCTIONS[name])
     with pytest.raises(ScheduleError) as error:
         rewrite(s)
     assert str(error.value) == message
 
 
-def test_new_loops_take_no_symbol_s_name() -> None:
+def test_new_loops_do_not_shadow_symbols() -> None:
     """An axis may be named as a symbol is; the loop that computes a region along it may not."""
     n = te.var("n")
     x = te.placeholder((n, 8), "int32", "x")

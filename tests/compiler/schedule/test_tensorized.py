@@ -25,7 +25,7 @@ from vdla.compiler.schedule import Schedule, ScheduleError
         ("decompose_reduction of c", lambda s: s.decompose_reduction("c", "k")),
     ],
 )
-def test_what_was_tensorized_stays_a_step(where: str, rewrite: Callable[[Schedule], object]) -> None:
+def test_rewrites_that_break_a_tensorized_nest_are_refused(where: str, rewrite: Callable[[Schedule], object]) -> None:
     s = ready()
     step(s)
     before = s.fn
@@ -35,7 +35,7 @@ def test_what_was_tensorized_stays_a_step(where: str, rewrite: Callable[[Schedul
     assert s.fn is before
 
 
-def test_loops_around_a_step_are_scheduled_on() -> None:
+def test_loops_around_a_tensorized_nest_may_be_scheduled() -> None:
     s = ready()
     step(s)
     n, m, k = s.loops("c")[:3]
@@ -47,7 +47,7 @@ def test_loops_around_a_step_are_scheduled_on() -> None:
     assert s.loops("c")[0] == k
 
 
-def test_messages_name_what_was_given_by_keyword() -> None:
+def test_messages_name_keyword_arguments() -> None:
     s = ready()
     step(s)
     with pytest.raises(ScheduleError, match=r"^inline of a_inp: c must stay a step of gemm"):

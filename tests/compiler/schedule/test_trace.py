@@ -40,12 +40,12 @@ def schedule(fn):
 """
 
 
-def test_the_text():
+def test_a_trace_prints_as_a_python_function():
     assert scheduled().python() == TEXT
     assert str(scheduled().trace).splitlines()[0] == TEXT.splitlines()[5].strip()
 
 
-def test_the_text_is_python():
+def test_the_printed_function_reproduces_the_schedule():
     names: dict = {}
     exec(TEXT, names)
     assert str(names["schedule"](FUNCTIONS["matmul"])) == str(scheduled())
@@ -114,7 +114,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("text", "message"), CASES)
-def test_what_cannot_be_replayed(text, message):
+def test_invalid_texts_are_not_replayed(text, message):
     with pytest.raises(ScheduleError) as error:
         Schedule.replay(FUNCTIONS["matmul"], text)
     assert str(error.value) == message
@@ -123,19 +123,19 @@ def test_what_cannot_be_replayed(text, message):
 @pytest.mark.parametrize(
     "note", ["\u2028", "\x85", "\ud800", "\n", "\U0001f600", "a\"b'c\\", ("\u2028", ["\x85"])], ids=ascii
 )
-def test_any_string_replays(note):
+def test_any_string_argument_replays(note):
     s = Schedule(FUNCTIONS["matmul"])
     s.annotate("c", "note", note)
     assert Schedule.replay(FUNCTIONS["matmul"], s.python()).fn == s.fn
     assert Schedule.replay(FUNCTIONS["matmul"], str(s.trace)).fn == s.fn
 
 
-def test_nothing_of_a_text_is_left_out():
+def test_every_statement_of_a_text_is_replayed():
     text = 's.unroll("i")\ndef schedule(fn):\n    s.unroll("j")\ns.unroll("k")'
     assert len(Schedule.replay(FUNCTIONS["matmul"], text).trace) == 3
 
 
-def test_a_step_is_a_primitive():
+def test_only_primitives_are_replayed():
     with pytest.raises(ScheduleError, match=r"^replay: a step must be one of split, fuse, .*, got 'python'$"):
         Schedule.replay(FUNCTIONS["matmul"], ScheduleTrace((PrimitiveCall("python", (), {}),)))
 

@@ -29,7 +29,7 @@ ENTRY = (1, 16)
 PIXELS = (20, *ENTRY)
 
 
-def test_the_documentation_runs(root: Path) -> None:
+def test_the_examples_of_the_intrinsics_page_run(root: Path) -> None:
     page = (root / "docs" / "intrinsics.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(blocks) == 8
@@ -115,14 +115,14 @@ def test_behaviour_is_one_computation_on_entries(output: Any, scopes: str, messa
         )
 
 
-def test_of_the_accelerator_every_index_is_one_axis() -> None:
+def test_indices_of_accelerator_intrinsics_must_be_single_axes() -> None:
     y = te.compute((4, 4), lambda i, j: PAIRS[3 - i, j], "y")
     message = "intrinsic mine: each index of pairs must be one axis, got pairs[3 - vi, vj]"
     with pytest.raises(IntrinsicError, match=f"^{re.escape(message)}$"):
         Intrinsic(name="mine", output=y, scopes={"pairs": "inp", "y": "acc"}, lower=lambda nest: ())
 
 
-def test_a_condition_is_bool() -> None:
+def test_a_condition_must_be_bool() -> None:
     y = te.compute(LANES, lambda i: te.select(FLAG[0] > 0, X[i], 0), "y")
     scopes = {"x": "memory", "y": "memory", "flag": "condition"}
     with pytest.raises(IntrinsicError, match=r"^intrinsic mine: flag must be bool as condition, got int32$"):
@@ -151,7 +151,7 @@ MASKED = te.compute(LANES, lambda i: te.select(ON[0], X[i], 0) + te.select(ON[0]
 PLACES = {"bias": "memory", "on": "condition"}
 
 
-def test_a_condition_that_comes_twice_is_one() -> None:
+def test_a_repeated_condition_counts_once() -> None:
     match = tensorized(MASKED, PLACES, lambda i, j: te.select(i > 2, A[i, j], 0) + te.select(i > 2, B[i, j], 0))
     assert match.conditions == {"on": ir.Binary("gt", ir.Var("vi"), ir.Const(2))}
     assert tensorized(MASKED, PLACES, lambda i, j: A[i, j] + B[i, j]).conditions == {}
@@ -204,7 +204,7 @@ def test_an_intrinsic_prints_as_its_name() -> None:
     assert repr(vector.mac(CONFIG, Operand.WGT)) == "mac_inp_wgt"
 
 
-def test_micro_ops_are_no_tensor() -> None:
+def test_loads_of_micro_ops_are_refused() -> None:
     message = "dma: buffer must be inp, wgt, scl, acc or out, got uop; the compiler loads micro-ops"
     with pytest.raises(LoweringError, match=f"^{re.escape(message)}$"):
         dma.load(CONFIG, Buffer.UOP)
@@ -246,12 +246,12 @@ def run_in_place(op: VectorOp, operand: Operand) -> tuple[Array, Array, Array]:
 
 @pytest.mark.parametrize("operand", [Operand.SRC, Operand.IMM])
 @pytest.mark.parametrize("op", list(vector.COMBINE))
-def test_operations_in_place(op: VectorOp, operand: Operand) -> None:
+def test_operations_in_place_equal_the_model(op: VectorOp, operand: Operand) -> None:
     simulated, interpreted, expected = run_in_place(op, operand)
     np.testing.assert_array_equal(simulated, expected)
     np.testing.assert_array_equal(interpreted, expected)
 
 
-def test_through_the_accumulator_is_another_intrinsic() -> None:
+def test_reductions_from_inp_and_acc_are_different_intrinsics() -> None:
     assert vector.reduction(CONFIG, VectorOp.MAX, Source.ACC).scopes == {"x": "acc", "acc": "acc"}
     assert vector.reduction(CONFIG, VectorOp.MAX, Source.INP).scopes == {"x": "inp", "acc": "acc"}

@@ -601,7 +601,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
-def test_following_the_message_succeeds(mistake: Mistake) -> None:
+def test_the_remedy_of_each_message_works(mistake: Mistake) -> None:
     s = mistake.wrong()
     with pytest.raises(TensorizeError) as error:
         tensorize(s, mistake.at, mistake.intrinsic)

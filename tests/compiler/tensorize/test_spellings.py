@@ -78,7 +78,7 @@ CASES = [(*key, spelling) for key, spellings in SPELLINGS.items() for spelling i
 
 
 @pytest.mark.parametrize(("op", "name", "imm", "spelling"), CASES)
-def test_every_spelling_is_a_step(op: VectorOp, name: str, imm: int, spelling: Spelling) -> None:
+def test_every_spelling_matches_its_intrinsic(op: VectorOp, name: str, imm: int, spelling: Spelling) -> None:
     high, low = te.placeholder(SHAPE, "int8", "high"), te.placeholder(SHAPE, "int8", "low")
     start = te.compute(SHAPE, lambda *i: te.cast("int32", high[i]), "start")
     top = te.compute(SHAPE, lambda *i: start[i] << 24, "top")

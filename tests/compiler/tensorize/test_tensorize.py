@@ -33,7 +33,7 @@ def refused(message: str, run: Callable[[], None]) -> None:
         run()
 
 
-def test_a_nest_that_matches_is_annotated_and_keeps_its_meaning() -> None:
+def test_a_matching_nest_is_annotated_and_preserves_results() -> None:
     s = ready()
     before = str(s.fn)
     step(s)
@@ -43,7 +43,7 @@ def test_a_nest_that_matches_is_annotated_and_keeps_its_meaning() -> None:
     assert re.sub(r"  # (tensorize|intrinsic)=gemm", "", str(s.fn)) == before
 
 
-def test_factors_may_stand_either_way_round() -> None:
+def test_factors_may_be_in_either_order() -> None:
     s = ready(swapped=True)
     step(s)
     assert match_of(s, "c").buffers["inp"] == "a_inp"
@@ -52,7 +52,7 @@ def test_factors_may_stand_either_way_round() -> None:
 # --- by the name of the block ---------------------------------------------------------------------
 
 
-def test_a_block_stands_for_the_loops_of_its_entry() -> None:
+def test_a_block_name_tensorizes_the_loops_of_its_entry() -> None:
     by_loop, by_block = ready(), ready()
     step(by_loop)
     by_block.tensorize("c", GEMM)
@@ -79,7 +79,7 @@ def test_an_entry_that_lacks_an_axis_of_extent_one_is_found() -> None:
     assert match_of(s, "packed").buffers == {"acc": "packed_acc", "x": "rows"}
 
 
-def test_without_a_match_the_error_is_that_of_the_first_nest_with_all_axes_inside() -> None:
+def test_a_block_without_a_match_reports_the_nest_with_all_axes() -> None:
     s = placed(matmul())  # k lies between the loops of the entry
     with pytest.raises(TensorizeError) as by_loop:
         s.tensorize("r", GEMM)
@@ -117,7 +117,7 @@ def test_a_block_in_no_loop_has_no_entry() -> None:
 AT = "tensorize gemm at block c: "
 
 
-def test_scope_and_how_to_put_it_there() -> None:
+def test_a_wrong_scope_is_refused_with_its_remedy() -> None:
     s = ordered(matmul())
     refused(
         AT + "operand acc must be in scope 'acc', got c in 'global'; cache_write('c', 'acc') puts it there",
@@ -138,12 +138,12 @@ def test_scope_and_how_to_put_it_there() -> None:
     step(s)
 
 
-def test_extent_of_an_axis() -> None:
+def test_a_wrong_extent_is_refused() -> None:
     refused(AT + "axis vi must have extent 16, got 8; pad that dimension to 16", lambda: step(ready(inner=8)))
     step(ready(inner=16))
 
 
-def test_transposed_operand() -> None:
+def test_a_transposed_operand_is_refused() -> None:
     refused(
         AT + "index vo of operand wgt must be axis vo as elsewhere, got vi in b_wgt; "
         "swap the last dimensions of that tensor",
@@ -151,7 +151,7 @@ def test_transposed_operand() -> None:
     )
 
 
-def test_dtype() -> None:
+def test_a_wrong_dtype_is_refused() -> None:
     refused(
         AT + "operand inp must be int8, got a_inp of int16; the machine has no int16 operand, "
         "so declare placeholder a as int8",
@@ -159,7 +159,7 @@ def test_dtype() -> None:
     )
 
 
-def test_split_inner_axis() -> None:
+def test_a_split_inner_axis_is_refused() -> None:
     s = ready()
     s.split(s.loops("c")[-1], factor=4)
     refused(
@@ -169,7 +169,7 @@ def test_split_inner_axis() -> None:
     )
 
 
-def test_axis_that_the_intrinsic_does_not_have() -> None:
+def test_an_axis_that_the_intrinsic_lacks_is_refused() -> None:
     s = placed(matmul())
     refused(
         AT + "operand inp must be one entry of a_inp, got index vk, which depends on axis vk inside the tensorized "
@@ -180,7 +180,7 @@ def test_axis_that_the_intrinsic_does_not_have() -> None:
     step(s)
 
 
-def test_tensorized_too_far_in() -> None:
+def test_a_loop_too_far_in_is_refused() -> None:
     s = ready()
     refused(
         AT + "index vb of operand acc must be an axis inside the tensorized loop, got vr outside of it; "
@@ -199,7 +199,7 @@ def test_a_name_of_neither_block_nor_loop_is_refused() -> None:
     )
 
 
-def test_several_blocks_inside() -> None:
+def test_a_nest_with_several_blocks_is_refused() -> None:
     s = placed(matmul())
     n, m, r, o, k, i = s.loops("c")
     s.reorder(n, m, k, r, o, i)
@@ -221,7 +221,7 @@ def plain(body: Callable[..., te.Value], dtype: str = "int32", source: str = "in
     return s
 
 
-def test_plain_computation_where_the_intrinsic_accumulates() -> None:
+def test_an_accumulating_intrinsic_refuses_a_plain_computation() -> None:
     s = plain(lambda x, p, b, o: te.cast("int32", x[p, b, o]))
     maximum = vector.reduction(CONFIG, VectorOp.MAX)
     refused(
@@ -236,7 +236,7 @@ def test_plain_computation_where_the_intrinsic_accumulates() -> None:
     s.tensorize(b, maximum)
 
 
-def test_reduction_where_the_intrinsic_does_not_accumulate() -> None:
+def test_an_intrinsic_that_does_not_accumulate_refuses_a_reduction() -> None:
     t = te.reduce_axis(1, "t")
     s = plain(lambda x, p, b, o: te.sum(te.cast("int32", x[p + t, b, o]), axis=t))
     move = vector.move(CONFIG, Operand.SRC)
@@ -247,7 +247,7 @@ def test_reduction_where_the_intrinsic_does_not_accumulate() -> None:
     )
 
 
-def test_start_of_a_reduction() -> None:
+def test_a_wrong_start_of_a_reduction_is_refused() -> None:
     add_from_one = te.reducer(lambda a, b: a + b, 1, "add_from_one")
     t = te.reduce_axis(1, "t")
     s = plain(lambda x, p, b, o: add_from_one(te.cast("int32", x[p + t, b, o]), axis=t))
@@ -260,7 +260,7 @@ def test_start_of_a_reduction() -> None:
     )
 
 
-def test_form_of_the_value() -> None:
+def test_a_value_of_another_form_is_refused() -> None:
     s = plain(lambda x, p, b, o: te.cast("int32", x[p, b, o]) + 3)
     refused(
         "tensorize mov_inp_src at block y: the value must have the form int32(x[vb, vo]), got int32(x_inp[vp, vb, vo]) "
@@ -269,7 +269,7 @@ def test_form_of_the_value() -> None:
     )
 
 
-def test_stride() -> None:
+def test_a_strided_index_is_refused() -> None:
     x = te.placeholder((4, 1, 32), "int8", "x")
     y = te.compute((4, 1, 16), lambda p, b, o: te.cast("int32", x[p, b, o * 2]), "y")
     s = Schedule(te.create_function([x], [y], "strided"))
@@ -282,7 +282,7 @@ def test_stride() -> None:
     )
 
 
-def test_entry_that_is_only_part_of_the_last_dimensions() -> None:
+def test_an_entry_smaller_than_the_last_dimensions_is_refused() -> None:
     x = te.placeholder((4, 1, 32), "int8", "x")
     y = te.compute((4, 1, 16), lambda p, b, o: te.cast("int32", x[p, b, o]), "y")
     s = Schedule(te.create_function([x], [y], "part"))
@@ -295,7 +295,7 @@ def test_entry_that_is_only_part_of_the_last_dimensions() -> None:
     )
 
 
-def test_immediates_are_constants() -> None:
+def test_immediates_must_be_constants() -> None:
     s = plain(lambda x, p, b, o: te.cast("int32", x[p, b, o]) * p)
     refused(
         "tensorize product_inp_imm at block y: imm must be a constant of int32, got vp; write a number, or use an "
@@ -307,13 +307,13 @@ def test_immediates_are_constants() -> None:
     assert match_of(s, "y").immediates == {"imm": 7}
 
 
-def test_a_factor_of_one_may_be_left_out() -> None:
+def test_a_factor_of_one_may_be_omitted() -> None:
     s = plain(lambda x, p, b, o: te.cast("int32", x[p, b, o]))
     s.tensorize(s.loops("y")[-2], vector.product(CONFIG, Operand.IMM))
     assert match_of(s, "y").immediates == {"imm": 1}
 
 
-def test_conditions_hold_for_whole_entries() -> None:
+def test_conditions_must_hold_for_whole_entries() -> None:
     x = te.placeholder((4, 1, 16), "int8", "x")
     y = te.compute((6, 1, 16), lambda p, b, o: te.select(o < 3, x[p - 1, b, o], te.const(0, "int8")), "y")
     s = Schedule(te.create_function([x], [y], "padded"))
@@ -345,7 +345,7 @@ def test_an_epilogue_matches_with_its_constants() -> None:
     assert match_of(s, "y").immediates == {"zero_point": -3, "clip_lo": -128, "clip_hi": 100}
 
 
-def test_an_index_that_is_data_is_refused() -> None:
+def test_an_index_loaded_from_memory_is_refused() -> None:
     config = Config.preset("tiny")
     x, order = te.placeholder((8, 1, 4), "int8", "x"), te.placeholder((6,), "int32", "order")
     g = te.compute((6, 1, 4), lambda n, b, i: x[order[n], b, i], "g")
