@@ -69,14 +69,17 @@ def test_a_timeout_of_the_simulator_is_the_same_option(file: str, capsys: Captur
     ("options", "expected"),
     [
         (("--device", "rtl", "--timing-only"), "run: --device must be sim with --timing-only, got rtl"),
-        (("--waves", "x.fst"), "run: --device must be rtl with --waves, got sim"),
-        (("--device", "rtl", "--lines", "3"), "run: --lines must be left out on rtl, which counts by unit, got 3"),
+        (("--random-inputs", "0", "--waves", "x.fst"), "run: --device must be rtl with --waves, got sim"),
+        (
+            ("--random-inputs", "0", "--device", "rtl", "--lines", "3"),
+            "run: --lines must be left out on rtl, which counts by unit, got 3",
+        ),
     ],
 )
 def test_options_of_one_device_are_refused_on_the_other(
     file: str, capsys: Capture, options: tuple[str, ...], expected: str
 ) -> None:
-    assert complaint(capsys, "run", file, "--random-inputs", "0", *options) == expected
+    assert complaint(capsys, "run", file, *options) == expected
 
 
 @pytest.mark.parametrize("command", [("run",), ("run", "--timing-only"), ("compare", "sim", "sim")])
