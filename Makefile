@@ -57,7 +57,7 @@ $(NUMPY1)/.installed: pyproject.toml
 	@touch $@
 
 test-numpy1: $(NUMPY1)/.installed
-	@$(NUMPY1)/bin/python -m pytest $(PYTEST_ARGS) -m 'not slow and not rtl' $(NUMPY1_TESTS)
+	@$(NUMPY1)/bin/python -m pytest $(PYTEST_ARGS) -m 'not slow and not rtl' --ignore=tests/hardware/rtl $(NUMPY1_TESTS)
 
 lint: $(DEV)
 	@$(BIN)/ruff check .

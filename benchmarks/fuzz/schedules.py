@@ -62,7 +62,7 @@ class Rewrites:
         else:
             self.accepted[name] += 1
 
-    # --- what there is ----------------------------------------------------------------------------
+    # --- names that the function has --------------------------------------------------------------
 
     def statements(self, kind: type[Any]) -> list[Any]:
         """All loops, or all blocks."""
