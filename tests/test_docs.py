@@ -105,3 +105,18 @@ def test_every_source_file_that_a_page_names_exists(path: Path) -> None:
     """Both `folder/name.py` and the bare name of a file."""
     for name in re.findall(r"`([\w/]+\.(?:py|sv|ll))`", path.read_text(encoding="utf-8")):
         assert (ROOT / name).exists() or ("/" not in name and any(ROOT.glob(f"*/**/{name}"))), name
+
+
+def test_pages_and_examples_import_the_public_surface_only() -> None:
+    public = {
+        "vdla",
+        *(f"vdla.{name}" for name in ("devices", "intrinsics", "isa", "native", "operators", "te", "templates")),
+    }
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (*MARKDOWN, *(ROOT / "examples").glob("*.py"))}
+    imports = {
+        (name, module)
+        for name, text in texts.items()
+        for module in re.findall(r"^(?:from|import) (vdla[\w.]*)", text, re.MULTILINE)
+    }
+    assert len(imports) > 10
+    assert {(name, module) for name, module in imports if module not in public} == set()
