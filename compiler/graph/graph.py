@@ -1,0 +1,175 @@
+"""The graph of a network: immutable nodes in an order in which every value precedes its uses.
+
+A value has a name that is unique in its graph, and a type. The operators are ONNX's at the opset of
+`OPSET`, by their names there ("Conv", "ai.onnx.ml.LabelEncoder"), and the toolkit's own, which
+begin with "vdla.".
+
+The bodies of If, Loop and Scan are closed: values of the graph around a body are appended to the
+inputs of the node and, under the same names, to the inputs of each of its bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy.typing as npt
+
+from vdla.compiler.graph.errors import GraphError
+
+Array = npt.NDArray[Any]
+Extent = int | str | None  # a number, a symbol such as "batch", or unknown
+OPSET = 28
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A tensor: the name of its element type, and its extents; `shape` None is an unknown rank.
+
+    Element types are those of `vdla.compiler.ir`, and ONNX's others by NumPy's names ("str",
+    "complex64", "float8_e4m3fn", "uint4").
+    """
+
+    dtype: str
+    shape: tuple[Extent, ...] | None
+
+    @property
+    def static(self) -> bool:
+        """Whether every extent is a number."""
+        return self.shape is not None and all(isinstance(extent, int) for extent in self.shape)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The extents of a static shape."""
+        if self.shape is None or not self.static:
+            raise GraphError(f"tensor type: every extent must be a number, got {self}")
+        return tuple(int(extent) for extent in self.shape if extent is not None)
+
+    def __str__(self) -> str:
+        if self.shape is None:
+            return f"{self.dtype}[...]"
+        return f"{self.dtype}[{', '.join('?' if extent is None else str(extent) for extent in self.shape)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceType:
+    """A sequence of tensors."""
+
+    element: ValueType
+
+    def __str__(self) -> str:
+        return f"sequence<{self.element}>"
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalType:
+    """A tensor or sequence that may be absent."""
+
+    element: ValueType
+
+    def __str__(self) -> str:
+        return f"optional<{self.element}>"
+
+
+ValueType = TensorType | SequenceType | OptionalType
+Attribute = Any  # int, float, str, bytes, Array, Graph, ValueType or a tuple of one of these
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """An application of an operator.
+
+    An absent optional input or output is the empty name. `name` is the node's name in the model,
+    for reports; several nodes may share it.
+    """
+
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Attribute] = field(default_factory=dict)
+    name: str = ""
+
+    @property
+    def bodies(self) -> dict[str, Graph]:
+        """The attributes that are graphs."""
+        return {key: value for key, value in self.attributes.items() if isinstance(value, Graph)}
+
+    @property
+    def label(self) -> str:
+        """The node in messages: its operator and its name, or that of its first result."""
+        return f"{self.op} {self.name or next(filter(None, self.outputs), '')}".rstrip()
+
+    def __str__(self) -> str:
+        from vdla.compiler.graph.text import node_text
+
+        return node_text(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A network, or the body of a node. `types` has the type of every value, constants included."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    constants: Mapping[str, Array]
+    types: Mapping[str, ValueType]
+
+    @cached_property
+    def producers(self) -> Mapping[str, Node]:
+        """The node that computes each value; inputs and constants have none."""
+        return {name: node for node in self.nodes for name in node.outputs if name}
+
+    @cached_property
+    def consumers(self) -> Mapping[str, tuple[Node, ...]]:
+        """The nodes that read each value, in order, a node once."""
+        found: dict[str, dict[int, Node]] = {}
+        for node in self.nodes:
+            for name in node.inputs:
+                if name:
+                    found.setdefault(name, {})[id(node)] = node
+        return {name: tuple(nodes.values()) for name, nodes in found.items()}
+
+    def readers(self, name: str) -> int:
+        """The number of nodes that read a value, one more if it is an output of the graph."""
+        return len(self.consumers.get(name, ())) + (name in self.outputs)
+
+    def tensor(self, name: str) -> TensorType:
+        """The type of a value that is a tensor."""
+        found = self.types.get(name)
+        if not isinstance(found, TensorType):
+            raise GraphError(f"graph {self.name}: {name} must be a tensor, got {found or 'no such value'}")
+        return found
+
+    def constant(self, name: str) -> Array | None:
+        """The value of a constant; None for other values and for absent inputs."""
+        return self.constants.get(name)
+
+    @property
+    def values(self) -> Iterator[str]:
+        """The names of all values: inputs, constants, results of nodes."""
+        yield from self.inputs
+        yield from self.constants
+        for node in self.nodes:
+            yield from filter(None, node.outputs)
+
+    def replace(self, **changes: Any) -> Graph:  # noqa: ANN401  the fields of the class
+        """A graph with other fields, without the constants and types that nothing refers to."""
+        return replace(self, **changes).pruned
+
+    @property
+    def pruned(self) -> Graph:
+        """The graph without the constants and types that nothing refers to."""
+        used = {*self.outputs, *(name for node in self.nodes for name in node.inputs)}
+        constants = {name: value for name, value in self.constants.items() if name in used}
+        kept = {*self.inputs, *constants, *(name for node in self.nodes for name in node.outputs)}
+        types = {name: kind for name, kind in self.types.items() if name in kept}
+        return replace(self, constants=constants, types=types)
+
+    def __str__(self) -> str:
+        from vdla.compiler.graph.text import graph_text
+
+        return graph_text(self)

@@ -1,0 +1,108 @@
+"""What a rule is: an operator of a graph as tensor expressions, for one node with static shapes.
+
+A rule is a function of a `NodeCall`. It returns one tensor for each output of the node, in order,
+with the element type and the shape of the node's types, and refuses by `call.decline(reason)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NoReturn
+
+from vdla.compiler import te
+from vdla.compiler.graph.errors import GraphError
+from vdla.compiler.graph.graph import Array, Attribute, Node, TensorType
+from vdla.compiler.target import Target
+
+_REQUIRED: Any = object()
+
+
+class FusionClass(Enum):
+    """How an operator fuses with its neighbours (OSDI'18, section 3)."""
+
+    INJECTIVE = "injective"  # each result element from one element of each input: add, transpose
+    REDUCTION = "reduction"  # sum, mean
+    COMPLEX = "complex-out-fusable"  # element-wise operators can be fused to its output: conv2d
+    OPAQUE = "opaque"  # cannot be fused: sort
+
+
+class DeclinedError(GraphError):
+    """A node that a rule has no tensor expression for."""
+
+
+@dataclass(frozen=True)
+class NodeCall:
+    """A node with its inputs: tensors (None where absent), and their values where constant.
+
+    A constant input has a placeholder in `tensors` as well; a rule that needs only the value leaves
+    the placeholder out of its expressions.
+    """
+
+    node: Node
+    tensors: tuple[te.Tensor | None, ...]
+    constants: tuple[Array | None, ...]
+    types: tuple[TensorType | None, ...]
+    target: Target
+
+    def decline(self, reason: str) -> NoReturn:
+        """Refuse the node; `reason` reads after "must", as in "have constant axes"."""
+        raise DeclinedError(f"{self.node.label}: the node must {reason}")
+
+    def tensor(self, index: int) -> te.Tensor:
+        """A required input."""
+        found = self.optional(index)
+        if found is None:
+            self.decline(f"have input {index}")
+        return found
+
+    def optional(self, index: int) -> te.Tensor | None:
+        """An input, None if it is absent."""
+        return self.tensors[index] if index < len(self.tensors) else None
+
+    def constant(self, index: int, what: str) -> Array | None:
+        """The value of an input that must be constant if it is present."""
+        if self.optional(index) is None:
+            return None
+        found = self.constants[index]
+        if found is None:
+            self.decline(f"have constant {what}")
+        return found
+
+    def integers(self, index: int, what: str) -> tuple[int, ...] | None:
+        """A constant input as Python integers; None if it is absent."""
+        found = self.constant(index, what)
+        return None if found is None else tuple(int(value) for value in found.reshape(-1))
+
+    def attribute(self, name: str, default: Attribute = _REQUIRED) -> Attribute:
+        """An attribute, or its default."""
+        if name in self.node.attributes:
+            return self.node.attributes[name]
+        if default is _REQUIRED:
+            self.decline(f"have the attribute {name}")
+        return default
+
+    @property
+    def result(self) -> TensorType:
+        """The type of the first output."""
+        found = self.types[0]
+        if found is None:
+            self.decline("have a result")
+        return found
+
+    def name(self, index: int = 0) -> str:
+        """The name of an output, for its tensor."""
+        return self.node.outputs[index]
+
+
+Expression = Callable[[NodeCall], te.Tensor | Sequence[te.Tensor]]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorRule:
+    """The tensor expression of an operator, and how it fuses."""
+
+    op: str
+    fusion: FusionClass
+    expression: Expression

@@ -1,0 +1,88 @@
+"""Graphs: the rules that hold between passes, their text, and pruning."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vdla.compiler.graph import Graph, GraphError, Node, TensorType, check_graph
+
+ROW, WEIGHT, RESULT = (TensorType("float32", shape) for shape in ((1, 2), (2, 3), (1, 3)))
+
+
+def product() -> Graph:
+    return Graph(
+        name="small",
+        inputs=("x",),
+        outputs=("z",),
+        nodes=(Node("MatMul", ("x", "w"), ("y",)), Node("Relu", ("y",), ("z",), name="act")),
+        constants={"w": np.arange(6, dtype=np.float32).reshape(2, 3)},
+        types={"x": ROW, "w": WEIGHT, "y": RESULT, "z": RESULT},
+    )
+
+
+def test_text():
+    assert str(product()) == (
+        "graph small\n"
+        "  input x: float32[1, 2]\n"
+        "  constant w: float32[2, 3] = [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]\n"
+        "  y: float32[1, 3] = MatMul(x, w)\n"
+        "  z: float32[1, 3] = Relu(y)\n"
+        "  output z"
+    )
+
+
+def test_text_of_bodies_and_attributes():
+    body = replace(product(), name="then")
+    node = Node("If", ("c", ""), ("r", ""), {"then_branch": body, "k": (1, 2), "scale": 0.1, "mode": "a"})
+    assert str(node) == "r, _ = If(c, _, k=[1, 2], scale=0.100000001, mode='a')".replace("0.100000001", "0.1")
+    graph = Graph("g", ("c",), ("r",), (node,), {}, {"c": TensorType("bool", ()), "r": RESULT})
+    assert "      then_branch then" not in str(graph)
+    assert "    then_branch then\n      input x: float32[1, 2]" in str(graph)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"outputs": ("q",)}, "after fold small: outputs must be values of the graph, got q"),
+        ({"inputs": ()}, "after fold small: inputs of MatMul y must be defined before it, got x"),
+        (
+            {"types": {"x": ROW, "w": WEIGHT, "y": RESULT}},
+            "after fold small: every value must have a type, got none for z",
+        ),
+        ({"inputs": ("x", "y")}, "after fold small: every value must be defined once, got y twice"),
+        (
+            {"constants": {"w": np.zeros((3, 2), np.float32)}},
+            "after fold small: constant w must have its type's shape float32[2, 3], got [3, 2]",
+        ),
+    ],
+)
+def test_broken_rules(change, message):
+    with pytest.raises(GraphError, match=f"^{re.escape(message)}$"):
+        check_graph(replace(product(), **change), "after fold")
+    check_graph(product())
+
+
+def test_bodies_are_checked():
+    body = replace(product(), inputs=())
+    node = Node("If", ("c",), ("r",), {"then_branch": body}, "choose")
+    graph = Graph("g", ("c",), ("r",), (node,), {}, {"c": TensorType("bool", ()), "r": RESULT})
+    rule = "graph g, then_branch of If choose: small: inputs of MatMul y must be defined before it, got x"
+    with pytest.raises(GraphError, match=f"^{re.escape(rule)}$"):
+        check_graph(graph)
+
+
+def test_replace_prunes():
+    graph = product().replace(nodes=(Node("Relu", ("x",), ("z",)),))
+    assert not graph.constants
+    assert set(graph.types) == {"x", "z"}
+
+
+def test_uses():
+    graph = product()
+    assert graph.producers["z"].op == "Relu"
+    assert [node.op for node in graph.consumers["y"]] == ["Relu"]
+    assert (graph.readers("y"), graph.readers("z"), graph.readers("w")) == (1, 1, 1)
+    with pytest.raises(GraphError, match=r"^graph small: q must be a tensor, got no such value$"):
+        graph.tensor("q")
