@@ -7,7 +7,7 @@ with the element type and the shape of the node's types, and refuses by `call.de
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NoReturn
 
@@ -38,6 +38,9 @@ class NodeCall:
 
     A constant input has a placeholder in `tensors` as well; a rule that needs only the value leaves
     the placeholder out of its expressions.
+
+    `packed` collects the constants that the rule makes at compile time, such as packed weights: the
+    placeholders, which are inputs of the kernel behind those of the node, and their values.
     """
 
     node: Node
@@ -45,6 +48,13 @@ class NodeCall:
     constants: tuple[Array | None, ...]
     types: tuple[TensorType | None, ...]
     target: Target
+    packed: dict[te.Tensor, Array] = field(default_factory=dict)
+
+    def pack(self, what: str, value: Array) -> te.Tensor:
+        """A constant made at compile time, as an input of the kernel."""
+        made = te.placeholder(value.shape, value.dtype.name, f"{self.name()}_{what}")
+        self.packed[made] = value
+        return made
 
     def decline(self, reason: str) -> NoReturn:
         """Refuse the node; `reason` reads after "must", as in "have constant axes"."""
