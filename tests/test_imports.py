@@ -59,6 +59,7 @@ ROOMS: dict[str, str] = {
         "compiler.codegen.llvm compiler.codegen.llvm.intrinsics compiler.operators"
     ),
     "compiler.graph": "support",
+    "compiler.graph.passes": "compiler.graph",
     "compiler.graph.rules": "support compiler.target compiler.te compiler.operators compiler.graph",
     "simulator.support": "support hardware.isa hardware hardware.program",
     "simulator.adversary": "hardware.isa hardware hardware.program simulator.support",

@@ -165,7 +165,7 @@ class Graph:
         """The graph without the constants and types that nothing refers to."""
         used = {*self.outputs, *(name for node in self.nodes for name in node.inputs)}
         constants = {name: value for name, value in self.constants.items() if name in used}
-        kept = {*self.inputs, *constants, *(name for node in self.nodes for name in node.outputs)}
+        kept = {*self.inputs, *constants, *self.outputs, *(name for node in self.nodes for name in node.outputs)}
         types = {name: kind for name, kind in self.types.items() if name in kept}
         return replace(self, constants=constants, types=types)
 

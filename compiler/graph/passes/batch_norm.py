@@ -1,0 +1,128 @@
+"""Batch normalisation, folded into the product before it, else into a scale and a shift.
+
+The factors are computed in float64, so that a folded network differs from the original by rounding
+of its weights only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
+from vdla.compiler.graph.rewriting import Replacement, fresh_name, rewrite
+
+_PRODUCTS = ("Conv", "ConvTranspose", "Gemm")
+
+
+def fold_batch_norm(graph: Graph) -> Graph:
+    """The graph without BatchNormalization of constant statistics; constants added become biases."""
+    return rewrite(graph, (_fold, _fold_add))
+
+
+def _fold(graph: Graph, node: Node) -> Replacement | None:
+    """A normalisation by constant statistics."""
+    if node.op != "BatchNormalization" or any(node.outputs[1:]) or node.attributes.get("training_mode", 0):
+        return None
+    numbers = [graph.constant(name) for name in node.inputs[1:5]]
+    if any(value is None for value in numbers):
+        return None
+    scale, bias, mean, variance = (np.asarray(value, np.float64) for value in numbers)
+    factor = scale / np.sqrt(variance + np.float64(node.attributes.get("epsilon", 1e-5)))
+    shift = bias - mean * factor
+    product = graph.producers.get(node.inputs[0])
+    if product is not None and product.op in _PRODUCTS and graph.readers(node.inputs[0]) == 1:
+        folded = _into_product(graph, node, product, factor, shift)
+        if folded is not None:
+            return folded
+    return _as_scale(graph, node, factor, shift)
+
+
+def _into_product(graph: Graph, node: Node, product: Node, factor: Array, shift: Array) -> Replacement | None:
+    """The product with scaled weights and another bias."""
+    weight = graph.constant(product.inputs[1])
+    name = product.inputs[2] if len(product.inputs) > 2 else ""
+    bias = graph.constant(name) if name else np.zeros(len(factor))
+    if weight is None or bias is None or (product.op == "Gemm" and _scales_bias(product)):
+        return None
+    moved = np.broadcast_to(bias, (len(factor),)) * factor + shift
+    return _with_constants(graph, node, product, (_scaled(product, weight, factor), moved))
+
+
+def _scales_bias(gemm: Node) -> bool:
+    return float(gemm.attributes.get("beta", 1.0)) != 1.0 or float(gemm.attributes.get("alpha", 1.0)) != 1.0
+
+
+def _scaled(product: Node, weight: Array, factor: Array) -> Array:
+    """A weight times a factor for each output channel."""
+    ones = (1,) * (weight.ndim - 2)
+    match product.op:
+        case "Conv":
+            return weight * factor.reshape(-1, 1, *ones)
+        case "Gemm":
+            return weight * factor.reshape((-1, 1) if product.attributes.get("transB", 0) else (1, -1))
+        case _:  # the weight of a transposed convolution is [inputs, outputs of a group, ...]
+            groups = int(product.attributes.get("group", 1))
+            grouped = weight.reshape(groups, -1, *weight.shape[1:]) * factor.reshape(groups, 1, -1, *ones)
+            return np.asarray(grouped.reshape(weight.shape))
+
+
+def _with_constants(graph: Graph, node: Node, product: Node, values: tuple[Array, Array]) -> Replacement | None:
+    """The product with another weight and bias, computing the result of the node after it."""
+    dtype = graph.tensor(node.outputs[0]).dtype
+    names = [fresh_name(graph, f"{node.outputs[0]}_{part}") for part in ("weight", "bias")]
+    constants = {name: np.asarray(value).astype(dtype) for name, value in zip(names, values, strict=True)}
+    return Replacement(
+        nodes=(replace(product, inputs=(product.inputs[0], *names), outputs=node.outputs[:1]),),
+        constants=constants,
+        types={name: TensorType(dtype, value.shape) for name, value in constants.items()},
+        matched=(product,),
+    )
+
+
+def _as_scale(graph: Graph, node: Node, factor: Array, shift: Array) -> Replacement | None:
+    """A normalisation on its own: x * factor + shift."""
+    kind = graph.tensor(node.outputs[0])
+    if kind.shape is None:
+        return None
+    shape = (len(factor), *(1,) * (len(kind.shape) - 2))
+    base = node.outputs[0]
+    product, scale, added = (fresh_name(graph, f"{base}_{part}") for part in ("product", "scale", "shift"))
+    constants = {scale: factor.reshape(shape).astype(kind.dtype), added: shift.reshape(shape).astype(kind.dtype)}
+    return Replacement(
+        nodes=(
+            Node("Mul", (node.inputs[0], scale), (product,), {}, node.name),
+            Node("Add", (product, added), (base,), {}, node.name),
+        ),
+        constants=constants,
+        types={product: kind, **{name: TensorType(kind.dtype, shape) for name in constants}},
+    )
+
+
+def _fold_add(graph: Graph, node: Node) -> Replacement | None:
+    """A constant added to each channel of a convolution becomes its bias."""
+    if node.op != "Add":
+        return None
+    for product_side, other in ((0, 1), (1, 0)):
+        product, value = graph.producers.get(node.inputs[product_side]), graph.constant(node.inputs[other])
+        if product is None or value is None or product.op not in ("Conv", "ConvTranspose"):
+            continue
+        kind, weight = graph.tensor(node.outputs[0]), graph.constant(product.inputs[1])
+        biased = len(product.inputs) > 2 and bool(product.inputs[2])
+        if weight is None or biased or graph.readers(product.outputs[0]) > 1:
+            continue
+        if kind.shape is None or kind != graph.types[product.outputs[0]] or not isinstance(kind.shape[1], int):
+            continue
+        each = _per_channel(value, kind.shape[1], len(kind.shape))
+        if each is not None:
+            return _with_constants(graph, node, product, (weight, each))
+    return None
+
+
+def _per_channel(value: Array, channels: int, rank: int) -> Array | None:
+    """A broadcast constant as one number a channel; None if it varies along another axis."""
+    padded = value.reshape((1,) * (rank - value.ndim) + value.shape)
+    if any(extent != 1 for axis, extent in enumerate(padded.shape) if axis != 1):
+        return None
+    return np.broadcast_to(padded.reshape(-1), (channels,))

@@ -1,0 +1,81 @@
+"""Common subexpressions: nodes that apply one operator to the same values become one node."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from vdla.compiler.graph.graph import Array, Graph, Node
+from vdla.compiler.graph.rewriting import Replacement, rewrite
+
+_RANDOM = frozenset(
+    {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+
+
+def merge_common_subexpressions(graph: Graph) -> Graph:
+    """The graph with equal constants and equal nodes once; random operators stay apart."""
+    graph = _merge_constants(graph)
+    while True:
+        first: dict[Hashable, Node] = {}
+        repeated: dict[int, Node] = {}
+        for node in graph.nodes:
+            key = _node_key(node)
+            if key is not None and (known := first.setdefault(key, node)) is not node:
+                repeated[id(node)] = known
+        if not repeated:
+            return graph
+
+        def merge(_: Graph, node: Node, repeated: dict[int, Node] = repeated) -> Replacement | None:
+            known = repeated.get(id(node))
+            if known is None:
+                return None
+            pairs = zip(node.outputs, known.outputs, strict=True)
+            return Replacement(renamed={name: other for name, other in pairs if name}, matched=(known,))
+
+        graph = rewrite(graph, [merge])
+
+
+def is_random(node: Node) -> bool:
+    """Whether two runs of a node may differ."""
+    return node.op in _RANDOM or any(is_random(inner) for body in node.bodies.values() for inner in body.nodes)
+
+
+def _node_key(node: Node) -> Hashable:
+    """Equal for nodes with equal results; None for a node that is never merged."""
+    if node.bodies or is_random(node):
+        return None
+    present = tuple(bool(name) for name in node.outputs)
+    attributes = tuple(sorted((key, _attribute_key(value)) for key, value in node.attributes.items()))
+    return node.op, node.inputs, present, attributes
+
+
+def _attribute_key(value: Any) -> Hashable:  # noqa: ANN401  any attribute
+    if isinstance(value, np.ndarray):
+        return "array", *_array_key(value)
+    if isinstance(value, tuple):
+        return "tuple", *map(_attribute_key, value)
+    return type(value).__name__, str(value)
+
+
+def _array_key(value: Array) -> tuple[str, tuple[int, ...], bytes]:
+    return str(value.dtype), value.shape, value.tobytes() if value.dtype != object else repr(value.tolist()).encode()
+
+
+def _merge_constants(graph: Graph) -> Graph:
+    """Equal constants once; those that are outputs of the graph keep their names."""
+    first: dict[Hashable, str] = {}
+    renamed = {}
+    for name, value in graph.constants.items():
+        known = first.setdefault(_array_key(value), name)
+        if known != name and name not in graph.outputs:
+            renamed[name] = known
+    if not renamed:
+        return graph
+    nodes = tuple(
+        Node(n.op, tuple(renamed.get(name, name) for name in n.inputs), n.outputs, n.attributes, n.name)
+        for n in graph.nodes
+    )
+    return graph.replace(nodes=nodes)

@@ -1,0 +1,46 @@
+"""Passes in a row: functions from graph to graph, with the rules of a graph checked in between."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from vdla.compiler.graph.check import check_graph
+from vdla.compiler.graph.graph import Graph
+
+Observer = Callable[[str, Graph, Graph], None]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPass:
+    """A named function from graph to graph."""
+
+    name: str
+    run: Callable[[Graph], Graph]
+
+
+def run_passes(graph: Graph, passes: Sequence[GraphPass], observe: Observer | None = None) -> Graph:
+    """The graph after all passes; `observe` gets the name, the graph before and the graph after."""
+    for each in passes:
+        after = check_graph(each.run(graph), f"after {each.name}, graph")
+        if observe is not None:
+            observe(each.name, graph, after)
+        graph = after
+    return graph
+
+
+def changes(before: Graph, after: Graph) -> str:
+    """What a pass changed: operators with another number of nodes, and the bytes of constants."""
+    counts = Counter(node.op for node in after.nodes)
+    counts.subtract(Counter(node.op for node in before.nodes))
+    parts = [f"{number:+d} {op}" for op, number in sorted(counts.items()) if number]
+    grown = _constant_bytes(after) - _constant_bytes(before)
+    if grown:
+        parts.append(f"{grown:+,d} bytes of constants")
+    same = "nothing" if before is after else "no number of nodes"
+    return ", ".join(parts) or same
+
+
+def _constant_bytes(graph: Graph) -> int:
+    return sum(value.nbytes for value in graph.constants.values())

@@ -1,0 +1,105 @@
+"""Local rewrites of a graph: a rule replaces one node, looking at the nodes around it.
+
+Rules are applied in sweeps until nothing changes. In one sweep, no node takes part in two
+replacements, so that a rule always sees the graph as it was at the beginning of the sweep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from vdla.compiler.graph.graph import Array, Graph, Node, ValueType
+
+
+@dataclass(frozen=True, eq=False)
+class Replacement:
+    """What takes the place of a node.
+
+    `renamed` maps results of the node to the values that take their place. `matched` are the other
+    nodes that the rule relies on; those that nothing reads afterwards are dead code.
+    """
+
+    nodes: tuple[Node, ...] = ()
+    constants: Mapping[str, Array] = field(default_factory=dict)
+    types: Mapping[str, ValueType] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    matched: tuple[Node, ...] = ()
+
+
+RewriteRule = Callable[[Graph, Node], Replacement | None]
+
+
+def rewrite(graph: Graph, rules: Sequence[RewriteRule]) -> Graph:
+    """The graph after all rules, and without dead code; bodies of nodes stay as they are."""
+    while True:
+        changed = _sweep(graph, rules)
+        if changed is graph:
+            return graph
+        graph = without_dead_code(changed)
+
+
+def without_dead_code(graph: Graph) -> Graph:
+    """The graph without nodes whose results nothing reads; an unread result of others is absent."""
+    used = set(graph.outputs)
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        if used.isdisjoint(filter(None, node.outputs)):
+            continue
+        used.update(filter(None, node.inputs))
+        kept.append(node)
+    if len(kept) == len(graph.nodes):
+        return graph
+    return graph.replace(nodes=tuple(reversed(kept)))
+
+
+def fresh_name(graph: Graph, base: str) -> str:
+    """A name beginning with `base` that no value of the graph has."""
+    if base not in graph.types:
+        return base
+    return next(name for i in range(1, len(graph.types) + 2) if (name := f"{base}_{i}") not in graph.types)
+
+
+def _sweep(graph: Graph, rules: Sequence[RewriteRule]) -> Graph:
+    """The graph after at most one replacement of each node; the same object if there is none."""
+    nodes: list[Node] = []
+    constants, types = dict(graph.constants), dict(graph.types)
+    renamed: dict[str, str] = {}
+    touched: set[int] = set()
+    for node in graph.nodes:
+        found = None if id(node) in touched else _first(graph, node, rules, touched)
+        if found is None:
+            nodes.append(node)
+            continue
+        touched.update(map(id, (node, *found.matched)))
+        nodes.extend(found.nodes)
+        constants.update(found.constants)
+        types.update(found.types)
+        renamed.update(found.renamed)
+    if not touched:
+        return graph
+    return _rename(graph.replace(nodes=tuple(nodes), constants=constants, types=types), renamed)
+
+
+def _first(graph: Graph, node: Node, rules: Sequence[RewriteRule], touched: set[int]) -> Replacement | None:
+    for rule in rules:
+        found = rule(graph, node)
+        if found is not None and touched.isdisjoint(map(id, found.matched)):
+            return found
+    return None
+
+
+def _rename(graph: Graph, renamed: Mapping[str, str]) -> Graph:
+    """The graph with values renamed where they are read; an output keeps its name by a copy."""
+    if not renamed:
+        return graph
+
+    def final(name: str) -> str:
+        while name in renamed:
+            name = renamed[name]
+        return name
+
+    nodes = [replace(node, inputs=tuple(map(final, node.inputs))) for node in graph.nodes]
+    copied = dict.fromkeys(name for name in graph.outputs if name in renamed)
+    copies = [Node("Identity", (final(name),), (name,)) for name in copied]
+    return graph.replace(nodes=(*nodes, *copies))
