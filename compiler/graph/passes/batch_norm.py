@@ -17,7 +17,7 @@ _PRODUCTS = ("Conv", "ConvTranspose", "Gemm")
 
 
 def fold_batch_norm(graph: Graph) -> Graph:
-    """The graph without BatchNormalization of constant statistics; constants added become biases."""
+    """The graph without BatchNormalization by constants; added constants become biases."""
     return rewrite(graph, (_fold, _fold_add))
 
 
