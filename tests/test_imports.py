@@ -84,6 +84,7 @@ ROOMS: dict[str, str] = {
     "runtime.compare": "hardware.isa hardware.program simulator.support simulator.stats runtime.devices runtime",
     "boards": "",
     "benchmarks.harness": "support hardware hardware.program",
+    "benchmarks.networks": "support",
     "benchmarks.fuzz": (
         "support compiler.ir compiler.target compiler.arith compiler.analysis compiler.interpret compiler.te "
         "compiler.tensorize compiler.schedule compiler.codegen.llvm.intrinsics runtime.native "
@@ -109,7 +110,7 @@ ROOMS: dict[str, str] = {
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm "
         "compiler.ir compiler.target compiler.te compiler.codegen.llvm compiler.operators.vdla "
         "compiler.operators compiler.operators.cpu simulator.function simulator.stats simulator.verify "
-        "simulator.timing simulator runtime.devices runtime runtime.compare benchmarks.harness"
+        "simulator.timing simulator runtime.devices runtime runtime.compare benchmarks.harness benchmarks.networks"
     ),
 }
 

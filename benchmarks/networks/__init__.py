@@ -1,0 +1,1 @@
+"""Networks as ONNX models: built from seeded random weights, or from trained ones (`digits`)."""

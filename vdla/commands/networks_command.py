@@ -1,0 +1,85 @@
+"""`vdla networks`: lists the networks of the benchmarks, or writes one as an ONNX model."""
+
+from __future__ import annotations
+
+import argparse
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from vdla.commands import OK, CommandError
+from vdla.commands.completion import complete_with
+from vdla.commands.console import output, table
+from vdla.commands.files import require_folder
+from vdla.commands.machine_options import natural
+from vdla.support.atomic import write_bytes
+
+EXAMPLES = """\
+  vdla networks                                  the networks with parameters and MACs
+  vdla networks resnet18                         resnet18.onnx
+  vdla networks vit_small --batch N -o vit.onnx  with a symbolic batch size
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The network, its file, its parameters."""
+    name = parser.add_argument("name", nargs="?", metavar="NAME", help="the network (default: a table of all)")
+    complete_with(name, _names)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="file of the model (default NAME.onnx)")
+    parser.add_argument("--batch", default="1", help="size of a batch, or a name for a symbolic one (default 1)")
+    parser.add_argument("--small", action="store_true", help="the variant with few channels and small images")
+    parser.add_argument("--seed", type=natural, default=0, help="seed of the weights (default 0)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the table, or write a model."""
+    from vdla.benchmarks.networks.registry import network
+
+    if find_spec("onnx") is None:
+        raise CommandError('networks: onnx must be installed, got none (pip install "vdla[onnx]")')
+    if arguments.name is None:
+        return _list(arguments)
+    chosen = network(arguments.name)
+    path = arguments.output or Path(f"{arguments.name}.onnx")
+    require_folder("networks", "--output", path)
+    parameters = chosen.small if arguments.small else {}
+    model = chosen.build(batch=_batch(arguments.batch), seed=arguments.seed, **parameters)
+    write_bytes(path, model.SerializeToString(deterministic=True))
+    print(f"{path}: {_summary(chosen.title, model, arguments.small)}")
+    return OK
+
+
+def _names() -> list[str]:
+    from vdla.benchmarks.networks.registry import NETWORKS
+
+    return list(NETWORKS)
+
+
+def _batch(text: str) -> int | str:
+    """A positive number, or a name."""
+    if text.isidentifier():
+        return text
+    if not text.isdecimal() or int(text) == 0:
+        raise CommandError(f"networks: --batch must be a positive number or a name, got {text}")
+    return int(text)
+
+
+def _summary(title: str, model: Any, small: bool) -> str:  # noqa: ANN401  onnx is an extra
+    from vdla.benchmarks.networks.counts import parameters
+
+    what = f"small variant of {title}" if small else title
+    return f"{what}, {parameters(model):,} parameters"
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    from vdla.benchmarks.networks.counts import macs, parameters
+    from vdla.benchmarks.networks.registry import NETWORKS
+
+    listing = table("networks", "name", "network", "parameters", "MACs")
+    listing.columns[1].justify = "left"
+    listing.columns[1].no_wrap = False
+    for name, network in NETWORKS.items():
+        model = network.build(seed=arguments.seed, **(network.small if arguments.small else {}))
+        listing.add_row(name, network.title, f"{parameters(model):,}", f"{macs(model):,}")
+    output().print(listing)
+    return OK
