@@ -11,6 +11,9 @@ a function of `vdla.compiler.operators.conv2d`. `docs/operators.md` lists all of
 """
 
 from vdla.compiler.operators.bitserial_dense import Coding, bitserial_dense, pack_bitserial_dense
+from vdla.compiler.operators.blocked import from_blocked, pack_channels, to_blocked
+from vdla.compiler.operators.blocked_depthwise_conv2d import blocked_depthwise_conv2d, pack_blocked_depthwise_conv2d
+from vdla.compiler.operators.blocked_pool import blocked_global_average_pool, blocked_max_pool
 from vdla.compiler.operators.broadcast import (
     add,
     broadcast_to,
@@ -129,6 +132,9 @@ __all__ = [
     "average_pool",
     "batch_norm",
     "bitserial_dense",
+    "blocked_depthwise_conv2d",
+    "blocked_global_average_pool",
+    "blocked_max_pool",
     "broadcast_to",
     "cast",
     "ceil",
@@ -149,6 +155,7 @@ __all__ = [
     "exp",
     "flatten",
     "floor",
+    "from_blocked",
     "gather",
     "gather_elements",
     "gather_nd",
@@ -191,6 +198,8 @@ __all__ = [
     "negative",
     "one_hot",
     "pack_bitserial_dense",
+    "pack_blocked_depthwise_conv2d",
+    "pack_channels",
     "pack_conv2d",
     "pack_dense",
     "pack_qconv2d",
@@ -235,6 +244,7 @@ __all__ = [
     "tanh",
     "thresholded_relu",
     "tile",
+    "to_blocked",
     "transpose",
     "unsqueeze",
     "where",

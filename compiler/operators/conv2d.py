@@ -21,6 +21,7 @@ from vdla.compiler.operators.checks import (
     check_number,
     check_same_dtype,
     check_weights,
+    same_shape,
     static_extent,
     static_extents,
     target_of,
@@ -46,6 +47,7 @@ def conv2d(
     out_channels: int | None = None,
     layout: str = "NCHW",
     weight_layout: str = "OIHW",
+    result_layout: str | None = None,
     target: Target | str = "host",
     name: str | None = None,
 ) -> te.Tensor:
@@ -53,20 +55,22 @@ def conv2d(
 
     A plain weight is packed at every call. `weight_layout` "OIHW16o" is a weight that `pack_conv2d`
     packed for 16 lanes, of which the first `out_channels` are used. `layout` "NCHW16c" is an image
-    in blocks of 16 channels; the result then has blocks of as many channels as the weight has
-    lanes. float16 and bfloat16 are summed in float32; integers wrap.
+    in blocks of 16 channels, the last one padded; the result then has blocks of as many channels as
+    the weight has lanes, and the bias may be padded to them. `result_layout` "NCHW16c" gives blocks
+    of a plain image, too. float16 and bfloat16 are summed in float32; integers wrap.
     """
     block = block_size(_NAME, "layout", layout, "NCHW", "c")
     lanes = block_size(_NAME, "weight_layout", weight_layout, "OIHW", "o")
     check_layout(_NAME, "x", x, layout, block)
     check_layout(_NAME, "weight", weight, weight_layout, lanes)
     geometry = _geometry(x, weight, strides, pads, dilations, groups, out_channels, lanes, target)
-    _check_operands(x, weight, bias, geometry, block, lanes)
+    is_blocked = _is_blocked(result_layout, block, geometry)
+    _check_operands(x, weight, bias, geometry, block, lanes, is_blocked)
     result = result_name(x, _NAME, name)
     packed = weight if lanes is not None else _packed_weight(weight, geometry, f"{result}_weight")
     image = pad_image(x, geometry.windows, f"{result}_pad")
     total = _sums(image, packed, bias, geometry, block, f"{result}_sum")
-    return result_in_layout(total, None, geometry, x.dtype, block is not None, result)
+    return result_in_layout(total, None, geometry, x.dtype, is_blocked, result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,7 @@ class ConvGeometry:
 
     def of_channel(self, tensor: te.Tensor, block: te.Value, lane: te.Value, *rest: te.Operand) -> te.Value:
         """`tensor[channel, *rest]` for the channel of a lane in a block; 0 in padding."""
-        if self.group_outputs % self.lanes == 0:
+        if self.group_outputs % self.lanes == 0 or tensor.shape[0] == self.blocks * self.lanes:
             return tensor[(block * self.lanes + lane, *rest)]
         within = block % self.group_blocks * self.lanes + lane
         element = tensor[(block // self.group_blocks * self.group_outputs + within, *rest)]
@@ -234,6 +238,17 @@ def _packed_weight(weight: te.Tensor, geometry: ConvGeometry, name: str) -> te.T
 # --- checks ---------------------------------------------------------------------------------------
 
 
+def _is_blocked(result_layout: str | None, block: int | None, geometry: ConvGeometry) -> bool:
+    """Whether the result is in blocks: by default, if the image is."""
+    if result_layout is None:
+        return block is not None
+    found = block_size(_NAME, "result_layout", result_layout, "NCHW", "c")
+    if found is not None and found != geometry.lanes:
+        rule = f"result_layout must be NCHW or NCHW{geometry.lanes}c, by the lanes of weight"
+        raise OperatorError(f"{_NAME}: {rule}, got {result_layout}")
+    return found is not None
+
+
 def _check_operands(
     x: te.Tensor,
     weight: te.Tensor,
@@ -241,17 +256,21 @@ def _check_operands(
     geometry: ConvGeometry,
     block: int | None,
     lanes: int | None,
+    is_blocked: bool,
 ) -> None:
     """Refuse operands whose dtypes or extents do not fit together."""
     check_same_dtype(_NAME, x, weight, *([] if bias is None else [bias]))
     channels = prod(static_extent(_NAME, f"extent {d} of x", x.shape[d]) for d in ((1,) if block is None else (1, 4)))
-    if channels != geometry.group_channels * geometry.groups:
+    wanted = geometry.group_channels * geometry.groups
+    if channels != (wanted if block is None or geometry.groups > 1 else -(-wanted // block) * block):
         rule = f"weight must have {channels} / {geometry.groups} input channels (those of x / groups)"
         raise OperatorError(f"{_NAME}: {rule}, got {geometry.group_channels}")
     if lanes is not None and weight.shape[0] != geometry.blocks:
         rule = f"weight must have {geometry.blocks} blocks of {lanes} channels"
         raise OperatorError(f"{_NAME}: {rule}, got {weight.shape[0]}")
-    if block is not None and geometry.group_outputs % geometry.lanes:
-        rule = f"output channels of a group must fill blocks of {geometry.lanes} where x is in blocks"
+    if is_blocked and not geometry.is_dense:
+        rule = f"output channels of a group must fill blocks of {geometry.lanes} where the result is in blocks"
         raise OperatorError(f"{_NAME}: {rule}, got {geometry.group_outputs}")
-    check_bias(_NAME, bias, geometry.outputs)
+    padded = geometry.blocks * geometry.lanes
+    is_padded = bias is not None and is_blocked and geometry.is_dense and same_shape(bias.shape, (padded,))
+    check_bias(_NAME, bias, padded if is_padded else geometry.outputs)

@@ -78,12 +78,17 @@ def _pooling_windows(
 ) -> Windows:
     """The windows over the spatial dimensions of `x`; each must cover at least one element."""
     windows = windows_of(where, x.shape[2:], kernel_shape, strides, pads, dilations, ceil_mode)
+    check_windows_cover_input(where, windows)
+    return windows
+
+
+def check_windows_cover_input(where: str, windows: Windows) -> None:
+    """Refuse windows of which one covers no element of the input."""
     for d, count in enumerate(windows.counts):
         empty = next((n for n in range(count) if not windows.covers_input(d, n)), None)
         if empty is not None:
             rule = "every window must cover an element of x"
             raise OperatorError(f"{where}: {rule}, got none in window {empty} along spatial dimension {d}")
-    return windows
 
 
 def _reduce_windows(reducer: te.Reducer, x: te.Tensor, windows: Windows, padding: te.Number, name: str) -> te.Tensor:

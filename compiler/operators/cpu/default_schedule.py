@@ -23,6 +23,7 @@ _OperatorSchedule = Callable[[Schedule, str, Target], None]
 
 def operator_schedules() -> Mapping[str, _OperatorSchedule]:
     """The schedule of each operator, a function of `Schedule`, block of sums and target."""
+    from vdla.compiler.operators.cpu.blocked_window_schedule import schedule_blocked_window
     from vdla.compiler.operators.cpu.conv2d_schedule import schedule_conv2d
     from vdla.compiler.operators.cpu.conv_transpose_schedule import schedule_conv_transpose
     from vdla.compiler.operators.cpu.dense_schedule import schedule_bitserial_dense, schedule_qdense
@@ -34,6 +35,7 @@ def operator_schedules() -> Mapping[str, _OperatorSchedule]:
 
     return {
         "bitserial_dense": schedule_bitserial_dense,
+        "blocked_window": schedule_blocked_window,
         "conv2d": schedule_conv2d,
         "conv_transpose": schedule_conv_transpose,
         "depthwise_conv2d": schedule_depthwise_conv2d,

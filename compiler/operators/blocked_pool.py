@@ -1,0 +1,69 @@
+"""Pooling of images in blocks of channels, [N, C / L, H, W, L]. Options are ONNX's."""
+
+from __future__ import annotations
+
+from vdla.compiler import te
+from vdla.compiler.ir import is_float, limits
+from vdla.compiler.operators.blocked import check_blocked, check_channels
+from vdla.compiler.operators.checks import check_float, check_number, static_extent
+from vdla.compiler.operators.pool import check_windows_cover_input
+from vdla.compiler.operators.results import result_name, to_accumulator
+from vdla.compiler.operators.roles import OPERATOR
+from vdla.compiler.operators.windows import Ints, windows_of
+
+
+def blocked_max_pool(
+    x: te.Tensor,
+    kernel_shape: Ints,
+    strides: Ints = 1,
+    pads: Ints = 0,
+    dilations: Ints = 1,
+    ceil_mode: bool = False,
+    name: str | None = None,
+) -> te.Tensor:
+    """The largest element of each window, [N, C / L, OH, OW, L]; integers and floats."""
+    where = "blocked_max_pool"
+    check_number(where, "x", x)
+    check_blocked(where, "x", x)
+    windows = windows_of(where, x.shape[2:4], kernel_shape, strides, pads, dilations, ceil_mode)
+    check_windows_cover_input(where, windows)
+    result = result_name(x, where, name)
+    kh, kw = (te.reduce_axis(extent, axis) for extent, axis in zip(windows.kernel_shape, ("kh", "kw"), strict=True))
+
+    def value(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
+        position = [windows.position(0, oh, kh), windows.position(1, ow, kw)]
+        element = x[n, cb, position[0], position[1], c]
+        if inside := windows.inside(position):
+            element = te.select(te.all_of(*inside), element, te.const(limits(x.dtype)[0], x.dtype))
+        return te.max(element, axis=[kh, kw])
+
+    shape = (*x.shape[:2], *windows.counts, x.shape[4])
+    largest = te.compute(shape, value, f"{result}_max", {OPERATOR: "blocked_window"})
+    return te.compute(shape, lambda *i: largest[i], result)
+
+
+def blocked_global_average_pool(x: te.Tensor, channels: int, name: str | None = None) -> te.Tensor:
+    """The mean of each channel: [N, channels, 1, 1]; floats."""
+    where = "blocked_global_average_pool"
+    check_float(where, "x", x)
+    blocks, lanes = check_blocked(where, "x", x)
+    count = check_channels(where, channels, blocks, lanes)
+    height, width = (static_extent(where, f"extent {d} of x", x.shape[d]) for d in (2, 3))
+    result = result_name(x, where, name)
+    total = sum_of_pixels(x, f"{result}_sum")
+
+    def value(n: te.Value, c: te.Value, h: te.Value, w: te.Value) -> te.Value:
+        return te.cast(x.dtype, total[n, c // lanes, c % lanes] / float(height * width))
+
+    return te.compute((x.shape[0], count, 1, 1), value, result)
+
+
+def sum_of_pixels(x: te.Tensor, name: str) -> te.Tensor:
+    """[N, C / L, L]: the sum of each channel; integers as int32."""
+    h, w = te.reduce_axis(x.shape[2], "h"), te.reduce_axis(x.shape[3], "w")
+
+    def value(n: te.Value, cb: te.Value, c: te.Value) -> te.Value:
+        element = x[n, cb, h, w, c]
+        return te.sum(to_accumulator(element) if is_float(x.dtype) else te.cast("int32", element), axis=[h, w])
+
+    return te.compute((x.shape[0], x.shape[1], x.shape[4]), value, name)

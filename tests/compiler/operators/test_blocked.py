@@ -1,0 +1,172 @@
+"""Operators on images in blocks of channels, against sums over windows of plain images."""
+
+import numpy as np
+import pytest
+from helpers.run_operator import close, floats, function_of, integers, run
+from helpers.window_sums import model
+
+from vdla.compiler import te
+from vdla.compiler.codegen.llvm import compile_native
+from vdla.compiler.operators import (
+    OperatorError,
+    add,
+    blocked_depthwise_conv2d,
+    blocked_global_average_pool,
+    blocked_max_pool,
+    conv2d,
+    from_blocked,
+    global_average_pool,
+    max_pool,
+    pack_blocked_depthwise_conv2d,
+    pack_channels,
+    pack_conv2d,
+    relu,
+    to_blocked,
+)
+from vdla.compiler.operators.cpu import default_schedule
+from vdla.compiler.target import Target
+
+LANES = 8
+# image, kernel, strides, pads, dilations
+WINDOWS = {
+    "3x3": ((1, 16, 6, 9), (3, 3), 1, 1, 1),
+    "3x3_strided": ((2, 8, 9, 18), (3, 3), 2, 1, 1),
+    "even_padding": ((1, 13, 8, 8), (3, 3), 2, (0, 0, 1, 1), 1),
+    "5x5_odd_channels": ((1, 11, 7, 7), (5, 5), 1, 2, 1),
+    "uneven": ((1, 8, 7, 9), (2, 3), (1, 2), (0, 1, 2, 0), (2, 1)),
+    "9x9": ((1, 8, 9, 20), (9, 9), 1, 4, 1),
+    "no_padding": ((1, 9, 5, 5), (3, 3), 1, 0, 1),
+}
+
+
+def blocks(x, lanes=LANES, fill=0):
+    """An image in blocks of channels; NumPy's definition of `to_blocked`."""
+    n, c, h, w = x.shape
+    padded = np.pad(x, ((0, 0), (0, -c % lanes), (0, 0), (0, 0)), constant_values=fill)
+    return np.ascontiguousarray(padded.reshape(n, -1, lanes, h, w).transpose(0, 1, 3, 4, 2))
+
+
+def plain(x, channels):
+    """The first channels of an image in blocks."""
+    n, b, h, w, lanes = x.shape
+    return x.transpose(0, 1, 4, 2, 3).reshape(n, b * lanes, h, w)[:, :channels]
+
+
+@pytest.mark.parametrize("channels", [8, 13, 16])
+def test_an_image_goes_into_blocks_and_back(channels):
+    x = integers((2, channels, 3, 5), "float32")
+    blocked = run(lambda a: to_blocked(a, LANES), x)
+    np.testing.assert_array_equal(blocked, blocks(x))
+    np.testing.assert_array_equal(run(lambda a: from_blocked(a, channels), blocked), x)
+
+
+@pytest.mark.parametrize("name", WINDOWS)
+def test_depthwise_convolution_equals_sums_over_windows(name):
+    shape, kernel, *options = WINDOWS[name]
+    channels = shape[1]
+    x, weight = integers(shape, "float32", 1, -5, 5), integers((channels, 1, *kernel), "float32", 2, -5, 5)
+    bias = integers((channels,), "float32", 3)
+    arrays = blocks(x, fill=99), pack_blocked_depthwise_conv2d(weight, LANES), pack_channels(bias, LANES)
+    result = run(lambda a, w, b: relu(blocked_depthwise_conv2d(a, w, b, *options, name="y"), "r"), *arrays)
+    expected = np.maximum(model(x, weight, *options, groups=channels) + bias[:, None, None], 0)
+    np.testing.assert_array_equal(plain(result, channels), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int32"])
+def test_depthwise_convolution_of_other_dtypes(dtype):
+    x, weight = integers((1, 8, 5, 6), dtype, 1, -5, 5), integers((8, 1, 3, 3), dtype, 2, -5, 5)
+    arrays = blocks(x), pack_blocked_depthwise_conv2d(weight, LANES)
+    result = run(lambda a, w: blocked_depthwise_conv2d(a, w, pads=1), *arrays)
+    np.testing.assert_array_equal(plain(result, 8), model(x, weight, 1, 1, groups=8))
+
+
+@pytest.mark.parametrize("name", ["3x3", "3x3_strided", "uneven"])
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_max_pool_equals_that_of_the_plain_image(name, dtype):
+    shape, kernel, strides, pads, dilations = WINDOWS[name]
+    x = integers(shape, dtype, 1, 0, 100)
+    options = (kernel, strides, (0, 0, 1, 0) if name == "uneven" else pads, dilations)
+    result = run(lambda a: blocked_max_pool(a, *options), blocks(x))
+    np.testing.assert_array_equal(plain(result, shape[1]), run(lambda a: max_pool(a, *options), x))
+
+
+@pytest.mark.parametrize("channels", [11, 16])
+def test_global_average_pool_equals_that_of_the_plain_image(channels):
+    x = floats((2, channels, 7, 5))
+    result = run(lambda a: blocked_global_average_pool(a, channels), blocks(x, fill=1))
+    close(result, run(global_average_pool, x), 64)
+
+
+@pytest.mark.parametrize("channels, outputs", [(16, 32), (11, 21), (24, 16)])
+@pytest.mark.parametrize("padded_bias", [True, False])
+def test_convolution_of_channels_that_do_not_fill_blocks(channels, outputs, padded_bias):
+    x, weight = integers((1, channels, 6, 7), "float32", 1, -5, 5), integers((outputs, channels, 3, 3), "float32", 2)
+    bias = integers((outputs,), "float32", 3)
+    packed = pack_conv2d(weight, "x86-64-avx2")
+    other = integers((1, -(-outputs // LANES), 3, 4, LANES), "float32", 4)
+    arrays = blocks(x, fill=7), packed, pack_channels(bias, LANES) if padded_bias else bias, other
+    layouts = {"layout": "NCHW8c", "weight_layout": "OIHW8o"}
+
+    def layer(a, w, b, c):
+        return relu(add(conv2d(a, w, b, 2, 1, out_channels=outputs, **layouts, name="y"), c, "s"), "r")
+
+    expected = model(x, weight, 2, 1) + bias[:, None, None] + plain(other, outputs)
+    np.testing.assert_array_equal(plain(run(layer, *arrays), outputs), np.maximum(expected, 0))
+
+
+def test_convolution_of_a_plain_image_into_blocks():
+    x, weight = integers((1, 3, 15, 14), "float32", 1, -5, 5), integers((16, 3, 7, 7), "float32", 2, -5, 5)
+    options = {"weight_layout": "OIHW8o", "result_layout": "NCHW8c"}
+    result = run(lambda a, w: conv2d(a, w, None, 2, 3, **options), x, pack_conv2d(weight, "x86-64-avx2"))
+    np.testing.assert_array_equal(plain(result, 16), model(x, weight, 2, 3))
+
+
+@pytest.mark.parametrize("target", ["x86-64-avx2", "cortex-a9", "aarch64"])
+def test_kernels_compile_for_other_targets(target):
+    lanes = Target.named(target).lanes(4)
+    x = np.zeros((1, 2, 9, 9, lanes), np.float32)
+    weight = pack_blocked_depthwise_conv2d(np.zeros((2 * lanes, 1, 3, 3), np.float32), lanes)
+    fn, _ = function_of(lambda a, w: blocked_depthwise_conv2d(a, w, None, 2, 1), x, weight)
+    assert compile_native(default_schedule(fn, target).fn, target).object
+
+
+X, W = (te.placeholder(shape, "float32", name) for shape, name in (((1, 2, 5, 5, 8), "x"), ((2, 3, 3, 8), "w")))
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (
+            lambda: blocked_depthwise_conv2d(X, te.placeholder((1, 3, 3, 8), "float32", "w")),
+            "blocked_depthwise_conv2d: weight must be [2, KH, KW, 8], got [1, 3, 3, 8]",
+        ),
+        (
+            lambda: blocked_depthwise_conv2d(X, W, te.placeholder((12,), "float32", "b")),
+            "blocked_depthwise_conv2d: bias must be of shape [16], got [12]",
+        ),
+        (lambda: blocked_max_pool(W, 3), "blocked_max_pool: x must have 5 dimensions, got 4"),
+        (
+            lambda: blocked_global_average_pool(X, 7),
+            "blocked_global_average_pool: channels must fill 2 blocks of 8 lanes, got 7",
+        ),
+        (lambda: from_blocked(X, 17), "from_blocked: channels must fill 2 blocks of 8 lanes, got 17"),
+        (lambda: to_blocked(W, 0), "to_blocked: lanes must be at least 1, got 0"),
+        (
+            lambda: pack_blocked_depthwise_conv2d(np.zeros((4, 2, 3, 3), np.float32), 8),
+            "pack_blocked_depthwise_conv2d: weight must be [C, 1, KH, KW], got [4, 2, 3, 3]",
+        ),
+        (
+            lambda: conv2d(
+                te.placeholder((1, 3, 5, 5), "float32", "x"),
+                te.placeholder((2, 3, 3, 3, 8), "float32", "w"),
+                weight_layout="OIHW8o",
+                result_layout="NCHW16c",
+            ),
+            "conv2d: result_layout must be NCHW or NCHW8c, by the lanes of weight, got NCHW16c",
+        ),
+    ],
+)
+def test_errors_name_the_rule(make, message):
+    with pytest.raises(OperatorError) as error:
+        make()
+    assert str(error.value) == message
