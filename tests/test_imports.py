@@ -60,7 +60,7 @@ ROOMS: dict[str, str] = {
     ),
     "compiler.graph": "support",
     "compiler.graph.passes": "compiler.graph",
-    "compiler.graph.rules": "support compiler.target compiler.te compiler.operators compiler.graph",
+    "compiler.graph.rules": "support compiler.ir compiler.target compiler.te compiler.operators compiler.graph",
     "simulator.support": "support hardware.isa hardware hardware.program",
     "simulator.adversary": "hardware.isa hardware hardware.program simulator.support",
     "simulator.function": "hardware.isa hardware simulator.support",
