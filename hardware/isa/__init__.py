@@ -43,6 +43,7 @@ from vdla.hardware.isa.instructions import (
     opcode_of,
     unit_of,
 )
+from vdla.hardware.isa.partition import Partition, partition
 from vdla.hardware.isa.rules import RULES, IsaError, Rule
 from vdla.hardware.isa.units import COUNTERS, QUEUES, SIDES, UNITS, TokenQueue, popped_queue
 
@@ -71,6 +72,7 @@ __all__ = [
     "MicroOp",
     "Opcode",
     "Operand",
+    "Partition",
     "Row",
     "Rule",
     "Slot",
@@ -97,6 +99,7 @@ __all__ = [
     "layout",
     "opcode_of",
     "pack",
+    "partition",
     "popped_queue",
     "unit_of",
     "uop_columns",

@@ -140,7 +140,7 @@ def _addressed(config: Config, op: MacroOp, addresses: Mapping[BufferTile, int],
     bases: dict[str, int] = {}
     for name, (tile, offset) in op.bases.items():
         unit = field_unit(config, op.instruction, name)
-        bases[name] = addresses[tile] * unit.denominator // unit.numerator + offset  # tiles are aligned
+        bases[name] = addresses[tile] * unit.denominator // unit.numerator + int(offset)  # tiles are aligned
     if isinstance(op.instruction, Gemm | Vector):
         bases |= {"uop_begin": begin, "uop_end": begin + len(op.uops)}
     return _with(op.instruction, bases)

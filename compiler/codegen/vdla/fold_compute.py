@@ -109,7 +109,7 @@ def _compute_op(nest: TensorizedNest, operands: ComputeFields, hardware: list[Lo
     for position, loop in enumerate(hardware):
         fields[f"loop{position}"] = loop.extent
         fields |= {f"{field}{position}": access.step(loop.var) for field, access in used.items()}
-    bases: dict[str, Base] = {field: (_tile(access), lows[field]) for field, access in used.items()}
+    bases: dict[str, Base] = {field: (_tile(access), access.base + lows[field]) for field, access in used.items()}
     if nest.epilogue is not None:
         _add_epilogue(nest, nest.epilogue, fields, bases, hardware)
     return MacroOp(instruction(fields), bases, _kernel_of(unrolled, offsets, lows), None, nest.source)
@@ -124,11 +124,13 @@ def _tile(access: EntryAccess) -> BufferTile:
 
 
 def _offsets(unrolled: list[Loop], used: Mapping[str, EntryAccess]) -> dict[str, _Offsets]:
-    """The positions of each operand over the unrolled loops, the last loop varying fastest."""
+    """The positions of each operand over the unrolled loops, the last loop varying fastest, from
+    its base.
+    """
     shape = tuple(loop.extent for loop in unrolled)
     grid = np.indices(shape, dtype=np.int64).reshape(len(shape), -1) if shape else np.zeros((0, 1), np.int64)
     point = {loop.var: grid[position] for position, loop in enumerate(unrolled)}
-    return {field: np.broadcast_to(access.at(point), grid.shape[1:]) for field, access in used.items()}
+    return {field: np.broadcast_to(access.relative(point), grid.shape[1:]) for field, access in used.items()}
 
 
 def _kernel_of(

@@ -1,22 +1,28 @@
-"""Lowering: a scheduled, tensorized loop nest becomes a list of macro-ops in program order.
+"""Lowering: a scheduled, tensorized loop nest becomes macro-ops in program order.
 
-Outer loops run here, at compile time; each foldable nest becomes instructions by its intrinsic's
-`lower`. Virtual threads are interleaved, each on tiles of its own: they overlap on the machine as
-far as the exact dependences allow.
+Outer loops run here, at compile time and all iterations at once; each foldable nest becomes
+instructions by its intrinsic's `lower`, which is called once for all iterations that differ in
+addresses only. Virtual threads are interleaved, each on tiles of its own: they overlap on the
+machine as far as the exact dependences allow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from vdla.compiler import ir
 from vdla.compiler.arith import evaluate, var_names
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.foldable import FoldableNest, FoldableNests, Position
-from vdla.compiler.codegen.vdla.in_place import SharedStorage
-from vdla.compiler.codegen.vdla.loop_bounds import Bounds, loop_bounds, truth_over
+from vdla.compiler.codegen.vdla.in_place import SharedStorage, StorageStep
+from vdla.compiler.codegen.vdla.iterations import Iterations
+from vdla.compiler.codegen.vdla.loop_bounds import Bounds, Condition, loop_bounds, truth_over
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
+from vdla.compiler.codegen.vdla.macro_ops import MacroOps, form_and_numbers
 from vdla.compiler.codegen.vdla.nest import EntryAccess, Epilogue, Loop, TensorizedNest
 from vdla.compiler.codegen.vdla.tensorized_block import tensorized_blocks
 from vdla.compiler.codegen.vdla.tiles import TilePlan, plan_tiles
@@ -24,26 +30,44 @@ from vdla.compiler.ir import INTEGER_BITS
 from vdla.hardware import isa
 from vdla.hardware.config import Config
 
+Ints = NDArray[np.int64]
 Env = Mapping[str, int]
 
 MAX_STEPS = 1 << 22
-"""Iterations that the loops around foldable nests may have in all; 2**22 of them take minutes."""
+"""Iterations that the loops around foldable nests may have in all, and operations of a program;
+2**22 of them take gigabytes.
+"""
 
 
-def lower(config: Config, fn: ir.Function) -> list[MacroOp]:
+def lower(config: Config, fn: ir.Function) -> MacroOps:
     """The macro-ops of a function whose blocks are all tensorized.
 
     Raises:
         LoweringError: a block, buffer or loop that the machine's instructions cannot express.
     """
     lowering = _Lowering(config, fn)
-    steps = lowering.steps(fn.body)
+    _check_steps(fn, lowering.steps(fn.body))
+    return lowering.finish(lowering.run(fn.body, Iterations(1, {})))
+
+
+def _check_steps(fn: ir.Function, steps: int) -> None:
     if steps > MAX_STEPS:
         raise LoweringError(
             f"compile_function {fn.name}: the loops around instructions must have at most {MAX_STEPS} iterations "
             f"in all, got {steps}; use larger tiles or split the operator"
         )
-    return list(lowering.run(fn.body, {}))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Operations of many iterations, sorted by iteration, those of one iteration in order.
+
+    `numbers[i]` are the `dram` and the offsets of a macro-op, or the base of a storage step.
+    """
+
+    iteration: Ints
+    form: Ints
+    numbers: Ints
 
 
 class _Lowering:
@@ -56,20 +80,18 @@ class _Lowering:
         self.nests = FoldableNests(fn, blocks, self.plans)
         self.storage = SharedStorage(fn.name, self.plans)
         self.tiles: dict[tuple[str, tuple[int, ...]], BufferTile] = {}
+        self.forms: list[MacroOp | StorageStep] = []
 
-    def run(self, stmt: ir.Stmt, env: dict[str, int]) -> Iterator[MacroOp]:
-        """The macro-ops of a statement in one iteration of the loops around it."""
+    def run(self, stmt: ir.Stmt, outer: Iterations) -> _Rows:
+        """The operations of a statement in all iterations of the loops around it."""
         foldable = self.nests.at(stmt)
         if foldable is not None:
-            yield from self.emit(foldable, env)
-            return
+            return self.emit(foldable, outer)
         match stmt:
             case ir.For():
-                for value in range(stmt.size):
-                    yield from self.run(stmt.body, {**env, stmt.var: value})
+                return _of_outer(self.run(stmt.body, outer.nested(stmt.var, stmt.size)), stmt.size)
             case _:
-                for child in ir.children(stmt):
-                    yield from self.run(child, env)
+                return _merged([self.run(child, outer) for child in ir.children(stmt)])
 
     def steps(self, stmt: ir.Stmt) -> int:
         """How often `run` reaches a foldable nest in a statement."""
@@ -78,20 +100,73 @@ class _Lowering:
         inner = sum(map(self.steps, ir.children(stmt)))
         return stmt.size * inner if isinstance(stmt, ir.For) else inner
 
-    def emit(self, foldable: FoldableNest, env: Env) -> Iterator[MacroOp]:
-        """The macro-ops of a foldable nest in one iteration of the loops around it."""
+    def finish(self, rows: _Rows) -> MacroOps:
+        """The macro-ops, after a check of the storage steps among them."""
+        ops = [isinstance(form, MacroOp) for form in self.forms]
+        is_op = np.array(ops, np.bool_)[rows.form]
+        number = np.cumsum(ops) - 1
+        forms = tuple(form for form in self.forms if isinstance(form, MacroOp))
+        steps = [form for form in self.forms if isinstance(form, StorageStep)]
+        if steps:
+            form = rows.form[~is_op]
+            self.storage.check(steps, form - number[form] - 1, rows.numbers[~is_op, 0])
+        return MacroOps(forms, number[rows.form[is_op]], rows.numbers[is_op, 1:], rows.numbers[is_op, 0])
+
+    def emit(self, foldable: FoldableNest, outer: Iterations) -> _Rows:
+        """The operations of a foldable nest in all iterations of the loops around it."""
+        parts = []
+        for chosen in outer.classes(self._signature(foldable, outer)):
+            rows = self._emit_class(foldable, outer.take(chosen))
+            parts.append(replace(rows, iteration=chosen[rows.iteration]))
+        return _merged(parts)
+
+    def _signature(self, foldable: FoldableNest, outer: Iterations) -> Iterator[Ints]:
+        """Columns that are equal in iterations that differ in addresses only."""
+        for nest in (foldable, *([foldable.epilogue] if foldable.epilogue else ())):
+            for condition in (*nest.predicate, *nest.conditions):
+                yield _decisive(condition, foldable.loops, outer)
+            for position in nest.positions.values():
+                plan = self.plans.get(position.buffer)
+                yield from (outer.values[var] for var in (plan.vthreads if plan else ()))
+                for names in (var_names(expr) for expr, _ in position.rest):
+                    if not names <= set(outer.values):
+                        yield from (outer.values[var] for var in sorted(names & set(outer.values)))
+        for start in foldable.starts:
+            yield np.broadcast_to(np.asarray(evaluate(start, outer.values, default=0) != 0, np.int64), outer.count)
+
+    def _emit_class(self, foldable: FoldableNest, outer: Iterations) -> _Rows:
+        """The operations in iterations that differ in addresses only."""
+        env = outer.first()
         runs = loop_bounds(foldable.predicate, foldable.loops, env)
         loops = _trim(foldable, runs)
         if runs is None or any(loop.extent == 0 for loop in loops):
-            yield from self._epilogue_alone(foldable, env)
-            return
+            return self._epilogue_alone(foldable, outer)
         holds = loop_bounds(foldable.conditions, loops, env)
         peel = _irregular(runs, loops) or (holds.irregular if holds else None) or _undecided(foldable, loops, env)
         if peel is not None:
-            yield from self._peel(foldable, peel, env)
-            return
-        nest = self._nest(foldable, loops, holds, env)
-        self.storage.run(foldable, nest)
+            return self._peel(foldable, peel, outer)
+        nest = self._nest(foldable, loops, holds, outer)
+        found: list[tuple[MacroOp | StorageStep, list[Ints | int]]] = []
+        for step, base in self.storage.steps(foldable, nest):
+            found.append((step, [base]))
+        for op in self._lowered(foldable, nest):
+            form, offsets, dram = form_and_numbers(op)
+            found.append((form, [dram, *offsets]))
+        return self._rows(found, outer.count)
+
+    def _rows(self, found: list[tuple[MacroOp | StorageStep, list[Ints | int]]], count: int) -> _Rows:
+        """Each operation in each of `count` iterations."""
+        _check_steps(self.fn, count * len(found))
+        numbers = np.zeros((count, len(found), max((len(values) for _, values in found), default=1)), np.int64)
+        for position, (_, values) in enumerate(found):
+            for column, value in enumerate(values):
+                numbers[:, position, column] = value
+        first = len(self.forms)
+        self.forms += [form for form, _ in found]
+        form = np.tile(np.arange(first, len(self.forms)), count)
+        return _Rows(np.repeat(np.arange(count), len(found)), form, numbers.reshape(-1, numbers.shape[2]))
+
+    def _lowered(self, foldable: FoldableNest, nest: TensorizedNest) -> Iterator[MacroOp]:
         intrinsic = foldable.block.match.intrinsic
         ops = intrinsic.lower(nest)
         if not isinstance(ops, Iterable):
@@ -101,46 +176,57 @@ class _Lowering:
                 raise LoweringError(f"{self.fn.name}: lower of intrinsic {intrinsic} must yield macro-ops, got {op!r}")
             yield op
 
-    def _nest(self, foldable: FoldableNest, loops: tuple[Loop, ...], holds: Bounds | None, env: Env) -> TensorizedNest:
+    def _nest(
+        self, foldable: FoldableNest, loops: tuple[Loop, ...], holds: Bounds | None, outer: Iterations
+    ) -> TensorizedNest:
         valid = {loop.var: holds.of(loop) for loop in loops} if holds else {}
         return TensorizedNest(
             config=self.config,
             match=foldable.block.match,
             loops=loops,
-            access={operand: self._access(p, env) for operand, p in foldable.positions.items()},
-            init=_starts(foldable, env),
-            epilogue=self._epilogue(foldable, loops, env),
+            access={operand: self._access(p, outer) for operand, p in foldable.positions.items()},
+            init=_starts(foldable, outer.first()),
+            epilogue=self._epilogue(foldable, loops, outer),
             valid={loop.var: valid[loop.var] for loop in loops if valid.get(loop.var) not in (None, (0, loop.extent))},
             all_padding=holds is None,
             source=foldable.source,
         )
 
-    def _epilogue_alone(self, foldable: FoldableNest, env: Env) -> Iterator[MacroOp]:
+    def _epilogue_alone(self, foldable: FoldableNest, outer: Iterations) -> _Rows:
         """The epilogue as a pass of its own, after a nest that adds nothing to the sums here."""
-        if foldable.epilogue is not None:
-            left = tuple(loop for loop in foldable.epilogue.loops if loop.var not in env)
-            yield from self.emit(replace(foldable.epilogue, loops=left), env)
+        if foldable.epilogue is None:
+            return _merged([])
+        left = tuple(loop for loop in foldable.epilogue.loops if loop.var not in outer.values)
+        return self.emit(replace(foldable.epilogue, loops=left), outer)
 
-    def _peel(self, foldable: FoldableNest, var: str, env: Env) -> Iterator[MacroOp]:
+    def _peel(self, foldable: FoldableNest, var: str, outer: Iterations) -> _Rows:
         """The nest with one more loop run at compile time."""
         loop = _first_to_peel(foldable, next(other for other in foldable.loops if other.var == var))
         inner = replace(foldable, loops=tuple(other for other in foldable.loops if other is not loop))
         shared = foldable.epilogue is not None and loop.var in (other.var for other in foldable.epilogue.loops)
-        for value in range(loop.extent):
-            unfinished = loop.reduce and not shared and value < loop.extent - 1
-            part = replace(inner, epilogue=None) if unfinished else inner
-            yield from self.emit(part, {**env, loop.var: value})
+        _check_steps(self.fn, outer.count * loop.extent)
+        every = outer.nested(loop.var, loop.extent)
+        unfinished = (every.values[loop.var] < loop.extent - 1) & (loop.reduce and not shared)
+        parts = []
+        for part, chosen in ((replace(inner, epilogue=None), unfinished), (inner, ~unfinished)):
+            where = np.flatnonzero(chosen)
+            rows = self.emit(part, every.take(where))
+            parts.append(replace(rows, iteration=where[rows.iteration]))
+        return _of_outer(_merged(parts), loop.extent)
 
-    def _access(self, position: Position, env: Env) -> EntryAccess:
-        base = position.const + sum(step * env[v] for v, step in position.steps.items() if v in env)
-        steps = {v: step for v, step in position.steps.items() if v not in env}
-        rest = []
-        for expr, scale in position.rest:
-            known = ir.substitute(expr, {v: ir.Const(value) for v, value in env.items()})
-            if var_names(known):
-                rest.append((known, scale))
+    def _access(self, position: Position, outer: Iterations) -> EntryAccess:
+        base = np.full(outer.count, position.const, np.int64)
+        steps, rest, env = dict[str, int](), list[tuple[ir.Expr, int]](), outer.first()
+        for var, step in position.steps.items():
+            if var in outer.values:
+                base += step * outer.values[var]
             else:
-                base += scale * int(evaluate(known, {}))
+                steps[var] = step
+        for expr, scale in position.rest:
+            if var_names(expr) <= set(env):
+                base += scale * np.asarray(evaluate(expr, outer.values), np.int64)
+            else:
+                rest.append((ir.substitute(expr, {v: ir.Const(value) for v, value in env.items()}), scale))
         plan = self.plans.get(position.buffer)
         return EntryAccess(position.buffer if plan is None else self._tile(plan, env), base, steps, tuple(rest))
 
@@ -155,12 +241,12 @@ class _Lowering:
             self.tiles[key] = BufferTile(plan.owner, buffer, entries, ident)
         return self.tiles[key]
 
-    def _epilogue(self, foldable: FoldableNest, loops: tuple[Loop, ...], env: Env) -> Epilogue | None:
-        """The epilogue of the results of this iteration, if it runs."""
-        after = foldable.epilogue
+    def _epilogue(self, foldable: FoldableNest, loops: tuple[Loop, ...], outer: Iterations) -> Epilogue | None:
+        """The epilogue of the results of these iterations, if it runs."""
+        after, env = foldable.epilogue, outer.first()
         if after is None or not all(truth_over(condition, loops, env) for condition in after.predicate):
             return None
-        return Epilogue(after.block.match, {operand: self._access(p, env) for operand, p in after.positions.items()})
+        return Epilogue(after.block.match, {operand: self._access(p, outer) for operand, p in after.positions.items()})
 
 
 def _trim(foldable: FoldableNest, runs: Bounds | None) -> tuple[Loop, ...]:
@@ -202,3 +288,44 @@ def _starts(foldable: FoldableNest, env: Env) -> bool:
     if foldable.block.node.init is None:
         return foldable.block.match.intrinsic.in_place is None
     return all(int(evaluate(start, env, default=0)) == 0 for start in foldable.starts)
+
+
+# --- rows ----------------------------------------------------------------------------------------
+
+
+def _merged(parts: list[_Rows]) -> _Rows:
+    """The operations of several statements; those of one iteration in the order of the parts."""
+    parts = [rows for rows in parts if len(rows.form)]
+    if len(parts) == 1:
+        return parts[0]
+    width = max((rows.numbers.shape[1] for rows in parts), default=1)
+    padded = [np.pad(rows.numbers, ((0, 0), (0, width - rows.numbers.shape[1]))) for rows in parts]
+    none = np.zeros(0, np.int64)
+    iteration = np.concatenate([none, *(rows.iteration for rows in parts)])
+    order = np.argsort(iteration, kind="stable")
+    form = np.concatenate([none, *(rows.form for rows in parts)])
+    return _Rows(iteration[order], form[order], np.concatenate([np.zeros((0, width), np.int64), *padded])[order])
+
+
+def _of_outer(rows: _Rows, extent: int) -> _Rows:
+    """The operations of a loop's iterations as those of the iterations around the loop."""
+    return replace(rows, iteration=rows.iteration // extent)
+
+
+def _decisive(condition: Condition, loops: Iterable[Loop], outer: Iterations) -> Ints:
+    """What decides in which iterations of the loops the condition holds.
+
+    A comparison is cut off where it holds in all or in none of them.
+    """
+    extents = {loop.var: loop.extent for loop in loops}
+    if condition.form is None:
+        free = var_names(condition.expr) & set(extents)
+        value = 0 if free else evaluate(condition.expr, outer.values, default=0)
+        return np.broadcast_to(np.asarray(value, np.int64), outer.count)
+    steps, const = condition.form
+    known = np.full(outer.count, const, np.int64)
+    for var, step in steps.items():
+        if var in outer.values:
+            known += step * outer.values[var]
+    reach = 1 + sum(abs(steps.get(var, 0)) * (extent + 1) for var, extent in extents.items())
+    return np.clip(known, -reach, reach)

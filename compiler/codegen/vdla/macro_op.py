@@ -1,9 +1,8 @@
 """Macro-ops, the interface between lowering and assembly: instructions on on-chip tiles.
 
 The bases of an instruction are zero here. Each base is a tile and an offset in the units of its
-field (`field_unit`):
-entries in general, vectors for the inputs and weights of a VECTOR, several entries for a RAW
-result.
+field (`field_unit`): entries in general, vectors for the inputs and weights of a VECTOR, several
+entries for a RAW result.
 """
 
 from __future__ import annotations
@@ -11,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
 
 from vdla.hardware import isa
 from vdla.hardware.config import Config
@@ -40,7 +42,9 @@ class BufferTile:
         return f"{self.name}#{self.ident}" if self.ident else self.name
 
 
-Base = tuple[BufferTile, int]
+Offset = int | NDArray[np.int64]
+"""An integer, or int64[n] where an intrinsic's `lower` describes n operations at once."""
+Base = tuple[BufferTile, Offset]
 _ONE = Fraction(1)
 
 
@@ -52,6 +56,9 @@ class MacroOp:
     token bits. `bases` has every base field that the instruction uses: `sram` of LOAD and STORE;
     `acc src wgt out scl` of GEMM and VECTOR. The `dram` of a LOAD or STORE is relative to `tensor`.
     `source` is a line of the schedule.
+
+    What an intrinsic's `lower` yields for a nest of n iterations stands for n operations: offsets,
+    and `dram`, are int64[n] then.
     """
 
     instruction: isa.Instruction

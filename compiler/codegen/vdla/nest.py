@@ -2,7 +2,8 @@
 
 An intrinsic's `lower` turns a `TensorizedNest` into instructions. Positions are counted in entries
 of the operand (its declared shape), from the start of an on-chip tile or of a tensor in DRAM; they
-are affine in the loops except for `rest`.
+are affine in the loops except for `rest`. A nest stands for all iterations of the loops around it
+in which only the bases differ: a base is an int64[n] with one position for each.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy.typing as npt
 
 from vdla.compiler import ir
 from vdla.compiler.arith import Values, evaluate, var_names
-from vdla.compiler.codegen.vdla.macro_op import BufferTile
+from vdla.compiler.codegen.vdla.macro_op import BufferTile, Offset
 from vdla.compiler.ir import Match
 from vdla.hardware.config import Config
 
@@ -33,11 +34,12 @@ class Loop:
 class EntryAccess:
     """The position of an operand's entry: `base` + sum of step * loop + sum of scale * expression.
 
-    `place` is an on-chip tile or the name of a tensor in DRAM.
+    `place` is an on-chip tile or the name of a tensor in DRAM. `base` is an integer, or int64[n]
+    for the n iterations that the nest stands for.
     """
 
     place: BufferTile | str
-    base: int
+    base: Offset
     steps: Mapping[str, int]
     rest: tuple[tuple[ir.Expr, int], ...] = ()
 
@@ -51,7 +53,11 @@ class EntryAccess:
 
     def at(self, point: Values) -> npt.NDArray[np.int64]:
         """The positions at loop values (numbers or arrays); a loop missing from `point` is 0."""
-        total = np.asarray(self.base, np.int64)
+        return self.base + self.relative(point)
+
+    def relative(self, point: Values) -> npt.NDArray[np.int64]:
+        """The positions at loop values, from `base`."""
+        total = np.asarray(0, np.int64)
         for var, step in self.steps.items():
             total = total + step * np.asarray(point.get(var, 0), np.int64)
         for expr, scale in self.rest:

@@ -1,0 +1,126 @@
+"""Macro-ops in columns: many operations that differ in a few numbers only.
+
+A *form* is a macro-op whose offsets and `dram` are 0. Each row names its form and adds the numbers;
+so a program of a large operator has many rows but few forms, and what depends on the form alone is
+computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler.codegen.vdla.macro_op import MacroOp
+from vdla.hardware.isa import Load, Store
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class MacroOps(Sequence[MacroOp]):
+    """A sequence of macro-ops in program order.
+
+    Row `i` is `forms[form[i]]` with `offsets[i, k]` for its k-th base and with `dram[i]`. `form` is
+    int64[n], `offsets` int64[n, w] with 0 in unused columns, `dram` int64[n].
+    """
+
+    forms: tuple[MacroOp, ...]
+    form: Ints
+    offsets: Ints
+    dram: Ints
+
+    @staticmethod
+    def of(ops: Iterable[MacroOp]) -> MacroOps:
+        """The operations, each as a form of its own; a `MacroOps` is returned as it is."""
+        if isinstance(ops, MacroOps):
+            return ops
+        rows = [form_and_numbers(op) for op in ops]
+        width = max((len(numbers) for _, numbers, _ in rows), default=0)
+        offsets = np.zeros((len(rows), width), np.int64)
+        for index, (_, numbers, _) in enumerate(rows):
+            offsets[index, : len(numbers)] = numbers
+        dram = np.array([dram for _, _, dram in rows], np.int64)
+        return MacroOps(tuple(form for form, _, _ in rows), np.arange(len(rows)), offsets, dram)
+
+    @staticmethod
+    def joined(parts: Sequence[MacroOps]) -> MacroOps:
+        """The operations of all parts, one part after the other."""
+        starts = np.cumsum([0, *(len(part.forms) for part in parts)]).tolist()
+        width = max((part.offsets.shape[1] for part in parts), default=0)
+        padded = [np.pad(part.offsets, ((0, 0), (0, width - part.offsets.shape[1]))) for part in parts]
+        return MacroOps(
+            tuple(form for part in parts for form in part.forms),
+            np.concatenate([part.form + start for part, start in zip(parts, starts, strict=False)] or [_NO_ROWS]),
+            np.concatenate(padded or [np.zeros((0, 0), np.int64)]),
+            np.concatenate([part.dram for part in parts] or [_NO_ROWS]),
+        )
+
+    def map(self, change: Callable[[MacroOp], MacroOp]) -> MacroOps:
+        """The operations with changed forms: with other tiles, tensors or lines of the schedule.
+
+        `change` keeps the order of the bases and leaves their offsets 0.
+        """
+        return MacroOps(tuple(map(change, self.forms)), self.form, self.offsets, self.dram)
+
+    @cached_property
+    def first(self) -> Ints:
+        """The first row of each form; the number of rows for a form without one."""
+        found = np.full(len(self.forms), len(self.form), np.int64)
+        np.minimum.at(found, self.form, np.arange(len(self.form)))
+        return found
+
+    @cached_property
+    def last(self) -> Ints:
+        """The last row of each form; -1 for a form without one."""
+        found = np.full(len(self.forms), -1, np.int64)
+        found[self.form] = np.arange(len(self.form))
+        return found
+
+    @cached_property
+    def used(self) -> tuple[int, ...]:
+        """The forms that have rows, in order of first use."""
+        order: list[int] = np.argsort(self.first, kind="stable").tolist()
+        return tuple(form for form in order if self.last[form] >= 0)
+
+    def rows(self) -> Iterator[tuple[int, Ints]]:
+        """Each form that has rows, with its rows in order."""
+        order = np.argsort(self.form, kind="stable")
+        ends = np.cumsum(np.bincount(self.form, minlength=len(self.forms)))
+        for form in self.used:
+            yield form, order[ends[form - 1] if form else 0 : ends[form]]
+
+    def __len__(self) -> int:
+        return len(self.form)
+
+    @overload
+    def __getitem__(self, index: int) -> MacroOp: ...
+    @overload
+    def __getitem__(self, index: slice) -> MacroOps: ...
+    def __getitem__(self, index: int | slice) -> MacroOp | MacroOps:
+        if isinstance(index, slice):
+            return MacroOps(self.forms, self.form[index], self.offsets[index], self.dram[index])
+        form = self.forms[self.form[index]]
+        numbers = self.offsets[index, : len(form.bases)].tolist()
+        bases = {name: (tile, number) for (name, (tile, _)), number in zip(form.bases.items(), numbers, strict=True)}
+        instruction = form.instruction
+        if isinstance(instruction, Load | Store):
+            instruction = replace(instruction, dram=int(self.dram[index]))
+        op: MacroOp = replace(form, bases=bases, instruction=instruction)
+        return op
+
+
+_NO_ROWS = np.zeros(0, np.int64)
+
+
+def form_and_numbers(op: MacroOp) -> tuple[MacroOp, list[int | Ints], int | Ints]:
+    """The form of an operation, the offsets of its bases in order, and its `dram`."""
+    bases = {name: (tile, 0) for name, (tile, _) in op.bases.items()}
+    offsets = [offset for _, offset in op.bases.values()]
+    if not isinstance(op.instruction, Load | Store):
+        return replace(op, bases=bases), offsets, 0
+    return replace(op, bases=bases, instruction=replace(op.instruction, dram=0)), offsets, op.instruction.dram

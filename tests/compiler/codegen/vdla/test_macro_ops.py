@@ -1,0 +1,89 @@
+"""Macro-ops in columns: equal to the operations in a list, and to lowering one iteration a time."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from helpers.schedule_cases import random_case
+
+from vdla.benchmarks.programs.suite import operators
+from vdla.compiler.codegen.vdla.errors import LoweringError
+from vdla.compiler.codegen.vdla.iterations import Iterations
+from vdla.compiler.codegen.vdla.lower import lower
+from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
+from vdla.compiler.codegen.vdla.macro_ops import MacroOps
+from vdla.compiler.operators.vdla.dense import dense
+from vdla.hardware.config import Buffer, Config
+from vdla.hardware.isa import Gemm, Load, MicroOp, Store
+
+A, B = BufferTile("a", Buffer.INP, 8), BufferTile("b", Buffer.ACC, 8)
+OPS = [
+    MacroOp(Load(Buffer.INP, dram=5), {"sram": (A, 2)}, tensor="x", source=1),
+    MacroOp(Gemm(), {"acc": (B, 1), "src": (A, 3), "wgt": (A, 0)}, (MicroOp(),)),
+    MacroOp(Store(dram=9), {"sram": (B, 4)}, tensor="y"),
+]
+
+
+def test_operations_in_columns_are_the_operations():
+    ops = MacroOps.of(OPS)
+    assert list(ops) == OPS
+    assert list(ops[1:]) == OPS[1:]
+    assert MacroOps.of(ops) is ops
+    assert list(MacroOps.of([])) == []
+
+
+def test_joined_parts_follow_each_other():
+    parts = [MacroOps.of(OPS[:1]), MacroOps.of([]), MacroOps.of(OPS[1:])]
+    joined = MacroOps.joined([*parts, parts[0]])
+    assert list(joined) == [*OPS, OPS[0]]
+    assert list(MacroOps.joined([])) == []
+
+
+def test_changed_forms_change_all_their_operations():
+    ops = MacroOps.of(OPS)
+    twice = MacroOps.joined([ops, ops]).map(lambda form: replace(form, source=7))
+    assert list(twice) == [replace(op, source=7) for op in (*OPS, *OPS)]
+
+
+def test_forms_know_their_rows():
+    ops = MacroOps(MacroOps.of(OPS).forms, np.array([2, 0, 2, 0]), np.zeros((4, 3), np.int64), np.zeros(4, np.int64))
+    assert ops.used == (2, 0)
+    assert (ops.first.tolist(), ops.last.tolist()) == ([1, 4, 0], [3, -1, 2])
+    assert [(form, rows.tolist()) for form, rows in ops.rows()] == [(2, [0, 2]), (0, [1, 3])]
+
+
+def test_the_forms_of_a_large_operator_are_few():
+    config = Config.preset("pynq_z1")
+    small, large = (lower(config, dense(config, rows=n, in_features=n, out_features=n).function) for n in (1024, 2048))
+    assert len(large) > 5 * len(small)
+    assert len(large.forms) < 40 > len(small.forms)
+
+
+def one_by_one(self: Iterations, signature: object) -> list[np.ndarray]:
+    """Every iteration as a class of its own."""
+    return [np.array([iteration]) for iteration in range(self.count)]
+
+
+@pytest.mark.parametrize(
+    "name", [operator.name for operator in operators() if operator.name.endswith(("narrow", "int4"))]
+)
+def test_lowering_by_classes_equals_lowering_one_iteration_at_a_time(name, monkeypatch):
+    operator = next(operator for operator in operators() if operator.name == name)
+    found = lower(operator.config, operator.function)
+    monkeypatch.setattr(Iterations, "classes", one_by_one)
+    assert list(found) == list(lower(operator.config, operator.function))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_schedules_lower_by_classes_as_one_iteration_at_a_time(seed, monkeypatch):
+    case = random_case(seed)
+    try:
+        found = list(lower(case.problem.config, case.schedule.fn))
+    except LoweringError as error:
+        monkeypatch.setattr(Iterations, "classes", one_by_one)
+        with pytest.raises(LoweringError) as again:
+            lower(case.problem.config, case.schedule.fn)
+        assert str(again.value) == str(error)
+        return
+    monkeypatch.setattr(Iterations, "classes", one_by_one)
+    assert found == list(lower(case.problem.config, case.schedule.fn))

@@ -1,0 +1,52 @@
+"""Partitions of index spaces against membership tables."""
+
+import numpy as np
+import pytest
+
+from vdla.hardware.isa import Where, partition
+from vdla.hardware.isa.index_set import compact
+
+
+def random_place(rng: np.random.Generator, size: int) -> Where:
+    """A range, a stride, or any subset; possibly empty."""
+    first, last = sorted(rng.integers(0, size + 1, 2).tolist())
+    match int(rng.integers(3)):
+        case 0:
+            return slice(first, last)
+        case 1:
+            return compact(np.arange(first, last, int(rng.integers(1, 5))))
+        case _:
+            return compact(np.flatnonzero(rng.random(size) < rng.random()))
+
+
+def members(place: Where) -> set[int]:
+    return set(range(place.start, place.stop)) if isinstance(place, slice) else set(place.tolist())
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_indices_share_a_part_exactly_where_they_share_all_sets(seed):
+    rng = np.random.default_rng(seed)
+    places = [random_place(rng, 40) for _ in range(int(rng.choice([1, 3, 8, 140])))]
+    found = partition(places)
+    parts = [set(found.of(np.array([k]))[1].tolist()) for k in range(len(places))]
+    signature = {i: frozenset(k for k, place in enumerate(places) if i in members(place)) for i in range(40)}
+    several_runs = any(not isinstance(place, slice) for place in places)
+    for k, place in enumerate(places):
+        distinct = {signature[i] for i in members(place)}
+        assert len(parts[k]) == len(distinct) if several_runs else len(parts[k]) >= len(distinct)
+        for other, again in enumerate(places):
+            assert bool(parts[k] & parts[other]) == bool(members(place) & members(again)), (k, other)
+    assert max((max(p, default=-1) for p in parts), default=-1) < max(found.count, 1)
+
+
+def test_a_sequence_of_sets_lists_the_parts_of_each_in_turn():
+    found = partition([slice(0, 4), slice(4, 4), slice(2, 6)])
+    position, part = found.of(np.array([2, 1, 0, 2]))
+    assert position.tolist() == [0, 0, 2, 2, 3, 3]
+    assert part[:2].tolist() == part[4:].tolist()
+    assert len(set(part[:2].tolist()) & set(part[2:4].tolist())) == 1
+
+
+def test_no_sets_have_no_parts():
+    assert partition([]).count == 0
+    assert partition([slice(3, 3)]).of(np.zeros(2, np.int64))[0].tolist() == []
