@@ -17,6 +17,7 @@ from vdla.compiler.operators.blocked_pool import blocked_global_average_pool, bl
 from vdla.compiler.operators.broadcast import (
     add,
     broadcast_to,
+    combine_elements,
     divide,
     equal,
     greater,
@@ -38,6 +39,7 @@ from vdla.compiler.operators.broadcast import (
 from vdla.compiler.operators.checks import OperatorError
 from vdla.compiler.operators.conv2d import conv2d, pack_conv2d
 from vdla.compiler.operators.conv_transpose import conv_transpose
+from vdla.compiler.operators.convolution import convolution
 from vdla.compiler.operators.convolution_plan import ConvolutionPlan, plan_convolution
 from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
 from vdla.compiler.operators.elementwise import (
@@ -95,7 +97,15 @@ from vdla.compiler.operators.movement import (
 )
 from vdla.compiler.operators.normalisation import batch_norm, group_norm, instance_norm, layer_norm, rms_norm
 from vdla.compiler.operators.pad import pad
-from vdla.compiler.operators.pool import average_pool, global_average_pool, global_max_pool, max_pool
+from vdla.compiler.operators.pool import (
+    average_pool,
+    global_average_pool,
+    global_lp_pool,
+    global_max_pool,
+    lp_pool,
+    max_pool,
+    max_pool_indices,
+)
 from vdla.compiler.operators.qconv2d import qconv2d
 from vdla.compiler.operators.qdense import qdense
 from vdla.compiler.operators.qdepthwise_conv2d import qdepthwise_conv2d
@@ -140,9 +150,11 @@ __all__ = [
     "ceil",
     "celu",
     "clip",
+    "combine_elements",
     "concat",
     "conv2d",
     "conv_transpose",
+    "convolution",
     "cos",
     "dense",
     "depth_to_space",
@@ -161,6 +173,7 @@ __all__ = [
     "gather_nd",
     "gelu",
     "global_average_pool",
+    "global_lp_pool",
     "global_max_pool",
     "greater",
     "greater_equal",
@@ -185,10 +198,12 @@ __all__ = [
     "logical_or",
     "logical_xor",
     "logsumexp",
+    "lp_pool",
     "lstm",
     "matmul",
     "max",
     "max_pool",
+    "max_pool_indices",
     "maximum",
     "mean",
     "min",

@@ -47,7 +47,9 @@ def _element(x: te.Tensor, indices: Sequence[te.Value]) -> te.Value:
     return x[tuple(zero if is_one(extent) else index for index, extent in zip(own, x.shape, strict=True))]
 
 
-def _combine(where: str, combine: Callable[..., te.Value], tensors: Sequence[te.Tensor], name: str) -> te.Tensor:
+def combine_elements(
+    where: str, combine: Callable[..., te.Value], tensors: Sequence[te.Tensor], name: str
+) -> te.Tensor:
     """`combine` of the elements of all `tensors`, broadcast."""
     for tensor in tensors:
         check_tensor(where, "every operand", tensor)
@@ -69,7 +71,7 @@ def broadcast_to(x: te.Tensor, shape: Sequence[te.Dim], name: str | None = None)
 def _binary(where: str, combine: _Combine, a: te.Tensor, b: te.Tensor, name: str | None) -> te.Tensor:
     """A binary operator on operands of one dtype."""
     check_same_dtype(where, a, b)
-    return _combine(where, combine, (a, b), result_name(a, f"{b.name}_{where}", name))
+    return combine_elements(where, combine, (a, b), result_name(a, f"{b.name}_{where}", name))
 
 
 # --- arithmetic -----------------------------------------------------------------------------------
@@ -195,4 +197,4 @@ def where(condition: te.Tensor, a: te.Tensor, b: te.Tensor, name: str | None = N
     if condition.dtype != "bool":
         raise OperatorError(f"where: condition must be of dtype bool, got {condition.dtype}")
     check_same_dtype("where", a, b)
-    return _combine("where", te.select, (condition, a, b), result_name(condition, "where", name))
+    return combine_elements("where", te.select, (condition, a, b), result_name(condition, "where", name))

@@ -273,6 +273,23 @@ def magnitude(v: te.Value) -> te.Value:
     return te.maximum(v, -v) if limits(v.dtype)[0] < 0 else v
 
 
+def integer_power(v: te.Value, order: int) -> te.Value:
+    """v to an integer power of at least 1: products for small ones."""
+    if order > 4:
+        return te.pow(v, float(order))
+    power = v
+    for _ in range(order - 1):
+        power = power * v
+    return power
+
+
+def root(v: te.Value, order: int) -> te.Value:
+    """The root of an integer order of at least 1."""
+    if order > 2:
+        return te.pow(v, 1 / order)
+    return te.sqrt(v) if order == 2 else v
+
+
 def _softplus(v: te.Value) -> te.Value:
     """max(v, 0) + log(1 + e), e = exp(-|v|); e / ((1 + e) - 1) corrects the rounding of 1 + e."""
     small = te.exp(-magnitude(v))

@@ -6,13 +6,15 @@ Options are ONNX's. Padding is never the maximum of a window, and counts in an a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from vdla.compiler import te
 from vdla.compiler.ir import limits
-from vdla.compiler.operators.checks import OperatorError, check_float, check_number, check_rank
+from vdla.compiler.operators.checks import OperatorError, at_least, check_float, check_number, check_rank
+from vdla.compiler.operators.elementwise import Body, elementwise, integer_power, magnitude, root
 from vdla.compiler.operators.reduction import max as reduce_max
-from vdla.compiler.operators.reduction import mean
+from vdla.compiler.operators.reduction import mean, reduce_with
 from vdla.compiler.operators.results import result_name, to_accumulator
 from vdla.compiler.operators.windows import Ints, Windows, windows_of
 
@@ -56,6 +58,80 @@ def average_pool(
     return te.compute(total.shape, value, result)
 
 
+def max_pool_indices(
+    x: te.Tensor,
+    kernel_shape: Ints,
+    strides: Ints = 1,
+    pads: Ints = 0,
+    dilations: Ints = 1,
+    ceil_mode: bool = False,
+    name: str | None = None,
+) -> te.Tensor:
+    """For each window the int64 row-major position in `x` of its largest element, the first of
+    equal ones.
+    """
+    check_rank("max_pool_indices", "x", x, 3)
+    check_number("max_pool_indices", "x", x)
+    windows = _pooling_windows("max_pool_indices", x, kernel_shape, strides, pads, dilations, ceil_mode)
+    result = result_name(x, "max_pool_indices", name)
+    taps = [te.reduce_axis(extent, f"k{d}") for d, extent in enumerate(windows.kernel_shape)]
+    beyond = te.const(math.prod(windows.extents), "int32")
+
+    def best(*i: te.Value) -> tuple[te.Value, te.Value]:
+        position = [windows.position(d, i[2 + d], tap) for d, tap in enumerate(taps)]
+        place = position[0]
+        for extent, index in zip(windows.extents[1:], position[1:], strict=True):
+            place = place * extent + index
+        element = x[(*i[:2], *position)]
+        if inside := windows.inside(position):
+            element = te.select(te.all_of(*inside), element, te.const(limits(x.dtype)[0], x.dtype))
+            place = te.select(te.all_of(*inside), place, beyond)
+        return te.argmax(element, taps, position=place)
+
+    shape = (*x.shape[:2], *windows.counts)
+    place = te.compute(shape, best, (f"{result}_value", f"{result}_place"))[1]
+
+    def value(*i: te.Value) -> te.Value:
+        image: te.Value = te.cast("int64", i[0]) * x.shape[1] + te.cast("int64", i[1])
+        return image * math.prod(windows.extents) + te.cast("int64", place[i])
+
+    return te.compute(shape, value, result)
+
+
+def lp_pool(
+    x: te.Tensor,
+    kernel_shape: Ints,
+    p: int = 2,
+    strides: Ints = 1,
+    pads: Ints = 0,
+    dilations: Ints = 1,
+    ceil_mode: bool = False,
+    name: str | None = None,
+) -> te.Tensor:
+    """The p-norm of each window, the p-th root of the sum of |x|^p; floats."""
+    check_rank("lp_pool", "x", x, 3)
+    check_float("lp_pool", "x", x)
+    order = at_least("lp_pool", "p", p, 1)
+    windows = _pooling_windows("lp_pool", x, kernel_shape, strides, pads, dilations, ceil_mode)
+    result = result_name(x, "lp_pool", name)
+    total = _reduce_windows(te.sum, x, windows, 0, f"{result}_sum", lambda v: integer_power(magnitude(v), order))
+    return elementwise(total, lambda v: te.cast(x.dtype, root(v, order)), result)
+
+
+def global_lp_pool(x: te.Tensor, p: int = 2, name: str | None = None) -> te.Tensor:
+    """The p-norm of each channel: [N, C, 1, ...]."""
+    check_rank("global_lp_pool", "x", x, 3)
+    check_float("global_lp_pool", "x", x)
+    order = at_least("global_lp_pool", "p", p, 1)
+    result, axes = result_name(x, "global_lp_pool", name), tuple(range(2, len(x.shape)))
+
+    def term(v: te.Value) -> te.Value:
+        return integer_power(magnitude(to_accumulator(v)), order)
+
+    total = reduce_with(te.sum, x, axes, True, f"{result}_sum", term)
+    return elementwise(total, lambda v: te.cast(x.dtype, root(v, order)), result)
+
+
 def global_max_pool(x: te.Tensor, name: str | None = None) -> te.Tensor:
     """The largest element of each channel: [N, C, 1, ...]."""
     check_rank("global_max_pool", "x", x, 3)
@@ -91,13 +167,17 @@ def check_windows_cover_input(where: str, windows: Windows) -> None:
             raise OperatorError(f"{where}: {rule}, got none in window {empty} along spatial dimension {d}")
 
 
-def _reduce_windows(reducer: te.Reducer, x: te.Tensor, windows: Windows, padding: te.Number, name: str) -> te.Tensor:
-    """The reduction of each window, with `padding` outside of `x`, in the accumulator dtype."""
+def _reduce_windows(
+    reducer: te.Reducer, x: te.Tensor, windows: Windows, padding: te.Number, name: str, body: Body = lambda v: v
+) -> te.Tensor:
+    """The reduction of `body` of each window's elements, with `padding` outside of `x`, in the
+    accumulator dtype.
+    """
     taps = [te.reduce_axis(extent, f"k{d}") for d, extent in enumerate(windows.kernel_shape)]
 
     def value(*i: te.Value) -> te.Value:
         position = [windows.position(d, i[2 + d], tap) for d, tap in enumerate(taps)]
-        element = x[(*i[:2], *position)] if reducer is te.max else to_accumulator(x[(*i[:2], *position)])
+        element = x[(*i[:2], *position)] if reducer is te.max else body(to_accumulator(x[(*i[:2], *position)]))
         if inside := windows.inside(position):
             element = te.select(te.all_of(*inside), element, te.const(padding, element.dtype))
         return reducer(element, axis=taps)

@@ -214,26 +214,33 @@ _ARGMAX = reducer(lambda a, b: _better_pair(a, b, "gt"), (lambda dtype: limits(d
 _ARGMIN = reducer(lambda a, b: _better_pair(a, b, "lt"), (lambda dtype: limits(dtype)[1], _NO_POSITION), "argmin")
 
 
-def argmax(value: Operand, axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[Value, Value]:
+def argmax(
+    value: Operand, axis: ReduceAxis | Sequence[ReduceAxis], position: Operand | None = None
+) -> tuple[Value, Value]:
     """(the largest element, its position along `axis`): int32, the lowest of equal elements.
 
-    The position over several axes is row-major, the last axis fastest. NaN is larger than any
-    number.
+    The position over several axes is row-major, the last axis fastest, unless `position` gives
+    another one. NaN is larger than any number.
     """
-    return _arg_reduce(_ARGMAX, value, axis)
+    return _arg_reduce(_ARGMAX, value, axis, position)
 
 
-def argmin(value: Operand, axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[Value, Value]:
+def argmin(
+    value: Operand, axis: ReduceAxis | Sequence[ReduceAxis], position: Operand | None = None
+) -> tuple[Value, Value]:
     """(the smallest element, its position), as for `argmax`; NaN is smaller than any number."""
-    return _arg_reduce(_ARGMIN, value, axis)
+    return _arg_reduce(_ARGMIN, value, axis, position)
 
 
-def _arg_reduce(pairs: TupleReducer, value: Operand, axis: ReduceAxis | Sequence[ReduceAxis]) -> tuple[Value, Value]:
+def _arg_reduce(
+    pairs: TupleReducer, value: Operand, axis: ReduceAxis | Sequence[ReduceAxis], position: Operand | None
+) -> tuple[Value, Value]:
     """The best element and its position."""
     where = f"te.{pairs.name}"
     element, axes = _as_number(value, where), _reduction_axes(where, axis)
-    position = as_value(axes[0], where)
-    for other in axes[1:]:
-        position = position * other.extent + other
-    best, place = pairs((element, position), axes)
+    if position is None:
+        position = as_value(axes[0], where)
+        for other in axes[1:]:
+            position = position * other.extent + other
+    best, place = pairs((element, as_value(position, where)), axes)
     return best, place

@@ -31,10 +31,13 @@ def expressions(call: NodeCall) -> tuple[te.Tensor, ...]:
 
 
 def _check(call: NodeCall, results: tuple[te.Tensor, ...]) -> None:
-    """The results must have the element types of the node's outputs, and their shapes."""
+    """The results must have the element types of the node's outputs, and their shapes.
+
+    A scalar has the shape [1], as tensor expressions have at least one dimension.
+    """
     for name, kind, tensor in zip(call.node.outputs, call.types, results, strict=False):
         if not name or kind is None:
             continue
-        if tensor.dtype != kind.dtype or (kind.static and tuple(tensor.shape) != kind.extents):
+        if tensor.dtype != kind.dtype or (kind.static and tuple(tensor.shape) != (kind.extents or (1,))):
             got = f"{tensor.dtype}{list(tensor.shape)}"
             raise DeclinedError(f"{call.node.label}: {name} must be {kind} as the model says, got {got}")

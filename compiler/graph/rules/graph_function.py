@@ -63,7 +63,7 @@ class _Building:
             raise GraphError(
                 f"graph {self.graph.name}: {name} must have known extents and a kernel's dtype, got {kind}"
             )
-        return te.placeholder(kind.extents, kind.dtype, self.names[name])
+        return te.placeholder(kind.extents or (1,), kind.dtype, self.names[name])
 
     def add(self, node: Node) -> None:
         """Applies the rule of a node."""

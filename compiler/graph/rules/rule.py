@@ -2,6 +2,7 @@
 
 A rule is a function of a `NodeCall`. It returns one tensor for each output of the node, in order,
 with the element type and the shape of the node's types, and refuses by `call.decline(reason)`.
+Tensor expressions have at least one dimension: a scalar of the graph is a tensor of shape [1].
 """
 
 from __future__ import annotations
@@ -85,6 +86,13 @@ class NodeCall:
         found = self.constant(index, what)
         return None if found is None else tuple(int(value) for value in found.reshape(-1))
 
+    def required(self, index: int, what: str) -> tuple[int, ...]:
+        """A constant input that must be present, as Python integers."""
+        found = self.integers(index, what)
+        if found is None:
+            self.decline(f"have {what}")
+        return found
+
     def attribute(self, name: str, default: Attribute = _REQUIRED) -> Attribute:
         """An attribute, or its default."""
         if name in self.node.attributes:
@@ -100,6 +108,17 @@ class NodeCall:
         if found is None:
             self.decline("have a result")
         return found
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The extents of the first output; a scalar has one of 1."""
+        if not self.result.static:
+            self.decline(f"have a result of static shape, got {self.result}")
+        return self.result.extents or (1,)
+
+    def wants(self, index: int) -> bool:
+        """Whether the node has an output."""
+        return index < len(self.node.outputs) and bool(self.node.outputs[index])
 
     def name(self, index: int = 0) -> str:
         """The name of an output, for its tensor."""

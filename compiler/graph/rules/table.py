@@ -4,8 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vdla.compiler.graph.rules.broadcast import BROADCAST
+from vdla.compiler.graph.rules.convolutions import CONVOLUTIONS
 from vdla.compiler.graph.rules.elementwise import ELEMENTWISE
+from vdla.compiler.graph.rules.gathers import GATHERS
+from vdla.compiler.graph.rules.movement import MOVEMENT
+from vdla.compiler.graph.rules.normalisations import NORMALISATIONS
+from vdla.compiler.graph.rules.pools import POOLS
 from vdla.compiler.graph.rules.products import PRODUCTS
+from vdla.compiler.graph.rules.reductions import REDUCTIONS
 from vdla.compiler.graph.rules.rule import OperatorRule
 
-RULES: Mapping[str, OperatorRule] = {rule.op: rule for rule in (*ELEMENTWISE, *PRODUCTS)}
+_FAMILIES = (
+    BROADCAST,
+    CONVOLUTIONS,
+    ELEMENTWISE,
+    GATHERS,
+    MOVEMENT,
+    NORMALISATIONS,
+    POOLS,
+    PRODUCTS,
+    REDUCTIONS,
+)
+RULES: Mapping[str, OperatorRule] = {rule.op: rule for family in _FAMILIES for rule in family}

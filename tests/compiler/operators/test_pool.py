@@ -126,3 +126,30 @@ def test_invalid_pool_arguments_are_refused(build, message):
     with pytest.raises(OperatorError) as error:
         build()
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_indices_of_the_largest_elements(case):
+    """Of equal elements the first counts, and padding never does."""
+    (shape, kernel, strides, pads, dilations), rank = case, len(case[1])
+    for x in (floats(shape), np.full(shape, -128, np.int8)):
+        got = run(lambda t: ops.max_pool_indices(t, kernel, strides, pads, dilations), x)
+        places = np.arange(x.size, dtype=np.float64).reshape(shape)
+        best = model(places, lambda v, n: min(v), kernel, strides, pads, dilations, False, False)
+        largest = run(lambda t: ops.max_pool(t, kernel, strides, pads, dilations), x)
+        assert got.dtype == np.int64
+        np.testing.assert_array_equal(x.reshape(-1)[got], largest)
+        if x.dtype == np.int8:
+            np.testing.assert_array_equal(got, best)
+        assert rank == x.ndim - 2
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 6])
+def test_lp_pool(p):
+    shape, *options = CASES[2]
+    x = floats(shape)
+    got = run(lambda t: ops.lp_pool(t, options[0], p, *options[1:]), x)
+    expected = model(x, lambda v, n: np.sum(np.abs(v) ** p) ** (1 / p), *options, False, False)
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+    whole = run(lambda t: ops.global_lp_pool(t, p), x)
+    np.testing.assert_allclose(whole, (np.abs(x) ** p).sum((2, 3), keepdims=True) ** (1 / p), rtol=1e-5)

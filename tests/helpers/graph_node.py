@@ -1,0 +1,40 @@
+"""One node of a graph, compiled by its rule and called with arrays."""
+
+import numpy as np
+
+from vdla.compiler import te
+from vdla.compiler.graph import Node, TensorType
+from vdla.compiler.graph.rules import NodeCall, expressions
+from vdla.compiler.operators.cpu import default_schedule
+from vdla.compiler.target import Target
+from vdla.runtime.native import build
+
+
+def call_of(op, attributes, inputs, outputs, constants=()):
+    """The call of a node on arrays (None is absent), its results like `outputs`; the inputs at the
+    indices `constants` are constants of the graph.
+    """
+    names = [f"x{n}" if array is not None else "" for n, array in enumerate(inputs)]
+    results = [f"y{n}" if array is not None else "" for n, array in enumerate(outputs)]
+    return NodeCall(
+        node=Node(op, tuple(names), tuple(results), attributes),
+        tensors=tuple(
+            None if array is None else te.placeholder(array.shape or (1,), str(array.dtype), name)
+            for name, array in zip(names, inputs, strict=True)
+        ),
+        constants=tuple(array if n in constants else None for n, array in enumerate(inputs)),
+        types=tuple(None if array is None else TensorType(str(array.dtype), array.shape) for array in outputs),
+        target=Target.named("host"),
+    )
+
+
+def run_rule(op, attributes, inputs, outputs, constants=()):
+    """The results of a node as machine code; `outputs` have their types and shapes."""
+    call = call_of(op, attributes, inputs, outputs, constants)
+    results = [tensor for tensor, array in zip(expressions(call), outputs, strict=False) if array is not None]
+    used = [(tensor, array) for tensor, array in zip(call.tensors, inputs, strict=True) if tensor is not None]
+    fn = te.create_function([tensor for tensor, _ in used], results, "node")
+    arrays = [np.ascontiguousarray(array).reshape(tensor.shape) for tensor, array in used]
+    made = build(default_schedule(fn).fn)(*arrays)
+    values = iter(made if len(results) > 1 else [made])
+    return [None if array is None else next(values).reshape(array.shape) for array in outputs]
