@@ -61,6 +61,7 @@ ROOMS: dict[str, str] = {
     "compiler.graph": "support",
     "compiler.graph.passes": "compiler.graph",
     "compiler.graph.rules": "support compiler.ir compiler.target compiler.te compiler.operators compiler.graph",
+    "compiler.graph.onnx": "compiler.graph compiler.graph.rules",
     "simulator.support": "support hardware.isa hardware hardware.program",
     "simulator.adversary": "hardware.isa hardware hardware.program simulator.support",
     "simulator.function": "hardware.isa hardware simulator.support",
@@ -76,10 +77,15 @@ ROOMS: dict[str, str] = {
         "simulator.function simulator.stats simulator.verify simulator.timing"
     ),
     "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
+    "runtime.numpy_operators": "",
+    "runtime.evaluate": (
+        "compiler.ir compiler.target compiler.te compiler.operators.cpu compiler.graph compiler.graph.rules "
+        "support runtime.native runtime.numpy_operators"
+    ),
     "runtime": (
         "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
-        "compiler.schedule compiler.operators.vdla compiler.operators simulator.support simulator.stats "
-        "simulator runtime.devices runtime.native"
+        "compiler.schedule compiler.operators.vdla compiler.operators compiler.graph compiler.graph.onnx "
+        "simulator.support simulator.stats simulator runtime.devices runtime.native runtime.evaluate"
     ),
     "runtime.compare": "hardware.isa hardware.program simulator.support simulator.stats runtime.devices runtime",
     "boards": "",

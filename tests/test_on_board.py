@@ -32,6 +32,7 @@ ON_BOARD = (
     "vdla.runtime.run",
     "vdla.runtime.devices",
     "vdla.runtime.native.library",
+    "vdla.runtime.numpy_operators",
     "vdla.boards",
 )
 # Modules of those packages that run on a workstation only.
@@ -41,6 +42,7 @@ ELSEWHERE = {
     "vdla.devices": "names parts of the simulator too, which load at their first use",
     "vdla.intrinsics": "the compiler",
     "vdla.native": "names the compiler of object files too, which loads at its first use",
+    "vdla.onnx_backend": "the compiler",
     "vdla.operators": "the compiler",
     "vdla.te": "the compiler",
     "vdla.templates": "the compiler",

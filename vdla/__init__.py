@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vdla import devices, intrinsics, isa, native, operators, te, templates
+    from vdla import devices, intrinsics, isa, native, onnx_backend, operators, te, templates
     from vdla.compiler.interpret import interpret
     from vdla.compiler.operators.cpu import default_schedule
     from vdla.compiler.schedule import Schedule
@@ -46,6 +46,7 @@ __all__ = [
     "isa",
     "load",
     "native",
+    "onnx_backend",
     "open_device",
     "operators",
     "run",
@@ -55,7 +56,7 @@ __all__ = [
     "verify",
 ]
 
-_MODULES = ("devices", "intrinsics", "isa", "native", "operators", "te", "templates")
+_MODULES = ("devices", "intrinsics", "isa", "native", "onnx_backend", "operators", "te", "templates")
 _HOMES = {
     "Buffer": "vdla.hardware.config",
     "Config": "vdla.hardware.config",

@@ -5,7 +5,10 @@ A value has a name that is unique in its graph, and a type. The operators are ON
 begin with "vdla.".
 
 The bodies of If, Loop and Scan are closed: values of the graph around a body are appended to the
-inputs of the node and, under the same names, to the inputs of each of its bodies.
+inputs of the node and, under the same names, to the inputs of each of its bodies; the attribute
+`captures` counts them. Constants that a body reads are constants of the body as well.
+
+An attribute that holds an element type is its name, as in `TensorType` (Cast's `to`: "float32").
 """
 
 from __future__ import annotations

@@ -1,0 +1,21 @@
+"""The errors of the importer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vdla.compiler.graph.errors import GraphError
+
+
+class OnnxError(GraphError):
+    """A file that is no valid ONNX model; the message names the model, node or tensor."""
+
+
+class UnsupportedError(OnnxError):
+    """A valid model with nodes that cannot run here; `reasons` has each of them by its label."""
+
+    def __init__(self, model: str, reasons: Mapping[str, str]) -> None:
+        lines = "".join(f"\n  {label}: {reason}" for label, reason in reasons.items())
+        count = f"{len(reasons)} nodes are" if len(reasons) > 1 else "1 node is"
+        super().__init__(f"{model}: every node must be supported; {count} not:{lines}")
+        self.reasons = dict(reasons)

@@ -1,0 +1,154 @@
+"""Reads a model: its file, its external data, its rules.
+
+Large constants leave the model at once and become inputs of the working copy, so that type
+inference, which copies the model, does not copy them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper
+
+from vdla.compiler.graph.graph import Array
+from vdla.compiler.graph.onnx.errors import OnnxError
+from vdla.compiler.graph.onnx.external import with_data
+from vdla.compiler.graph.onnx.structure import check_structure
+from vdla.compiler.graph.onnx.values import array_dtype, array_of, dense_of, dtype_code
+
+_LARGE = 1024  # elements; type inference reads the contents of smaller constants only
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model in work: `model` has every `weights` as an input, which are none of `inputs`."""
+
+    name: str
+    model: ModelProto
+    weights: Mapping[str, Array]
+    inputs: tuple[str, ...]
+
+    def with_model(self, model: ModelProto) -> LoadedModel:
+        """The same weights around another model."""
+        return LoadedModel(self.name, model, self.weights, self.inputs)
+
+
+def load_model(source: ModelProto | bytes | str | Path, *, name: str | None, extents: Mapping[str, int]) -> LoadedModel:
+    """The model of a file, of its content, or in memory, with its external data."""
+    proto, folder, place = _parsed(source)
+    if not proto.HasField("graph"):
+        raise OnnxError(f"{place}: the model must have a graph, got none")
+    label = name or proto.graph.name or place
+    model = ModelProto()
+    model.ir_version = proto.ir_version
+    model.opset_import.extend(proto.opset_import)
+    model.functions.extend(proto.functions)
+    check_structure(proto.graph, label)
+    weights = _split(proto.graph, model.graph, folder)
+    inputs = _inputs(proto.graph)
+    for name_, array in weights.items():
+        model.graph.input.append(helper.make_tensor_value_info(name_, dtype_code(array_dtype(array)), array.shape))
+    _specialise(model.graph, extents, label)
+    return LoadedModel(label, model, weights, inputs)
+
+
+def _parsed(source: ModelProto | bytes | str | Path) -> tuple[ModelProto, Path | None, str]:
+    """The model, the folder of its external data, and its name in messages."""
+    if isinstance(source, ModelProto):
+        return source, None, "model"
+    if isinstance(source, bytes):
+        return _decoded(source, "model"), None, "model"
+    path = Path(source)
+    return _decoded(path.read_bytes(), str(path)), path.resolve().parent, str(path)
+
+
+def _decoded(content: bytes, place: str) -> ModelProto:
+    try:
+        return onnx.load_model_from_string(content)
+    except DecodeError as error:
+        raise OnnxError(f"{place}: the file must be an ONNX model, got {len(content)} bytes that are none") from error
+
+
+def _split(source: GraphProto, graph: GraphProto, folder: Path | None) -> dict[str, Array]:
+    """Copies the graph without its large constants, which are returned."""
+    weights: dict[str, Array] = {}
+    graph.name = source.name or "graph"
+    for tensor in source.initializer:
+        full = with_data(tensor, folder)
+        if _elements(full) > _LARGE:
+            weights[full.name] = array_of(full)
+        else:
+            graph.initializer.append(full)
+    for sparse in source.sparse_initializer:
+        weights[sparse.values.name] = dense_of(sparse)
+    for node in source.node:
+        large = _large_constant(node, folder)
+        if large is not None:
+            weights[node.output[0]] = large
+        else:
+            graph.node.append(node)
+            _resolve(graph.node[-1], folder)
+    initial = {tensor.name for tensor in source.initializer} | set(weights)
+    graph.input.extend(value for value in source.input if value.name not in initial)
+    graph.output.extend(source.output)
+    graph.value_info.extend(source.value_info)
+    return weights
+
+
+def _inputs(graph: GraphProto) -> tuple[str, ...]:
+    initial = {tensor.name for tensor in graph.initializer}
+    initial |= {sparse.values.name for sparse in graph.sparse_initializer}
+    return tuple(value.name for value in graph.input if value.name not in initial)
+
+
+def _large_constant(node: NodeProto, folder: Path | None) -> Array | None:
+    """The value of a Constant node that has a large tensor."""
+    if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or len(node.attribute) != 1:
+        return None
+    tensor = node.attribute[0].t
+    if node.attribute[0].name != "value" or _elements(tensor) <= _LARGE:
+        return None
+    return array_of(with_data(tensor, folder))
+
+
+def _elements(tensor: TensorProto) -> int:
+    count = 1
+    for extent in tensor.dims:
+        count *= max(int(extent), 0)
+    return count
+
+
+def _resolve(node: NodeProto, folder: Path | None) -> None:
+    """Reads the external data of a node's attributes, those of its bodies included."""
+    for tensor in _tensors(node):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            tensor.CopyFrom(with_data(tensor, folder))
+
+
+def _tensors(node: NodeProto) -> Iterator[TensorProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("t"):
+            yield attribute.t
+        yield from attribute.tensors
+        for graph in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
+            yield from graph.initializer
+            for inner in graph.node:
+                yield from _tensors(inner)
+
+
+def _specialise(graph: GraphProto, extents: Mapping[str, int], place: str) -> None:
+    """Replaces symbols in declared shapes by numbers."""
+    if not extents:
+        return
+    missing = set(extents)
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param in extents:
+                missing.discard(dim.dim_param)
+                dim.dim_value = extents[dim.dim_param]
+    if missing:
+        raise OnnxError(f"{place}: extents must name symbols of the model's shapes, got {', '.join(sorted(missing))}")

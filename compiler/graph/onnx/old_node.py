@@ -1,0 +1,82 @@
+"""A node of an older opset, with what upgrades ask of it and make from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from onnx import NodeProto, TypeProto, helper, numpy_helper
+
+from vdla.compiler.graph.graph import Array
+from vdla.compiler.graph.onnx.errors import OnnxError
+
+
+class OldNode:
+    """A node to upgrade. Nodes that are made along the way are gathered in `made`."""
+
+    def __init__(self, node: NodeProto, types: Mapping[str, TypeProto]) -> None:
+        self.node = node
+        self.types = types
+        self.made: list[NodeProto] = []
+        self.attributes = {attribute.name: attribute for attribute in node.attribute}
+
+    def refuse(self, rule: str) -> OnnxError:
+        """The error of a node that has no equal in the newest opset."""
+        label = self.node.name or next(filter(None, self.node.output), "")
+        return OnnxError(f"{self.node.op_type} {label}: the node must {rule}")
+
+    def input(self, index: int) -> str:
+        """An input, the empty name where it is absent."""
+        return self.node.input[index] if index < len(self.node.input) else ""
+
+    def take(self, name: str, default: Any = None) -> Any:  # noqa: ANN401  of any type of attributes
+        """An attribute's value, which the new node does not have."""
+        attribute = self.attributes.pop(name, None)
+        return default if attribute is None else helper.get_attribute_value(attribute)
+
+    def set(self, name: str, value: Any) -> None:  # noqa: ANN401
+        """Give the new node an attribute."""
+        self.attributes[name] = helper.make_attribute(name, value)
+
+    def rank(self, name: str) -> int | None:
+        """The rank of a value, None if it is unknown."""
+        kind = self.types.get(name)
+        return len(kind.tensor_type.shape.dim) if kind is not None and kind.tensor_type.HasField("shape") else None
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        """The element type of a value."""
+        kind = self.types.get(name)
+        if kind is None or not kind.tensor_type.elem_type:
+            raise self.refuse(f"have an input of a known element type, got none for {name}")
+        return np.dtype(helper.tensor_dtype_to_np_dtype(kind.tensor_type.elem_type))
+
+    def fresh(self, what: str) -> str:
+        """A name for a new value."""
+        return f"{next(filter(None, self.node.output), self.node.name)}/{what}{len(self.made)}"
+
+    def constant(self, value: Array, what: str) -> str:
+        """A new constant."""
+        name = self.fresh(what)
+        self.made.append(helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value)))
+        return name
+
+    def integers(self, values: Iterable[int], what: str) -> str:
+        """A new constant of 64-bit integers."""
+        return self.constant(np.array(list(values), np.int64), what)
+
+    def value(self, op: str, inputs: Iterable[str], **attributes: Any) -> str:  # noqa: ANN401
+        """The result of a new node."""
+        name = self.fresh(op)
+        self.made.append(helper.make_node(op, list(inputs), [name], **attributes))
+        return name
+
+    def final(self, op: str, inputs: Iterable[str], outputs: Iterable[str] | None = None) -> list[NodeProto]:
+        """All new nodes, the last one with the attributes that are left."""
+        results = list(self.node.output) if outputs is None else list(outputs)
+        node = helper.make_node(op, list(inputs), results, name=self.node.name)
+        node.attribute.extend(self.attributes.values())
+        return [*self.made, node]
+
+
+Upgrade = Callable[[OldNode], list[NodeProto]]

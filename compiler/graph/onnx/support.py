@@ -1,0 +1,73 @@
+"""Which nodes can run: those with a tensor expression, with a NumPy function, or with bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from onnx import AttributeProto, GraphProto, NodeProto, defs
+
+from vdla.compiler.graph.onnx.errors import UnsupportedError
+from vdla.compiler.graph.onnx.load import LoadedModel
+from vdla.compiler.graph.onnx.structure import node_label
+from vdla.compiler.graph.onnx.values import operator_name
+from vdla.compiler.graph.rules import HOST_OPERATORS, RULES
+
+CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
+_CONSTANT = "Constant"
+
+
+def is_implemented(op: str) -> bool:
+    """Whether an operator runs as it is, without its definition by other operators."""
+    return op in RULES or op in HOST_OPERATORS or op in CONTROL_FLOW or op == _CONSTANT
+
+
+def check_supported(loaded: LoadedModel) -> None:
+    """Refuses a model of the newest opset with nodes that can neither run nor be expanded.
+
+    Raises:
+        UnsupportedError: lists every such node, those of bodies included, with its reason.
+    """
+    reasons = dict(_reasons(loaded.model.graph, ""))
+    if reasons:
+        raise UnsupportedError(loaded.name, reasons)
+
+
+def why_unsupported(domain: str, op: str) -> str:
+    """Why an operator can neither run nor be expanded; empty if it can."""
+    if is_implemented(operator_name(domain, op)):
+        return ""
+    known = "" if domain == "ai.onnx" else domain
+    if known not in {schema_domain for schema_domain, _ in _schema_names()}:
+        return f"operators of the domain {domain} are unknown"
+    if (known, op) not in _schema_names():
+        return "ONNX has no such operator"
+    schema = defs.get_schema(op, domain=known)
+    if _has_definition(schema):
+        return ""
+    return "the operator has neither a kernel nor a function on the host"
+
+
+def _has_definition(schema: object) -> bool:
+    return bool(getattr(schema, "has_function", False) or getattr(schema, "has_context_dependent_function", False))
+
+
+@cache
+def _schema_names() -> frozenset[tuple[str, str]]:
+    return frozenset((schema.domain, schema.name) for schema in defs.get_all_schemas())
+
+
+def _reasons(graph: GraphProto, place: str) -> Iterator[tuple[str, str]]:
+    for node in graph.node:
+        label = f"{place}{node_label(node)}"
+        reason = why_unsupported(node.domain, node.op_type)
+        if reason:
+            yield label, reason
+        for key, body in _bodies(node):
+            yield from _reasons(body, f"{label}, {key}: ")
+
+
+def _bodies(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield attribute.name, attribute.g

@@ -1,0 +1,136 @@
+"""Walks a model and applies the table of upgrades; each upgrade leads to `OPSET` in one step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+
+from onnx import (
+    IR_VERSION,
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    OperatorSetIdProto,
+    TypeProto,
+    defs,
+    helper,
+    shape_inference,
+)
+
+from vdla.compiler.graph.graph import OPSET
+from vdla.compiler.graph.onnx.errors import OnnxError
+from vdla.compiler.graph.onnx.inline import inlined
+from vdla.compiler.graph.onnx.load import LoadedModel
+from vdla.compiler.graph.onnx.old_node import OldNode
+from vdla.compiler.graph.onnx.upgrades import UPGRADES
+
+OLDEST = 7
+_ML_OPSET = 4  # opset 5 removes tree ensembles of older models; the other operators are the same
+_DEPTH = 64  # of functions that call functions
+
+_Functions = Mapping[tuple[str, str, str], FunctionProto]
+
+
+def versions_of(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
+    """The opset of each domain; the default domain is the empty name."""
+    return {"" if entry.domain == "ai.onnx" else entry.domain: int(entry.version) for entry in imports}
+
+
+def upgrade_model(loaded: LoadedModel) -> LoadedModel:
+    """The model with operators of `OPSET` only, without functions of its own.
+
+    Raises:
+        OnnxError: the opset is too old or too new, or a node cannot be upgraded.
+    """
+    versions = versions_of(loaded.model.opset_import)
+    _check_opset(loaded.name, versions.get("", 1), loaded.model.graph.node)
+    functions = {(f.domain, f.name, f.overload): f for f in loaded.model.functions}
+    model = ModelProto()
+    model.ir_version = IR_VERSION
+    model.graph.CopyFrom(loaded.model.graph)
+    types = _types(loaded.model) if versions.get("", OPSET) < OPSET else {}
+    upgrader = _Upgrader(functions, types)
+    upgrader.graph(model.graph, versions)
+    used = {domain for domain in versions if domain and not any(key[0] == domain for key in functions)}
+    used |= upgrader.domains
+    model.opset_import.append(helper.make_opsetid("", OPSET))
+    model.opset_import.extend(helper.make_opsetid(domain, _newest(domain, versions)) for domain in sorted(used - {""}))
+    return loaded.with_model(model)
+
+
+def upgraded_nodes(nodes: Iterable[NodeProto], versions: Mapping[str, int]) -> list[NodeProto]:
+    """Nodes of the opsets `versions` as nodes of `OPSET`."""
+    return _Upgrader({}, {}).nodes(nodes, versions, 0)
+
+
+def _check_opset(place: str, version: int, nodes: Iterable[NodeProto]) -> None:
+    """Refuses opsets outside the range, except older ones with operators that did not change."""
+    ops = {node.op_type for node in nodes if node.domain in ("", "ai.onnx")}
+    if version < OLDEST and all(_since(op, "", version) == _since(op, "", OLDEST) > 0 for op in ops):
+        return
+    if not OLDEST <= version <= OPSET:
+        raise OnnxError(f"{place}: opset must be {OLDEST} to {OPSET}, got {version}")
+
+
+def _newest(domain: str, versions: Mapping[str, int]) -> int:
+    version = versions.get(domain, 1)
+    return max(version, _ML_OPSET) if domain == "ai.onnx.ml" else version
+
+
+def _types(model: ModelProto) -> dict[str, TypeProto]:
+    """Types of the values of an older model, as far as they are easily known."""
+    try:
+        typed = shape_inference.infer_shapes(model, data_prop=True)
+    except (RuntimeError, ValueError):
+        return {}
+    graph = typed.graph
+    found = {value.name: value.type for value in (*graph.value_info, *graph.input, *graph.output)}
+    tensors = {t.name: helper.make_tensor_type_proto(t.data_type, tuple(t.dims)) for t in graph.initializer}
+    return {**found, **tensors}
+
+
+class _Upgrader:
+    def __init__(self, functions: _Functions, types: Mapping[str, TypeProto]) -> None:
+        self.functions, self.types = functions, types
+        self.domains: set[str] = set()
+
+    def graph(self, graph: GraphProto, versions: Mapping[str, int], depth: int = 0) -> None:
+        """Upgrades the nodes of a graph in place."""
+        made = self.nodes(graph.node, versions, depth)
+        copies = [NodeProto.FromString(node.SerializeToString()) for node in made]
+        del graph.node[:]
+        graph.node.extend(copies)
+
+    def nodes(self, nodes: Iterable[NodeProto], versions: Mapping[str, int], depth: int) -> list[NodeProto]:
+        """The nodes, each upgraded or replaced by the body of its function."""
+        if depth > _DEPTH:
+            raise OnnxError(f"functions of the model must not call themselves, got more than {_DEPTH} nested calls")
+        return [made for node in nodes for made in self._node(node, versions, depth)]
+
+    def _node(self, node: NodeProto, versions: Mapping[str, int], depth: int) -> list[NodeProto]:
+        function = self.functions.get((node.domain, node.op_type, node.overload))
+        if function is not None:
+            body = inlined(node, function)
+            return self.nodes(body, versions_of(function.opset_import), depth + 1)
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.GRAPH:
+                self.graph(attribute.g, versions, depth)
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        self.domains.add(domain)
+        name = f"{domain}.{node.op_type}" if domain else node.op_type
+        upgrades = UPGRADES.get(name, {})
+        if not upgrades:
+            return [node]
+        upgrade = upgrades.get(_since(node.op_type, domain, versions.get(domain, 1)))
+        return [node] if upgrade is None else upgrade(OldNode(node, self.types))
+
+
+@cache
+def _since(op: str, domain: str, version: int) -> int:
+    """The opset in which the operator got the meaning that it has at `version`."""
+    try:
+        return int(defs.get_schema(op, version, domain).since_version)
+    except defs.SchemaError:
+        return 0

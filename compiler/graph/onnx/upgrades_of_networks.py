@@ -1,0 +1,88 @@
+"""Upgrades of operators of networks: normalisations, softmax, scans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx import GraphProto, NodeProto, helper
+
+from vdla.compiler.graph.onnx.old_node import OldNode, Upgrade
+
+
+def _softmax(old: OldNode) -> list[NodeProto]:
+    """Softmax over all axes from `axis` on, as one."""
+    axis = int(old.take("axis", 1))
+    rank = old.rank(old.input(0))
+    op = old.node.op_type
+    if rank is not None and axis % rank == rank - 1:
+        old.set("axis", -1)
+        return old.final(op, [old.input(0)])
+    shape = old.value("Shape", [old.input(0)])
+    rows = old.value("Flatten", [old.input(0)], axis=axis)
+    return old.final("Reshape", [old.value(op, [rows], axis=-1), shape])
+
+
+def _batch_normalization(old: OldNode) -> list[NodeProto]:
+    if any(old.node.output[1:]):
+        raise old.refuse("have one output, got the further ones of training")
+    if not old.take("spatial", 1):
+        raise old.refuse("normalise per channel, got spatial = 0")
+    return old.final("BatchNormalization", old.node.input, old.node.output[:1])
+
+
+def _group_normalization(old: OldNode) -> list[NodeProto]:
+    """Scale and bias of each group become those of each channel."""
+    groups = int(old.attributes["num_groups"].i)
+    channels = old.value("Shape", [old.input(0)], start=1, end=2)
+    each = old.value("Div", [channels, old.integers([groups], "groups")])
+    extents = old.value("Concat", [old.integers([groups], "groups"), each], axis=0)
+    column, flat = old.integers([groups, 1], "column"), old.integers([-1], "flat")
+    parameters = []
+    for name in old.node.input[1:3]:
+        rows = old.value("Expand", [old.value("Reshape", [name, column]), extents])
+        parameters.append(old.value("Reshape", [rows, flat]))
+    return old.final("GroupNormalization", [old.input(0), *parameters])
+
+
+def _scan(old: OldNode) -> list[NodeProto]:
+    """The scan of opset 8 runs once for each element of a batch: a scan in a scan."""
+    if old.input(0):
+        raise old.refuse("have sequences of one length, got sequence_lens")
+    inputs, outputs = list(old.node.input[1:]), list(old.node.output)
+    body = helper.get_attribute_value(old.attributes["body"])
+    directions = old.take("directions")
+    outer = GraphProto()
+    outer.name = f"{body.name}_batch"
+    inner = helper.make_node("Scan", [f"{name}/one" for name in inputs], [f"{name}/one" for name in outputs])
+    inner.attribute.extend([old.attributes["body"], old.attributes["num_scan_inputs"]])
+    if directions:
+        inner.attribute.append(helper.make_attribute("scan_input_directions", list(directions)))
+    outer.node.append(inner)
+    for names, values in ((inner.input, outer.input), (inner.output, outer.output)):
+        for name in names:
+            values.add().name = name
+    old.attributes.clear()
+    old.set("body", outer)
+    old.set("num_scan_inputs", len(inputs))
+    return old.final("Scan", inputs)
+
+
+def _mean_variance_normalization(old: OldNode) -> list[NodeProto]:
+    """With its axes written out: ONNX's inference does not supply their default."""
+    axes = old.take("axes", [0, 2, 3])
+    old.set("axes", axes)
+    return old.final("MeanVarianceNormalization", old.node.input)
+
+
+def _scatter(old: OldNode) -> list[NodeProto]:
+    return old.final("ScatterElements", old.node.input)
+
+
+NETWORKS: Mapping[str, Mapping[int, Upgrade]] = {
+    **{name: {1: _softmax, 11: _softmax} for name in ("Hardmax", "LogSoftmax", "Softmax")},
+    "BatchNormalization": {7: _batch_normalization, 9: _batch_normalization},
+    "GroupNormalization": {18: _group_normalization},
+    "MeanVarianceNormalization": {9: _mean_variance_normalization, 13: _mean_variance_normalization},
+    "Scan": {8: _scan},
+    "Scatter": {9: _scatter, 11: _scatter},
+}

@@ -1,0 +1,118 @@
+"""A graph on arrays, node by node; values are dropped after their last use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from vdla.compiler.graph import Array, Graph, Node, TensorType
+from vdla.runtime.evaluate.control_flow import CONTROL_FLOW
+from vdla.runtime.evaluate.errors import EvaluationError
+from vdla.runtime.evaluate.kernels import KernelCache
+from vdla.runtime.evaluate.nodes import Prefer, evaluate_node, shared_cache
+from vdla.runtime.numpy_operators import Value
+
+Observe = Callable[[str, Value], None]
+
+
+def evaluate(
+    graph: Graph,
+    inputs: Mapping[str, Value],
+    *,
+    values: Iterable[str] | None = None,
+    prefer: Prefer | str = Prefer.KERNEL,
+    observe: Observe | None = None,
+) -> dict[str, Value]:
+    """The outputs of a graph, or the `values` asked for, by name.
+
+    `prefer` chooses where an operator has both a kernel and a NumPy function. `observe` is called
+    with the name and the value of every result of a node, of this graph and not of its bodies.
+
+    Raises:
+        EvaluationError: inputs are missing or of other types, or a node cannot be evaluated.
+    """
+    return Evaluator(graph, prefer=prefer).run(inputs, values=values, observe=observe)
+
+
+class Evaluator:
+    """A graph ready to be evaluated many times."""
+
+    def __init__(
+        self, graph: Graph, *, prefer: Prefer | str = Prefer.KERNEL, kernels: KernelCache | None = None
+    ) -> None:
+        self.graph = graph
+        self.prefer = Prefer(prefer)
+        self.kernels = kernels if kernels is not None else shared_cache()
+        self._bodies: dict[int, Evaluator] = {}
+        self._last = {name: index for index, node in enumerate(graph.nodes) for name in node.inputs if name}
+
+    def run(
+        self, inputs: Mapping[str, Value], *, values: Iterable[str] | None = None, observe: Observe | None = None
+    ) -> dict[str, Value]:
+        """As `evaluate`."""
+        _check_inputs(self.graph, inputs)
+        return self._run(inputs, self.graph.outputs if values is None else tuple(values), observe)
+
+    def body(self, graph: Graph) -> Callable[[Sequence[Value]], list[Value]]:
+        """A body of a node as a function from its inputs to its outputs, in order."""
+        found = self._bodies.get(id(graph))
+        if found is None:
+            found = self._bodies[id(graph)] = Evaluator(graph, prefer=self.prefer, kernels=self.kernels)
+        evaluator = found
+
+        def run(given: Sequence[Value]) -> list[Value]:
+            results = evaluator._run(dict(zip(graph.inputs, given, strict=True)), graph.outputs, None)
+            return [results[name] for name in graph.outputs]
+
+        return run
+
+    def _run(self, inputs: Mapping[str, Value], wanted: Sequence[str], observe: Observe | None) -> dict[str, Value]:
+        graph, kept = self.graph, set(wanted)
+        state: dict[str, Value] = {**graph.constants, **inputs}
+        for index, node in enumerate(graph.nodes):
+            results = self._node(node, [state[name] if name else None for name in node.inputs])
+            for name, value in zip(node.outputs, results, strict=False):
+                if name:
+                    state[name] = value
+                    if observe is not None:
+                        observe(name, value)
+            for name in node.inputs:
+                if self._last.get(name) == index and name not in kept:
+                    state.pop(name, None)
+        missing = [name for name in wanted if name not in state]
+        if missing:
+            raise EvaluationError(f"{graph.name}: values must be values of the graph, got {', '.join(missing)}")
+        return {name: state[name] for name in wanted}
+
+    def _node(self, node: Node, inputs: Sequence[Value]) -> Sequence[Value]:
+        run = CONTROL_FLOW.get(node.op)
+        if run is not None:
+            return run(node, inputs, self.body)
+        constant = [name in self.graph.constants for name in node.inputs]
+        types = [self.graph.types.get(name) if name else None for name in node.outputs]
+        return evaluate_node(node, inputs, constant, types, prefer=self.prefer, kernels=self.kernels)
+
+
+def _check_inputs(graph: Graph, inputs: Mapping[str, Value]) -> None:
+    if set(inputs) != set(graph.inputs):
+        got = ", ".join(inputs) or "none"
+        raise EvaluationError(f"{graph.name}: inputs must be {', '.join(graph.inputs) or 'none'}, got {got}")
+    for name, value in inputs.items():
+        kind = graph.types.get(name)
+        if isinstance(kind, TensorType) and isinstance(value, np.ndarray) and not _fits(kind, value):
+            got = f"{_dtype(value)}{list(value.shape)}"
+            raise EvaluationError(f"{graph.name}: input {name} must be {kind}, got {got}")
+
+
+def _fits(kind: TensorType, value: Array) -> bool:
+    if _dtype(value) != kind.dtype:
+        return False
+    if kind.shape is None:
+        return True
+    pairs = zip(kind.shape, value.shape, strict=False)
+    return len(kind.shape) == value.ndim and all(not isinstance(e, int) or e == got for e, got in pairs)
+
+
+def _dtype(value: Array) -> str:
+    return "str" if value.dtype.kind in "OUS" else value.dtype.name

@@ -1,0 +1,115 @@
+"""One node on arrays: by its kernel, by its NumPy function, or, if it has bodies, by these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from functools import cache
+
+import numpy as np
+
+from vdla.compiler.graph import Array, Node, TensorType, ValueType
+from vdla.compiler.graph.rules import RULES, DeclinedError
+from vdla.runtime.evaluate.errors import EvaluationError
+from vdla.runtime.evaluate.kernels import KernelCache, node_kernel
+from vdla.runtime.numpy_operators import FUNCTIONS, Value
+
+_SMALL_ELEMENTS = 4096
+_PARAMETER_ELEMENTS = 64
+
+
+class Prefer(Enum):
+    """What runs a node that has both a rule and a NumPy function."""
+
+    KERNEL = "kernel"
+    NUMPY = "numpy"
+    SIZE = "size"  # a kernel if the node has more than 4,096 elements
+
+
+@cache
+def shared_cache() -> KernelCache:
+    """The kernels of this process."""
+    return KernelCache()
+
+
+def evaluate_node(
+    node: Node,
+    inputs: Sequence[Value],
+    constant: Sequence[bool] | None = None,
+    types: Sequence[ValueType | None] | None = None,
+    *,
+    prefer: Prefer | str = Prefer.KERNEL,
+    kernels: KernelCache | None = None,
+) -> tuple[Value, ...]:
+    """The results of a node without bodies; `constant` says which inputs never change.
+
+    Raises:
+        EvaluationError: nothing evaluates the node on these inputs.
+    """
+    kinds = tuple(types) if types is not None else (None,) * len(node.outputs)
+    fixed = tuple(constant) if constant is not None else (True,) * len(inputs)
+    store = kernels if kernels is not None else shared_cache()
+    function = FUNCTIONS.get(node.op)
+    if function is not None and (node.op not in RULES or not _by_kernel(Prefer(prefer), inputs)):
+        return _by_function(node, inputs)
+    try:
+        return _by_rule(node, inputs, fixed, kinds, store)
+    except DeclinedError as error:
+        if function is None:
+            raise EvaluationError(str(error)) from error
+        return _by_function(node, inputs)
+
+
+def _by_kernel(prefer: Prefer, inputs: Sequence[Value]) -> bool:
+    if prefer is Prefer.SIZE:
+        return sum(value.size for value in inputs if isinstance(value, np.ndarray)) > _SMALL_ELEMENTS
+    return prefer is Prefer.KERNEL
+
+
+def _by_function(node: Node, inputs: Sequence[Value]) -> tuple[Value, ...]:
+    try:
+        with np.errstate(all="ignore"):
+            results = FUNCTIONS[node.op](node.attributes, *inputs)
+    except (ValueError, IndexError, KeyError, TypeError, ArithmeticError, MemoryError) as error:
+        raise EvaluationError(f"{node.label}: {error}") from error
+    return tuple(np.asarray(value) if isinstance(value, np.generic) else value for value in results)
+
+
+def _by_rule(
+    node: Node,
+    inputs: Sequence[Value],
+    constant: Sequence[bool],
+    types: Sequence[ValueType | None],
+    kernels: KernelCache,
+) -> tuple[Value, ...]:
+    """The results of the node's kernel; parameters, such as axes, may be values of this call."""
+    arrays: list[Array | None] = []
+    for value in inputs:
+        if value is not None and not isinstance(value, np.ndarray):
+            raise DeclinedError(f"{node.label}: inputs must be tensors, got a {type(value).__name__}")
+        arrays.append(value)
+    kinds = [kind if isinstance(kind, TensorType) else None for kind in types]
+    if not any(kinds) and node.outputs:
+        raise DeclinedError(f"{node.label}: results must be tensors, got other values")
+    try:
+        kernel = node_kernel(node, arrays, constant, kinds, kernels)
+    except DeclinedError:
+        widened = [fixed or _is_parameter(array) for fixed, array in zip(constant, arrays, strict=True)]
+        if widened == list(constant):
+            raise
+        kernel = node_kernel(node, arrays, widened, kinds, kernels)
+    results = iter(kernel(arrays))
+    return tuple(_typed(next(results), kind) if name else None for name, kind in zip(node.outputs, kinds, strict=True))
+
+
+def _is_parameter(array: Array | None) -> bool:
+    return array is not None and array.size <= _PARAMETER_ELEMENTS and array.ndim <= 1 and array.dtype.kind in "iufb"
+
+
+def _typed(array: Array, kind: TensorType | None) -> Array:
+    """The result of a kernel in its own type, where kernels store it in another."""
+    if kind is None or array.dtype.name == kind.dtype:
+        return array
+    import ml_dtypes
+
+    return array.astype(getattr(ml_dtypes, kind.dtype))

@@ -1,0 +1,98 @@
+"""Models become graphs: constants, types, closed bodies, functions, errors."""
+
+import re
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from vdla.compiler.graph import TensorType, check_graph
+from vdla.compiler.graph.onnx import OnnxError, UnsupportedError, import_model
+
+X = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 8])
+Y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+
+
+def model(nodes, inputs=(X,), outputs=(Y,), initial=(), opset=28, functions=(), domains=()):
+    graph = helper.make_graph(nodes, "small", inputs, outputs, [numpy_helper.from_array(v, k) for k, v in initial])
+    imports = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    return helper.make_model(graph, opset_imports=imports, functions=functions)
+
+
+def test_constants_and_types():
+    weights = np.ones((8, 300), np.float32)
+    graph = import_model(model([helper.make_node("MatMul", ["x", "w"], ["y"], name="fc")], initial=[("w", weights)]))
+    assert str(graph) == (
+        "graph small\n"
+        "  input x: float32[batch, 8]\n"
+        "  constant w: float32[8, 300]\n"
+        "  y: float32[batch, 300] = MatMul(x, w)\n"
+        "  output y"
+    )
+    assert import_model(model([helper.make_node("Relu", ["x"], ["y"])]), extents={"batch": 3}).types["y"] == TensorType(
+        "float32", (3, 8)
+    )
+
+
+def test_bodies_are_closed():
+    one = helper.make_tensor("one", TensorProto.FLOAT, [], [1.0])
+    branches = {
+        key: helper.make_graph([helper.make_node("Add", ["x", other], ["r"])], key, [], [Y_named("r")])
+        for key, other in (("then_branch", "one"), ("else_branch", "q"))
+    }
+    nodes = [
+        helper.make_node("Constant", [], ["one"], value=one),
+        helper.make_node("Relu", ["x"], ["q"]),
+        helper.make_node("If", ["c"], ["y"], **branches),
+    ]
+    graph = import_model(model(nodes, (helper.make_tensor_value_info("c", TensorProto.BOOL, []), X)))
+    node = graph.producers["y"]
+    assert node.inputs == ("c", "x", "q")
+    assert node.attributes["captures"] == 2
+    assert {body.inputs for body in node.bodies.values()} == {("x", "q")}
+    assert set(node.bodies["then_branch"].constants) == {"one"}
+    check_graph(graph)
+
+
+def Y_named(name):
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+
+
+def test_functions_of_the_model_are_inlined():
+    body = [helper.make_node("Relu", ["a"], ["t"]), helper.make_node("Add", ["t", "a"], ["b"])]
+    function = helper.make_function("own", "Twice", ["a"], ["b"], body, [helper.make_opsetid("", 28)])
+    calls = [
+        helper.make_node("Twice", ["x"], ["m"], domain="own"),
+        helper.make_node("Twice", ["m"], ["y"], domain="own"),
+    ]
+    graph = import_model(model(calls, functions=[function], domains=["own"]))
+    assert [str(node) for node in graph.nodes] == [
+        "m/t = Relu(x)", "m = Add(m/t, x)", "y/t = Relu(m)", "y = Add(y/t, m)",
+    ]  # fmt: skip
+
+
+def test_unsupported_nodes_are_all_listed():
+    nodes = [helper.make_node("Multinomial", ["x"], ["m"], name="draw"), helper.make_node("ImageDecoder", ["b"], ["i"])]
+    inputs = (X, helper.make_tensor_value_info("b", TensorProto.UINT8, ["n"]))
+    outputs = [
+        helper.make_tensor_value_info(n, t, None) for n, t in (("m", TensorProto.INT32), ("i", TensorProto.UINT8))
+    ]
+    with pytest.raises(UnsupportedError) as raised:
+        import_model(model(nodes, inputs, outputs))
+    assert set(raised.value.reasons) <= {"Multinomial draw", "ImageDecoder i"}
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (b"no model", "model: the file must be an ONNX model, got 8 bytes that are none"),
+        (
+            model([helper.make_node("Relu", ["q"], ["y"])]),
+            "small: Relu y: inputs must be computed before it, got q, which nothing computes",
+        ),
+        (model([helper.make_node("Relu", ["x"], ["y"])], opset=3), "small: opset must be 7 to 28, got 3"),
+    ],
+)
+def test_errors(made, message):
+    with pytest.raises(OnnxError, match=f"^{re.escape(message)}$"):
+        import_model(made)
