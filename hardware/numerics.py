@@ -1,7 +1,8 @@
 """The arithmetic of the machine in NumPy: requantisation, vector operations, sub-byte elements.
 
 The one definition for the simulator, the compiler's reference and the RTL's tests. Arithmetic is
-two's complement and wraps in 32 bits; rounding is half up, towards plus infinity.
+two's complement and wraps in 32 bits. Requantisation rounds half to even, SHR half up, towards plus
+infinity.
 """
 
 from __future__ import annotations
@@ -89,11 +90,19 @@ def scale_from_float(real: float) -> tuple[int, int]:
     return int(mult), int(shift)
 
 
+def round_half_even(values: ArrayLike, shift: ArrayLike) -> Int64:
+    """`values / 2**shift`, rounded half to even; |values| < 2**62, shift from 0 to 63."""
+    wide, amount = _wide(values), _wide(shift)
+    below_half = np.int64((1 << 62) - 1) >> (63 - amount)  # 2**(shift - 1) - 1, and 0 for a shift of 0
+    odd = (wide >> amount) & np.minimum(amount, 1)
+    return np.asarray((wide + below_half + odd) >> amount, np.int64)
+
+
 def requantise(
     values: ArrayLike, lanes: ArrayLike, zero_point: int, clip_lo: int, clip_hi: int, out_bits: int = 8
 ) -> NDArray[np.int8]:
     """Requantised sums: `clip(round(wrap32(v + bias) * mult / 2**shift) + zero_point)`, rounding
-    half up.
+    half to even.
 
     `lanes` are packed scales, broadcast along the last axis; the result has elements of `out_bits`
     in int8.
@@ -103,8 +112,7 @@ def requantise(
         _require_within(f"requantise: {name}", np.asarray(value), -half, half - 1)
     bias, mult, shift = unpack_scale(lanes)
     product = wrap32(_wide(values) + bias).astype(np.int64) * mult
-    rounding = np.where(shift > 0, np.int64(1) << np.maximum(shift - 1, 0), 0)
-    result = ((product + rounding) >> shift) + zero_point
+    result = round_half_even(product, shift) + zero_point
     return np.asarray(np.minimum(np.maximum(result, clip_lo), clip_hi), np.int8)
 
 

@@ -1,8 +1,8 @@
 """Convolution layers on the simulator, checked bit for bit against plain NumPy.
 
 The reference shares no code with the compiler or the simulator. Tensors are NCHW and OIHW;
-requantisation is `clip((wrap32(sum + bias) * mult + half) >> shift)`, with one `mult` and `shift`
-per channel.
+requantisation is `clip(round(wrap32(sum + bias) * mult / 2**shift))`, half to even, with one `mult`
+and `shift` per channel.
 """
 
 from __future__ import annotations
@@ -65,10 +65,17 @@ def reference(layer: Workload, operands: LayerData, out_bits: int) -> Int8:
     """The requantised result [N, O, H', W'], computed with numpy alone."""
     sums = _sums(layer, operands.data, operands.weight)
     biased = (sums + operands.bias[:, None, None]).astype(np.int32).astype(np.int64)
-    half = np.where(operands.shift > 0, np.int64(1) << np.maximum(operands.shift - 1, 0), 0)
-    scaled = (biased * operands.mult[:, None, None] + half[:, None, None]) >> operands.shift[:, None, None]
+    scaled = _round_half_even(biased * operands.mult[:, None, None], operands.shift[:, None, None])
     limit = 2 ** (out_bits - 1)
     return scaled.clip(-limit, limit - 1).astype(np.int8)
+
+
+def _round_half_even(values: Ints, shift: Ints) -> Ints:
+    """The quotients by 2**shift: the floor, plus 1 above a half, or at a half if that is even."""
+    floor = values >> shift
+    twice = 2 * (values - (floor << shift))  # of the remainder
+    unit = np.int64(1) << shift
+    return np.asarray(floor + ((twice > unit) | ((twice == unit) & (floor % 2 == 1))), np.int64)
 
 
 def _sums(layer: Workload, data: Int8, weight: Int8) -> Ints:

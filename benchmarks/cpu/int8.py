@@ -1,7 +1,8 @@
 """Int8 on one thread: the layers of the workload table against ONNX Runtime's QLinearConv.
 
 Activations are uint8 with a zero point, weights int8 with a scale a channel; images and results are
-NCHW. `int8_error` is 0 where ONNX Runtime is exact: on CPUs with VNNI.
+NCHW. ONNX Runtime rounds the product of sum and scale to a float32 first, so a few results in a
+million differ by 1, which is an `int8_error` of 1 / 255.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Affine quantisation: q represents (q - zero_point) * scale. Sums of products are int32.
 
-Requantisation follows ONNX's QLinear operators: the sum as float32 times a float32 scale, rounded
-half to even, plus the zero point, saturated.
+Requantisation is the machine's (`hardware/numerics.py`): the exact product of the sum and a float32
+scale, rounded half to even, plus the zero point, saturated.
 """
 
 from __future__ import annotations
@@ -24,8 +24,12 @@ QUANTISED = ("uint8", "int8")
 
 
 def requantise(total: te.Value, scale: te.Value, zero_point: int, dtype: str) -> te.Value:
-    """An int32 sum as `dtype`; casts of floats saturate."""
-    rounded = te.round(te.cast("float32", total) * scale)
+    """An int32 sum times a float32 scale as `dtype`; casts of floats saturate.
+
+    A float64 holds the product of 24 bits and a sum below 2**29 exactly. That of a greater sum may
+    be rounded to a half.
+    """
+    rounded = te.round(te.cast("float64", total) * te.cast("float64", scale))
     return te.cast(dtype, rounded + float(zero_point))
 
 

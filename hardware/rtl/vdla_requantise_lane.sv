@@ -1,5 +1,5 @@
 // A lane of the requantiser: clip(round((sum + bias) * mult / 2**shift) + zero_point), rounding
-// half up.
+// half to even.
 //
 // Contract: exactly hardware/numerics.py. With mult 1, bias 0 and shift 0 raw_o is the sum. Sum,
 // bias, mult and shift are read in cycle t, zero_point and clips in t + 6; the results are valid in
@@ -45,11 +45,14 @@ module vdla_requantise_lane
   end
   assign product = {high_sum_q, low_late_q};
 
-  // --- t + 5: shift by a multiple of 4, then by the rest. The bit below the last one rounds.
+  // --- t + 5: shift by a multiple of 4, then by the rest. The bit below the last one is the half;
+  // the sticky bit says whether a bit below the half is set.
 
   logic        [ 5:0] shift;
   logic        [ 1:0] rest_q;
-  logic signed [56:0] coarse_q, fine;
+  logic signed [56:0] scaled, coarse_q, fine;
+  logic        [55:0] lost;
+  logic               sticky_q, below;
 
   vdla_delay #(
     .Bits  (6),
@@ -60,11 +63,19 @@ module vdla_requantise_lane
     .data_o(shift)
   );
 
+  assign scaled = signed'({product, 1'b0});
+
+  always_comb begin
+    for (int n = 0; n < 14; n++) lost[4*n+:4] = scaled[4*n+:4] & {4{shift[5:2] > 4'(n)}};
+  end
+
   always_ff @(posedge clk_i) begin
-    coarse_q <= signed'({product, 1'b0}) >>> {shift[5:2], 2'b00};
+    coarse_q <= scaled >>> {shift[5:2], 2'b00};
     rest_q <= shift[1:0];
+    sticky_q <= |lost;
   end
   assign fine = coarse_q >>> rest_q;
+  assign below = sticky_q || |(coarse_q[2:0] & ~(3'b111 << rest_q));
 
   // --- t + 6: saturate to one bit more than a result: a saturated value is clipped in any case,
   // whatever the zero point and the rounding
@@ -78,7 +89,7 @@ module vdla_requantise_lane
 
   always_ff @(posedge clk_i) begin
     value_q <= fits ? fine[OutBits+1:1] : {fine[56], {OutBits{!fine[56]}}};
-    round_q <= fine[0];
+    round_q <= fine[0] && (below || fine[1]);
     raw_q <= coarse_q[32:1];
   end
 

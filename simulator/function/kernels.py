@@ -63,8 +63,8 @@ def _requantise(row: Ints, sums: Sums, scales: Ints, out: Bytes, bits: Int) -> N
             lane = scales[o]
             value = np.int64(np.int32(sums[base + o] + np.int32(lane))) * ((lane >> 32) & 0xFFFFFF)
             shift = (lane >> 56) & 63
-            half = np.int64(1) << (shift - 1) if shift > 0 else np.int64(0)
-            value = (value + half) >> shift
+            if shift > 0:  # half to even
+                value = (value + (np.int64(1) << (shift - 1)) - 1 + ((value >> shift) & 1)) >> shift
             result = min(max(value + zero, low), high)
             if bits == 8:
                 out[base + o] = np.uint8(result)

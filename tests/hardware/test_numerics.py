@@ -16,6 +16,7 @@ from vdla.hardware.numerics import (
     pack_elements,
     pack_scale,
     requantise,
+    round_half_even,
     scale_from_float,
     scales_from_floats,
     unpack_elements,
@@ -25,7 +26,7 @@ from vdla.hardware.numerics import (
 )
 
 int32 = st.integers(-(1 << 31), (1 << 31) - 1) | st.sampled_from([0, 1, -1, (1 << 31) - 1, -(1 << 31)])
-mults = st.integers(0, (1 << 24) - 1)
+mults = st.integers(0, (1 << 24) - 1) | st.integers(0, 23).map(lambda bit: 1 << bit)  # powers of two make ties
 shifts = st.integers(0, 63)
 
 
@@ -37,8 +38,12 @@ def half_up(value, shift):
     return math.floor(Fraction(value, 1 << shift) + Fraction(1, 2)) if shift else value
 
 
+def half_even(value, shift):
+    return round(Fraction(value, 1 << shift))
+
+
 def exact_requantise(value, bias, mult, shift, zero_point, lo, hi):
-    return min(max(half_up(wrap(value + bias) * mult, shift) + zero_point, lo), hi)
+    return min(max(half_even(wrap(value + bias) * mult, shift) + zero_point, lo), hi)
 
 
 @given(int32, int32, mults, shifts, st.sampled_from([2, 4, 8]), st.data())
@@ -52,10 +57,24 @@ def test_requantise_is_exact(value, bias, mult, shift, bits, data):
 
 def test_requantise_equals_hand_computed_results():
     lanes = pack_scale([1, -1], [3, 3], [2, 0])
-    # (5 + 1) * 3 / 4 = 4.5 -> 5; (5 - 1) * 3 = 12
+    # (5 + 1) * 3 / 4 = 4.5 -> 4; (5 - 1) * 3 = 12
     # (-7 + 1) * 3 / 4 = -4.5 -> -4; (-7 - 1) * 3 = -24
-    got = requantise(np.array([[5, 5], [-7, -7]], np.int32), lanes, 10, -10, 127)
-    assert got.tolist() == [[15, 22], [6, -10]]
+    # (9 + 1) * 3 / 4 = 7.5 -> 8; (9 - 1) * 3 = 24
+    got = requantise(np.array([[5, 5], [-7, -7], [9, 9]], np.int32), lanes, 10, -10, 127)
+    assert got.tolist() == [[14, 22], [6, -10], [18, 34]]
+
+
+@given(st.integers(-(1 << 55), 1 << 55) | st.integers(-300, 300), shifts)
+def test_round_half_even_is_exact(value, shift):
+    assert round_half_even(value, shift) == half_even(value, shift)
+
+
+@pytest.mark.parametrize("shift", [1, 2, 3, 24, 53, 54])
+def test_every_tie_goes_to_the_even_neighbour(shift):
+    odd_halves = np.arange(-99, 100, 2)
+    results = round_half_even(odd_halves << np.int64(shift - 1), shift)
+    assert (results % 2 == 0).all()
+    assert (np.abs(2 * results - odd_halves) == 1).all()
 
 
 def test_requantise_refuses_invalid_parameters():

@@ -10,10 +10,13 @@ Array = np.ndarray[Any, Any]
 
 
 def rescaled(total: Array, scale: Array, zero_point: int, dtype: str) -> Array:
-    """Sums times a float32, rounded half to even, plus the zero point, saturated to `dtype`."""
+    """Sums times a float32, rounded half to even, plus the zero point, saturated to `dtype`.
+
+    Exact for sums below 2**29.
+    """
     limits = np.iinfo(dtype)
-    rounded = np.rint(total.astype(np.int32).astype(np.float32) * scale.astype(np.float32))
-    return np.clip(rounded + np.float32(zero_point), limits.min, limits.max).astype(dtype)
+    rounded = np.rint(total.astype(np.int32).astype(np.float64) * scale.astype(np.float32))
+    return np.clip(rounded + zero_point, limits.min, limits.max).astype(dtype)
 
 
 def convolved(

@@ -1,6 +1,7 @@
 """Naive models of the operators in NumPy, which share no code with the compiler.
 
-Sums are exact in int64 and wrap to 32 bits where the accumulator does. Results are rounded half up.
+Sums are exact in int64 and wrap to 32 bits where the accumulator does. Results are rounded half to
+even.
 """
 
 from __future__ import annotations
@@ -45,8 +46,16 @@ def requantise(sums: Array, bias: Array, factor: Array, zero_point: int, low: in
     scales = np.vectorize(scale_of, otypes=[np.int64, np.int64])
     mult, shift = scales(np.asarray(factor, np.float64))
     product = wrap32(sums + bias) * mult
-    half = np.where(shift > 0, 1 << np.maximum(shift - 1, 0), 0)
-    return np.clip(((product + half) >> shift) + zero_point, low, high)
+    return np.clip(round_half_even(product, shift) + zero_point, low, high)
+
+
+def round_half_even(values: Array, shift: Array) -> Array:
+    """Quotients of 56 bits by 2**shift: the floor, plus 1 above a half, or at a half if that is
+    even.
+    """
+    unit = np.int64(1) << np.minimum(shift, 60)  # beyond 57, every quotient rounds to 0
+    floor, rest = np.divmod(values, unit)
+    return floor + (2 * rest > unit) + ((2 * rest == unit) & (floor % 2 == 1))
 
 
 def windows(data: Array, kernel: Pair, strides: Pair, pads: Pads, dilations: Pair, fill: int) -> Array:

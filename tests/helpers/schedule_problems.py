@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from helpers import reference
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.intrinsics import dma, gemm, requantise, vector
 from vdla.compiler.te import Stage
@@ -83,7 +84,7 @@ class Maker:
             return requantise.requantisation(sums[i], scale[i[1], i[-1]], 1, -half, half - 1, self.config.out_dtype)
 
         by_lane = bias.reshape(1, lanes[0], *(1,) * (len(sums.shape) - 3), lanes[1])
-        scaled = ((model + by_lane) * MULT + (1 << (SHIFT - 1))) >> SHIFT
+        scaled = reference.round_half_even((model + by_lane) * MULT, np.int64(SHIFT))
         return te.compute(sums.shape, value, "results"), np.clip(scaled + 1, -half, half - 1)
 
 

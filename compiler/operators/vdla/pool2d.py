@@ -42,7 +42,6 @@ def pool2d(
     pads: int | Pair | Pads = 0,
     dilations: int | Pair = 1,
     count_include_pad: bool = True,
-    rescale: bool = False,
     activation: str = "none",
     ceiling: int | None = None,
     zero_point: int = 0,
@@ -54,10 +53,10 @@ def pool2d(
 ) -> Operator:
     """The maximum or the average of each window; `kind` is max or average.
 
-    An average counts padding, as zeros, unless `count_include_pad` is false, and is rounded half up
-    without error. With `rescale`, results have another scale than the input: `pack` takes a real
-    multiplier, by which maxima and averages are multiplied with 24 significant bits. Raw results
-    are maxima or sums.
+    An average counts padding, as zeros, unless `count_include_pad` is false. Where results have
+    another scale than the input, `pack` takes a real multiplier, the scale of the input over that
+    of the result; the multiplier of the machine is this over the count, with 24 significant bits.
+    Raw results are maxima or sums.
 
     Raises:
         TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
@@ -65,8 +64,6 @@ def pool2d(
     if kind not in _KINDS:
         raise TemplateError(f"{name or 'pool2d'}: kind must be max or average, got {kind!r}")
     name = name or f"{kind}_pool2d"
-    if not isinstance(rescale, bool):
-        raise TemplateError(f"{name}: rescale must be True or False, got {rescale!r}")
     if not isinstance(count_include_pad, bool):
         raise TemplateError(f"{name}: count_include_pad must be True or False, got {count_include_pad!r}")
     fill = int(limits(config.inp_dtype)[0]) if kind == "max" else input_zero_point
@@ -90,12 +87,10 @@ def pool2d(
             ceiling=ceiling,
             zero_point=zero_point,
             raw=raw,
-            exact_average=kind == "average" and not rescale,
         ),
         fill=fill,
         kind=kind,
         excluding=kind == "average" and not count_include_pad,
-        rescale=rescale,
     )
     pool.check()
     check_threads(name, virtual_threads)
@@ -149,7 +144,6 @@ class _Pool2d(ChannelwiseWindow):
 
     kind: str = "max"
     excluding: bool = False
-    rescale: bool = False
 
     def check(self) -> None:
         """Also reject windows that may hold only padding."""
@@ -208,10 +202,11 @@ class _Pool2d(ChannelwiseWindow):
         return super().layouts | {SCALE: scale_layout(self.config, classes=("HW", ", row class, column class"))}
 
     def pack(self, data: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
-        """The program's arrays from NCHW data; `bias` is added to each maximum or sum."""
-        if multiplier is not None and not (self.rescale or self.results.raw):
-            raise TemplateError(f"{self.name}: multiplier must be left out without rescale=True, got one")
-        if self.kind == "max" and not (self.rescale or self.results.raw):
+        """The program's arrays from NCHW data; `bias` is added to each maximum or sum.
+
+        Without a multiplier, results have the scale of the data.
+        """
+        if multiplier is None and not self.results.raw:
             multiplier = 1.0
         summands = 1 if self.kind == "max" else self.taps
         offset = np.full((self.in_channels,) + (1, 1) * self.by_class, -self.input_zero_point * summands)

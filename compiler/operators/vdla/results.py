@@ -18,7 +18,7 @@ from vdla.compiler.operators.vdla.operator import Array, Factors, TemplateError
 from vdla.compiler.operators.vdla.packing import check_array, check_factors, check_range, pack_lanes
 from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SCALE
 from vdla.hardware.config import Config
-from vdla.hardware.numerics import MULT_BITS, scales_from_floats
+from vdla.hardware.numerics import scales_from_floats
 from vdla.support.integers import is_int
 
 Classes = Callable[[tuple[te.Value, ...]], tuple[te.Value, ...]]
@@ -26,10 +26,7 @@ Classes = Callable[[tuple[te.Value, ...]], tuple[te.Value, ...]]
 
 @dataclass(frozen=True)
 class Results:
-    """The options of an operator's results; `name` is the operator's.
-
-    `exact_average`: results are sums divided by a count, rounded half up without any error.
-    """
+    """The options of an operator's results; `name` is the operator's."""
 
     config: Config
     name: str
@@ -37,7 +34,6 @@ class Results:
     ceiling: int | None = None
     zero_point: int = 0
     raw: bool = False
-    exact_average: bool = False
 
     def check(self) -> None:
         """Reject options out of range."""
@@ -69,11 +65,6 @@ class Results:
     def _half(self) -> int:
         return 1 << (self.config.out_bits - 1)
 
-    @property
-    def _added_zero_point(self) -> int:
-        """The zero point of the instructions; the biases of an exact average have the rest."""
-        return -self._half if self.exact_average else self.zero_point
-
     def tensors(
         self, sums: te.Tensor, extents: tuple[int, ...] = (), classes: Classes = lambda i: ()
     ) -> list[te.Tensor]:
@@ -90,7 +81,7 @@ class Results:
 
         def value(*i: te.Value) -> te.Value:
             lane = scale[(i[1], *classes(i), i[-1])]
-            return requantisation(sums[i], lane, self._added_zero_point, low, high, self.config.out_dtype)
+            return requantisation(sums[i], lane, self.zero_point, low, high, self.config.out_dtype)
 
         results = te.compute(shape, value, RESULTS)
         return [scale, te.compute(shape, lambda *i: results[i], OUTPUT)]
@@ -110,26 +101,11 @@ class Results:
         sides = (channels,) + (1,) * (offset.ndim - 1)
         biases = np.zeros(channels, np.int64) if bias is None else check_array("bias", bias, (channels,), "int32")
         biases = biases.reshape(sides) + offset
-        if self.exact_average:
-            lanes = self._average_lanes(biases, counts)
-        elif multiplier is None:
+        if multiplier is None:
             raise TemplateError(
                 f"{self.name}: multiplier must be given to requantise the sums, got None; 1.0 only clips them, and "
                 "with raw=True they stay int32"
             )
-        else:
-            factors = check_factors("multiplier", multiplier, channels)
-            lanes = (biases, *scales_from_floats(factors.reshape(sides) / counts))
-        return {"scale": pack_lanes(*lanes, self.config.block_out)}
-
-    def _average_lanes(self, biases: Array, counts: Array | int) -> tuple[Array, Array, Array]:
-        """Biases, multipliers and shifts that divide exactly by `counts` of up to 8192.
-
-        The zero point, as an integral average, becomes part of the bias: every sum whose result is
-        not clipped is non-negative then. A multiplier rounded up is too great by less than
-        2**-shift, which never carries such a sum past the next half.
-        """
-        counts = np.asarray(counts, np.int64)
-        shift = MULT_BITS - 1 + np.frexp(counts - 1)[1].astype(np.int64)  # the bits of counts - 1
-        mult = -(-(np.int64(1) << shift) // counts)
-        return biases + counts * (self.zero_point - self._added_zero_point), mult, shift
+        factors = check_factors("multiplier", multiplier, channels)
+        mult, shift = scales_from_floats(factors.reshape(sides) / counts)
+        return {"scale": pack_lanes(biases, mult, shift, self.config.block_out)}

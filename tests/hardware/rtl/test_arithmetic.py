@@ -79,8 +79,9 @@ async def requantiser_lane_equals_numerics(dut):
         late, due = deque([(0, 0, 0)] * LATE), deque([None] * REQUANTISE_LATENCY)
         for _ in range(4000):
             total, bias = int32s(rng, 2)
-            mult = int(rng.choice([0, 1, (1 << 24) - 1, rng.integers(1 << 24)]))
-            shift = int(rng.choice([0, 1, 63, rng.integers(64), rng.integers(16, 32)]))
+            mult = int(rng.choice([0, 1, (1 << 24) - 1, rng.integers(1 << 24), 1 << rng.integers(24)]))
+            ties = mult.bit_length()  # shifts a power of two to 1/2
+            shift = int(rng.choice([0, 1, 63, rng.integers(64), rng.integers(16, 32), ties]))
             zero, low, high = (int(v) for v in np.sort(rng.integers(-half, half, 3))[[1, 0, 2]])
             late.append((zero, low, high))
             due.append((requantise(total, pack_scale(bias, mult, shift), zero, low, high, bits).item(), total + bias))

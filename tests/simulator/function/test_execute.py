@@ -59,8 +59,8 @@ def check_columns(config, columns, dram, portable, what=""):
         assert (buffers.scl.reshape(-1) == naive.buffers[Buffer.SCL].reshape(-1).view("<i8")).all(), where
 
 
-@pytest.mark.parametrize("value", [-32768, -5, -1, 0, 1, 3, 5, 32767])
-def test_every_shift_rounds_half_up(value):
+@pytest.mark.parametrize("value", [-32768, -6, -5, -1, 0, 1, 3, 5, 6, 32767])
+def test_every_shift_rounds_half_to_even(value):
     config = Config.preset("pynq_z1")
     lanes = pack_scale(np.zeros(64), np.resize([1, 3, (1 << 24) - 1], 64), np.arange(64))
     move = Vector(

@@ -25,16 +25,18 @@ MULT_BITS, SHIFT_BITS = 24, 6
 def requantisation(
     total: te.Value, lane: te.Value, zero_point: te.Operand, low: te.Operand, high: te.Operand, dtype: str
 ) -> te.Value:
-    """clip(round_half_up((total + bias) * mult / 2^shift) + zero_point, low, high) as `dtype`.
+    """clip(round((total + bias) * mult / 2^shift) + zero_point, low, high) as `dtype`.
 
-    `total` is int32, `lane` an int64 of `numerics.pack_scale` with bias, mult and shift; the other
-    operands are int64.
+    Rounds half to even. `total` is int32, `lane` an int64 of `numerics.pack_scale` with bias, mult
+    and shift; the other operands are int64.
     """
     bias = te.cast("int32", lane)
     mult = (lane >> 32) & ((1 << MULT_BITS) - 1)
     shift = (lane >> (32 + MULT_BITS)) & ((1 << SHIFT_BITS) - 1)
     scaled = te.cast("int64", total + bias) * mult
-    rounded = (scaled + ((te.const(1, "int64") << shift) >> 1)) >> shift
+    below_half = te.const((1 << 62) - 1, "int64") >> (63 - shift)  # 2^(shift - 1) - 1, 0 for shift 0
+    odd = (scaled >> shift) & te.minimum(shift, 1)
+    rounded = (scaled + below_half + odd) >> shift
     return te.cast(dtype, te.clip(rounded + zero_point, low, high))
 
 

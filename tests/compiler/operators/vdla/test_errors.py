@@ -56,7 +56,6 @@ REFUSED = [
         "conv2d: groups must be 1, got 5; depthwise_conv2d has one group for each channel",
     ),
     (conv2d_transpose, {"groups": 5, "out_channels": 5}, "conv2d_transpose: groups must be 1, got 5"),
-    (pool2d, {"rescale": 1}, "average_pool2d: rescale must be True or False, got 1"),
     (conv2d, {"batch": 0}, "conv2d: batch must be a positive integer, got 0"),
     (conv2d, {"height": 2.0}, "conv2d: height must be a positive integer, got 2.0"),
     (conv2d, {"in_channels": True}, "conv2d: in_channels must be a positive integer, got True"),

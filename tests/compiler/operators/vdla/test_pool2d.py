@@ -1,14 +1,14 @@
-"""Averages equal integer division, rounded half up, for every sum of every window."""
+"""An average is the sum of a window and one requantisation by 1 / count, half to even."""
 
 from __future__ import annotations
+
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.pool2d import pool2d
 from vdla.hardware.config import Config
-from vdla.hardware.isa import COL
 from vdla.hardware.numerics import requantise
 from vdla.simulator.simulate import simulate
 
@@ -18,12 +18,17 @@ ZERO_POINTS = [(0, 0), (-128, -128), (127, 127), (-128, 127), (127, -128), (-5, 
 
 
 def average(sums: np.ndarray, count: np.ndarray | int, zero_point: int) -> np.ndarray:
-    """The averages rounded half up, in integers."""
-    return np.clip((2 * sums + count) // (2 * count) + zero_point, -128, 127)
+    """The averages, with the float32 nearest to 1 / count as the machine's multiplier."""
+
+    def one(total: int, n: int) -> int:
+        return round(total * Fraction(float(np.float32(1) / np.float32(n))))
+
+    return np.clip(np.vectorize(one, otypes=[int])(sums, count) + zero_point, -128, 127)
 
 
 @pytest.mark.parametrize("kernel", WINDOWS, ids=lambda kernel: f"{kernel[0]}x{kernel[1]}")
-def test_every_sum_of_a_window_is_divided_exactly(kernel: tuple[int, int]) -> None:
+def test_every_sum_of_a_window_is_divided_and_rounded_half_to_even(kernel: tuple[int, int]) -> None:
+    """Equal to exact division, but for ties of a count that is no power of two."""
     rows, cols = kernel
     count = rows * cols
     sums = np.arange(-128 * count, 127 * count + 1)
@@ -33,26 +38,28 @@ def test_every_sum_of_a_window_is_divided_exactly(kernel: tuple[int, int]) -> No
             zero_point=zero_point, input_zero_point=input_zero_point,
         )  # fmt: skip
         lane = operator.pack(np.zeros((1, 4, rows, cols), int))["scale"].ravel()[0]
-        added = {int(value) for value in operator.program.columns[:, COL["zero_point"]] if value}
-        assert added == {-128}
-        found = requantise(sums, lane, -128, -128, 127)
-        expected = average(sums - count * input_zero_point, count, zero_point)
-        np.testing.assert_array_equal(found, expected, err_msg=f"{zero_point}, {input_zero_point}")
+        found = requantise(sums, lane, zero_point, -128, 127)
+        moved = sums - count * input_zero_point
+        tie = (2 * moved % (2 * count) == count) & (count & (count - 1) != 0)
+        floor, rest = np.divmod(moved, count)
+        exact = floor + (2 * rest > count) + ((2 * rest == count) & (floor % 2 == 1))
+        expected = np.clip(exact + zero_point, -128, 127)
+        np.testing.assert_array_equal(found[~tie], expected[~tie], err_msg=f"{zero_point}, {input_zero_point}")
+        np.testing.assert_array_equal(found[tie], average(moved[tie], count, zero_point))
 
 
-def test_a_tie_is_rounded_up() -> None:
-    """-738 / 36 = -20.5."""
-    operator = pool2d(TINY, kind="average", batch=1, height=6, width=6, channels=4, kernel=6)
-    data = np.full((1, 4, 6, 6), -20)
-    data[:, :, :3] = -21
-    assert data[0, 0].sum() == -738
+@pytest.mark.parametrize(("quarters", "expected"), [(2, 0), (6, 2), (10, 2), (-2, 0), (-6, -2), (3, 1), (-5, -1)])
+def test_a_tie_goes_to_the_even_neighbour(quarters: int, expected: int) -> None:
+    operator = pool2d(TINY, kind="average", batch=1, height=2, width=2, channels=4, kernel=2)
+    data = np.zeros((1, 4, 2, 2), int)
+    data[:, :, 0, 0] = quarters
     found = operator.unpack(simulate(operator.program, operator.pack(data)).outputs)
-    assert found.ravel().tolist() == [-20] * 4
+    assert found.ravel().tolist() == [expected] * 4
 
 
 @pytest.mark.parametrize("include", [True, False])
 @pytest.mark.parametrize(("zero_point", "input_zero_point"), ZERO_POINTS)
-def test_padded_averages_are_exact(include: bool, zero_point: int, input_zero_point: int) -> None:
+def test_padded_averages_divide_by_their_counts(include: bool, zero_point: int, input_zero_point: int) -> None:
     """3x3 windows have 4, 6 and 9 values where padding is left out of the count."""
     rng = np.random.default_rng(0)
     data = rng.integers(-128, 128, (1, 8, 9, 9))
@@ -68,22 +75,20 @@ def test_padded_averages_are_exact(include: bool, zero_point: int, input_zero_po
     np.testing.assert_array_equal(found, average(sums, counts, zero_point))
 
 
-def test_the_scale_changes_only_with_rescale() -> None:
-    shape = {"batch": 1, "height": 4, "width": 4, "channels": 4, "kernel": 2}
-    data = np.zeros((1, 4, 4, 4), int)
-    for kind in ("max", "average"):
-        with pytest.raises(TemplateError) as refused:
-            pool2d(TINY, kind=kind, **shape).pack(data, multiplier=0.5)
-        assert str(refused.value) == f"{kind}_pool2d: multiplier must be left out without rescale=True, got one"
-        with pytest.raises(TemplateError) as missing:
-            pool2d(TINY, kind=kind, rescale=True, **shape).pack(data)
-        assert str(missing.value).startswith(
-            f"{kind}_pool2d: multiplier must be given to requantise the sums, got None"
-        )
+@pytest.mark.parametrize("kind", ["max", "average"])
+def test_without_a_multiplier_results_have_the_scale_of_the_data(kind: str) -> None:
+    operator = pool2d(TINY, kind=kind, batch=1, height=4, width=4, channels=4, kernel=2, strides=2)
+    data = np.random.default_rng(0).integers(-128, 128, (1, 4, 4, 4))
+    without, one = (operator.pack(data, multiplier=factor)["scale"] for factor in (None, 1.0))
+    np.testing.assert_array_equal(without, one)
+    half = operator.unpack(simulate(operator.program, operator.pack(data, multiplier=0.5)).outputs)
+    windows = data.reshape(1, 4, 2, 2, 2, 2)
+    pooled = windows.max(axis=(3, 5)) if kind == "max" else windows.sum(axis=(3, 5)) / 4
+    np.testing.assert_array_equal(half, np.rint(pooled / 2))
 
 
 def test_a_bias_is_added_to_the_sums() -> None:
     operator = pool2d(TINY, kind="average", batch=1, height=6, width=6, channels=4, kernel=6)
-    data, bias = np.zeros((1, 4, 6, 6), int), np.array([18, 17, -18, -19])
+    data, bias = np.zeros((1, 4, 6, 6), int), np.array([19, 17, -17, -19])
     found = operator.unpack(simulate(operator.program, operator.pack(data, bias)).outputs)
     assert found.ravel().tolist() == [1, 0, 0, -1]
