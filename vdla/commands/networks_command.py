@@ -15,9 +15,9 @@ from vdla.commands.machine_options import natural
 from vdla.support.atomic import write_bytes
 
 EXAMPLES = """\
-  vdla networks                                  the networks with parameters and MACs
-  vdla networks resnet18                         resnet18.onnx
-  vdla networks vit_small --batch N -o vit.onnx  with a symbolic batch size
+  vdla networks                                  a table with sizes
+  vdla networks resnet18                         writes resnet18.onnx
+  vdla networks vit_small --batch N -o vit.onnx  with a symbolic batch
 """
 
 
