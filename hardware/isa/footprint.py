@@ -6,7 +6,7 @@ starts is not read. The sets are defined, and cheap, only for an instruction wit
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -252,6 +252,33 @@ class Footprints:
         if row[_OPCODE] == Opcode.SYNC or kernel is None:
             return []
         return self._looped(row, kernel)
+
+    def alike(self, row: Row, kernel: UopOffsets | None, bases: Mapping[str, Indices]) -> Indices:
+        """Numbers of instructions that equal `row` but for their base fields, int64[n].
+
+        The accesses of those with the same number are shifted copies of each other (`shift`).
+        """
+        count = len(next(iter(bases.values()), ()))
+        number = np.zeros(count, np.int64)
+        if kernel is None or row[_OPCODE] not in (Opcode.GEMM, Opcode.VECTOR):
+            return number
+        for stream in self._used(row, kernel):
+            if stream.per_entry > 1:
+                number = number * stream.per_entry + bases[stream.field] % stream.per_entry
+            if stream.buffer == Buffer.ACC and not stream.writes:  # what it reads of what it writes
+                distances, which = np.unique(bases["src"] - bases["acc"], return_inverse=True)
+                number = number * len(distances) + which
+        return number
+
+    def shift(self, row: Row, kernel: UopOffsets | None, field: str, base: Indices) -> Indices:
+        """How far the access of `field` lies from that of `row`, in instructions with other bases.
+
+        `base` has their values of the field.
+        """
+        if row[_OPCODE] not in (Opcode.GEMM, Opcode.VECTOR) or kernel is None:
+            return base - row[COL[field]]
+        stream = next(stream for stream in self._used(row, kernel) if stream.field == field)
+        return (base // stream.per_entry - row[stream.base] // stream.per_entry) * stream.entries
 
     def beats(self, row: Row) -> Where:
         """The beats of the tensor that a LOAD reads or a STORE writes."""

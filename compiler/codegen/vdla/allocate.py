@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp, field_unit, op_name
+from vdla.compiler.codegen.vdla.macro_ops import MacroOps
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import Vector
 from vdla.support.errors import Error
@@ -54,14 +55,16 @@ def allocate(config: Config, ops: Sequence[MacroOp], lines: Sequence[str] = ()) 
 
 def live_ranges(config: Config, ops: Sequence[MacroOp]) -> list[LiveRange]:
     """The live range of every tile, in order of first use."""
+    ops = MacroOps.of(ops)
     ranges: dict[BufferTile, LiveRange] = {}
-    for index, op in enumerate(ops):
-        together = _read_together(op)
-        for name, (tile, _) in op.bases.items():
-            align = field_unit(config, op.instruction, name).numerator  # widths and blocks are powers of two
-            old = ranges.get(tile, LiveRange(tile, index, index, align))
+    for number in ops.used:
+        form, first, last = ops.forms[number], int(ops.first[number]), int(ops.last[number])
+        together = _read_together(form)
+        for name, (tile, _) in form.bases.items():
+            align = field_unit(config, form.instruction, name).numerator  # widths and blocks are powers of two
+            old = ranges.get(tile, LiveRange(tile, first, last, align))
             partners = old.partners | together - {tile} if tile in together else old.partners
-            ranges[tile] = LiveRange(tile, old.first, index, max(align, old.align), partners)
+            ranges[tile] = LiveRange(tile, old.first, max(last, old.last), max(align, old.align), partners)
     return list(ranges.values())
 
 

@@ -1,43 +1,36 @@
 """Assembly: from macro-ops on tiles to an encoded program.
 
 Addresses first, then micro-op kernels, then tokens; the order of the operations never changes. The
-result is a pure function of the arguments.
+result is a pure function of the arguments. All operations are handled in columns; only what is
+wrong is looked for one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.allocate import allocate
 from vdla.compiler.codegen.vdla.check_macro_ops import MacroOpChecker
-from vdla.compiler.codegen.vdla.dependences import UnitOp
-from vdla.compiler.codegen.vdla.macro_op import BufferTile, BuildError, MacroOp, field_unit, op_name
-from vdla.compiler.codegen.vdla.tokens import IssuedOp, assign_tokens
-from vdla.compiler.codegen.vdla.uops import UopLoad, UopPlan, plan_uops
+from vdla.compiler.codegen.vdla.dependences import needs
+from vdla.compiler.codegen.vdla.form_touches import form_touches
+from vdla.compiler.codegen.vdla.macro_op import BufferTile, BuildError, MacroOp, op_name
+from vdla.compiler.codegen.vdla.macro_ops import MacroOps
+from vdla.compiler.codegen.vdla.placed import NO_OP, ROW_FIELDS, Placed, fields_of, form_table, place
+from vdla.compiler.codegen.vdla.tokens import IssuedOps, issue
+from vdla.compiler.codegen.vdla.touches import SpaceTouches
+from vdla.compiler.codegen.vdla.uops import UopPlan, plan_uops
 from vdla.hardware import isa
-from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import Gemm, Load, Store, Sync, Vector
+from vdla.hardware.config import Config
+from vdla.hardware.isa import Gemm, Load, Store, Sync, Unit, Vector
 from vdla.hardware.program import UOPS, Program, ProgramTensor
 
+Ints = NDArray[np.int64]
 _NONE = -1
-_Encoder = Callable[[Sequence[isa.Instruction]], NDArray[Any]]
 _TOKEN_BITS = ("pop_prev", "pop_next", "push_prev", "push_next")
-
-
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """An addressed instruction, its tensor, its schedule line and the index of its operation."""
-
-    instruction: isa.Instruction
-    tensor: str | None
-    source: int
-    op: int = _NONE
 
 
 def assemble(
@@ -54,52 +47,50 @@ def assemble(
         IsaError: a field overflows.
         BuildError: an operation accesses entries outside of its tiles or its tensor.
     """
-    _check(macro_ops, tensors, source_lines)
-    addresses = allocate(config, macro_ops, source_lines)
-    kernels = [op.uops for op in macro_ops]
-    plan = plan_uops(config.uop_depth, kernels, lambda index: op_name(index, macro_ops[index], source_lines))
-    placed = list(_place(config, macro_ops, addresses, plan))
-    ops = [replace(op, uops=kernel) for op, kernel in zip(macro_ops, plan.kernels, strict=True)]
-    checker = MacroOpChecker(config, ops, addresses, tensors)
-    order = assign_tokens(_unit_ops(config, ops, placed, checker, source_lines))
-    final = [_with_tokens(issued, placed) for issued in order]
+    ops = MacroOps.of(macro_ops)
+    _check(ops, tensors, source_lines)
+    addresses = allocate(config, ops, source_lines)
+    kernels = [form.uops for form in ops.forms]
+    plan = plan_uops(config.uop_depth, kernels, ops.form, lambda index: op_name(index, ops[index], source_lines))
+    ops = replace(ops, forms=tuple(map(_with_uops, ops.forms, plan.kernels)))
+    placed = place(config, ops, addresses, plan)
+    touches = _touches(config, placed, ops, addresses, tensors, source_lines)
+    units = np.array([isa.unit_of(form.instruction) for form in placed.forms], np.int64)[placed.form]
+    issued = issue(units, needs(units, touches))
     all_tensors = (*tensors, _uop_tensor(config, plan)) if plan.table else tuple(tensors)
     index_of = {tensor.name: index for index, tensor in enumerate(all_tensors)}
+    form = np.append(placed.form, _NONE)[issued.op]  # SYNC is the last row
+    tensor_of = [_NONE if form.tensor is None else index_of[form.tensor] for form in placed.forms]
     return Program(
         config=config,
         name=name,
-        words=_encoded(partial(isa.encode, config), final, source_lines),
+        words=_encoded(config, placed, issued, source_lines),
         tensors=all_tensors,
-        tensor_of=np.array([_NONE if i.tensor is None else index_of[i.tensor] for i in final], np.int32),
+        tensor_of=_of_form(tensor_of, form),
         source_lines=tuple(source_lines),
-        source_of=np.array([item.source for item in final], np.int32),
+        source_of=_of_form([form.source for form in placed.forms], form),
     )
 
 
-def _encoded(encoder: _Encoder, items: Sequence[_Placed], lines: Sequence[str]) -> NDArray[Any]:
-    """What `encoder` makes of the instructions; its error names the line of the schedule."""
-    try:
-        return encoder([item.instruction for item in items])
-    except isa.IsaError:
-        for index, item in enumerate(items):
-            line = f", {lines[item.source].strip()}" if 0 <= item.source < len(lines) else ""
-            where = f"instruction {index} ({isa.opcode_of(item.instruction).name}{line})"
-            try:
-                encoder([item.instruction])
-            except isa.IsaError as error:
-                raise isa.IsaError(where, error.problem) from None
-        raise
+def _with_uops(form: MacroOp, uops: tuple[isa.MicroOp, ...]) -> MacroOp:
+    return form if form.uops is uops else replace(form, uops=uops)
 
 
-def _check(ops: Sequence[MacroOp], tensors: Sequence[ProgramTensor], source_lines: Sequence[str]) -> None:
+def _of_form(values: Sequence[int], form: Ints) -> NDArray[np.int32]:
+    """The value of each row's form, _NONE for a SYNC."""
+    return np.array([*values, _NONE], np.int32)[form]
+
+
+def _check(ops: MacroOps, tensors: Sequence[ProgramTensor], source_lines: Sequence[str]) -> None:
     names = [tensor.name for tensor in tensors]
     if UOPS in names or len(set(names)) < len(names):
         raise BuildError(
             f"assemble: names of tensors must differ from each other and from {UOPS}, got {', '.join(names)}"
         )
-    for index, op in enumerate(ops):
-        for rule, got in _broken(op, names, len(source_lines)):
-            raise BuildError(f"{op_name(index, op, source_lines)}: {rule}, got {got}")
+    for form in ops.used:
+        for rule, got in _broken(ops.forms[form], names, len(source_lines)):
+            index = int(ops.first[form])
+            raise BuildError(f"{op_name(index, ops[index], source_lines)}: {rule}, got {got}")
 
 
 def _broken(op: MacroOp, names: Sequence[str], lines: int) -> Iterator[tuple[str, object]]:
@@ -122,40 +113,6 @@ def _moves_data(instruction: isa.Instruction) -> bool:
     return isinstance(instruction, Load | Store) and bool(instruction.y_size and instruction.x_size)
 
 
-# --- addresses -----------------------------------------------------------------------------------
-
-
-def _place(
-    config: Config, ops: Sequence[MacroOp], addresses: Mapping[BufferTile, int], plan: UopPlan
-) -> Iterator[_Placed]:
-    """The operations with their addresses, and the LOADs of the micro-op table between them."""
-    loads = {load.before: load for load in plan.loads}
-    for index, op in enumerate(ops):
-        if index in loads:
-            yield _load_uops(config, loads[index])
-        yield _Placed(_addressed(config, op, addresses, plan.begins[index]), op.tensor, op.source, index)
-
-
-def _addressed(config: Config, op: MacroOp, addresses: Mapping[BufferTile, int], begin: int) -> isa.Instruction:
-    bases: dict[str, int] = {}
-    for name, (tile, offset) in op.bases.items():
-        unit = field_unit(config, op.instruction, name)
-        bases[name] = addresses[tile] * unit.denominator // unit.numerator + int(offset)  # tiles are aligned
-    if isinstance(op.instruction, Gemm | Vector):
-        bases |= {"uop_begin": begin, "uop_end": begin + len(op.uops)}
-    return _with(op.instruction, bases)
-
-
-def _with(instruction: isa.Instruction, fields: Mapping[str, Any]) -> isa.Instruction:
-    changed: isa.Instruction = replace(instruction, **fields)
-    return changed
-
-
-def _load_uops(config: Config, load: UopLoad) -> _Placed:
-    beats = config.uop_entry_bytes // config.axi_bytes
-    return _Placed(Load(Buffer.UOP, dram=load.begin * beats, x_size=load.size), UOPS, _NONE)
-
-
 def _uop_tensor(config: Config, plan: UopPlan) -> ProgramTensor:
     data = isa.encode_uops(config, plan.table).tobytes()
     return ProgramTensor(
@@ -169,34 +126,97 @@ def _uop_tensor(config: Config, plan: UopPlan) -> ProgramTensor:
     )
 
 
-# --- tokens --------------------------------------------------------------------------------------
+# --- checks --------------------------------------------------------------------------------------
 
 
-def _unit_ops(
-    config: Config, ops: Sequence[MacroOp], placed: Sequence[_Placed], checker: MacroOpChecker, lines: Sequence[str]
-) -> list[UnitOp]:
-    """The operations that tokens must order.
-
-    A LOAD of micro-ops touches nothing, as only compute uses the micro-op buffer.
+def _touches(
+    config: Config,
+    placed: Placed,
+    ops: MacroOps,
+    addresses: Mapping[BufferTile, int],
+    tensors: Sequence[ProgramTensor],
+    lines: Sequence[str],
+) -> list[SpaceTouches]:
+    """The touches of all operations; the error of the first that does not fit its fields, tiles or
+    tensor.
     """
-    rows: list[list[int]] = _encoded(partial(isa.instruction_columns, config), placed, lines).tolist()
-    return [
-        UnitOp(
-            isa.unit_of(item.instruction),
-            () if item.op == _NONE else checker.touches(item.op, ops[item.op], row, lines),
-        )
-        for item, row in zip(placed, rows, strict=True)
-    ]
+    touches: list[SpaceTouches] | None = None
+    if _fields_fit(config, placed):
+        touches = form_touches(config, placed, form_table(config, placed), addresses, tensors)
+    if touches is not None:
+        return touches
+    rows: list[list[int]] = []
+    for index in range(len(placed)):
+        rows += _columns(config, placed, index, lines).tolist()
+    checker = MacroOpChecker(config, ops.forms, addresses, tensors)
+    for row, op in zip(rows, placed.op.tolist(), strict=True):
+        if op != NO_OP:
+            checker.touches(op, ops[op], row, lines)
+    raise AssertionError("no operation leaves its tiles and tensors")
 
 
-def _with_tokens(issued: IssuedOp, placed: Sequence[_Placed]) -> _Placed:
-    """The instruction with its token bits; the numbers of adjacent units differ by one."""
-    item = _Placed(Sync(issued.unit), None, _NONE) if issued.op is None else placed[issued.op]
-    if not issued.pops and not issued.pushes:
-        return item
-    bits = {
-        f"{verb}_{side}": int(issued.unit + step in units)
-        for verb, units in (("pop", issued.pops), ("push", issued.pushes))
-        for side, step in (("prev", -1), ("next", 1))
-    }
-    return replace(item, instruction=_with(item.instruction, bits))
+def _fields_fit(config: Config, placed: Placed) -> bool:
+    """Whether the values of all rows fit their fields."""
+    try:
+        isa.instruction_columns(config, [form.instruction for form in placed.forms])
+    except isa.IsaError:
+        return False
+    for form, rows in placed.rows():
+        instruction = placed.forms[form].instruction
+        slots = {slot.field.name: slot for slot in isa.layout(config)[isa.opcode_of(instruction)]}
+        for name in fields_of(instruction):
+            values = placed.fields[name][rows]
+            if values.min() < slots[name].low or values.max() > slots[name].high:
+                return False
+    return True
+
+
+def _columns(config: Config, placed: Placed, index: int, lines: Sequence[str]) -> Ints:
+    """The columns of one instruction; the error names the line of the schedule."""
+    instruction = placed.instruction(index)
+    try:
+        return isa.instruction_columns(config, [instruction])
+    except isa.IsaError as error:
+        where = _where(index, instruction, placed.forms[placed.form[index]].source, lines)
+        raise isa.IsaError(where, error.problem) from None
+
+
+def _where(index: int, instruction: isa.Instruction, source: int, lines: Sequence[str]) -> str:
+    line = f", {lines[source].strip()}" if 0 <= source < len(lines) else ""
+    return f"instruction {index} ({isa.opcode_of(instruction).name}{line})"
+
+
+# --- words ---------------------------------------------------------------------------------------
+
+
+def _encoded(config: Config, placed: Placed, issued: IssuedOps, lines: Sequence[str]) -> isa.Words:
+    """The words of the final order: those of the forms, with the fields that differ by row.
+
+    IsaError names the line of the schedule of an invalid instruction.
+    """
+    forms = [form.instruction for form in placed.forms] + [Sync(unit) for unit in Unit]
+    form = np.append(placed.form, _NONE)[issued.op]
+    form = np.where(form == _NONE, len(placed.forms) + issued.unit, form)
+    words: isa.Words = isa.pack(config, isa.instruction_columns(config, forms))[form]
+    for name in ROW_FIELDS:
+        words = isa.with_field(config, words, name, np.append(placed.fields[name], 0)[issued.op])
+    for verb, units in (("pop", issued.pops), ("push", issued.pushes)):
+        for side, step in (("prev", -1), ("next", 1)):
+            neighbour = issued.unit + step
+            bit = units >> np.maximum(neighbour, 0) & (neighbour >= 0)
+            words = isa.with_field(config, words, f"{verb}_{side}", bit)
+    try:
+        isa.check(config, isa.pack(config, form_table(config, placed)))
+    except isa.IsaError:
+        _refuse(config, words, placed, issued, lines)
+    return words
+
+
+def _refuse(config: Config, words: isa.Words, placed: Placed, issued: IssuedOps, lines: Sequence[str]) -> None:
+    """IsaError of the first invalid instruction."""
+    for index, op in enumerate(issued.op.tolist()):
+        try:
+            isa.check(config, words[index : index + 1])
+        except isa.IsaError as error:
+            where = _where(index, placed.instruction(op), placed.forms[placed.form[op]].source, lines)
+            raise isa.IsaError(where, error.problem) from None

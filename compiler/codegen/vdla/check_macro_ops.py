@@ -1,18 +1,19 @@
 """Checks of addressed macro-ops: every access must lie inside the operation's tiles and tensor.
 
-The footprints come from the instruction set and are exact to the entry and the beat.
+The footprints come from the instruction set and are exact to the entry and the beat. One operation
+at a time, to say what is wrong; `form_touches` finds out for all of a form whether something is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from vdla.compiler.codegen.vdla.dependences import Touch, Where
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, BuildError, MacroOp, op_name
+from vdla.compiler.codegen.vdla.touches import Touch
 from vdla.compiler.codegen.vdla.uops import UopKernel
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import BufferAccess, Load, Row, Store, footprint
+from vdla.hardware.isa import BufferAccess, Load, Row, Store, Where, footprint
 from vdla.hardware.program import ProgramTensor
 
 
@@ -29,7 +30,7 @@ class MacroOpChecker:
         self.config = config
         self.addresses = addresses
         self.beats = {tensor.name: tensor.nbytes // config.axi_bytes for tensor in tensors}
-        self.shared = _shared_tensors(ops)
+        self.shared = shared_tensors(ops)
         self.footprints = footprint.Footprints(config)
         self._kernels: dict[int, tuple[UopKernel, footprint.UopOffsets]] = {}
 
@@ -60,7 +61,7 @@ class MacroOpChecker:
             wanted, got = Buffer(access.buffer or 0).name, tile and tile.buffer.name
             raise BuildError(f"{where}: {access.field} must name a tile of {wanted}, got {got}")
         low = self.addresses[tile]
-        first, end = _bounds(access.where, low)
+        first, end = bounds(access.where, low)
         if first < low or end > low + tile.entries:
             rule = f"{access.field} in tile {tile} must touch 0 to {tile.entries - 1}"
             raise BuildError(f"{where}: {rule}, got {first - low} to {end - 1 - low}")
@@ -75,14 +76,14 @@ class MacroOpChecker:
             yield Touch(("dram", op.tensor), self.footprints.beats(row), isinstance(op.instruction, Store))
 
 
-def _shared_tensors(ops: Sequence[MacroOp]) -> set[str]:
+def shared_tensors(ops: Sequence[MacroOp]) -> set[str]:
     """The tensors that are both loaded and stored; only they cause dependences through DRAM."""
     loaded = {op.tensor for op in ops if isinstance(op.instruction, Load)}
     stored = {op.tensor for op in ops if isinstance(op.instruction, Store)}
     return {name for name in loaded & stored if name is not None}
 
 
-def _bounds(where: Where, default: int) -> tuple[int, int]:
+def bounds(where: Where, default: int) -> tuple[int, int]:
     """The first of the sorted entries and one past the last; `default` twice if there are none."""
     if isinstance(where, slice):
         return (int(where.start), int(where.stop)) if where.start < where.stop else (default, default)

@@ -1,109 +1,85 @@
 """Exact dependences between units, from the entries that each operation reads and writes.
 
 The operations of a unit run in order, so only the last conflicting operation of each other unit
-matters. There is no loop over entries: each touch is one gather and one scatter on the history of
-its space.
+matters. A space is cut into parts that its operations touch as a whole; the last reader and writer
+of a part before each touch is a running maximum over its touches in program order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hardware.isa import Unit
+from vdla.compiler.codegen.vdla.touches import SpaceTouches, UnitOp, by_space
+from vdla.hardware.isa import Partition, Unit, partition
 
-Where = slice | NDArray[np.int64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 NEVER = -1
-_MOST_ROWS = 1 << 22
-"""The size of a space up to which its history has a row for every entry; a larger one has rows for
-touched entries.
-"""
+_MOST_PAIRS = 1 << 21
+"""Pairs of a touch and a part that are in memory at once, but for those of a single touch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Touch:
-    """Entries of an on-chip buffer or of a tensor in DRAM that an operation reads or writes."""
-
-    space: Hashable
-    where: Where
-    writes: bool
+def dependences(ops: Sequence[UnitOp]) -> Ints:
+    """`needs` of operations that are given one by one."""
+    return needs(np.array([op.unit for op in ops], np.int64), by_space(ops))
 
 
-@dataclass(frozen=True, slots=True)
-class UnitOp:
-    """An operation: its unit and the entries that it touches."""
+def needs(units: Ints, spaces: Iterable[SpaceTouches]) -> Ints:
+    """[op, unit]: the last operation of `unit` that must end before `op` starts, or NEVER.
 
-    unit: Unit
-    touches: tuple[Touch, ...] = ()
+    `units` has the unit of each operation. NEVER for the operation's own unit, whose order needs no
+    token.
+    """
+    found = np.full((len(units), len(Unit)), NEVER, np.int64)
+    for space in spaces:
+        if space.writes.any() and len(np.unique(units[space.op])) > 1:
+            _History(units, partition(space.places)).run(space, found)
+    return found
 
 
 class _History:
-    """The last operation of each unit that read, and that wrote, each entry of one space."""
+    """The last operation of each unit that read, and that wrote, each part of one space."""
 
-    def __init__(self, places: Sequence[Where], readers: set[Unit], writers: set[Unit]) -> None:
-        size = max(_end(place) for place in places)
-        self.members: NDArray[np.int64] | None = None  # the entry of each row; None if every entry has one
-        if size > _MOST_ROWS:
-            self.members = np.unique(np.concatenate([_indices(place) for place in places]))
-            size = len(self.members)
-        self.reads = {unit: np.full(size, NEVER, np.int32) for unit in readers}
-        self.writes = {unit: np.full(size, NEVER, np.int32) for unit in writers}
+    def __init__(self, units: Ints, parts: Partition) -> None:
+        self.units = units
+        self.parts = parts
+        self.last = np.full((2, len(Unit), parts.count), NEVER, np.int64)  # reads, then writes
 
-    def rows(self, where: Where) -> Where:
-        """The rows of these entries."""
-        return where if self.members is None else np.searchsorted(self.members, _indices(where))
+    def run(self, space: SpaceTouches, found: Ints) -> None:
+        """Add the dependences of all touches to `found`."""
+        sizes = np.diff(self.parts.starts)[space.place]
+        for chunk in _chunks(np.cumsum(sizes)):
+            touch, part = self.parts.of(space.place[chunk])
+            order = np.argsort(part, kind="stable")
+            touch, part = touch[order], part[order]
+            self._scan(space.op[chunk][touch], part, space.writes[chunk][touch], found)
 
-    def conflicts(self, unit: Unit, touch: Touch, rows: Where) -> Iterator[tuple[Unit, int]]:
-        """The last conflicting operation of each other unit."""
-        for past in (self.writes, self.reads) if touch.writes else (self.writes,):
-            for other, last in past.items():
-                if other != unit:
-                    yield other, int(last[rows].max(initial=NEVER))
-
-    def record(self, unit: Unit, touch: Touch, rows: Where, op: int) -> None:
-        (self.writes if touch.writes else self.reads)[unit][rows] = op
-
-
-def _end(where: Where) -> int:
-    if isinstance(where, slice):
-        return int(where.stop)
-    return int(where.max(initial=NEVER)) + 1
-
-
-def _indices(where: Where) -> NDArray[np.int64]:
-    return np.arange(where.start, where.stop) if isinstance(where, slice) else where
-
-
-def _histories(ops: Sequence[UnitOp]) -> dict[Hashable, _History]:
-    """The history of every space that one unit writes and another touches."""
-    places: dict[Hashable, list[Where]] = {}
-    users: dict[Hashable, tuple[set[Unit], set[Unit]]] = {}
-    for op in ops:
-        for touch in op.touches:
-            places.setdefault(touch.space, []).append(touch.where)
-            users.setdefault(touch.space, (set(), set()))[touch.writes].add(op.unit)
-    return {
-        space: _History(places[space], readers, writers)
-        for space, (readers, writers) in users.items()
-        if writers and len(readers | writers) > 1
-    }
+    def _scan(self, op: Ints, part: Ints, writes: Bools, found: Ints) -> None:
+        """Touches sorted by part, those of a part in program order."""
+        unit, place = self.units[op], np.arange(len(op))
+        first = np.searchsorted(part, part)
+        for wrote in (False, True):
+            for other in Unit:
+                chosen = (writes == wrote) & (unit == other)
+                before = self.last[int(wrote), other]
+                if not chosen.any() and (before == NEVER).all():
+                    continue
+                at = np.maximum.accumulate(np.where(chosen, place, NEVER))
+                source = np.where(at >= first, op[at], before[part])
+                ordered = (unit != other) & (source != NEVER)
+                if not wrote:
+                    ordered &= writes
+                np.maximum.at(found[:, other], op[ordered], source[ordered])
+                before[part[chosen]] = op[chosen]  # the last of a part is assigned last
 
 
-def dependences(ops: Sequence[UnitOp]) -> NDArray[np.int64]:
-    """[op, unit]: the last operation of `unit` that must end before `op` starts, or NEVER.
-
-    NEVER for the operation's own unit, whose order needs no token.
-    """
-    histories = _histories(ops)
-    needs = np.full((len(ops), len(Unit)), NEVER, np.int64)
-    for index, op in enumerate(ops):
-        ordered = [(h, touch, h.rows(touch.where)) for touch in op.touches if (h := histories.get(touch.space))]
-        for history, touch, rows in ordered:
-            for other, last in history.conflicts(op.unit, touch, rows):
-                needs[index, other] = max(needs[index, other], last)
-        for history, touch, rows in ordered:
-            history.record(op.unit, touch, rows, index)
-    return needs
+def _chunks(ends: Ints) -> Iterator[slice]:
+    """Ranges of touches with at most _MOST_PAIRS pairs each; `ends` counts pairs up to each."""
+    start, done = 0, 0
+    while start < len(ends):
+        stop = max(start + 1, int(np.searchsorted(ends, done + _MOST_PAIRS, side="right")))
+        yield slice(start, stop)
+        start, done = stop, int(ends[stop - 1])

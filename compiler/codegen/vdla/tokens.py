@@ -15,10 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.codegen.vdla.dependences import NEVER, UnitOp, dependences
+from vdla.compiler.codegen.vdla.dependences import NEVER, dependences
+from vdla.compiler.codegen.vdla.touches import UnitOp
 from vdla.hardware.config import MIN_TOKEN_DEPTH
 from vdla.hardware.isa import Unit, units
 
+Ints = NDArray[np.int64]
 Clock = tuple[int, ...]
 Queue = tuple[Unit, Unit]
 Edge = tuple[int, int]
@@ -26,6 +28,8 @@ _Needs = dict[Unit, int]
 
 QUEUES: tuple[Queue, ...] = tuple((queue.producer, queue.consumer) for queue in units.QUEUES)
 ORIGIN: Clock = (NEVER,) * len(Unit)
+SYNC = -1
+"""The operation of an inserted SYNC."""
 _FAR = {Unit.LOAD: Unit.STORE, Unit.STORE: Unit.LOAD}
 
 
@@ -42,24 +46,53 @@ class IssuedOp:
     pushes: frozenset[Unit]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class IssuedOps:
+    """The instructions of the final order in columns.
+
+    `op` has the operation of each, or SYNC; bit `u` of `pops` and `pushes` is a token from or to
+    unit `u`.
+    """
+
+    op: Ints
+    unit: Ints
+    pops: Ints
+    pushes: Ints
+
+
 def assign_tokens(ops: Sequence[UnitOp], depth: int = MIN_TOKEN_DEPTH) -> tuple[IssuedOp, ...]:
+    """`issue` for operations that are given one by one."""
+    issued = issue(np.array([op.unit for op in ops], np.int64), dependences(ops), depth)
+    columns = (issued.op.tolist(), issued.unit.tolist(), issued.pops.tolist(), issued.pushes.tolist())
+    return tuple(
+        IssuedOp(None if op == SYNC else op, Unit(unit), _units(pops), _units(pushes))
+        for op, unit, pops, pushes in zip(*columns, strict=True)
+    )
+
+
+def _units(bits: int) -> frozenset[Unit]:
+    return frozenset(unit for unit in Unit if bits >> unit & 1)
+
+
+def issue(unit: Ints, needs: Ints, depth: int = MIN_TOKEN_DEPTH) -> IssuedOps:
     """The operations in order, with tokens for every dependence and SYNCs where needed.
 
-    No token is redundant, unless a queue would hold more than `depth` tokens in program order: then
-    two adjacent tokens are merged into one that is pushed later and popped earlier.
+    `unit[i]` and `needs[i]`, as of `dependences`, describe operation `i`. No token is redundant,
+    unless a queue would hold more than `depth` tokens in program order: then two adjacent tokens
+    are merged into one that is pushed later and popped earlier.
     """
-    needs = dependences(ops)
-    units = [op.unit for op in ops]
+    bounds = np.where(needs == NEVER, NEVER, 2 * needs + 1)
+    rows = list(zip(unit.tolist(), *bounds.T.tolist(), strict=True))
     merged: dict[int, _Needs] = {}
     while True:
         walk = _Walk(merged)
-        walk.run(units, needs)
+        walk.run(rows)
         crowded = [merge for queue in QUEUES for merge in _crowded(queue, walk.edges[queue], depth)]
         if not crowded:
             return walk.issued()
-        for key, unit, source in crowded:
+        for key, source_unit, source in crowded:
             wanted = merged.setdefault(key, {})
-            wanted[unit] = max(wanted.get(unit, NEVER), source)
+            wanted[source_unit] = max(wanted.get(source_unit, NEVER), source)
 
 
 def _crowded(queue: Queue, edges: Sequence[Edge], depth: int) -> Iterator[tuple[int, Unit, int]]:
@@ -81,27 +114,33 @@ class _Walk:
 
     def __init__(self, merged: Mapping[int, _Needs]) -> None:
         self.merged = merged
-        self.keys: dict[Unit, list[int]] = {unit: [] for unit in Unit}
-        self.clocks: dict[Unit, list[Clock]] = {unit: [] for unit in Unit}
+        self.keys: list[list[int]] = [[] for _ in Unit]
+        self.clocks: list[list[Clock]] = [[] for _ in Unit]
+        self.clock = [ORIGIN for _ in Unit]  # of each unit's last instruction
         self.edges: dict[Queue, list[Edge]] = {queue: [] for queue in QUEUES}
 
-    def run(self, units: Sequence[Unit], needs: NDArray[np.int64]) -> None:
-        rows: list[list[int]] = needs.tolist()
-        for op, (unit, row) in enumerate(zip(units, rows, strict=True)):
-            need = {other: 2 * row[other] + 1 for other in Unit if row[other] != NEVER}
+    def run(self, rows: Sequence[tuple[int, int, int, int]]) -> None:
+        """Issue operations of (unit, and the key of the last needed operation of each unit)."""
+        keys, clocks, clock, merged = self.keys, self.clocks, self.clock, self.merged
+        for op, (unit, load, compute, store) in enumerate(rows):
+            key, known = 2 * op + 1, clock[unit]
+            if load <= known[0] and compute <= known[1] and store <= known[2] and key not in merged:
+                keys[unit].append(key)
+                clocks[unit].append(known)
+                continue
+            bounds = (load, compute, store)
+            need = {other: bounds[other] for other in Unit if bounds[other] != NEVER}
             if unit == Unit.COMPUTE:
-                self._compute(2 * op + 1, need)
+                self._compute(key, need)
             else:
-                self._outer(2 * op + 1, unit, need)
-
-    def _clock(self, unit: Unit) -> Clock:
-        return self.clocks[unit][-1] if self.clocks[unit] else ORIGIN
+                self._outer(key, Unit(unit), need)
 
     def _uncovered(self, key: int, unit: Unit, need: _Needs) -> _Needs:
         """The sources that the unit's clock does not cover, as indices into their unit's order."""
-        clock, merged = self._clock(unit), self.merged.get(key, {})
-        latest = {other: max(need.get(other, NEVER), merged.get(other, NEVER)) for other in (*need, *merged)}
-        places = {other: bisect_right(self.keys[other], bound) - 1 for other, bound in latest.items()}
+        clock, merged = self.clock[unit], self.merged.get(key)
+        if merged:
+            need = {other: max(need.get(other, NEVER), merged.get(other, NEVER)) for other in (*need, *merged)}
+        places = {other: bisect_right(self.keys[other], bound) - 1 for other, bound in need.items()}
         return {other: at for other, at in places.items() if at >= 0 and self.keys[other][at] > clock[other]}
 
     def _compute(self, key: int, need: _Needs) -> None:
@@ -120,30 +159,30 @@ class _Walk:
         """The first instruction of compute after the end of `far`'s, if need be a SYNC at `key`."""
         target = self.keys[far][at]
         clocks = self.clocks[Unit.COMPUTE]
-        if self._clock(Unit.COMPUTE)[far] < target:
+        if self.clock[Unit.COMPUTE][far] < target:
             self._compute(key, {far: target})
         return bisect_left(clocks, target, key=lambda clock: clock[far])
 
     def _issue(self, key: int, unit: Unit, sources: _Needs) -> None:
-        clock = list(self._clock(unit))
+        clock = list(self.clock[unit])
         for other, at in sources.items():
             source = self.keys[other][at]
-            clock = [max(pair) for pair in zip(clock, self.clocks[other][at], strict=True)]
+            clock = list(map(max, clock, self.clocks[other][at]))
             clock[other] = source
             self.edges[other, unit].append((source, key))
         self.keys[unit].append(key)
-        self.clocks[unit].append(tuple(clock))
+        self.clock[unit] = tuple(clock)
+        self.clocks[unit].append(self.clock[unit])
 
-    def issued(self) -> tuple[IssuedOp, ...]:
+    def issued(self) -> IssuedOps:
         """All instructions in program order with their tokens."""
-        unit_of = {key: unit for unit in Unit for key in self.keys[unit]}
-        pops: dict[int, set[Unit]] = {key: set() for key in unit_of}
-        pushes: dict[int, set[Unit]] = {key: set() for key in unit_of}
+        key = np.concatenate([np.array(keys, np.int64) for keys in self.keys])
+        unit = np.repeat(np.arange(len(Unit)), [len(keys) for keys in self.keys])
+        order = np.argsort(key)
+        key, unit = key[order], unit[order]
+        pops, pushes = np.zeros(len(key), np.int64), np.zeros(len(key), np.int64)
         for (source, target), edges in self.edges.items():
-            for push, pop in edges:
-                pushes[push].add(target)
-                pops[pop].add(source)
-        return tuple(
-            IssuedOp(key // 2 if key % 2 else None, unit_of[key], frozenset(pops[key]), frozenset(pushes[key]))
-            for key in sorted(unit_of)
-        )
+            ends = np.searchsorted(key, np.array(edges, np.int64).reshape(-1, 2))
+            pushes[ends[:, 0]] |= 1 << target
+            pops[ends[:, 1]] |= 1 << source
+        return IssuedOps(np.where(key % 2, key // 2, SYNC), unit, pops, pushes)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vdla.hardware.isa import MicroOp
 from vdla.support.errors import Error
@@ -34,49 +35,56 @@ class UopLoad:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class UopPlan:
     """The table, its LOADs in order, and where each operation's kernel begins in the buffer.
 
-    `kernels` has the kernel of every operation; equal kernels are the same object.
+    `begins` is int64[n] over operations. `kernels` has the given kernels, where equal ones are the
+    same object.
     """
 
     table: tuple[MicroOp, ...]
     loads: tuple[UopLoad, ...]
-    begins: tuple[int, ...]
+    begins: NDArray[np.int64]
     kernels: tuple[UopKernel, ...]
 
 
-def plan_uops(depth: int, kernels: Sequence[UopKernel], name: Callable[[int], str] = "operation {}".format) -> UopPlan:
-    """Place the kernel of every operation, () if it has none, in a buffer of `depth` micro-ops.
+def plan_uops(
+    depth: int,
+    kernels: Sequence[UopKernel],
+    order: NDArray[np.int64],
+    name: Callable[[int], str] = "operation {}".format,
+) -> UopPlan:
+    """Place the kernels in a buffer of `depth` micro-ops; operation `i` runs `kernels[order[i]]`,
+    () if it has none.
 
     If the kernels do not fit together, the operations are cut into runs whose kernels do, each with
     a LOAD before it. `name` gives the name of an operation in errors.
     """
     numbers, unique = _intern(kernels)
-    used = [index for index, number in enumerate(numbers) if unique[number]]
+    number_of = np.array(numbers, np.int64)[order]
+    sizes = np.array([len(kernel) for kernel in unique], np.int64)[number_of]
+    for index in np.flatnonzero(sizes > depth)[:1].tolist():
+        raise UopError(f"uops: kernel of {name(index)} must have at most {depth} micro-ops, got {sizes[index]}")
     table: list[MicroOp] = []
     loads: list[UopLoad] = []
-    begins = [0] * len(kernels)
-    for index in used:
-        if len(kernels[index]) > depth:
-            raise UopError(
-                f"uops: kernel of {name(index)} must have at most {depth} micro-ops, got {len(kernels[index])}"
-            )
-    while used:
-        count, image = _longest_run(depth, used, numbers, unique)
-        loads.append(UopLoad(used[0] if loads else 0, len(table), len(image.uops)))
+    begins = np.zeros(len(order), np.int64)
+    used = np.flatnonzero(sizes)
+    while len(used):
+        count, image = _longest_run(depth, number_of[used], unique)
+        loads.append(UopLoad(int(used[0]) if loads else 0, len(table), len(image.uops)))
         table += image.uops
-        for index in used[:count]:
-            begins[index] = image.begins[numbers[index]]
+        begin_of = np.zeros(len(unique), np.int64)
+        begin_of[list(image.begins)] = list(image.begins.values())
+        begins[used[:count]] = begin_of[number_of[used[:count]]]
         used = used[count:]
-    return UopPlan(tuple(table), tuple(loads), tuple(begins), tuple(unique[number] for number in numbers))
+    return UopPlan(tuple(table), tuple(loads), begins, tuple(unique[number] for number in numbers))
 
 
 def _intern(kernels: Iterable[UopKernel]) -> tuple[list[int], list[UopKernel]]:
-    """The index of each operation's kernel among the distinct kernels, and these."""
+    """The index of each kernel among the distinct kernels, and these."""
     by_value: dict[UopKernel, int] = {}
-    by_object: dict[int, int] = {}  # saves hashing a long tuple again for each operation that shares it
+    by_object: dict[int, int] = {}  # saves hashing a long tuple again for each form that shares it
     numbers = []
     for kernel in kernels:
         if id(kernel) not in by_object:
@@ -96,20 +104,21 @@ class _Image:
     begins: dict[int, int]
 
 
-def _longest_run(
-    depth: int, used: Sequence[int], numbers: Sequence[int], unique: Sequence[UopKernel]
-) -> tuple[int, _Image]:
-    """How many leading operations of `used` one image of the buffer serves, and the image."""
-    every = _pack({numbers[index] for index in used}, unique)
+def _longest_run(depth: int, used: NDArray[np.int64], unique: Sequence[UopKernel]) -> tuple[int, _Image]:
+    """How many leading operations one image of the buffer serves, and the image.
+
+    `used` has the number of each operation's kernel.
+    """
+    distinct, first = np.unique(used, return_index=True)
+    every = _pack(distinct.tolist(), unique)
     if len(every.uops) <= depth:
         return len(used), every
     image = _Image((), {})
-    for count, index in enumerate(used):
-        if numbers[index] not in image.begins:
-            larger = _pack({*image.begins, numbers[index]}, unique)
-            if len(larger.uops) > depth:
-                return count, image
-            image = larger
+    for count in np.sort(first).tolist():
+        larger = _pack({*image.begins, int(used[count])}, unique)
+        if len(larger.uops) > depth:
+            return count, image
+        image = larger
     return len(used), image
 
 

@@ -7,11 +7,11 @@ import pytest
 from helpers.program_model import accesses_of
 
 from vdla.compiler.codegen.vdla.check_macro_ops import MacroOpChecker
-from vdla.compiler.codegen.vdla.dependences import Touch, Where
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
+from vdla.compiler.codegen.vdla.touches import Touch
 from vdla.hardware import isa
 from vdla.hardware.config import Buffer, Config
-from vdla.hardware.isa import Emit, Gemm, Load, MicroOp, Operand, Source, Store, Vector, VectorOp
+from vdla.hardware.isa import Emit, Gemm, Load, MicroOp, Operand, Source, Store, Vector, VectorOp, Where
 from vdla.hardware.program import ProgramTensor
 
 CONFIGS = [

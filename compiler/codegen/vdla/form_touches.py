@@ -1,0 +1,115 @@
+"""The touches of all operations, form by form, where every access is inside its tile and tensor.
+
+Operations of a form whose bases agree in what matters are shifted copies of each other, so one
+footprint serves them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+import numpy as np
+
+from vdla.compiler.codegen.vdla.check_macro_ops import bounds, shared_tensors
+from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
+from vdla.compiler.codegen.vdla.placed import NO_OP, Ints, Placed, fields_of
+from vdla.compiler.codegen.vdla.touches import SpaceTouches, TouchList
+from vdla.compiler.codegen.vdla.uops import UopKernel
+from vdla.hardware import isa
+from vdla.hardware.config import Buffer, Config
+from vdla.hardware.isa import COL, BufferAccess, Footprints, Row, Store, UopOffsets
+from vdla.hardware.program import ProgramTensor
+
+
+class _Outside(Exception):
+    """Some operation of a form leaves its tile or tensor."""
+
+
+def form_touches(
+    config: Config, placed: Placed, table: Ints, addresses: Mapping[BufferTile, int], tensors: Sequence[ProgramTensor]
+) -> list[SpaceTouches] | None:
+    """The touches of every space; None if an operation leaves its tile or tensor.
+
+    `table` is that of `form_table`.
+    """
+    collector = _Collector(config, placed, addresses, tensors)
+    try:
+        for form, rows in placed.rows():
+            if placed.op[rows[0]] != NO_OP:
+                collector.add(placed.forms[form], table[form].tolist(), rows)
+    except _Outside:
+        return None
+    return [found.finish() for found in collector.spaces.values()]
+
+
+class _Collector:
+    """The touches found so far, by space."""
+
+    def __init__(
+        self,
+        config: Config,
+        placed: Placed,
+        addresses: Mapping[BufferTile, int],
+        tensors: Sequence[ProgramTensor],
+    ) -> None:
+        self.config, self.placed, self.addresses = config, placed, addresses
+        self.footprints = Footprints(config)
+        self.beats = {tensor.name: tensor.nbytes // config.axi_bytes for tensor in tensors}
+        self.shared = shared_tensors(placed.forms)
+        self.kernels: dict[int, tuple[UopKernel, UopOffsets]] = {}
+        self.spaces: dict[Hashable, TouchList] = {}
+
+    def add(self, form: MacroOp, most: Row, rows: Ints) -> None:
+        """Add the touches of a form; `most` has the largest value in each base field."""
+        kernel = self._kernel(form.uops) if form.uops else None
+        if self.footprints.excess(most, kernel):
+            raise _Outside
+        bases = {name: self.placed.fields[name][rows] for name in fields_of(form.instruction)}
+        alike = self.footprints.alike(most, kernel, bases)
+        for number in np.unique(alike):
+            chosen = np.flatnonzero(alike == number)
+            self._add_alike(form, most, kernel, rows[chosen], {name: bases[name][chosen] for name in bases})
+        if form.tensor is not None:
+            self._add_beats(form, most, rows)
+
+    def _add_alike(
+        self, form: MacroOp, most: Row, kernel: UopOffsets | None, rows: Ints, bases: Mapping[str, Ints]
+    ) -> None:
+        row = list(most)
+        for name, values in bases.items():
+            row[COL[name]] = int(values[0])
+        for access in self.footprints.accesses(row, kernel):
+            if access.buffer == Buffer.UOP:
+                continue
+            distance = self.footprints.shift(row, kernel, access.field, bases[access.field])
+            self._check_inside(form, access, distance)
+            self._list(access.buffer).add(rows, access.where, distance, access.writes)
+
+    def _check_inside(self, form: MacroOp, access: BufferAccess, distance: Ints) -> None:
+        tile = form.bases[access.field][0] if access.field in form.bases else None
+        if tile is None or tile.buffer != access.buffer:
+            raise _Outside
+        low = self.addresses[tile]
+        if isinstance(access.where, slice) and access.where.start >= access.where.stop:
+            return
+        first, end = bounds(access.where, low)
+        if first + int(distance.min()) < low or end + int(distance.max()) > low + tile.entries:
+            raise _Outside
+
+    def _add_beats(self, form: MacroOp, most: Row, rows: Ints) -> None:
+        assert form.tensor is not None
+        if self.footprints.dram_excess(most, self.beats[form.tensor], form.tensor) is not None:
+            raise _Outside
+        if form.tensor in self.shared:
+            distance = self.placed.fields["dram"][rows] - most[COL["dram"]]
+            beats = self.footprints.beats(most)
+            self._list(("dram", form.tensor)).add(rows, beats, distance, isinstance(form.instruction, Store))
+
+    def _list(self, space: Hashable) -> TouchList:
+        return self.spaces.setdefault(space, TouchList())
+
+    def _kernel(self, uops: UopKernel) -> UopOffsets:
+        if id(uops) not in self.kernels:
+            columns = isa.uop_columns(self.config, isa.encode_uops(self.config, uops))
+            self.kernels[id(uops)] = uops, UopOffsets(columns)
+        return self.kernels[id(uops)][1]

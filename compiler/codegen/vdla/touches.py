@@ -1,0 +1,90 @@
+"""What operations touch, in columns: entries of on-chip buffers, beats of shared tensors.
+
+The touches of a space are rows in program order that share a list of distinct places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware.isa import Unit, Where
+from vdla.hardware.isa.index_set import shift
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """Entries of an on-chip buffer or of a tensor in DRAM that an operation reads or writes."""
+
+    space: Hashable
+    where: Where
+    writes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnitOp:
+    """An operation: its unit and the entries that it touches."""
+
+    unit: Unit
+    touches: tuple[Touch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SpaceTouches:
+    """The touches of one space: operation `op[i]` reads or `writes[i]` `places[place[i]]`.
+
+    `op` is sorted; a place has sorted distinct entries.
+    """
+
+    places: Sequence[Where]
+    op: Ints
+    place: Ints
+    writes: NDArray[np.bool_]
+
+
+class TouchList:
+    """Touches of one space, collected in any order."""
+
+    def __init__(self) -> None:
+        self._shapes: list[Where] = []
+        self._op: list[Ints] = []
+        self._shift: list[Ints] = []
+        self._writes: list[bool] = []
+
+    def add(self, op: Ints, shape: Where, distance: Ints, writes: bool) -> None:
+        """Operation `op[i]` touches `shape`, shifted by `distance[i]`."""
+        self._shapes.append(shape)
+        self._op.append(op)
+        self._shift.append(distance)
+        self._writes.append(writes)
+
+    def finish(self) -> SpaceTouches:
+        """All touches in program order."""
+        sizes = [len(op) for op in self._op]
+        shape = np.repeat(np.arange(len(sizes)), sizes)
+        distance, op = np.concatenate(self._shift), np.concatenate(self._op)
+        shifts, which = np.unique(distance, return_inverse=True)
+        used, place = np.unique(shape * len(shifts) + which, return_inverse=True)
+        places = [
+            shift(self._shapes[s], d)
+            for s, d in zip((used // len(shifts)).tolist(), shifts[used % len(shifts)].tolist(), strict=True)
+        ]
+        order = np.argsort(op, kind="stable")
+        writes = np.repeat(np.array(self._writes, np.bool_), sizes)
+        return SpaceTouches(places, op[order], place[order], writes[order])
+
+
+def by_space(ops: Sequence[UnitOp]) -> Iterable[SpaceTouches]:
+    """The touches of operations that are given one by one."""
+    lists: dict[Hashable, TouchList] = {}
+    zero = np.zeros(1, np.int64)
+    for index, op in enumerate(ops):
+        for touch in op.touches:
+            where = touch.where if isinstance(touch.where, slice) else np.unique(touch.where).astype(np.int64)
+            lists.setdefault(touch.space, TouchList()).add(np.array([index]), where, zero, touch.writes)
+    return [found.finish() for found in lists.values()]
