@@ -82,6 +82,8 @@ ROOMS: dict[str, str] = {
         "compiler.ir compiler.target compiler.te compiler.operators.cpu compiler.graph compiler.graph.rules "
         "support runtime.native runtime.numpy_operators"
     ),
+    "runtime.artifact": ("support hardware hardware.program compiler.abi simulator.verify"),
+    "runtime.executor": "support hardware.program simulator.stats runtime.devices runtime.artifact",
     "runtime": (
         "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
         "compiler.schedule compiler.operators.vdla compiler.operators compiler.graph compiler.graph.onnx "

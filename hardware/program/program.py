@@ -19,16 +19,17 @@ from numpy.typing import NDArray
 
 from vdla.hardware.config import Config, ConfigError
 from vdla.hardware.isa import COL, Opcode, Words, columns, instruction_bytes, with_field
-from vdla.hardware.program import file
 from vdla.hardware.program.errors import ProgramError
 from vdla.hardware.program.tensor import UOP, ProgramTensor
 from vdla.hardware.timing import PAGE_BYTES
 from vdla.support.integers import is_int, to_python
+from vdla.support.sealed_file import FileFormat, Payload
 
 STREAM = "<stream>"
 """The key of the instruction stream among addresses; no tensor can have this name."""
 UOPS = "uops"
 """The name of the constant that holds the micro-op table."""
+PROGRAM_FILE = FileFormat(magic=b"VDLAPROG", version=1, noun="program", error=ProgramError)
 
 
 def _frozen_array(where: str, name: str, array: NDArray[Any], dtype: type, shape: tuple[int, ...]) -> NDArray[Any]:
@@ -170,12 +171,12 @@ class Program:
         members = [np.ascontiguousarray(self.words).tobytes()]
         members += [array.astype("<i4").tobytes() for array in (self.tensor_of, self.source_of)]
         members += [tensor.data for tensor in self.tensors if tensor.data is not None]
-        return file.seal(_manifest(self), members)
+        return PROGRAM_FILE.seal(_manifest(self), members)
 
     @staticmethod
     def from_bytes(content: bytes, where: str) -> Program:
         """The program in the content of a file; `where` names the file in errors."""
-        manifest, payload = file.unseal(content, where)
+        manifest, payload = PROGRAM_FILE.unseal(content, where)
         try:
             return _build(json.loads(manifest), payload)
         except (ProgramError, ConfigError) as error:
@@ -186,12 +187,12 @@ class Program:
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the program to a file, whole or not at all."""
-        file.write(path, self.to_bytes())
+        PROGRAM_FILE.write(path, self.to_bytes())
 
     @staticmethod
     def load(path: str | PathLike[str]) -> Program:
         """The program in a file that `save` wrote."""
-        return Program.from_bytes(file.read(path), str(path))
+        return Program.from_bytes(PROGRAM_FILE.read(path), str(path))
 
 
 # --- the content of a file -----------------------------------------------------------------------
@@ -215,7 +216,7 @@ def _described(tensor: ProgramTensor) -> dict[str, Any]:
     return {**fields, "shape": list(tensor.shape), "has_data": tensor.data is not None}
 
 
-def _build(manifest: dict[str, Any], payload: file.Payload) -> Program:
+def _build(manifest: dict[str, Any], payload: Payload) -> Program:
     config = Config.from_dict(manifest["config"])
     count, width = manifest["instructions"], instruction_bytes(config)
     words = np.frombuffer(payload.take("words", count * width), np.uint8).reshape(count, width)
@@ -234,10 +235,10 @@ def _build(manifest: dict[str, Any], payload: file.Payload) -> Program:
     )
 
 
-def _tensors(described: list[dict[str, Any]], payload: file.Payload) -> Iterator[ProgramTensor]:
+def _tensors(described: list[dict[str, Any]], payload: Payload) -> Iterator[ProgramTensor]:
     for entry in described:
         fields = {name: entry[name] for name in _STORED}
-        data = payload.take(f"tensor {fields['name']}", fields["nbytes"]) if entry["has_data"] else None
+        data = bytes(payload.take(f"tensor {fields['name']}", fields["nbytes"])) if entry["has_data"] else None
         yield ProgramTensor(**fields, shape=tuple(entry["shape"]), data=data)
 
 

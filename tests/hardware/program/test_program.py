@@ -17,7 +17,7 @@ from vdla.benchmarks.programs.random_instructions import unordered_program
 from vdla.hardware.config import PRESETS, Config, Dram
 from vdla.hardware.isa import Buffer, Gemm, Load, Store, decode, encode
 from vdla.hardware.program import STREAM, Program, ProgramError, ProgramTensor, load, place
-from vdla.hardware.program.file import HEADER, PREFIX_BYTES
+from vdla.support.sealed_file import HEADER, PREFIX_BYTES
 
 PYNQ = Config.preset("pynq_z1")
 X = ProgramTensor(name="x", role="input", shape=(64,), dtype="int8", layout="C", nbytes=64)

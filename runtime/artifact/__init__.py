@@ -1,0 +1,39 @@
+"""A compiled network in one file: its plan, how it is written, read and checked.
+
+On-board code: NumPy and the standard library only.
+"""
+
+from vdla.runtime.artifact.artifact import ARTIFACT_FILE, Artifact, Cpu, KernelCode, aligned_bytes
+from vdla.runtime.artifact.check_plan import check_plan
+from vdla.runtime.artifact.dtypes import numpy_dtype, size_bytes
+from vdla.runtime.artifact.errors import ArtifactError
+from vdla.runtime.artifact.plan import (
+    ARENA_ALIGNMENT,
+    KernelStep,
+    NumpyStep,
+    Placement,
+    Plan,
+    PlannedValue,
+    ProgramStep,
+    Step,
+)
+
+__all__ = [
+    "ARENA_ALIGNMENT",
+    "ARTIFACT_FILE",
+    "Artifact",
+    "ArtifactError",
+    "Cpu",
+    "KernelCode",
+    "KernelStep",
+    "NumpyStep",
+    "Placement",
+    "Plan",
+    "PlannedValue",
+    "ProgramStep",
+    "Step",
+    "aligned_bytes",
+    "check_plan",
+    "numpy_dtype",
+    "size_bytes",
+]

@@ -1,0 +1,174 @@
+"""A compiled network in one file: plan, constants, machine code, accelerator programs.
+
+Loading verifies the checksum over every byte, then every rule of the plan and, through the
+verifier, every program. The machine code is trusted as it is: load artifacts as you would load a
+shared library.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vdla.compiler.abi import Signature
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program, ProgramError
+from vdla.runtime.artifact.check_plan import check_plan
+from vdla.runtime.artifact.dtypes import numpy_dtype, size_bytes
+from vdla.runtime.artifact.errors import ArtifactError
+from vdla.runtime.artifact.json_fields import from_json, to_json
+from vdla.runtime.artifact.plan import Plan, PlannedValue
+from vdla.simulator.verify import VerifyError, require_verified
+from vdla.support.sealed_file import FileFormat, Payload
+
+Array = npt.NDArray[Any]
+ARTIFACT_FILE = FileFormat(magic=b"VDLAMODL", version=1, noun="model", error=ArtifactError)
+_ALIGNMENT = 64  # of the constants in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """The CPU that kernels were compiled for, in LLVM's terms."""
+
+    name: str
+    triple: str
+    features: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCode:
+    """An object file with the C entry of one kernel."""
+
+    signature: Signature
+    object: bytes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Artifact:
+    """A compiled network; `origin` has source and licence of the model and the versions used."""
+
+    plan: Plan
+    constants: Mapping[str, Array]
+    kernels: tuple[KernelCode, ...] = ()
+    programs: tuple[Program, ...] = ()
+    cpu: Cpu
+    origin: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def config(self) -> Config | None:
+        """The machine of the programs; None if there are none."""
+        return self.programs[0].config if self.programs else None
+
+    def check(self) -> Artifact:
+        """The artifact, if every rule holds.
+
+        Raises:
+            ArtifactError: the plan breaks a rule.
+            VerifyError: a program is unsafe.
+        """
+        described = {n: PlannedValue(_dtype_name(v), tuple(map(int, v.shape))) for n, v in self.constants.items()}
+        check_plan(self.plan, described, [kernel.signature for kernel in self.kernels], self.programs)
+        for program in self.programs:
+            mismatch = program.config.mismatch(self.programs[0].config)
+            if mismatch is not None:
+                raise ArtifactError(f"plan {self.plan.name}: programs must be of one machine, got {mismatch}")
+            require_verified(program)
+        return self
+
+    # --- files
+
+    def to_bytes(self) -> bytes:
+        """The content of the file."""
+        kernels = [kernel.object for kernel in self.kernels]
+        programs = [program.to_bytes() for program in self.programs]
+        manifest = {
+            "plan": to_json(self.plan),
+            "cpu": to_json(self.cpu),
+            "origin": dict(self.origin),
+            "constants": [[n, _dtype_name(v), list(v.shape)] for n, v in self.constants.items()],
+            "kernels": [
+                [kernel.signature.to_json(), len(code)] for kernel, code in zip(self.kernels, kernels, strict=True)
+            ],
+            "programs": [len(content) for content in programs],
+        }
+        arrays = [np.ascontiguousarray(value).tobytes() for value in self.constants.values()]
+        text = json.dumps(manifest, indent=1, allow_nan=False).encode()
+        return ARTIFACT_FILE.seal(text, [*arrays, *kernels, *programs])
+
+    @staticmethod
+    def from_bytes(content: bytes, where: str) -> Artifact:
+        """The artifact in the content of a file; `where` names the file in errors.
+
+        Raises:
+            ArtifactError: the file is damaged, of a newer version, or breaks a rule.
+            VerifyError: a program is unsafe.
+        """
+        manifest, payload = ARTIFACT_FILE.unseal(content, where)
+        try:
+            return _build(json.loads(manifest), payload).check()
+        except (ArtifactError, ProgramError) as error:
+            raise ArtifactError(f"{where}: content must be a valid model, got {error}") from None
+        except VerifyError:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OverflowError) as error:
+            got = f"{type(error).__name__}: {error}"
+            raise ArtifactError(f"{where}: manifest must describe a model, got {got}") from None
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the artifact to a file, whole or not at all."""
+        ARTIFACT_FILE.write(path, self.to_bytes())
+
+    @staticmethod
+    def load(path: str | PathLike[str]) -> Artifact:
+        """The artifact in a file that `save` wrote."""
+        return Artifact.from_bytes(ARTIFACT_FILE.read(path), str(path))
+
+
+def _dtype_name(value: Array) -> str:
+    return "str" if value.dtype == object else value.dtype.name
+
+
+def _build(manifest: dict[str, Any], payload: Payload) -> Artifact:
+    constants = dict(_constants(manifest["constants"], payload))
+    kernels = tuple(
+        KernelCode(Signature.from_json(text), bytes(payload.take("kernel", nbytes)))
+        for text, nbytes in manifest["kernels"]
+    )
+    programs = tuple(
+        Program.from_bytes(bytes(payload.take("program", nbytes)), f"program {index}")
+        for index, nbytes in enumerate(manifest["programs"])
+    )
+    payload.finish()
+    return Artifact(
+        plan=from_json(Plan, manifest["plan"], "plan"),
+        constants=constants,
+        kernels=kernels,
+        programs=programs,
+        cpu=from_json(Cpu, manifest["cpu"], "cpu"),
+        origin=from_json(dict[str, str], manifest["origin"], "origin"),
+    )
+
+
+def _constants(described: list[Any], payload: Payload) -> Iterator[tuple[str, Array]]:
+    for name, dtype, shape in described:
+        if not all(type(extent) is int and extent >= 0 for extent in shape):
+            raise ArtifactError(f"constant {name}: extents must be integers from 0, got {shape}")
+        taken = payload.take(f"constant {name}", size_bytes(dtype, tuple(shape)))
+        aligned = aligned_bytes(len(taken))
+        aligned[:] = np.frombuffer(taken, np.uint8)
+        array = aligned.view(numpy_dtype(dtype)).reshape(shape)
+        array.flags.writeable = False
+        yield name, array
+
+
+def aligned_bytes(nbytes: int) -> npt.NDArray[np.uint8]:
+    """Memory that begins at a multiple of 64 bytes."""
+    memory = np.empty(nbytes + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + nbytes]

@@ -1,0 +1,186 @@
+"""The rules of a plan, checked before anything of it runs.
+
+Every value is computed before it is read, lies within the arena, and shares bytes with no other
+value that is live at the same step; kernels and programs take what the plan gives them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from vdla.compiler.abi import Signature
+from vdla.hardware.program import Program
+from vdla.runtime.artifact.dtypes import size_bytes
+from vdla.runtime.artifact.errors import ArtifactError
+from vdla.runtime.artifact.plan import ARENA_ALIGNMENT, KernelStep, NumpyStep, Plan, PlannedValue, ProgramStep, Step
+
+_MAX_ARENA_BYTES = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """Bytes of the arena, live from step `first` to step `last`."""
+
+    name: str
+    start: int
+    end: int
+    first: int
+    last: int
+
+
+def check_plan(
+    plan: Plan, constants: Mapping[str, PlannedValue], kernels: Sequence[Signature], programs: Sequence[Program]
+) -> None:
+    """Refuse a plan that breaks a rule.
+
+    Raises:
+        ArtifactError: the message names the step or the value.
+    """
+    where = f"plan {plan.name}"
+    known = {**plan.values, **constants}
+    for name in (*plan.inputs, *plan.outputs):
+        _find(where, name, known)
+    _check_values(where, plan)
+    _check_order(where, plan, constants)
+    for step in plan.steps:
+        _check_step(f"{where}, step {step.name}", step, known, kernels, programs)
+    _check_overlaps(where, plan)
+
+
+def _find(where: str, name: str, known: Mapping[str, PlannedValue]) -> PlannedValue:
+    if name not in known:
+        raise ArtifactError(f"{where}: values must include {name}, got no such value")
+    return known[name]
+
+
+def _check_values(where: str, plan: Plan) -> None:
+    if not 0 <= plan.arena_bytes <= _MAX_ARENA_BYTES:
+        raise ArtifactError(f"{where}: arena must be of 0..{_MAX_ARENA_BYTES} bytes, got {plan.arena_bytes}")
+    for name, value in plan.values.items():
+        if value.shape is not None and any(extent < 0 for extent in value.shape):
+            raise ArtifactError(f"{where}: extents of {name} must be at least 0, got {list(value.shape)}")
+        if value.alias_of is not None:
+            _check_alias(where, name, value, plan)
+        if value.offset is None:
+            continue
+        if value.shape is None:
+            raise ArtifactError(f"{where}: {name} must have known extents to lie in the arena, got none")
+        end = value.offset + size_bytes(value.dtype, value.shape)
+        if value.offset < 0 or value.offset % ARENA_ALIGNMENT or end > plan.arena_bytes:
+            rule = f"{name} must lie at a multiple of {ARENA_ALIGNMENT} in the arena of {plan.arena_bytes} bytes"
+            raise ArtifactError(f"{where}: {rule}, got {value.offset}..{end}")
+
+
+def _check_alias(where: str, name: str, value: PlannedValue, plan: Plan) -> None:
+    source = _find(where, str(value.alias_of), plan.values)
+    same = (source.dtype, source.offset, source.alias_of) == (value.dtype, value.offset, None)
+    if not same or source.shape is None or value.shape is None:
+        raise ArtifactError(f"{where}: {name} must have type and place of {value.alias_of}, its source, got {value}")
+    if size_bytes(source.dtype, source.shape) != size_bytes(value.dtype, value.shape):
+        raise ArtifactError(f"{where}: {name} must have the size of {value.alias_of}, got {list(value.shape)}")
+
+
+def _check_order(where: str, plan: Plan, constants: Mapping[str, PlannedValue]) -> None:
+    """Every value is computed once, before it is read."""
+    ready = {*plan.inputs, *constants}
+    aliases: dict[str, list[str]] = {}
+    for name, value in plan.values.items():
+        aliases.setdefault(value.alias_of or name, []).append(name)
+    for name in plan.inputs:
+        ready.update(aliases.get(name, ()))
+    for step in plan.steps:
+        for name in filter(None, step.inputs):
+            if name not in ready:
+                raise ArtifactError(f"{where}, step {step.name}: {name} must be computed before, got no such step")
+        for name in filter(None, step.outputs):
+            if name in ready or name not in plan.values:
+                raise ArtifactError(f"{where}, step {step.name}: {name} must be a value computed once, got another")
+            ready.update(aliases.get(name, (name,)))
+    for name in plan.outputs:
+        if name not in ready:
+            raise ArtifactError(f"{where}: output {name} must be computed, got no such step")
+
+
+def _check_step(
+    where: str,
+    step: Step,
+    known: Mapping[str, PlannedValue],
+    kernels: Sequence[Signature],
+    programs: Sequence[Program],
+) -> None:
+    match step:
+        case KernelStep():
+            if not 0 <= step.kernel < len(kernels):
+                raise ArtifactError(f"{where}: kernel must be one of {len(kernels)}, got {step.kernel}")
+            _check_kernel(where, step, known, kernels[step.kernel])
+        case ProgramStep():
+            if not 0 <= step.program < len(programs):
+                raise ArtifactError(f"{where}: program must be one of {len(programs)}, got {step.program}")
+            _check_program(where, step, known, programs[step.program])
+        case NumpyStep():
+            for name in filter(None, (*step.inputs, *step.outputs)):
+                _find(where, name, known)
+
+
+def _check_kernel(where: str, step: KernelStep, known: Mapping[str, PlannedValue], signature: Signature) -> None:
+    if len(step.arguments) != len(signature.arguments):
+        rule = f"arguments must be {len(signature.arguments)}, as of {signature.name}"
+        raise ArtifactError(f"{where}: {rule}, got {len(step.arguments)}")
+    written = []
+    for name, argument in zip(step.arguments, signature.arguments, strict=True):
+        value = _find(where, name, known)
+        if (value.dtype, value.shape) != (argument.dtype, argument.static):
+            got = f"{value.dtype}{list(value.shape or ())}"
+            raise ArtifactError(f"{where}: {name} must be {argument.dtype}{list(argument.shape)}, got {got}")
+        if argument.output:
+            written.append(name)
+    if tuple(written) != step.outputs:
+        raise ArtifactError(f"{where}: outputs must be {', '.join(written)}, got {', '.join(step.outputs)}")
+
+
+def _check_program(where: str, step: ProgramStep, known: Mapping[str, PlannedValue], program: Program) -> None:
+    needed = {t.name: t for t in program.tensors if t.data is None and t.role != "scratch"}
+    if step.tensors.keys() != needed.keys():
+        rule = f"tensors must be {', '.join(needed)}, as of {program.name}"
+        raise ArtifactError(f"{where}: {rule}, got {', '.join(step.tensors) or 'none'}")
+    for name, tensor in needed.items():
+        value = _find(where, step.tensors[name], known)
+        if (value.dtype, value.shape) != (tensor.dtype, tuple(tensor.shape)):
+            got = f"{value.dtype}{list(value.shape or ())}"
+            raise ArtifactError(f"{where}: {step.tensors[name]} must be {tensor.dtype}{list(tensor.shape)}, got {got}")
+
+
+# --- the arena ------------------------------------------------------------------------------------
+
+
+def _check_overlaps(where: str, plan: Plan) -> None:
+    """No two live values share bytes."""
+    live: list[_Range] = []
+    for each in sorted(_ranges(plan), key=lambda r: r.first):
+        live = [other for other in live if other.last >= each.first]
+        for other in live:
+            if each.start < other.end and other.start < each.end:
+                raise ArtifactError(f"{where}: {each.name} must share no bytes with {other.name}, live at one step")
+        live.append(each)
+
+
+def _ranges(plan: Plan) -> Iterator[_Range]:
+    """The live range of each value with bytes of its own; inputs and outputs live longest."""
+    first = dict.fromkeys(plan.inputs, -1)
+    last: dict[str, int] = dict.fromkeys(plan.outputs, len(plan.steps))
+    for index, step in enumerate(plan.steps):
+        for name in filter(None, step.outputs):
+            first.setdefault(name, index)
+            last.setdefault(name, index)
+        for name in filter(None, step.inputs):
+            last[name] = max(last.get(name, index), index)
+    for name, value in plan.values.items():
+        owner = value.alias_of
+        if owner is not None and name in last:
+            last[owner] = max(last.get(owner, -1), last[name])
+    for name, value in plan.values.items():
+        if value.alias_of is None and value.offset is not None and value.shape is not None and name in first:
+            end = value.offset + size_bytes(value.dtype, value.shape)
+            if end > value.offset:
+                yield _Range(name, value.offset, end, first[name], last.get(name, first[name]))

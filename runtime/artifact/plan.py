@@ -1,0 +1,97 @@
+"""The plan of a compiled network: steps in order, and where every value lives.
+
+Values are named. A value is constant, or has a place in the arena, or is allocated by the step that
+computes it (`offset` None: its extents are known only then). A reshaped value is an alias: the same
+bytes under another shape. Values that share bytes of the arena are never live at the same step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+ARENA_ALIGNMENT = 64  # bytes: the widest vectors
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedValue:
+    """A value: element type, extents (None: unknown until it is computed), place in the arena.
+
+    `alias_of` names the value that it is a reshaped view of.
+    """
+
+    dtype: str
+    shape: tuple[int, ...] | None
+    offset: int | None = None
+    alias_of: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Why a step is where it is, and what it is expected to cost.
+
+    `operators` are the nodes of the model that it computes; `change` says what would move it.
+    """
+
+    device: str
+    reason: str
+    operators: tuple[str, ...]
+    macs: int = 0
+    bytes_moved: int = 0
+    seconds: float | None = None
+    cycles: int | None = None
+    change: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelStep:
+    """A compiled kernel: `arguments` are values, in the order of its signature."""
+
+    name: str
+    kernel: int
+    arguments: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramStep:
+    """A program of the accelerator: `tensors` maps its tensors to values."""
+
+    name: str
+    program: int
+    tensors: Mapping[str, str]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    placement: Placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumpyStep:
+    """A NumPy function, by the name of its operator; an absent value is the empty name."""
+
+    name: str
+    op: str
+    attributes: Mapping[str, Any]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    placement: Placement
+
+
+Step = KernelStep | ProgramStep | NumpyStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A network as steps; `inputs` and `outputs` are names of values, in the model's order."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    values: Mapping[str, PlannedValue]
+    steps: tuple[Step, ...]
+    arena_bytes: int = 0
+    arena_bytes_without_reuse: int = 0
+    notes: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,178 @@
+"""Runs a compiled network: its steps in order, on one arena, kernels bound to their arrays once.
+
+An executor holds the state of one run at a time; a lock keeps threads apart.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vdla.runtime.artifact import (
+    Artifact,
+    KernelStep,
+    NumpyStep,
+    PlannedValue,
+    ProgramStep,
+    Step,
+    aligned_bytes,
+    numpy_dtype,
+    size_bytes,
+)
+from vdla.runtime.devices import Device
+from vdla.runtime.executor.errors import ExecutorError
+from vdla.runtime.executor.resident_program import ResidentProgram
+from vdla.simulator.stats import RunStats
+
+Array = npt.NDArray[Any]
+BindKernel = Callable[[int, Sequence[Array]], Callable[[], object]]
+NumpyFunctions = Mapping[str, Callable[..., Sequence[Array]]]
+
+
+@dataclass(frozen=True, slots=True)
+class StepRun:
+    """What one step of a run took; `statistics` of a program."""
+
+    step: Step
+    seconds: float
+    statistics: RunStats | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkResult:
+    """The outputs of a run by name, and its steps."""
+
+    outputs: Mapping[str, Array]
+    steps: tuple[StepRun, ...]
+
+    @property
+    def cycles(self) -> int:
+        """The cycles of all accelerator programs."""
+        return sum(run.statistics.total_cycles for run in self.steps if run.statistics is not None)
+
+
+class Executor:
+    """An artifact ready to run on this machine.
+
+    `bind_kernel(index, arrays)` prepares a call of a kernel; `numpy_functions` has the operators of
+    NumPy steps; `device` runs programs and may be None if there are none.
+    """
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        bind_kernel: BindKernel,
+        numpy_functions: NumpyFunctions,
+        device: Device | None = None,
+    ) -> None:
+        self.artifact, self.plan, self.device = artifact, artifact.plan, device
+        self._lock, self._stack = Lock(), ExitStack()
+        self._numpy = numpy_functions
+        self._arena = _allocate(self.plan.name, self.plan.arena_bytes)
+        self._values: dict[str, Array] = dict(artifact.constants)
+        placed = ((name, value) for name, value in self.plan.values.items() if value.offset is not None)
+        self._values |= {name: self._view(value) for name, value in placed}
+        self._runs = [self._prepared(step, bind_kernel) for step in self.plan.steps]
+
+    def _view(self, value: PlannedValue) -> Array:
+        assert value.offset is not None and value.shape is not None
+        end = value.offset + size_bytes(value.dtype, value.shape)
+        return self._arena[value.offset : end].view(numpy_dtype(value.dtype)).reshape(value.shape)
+
+    def _prepared(self, step: Step, bind_kernel: BindKernel) -> Callable[[], object]:
+        """A call that runs a step; that of a program returns its statistics."""
+        match step:
+            case KernelStep():
+                return bind_kernel(step.kernel, [self._values[name] for name in step.arguments])
+            case ProgramStep():
+                return self._program(step)
+            case NumpyStep():
+                return lambda: self._run_numpy(step)
+
+    def _program(self, step: ProgramStep) -> Callable[[], RunStats]:
+        if self.device is None:
+            raise ExecutorError(f"model {self.plan.name}: device must be given for the step {step.name}, got none")
+        program = self.artifact.programs[step.program]
+        constants = {tensor: value for tensor, value in step.tensors.items() if value in self.artifact.constants}
+        resident = ResidentProgram(program, self.device, {t: self._values[v] for t, v in constants.items()})
+        self._stack.callback(resident.close)
+        inputs = {tensor: self._values[value] for tensor, value in step.tensors.items() if value in step.inputs}
+        outputs = {tensor: self._values[value] for tensor, value in step.tensors.items() if value in step.outputs}
+        return lambda: resident.run(inputs, outputs)
+
+    def _run_numpy(self, step: NumpyStep) -> None:
+        arrays = [self._values[name] if name else None for name in step.inputs]
+        results = self._numpy[step.op](step.attributes, *arrays)
+        for name, result in zip(step.outputs, results, strict=False):
+            if not name:
+                continue
+            planned = self.plan.values[name]
+            if planned.offset is None:
+                self._values[name] = result
+            else:
+                self._values[name][...] = result
+
+    # --- runs
+
+    def run(self, inputs: Mapping[str, Array], progress: Callable[[Step], None] | None = None) -> NetworkResult:
+        """One run; `progress` is called after each step.
+
+        Raises:
+            ExecutorError: inputs that do not fit the model.
+        """
+        self._check_inputs(inputs)
+        with self._lock:
+            for name in self.plan.inputs:
+                self._store(name, inputs[name])
+            done = []
+            for step, run in zip(self.plan.steps, self._runs, strict=True):
+                start = time.perf_counter()
+                made = run()
+                seconds = time.perf_counter() - start
+                done.append(StepRun(step, seconds, made if isinstance(made, RunStats) else None))
+                if progress is not None:
+                    progress(step)
+            return NetworkResult({name: self._values[name].copy() for name in self.plan.outputs}, tuple(done))
+
+    def _store(self, name: str, array: Array) -> None:
+        if self.plan.values[name].offset is None:
+            self._values[name] = array
+        else:
+            self._values[name][...] = array
+
+    def _check_inputs(self, inputs: Mapping[str, Array]) -> None:
+        where, names = f"model {self.plan.name}", self.plan.inputs
+        if not isinstance(inputs, Mapping) or inputs.keys() != set(names):
+            got = ", ".join(map(str, inputs)) if isinstance(inputs, Mapping) else type(inputs).__name__
+            raise ExecutorError(f"{where}: inputs must be {', '.join(names) or 'none'}, got {got or 'none'}")
+        for name in names:
+            self._check_input(where, name, inputs[name])
+
+    def _check_input(self, where: str, name: str, array: Array) -> None:
+        planned = self.plan.values[name]
+        dtype = numpy_dtype(planned.dtype)
+        fits = isinstance(array, np.ndarray) and array.dtype == dtype
+        if not fits or (planned.shape is not None and array.shape != planned.shape):
+            extents = "any shape" if planned.shape is None else str(list(planned.shape))
+            got = f"{array.dtype}{list(array.shape)}" if isinstance(array, np.ndarray) else type(array).__name__
+            raise ExecutorError(f"{where}: {name} must be an array {planned.dtype}{extents}, got {got}")
+
+    def close(self) -> None:
+        """Free the memory of programs on the device."""
+        self._stack.close()
+
+
+def _allocate(name: str, nbytes: int) -> npt.NDArray[np.uint8]:
+    try:
+        arena = aligned_bytes(nbytes)
+    except (MemoryError, ValueError):
+        raise ExecutorError(f"model {name}: cannot allocate {nbytes} bytes for intermediate results") from None
+    arena[:] = 0
+    return arena

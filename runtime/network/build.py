@@ -1,0 +1,188 @@
+"""From a graph, each of whose nodes is one step, to an artifact: kernels, constants, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType
+from vdla.compiler.graph.groups import FUSED, body_of
+from vdla.compiler.graph.memory_plan import ValueLife, plan_memory
+from vdla.compiler.graph.rules import HOST_OPERATORS, DeclinedError
+from vdla.compiler.target import Target
+from vdla.runtime.artifact import (
+    ARENA_ALIGNMENT,
+    Artifact,
+    Cpu,
+    KernelStep,
+    NumpyStep,
+    Placement,
+    Plan,
+    PlannedValue,
+    Step,
+    size_bytes,
+)
+from vdla.runtime.network.errors import NetworkError
+from vdla.runtime.network.kernels import KernelTable, constant_name
+
+RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
+"""Operators whose result is the memory of their input under another shape."""
+
+
+def build_artifact(graph: Graph, target: Target, origin: Mapping[str, str] | None = None) -> Artifact:
+    """The artifact of a partitioned graph.
+
+    Raises:
+        NetworkError: nodes that no device can run; the message lists all of them with reasons.
+    """
+    building = _Building(graph, target)
+    for node in graph.nodes:
+        building.add(node)
+    return building.artifact(origin or {})
+
+
+@dataclass
+class _Building:
+    graph: Graph
+    target: Target
+    steps: list[Step] = field(default_factory=list)
+    constants: dict[str, Array] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.kernels = KernelTable(self.target)
+        self._contents: dict[bytes, str] = {}
+
+    # --- steps
+
+    def add(self, node: Node) -> None:
+        """The step of a node; none for a reshape."""
+        if self._is_alias(node):
+            self.aliases[node.outputs[0]] = self.aliases.get(node.inputs[0], node.inputs[0])
+            return
+        try:
+            self.steps.append(self._kernel_step(node))
+        except DeclinedError as error:
+            if node.op not in HOST_OPERATORS or node.bodies:
+                self.refused.append(str(error))
+                return
+            self.steps.append(self._numpy_step(node, str(error)))
+
+    def _is_alias(self, node: Node) -> bool:
+        """Whether a node only gives the memory of a value another shape."""
+        if node.op not in RESHAPES or node.inputs[0] in self.graph.constants or node.outputs[0] in self.graph.outputs:
+            return False
+        kinds = [self.graph.types[name] for name in (node.inputs[0], node.outputs[0])]
+        return all(isinstance(kind, TensorType) and kind.static and kind.dtype != "str" for kind in kinds)
+
+    def _kernel_step(self, node: Node) -> KernelStep:
+        self._require_static(node)
+        index, made = self.kernels.add(body_of(self.graph, node))
+        constants = [self._constant(f"{node.outputs[0]}.{name}", value) for name, value in made.constants.items()]
+        inputs = tuple(self._name(name) for name in made.inputs)
+        return KernelStep(
+            name=node.name or node.outputs[0],
+            kernel=index,
+            arguments=(*made.inputs, *constants, *made.outputs),
+            inputs=inputs,
+            outputs=made.outputs,
+            placement=self._placement(node, "cpu", "compiled for the CPU"),
+        )
+
+    def _require_static(self, node: Node) -> None:
+        for name in filter(None, (*node.inputs, *node.outputs)):
+            kind = self.graph.types[name]
+            if not isinstance(kind, TensorType) or not kind.static:
+                raise DeclinedError(f"{node.label}: extents of {name} must be known, got {kind}")
+
+    def _numpy_step(self, node: Node, reason: str) -> NumpyStep:
+        for name in node.inputs:
+            if name in self.graph.constants:
+                self.constants[name] = self.graph.constants[name]
+        return NumpyStep(
+            name=node.name or node.outputs[0],
+            op=node.op,
+            attributes=dict(node.attributes),
+            inputs=node.inputs,
+            outputs=node.outputs,
+            placement=self._placement(node, "numpy", reason),
+        )
+
+    def _constant(self, base: str, value: Array) -> str:
+        """A constant of a kernel under a name by its content."""
+        name = constant_name(value, self._contents, base)
+        self.constants.setdefault(name, value)
+        return name
+
+    def _name(self, value: str) -> str:
+        return value
+
+    def _placement(self, node: Node, device: str, reason: str) -> Placement:
+        body = node.attributes["body"].nodes if node.op == FUSED else (node,)
+        moved = sum(self._bytes(name) for name in dict.fromkeys((*node.inputs, *node.outputs)) if name)
+        return Placement(
+            device=device,
+            reason=reason,
+            operators=tuple(f"{each.op} {each.name or each.outputs[0]}" for each in body),
+            bytes_moved=moved,
+        )
+
+    def _bytes(self, name: str) -> int:
+        kind = self.graph.types[name]
+        return size_bytes(kind.dtype, kind.extents) if isinstance(kind, TensorType) and kind.static else 0
+
+    # --- memory
+
+    def artifact(self, origin: Mapping[str, str]) -> Artifact:
+        """The artifact of all steps."""
+        if self.refused:
+            lines = "\n  ".join(self.refused)
+            raise NetworkError(f"model {self.graph.name}: every node must run on some device, got\n  {lines}")
+        lives = list(self._lives())
+        memory = plan_memory(lives, ARENA_ALIGNMENT)
+        values = {name: self._planned(name, memory.offsets) for name in self._planned_names()}
+        plan = Plan(
+            name=self.graph.name,
+            inputs=self.graph.inputs,
+            outputs=self.graph.outputs,
+            values=values,
+            steps=tuple(self.steps),
+            arena_bytes=memory.arena_bytes,
+            arena_bytes_without_reuse=memory.bytes_without_reuse,
+        )
+        cpu = Cpu(self.target.cpu, self.target.triple, tuple(sorted(self.target.features)))
+        constants = self.constants | {n: v for n, v in self.graph.constants.items() if n in self.graph.outputs}
+        made = Artifact(plan=plan, constants=constants, kernels=self.kernels.compile(), cpu=cpu, origin=origin)
+        return made.check()
+
+    def _planned_names(self) -> Iterator[str]:
+        results = (name for step in self.steps for name in step.outputs if name)
+        yield from dict.fromkeys((*self.graph.inputs, *results, *self.aliases))
+
+    def _planned(self, name: str, offsets: Mapping[str, int]) -> PlannedValue:
+        kind = self.graph.types[name]
+        if not isinstance(kind, TensorType):
+            raise GraphError(f"model {self.graph.name}: {name} must be a tensor, got {kind}")
+        source = self.aliases.get(name)
+        return PlannedValue(kind.dtype, kind.extents if kind.static else None, offsets.get(source or name), source)
+
+    def _lives(self) -> Iterator[ValueLife]:
+        """The live ranges of the values that lie in the arena; inputs live from before the first step."""
+        first = dict.fromkeys(self.graph.inputs, -1)
+        last = dict.fromkeys((self._source(name) for name in self.graph.outputs), len(self.steps))
+        for index, step in enumerate(self.steps):
+            for name in filter(None, step.outputs):
+                first[name] = index
+            for name in filter(None, (*step.inputs, *step.outputs)):
+                source = self._source(name)
+                last[source] = max(last.get(source, index), index)
+        for name, start in first.items():
+            kind = self.graph.types[name]
+            if isinstance(kind, TensorType) and kind.static and kind.dtype != "str":
+                nbytes = size_bytes(kind.dtype, kind.extents)
+                yield ValueLife(name, nbytes, start, last.get(name, start))
+
+    def _source(self, name: str) -> str:
+        return self.aliases.get(name, name)
