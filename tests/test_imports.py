@@ -89,6 +89,11 @@ ROOMS: dict[str, str] = {
         "compiler.schedule compiler.operators.vdla compiler.operators compiler.graph compiler.graph.onnx "
         "simulator.support simulator.stats simulator runtime.devices runtime.native runtime.evaluate"
     ),
+    "runtime.network": (
+        "support compiler.target compiler.codegen.llvm compiler.operators.cpu compiler.graph compiler.graph.passes "
+        "compiler.graph.rules compiler.graph.onnx runtime.devices runtime.native runtime.artifact runtime.executor "
+        "runtime.numpy_operators runtime.evaluate runtime"
+    ),
     "runtime.compare": "hardware.isa hardware.program simulator.support simulator.stats runtime.devices runtime",
     "boards": "",
     "benchmarks.harness": "support hardware hardware.program",

@@ -130,7 +130,7 @@ def _check_kernel(where: str, step: KernelStep, known: Mapping[str, PlannedValue
     written = []
     for name, argument in zip(step.arguments, signature.arguments, strict=True):
         value = _find(where, name, known)
-        if (value.dtype, value.shape) != (argument.dtype, argument.static):
+        if (value.dtype, value.shape or (1,)) != (argument.dtype, argument.static):  # kernels have no rank 0
             got = f"{value.dtype}{list(value.shape or ())}"
             raise ArtifactError(f"{where}: {name} must be {argument.dtype}{list(argument.shape)}, got {got}")
         if argument.output:

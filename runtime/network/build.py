@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from math import prod
 
 from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType
 from vdla.compiler.graph.groups import FUSED, body_of
@@ -23,7 +22,7 @@ from vdla.runtime.artifact import (
     Step,
     size_bytes,
 )
-from vdla.runtime.network.errors import NetworkError
+from vdla.runtime.network.errors import ModelError
 from vdla.runtime.network.kernels import KernelTable, constant_name
 
 RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
@@ -34,7 +33,7 @@ def build_artifact(graph: Graph, target: Target, origin: Mapping[str, str] | Non
     """The artifact of a partitioned graph.
 
     Raises:
-        NetworkError: nodes that no device can run; the message lists all of them with reasons.
+        ModelError: nodes that no device can run; the message lists all of them with reasons.
     """
     building = _Building(graph, target)
     for node in graph.nodes:
@@ -139,7 +138,7 @@ class _Building:
         """The artifact of all steps."""
         if self.refused:
             lines = "\n  ".join(self.refused)
-            raise NetworkError(f"model {self.graph.name}: every node must run on some device, got\n  {lines}")
+            raise ModelError(f"model {self.graph.name}: every node must run on some device, got\n  {lines}")
         lives = list(self._lives())
         memory = plan_memory(lives, ARENA_ALIGNMENT)
         values = {name: self._planned(name, memory.offsets) for name in self._planned_names()}
@@ -169,7 +168,7 @@ class _Building:
         return PlannedValue(kind.dtype, kind.extents if kind.static else None, offsets.get(source or name), source)
 
     def _lives(self) -> Iterator[ValueLife]:
-        """The live ranges of the values that lie in the arena; inputs live from before the first step."""
+        """The live ranges of values in the arena; inputs live from before the first step."""
         first = dict.fromkeys(self.graph.inputs, -1)
         last = dict.fromkeys((self._source(name) for name in self.graph.outputs), len(self.steps))
         for index, step in enumerate(self.steps):

@@ -5,5 +5,5 @@ from __future__ import annotations
 from vdla.support.errors import Error
 
 
-class NetworkError(Error, ValueError):
+class ModelError(Error, ValueError):
     """A model that cannot be compiled, or an option that does not fit it."""

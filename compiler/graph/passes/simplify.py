@@ -88,8 +88,8 @@ def _reshape(graph: Graph, node: Node) -> Replacement | None:
     """A reshape to a known shape: none if the shape stays, one for several in a row."""
     if node.op not in _RESHAPES or (to := _static(graph, node.outputs[0])) is None:
         return None
-    if _same_type(graph, node.inputs[0], node.outputs[0]) and node.outputs[0] not in graph.outputs:
-        return Replacement(renamed={node.outputs[0]: node.inputs[0]})
+    if _same_type(graph, node.inputs[0], node.outputs[0]):
+        return Replacement(nodes=(Node("Identity", node.inputs[:1], node.outputs, {}, node.name),))
     before = _producer(graph, node.inputs[0], *_RESHAPES)
     source = node.inputs[0] if before is None else before.inputs[0]
     shape = np.array(to.extents, np.int64)

@@ -1,0 +1,110 @@
+"""A compiled network: called with arrays, saved as one file, explained, profiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vdla.runtime.artifact import Artifact, PlannedValue, Step
+from vdla.runtime.devices import Device
+from vdla.runtime.executor import Executor, NetworkResult
+from vdla.runtime.network.bind_kernels import KernelBinder
+from vdla.runtime.network.errors import ModelError
+from vdla.runtime.numpy_operators import FUNCTIONS
+
+Array = npt.NDArray[Any]
+
+
+class Model:
+    """A compiled network, ready to run.
+
+    `model(x)` takes the inputs in the model's order or by name, and returns the output, or a tuple
+    of outputs. Programs of the accelerator run on `device`: "sim", "rtl" or an open device.
+    """
+
+    def __init__(self, artifact: Artifact, device: str | Device = "sim") -> None:
+        self.artifact = artifact
+        self._device_choice = device
+        self._executor: Executor | None = None
+        self._device: Device | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return self.artifact.plan.name
+
+    @property
+    def inputs(self) -> dict[str, PlannedValue]:
+        """The inputs in order, with dtype and shape."""
+        return {name: self.artifact.plan.values[name] for name in self.artifact.plan.inputs}
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs in order."""
+        return self.artifact.plan.outputs
+
+    def __call__(self, *arrays: Array, **named: Array) -> Array | tuple[Array, ...]:
+        """The output, or a tuple of outputs; ExecutorError for inputs that do not fit."""
+        results = self.run(self._by_name(arrays, named)).outputs
+        return next(iter(results.values())) if len(results) == 1 else tuple(results.values())
+
+    def run(self, inputs: Mapping[str, Array], progress: Callable[[Step], None] | None = None) -> NetworkResult:
+        """One run on inputs by name: all outputs, and what each step took."""
+        return self.executor.run(inputs, progress)
+
+    def _by_name(self, arrays: Sequence[Array], named: Mapping[str, Array]) -> dict[str, Array]:
+        names = self.artifact.plan.inputs
+        if len(arrays) > len(names):
+            raise ModelError(f"model {self.name}: inputs must be at most {len(names)}, got {len(arrays)}")
+        given = dict(zip(names, map(np.asarray, arrays), strict=False))
+        repeated = given.keys() & named.keys()
+        if repeated:
+            raise ModelError(f"model {self.name}: {min(repeated)} must be given once, got it twice")
+        return given | {name: np.asarray(array) for name, array in named.items()}
+
+    @property
+    def executor(self) -> Executor:
+        """The executor, made at the first use; it opens the device if there are programs."""
+        if self._executor is None:
+            binder = KernelBinder(self.artifact)
+            self._executor = Executor(self.artifact, binder.bind, FUNCTIONS, self._open_device())
+        return self._executor
+
+    def _open_device(self) -> Device | None:
+        config = self.artifact.config
+        if config is None or isinstance(self._device_choice, Device):
+            return None if config is None else self._device_choice  # type: ignore[return-value]
+        from vdla.runtime.run import open_device
+
+        self._device = open_device(self._device_choice, config)
+        return self._device
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the model to a file, whole or not at all."""
+        self.artifact.save(path)
+
+    @staticmethod
+    def load(path: str | PathLike[str], device: str | Device = "sim") -> Model:
+        """The model in a file that `save` wrote; ArtifactError says what is wrong with it."""
+        return Model(Artifact.load(path), device)
+
+    def close(self) -> None:
+        """Free what the device holds; the model opens it again when it is needed."""
+        if self._executor is not None:
+            self._executor.close()
+        if self._device is not None:
+            self._device.close()
+        self._executor = self._device = None
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Model {self.name}: {len(self.artifact.plan.steps)} steps>"

@@ -1,0 +1,81 @@
+"""Networks compiled for the CPU, against ONNX Runtime."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from helpers.graphs import small_graph
+
+from vdla.benchmarks.networks.registry import NETWORKS
+from vdla.compiler.graph import Node
+from vdla.runtime.executor import ExecutorError
+from vdla.runtime.network import Model, ModelError, compile_network
+
+
+@pytest.mark.parametrize("name", [name for name in NETWORKS if name != "lstm_language_model"])
+def test_small_networks_agree_with_onnx_runtime(name, tmp_path):
+    network = NETWORKS[name]
+    source = network.build(**network.small)
+    compile_network(source).save(tmp_path / "m.vdla")
+    inputs = network.inputs(source)
+    session = onnxruntime.InferenceSession(source.SerializeToString(), providers=["CPUExecutionProvider"])
+    with Model.load(tmp_path / "m.vdla") as model:
+        results = model.run(inputs).outputs
+        again = model.run(inputs).outputs
+    assert tuple(results) == tuple(output.name for output in session.get_outputs())
+    for got, repeated, wanted in zip(results.values(), again.values(), session.run(None, inputs), strict=True):
+        assert np.array_equal(got, repeated)
+        assert np.allclose(got, wanted, rtol=1e-4, atol=1e-4 * np.abs(wanted).max())
+
+
+def reshapes():
+    nodes = (
+        Node("Relu", ("x",), ("a",)),
+        Node("Reshape", ("a", "s"), ("b",)),
+        Node("Neg", ("b",), ("c",)),
+        Node("Reshape", ("c", "s"), ("y",)),
+    )
+    return small_graph(nodes, (2, 6), shapes={"b": (3, 4), "c": (3, 4), "y": (3, 4)}, s=np.array([3, 4]))
+
+
+def test_a_reshape_is_no_step():
+    model = compile_network(reshapes())
+    assert [step.outputs for step in model.artifact.plan.steps] == [("a",), ("y",)]
+    assert model.artifact.plan.values["b"].alias_of == "a"
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(2, 6)
+    assert np.array_equal(model(x), -np.maximum(x, 0).reshape(3, 4))
+
+
+def test_calls_by_position_and_name():
+    model = compile_network(reshapes())
+    x = np.ones((2, 6), np.float32)
+    assert np.array_equal(model(x), model(x=x))
+    with pytest.raises(ModelError, match=r"^model g: x must be given once, got it twice$"):
+        model(x, x=x)
+    with pytest.raises(ModelError, match=r"^model g: inputs must be at most 1, got 2$"):
+        model(x, x)
+    with pytest.raises(ExecutorError, match=r"^model g: inputs must be x, got z$"):
+        model(z=x)
+    with pytest.raises(ExecutorError, match=r"^model g: x must be an array float32\[2, 6\], got float64\[2, 6\]$"):
+        model(x.astype(np.float64))
+    with pytest.raises(ExecutorError, match=r"^model g: x must be an array float32\[2, 6\], got float32\[6\]$"):
+        model(x[0])
+
+
+def test_equal_kernels_are_compiled_once():
+    w = np.eye(3, dtype=np.float32)
+    nodes = [Node("MatMul", ("x", "w"), ("a",)), Node("MatMul", ("a", "v"), ("b",)), Node("MatMul", ("b", "w"), ("y",))]
+    model = compile_network(small_graph(nodes, w=w, v=2 * w))
+    assert len(model.artifact.plan.steps) == 3
+    assert len(model.artifact.kernels) == 1
+    assert len(model.artifact.constants) == 2
+
+
+def test_what_no_device_runs_is_one_error():
+    nodes = [Node("Unknown", ("x",), ("a",), name="first"), Node("Other", ("a",), ("y",))]
+    with pytest.raises(ModelError) as error:
+        compile_network(small_graph(nodes))
+    assert str(error.value) == (
+        "model g: every node must run on some device, got\n"
+        "  Unknown first: the operator must have a tensor expression, got Unknown\n"
+        "  Other y: the operator must have a tensor expression, got Other"
+    )
