@@ -16,7 +16,7 @@ def _identity(attributes: Attributes, value: Value) -> _Result:
 
 
 def _sequence_at(attributes: Attributes, sequence: list[Array], position: Array) -> _Result:
-    return (sequence[int(position)],)
+    return (sequence[position.item()],)
 
 
 def _sequence_construct(attributes: Attributes, *values: Array) -> _Result:
@@ -29,7 +29,7 @@ def _sequence_empty(attributes: Attributes) -> _Result:
 
 def _sequence_erase(attributes: Attributes, sequence: list[Array], position: Array | None = None) -> _Result:
     kept = list(sequence)
-    del kept[-1 if position is None else int(position)]
+    del kept[-1 if position is None else position.item()]
     return (kept,)
 
 
@@ -37,7 +37,7 @@ def _sequence_insert(
     attributes: Attributes, sequence: list[Array], value: Array, position: Array | None = None
 ) -> _Result:
     grown = list(sequence)
-    grown.insert(len(grown) if position is None else int(position), value)
+    grown.insert(len(grown) if position is None else position.item(), value)
     return (grown,)
 
 
@@ -53,7 +53,7 @@ def _split_to_sequence(attributes: Attributes, value: Array, split: Array | None
         return (pieces if attributes.get("keepdims", 1) else [piece.squeeze(axis) for piece in pieces],)
     if split.ndim:
         return (np.split(value, np.cumsum(split)[:-1], axis),)
-    return (np.split(value, range(int(split), extent, int(split)), axis),)
+    return (np.split(value, range(split.item(), extent, split.item()), axis),)
 
 
 def _concat_from_sequence(attributes: Attributes, sequence: list[Array]) -> _Result:

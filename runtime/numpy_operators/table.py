@@ -4,7 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vdla.runtime.numpy_operators.attention import ATTENTION
+from vdla.runtime.numpy_operators.broadcast import BROADCAST
+from vdla.runtime.numpy_operators.casts import CASTS
+from vdla.runtime.numpy_operators.convolutions import CONVOLUTIONS
+from vdla.runtime.numpy_operators.elementwise import ELEMENTWISE
 from vdla.runtime.numpy_operators.function import Function
+from vdla.runtime.numpy_operators.images import IMAGES
+from vdla.runtime.numpy_operators.indexing import INDEXING
+from vdla.runtime.numpy_operators.losses import LOSSES
+from vdla.runtime.numpy_operators.movement import MOVEMENT
+from vdla.runtime.numpy_operators.normalisations import NORMALISATIONS
+from vdla.runtime.numpy_operators.pools import POOLS
+from vdla.runtime.numpy_operators.products import PRODUCTS
+from vdla.runtime.numpy_operators.quantised import QUANTISED
+from vdla.runtime.numpy_operators.random_values import RANDOM
+from vdla.runtime.numpy_operators.recurrent import RECURRENT
+from vdla.runtime.numpy_operators.reductions import REDUCTIONS
+from vdla.runtime.numpy_operators.selection import SELECTION
 from vdla.runtime.numpy_operators.sequences import SEQUENCES
+from vdla.runtime.numpy_operators.shapes import SHAPES
+from vdla.runtime.numpy_operators.signal import SIGNAL
+from vdla.runtime.numpy_operators.strings import STRINGS
+from vdla.runtime.numpy_operators.training import TRAINING
 
-FUNCTIONS: Mapping[str, Function] = {**SEQUENCES}
+FUNCTIONS: Mapping[str, Function] = {
+    **ATTENTION,
+    **BROADCAST,
+    **CASTS,
+    **CONVOLUTIONS,
+    **ELEMENTWISE,
+    **IMAGES,
+    **INDEXING,
+    **LOSSES,
+    **MOVEMENT,
+    **NORMALISATIONS,
+    **POOLS,
+    **PRODUCTS,
+    **QUANTISED,
+    **RANDOM,
+    **RECURRENT,
+    **REDUCTIONS,
+    **SELECTION,
+    **SEQUENCES,
+    **SHAPES,
+    **SIGNAL,
+    **STRINGS,
+    **TRAINING,
+}

@@ -1,0 +1,120 @@
+"""Convolutions over any number of spatial dimensions, a tap at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from vdla.runtime.numpy_operators.dtypes import in_float32
+from vdla.runtime.numpy_operators.elementwise import sigmoid
+from vdla.runtime.numpy_operators.function import Array, Attributes, Function
+from vdla.runtime.numpy_operators.windows import windows_of
+
+
+def convolve(attributes: Attributes, x: Array, weight: Array, bias: Array | None = None) -> Array:
+    """[N, CO, windows...], in the type of `x`."""
+    groups, batch = attributes.get("group", 1), x.shape[0]
+    windows = windows_of(attributes, x.shape[2:], weight.shape[2:])
+    padded = windows.padded(x, 0)
+    total = np.zeros((batch, groups, weight.shape[0] // groups, int(np.prod(windows.counts))), x.dtype)
+    kernels: Array = weight.reshape(groups, -1, *weight.shape[1:])
+    for tap in windows.taps():
+        under = windows.under(padded, tap).reshape(batch, groups, weight.shape[1], -1)
+        place: Any = (..., *tap)
+        total += np.matmul(kernels[place], under)
+    result = total.reshape(batch, weight.shape[0], *windows.counts)
+    return result if bias is None else result + _per_channel(bias, x.ndim)
+
+
+def _per_channel(bias: Array, rank: int) -> Array:
+    return bias.reshape(-1, *(1,) * (rank - 2))
+
+
+def _conv_transpose(attributes: Attributes, x: Array, weight: Array, bias: Array | None = None) -> Array:
+    """Each input element adds its multiple of the kernel to the result."""
+    rank, groups = x.ndim - 2, attributes.get("group", 1)
+    strides = attributes.get("strides", (1,) * rank)
+    dilations = attributes.get("dilations", (1,) * rank)
+    outputs = weight.shape[1] * groups
+    shape, before = _result(attributes, x, weight)
+    span = [(x.shape[2 + d] - 1) * strides[d] + (weight.shape[2 + d] - 1) * dilations[d] + 1 for d in range(rank)]
+    whole = np.zeros((x.shape[0], outputs, *(max(s, b + n) for s, b, n in zip(span, before, shape, strict=True))))
+    parts = x.reshape(x.shape[0], groups, -1, int(np.prod(x.shape[2:])))
+    kernels: Array = weight.reshape(groups, -1, *weight.shape[1:])
+    for tap in np.ndindex(*weight.shape[2:]):
+        taken = kernels[(..., *tap)].transpose(0, 2, 1)
+        terms = np.matmul(taken, parts).reshape(x.shape[0], outputs, *x.shape[2:])
+        places = [
+            slice(t * gap, t * gap + (extent - 1) * stride + 1, stride)
+            for t, gap, extent, stride in zip(tap, dilations, x.shape[2:], strides, strict=True)
+        ]
+        whole[(slice(None), slice(None), *places)] += terms
+    kept = tuple(slice(b, b + extent) for b, extent in zip(before, shape, strict=True))
+    result = whole[(slice(None), slice(None), *kept)]
+    return result if bias is None else result + _per_channel(bias, x.ndim)
+
+
+def _result(attributes: Attributes, x: Array, weight: Array) -> tuple[list[int], list[int]]:
+    """The extents of a transposed convolution, and how much of each dimension's start is cut."""
+    rank, auto = x.ndim - 2, attributes.get("auto_pad", "NOTSET")
+    strides = attributes.get("strides", (1,) * rank)
+    dilations = attributes.get("dilations", (1,) * rank)
+    extra = attributes.get("output_padding", (0,) * rank)
+    pads = attributes.get("pads", (0,) * (2 * rank)) if auto == "NOTSET" else (0,) * (2 * rank)
+    wanted = attributes.get("output_shape")
+    if wanted is not None:
+        wanted = wanted[-rank:]
+    elif auto.startswith("SAME"):
+        wanted = [extent * stride for extent, stride in zip(x.shape[2:], strides, strict=True)]
+    shape, before = [], []
+    for d in range(rank):
+        whole = strides[d] * (x.shape[2 + d] - 1) + extra[d] + (weight.shape[2 + d] - 1) * dilations[d] + 1
+        if wanted is None:
+            shape.append(whole - pads[d] - pads[rank + d])
+            before.append(pads[d])
+            continue
+        cut = max(whole - wanted[d], 0)
+        shape.append(wanted[d])
+        before.append(cut // 2 if auto == "SAME_UPPER" else cut - cut // 2)
+    return shape, before
+
+
+def _conv_integer(
+    attributes: Attributes, x: Array, weight: Array, x_zero: Array | None = None, w_zero: Array | None = None
+) -> tuple[Array]:
+    """Zero points of weights are one, or one for each output channel."""
+    image = x.astype(np.int32) - (0 if x_zero is None else x_zero.astype(np.int32).reshape(-1)[0])
+    kernel = weight.astype(np.int32)
+    if w_zero is not None:
+        kernel = kernel - w_zero.astype(np.int32).reshape(-1, *(1,) * (weight.ndim - 1))
+    return (convolve(attributes, image, kernel),)
+
+
+def _causal_conv(
+    attributes: Attributes,
+    x: Array,
+    weight: Array,
+    bias: Array | None = None,
+    past: Array | None = None,
+) -> tuple[Array, Array]:
+    """A depthwise convolution of the past and the present; the last positions are the new past."""
+    taps = weight.shape[2]
+    before = np.zeros((*x.shape[:2], taps - 1), x.dtype) if past is None else past.astype(x.dtype)
+    line = np.concatenate([before, x], 2)
+
+    def function(options: Attributes, data: Array, kernel: Array, offset: Array | None = None) -> Array:
+        result = convolve({"group": data.shape[1]}, data, kernel, offset)
+        return result * sigmoid(result) if options.get("activation", "none") in ("silu", "swish") else result
+
+    (result,) = in_float32(function)(attributes, line, weight, bias)
+    return result, line[:, :, line.shape[2] - (taps - 1) :]
+
+
+CONVOLUTIONS: Mapping[str, Function] = {
+    "CausalConvWithState": _causal_conv,
+    "Conv": in_float32(convolve),
+    "ConvInteger": _conv_integer,
+    "ConvTranspose": in_float32(_conv_transpose),
+}

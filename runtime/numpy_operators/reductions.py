@@ -1,0 +1,104 @@
+"""Reductions, positions of extremes, and cumulative sums. Short floats are summed in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from vdla.runtime.numpy_operators.dtypes import in_float32, widened
+from vdla.runtime.numpy_operators.function import Array, Attributes, Function
+
+_Reduction = Callable[..., Any]
+
+
+def _of(function: _Reduction) -> Function:
+    """A reduction over the axes of the second input."""
+
+    def reduce(attributes: Attributes, x: Array, axes: Array | None = None) -> Array:
+        named = None if axes is None or not axes.size else tuple(map(int, axes.reshape(-1)))
+        if named is None and attributes.get("noop_with_empty_axes", 0):
+            named = ()
+        result = function(x, axis=named, keepdims=bool(attributes.get("keepdims", 1)))
+        return np.asarray(result)
+
+    def operator(attributes: Attributes, x: Array, axes: Array | None = None) -> tuple[Array]:
+        return (reduce(attributes, widened(x), axes).astype(x.dtype, copy=False),)
+
+    return operator
+
+
+def _sum(x: Array, **options: Any) -> Any:  # noqa: ANN401  the options and the result of np.sum
+    return np.sum(x, dtype=x.dtype, **options)
+
+
+def log_sum_exp(x: Array, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: ANN401
+    """log(sum(exp(x))) without overflow."""
+    largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    shift = np.where(np.isfinite(largest), largest, 0)
+    total = np.log(np.sum(np.exp(x - shift), axis=axis, keepdims=True)) + shift
+    return total if keepdims else np.squeeze(total, axis)
+
+
+def _extreme(function: _Reduction, of_floats: float, is_lowest: bool) -> _Reduction:
+    """The largest or smallest element; of no elements the limit of the type."""
+
+    def reduce(x: Array, **options: Any) -> Any:  # noqa: ANN401
+        if x.dtype.kind == "f":
+            return function(x, initial=of_floats, **options)
+        if x.dtype.kind == "b":
+            return function(x, initial=is_lowest, **options)
+        limits = np.iinfo(x.dtype)
+        return function(x, initial=limits.max if is_lowest else limits.min, **options)
+
+    return reduce
+
+
+def _position(function: Callable[..., Any]) -> Function:
+    """The index of an extreme; of equal ones the first, or the last."""
+
+    def operator(attributes: Attributes, x: Array) -> tuple[Array]:
+        axis, wide = attributes.get("axis", 0), widened(x)
+        if attributes.get("select_last_index", 0):
+            place = x.shape[axis] - 1 - function(np.flip(wide, axis), axis)
+        else:
+            place = function(wide, axis)
+        kept = np.expand_dims(place, axis) if attributes.get("keepdims", 1) else place
+        return (np.asarray(kept, np.int64),)
+
+    return operator
+
+
+def _cumulative(function: Callable[..., Any], start: int) -> Function:
+    """Running totals along an axis, with the element or before it, from either end."""
+
+    def total(attributes: Attributes, x: Array, axis: Array) -> Array:
+        along = int(axis.reshape(-1)[0])
+        backwards = bool(attributes.get("reverse", 0))
+        line = np.flip(x, along) if backwards else x
+        result = function(line, along, dtype=x.dtype)
+        if attributes.get("exclusive", 0):
+            first = np.full_like(result.take([0], along), start)
+            result = np.concatenate([first, result.take(range(result.shape[along] - 1), along)], along)
+        return np.asarray(np.flip(result, along) if backwards else result)
+
+    return in_float32(total)
+
+
+REDUCTIONS: Mapping[str, Function] = {
+    "ArgMax": _position(np.argmax),
+    "ArgMin": _position(np.argmin),
+    "CumProd": _cumulative(np.cumprod, 1),
+    "CumSum": _cumulative(np.cumsum, 0),
+    "ReduceL1": _of(lambda x, **options: _sum(np.abs(x), **options)),
+    "ReduceL2": _of(lambda x, **options: np.sqrt(_sum(x * x, **options))),
+    "ReduceLogSum": _of(lambda x, **options: np.log(_sum(x, **options))),
+    "ReduceLogSumExp": _of(log_sum_exp),
+    "ReduceMax": _of(_extreme(np.max, -np.inf, False)),
+    "ReduceMean": _of(np.mean),
+    "ReduceMin": _of(_extreme(np.min, np.inf, True)),
+    "ReduceProd": _of(lambda x, **options: np.prod(x, dtype=x.dtype, **options)),
+    "ReduceSum": _of(_sum),
+    "ReduceSumSquare": _of(lambda x, **options: _sum(x * x, **options)),
+}
