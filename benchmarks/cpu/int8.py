@@ -83,7 +83,7 @@ def our_layer(layer: Workload, operands: QuantisedOperands) -> BoundCall:
     """Our kernel for a layer, called with its operands."""
     packed = _packed_weights(layer, operands)
     arrays = (operands.data, packed.weight, packed.bias, packed.scale)
-    return kernel_of(lambda *inputs: layer_result(layer, *inputs), *arrays)
+    return kernel_of(lambda *inputs: layer_result(layer, packed.largest_sum, *inputs), *arrays)
 
 
 def _packed_weights(layer: Workload, operands: QuantisedOperands) -> PackedWeights:
@@ -94,9 +94,11 @@ def _packed_weights(layer: Workload, operands: QuantisedOperands) -> PackedWeigh
     return pack_qconv2d(operands.weight, scale, host(), bias, X_ZERO)
 
 
-def layer_result(layer: Workload, x: te.Tensor, weight: te.Tensor, bias: te.Tensor, scale: te.Tensor) -> te.Tensor:
+def layer_result(
+    layer: Workload, largest_sum: int, x: te.Tensor, weight: te.Tensor, bias: te.Tensor, scale: te.Tensor
+) -> te.Tensor:
     """The tensor expression of a layer."""
-    window: dict[str, Any] = {"strides": layer.strides, "pads": layer.pads, "name": "y"}
+    window: dict[str, Any] = {"strides": layer.strides, "pads": layer.pads, "largest_sum": largest_sum, "name": "y"}
     zeros: dict[str, Any] = {"x_zero_point": X_ZERO, "y_zero_point": Y_ZERO}
     if is_depthwise(layer):
         return qdepthwise_conv2d(x, weight, bias, scale, host(), layer.kernel, **zeros, **window)

@@ -18,7 +18,15 @@ from vdla.compiler.ir.dtypes import (
     wrap,
 )
 from vdla.compiler.ir.expr_size import size_of, size_violation
-from vdla.compiler.ir.functions import NUMBERS, SCALAR_FUNCTIONS, WHOLE_BYTES, ScalarFunction, call_dtype
+from vdla.compiler.ir.functions import (
+    NUMBERS,
+    ROUND_PRODUCT_LIMITS,
+    SCALAR_FUNCTIONS,
+    WHOLE_BYTES,
+    WIDE_FLOATS,
+    ScalarFunction,
+    call_dtype,
+)
 from vdla.compiler.ir.names import Names
 from vdla.compiler.ir.nodes import (
     MAX_EXTENT,
@@ -124,11 +132,13 @@ __all__ = [
     "OPERATORS",
     "RESERVED",
     "RIGHT_IDENTITY",
+    "ROUND_PRODUCT_LIMITS",
     "SCALAR_FUNCTIONS",
     "SMALL_FLOATS",
     "STARTS",
     "THREAD",
     "WHOLE_BYTES",
+    "WIDE_FLOATS",
     "Alloc",
     "Array",
     "Axis",

@@ -16,6 +16,7 @@ import numpy as np
 
 from vdla.compiler.ir.dtypes import FLOATS, INTEGER_BITS, Array
 
+WIDE_FLOATS = ("float32", "float64")
 NUMBERS = (*INTEGER_BITS, *FLOATS)
 WHOLE_BYTES = tuple(dtype for dtype, bits in INTEGER_BITS.items() if bits >= 8)
 
@@ -53,6 +54,17 @@ def _popcount(x: Array) -> Array:
     return np.asarray(bits.sum(axis=-1), x.dtype)
 
 
+ROUND_PRODUCT_LIMITS = {"float32": (-(2**22), 2**22), "float64": (-(2**31), 2**31 - 1)}
+
+
+def _round_product(x: Array, y: Array, low: Array, high: Array) -> Array:
+    """x * y rounded half to even, at least low, at most high; NaN as high."""
+    least, most = ROUND_PRODUCT_LIMITS[str(x.dtype)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = np.rint(x.astype(np.float64) * y.astype(np.float64))
+    return np.asarray(np.maximum(np.fmin(rounded, np.fmin(high, most)), np.fmax(low, least)), np.int32)
+
+
 SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
     function.name: function
     for function in (
@@ -71,6 +83,7 @@ SCALAR_FUNCTIONS: dict[str, ScalarFunction] = {
         ScalarFunction("ceil", 1, FLOATS, np.ceil),
         ScalarFunction("round", 1, FLOATS, np.rint),
         ScalarFunction("trunc", 1, FLOATS, np.trunc),
+        ScalarFunction("round_product", 4, WIDE_FLOATS, _round_product, "int32"),
         ScalarFunction("abs", 1, NUMBERS, np.abs),
         ScalarFunction("popcount", 1, WHOLE_BYTES, _popcount),
         ScalarFunction("isnan", 1, FLOATS, np.isnan, "bool"),

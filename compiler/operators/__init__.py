@@ -13,7 +13,16 @@ a function of `vdla.compiler.operators.conv2d`. `docs/operators.md` lists all of
 from vdla.compiler.operators.bitserial_dense import Coding, bitserial_dense, pack_bitserial_dense
 from vdla.compiler.operators.blocked import from_blocked, pack_channels, to_blocked
 from vdla.compiler.operators.blocked_depthwise_conv2d import blocked_depthwise_conv2d, pack_blocked_depthwise_conv2d
-from vdla.compiler.operators.blocked_pool import blocked_global_average_pool, blocked_max_pool
+from vdla.compiler.operators.blocked_pool import (
+    blocked_global_average_pool,
+    blocked_max_pool,
+    blocked_qglobal_average_pool,
+)
+from vdla.compiler.operators.blocked_qconv2d import blocked_qconv2d
+from vdla.compiler.operators.blocked_qdepthwise_conv2d import (
+    blocked_qdepthwise_conv2d,
+    pack_blocked_qdepthwise_conv2d,
+)
 from vdla.compiler.operators.broadcast import (
     add,
     broadcast_to,
@@ -106,6 +115,7 @@ from vdla.compiler.operators.pool import (
     max_pool,
     max_pool_indices,
 )
+from vdla.compiler.operators.qadd import qadd
 from vdla.compiler.operators.qconv2d import qconv2d
 from vdla.compiler.operators.qdense import qdense
 from vdla.compiler.operators.qdepthwise_conv2d import qdepthwise_conv2d
@@ -145,6 +155,9 @@ __all__ = [
     "blocked_depthwise_conv2d",
     "blocked_global_average_pool",
     "blocked_max_pool",
+    "blocked_qconv2d",
+    "blocked_qdepthwise_conv2d",
+    "blocked_qglobal_average_pool",
     "broadcast_to",
     "cast",
     "ceil",
@@ -214,6 +227,7 @@ __all__ = [
     "one_hot",
     "pack_bitserial_dense",
     "pack_blocked_depthwise_conv2d",
+    "pack_blocked_qdepthwise_conv2d",
     "pack_channels",
     "pack_conv2d",
     "pack_dense",
@@ -226,6 +240,7 @@ __all__ = [
     "power",
     "prelu",
     "prod",
+    "qadd",
     "qconv2d",
     "qdense",
     "qdepthwise_conv2d",

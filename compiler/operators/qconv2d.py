@@ -41,12 +41,14 @@ def qconv2d(
     strides: Ints = 1,
     pads: Ints = 0,
     dilations: Ints = 1,
+    largest_sum: int | None = None,
     name: str | None = None,
 ) -> te.Tensor:
     """The convolution of uint8 or int8 `x` with a packed int8 weight; the result has `dtype`.
 
     `weight` is [CO / lanes, CI / group, KH, KW, lanes, group], as `pack_qconv2d` makes it for
-    `target`; its first `out_channels` are used. Padding has the value `x_zero_point`.
+    `target`; its first `out_channels` are used, and `largest_sum` is its bound of sums. Padding has
+    the value `x_zero_point`.
     """
     where = name or "qconv2d"
     layout = best_dot_layout(target_of(where, target))
@@ -58,7 +60,7 @@ def qconv2d(
     result = result_name(x, "qconv2d", name)
     data = _group_channels(x, sampled, layout, zero, f"{result}_data")
     total = _sums(data, weight, sampled, layout, result)
-    rescaled = _rescale(total, bias, scale, y_zero_point, dtype, f"{result}_rescaled")
+    rescaled = _rescale(total, bias, scale, (y_zero_point, dtype, largest_sum), f"{result}_rescaled")
     return _result(rescaled, channels, result)
 
 
@@ -99,12 +101,14 @@ def _sums(data: te.Tensor, weight: te.Tensor, sampled: SampledInput, layout: Dot
     return te.compute(shape, value, f"{name}_sum", stages)
 
 
-def _rescale(total: te.Tensor, bias: te.Tensor, scale: te.Tensor, zero_point: int, dtype: str, name: str) -> te.Tensor:
-    """[N, CO / lanes, OH, OW, lanes]: the sums as `dtype`."""
+def _rescale(
+    total: te.Tensor, bias: te.Tensor, scale: te.Tensor, options: tuple[int, str, int | None], name: str
+) -> te.Tensor:
+    """[N, CO / lanes, OH, OW, lanes]: the sums requantised with `options`."""
 
     def value(n: te.Value, c: te.Value, y: te.Value, x: te.Value, o: te.Value) -> te.Value:
         channel = c * total.shape[4] + o
-        return requantise(total[n, c, y, x, o] + bias[channel], scale[channel], zero_point, dtype)
+        return requantise(total[n, c, y, x, o] + bias[channel], scale[channel], *options)
 
     return te.compute(total.shape, value, name, PLACED)
 

@@ -33,6 +33,7 @@ def qdense(
     out_features: int | None = None,
     y_zero_point: int = 0,
     dtype: str = "uint8",
+    largest_sum: int | None = None,
     name: str | None = None,
 ) -> te.Tensor:
     """The product of uint8 or int8 `x` with a packed int8 weight; without `scale` the int32 sums.
@@ -55,7 +56,7 @@ def qdense(
 
     def value(m: te.Value, n: te.Value) -> te.Value:
         biased = total[m, n // layout.lanes, n % layout.lanes] + bias[n]
-        return biased if scale is None else requantise(biased, scale[n], y_zero_point, dtype)
+        return biased if scale is None else requantise(biased, scale[n], y_zero_point, dtype, largest_sum)
 
     return te.compute((x.shape[0], features), value, result, PLACED)
 

@@ -40,6 +40,7 @@ def qdepthwise_conv2d(
     strides: Ints = 1,
     pads: Ints = 0,
     dilations: Ints = 1,
+    largest_sum: int | None = None,
     name: str | None = None,
 ) -> te.Tensor:
     """The depthwise convolution of uint8 or int8 `x` with int8 kernels; the result has `dtype`.
@@ -60,7 +61,9 @@ def qdepthwise_conv2d(
     result = result_name(x, "qdepthwise_conv2d", name)
     data = _pad_data(x, sampled, layout, zero, f"{result}_data")
     total = _sums(data, weight, sampled, layout, result)
-    return _result(_rescale(total, bias, scale, y_zero_point, dtype, f"{result}_rescaled"), sampled, result)
+    return _result(
+        _rescale(total, bias, scale, (y_zero_point, dtype, largest_sum), f"{result}_rescaled"), sampled, result
+    )
 
 
 # --- stages ---------------------------------------------------------------------------------------
@@ -100,11 +103,13 @@ def _sums(data: te.Tensor, weight: te.Tensor, sampled: SampledInput, layout: Win
     return te.compute(shape, value, f"{name}_sum", {OPERATOR: "qdepthwise_conv2d", **stages})
 
 
-def _rescale(total: te.Tensor, bias: te.Tensor, scale: te.Tensor, zero_point: int, dtype: str, name: str) -> te.Tensor:
-    """[N, C, OH, OW / lanes, lanes]: the sums as `dtype`."""
+def _rescale(
+    total: te.Tensor, bias: te.Tensor, scale: te.Tensor, options: tuple[int, str, int | None], name: str
+) -> te.Tensor:
+    """[N, C, OH, OW / lanes, lanes]: the sums requantised with `options`."""
 
     def value(n: te.Value, c: te.Value, y: te.Value, b: te.Value, o: te.Value) -> te.Value:
-        return requantise(total[n, c, y, b, o] + bias[c], scale[c], zero_point, dtype)
+        return requantise(total[n, c, y, b, o] + bias[c], scale[c], *options)
 
     return te.compute(total.shape, value, name, PLACED)
 

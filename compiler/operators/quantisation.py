@@ -21,16 +21,27 @@ from vdla.compiler.operators.checks import (
 )
 
 QUANTISED = ("uint8", "int8")
+_EXACT_IN_FLOAT32 = 2**24  # integers up to this magnitude are exact
 
 
-def requantise(total: te.Value, scale: te.Value, zero_point: int, dtype: str) -> te.Value:
-    """An int32 sum times a float32 scale as `dtype`; casts of floats saturate.
+def requantise(
+    total: te.Value,
+    scale: te.Value,
+    zero_point: int,
+    dtype: str,
+    largest_sum: int | None = None,
+    clip: tuple[int, int] | None = None,
+) -> te.Value:
+    """An int32 sum as `dtype`, within `clip` as well; `largest_sum` bounds the sum's magnitude.
 
-    A float64 holds the product of 24 bits and a sum below 2**29 exactly. That of a greater sum may
-    be rounded to a half.
+    The product is exact up to sums of 2**29. Sums of up to 2**24 are numbers of float32, whose
+    products are rounded once.
     """
-    rounded = te.round(te.cast("float64", total) * te.cast("float64", scale))
-    return te.cast(dtype, rounded + float(zero_point))
+    low, high = limits(dtype) if clip is None else clip
+    wide = "float32" if largest_sum is not None and largest_sum <= _EXACT_IN_FLOAT32 else "float64"
+    bounds = float(low - zero_point), float(high - zero_point)
+    rounded = te.round_product(te.cast(wide, total), te.cast(wide, scale), *bounds)
+    return te.cast(dtype, rounded + zero_point)
 
 
 def convert_activation(value: te.Value, dtype: str) -> te.Value:
@@ -54,6 +65,16 @@ def check_zero_point(where: str, what: str, zero_point: object, dtype: str) -> i
     if not low <= checked <= high:
         raise OperatorError(f"{where}: {what} must be in {low}..{high} for {dtype}, got {checked}")
     return checked
+
+
+def check_clip(where: str, clip: tuple[int, int] | None, dtype: str) -> None:
+    """Refuse a range of results that is empty or outside of `dtype`; None passes."""
+    if clip is None:
+        return
+    low, high = (integer(where, "every limit of clip", limit) for limit in clip)
+    least, most = limits(dtype)
+    if not least <= low <= high <= most:
+        raise OperatorError(f"{where}: clip must be a range within {least}..{most} for {dtype}, got {low}..{high}")
 
 
 def check_quantised(where: str, what: str, tensor: te.Tensor) -> None:

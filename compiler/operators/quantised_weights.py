@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from vdla.compiler.ir import Array
+from vdla.compiler.ir import Array, limits
 from vdla.compiler.operators.checks import OperatorError, check_choice, integers, target_of
 from vdla.compiler.operators.quantisation import QUANTISED, activation_shift, check_zero_point
 from vdla.compiler.operators.sampled_input import SampledInput
@@ -50,11 +50,15 @@ class WindowLayout:
 
 @dataclass(frozen=True, slots=True)
 class PackedWeights:
-    """The packed weight of a quantised operator, with bias and scale padded to whole lanes."""
+    """The packed weight of a quantised operator, with bias and scale padded to whole lanes.
+
+    `largest_sum` bounds the magnitude of the sums of products and bias, for any data.
+    """
 
     weight: Array
     bias: npt.NDArray[np.int32]
     scale: npt.NDArray[np.float32]
+    largest_sum: int
 
 
 def best_dot_layout(target: Target) -> DotLayout:
@@ -129,12 +133,13 @@ def pack_qdepthwise_conv2d(
     check_int8_weight(where, weight, 4, "[C, 1, KH, KW]")
     channels, multiplier, *kernel_shape = weight.shape
     if multiplier != 1:
-        raise OperatorError(f"{where}: weight must be an int8 array [C, 1, KH, KW], got {_array_text(weight)}")
+        raise OperatorError(f"{where}: weight must be an int8 array [C, 1, KH, KW], got {array_text(weight)}")
     stride, dilation = integers(where, "strides", strides, 2, 1)[1], integers(where, "dilations", dilations, 2, 1)[1]
     layout = window_layout(target_of(where, target), 1, kernel_shape[1], stride, dilation)
     packed = pad_to_multiples(weight, (1, 1, 1, layout.taps)).reshape(channels, kernel_shape[0], -1, layout.taps)
-    folded = _fold_zero_point(where, weight, bias, x_zero_point, x_dtype, layout.data)
-    return PackedWeights(packed, folded, _channel_scale(where, scale, weight, 1))
+    folded = fold_zero_point(where, weight, bias, x_zero_point, x_dtype, layout.data)
+    largest = largest_sum(weight, folded, x_dtype, layout.data)
+    return PackedWeights(packed, folded, channel_scale(where, scale, weight, 1), largest)
 
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -148,21 +153,24 @@ def _pack_for_dot(
     outputs, inputs, *taps = padded.shape
     blocks = padded.reshape(outputs // layout.lanes, layout.lanes, inputs // layout.group, layout.group, *taps)
     packed = np.ascontiguousarray(np.moveaxis(blocks, (1, 3), (-2, -1)).astype(layout.weights))
-    folded = _fold_zero_point(where, weight, bias, x_zero_point, x_dtype, layout.data)
+    folded = fold_zero_point(where, weight, bias, x_zero_point, x_dtype, layout.data)
     return PackedWeights(
-        packed, pad_to_multiples(folded, (layout.lanes,)), _channel_scale(where, scale, weight, layout.lanes)
+        packed,
+        pad_to_multiples(folded, (layout.lanes,)),
+        channel_scale(where, scale, weight, layout.lanes),
+        largest_sum(weight, folded, x_dtype, layout.data),
     )
 
 
 def check_int8_weight(where: str, weight: Array, rank: int, form: str) -> None:
     """Refuse anything but a non-empty int8 array of `rank` dimensions."""
     if not isinstance(weight, np.ndarray) or weight.dtype != np.int8 or weight.ndim != rank:
-        raise OperatorError(f"{where}: weight must be an int8 array {form}, got {_array_text(weight)}")
+        raise OperatorError(f"{where}: weight must be an int8 array {form}, got {array_text(weight)}")
     if not weight.size:
-        raise OperatorError(f"{where}: every extent of weight must be at least 1, got {_array_text(weight)}")
+        raise OperatorError(f"{where}: every extent of weight must be at least 1, got {array_text(weight)}")
 
 
-def _array_text(value: object) -> str:
+def array_text(value: object) -> str:
     """The dtype and shape of an array as text; the type of anything else."""
     return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
 
@@ -172,7 +180,7 @@ def pad_to_multiples(array: Array, multiples: tuple[int, ...]) -> Array:
     return np.pad(array, [(0, -extent % m) for extent, m in zip(array.shape, multiples, strict=True)])
 
 
-def _fold_zero_point(
+def fold_zero_point(
     where: str, weight: Array, bias: Array | None, zero_point: int, x_dtype: str, data: str
 ) -> npt.NDArray[np.int32]:
     """The bias less the contribution of zero point and shift of the data to each sum, in int32."""
@@ -181,11 +189,19 @@ def _fold_zero_point(
     sums = weight.astype(np.int64).sum(axis=tuple(range(1, weight.ndim)))
     start = np.zeros(len(weight), np.int32) if bias is None else bias
     if not isinstance(start, np.ndarray) or start.shape != sums.shape or start.dtype != np.int32:
-        raise OperatorError(f"{where}: bias must be an int32 array of {len(sums)}, got {_array_text(start)}")
+        raise OperatorError(f"{where}: bias must be an int32 array of {len(sums)}, got {array_text(start)}")
     return np.asarray((start - offset * sums).astype(np.int32))
 
 
-def _channel_scale(where: str, scale: Array, weight: Array, lanes: int) -> npt.NDArray[np.float32]:
+def largest_sum(weight: Array, bias: npt.NDArray[np.int32], x_dtype: str, data: str) -> int:
+    """The bound of the magnitude of sums over data of `x_dtype`, converted to dtype `data`."""
+    terms = weight.reshape(len(weight), -1).astype(np.int64)
+    ends = [terms * (int(limit) + activation_shift(x_dtype, data)) for limit in limits(x_dtype)]
+    highest, lowest = (choose(*ends).sum(axis=1) + bias for choose in (np.maximum, np.minimum))
+    return int(max(np.abs(highest).max(), np.abs(lowest).max()))
+
+
+def channel_scale(where: str, scale: Array, weight: Array, lanes: int) -> npt.NDArray[np.float32]:
     """The scale of each channel, padded to whole lanes."""
     given = _finite_float32(where, scale)
     if given.shape not in ((), (1,), (len(weight),)):

@@ -5,15 +5,23 @@ Arguments have one dtype, also that of the result; a Python number takes that of
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vdla.compiler import ir
-from vdla.compiler.ir import FLOATS, NUMBERS, SCALAR_FUNCTIONS, WHOLE_BYTES, call_dtype
+from vdla.compiler.ir import FLOATS, NUMBERS, SCALAR_FUNCTIONS, WHOLE_BYTES, WIDE_FLOATS, call_dtype
 from vdla.compiler.te.expr import Operand, TeError, Value, as_value, divide, make_value, same_dtype
 
 __all__ = [
-    "abs", "call", "ceil", "cos", "divide", "erf", "exp", "floor", "isnan", "log", "popcount", "pow", "round", "rsqrt",
-    "sigmoid", "sin", "sqrt", "tanh", "trunc",
+    "abs", "call", "ceil", "cos", "divide", "erf", "exp", "floor", "isnan", "log", "popcount", "pow", "round",
+    "round_product", "rsqrt",
+ "sigmoid", "sin", "sqrt", "tanh", "trunc",
 ]  # fmt: skip
-_KINDS = {FLOATS: "a float", NUMBERS: "a number", WHOLE_BYTES: "an integer of whole bytes"}
+_KINDS = {
+    FLOATS: "a float",
+    NUMBERS: "a number",
+    WHOLE_BYTES: "an integer of whole bytes",
+    WIDE_FLOATS: "float32 or float64",
+}
 
 
 def call(name: str, *args: Operand) -> Value:
@@ -24,13 +32,21 @@ def call(name: str, *args: Operand) -> Value:
     if len(args) != function.arity:
         raise TeError(f"te.call {name}: the number of arguments must be {function.arity}, got {len(args)}")
     where = f"te.call {name}"
-    values = (as_value(args[0], where, "float32"),) if len(args) == 1 else same_dtype(where, *args)
+    values = _arguments(where, args)
     dtype = values[0].dtype
     if dtype not in function.dtypes:
         fix = '; write te.cast("float32", ...)' if function.dtypes == FLOATS else ""
         raise TeError(f"{where}: the operand must be {_KINDS[function.dtypes]}, got {dtype}{fix}")
     result = call_dtype(name, dtype)
     return make_value(ir.Call(name, tuple(value.expr for value in values), result), result, *values)
+
+
+def _arguments(where: str, args: Sequence[Operand]) -> tuple[Value, ...]:
+    """The arguments as values of one dtype; a number alone is float32."""
+    if len(args) == 1:
+        return (as_value(args[0], where, "float32"),)
+    first, second = same_dtype(where, args[0], args[1])
+    return first, second, *(same_dtype(where, first, arg)[1] for arg in args[2:])
 
 
 def exp(x: Operand) -> Value:
@@ -96,6 +112,15 @@ def ceil(x: Operand) -> Value:
 def round(x: Operand) -> Value:
     """The nearest integer, ties to even, as a float."""
     return call("round", x)
+
+
+def round_product(x: Operand, y: Operand, low: Operand, high: Operand) -> Value:
+    """x * y rounded half to even to an int32, clamped to the integers `low` and `high`.
+
+    The product of float32 is rounded once, and the result within 2**22 of 0. The product of float64
+    is rounded to float64 before.
+    """
+    return call("round_product", x, y, low, high)
 
 
 def trunc(x: Operand) -> Value:

@@ -13,6 +13,7 @@ from vdla.compiler.codegen.llvm import polynomials
 from vdla.compiler.codegen.llvm.arithmetic import Arithmetic
 from vdla.compiler.codegen.llvm.objects import CodegenError
 from vdla.compiler.codegen.llvm.polynomials import absolute, copy_sign
+from vdla.compiler.codegen.llvm.round_product import round_product
 from vdla.compiler.codegen.llvm.small_floats import from_float32, to_float32
 from vdla.compiler.codegen.llvm.types import (
     DOUBLE,
@@ -45,6 +46,8 @@ def call_function(arithmetic: Arithmetic, name: str, dtype: str, args: list[Valu
         return result if name == "isnan" else from_float32(builder, result, dtype, kind)
     if name == "abs" and not is_float(dtype):
         return arithmetic.wrap(dtype, _integer_abs(builder, args[0], dtype))
+    if name == "round_product":
+        return round_product(arithmetic, dtype, *args)
     if name in _ROUNDINGS:
         return _round(arithmetic, name, args[0])
     table = _SINGLE if dtype == "float32" else {**_SINGLE, **DOUBLE_FROM_C_LIBRARY}

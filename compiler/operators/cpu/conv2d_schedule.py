@@ -24,12 +24,12 @@ def schedule_conv2d(schedule: Schedule, block: str, target: Target) -> None:
     group = int(sums.leaf.block.annotations[GROUP])
     tile = best_register_tile(target, (rows, columns, -(-group // lanes) if group else blocks))
     consumer = consumer_of(schedule, block, (4, 5))
-    place = _tile_consumer(schedule, consumer, tile, lanes, group)
+    place = tile_consumer(schedule, consumer, tile, lanes, group)
     schedule.compute_at(block, place)
     _schedule_sums(schedule, block, place)
 
 
-def _tile_consumer(schedule: Schedule, consumer: str, tile: RegisterTile, lanes: int, group: int) -> str:
+def tile_consumer(schedule: Schedule, consumer: str, tile: RegisterTile, lanes: int, group: int) -> str:
     """Tile the consumer, with no tile across two groups; the loop that contains a tile."""
     n, channel, row, column, *lane = schedule.loops(consumer)
     if group:

@@ -23,6 +23,8 @@ _OperatorSchedule = Callable[[Schedule, str, Target], None]
 
 def operator_schedules() -> Mapping[str, _OperatorSchedule]:
     """The schedule of each operator, a function of `Schedule`, block of sums and target."""
+    from vdla.compiler.operators.cpu.blocked_qconv2d_schedule import schedule_blocked_qconv2d
+    from vdla.compiler.operators.cpu.blocked_qdepthwise_schedule import schedule_blocked_qdepthwise_conv2d
     from vdla.compiler.operators.cpu.blocked_window_schedule import schedule_blocked_window
     from vdla.compiler.operators.cpu.conv2d_schedule import schedule_conv2d
     from vdla.compiler.operators.cpu.conv_transpose_schedule import schedule_conv_transpose
@@ -35,6 +37,8 @@ def operator_schedules() -> Mapping[str, _OperatorSchedule]:
 
     return {
         "bitserial_dense": schedule_bitserial_dense,
+        "blocked_qconv2d": schedule_blocked_qconv2d,
+        "blocked_qdepthwise_conv2d": schedule_blocked_qdepthwise_conv2d,
         "blocked_window": schedule_blocked_window,
         "conv2d": schedule_conv2d,
         "conv_transpose": schedule_conv_transpose,

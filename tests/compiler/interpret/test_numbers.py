@@ -160,6 +160,7 @@ MODELS = {
     "exp": math.exp, "log": math.log, "sqrt": math.sqrt, "rsqrt": lambda x: 1 / math.sqrt(x), "tanh": math.tanh,
     "sigmoid": lambda x: 1 / (1 + math.exp(-x)), "erf": math.erf, "sin": math.sin, "cos": math.cos, "pow": math.pow,
     "divide": lambda x, y: x / y, "floor": math.floor, "ceil": math.ceil, "round": round, "trunc": math.trunc,
+    "round_product": lambda x, y, low, high: min(max(round(x * y), low), high),
     "abs": abs, "isnan": math.isnan, "popcount": lambda x: x.bit_count(),
 }  # fmt: skip
 
@@ -168,7 +169,8 @@ MODELS = {
 def test_every_scalar_function_equals_the_model_in_every_dtype(function):
     for dtype in function.dtypes:
         values = wrap(np.array([0.5, 1.5, 2.5, 3.25, 7.75]), dtype)
-        arguments = {name: (values[:: 1 - 2 * place], dtype) for place, name in enumerate("xy"[: function.arity])}
+        given = (values, values[::-1], wrap(np.full(5, -2.0), dtype), wrap(np.full(5, 6.0), dtype))
+        arguments = {name: (array, dtype) for name, array in zip("xyzw"[: function.arity], given, strict=False)}
         got = both_ways(lambda *args: te.call(function.name, *args), **arguments)
         rows = zip(*(array.tolist() for array, _ in arguments.values()), strict=True)
         expected = [MODELS[function.name](*row) for row in rows]

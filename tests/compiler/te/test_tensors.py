@@ -145,7 +145,7 @@ K = te.reduce_axis(3, "k")
         (lambda: te.pad(A, (1,), (0, 0), 0), "te.pad a: padding must be 2 integers >= 0, got [1]"),
         (lambda: te.call("gamma", W[0]),
          "te.call: the function must be one of exp, log, sqrt, rsqrt, tanh, sigmoid, erf, sin, cos, pow, divide, "
-         "floor, ceil, round, trunc, abs, popcount, isnan, got gamma"),
+         "floor, ceil, round, trunc, round_product, abs, popcount, isnan, got gamma"),
         (lambda: te.call("pow", W[0]), "te.call pow: the number of arguments must be 2, got 1"),
         (lambda: te.exp(W[0]), 'te.call exp: the operand must be a float, got int32; write te.cast("float32", ...)'),
         (lambda: ~te.cast("float32", W[0]),

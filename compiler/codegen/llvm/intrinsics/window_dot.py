@@ -53,7 +53,7 @@ def vnni_windows(lanes: int, stride: int) -> Intrinsic:
 
     def lower(emit: IntrinsicEmitter) -> None:
         builder, sums = emit.builder, emit.load("acc")
-        data = _permute_bytes(builder, _load_bytes(builder, emit.pointer("x"), length, len(order)), order)
+        data = permute_bytes(builder, _load_bytes(builder, emit.pointer("x"), length, len(order)), order)
         weights = splat_group(builder, emit.load("w"), lanes)
         words = builder.bitcast(data, sums.type)
         name = f"llvm.x86.avx512.vpdpbusd.{lanes * 32}"
@@ -73,7 +73,7 @@ def _load_bytes(builder: Value, pointer: Value, length: int, lanes: int) -> Valu
     return call_intrinsic(builder, f"llvm.masked.load.v{lanes}i8.p0", kind, pointer, align, mask, poison(kind))
 
 
-def _permute_bytes(builder: Value, value: Value, order: list[int]) -> Value:
+def permute_bytes(builder: Value, value: Value, order: list[int]) -> Value:
     """The bytes of `value` in another order, by one vpermb.
 
     An empty inline assembly hides the constant order from LLVM, which would expand it into several

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -127,3 +128,29 @@ def test_an_unknown_function_is_refused() -> None:
     )
     with pytest.raises(CodegenError, match=r"call: function must be one of exp, log, .*, trunc, got gamma"):
         Compiled(fn)
+
+
+@pytest.mark.parametrize("target", ["host", "x86-64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_round_product_rounds_the_product_once(dtype: str, target: str) -> None:
+    rng = np.random.default_rng(4)
+    x = np.concatenate([rng.integers(-(2**24), 2**24, 4000), [1, 3, 5, -1, -3, 2**24 - 1]]).astype(dtype)
+    scales = np.ldexp(rng.uniform(0.5, 1, 4000), rng.integers(-26, 3, 4000)).astype(np.float32)
+    y = np.concatenate([scales, [0.5, 0.5, 0.5, 0.5, 0.5, 1.5]]).astype(dtype)
+    low, high = np.full_like(x, -300), np.full_like(x, 2**30)
+    least, most = (-300, 2**22) if dtype == "float32" else (-300, 2**30)
+    wanted = [min(max(round(Fraction(float(a)) * Fraction(float(b))), least), most) for a, b in zip(x, y, strict=True)]
+    assert run("round_product", dtype, x, y, low, high, target=target).tolist() == wanted
+
+
+@pytest.mark.parametrize("target", ["host", "x86-64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_round_product_of_infinities_and_nan_is_a_limit(dtype: str, target: str) -> None:
+    x = np.array([np.inf, -np.inf, np.nan, 3e38], dtype)
+    low, high = np.full_like(x, -100), np.full_like(x, 100)
+    assert run("round_product", dtype, x, np.full_like(x, 2), low, high, target=target).tolist() == [
+        100,
+        -100,
+        100,
+        100,
+    ]

@@ -1,0 +1,41 @@
+"""The CPU schedule of a quantised convolution into blocks: register tiles of pixels by blocks.
+
+The consumer of the sums is tiled as that of a convolution of floats; the sums of a tile are dot
+products of the target.
+"""
+
+from __future__ import annotations
+
+from vdla.compiler.codegen.llvm.intrinsics.dot import dot_for_layout
+from vdla.compiler.operators.cpu.block_nest import block_nest, block_nests, nominal_extent
+from vdla.compiler.operators.cpu.conv2d_schedule import tile_consumer
+from vdla.compiler.operators.cpu.producers_consumers import consumer_of
+from vdla.compiler.operators.cpu.register_tile import best_register_tile
+from vdla.compiler.operators.roles import DATA
+from vdla.compiler.schedule import Schedule
+from vdla.compiler.target import Target
+
+
+def schedule_blocked_qconv2d(schedule: Schedule, block: str, target: Target) -> None:
+    """Tile the consumer of the sums, and compute the sums of a tile inside."""
+    leaf = block_nest(schedule.fn, block).leaf.block
+    blocks, rows, columns, lanes = (nominal_extent(axis.extent) for axis in leaf.axes[1:5])
+    data, group = str(leaf.annotations[DATA]), nominal_extent(leaf.axes[-1].extent)
+    tile = best_register_tile(target, (rows, columns, blocks))
+    place = tile_consumer(schedule, consumer_of(schedule, block, (5,)), tile, lanes, 0)
+    schedule.compute_at(block, place)
+    loops = schedule.loops(block)
+    n, blocks_inside, row, column, lane, *outer, term = loops[loops.index(place) + 1 :]
+    schedule.reorder(n, *outer, row, column, blocks_inside, lane, term)
+    for loop in (row, column, blocks_inside):
+        schedule.unroll(loop)
+    schedule.tensorize(lane, dot_for_layout(target, lanes, group, schedule.fn.buffers[data].dtype))
+    if any(nest.leaf.name == data for nest in block_nests(schedule.fn)):
+        _schedule_data(schedule, data)
+
+
+def _schedule_data(schedule: Schedule, data: str) -> None:
+    """Pad rows of whole blocks; unroll the groups of a plain image."""
+    n, channel, *_, lane = schedule.loops(data)
+    schedule.vectorize(lane)
+    schedule.parallel(schedule.fuse(n, channel))

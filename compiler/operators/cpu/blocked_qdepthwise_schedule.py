@@ -1,0 +1,55 @@
+"""The CPU schedule of a quantised depthwise convolution of blocks of channels.
+
+A band of rows of a block is padded, and its results are computed from the first-level cache, a tile
+of a few rows at a time: rows that results share are loaded and permuted once.
+"""
+
+from __future__ import annotations
+
+from vdla.compiler.codegen.llvm.intrinsics.channel_window_dot import TAPS, vnni_channel_windows
+from vdla.compiler.operators.cpu.block_nest import block_nest, nominal_extent
+from vdla.compiler.operators.cpu.producers_consumers import consumer_of
+from vdla.compiler.operators.cpu.register_tile import even_part
+from vdla.compiler.operators.roles import DATA
+from vdla.compiler.schedule import Schedule
+from vdla.compiler.target import Target
+
+_BAND_BYTES = 1 << 14  # of padded rows, in the first-level cache
+_MOST_TAPS = 25  # of a window whose taps are unrolled
+_ROWS, _COLUMNS = 4, 2  # of a tile
+
+
+def schedule_blocked_qdepthwise_conv2d(schedule: Schedule, block: str, target: Target) -> None:
+    """Tile the consumer of the sums into bands and tiles, and compute padding and sums inside."""
+    leaf = block_nest(schedule.fn, block).leaf.block
+    rows, columns, lanes, *taps = (nominal_extent(axis.extent) for axis in leaf.axes[2:])
+    data = str(leaf.annotations[DATA])
+    band = even_part(rows, _band_rows(schedule, data, rows))
+    n, channel, row, column, lane = schedule.loops(consumer_of(schedule, block, (5,)))
+    bands, row = schedule.split(row, factor=band)
+    row_outer, row_inner = schedule.split(row, factor=even_part(band, _ROWS))
+    column_outer, column_inner = schedule.split(column, factor=even_part(columns, _COLUMNS))
+    schedule.reorder(row_outer, column_outer, row_inner, column_inner, lane)
+    for loop in (row_inner, column_inner):
+        schedule.unroll(loop)
+    schedule.vectorize(lane)
+    place = schedule.fuse(n, channel, bands)
+    schedule.compute_at(block, column_outer)
+    loops = schedule.loops(block)
+    *_, y, x, lane, r, g, term = loops[loops.index(column_outer) + 1 :]
+    schedule.reorder(r, g, y, x, lane, term)
+    for loop in (y, x, *((r, g) if taps[0] * taps[1] * taps[2] <= _MOST_TAPS else ())):
+        schedule.unroll(loop)
+    if taps[2] == TAPS:
+        schedule.tensorize(lane, vnni_channel_windows(lanes))
+    else:
+        schedule.vectorize(lane)
+    schedule.compute_at(data, place)
+    schedule.vectorize(schedule.loops(data)[-1])
+    schedule.parallel(place)
+
+
+def _band_rows(schedule: Schedule, data: str, rows: int) -> int:
+    """The rows of results whose padded rows fit the cache."""
+    height, width, lanes = (nominal_extent(extent) for extent in schedule.fn.buffers[data].shape[2:])
+    return max(1, min(rows, _BAND_BYTES * rows // (height * width * lanes)))
