@@ -79,8 +79,8 @@ ROOMS: dict[str, str] = {
     "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
     "runtime.numpy_operators": "",
     "runtime.evaluate": (
-        "compiler.ir compiler.target compiler.te compiler.operators.cpu compiler.graph compiler.graph.rules "
-        "support runtime.native runtime.numpy_operators"
+        "support compiler.ir compiler.target compiler.operators.cpu compiler.graph compiler.graph.rules "
+        "compiler.graph.onnx runtime.native runtime.numpy_operators"
     ),
     "runtime.artifact": ("support hardware hardware.program compiler.abi simulator.verify"),
     "runtime.executor": "support hardware.program simulator.stats runtime.devices runtime.artifact",
@@ -107,6 +107,7 @@ ROOMS: dict[str, str] = {
         "support compiler.target compiler.te compiler.operators compiler.operators.cpu runtime.native "
         "benchmarks.harness"
     ),
+    "benchmarks.onnx": "support compiler.graph.onnx runtime benchmarks.harness",
     "benchmarks.programs": (
         "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.operators.vdla "
         "simulator.stats simulator.verify simulator.timing runtime.devices runtime.compare"

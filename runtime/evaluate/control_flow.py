@@ -49,7 +49,7 @@ def _scan(node: Node, inputs: Sequence[Value], bodies: _Bodies) -> list[Value]:
     names = graph.outputs[len(states) :]
     rows: list[list[Array]] = [[] for _ in names]
     for step in range(_length(node, sequences)):
-        results = body([*states, *(sequence[step] for sequence in sequences), *captured])
+        results = body([*states, *(np.asarray(sequence[step]) for sequence in sequences), *captured])
         states = results[: len(states)]
         for row, value in zip(rows, results[len(states) :], strict=True):
             row.append(value)

@@ -51,8 +51,9 @@ class Evaluator:
         self, inputs: Mapping[str, Value], *, values: Iterable[str] | None = None, observe: Observe | None = None
     ) -> dict[str, Value]:
         """As `evaluate`."""
-        _check_inputs(self.graph, inputs)
-        return self._run(inputs, self.graph.outputs if values is None else tuple(values), observe)
+        given = {name: _plain(value) for name, value in inputs.items()}
+        _check_inputs(self.graph, given)
+        return self._run(given, self.graph.outputs if values is None else tuple(values), observe)
 
     def body(self, graph: Graph) -> Callable[[Sequence[Value]], list[Value]]:
         """A body of a node as a function from its inputs to its outputs, in order."""
@@ -92,6 +93,13 @@ class Evaluator:
         constant = [name in self.graph.constants for name in node.inputs]
         types = [self.graph.types.get(name) if name else None for name in node.outputs]
         return evaluate_node(node, inputs, constant, types, prefer=self.prefer, kernels=self.kernels)
+
+
+def _plain(value: Value) -> Value:
+    """NumPy's scalars as arrays, also in sequences."""
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return np.asarray(value) if isinstance(value, np.generic) else value
 
 
 def _check_inputs(graph: Graph, inputs: Mapping[str, Value]) -> None:

@@ -1,24 +1,23 @@
 """Kernels of single nodes: a node's rule with the default schedule, compiled and loaded.
 
 A kernel is made for the element types, shapes and constants of one call. Values of exotic storage
-(4-bit integers) are converted on the way in and out.
+(4-bit integers) are converted on the way in, scalars to tensors of one element.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from vdla.compiler import te
 from vdla.compiler.graph import Array, Graph, Node, TensorType
-from vdla.compiler.graph.rules import DeclinedError, NodeCall, expressions
+from vdla.compiler.graph.rules import RULES, DeclinedError
+from vdla.compiler.graph.rules.graph_function import graph_function
 from vdla.compiler.ir import DTYPES, storage_dtype
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import Target, host
-from vdla.compiler.te.create_function import dependence_order
 from vdla.runtime.native import Kernel, build
 from vdla.support.errors import Error
 
@@ -27,17 +26,19 @@ _SMALL = 1024  # elements of a constant that is recognised by its content; large
 
 @dataclass(frozen=True)
 class NodeKernel:
-    """A loaded kernel: which of the node's inputs it reads, and the constants that follow them."""
+    """A loaded kernel: the inputs of the node that it reads, constants that follow, results."""
 
     kernel: Kernel
     reads: tuple[int, ...]
-    packed: tuple[Array, ...]
+    constants: tuple[Array, ...]
+    results: tuple[TensorType, ...]
 
     def __call__(self, arrays: Sequence[Array | None]) -> tuple[Array, ...]:
         """The results for the inputs of the node."""
         given = [_stored(arrays[index]) for index in self.reads]
-        results = self.kernel(*given, *self.packed)
-        return results if isinstance(results, tuple) else (results,)
+        found = self.kernel(*given, *self.constants)
+        made = found if isinstance(found, tuple) else (found,)
+        return tuple(_typed(array, kind) for array, kind in zip(made, self.results, strict=True))
 
 
 class KernelCache:
@@ -71,70 +72,85 @@ def node_kernel(
 ) -> NodeKernel:
     """The kernel of a node for its inputs; `constant` says which of them never change.
 
+    `types` are those of the results, as far as they are known.
+
     Raises:
         DeclinedError: the node has no tensor expression for these inputs.
     """
     machine = target or host()
     known = tuple(array if fixed else None for array, fixed in zip(arrays, constant, strict=True))
-    key = (node.op, _hashable(node.attributes), tuple(map(_signature, arrays)), tuple(map(_content, known)))
+    given = (node.op, _hashable(node.attributes), tuple(map(_signature, arrays)), tuple(map(_content, known)))
     outputs = tuple(bool(name) for name in node.outputs)
     alive = [array for array in known if array is not None and array.size > _SMALL]
-    return cache.get(
-        (*key, outputs, tuple(types), machine.name), lambda: _build(node, arrays, known, types, machine), alive
-    )
+    key = (*given, outputs, tuple(types), machine.name)
+    return cache.get(key, lambda: _build(_alone(node, arrays, known, types), machine), alive)
 
 
-def _build(
-    node: Node,
-    arrays: Sequence[Array | None],
-    known: Sequence[Array | None],
-    types: Sequence[TensorType | None],
-    target: Target,
-) -> NodeKernel:
-    """The kernel, under names that are identifiers."""
-    inputs = tuple(f"input{index}" if array is not None else "" for index, array in enumerate(arrays))
-    outputs = tuple(f"output{index}" if name else "" for index, name in enumerate(node.outputs))
-    plain = Node(node.op, inputs, outputs, node.attributes, node.label)
+def _build(graph: Graph, target: Target) -> NodeKernel:
+    (node,) = graph.nodes
     try:
-        tensors = tuple(_placeholder(name, array) for name, array in zip(inputs, arrays, strict=True))
-        call = NodeCall(plain, tensors, tuple(map(_rule_constant, known)), tuple(types), target)
-        results = expressions(call)
-        results = tuple(tensor for tensor, name in zip(results, outputs, strict=False) if name)
-        read = _read(results)
-        used = tuple(index for index, tensor in enumerate(tensors) if tensor is not None and tensor in read)
-        inside = [tensor for tensor in (tensors[index] for index in used) if tensor is not None]
-        fn = te.create_function([*inside, *call.packed], results, "node")
-        kernel = build(default_schedule(fn, target).fn, target)
+        typed = _with_types(graph)
+        made = graph_function(typed, target, "node")
+        kernel = build(default_schedule(made.function, target).fn, target)
+        results = tuple(typed.tensor(name) for name in graph.outputs)
     except DeclinedError:
         raise
     except Error as error:
         raise DeclinedError(f"{node.label}: {error}") from error
-    return NodeKernel(kernel, used, tuple(call.packed.values()))
+    constants = tuple(map(np.ascontiguousarray, made.constants.values()))
+    return NodeKernel(kernel, tuple(int(name[1:]) for name in made.inputs), constants, results)
 
 
-def _read(results: Sequence[te.Tensor]) -> set[te.Tensor]:
-    """The placeholders that the expressions read."""
-    units = dependence_order("kernel", results)
-    return {source for unit in units for source in unit.reads if source.stage is None}
+def _alone(
+    node: Node, arrays: Sequence[Array | None], known: Sequence[Array | None], types: Sequence[TensorType | None]
+) -> Graph:
+    """A graph of the node, its values named by their positions."""
+    if node.op not in RULES:
+        raise DeclinedError(f"{node.label}: the operator must have a tensor expression, got {node.op}")
+    names = tuple("" if array is None else f"i{index}" for index, array in enumerate(arrays))
+    outputs = tuple(f"o{index}" if name else "" for index, name in enumerate(node.outputs))
+    kinds = {name: _type(array) for name, array in zip(names, arrays, strict=True) if array is not None}
+    kinds |= {name: kind for name, kind in zip(outputs, types, strict=True) if name and kind is not None}
+    constants = {name: array for name, array in zip(names, known, strict=True) if array is not None}
+    inputs = tuple(name for name in names if name and name not in constants)
+    renamed = replace(node, inputs=names, outputs=outputs, name=node.name or node.label.partition(" ")[2])
+    wanted = tuple(name for name in outputs if name)
+    return Graph("node", inputs, wanted, (renamed,), constants, kinds)
 
 
-def _placeholder(name: str, array: Array | None) -> te.Tensor | None:
-    if array is None:
-        return None
-    return te.placeholder(array.shape, array.dtype.name, name)
+def _with_types(graph: Graph) -> Graph:
+    """The graph with the types of its results, inferred from its inputs where they are open."""
+    kinds = [graph.types.get(name) for name in graph.outputs]
+    if all(isinstance(kind, TensorType) and kind.static for kind in kinds):
+        return graph
+    from vdla.compiler.graph.onnx import infer_graph_types
+
+    return infer_graph_types(graph)
 
 
-def _rule_constant(array: Array | None) -> Array | None:
-    return None if array is None else _stored(array)
+def _type(array: Array) -> TensorType:
+    return TensorType("str" if array.dtype.kind in "OUS" else array.dtype.name, array.shape)
+
+
+# --- values
 
 
 def _stored(array: Array | None) -> Array:
-    """The array as kernels store its element type, row-major."""
+    """The array as kernels store its element type, row-major, of at least one dimension."""
     assert array is not None
     name = array.dtype.name
-    if name in DTYPES and array.dtype != storage_dtype(name):
-        return np.asarray(array.astype(storage_dtype(name)), order="C")
-    return np.asarray(array, order="C")
+    stored = array.astype(storage_dtype(name)) if name in DTYPES and array.dtype != storage_dtype(name) else array
+    return np.ascontiguousarray(stored)
+
+
+def _typed(array: Array, kind: TensorType) -> Array:
+    """The result of a kernel in its own type and shape."""
+    shaped = array.reshape(()) if kind.shape == () else array
+    if shaped.dtype.name == kind.dtype:
+        return shaped
+    import ml_dtypes
+
+    return shaped.astype(getattr(ml_dtypes, kind.dtype))
 
 
 # --- keys

@@ -99,17 +99,8 @@ def _by_rule(
             raise
         kernel = node_kernel(node, arrays, widened, kinds, kernels)
     results = iter(kernel(arrays))
-    return tuple(_typed(next(results), kind) if name else None for name, kind in zip(node.outputs, kinds, strict=True))
+    return tuple(next(results) if name else None for name in node.outputs)
 
 
 def _is_parameter(array: Array | None) -> bool:
     return array is not None and array.size <= _PARAMETER_ELEMENTS and array.ndim <= 1 and array.dtype.kind in "iufb"
-
-
-def _typed(array: Array, kind: TensorType | None) -> Array:
-    """The result of a kernel in its own type, where kernels store it in another."""
-    if kind is None or array.dtype.name == kind.dtype:
-        return array
-    import ml_dtypes
-
-    return array.astype(getattr(ml_dtypes, kind.dtype))

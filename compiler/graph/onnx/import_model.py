@@ -1,13 +1,15 @@
-"""`import_model`: the way from an ONNX model to a graph."""
+"""The functions of the importer that others use; each loads `onnx` when it is called."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdla.compiler.graph.check import check_graph
-from vdla.compiler.graph.graph import Graph
+from vdla.compiler.graph.graph import Extent, Graph, TensorType
 from vdla.compiler.graph.onnx.errors import OnnxError
 
 if TYPE_CHECKING:
@@ -32,10 +34,7 @@ def import_model(
         UnsupportedError: it has nodes that cannot run here; the error lists all of them.
         OSError: the file cannot be read.
     """
-    try:
-        import onnx  # noqa: F401
-    except ImportError as error:
-        raise OnnxError("import_model: onnx must be installed (pip install onnx), got no such package") from error
+    _require_onnx("import_model")
     from vdla.compiler.graph.onnx.build import build_graph
     from vdla.compiler.graph.onnx.functions import expand_functions
     from vdla.compiler.graph.onnx.infer import infer_types
@@ -54,3 +53,50 @@ def import_model(
         check_supported(expanded)
         loaded = infer_types(expanded)
     return check_graph(build_graph(loaded), "import of")
+
+
+def infer_graph_types(graph: Graph) -> Graph:
+    """The graph with the types that follow from those of its inputs and constants.
+
+    Types that cannot be inferred lose their extents, which may have changed.
+
+    Raises:
+        OnnxError: shapes or element types contradict each other, or `onnx` is not installed.
+    """
+    _require_onnx("infer_graph_types")
+    from vdla.compiler.graph.onnx.infer import inferred
+
+    return inferred(graph)
+
+
+def specialise(graph: Graph, extents: Mapping[str, int]) -> Graph:
+    """The graph with numbers in place of symbols, such as {"batch": 4}, in all types.
+
+    Raises:
+        OnnxError: a symbol that no input has, or numbers that contradict the graph.
+    """
+    given = {extent for name in graph.inputs for extent in _shape(graph, name) if isinstance(extent, str)}
+    unknown = sorted(set(extents) - given)
+    if unknown:
+        known = ", ".join(sorted(given)) or "none"
+        raise OnnxError(f"{graph.name}: extents must name symbols of the inputs ({known}), got {', '.join(unknown)}")
+    types = {**graph.types}
+    for name in graph.inputs:
+        kind = types[name]
+        if isinstance(kind, TensorType) and kind.shape is not None:
+            types[name] = replace(kind, shape=tuple(_extent(extent, extents) for extent in kind.shape))
+    return infer_graph_types(replace(graph, types=types))
+
+
+def _shape(graph: Graph, name: str) -> tuple[Extent, ...]:
+    kind = graph.types[name]
+    return kind.shape or () if isinstance(kind, TensorType) else ()
+
+
+def _extent(extent: Extent, extents: Mapping[str, int]) -> Extent:
+    return extents.get(extent, extent) if isinstance(extent, str) else extent
+
+
+def _require_onnx(where: str) -> None:
+    if find_spec("onnx") is None:
+        raise OnnxError(f"{where}: onnx must be installed (pip install onnx), got no such package")

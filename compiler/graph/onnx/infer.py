@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import onnx
-from onnx import shape_inference
+from collections.abc import Mapping
+from dataclasses import replace
 
+import onnx
+from onnx import GraphProto, shape_inference
+
+from vdla.compiler.graph.graph import Graph, Node, TensorType, ValueType
 from vdla.compiler.graph.onnx.errors import OnnxError
+from vdla.compiler.graph.onnx.export import export_types
 from vdla.compiler.graph.onnx.load import LoadedModel
+from vdla.compiler.graph.onnx.values import type_of
 
 
 def infer_types(loaded: LoadedModel) -> LoadedModel:
@@ -23,3 +29,36 @@ def infer_types(loaded: LoadedModel) -> LoadedModel:
         raise OnnxError(f"{loaded.name}: types of all values must follow from the inputs, got: {text}") from error
     assert isinstance(typed, onnx.ModelProto)
     return loaded.with_model(typed)
+
+
+def inferred(graph: Graph) -> Graph:
+    """As `infer_graph_types`."""
+    loaded = infer_types(LoadedModel(graph.name, export_types(graph), {}, graph.inputs))
+    return _retyped(graph, loaded.model.graph)
+
+
+def _retyped(graph: Graph, proto: GraphProto) -> Graph:
+    found = {value.name: type_of(value.type) for value in (*proto.value_info, *proto.output)}
+    fixed = {*graph.inputs, *graph.constants}
+    types = {name: kind if name in fixed else found.get(name) or _open(kind) for name, kind in graph.types.items()}
+    bodies = {(node.output[0], a.name): a.g for node in proto.node for a in node.attribute if a.HasField("g")}
+    nodes = tuple(_with_bodies(node, types, bodies) for node in graph.nodes)
+    return replace(graph, nodes=nodes, types=types)
+
+
+def _with_bodies(node: Node, types: Mapping[str, ValueType], protos: Mapping[tuple[str, str], GraphProto]) -> Node:
+    """The node with bodies of new types; what they capture has the types of the outer values."""
+    attributes = dict(node.attributes)
+    for key, body in node.bodies.items():
+        proto = protos[node.outputs[0], key]
+        own = len(body.inputs) - node.attributes["captures"]
+        declared = {value.name: type_of(value.type) for value in proto.input}
+        inputs = {name: declared.get(name) or _open(body.types[name]) for name in body.inputs[:own]}
+        inputs |= {name: types[name] for name in body.inputs[own:] if name in types}
+        attributes[key] = _retyped(replace(body, types={**body.types, **inputs}), proto)
+    return replace(node, attributes=attributes)
+
+
+def _open(kind: ValueType) -> ValueType:
+    """A type without its shape."""
+    return replace(kind, shape=None) if isinstance(kind, TensorType) else kind

@@ -20,7 +20,7 @@ from vdla.compiler.graph.onnx.external import with_data
 from vdla.compiler.graph.onnx.structure import check_structure
 from vdla.compiler.graph.onnx.values import array_dtype, array_of, dense_of, dtype_code
 
-_LARGE = 1024  # elements; type inference reads the contents of smaller constants only
+LARGE = 1024  # elements; type inference reads the contents of smaller constants only
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _split(source: GraphProto, graph: GraphProto, folder: Path | None) -> dict[s
     graph.name = source.name or "graph"
     for tensor in source.initializer:
         full = with_data(tensor, folder)
-        if _elements(full) > _LARGE:
+        if _elements(full) > LARGE:
             weights[full.name] = array_of(full)
         else:
             graph.initializer.append(full)
@@ -110,7 +110,7 @@ def _large_constant(node: NodeProto, folder: Path | None) -> Array | None:
     if node.op_type != "Constant" or node.domain not in ("", "ai.onnx") or len(node.attribute) != 1:
         return None
     tensor = node.attribute[0].t
-    if node.attribute[0].name != "value" or _elements(tensor) <= _LARGE:
+    if node.attribute[0].name != "value" or _elements(tensor) <= LARGE:
         return None
     return array_of(with_data(tensor, folder))
 

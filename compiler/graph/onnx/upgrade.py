@@ -26,7 +26,7 @@ from vdla.compiler.graph.onnx.load import LoadedModel
 from vdla.compiler.graph.onnx.old_node import OldNode
 from vdla.compiler.graph.onnx.upgrades import UPGRADES
 
-OLDEST = 7
+OLDEST = 6
 _ML_OPSET = 4  # opset 5 removes tree ensembles of older models; the other operators are the same
 _DEPTH = 64  # of functions that call functions
 

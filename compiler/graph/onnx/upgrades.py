@@ -11,6 +11,12 @@ from collections.abc import Mapping
 from vdla.compiler.graph.onnx.old_node import Upgrade
 from vdla.compiler.graph.onnx.upgrades_of_images import IMAGES
 from vdla.compiler.graph.onnx.upgrades_of_networks import NETWORKS
+from vdla.compiler.graph.onnx.upgrades_of_opset_6 import OPSET_6
 from vdla.compiler.graph.onnx.upgrades_of_parameters import PARAMETERS
 
-UPGRADES: Mapping[str, Mapping[int, Upgrade]] = {**PARAMETERS, **IMAGES, **NETWORKS}
+_TABLES = (PARAMETERS, IMAGES, NETWORKS, OPSET_6)
+
+UPGRADES: Mapping[str, Mapping[int, Upgrade]] = {
+    op: {since: upgrade for table in _TABLES for since, upgrade in table.get(op, {}).items()}
+    for op in sorted({op for table in _TABLES for op in table})
+}

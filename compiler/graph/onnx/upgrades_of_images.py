@@ -13,6 +13,8 @@ from vdla.compiler.graph.onnx.old_node import OldNode, Upgrade
 def _upsample(old: OldNode) -> list[NodeProto]:
     """Upsample and the first Resize: pixel i of the result samples pixel i / scale of the input."""
     scales = old.take("scales")
+    if scales is None and len(old.node.input) == 1:
+        scales = [1.0, 1.0, old.take("height_scale"), old.take("width_scale")]
     name = old.input(1) if scales is None else old.constant(np.array(scales, np.float32), "scales")
     old.set("coordinate_transformation_mode", "asymmetric")
     old.set("nearest_mode", "floor")
@@ -38,7 +40,7 @@ def _grid_sample(old: OldNode) -> list[NodeProto]:
 
 
 IMAGES: Mapping[str, Mapping[int, Upgrade]] = {
-    "Upsample": {7: _upsample, 9: _upsample, 10: _upsample},
+    "Upsample": {1: _upsample, 7: _upsample, 9: _upsample, 10: _upsample},
     "Resize": {10: _upsample, 11: _resize},
     "RoiAlign": {10: _roi_align},
     "GridSample": {16: _grid_sample},

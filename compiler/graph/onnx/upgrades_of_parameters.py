@@ -64,10 +64,12 @@ def _dft(old: OldNode) -> list[NodeProto]:
     return old.final("DFT", [old.input(0), old.input(1), axis])
 
 
-_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
+_REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Mean", "Prod", "SumSquare")
 
 PARAMETERS: Mapping[str, Mapping[int, Upgrade]] = {
-    **{f"Reduce{name}": {1: _axes, 11: _axes, 12: _axes, 13: _axes} for name in _REDUCTIONS},
+    **{f"Reduce{name}": {1: _axes, 11: _axes, 13: _axes} for name in _REDUCTIONS},
+    "ReduceMax": {1: _axes, 11: _axes, 12: _axes, 13: _axes},
+    "ReduceMin": {1: _axes, 11: _axes, 12: _axes, 13: _axes},
     "ReduceSum": {1: _axes, 11: _axes},
     "Squeeze": {1: _axes, 11: _axes},
     "Unsqueeze": {1: _axes, 11: _axes},

@@ -1,0 +1,1 @@
+"""ONNX's own test suite against the toolkit's backend."""

@@ -1,0 +1,92 @@
+"""Graphs as ONNX models of `OPSET`, for ONNX's type inference.
+
+Large constants become inputs, as their contents decide no type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, helper, numpy_helper
+
+from vdla.compiler.graph.graph import OPSET, Attribute, Graph, Node, OptionalType, SequenceType, TensorType, ValueType
+from vdla.compiler.graph.onnx.load import LARGE
+from vdla.compiler.graph.onnx.values import DTYPE_ATTRIBUTES, dtype_code
+
+ML_OPSET = 4
+_DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview")
+
+
+def export_types(graph: Graph) -> ModelProto:
+    """A model with the nodes and the input types of a graph; other types are left to inference."""
+    imports = [helper.make_opsetid("", OPSET), *(helper.make_opsetid(domain, 1) for domain in _DOMAINS[1:])]
+    imports.append(helper.make_opsetid("ai.onnx.ml", ML_OPSET))
+    return helper.make_model(_graph(graph), opset_imports=imports)
+
+
+def _graph(graph: Graph) -> GraphProto:
+    made = GraphProto(name=graph.name or "graph")
+    made.input.extend(_value(graph, name) for name in graph.inputs)
+    for name, value in graph.constants.items():
+        if value.size <= LARGE:
+            made.initializer.append(numpy_helper.from_array(np.asarray(value), name))
+        else:
+            made.input.append(_value(graph, name))
+    made.node.extend(map(_node, graph.nodes))
+    made.output.extend(ValueInfoProto(name=name) for name in graph.outputs)
+    return made
+
+
+def _value(graph: Graph, name: str) -> ValueInfoProto:
+    return ValueInfoProto(name=name, type=type_proto(graph.types[name]))
+
+
+def type_proto(kind: ValueType) -> TypeProto:
+    """A type as ONNX writes it."""
+    match kind:
+        case TensorType():
+            return helper.make_tensor_type_proto(dtype_code(kind.dtype), kind.shape)
+        case SequenceType():
+            return helper.make_sequence_type_proto(type_proto(kind.element))
+        case OptionalType():
+            return helper.make_optional_type_proto(type_proto(kind.element))
+
+
+def _node(node: Node) -> NodeProto:
+    domain = next((domain for domain in _DOMAINS if node.op.startswith(f"{domain}.")), "")
+    made = NodeProto(op_type=node.op.removeprefix(f"{domain}."), domain=domain, name=node.name)
+    captures = node.attributes.get("captures", 0) if node.bodies else 0
+    made.input.extend(node.inputs[: len(node.inputs) - captures])
+    made.output.extend(node.outputs)
+    made.attribute.extend(_attributes(node, captures))
+    return made
+
+
+def _attributes(node: Node, captures: int) -> Iterator[AttributeProto]:
+    for key, value in node.attributes.items():
+        if isinstance(value, Graph):
+            yield helper.make_attribute(key, _body(value, captures))
+        elif not (key == "captures" and node.bodies):
+            yield _attribute(key, value)
+
+
+def _body(graph: Graph, captures: int) -> GraphProto:
+    """A body; the values that it captures are found by their names in the graph around it."""
+    made = _graph(graph)
+    del made.input[len(graph.inputs) - captures : len(graph.inputs)]
+    return made
+
+
+def _attribute(key: str, value: Attribute) -> AttributeProto:
+    if key in DTYPE_ATTRIBUTES and isinstance(value, str):
+        return helper.make_attribute(key, dtype_code(value) if value else 0)
+    if isinstance(value, TensorType | SequenceType | OptionalType):
+        return helper.make_attribute(key, type_proto(value))
+    if isinstance(value, np.ndarray):
+        return helper.make_attribute(key, numpy_helper.from_array(value))
+    if isinstance(value, tuple) and not value:
+        return AttributeProto(name=key, type=AttributeProto.INTS)
+    plain: Any = list(value) if isinstance(value, tuple) else value
+    return helper.make_attribute(key, plain)
