@@ -13,15 +13,24 @@ import numpy as np
 from vdla.hardware.isa.index_set import Indices, Where
 
 _CODE_BITS = 62
+_MOST_CODES = 1 << 23
+"""Above this number of parts times groups of _CODE_BITS sets, equal parts are not merged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """`count` parts; set `k` is the union of `parts[starts[k] : starts[k + 1]]`, which differ."""
+    """`sizes` are the numbers of indices in the parts; set `k` is the union of the distinct parts
+    `parts[starts[k] : starts[k + 1]]`.
+    """
 
-    count: int
+    sizes: Indices
     starts: Indices
     parts: Indices
+
+    @property
+    def count(self) -> int:
+        """The number of parts."""
+        return len(self.sizes)
 
     def of(self, sets: Indices) -> tuple[Indices, Indices]:
         """All parts of a sequence of sets: the position in the sequence and the part, in order."""
@@ -47,9 +56,14 @@ def partition(places: Sequence[Where]) -> Partition:
     sizes = last - first
     pieces = np.arange(int(sizes.sum())) + np.repeat(first - (np.cumsum(sizes) - sizes), sizes)
     starts = np.concatenate([[0], np.cumsum(np.bincount(owner, weights=sizes, minlength=len(places)))]).astype(np.int64)
-    if len(owner) <= len(places):  # no set has several runs
-        return Partition(len(cuts), starts, pieces)
-    return _merged(len(cuts), starts, pieces)
+    unmerged = Partition(np.diff(cuts), starts, pieces)
+    several_runs = len(owner) > len(places)
+    return _merged(unmerged) if several_runs and _worthwhile(unmerged) else unmerged
+
+
+def _worthwhile(parts: Partition) -> bool:
+    """Whether merging takes a time in proportion to the sets."""
+    return parts.count * (len(parts.starts) // _CODE_BITS + 1) <= _MOST_CODES
 
 
 def _runs(places: Sequence[Where]) -> tuple[Indices, Indices, Indices]:
@@ -69,19 +83,18 @@ def _runs(places: Sequence[Where]) -> tuple[Indices, Indices, Indices]:
     return np.concatenate([none, *owner]), np.concatenate([none, *begins]), np.concatenate([none, *ends])
 
 
-def _merged(count: int, starts: Indices, pieces: Indices) -> Partition:
-    """The partition after merging the pieces that lie in the same sets."""
-    label = np.zeros(count, np.int64)
-    bounds: list[int] = starts.tolist()
+def _merged(fine: Partition) -> Partition:
+    """The partition after merging the parts that lie in the same sets."""
+    label = np.zeros(fine.count, np.int64)
+    bounds: list[int] = fine.starts.tolist()
     sets = len(bounds) - 1
     for group in range(0, sets, _CODE_BITS):
-        code = np.zeros(count, np.int64)
+        code = np.zeros(fine.count, np.int64)
         for bit, k in enumerate(range(group, min(group + _CODE_BITS, sets))):
-            code[pieces[bounds[k] : bounds[k + 1]]] |= 1 << bit
+            code[fine.parts[bounds[k] : bounds[k + 1]]] |= 1 << bit
         _, code = np.unique(code, return_inverse=True)
         _, label = np.unique(label * (int(code.max(initial=0)) + 1) + code, return_inverse=True)
-    members = [np.unique(label[pieces[bounds[k] : bounds[k + 1]]]) for k in range(sets)]
-    sizes = [len(parts) for parts in members]
-    return Partition(
-        int(label.max(initial=-1)) + 1, np.cumsum([0, *sizes]).astype(np.int64), np.concatenate([label[:0], *members])
-    )
+    members = [np.unique(label[fine.parts[bounds[k] : bounds[k + 1]]]) for k in range(sets)]
+    starts = np.cumsum([0, *map(len, members)]).astype(np.int64)
+    sizes = np.bincount(label, weights=fine.sizes).astype(np.int64)
+    return Partition(sizes, starts, np.concatenate([label[:0], *members]))

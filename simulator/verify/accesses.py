@@ -38,13 +38,15 @@ class ProgramAccesses:
 
 def program_accesses(program: Program) -> ProgramAccesses:
     """The accesses of all instructions, and the findings about their bounds."""
-    walk = _Walk(program)
+    walk = AccessWalk(program)
     return ProgramAccesses(
         [walk.visit(index, row) for index, row in enumerate(program.columns.tolist())], walk.findings
     )
 
 
-class _Walk:
+class AccessWalk:
+    """A walk in program order, which follows the contents of the micro-op buffer."""
+
     def __init__(self, program: Program) -> None:
         self.program = program
         self.config = program.config
@@ -53,13 +55,21 @@ class _Walk:
         self.micro_ops = _MicroOps(program)
 
     def visit(self, index: int, row: Row) -> list[tuple[int, BufferAccess]]:
-        problems = list(self._problems(index, row))
+        """The accesses of an instruction, none if it has a finding."""
+        problems = self.problems(index, row)
         self.findings += problems
         if problems:
             return []
-        kernel = self.micro_ops.kernel(row[_BEGIN], row[_END]) if _looped(row) else None
-        found = [(-1, access) for access in self.footprints.accesses(row, kernel)]
+        found = [(-1, access) for access in self.footprints.accesses(row, self.kernel(row))]
         return self._in_dram(index, row) + found
+
+    def problems(self, index: int, row: Row) -> list[Finding]:
+        """The findings about an instruction; a LOAD of micro-ops is executed."""
+        return list(self._problems(index, row))
+
+    def kernel(self, row: Row) -> UopOffsets | None:
+        """The micro-ops of a GEMM or VECTOR."""
+        return self.micro_ops.kernel(row[_BEGIN], row[_END]) if _looped(row) else None
 
     def _in_dram(self, index: int, row: Row) -> list[tuple[int, BufferAccess]]:
         if not _moves_data(row):
@@ -70,13 +80,12 @@ class _Walk:
     # --- findings
 
     def _problems(self, index: int, row: Row) -> Iterator[Finding]:
-        kernel = None
         if _looped(row):
             problem = self._kernel_problem(index, row)
             if problem is not None:
                 yield problem
                 return
-            kernel = self.micro_ops.kernel(row[_BEGIN], row[_END])
+        kernel = self.kernel(row)
         on_chip = [self._bounds(index, str(excess)) for excess in self.footprints.excess(row, kernel)]
         in_dram = list(self._dram_problems(index, row))
         yield from on_chip + in_dram

@@ -103,8 +103,7 @@ class RaceCheck:
                 history = self.histories.get((number, None))
                 done = int(history.written.sum()) if history else 0
                 if done < beats:
-                    text = f"output {tensor.name} must be written completely, got {done} of {beats} beats"
-                    yield Finding(kind=Kind.UNINITIALISED, message=text)
+                    yield incomplete(tensor.name, done, beats)
 
     def _visit(self, index: int) -> None:
         clock, unit = self.run.clocks[index], self.units[index]
@@ -180,6 +179,12 @@ def _dram_history(name: str, places: list[Where]) -> _History:
 # --- texts ----------------------------------------------------------------------------------------
 
 _HAZARDS = {(True, False): "read after write", (False, True): "write after read", (True, True): "write after write"}
+
+
+def incomplete(output: str, done: int, beats: int) -> Finding:
+    """The warning about an output of which only `done` beats are written."""
+    text = f"output {output} must be written completely, got {done} of {beats} beats"
+    return Finding(kind=Kind.UNINITIALISED, message=text)
 
 
 def _race_finding(program: Program, race: _Race) -> Finding:

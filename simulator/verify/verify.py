@@ -17,6 +17,7 @@ from vdla.hardware.isa import IsaError, check
 from vdla.hardware.program import Program
 from vdla.simulator.support.errors import require_program
 from vdla.simulator.verify.accesses import program_accesses
+from vdla.simulator.verify.clear import clear
 from vdla.simulator.verify.deadlock import token_findings
 from vdla.simulator.verify.races import RaceCheck
 from vdla.simulator.verify.tokens import token_run
@@ -39,8 +40,11 @@ def verify(program: Program, config: Config | None = None) -> Verdict:
     invalid = list(_invalid_words(program))
     if invalid:
         return _with(empty, invalid)
-    accesses = program_accesses(program)
     run = token_run(program.columns)
+    warnings = clear(program, run)
+    if warnings is not None:
+        return _with(empty, (), warnings)
+    accesses = program_accesses(program)
     races = RaceCheck(program, accesses, run)
     found = [*accesses.findings, *token_findings(program, run), *races.findings()]
     return _with(empty, found, () if found else tuple(races.warnings()))

@@ -32,6 +32,7 @@ def test_indices_share_a_part_exactly_where_they_share_all_sets(seed):
     signature = {i: frozenset(k for k, place in enumerate(places) if i in members(place)) for i in range(40)}
     several_runs = any(not isinstance(place, slice) for place in places)
     for k, place in enumerate(places):
+        assert found.sizes[list(parts[k])].sum() == len(members(place))
         distinct = {signature[i] for i in members(place)}
         assert len(parts[k]) == len(distinct) if several_runs else len(parts[k]) >= len(distinct)
         for other, again in enumerate(places):

@@ -1,0 +1,199 @@
+"""Whether a program is free of findings, decided on whole arrays of instructions.
+
+The answer is that of the walks in `accesses` and `races`, which look at one instruction after the
+other and say what is wrong. A program that is clear needs neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hardware.config import Buffer
+from vdla.hardware.isa import COL, Opcode, Partition, Unit, Where, index_set, partition
+from vdla.hardware.program import Program
+from vdla.simulator.verify.accesses import WRITABLE, AccessWalk
+from vdla.simulator.verify.alike import BASES, Ints, classes
+from vdla.simulator.verify.races import incomplete
+from vdla.simulator.verify.tokens import NEVER, TokenRun
+from vdla.simulator.verify.verdict import Finding
+
+_MOST_PAIRS = 1 << 20
+"""Pairs of an access and a part that are in memory at once, but for those of a single access."""
+_MOST_CLASSES = 1 << 12
+"""Classes of instructions above which the walks take less time."""
+_NONE = -1
+
+Space = tuple[int, Buffer | None]
+
+
+def clear(program: Program, run: TokenRun) -> tuple[Finding, ...] | None:
+    """The warnings about a program without findings; None if it may have findings.
+
+    `run` is its token run.
+    """
+    if not run.complete(len(program)) or any(run.tokens):
+        return None
+    spaces = _spaces(program)
+    if spaces is None:
+        return None
+    order = _Order(program, run)
+    if not all(order.holds(space) for space in spaces.values()):
+        return None
+    return tuple(_warnings(program, spaces))
+
+
+def _warnings(program: Program, spaces: dict[Space, _Accesses]) -> Iterator[Finding]:
+    for number, tensor in enumerate(program.tensors):
+        if tensor.role == "output":
+            beats = tensor.nbytes // program.config.axi_bytes
+            done = spaces[number, None].written() if (number, None) in spaces else 0
+            if done < beats:
+                yield incomplete(tensor.name, done, beats)
+
+
+# --- accesses -------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Accesses:
+    """The accesses of one space, in any order: instruction, place and whether it is written."""
+
+    shapes: list[Where] = field(default_factory=list)
+    instructions: list[Ints] = field(default_factory=list)
+    distances: list[Ints] = field(default_factory=list)
+    writes: list[bool] = field(default_factory=list)
+
+    def add(self, instruction: Ints, shape: Where, distance: Ints, writes: bool) -> None:
+        """Instruction `i` accesses `shape`, shifted by its distance."""
+        self.shapes.append(shape)
+        self.instructions.append(instruction)
+        self.distances.append(distance)
+        self.writes.append(writes)
+
+    def columns(self) -> tuple[Partition, Ints, Ints, NDArray[np.bool_]]:
+        """The partition by all places; the instruction, place and kind of every access."""
+        sizes = [len(rows) for rows in self.instructions]
+        shape = np.repeat(np.arange(len(sizes)), sizes)
+        distances, which = np.unique(np.concatenate(self.distances), return_inverse=True)
+        used, place = np.unique(shape * len(distances) + which, return_inverse=True)
+        pairs = zip((used // len(distances)).tolist(), distances[used % len(distances)].tolist(), strict=True)
+        parts = partition([index_set.shift(self.shapes[s], d) for s, d in pairs])
+        writes = np.repeat(np.array(self.writes, np.bool_), sizes)
+        return parts, np.concatenate(self.instructions), place, writes
+
+    def written(self) -> int:
+        """The number of entries that are written."""
+        parts, _, place, writes = self.columns()
+        chosen = np.unique(place[writes])
+        return int(parts.sizes[np.unique(parts.of(chosen)[1])].sum())
+
+
+def _spaces(program: Program) -> dict[Space, _Accesses] | None:
+    """The accesses of all buffers and writable tensors; None if some field leads outside."""
+    walk, spaces = AccessWalk(program), dict[Space, _Accesses]()
+    groups = classes(program)
+    if len(groups) > _MOST_CLASSES:
+        return None
+    for rows in groups:
+        row: list[int] = program.columns[rows[0]].tolist()
+        if row[COL["opcode"]] == Opcode.LOAD and row[COL["buffer"]] == Buffer.UOP:
+            if walk.problems(int(rows[0]), row):
+                return None
+            continue
+        if row[COL["opcode"]] != Opcode.SYNC and not _add_class(program, walk, spaces, row, rows):
+            return None
+    return spaces
+
+
+def _add_class(program: Program, walk: AccessWalk, spaces: dict[Space, _Accesses], row: list[int], rows: Ints) -> bool:
+    """Add the accesses of instructions that are alike; False if one may have a finding."""
+    bases = {name: program.columns[rows, COL[name]] for name in BASES}
+    most = list(row)
+    for name, values in bases.items():
+        most[COL[name]] = int(values.max())
+    if walk.problems(int(rows[0]), most):  # each base alone decides about the bounds of its access
+        return False
+    kernel = walk.kernel(row)
+    alike = walk.footprints.alike(row, kernel, bases)
+    numbers = np.unique(alike)
+    if len(numbers) > _MOST_CLASSES:
+        return False
+    for number in numbers:
+        chosen = np.flatnonzero(alike == number)
+        one = list(row)
+        for name, values in bases.items():
+            one[COL[name]] = int(values[chosen[0]])
+        for access in walk.footprints.accesses(one, kernel):
+            if access.buffer != Buffer.UOP:
+                distance = walk.footprints.shift(one, kernel, access.field, bases[access.field][chosen])
+                _of(spaces, (_NONE, access.buffer)).add(rows[chosen], access.where, distance, access.writes)
+    tensor = int(program.tensor_of[rows[0]])
+    if tensor >= 0 and program.tensors[tensor].role in WRITABLE:
+        beats = walk.footprints.beats(row)
+        writes = row[COL["opcode"]] == Opcode.STORE
+        _of(spaces, (tensor, None)).add(rows, beats, bases["dram"] - row[COL["dram"]], writes)
+    return True
+
+
+def _of(spaces: dict[Space, _Accesses], space: Space) -> _Accesses:
+    return spaces.setdefault(space, _Accesses())
+
+
+# --- order ----------------------------------------------------------------------------------------
+
+
+class _Order:
+    """The order of instructions that tokens enforce, and one in which they can run."""
+
+    def __init__(self, program: Program, run: TokenRun) -> None:
+        self.clocks = np.array(run.clocks, np.int64).reshape(-1, len(Unit))
+        self.units = program.columns[:, COL["unit"]]
+        self.time = np.empty(len(program), np.int64)
+        self.time[run.order] = np.arange(len(program))
+
+    def holds(self, space: _Accesses) -> bool:
+        """Whether all conflicting accesses are ordered, and all that is read has been written."""
+        parts, instruction, place, writes = space.columns()
+        order = np.lexsort((writes, self.time[instruction]))  # an instruction reads before it writes
+        instruction, place, writes = instruction[order], place[order], writes[order]
+        last = np.full((2, len(Unit), parts.count), NEVER, np.int64)
+        ends = np.cumsum(np.diff(parts.starts)[place])
+        start, done = 0, 0
+        while start < len(ends):
+            stop = max(start + 1, int(np.searchsorted(ends, done + _MOST_PAIRS, side="right")))
+            chunk = slice(start, stop)
+            access, part = parts.of(place[chunk])
+            if not self._holds(instruction[chunk][access], part, writes[chunk][access], last):
+                return False
+            start, done = stop, int(ends[stop - 1])
+        return True
+
+    def _holds(self, instruction: Ints, part: Ints, writes: NDArray[np.bool_], last: Ints) -> bool:
+        """The check of pairs of an access and a part in order of time.
+
+        `last[wrote, unit, part]` is the last instruction that read or wrote before; it is updated.
+        """
+        order = np.argsort(part, kind="stable")
+        instruction, part, writes = instruction[order], part[order], writes[order]
+        unit, place = self.units[instruction], np.arange(len(part))
+        first = np.searchsorted(part, part)
+        written = np.zeros(len(part), np.bool_)
+        for wrote in (True, False):
+            for other in Unit:
+                chosen = (writes == wrote) & (unit == other)
+                before = last[int(wrote), other]
+                if not chosen.any() and (before == NEVER).all():
+                    continue
+                at = np.maximum.accumulate(np.where(chosen, place, NEVER))
+                source = np.where(at >= first, instruction[at], before[part])
+                conflict = (unit != other) & (writes | wrote)
+                if (source[conflict] > self.clocks[instruction[conflict], other]).any():
+                    return False
+                if wrote:
+                    written |= source != NEVER
+                before[part[chosen]] = instruction[chosen]  # the last of a part is assigned last
+        return bool((written | writes).all())
