@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from vdla.benchmarks.networks.dcgan import dcgan_generator
 from vdla.benchmarks.networks.deep_q_network import deep_q_network
+from vdla.benchmarks.networks.digits import digits, some_digits
 from vdla.benchmarks.networks.lstm_language_model import lstm_language_model
 from vdla.benchmarks.networks.mobilenet import mobilenet_v1, mobilenet_v2
 from vdla.benchmarks.networks.resnet import resnet18, resnet50
@@ -121,6 +122,12 @@ _ALL = (
         "ViT-S/16, 224x224",
         vit_small,
         {"image": 32, "patch": 8, "width": 32, "depth": 2, "heads": 4, "classes": 10},
+    ),
+    Network(
+        "digits",
+        "handwritten digits, 8x8, trained",
+        digits,
+        sample=some_digits,
     ),
 )
 NETWORKS: Mapping[str, Network] = {network.name: network for network in _ALL}
