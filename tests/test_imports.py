@@ -60,7 +60,10 @@ ROOMS: dict[str, str] = {
     ),
     "compiler.graph": "support",
     "compiler.graph.passes": "compiler.graph",
-    "compiler.graph.rules": "support compiler.ir compiler.target compiler.te compiler.operators compiler.graph",
+    "compiler.graph.rules": (
+        "support hardware compiler.ir compiler.target compiler.te compiler.operators compiler.graph"
+    ),
+    "compiler.graph.integer": "hardware compiler.operators compiler.graph compiler.graph.passes",
     "compiler.graph.onnx": "compiler.graph compiler.graph.rules",
     "simulator.support": "support hardware.isa hardware hardware.program",
     "simulator.adversary": "hardware.isa hardware hardware.program simulator.support",
@@ -77,7 +80,7 @@ ROOMS: dict[str, str] = {
         "simulator.function simulator.stats simulator.verify simulator.timing"
     ),
     "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
-    "runtime.numpy_operators": "",
+    "runtime.numpy_operators": "hardware",
     "runtime.evaluate": (
         "support compiler.ir compiler.target compiler.operators.cpu compiler.graph compiler.graph.rules "
         "compiler.graph.onnx runtime.native runtime.numpy_operators"

@@ -11,6 +11,7 @@ from vdla.compiler import te
 from vdla.compiler.operators.checks import check_rank, static_extent, target_of
 from vdla.compiler.operators.quantisation import (
     activation_shift,
+    check_clip,
     check_quantised,
     check_requantisation,
     check_zero_point,
@@ -27,6 +28,8 @@ from vdla.compiler.operators.sampled_input import SampledInput, sampled_input
 from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.target import Target
 
+_Requantisation = tuple[int, str, int | None, tuple[int, int] | None]  # arguments of `requantise`
+
 
 def qconv2d(
     x: te.Tensor,
@@ -42,6 +45,7 @@ def qconv2d(
     pads: Ints = 0,
     dilations: Ints = 1,
     largest_sum: int | None = None,
+    clip: tuple[int, int] | None = None,
     name: str | None = None,
 ) -> te.Tensor:
     """The convolution of uint8 or int8 `x` with a packed int8 weight; the result has `dtype`.
@@ -55,12 +59,13 @@ def qconv2d(
     packed = _packed_channels(where, x, weight, layout)
     channels = output_count(where, "out_channels", out_channels, packed)
     check_requantisation(where, bias, scale, packed, y_zero_point, dtype)
+    check_clip(where, clip, dtype)
     zero = check_zero_point(where, "x_zero_point", x_zero_point, x.dtype)
     sampled = sampled_input(windows_of(where, x.shape[2:], weight.shape[2:4], strides, pads, dilations))
     result = result_name(x, "qconv2d", name)
     data = _group_channels(x, sampled, layout, zero, f"{result}_data")
     total = _sums(data, weight, sampled, layout, result)
-    rescaled = _rescale(total, bias, scale, (y_zero_point, dtype, largest_sum), f"{result}_rescaled")
+    rescaled = _rescale(total, bias, scale, (y_zero_point, dtype, largest_sum, clip), f"{result}_rescaled")
     return _result(rescaled, channels, result)
 
 
@@ -101,9 +106,7 @@ def _sums(data: te.Tensor, weight: te.Tensor, sampled: SampledInput, layout: Dot
     return te.compute(shape, value, f"{name}_sum", stages)
 
 
-def _rescale(
-    total: te.Tensor, bias: te.Tensor, scale: te.Tensor, options: tuple[int, str, int | None], name: str
-) -> te.Tensor:
+def _rescale(total: te.Tensor, bias: te.Tensor, scale: te.Tensor, options: _Requantisation, name: str) -> te.Tensor:
     """[N, CO / lanes, OH, OW, lanes]: the sums requantised with `options`."""
 
     def value(n: te.Value, c: te.Value, y: te.Value, x: te.Value, o: te.Value) -> te.Value:

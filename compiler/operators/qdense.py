@@ -9,6 +9,7 @@ from __future__ import annotations
 from vdla.compiler import te
 from vdla.compiler.operators.checks import OperatorError, check_rank, static_extent, target_of
 from vdla.compiler.operators.quantisation import (
+    check_clip,
     check_quantised,
     check_requantisation,
     check_vector,
@@ -34,6 +35,7 @@ def qdense(
     y_zero_point: int = 0,
     dtype: str = "uint8",
     largest_sum: int | None = None,
+    clip: tuple[int, int] | None = None,
     name: str | None = None,
 ) -> te.Tensor:
     """The product of uint8 or int8 `x` with a packed int8 weight; without `scale` the int32 sums.
@@ -50,13 +52,14 @@ def qdense(
         _check_zero_point_of_sums(where, y_zero_point)
     else:
         check_requantisation(where, bias, scale, packed, y_zero_point, dtype)
+        check_clip(where, clip, dtype)
     result = result_name(x, "qdense", name)
     data = _group_inputs(x, layout, f"{result}_data")
     total = _sums(data, weight, layout, result)
 
     def value(m: te.Value, n: te.Value) -> te.Value:
         biased = total[m, n // layout.lanes, n % layout.lanes] + bias[n]
-        return biased if scale is None else requantise(biased, scale[n], y_zero_point, dtype, largest_sum)
+        return biased if scale is None else requantise(biased, scale[n], y_zero_point, dtype, largest_sum, clip)
 
     return te.compute((x.shape[0], features), value, result, PLACED)
 

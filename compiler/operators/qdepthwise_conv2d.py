@@ -11,6 +11,7 @@ from vdla.compiler import te
 from vdla.compiler.operators.checks import check_rank, static_extent, target_of
 from vdla.compiler.operators.quantisation import (
     activation_shift,
+    check_clip,
     check_quantised,
     check_requantisation,
     check_zero_point,
@@ -25,6 +26,8 @@ from vdla.compiler.operators.roles import DATA, OPERATOR, PLACED, RESCALED, RESU
 from vdla.compiler.operators.sampled_input import SampledInput, sampled_input
 from vdla.compiler.operators.windows import Ints, windows_of
 from vdla.compiler.target import Target
+
+_Requantisation = tuple[int, str, int | None, tuple[int, int] | None]  # arguments of `requantise`
 
 
 def qdepthwise_conv2d(
@@ -41,6 +44,7 @@ def qdepthwise_conv2d(
     pads: Ints = 0,
     dilations: Ints = 1,
     largest_sum: int | None = None,
+    clip: tuple[int, int] | None = None,
     name: str | None = None,
 ) -> te.Tensor:
     """The depthwise convolution of uint8 or int8 `x` with int8 kernels; the result has `dtype`.
@@ -58,11 +62,12 @@ def qdepthwise_conv2d(
     layout = window_layout(target_of(where, target), *columns)
     channels = _packed_channels(where, x, weight, sampled, layout)
     check_requantisation(where, bias, scale, channels, y_zero_point, dtype)
+    check_clip(where, clip, dtype)
     result = result_name(x, "qdepthwise_conv2d", name)
     data = _pad_data(x, sampled, layout, zero, f"{result}_data")
     total = _sums(data, weight, sampled, layout, result)
     return _result(
-        _rescale(total, bias, scale, (y_zero_point, dtype, largest_sum), f"{result}_rescaled"), sampled, result
+        _rescale(total, bias, scale, (y_zero_point, dtype, largest_sum, clip), f"{result}_rescaled"), sampled, result
     )
 
 
@@ -103,9 +108,7 @@ def _sums(data: te.Tensor, weight: te.Tensor, sampled: SampledInput, layout: Win
     return te.compute(shape, value, f"{name}_sum", {OPERATOR: "qdepthwise_conv2d", **stages})
 
 
-def _rescale(
-    total: te.Tensor, bias: te.Tensor, scale: te.Tensor, options: tuple[int, str, int | None], name: str
-) -> te.Tensor:
+def _rescale(total: te.Tensor, bias: te.Tensor, scale: te.Tensor, options: _Requantisation, name: str) -> te.Tensor:
     """[N, C, OH, OW / lanes, lanes]: the sums requantised with `options`."""
 
     def value(n: te.Value, c: te.Value, y: te.Value, b: te.Value, o: te.Value) -> te.Value:

@@ -12,6 +12,7 @@ from vdla.runtime.numpy_operators.elementwise import ELEMENTWISE
 from vdla.runtime.numpy_operators.function import Function
 from vdla.runtime.numpy_operators.images import IMAGES
 from vdla.runtime.numpy_operators.indexing import INDEXING
+from vdla.runtime.numpy_operators.integer import INTEGER
 from vdla.runtime.numpy_operators.losses import LOSSES
 from vdla.runtime.numpy_operators.movement import MOVEMENT
 from vdla.runtime.numpy_operators.normalisations import NORMALISATIONS
@@ -36,6 +37,7 @@ FUNCTIONS: Mapping[str, Function] = {
     **ELEMENTWISE,
     **IMAGES,
     **INDEXING,
+    **INTEGER,
     **LOSSES,
     **MOVEMENT,
     **NORMALISATIONS,

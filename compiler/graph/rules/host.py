@@ -26,6 +26,8 @@ SequenceLength Shape Shrink Sigmoid Sign Sin Sinh Size Slice Softmax SoftmaxCros
 Softplus Softsign SpaceToDepth Split SplitToSequence Sqrt Squeeze StringConcat StringNormalizer
 StringSplit Sub Sum SwiGLU Swish Tan Tanh TensorScatter TfIdfVectorizer ThresholdedRelu Tile TopK
 Transpose Trilu Unique Unsqueeze Upsample Where Xor ai.onnx.preview.training.Adagrad
-ai.onnx.preview.training.Adam ai.onnx.preview.training.Momentum
+ai.onnx.preview.training.Adam ai.onnx.preview.training.Momentum vdla.QAdd vdla.QAveragePool
+vdla.QConv vdla.QConvTranspose vdla.QDense vdla.QLeakyRelu vdla.QMatMul vdla.QMaxPool vdla.QMul
+vdla.QRescale vdla.QTable vdla.ToInt8 vdla.ToUint8
 """
 HOST_OPERATORS: frozenset[str] = frozenset(_NAMES.split())

@@ -8,10 +8,13 @@ from vdla.compiler.graph.rules.broadcast import BROADCAST
 from vdla.compiler.graph.rules.convolutions import CONVOLUTIONS
 from vdla.compiler.graph.rules.elementwise import ELEMENTWISE
 from vdla.compiler.graph.rules.gathers import GATHERS
+from vdla.compiler.graph.rules.integer_elementwise import INTEGER_ELEMENTWISE
+from vdla.compiler.graph.rules.integer_products import INTEGER_PRODUCTS
 from vdla.compiler.graph.rules.movement import MOVEMENT
 from vdla.compiler.graph.rules.normalisations import NORMALISATIONS
 from vdla.compiler.graph.rules.pools import POOLS
 from vdla.compiler.graph.rules.products import PRODUCTS
+from vdla.compiler.graph.rules.quantise_linear import QUANTISE_LINEAR
 from vdla.compiler.graph.rules.reductions import REDUCTIONS
 from vdla.compiler.graph.rules.rule import OperatorRule
 
@@ -20,10 +23,13 @@ _FAMILIES = (
     CONVOLUTIONS,
     ELEMENTWISE,
     GATHERS,
+    INTEGER_ELEMENTWISE,
+    INTEGER_PRODUCTS,
     MOVEMENT,
     NORMALISATIONS,
     POOLS,
     PRODUCTS,
+    QUANTISE_LINEAR,
     REDUCTIONS,
 )
 RULES: Mapping[str, OperatorRule] = {rule.op: rule for family in _FAMILIES for rule in family}

@@ -13,7 +13,10 @@ in float32 (sx, sw, sy), zero points (zx, zw, zy) and every float32 operation ro
   Add of a vector are one operator where no QuantizeLinear is between them.
 - Add: Ia * (a - za) + Ib * (b - zb), s = sl / (sy * Ib), where a has the smaller of both scales,
   Ia / Ib of the larger one sl, to the nearest fraction whose denominator is at most 32767.
-- AveragePool, GlobalAveragePool: the sum over the n pixels of a window, s = sx / (sy * n).
+- AveragePool, GlobalAveragePool: the sum over the n pixels of a window, s = (sx / sy) / n.
+- Mul: (a - za) * (b - zb), s = (sa * sb) / sy. Sub: Add with a negative Ib.
+- LeakyRelu of slope p / q, a fraction as in Add: the larger of q * (x - zx) and p * (x - zx),
+  s = sx / (sy * q).
 - MaxPool, Concat, copies such as Reshape, and a requantisation: x - zx, s = sx / sy.
 - Relu and Clip before the QuantizeLinear limit the result to their quantised bounds.
 - Any other operator: dequantise, compute in float32, quantise.

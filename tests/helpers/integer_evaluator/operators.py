@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import onnx
 
 from helpers.integer_evaluator.nodes import attributes, run_node
 from helpers.integer_evaluator.quantised import Array, Quantised
-from helpers.integer_evaluator.requantise import float32, product_scale, residual_factors, scaled
+from helpers.integer_evaluator.requantise import LARGEST_DENOMINATOR, float32, product_scale, residual_factors, scaled
 from helpers.integer_evaluator.sums import (
     convolution,
     matrix_product,
@@ -134,15 +135,36 @@ def integer_bias(bias: Quantised | Array, scale: Array) -> Array:
 # --- sums of tensors and of windows ---------------------------------------------------------------
 
 
-@rule("Add")
+@rule("Add", "Sub")
 def _add(node: onnx.NodeProto, operands: Sequence[Operand], sy: Array) -> Sums | None:
     a, b = operands
     if not _is_per_tensor(a) or not _is_per_tensor(b):
         return None
     assert isinstance(a, Quantised) and isinstance(b, Quantised)
     factor_a, factor_b, larger, denominator = residual_factors(a.scale.reshape(()), b.scale.reshape(()))
-    total = a.centred * factor_a + b.centred * factor_b
+    total = a.centred * factor_a + b.centred * (factor_b if node.op_type == "Add" else -factor_b)
     return Sums(total, float32(larger / float32(sy * float32(denominator))))
+
+
+@rule("Mul")
+def _mul(node: onnx.NodeProto, operands: Sequence[Operand], sy: Array) -> Sums | None:
+    a, b = operands
+    if not _is_per_tensor(a) or not _is_per_tensor(b):
+        return None
+    assert isinstance(a, Quantised) and isinstance(b, Quantised)
+    return Sums(a.centred * b.centred, product_scale(a.scale.reshape(()), b.scale.reshape(()), sy))
+
+
+@rule("LeakyRelu")
+def _leaky_relu(node: onnx.NodeProto, operands: Sequence[Operand], sy: Array) -> Sums | None:
+    [x] = operands
+    slope = Fraction(float(np.float32(attributes(node).get("alpha", 0.01))))
+    if not _is_per_tensor(x) or not 0 <= slope <= 1:
+        return None
+    assert isinstance(x, Quantised)
+    nearest = slope.limit_denominator(LARGEST_DENOMINATOR)
+    total = np.where(x.centred > 0, x.centred * nearest.denominator, x.centred * nearest.numerator)
+    return Sums(total, float32(x.scale.reshape(()) / float32(sy * float32(nearest.denominator))))
 
 
 @rule("AveragePool")
@@ -169,7 +191,7 @@ def _global_average_pool(node: onnx.NodeProto, operands: Sequence[Operand], sy: 
 
 
 def _average_scale(x: Quantised, sy: Array, counted: Array) -> Array:
-    return float32(x.scale.reshape(()) / float32(sy * float32(counted)))
+    return float32(_copy_scale(x, sy) / float32(counted))
 
 
 # --- copies ---------------------------------------------------------------------------------------

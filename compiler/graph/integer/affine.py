@@ -1,0 +1,184 @@
+"""Quantised values of a graph: what QuantizeLinear and DequantizeLinear say about them.
+
+q stands for (q - zero_point) * scale. Activations are int8 with one float32 scale and one zero
+point; weights have one scale, or one for each output channel, and no zero point.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from vdla.compiler.graph.errors import GraphError
+from vdla.compiler.graph.graph import Array, Graph, Node
+from vdla.hardware.numerics import NumericsError, scales_from_floats
+
+Float32 = npt.NDArray[np.float32]
+MAX_FACTOR = 32767  # an immediate of the vector unit
+
+
+class NotIntegerError(GraphError):
+    """Nodes that cannot become an integer operator; the message says what they must do."""
+
+
+def decline(rule: str) -> NoReturn:
+    """Refuses a pattern; `rule` reads after "must"."""
+    raise NotIntegerError(rule)
+
+
+@dataclass(frozen=True, slots=True)
+class QuantisedActivation:
+    """An int8 value with its scale and zero point."""
+
+    name: str
+    scale: np.float32
+    zero_point: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuantisedWeight:
+    """Integers in the layout of the operator, with one scale or one for each of its outputs."""
+
+    values: npt.NDArray[np.int8]
+    scale: Float32
+
+
+@dataclass(frozen=True, slots=True)
+class QuantisationParameters:
+    """The scale and the zero point of a QuantizeLinear or DequantizeLinear, per tensor or axis."""
+
+    scale: Float32
+    zero_point: npt.NDArray[np.int64]
+    axis: int
+
+    @property
+    def per_tensor(self) -> bool:
+        """Whether one scale holds for all elements."""
+        return self.scale.size == 1
+
+
+def parameters(graph: Graph, node: Node) -> QuantisationParameters | None:
+    """The parameters of a node; None where they are no constants, or given for blocks."""
+    scale = graph.constant(node.inputs[1])
+    if scale is None or scale.dtype != np.float32 or scale.ndim > 1 or node.attributes.get("block_size", 0):
+        return None
+    if not (np.isfinite(scale) & (scale > 0)).all():
+        return None
+    zero_point: Array | None = np.zeros(scale.shape, np.int64)
+    if len(node.inputs) > 2 and node.inputs[2]:
+        zero_point = graph.constant(node.inputs[2])
+    if zero_point is None or zero_point.shape != scale.shape:
+        return None
+    if (
+        graph.tensor(node.inputs[2] if len(node.inputs) > 2 and node.inputs[2] else _integer_side(node)).dtype
+        not in _INTEGERS
+    ):
+        return None
+    return QuantisationParameters(
+        scale.reshape(-1), zero_point.reshape(-1).astype(np.int64), int(node.attributes.get("axis", 1))
+    )
+
+
+_INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "int4", "uint4", "int2", "uint2")
+
+
+def _integer_side(node: Node) -> str:
+    return node.inputs[0] if node.op == "DequantizeLinear" else node.outputs[0]
+
+
+def activation(graph: Graph, name: str) -> QuantisedActivation:
+    """The int8 value behind a float value that a DequantizeLinear makes."""
+    node = graph.producers.get(name)
+    if node is None or node.op != "DequantizeLinear":
+        decline(f"read quantised values, got {name}")
+    found = parameters(graph, node)
+    if found is None or not found.per_tensor:
+        decline(f"read values of one constant scale, got {name}")
+    dtype = graph.tensor(node.inputs[0]).dtype
+    if dtype != "int8":
+        decline(f"read activations of 8 bits, got {dtype} for {name}")
+    return QuantisedActivation(node.inputs[0], found.scale[0], int(found.zero_point[0]))
+
+
+def weight(graph: Graph, name: str, axis: int) -> QuantisedWeight:
+    """A constant weight that a DequantizeLinear makes, with scales along `axis`."""
+    node = graph.producers.get(name)
+    values = graph.constant(node.inputs[0]) if node is not None and node.op == "DequantizeLinear" else None
+    if node is None or values is None:
+        decline(f"have a constant quantised weight, got {name}")
+    found = parameters(graph, node)
+    if found is None:
+        decline(f"have a weight of constant scales, per tensor or channel, got {name}")
+    rank = values.ndim
+    if not found.per_tensor and found.axis % rank != axis % rank:
+        decline(f"have weight scales along axis {axis % rank}, got {found.axis % rank}")
+    sides = [1] * rank
+    sides[axis] = -1
+    centred = values.astype(np.int64) - found.zero_point.reshape(sides)
+    if centred.size and (centred.min() < -128 or centred.max() > 127):
+        decline("have a symmetric weight, got zero points that leave the range of int8")
+    return QuantisedWeight(centred.astype(np.int8), found.scale)
+
+
+def bias(graph: Graph, name: str, scale: Float32, outputs: int) -> npt.NDArray[np.int32]:
+    """A constant bias as int32 in the scale of the sums; zeros if the name is empty.
+
+    Another scale, or a float bias, is quantised as QuantizeLinear does.
+    """
+    if not name:
+        return np.zeros(outputs, np.int32)
+    node = graph.producers.get(name)
+    if node is None or node.op != "DequantizeLinear":
+        return quantise_bias(_vector(graph.constant(name), name, outputs), scale)
+    values, found = graph.constant(node.inputs[0]), parameters(graph, node)
+    if values is None or found is None:
+        decline(f"have a constant bias, got {name}")
+    flat = _vector(values, name, outputs).astype(np.int64)
+    if values.dtype == np.int32 and not found.zero_point.any() and bool((found.scale == scale).all()):
+        return flat.astype(np.int32)
+    return quantise_bias(((flat - found.zero_point) * found.scale).astype(np.float32), scale)
+
+
+def _vector(values: Array | None, name: str, outputs: int) -> Array:
+    if values is None:
+        decline(f"have a constant bias, got {name}")
+    if values.size not in (1, outputs) or max(values.shape, default=1) != values.size:
+        decline(f"have a bias of one number for each of {outputs} outputs, got shape {list(values.shape)}")
+    return np.broadcast_to(values.reshape(-1), (outputs,))
+
+
+def quantise_bias(values: Array, scale: Float32) -> npt.NDArray[np.int32]:
+    """`values` / `scale`, rounded half to even, saturated."""
+    quotients = np.rint(values.astype(np.float32) / scale).astype(np.float64)
+    return np.asarray(np.clip(quotients, -(2**31), 2**31 - 1), np.int32)
+
+
+def quantise(values: Array, scale: np.float32, zero_point: int) -> npt.NDArray[np.int8]:
+    """Float32 values as QuantizeLinear makes them."""
+    return np.asarray(np.clip(np.rint(values.astype(np.float32) / scale) + zero_point, -128, 127).astype(np.int8))
+
+
+# --- factors --------------------------------------------------------------------------------------
+
+
+def multipliers(factors: Array | np.floating) -> dict[str, Array]:
+    """The attributes `multiplier` and `shift` of real factors, one or one a channel."""
+    try:
+        multiplier, shift = scales_from_floats(np.atleast_1d(np.asarray(factors, np.float64)))
+    except NumericsError:
+        decline(f"rescale by less than 2**24, got {np.max(factors)}")
+    return {"multiplier": multiplier, "shift": shift}
+
+
+def ratio(first: np.float32, second: np.float32) -> tuple[int, int]:
+    """Integers in the ratio of two scales, the larger at most MAX_FACTOR."""
+    exact = Fraction(float(first)) / Fraction(float(second))
+    if exact <= 1:
+        nearest = exact.limit_denominator(MAX_FACTOR)
+        return nearest.numerator, nearest.denominator
+    nearest = (1 / exact).limit_denominator(MAX_FACTOR)
+    return nearest.denominator, nearest.numerator

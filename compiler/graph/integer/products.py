@@ -1,0 +1,173 @@
+"""Convolutions and matrix products of quantised values as integer operators."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
+from vdla.compiler.graph.integer.affine import (
+    Float32,
+    QuantisedWeight,
+    activation,
+    bias,
+    decline,
+    multipliers,
+    weight,
+)
+from vdla.compiler.graph.integer.result import QuantisedResult, sole
+from vdla.compiler.graph.integer.windows import spatial, window_options
+from vdla.compiler.graph.rewriting import Replacement, fresh_name
+
+
+def fuse_conv(result: QuantisedResult, node: Node, added: str = "") -> Replacement:
+    """vdla.QConv: x, weight int8 [CO, C / group, ...], bias int32 [CO]."""
+    graph = result.graph
+    sole(graph, node)
+    x, factors = activation(graph, node.inputs[0]), weight(graph, node.inputs[1], 0)
+    spatial(graph, node)
+    attributes = {
+        **window_options(graph, node, factors.values.shape[2:]),
+        "group": int(node.attributes.get("group", 1)),
+        "x_zero_point": x.zero_point,
+    }
+    sums = _scales(x.scale, factors, len(factors.values))
+    return _with_constants(result, node, "vdla.QConv", x.name, factors, sums, _bias_name(node, added), attributes)
+
+
+def fuse_conv_transpose(result: QuantisedResult, node: Node, added: str = "") -> Replacement:
+    """vdla.QConvTranspose: x, weight int8 [C, CO / group, ...], bias int32 [CO]."""
+    graph = result.graph
+    sole(graph, node)
+    x, factors = activation(graph, node.inputs[0]), weight(graph, node.inputs[1], 1)
+    kernel, group = factors.values.shape[2:], int(node.attributes.get("group", 1))
+    if node.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID") or "output_shape" in node.attributes:
+        decline("have explicit pads")
+    attributes = {
+        **window_options(graph, node, kernel),
+        "output_padding": tuple(node.attributes.get("output_padding", (0,) * len(kernel))),
+        "group": group,
+        "x_zero_point": x.zero_point,
+    }
+    if group > 1 and factors.scale.size > 1:
+        decline("have one weight scale, since a channel of the weight stands for one result of each group")
+    sums = _scales(x.scale, factors, factors.values.shape[1] * group)
+    name = _bias_name(node, added)
+    return _with_constants(result, node, "vdla.QConvTranspose", x.name, factors, sums, name, attributes)
+
+
+def fuse_gemm(result: QuantisedResult, node: Node, added: str = "") -> Replacement:
+    """vdla.QDense: x, weight int8 [N, K], bias int32 [N]."""
+    graph, options = result.graph, node.attributes
+    sole(graph, node)
+    if options.get("transA", 0):
+        decline("read its first operand as it is, got transA")
+    if float(options.get("alpha", 1.0)) != 1.0 or float(options.get("beta", 1.0)) != 1.0:
+        decline("have an alpha and a beta of 1")
+    transposed = bool(options.get("transB", 0))
+    x, factors = activation(graph, node.inputs[0]), weight(graph, node.inputs[1], 0 if transposed else 1)
+    if not transposed:
+        factors = replace(factors, values=np.ascontiguousarray(factors.values.T))
+    return _dense(result, node, x.name, x.scale, x.zero_point, factors, _bias_name(node, added))
+
+
+def fuse_matmul(result: QuantisedResult, node: Node, added: str = "") -> Replacement:
+    """vdla.QDense for a constant weight of two dimensions, else vdla.QMatMul."""
+    graph = result.graph
+    sole(graph, node)
+    ranks = [len(graph.tensor(name).shape or ()) for name in node.inputs]
+    if min(ranks) < 2:
+        decline(f"multiply tensors of two or more dimensions, got {ranks}")
+    source = graph.producers.get(node.inputs[1])
+    if (
+        source is not None
+        and source.op == "DequantizeLinear"
+        and graph.constant(source.inputs[0]) is not None
+        and ranks[1] == 2
+    ):
+        x, factors = activation(graph, node.inputs[0]), weight(graph, node.inputs[1], 1)
+        factors = replace(factors, values=np.ascontiguousarray(factors.values.T))
+        return _dense(result, node, x.name, x.scale, x.zero_point, factors, added)
+    if added:
+        decline("have a constant weight, since a bias is added")
+    a, b = (activation(graph, name) for name in node.inputs)
+    attributes = {
+        "a_zero_point": a.zero_point,
+        "b_zero_point": b.zero_point,
+        **multipliers(result.from_scale(a.scale * b.scale)),
+    }
+    return result.becomes("vdla.QMatMul", (a.name, b.name), attributes, (node,))
+
+
+def fuse_biased(result: QuantisedResult, node: Node) -> Replacement | None:
+    """A product plus a constant; None for other additions."""
+    graph = result.graph
+    for product, added in (node.inputs, node.inputs[::-1]):
+        before = graph.producers.get(product)
+        if before is None or before.op not in BIASED or len(before.inputs) > 2 or not _is_bias(graph, added, before):
+            continue
+        if graph.readers(node.outputs[0]) != 1:
+            decline("have a float result that only a QuantizeLinear reads")
+        inner = replace(result, nodes=(node, *result.nodes))
+        return BIASED[before.op](inner, before, added)
+    return None
+
+
+def _is_bias(graph: Graph, name: str, product: Node) -> bool:
+    """Whether a constant has one number for each output of a product."""
+    shape = _constant_shape(graph, name)
+    if shape is None:
+        return False
+    rank = len(graph.tensor(product.outputs[0]).shape or ())
+    place = rank - 1 if product.op in ("MatMul", "Gemm") else 1
+    full = (1,) * (rank - len(shape)) + shape
+    return len(full) == rank and all(extent == 1 for d, extent in enumerate(full) if d != place)
+
+
+def _constant_shape(graph: Graph, name: str) -> tuple[int, ...] | None:
+    node = graph.producers.get(name)
+    value = graph.constant(node.inputs[0] if node is not None and node.op == "DequantizeLinear" else name)
+    return None if value is None else value.shape
+
+
+BIASED = {"Conv": fuse_conv, "ConvTranspose": fuse_conv_transpose, "Gemm": fuse_gemm, "MatMul": fuse_matmul}
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def _bias_name(node: Node, added: str) -> str:
+    return added or (node.inputs[2] if len(node.inputs) > 2 else "")
+
+
+def _scales(scale: np.float32, factors: QuantisedWeight, outputs: int) -> Float32:
+    """The scale of the sums of each output."""
+    return np.broadcast_to(np.asarray(scale * factors.scale, np.float32), (outputs,))
+
+
+def _dense(
+    result: QuantisedResult, node: Node, x: str, scale: np.float32, zero_point: int, factors: QuantisedWeight, name: str
+) -> Replacement:
+    sums = _scales(scale, factors, len(factors.values))
+    return _with_constants(result, node, "vdla.QDense", x, factors, sums, name, {"x_zero_point": zero_point})
+
+
+def _with_constants(
+    result: QuantisedResult,
+    node: Node,
+    op: str,
+    x: str,
+    factors: QuantisedWeight,
+    sums: Float32,
+    bias_name: str,
+    attributes: dict[str, object],
+) -> Replacement:
+    graph = result.graph
+    values: dict[str, Array] = {
+        fresh_name(graph, f"{result.name}_weight"): factors.values,
+        fresh_name(graph, f"{result.name}_bias"): bias(graph, bias_name, sums, len(sums)),
+    }
+    types = {name: TensorType(value.dtype.name, value.shape) for name, value in values.items()}
+    made = Replacement(constants=values, types=types)
+    return result.becomes(op, (x, *values), {**attributes, **multipliers(result.from_scale(sums))}, (node,), made)

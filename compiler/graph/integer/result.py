@@ -1,0 +1,126 @@
+"""The quantised result of a float operator: Q(Clip(Relu(op(...)))).
+
+Relu and Clip become bounds of the quantised result: rounding is monotone, so that clipping before
+and after it is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vdla.compiler.graph.graph import Array, Graph, Node
+from vdla.compiler.graph.integer.affine import decline, parameters, quantise
+from vdla.compiler.graph.rewriting import Replacement
+
+_LOW, _HIGH = -128, 127
+
+
+@dataclass(frozen=True, eq=False)
+class QuantisedResult:
+    """`value` is the float result of an operator; `bounds` are those of the int8 result.
+
+    `nodes` are the nodes from `value` to the QuantizeLinear, which is the last.
+    """
+
+    graph: Graph
+    value: str
+    scale: np.float32
+    zero_point: int
+    bounds: tuple[int, int]
+    nodes: tuple[Node, ...]
+
+    @property
+    def name(self) -> str:
+        """The int8 result."""
+        return self.nodes[-1].outputs[0]
+
+    @property
+    def producer(self) -> Node | None:
+        """The node that computes the float result."""
+        return self.graph.producers.get(self.value)
+
+    @property
+    def attributes(self) -> dict[str, int]:
+        """The attributes of integer operators that say what becomes of a requantised sum."""
+        low, high = self.bounds
+        return {"y_zero_point": self.zero_point, "low": low, "high": high}
+
+    def from_scale(self, scale: Array | np.floating[Any]) -> Array:
+        """A scale of sums over that of the result, in float32."""
+        return np.asarray(np.float32(scale) / self.scale, np.float32)
+
+    def becomes(
+        self,
+        op: str,
+        inputs: tuple[str, ...],
+        attributes: Mapping[str, Any],
+        replaced: tuple[Node, ...],
+        made: Replacement | None = None,
+    ) -> Replacement:
+        """An integer operator in place of the QuantizeLinear; `made` has its constants."""
+        name = next((node.name for node in replaced if node.name), "")
+        node = Node(op, inputs, (self.name,), {**attributes, **self.attributes}, name)
+        extra = made or Replacement()
+        return Replacement((*extra.nodes, node), extra.constants, extra.types, matched=(*replaced, *self.nodes[:-1]))
+
+
+def quantised_result(graph: Graph, node: Node) -> QuantisedResult | None:
+    """The result that a QuantizeLinear to int8 makes, without Relu and Clip before it."""
+    if node.op != "QuantizeLinear" or graph.tensor(node.outputs[0]).dtype != "int8":
+        return None
+    found = parameters(graph, node)
+    if found is None or not found.per_tensor:
+        return None
+    scale, zero_point = found.scale[0], int(found.zero_point[0])
+    result = QuantisedResult(graph, node.inputs[0], scale, zero_point, (_LOW, _HIGH), (node,))
+    while (before := _clipped(result)) is not None:
+        result = before
+    return result
+
+
+def _clipped(result: QuantisedResult) -> QuantisedResult | None:
+    """The result before the Relu or Clip that computes its value."""
+    graph, node = result.graph, result.producer
+    if node is None or node.op not in ("Relu", "Clip") or graph.readers(result.value) != 1:
+        return None
+    limits = _clip_limits(graph, node)
+    if limits is None:
+        return None
+    low, high = (None if x is None else int(quantise(x, result.scale, result.zero_point)) for x in limits)
+    before_low, before_high = result.bounds
+    bounds = (
+        before_low if low is None else min(max(low, before_low), before_high),
+        before_high if high is None else min(max(high, before_low), before_high),
+    )
+    return QuantisedResult(
+        graph=graph,
+        value=node.inputs[0],
+        scale=result.scale,
+        zero_point=result.zero_point,
+        bounds=bounds,
+        nodes=(node, *result.nodes),
+    )
+
+
+def _clip_limits(graph: Graph, node: Node) -> tuple[Array | None, Array | None] | None:
+    """The constant limits of a Relu or a Clip."""
+    if node.op == "Relu":
+        return np.zeros((), np.float32), None
+    limits: list[Array | None] = [None, None]
+    for i, name in enumerate(node.inputs[1:3]):
+        if name:
+            value = graph.constant(name)
+            if value is None or value.size != 1 or not np.isfinite(value).all():
+                return None
+            limits[i] = value.reshape(())
+    return limits[0], limits[1]
+
+
+def sole(graph: Graph, node: Node) -> None:
+    """Refuses a node whose float result others read as well."""
+    if graph.readers(node.outputs[0]) != 1:
+        decline(f"have a float result that only a QuantizeLinear reads, got {graph.readers(node.outputs[0])} readers")

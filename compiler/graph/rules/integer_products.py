@@ -1,0 +1,148 @@
+"""Rules of quantised convolutions and matrix products.
+
+One group, depthwise convolutions and dense layers use dot-product instructions; other groups,
+transposed convolutions and products of two activations are summed in int32.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vdla.compiler import operators, te
+from vdla.compiler.graph.graph import Array
+from vdla.compiler.graph.rules.requantise import EXACT_SUM, bounds, centred, far, rescaled_sums, scales
+from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
+
+_PLANE = 2  # spatial dimensions of the fast forms
+_Options = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]  # strides, pads, dilations
+
+
+def _weight_and_bias(call: NodeCall) -> tuple[Array, Array]:
+    weight, bias = call.constant(1, "weight"), call.constant(2, "bias")
+    if weight is None or bias is None:
+        call.decline("have a weight and a bias")
+    return weight, bias
+
+
+def _greatest(call: NodeCall, weight: Array, bias: Array, channel: int = 0) -> int:
+    """The greatest magnitude of a sum."""
+    axes = tuple(d for d in range(weight.ndim) if d != channel)
+    sums = np.abs(weight.astype(np.int64)).sum(axis=axes) * far(call.attribute("x_zero_point"))
+    return int(sums.max(initial=0) + np.abs(bias.astype(np.int64)).max(initial=0))
+
+
+def _packed(call: NodeCall, packed: operators.PackedWeights) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
+    return call.pack("weight", packed.weight), call.pack("bias", packed.bias), call.pack("scale", packed.scale)
+
+
+# --- convolutions ---------------------------------------------------------------------------------
+
+
+def _qconv(call: NodeCall) -> te.Tensor:
+    x, (weight, bias) = call.tensor(0), _weight_and_bias(call)
+    strides, pads, dilations = (call.attribute(key) for key in ("strides", "pads", "dilations"))
+    if weight.ndim == 2 + _PLANE:
+        return _plane(call, x, weight, bias, (strides, pads, dilations), call.name())
+    if weight.ndim > 2 + _PLANE:
+        return _summed(call, x, weight, bias, (strides, pads, dilations), call.name())
+    row = operators.unsqueeze(x, 2, name=f"{call.name()}_row")
+    flat = ((1, *strides), (0, pads[0], 0, pads[1]), (1, *dilations))
+    return operators.squeeze(_plane(call, row, weight[:, :, None], bias, flat, f"{call.name()}_plane"), 2, call.name())
+
+
+def _plane(call: NodeCall, x: te.Tensor, weight: Array, bias: Array, options: _Options, name: str) -> te.Tensor:
+    """A two-dimensional convolution by dot products where there is a form of them."""
+    groups, zero_point, result = (call.attribute(key) for key in ("group", "x_zero_point", "y_zero_point"))
+    depthwise = groups == x.shape[1] == len(weight) and groups > 1
+    if (groups > 1 and not depthwise) or _greatest(call, weight, bias) > EXACT_SUM:
+        return _summed(call, x, weight, bias, options, name)
+    strides, pads, dilations = options
+    if depthwise:
+        packed = operators.pack_qdepthwise_conv2d(
+            weight, scales(call), call.target, bias, zero_point, "int8", strides, dilations
+        )
+        return operators.qdepthwise_conv2d(
+            x, *_packed(call, packed), call.target, weight.shape[2:], zero_point, result, "int8",
+            strides, pads, dilations, packed.largest_sum, bounds(call), name,
+        )  # fmt: skip
+    packed = operators.pack_qconv2d(weight, scales(call), call.target, bias, zero_point, "int8")
+    return operators.qconv2d(
+        x, *_packed(call, packed), call.target, len(weight), zero_point, result, "int8",
+        strides, pads, dilations, packed.largest_sum, bounds(call), name,
+    )  # fmt: skip
+
+
+def _summed(call: NodeCall, x: te.Tensor, weight: Array, bias: Array, options: _Options, name: str) -> te.Tensor:
+    """A convolution of int32."""
+    data = centred(call, x, call.attribute("x_zero_point"), "centred")
+    wide, added, groups = weight.astype(np.int32), call.pack("bias", bias), call.attribute("group")
+    if weight.ndim == 2 + _PLANE:
+        packed = operators.pack_conv2d(wide, call.target, groups)
+        total = operators.conv2d(
+            data, call.pack("weight", packed), added, *options, groups, len(weight),
+            weight_layout=f"OIHW{packed.shape[-1]}o", target=call.target, name=f"{name}_total",
+        )  # fmt: skip
+    else:
+        total = operators.convolution(data, call.pack("weight", wide), added, *options, groups, f"{name}_total")
+    return _rescaled(call, total, 1, _greatest(call, weight, bias), name)
+
+
+def _qconv_transpose(call: NodeCall) -> te.Tensor:
+    x, (weight, bias) = call.tensor(0), _weight_and_bias(call)
+    data = centred(call, x, call.attribute("x_zero_point"), "centred")
+    names = ("strides", "pads", "output_padding", "dilations", "group")
+    strides, pads, extra, dilations, groups = (call.attribute(key) for key in names)
+    wide, added = call.pack("weight", weight.astype(np.int32)), call.pack("bias", bias)
+    total = operators.conv_transpose(
+        data, wide, added, strides, pads, extra, dilations, groups, name=f"{call.name()}_total"
+    )
+    return _rescaled(call, total, 1, _greatest(call, weight, bias, 1), call.name())
+
+
+# --- matrices -------------------------------------------------------------------------------------
+
+
+def _qdense(call: NodeCall) -> te.Tensor:
+    x, (weight, bias) = call.tensor(0), _weight_and_bias(call)
+    name, is_matrix = call.name(), len(x.shape) == _PLANE
+    rows = x if is_matrix else operators.reshape(x, (-1, x.shape[-1]), name=f"{name}_rows")
+    result = _dense(call, rows, weight, bias, name if is_matrix else f"{name}_matrix")
+    return result if is_matrix else operators.reshape(result, (*x.shape[:-1], len(weight)), name=name)
+
+
+def _dense(call: NodeCall, x: te.Tensor, weight: Array, bias: Array, name: str) -> te.Tensor:
+    greatest, zero_point = _greatest(call, weight, bias), call.attribute("x_zero_point")
+    if greatest > EXACT_SUM:
+        data = centred(call, x, zero_point, "centred")
+        wide = call.pack("weight", np.ascontiguousarray(weight.T.astype(np.int32)))
+        total = operators.matmul(data, wide, call.pack("bias", bias), name=f"{name}_total")
+        return _rescaled(call, total, 1, greatest, name)
+    packed = operators.pack_qdense(weight, scales(call), call.target, bias, zero_point, "int8")
+    return operators.qdense(
+        x, *_packed(call, packed), call.target, len(weight), call.attribute("y_zero_point"), "int8",
+        packed.largest_sum, bounds(call), name,
+    )  # fmt: skip
+
+
+def _qmatmul(call: NodeCall) -> te.Tensor:
+    zeros = call.attribute("a_zero_point"), call.attribute("b_zero_point")
+    a, b = (centred(call, call.tensor(i), zeros[i], f"{i}_centred") for i in range(2))
+    depth = a.shape[-1]
+    if not isinstance(depth, int):
+        call.decline("have a static number of terms")
+    total = operators.matmul(a, b, name=f"{call.name()}_total")
+    return _rescaled(call, total, 0, depth * far(zeros[0]) * far(zeros[1]), call.name())
+
+
+def _rescaled(call: NodeCall, total: te.Tensor, channel: int, greatest: int, name: str) -> te.Tensor:
+    """Sums requantised, with scales along dimension `channel`."""
+    rescale = rescaled_sums(call, greatest)
+    return te.compute(total.shape, lambda *i: rescale(total[i], i[channel]), name)
+
+
+INTEGER_PRODUCTS = (
+    OperatorRule("vdla.QConv", FusionClass.COMPLEX, _qconv),
+    OperatorRule("vdla.QConvTranspose", FusionClass.COMPLEX, _qconv_transpose),
+    OperatorRule("vdla.QDense", FusionClass.COMPLEX, _qdense),
+    OperatorRule("vdla.QMatMul", FusionClass.COMPLEX, _qmatmul),
+)
