@@ -18,7 +18,6 @@ from vdla.compiler.codegen.llvm.casts import cast
 from vdla.compiler.codegen.llvm.function_builder import FunctionBuilder, lane_numbers
 from vdla.compiler.codegen.llvm.functions import call_function
 from vdla.compiler.codegen.llvm.lanes import VectorLanes, is_safe
-from vdla.compiler.codegen.llvm.rounded_casts import can_fuse, cast_rounded, cast_scaled, is_moderate, rounded, scaled
 from vdla.compiler.codegen.llvm.types import HALF, I32, Value, broadcast, constant, lane_count, value_type
 from vdla.compiler.ir import SMALL_FLOATS, is_float
 
@@ -42,13 +41,14 @@ def _evaluate(fb: FunctionBuilder, expr: ir.Expr, lanes: VectorLanes | None) -> 
     match expr:
         case ir.Binary():
             return _binary(fb, expr, lanes)
-        case ir.Cast():
-            return _cast(fb, expr, lanes)
+        case ir.Cast(dtype=dtype, value=inner):
+            source = ir.dtype_of(inner, fb.buffers)
+            return cast(fb.arithmetic, evaluate(fb, inner, lanes), source, dtype)
         case ir.Select():
             return _select(fb, expr, lanes)
         case ir.Load(buffer=buffer, indices=indices):
             return memory.load(fb, buffer, indices, lanes)
-        case ir.Call(name=name, args=args):
+        case ir.Call(name=name, args=args, dtype=dtype):
             values = _broadcast_all(fb, [evaluate(fb, arg, lanes) for arg in args])
             return call_function(fb.arithmetic, name, ir.dtype_of(args[0], fb.buffers), values)
 
@@ -82,24 +82,6 @@ def _binary(fb: FunctionBuilder, expr: ir.Binary, lanes: VectorLanes | None) -> 
         return fb.arithmetic.divide_by_constant(expr.op, dividend, int(expr.b.value), non_negative=False)
     a, b = _broadcast_all(fb, [evaluate(fb, expr.a, lanes), evaluate(fb, expr.b, lanes)])
     return fb.arithmetic.binary(expr.op, dtype, a, b)
-
-
-def _cast(fb: FunctionBuilder, expr: ir.Cast, lanes: VectorLanes | None) -> Value:
-    source, dtype = ir.dtype_of(expr.value, fb.buffers), expr.dtype
-    if (found := rounded(expr, source)) is None:
-        return cast(fb.arithmetic, evaluate(fb, expr.value, lanes), source, dtype)
-    value, addend = found
-    unmasked = lanes is None or lanes.mask is None  # a scale in an inactive lane is poison, on which none may branch
-    factors = scaled(value, fb.buffers) if unmasked and can_fuse(fb.target, dtype) else None
-    if factors is None:
-        return cast_rounded(fb.arithmetic, evaluate(fb, value, lanes), source, addend, dtype)
-    total, scale = (evaluate(fb, factor, lanes) for factor in factors)
-    a, b = _broadcast_all(fb, [total, scale])
-    return fb.choose(
-        is_moderate(fb.arithmetic, scale),
-        lambda: cast_scaled(fb.arithmetic, a, b, addend, dtype),
-        lambda: cast_rounded(fb.arithmetic, evaluate(fb, value, lanes), source, addend, dtype),
-    )
 
 
 def _select(fb: FunctionBuilder, expr: ir.Select, lanes: VectorLanes | None) -> Value:
