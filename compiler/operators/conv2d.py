@@ -196,13 +196,14 @@ def result_in_layout(
         return te.cast(dtype, value if bias is None else value + to_accumulator(bias[channel]))
 
     def in_blocks(n: te.Value, cb: te.Value, oh: te.Value, ow: te.Value, c: te.Value) -> te.Value:
-        return with_bias(total[n, cb, oh, ow, c], cb * geometry.lanes + c)
+        value = total[n, cb, oh, ow, c]
+        return te.cast(dtype, value if bias is None else value + to_accumulator(geometry.of_channel(bias, cb, c)))
 
     def plain(n: te.Value, co: te.Value, oh: te.Value, ow: te.Value) -> te.Value:
         return with_bias(total[n, geometry.block_of(co), oh, ow, geometry.lane_of(co)], co)
 
     if is_blocked:
-        return te.compute(total.shape, in_blocks, name)
+        return te.compute((*total.shape[:2], *geometry.windows.counts, geometry.lanes), in_blocks, name)
     return te.compute((total.shape[0], geometry.outputs, *geometry.windows.counts), plain, name)
 
 

@@ -94,7 +94,7 @@ class ConvolutionPlan:
                     target=self.target,
                     name=name,
                 )
-        return winograd_conv2d(x, weight, bias, windows.pads, outputs, _tile_of(self.algorithm), name)
+        return winograd_conv2d(x, weight, bias, windows.pads, outputs, _tile_of(self.algorithm), name=name)
 
 
 def plan_convolution(

@@ -34,14 +34,16 @@ def requantise(
 ) -> te.Value:
     """An int32 sum as `dtype`, within `clip` as well; `largest_sum` bounds the sum's magnitude.
 
-    The product is exact up to sums of 2**29. Sums of up to 2**24 are numbers of float32, whose
-    products are rounded once.
+    A float64 holds the product of 24 bits and a sum below 2**29 exactly; that of a greater sum may
+    be rounded to a half. Sums of up to 2**24 are numbers of float32: products are rounded once.
     """
-    low, high = limits(dtype) if clip is None else clip
-    wide = "float32" if largest_sum is not None and largest_sum <= _EXACT_IN_FLOAT32 else "float64"
-    bounds = float(low - zero_point), float(high - zero_point)
-    rounded = te.round_product(te.cast(wide, total), te.cast(wide, scale), *bounds)
-    return te.cast(dtype, rounded + zero_point)
+    if largest_sum is not None and largest_sum <= _EXACT_IN_FLOAT32:
+        low, high = limits(dtype) if clip is None else clip
+        bounds = float(low - zero_point), float(high - zero_point)
+        return te.cast(dtype, te.round_product(te.cast("float32", total), scale, *bounds) + zero_point)
+    rounded = te.round(te.cast("float64", total) * te.cast("float64", scale))
+    result = te.cast(dtype, rounded + float(zero_point))
+    return result if clip is None else te.clip(result, *clip)
 
 
 def convert_activation(value: te.Value, dtype: str) -> te.Value:

@@ -31,11 +31,13 @@ from vdla.compiler.operators.checks import (
     check_same_dtype,
     check_weights,
     integer,
+    same_shape,
     static_extent,
     static_extents,
     target_of,
 )
 from vdla.compiler.operators.conv2d import ConvGeometry, lanes_of, result_in_layout
+from vdla.compiler.operators.layouts import block_size, check_layout
 from vdla.compiler.operators.pad import pad
 from vdla.compiler.operators.results import result_name, to_accumulator
 from vdla.compiler.operators.roles import OPERATOR, PLACED
@@ -98,20 +100,25 @@ def winograd_conv2d(
     pads: Ints = 0,
     out_channels: int | None = None,
     tile: int = 4,
+    layout: str = "NCHW",
     name: str | None = None,
 ) -> te.Tensor:
     """x [N, C, H, W], weight [t + 2, t + 2, CO / lanes, C, lanes], bias [CO] -> [N, CO, OH, OW].
 
-    `pack_winograd` makes the weight for t = `tile`; its first `out_channels` are used. Floats only;
-    float16 and bfloat16 are summed in float32.
+    `pack_winograd` makes the weight for t = `tile`; its first `out_channels` are used. `layout`
+    "NCHW16c" is an image in blocks of 16 channels, the last one padded; the result then has blocks
+    of the lanes of the weight, and the bias may be padded to them. Floats only; float16 and
+    bfloat16 are summed in float32.
     """
+    block = block_size(_NAME, "layout", layout, "NCHW", "c")
+    check_layout(_NAME, "x", x, layout, block)
     transform = _transform(_NAME, tile)
     geometry = _geometry(x, weight, transform, pads, out_channels)
-    _check_operands(x, weight, bias, geometry)
+    _check_operands(x, weight, bias, geometry, block)
     result = result_name(x, _NAME, name)
     data = _transform_data(x, transform, geometry, result)
     total = _transform_products(_products(data, weight, f"{result}_product"), transform, result)
-    return result_in_layout(total, bias, geometry, x.dtype, False, result)
+    return result_in_layout(total, bias, geometry, x.dtype, block is not None, result)
 
 
 def pack_winograd(weight: Array, tile: int = 4, target: Target | str = "host") -> Array:
@@ -134,33 +141,38 @@ def pack_winograd(weight: Array, tile: int = 4, target: Target | str = "host") -
 
 
 def _transform_data(x: te.Tensor, transform: Transform, geometry: ConvGeometry, name: str) -> te.Tensor:
-    """[N, m + 2, m + 2, C, TH, TW]: B' d B of each tile of the image."""
+    """[N, m + 2, m + 2, C, TH, TW]: B' d B of each tile of the image; lanes of channels last."""
     m, windows = transform.tile, geometry.windows
     tiles = tuple(-(-count // m) for count in windows.counts)
     after = (t * m + WINDOW - 1 - b - n for t, b, n in zip(tiles, windows.pads_before, windows.extents, strict=True))
-    image = pad(x, (0, 0, *windows.pads_before, 0, 0, *after), name=f"{name}_pad")
+    lanes, none = x.shape[4:], (0,) * (len(x.shape) - 4)
+    image = pad(x, (0, 0, *windows.pads_before, *none, 0, 0, *after, *none), name=f"{name}_pad")
 
-    def along_rows(n: te.Value, c: te.Value, th: te.Value, i: te.Value, w: te.Value) -> te.Value:
-        return _row_times(transform.data, i, lambda r: to_accumulator(image[n, c, th * m + r, w]))
+    def along_rows(n: te.Value, c: te.Value, th: te.Value, i: te.Value, w: te.Value, *lane: te.Value) -> te.Value:
+        return _row_times(transform.data, i, lambda r: to_accumulator(image[(n, c, th * m + r, w, *lane)]))
 
-    rows = te.compute((*x.shape[:2], tiles[0], transform.data_tile, image.shape[3]), along_rows, f"{name}_rows", PLACED)
+    shape = (*x.shape[:2], tiles[0], transform.data_tile, image.shape[3], *lanes)
+    rows = te.compute(shape, along_rows, f"{name}_rows", PLACED)
 
-    def along_columns(n: te.Value, i: te.Value, j: te.Value, c: te.Value, th: te.Value, tw: te.Value) -> te.Value:
-        return _row_times(transform.data, j, lambda s: rows[n, c, th, i, tw * m + s])
+    def along_columns(*indices: te.Value) -> te.Value:
+        n, i, j, c, th, tw, *lane = indices
+        return _row_times(transform.data, j, lambda s: rows[(n, c, th, i, tw * m + s, *lane)])
 
-    shape = (x.shape[0], transform.data_tile, transform.data_tile, x.shape[1], *tiles)
+    shape = (x.shape[0], transform.data_tile, transform.data_tile, x.shape[1], *tiles, *lanes)
     return te.compute(shape, along_columns, f"{name}_data", PLACED)
 
 
 def _products(data: te.Tensor, weight: te.Tensor, name: str) -> te.Tensor:
     """[N, m + 2, m + 2, CO / lanes, TH, TW, lanes]: products, summed over channels."""
-    ci = te.reduce_axis(data.shape[3], "ci")
+    ci = te.reduce_axis(weight.shape[3], "ci")
+    lanes = None if len(data.shape) == 6 else data.shape[6]
 
     def value(*indices: te.Value) -> te.Value:
         n, i, j, cb, th, tw, c = indices
-        return te.sum(data[n, i, j, ci, th, tw] * to_accumulator(weight[i, j, cb, ci, c]), axis=ci)
+        place = (n, i, j, ci, th, tw) if lanes is None else (n, i, j, ci // lanes, th, tw, ci % lanes)
+        return te.sum(data[place] * to_accumulator(weight[i, j, cb, ci, c]), axis=ci)
 
-    shape = (*data.shape[:3], weight.shape[2], *data.shape[4:], weight.shape[4])
+    shape = (*data.shape[:3], weight.shape[2], *data.shape[4:6], weight.shape[4])
     return te.compute(shape, value, name, {OPERATOR: _NAME})
 
 
@@ -217,7 +229,6 @@ def _geometry(
     x: te.Tensor, weight: te.Tensor, transform: Transform, pads: Ints, out_channels: int | None
 ) -> ConvGeometry:
     """The geometry of a convolution with a packed weight."""
-    check_rank(_NAME, "x", x, 4, 4)
     check_float(_NAME, "x", x)
     check_rank(_NAME, "weight", weight, 5, 5)
     extents = static_extents(_NAME, "weight's extent", weight.shape)
@@ -233,10 +244,14 @@ def _geometry(
     return ConvGeometry(windows, 1, extents[3], outputs, extents[4])
 
 
-def _check_operands(x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, geometry: ConvGeometry) -> None:
+def _check_operands(
+    x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None, geometry: ConvGeometry, block: int | None
+) -> None:
     """Refuse operands whose dtypes or extents do not fit together."""
     check_same_dtype(_NAME, x, weight, *([] if bias is None else [bias]))
-    channels = static_extent(_NAME, "extent 1 of x", x.shape[1])
-    if geometry.group_channels != channels:
+    channels = static_extent(_NAME, "extent 1 of x", x.shape[1]) * (block or 1)
+    if -(-geometry.group_channels // (block or 1)) * (block or 1) != channels:
         raise OperatorError(f"{_NAME}: weight must have {channels} input channels, as x, got {geometry.group_channels}")
-    check_bias(_NAME, bias, geometry.outputs)
+    padded = (geometry.blocks * geometry.lanes,)
+    is_padded = block is not None and bias is not None and same_shape(bias.shape, padded)
+    check_bias(_NAME, bias, padded[0] if is_padded else geometry.outputs)

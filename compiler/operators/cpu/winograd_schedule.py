@@ -101,17 +101,21 @@ def _tile_consumer(schedule: Schedule, consumer: str, tile: int, depth: int, lan
 
 
 def _transform_data(schedule: Schedule, stages: _Stages, band: str, target: Target) -> str:
-    """Transform a row of tiles of a channel at a time, lanes along it; the loop over channels."""
+    """Transform a row of tiles of a channel or a block at a time; the loop over them.
+
+    Lanes lie along the row, or are those of the block.
+    """
     schedule.compute_at(stages.data, band)
-    n, i, j, c, th, tw = _loops_inside(schedule, stages.data, band)
-    schedule.reorder(n, c, th, i, j, tw)
+    n, i, j, c, th, tw, *blocked = _loops_inside(schedule, stages.data, band)
+    schedule.reorder(n, c, th, *([tw, i, j, *blocked] if blocked else [i, j, tw]))
     schedule.unroll(i)
     schedule.unroll(j)
-    schedule.vectorize(tw)
+    schedule.vectorize(blocked[0] if blocked else tw)
     schedule.compute_at(stages.rows, th)
     channels = c
-    n, c, row, i, w = _loops_inside(schedule, stages.rows, th)
-    outer, lane = schedule.split(w, factor=target.lanes(block_nest(schedule.fn, stages.rows).element_bytes))
+    n, c, row, i, w, *blocked = _loops_inside(schedule, stages.rows, th)
+    factor = target.lanes(block_nest(schedule.fn, stages.rows).element_bytes)
+    outer, lane = (w, *blocked) if blocked else schedule.split(w, factor=factor)
     schedule.reorder(n, c, row, outer, i, lane)
     schedule.unroll(i)
     schedule.vectorize(lane)

@@ -163,3 +163,20 @@ def test_invalid_winograd_arguments_are_refused(call, message):
     with pytest.raises(OperatorError) as failure:
         call()
     assert str(failure.value) == message
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("channels, outputs, shape", [(16, 16, (8, 8)), (11, 21, (7, 9)), (24, 8, (14, 5))])
+def test_blocks_of_channels_equal_the_plain_image(tile, channels, outputs, shape):
+    x, weight = integers((2, channels, *shape), "float32", 1, -5, 5), integers((outputs, channels, 3, 3), "float32", 2)
+    bias = integers((outputs,), "float32", 3)
+    packed = pack_winograd(weight, tile, "x86-64-avx2")
+    image = np.pad(x, ((0, 0), (0, -channels % 8), (0, 0), (0, 0)), constant_values=9)
+    blocks = np.ascontiguousarray(image.reshape(2, -1, 8, *shape).transpose(0, 1, 3, 4, 2))
+    for given in (bias, np.pad(bias, (0, -outputs % 8))):
+        result = run(
+            lambda a, w, b: winograd_conv2d(a, w, b, 1, outputs, tile, "NCHW8c", name="y"), blocks, packed, given
+        )
+        channel_first = result.transpose(0, 1, 4, 2, 3).reshape(2, -1, *shape)[:, :outputs]
+        expected = model(x, weight, 1, 1) + bias[:, None, None]
+        np.testing.assert_allclose(channel_first, expected, rtol=0, atol=1e-5 * np.abs(expected).max() * tile)
