@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vdla.compiler.operators.workloads import Workload
 from vdla.hardware.config import Config
@@ -29,14 +30,15 @@ class MachineBound:
 def bound(layer: Workload, config: Config) -> MachineBound:
     """MACs / MACs per cycle or bytes / AXI bytes per cycle, whichever is greater.
 
-    Each weight, each output and each input byte that any output reads is moved once. Input channels
-    that do not fill one block are not rounded up, since several kernel positions can share the
-    block.
+    Products with the zeros around the image are not needed. Each weight, each output and each input
+    byte that any output reads is moved once. Input channels that do not fill one block are not
+    rounded up, since several kernel positions can share the block.
     """
     batch, ins, outs = _padded_sizes(layer, config)
     pixels, taps = layer.out_height * layer.out_width, layer.kernel * layer.kernel
-    macs = batch * pixels * ins * outs * taps
-    touched = _touched(layer.height, layer.out_height, layer) * _touched(layer.width, layer.out_width, layer)
+    rows, cols = _reads(layer.height, layer.out_height, layer), _reads(layer.width, layer.out_width, layer)
+    macs = batch * ins * outs * len(rows) * len(cols)
+    touched = len(np.unique(rows)) * len(np.unique(cols))
     bits = batch * ins * touched * config.inp_bits + ins * outs * taps * config.wgt_bits
     bits += batch * outs * pixels * config.out_bits
     return MachineBound(macs, bits // 8, -(-macs // config.macs_per_cycle), -(-bits // 8 // config.axi_bytes))
@@ -50,11 +52,10 @@ def _padded_sizes(layer: Workload, config: Config) -> tuple[int, int, int]:
     return batch, ins, _round_up(layer.out_channels, config.block_out)
 
 
-def _touched(size: int, out_size: int, layer: Workload) -> int:
-    """The number of the `size` rows (or columns) that any output reads: a strided 1x1 convolution
-    skips some."""
+def _reads(size: int, out_size: int, layer: Workload) -> NDArray[np.int64]:
+    """The rows (or columns) of the image that outputs read, once for every read."""
     reads = np.arange(out_size)[:, None] * layer.strides + np.arange(layer.kernel) - layer.pads
-    return len(np.unique(reads[(reads >= 0) & (reads < size)]))
+    return np.asarray(reads[(reads >= 0) & (reads < size)])
 
 
 def _round_up(value: int, unit: int) -> int:

@@ -56,6 +56,7 @@ class ChannelwiseWindow(SlidingWindow):
     def problem(self, weights: int = 0, inputs: int = 1, lanes: int = 1) -> TilingProblem:
         """The operator as the tile search sees it."""
         through_acc = self.source is Source.ACC
+        kept, cuts = self.padding() if self.neutral_fill and not through_acc else (1.0, (0, 0))
         return TilingProblem(
             batches=self.shape[0],
             out_blocks=self.shape[1],
@@ -74,7 +75,14 @@ class ChannelwiseWindow(SlidingWindow):
             unit=1 if through_acc else self.config.block_out // self.config.block_in,
             through_acc=through_acc,
             lanes=lanes,
+            kept=kept,
+            cuts=cuts,
         )
+
+    @property
+    def neutral_fill(self) -> bool:
+        """Whether padding changes no result, so that computation on it is skipped."""
+        return self.fill == 0
 
     def load(self) -> Intrinsic:
         """The DMA that loads activations into the buffer of `source`."""

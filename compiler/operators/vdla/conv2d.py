@@ -65,6 +65,7 @@ def conv2d(
     virtual_threads: int = 2,
     packing: str = "auto",
     tiling: Tiling | None = None,
+    chained: bool = False,
     name: str = "conv2d",
 ) -> Operator:
     """Convolution of [batch, in_channels, height, width] with [out_channels, in_channels, kh, kw].
@@ -72,7 +73,8 @@ def conv2d(
     Results are `config.out_dtype`, requantised with a bias and a real multiplier for each channel;
     with `raw` they are the int32 sums. `activation` is none or relu, `ceiling` an upper clip bound
     (relu6). `packing` is channels, patches, or auto for the faster of the two by estimate; `tiling`
-    overrides the search. `groups` must be 1.
+    overrides the search, which assumes with `chained` that another operator runs before this one in
+    a chain. `groups` must be 1.
 
     Raises:
         TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
@@ -100,6 +102,7 @@ def conv2d(
             zero_point=zero_point,
             raw=raw,
         ),
+        chained=chained,
     )
     conv.check()
     check_threads(name, virtual_threads)
@@ -141,6 +144,7 @@ class _Conv2d(SlidingWindow):
     """A convolution: its shape, expression and layouts."""
 
     packing: str = "channels"
+    chained: bool = False
 
     @property
     def macs(self) -> int:
@@ -171,6 +175,7 @@ class _Conv2d(SlidingWindow):
         """The operator as the tile search sees it."""
         config, inner = self.config, self.on_blocks
         row_step = 1 if _sampled(inner) else inner.strides[0]
+        kept, cuts = (1.0, (0, 0)) if self.input_zero_point else inner.padding()
         return TilingProblem(
             batches=blocks(self.batch, config.batch),
             out_blocks=blocks(self.out_channels, config.block_out),
@@ -184,6 +189,9 @@ class _Conv2d(SlidingWindow):
             col_span=inner.span[1],
             weights=inner.taps,
             raw=self.results.raw,
+            kept=kept,
+            cuts=cuts,
+            chained=self.chained,
         )
 
     def expression(self) -> list[te.Tensor]:

@@ -154,6 +154,11 @@ class _Pool2d(ChannelwiseWindow):
             raise TemplateError(f"{self.name}: count_include_pad must be True for raw sums, got False")
 
     @property
+    def neutral_fill(self) -> bool:
+        """Whether padding changes no result."""
+        return self.kind == "max" or self.fill == 0
+
+    @property
     def by_class(self) -> bool:
         """Whether the count depends on the position."""
         return self.excluding and any(border.classes > 1 for border in self.borders)

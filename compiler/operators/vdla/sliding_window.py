@@ -9,6 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from vdla.compiler import te
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.packing import check_range
@@ -122,6 +125,18 @@ class SlidingWindow:
     def taps(self) -> int:
         """Positions of the kernel."""
         return self.kernel[0] * self.kernel[1]
+
+    def padding(self) -> tuple[float, tuple[int, int]]:
+        """The share of the taps that do not read padding, and `TilingProblem.cuts`."""
+        rows, cols = self._inside(0), self._inside(1)
+        cuts = tuple(int((inside[1:] != inside[:-1]).any(axis=1).sum()) for inside in (rows, cols))
+        return float(rows.mean() * cols.mean()), (cuts[0], cuts[1])
+
+    def _inside(self, axis: int) -> npt.NDArray[np.bool_]:
+        """[result, tap]: whether the tap reads the image, in one direction."""
+        result, tap = np.arange(self.out_size[axis])[:, None], np.arange(self.kernel[axis])
+        at = result * self.strides[axis] + tap * self.dilations[axis] - self.pads[axis]
+        return np.asarray((at >= 0) & (at < (self.height, self.width)[axis]))
 
 
 def _by(extents: Pair) -> str:

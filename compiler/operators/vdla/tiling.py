@@ -28,7 +28,9 @@ class TilingProblem:
     entries for one output and one input block. `separate`: an output block reads only the input
     block of its channels. `phases`: results at one position of the tile loops. `inputs`: windows
     read, each of `unit` entries per pixel; `through_acc`: windows are held in the accumulator.
-    `lanes`: entries of the scale for one output block.
+    `lanes`: entries of the scale for one output block. `kept`: the share of the taps that do not
+    read padding, which is skipped; `cuts`: borders between rows, and between columns, of which
+    different taps are skipped. `chained`: another operator hides the loads of the first tile.
     """
 
     batches: int
@@ -49,6 +51,9 @@ class TilingProblem:
     unit: int = 1
     through_acc: bool = False
     lanes: int = 1
+    kept: float = 1.0
+    cuts: tuple[int, int] = (0, 0)
+    chained: bool = False
 
     def window(self, rows: int, cols: int) -> int:
         """Input entries, of one channel block, for a tile of output."""
@@ -234,7 +239,7 @@ def fits(config: Config, problem: TilingProblem, tiling: Tiling) -> bool:
     slot = config.acc_bits // config.out_bits if problem.raw else 1
     lanes = tiling.out_blocks * problem.lanes * (tiling.threads if tiling.threads_over == "groups" else 1)
     return (
-        (0 if problem.through_acc else window) <= config.inp_depth
+        (0 if problem.through_acc else window) <= (config.inp_depth // 2 if problem.chained else config.inp_depth)
         and weights * weight_copies <= config.wgt_depth
         and results * copies + (window if problem.through_acc else 0) <= config.acc_depth
         and results * copies * slot <= config.out_depth
@@ -260,18 +265,22 @@ def estimate(config: Config, problem: TilingProblem, tiling: Tiling) -> float:
     wgt = config.wgt_entry_bytes // config.axi_bytes * beat
     out = (config.acc_entry_bytes if problem.raw else config.out_entry_bytes) // config.axi_bytes * beat
     fetch = 64 // config.axi_bytes * beat
-    step = problem.results(tiling) * tiling.in_blocks * problem.taps + timing.ISSUE_OVERHEAD
+    pieces = (n.rows + problem.cuts[0]) * (n.cols + problem.cuts[1]) / n.tiles
+    step = problem.results(tiling) * tiling.in_blocks * problem.taps * problem.kept + pieces * timing.ISSUE_OVERHEAD
     compute = tiling.out_blocks * step
-    window = problem.window_blocks(tiling) * (problem.window(tiling.rows, tiling.cols) * inp + tiling.rows)
+    window: float = problem.window_blocks(tiling) * (problem.window(tiling.rows, tiling.cols) * inp + tiling.rows)
     if problem.through_acc:
         compute += window + config.dram.read_latency
+    if problem.cuts != (0, 0):  # a padded load does not begin before the end of the one before it
+        inner = max(0, n.rows - 2) * max(0, n.cols - 2)
+        window += config.dram.read_latency * (1 - inner / n.tiles)
     weights = tiling.in_blocks * problem.weights * wgt + fetch
     all_weights = tiling.out_blocks * weights
-    chunk = window + (0 if tiling.keep_weights else all_weights) + tiling.out_blocks * fetch
+    chunk = window + (0 if tiling.keep_weights else all_weights) + tiling.out_blocks * pieces * fetch
     results = problem.results(tiling) * out
     store = tiling.out_blocks * results / n.chunks
     total = problem.batches * n.groups * n.tiles * n.chunks
-    first = window + weights + 3 * config.dram.read_latency
+    first = 0 if problem.chained else window + weights + 3 * config.dram.read_latency
     last = results + config.dram.write_latency
     if tiling.threads == 1:
         return first + total * (compute + chunk + store) + last

@@ -40,7 +40,7 @@ REFUSED = [
         {"stride": 2},
         "conv2d: option must be one of batch, height, width, in_channels, out_channels, kernel, strides, pads, "
         "dilations, groups, activation, ceiling, zero_point, input_zero_point, raw, virtual_threads, packing, tiling, "
-        "name, got stride (did you mean strides?)",
+        "chained, name, got stride (did you mean strides?)",
     ),
     (
         dense,

@@ -1,0 +1,129 @@
+"""Computation on padding is left out where it changes no result, and only there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
+from vdla.compiler.codegen.vdla.macro_ops import MacroOps
+from vdla.compiler.codegen.vdla.skip_padding import skip_padding
+from vdla.compiler.operators.vdla import conv2d, depthwise_conv2d, pool2d
+from vdla.hardware.config import Buffer, Config
+from vdla.hardware.isa import COL, Gemm, Load, MicroOp, Opcode, Source, Vector, VectorOp
+from vdla.hardware.program import Program
+
+TINY = Config.preset("tiny")
+INP, WGT, ACC = BufferTile("inp", Buffer.INP, 16), BufferTile("wgt", Buffer.WGT, 4), BufferTile("acc", Buffer.ACC, 16)
+ROW = MacroOp(Load(Buffer.INP, x_size=3, x_before=1), {"sram": (INP, 0)}, tensor="x")
+TAPS = (MicroOp(first=1), MicroOp(src=1, wgt=1, last=1))
+PAIRS = MacroOp(
+    Gemm(init=1, loop1=3, acc1=1, src1=1), {"acc": (ACC, 2), "src": (INP, 0), "wgt": (WGT, 0)}, TAPS
+)  # a kernel of two taps over a row of one zero and three entries
+
+
+def skipped(*ops: MacroOp, config: Config = TINY) -> list[MacroOp]:
+    return list(skip_padding(config, MacroOps.of(ops)))
+
+
+def test_an_operation_is_cut_where_its_micro_ops_read_padding() -> None:
+    _, border, inner = skipped(ROW, PAIRS)
+    assert border == MacroOp(
+        replace(PAIRS.instruction, loop1=1),
+        {"acc": (ACC, 2), "src": (INP, 1), "wgt": (WGT, 1)},
+        (MicroOp(first=1, last=1),),
+    )
+    assert inner == replace(
+        PAIRS,
+        instruction=replace(PAIRS.instruction, loop1=2),
+        bases={"acc": (ACC, 3), "src": (INP, 1), "wgt": (WGT, 0)},
+    )
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        replace(ROW, instruction=Load(Buffer.INP, x_size=4)),
+        replace(ROW, instruction=replace(ROW.instruction, pad_value=3)),
+    ],
+    ids=["data", "a value that counts"],
+)
+def test_an_operation_on_entries_that_count_stays_whole(load: MacroOp) -> None:
+    assert skipped(load, PAIRS) == [load, PAIRS]
+    again = replace(ROW, instruction=Load(Buffer.INP, x_size=4))
+    assert skipped(ROW, again, PAIRS) == [ROW, again, PAIRS]
+
+
+def test_a_sum_of_padding_alone_keeps_one_micro_op_and_its_marks() -> None:
+    zeros = replace(ROW, instruction=Load(Buffer.INP, x_size=0, x_before=4), tensor=None)
+    _, only = skipped(zeros, PAIRS)
+    assert only.uops == (MicroOp(first=1, last=1),)
+    assert only.bases == PAIRS.bases
+
+
+def test_an_operation_that_uses_an_entry_in_several_iterations_stays_whole() -> None:
+    """Cutting it would change the order in which the entry is started and added to."""
+    sliding = replace(PAIRS, instruction=replace(PAIRS.instruction, loop0=2, acc0=1))
+    assert skipped(ROW, sliding) == [ROW, sliding]
+
+
+@pytest.mark.parametrize(
+    ("op", "fill", "cut"),
+    [
+        (VectorOp.MAX, -128, True),
+        (VectorOp.MAX, 0, False),
+        (VectorOp.ADD, 0, True),
+        (VectorOp.MAC, 0, True),
+        (VectorOp.MIN, -128, False),
+    ],
+)
+def test_a_vector_is_cut_if_padding_is_neutral(op: VectorOp, fill: int, cut: bool) -> None:
+    load = replace(ROW, instruction=replace(ROW.instruction, pad_value=fill))
+    vector = MacroOp(
+        Vector(init=1, op=op, source=Source.INP, loop1=3, acc1=1, src1=1),
+        {"acc": (ACC, 0), "src": (INP, 0)},
+        (MicroOp(first=1), MicroOp(src=1, last=1)),
+    )
+    assert (len(skipped(load, vector)) == 3) == cut
+
+
+def iterations(program: Program, opcode: Opcode) -> int:
+    """The iterations of all instructions of one kind."""
+    table = program.columns[program.columns[:, COL["opcode"]] == opcode]
+    kernels = table[:, COL["uop_end"]] - table[:, COL["uop_begin"]]
+    return int((table[:, COL["loop0"]] * table[:, COL["loop1"]] * kernels).sum())
+
+
+def inside(size: int, kernel: int, stride: int, before: int, after: int) -> int:
+    """The reads of one row of an image by all results of a row."""
+    outs = (size + before + after - kernel) // stride + 1
+    at = np.arange(outs)[:, None] * stride + np.arange(kernel) - before
+    return int(((at >= 0) & (at < size)).sum())
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_convolution_multiplies_entries_of_the_image_only(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    config = Config.preset(("pynq_z1", "tiny", "batch4", "int4")[seed % 4])
+    height, width, kernel = (int(rng.integers(low, high)) for low, high in ((5, 12), (5, 12), (2, 4)))
+    stride, pads = int(rng.integers(1, 3)), tuple(int(pad) for pad in rng.integers(0, kernel, 4))
+    channels = config.block_in * int(rng.integers(1, 3)), config.block_out * int(rng.integers(1, 3))
+    shape = {"batch": 1, "height": height, "width": width, "kernel": kernel, "strides": stride, "pads": pads}
+    macs = inside(height, kernel, stride, pads[0], pads[2]) * inside(width, kernel, stride, pads[1], pads[3])
+    blocks = (channels[0] // config.block_in) * (channels[1] // config.block_out)
+    operator = conv2d(config, in_channels=channels[0], out_channels=channels[1], packing="channels", **shape)
+    assert iterations(operator.program, Opcode.GEMM) == macs * blocks
+    if pads != (0, 0, 0, 0):
+        other = conv2d(
+            config, in_channels=channels[0], out_channels=channels[1], packing="channels", input_zero_point=1, **shape
+        )
+        assert iterations(other.program, Opcode.GEMM) > macs * blocks
+
+
+def test_depthwise_convolution_and_maximum_read_entries_of_the_image_only() -> None:
+    config = Config.preset("pynq_z1")
+    shape = {"batch": 1, "height": 7, "width": 7, "channels": 16, "kernel": 3, "pads": 1}
+    for operator in (depthwise_conv2d(config, **shape), pool2d(config, kind="max", **shape)):
+        assert iterations(operator.program, Opcode.VECTOR) == 19 * 19
