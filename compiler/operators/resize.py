@@ -2,7 +2,7 @@
 
 `coordinate_transformation_mode` maps index o of the result to a coordinate of `x`: "half_pixel" (o
 + 1/2) / scale - 1/2, "pytorch_half_pixel" the same but 0 for a single result, "asymmetric" o /
-scale, "align_corners" o * (extent - 1) / (new extent - 1). Scales are ratios of integers, so
+scale, "align_corners" o * (extent - 1) / (scale * extent - 1). Scales are ratios of integers, so
 coordinates are exact: index arithmetic is on integers, and only the weights of an interpolation are
 rounded.
 """
@@ -166,8 +166,11 @@ def _resize_axis(extent: int, new: int, scale: Fraction, mode: str) -> _ResizeAx
     """The coordinates along one dimension."""
     up, down = scale.numerator, scale.denominator
     match mode:
+        case "align_corners" if new == 1:
+            return _ResizeAxis(extent, new, 0, 0, 1)
         case "align_corners":
-            return _ResizeAxis(extent, new, extent - 1, 0, new - 1) if new > 1 else _ResizeAxis(extent, new, 0, 0, 1)
+            step = (extent - 1) / (scale * extent - 1)
+            return _ResizeAxis(extent, new, step.numerator, 0, step.denominator)
         case "asymmetric":
             return _ResizeAxis(extent, new, down, 0, up)
         case "pytorch_half_pixel" if new == 1:

@@ -116,15 +116,6 @@ def _reverse_sequence(attributes: Attributes, x: Array, lengths: Array) -> tuple
     return (result,)
 
 
-def _upsample(attributes: Attributes, x: Array, scales: Array) -> tuple[Array]:
-    """Nearest neighbours by scales."""
-    result = x
-    for axis, scale in enumerate(scales):
-        places = np.floor(np.arange(int(np.floor(x.shape[axis] * scale))) / scale).astype(np.int64)
-        result = np.take(result, places, axis)
-    return (result,)
-
-
 MOVEMENT: Mapping[str, Function] = {
     "CenterCropPad": _center_crop_pad,
     "Concat": _concat,
@@ -137,5 +128,4 @@ MOVEMENT: Mapping[str, Function] = {
     "Tile": _tile,
     "Transpose": _transpose,
     "Trilu": _trilu,
-    "Upsample": _upsample,
 }

@@ -76,7 +76,7 @@ def _mel_weights(
     falling = (upper - place) / np.where(upper > centre, upper - centre, 1)
     weights = np.where(place < centre, rising, falling)
     inside = (place >= lower) & (place < upper)
-    weights = np.where((centre == lower) & (place == centre), 1, np.where(inside, weights, 0))
+    weights = np.where(place == centre, 1, np.where(inside, weights, 0))
     return (weights.astype(numpy_dtype(attributes.get("output_datatype") or "float32")),)
 
 

@@ -22,6 +22,8 @@ from vdla.runtime.numpy_operators.quantised import QUANTISED
 from vdla.runtime.numpy_operators.random_values import RANDOM
 from vdla.runtime.numpy_operators.recurrent import RECURRENT
 from vdla.runtime.numpy_operators.reductions import REDUCTIONS
+from vdla.runtime.numpy_operators.resize import RESIZE
+from vdla.runtime.numpy_operators.sampling import SAMPLING
 from vdla.runtime.numpy_operators.selection import SELECTION
 from vdla.runtime.numpy_operators.sequences import SEQUENCES
 from vdla.runtime.numpy_operators.shapes import SHAPES
@@ -47,6 +49,8 @@ FUNCTIONS: Mapping[str, Function] = {
     **RANDOM,
     **RECURRENT,
     **REDUCTIONS,
+    **RESIZE,
+    **SAMPLING,
     **SELECTION,
     **SEQUENCES,
     **SHAPES,
