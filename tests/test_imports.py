@@ -94,7 +94,8 @@ ROOMS: dict[str, str] = {
     ),
     "runtime.network": (
         "support compiler.target compiler.codegen.llvm compiler.operators.cpu compiler.graph compiler.graph.passes "
-        "compiler.graph.rules compiler.graph.onnx runtime.devices runtime.native runtime.artifact runtime.executor "
+        "compiler.graph.integer compiler.graph.rules compiler.graph.onnx runtime.devices runtime.native "
+        "runtime.artifact runtime.executor "
         "runtime.numpy_operators runtime.evaluate runtime"
     ),
     "runtime.compare": "hardware.isa hardware.program simulator.support simulator.stats runtime.devices runtime",

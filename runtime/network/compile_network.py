@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.compiler.graph import Array, Graph, Node
+from vdla.compiler.graph.integer import fuse_qdq
 from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import (
     GraphPass,
@@ -51,7 +52,7 @@ def compile_network(
     """
     machine = Target.named(target) if isinstance(target, str) else target
     graph = source if isinstance(source, Graph) else import_model(source, extents=extents)
-    graph = run_passes(graph, PREPARATION, observe)
+    graph = run_passes(graph, (*PREPARATION, *INTEGER), observe)
     graph = run_passes(graph, [GraphPass("fuse", _fuse)], observe)
     return Model(build_artifact(graph, machine, _origin(source)))
 
@@ -70,7 +71,14 @@ PREPARATION = (
     GraphPass("fold_batch_norm", fold_batch_norm),
     GraphPass("merge_common_subexpressions", merge_common_subexpressions),
 )
-"""The passes before devices are chosen, in order."""
+"""The passes that keep a float network as it is, in order."""
+
+INTEGER = (
+    GraphPass("fuse_qdq", lambda graph: fuse_qdq(graph, _evaluate)),
+    GraphPass("fold_quantised_constants", lambda graph: fold_constants(graph, _evaluate, keep=())),
+    GraphPass("simplify_integers", simplify),
+)
+"""The passes that make integer operators of a quantised network."""
 
 
 def _origin(source: Source) -> dict[str, str]:

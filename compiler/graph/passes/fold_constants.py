@@ -19,19 +19,20 @@ Evaluate = Callable[[Node, Sequence[Array | None]], Sequence[Array]]
 MAX_GROWTH_BYTES = 1 << 22
 """A folded constant may be this much larger than the constants that it comes from."""
 
-_KEPT = frozenset({"QuantizeLinear", "DequantizeLinear"})  # of weights: matched by the integer operators
+QUANTISATION = ("QuantizeLinear", "DequantizeLinear")
+"""Operators that stay by default: those of weights are matched by the integer operators."""
 
 
-def fold_constants(graph: Graph, evaluate: Evaluate) -> Graph:
+def fold_constants(graph: Graph, evaluate: Evaluate, keep: Sequence[str] = QUANTISATION) -> Graph:
     """The graph with constant nodes evaluated.
 
-    Nodes with bodies, random nodes, quantisation of weights, and results far larger than their
-    inputs stay.
+    Nodes with bodies, random nodes, operators to `keep`, and results far larger than their inputs
+    stay.
     """
     constants, types = dict(graph.constants), dict(graph.types)
     nodes = []
     for node in graph.nodes:
-        results = _results(node, constants, types, evaluate)
+        results = None if node.op in keep else _results(node, constants, types, evaluate)
         if results is None:
             nodes.append(node)
             continue
@@ -55,7 +56,7 @@ def _results(
     """The results of a node that can be folded."""
     if node.op in ("Shape", "Size") and (shape := _static_shape(types.get(node.inputs[0]))) is not None:
         return (_shape_result(node, shape),)
-    if node.op in _KEPT or node.bodies or is_random(node):
+    if node.bodies or is_random(node):
         return None
     if not all(name in constants for name in node.inputs if name):
         return None
