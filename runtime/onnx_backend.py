@@ -39,10 +39,10 @@ class OnnxBackend(Backend):
         model: ModelProto,
         device: str = "CPU",
         *,
-        prefer: str = "kernel",
+        prefer: str = "size",
         **options: Any,  # noqa: ANN401
     ) -> PreparedModel:
-        """The model, imported.
+        """The model, imported; `prefer` as for `evaluate`: "size", "kernel" or "numpy".
 
         Raises:
             OnnxError: the model is corrupt or has unsupported nodes, or the device is not the CPU.

@@ -1,7 +1,8 @@
 """ONNX's backend test suite: node tests passed, failed, and declined with a reason.
 
 The figures count the node tests of the installed `onnx`; the models that it brings are counted
-apart. `declined` are models that the importer refuses, with the reason for each of their nodes.
+apart. `declined` are models that the importer refuses, with the reason for each of their nodes;
+`incomparable` are cases whose expectation is random, or beyond the suite's own comparison.
 """
 
 from __future__ import annotations

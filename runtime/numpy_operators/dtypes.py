@@ -37,7 +37,7 @@ def is_string(array: Array) -> bool:
 
 def is_short_float(dtype: np.dtype[Any]) -> bool:
     """Whether a float type has fewer bits than float32."""
-    return dtype.name == "float16" or dtype.name.startswith(("bfloat16", "float8", "float6", "float4"))
+    return dtype.name == "float16" or dtype.name.startswith(("bfloat16", "float8_", "float6_", "float4_"))
 
 
 def is_packed_integer(dtype: np.dtype[Any]) -> bool:

@@ -1,0 +1,220 @@
+"""Models of older opsets compute what ONNX Runtime, or ONNX's reference, computes with them."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import defs, helper, numpy_helper
+
+from vdla.compiler.graph.onnx import OnnxError, import_model
+from vdla.compiler.graph.onnx.upgrades import UPGRADES
+from vdla.runtime.evaluate import evaluate
+
+RNG = np.random.default_rng(0)
+
+
+def image(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def old_model(op, version, arrays, outputs=1, constants=None, **attributes):
+    """A model of one node; `constants` are inputs by position that are initialisers."""
+    fixed = constants or {}
+    names = [f"i{index}" for index in range(len(arrays))]
+    given = [(name, array) for index, (name, array) in enumerate(zip(names, arrays, strict=True)) if index not in fixed]
+    inputs = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in given]
+    results = [f"o{index}" for index in range(outputs)]
+    node = helper.make_node(op, names, results, **attributes)
+    initial = [numpy_helper.from_array(arrays[index], names[index]) for index in fixed]
+    made = [onnx.ValueInfoProto(name=name) for name in results]
+    graph = helper.make_graph([node], op, inputs, made, initial)
+    typed = helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=8)
+    return onnx.shape_inference.infer_shapes(typed), dict(given)
+
+
+def check(model, given, tolerance=1e-5):
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(4)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    wanted = session.run(None, given)
+    found = evaluate(import_model(model), given, prefer="size")
+    for value, expected in zip(found.values(), wanted, strict=True):
+        assert value.dtype == expected.dtype
+        np.testing.assert_allclose(value, expected, rtol=tolerance, atol=tolerance)
+
+
+REDUCTIONS = ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare"]
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("options", [{"axes": [1], "keepdims": 0}, {}])
+def test_reductions(name, options):
+    check(*old_model(f"Reduce{name}", 11, [np.abs(image(2, 3, 4)) + 0.1], **options))
+
+
+@pytest.mark.parametrize(
+    ("op", "version", "shape", "options"),
+    [
+        ("Squeeze", 11, (1, 3, 1), {"axes": [0]}),
+        ("Squeeze", 11, (1, 3, 1), {}),
+        ("Unsqueeze", 11, (2, 3), {"axes": [0, 3]}),
+        ("Clip", 7, (4, 5), {"min": -0.25, "max": 0.5}),
+        ("Clip", 7, (4, 5), {"max": 0.5}),
+        ("Slice", 9, (4, 5), {"starts": [1], "ends": [3], "axes": [1]}),
+        ("Slice", 9, (4, 5), {"starts": [1, 0], "ends": [3, -1]}),
+        ("Pad", 10, (2, 3), {"pads": [0, 1, 2, 0], "value": 1.5}),
+        ("Pad", 10, (2, 3), {"pads": [0, 1, 1, 0], "mode": "reflect"}),
+        ("Softmax", 9, (2, 3, 4), {}),
+        ("Softmax", 12, (2, 3, 4), {"axis": 2}),
+        ("LogSoftmax", 9, (2, 3, 4), {"axis": 1}),
+        ("Hardmax", 12, (2, 3, 4), {"axis": 0}),
+        ("Dropout", 7, (2, 3), {"ratio": 0.3}),
+        ("Dropout", 10, (2, 3), {}),
+        ("AveragePool", 7, (1, 2, 6, 6), {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
+        ("MaxPool", 8, (1, 2, 6, 6), {"kernel_shape": [2, 2], "strides": [2, 2]}),
+        ("LpPool", 11, (1, 2, 6, 6), {"kernel_shape": [2, 2]}),
+        ("DepthToSpace", 7, (1, 8, 2, 3), {"blocksize": 2}),
+        ("Flatten", 7, (2, 3, 4), {"axis": 2}),
+        ("Elu", 7, (4, 5), {"alpha": 0.5}),
+    ],
+)
+def test_attributes(op, version, shape, options):
+    check(*old_model(op, version, [image(*shape)], **options))
+
+
+@pytest.mark.parametrize(("version", "options"), [(7, {"split": [1, 2]}), (11, {}), (13, {})])
+def test_split(version, options):
+    extent = 3 if options else 4
+    check(*old_model("Split", version, [image(extent, 2)], 2, **options))
+
+
+def test_top_k():
+    check(*old_model("TopK", 9, [image(3, 7)], 2, k=3, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("op", "version", "arrays", "constants", "options"),
+    [
+        ("BatchNormalization", 7, [image(2, 3, 4), *np.abs(image(4, 3)) + 0.5], (1, 2, 3, 4), {}),
+        ("BatchNormalization", 9, [image(2, 3, 4), *np.abs(image(4, 3)) + 0.5], (1, 2, 3, 4), {"epsilon": 1e-3}),
+        ("Gemm", 7, [image(2, 3), image(3, 4), image(4)], (1, 2), {"alpha": 0.5}),
+        ("Gemm", 9, [image(3, 2), image(3, 4), image(2, 1)], (), {"transA": 1}),
+        ("Reshape", 7, [image(2, 6), np.array([3, -1], np.int64)], (1,), {}),
+        ("Scatter", 9, [image(3, 3), np.array([[1, 0, 2]], np.int64), image(1, 3)], (), {"axis": 0}),
+        ("PRelu", 7, [image(2, 3, 4), np.abs(image(3, 1))], (1,), {}),
+    ],
+)  # fmt: skip
+def test_inputs(op, version, arrays, constants, options):
+    check(*old_model(op, version, arrays, constants=constants, **options), 1e-4)
+
+
+def test_group_normalization():
+    """Until opset 21, scale and bias were those of a group."""
+    x, scale, bias = image(2, 4, 3), np.array([0.5, 2.0], np.float32), np.array([1.0, -1.0], np.float32)
+    model, given = old_model("GroupNormalization", 18, [x, scale, bias], num_groups=2)
+    grouped = x.reshape(2, 2, 2, 3)
+    mean, variance = (f(axis=(2, 3), keepdims=True) for f in (grouped.mean, grouped.var))
+    normal = (grouped - mean) / np.sqrt(variance + 1e-5)
+    wanted = normal * scale[:, None, None] + bias[:, None, None]
+    np.testing.assert_allclose(
+        evaluate(import_model(model), given, prefer="size")["o0"], wanted.reshape(x.shape), rtol=1e-5, atol=1e-5
+    )
+
+
+def test_dft_axis():
+    signal = image(1, 8, 4, 1)
+    model, given = old_model("DFT", 17, [signal], axis=2)
+    spectrum = np.fft.fft(signal[..., 0], axis=2)
+    found = evaluate(import_model(model), given, prefer="size")["o0"]
+    np.testing.assert_allclose(found[..., 0] + 1j * found[..., 1], spectrum, rtol=1e-4, atol=1e-4)
+
+
+def test_operands_of_opset_6_are_aligned_at_an_axis():
+    left, right = image(2, 3, 4), image(3)
+    model, given = old_model("Add", 6, [left, right], axis=1, broadcast=1)
+    np.testing.assert_array_equal(evaluate(import_model(model), given, prefer="size")["o0"], left + right[:, None])
+
+
+@pytest.mark.parametrize(
+    ("op", "version", "shape", "options", "message"),
+    [
+        ("Dropout", 6, (2, 3), {}, "Dropout o0: the node must not train, got is_test = 0"),
+        (
+            "BatchNormalization",
+            7,
+            (2, 3),
+            {"spatial": 0},
+            "BatchNormalization o0: the node must normalise per channel, got spatial = 0",
+        ),
+    ],
+)
+def test_what_has_no_equal_is_refused(op, version, shape, options, message):
+    arrays = [image(*shape)] * (5 if op == "BatchNormalization" else 1)
+    model, _ = old_model(op, version, arrays, **options)
+    with pytest.raises(OnnxError, match=f"^{message}$"):
+        import_model(model)
+
+
+# Operators whose signature changed between the opsets without a change of the older meaning.
+COMPATIBLE = {
+    "ArgMax": "select_last_index is 0",
+    "ArgMin": "select_last_index is 0",
+    "Attention": "further inputs are optional, windows are unlimited",
+    "AveragePool": "ceil_mode is 0, dilations are 1",
+    "Cast": "saturate is 1",
+    "CastLike": "saturate is 1",
+    "Constant": "is taken by its value",
+    "DepthToSpace": "mode is DCR",
+    "DequantizeLinear": "axis has no effect on a scale of one element",
+    "GRU": "layout is 0",
+    "GatherND": "batch_dims is 0",
+    "LSTM": "layout is 0",
+    "LpPool": "ceil_mode is 0, dilations are 1",
+    "MaxPool": "ceil_mode is 0, dilations are 1",
+    "OptionalHasElement": "an absent input is newly allowed",
+    "Pad": "axes are all of them",
+    "QuantizeLinear": "axis has no effect on a scale of one element, block_size is 0",
+    "RNN": "layout is 0",
+    "Range": "stash_type is that of the older computation",
+    "Reshape": "allowzero is 0",
+    "Resize": "axes are all of them",
+    "ScatterElements": "reduction is none",
+    "ScatterND": "reduction is none",
+    "Shape": "start is 0",
+    "SpaceToDepth": "mode is DCR",
+    "Split": "num_outputs is set where it is needed",
+    "TopK": "largest and sorted are 1",
+    "Gemm": "an absent input is newly allowed",
+}
+
+
+def signature(schema):
+    attributes = {
+        name: None if attribute.required else attribute.default_value.SerializeToString()
+        for name, attribute in schema.attributes.items()
+    }
+    return [(value.name, value.option) for value in schema.inputs], attributes
+
+
+def test_every_change_of_a_signature_is_upgraded_or_known_to_be_compatible():
+    history = {}
+    for schema in defs.get_all_schemas_with_history():
+        if schema.domain == "":
+            history.setdefault(schema.name, {})[schema.since_version] = schema
+    open_changes = []
+    for op, versions in history.items():
+        newest = signature(versions[max(versions)])
+        reachable = sorted(versions)[max(sum(since <= 6 for since in versions) - 1, 0) :]
+        for since in reachable:
+            changed = signature(versions[since]) != newest
+            if changed and since not in UPGRADES.get(op, {}) and op not in COMPATIBLE:
+                open_changes.append((op, since))
+    assert open_changes == []
+
+
+def test_every_upgrade_begins_at_a_version_of_its_operator():
+    for op, upgrades in UPGRADES.items():
+        known = {schema.since_version for schema in defs.get_all_schemas_with_history() if schema.name == op}
+        assert set(upgrades) <= known, op
