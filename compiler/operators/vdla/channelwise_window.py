@@ -16,7 +16,7 @@ from vdla.compiler.operators.vdla.operator import Array
 from vdla.compiler.operators.vdla.packing import blocks, check_array, check_output, pack_activations, unpack_activations
 from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, WINDOW, Role
 from vdla.compiler.operators.vdla.sliding_window import PaddedImage, SlidingWindow, check_extents
-from vdla.compiler.operators.vdla.tiling import TilingProblem
+from vdla.compiler.operators.vdla.tiling_problem import TilingProblem
 from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware.config import Buffer
 from vdla.hardware.isa import Source

@@ -36,7 +36,8 @@ from vdla.compiler.operators.vdla.sliding_window import (
     four_pads,
     pair,
 )
-from vdla.compiler.operators.vdla.tiling import Tiling, TilingProblem, choose_tiling
+from vdla.compiler.operators.vdla.tiling import choose_tiling
+from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.hardware.config import Config
 
 

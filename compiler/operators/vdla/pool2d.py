@@ -21,7 +21,8 @@ from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import SCALE, SUMS, WINDOW
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
 from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_threads, four_pads, pair
-from vdla.compiler.operators.vdla.tiling import Tiling, choose_tiling
+from vdla.compiler.operators.vdla.tiling import choose_tiling
+from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.hardware.config import Config
 from vdla.hardware.isa import VectorOp
 

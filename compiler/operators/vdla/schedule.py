@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from vdla.compiler import ir, te
 from vdla.compiler.codegen.vdla.intrinsics import dma, requantise
 from vdla.compiler.operators.vdla.roles import OUTPUT, RESULTS, SCALE, SUMS, WEIGHT, WINDOW, Role
-from vdla.compiler.operators.vdla.tiling import Tiling, TilingProblem, all_lanes_fit, all_weights_fit
+from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem, all_lanes_fit, all_weights_fit
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware.config import Buffer, Config

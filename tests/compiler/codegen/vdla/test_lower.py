@@ -14,7 +14,8 @@ from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.interpret import interpret
 from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.dense import dense
-from vdla.compiler.operators.vdla.tiling import Tiling, TilingProblem, fits
+from vdla.compiler.operators.vdla.tiling import fits
+from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.compiler.schedule import Schedule
 from vdla.compiler.target import TARGETS
 from vdla.hardware import isa

@@ -17,7 +17,7 @@ from vdla.compiler.operators.vdla.depthwise_conv2d import depthwise_conv2d
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError
 from vdla.compiler.operators.vdla.pool2d import pool2d
 from vdla.compiler.operators.vdla.residual_add import residual_add
-from vdla.compiler.operators.vdla.tiling import Tiling
+from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.hardware.config import Config
 
 CONFIG = Config.preset("tiny")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from helpers import reference
 
 from vdla.benchmarks.programs.random_config import random_config
+from vdla.compiler.operators.vdla import tile_candidates
 from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.operator import TemplateError
 from vdla.compiler.operators.vdla.packing import blocks
-from vdla.compiler.operators.vdla.tiling import Tiling, TilingProblem, best_tiling, estimate, fits, tilings
+from vdla.compiler.operators.vdla.tiling import best_tiling, estimate, fits, tilings
+from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.hardware.config import Config
 from vdla.simulator.simulate import Mode, simulate
 
@@ -71,6 +75,36 @@ def test_every_candidate_fits_and_the_best_has_the_lowest_estimate() -> None:
     assert candidates and all(fits(PYNQ, problem, candidate) for candidate in candidates)
     best = estimate(PYNQ, problem, best_tiling(PYNQ, problem, 2))
     assert best == min(estimate(PYNQ, problem, candidate) for candidate in candidates)
+
+
+@pytest.mark.parametrize("most_at_once", [1, 1 << 16])
+def test_the_candidates_are_those_of_a_plain_search(most_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the same order, which decides between equal estimates."""
+    monkeypatch.setattr(tile_candidates, "_MOST_AT_ONCE", most_at_once)
+    problem = random_problem(np.random.default_rng(9))
+    extents = (problem.in_blocks, problem.cols, problem.rows, problem.out_blocks)
+    sizes = [[n for n in range(1, extent + 1) if n == blocks(extent, blocks(extent, n))] for extent in extents]
+    plain = []
+    for in_blocks, cols, rows, out_blocks, keep in product(*sizes, (True, False)):
+        counts = {
+            "chunks": blocks(problem.in_blocks, in_blocks),
+            "cols": blocks(problem.cols, cols),
+            "rows": blocks(problem.rows, rows),
+            "batches": problem.batches,
+            "groups": blocks(problem.out_blocks, out_blocks),
+        }
+        over = next((name for name, count in counts.items() if count > 1), "chunks")
+        tiling = Tiling(
+            rows=rows,
+            cols=cols,
+            out_blocks=out_blocks,
+            in_blocks=in_blocks,
+            keep_weights=keep,
+            threads=min(3, counts[over]),
+            threads_over=over,
+        )
+        plain += [tiling] if fits(PYNQ, problem, tiling) else []
+    assert plain == list(tilings(PYNQ, problem, 3))
 
 
 def test_more_threads_are_not_estimated_slower_than_one() -> None:

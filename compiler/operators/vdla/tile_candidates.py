@@ -1,0 +1,195 @@
+"""Candidate tilings in columns: which fit the buffers, and how many cycles they may take.
+
+The estimate counts what a decoupled machine cannot hide: the loads of the first tile, the store of
+the last, and in between the slower of computing and moving each chunk. It only ranks candidates;
+exact cycles come from the simulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler.operators.vdla.tiling_problem import LOOPS, Tiling, TilingProblem, all_lanes_fit, all_weights_fit
+from vdla.hardware import timing
+from vdla.hardware.config import Config
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+_CHUNKS, _GROUPS = LOOPS.index("chunks"), LOOPS.index("groups")
+_MOST_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Tilings in columns of one length; `over` has the index of `threads_over` in LOOPS."""
+
+    rows: Ints
+    cols: Ints
+    out_blocks: Ints
+    in_blocks: Ints
+    keep_weights: Bools
+    threads: Ints
+    over: Ints
+
+    @staticmethod
+    def of(tiling: Tiling) -> Candidates:
+        """One tiling."""
+        sizes = (tiling.rows, tiling.cols, tiling.out_blocks, tiling.in_blocks)
+        threads = (tiling.threads, LOOPS.index(tiling.threads_over))
+        rows, cols, out_blocks, in_blocks, count, over = (np.array([n], np.int64) for n in (*sizes, *threads))
+        return Candidates(
+            rows=rows,
+            cols=cols,
+            out_blocks=out_blocks,
+            in_blocks=in_blocks,
+            keep_weights=np.array([tiling.keep_weights]),
+            threads=count,
+            over=over,
+        )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, chosen: Bools) -> Candidates:
+        """The chosen candidates."""
+        return Candidates(**{field.name: getattr(self, field.name)[chosen] for field in fields(self)})
+
+    def tiling(self, index: int) -> Tiling:
+        """One candidate."""
+        return Tiling(
+            rows=int(self.rows[index]),
+            cols=int(self.cols[index]),
+            out_blocks=int(self.out_blocks[index]),
+            in_blocks=int(self.in_blocks[index]),
+            keep_weights=bool(self.keep_weights[index]),
+            threads=int(self.threads[index]),
+            threads_over=LOOPS[self.over[index]],
+        )
+
+    def iterations(self, problem: TilingProblem) -> Ints:
+        """[loop, candidate]: the iterations of each of LOOPS."""
+        return np.stack(
+            [
+                _blocks(problem.in_blocks, self.in_blocks),
+                _blocks(problem.cols, self.cols),
+                _blocks(problem.rows, self.rows),
+                np.full(len(self), problem.batches),
+                _blocks(problem.out_blocks, self.out_blocks),
+            ]
+        )
+
+
+def fitting_candidates(config: Config, problem: TilingProblem, threads: int) -> Iterator[Candidates]:
+    """All candidates that fit the buffers, in order, a limited number at once; none are empty.
+
+    Their virtual threads are over the innermost tile loop that iterates.
+    """
+    most = max(config.depths)
+    extents = (problem.in_blocks, problem.cols, problem.rows, problem.out_blocks)
+    first, *others = (_sizes(extent, most) for extent in extents)
+    step = max(1, _MOST_AT_ONCE // (2 * len(others[0]) * len(others[1]) * len(others[2])))
+    for start in range(0, len(first), step):
+        every = _product(problem, threads, first[start : start + step], *others)
+        found = every.take(fitting(config, problem, every))
+        if len(found):
+            yield found
+
+
+def _sizes(extent: int, most: int) -> Ints:
+    """Candidate tile sizes up to `most`: the smallest size for each number of tiles."""
+    sizes = np.arange(1, min(extent, most) + 1)
+    chosen: Ints = sizes[sizes == _blocks(extent, _blocks(extent, sizes))]
+    return chosen
+
+
+def _blocks(extent: int, block: Ints) -> Ints:
+    """`blocks` of many sizes."""
+    return np.asarray(-(-extent // block), np.int64)
+
+
+def _product(
+    problem: TilingProblem, threads: int, in_blocks: Ints, cols: Ints, rows: Ints, out_blocks: Ints
+) -> Candidates:
+    """The candidates of all sizes, the last varying fastest, with weights kept and not kept."""
+    grid = np.meshgrid(in_blocks, cols, rows, out_blocks, np.array([True, False]), indexing="ij")
+    in_blocks, cols, rows, out_blocks, keep = (axis.reshape(-1) for axis in grid)
+    bare = Candidates(
+        rows=rows,
+        cols=cols,
+        out_blocks=out_blocks,
+        in_blocks=in_blocks,
+        keep_weights=keep,
+        threads=np.ones(len(rows), np.int64),
+        over=np.zeros(len(rows), np.int64),
+    )
+    iterations = bare.iterations(problem)
+    over = (iterations > 1).argmax(axis=0)  # the first loop where none iterates
+    several = np.minimum(threads, iterations[over, np.arange(len(over))])
+    return Candidates(**{**{f.name: getattr(bare, f.name) for f in fields(bare)}, "threads": several, "over": over})
+
+
+def fitting(config: Config, problem: TilingProblem, c: Candidates) -> Bools:
+    """Whether every tile fits its buffer, with a copy for each virtual thread."""
+    results = c.out_blocks * problem.results(c.rows, c.cols)
+    copies = np.where(c.over != _CHUNKS, c.threads, 1)
+    window = problem.window_blocks(c.out_blocks, c.in_blocks) * problem.window(c.rows, c.cols) * c.threads
+    weights = c.out_blocks * problem.weights * np.where(c.keep_weights, problem.in_blocks, c.in_blocks)
+    weight_copies = np.where(~c.keep_weights | (c.over == _GROUPS), c.threads, 1)
+    slot = config.acc_bits // config.out_bits if problem.raw else 1
+    lanes = c.out_blocks * problem.lanes * np.where(c.over == _GROUPS, c.threads, 1)
+    good: Bools = (
+        ((0 if problem.through_acc else window) <= (config.inp_depth // 2 if problem.chained else config.inp_depth))
+        & (weights * weight_copies <= config.wgt_depth)
+        & (results * copies + (window if problem.through_acc else 0) <= config.acc_depth)
+        & (results * copies * slot <= config.out_depth)
+        & (lanes <= config.scl_depth)
+    )
+    return good
+
+
+def estimated(config: Config, problem: TilingProblem, c: Candidates) -> NDArray[np.float64]:
+    """A rough estimate of the cycles of the operator."""
+    chunks, cols, rows, _, groups = c.iterations(problem)
+    beat = config.dram.beat_cycles
+    inp = config.inp_entry_bytes // config.axi_bytes * beat
+    wgt = config.wgt_entry_bytes // config.axi_bytes * beat
+    out = (config.acc_entry_bytes if problem.raw else config.out_entry_bytes) // config.axi_bytes * beat
+    fetch = 64 // config.axi_bytes * beat
+    tiles = rows * cols
+    pieces = (rows + problem.cuts[0]) * (cols + problem.cuts[1]) / tiles
+    taps = problem.results(c.rows, c.cols) * c.in_blocks * problem.taps * problem.kept
+    step = taps + pieces * timing.ISSUE_OVERHEAD
+    compute = c.out_blocks * step
+    window = problem.window_blocks(c.out_blocks, c.in_blocks) * (problem.window(c.rows, c.cols) * inp + c.rows)
+    if problem.through_acc:
+        compute = compute + window + config.dram.read_latency
+    if problem.cuts != (0, 0):  # a padded load does not begin before the end of the one before it
+        inner = np.maximum(0, rows - 2) * np.maximum(0, cols - 2)
+        window = window + config.dram.read_latency * (1 - inner / tiles)
+    weights = c.in_blocks * problem.weights * wgt + fetch
+    all_weights = c.out_blocks * weights
+    chunk = window + np.where(c.keep_weights, 0, all_weights) + c.out_blocks * pieces * fetch
+    results = problem.results(c.rows, c.cols) * out
+    store = c.out_blocks * results / chunks
+    total = problem.batches * groups * tiles * chunks
+    first = 0 if problem.chained else window + weights + 3 * config.dram.read_latency
+    last = results + config.dram.write_latency
+    alone = first + total * (compute + chunk + store) + last
+    # One thread loads a chunk, then computes on it; the others run meanwhile.
+    turn = compute + chunk + config.dram.read_latency + timing.compute_depth(config)
+    steady = np.maximum(np.maximum(compute, chunk), np.maximum(store, turn / c.threads))
+    # The last turn of uneven chunks cannot fuse its epilogue.
+    uneven = (c.over == _CHUNKS) & (chunks % c.threads != 0)
+    steady = steady + np.where(uneven, c.out_blocks * problem.results(c.rows, c.cols) / chunks, 0)
+    reload = np.where(c.keep_weights, groups * chunks * np.maximum(0, all_weights + window - compute), 0)
+    waiting = c.keep_weights & (not all_weights_fit(config, problem))
+    bubbles = (groups - 1) * np.where(waiting, all_weights, 0)
+    if not (problem.raw or all_lanes_fit(config, problem)):
+        bubbles = bubbles + (groups - 1) * config.dram.read_latency
+    together = first + total * steady + reload + bubbles + last
+    return np.asarray(np.where(c.threads == 1, alone, together), np.float64)

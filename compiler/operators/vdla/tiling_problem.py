@@ -1,0 +1,103 @@
+"""What a tiling must cut up, and a tiling: sizes of one tile in blocks and pixels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from vdla.hardware.config import Config
+
+Count = Any
+"""An integer, or an array with one for each candidate."""
+
+LOOPS = ("chunks", "cols", "rows", "batches", "groups")
+"""The tile loops, innermost first."""
+
+
+@dataclass(frozen=True, slots=True)
+class TilingProblem:
+    """An operator in blocks: its output, the taps of its kernel, the input window of a tile.
+
+    `row_step`, `row_span`: n output rows need (n - 1) * row_step + row_span input rows; columns
+    likewise. `weights`:
+    entries for one output and one input block. `separate`: an output block reads only the input
+    block of its channels. `phases`: results at one position of the tile loops. `inputs`: windows
+    read, each of `unit` entries per pixel; `through_acc`: windows are held in the accumulator.
+    `lanes`: entries of the scale for one output block. `kept`: the share of the taps that do not
+    read padding, which is skipped; `cuts`: borders between rows, and between columns, of which
+    different taps are skipped. `chained`: another operator hides the loads of the first tile.
+    """
+
+    batches: int
+    out_blocks: int
+    in_blocks: int
+    rows: int
+    cols: int
+    taps: int
+    row_step: int
+    row_span: int
+    col_step: int
+    col_span: int
+    weights: int
+    raw: bool = False
+    separate: bool = False
+    phases: int = 1
+    inputs: int = 1
+    unit: int = 1
+    through_acc: bool = False
+    lanes: int = 1
+    kept: float = 1.0
+    cuts: tuple[int, int] = (0, 0)
+    chained: bool = False
+
+    def window(self, rows: Count, cols: Count) -> Count:
+        """Input entries, of one channel block, for a tile of output."""
+        pixels = ((rows - 1) * self.row_step + self.row_span) * ((cols - 1) * self.col_step + self.col_span)
+        return pixels * self.inputs * self.unit
+
+    @property
+    def window_size(self) -> tuple[int, int]:
+        """Input rows and columns for all results."""
+        return (self.rows - 1) * self.row_step + self.row_span, (self.cols - 1) * self.col_step + self.col_span
+
+    def window_blocks(self, out_blocks: Count, in_blocks: Count) -> Count:
+        """Channel blocks of input that a tile holds at once."""
+        return out_blocks if self.separate else in_blocks
+
+    def results(self, rows: Count, cols: Count) -> Count:
+        """Results of one tile in one output block."""
+        return rows * cols * self.phases
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Sizes of one tile in blocks and pixels.
+
+    With `keep_weights`, the weights of a group of output blocks stay on the chip for all its tiles.
+    The iterations of the loop `threads_over` are dealt to `threads` virtual threads.
+    """
+
+    rows: int
+    cols: int
+    out_blocks: int
+    in_blocks: int
+    keep_weights: bool
+    threads: int
+    threads_over: str
+
+    def __str__(self) -> str:
+        kept = ", weights kept on chip" if self.keep_weights else ""
+        return (
+            f"{self.rows}x{self.cols} pixels, {self.out_blocks} output and {self.in_blocks} input blocks{kept}, "
+            f"{self.threads} virtual thread{'s' * (self.threads > 1)} over {self.threads_over}"
+        )
+
+
+def all_lanes_fit(config: Config, problem: TilingProblem) -> bool:
+    """Whether the scale buffer holds the lanes of all output blocks."""
+    return problem.out_blocks * problem.lanes <= config.scl_depth
+
+
+def all_weights_fit(config: Config, problem: TilingProblem) -> bool:
+    """Whether the weight buffer holds the weights of all output blocks."""
+    return problem.out_blocks * problem.in_blocks * problem.weights <= config.wgt_depth
