@@ -67,20 +67,18 @@ def unpack_scale(lanes: ArrayLike) -> tuple[Int32, Int64, Int64]:
 
 
 def scales_from_floats(real: ArrayLike) -> tuple[Int64, Int64]:
-    """Multipliers and shifts with `mult * 2**-shift` nearest to the real factors.
+    """Multipliers and shifts with `mult * 2**-shift` equal to the factors as float32.
 
-    The multiplier has 24 significant bits, fewer for factors below 2**-40, where the shift is at
-    its maximum.
+    The multiplier is the float32's significand of 24 bits. Of factors below 2**-40 it has fewer,
+    as the shift is at its maximum; every int32 times one of these is rounded to 0.
     """
     values = np.asarray(real, np.float64)
     good = np.isfinite(values) & (values >= 0) & (values <= (1 << MULT_BITS) - 1)
     if not good.all():
         raise NumericsError(f"scale: factor must be from 0 to {(1 << MULT_BITS) - 1}, got {values[~good].flat[0]}")
-    exponent = np.frexp(values)[1]
-    shift = np.clip(MULT_BITS - exponent, 0, SHIFT_MAX)
-    mult = np.floor(np.ldexp(values, shift) + 0.5)
-    carried = mult == 1 << MULT_BITS  # rounding up reached the next power of two
-    mult, shift = np.where(carried, mult / 2, mult), np.where(carried, shift - 1, shift)
+    rounded = values.astype(np.float32).astype(np.float64)
+    shift = np.clip(MULT_BITS - np.frexp(rounded)[1], 0, SHIFT_MAX)
+    mult = np.rint(np.ldexp(rounded, shift))
     return mult.astype(np.int64), np.where(mult == 0, 0, shift).astype(np.int64)
 
 

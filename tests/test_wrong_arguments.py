@@ -219,8 +219,8 @@ def test_pairs_and_tilings_may_hold_numpy_scalars() -> None:
     kernel, tiling = (np.int64(3), np.int64(1)), replace(tiling, rows=np.int64(2), threads=np.uint8(2))
     assert conv2d(TINY, **layer, kernel=kernel, tiling=tiling).program.hash == plain.program.hash
     options: dict[str, Any] = {**image, "channels": 8}
-    added = residual_add(TINY, **options, factors=(1.0, 0.5), input_zero_points=(1, 2))
-    zeros, factors = np.array([1, 2]), (np.int64(1), np.float32(0.5))
+    added = residual_add(TINY, **options, factors=(2, 1), input_zero_points=(1, 2))
+    zeros, factors = np.array([1, 2]), (np.int64(2), np.uint8(1))
     same = residual_add(TINY, **options, factors=factors, input_zero_points=zeros)
     assert same.program.hash == added.program.hash
 

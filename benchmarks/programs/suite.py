@@ -89,7 +89,7 @@ CASES: tuple[_Case, ...] = (
     _Case(
         "residual_add",
         residual_add,
-        {**_image("channels", 1, 5, 6, 21), "factors": (0.75, 0.5), "activation": "relu"},
+        {**_image("channels", 1, 5, 6, 21), "factors": (3, 2), "activation": "relu"},
     ),
 )
 

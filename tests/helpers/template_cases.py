@@ -239,17 +239,15 @@ def residual_add_case(config: Config, seed: int) -> OperatorCase:
     batch, channels, (height, width) = draw.integer(1, 3), draw.channels(), draw.pair(1, 12)
     options = draw.output()
     zeros = (0, 0) if options.get("raw") else (draw.zero(), draw.zero())
-    factors = tuple(float(2.0 ** draw.rng.uniform(-4, 2)) for _ in range(2))
+    factors = draw.integer(-400, 32767), draw.integer(-32767, 32767)
     operator = residual_add(
         config, batch=batch, height=height, width=width, channels=channels, factors=factors, input_zero_points=zeros,
         virtual_threads=draw.integer(1, 3), **options,
     )  # fmt: skip
     data, other = (draw.elements((batch, channels, height, width), config.inp_bits) for _ in range(2))
-    shift = 13 - int(np.ceil(np.log2(max(factors))))
-    integers = tuple(int(np.floor(f * 2.0**shift + 0.5)) for f in factors)
-    sums = reference.residual_add(data - zeros[0], other - zeros[1], integers)
-    expected = draw.finish(sums, np.zeros(channels, np.int64), np.full(channels, 2.0**-shift), options)
-    return OperatorCase(operator, {"data": data, "other": other}, expected)
+    sums = reference.residual_add(data - zeros[0], other - zeros[1], factors)
+    operands, expected = _finished(draw, sums, options)
+    return OperatorCase(operator, {"data": data, "other": other, **operands}, expected)
 
 
 CASES: dict[str, Callable[[Config, int], OperatorCase]] = {

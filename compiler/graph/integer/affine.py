@@ -7,7 +7,6 @@ point; weights have one scale, or one for each output channel, and no zero point
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import NoReturn
 
 import numpy as np
@@ -18,7 +17,6 @@ from vdla.compiler.graph.graph import Array, Graph, Node
 from vdla.hardware.numerics import NumericsError, scales_from_floats
 
 Float32 = npt.NDArray[np.float32]
-MAX_FACTOR = 32767  # an immediate of the vector unit
 
 
 class NotIntegerError(GraphError):
@@ -172,13 +170,3 @@ def multipliers(factors: Array | np.floating) -> dict[str, Array]:
     except NumericsError:
         decline(f"rescale by less than 2**24, got {np.max(factors)}")
     return {"multiplier": multiplier, "shift": shift}
-
-
-def ratio(first: np.float32, second: np.float32) -> tuple[int, int]:
-    """Integers in the ratio of two scales, the larger at most MAX_FACTOR."""
-    exact = Fraction(float(first)) / Fraction(float(second))
-    if exact <= 1:
-        nearest = exact.limit_denominator(MAX_FACTOR)
-        return nearest.numerator, nearest.denominator
-    nearest = (1 / exact).limit_denominator(MAX_FACTOR)
-    return nearest.denominator, nearest.numerator

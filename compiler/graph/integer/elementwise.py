@@ -6,11 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from vdla.compiler.graph.graph import Array, Node
-from vdla.compiler.graph.integer.affine import MAX_FACTOR, activation, decline, multipliers, ratio
+from vdla.compiler.graph.graph import Node
+from vdla.compiler.graph.integer.affine import activation, decline, multipliers
 from vdla.compiler.graph.integer.products import fuse_biased
 from vdla.compiler.graph.integer.result import QuantisedResult, sole
 from vdla.compiler.graph.rewriting import Replacement
+from vdla.hardware.factors import MAX_FACTOR, over, residual_factors
 
 
 def fuse_add(result: QuantisedResult, node: Node) -> Replacement:
@@ -29,13 +30,12 @@ def _sum(result: QuantisedResult, node: Node, sign: int) -> Replacement:
     graph = result.graph
     sole(graph, node)
     a, b = (activation(graph, name) for name in node.inputs)
-    first, second = ratio(a.scale, b.scale)
-    greater = max(first, second)
+    (first, second), factor = residual_factors(a.scale, b.scale, result.scale)
     attributes = {
         "factors": (first, sign * second),
         "a_zero_point": a.zero_point,
         "b_zero_point": b.zero_point,
-        **multipliers(_over(result, max(a.scale, b.scale), greater)),
+        **multipliers(factor),
     }
     return result.becomes("vdla.QAdd", (a.name, b.name), attributes, (node,))
 
@@ -71,11 +71,6 @@ def fuse_leaky_relu(result: QuantisedResult, node: Node) -> Replacement:
     attributes = {
         "factors": (nearest.denominator, nearest.numerator),
         "x_zero_point": x.zero_point,
-        **multipliers(_over(result, x.scale, nearest.denominator)),
+        **multipliers(over(x.scale, result.scale, nearest.denominator)),
     }
     return result.becomes("vdla.QLeakyRelu", (x.name,), attributes, (node,))
-
-
-def _over(result: QuantisedResult, scale: np.float32, factor: int) -> Array:
-    """A scale over that of the result times an integer factor, in float32."""
-    return np.asarray(scale / np.float32(result.scale * np.float32(factor)), np.float32)

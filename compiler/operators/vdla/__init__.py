@@ -12,6 +12,7 @@ from vdla.compiler.operators.vdla.operator import Operator, TemplateError
 from vdla.compiler.operators.vdla.pool2d import pool2d
 from vdla.compiler.operators.vdla.residual_add import residual_add
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
+from vdla.hardware.factors import residual_factors
 
 __all__ = [
     "Layout",
@@ -24,4 +25,5 @@ __all__ = [
     "depthwise_conv2d",
     "pool2d",
     "residual_add",
+    "residual_factors",
 ]

@@ -1,4 +1,4 @@
-"""Residual addition: two activations of different scales, added and requantised once."""
+"""Residual addition: integer multiples of two activations, added and requantised once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics import vector
 from vdla.compiler.operators.vdla.channelwise_window import ChannelwiseWindow
 from vdla.compiler.operators.vdla.layouts import Layout
-from vdla.compiler.operators.vdla.operator import Array, Operator, TemplateError, template
+from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.packing import check_range
 from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import DATA, SUMS, Role
@@ -19,9 +19,10 @@ from vdla.compiler.operators.vdla.sliding_window import check_threads
 from vdla.compiler.operators.vdla.tiling import choose_tiling
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.hardware.config import Config
+from vdla.hardware.factors import MAX_FACTOR
 from vdla.hardware.isa import Operand
+from vdla.support.integers import is_int
 
-_FACTOR_BITS = 14
 _OTHER = Role("other")
 _FIRST, _SECOND, _PRODUCT = Role("first_window"), Role("second_window"), Role("product")
 
@@ -34,7 +35,7 @@ def residual_add(
     height: int,
     width: int,
     channels: int,
-    factors: tuple[float, float] = (1.0, 1.0),
+    factors: tuple[int, int] = (1, 1),
     input_zero_points: tuple[int, int] = (0, 0),
     activation: str = "none",
     ceiling: int | None = None,
@@ -46,14 +47,13 @@ def residual_add(
 ) -> Operator:
     """factors[0] * data + factors[1] * other, requantised.
 
-    Each factor is the scale of an input over that of the result; they become integers of up to
-    _FACTOR_BITS bits over a common power of two. With `raw`, the result is the int32 sum of the
-    integer products.
+    `residual_factors` gives the factors and the multiplier of three scales; a negative factor
+    subtracts. With `raw`, the result is the int32 sum.
 
     Raises:
         TemplateError: an extent, factor or zero point is out of range, or no tile fits the buffers.
     """
-    integers, shift = _integer_factors(name, factors)
+    _check_factors(name, factors)
     add = _ResidualAdd(
         config=config,
         name=name,
@@ -75,8 +75,7 @@ def residual_add(
             zero_point=zero_point,
             raw=raw,
         ),
-        integers=integers,
-        shift=shift,
+        factors=factors,
         zero_points=input_zero_points,
     )
     add.check()
@@ -100,28 +99,17 @@ def residual_add(
     )
 
 
-def _is_pair(values: object) -> bool:
-    """Whether the value is a pair of real numbers."""
-    return isinstance(values, tuple | list) and len(values) == 2 and all(isinstance(v, int | float) for v in values)
-
-
-def _integer_factors(name: str, factors: tuple[float, float]) -> tuple[tuple[int, int], int]:
-    """The factors as integers over 2**shift, the larger of _FACTOR_BITS bits, and the shift."""
-    if not _is_pair(factors) or not all(np.isfinite(f) and f > 0 for f in factors):
-        raise TemplateError(f"{name}: factors must be two positive numbers, got {factors}")
-    shift = _FACTOR_BITS - int(np.ceil(np.log2(max(factors)))) - 1
-    if not 0 <= shift <= 30:
-        raise TemplateError(f"{name}: the larger factor must be from 2**-17 to 2**13, got {max(factors)}")
-    low, high = (int(np.floor(f * 2.0**shift + 0.5)) for f in factors)
-    return (low, high), shift
+def _check_factors(name: str, factors: object) -> None:
+    pair = factors if isinstance(factors, tuple) and len(factors) == 2 else (None, None)
+    if not all(is_int(f) and abs(f) <= MAX_FACTOR for f in pair):
+        raise TemplateError(f"{name}: factors must be two integers from -{MAX_FACTOR} to {MAX_FACTOR}, got {factors}")
 
 
 @dataclass(frozen=True)
 class _ResidualAdd(ChannelwiseWindow):
     """An addition of integer multiples, with windows of one pixel."""
 
-    integers: tuple[int, int] = (1, 1)
-    shift: int = 0
+    factors: tuple[int, int] = (1, 1)
     zero_points: tuple[int, ...] = (0, 0)
 
     def check(self) -> None:
@@ -140,13 +128,13 @@ class _ResidualAdd(ChannelwiseWindow):
         first, second = self.padded_image(data, _FIRST), self.padded_image(other, _SECOND)
         product = te.compute(
             self.results_shape,
-            lambda fn, fc, fy, fx, fb, fo: te.cast("int32", first[fn, fc, fy, fx, fb, fo]) * self.integers[0],
+            lambda fn, fc, fy, fx, fb, fo: te.cast("int32", first[fn, fc, fy, fx, fb, fo]) * self.factors[0],
             _PRODUCT,
         )
         sums = te.compute(
             self.results_shape,
             lambda n, co, y, x, b, o: (
-                product[n, co, y, x, b, o] + te.cast("int32", second[n, co, y, x, b, o]) * self.integers[1]
+                product[n, co, y, x, b, o] + te.cast("int32", second[n, co, y, x, b, o]) * self.factors[1]
             ),
             SUMS,
         )
@@ -157,11 +145,12 @@ class _ResidualAdd(ChannelwiseWindow):
         """Layouts of the program's tensors."""
         return super().layouts | {_OTHER: super().layouts[DATA]}
 
-    def pack(self, data: Array, other: Array) -> dict[str, Array]:
-        """The program's arrays from two NCHW activations."""
+    def pack(
+        self, data: Array, other: Array, bias: Array | None = None, multiplier: Factors = None
+    ) -> dict[str, Array]:
+        """The program's arrays from two NCHW activations; by default, sums are only clipped."""
+        if multiplier is None and not self.results.raw:
+            multiplier = 1.0
+        offset = -sum(m * z for m, z in zip(self.factors, self.zero_points, strict=True))
         packed = {"data": self.pack_data("data", data), "other": self.pack_data("other", other)}
-        if self.results.raw:
-            return packed
-        offset = -sum(m * z for m, z in zip(self.integers, self.zero_points, strict=True))
-        channels = self.in_channels
-        return packed | self.results.pack(channels, None, 2.0**-self.shift, np.full(channels, offset))
+        return packed | self.results.pack(self.in_channels, bias, multiplier, np.full(self.in_channels, offset))

@@ -127,11 +127,20 @@ REFUSED = [
         {"count_include_pad": False, "raw": True},
         "average_pool2d: count_include_pad must be True for raw sums, got False",
     ),
-    (residual_add, {"factors": (1.0, 0.0)}, "residual_add: factors must be two positive numbers, got (1.0, 0.0)"),
     (
         residual_add,
-        {"factors": (1e6, 1.0)},
-        "residual_add: the larger factor must be from 2**-17 to 2**13, got 1000000.0",
+        {"factors": (1.0, 2)},
+        "residual_add: factors must be two integers from -32767 to 32767, got (1.0, 2)",
+    ),
+    (
+        residual_add,
+        {"factors": (1, 2, 3)},
+        "residual_add: factors must be two integers from -32767 to 32767, got (1, 2, 3)",
+    ),
+    (
+        residual_add,
+        {"factors": (1, -32768)},
+        "residual_add: factors must be two integers from -32767 to 32767, got (1, -32768)",
     ),
     (
         residual_add,
