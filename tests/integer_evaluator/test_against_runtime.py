@@ -57,14 +57,23 @@ def test_networks_of_power_of_two_scales_are_equal(name: str, uint8: bool) -> No
 
 
 @pytest.mark.parametrize("name", FLOAT_PARTS)
-def test_networks_with_float_parts_are_close(name: str) -> None:
-    """Their float operators differ in the last bits."""
+def test_integer_operators_between_float_ones_are_equal(name: str) -> None:
+    """The float operators may differ in their last bits, so that one in 1,000 results differs by 1.
+
+    With the runtime's results of float operators, all other tensors are equal.
+    """
     model, inputs = quantised(name, power_of_two=True)
     found = evaluate(model, inputs)
-    unfused = runtime(model, inputs, list(found.quantised), optimised=False)
-    steps = [np.abs(found.quantised[name].astype(int) - unfused[name]) for name in found.quantised]
-    assert max(difference.max() for difference in steps) <= 1
-    assert sum((difference > 0).sum() for difference in steps) <= 1e-3 * sum(difference.size for difference in steps)
+    tensors = list(found.quantised)
+    unfused = runtime(model, inputs, tensors, optimised=False)
+    assert 0 < len(found.by_float) < len(tensors)
+    given = {name: unfused[name] for name in found.by_float}
+    exact = evaluate(model, inputs, given).quantised
+    assert {name for name in tensors if not np.array_equal(exact[name], unfused[name])} == set()
+    own = found.quantised
+    steps = np.concatenate([np.abs(own[name].astype(int) - unfused[name]).reshape(-1) for name in given])
+    assert steps.max() <= 1
+    assert (steps > 0).mean() <= 1e-3
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "deep_q_network", "vit_small"])

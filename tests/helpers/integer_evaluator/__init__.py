@@ -9,17 +9,20 @@ in float32 (sx, sw, sy), zero points (zx, zw, zy) and every float32 operation ro
 - A result is clip(round(sum * s) + zy): the sum wraps in int32, its product with the float32 s is
   exact, and round is half to even.
 - Conv, ConvTranspose, Gemm, MatMul: the sum of (x - zx) * (w - zw) and of the bias, with
-  s = (sx * sw) / sy. A bias that is not int32 of scale sx * sw is quantised to it. A MatMul and an
-  Add of a vector are one operator where no QuantizeLinear is between them.
+  s = (sx * sw) / sy. A bias that is not int32 of scale sx * sw is quantised to it. A product by a
+  constant and an Add of a constant for each channel are one operator.
 - Add: Ia * (a - za) + Ib * (b - zb), s = sl / (sy * Ib), where a has the smaller of both scales,
   Ia / Ib of the larger one sl, to the nearest fraction whose denominator is at most 32767.
-- AveragePool, GlobalAveragePool: the sum over the n pixels of a window, s = (sx / sy) / n.
+- AveragePool, GlobalAveragePool, ReduceMean over all spatial dimensions: the sum over the n pixels
+  of a window, s = (sx / sy) / n.
 - Mul: (a - za) * (b - zb), s = (sa * sb) / sy. Sub: Add with a negative Ib.
 - LeakyRelu of slope p / q, a fraction as in Add: the larger of q * (x - zx) and p * (x - zx),
   s = sx / (sy * q).
-- MaxPool, Concat, copies such as Reshape, and a requantisation: x - zx, s = sx / sy.
+- A requantisation: x - zx, s = sx / sy.
 - Relu and Clip before the QuantizeLinear limit the result to their quantised bounds.
-- Any other operator: dequantise, compute in float32, quantise.
+- MaxPool, Concat and copies such as Reshape before the QuantizeLinear come after it.
+- Any other operator, and one whose float result something else reads too: dequantise, compute in
+  float32, quantise.
 """
 
 from helpers.integer_evaluator.evaluator import Evaluation, evaluate

@@ -6,21 +6,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import onnx
 
-from helpers.integer_evaluator.nodes import attributes, run_node
+from helpers.integer_evaluator.nodes import attributes
 from helpers.integer_evaluator.quantised import Array, Quantised
 from helpers.integer_evaluator.requantise import LARGEST_DENOMINATOR, float32, product_scale, residual_factors, scaled
 from helpers.integer_evaluator.sums import (
     convolution,
     matrix_product,
     transposed_convolution,
-    window_maxima,
     window_sums,
 )
 from helpers.integer_evaluator.windows import counts, window
@@ -97,15 +96,39 @@ def _gemm(node: onnx.NodeProto, operands: Sequence[Operand], sy: Array) -> Sums 
 
 @rule("MatMul")
 def _matmul(node: onnx.NodeProto, operands: Sequence[Operand], sy: Array) -> Sums | None:
-    return product_with_bias(operands[0], operands[1], None, sy)
+    return matmul_sums(*operands, sy)
 
 
-def product_with_bias(a: Operand, b: Operand, bias: Operand, sy: Array) -> Sums | None:
+def matmul_sums(a: Operand, b: Operand, sy: Array, bias: Operand = None) -> Sums | None:
     """MatMul of two or more dimensions, and a bias over the last of them."""
     if not _is_per_tensor(a) or not isinstance(b, Quantised) or not _has_channels(b, b.values.ndim - 1):
         return None
     assert isinstance(a, Quantised)
     return _with_bias(matrix_product(a.centred, b.centred), a, b, bias, sy, (-1,))
+
+
+def with_added_bias(node: onnx.NodeProto, factors: Sequence[Operand], bias: Operand, sy: Array) -> Sums | None:
+    """A product and a bias that an Add has; None where the bias is not one number a channel."""
+    array = bias.values if isinstance(bias, Quantised) else bias
+    weight = factors[1]
+    if not isinstance(array, np.ndarray) or not isinstance(weight, Quantised):
+        return None
+    spatial = weight.values.ndim - 2 if node.op_type in ("Conv", "ConvTranspose") else 0
+    if array.ndim > 0 and not _is_along(array.shape, array.ndim - spatial - 1):
+        return None
+    flat = (
+        Quantised(bias.values.reshape(-1), bias.scale, bias.zero_point)
+        if isinstance(bias, Quantised)
+        else array.reshape(-1)
+    )
+    if node.op_type == "MatMul":
+        return matmul_sums(*factors, sy, flat)
+    return INTEGER[node.op_type](node, [*factors, flat], sy)
+
+
+def _is_along(shape: tuple[int, ...], axis: int) -> bool:
+    """Whether only one axis is longer than 1."""
+    return axis >= 0 and all(extent == 1 for at, extent in enumerate(shape) if at != axis)
 
 
 def _with_bias(
@@ -179,66 +202,37 @@ def _average_pool(node: onnx.NodeProto, operands: Sequence[Operand], sy: Array) 
     return Sums(window_sums(x.centred, kernel, known), _average_scale(x, sy, divisors))
 
 
-@rule("GlobalAveragePool")
+@rule("GlobalAveragePool", "ReduceMean")
 def _global_average_pool(node: onnx.NodeProto, operands: Sequence[Operand], sy: Array) -> Sums | None:
-    [x] = operands
+    x, *given = operands
     if not _is_per_tensor(x):
         return None
     assert isinstance(x, Quantised)
-    axes = tuple(range(2, x.values.ndim))
+    known, axes = attributes(node), tuple(range(2, x.values.ndim))
+    if node.op_type == "ReduceMean":
+        chosen = given[0] if given else known.get("axes")
+        is_spatial = isinstance(chosen, np.ndarray | list) and {int(at) % x.values.ndim for at in chosen} == {*axes}
+        if not axes or not is_spatial:
+            return None
     count = np.array(x.values[0, 0].size)
-    return Sums(x.centred.sum(axis=axes, keepdims=True), _average_scale(x, sy, count))
+    total = x.centred.sum(axis=axes, keepdims=bool(known.get("keepdims", 1)))
+    return Sums(total, _average_scale(x, sy, count))
 
 
 def _average_scale(x: Quantised, sy: Array, counted: Array) -> Array:
     return float32(_copy_scale(x, sy) / float32(counted))
 
 
-# --- copies ---------------------------------------------------------------------------------------
+# --- requantisation -------------------------------------------------------------------------------
 
 
-@rule("MaxPool")
-def _max_pool(node: onnx.NodeProto, operands: Sequence[Operand], sy: Array) -> Sums | None:
-    [x] = operands
-    if not _is_per_tensor(x) or len(node.output) > 1:
-        return None
-    assert isinstance(x, Quantised)
-    known = attributes(node)
-    return Sums(window_maxima(x.centred, known["kernel_shape"], known), _copy_scale(x, sy))
-
-
-def copied(x: Operand, sy: Array) -> Sums | None:
-    """A requantisation."""
-    return Sums(x.centred, _copy_scale(x, sy)) if isinstance(x, Quantised) and x.is_per_tensor else None
+def requantised(x: Quantised, sy: Array) -> Array | None:
+    """The rounded values of a dequantised tensor in another scale."""
+    return scaled(x.centred, _copy_scale(x, sy)) if x.is_per_tensor else None
 
 
 def _copy_scale(x: Quantised, sy: Array) -> Array:
     return float32(x.scale.reshape(()) / sy)
-
-
-COPIES = (
-    "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "SpaceToDepth", "Squeeze",
-    "Transpose", "Unsqueeze",
-)  # fmt: skip
-"""Operators that only move the elements of their first operand."""
-
-
-def moved(node: onnx.NodeProto, operands: Sequence[Operand], sy: Array, opsets: Mapping[str, int]) -> Sums | None:
-    """One of COPIES, on integers."""
-    x, *rest = operands
-    if not _is_per_tensor(x) or any(isinstance(operand, Quantised | Uncomputed) for operand in rest):
-        return None
-    assert isinstance(x, Quantised)
-    [values] = run_node(node, [x.centred, *rest], opsets)
-    return Sums(values, _copy_scale(x, sy))
-
-
-def joined(node: onnx.NodeProto, operands: Sequence[Operand], sy: Array) -> Array | None:
-    """Concat: the rounded values of all operands, each with its own scale."""
-    if not all(_is_per_tensor(operand) for operand in operands):
-        return None
-    parts = [Sums(x.centred, _copy_scale(x, sy)).rounded for x in operands if isinstance(x, Quantised)]
-    return np.concatenate(parts, axis=attributes(node)["axis"])
 
 
 # --- operands -------------------------------------------------------------------------------------

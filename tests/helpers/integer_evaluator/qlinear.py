@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from helpers.integer_evaluator.nodes import attributes
-from helpers.integer_evaluator.operators import Sums, product_with_bias
+from helpers.integer_evaluator.operators import Sums, matmul_sums
 from helpers.integer_evaluator.quantised import Array, Quantised, limits
 from helpers.integer_evaluator.requantise import product_scale
 from helpers.integer_evaluator.sums import convolution
@@ -36,7 +36,7 @@ def _convolution(node: onnx.NodeProto, operands: Sequence[Array | None]) -> Arra
 
 def _matmul(node: onnx.NodeProto, operands: Sequence[Array | None]) -> Array:
     a, sa, za, b, sb, zb, sy, zy = operands
-    sums = product_with_bias(_operand(a, sa, za), _operand(b, sb, zb, b.ndim - 1), None, sy.reshape(()))
+    sums = matmul_sums(_operand(a, sa, za), _operand(b, sb, zb, b.ndim - 1), sy.reshape(()))
     assert sums is not None, "QLinearMatMul: the scale of the first operand must be a scalar"
     return _result(sums, zy)
 
