@@ -120,7 +120,7 @@ from vdla.compiler.operators.qconv2d import qconv2d
 from vdla.compiler.operators.qdense import qdense
 from vdla.compiler.operators.qdepthwise_conv2d import qdepthwise_conv2d
 from vdla.compiler.operators.quantised_weights import PackedWeights, pack_qconv2d, pack_qdense, pack_qdepthwise_conv2d
-from vdla.compiler.operators.recurrent import gru, lstm
+from vdla.compiler.operators.recurrent import gru, lstm, rnn
 from vdla.compiler.operators.reduction import (
     argmax,
     argmin,
@@ -252,6 +252,7 @@ __all__ = [
     "resize_linear",
     "resize_nearest",
     "rms_norm",
+    "rnn",
     "round",
     "same_pads",
     "selu",

@@ -1,14 +1,18 @@
-"""Recurrent layers of one direction, as in ONNX: LSTM and GRU.
+"""Recurrent layers of one direction, as in ONNX: LSTM, GRU and RNN.
 
 Weights are [gates * hidden, ...] with the gates in ONNX's order: input, output, forget, cell for
 `lstm`; update, reset, hidden for `gru`. The contribution of the inputs is computed for all steps at
 once, before the recurrence. float16 and bfloat16 are computed in float32; the states are rounded
 after each step.
+
+With `lengths`, row n of the batch ends after lengths[n] steps: its state stays, and its results of
+later steps are 0. `activations` replace the sigmoids and hyperbolic tangents, in ONNX's order;
+`clip` limits what they are applied to.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,6 +29,7 @@ from vdla.compiler.operators.checks import (
 )
 from vdla.compiler.operators.results import accumulator_dtype, result_name, to_accumulator
 
+Activation = Callable[[te.Value], te.Value]
 _Element = Callable[[te.Value, te.Value], te.Value]
 _INPUT, _OUTPUT, _FORGET, _CELL = range(4)
 _UPDATE, _RESET, _HIDDEN = range(3)
@@ -40,33 +45,55 @@ def lstm(
     initial_c: te.Tensor | None = None,
     direction: str = "forward",
     name: str | None = None,
+    peephole: te.Tensor | None = None,
+    lengths: te.Tensor | None = None,
+    activations: Sequence[Activation] = (te.sigmoid, te.tanh, te.tanh),
+    clip: float | None = None,
+    input_forget: bool = False,
 ) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
     """The states h of all steps [T, N, H], and h and c of the last step [N, H].
 
     x [T, N, I], weight [4 H, I], recurrence [4 H, H], bias [8 H] (of the weight, then of the
-    recurrence), initial states [N, H], 0 by default. `direction` is "forward" or "reverse", from
-    the last step to the first.
+    recurrence), initial states [N, H], 0 by default, peephole [3 H] (input, output, forget),
+    lengths int32 [N]. `direction` is "forward" or "reverse", from the last step to the first.
+    `input_forget` couples the gates: forget is 1 - input.
     """
     reverse = _is_reverse("lstm", direction)
-    layer = _layer("lstm", 4, x, weight, recurrence, bias, name)
+    layer = _layer("lstm", 4, x, weight, recurrence, bias, name, lengths, activations, clip)
+    if peephole is not None:
+        _check_shape("lstm", "peephole", peephole, (3 * layer.hidden,))
     h0, c0 = layer.initial("h", initial_h), layer.initial("c", initial_c)
     inputs = layer.input_terms()
 
     def step(t: te.Value, h: te.Tensor, c: te.Tensor) -> tuple[te.Tensor, te.Tensor]:
         states = layer.state_terms(h)
 
-        def gate(g: int, n: te.Value, j: te.Value) -> te.Value:
-            return inputs[t, n, g, j] + states[n, g, j] + layer.bias_of(1, g, j)
+        def gate(g: int, n: te.Value, j: te.Value, cell: te.Tensor) -> te.Value:
+            total = inputs[t, n, g, j] + states[n, g, j] + layer.bias_of(1, g, j)
+            if peephole is not None:
+                seen = peephole[j + (_INPUT, _OUTPUT, _FORGET).index(g) * layer.hidden]
+                total = total + to_accumulator(seen) * to_accumulator(cell[n, j])
+            return layer.activate(0, total)
 
-        new_c = layer.state("c", lambda n, j: (
-            te.sigmoid(gate(_FORGET, n, j)) * to_accumulator(c[n, j])
-            + te.sigmoid(gate(_INPUT, n, j)) * te.tanh(gate(_CELL, n, j))
-        ))  # fmt: skip
-        new_h = layer.state("h", lambda n, j: te.sigmoid(gate(_OUTPUT, n, j)) * te.tanh(to_accumulator(new_c[n, j])))
+        def candidate(n: te.Value, j: te.Value) -> te.Value:
+            return layer.activate(1, inputs[t, n, _CELL, j] + states[n, _CELL, j] + layer.bias_of(1, _CELL, j))
+
+        def cell_of(n: te.Value, j: te.Value) -> te.Value:
+            opened = gate(_INPUT, n, j, c)
+            kept = 1 - opened if input_forget else gate(_FORGET, n, j, c)
+            return kept * to_accumulator(c[n, j]) + opened * candidate(n, j)
+
+        new_c = layer.state("c", cell_of, t, c)
+        new_h = layer.state(
+            "h",
+            lambda n, j: gate(_OUTPUT, n, j, new_c) * layer.activations[2](to_accumulator(new_c[n, j])),
+            t,
+            h,
+        )
         return new_h, new_c
 
     h, c = te.scan(x.shape[0], step, (h0, c0), reverse=reverse)
-    return h, layer.last(h, reverse), layer.last(c, reverse)
+    return layer.within_lengths(h), layer.last(h, reverse), layer.last(c, reverse)
 
 
 def gru(
@@ -78,6 +105,9 @@ def gru(
     linear_before_reset: bool = False,
     direction: str = "forward",
     name: str | None = None,
+    lengths: te.Tensor | None = None,
+    activations: Sequence[Activation] = (te.sigmoid, te.tanh),
+    clip: float | None = None,
 ) -> tuple[te.Tensor, te.Tensor]:
     """The states h of all steps [T, N, H] and of the last [N, H]; operands as of `lstm`, 3 gates.
 
@@ -85,7 +115,7 @@ def gru(
     included, instead of to the state.
     """
     reverse = _is_reverse("gru", direction)
-    layer = _layer("gru", 3, x, weight, recurrence, bias, name)
+    layer = _layer("gru", 3, x, weight, recurrence, bias, name, lengths, activations, clip)
     h0 = layer.initial("h", initial_h)
     inputs = layer.input_terms()
 
@@ -93,16 +123,51 @@ def gru(
         states = layer.state_terms(h)
 
         def gate(g: int, n: te.Value, j: te.Value) -> te.Value:
-            return te.sigmoid(inputs[t, n, g, j] + states[n, g, j] + layer.bias_of(1, g, j))
+            return layer.activate(0, inputs[t, n, g, j] + states[n, g, j] + layer.bias_of(1, g, j))
 
         hidden_term = _hidden_term(layer, states, h, partial(gate, _RESET), linear_before_reset)
-        candidate = layer.stage("candidate", lambda n, j: te.tanh(inputs[t, n, _HIDDEN, j] + hidden_term(n, j)))
-        return layer.state("h", lambda n, j: (
-            (1 - gate(_UPDATE, n, j)) * candidate[n, j] + gate(_UPDATE, n, j) * to_accumulator(h[n, j])
-        ))  # fmt: skip
+        candidate = layer.stage(
+            "candidate", lambda n, j: layer.activate(1, inputs[t, n, _HIDDEN, j] + hidden_term(n, j))
+        )
+        return layer.state(
+            "h",
+            lambda n, j: (1 - gate(_UPDATE, n, j)) * candidate[n, j] + gate(_UPDATE, n, j) * to_accumulator(h[n, j]),
+            t,
+            h,
+        )
 
     h = te.scan(x.shape[0], step, h0, reverse=reverse)
-    return h, layer.last(h, reverse)
+    return layer.within_lengths(h), layer.last(h, reverse)
+
+
+def rnn(
+    x: te.Tensor,
+    weight: te.Tensor,
+    recurrence: te.Tensor,
+    bias: te.Tensor | None = None,
+    initial_h: te.Tensor | None = None,
+    direction: str = "forward",
+    name: str | None = None,
+    lengths: te.Tensor | None = None,
+    activations: Sequence[Activation] = (te.tanh,),
+    clip: float | None = None,
+) -> tuple[te.Tensor, te.Tensor]:
+    """The states h of all steps [T, N, H] and of the last [N, H]; operands as of `lstm`, 1 gate."""
+    reverse = _is_reverse("rnn", direction)
+    layer = _layer("rnn", 1, x, weight, recurrence, bias, name, lengths, activations, clip)
+    h0 = layer.initial("h", initial_h)
+    inputs = layer.input_terms()
+
+    def step(t: te.Value, h: te.Tensor) -> te.Tensor:
+        states = layer.state_terms(h)
+
+        def value(n: te.Value, j: te.Value) -> te.Value:
+            return layer.activate(0, inputs[t, n, 0, j] + states[n, 0, j] + layer.bias_of(1, 0, j))
+
+        return layer.state("h", value, t, h)
+
+    h = te.scan(x.shape[0], step, h0, reverse=reverse)
+    return layer.within_lengths(h), layer.last(h, reverse)
 
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -134,6 +199,13 @@ class _Layer:
     recurrence: te.Tensor
     bias: te.Tensor | None
     name: str
+    lengths: te.Tensor | None
+    activations: Sequence[Activation]
+    clip: float | None
+
+    def activate(self, index: int, value: te.Value) -> te.Value:
+        """An activation of a sum, which is clipped."""
+        return self.activations[index](value if self.clip is None else te.clip(value, -self.clip, self.clip))
 
     def initial(self, what: str, given: te.Tensor | None) -> te.Tensor:
         """The state before the first step."""
@@ -181,9 +253,23 @@ class _Layer:
             "hidden_product", lambda n, j: te.sum(state[n, k] * to_accumulator(self.recurrence[j + start, k]), axis=k)
         )
 
-    def state(self, what: str, value: _Element) -> te.Tensor:
-        """The stage that computes a new state: [N, H]."""
-        return self.stage(what, lambda n, j: te.cast(self.x.dtype, value(n, j)))
+    def state(self, what: str, value: _Element, t: te.Value, before: te.Tensor) -> te.Tensor:
+        """The stage that computes a new state: [N, H]; that of a row that has ended stays."""
+        lengths = self.lengths
+        if lengths is None:
+            return self.stage(what, lambda n, j: te.cast(self.x.dtype, value(n, j)))
+        new = self.stage(f"new_{what}", value)
+        return self.stage(what, lambda n, j: te.select(t < lengths[n], te.cast(self.x.dtype, new[n, j]), before[n, j]))
+
+    def within_lengths(self, states: te.Tensor) -> te.Tensor:
+        """The states of all steps, 0 for rows that have ended."""
+        lengths = self.lengths
+        if lengths is None:
+            return states
+        zero = te.const(0, states.dtype)
+        return te.compute(
+            states.shape, lambda t, n, j: te.select(t < lengths[n], states[t, n, j], zero), f"{self.name}_masked"
+        )
 
     def stage(self, what: str, value: _Element) -> te.Tensor:
         """A stage of a step: [N, H]."""
@@ -203,6 +289,9 @@ def _layer(
     recurrence: te.Tensor,
     bias: te.Tensor | None,
     name: str | None,
+    lengths: te.Tensor | None,
+    activations: Sequence[Activation],
+    clip: float | None,
 ) -> _Layer:
     """The layer of these operands, checked."""
     check_rank(where, "x", x, 3, 3)
@@ -214,6 +303,10 @@ def _layer(
     if bias is not None:
         _check_shape(where, "bias", bias, (2 * gates * hidden,))
     check_same_dtype(where, x, weight, recurrence, *([] if bias is None else [bias]))
+    if lengths is not None:
+        _check_shape(where, "lengths", lengths, (x.shape[1],))
+        if lengths.dtype != "int32":
+            raise OperatorError(f"{where}: lengths must be of dtype int32, got {lengths.dtype}")
     return _Layer(
         where=where,
         gates=gates,
@@ -223,6 +316,9 @@ def _layer(
         recurrence=recurrence,
         bias=bias,
         name=result_name(x, where, name),
+        lengths=lengths,
+        activations=activations,
+        clip=clip,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vdla.compiler.graph.rules.attention import ATTENTION
 from vdla.compiler.graph.rules.broadcast import BROADCAST
 from vdla.compiler.graph.rules.convolutions import CONVOLUTIONS
 from vdla.compiler.graph.rules.elementwise import ELEMENTWISE
@@ -15,10 +16,12 @@ from vdla.compiler.graph.rules.normalisations import NORMALISATIONS
 from vdla.compiler.graph.rules.pools import POOLS
 from vdla.compiler.graph.rules.products import PRODUCTS
 from vdla.compiler.graph.rules.quantise_linear import QUANTISE_LINEAR
+from vdla.compiler.graph.rules.recurrent import RECURRENT
 from vdla.compiler.graph.rules.reductions import REDUCTIONS
 from vdla.compiler.graph.rules.rule import OperatorRule
 
 _FAMILIES = (
+    ATTENTION,
     BROADCAST,
     CONVOLUTIONS,
     ELEMENTWISE,
@@ -30,6 +33,7 @@ _FAMILIES = (
     POOLS,
     PRODUCTS,
     QUANTISE_LINEAR,
+    RECURRENT,
     REDUCTIONS,
 )
 RULES: Mapping[str, OperatorRule] = {rule.op: rule for family in _FAMILIES for rule in family}
