@@ -5,6 +5,7 @@
 """
 
 from vdla.compiler.codegen.vdla.allocate import AllocationError
+from vdla.compiler.codegen.vdla.chain import Link, compile_chain
 from vdla.compiler.codegen.vdla.compile import compile_function
 from vdla.compiler.codegen.vdla.errors import LoweringError
 from vdla.compiler.codegen.vdla.fold_compute import ComputeFields, fold_compute
@@ -25,6 +26,7 @@ __all__ = [
     "DmaFields",
     "Edge",
     "IssuedOp",
+    "Link",
     "LoweringError",
     "MacroOp",
     "MacroOps",
@@ -34,6 +36,7 @@ __all__ = [
     "UnitOp",
     "UopError",
     "assign_tokens",
+    "compile_chain",
     "compile_function",
     "fold_compute",
     "fold_dma",

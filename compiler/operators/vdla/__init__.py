@@ -3,6 +3,7 @@
 Each template is a function from a `Config` and keyword options to an `Operator`.
 """
 
+from vdla.compiler.operators.vdla.chain import Chain, ChainStep
 from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.conv2d_transpose import conv2d_transpose
 from vdla.compiler.operators.vdla.dense import dense
@@ -15,6 +16,8 @@ from vdla.compiler.operators.vdla.tiling_problem import Tiling
 from vdla.hardware.factors import residual_factors
 
 __all__ = [
+    "Chain",
+    "ChainStep",
     "Layout",
     "Operator",
     "TemplateError",

@@ -115,6 +115,8 @@ def conv2d(
         function=fn,
         macs=conv.macs,
         pack=form.pack,
+        pack_inputs=form.pack_inputs,
+        pack_constants=form.pack_constants,
         unpack=form.unpack,
         layouts=form.layouts,
         description=f"{form.packing}: {chosen}",
@@ -231,12 +233,19 @@ class _Conv2d(SlidingWindow):
         self, data: Array, weight: Array, bias: Array | None = None, multiplier: Factors = None
     ) -> dict[str, Array]:
         """The program's arrays from NCHW data, OIHW weights, int32 biases and real multipliers."""
-        config = self.config
-        data = check_array("data", data, (self.batch, self.in_channels, self.height, self.width), config.inp_dtype)
-        weight = check_array("weight", weight, (self.out_channels, self.in_channels, *self.kernel), config.wgt_dtype)
+        return self.pack_inputs(data) | self.pack_constants(weight, bias, multiplier)
+
+    def pack_inputs(self, data: Array) -> dict[str, Array]:
+        """The program's array from NCHW data."""
+        shape = (self.batch, self.in_channels, self.height, self.width)
+        return {"data": self.pack_data(check_array("data", data, shape, self.config.inp_dtype))}
+
+    def pack_constants(self, weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
+        """The program's arrays from OIHW weights, int32 biases and real multipliers."""
+        shape = (self.out_channels, self.in_channels, *self.kernel)
+        weight = check_array("weight", weight, shape, self.config.wgt_dtype)
         offset = -self.input_zero_point * weight.reshape(self.out_channels, -1).sum(axis=1, dtype=np.int64)
-        packed = {"data": self.pack_data(data), "weight": self.pack_weight(weight)}
-        return packed | self.results.pack(self.out_channels, bias, multiplier, offset)
+        return {"weight": self.pack_weight(weight)} | self.results.pack(self.out_channels, bias, multiplier, offset)
 
     def pack_data(self, data: Array) -> Array:
         """NCHW data in the program's layout."""

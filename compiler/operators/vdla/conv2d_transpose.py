@@ -108,6 +108,8 @@ def conv2d_transpose(
         function=fn,
         macs=op.macs,
         pack=op.pack,
+        pack_inputs=op.pack_inputs,
+        pack_constants=op.pack_constants,
         unpack=op.unpack,
         layouts=op.layouts,
         description=str(chosen),
@@ -233,13 +235,22 @@ class _Conv2dTranspose(SlidingWindow):
         self, data: Array, weight: Array, bias: Array | None = None, multiplier: Factors = None
     ) -> dict[str, Array]:
         """The program's arrays from NCHW data, IOHW weights, int32 biases and real multipliers."""
-        config, out = self.config, self.out_channels
+        return self.pack_inputs(data) | self.pack_constants(weight, bias, multiplier)
+
+    def pack_inputs(self, data: Array) -> dict[str, Array]:
+        """The program's array from NCHW data."""
+        config = self.config
         data = check_array("data", data, (self.batch, self.in_channels, self.height, self.width), config.inp_dtype)
-        weight = check_array("weight", weight, (self.in_channels, out, *self.kernel), config.wgt_dtype)
+        return {"data": pack_activations(data, config.batch, config.block_in)}
+
+    def pack_constants(self, weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
+        """The program's arrays from IOHW weights, int32 biases and real multipliers."""
+        out = self.out_channels
+        weight = check_array("weight", weight, (self.in_channels, out, *self.kernel), self.config.wgt_dtype)
         phases = self._by_phase(weight)
         offset = -self.input_zero_point * phases.sum(axis=(0, 4, 5), dtype=np.int64)  # [O, SH, SW]
-        packed = {"data": pack_activations(data, config.batch, config.block_in), "weight": self._pack_weight(phases)}
-        return packed | self.results.pack(out, bias, multiplier, offset if self.by_phase else offset[:, 0, 0])
+        lanes = self.results.pack(out, bias, multiplier, offset if self.by_phase else offset[:, 0, 0])
+        return {"weight": self._pack_weight(phases)} | lanes
 
     def _by_phase(self, weight: Array) -> Array:
         """[I, O, SH, SW, TY, TX]: the taps of each phase, last tap first."""

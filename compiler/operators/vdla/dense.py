@@ -47,13 +47,26 @@ def dense(
     )  # fmt: skip
 
     def pack(data: Array, weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
+        return pack_inputs(data) | pack_constants(weight, bias, multiplier)
+
+    def pack_inputs(data: Array) -> dict[str, Array]:
         data = check_array("data", data, (rows, in_features), config.inp_dtype)
-        weight = check_array("weight", weight, (out_features, in_features), config.wgt_dtype)
         image = pad_to(data, (groups * config.batch, in_features)).reshape(groups, config.batch, in_features)
-        return conv.pack(image.transpose(1, 2, 0)[:, :, None, :], weight[:, :, None, None], bias, multiplier)
+        return conv.pack_inputs(image.transpose(1, 2, 0)[:, :, None, :])
+
+    def pack_constants(weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
+        weight = check_array("weight", weight, (out_features, in_features), config.wgt_dtype)
+        return conv.pack_constants(weight[:, :, None, None], bias, multiplier)
 
     def unpack(outputs: Mapping[str, Array]) -> Array:
         image = conv.unpack(outputs)  # [batch, out_features, 1, groups]
         return np.ascontiguousarray(image[:, :, 0].transpose(2, 0, 1).reshape(-1, out_features)[:rows])
 
-    return replace(conv, macs=rows * in_features * out_features, pack=pack, unpack=unpack)
+    return replace(
+        conv,
+        macs=rows * in_features * out_features,
+        pack=pack,
+        pack_inputs=pack_inputs,
+        pack_constants=pack_constants,
+        unpack=unpack,
+    )

@@ -88,6 +88,8 @@ def depthwise_conv2d(
         function=fn,
         macs=conv.steps,
         pack=conv.pack,
+        pack_inputs=conv.pack_inputs,
+        pack_constants=conv.pack_constants,
         unpack=conv.unpack,
         layouts=conv.layouts,
         description=str(chosen),
@@ -128,10 +130,17 @@ class _DepthwiseConv2d(ChannelwiseWindow):
         self, data: Array, weight: Array, bias: Array | None = None, multiplier: Factors = None
     ) -> dict[str, Array]:
         """The program's arrays from NCHW data, [C, 1, KH, KW] weights, biases and multipliers."""
+        return self.pack_inputs(data) | self.pack_constants(weight, bias, multiplier)
+
+    def pack_inputs(self, data: Array) -> dict[str, Array]:
+        """The program's array from NCHW data."""
+        return {"data": self.pack_data("data", data)}
+
+    def pack_constants(self, weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
+        """The program's arrays from [C, 1, KH, KW] weights, biases and multipliers."""
         weight = check_array("weight", weight, (self.in_channels, 1, *self.kernel), self.config.wgt_dtype)
         offset = -self.input_zero_point * weight.reshape(self.in_channels, -1).sum(axis=1, dtype=np.int64)
-        packed = {"data": self.pack_data("data", data), "weight": self._pack_weight(weight)}
-        return packed | self.results.pack(self.in_channels, bias, multiplier, offset)
+        return {"weight": self._pack_weight(weight)} | self.results.pack(self.in_channels, bias, multiplier, offset)
 
     def _pack_weight(self, weight: Array) -> Array:
         outer, entries, inner, block = self.weight_shape

@@ -34,7 +34,9 @@ class Operator:
     """The result of a template.
 
     `pack(...)` converts plain arrays (NCHW activations, OIHW weights, a bias and a real multiplier
-    for each channel) to the program's inputs by name; `unpack` converts its outputs back. `layouts`
+    for each channel) to the program's inputs by name; `unpack` converts its outputs back.
+    `pack_inputs` takes the activations alone and `pack_constants` all that `pack` takes after them:
+    `pack` gives both. `layouts`
     has the layout of each tensor. `macs` counts the multiply-accumulates of the definition, without
     padding. `description` names the chosen tiling.
     """
@@ -44,6 +46,8 @@ class Operator:
     function: ir.Function
     macs: int
     pack: Callable[..., dict[str, Array]]
+    pack_inputs: Callable[..., dict[str, Array]]
+    pack_constants: Callable[..., dict[str, Array]]
     unpack: Callable[[Mapping[str, Array]], Array]
     layouts: Mapping[str, Layout]
     description: str = ""

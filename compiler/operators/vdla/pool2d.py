@@ -105,6 +105,8 @@ def pool2d(
         function=fn,
         macs=pool.steps,
         pack=pool.pack,
+        pack_inputs=pool.pack_inputs,
+        pack_constants=pool.pack_constants,
         unpack=pool.unpack,
         layouts=pool.layouts,
         description=str(chosen),
@@ -212,14 +214,20 @@ class _Pool2d(ChannelwiseWindow):
 
         Without a multiplier, results have the scale of the data.
         """
+        return self.pack_inputs(data) | self.pack_constants(bias, multiplier)
+
+    def pack_inputs(self, data: Array) -> dict[str, Array]:
+        """The program's array from NCHW data."""
+        return {"data": self.pack_data("data", data)}
+
+    def pack_constants(self, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
+        """The program's scale from biases and multipliers."""
         if multiplier is None and not self.results.raw:
             multiplier = 1.0
         summands = 1 if self.kind == "max" else self.taps
         offset = np.full((self.in_channels,) + (1, 1) * self.by_class, -self.input_zero_point * summands)
         counts = self._counts() if self.excluding else np.array([[[summands]]])
-        return {"data": self.pack_data("data", data)} | self.results.pack(
-            self.in_channels, bias, multiplier, offset, counts if self.by_class else counts.item()
-        )
+        return self.results.pack(self.in_channels, bias, multiplier, offset, counts if self.by_class else counts.item())
 
     def _counts(self) -> Array:
         """[1, row class, column class]: elements in a window that are not padding, at least 1."""

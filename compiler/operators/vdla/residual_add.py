@@ -93,6 +93,8 @@ def residual_add(
         function=fn,
         macs=2 * add.steps,
         pack=add.pack,
+        pack_inputs=add.pack_inputs,
+        pack_constants=add.pack_constants,
         unpack=add.unpack,
         layouts=add.layouts,
         description=str(chosen),
@@ -149,8 +151,16 @@ class _ResidualAdd(ChannelwiseWindow):
         self, data: Array, other: Array, bias: Array | None = None, multiplier: Factors = None
     ) -> dict[str, Array]:
         """The program's arrays from two NCHW activations; by default, sums are only clipped."""
+        return self.pack_inputs(data, other) | self.pack_constants(bias, multiplier)
+
+    def pack_inputs(self, data: Array | None = None, other: Array | None = None) -> dict[str, Array]:
+        """The program's arrays from NCHW activations, those that are given."""
+        given = {"data": data, "other": other}
+        return {name: self.pack_data(name, array) for name, array in given.items() if array is not None}
+
+    def pack_constants(self, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:
+        """The program's scale; without a multiplier, sums are only clipped."""
         if multiplier is None and not self.results.raw:
             multiplier = 1.0
         offset = -sum(m * z for m, z in zip(self.factors, self.zero_points, strict=True))
-        packed = {"data": self.pack_data("data", data), "other": self.pack_data("other", other)}
-        return packed | self.results.pack(self.in_channels, bias, multiplier, np.full(self.in_channels, offset))
+        return self.results.pack(self.in_channels, bias, multiplier, np.full(self.in_channels, offset))

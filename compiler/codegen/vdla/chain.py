@@ -1,0 +1,236 @@
+"""Chains: consecutive functions as one program, whose intermediate tensors stay packed in DRAM.
+
+The functions are lowered one by one, and their operations ordered together (`list_schedule`) before
+assembly: loads of a function run under the computation of the one before it, and only exact
+dependences order one after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import prod
+
+from vdla.compiler import ir
+from vdla.compiler.codegen.vdla.assemble import assemble
+from vdla.compiler.codegen.vdla.errors import LoweringError
+from vdla.compiler.codegen.vdla.list_schedule import Group, Order, Part, list_schedule
+from vdla.compiler.codegen.vdla.lower import lower
+from vdla.compiler.codegen.vdla.macro_op import Base, BufferTile, MacroOp, field_unit
+from vdla.compiler.codegen.vdla.macro_ops import MacroOps
+from vdla.compiler.codegen.vdla.skip_padding import PaddingSkipper, skip_padding
+from vdla.compiler.codegen.vdla.webs import split_tiles
+from vdla.compiler.ir import INTEGER_BITS, function_lines, output_names
+from vdla.compiler.tensorize import GLOBAL
+from vdla.hardware.config import Buffer, Config
+from vdla.hardware.program import Program, ProgramTensor
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One function of a chain.
+
+    `tensors` names the chain's tensor of every parameter; `weights` are the parameters that stay
+    the same from run to run; `layouts` describes the dimensions of parameters.
+    """
+
+    function: ir.Function
+    tensors: Mapping[str, str]
+    weights: tuple[str, ...] = ()
+    layouts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The chain's tensors that the function writes."""
+        return tuple(self.tensors[name] for name in output_names(self.function))
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """The chain's tensors that the function reads."""
+        outputs = output_names(self.function)
+        return tuple(self.tensors[name] for name in self.function.params if name not in outputs)
+
+
+def compile_chain(config: Config, name: str, links: Sequence[Link], outputs: Sequence[str]) -> Program:
+    """One program that runs the functions in order.
+
+    A tensor that no function writes is an input, or a weight where every function that reads it
+    says so. A tensor that a function writes is an output if `outputs` names it, else scratch. Its
+    readers see the elements in the order in which they were written: dimensions that differ must
+    cut the same extents.
+
+    Raises:
+        LoweringError: a tensor is read before it is written, written twice, never used, or used
+            with different elements.
+        AllocationError, UopError, IsaError: as of `compile_function`.
+    """
+    _check(name, links, outputs)
+    tensors = _tensors(name, links, outputs)
+    for position, link in enumerate(links):
+        tensors += [
+            _tensor(own, link.function.buffers[b], "scratch", "") for b, own in _private(position, link).items()
+        ]
+    lines = [[line.text for line in function_lines(link.function)] for link in links]
+    order = list_schedule(config, _parts(config, links))
+    ops = _in_turn(config, links, lines) if order is None else _placed(config, links, lines, order)
+    return assemble(config, name, ops, tensors, [text for texts in lines for text in texts])
+
+
+def _parts(config: Config, links: Sequence[Link]) -> list[Part]:
+    """The operations of every link; equal functions are lowered once."""
+    lowered: dict[int, list[Group]] = {}
+    for link in links:
+        if id(link.function) not in lowered:
+            skipper = PaddingSkipper(config)
+            ops = split_tiles(config, lower(config, link.function))
+            lowered[id(link.function)] = [tuple(skipper.run(op)) for op in ops]
+    return [
+        Part(lowered[id(link.function)], {**link.tensors, **_private(position, link)})
+        for position, link in enumerate(links)
+    ]
+
+
+def _placed(config: Config, links: Sequence[Link], lines: Sequence[Sequence[str]], order: Order) -> MacroOps:
+    """The operations in their order at their addresses: each buffer is one tile."""
+    whole = {buffer: BufferTile(buffer.name.lower(), buffer, config.depths[buffer]) for buffer in Buffer}
+    firsts = _first_lines(lines)
+    names = [{**link.tensors, **_private(position, link)} for position, link in enumerate(links)]
+
+    def at_address(part: int, op: MacroOp) -> MacroOp:
+        bases: dict[str, Base] = {}
+        for name, (tile, offset) in op.bases.items():
+            unit = field_unit(config, op.instruction, name)
+            bases[name] = whole[tile.buffer], order.addresses[part, tile] * unit.denominator // unit.numerator + offset
+        return replace(_moved(op, names[part], firsts[part]), bases=bases)
+
+    return MacroOps.of_equal(at_address(part, op) for part, group in order.groups for op in group)
+
+
+def _in_turn(config: Config, links: Sequence[Link], lines: Sequence[Sequence[str]]) -> MacroOps:
+    """The operations of one link after the other."""
+    firsts = _first_lines(lines)
+    return MacroOps.joined(
+        [
+            skip_padding(config, lower(config, link.function)).map(partial(_own_tiles, position, link, first))
+            for position, (link, first) in enumerate(zip(links, firsts, strict=True))
+        ]
+    )
+
+
+def _own_tiles(position: int, link: Link, first: int, op: MacroOp) -> MacroOp:
+    bases = {name: (replace(tile, name=f"{position}.{tile.name}"), offset) for name, (tile, offset) in op.bases.items()}
+    return replace(_moved(op, {**link.tensors, **_private(position, link)}, first), bases=bases)
+
+
+def _moved(op: MacroOp, names: Mapping[str, str], first: int) -> MacroOp:
+    """The operation with the chain's tensor and line."""
+    source = op.source + first if op.source >= 0 else op.source
+    return replace(op, tensor=None if op.tensor is None else names[op.tensor], source=source)
+
+
+def _first_lines(lines: Sequence[Sequence[str]]) -> list[int]:
+    """The number of the first line of each link."""
+    return [sum(map(len, lines[:position])) for position in range(len(lines))]
+
+
+# --- tensors -------------------------------------------------------------------------------------
+
+
+def _private(position: int, link: Link) -> dict[str, str]:
+    """The chain's names of the function's own buffers in DRAM."""
+    fn = link.function
+    own = [name for name, buffer in fn.buffers.items() if buffer.scope == GLOBAL and name not in fn.params]
+    return {name: f"link{position}.{name}" for name in own}
+
+
+def _tensors(name: str, links: Sequence[Link], outputs: Sequence[str]) -> list[ProgramTensor]:
+    """The tensors of the chain, in order of first use."""
+    written = {tensor for link in links for tensor in link.written}
+    uses: dict[str, list[tuple[Link, str]]] = {}
+    for link in links:
+        for parameter in link.function.params:
+            uses.setdefault(link.tensors[parameter], []).append((link, parameter))
+    tensors = []
+    for tensor, users in uses.items():
+        role = "output" if tensor in outputs else "scratch"
+        if tensor not in written:
+            role = "weight" if all(parameter in link.weights for link, parameter in users) else "input"
+        link, parameter = users[0]
+        tensors.append(_tensor(tensor, link.function.buffers[parameter], role, link.layouts.get(parameter, "")))
+        for other, its in users[1:]:
+            _check_same(name, tensor, link.function.buffers[parameter], other.function.buffers[its])
+    return tensors
+
+
+def _tensor(name: str, buffer: ir.Buffer, role: str, layout: str) -> ProgramTensor:
+    nbytes = prod(buffer.dims) * INTEGER_BITS[buffer.dtype] // 8
+    return ProgramTensor(name=name, role=role, shape=buffer.dims, dtype=buffer.dtype, layout=layout, nbytes=nbytes)
+
+
+# --- checks --------------------------------------------------------------------------------------
+
+
+def _check(name: str, links: Sequence[Link], outputs: Sequence[str]) -> None:
+    """Reject chains whose tensors are not written once, before they are read, and used."""
+    where = f"compile_chain {name}"
+    if not links:
+        raise LoweringError(f"{where}: links must be at least one, got none")
+    for position, link in enumerate(links):
+        missing = [parameter for parameter in link.function.params if parameter not in link.tensors]
+        if missing:
+            raise LoweringError(
+                f"{where}: tensors of link {position} ({link.function.name}) must name {', '.join(missing)}, "
+                f"got {', '.join(link.tensors) or 'none'}"
+            )
+    _check_order(where, links)
+    written = {tensor for link in links for tensor in link.written}
+    read = {tensor for link in links for tensor in link.read}
+    for tensor in outputs:
+        if tensor not in written:
+            raise LoweringError(f"{where}: outputs must be of {', '.join(written)}, got {tensor}")
+    for tensor in written - read - set(outputs):
+        raise LoweringError(f"{where}: tensor {tensor} must be read or an output, got neither")
+
+
+def _check_order(where: str, links: Sequence[Link]) -> None:
+    writer: dict[str, int] = {}
+    for position, link in enumerate(links):
+        for tensor in link.written:
+            if tensor in writer:
+                rule = f"tensor {tensor} must be written by one link"
+                raise LoweringError(f"{where}: {rule}, got links {writer[tensor]} and {position}")
+            writer[tensor] = position
+    for position, link in enumerate(links):
+        for tensor in link.read:
+            if writer.get(tensor, -1) >= position:
+                rule = f"tensor {tensor} must be written before link {position} reads it"
+                raise LoweringError(f"{where}: {rule}, got link {writer[tensor]} as its writer")
+
+
+def _check_same(chain: str, tensor: str, one: ir.Buffer, other: ir.Buffer) -> None:
+    """Two uses of one tensor: the same elements in the same order."""
+    if one.dtype == other.dtype and _cuts_agree(one.dims, other.dims):
+        return
+    raise LoweringError(
+        f"compile_chain {chain}: tensor {tensor} must have the same elements in every link, got "
+        f"{one.dtype}{list(one.dims)} and {other.dtype}{list(other.dims)}"
+    )
+
+
+def _cuts_agree(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether one shape only cuts dimensions of the other into several, as phases of rows do."""
+    fine, coarse = sorted((tuple(one), tuple(other)), key=len, reverse=True)
+    at = 0
+    for extent in coarse:
+        product = 1
+        while at < len(fine) and (product < extent or fine[at] == 1) and len(fine) - at > 0:
+            if product * fine[at] > extent:
+                break
+            product *= fine[at]
+            at += 1
+            if product == extent and not (at < len(fine) and fine[at] == 1 and len(fine) - at > len(coarse)):
+                break
+        if product != extent:
+            return False
+    return at == len(fine)

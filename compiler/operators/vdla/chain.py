@@ -1,0 +1,134 @@
+"""Chains of operators: one program, whose intermediate activations never leave the packed layout.
+
+    chain = Chain(config, "block", steps, outputs=("y",))
+    inputs = chain.pack_input("x", data) | chain.pack_constants("first", weight, bias, scale)
+    result = simulate(chain.program, inputs)
+    y = chain.unpack("y", result.outputs)
+
+A tensor is known by its name: the output of one step is the operand of every later step that names
+it. Steps are in topological order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vdla.compiler.codegen.vdla import Link, compile_chain
+from vdla.compiler.ir import function_lines
+from vdla.compiler.operators.vdla.operator import Array, Operator, TemplateError
+from vdla.compiler.operators.vdla.roles import OUTPUT, SCALE, WEIGHT
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ChainStep:
+    """One operator of a chain.
+
+    `tensors` maps parameters of its program (data, other, output) to tensors of the chain; those
+    that it leaves out, such as weight and scale, are `name.parameter`.
+    """
+
+    name: str
+    operator: Operator
+    tensors: Mapping[str, str] = field(default_factory=dict)
+
+    def tensor(self, parameter: str) -> str:
+        """The chain's tensor of a parameter."""
+        return self.tensors.get(parameter, f"{self.name}.{parameter}")
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """Operators that run as one program; `outputs` are the tensors that the host reads.
+
+    A tensor that no step writes is an input of the program, or a weight of it where it is the
+    weight or scale of its steps. Intermediate tensors are scratch, which the device allocates. The
+    packed layouts of a tensor must agree between its writer and its readers: where block_in and
+    block_out differ, a convolution cannot read another one's results.
+
+    Operators made with `chained=True` choose tiles that leave room for their neighbours.
+
+    Raises:
+        TemplateError: names of steps are not unique, or an operator is for another machine.
+        LoweringError: a tensor is read before it is written, written twice, never used, or packed
+            in two ways.
+    """
+
+    config: Config
+    name: str
+    steps: Sequence[ChainStep]
+    outputs: Sequence[str]
+
+    def __post_init__(self) -> None:
+        names = [step.name for step in self.steps]
+        for name in names:
+            if names.count(name) > 1:
+                raise TemplateError(f"{self.name}: names of steps must differ, got {name} twice")
+        for step in self.steps:
+            if step.operator.config != self.config:
+                raise TemplateError(
+                    f"{self.name}: step {step.name} must be for {self.config.name}, got {step.operator.config.name}"
+                )
+
+    def __repr__(self) -> str:
+        return f"<Chain {self.name} for {self.config.name}: {len(self.steps)} steps>"
+
+    @cached_property
+    def program(self) -> Program:
+        """The compiled program."""
+        return compile_chain(self.config, self.name, [_link(step) for step in self.steps], self.outputs)
+
+    @property
+    def macs(self) -> int:
+        """The multiply-accumulates of all definitions, without padding."""
+        return sum(step.operator.macs for step in self.steps)
+
+    def step(self, name: str) -> ChainStep:
+        """The step called `name`."""
+        for step in self.steps:
+            if step.name == name:
+                return step
+        choices = ", ".join(step.name for step in self.steps)
+        raise TemplateError(f"{self.name}: step must be one of {choices}, got {name}")
+
+    def pack_input(self, tensor: str, array: Array) -> dict[str, Array]:
+        """The program's array of an input, by tensor, from the plain activations."""
+        for step in self.steps:
+            for parameter in step.operator.function.params:
+                if step.tensor(parameter) == tensor and parameter not in (WEIGHT, SCALE, OUTPUT):
+                    return {tensor: step.operator.pack_inputs(**{parameter: array})[parameter]}
+        raise TemplateError(f"{self.name}: input must be activations of a step, got {tensor}")
+
+    def pack_constants(self, step: str, *operands: Any, **named: Any) -> dict[str, Array]:  # noqa: ANN401
+        """The program's arrays from what `pack` of the step's operator takes after activations."""
+        found = self.step(step)
+        packed = found.operator.pack_constants(*operands, **named)
+        return {found.tensor(name): array for name, array in packed.items()}
+
+    def unpack(self, tensor: str, outputs: Mapping[str, Array]) -> Array:
+        """The plain array of an output of the chain, from the outputs of a run."""
+        for step in self.steps:
+            if step.tensor(OUTPUT) == tensor and tensor in self.outputs:
+                return step.operator.unpack({OUTPUT: outputs[tensor]})
+        raise TemplateError(f"{self.name}: output must be one of {', '.join(self.outputs)}, got {tensor}")
+
+    @cached_property
+    def step_of(self) -> npt.NDArray[np.int32]:
+        """The step of every instruction of the program, -1 for those of none (SYNC, micro-ops)."""
+        lengths = [len(function_lines(step.operator.function)) for step in self.steps]
+        of_line = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)
+        return np.append(of_line, np.int32(-1))[self.program.source_of]
+
+
+def _link(step: ChainStep) -> Link:
+    function = step.operator.function
+    weights = tuple(name for name in (WEIGHT, SCALE) if name in function.params)
+    tensors = {parameter: step.tensor(parameter) for parameter in function.params}
+    return Link(function, tensors, weights, step.operator.dimensions)

@@ -1,0 +1,156 @@
+"""Chains are verified programs, and equal the sequence of their operators bit for bit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from helpers.chain_cases import ChainCase, chain_case
+
+from vdla.compiler.codegen.vdla import LoweringError, chain
+from vdla.compiler.operators.vdla import Chain, ChainStep, Operator, TemplateError, conv2d, residual_add
+from vdla.hardware.config import Config
+from vdla.hardware.program import input_tensors
+from vdla.runtime.compare import compare
+from vdla.runtime.devices.rtl import RtlDevice
+from vdla.runtime.devices.sim import SimDevice
+from vdla.simulator.simulate import simulate
+from vdla.simulator.timing import time_program
+
+PYNQ, TINY = Config.preset("pynq_z1"), Config.preset("tiny")
+MACHINES = {
+    "pynq_z1": PYNQ,
+    "tiny": TINY,
+    "int4": Config.preset("int4"),
+    "batch4": Config.preset("batch4"),
+    "batch2": replace(PYNQ, batch=2, axi_bits=128),
+    "small": replace(PYNQ, inp_kib=2, wgt_kib=16, acc_kib=4, out_kib=2, scl_kib=1, uop_kib=2),
+}
+
+
+def check(case: ChainCase) -> None:
+    outputs = simulate(case.chain.program, case.inputs).outputs
+    for tensor, expected in case.expected.items():
+        np.testing.assert_array_equal(case.chain.unpack(tensor, outputs), expected)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("seed", range(6))
+def test_random_chains_equal_the_naive_model(machine: str, seed: int) -> None:
+    check(chain_case(MACHINES[machine], seed))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_chain_equals_the_programs_of_its_steps(seed: int) -> None:
+    case = chain_case(TINY, seed)
+    held = dict(case.inputs)
+    for step in case.chain.steps:
+        program = step.operator.program
+        packed = {tensor.name: held[step.tensor(tensor.name)] for tensor in input_tensors(program)}
+        held[step.tensor("output")] = simulate(program, packed).outputs["output"]
+    found = simulate(case.chain.program, case.inputs).outputs
+    assert found.keys() == case.expected.keys()
+    for tensor in found:
+        np.testing.assert_array_equal(found[tensor], held[tensor])
+
+
+def test_a_chain_without_an_order_runs_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chain, "list_schedule", lambda config, parts: None)
+    check(chain_case(TINY, 1))
+
+
+@pytest.mark.rtl
+def test_a_chain_takes_the_same_cycles_and_gives_the_same_results_on_the_rtl() -> None:
+    case = chain_case(TINY, 3, steps=4)
+    with SimDevice(TINY, 1 << 20) as simulator, RtlDevice(TINY, 1 << 20) as rtl:
+        comparison = compare(case.chain.program, case.inputs, (simulator, rtl))
+    assert comparison.equal, str(comparison)
+
+
+def block(config: Config, size: int = 14, channels: int = 64) -> Chain:
+    """A residual block: two convolutions, and an addition of the block's input."""
+    shape = {"batch": 1, "height": size, "width": size}
+    conv = conv2d(config, in_channels=channels, out_channels=channels, kernel=3, pads=1, chained=True, **shape)
+    add = residual_add(config, channels=channels, factors=(3, 2), **shape)
+    steps = (
+        ChainStep("first", conv, {"data": "x", "output": "a"}),
+        ChainStep("second", conv, {"data": "a", "output": "b"}),
+        ChainStep("add", add, {"data": "b", "other": "x", "output": "y"}),
+    )
+    return Chain(config, "block", steps, ("y",))
+
+
+def test_a_residual_block_hides_loads_and_the_addition_under_the_convolutions() -> None:
+    """Iterations of the two convolutions and of both passes of the addition, and little else."""
+    found, alone = block(PYNQ), sum(time_program(step.operator.program).total_cycles for step in block(PYNQ).steps)
+    iterations = 2 * 4 * 4 * 40 * 40 + 2 * 4 * 14 * 14
+    cycles = time_program(found.program).total_cycles
+    assert cycles < alone
+    assert cycles < 1.12 * iterations
+
+
+def test_tensors_have_the_roles_of_a_chain() -> None:
+    roles = {tensor.name: tensor.role for tensor in block(TINY, 4, 4).program.tensors}
+    weights = [f"{step}.{name}" for step in ("first", "second") for name in ("weight", "scale")]
+    assert roles == {
+        "x": "input", "a": "scratch", "b": "scratch", "y": "output", "add.scale": "weight", "uops": "constant",
+        **dict.fromkeys(weights, "weight"),
+    }  # fmt: skip
+
+
+def test_the_steps_of_instructions_cover_the_chain() -> None:
+    found = block(TINY, 4, 4)
+    assert set(found.step_of.tolist()) >= {0, 1, 2}
+    assert repr(found) == "<Chain block for tiny: 3 steps>"
+    assert found.macs == 2 * 16 * 9 * 16 + 2 * 64
+
+
+def operator(config: Config = TINY, channels: int = 4) -> Operator:
+    return conv2d(config, batch=1, height=4, width=4, in_channels=channels, out_channels=4, kernel=1)
+
+
+WRONG = {
+    "links must be at least one, got none": ([], ()),
+    "outputs must be of y, got z": ([ChainStep("a", operator(), {"data": "x", "output": "y"})], ("z",)),
+    "tensor y must be read or an output, got neither": (
+        [ChainStep("a", operator(), {"output": "y"}), ChainStep("b", operator(), {"output": "z"})],
+        ("z",),
+    ),
+    "tensor y must be written by one link, got links 0 and 1": (
+        [ChainStep("a", operator(), {"output": "y"}), ChainStep("b", operator(), {"output": "y"})],
+        ("y",),
+    ),
+    "tensor y must be written before link 0 reads it, got link 1 as its writer": (
+        [ChainStep("a", operator(), {"data": "y", "output": "z"}), ChainStep("b", operator(), {"output": "y"})],
+        ("z",),
+    ),
+    "tensor y must have the same elements in every link, got int8[1, 1, 4, 4, 1, 4] and int8[1, 2, 4, 4, 1, 4]": (
+        [
+            ChainStep("a", operator(), {"output": "y"}),
+            ChainStep("b", operator(channels=8), {"data": "y", "output": "z"}),
+        ],
+        ("z",),
+    ),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_wrong_chains_are_refused(message: str) -> None:
+    steps, outputs = WRONG[message]
+    with pytest.raises(LoweringError, match=re.escape(message) + "$"):
+        _ = Chain(TINY, "wrong", steps, outputs).program
+
+
+def test_wrong_steps_are_refused() -> None:
+    found = block(TINY, 4, 4)
+    for wrong, message in (
+        (lambda: Chain(TINY, "c", [ChainStep("a", operator())] * 2, ()), "c: names of steps must differ, got a twice"),
+        (lambda: Chain(PYNQ, "c", [ChainStep("a", operator())], ()), "c: step a must be for pynq_z1, got tiny"),
+        (lambda: found.step("third"), "block: step must be one of first, second, add, got third"),
+        (lambda: found.pack_input("y", np.zeros(1)), "block: input must be activations of a step, got y"),
+        (lambda: found.unpack("a", {}), "block: output must be one of y, got a"),
+    ):
+        with pytest.raises(TemplateError, match=f"^{re.escape(message)}$"):
+            wrong()
