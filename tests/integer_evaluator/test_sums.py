@@ -59,6 +59,7 @@ CONVOLUTIONS: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((1, 3, 8, 7), (2, 3, 3, 2), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
     ((1, 3, 8, 7), (2, 3, 4, 2), {"auto_pad": "SAME_LOWER", "strides": [3, 1]}),
     ((1, 3, 8, 7), (2, 3, 4, 2), {"auto_pad": "VALID", "strides": [3, 1]}),
+    ((1, 2, 3, 4), (2, 2, 1, 1), {"pads": [1, 0, 2, 1]}),  # windows of padding alone
     ((2, 3, 9), (2, 3, 4), {"strides": [2], "pads": [3, 1]}),
     ((1, 2, 4, 5, 3), (2, 2, 2, 3, 2), {"strides": [2, 1, 1], "pads": [1, 0, 1, 0, 1, 0]}),
 ]

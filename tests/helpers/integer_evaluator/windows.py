@@ -34,8 +34,10 @@ def window(sizes: Sequence[int], kernel: Sequence[int], attributes: Mapping[str,
     results, covered = [], []
     for size, step, far, first, last in zip(sizes, strides, reach, before, after, strict=True):
         space = size + first + last - far
-        count = (-(-space // step) if attributes.get("ceil_mode", 0) else space // step) + 1
-        count -= (count - 1) * step >= size + first  # a window may not begin in the padding behind
+        count = space // step + 1
+        if attributes.get("ceil_mode", 0):
+            count = -(-space // step) + 1
+            count -= (count - 1) * step >= size + first  # a window may not begin in the padding behind
         results.append(count)
         covered.append(max(last, (count - 1) * step + far - size - first))
     return Window(

@@ -25,7 +25,7 @@ OPERATORS = (*PRODUCTS, "Add", "AveragePool", "GlobalAveragePool", "Concat")
 """Their operands and results are quantised."""
 ACTIVATIONS = ("Relu", "Clip")
 """Part of the operator before them, if they are its only reader."""
-SAME_SCALE = ("MaxPool", "Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
+SAME_SCALE = ("MaxPool", "Flatten", "Pad", "Reshape", "Resize", "Slice", "Squeeze", "Transpose", "Unsqueeze")
 """Their results have the parameters of their quantised operand."""
 
 
