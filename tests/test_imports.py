@@ -111,6 +111,10 @@ ROOMS: dict[str, str] = {
         "support compiler.target compiler.te compiler.operators compiler.operators.cpu runtime.native "
         "benchmarks.harness"
     ),
+    "benchmarks.network_cpu": (
+        "support compiler.target compiler.te compiler.operators compiler.operators.cpu runtime.native "
+        "benchmarks.harness benchmarks.networks benchmarks.cpu"
+    ),
     "benchmarks.onnx": "support compiler.graph.onnx runtime benchmarks.harness",
     "benchmarks.programs": (
         "support hardware.isa hardware hardware.program compiler.codegen.vdla compiler.operators.vdla "
@@ -120,9 +124,10 @@ ROOMS: dict[str, str] = {
         "hardware.isa hardware hardware.program simulator.stats simulator.timing benchmarks.harness benchmarks.programs"
     ),
     "benchmarks": (
-        "support hardware hardware.program hardware.fpga hardware.asm compiler.te compiler.codegen.llvm "
-        "compiler.operators compiler.operators.cpu simulator.adversary simulator.verify simulator "
-        "runtime.devices runtime runtime.compare benchmarks.harness benchmarks.programs benchmarks.coverage"
+        "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.te "
+        "compiler.codegen.llvm compiler.operators compiler.operators.cpu simulator.adversary simulator.verify "
+        "simulator runtime.devices runtime runtime.compare runtime.native benchmarks.harness benchmarks.cpu "
+        "benchmarks.programs benchmarks.coverage"
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm "

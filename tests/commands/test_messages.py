@@ -88,7 +88,9 @@ def test_bad_input_gives_its_exact_message(
     except SystemExit as stop:
         code = int(str(stop.code))
     captured = capsys.readouterr()
-    benchmarks = "area, compile, coverage, cpu, equality, fuzz, layers, mutants, rtl, simulator"
+    benchmarks = (
+        "area, compile, coverage, cpu, equality, fusion, fuzz, layers, mutants, network_cpu, onnx, rtl, simulator"
+    )
     expected = f"vdla: {message.replace('{benchmarks}', benchmarks)}"
     assert (code, captured.out) == (BAD_INPUT, "")
     assert captured.err.startswith(expected)

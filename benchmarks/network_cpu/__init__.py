@@ -1,0 +1,1 @@
+"""Convolutional networks wholly on the CPU, compared with ONNX Runtime and OpenVINO."""
