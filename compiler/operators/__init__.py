@@ -135,7 +135,7 @@ from vdla.compiler.operators.reduction import (
     sum,
     sum_square,
 )
-from vdla.compiler.operators.resize import resize_linear, resize_nearest
+from vdla.compiler.operators.resize import resize_linear, resize_nearest, simplest_ratio
 from vdla.compiler.operators.softmax import log_softmax, softmax
 from vdla.compiler.operators.windows import same_pads
 from vdla.compiler.operators.winograd import pack_winograd, winograd_conv2d
@@ -259,6 +259,7 @@ __all__ = [
     "sigmoid",
     "sign",
     "silu",
+    "simplest_ratio",
     "sin",
     "slice",
     "softmax",

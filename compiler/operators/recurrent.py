@@ -86,7 +86,7 @@ def lstm(
         new_c = layer.state("c", cell_of, t, c)
         new_h = layer.state(
             "h",
-            lambda n, j: gate(_OUTPUT, n, j, new_c) * layer.activations[2](to_accumulator(new_c[n, j])),
+            lambda n, j: gate(_OUTPUT, n, j, new_c) * layer.activate(2, to_accumulator(new_c[n, j])),
             t,
             h,
         )

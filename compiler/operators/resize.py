@@ -149,13 +149,13 @@ def _scaled_extent(where: str, extent: int, scale: object) -> tuple[int, Fractio
     if isinstance(scale, Fraction):
         ratio, new = scale, int(extent * scale)
     else:
-        ratio, new = _simplest_ratio(scale), int(np.float32(extent) * np.float32(scale))
+        ratio, new = simplest_ratio(scale), int(np.float32(extent) * np.float32(scale))
     if new < 1:
         raise OperatorError(f"{where}: the result must have elements, got scale {scale} for extent {extent}")
     return new, ratio
 
 
-def _simplest_ratio(scale: float) -> Fraction:
+def simplest_ratio(scale: float) -> Fraction:
     """The simplest ratio that rounds to the scale in float32: 7 / 10 for 0.7."""
     exact, rounded = Fraction(scale), np.float32(scale)
     bounds = (1 << bits for bits in range(exact.denominator.bit_length() + 1))

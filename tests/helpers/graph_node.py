@@ -33,6 +33,7 @@ def run_rule(op, attributes, inputs, outputs, constants=()):
     call = call_of(op, attributes, inputs, outputs, constants)
     results = [tensor for tensor, array in zip(expressions(call), outputs, strict=False) if array is not None]
     used = [(tensor, array) for tensor, array in zip(call.tensors, inputs, strict=True) if tensor is not None]
+    used += call.packed.items()
     fn = te.create_function([tensor for tensor, _ in used], results, "node")
     arrays = [np.ascontiguousarray(array).reshape(tensor.shape) for tensor, array in used]
     made = build(default_schedule(fn).fn)(*arrays)

@@ -94,6 +94,16 @@ def _where(call: NodeCall) -> te.Tensor:
     return operators.where(call.tensor(0), call.tensor(1), call.tensor(2), name=call.name())
 
 
+def _swiglu(call: NodeCall) -> te.Tensor:
+    """The Swish of a gate times a value."""
+    alpha = call.attribute("alpha", 1.0)
+
+    def function(gate: te.Tensor, x: te.Tensor, name: str) -> te.Tensor:
+        return operators.combine_elements("SwiGLU", lambda g, v: g * te.sigmoid(g * alpha) * v, (gate, x), name)
+
+    return in_float32(call, function, call.tensor(0), call.tensor(1))
+
+
 _EXPRESSIONS: Mapping[str, Expression] = {
     "Add": _binary(operators.add),
     "And": _binary(operators.logical_and),
@@ -117,6 +127,7 @@ _EXPRESSIONS: Mapping[str, Expression] = {
     "Pow": _power,
     "Sub": _binary(operators.subtract),
     "Sum": _variadic(lambda x, y: x + y),
+    "SwiGLU": _swiglu,
     "Where": _where,
     "Xor": _binary(operators.logical_xor),
 }
