@@ -64,6 +64,7 @@ ROOMS: dict[str, str] = {
         "support hardware compiler.ir compiler.target compiler.te compiler.operators compiler.graph"
     ),
     "compiler.graph.integer": "hardware compiler.operators compiler.graph compiler.graph.passes",
+    "compiler.graph.quantise": "support compiler.graph compiler.graph.integer",
     "compiler.graph.onnx": "compiler.graph compiler.graph.rules",
     "simulator.support": "support hardware.isa hardware hardware.program",
     "simulator.adversary": "hardware.isa hardware hardware.program simulator.support",
@@ -97,6 +98,10 @@ ROOMS: dict[str, str] = {
         "compiler.graph.integer compiler.graph.rules compiler.graph.onnx runtime.devices runtime.native "
         "runtime.artifact runtime.executor "
         "runtime.numpy_operators runtime.evaluate runtime"
+    ),
+    "runtime.quantise": (
+        "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
+        "runtime.evaluate runtime.network"
     ),
     "runtime.compare": "hardware.isa hardware.program simulator.support simulator.stats runtime.devices runtime",
     "boards": "",

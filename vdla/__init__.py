@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from vdla.hardware.program import Program, ProgramTensor, load
     from vdla.runtime.compile import compile
     from vdla.runtime.native.kernel import Kernel
+    from vdla.runtime.quantise import quantise
     from vdla.runtime.run import open_device, run
     from vdla.simulator.simulate import simulate
     from vdla.simulator.stats import Result
@@ -49,6 +50,7 @@ __all__ = [
     "onnx_backend",
     "open_device",
     "operators",
+    "quantise",
     "run",
     "simulate",
     "te",
@@ -74,6 +76,7 @@ _HOMES = {
     "interpret": "vdla.compiler.interpret",
     "load": "vdla.hardware.program",
     "open_device": "vdla.runtime.run",
+    "quantise": "vdla.runtime.quantise",
     "run": "vdla.runtime.run",
     "simulate": "vdla.simulator.simulate",
     "verify": "vdla.simulator.verify",

@@ -86,6 +86,9 @@ def _limited(node: Node, values: list[np.ndarray]) -> np.ndarray:
 
 def _real(node: Node, values: list[np.ndarray]) -> np.ndarray:
     x, scale, zero = values
+    sides = [-1 if scale.ndim and d == node.attributes.get("axis", 1) % x.ndim else 1 for d in range(x.ndim)]
+    if scale.size > 1:
+        scale, zero = scale.reshape(sides), zero.reshape(sides)
     return ((x.astype(np.int64) - zero) * scale).astype(np.float32)
 
 

@@ -4,7 +4,19 @@ The operators are "vdla.QConv" and the like; `runtime/numpy_operators/integer.py
 arithmetic.
 """
 
-from vdla.compiler.graph.integer.affine import NotIntegerError
+from vdla.compiler.graph.integer.affine import NotIntegerError, quantise_bias
 from vdla.compiler.graph.integer.fuse_qdq import FusedGraph, explain_fusion, fuse_qdq
+from vdla.compiler.graph.integer.movements import is_movement
+from vdla.compiler.graph.integer.products import is_bias
+from vdla.compiler.graph.integer.tables import ELEMENTWISE
 
-__all__ = ["FusedGraph", "NotIntegerError", "explain_fusion", "fuse_qdq"]
+__all__ = [
+    "ELEMENTWISE",
+    "FusedGraph",
+    "NotIntegerError",
+    "explain_fusion",
+    "fuse_qdq",
+    "is_bias",
+    "is_movement",
+    "quantise_bias",
+]

@@ -105,7 +105,7 @@ def fuse_biased(result: QuantisedResult, node: Node) -> Replacement | None:
     graph = result.graph
     for product, added in (node.inputs, node.inputs[::-1]):
         before = graph.producers.get(product)
-        if before is None or before.op not in BIASED or len(before.inputs) > 2 or not _is_bias(graph, added, before):
+        if before is None or before.op not in BIASED or len(before.inputs) > 2 or not is_bias(graph, added, before):
             continue
         if graph.readers(node.outputs[0]) != 1:
             decline("have a float result that only a QuantizeLinear reads")
@@ -114,7 +114,7 @@ def fuse_biased(result: QuantisedResult, node: Node) -> Replacement | None:
     return None
 
 
-def _is_bias(graph: Graph, name: str, product: Node) -> bool:
+def is_bias(graph: Graph, name: str, product: Node) -> bool:
     """Whether a constant has one number for each output of a product."""
     shape = _constant_shape(graph, name)
     if shape is None:

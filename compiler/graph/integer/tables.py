@@ -16,7 +16,7 @@ from vdla.compiler.graph.integer.result import QuantisedResult
 from vdla.compiler.graph.passes import Evaluate
 from vdla.compiler.graph.rewriting import Replacement
 
-_ELEMENTWISE = frozenset(
+ELEMENTWISE = frozenset(
     {
         "Abs", "Acos", "Acosh", "Add", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Celu", "Clip", "Cos", "Cosh", "Div",
         "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log", "Max", "Min",
@@ -54,7 +54,7 @@ def _region(result: QuantisedResult) -> tuple[list[Node], QuantisedActivation]:
                 decline(f"have scalar constants, got {list(value.shape)} for {name}")
         elif node is not None and node.op == "DequantizeLinear":
             sources[name] = activation(graph, name)
-        elif node is None or node.op not in _ELEMENTWISE or len(members) > _MOST_NODES:
+        elif node is None or node.op not in ELEMENTWISE or len(members) > _MOST_NODES:
             decline(f"be a function of one quantised value, got {node.label if node else name}")
         elif id(node) not in members:
             members[id(node)] = node

@@ -5,32 +5,84 @@ Large constants become inputs, as their contents decide no type.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, helper, numpy_helper
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    OperatorSetIdProto,
+    TypeProto,
+    ValueInfoProto,
+    checker,
+    helper,
+    numpy_helper,
+    shape_inference,
+)
 
 from vdla.compiler.graph.graph import OPSET, Attribute, Graph, Node, OptionalType, SequenceType, TensorType, ValueType
 from vdla.compiler.graph.onnx.load import LARGE
 from vdla.compiler.graph.onnx.values import DTYPE_ATTRIBUTES, dtype_code
 
 ML_OPSET = 4
+_OLDEST = 21  # the first with quantisation of blocks and of 16 bits; later ones differ in types
 _DOMAINS = ("ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview")
 
 
 def export_types(graph: Graph) -> ModelProto:
     """A model with the nodes and the input types of a graph; other types are left to inference."""
-    imports = [helper.make_opsetid("", OPSET), *(helper.make_opsetid(domain, 1) for domain in _DOMAINS[1:])]
-    imports.append(helper.make_opsetid("ai.onnx.ml", ML_OPSET))
-    return helper.make_model(_graph(graph), opset_imports=imports)
+    return helper.make_model(_graph(graph), opset_imports=_imports())
 
 
-def _graph(graph: Graph) -> GraphProto:
+def export_model(graph: Graph) -> ModelProto:
+    """A graph of ONNX's operators as a model, with its constants and the types of its outputs.
+
+    Its opset is the oldest from _OLDEST on that has all its operators with these attributes and
+    types, so that other tools can read it.
+    """
+    made = _graph(graph, whole=True)
+    for output in made.output:
+        output.type.CopyFrom(type_proto(graph.types[output.name]))
+    own = sorted({node.domain for node in made.node if node.domain})
+    for opset in range(_OLDEST, OPSET):
+        model = _model(made, opset, own)
+        if _is_valid(model):
+            return model
+    return _model(made, OPSET, own)
+
+
+def _model(graph: GraphProto, opset: int, domains: Sequence[str]) -> ModelProto:
+    imports = [helper.make_opsetid("", opset), *(entry for entry in _imports() if entry.domain in domains)]
+    version = helper.find_min_ir_version_for(imports, ignore_unknown=True)
+    return helper.make_model(graph, opset_imports=imports, ir_version=version, producer_name="vdla")
+
+
+def _is_valid(model: ModelProto) -> bool:
+    try:
+        checker.check_model(model, full_check=True)
+    except (checker.ValidationError, shape_inference.InferenceError):
+        return False
+    return True
+
+
+def _imports() -> list[OperatorSetIdProto]:
+    """All domains, at their newest opsets."""
+    return [
+        helper.make_opsetid("", OPSET),
+        *(helper.make_opsetid(domain, 1) for domain in _DOMAINS[1:]),
+        helper.make_opsetid("ai.onnx.ml", ML_OPSET),
+    ]
+
+
+def _graph(graph: Graph, whole: bool = False) -> GraphProto:
+    """A graph; large constants are inputs unless the `whole` graph is asked for."""
     made = GraphProto(name=graph.name or "graph")
     made.input.extend(_value(graph, name) for name in graph.inputs)
     for name, value in graph.constants.items():
-        if value.size <= LARGE:
+        if whole or value.size <= LARGE:
             made.initializer.append(numpy_helper.from_array(np.asarray(value), name))
         else:
             made.input.append(_value(graph, name))

@@ -1,0 +1,30 @@
+"""Quantisation of float graphs: statistics, ranges, parameters, and the QDQ graph made of them.
+
+Which values need statistics says `plan_quantisation`; `quantise_graph` makes the QDQ graph. Running
+the network on calibration data is left to `runtime/quantise`.
+"""
+
+from vdla.compiler.graph.quantise.equalise import equalise
+from vdla.compiler.graph.quantise.errors import QuantiseError
+from vdla.compiler.graph.quantise.insert import QuantisedParameters, insert_qdq
+from vdla.compiler.graph.quantise.parameters import ActivationParameters, activation_parameters
+from vdla.compiler.graph.quantise.plan import QuantisationPlan, QuantisedLayer, plan_quantisation
+from vdla.compiler.graph.quantise.quantise_graph import choose_parameters, value_statistics
+from vdla.compiler.graph.quantise.ranges import METHODS
+from vdla.compiler.graph.quantise.statistics import ValueStatistics
+
+__all__ = [
+    "METHODS",
+    "ActivationParameters",
+    "QuantisationPlan",
+    "QuantiseError",
+    "QuantisedLayer",
+    "QuantisedParameters",
+    "ValueStatistics",
+    "activation_parameters",
+    "choose_parameters",
+    "equalise",
+    "insert_qdq",
+    "plan_quantisation",
+    "value_statistics",
+]

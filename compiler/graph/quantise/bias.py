@@ -1,0 +1,78 @@
+"""Biases that take back the mean error of rounded weights.
+
+Rounding weights by dW moves the mean of a sum by the sum of dW times the means of the data (Nagel
+et al., Data-free quantization, 2019, section 4.2).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vdla.compiler.graph.graph import Array, Graph
+from vdla.compiler.graph.quantise.parameters import WeightParameters
+from vdla.compiler.graph.quantise.plan import QuantisedLayer
+from vdla.compiler.graph.quantise.statistics import Float64, check_finite
+
+_BIASED = ("Conv", "ConvTranspose", "Gemm")
+
+
+def layer_bias(graph: Graph, layer: QuantisedLayer, weight: WeightParameters, means: Float64 | None) -> Array | None:
+    """The float bias of a product, corrected by the `means` of its data; None if it has none.
+
+    A bias has one number for each output, along the axis on which it is added.
+    """
+    given = graph.constant(layer.bias) if layer.bias else None
+    if given is not None:
+        check_finite(f"quantise: bias {layer.bias}", given)
+    if given is None and (means is None or layer.node.op not in _BIASED):
+        return None
+    outputs = _outputs(graph, layer)
+    shape = _shape(layer, given, outputs)
+    bias = np.zeros(outputs) if given is None else np.broadcast_to(given.reshape(-1), (outputs,))
+    if means is not None:
+        bias = bias - _mean_error(graph, layer, weight, means)
+    return np.asarray(bias, np.float32).reshape(shape)
+
+
+def _outputs(graph: Graph, layer: QuantisedLayer) -> int:
+    shape = graph.tensor(layer.weight).extents
+    if layer.node.op == "ConvTranspose":
+        return shape[1] * int(layer.node.attributes.get("group", 1))
+    return shape[layer.axis if layer.axis is not None else 0]
+
+
+def _shape(layer: QuantisedLayer, given: Array | None, outputs: int) -> tuple[int, ...]:
+    """The shape of the bias: that of a bias that an Add adds, else a vector."""
+    if given is None or layer.bias in layer.node.inputs:
+        return (outputs,)
+    if given.size == outputs:
+        return given.shape
+    trailing = 0 if layer.node.op in ("MatMul", "Gemm") else given.ndim - 1
+    return (outputs, *(1,) * trailing)
+
+
+def _mean_error(graph: Graph, layer: QuantisedLayer, weight: WeightParameters, means: Float64) -> Float64:
+    """The mean of the sums' error for each output; 0 where the means do not fit the weight."""
+    node, exact = layer.node, graph.constants[layer.weight].astype(np.float64)
+    sides = [1] * exact.ndim
+    if layer.axis is not None:
+        sides[layer.axis] = -1
+    error = weight.values * weight.scale.astype(np.float64).reshape(sides) - exact
+    groups = int(node.attributes.get("group", 1))
+    match node.op:
+        case "Conv":
+            taps = error.reshape(groups, len(error) // groups, error.shape[1], -1).sum(axis=3)
+            return _by_group(taps, means, groups)
+        case "ConvTranspose":
+            taps = error.reshape(groups, len(error) // groups, error.shape[1], -1).sum(axis=3).swapaxes(1, 2)
+            return _by_group(taps, means, groups)
+        case _:
+            rows = error if layer.axis == 0 else error.T
+            return rows @ means if len(means) == rows.shape[1] else np.zeros(len(rows))
+
+
+def _by_group(taps: Float64, means: Float64, groups: int) -> Float64:
+    """[groups, outputs, inputs] times the means of the inputs."""
+    if len(means) != groups * taps.shape[2]:
+        return np.zeros(groups * taps.shape[1])
+    return np.asarray(np.einsum("goi,gi->go", taps, means.reshape(groups, -1)).reshape(-1))

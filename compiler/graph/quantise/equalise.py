@@ -1,0 +1,90 @@
+"""Cross-layer equalisation: consecutive layers share the work of a channel evenly.
+
+Relu and its like let a positive factor pass: channel i of a layer can be divided by s and the
+weights of the next that read it multiplied by s. s = sqrt(r1 / r2) makes the channel's ranges r1
+and r2 in both weights equal (Nagel et al., Data-free quantization, 2019, section 4.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from vdla.compiler.graph.graph import Array, Graph, Node
+from vdla.compiler.graph.rewriting import fresh_name
+
+_SWEEPS = 20
+_LET_PASS = frozenset({"Relu", "LeakyRelu", "PRelu", "MaxPool", "AveragePool", "GlobalAveragePool"})
+
+
+def equalise(graph: Graph) -> Graph:
+    """The graph with equalised weights of consecutive convolutions; it computes the same."""
+    pairs = [pair for node in graph.nodes if (pair := _pair(graph, node)) is not None]
+    if not pairs:
+        return graph
+    graph = _with_own_constants(graph, pairs)
+    pairs = [pair for node in graph.nodes if (pair := _pair(graph, node)) is not None]
+    constants = dict(graph.constants)
+    for _ in range(_SWEEPS):
+        if not any([_balance(constants, *pair) for pair in pairs]):
+            break
+    return graph.replace(constants=constants)
+
+
+def _pair(graph: Graph, node: Node) -> tuple[Node, Node] | None:
+    """A convolution and the only one that reads its result, through what lets factors pass."""
+    if not _is_convolution(graph, node):
+        return None
+    value = node.outputs[0]
+    while True:
+        readers = graph.consumers.get(value, ())
+        if len(readers) != 1 or graph.readers(value) != 1:
+            return None
+        [reader] = readers
+        if reader.op not in _LET_PASS or reader.inputs[0] != value:
+            return (node, reader) if _is_convolution(graph, reader) and reader.inputs[0] == value else None
+        value = reader.outputs[0]
+
+
+def _is_convolution(graph: Graph, node: Node) -> bool:
+    """Whether a node is a convolution of constants, of one group or depthwise."""
+    if node.op != "Conv" or any(graph.constant(name) is None for name in node.inputs[1:] if name):
+        return False
+    group = int(node.attributes.get("group", 1))
+    return group == 1 or (
+        group == len(graph.constants[node.inputs[1]]) and graph.constants[node.inputs[1]].shape[1] == 1
+    )
+
+
+def _with_own_constants(graph: Graph, pairs: list[tuple[Node, Node]]) -> Graph:
+    """The graph where no other node reads the constants of the pairs."""
+    members = {id(node) for pair in pairs for node in pair}
+    nodes, constants, types = [], dict(graph.constants), dict(graph.types)
+    for node in graph.nodes:
+        if id(node) in members:
+            names = list(node.inputs)
+            for i, name in enumerate(names[1:], 1):
+                if name and (graph.readers(name) > 1 or names.count(name) > 1):
+                    names[i] = fresh_name(graph, f"{node.outputs[0]}_{i}")
+                    constants[names[i]], types[names[i]] = constants[name], types[name]
+            node = replace(node, inputs=tuple(names))
+        nodes.append(node)
+    return graph.replace(nodes=tuple(nodes), constants=constants, types=types)
+
+
+def _balance(constants: dict[str, Array], first: Node, second: Node) -> bool:
+    """Balances a pair; whether a factor was far from 1."""
+    before, after = constants[first.inputs[1]], constants[second.inputs[1]]
+    depthwise = int(second.attributes.get("group", 1)) > 1
+    ranges = np.abs(before).reshape(len(before), -1).max(axis=1).astype(np.float64)
+    along = after if depthwise else after.swapaxes(0, 1)
+    others = np.abs(along).reshape(len(along), -1).max(axis=1).astype(np.float64)
+    used = (ranges > 0) & (others > 0)
+    factor = np.where(used, np.sqrt(ranges / np.where(used, others, 1)), 1).astype(np.float32)
+    constants[first.inputs[1]] = before / factor.reshape(-1, *(1,) * (before.ndim - 1))
+    if len(first.inputs) > 2 and first.inputs[2]:
+        constants[first.inputs[2]] = constants[first.inputs[2]] / factor
+    sides = (-1, *(1,) * (after.ndim - 1)) if depthwise else (1, -1, *(1,) * (after.ndim - 2))
+    constants[second.inputs[1]] = after * factor.reshape(sides)
+    return bool((np.abs(factor - 1) > 1e-3).any())

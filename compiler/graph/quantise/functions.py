@@ -1,0 +1,28 @@
+"""Element-wise nodes that compute a function of one value: GELU, written as five nodes, is one."""
+
+from __future__ import annotations
+
+from vdla.compiler.graph.graph import Graph
+from vdla.compiler.graph.integer import ELEMENTWISE
+
+
+def functions_of_one_value(graph: Graph) -> frozenset[int]:
+    """The identities of nodes whose operands are one value, functions of it, and scalars.
+
+    Relu and Clip are left out: they become bounds of other results.
+    """
+    sources: dict[str, str] = {}
+    found = set()
+    for node in graph.nodes:
+        operands = {sources.get(name, name) for name in node.inputs if name and not _is_scalar(graph, name)}
+        if node.op not in ELEMENTWISE or len(operands) != 1:
+            continue
+        sources[node.outputs[0]] = operands.pop()
+        if node.op not in ("Relu", "Clip"):
+            found.add(id(node))
+    return frozenset(found)
+
+
+def _is_scalar(graph: Graph, name: str) -> bool:
+    value = graph.constant(name)
+    return value is not None and value.size == 1

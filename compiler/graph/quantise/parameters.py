@@ -1,0 +1,80 @@
+"""Scales and zero points: asymmetric int8 activations, symmetric int8 weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from vdla.compiler.graph.graph import Array
+from vdla.compiler.graph.quantise.ranges import LEVELS, Range
+from vdla.compiler.graph.quantise.statistics import check_finite
+
+Float32 = npt.NDArray[np.float32]
+_LARGEST = 127
+_SHRINK = np.linspace(1, 0.7, 13)
+_LEAST_SCALE = np.float32(2.0**-100)
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationParameters:
+    """q = round(x / scale) + zero_point, int8."""
+
+    scale: np.float32
+    zero_point: int
+
+    @property
+    def range(self) -> Range:
+        """The least and the greatest value that integers stand for."""
+        return float((-128 - self.zero_point) * self.scale), float((_LARGEST - self.zero_point) * self.scale)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightParameters:
+    """Integers, and a scale for each output."""
+
+    values: npt.NDArray[np.int8]
+    scale: Float32
+
+
+def activation_parameters(given: Range) -> ActivationParameters:
+    """The parameters of a range, which is extended to 0."""
+    low, high = min(given[0], 0.0), max(given[1], 0.0)
+    scale = np.float32((high - low) / (LEVELS - 1))
+    if not scale >= _LEAST_SCALE:
+        return ActivationParameters(np.float32(1), 0)
+    zero_point = int(np.clip(np.rint(-128 - low / float(scale)), -128, _LARGEST))
+    return ActivationParameters(scale, zero_point)
+
+
+def quantise_weight(where: str, weight: Array, axis: int | None, least_squares: bool) -> WeightParameters:
+    """A weight with a scale along `axis`, or with one scale; by its maximum or by squared error.
+
+    Raises:
+        QuantiseError: the weight contains NaN or infinity.
+    """
+    check_finite(where, weight)
+    rows = np.moveaxis(weight, axis, 0).reshape(weight.shape[axis], -1) if axis is not None else weight.reshape(1, -1)
+    rows = rows.astype(np.float64)
+    scale = np.abs(rows).max(axis=1, initial=0) / _LARGEST
+    scale = np.where(scale < _LEAST_SCALE, 1.0, scale)
+    if least_squares:
+        scale = _least_squares(rows, scale)
+    scale = scale.astype(np.float32)
+    sides = [1] * weight.ndim
+    if axis is not None:
+        sides[axis] = -1
+    values = np.clip(np.rint(weight / scale.reshape(sides)), -_LARGEST, _LARGEST).astype(np.int8)
+    return WeightParameters(values, scale)
+
+
+def _least_squares(rows: npt.NDArray[np.float64], scale: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """For each row the scale of the least squared error among shrunk ones."""
+    best, least = scale, np.full(len(rows), np.inf)
+    for shrink in _SHRINK:
+        tried = scale * shrink
+        integers = np.clip(np.rint(rows / tried[:, None]), -_LARGEST, _LARGEST)
+        error = ((integers * tried[:, None] - rows) ** 2).sum(axis=1)
+        best, least = np.where(error < least, tried, best), np.minimum(error, least)
+    return best

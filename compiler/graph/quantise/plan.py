@@ -1,0 +1,174 @@
+"""Which operators of a float graph work on integers, and which values are quantised for them.
+
+Products always do. Sums, pools and concatenations do where an operand is quantised anyway.
+Movements keep the parameters of what they move. Functions of one value stay between values that
+are quantised for their neighbours, and become tables. Everything else stays float.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from vdla.compiler.graph.graph import Graph, Node, TensorType
+from vdla.compiler.graph.integer import is_bias, is_movement
+from vdla.compiler.graph.quantise.errors import QuantiseError
+from vdla.compiler.graph.quantise.functions import functions_of_one_value
+from vdla.support.suggest import did_you_mean
+
+WEIGHT_AXES = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1, "MatMul": -1}
+"""The axis of a product's weight along which its outputs lie; that of Gemm is 0 with transB."""
+_COMBINING = frozenset({"Add", "AveragePool", "Concat", "GlobalAveragePool", "Mul", "Sub"})
+_BOUNDS = ("Relu", "Clip")
+
+
+@dataclass(frozen=True, slots=True)
+class QuantisedLayer:
+    """A node that works on integers: its activations, its constants, its quantised result.
+
+    `weight` and `bias` are names of constants, empty where there are none; the weight has one scale
+    for each index along `axis`, and one scale in all if that is None. `node` gives the sums.
+    """
+
+    node: Node
+    activations: tuple[str, ...]
+    result: str
+    weight: str = ""
+    axis: int | None = None
+    bias: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name by which a user calls the layer."""
+        return self.node.name or self.node.outputs[0]
+
+
+@dataclass(frozen=True, slots=True)
+class QuantisationPlan:
+    """`values` maps each quantised value to the one whose parameters it has."""
+
+    layers: tuple[QuantisedLayer, ...]
+    values: Mapping[str, str]
+
+
+def plan_quantisation(graph: Graph, keep_float: Sequence[str] = ()) -> QuantisationPlan:
+    """The layers of a float graph; those named by `keep_float` stay as they are.
+
+    Raises:
+        QuantiseError: no node has a name of `keep_float`.
+    """
+    known = {name for node in graph.nodes for name in (node.name, *node.outputs) if name}
+    for name in keep_float:
+        if name not in known:
+            hint = did_you_mean(name, sorted(known))
+            raise QuantiseError(f"quantise: keep_float must name nodes of {graph.name}, got {name!r}{hint}")
+    planner = _Planner(graph, frozenset(keep_float))
+    for node in graph.nodes:
+        planner.add(node)
+    return QuantisationPlan(tuple(planner.layers), planner.values)
+
+
+class _Planner:
+    """The plan of the nodes seen so far."""
+
+    def __init__(self, graph: Graph, keep: frozenset[str]) -> None:
+        self.graph, self.keep = graph, keep
+        self.functions = functions_of_one_value(graph)
+        self.layers: list[QuantisedLayer] = []
+        self.values: dict[str, str] = {}
+        self.absorbed: set[int] = set()
+
+    def add(self, node: Node) -> None:
+        """Plans a node."""
+        if id(node) in self.absorbed or not self._is_float(node.outputs[0]):
+            return
+        if is_movement(self.graph, node):
+            self._move(node)
+        elif not self._kept(node) and (layer := self._layer(node)) is not None:
+            self.layers.append(layer)
+            for name in (*layer.activations, layer.result):
+                self.values.setdefault(name, name)
+
+    def _kept(self, node: Node) -> bool:
+        return node.name in self.keep or not self.keep.isdisjoint(node.outputs)
+
+    def _is_float(self, name: str) -> bool:
+        kind = self.graph.types.get(name)
+        return isinstance(kind, TensorType) and kind.dtype == "float32"
+
+    def _move(self, node: Node) -> None:
+        owner = self.values.get(node.inputs[0])
+        if owner is not None:
+            self.values.update({name: owner for name in node.outputs if name})
+
+    def _layer(self, node: Node) -> QuantisedLayer | None:
+        if node.op in WEIGHT_AXES:
+            return self._product(node)
+        quantised = any(name in self.values for name in node.inputs)
+        if not quantised or id(node) in self.functions or not all(map(self._is_float, filter(None, node.inputs))):
+            return None
+        if node.op in _COMBINING:
+            return QuantisedLayer(node, tuple(filter(None, node.inputs)), self._end(node.outputs[0]))
+        if node.op in _BOUNDS and node.inputs[0] in self.values:
+            return QuantisedLayer(node, node.inputs[:1], self._end(node.outputs[0]))
+        return None
+
+    # --- products
+
+    def _product(self, node: Node) -> QuantisedLayer | None:
+        weight = self.graph.constant(node.inputs[1])
+        if not all(self._is_float(name) for name in node.inputs if name) or not self._has_rank(node):
+            return None
+        if weight is None or (node.op == "MatMul" and weight.ndim != 2):
+            is_product = node.op == "MatMul"
+            return QuantisedLayer(node, node.inputs, self._end(node.outputs[0])) if is_product else None
+        options = node.attributes
+        if node.op == "Gemm" and (options.get("transA", 0) or _scaled(node)):
+            return None
+        axis: int | None = WEIGHT_AXES[node.op] % weight.ndim
+        if node.op == "Gemm" and options.get("transB", 0):
+            axis = 0
+        if node.op == "ConvTranspose" and options.get("group", 1) > 1:
+            axis = None  # a channel of the weight stands for one result of each group
+        bias = node.inputs[2] if len(node.inputs) > 2 else ""
+        if bias and self.graph.constant(bias) is None:
+            return None
+        added, result = self._biased(node, bias)
+        return QuantisedLayer(node, node.inputs[:1], self._end(result), node.inputs[1], axis, added)
+
+    def _has_rank(self, node: Node) -> bool:
+        shapes = [self.graph.tensor(name).shape for name in node.inputs[:2]]
+        return all(shape is not None and len(shape) >= 2 for shape in shapes)
+
+    def _biased(self, node: Node, bias: str) -> tuple[str, str]:
+        """The bias, which may be added by the only reader of a product, and the result."""
+        result = node.outputs[0]
+        reader = self._only_reader(result)
+        if bias or reader is None or reader.op != "Add" or self._kept(reader):
+            return bias, result
+        other = reader.inputs[1] if reader.inputs[0] == result else reader.inputs[0]
+        if not is_bias(self.graph, other, node):
+            return bias, result
+        self.absorbed.add(id(reader))
+        return other, reader.outputs[0]
+
+    # --- results
+
+    def _end(self, result: str) -> str:
+        """The value behind the Relu and Clip that only follow."""
+        reader = self._only_reader(result)
+        if reader is None or reader.op not in _BOUNDS or not all(self._constant_limits(reader)):
+            return result
+        self.absorbed.add(id(reader))
+        return self._end(reader.outputs[0])
+
+    def _only_reader(self, name: str) -> Node | None:
+        readers = self.graph.consumers.get(name, ())
+        return readers[0] if len(readers) == 1 and self.graph.readers(name) == 1 else None
+
+    def _constant_limits(self, node: Node) -> Iterator[bool]:
+        return (self.graph.constant(name) is not None for name in node.inputs[1:] if name)
+
+
+def _scaled(gemm: Node) -> bool:
+    return float(gemm.attributes.get("alpha", 1.0)) != 1.0 or float(gemm.attributes.get("beta", 1.0)) != 1.0

@@ -1,0 +1,67 @@
+"""The parameters of all layers of a plan, from statistics of the values that it quantises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vdla.compiler.graph.graph import Graph
+from vdla.compiler.graph.quantise.bias import layer_bias
+from vdla.compiler.graph.quantise.errors import QuantiseError
+from vdla.compiler.graph.quantise.insert import QuantisedParameters
+from vdla.compiler.graph.quantise.parameters import ActivationParameters, activation_parameters, quantise_weight
+from vdla.compiler.graph.quantise.plan import QuantisationPlan, QuantisedLayer
+from vdla.compiler.graph.quantise.ranges import METHODS
+from vdla.compiler.graph.quantise.statistics import ValueStatistics
+
+Statistics = Mapping[str, ValueStatistics]
+
+
+def value_statistics(graph: Graph, plan: QuantisationPlan) -> dict[str, ValueStatistics]:
+    """Statistics of the values whose parameters must be found: of constants full, else empty."""
+    rows = {layer.activations[0] for layer in plan.layers if layer.node.op in ("Gemm", "MatMul")}
+    found = {}
+    for name in dict.fromkeys(plan.values.values()):
+        found[name] = ValueStatistics(name, -1 if name in rows else 1)
+        value = graph.constant(name)
+        if value is not None:
+            found[name].update(value)
+    return found
+
+
+def choose_parameters(
+    graph: Graph,
+    plan: QuantisationPlan,
+    statistics: Statistics,
+    method: str = "mse",
+    *,
+    per_channel: bool = True,
+    correct_biases: bool = True,
+) -> QuantisedParameters:
+    """Parameters by a method of METHODS.
+
+    Raises:
+        QuantiseError: a value has no statistics; weights or biases contain NaN or infinity.
+    """
+    activations = {name: _activation(statistics[name], method) for name in dict.fromkeys(plan.values.values())}
+    weights, biases = {}, {}
+    for layer in plan.layers:
+        if not layer.weight:
+            continue
+        axis = layer.axis if per_channel else None
+        where = f"quantise: weight {layer.weight}"
+        weights[layer.name] = quantise_weight(where, graph.constants[layer.weight], axis, method == "mse")
+        means = statistics[_data(plan, layer)].means if correct_biases else None
+        bias = layer_bias(graph, layer, weights[layer.name], means)
+        if bias is not None:
+            biases[layer.name] = bias
+    return QuantisedParameters(activations, weights, biases)
+
+
+def _activation(statistics: ValueStatistics, method: str) -> ActivationParameters:
+    if not statistics.elements:
+        raise QuantiseError(f"calibration: data must reach every value, got none for {statistics.name}")
+    return activation_parameters(METHODS[method](statistics))
+
+
+def _data(plan: QuantisationPlan, layer: QuantisedLayer) -> str:
+    return plan.values[layer.activations[0]]

@@ -1,0 +1,100 @@
+"""`quantise`: a float network as a QDQ network, with int8 activations and weights.
+
+quantised = quantise("model.onnx", calibration=images)
+quantised.save("model_int8.onnx")
+print(quantised.report())
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vdla.compiler.graph import Graph
+from vdla.compiler.graph.onnx import import_model
+from vdla.compiler.graph.passes import run_passes
+from vdla.compiler.graph.quantise import (
+    METHODS,
+    QuantiseError,
+    choose_parameters,
+    equalise,
+    insert_qdq,
+    plan_quantisation,
+    value_statistics,
+)
+from vdla.runtime.evaluate import Evaluator
+from vdla.runtime.network.compile_network import PREPARATION
+from vdla.runtime.quantise.batches import Batch, Calibration, batches
+from vdla.runtime.quantise.quantised_network import QuantisedNetwork
+from vdla.support.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    import onnx
+
+    Model = onnx.ModelProto | Graph | bytes | str | Path
+
+_KEPT_BYTES = 1 << 26  # of calibration data, for reports
+
+
+def quantise(
+    model: Model,
+    *,
+    calibration: Calibration,
+    method: str = "mse",
+    keep_float: Sequence[str] = (),
+    per_channel: bool = True,
+    correct_biases: bool = True,
+    equalise_layers: bool = False,
+) -> QuantisedNetwork:
+    """A network with quantised layers, calibrated on arrays, arrays by name, or batches of them.
+
+    `method` finds the range of each value: "minmax", "percentile", "mse" or "entropy". Layers named
+    by `keep_float` stay float. Weights have a scale for each output, or one with
+    `per_channel=False`. `correct_biases` takes back the mean error of rounded weights;
+    `equalise_layers` balances the channels of consecutive convolutions first. Data are read once,
+    batch by batch.
+
+    Raises:
+        QuantiseError: wrong options; data or weights with NaN or infinity, by the name of the
+            tensor; no layer that could be quantised.
+        OnnxError, UnsupportedError: the model is not valid, or has nodes that cannot run here.
+    """
+    if method not in METHODS:
+        raise QuantiseError(
+            f"quantise: method must be one of {', '.join(METHODS)}, got {method!r}{did_you_mean(method, METHODS)}"
+        )
+    graph = run_passes(model if isinstance(model, Graph) else import_model(model), PREPARATION)
+    graph = equalise(graph) if equalise_layers else graph
+    plan = plan_quantisation(graph, keep_float)
+    if not plan.layers:
+        raise QuantiseError(f"quantise: {graph.name} must have layers to quantise, got none")
+    statistics, kept = value_statistics(graph, plan), _Kept()
+    evaluator = Evaluator(graph, prefer="size")
+    for batch in batches(graph, calibration):
+        kept.add(batch)
+        for name, value in batch.items():
+            if name in statistics:
+                statistics[name].update(value)
+        evaluator.run(batch, observe=lambda name, value: statistics[name].update(value) if name in statistics else None)
+    if not kept.batches:
+        raise QuantiseError("quantise: calibration must have at least one batch, got none")
+    parameters = choose_parameters(
+        graph, plan, statistics, method, per_channel=per_channel, correct_biases=correct_biases
+    )
+    return QuantisedNetwork(insert_qdq(graph, plan, parameters), graph, plan, parameters, tuple(kept.batches))
+
+
+class _Kept:
+    """The first batches, as many as fit into _KEPT_BYTES, and at least one."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.room = _KEPT_BYTES
+
+    def add(self, batch: Batch) -> None:
+        """Keeps a batch if there is room."""
+        size = sum(value.nbytes for value in batch.values())
+        if not self.batches or size <= self.room:
+            self.batches.append(batch)
+            self.room -= size
