@@ -1,7 +1,9 @@
-"""Compile time of ResNet-18's convolutions on one core: for the accelerator and for this CPU.
+"""Compile time on one core: ResNet-18's convolutions for the accelerator and for this CPU, and a
+dense layer of a hundred thousand instructions and more.
 
 The accelerator's includes verification. `native_conv2d_seconds` is the median over C1 to C12 of the
-time from tensor expression to machine code.
+time from tensor expression to machine code. `large_dense_seconds` is from the template to the
+verified program.
 """
 
 from __future__ import annotations
@@ -13,11 +15,20 @@ from typing import Any
 from vdla.benchmarks.harness import BenchmarkResult, Progress, receipt, silent
 from vdla.benchmarks.layers import PRESET
 from vdla.benchmarks.native_compile import WARM_UP, convolutions, native_seconds
+from vdla.compiler.operators.vdla import dense
 from vdla.compiler.operators.workloads import Workload, resnet18_layers
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
 from vdla.runtime.layers import layer_operator
 from vdla.simulator.verify import verify
+
+
+def large_dense(config: Config) -> tuple[Program, float]:
+    """The program of the large dense layer, and the seconds from the template to its verdict."""
+    start = time.perf_counter()
+    program = dense(config, rows=2048, in_features=4096, out_features=4096).program
+    verify(program).raise_if_bad()
+    return program, time.perf_counter() - start
 
 
 def compile_and_verify(layer: Workload, config: Config) -> tuple[Program, float, float]:
@@ -33,7 +44,7 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
     """Each layer once, in this process, after imports and warm-up."""
     config = Config.preset(PRESET)
     layers = resnet18_layers()
-    total = len(layers) + len(convolutions())
+    total = len(layers) + 1 + len(convolutions())
     compile_and_verify(WARM_UP, config)  # loads the simulator's compiled kernels
     rows: list[dict[str, Any]] = []
     programs = []
@@ -43,7 +54,10 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
         programs.append(program)
         seconds = {"compile_seconds": round(compile_s, 4), "verify_seconds": round(verify_s, 4)}
         rows.append({"layer": layer.name, **seconds, "instructions": len(program)})
-    done = iter(range(len(layers), total))
+    progress("large dense", len(layers), total)
+    program, large_s = large_dense(config)
+    programs.append(program)
+    done = iter(range(len(layers) + 1, total))
     native = native_seconds(lambda what: progress(what, next(done), total))
     progress("done", total, total)
     names = ("compile_seconds", "verify_seconds")
@@ -52,6 +66,7 @@ def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
         "seconds": round(compile_seconds + verify_seconds, 3),
         "compile_seconds": round(compile_seconds, 3),
         "verify_seconds": round(verify_seconds, 3),
+        "large_dense_seconds": round(large_s, 3),
         "native_conv2d_seconds": round(statistics.median(native.values()), 3),
         "native_conv2d_worst_seconds": round(max(native.values()), 3),
     }

@@ -130,9 +130,9 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.te "
-        "compiler.codegen.llvm compiler.operators compiler.operators.cpu simulator.adversary simulator.verify "
-        "simulator runtime.devices runtime runtime.compare runtime.native benchmarks.harness benchmarks.cpu "
-        "benchmarks.programs benchmarks.coverage"
+        "compiler.codegen.llvm compiler.operators.vdla compiler.operators compiler.operators.cpu simulator.adversary "
+        "simulator.verify simulator runtime.devices runtime runtime.compare runtime.native benchmarks.harness "
+        "benchmarks.cpu benchmarks.programs benchmarks.coverage"
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm "

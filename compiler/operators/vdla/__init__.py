@@ -4,6 +4,7 @@ Each template is a function from a `Config` and keyword options to an `Operator`
 """
 
 from vdla.compiler.operators.vdla.chain import Chain, ChainStep
+from vdla.compiler.operators.vdla.compile_operators import TemplateCall, compile_operators
 from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.conv2d_transpose import conv2d_transpose
 from vdla.compiler.operators.vdla.dense import dense
@@ -20,8 +21,10 @@ __all__ = [
     "ChainStep",
     "Layout",
     "Operator",
+    "TemplateCall",
     "TemplateError",
     "Tiling",
+    "compile_operators",
     "conv2d",
     "conv2d_transpose",
     "dense",

@@ -1,0 +1,236 @@
+"""A map over several processes: this one and workers that it starts.
+
+Workers are new interpreters, not forks: a fork would inherit the locks of threads that it does not
+have, those of Numba and LLVM among them. They do not import the program's main module, so a caller
+needs no `if __name__ == "__main__"`. This process works through the items as well; where no worker
+can be started, it does all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from threading import Lock, Thread
+from typing import Any, Generic, TypeVar
+
+from vdla.support.errors import Error
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_INSIDE = "VDLA_PARALLEL_WORKER"
+_START = "import sys; sys.path[:] = {path!r}; from vdla.support.parallel import serve; serve()"
+
+
+class WorkerError(Error, RuntimeError):
+    """A worker process that ended while it had work."""
+
+
+def parallel_map(function: Callable[[Item], Result], items: Sequence[Item], workers: int | None = None) -> list[Result]:
+    """[function(item) for item in items], on `workers` processes, by default one a processor.
+
+    `function` is a function at the top of a module; it, items and results are pickled. Results are
+    in the order of the items, whichever process computed them.
+
+    Raises:
+        The error of the first item that fails, as it was raised, with the worker's traceback as a
+        note; later items may not have been tried. WorkerError: a worker was killed.
+    """
+    count = min(_processors() if workers is None else workers, len(items))
+    if count <= 1 or _INSIDE in os.environ:
+        return list(map(function, items))
+    pickle.dumps(function)  # refuses what workers could not import, before any works
+    return _Work(function, items).run(count - 1)
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# --- this process --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """A result, or what is left of an error after its way through a pipe."""
+
+    result: Any = None
+    error: BaseException | None = None
+
+
+class _Work(Generic[Item, Result]):
+    """Items that are taken in order, and their outcomes."""
+
+    def __init__(self, function: Callable[[Item], Result], items: Sequence[Item]) -> None:
+        self.function, self.items = function, items
+        self.outcomes: dict[int, _Outcome] = {}
+        self.lock = Lock()
+        self.next = 0
+        self.over = False  # no worker needs to start any more
+        self.workers: list[_Worker] = []
+
+    def run(self, others: int) -> list[Result]:
+        """All results, by this process and so many workers."""
+        threads = [Thread(target=self._drive, daemon=True) for _ in range(others)]
+        try:
+            for thread in threads:
+                thread.start()
+            while (index := self._take()) is not None:
+                self.outcomes[index] = _attempt(self.function, self.items[index])
+            self._end(idle_only=True)
+            for thread in threads:
+                thread.join()
+        finally:
+            self._end(idle_only=False)
+        for index in sorted(self.outcomes):
+            error = self.outcomes[index].error
+            if error is not None:
+                raise error
+        return [self.outcomes[index].result for index in range(len(self.items))]
+
+    def _take(self, worker: _Worker | None = None) -> int | None:
+        """The next item, None if all are taken or one has failed."""
+        with self.lock:
+            failed = any(outcome.error is not None for outcome in list(self.outcomes.values()))
+            if failed or self.next == len(self.items):
+                return None
+            self.next += 1
+            if worker is not None:
+                worker.busy = True
+            return self.next - 1
+
+    def _drive(self) -> None:
+        """Give items to a worker of its own."""
+        try:
+            worker = _Worker()
+        except OSError:
+            return  # the others do its share
+        with self.lock:
+            self.workers.append(worker)
+            if self.over:
+                worker.kill()
+        while worker.ready() and (index := self._take(worker)) is not None:
+            self.outcomes[index] = worker.call(self.function, self.items[index])
+            worker.busy = False
+        worker.close()
+
+    def _end(self, idle_only: bool) -> None:
+        """End workers that still start, or all."""
+        with self.lock:
+            self.over = True
+            for worker in self.workers:
+                if not (idle_only and worker.busy):
+                    worker.kill()
+
+
+class _Worker:
+    """A process that computes items until its input ends."""
+
+    def __init__(self) -> None:
+        self.busy = False
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _START.format(path=sys.path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, _INSIDE: "1"},
+        )
+
+    def ready(self) -> bool:
+        """Wait until the process can take an item; False if it has ended."""
+        assert self.process.stdout is not None
+        return self.process.stdout.read(1) == b"."
+
+    def call(self, function: Callable[[Any], Any], item: object) -> _Outcome:
+        """The outcome of an item."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        try:
+            message = pickle.dumps((function, item))
+        except Exception as error:
+            return _Outcome(error=error)
+        try:
+            self.process.stdin.write(message)
+            self.process.stdin.flush()
+            found: dict[str, Any] = pickle.load(self.process.stdout)
+        except (OSError, EOFError, pickle.UnpicklingError):
+            code = self.process.wait()
+            what = f"signal {-code}" if code < 0 else f"exit status {code}"
+            return _Outcome(error=WorkerError(f"parallel: a worker must not end before its work, got {what}"))
+        return _Outcome(found["result"]) if "result" in found else _Outcome(error=_rebuilt(found))
+
+    def kill(self) -> None:
+        """End the process at once."""
+        with suppress(OSError):
+            self.process.kill()
+
+    def close(self) -> None:
+        """End the process, which has nothing to do, and wait for that."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        with suppress(OSError):
+            self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def _attempt(function: Callable[[Item], Result], item: Item) -> _Outcome:
+    try:
+        return _Outcome(function(item))
+    except Exception as error:
+        return _Outcome(error=error)
+
+
+def _rebuilt(found: dict[str, Any]) -> BaseException:
+    """The error of a worker, made without its `__init__`, whose parameters are unknown."""
+    error: BaseException = found["type"].__new__(found["type"], *found["args"])
+    error.args = found["args"]
+    error.__dict__.update(found["state"])
+    notes = getattr(error, "__notes__", [])
+    error.__dict__["__notes__"] = [*notes, f"In a worker process:\n{found['traceback']}"]
+    return error
+
+
+# --- a worker ------------------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Compute the items that come from standard input until it ends.
+
+    Results go to standard output, and what functions print to standard error.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one ends it
+    with os.fdopen(os.dup(1), "wb") as output:
+        os.dup2(2, 1)
+        while True:
+            output.write(b".")
+            output.flush()
+            try:
+                message = pickle.load(sys.stdin.buffer)
+            except EOFError:
+                return
+            except Exception as error:
+                output.write(_failure(error))
+            else:
+                output.write(_answer(*message))
+
+
+def _answer(function: Callable[[Any], Any], item: object) -> bytes:
+    try:
+        return pickle.dumps({"result": function(item)})
+    except Exception as error:
+        return _failure(error)
+
+
+def _failure(error: Exception) -> bytes:
+    text = "".join(traceback.format_exception(error)).rstrip()
+    found = {"type": type(error), "args": error.args, "state": vars(error), "traceback": text}
+    try:
+        return pickle.dumps(found)
+    except Exception:  # an error that holds what cannot be pickled
+        message = f"parallel: an item failed with {type(error).__name__}: {error}"
+        return pickle.dumps({**found, "type": WorkerError, "args": (message,), "state": {}})
