@@ -142,6 +142,28 @@ def conv2d_case(config: Config, seed: int) -> OperatorCase:
     return OperatorCase(operator, {"data": data, "weight": weight, **operands}, expected)
 
 
+def grouped_conv2d_case(config: Config, seed: int) -> OperatorCase:
+    """A convolution of several groups, of few channels or of several blocks."""
+    draw = Draw(config, seed)
+    kernel, strides, pads, dilations = draw.pair(1, 3), draw.pair(1, 2), draw.pads((2, 2)), draw.pair(1, 2)
+    height, width = draw.image(kernel, pads, dilations)
+    batch, groups = draw.integer(1, 2), draw.integer(2, 9)
+    inputs, outputs = (max(1, draw.channels() // draw.integer(1, groups)) for _ in range(2))
+    options = draw.output()
+    zero = 0 if options.get("raw") else draw.zero()
+    operator = conv2d(
+        config, batch=batch, height=height, width=width, in_channels=groups * inputs, out_channels=groups * outputs,
+        kernel=kernel, strides=strides, pads=pads, dilations=dilations, groups=groups, input_zero_point=zero,
+        virtual_threads=draw.integer(1, 3), **options,
+    )  # fmt: skip
+    data = draw.elements((batch, groups * inputs, height, width), config.inp_bits)
+    weight = draw.elements((groups * outputs, inputs, *kernel), config.wgt_bits)
+    pairs = zip(np.split(data, groups, axis=1), np.split(weight, groups), strict=True)
+    sums = np.concatenate([reference.conv2d(x, w, strides, pads, dilations, zero) for x, w in pairs], axis=1)
+    operands, expected = _finished(draw, sums, options)
+    return OperatorCase(operator, {"data": data, "weight": weight, **operands}, expected)
+
+
 def dense_case(config: Config, seed: int) -> OperatorCase:
     """A matrix product."""
     draw = Draw(config, seed)
@@ -252,6 +274,7 @@ def residual_add_case(config: Config, seed: int) -> OperatorCase:
 
 CASES: dict[str, Callable[[Config, int], OperatorCase]] = {
     "conv2d": conv2d_case,
+    "grouped_conv2d": grouped_conv2d_case,
     "dense": dense_case,
     "depthwise_conv2d": depthwise_case,
     "conv2d_transpose": conv2d_transpose_case,

@@ -14,6 +14,7 @@ import numpy as np
 
 from vdla.compiler import te
 from vdla.compiler.codegen.vdla.intrinsics.gemm import gemm
+from vdla.compiler.operators.vdla.grouped_conv2d import grouped_conv2d
 from vdla.compiler.operators.vdla.layouts import Layout, activation_layout, result_layout, scale_layout, weight_layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.packing import (
@@ -32,7 +33,7 @@ from vdla.compiler.operators.vdla.sliding_window import (
     Pads,
     Pair,
     SlidingWindow,
-    check_groups,
+    check_extents,
     check_threads,
     four_pads,
     pair,
@@ -75,13 +76,13 @@ def conv2d(
     with `raw` they are the int32 sums. `activation` is none or relu, `ceiling` an upper clip bound
     (relu6). `packing` is channels, patches, or auto for the faster of the two by estimate; `tiling`
     overrides the search, which assumes with `chained` that another operator runs before this one in
-    a chain. `groups` must be 1.
+    a chain. With `groups`, weights are [out_channels, in_channels / groups, kh, kw], and `packing`
+    is that of channels.
 
     Raises:
         TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
     """
-    depthwise = groups == in_channels == out_channels
-    check_groups(name, groups, "; depthwise_conv2d has one group for each channel" if depthwise else "")
+    check_extents(name, [("groups", groups)])
     conv = _Conv2d(
         config=config,
         name=name,
@@ -107,6 +108,9 @@ def conv2d(
     )
     conv.check()
     check_threads(name, virtual_threads)
+    _check_packing(name, packing)
+    if groups > 1:
+        return grouped_conv2d(conv, groups, virtual_threads, tiling)
     form, chosen = _form(conv, packing, virtual_threads, tiling)
     fn = schedule_tiles(config, form.expression(), form.problem, chosen, gemm(config), name)
     return Operator(
@@ -123,10 +127,13 @@ def conv2d(
     )
 
 
+def _check_packing(name: str, packing: str) -> None:
+    if packing not in ("auto", *_PACKINGS):
+        raise TemplateError(f"{name}: packing must be auto, channels or patches, got {packing!r}")
+
+
 def _form(conv: _Conv2d, packing: str, threads: int, tiling: Tiling | None) -> tuple[_Conv2d, Tiling]:
     """The form of the convolution with the lowest estimate, and its tiling."""
-    if packing not in ("auto", *_PACKINGS):
-        raise TemplateError(f"{conv.name}: packing must be auto, channels or patches, got {packing!r}")
     forms = [replace(conv, packing=p) for p in _PACKINGS if packing in ("auto", p)]
     tried: list[tuple[float, int, _Conv2d, Tiling]] = []
     for order, form in enumerate(forms):

@@ -1,6 +1,6 @@
 """The schedule of every template: tiles of output, chunks of input channels, virtual threads.
 
-    for group of output blocks, batch, tile of rows, tile of columns:
+    for section, group of output blocks, batch, tile of rows, tile of columns:
         for chunk of input blocks:       # the innermost tile loop that iterates has the threads
             load the padded window of the input
             for output block in the group:
@@ -23,7 +23,7 @@ from vdla.compiler.schedule import Schedule
 from vdla.compiler.tensorize import Intrinsic
 from vdla.hardware.config import Buffer, Config
 
-_TILE_LOOPS = ("groups", "batches", "rows", "cols", "chunks")
+_TILE_LOOPS = ("sections", "groups", "batches", "rows", "cols", "chunks")
 _AXES = {"groups": "vco", "batches": "vn", "rows": "vy", "cols": "vx", "chunks": "vci"}
 _ENTRY_AXES = ("vb", "vo", "vi")
 
@@ -52,7 +52,7 @@ def schedule_tiles(
     for stage, intrinsic in intrinsics.items():
         s.set_scope(stage, intrinsic.scopes[intrinsic.output.name])
     s.set_scope(RESULTS, "out")
-    outer, block, x = _tile(s, tiling)
+    outer, block, x = _tile(s, tiling, problem)
     for stage in (*before, *windows):
         s.compute_at(stage, _last(outer))
     for stage in before:
@@ -74,13 +74,16 @@ def schedule_tiles(
 _Outer = dict[str, list[str]]
 
 
-def _tile(s: Schedule, tiling: Tiling) -> tuple[_Outer, str, str]:
+def _tile(s: Schedule, tiling: Tiling, problem: TilingProblem) -> tuple[_Outer, str, str]:
     """Split and order the loops of the sums.
 
     Returns the tile loops, the loop over output blocks, and the innermost spatial loop.
     """
     loops = dict(zip(_axes(s), s.loops(SUMS), strict=True))
     outer: _Outer = {"batches": [loops["vn"]]}
+    if problem.sections > 1:
+        section, loops["vco"] = s.split(loops["vco"], factor=problem.out_blocks)
+        outer["sections"] = [section]
     sizes = {"groups": tiling.out_blocks, "rows": tiling.rows, "cols": tiling.cols, "chunks": tiling.in_blocks}
     for which, size in sizes.items():
         axis = _AXES[which]
@@ -163,9 +166,11 @@ def _place_scale(s: Schedule, outer: _Outer, block: str | None, all_fit: bool) -
 
 
 def _allocate(s: Schedule, stage: str, outer: _Outer, all_groups: bool) -> None:
-    """Allocate a stage for all groups at once, such that no load waits, or for one group."""
+    """Allocate a stage for all groups of a section at once, such that no load waits, or for one
+    group.
+    """
     if all_groups:
-        s.store_at(stage, None)
+        s.store_at(stage, outer["sections"][0] if "sections" in outer else None)
     else:
         s.store_at(stage, outer["groups"][-1])
 

@@ -26,6 +26,7 @@ class TilingProblem:
     `lanes`: entries of the scale for one output block. `kept`: the share of the taps that do not
     read padding, which is skipped; `cuts`: borders between rows, and between columns, of which
     different taps are skipped. `chained`: another operator hides the loads of the first tile.
+    `sections`: such problems one after the other, each with output blocks and weights of its own.
     """
 
     batches: int
@@ -49,6 +50,7 @@ class TilingProblem:
     kept: float = 1.0
     cuts: tuple[int, int] = (0, 0)
     chained: bool = False
+    sections: int = 1
 
     def window(self, rows: Count, cols: Count) -> Count:
         """Input entries, of one channel block, for a tile of output."""

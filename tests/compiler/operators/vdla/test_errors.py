@@ -48,13 +48,10 @@ REFUSED = [
         "dense: option must be one of rows, in_features, out_features, activation, ceiling, zero_point, "
         "input_zero_point, raw, virtual_threads, tiling, name, got pads",
     ),
-    (conv2d, {"groups": 2}, "conv2d: groups must be 1, got 2"),
-    (conv2d, {"groups": "1"}, "conv2d: groups must be 1, got '1'"),
-    (
-        conv2d,
-        {"groups": 5, "out_channels": 5},
-        "conv2d: groups must be 1, got 5; depthwise_conv2d has one group for each channel",
-    ),
+    (conv2d, {"groups": 2}, "conv2d: groups must divide in_channels = 5, got 2"),
+    (conv2d, {"groups": 5, "out_channels": 6}, "conv2d: groups must divide out_channels = 6, got 5"),
+    (conv2d, {"groups": "1"}, "conv2d: groups must be a positive integer, got '1'"),
+    (conv2d, {"groups": 5, "packing": "rows"}, "conv2d: packing must be auto, channels or patches, got 'rows'"),
     (conv2d_transpose, {"groups": 5, "out_channels": 5}, "conv2d_transpose: groups must be 1, got 5"),
     (conv2d, {"batch": 0}, "conv2d: batch must be a positive integer, got 0"),
     (conv2d, {"height": 2.0}, "conv2d: height must be a positive integer, got 2.0"),
