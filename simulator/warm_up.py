@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import Buffer, Gemm, Instruction, Load, Operand, Vector, VectorOp, instruction_columns
-from vdla.simulator.function import execute, kernels, kernels_vnni
+from vdla.simulator.function import execute, kernels, kernels_stream, vnni
 from vdla.simulator.timing import event_loop, time_columns
 
 PARTS = ("timing", "function", "vector")
@@ -55,21 +55,13 @@ def is_warm(part: str) -> bool:
     """Whether the machine code of a part is on disk."""
     entries: dict[str, tuple[Any, ...]] = {
         "timing": (event_loop.run,),
-        "function": (kernels.extents, kernels.gemm)
-        if _gemm() is kernels.gemm
-        else (kernels.extents, kernels_vnni.gemm),
-        "vector": (kernels.vector,),
+        "function": (kernels_stream.run,) if vnni.available() else (kernels.extents, kernels.gemm),
+        "vector": (kernels_stream.run,) if vnni.available() else (kernels.extents, kernels.vector),
     }
     try:
         return all(bool(entry._cache._cache_file._load_index()) for entry in entries[part])
     except (AttributeError, OSError):
         return False
-
-
-def _gemm() -> Callable[..., object]:
-    from vdla.simulator.function import vnni
-
-    return kernels_vnni.gemm if vnni.available() else kernels.gemm
 
 
 def compile_part(part: str) -> None:

@@ -6,12 +6,14 @@ allow it, else the order of an untimed token run.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.isa import COL, QUEUES, Emit, Opcode, Operand, Source, Unit, VectorOp
-from vdla.simulator.function import kernels, kernels_vnni, vnni
+from vdla.simulator.function import kernels, kernels_stream, kernels_vnni, vnni
 from vdla.simulator.function.buffers import Buffers, Row
 from vdla.simulator.support.errors import Escape, SimulationError, name_of, require_below
 
@@ -27,15 +29,39 @@ class Engine:
         fast = not portable and vnni.available() and kernels_vnni.supports(config.block_in, config.block_out)
         self.config = config
         self.columns = columns
-        self._rows: list[Row] = columns.tolist()
         self.buffers = Buffers(config, dram, tiled=fast)
         shape = (config.batch, config.block_out // vnni.LANES, config.block_in // 4, config.inp_bits)
         self._sizes = np.array(shape, np.int64)
+        self._stream = None if not fast or config.inp_bits < 8 or config.wgt_bits < 8 else self._stream_arguments()
+
+    def run(self, order: Ints) -> None:
+        """Execute instructions in this order."""
+        position = 0
+        while position < len(order):
+            if self._stream is not None:
+                position = int(kernels_stream.run(self.columns, order, position, *self._stream))
+            if position < len(order):
+                self.execute(int(order[position]))
+                position += 1
+
+    def _stream_arguments(self) -> tuple[Any, ...]:
+        """The arguments of `kernels_stream.run` after the position."""
+        m, config = self.buffers, self.config
+        limits = {name: getattr(config, name) for name in kernels_stream.LIMITS if hasattr(config, name)}
+        limits |= {f"{b}_bytes": getattr(config, f"{b}_entry_bytes") for b in ("inp", "wgt", "scl", "out")}
+        words, offsets, tiles, flat_acc = m.flat
+        inp, wgt = m.inp.reshape(-1), m.wgt.reshape(-1)
+        return (
+            np.array([limits[name] for name in kernels_stream.LIMITS], np.int64), self._sizes, m.dram,
+            inp, inp.view(np.uint8), words, m.inp_vectors, offsets,
+            wgt.view(np.uint8), wgt.view(np.int32), m.wgt_vectors, tiles,
+            m.scl, m.scl.reshape(-1).view(np.uint8), m.uop, m.acc, flat_acc, m.out, m.out.reshape(-1), m.raw,
+        )  # fmt: skip
 
     def execute(self, index: int) -> None:
         """Execute an instruction; SimulationError where it leaves a buffer or DRAM."""
         try:
-            self._execute(self.columns[index], self._rows[index])
+            self._execute(self.columns[index], self.columns[index].tolist())
         except Escape as escape:
             raise SimulationError(f"{name_of(self.columns, index)}: {escape}") from None
 
@@ -95,8 +121,7 @@ def execute(config: Config, columns: Ints, dram: Bytes, portable: bool = False) 
     `portable` avoids instructions that only some processors have.
     """
     engine = Engine(config, columns, dram, portable)
-    for index in token_order(columns).tolist():
-        engine.execute(index)
+    engine.run(token_order(columns))
 
 
 # --- order ----------------------------------------------------------------------------------------

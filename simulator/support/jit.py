@@ -28,6 +28,7 @@ _SOURCES = (
     "hardware/isa/units.py",
     "simulator/adversary/machine.py",
     "simulator/function/kernels.py",
+    "simulator/function/kernels_stream.py",
     "simulator/function/kernels_vnni.py",
     "simulator/function/vnni.py",
     "simulator/support/jit.py",
