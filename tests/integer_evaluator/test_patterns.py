@@ -45,10 +45,12 @@ def test_product() -> None:
     assert result_of(qdq_operator([node("Mul", "a b")], inputs, (scalar(0.5), ONE[1]))) == [2]
 
 
-def test_leaky_relu() -> None:
-    """-6 / 4 = -1.5 -> -2 and 5 -> 5, at equal scales."""
-    operators = [node("LeakyRelu", "x", alpha=0.25)]
-    assert result_of(qdq_operator(operators, {"x": tensor([-6, 5], 0.5)}, (scalar(0.5), ONE[1]))) == [-2, 5]
+@pytest.mark.parametrize(("slope", "expected"), [(0.25, [-2, 5]), (0.75, [-4, 5]), (1.5, [-9, 5])])
+def test_leaky_relu(slope: float, expected: list[int]) -> None:
+    """-6 times 1/4, 3/4 and 3/2 at equal scales; a slope above 1 is computed in float32."""
+    model = qdq_operator([node("LeakyRelu", "x", alpha=slope)], {"x": tensor([-6, 5], 0.5)}, (scalar(0.5), ONE[1]))
+    assert result_of(model) == expected
+    assert evaluate(model, {}).by_float == ({"q"} if slope > 1 else frozenset())
 
 
 @pytest.mark.parametrize("keepdims", [0, 1])
@@ -69,6 +71,31 @@ def test_product_and_its_float_reader_compute_apart() -> None:
     model.graph.node.append(node("Neg", "y", "other"))
     assert result_of(model) == [[0]]
     assert evaluate(model, {}).by_float == {"q"}
+
+
+# 5 times the float32 next to 0.1, as above, and a float operator that reads another tensor too.
+TENTH = {"x": tensor([[1]], 0.1), "w": tensor([[5]], 1.0)}
+
+
+def test_activation_with_another_reader_computes_in_float32() -> None:
+    operators = [node("MatMul", "x w", "p"), node("Relu", "p"), node("Neg", "y", "other")]
+    assert result_of(qdq_operator(operators[:2], TENTH, ONE)) == [[1]]
+    assert result_of(qdq_operator(operators, TENTH, ONE)) == [[0]]
+
+
+def test_biased_product_with_another_reader_computes_in_float32() -> None:
+    operators = [node("MatMul", "x w", "p"), node("Add", "p bias"), node("Neg", "p", "other")]
+    constants = {"bias": np.zeros(1, np.float32)}
+    assert result_of(qdq_operator(operators[:2], TENTH, ONE, constants)) == [[1]]
+    assert result_of(qdq_operator(operators, TENTH, ONE, constants)) == [[0]]
+
+
+def test_bias_of_a_product_of_two_activations_is_added_in_float32() -> None:
+    """Only a constant weight takes a bias."""
+    operators = [node("Identity", "w_q", "v_q"), node("DequantizeLinear", "v_q w_s w_z", "v")]
+    operators += [node("MatMul", "x v", "p"), node("Add", "p bias")]
+    constants = {"bias": np.zeros(1, np.float32)}
+    assert result_of(qdq_operator(operators, TENTH, ONE, constants)) == [[0]]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from math import prod
 from typing import Any
@@ -127,6 +129,11 @@ def test_counting_a_symbolic_shape_is_refused() -> None:
     with pytest.raises(CountError) as error:
         macs(small("deep_q_network", batch="N"))
     assert str(error.value) == "deep_q_network: shape of frames must be static, got N"
+
+
+def test_the_registry_loads_without_onnx() -> None:
+    code = "import sys, vdla.benchmarks.networks.registry; sys.exit('onnx' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
 def test_an_unknown_network_is_answered_with_the_choices() -> None:
