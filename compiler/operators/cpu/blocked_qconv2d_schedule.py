@@ -6,6 +6,7 @@ products of the target.
 
 from __future__ import annotations
 
+from vdla.compiler.codegen.llvm import ROLLED
 from vdla.compiler.codegen.llvm.intrinsics.dot import dot_for_layout
 from vdla.compiler.operators.cpu.block_nest import block_nest, block_nests, nominal_extent
 from vdla.compiler.operators.cpu.conv2d_schedule import tile_consumer
@@ -31,11 +32,15 @@ def schedule_blocked_qconv2d(schedule: Schedule, block: str, target: Target) -> 
         schedule.unroll(loop)
     schedule.tensorize(lane, dot_for_layout(target, lanes, group, schedule.fn.buffers[data].dtype))
     if any(nest.leaf.name == data for nest in block_nests(schedule.fn)):
-        _schedule_data(schedule, data)
+        _schedule_data(schedule, data, group)
 
 
-def _schedule_data(schedule: Schedule, data: str) -> None:
-    """Pad rows of whole blocks; unroll the groups of a plain image."""
-    n, channel, *_, lane = schedule.loops(data)
-    schedule.vectorize(lane)
-    schedule.parallel(schedule.fuse(n, channel))
+def _schedule_data(schedule: Schedule, data: str, group: int) -> None:
+    """Pad rows of blocks; of a plain image, LLVM turns the groups of neighbours into shuffles."""
+    n, channel, row, column, lane = schedule.loops(data)
+    if nominal_extent(schedule.fn.buffers[data].shape[4]) == group:
+        schedule.unroll(lane)
+        schedule.annotate(column, ROLLED, True)
+    else:
+        schedule.vectorize(lane)
+    schedule.parallel(schedule.fuse(n, channel, row))
