@@ -42,52 +42,23 @@ def _kernel(layer: NetworkLayer, x: Array, channels: int) -> KernelPart:
 
 
 def _conv(layer: ConvLayer, x: Array) -> KernelPart:
-    """A convolution with what is fused into it."""
-    if layer.is_depthwise:
-        return _depthwise(layer, x.shape[-1])
-    if x.ndim == 5 and _plan(layer, x).algorithm == "winograd2":
-        return _winograd(layer, x.shape[-1])
-    packed = operators.pack_conv2d(layer.weight)
-    lanes = packed.shape[-1]
-    layouts = {
-        "layout": "NCHW" if x.ndim == 4 else f"NCHW{x.shape[-1]}c",
-        "weight_layout": f"OIHW{lanes}o",
-        "result_layout": f"NCHW{lanes}c",
-    }
+    """A convolution into blocks with what is fused into it."""
+    blocked, plane = x.ndim == 5, x.shape[2:4]
+    channels = layer.weight.shape[1] * layer.groups
+    plan = operators.plan_convolution(
+        (x.shape[0], channels, plane[0], plane[1]),
+        layer.weight.shape,
+        layer.strides,
+        layer.pads,
+        groups=layer.groups,
+        layout=f"NCHW{x.shape[-1]}c" if blocked else "NCHW",
+        result_layout="blocks",
+    )
 
     def operator(t: te.Tensor, w: te.Tensor, b: te.Tensor, *rest: te.Tensor) -> te.Tensor:
-        options = {"strides": layer.strides, "pads": layer.pads, "out_channels": len(layer.weight), "name": "y"}
-        return _epilogue(layer, operators.conv2d(t, w, b, **options, **layouts), rest)  # type: ignore[arg-type]
+        return _epilogue(layer, plan.apply(t, w, b, "y"), rest)
 
-    return operator, [packed, operators.pack_channels(layer.bias, lanes)]
-
-
-def _depthwise(layer: ConvLayer, lanes: int) -> KernelPart:
-    """A depthwise convolution with its bounds."""
-    packed = operators.pack_blocked_depthwise_conv2d(layer.weight, lanes)
-
-    def operator(t: te.Tensor, w: te.Tensor, b: te.Tensor, *rest: te.Tensor) -> te.Tensor:
-        y = operators.blocked_depthwise_conv2d(t, w, b, layer.strides, layer.pads, name="y")
-        return _epilogue(layer, y, rest)
-
-    return operator, [packed, operators.pack_channels(layer.bias, lanes)]
-
-
-def _winograd(layer: ConvLayer, lanes: int) -> KernelPart:
-    """A convolution in Winograd's form with what is fused into it."""
-    packed = operators.pack_winograd(layer.weight, tile=2)
-
-    def operator(t: te.Tensor, w: te.Tensor, b: te.Tensor, *rest: te.Tensor) -> te.Tensor:
-        y = operators.winograd_conv2d(t, w, b, layer.pads, len(layer.weight), 2, f"NCHW{lanes}c", "y")
-        return _epilogue(layer, y, rest)
-
-    return operator, [packed, operators.pack_channels(layer.bias, packed.shape[-1])]
-
-
-def _plan(layer: ConvLayer, x: Array) -> operators.ConvolutionPlan:
-    """The choice of an algorithm by shapes."""
-    shape = (x.shape[0], layer.weight.shape[1], x.shape[2], x.shape[3])
-    return operators.plan_convolution(shape, layer.weight.shape, layer.strides, layer.pads)
+    return operator, [plan.pack(layer.weight), plan.pack_bias(layer.bias)]
 
 
 def _epilogue(layer: ConvLayer, y: te.Tensor, residual: Sequence[te.Tensor]) -> te.Tensor:

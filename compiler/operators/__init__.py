@@ -14,6 +14,7 @@ from vdla.compiler.operators.bitserial_dense import Coding, bitserial_dense, pac
 from vdla.compiler.operators.blocked import from_blocked, pack_channels, to_blocked
 from vdla.compiler.operators.blocked_depthwise_conv2d import blocked_depthwise_conv2d, pack_blocked_depthwise_conv2d
 from vdla.compiler.operators.blocked_pool import (
+    blocked_average_pool,
     blocked_global_average_pool,
     blocked_max_pool,
     blocked_qglobal_average_pool,
@@ -152,6 +153,7 @@ __all__ = [
     "average_pool",
     "batch_norm",
     "bitserial_dense",
+    "blocked_average_pool",
     "blocked_depthwise_conv2d",
     "blocked_global_average_pool",
     "blocked_max_pool",

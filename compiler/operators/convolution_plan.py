@@ -3,6 +3,8 @@
 plan = plan_convolution((1, 64, 56, 56), (64, 64, 3, 3), pads=1)
 w = plan.weight("w")  # a placeholder for plan.pack(array)
 y = plan.apply(x, w, bias)
+
+With `layout` "NCHW16c" x is in blocks of 16 channels, and y in those of `plan.result_layout`.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from dataclasses import dataclass
 
 from vdla.compiler import te
 from vdla.compiler.ir import DTYPES, Array, is_float, storage_dtype
+from vdla.compiler.operators.blocked import blocks_of, pack_channels
+from vdla.compiler.operators.blocked_depthwise_conv2d import blocked_depthwise_conv2d, pack_blocked_depthwise_conv2d
 from vdla.compiler.operators.checks import (
     OperatorError,
     at_least,
@@ -22,6 +26,7 @@ from vdla.compiler.operators.checks import (
 )
 from vdla.compiler.operators.conv2d import conv2d, lanes_of, pack_conv2d
 from vdla.compiler.operators.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.operators.layouts import block_size
 from vdla.compiler.operators.windows import Ints, Windows, windows_of
 from vdla.compiler.operators.winograd import TRANSFORMS, WINDOW, pack_winograd, winograd_conv2d
 from vdla.compiler.target import Target
@@ -33,7 +38,10 @@ _WINOGRAD_GAIN = 0.8  # of the multiply-adds of the direct convolution: the most
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionPlan:
-    """A convolution of [N, C, H, W] by [CO, C / groups, KH, KW] with one of the algorithms."""
+    """A convolution of [N, C, H, W] by [CO, C / groups, KH, KW] with one of the algorithms.
+
+    `block` is the block of channels of x, None for a plain image.
+    """
 
     algorithm: str
     weight_shape: tuple[int, ...]
@@ -41,10 +49,24 @@ class ConvolutionPlan:
     groups: int
     dtype: str
     target: Target
+    block: int | None
+    is_blocked: bool
 
     @property
-    def _lanes(self) -> int:
+    def result_layout(self) -> str:
+        """The layout of the result, "NCHW" or in blocks."""
+        return f"NCHW{self.lanes}c" if self.is_blocked else "NCHW"
+
+    @property
+    def lanes(self) -> int:
+        """The lanes of a block of output channels."""
+        if self.algorithm == "depthwise" and self.block is not None:
+            return self.block
         return lanes_of(self.weight_shape[0] // self.groups, self.dtype, self.target)
+
+    @property
+    def _layout(self) -> str:
+        return "NCHW" if self.block is None else f"NCHW{self.block}c"
 
     def pack(self, weight: Array) -> Array:
         """The weight, an array of `weight_shape` and `dtype`, as the kernel reads it."""
@@ -54,19 +76,24 @@ class ConvolutionPlan:
             raise OperatorError(f"plan_convolution: weight must be {self.dtype}{list(self.weight_shape)}, got {found}")
         match self.algorithm:
             case "depthwise":
-                return weight
+                return weight if self.block is None else pack_blocked_depthwise_conv2d(weight, self.block)
             case "direct":
                 return pack_conv2d(weight, self.target, self.groups)
         return pack_winograd(weight, _tile_of(self.algorithm), self.target)
 
+    def pack_bias(self, bias: Array) -> Array:
+        """The bias [CO] as the kernel reads it: padded to whole blocks if the result has blocks."""
+        return pack_channels(bias, self.lanes) if self.is_blocked else bias
+
     def weight(self, name: str) -> te.Tensor:
         """A placeholder for the packed weight."""
         outputs, channels, *kernel_shape = self.weight_shape
-        lanes = self._lanes
+        lanes = self.lanes
         blocks = self.groups * -(-(outputs // self.groups) // lanes)
         match self.algorithm:
             case "depthwise":
-                return te.placeholder(self.weight_shape, self.dtype, name)
+                in_blocks = (blocks_of(outputs, lanes), *kernel_shape, lanes)
+                return te.placeholder(self.weight_shape if self.block is None else in_blocks, self.dtype, name)
             case "direct":
                 return te.placeholder((blocks, channels, *kernel_shape, lanes), self.dtype, name)
         side = _tile_of(self.algorithm) + WINDOW - 1
@@ -75,11 +102,12 @@ class ConvolutionPlan:
     def apply(
         self, x: te.Tensor, weight: te.Tensor, bias: te.Tensor | None = None, name: str | None = None
     ) -> te.Tensor:
-        """The result [N, CO, OH, OW], of a packed weight and a bias [CO]."""
+        """The result [N, CO, OH, OW] or in blocks, of a packed weight and a packed bias."""
         windows, outputs = self.windows, self.weight_shape[0]
         match self.algorithm:
             case "depthwise":
-                return depthwise_conv2d(x, weight, bias, windows.strides, windows.pads, windows.dilations, name)
+                operator = depthwise_conv2d if self.block is None else blocked_depthwise_conv2d
+                return operator(x, weight, bias, windows.strides, windows.pads, windows.dilations, name)
             case "direct":
                 return conv2d(
                     x,
@@ -90,11 +118,14 @@ class ConvolutionPlan:
                     windows.dilations,
                     self.groups,
                     outputs,
-                    weight_layout=f"OIHW{self._lanes}o",
+                    layout=self._layout,
+                    weight_layout=f"OIHW{self.lanes}o",
+                    result_layout=self.result_layout,
                     target=self.target,
                     name=name,
                 )
-        return winograd_conv2d(x, weight, bias, windows.pads, outputs, _tile_of(self.algorithm), name=name)
+        tile = _tile_of(self.algorithm)
+        return winograd_conv2d(x, weight, bias, windows.pads, outputs, tile, self._layout, name)
 
 
 def plan_convolution(
@@ -107,11 +138,14 @@ def plan_convolution(
     dtype: str = "float32",
     target: Target | str = "host",
     algorithm: str | None = None,
+    layout: str = "NCHW",
+    result_layout: str | None = None,
 ) -> ConvolutionPlan:
-    """The convolution for these shapes.
+    """The convolution for these shapes, of which `x_shape` is that of the plain image.
 
     `algorithm` None chooses the fastest one that rounds about as well as direct sums: never
-    "winograd4", which does not.
+    "winograd4", which does not. `layout` is that of x; by default the result has blocks if x has.
+    `result_layout` is "NCHW" or "blocks": those of the lanes of the weight.
     """
     where = "plan_convolution"
     _, channels, height, width = integers(where, "x_shape", x_shape, 4, 1)
@@ -122,31 +156,52 @@ def plan_convolution(
         raise OperatorError(f"{where}: {rule}, got {list(shape)}")
     windows = windows_of(where, (height, width), shape[2:], strides, pads, dilations)
     check_choice(where, "dtype", dtype, [known for known in DTYPES if known != "bool"])
-    machine = target_of(where, target)
-    choice = algorithm or _fastest(windows, shape, count, dtype)
-    check_choice(
-        where, "algorithm", choice, [name for name in _ALGORITHMS if _applies(name, windows, shape, count, dtype)]
-    )
-    return ConvolutionPlan(choice, shape, windows, count, dtype, machine)
+    block = block_size(where, "layout", layout, "NCHW", "c")
+    if result_layout is not None:
+        check_choice(where, "result_layout", result_layout, ("NCHW", "blocks"))
+    is_blocked = block is not None if result_layout is None else result_layout == "blocks"
+
+    def plan(name: str) -> ConvolutionPlan:
+        return ConvolutionPlan(
+            algorithm=name,
+            weight_shape=shape,
+            windows=windows,
+            groups=count,
+            dtype=dtype,
+            target=target_of(where, target),
+            block=block,
+            is_blocked=is_blocked,
+        )
+
+    applicable = [name for name in _ALGORITHMS if _applies(plan(name))]
+    choice = algorithm or _fastest(plan("direct"), applicable)
+    check_choice(where, "algorithm", choice, applicable)
+    made = plan(choice)
+    if is_blocked and choice == "direct" and count > 1 and shape[0] // count % made.lanes:
+        rule = f"output channels of a group must fill blocks of {made.lanes} where the result is in blocks"
+        raise OperatorError(f"{where}: {rule}, got {shape[0] // count}")
+    return made
 
 
-def _applies(algorithm: str, windows: Windows, shape: Sequence[int], groups: int, dtype: str) -> bool:
-    """Whether an algorithm can compute a convolution."""
-    match algorithm:
+def _applies(plan: ConvolutionPlan) -> bool:
+    """Whether the algorithm of a plan can compute it."""
+    windows, same_layout = plan.windows, plan.is_blocked == (plan.block is not None)
+    match plan.algorithm:
         case "direct":
             return True
         case "depthwise":
-            return shape[1] == 1
+            one_each = plan.block is None or plan.weight_shape[0] == plan.groups
+            return plan.weight_shape[1] == 1 and same_layout and one_each
     plain = (*windows.kernel_shape, *windows.strides, *windows.dilations) == (WINDOW, WINDOW, 1, 1, 1, 1)
-    return plain and groups == 1 and is_float(dtype)
+    return plain and plan.groups == 1 and is_float(plan.dtype) and same_layout
 
 
-def _fastest(windows: Windows, shape: Sequence[int], groups: int, dtype: str) -> str:
+def _fastest(plan: ConvolutionPlan, applicable: Sequence[str]) -> str:
     """The algorithm with the fewest multiply-adds that rounds about as well as direct sums."""
-    outputs, channels = shape[:2]
-    if groups > 1 and channels == 1:
+    windows, (outputs, channels) = plan.windows, plan.weight_shape[:2]
+    if plan.groups > 1 and "depthwise" in applicable:
         return "depthwise"
-    if not _applies("winograd2", windows, shape, groups, dtype):
+    if "winograd2" not in applicable:
         return "direct"
     tile = _tile_of("winograd2")
     tiles = -(-windows.counts[0] // tile) * -(-windows.counts[1] // tile)

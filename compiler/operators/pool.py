@@ -53,7 +53,7 @@ def average_pool(
     total = _reduce_windows(te.sum, x, windows, 0, f"{result}_sum")
 
     def value(*i: te.Value) -> te.Value:
-        return te.cast(x.dtype, total[i] / te.cast(total.dtype, _element_count(windows, i[2:], count_include_pad)))
+        return te.cast(x.dtype, total[i] / te.cast(total.dtype, element_count(windows, i[2:], count_include_pad)))
 
     return te.compute(total.shape, value, result)
 
@@ -185,7 +185,7 @@ def _reduce_windows(
     return te.compute((*x.shape[:2], *windows.counts), value, name)
 
 
-def _element_count(windows: Windows, index: Sequence[te.Value], padding_counts: bool) -> te.Value:
+def element_count(windows: Windows, index: Sequence[te.Value], padding_counts: bool) -> te.Value:
     """The number of elements in the average of a window, as int32."""
     count = te.const(1, "int32")
     for d, window in enumerate(index):

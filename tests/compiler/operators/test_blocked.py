@@ -10,6 +10,8 @@ from vdla.compiler.codegen.llvm import compile_native
 from vdla.compiler.operators import (
     OperatorError,
     add,
+    average_pool,
+    blocked_average_pool,
     blocked_depthwise_conv2d,
     blocked_global_average_pool,
     blocked_max_pool,
@@ -20,6 +22,7 @@ from vdla.compiler.operators import (
     pack_blocked_depthwise_conv2d,
     pack_channels,
     pack_conv2d,
+    plan_convolution,
     relu,
     to_blocked,
 )
@@ -90,6 +93,15 @@ def test_max_pool_equals_that_of_the_plain_image(name, dtype):
     np.testing.assert_array_equal(plain(result, shape[1]), run(lambda a: max_pool(a, *options), x))
 
 
+@pytest.mark.parametrize("count_include_pad", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_average_pool_equals_that_of_the_plain_image(dtype, count_include_pad):
+    x = integers((1, 11, 9, 8), dtype, 1)
+    options = (3, 2, 1, 1, True, count_include_pad)
+    result = run(lambda a: blocked_average_pool(a, *options), blocks(x))
+    close(plain(result, 11), run(lambda a: average_pool(a, *options), x))
+
+
 @pytest.mark.parametrize("channels", [11, 16])
 def test_global_average_pool_equals_that_of_the_plain_image(channels):
     x = floats((2, channels, 7, 5))
@@ -150,6 +162,14 @@ X, W = (te.placeholder(shape, "float32", name) for shape, name in (((1, 2, 5, 5,
             "blocked_global_average_pool: channels must fill 2 blocks of 8 lanes, got 7",
         ),
         (lambda: from_blocked(X, 17), "from_blocked: channels must fill 2 blocks of 8 lanes, got 17"),
+        (
+            lambda: plan_convolution((1, 24, 5, 5), (24, 12, 3, 3), groups=2, target="x86-64-avx2", layout="NCHW8c"),
+            "plan_convolution: output channels of a group must fill blocks of 8 where the result is in blocks, got 12",
+        ),
+        (
+            lambda: plan_convolution((1, 8, 5, 5), (8, 8, 1, 1), result_layout="NCHW8c"),
+            "plan_convolution: result_layout must be one of NCHW, blocks, got 'NCHW8c'",
+        ),
         (lambda: to_blocked(W, 0), "to_blocked: lanes must be at least 1, got 0"),
         (
             lambda: pack_blocked_depthwise_conv2d(np.zeros((4, 2, 3, 3), np.float32), 8),
@@ -170,3 +190,40 @@ def test_errors_name_the_rule(make, message):
     with pytest.raises(OperatorError) as error:
         make()
     assert str(error.value) == message
+
+
+# x, weight, strides, pads, groups, algorithm
+PLANS = {
+    "winograd": ((1, 16, 20, 20), (21, 16, 3, 3), 1, 1, 1, "winograd2"),
+    "strided": ((1, 16, 9, 9), (16, 16, 3, 3), 2, 1, 1, "direct"),
+    "depthwise": ((1, 19, 7, 7), (19, 1, 3, 3), 1, 1, 19, "depthwise"),
+    "few_channels": ((1, 16, 4, 4), (3, 16, 1, 1), 1, 0, 1, "direct"),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_keeps_images_in_blocks(name):
+    shape, kernel, strides, pads, groups, algorithm = PLANS[name]
+    x, weight = integers(shape, "float32", 1, -5, 5), integers(kernel, "float32", 2, -5, 5)
+    bias = integers((len(weight),), "float32", 3)
+    layout, target = f"NCHW{LANES}c", "x86-64-avx2"
+    plan = plan_convolution(shape, kernel, strides, pads, groups=groups, target=target, layout=layout)
+    assert plan.algorithm == algorithm
+    arrays = blocks(x, fill=7), plan.pack(weight), plan.pack_bias(bias)
+    assert plan.weight("w").shape == arrays[1].shape
+    result = run(lambda a, w, b: plan.apply(a, w, b, "y"), *arrays, ulps=64)
+    assert plan.result_layout == f"NCHW{result.shape[-1]}c"
+    expected = model(x, weight, strides, pads, groups=groups) + bias[:, None, None]
+    np.testing.assert_allclose(plain(result, len(weight)), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("layout, result_layout", [("NCHW", "blocks"), ("NCHW8c", "NCHW")])
+def test_a_plan_goes_from_one_layout_to_the_other(layout, result_layout):
+    x, weight = integers((1, 16, 20, 20), "float32", 1, -5, 5), integers((21, 16, 3, 3), "float32", 2, -5, 5)
+    options = {"target": "x86-64-avx2", "layout": layout, "result_layout": result_layout}
+    plan = plan_convolution(x.shape, weight.shape, pads=1, **options)
+    assert (plan.algorithm, plan.result_layout) == ("direct", "NCHW8c" if result_layout == "blocks" else "NCHW")
+    image = blocks(x) if layout == "NCHW8c" else x
+    result = run(lambda a, w: plan.apply(a, w, name="y"), image, plan.pack(weight))
+    expected = model(x, weight, 1, 1)
+    np.testing.assert_array_equal(plain(result, 21) if result_layout == "blocks" else result, expected)
