@@ -13,7 +13,7 @@ from vdla.cli import parsers
 from vdla.commands import COMMANDS, EXIT_CODES, load
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ("overview.md", "commands.md", "networks.md")
+PAGES = ("overview.md", "commands.md", "networks.md", "quantisation.md")
 
 
 @pytest.mark.parametrize("name", PAGES)

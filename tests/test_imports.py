@@ -130,15 +130,18 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.te "
-        "compiler.codegen.llvm compiler.operators.vdla compiler.operators compiler.operators.cpu simulator.adversary "
-        "simulator.verify simulator runtime.devices runtime runtime.compare runtime.native benchmarks.harness "
+        "compiler.codegen.llvm compiler.operators.vdla compiler.operators compiler.operators.cpu compiler.graph "
+        "compiler.graph.integer compiler.graph.quantise simulator.adversary simulator.verify simulator "
+        "runtime.devices runtime runtime.compare runtime.native runtime.evaluate runtime.quantise "
+        "benchmarks.harness benchmarks.networks "
         "benchmarks.cpu benchmarks.programs benchmarks.coverage"
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm "
         "compiler.ir compiler.target compiler.te compiler.codegen.llvm compiler.operators.vdla "
         "compiler.operators compiler.operators.cpu simulator.function simulator.stats simulator.verify "
-        "simulator.timing simulator runtime.devices runtime runtime.compare benchmarks.harness benchmarks.networks"
+        "simulator.timing simulator runtime.devices runtime runtime.compare runtime.quantise "
+        "benchmarks.harness benchmarks.networks"
     ),
 }
 

@@ -2,6 +2,6 @@
 
 from vdla.runtime.quantise.quantise import quantise
 from vdla.runtime.quantise.quantised_network import QuantisedNetwork
-from vdla.runtime.quantise.report import LayerReport, QuantisationReport
+from vdla.runtime.quantise.report import LayerReport, QuantisationReport, snr_db
 
-__all__ = ["LayerReport", "QuantisationReport", "QuantisedNetwork", "quantise"]
+__all__ = ["LayerReport", "QuantisationReport", "QuantisedNetwork", "quantise", "snr_db"]

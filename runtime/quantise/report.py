@@ -140,6 +140,14 @@ def _measure(name: str, parameters: ActivationParameters, exact: _Runs, found: _
     return measured
 
 
+def snr_db(exact: Mapping[str, Array], found: Mapping[str, Array]) -> float:
+    """The ratio of arrays by name, taken together."""
+    ratio = _Ratio()
+    for name, value in exact.items():
+        ratio.add(value, found[name])
+    return ratio.db
+
+
 def _output(name: str, exact: _Runs, found: _Runs) -> float:
     ratio = _Ratio()
     for one, other in zip(exact, found, strict=True):

@@ -24,6 +24,7 @@ COMMANDS = {
     "isa": "print the instruction set of a machine",
     "config": "show the presets: the machines known by name",
     "area": "count the FPGA resources that a machine needs",
+    "quantise": "quantise a model on calibration data",
     "networks": "list the networks, or write one as an ONNX model",
     "bench": "run a benchmark",
     "doctor": "check the installation and run a small program",

@@ -1,0 +1,80 @@
+"""Quantised networks against float ones: accuracy on the digits, signal to noise of all networks.
+
+`top1_loss_points` compares integer and float results on held-out images; calibration sees training
+images only. The other networks have random weights and are the small variants for tests.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.benchmarks.harness import BenchmarkResult, Progress, silent, versions
+from vdla.benchmarks.networks.digits import digits
+from vdla.benchmarks.networks.digits_images import LabelledImages, held_out_digits, training_digits
+from vdla.benchmarks.networks.registry import NETWORKS, Network
+from vdla.compiler.graph import Graph
+from vdla.compiler.graph.integer import fuse_qdq
+from vdla.compiler.graph.quantise import METHODS
+from vdla.runtime.evaluate import Evaluator, evaluate_node
+from vdla.runtime.quantise import quantise, snr_db
+from vdla.support.processor import cpu_model
+
+_BATCH = 100  # divides the 600 held-out images
+_CALIBRATION = 1000  # training images
+_SMALL_BATCH, _SMALL_BATCHES = 4, 8  # of the networks of random weights
+
+
+def run(progress: Progress = silent, seed: int = 0) -> BenchmarkResult:
+    """All methods on the digits, the default method on every other network."""
+    others = [network for name, network in NETWORKS.items() if name != "digits"]
+    steps = len(METHODS) + len(others)
+    losses: dict[str, float] = {}
+    rows: list[dict[str, object]] = []
+    ratios: list[float] = []
+    held = held_out_digits()
+    for done, method in enumerate(METHODS):
+        progress(f"digits {method}", done, steps)
+        float_top1, int8_top1, ratio = _digits(held, method)
+        losses[method] = 100 * (float_top1 - int8_top1)
+        row = {"network": "digits", "method": method, "float_top1": float_top1, "int8_top1": int8_top1}
+        rows.append({**row, "snr_db": round(ratio, 2)})
+    for done, network in enumerate(others, len(METHODS)):
+        progress(network.name, done, steps)
+        ratios.append(_ratio_db(network, seed))
+        row = {"network": network.name, "method": "mse", "float_top1": "", "int8_top1": ""}
+        rows.append({**row, "snr_db": round(ratios[-1], 2)})
+    progress("done", steps, steps)
+    figures = {
+        "top1_loss_points": round(losses["mse"], 3),
+        "worst_loss_points": round(max(losses.values()), 3),
+        "mean_snr_db": round(float(np.mean(ratios)), 2),
+    }
+    made = {"versions": versions(), "cpu": cpu_model(), "seed": seed, "command": "vdla bench quantise --json -"}
+    return BenchmarkResult("quantise", figures, rows, made)
+
+
+def _digits(held: LabelledImages, method: str) -> tuple[float, float, float]:
+    """The accuracy of the float network and of the integer one, and the ratio of their logits."""
+    made = quantise(digits(batch=_BATCH), calibration=training_digits().images[:_CALIBRATION], method=method)
+    exact, found = _logits(made.float_graph, held), _logits(_integer(made.graph), held)
+    return held.top1(exact), held.top1(found), snr_db({"logits": exact}, {"logits": found})
+
+
+def _logits(graph: Graph, held: LabelledImages) -> NDArray[np.float32]:
+    evaluator = Evaluator(graph, prefer="numpy")
+    parts = np.split(held.images, len(held.images) // _BATCH)
+    return np.concatenate([evaluator.run({"image": part})["logits"] for part in parts])
+
+
+def _ratio_db(network: Network, seed: int) -> float:
+    """The signal-to-noise ratio of a network's outputs on data that calibration has not seen."""
+    model = network.build(batch=_SMALL_BATCH, seed=seed, **network.small)
+    data = [network.inputs(model, _SMALL_BATCH, seed + i) for i in range(_SMALL_BATCHES + 1)]
+    made = quantise(model, calibration=data[1:])
+    exact, found = (Evaluator(g, prefer="numpy").run(data[0]) for g in (made.float_graph, _integer(made.graph)))
+    return snr_db(exact, found)
+
+
+def _integer(graph: Graph) -> Graph:
+    return fuse_qdq(graph, lambda node, inputs: evaluate_node(node, inputs, prefer="numpy"))

@@ -1,0 +1,90 @@
+"""`vdla quantise`: the model, the table, the picture, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import onnx
+import pytest
+
+from vdla.benchmarks.networks.digits import digits
+from vdla.benchmarks.networks.digits_images import training_digits
+from vdla.cli import main
+from vdla.commands import BAD_INPUT, OK
+from vdla.commands.quantise_charts import layer_chart
+from vdla.runtime.quantise import LayerReport, QuantisationReport
+
+Capture = pytest.CaptureFixture[str]
+NAMESPACE = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(digits(batch=50), "digits.onnx")
+    np.save("images.npy", training_digits().images[:100])
+    return tmp_path
+
+
+def test_model_table_and_picture(folder: Path, capsys: Capture) -> None:
+    words = ["quantise", "digits.onnx", "--data", "images.npy", "--keep-float", "conv1", "--svg", "layers.svg"]
+    assert main(words) == OK
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].split() == ["digits"]
+    assert [line.split()[0] for line in printed[2:-1]] == [
+        "conv2",
+        "conv3",
+        "conv4",
+        "add",
+        "average",
+        "logits",
+        "logits",
+    ]
+    assert printed[-1] == "digits_int8.onnx: 6 layers quantised"
+    ops = [node.op_type for node in onnx.load(folder / "digits_int8.onnx").graph.node]
+    assert ops.count("QuantizeLinear") == 9
+    tree = ElementTree.parse(folder / "layers.svg").getroot()
+    assert len(list(tree.iter(f"{NAMESPACE}g"))) == 6
+
+
+def test_several_files_are_batches(folder: Path, capsys: Capture) -> None:
+    images = np.load("images.npy")
+    np.savez("a.npz", image=images[:50])
+    np.savez("b.npz", image=images[50:])
+    words = ["quantise", "digits.onnx", "--fast", "--method", "minmax"]
+    assert main([*words, "--data", "a.npz", "b.npz", "-o", "two.onnx"]) == OK
+    assert main([*words, "--data", "images.npy", "-o", "one.onnx"]) == OK
+    assert onnx.load("one.onnx").graph == onnx.load("two.onnx").graph
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--data images.npy -o absent/x.onnx", "quantise: folder of --output must exist, got absent"),
+        (
+            "--data images.npy --method best",
+            "quantise: method must be one of minmax, percentile, mse, entropy, got 'best'",
+        ),
+        ("--data text.npy", "text.npy: content must be arrays in .npy or .npz format, got "),
+    ],
+)
+def test_wrong_arguments_are_refused(words: str, message: str, folder: Path, capsys: Capture) -> None:
+    Path("text.npy").write_text("none")
+    assert main(["quantise", "digits.onnx", *words.split()]) == BAD_INPUT
+    assert capsys.readouterr().err.startswith(f"vdla: {message}")
+    assert not (folder / "digits_int8.onnx").exists()
+
+
+def test_bars_have_the_lengths_of_their_ratios() -> None:
+    layers = [
+        LayerReport(name="a & b", op="Conv", snr_db=30.0, saturated=0.0, low=0.0, high=1.0, alone_db=float("inf")),
+        LayerReport(name="c", op="Add", snr_db=15.0, saturated=0.5, low=0.0, high=1.0, alone_db=60.0),
+    ]
+    tree = ElementTree.fromstring(layer_chart(QuantisationReport("net", tuple(layers), {"y": 1.0})))
+    rows = list(tree.iter(f"{NAMESPACE}g"))
+    widths = [[float(bar.get("width", 0)) for bar in row.iter(f"{NAMESPACE}rect")] for row in rows]
+    assert widths == [[330.0, 660.0], [165.0, 660.0]]
+    assert rows[0].findtext(f"{NAMESPACE}text") == "a & b"
+    assert rows[1].findtext(f"{NAMESPACE}title") == "Add: 15.0 dB, 50.000 % saturated"

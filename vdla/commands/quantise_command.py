@@ -1,0 +1,92 @@
+"""`vdla quantise`: a float model as an int8 model, and what every layer costs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vdla.commands import OK, CommandError
+from vdla.commands.console import output, table
+from vdla.commands.files import require_folder
+from vdla.support.atomic import write_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from vdla.runtime.quantise import QuantisationReport
+
+EXAMPLES = """\
+  vdla quantise model.onnx --data images.npy       writes model_int8.onnx
+  vdla quantise model.onnx --data a.npz b.npz      inputs by name, in batches
+  vdla quantise model.onnx --data images.npy --method percentile
+  vdla quantise model.onnx --data images.npy --keep-float conv1 --svg layers.svg
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The model, the data, how it is quantised, where the results go."""
+    parser.add_argument("model", type=Path, metavar="MODEL", help="the float model, an .onnx file")
+    parser.add_argument(
+        "--data", type=Path, nargs="+", required=True, metavar="FILE",
+        help="calibration data: .npy of one input, or .npz of inputs by name",
+    )  # fmt: skip
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="file of the result (MODEL_int8.onnx)")
+    parser.add_argument("--method", default="mse", help="minmax, percentile, mse (default) or entropy")
+    parser.add_argument("--keep-float", nargs="+", default=[], metavar="LAYER", help="layers that stay float")
+    parser.add_argument("--per-tensor", action="store_true", help="one scale for each weight")
+    parser.add_argument("--equalise", action="store_true", help="balance the channels of consecutive layers")
+    parser.add_argument("--fast", action="store_true", help="do not measure what each layer costs alone")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the layers")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Quantise, write the model, print the table."""
+    from vdla.commands.quantise_charts import layer_chart
+    from vdla.runtime.quantise import quantise
+
+    path = arguments.output or arguments.model.with_name(f"{arguments.model.stem}_int8.onnx")
+    for option, file in (("--output", path), ("--svg", arguments.svg)):
+        if file is not None:
+            require_folder("quantise", option, file)
+    made = quantise(
+        str(arguments.model),
+        calibration=[_data(file) for file in arguments.data],
+        method=arguments.method,
+        keep_float=arguments.keep_float,
+        per_channel=not arguments.per_tensor,
+        equalise_layers=arguments.equalise,
+    )
+    made.save(path)
+    report = made.report(sensitivity=not arguments.fast)
+    output().print(layer_table(report))
+    if arguments.svg is not None:
+        write_text(arguments.svg, layer_chart(report))
+    print(f"{path}: {len(made.layers)} layers quantised")
+    return OK
+
+
+def layer_table(report: QuantisationReport) -> Table:
+    """The layers: signal to noise in the network and alone, saturated results, range."""
+    listing = table(report.network, "layer", "operator", "SNR dB", "alone dB", "saturated", "range")
+    for layer in report.layers:
+        alone = "-" if layer.alone_db is None else f"{layer.alone_db:.1f}"
+        span = f"{layer.low:.3g} .. {layer.high:.3g}"
+        listing.add_row(layer.name, layer.op, f"{layer.snr_db:.1f}", alone, f"{100 * layer.saturated:.3f} %", span)
+    for name, ratio in report.outputs.items():
+        listing.add_row(name, "output", f"{ratio:.1f}", "", "", "")
+    return listing
+
+
+def _data(path: Path) -> Any:  # noqa: ANN401  an array, or arrays by name
+    """The content of a .npy or .npz file; pickled objects are refused."""
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise CommandError(f"{path}: content must be arrays in .npy or .npz format, got {error}") from None
+    if isinstance(loaded, np.ndarray):
+        return loaded
+    with loaded:
+        return dict(loaded)
