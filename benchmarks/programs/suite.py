@@ -13,6 +13,7 @@ from typing import Any
 
 from vdla.compiler.operators.vdla import (
     Operator,
+    batched_matmul,
     conv2d,
     conv2d_transpose,
     dense,
@@ -73,6 +74,12 @@ CASES: tuple[_Case, ...] = (
         {**_image("in_channels", 1, 9, 9, 3), "out_channels": 8, "kernel": 5, "strides": 2, "pads": 2},
     ),
     _Case("conv_raw", conv2d, {**_image("in_channels", 1, 4, 5, 18), "out_channels": 8, "kernel": 1, "raw": True}),
+    _Case(
+        "conv_grouped",
+        conv2d,
+        {**_image("in_channels", 1, 5, 6, 40), "out_channels": 36, "kernel": 3, "pads": 1, "groups": 2},
+    ),
+    _Case("batched_matmul", batched_matmul, {"batch": 3, "rows": 7, "depth": 20, "columns": 18}),
     _Case("dense", dense, {"rows": 5, "in_features": 70, "out_features": 37}),
     _Case(
         "transpose4x4",

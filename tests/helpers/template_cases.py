@@ -13,6 +13,7 @@ import numpy as np
 
 from helpers import reference
 from vdla.compiler.interpret import interpret
+from vdla.compiler.operators.vdla.batched_matmul import batched_matmul
 from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.conv2d_transpose import conv2d_transpose
 from vdla.compiler.operators.vdla.dense import dense
@@ -180,6 +181,26 @@ def dense_case(config: Config, seed: int) -> OperatorCase:
     return OperatorCase(operator, {"data": data, "weight": weight, **operands}, expected)
 
 
+def batched_matmul_case(config: Config, seed: int) -> OperatorCase:
+    """Products of two activations, the second one with rows or with columns of its depth."""
+    draw = Draw(config, seed)
+    batch, rows, depth, columns = draw.integer(1, 5), draw.integer(1, 20), draw.channels(4), draw.channels(4)
+    options, transposed = draw.output(), draw.chance(0.5)
+    zero = 0 if options.get("raw") else draw.zero()
+    operator = batched_matmul(
+        config, batch=batch, rows=rows, depth=depth, columns=columns, transposed=transposed, input_zero_point=zero,
+        virtual_threads=draw.integer(1, 3), **options,
+    )  # fmt: skip
+    data = draw.elements((batch, rows, depth), config.inp_bits)
+    other = draw.elements((batch, columns, depth), config.wgt_bits)
+    sums = reference.wrap32((data - zero) @ other.transpose(0, 2, 1))
+    _, factors = draw.scale(1, sums)
+    expected = draw.finish(sums, np.zeros(1, np.int64), factors, options)
+    operands = {} if options.get("raw") else {"multiplier": float(factors[0])}
+    given = other if transposed else other.transpose(0, 2, 1)
+    return OperatorCase(operator, {"data": data, "other": given, **operands}, expected)
+
+
 def depthwise_case(config: Config, seed: int) -> OperatorCase:
     """A depthwise convolution."""
     draw = Draw(config, seed)
@@ -276,6 +297,7 @@ CASES: dict[str, Callable[[Config, int], OperatorCase]] = {
     "conv2d": conv2d_case,
     "grouped_conv2d": grouped_conv2d_case,
     "dense": dense_case,
+    "batched_matmul": batched_matmul_case,
     "depthwise_conv2d": depthwise_case,
     "conv2d_transpose": conv2d_transpose_case,
     "pool2d": pool2d_case,

@@ -3,6 +3,7 @@
 Each template is a function from a `Config` and keyword options to an `Operator`.
 """
 
+from vdla.compiler.operators.vdla.batched_matmul import batched_matmul
 from vdla.compiler.operators.vdla.chain import Chain, ChainStep
 from vdla.compiler.operators.vdla.compile_operators import TemplateCall, compile_operators
 from vdla.compiler.operators.vdla.conv2d import conv2d
@@ -24,6 +25,7 @@ __all__ = [
     "TemplateCall",
     "TemplateError",
     "Tiling",
+    "batched_matmul",
     "compile_operators",
     "conv2d",
     "conv2d_transpose",

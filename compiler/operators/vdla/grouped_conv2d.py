@@ -24,7 +24,7 @@ from vdla.compiler.operators.vdla.packing import (
     pack_weights,
     unpack_activations,
 )
-from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, SUMS, WEIGHT
+from vdla.compiler.operators.vdla.roles import DATA, OUTPUT, SCALE, SUMS, WEIGHT, Role
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
 from vdla.compiler.operators.vdla.sliding_window import PaddedImage, SlidingWindow
 from vdla.compiler.operators.vdla.tiling import choose_tiling
@@ -135,7 +135,7 @@ class GroupedConv2d(SlidingWindow):
         entry = (config.batch, config.block_in)
         shape = (problem.batches, sections * self.in_blocks, self.height, self.width, *entry)
         data = te.placeholder(shape, config.inp_dtype, DATA)
-        weight = te.placeholder(self.weight_shape, config.wgt_dtype, WEIGHT)
+        weight = te.placeholder(self.weight_shape, config.wgt_dtype, self.factor)
         window = PaddedImage(self.pads_before, problem.window_size, self.input_zero_point).stage(data, config.inp_dtype)
         ci, ky, kx = te.reduce_axis(self.in_blocks, "ci"), te.reduce_axis(kh, "ky"), te.reduce_axis(kw, "kx")
         i = te.reduce_axis(config.block_in, "i")
@@ -148,6 +148,11 @@ class GroupedConv2d(SlidingWindow):
 
         results = (problem.batches, sections * self.out_blocks, *self.out_size, config.batch, config.block_out)
         return [data, weight, *self.results.tensors(te.compute(results, total, SUMS))]
+
+    @property
+    def factor(self) -> Role:
+        """The parameter that the GEMM reads as weights."""
+        return WEIGHT
 
     @property
     def weight_shape(self) -> tuple[int, ...]:

@@ -43,6 +43,12 @@ def weight_layout(config: Config, channels: str = "C") -> Layout:
     return Layout(name, f"CO/block_out, {channels}/block_in, KH, KW, block_out, block_in")
 
 
+def factor_layout(config: Config) -> Layout:
+    """The second factor of a batched product, an activation whose rows lie as weights."""
+    name = f"CR{config.block_out}r{config.block_in}c"
+    return Layout(name, "batch and depth/block_in, columns/block_out, block_out, block_in")
+
+
 def depthwise_weight_layout(config: Config) -> Layout:
     """Weights of a depthwise convolution; K is a kernel position."""
     return Layout(f"CK{config.block_in}k{config.block_out}c", "C/block_out, KH*KW/block_in, block_in, block_out")

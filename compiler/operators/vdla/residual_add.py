@@ -13,7 +13,7 @@ from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Array, Factors, Operator, TemplateError, template
 from vdla.compiler.operators.vdla.packing import check_range
 from vdla.compiler.operators.vdla.results import Results
-from vdla.compiler.operators.vdla.roles import DATA, SUMS, Role
+from vdla.compiler.operators.vdla.roles import DATA, OTHER, SUMS, Role
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
 from vdla.compiler.operators.vdla.sliding_window import check_threads
 from vdla.compiler.operators.vdla.tiling import choose_tiling
@@ -23,7 +23,6 @@ from vdla.hardware.factors import MAX_FACTOR
 from vdla.hardware.isa import Operand
 from vdla.support.integers import is_int
 
-_OTHER = Role("other")
 _FIRST, _SECOND, _PRODUCT = Role("first_window"), Role("second_window"), Role("product")
 
 
@@ -126,7 +125,7 @@ class _ResidualAdd(ChannelwiseWindow):
 
     def expression(self) -> list[te.Tensor]:
         """[data, other, (scale,) output] as tensor expressions."""
-        data, other = self.data(), self.data(_OTHER)
+        data, other = self.data(), self.data(OTHER)
         first, second = self.padded_image(data, _FIRST), self.padded_image(other, _SECOND)
         product = te.compute(
             self.results_shape,
@@ -145,7 +144,7 @@ class _ResidualAdd(ChannelwiseWindow):
     @property
     def layouts(self) -> dict[str, Layout]:
         """Layouts of the program's tensors."""
-        return super().layouts | {_OTHER: super().layouts[DATA]}
+        return super().layouts | {OTHER: super().layouts[DATA]}
 
     def pack(
         self, data: Array, other: Array, bias: Array | None = None, multiplier: Factors = None

@@ -38,12 +38,13 @@ def schedule_tiles(
     windows: Mapping[Role, Intrinsic] | None = None,
     before: Mapping[Role, Intrinsic] | None = None,
     weights: Intrinsic | None = None,
+    factor: Role = WEIGHT,
 ) -> ir.Function:
     """The scheduled, tensorized function.
 
     `tensors` are the inputs and the output. `core` computes the sums, `windows` loads each window
     (by default into `inp`), `before` computes stages in the accumulator that the sums read, and
-    `weights` loads the weights (by default as the GEMM's).
+    `weights` loads the weights (by default as the GEMM's), which are the parameter `factor`.
     """
     *inputs, output = tensors
     s = Schedule(te.create_function(inputs, [output], name))
@@ -57,8 +58,8 @@ def schedule_tiles(
         s.compute_at(stage, _last(outer))
     for stage in before:
         s.store_at(stage, _tile_loop(outer))
-    if WEIGHT in s.fn.params:
-        stage = _place_weights(s, outer, block, tiling.keep_weights, all_weights_fit(config, problem))
+    if factor in s.fn.params:
+        stage = _place_weights(s, outer, block, tiling.keep_weights, all_weights_fit(config, problem), factor)
         intrinsics[stage] = weights or dma.load(config, Buffer.WGT)
     _place_results(s, outer, block, x)
     if not problem.raw:
@@ -136,12 +137,12 @@ def _tile_loop(outer: _Outer) -> str:
     return outer["cols"][-1]
 
 
-def _place_weights(s: Schedule, outer: _Outer, block: str, keep: bool, all_fit: bool) -> str:
+def _place_weights(s: Schedule, outer: _Outer, block: str, keep: bool, all_fit: bool, factor: Role) -> str:
     """Load the weights of each output block before its first use; returns the stage.
 
     With `keep`, the weights of a group stay on the chip for all its tiles.
     """
-    weights = s.cache_read(SUMS, WEIGHT, "wgt")
+    weights = s.cache_read(SUMS, factor, "wgt")
     s.compute_at(weights, block)
     if keep:
         s.compute_once(weights, *outer["batches"], *outer["rows"], *outer["cols"])

@@ -148,6 +148,7 @@ def fitting(config: Config, problem: TilingProblem, c: Candidates) -> Bools:
         & (results * copies + (window if problem.through_acc else 0) <= config.acc_depth)
         & (results * copies * slot <= config.out_depth)
         & (lanes <= config.scl_depth)
+        & ((problem.sections == 1) | (problem.out_blocks % c.out_blocks == 0))  # tiles do not cross sections
     )
     return good
 

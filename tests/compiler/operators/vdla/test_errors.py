@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vdla.compiler.operators.vdla.batched_matmul import batched_matmul
 from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.conv2d_transpose import conv2d_transpose
 from vdla.compiler.operators.vdla.dense import dense
@@ -25,6 +26,7 @@ IMAGE = {"batch": 1, "height": 6, "width": 5}
 OPTIONS: dict[Callable[..., Operator], dict[str, Any]] = {
     conv2d: {**IMAGE, "in_channels": 5, "out_channels": 6, "kernel": 3},
     conv2d_transpose: {**IMAGE, "in_channels": 5, "out_channels": 6, "kernel": 3},
+    batched_matmul: {"batch": 2, "rows": 3, "depth": 5, "columns": 6},
     dense: {"rows": 3, "in_features": 5, "out_features": 6},
     depthwise_conv2d: {**IMAGE, "channels": 5, "kernel": 3},
     pool2d: {**IMAGE, "channels": 5, "kernel": 3, "kind": "average"},
@@ -53,6 +55,8 @@ REFUSED = [
     (conv2d, {"groups": "1"}, "conv2d: groups must be a positive integer, got '1'"),
     (conv2d, {"groups": 5, "packing": "rows"}, "conv2d: packing must be auto, channels or patches, got 'rows'"),
     (conv2d_transpose, {"groups": 5, "out_channels": 5}, "conv2d_transpose: groups must be 1, got 5"),
+    (batched_matmul, {"depth": 0}, "batched_matmul: depth must be a positive integer, got 0"),
+    (batched_matmul, {"transposed": 1}, "batched_matmul: transposed must be True or False, got 1"),
     (conv2d, {"batch": 0}, "conv2d: batch must be a positive integer, got 0"),
     (conv2d, {"height": 2.0}, "conv2d: height must be a positive integer, got 2.0"),
     (conv2d, {"in_channels": True}, "conv2d: in_channels must be a positive integer, got True"),

@@ -160,5 +160,5 @@ def test_patches_are_chosen_where_channels_do_not_fit() -> None:
 def test_the_examples_of_the_template_page_run(root: Path) -> None:
     page = (root / "docs" / "templates.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 8
     exec(compile("\n".join(blocks), "docs/templates.md", "exec"), {})
