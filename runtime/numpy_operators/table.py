@@ -14,6 +14,9 @@ from vdla.runtime.numpy_operators.images import IMAGES
 from vdla.runtime.numpy_operators.indexing import INDEXING
 from vdla.runtime.numpy_operators.integer import INTEGER
 from vdla.runtime.numpy_operators.losses import LOSSES
+from vdla.runtime.numpy_operators.ml_features import ML_FEATURES
+from vdla.runtime.numpy_operators.ml_models import ML_MODELS
+from vdla.runtime.numpy_operators.ml_trees import ML_TREES
 from vdla.runtime.numpy_operators.movement import MOVEMENT
 from vdla.runtime.numpy_operators.normalisations import NORMALISATIONS
 from vdla.runtime.numpy_operators.pools import POOLS
@@ -41,6 +44,9 @@ FUNCTIONS: Mapping[str, Function] = {
     **INDEXING,
     **INTEGER,
     **LOSSES,
+    **ML_FEATURES,
+    **ML_MODELS,
+    **ML_TREES,
     **MOVEMENT,
     **NORMALISATIONS,
     **POOLS,

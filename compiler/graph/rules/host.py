@@ -26,8 +26,13 @@ SequenceInsert SequenceLength Shape Shrink Sigmoid Sign Sin Sinh Size Slice Soft
 SoftmaxCrossEntropyLoss Softplus Softsign SpaceToDepth Split SplitToSequence Sqrt Squeeze
 StringConcat StringNormalizer StringSplit Sub Sum SwiGLU Swish Tan Tanh TensorScatter
 TfIdfVectorizer ThresholdedRelu Tile TopK Transpose Trilu Unique Unsqueeze Upsample Where Xor
-ai.onnx.preview.training.Adagrad ai.onnx.preview.training.Adam ai.onnx.preview.training.Momentum
-vdla.QAdd vdla.QAveragePool vdla.QConv vdla.QConvTranspose vdla.QDense vdla.QLeakyRelu vdla.QMatMul
-vdla.QMaxPool vdla.QMul vdla.QRescale vdla.QTable vdla.ToInt8 vdla.ToUint8
+ai.onnx.ml.ArrayFeatureExtractor ai.onnx.ml.Binarizer ai.onnx.ml.CategoryMapper
+ai.onnx.ml.FeatureVectorizer ai.onnx.ml.Imputer ai.onnx.ml.LabelEncoder ai.onnx.ml.LinearClassifier
+ai.onnx.ml.LinearRegressor ai.onnx.ml.Normalizer ai.onnx.ml.OneHotEncoder ai.onnx.ml.SVMRegressor
+ai.onnx.ml.Scaler ai.onnx.ml.TreeEnsemble ai.onnx.ml.TreeEnsembleClassifier
+ai.onnx.ml.TreeEnsembleRegressor ai.onnx.preview.training.Adagrad ai.onnx.preview.training.Adam
+ai.onnx.preview.training.Momentum vdla.QAdd vdla.QAveragePool vdla.QConv vdla.QConvTranspose
+vdla.QDense vdla.QLeakyRelu vdla.QMatMul vdla.QMaxPool vdla.QMul vdla.QRescale vdla.QTable
+vdla.ToInt8 vdla.ToUint8
 """
 HOST_OPERATORS: frozenset[str] = frozenset(_NAMES.split())
