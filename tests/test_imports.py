@@ -94,10 +94,9 @@ ROOMS: dict[str, str] = {
         "simulator.support simulator.stats simulator runtime.devices runtime.native runtime.evaluate"
     ),
     "runtime.network": (
-        "support compiler.target compiler.codegen.llvm compiler.operators.cpu compiler.graph compiler.graph.passes "
-        "compiler.graph.integer compiler.graph.rules compiler.graph.onnx runtime.devices runtime.native "
-        "runtime.artifact runtime.executor "
-        "runtime.numpy_operators runtime.evaluate runtime"
+        "support compiler.ir compiler.target compiler.codegen.llvm compiler.operators.cpu compiler.graph "
+        "compiler.graph.passes compiler.graph.integer compiler.graph.rules compiler.graph.onnx runtime.devices "
+        "runtime.native runtime.artifact runtime.executor runtime.numpy_operators runtime.evaluate runtime"
     ),
     "runtime.quantise": (
         "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "

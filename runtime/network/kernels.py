@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from vdla.compiler import ir
 from vdla.compiler.graph import Array, Graph
 from vdla.compiler.graph.rules.graph_function import GraphFunction, graph_function
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import Target
 from vdla.runtime.artifact import KernelCode
+from vdla.support.parallel import parallel_map
 
 
 class KernelTable:
@@ -31,13 +33,18 @@ class KernelTable:
         return self._index[key], made
 
     def compile(self) -> tuple[KernelCode, ...]:
-        """The objects of all kernels, in order."""
-        from vdla.compiler.codegen.llvm import compile_native
+        """The objects of all kernels, in order; compiled on all processors."""
+        work = [(made.function, self.target) for made in self._functions]
+        return tuple(parallel_map(_compiled, work))
 
-        objects = (
-            compile_native(default_schedule(each.function, self.target).fn, self.target) for each in self._functions
-        )
-        return tuple(KernelCode(each.signature, each.object) for each in objects)
+
+def _compiled(work: tuple[ir.Function, Target]) -> KernelCode:
+    """The object of an unscheduled function."""
+    from vdla.compiler.codegen.llvm import compile_native
+
+    function, target = work
+    made = compile_native(default_schedule(function, target).fn, target)
+    return KernelCode(made.signature, made.object)
 
 
 def constant_name(value: Array, known: dict[bytes, str], base: str) -> str:

@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import Any, Generic, TypeVar
 
 from vdla.support.errors import Error
@@ -26,6 +26,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 _INSIDE = "VDLA_PARALLEL_WORKER"
+_PATIENCE_S = 0.2
+"""Time of work before workers are started, which takes longer."""
 _START = "import sys; sys.path[:] = {path!r}; from vdla.support.parallel import serve; serve()"
 
 
@@ -35,6 +37,8 @@ class WorkerError(Error, RuntimeError):
 
 def parallel_map(function: Callable[[Item], Result], items: Sequence[Item], workers: int | None = None) -> list[Result]:
     """[function(item) for item in items], on `workers` processes, by default one a processor.
+
+    Short work is done in this process alone.
 
     `function` is a function at the top of a module; it, items and results are pickled. Results are
     in the order of the items, whichever process computed them.
@@ -73,7 +77,7 @@ class _Work(Generic[Item, Result]):
         self.outcomes: dict[int, _Outcome] = {}
         self.lock = Lock()
         self.next = 0
-        self.over = False  # no worker needs to start any more
+        self.over = Event()  # no worker needs to start any more
         self.workers: list[_Worker] = []
 
     def run(self, others: int) -> list[Result]:
@@ -107,14 +111,16 @@ class _Work(Generic[Item, Result]):
             return self.next - 1
 
     def _drive(self) -> None:
-        """Give items to a worker of its own."""
+        """Give items to a worker of its own, unless all is done before it is worth a start."""
+        if self.over.wait(_PATIENCE_S):
+            return
         try:
             worker = _Worker()
         except OSError:
             return  # the others do its share
         with self.lock:
             self.workers.append(worker)
-            if self.over:
+            if self.over.is_set():
                 worker.kill()
         while worker.ready() and (index := self._take(worker)) is not None:
             self.outcomes[index] = worker.call(self.function, self.items[index])
@@ -124,7 +130,7 @@ class _Work(Generic[Item, Result]):
     def _end(self, idle_only: bool) -> None:
         """End workers that still start, or all."""
         with self.lock:
-            self.over = True
+            self.over.set()
             for worker in self.workers:
                 if not (idle_only and worker.busy):
                     worker.kill()

@@ -9,6 +9,7 @@ from vdla.benchmarks.networks.registry import NETWORKS
 from vdla.compiler.graph import Node
 from vdla.runtime.executor import ExecutorError
 from vdla.runtime.network import Model, ModelError, compile_network
+from vdla.support import parallel
 
 
 @pytest.mark.parametrize("name", [name for name in NETWORKS if name != "lstm_language_model"])
@@ -68,6 +69,21 @@ def test_equal_kernels_are_compiled_once():
     assert len(model.artifact.plan.steps) == 3
     assert len(model.artifact.kernels) == 1
     assert len(model.artifact.constants) == 2
+
+
+def test_kernels_do_not_depend_on_the_processes_that_compile_them(monkeypatch, tmp_path):
+    """With a worker from the beginning, and with none."""
+    nodes = [Node("MatMul", ("x", "w"), ("a",)), Node("MatMul", ("a", "v"), ("y",))]
+    weights = {"w": np.ones((3, 4), np.float32), "v": np.ones((4, 5), np.float32)}
+    source = small_graph(nodes, shapes={"a": (2, 4), "y": (2, 5)}, **weights)
+    monkeypatch.setattr(parallel, "_PATIENCE_S", 0.0)
+    found = []
+    for processors in (1, 2):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / str(processors)))
+        monkeypatch.setattr(parallel, "_processors", lambda count=processors: count)
+        found.append(compile_network(source).artifact.kernels)
+    assert len(found[0]) == 2
+    assert found[0] == found[1]
 
 
 def test_what_no_device_runs_is_one_error():
