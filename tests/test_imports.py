@@ -93,10 +93,13 @@ ROOMS: dict[str, str] = {
         "compiler.schedule compiler.operators.vdla compiler.operators compiler.graph compiler.graph.onnx "
         "simulator.support simulator.stats simulator runtime.devices runtime.native runtime.evaluate"
     ),
+    "compiler.graph.accelerator": "hardware compiler.operators.vdla compiler.graph",
     "runtime.network": (
-        "support compiler.ir compiler.target compiler.codegen.llvm compiler.operators.cpu compiler.graph "
-        "compiler.graph.passes compiler.graph.integer compiler.graph.rules compiler.graph.onnx runtime.devices "
-        "runtime.native runtime.artifact runtime.executor runtime.numpy_operators runtime.evaluate runtime"
+        "support hardware hardware.program compiler.ir compiler.target compiler.codegen.llvm "
+        "compiler.operators.cpu compiler.graph compiler.graph.passes compiler.graph.rules "
+        "compiler.graph.integer compiler.graph.onnx simulator.timing runtime.devices runtime.native "
+        "runtime.numpy_operators runtime.evaluate runtime.artifact runtime.executor runtime "
+        "compiler.graph.accelerator"
     ),
     "runtime.quantise": (
         "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "

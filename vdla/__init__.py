@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vdla.hardware.program import Program, ProgramTensor, load
     from vdla.runtime.compile import compile
     from vdla.runtime.native.kernel import Kernel
-    from vdla.runtime.quantise import quantise
+    from vdla.runtime.quantise.quantise import quantise
     from vdla.runtime.run import open_device, run
     from vdla.simulator.simulate import simulate
     from vdla.simulator.stats import Result

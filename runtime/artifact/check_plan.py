@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from vdla.compiler.abi import Signature
 from vdla.hardware.program import Program
@@ -146,7 +147,7 @@ def _check_program(where: str, step: ProgramStep, known: Mapping[str, PlannedVal
         raise ArtifactError(f"{where}: {rule}, got {', '.join(step.tensors) or 'none'}")
     for name, tensor in needed.items():
         value = _find(where, step.tensors[name], known)
-        if (value.dtype, value.shape) != (tensor.dtype, tuple(tensor.shape)):
+        if value.dtype != tensor.dtype or value.shape is None or prod(value.shape) != prod(tensor.shape):
             got = f"{value.dtype}{list(value.shape or ())}"
             raise ArtifactError(f"{where}: {step.tensors[name]} must be {tensor.dtype}{list(tensor.shape)}, got {got}")
 

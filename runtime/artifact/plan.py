@@ -28,20 +28,32 @@ class PlannedValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
-    """Why a step is where it is, and what it is expected to cost.
+class PlacedOperator:
+    """An operator of the model: why it is where it is, and what would move it elsewhere."""
 
-    `operators` are the nodes of the model that it computes; `change` says what would move it.
+    op: str
+    name: str
+    reason: str
+    change: str = ""
+    macs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The device of a step, its operators, and the bytes that it reads and writes.
+
+    `cycles` are those of the simulator, for a program.
     """
 
     device: str
-    reason: str
-    operators: tuple[str, ...]
-    macs: int = 0
-    bytes_moved: int = 0
-    seconds: float | None = None
+    operators: tuple[PlacedOperator, ...]
+    nbytes: int = 0
     cycles: int | None = None
-    change: str = ""
+
+    @property
+    def macs(self) -> int:
+        """The multiply-accumulates of all operators."""
+        return sum(operator.macs for operator in self.operators)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

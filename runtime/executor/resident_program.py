@@ -17,7 +17,10 @@ Array = npt.NDArray[Any]
 
 
 class ResidentProgram:
-    """A program with memory on a device; `constants` are arrays by the names of its tensors."""
+    """A program with memory on a device; `constants` are arrays by the names of its tensors.
+
+    Arrays have the elements of their tensor, in its order; their shape may differ.
+    """
 
     def __init__(self, program: Program, device: Device, constants: Mapping[str, Array]) -> None:
         self.program, self.device = program, device
@@ -45,11 +48,13 @@ class ResidentProgram:
         statistics = self.device.run(self.program, self._addresses)
         for name, array in outputs.items():
             tensor = self.program.tensor(name)
-            array[...] = from_bytes(tensor, self.device.read(self._addresses[name], tensor.nbytes))
+            found = from_bytes(tensor, self.device.read(self._addresses[name], tensor.nbytes))
+            array[...] = found.reshape(array.shape)
         return statistics
 
     def _write(self, name: str, array: Array) -> None:
-        self.device.write(self._addresses[name], to_bytes(self.program.tensor(name), array))
+        tensor = self.program.tensor(name)
+        self.device.write(self._addresses[name], to_bytes(tensor, array.reshape(tensor.shape)))
 
     def close(self) -> None:
         """Free the memory; the program cannot run afterwards."""

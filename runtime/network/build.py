@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from vdla.compiler.graph import Array, Graph, GraphError, Node, TensorType
-from vdla.compiler.graph.groups import FUSED, body_of
+from vdla.compiler.graph.accelerator import ACCELERATED, REGION, AcceleratedRegion, Decision
+from vdla.compiler.graph.groups import BODY, FUSED, body_of
+from vdla.compiler.graph.macs import macs_of
 from vdla.compiler.graph.memory_plan import ValueLife, plan_memory
 from vdla.compiler.graph.rules import HOST_OPERATORS, DeclinedError
 from vdla.compiler.target import Target
+from vdla.hardware.program import Program
 from vdla.runtime.artifact import (
     ARENA_ALIGNMENT,
     Artifact,
     Cpu,
     KernelStep,
     NumpyStep,
+    PlacedOperator,
     Placement,
     Plan,
     PlannedValue,
+    ProgramStep,
     Step,
     size_bytes,
 )
@@ -29,15 +34,32 @@ RESHAPES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 """Operators whose result is the memory of their input under another shape."""
 
 
-def build_artifact(graph: Graph, target: Target, origin: Mapping[str, str] | None = None) -> Artifact:
+CountCycles = Callable[[Program], int | None]
+Progress = Callable[[str, int, int], None]
+
+
+def build_artifact(
+    graph: Graph,
+    target: Target,
+    *,
+    origin: Mapping[str, str] | None = None,
+    decisions: Mapping[str, Decision] | None = None,
+    count_cycles: CountCycles = lambda program: None,
+    progress: Progress = lambda what, done, total: None,
+) -> Artifact:
     """The artifact of a partitioned graph.
+
+    `decisions` says why nodes are where they are, by their first result. `count_cycles` times a
+    program; `progress` is called with what is done next, the number of nodes done and of all.
 
     Raises:
         ModelError: nodes that no device can run; the message lists all of them with reasons.
     """
-    building = _Building(graph, target)
-    for node in graph.nodes:
+    building = _Building(graph=graph, target=target, decisions=decisions or {}, count_cycles=count_cycles)
+    for index, node in enumerate(graph.nodes):
+        progress(node.label, index, len(graph.nodes))
         building.add(node)
+    progress("kernels", len(graph.nodes), len(graph.nodes))
     return building.artifact(origin or {})
 
 
@@ -45,7 +67,10 @@ def build_artifact(graph: Graph, target: Target, origin: Mapping[str, str] | Non
 class _Building:
     graph: Graph
     target: Target
+    decisions: Mapping[str, Decision]
+    count_cycles: CountCycles
     steps: list[Step] = field(default_factory=list)
+    programs: list[Program] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
     aliases: dict[str, str] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
@@ -60,6 +85,9 @@ class _Building:
         """The step of a node; none for a reshape."""
         if self._is_alias(node):
             self.aliases[node.outputs[0]] = self.aliases.get(node.inputs[0], node.inputs[0])
+            return
+        if node.op == ACCELERATED:
+            self.steps.append(self._program_step(node))
             return
         try:
             self.steps.append(self._kernel_step(node))
@@ -87,7 +115,23 @@ class _Building:
             arguments=(*made.inputs, *constants, *made.outputs),
             inputs=inputs,
             outputs=made.outputs,
-            placement=self._placement(node, "cpu", "compiled for the CPU"),
+            placement=self._placement(node, "cpu"),
+        )
+
+    def _program_step(self, node: Node) -> ProgramStep:
+        region: AcceleratedRegion = node.attributes[REGION]
+        program = region.chain.program
+        self.programs.append(program)
+        tensors = {tensor: value for value, tensor in (*region.inputs.items(), *region.outputs.items())}
+        for tensor, array in region.constants.items():
+            tensors[tensor] = self._constant(f"{node.name}.{tensor}", array)
+        return ProgramStep(
+            name=node.name,
+            program=len(self.programs) - 1,
+            tensors=tensors,
+            inputs=node.inputs,
+            outputs=node.outputs,
+            placement=replace(self._placement(node, "vdla"), cycles=self.count_cycles(program)),
         )
 
     def _require_static(self, node: Node) -> None:
@@ -118,15 +162,18 @@ class _Building:
     def _name(self, value: str) -> str:
         return value
 
-    def _placement(self, node: Node, device: str, reason: str) -> Placement:
-        body = node.attributes["body"].nodes if node.op == FUSED else (node,)
-        moved = sum(self._bytes(name) for name in dict.fromkeys((*node.inputs, *node.outputs)) if name)
-        return Placement(
-            device=device,
-            reason=reason,
-            operators=tuple(f"{each.op} {each.name or each.outputs[0]}" for each in body),
-            bytes_moved=moved,
-        )
+    def _placement(self, node: Node, device: str, reason: str = "") -> Placement:
+        """Where a node runs; `reason` is for nodes without a decision."""
+        group = node.attributes[BODY] if node.op in (FUSED, ACCELERATED) else None
+        inner = (node,) if group is None else group.nodes
+        operators = tuple(self._placed(group or self.graph, each, reason) for each in inner)
+        values = dict.fromkeys(name for name in (*node.inputs, *node.outputs) if name)
+        return Placement(device=device, operators=operators, nbytes=sum(map(self._bytes, values)))
+
+    def _placed(self, graph: Graph, node: Node, reason: str) -> PlacedOperator:
+        decision = self.decisions.get(node.outputs[0])
+        why, change = (reason, "") if decision is None else (decision.reason, decision.change)
+        return PlacedOperator(node.op, node.name or node.outputs[0], why, change, macs_of(graph, node))
 
     def _bytes(self, name: str) -> int:
         kind = self.graph.types[name]
@@ -153,7 +200,14 @@ class _Building:
         )
         cpu = Cpu(self.target.cpu, self.target.triple, tuple(sorted(self.target.features)))
         constants = self.constants | {n: v for n, v in self.graph.constants.items() if n in self.graph.outputs}
-        made = Artifact(plan=plan, constants=constants, kernels=self.kernels.compile(), cpu=cpu, origin=origin)
+        made = Artifact(
+            plan=plan,
+            constants=constants,
+            kernels=self.kernels.compile(),
+            programs=tuple(self.programs),
+            cpu=cpu,
+            origin=origin,
+        )
         return made.check()
 
     def _planned_names(self) -> Iterator[str]:

@@ -1,9 +1,9 @@
-"""From a model to an artifact: import, passes, fusion, kernels.
+"""From a model to one file: import, passes, devices, kernels, programs.
 
-    model = compile_network("model.onnx", "host")
+    model = compile_network("model.onnx", "pynq_z1", calibration={"x": images})
     y = model(x)
 
-`prepare` is the part before devices are chosen; `observe` sees the graph after every pass.
+Every pass is a function from graph to graph; `observe` sees the graph before and after each.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdla.compiler.graph import Array, Graph, Node
+from vdla.compiler.graph.accelerator import Decision, board_cpu, candidates, choose, partition
 from vdla.compiler.graph.integer import fuse_qdq
 from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import (
@@ -27,42 +28,79 @@ from vdla.compiler.graph.passes import (
 )
 from vdla.compiler.graph.rules.fusion import fuse
 from vdla.compiler.target import Target
+from vdla.hardware.config import Config
+from vdla.hardware.program import Program
 from vdla.runtime.evaluate import evaluate_node
-from vdla.runtime.network.build import RESHAPES, build_artifact
+from vdla.runtime.network.build import RESHAPES, Progress, build_artifact
+from vdla.runtime.network.errors import ModelError
 from vdla.runtime.network.model import Model
 
 if TYPE_CHECKING:
     import onnx
 
-Source = Any  # a file, its content, an onnx.ModelProto or a Graph
+DEVICES = ("vdla", "cpu")
 
 
 def compile_network(
     source: onnx.ModelProto | Graph | bytes | str | Path,
-    target: Target | str = "host",
+    target: Config | Target | str = "host",
     *,
+    cpu: Target | str = "host",
     extents: Mapping[str, int] | None = None,
+    place: Mapping[str, str] | None = None,
     observe: Observer | None = None,
+    progress: Progress = lambda what, done, total: None,
 ) -> Model:
-    """A model, compiled for a CPU.
+    """A model, compiled for a machine and the CPU beside it, or for a CPU alone.
+
+    `target` is a configuration or a preset, or a CPU; `cpu` is what runs the operators that the
+    machine does not. `extents` gives numbers to symbols in the shapes of inputs. `place` names
+    devices, "vdla" or "cpu", by the name of a node or of its result, where the choice by cost is
+    not wanted.
 
     Raises:
         OnnxError, UnsupportedError: the model is not valid, or has nodes that cannot run here.
-        ModelError: nodes that no device can run; the message lists all of them.
+        ModelError: an unknown target or device, or nodes that no device can run.
     """
-    machine = Target.named(target) if isinstance(target, str) else target
+    machine = target_of(target)
+    config = machine if isinstance(machine, Config) else None
+    host = machine if isinstance(machine, Target) else Target.named(cpu) if isinstance(cpu, str) else cpu
+    progress("import", 0, 1)
     graph = source if isinstance(source, Graph) else import_model(source, extents=extents)
     graph = run_passes(graph, (*PREPARATION, *INTEGER), observe)
-    graph = run_passes(graph, [GraphPass("fuse", _fuse)], observe)
-    return Model(build_artifact(graph, machine, _origin(source)))
+    decisions: Mapping[str, Decision] = {}
+    if config is not None:
+        graph, decisions = _on_devices(graph, config, place or {}, observe)
+    graph = run_passes(graph, (FUSION,), observe)
+    artifact = build_artifact(
+        graph, host, origin=_origin(source), decisions=decisions, count_cycles=_cycles, progress=progress
+    )
+    return Model(artifact)
+
+
+def target_of(target: object) -> Config | Target:
+    """The machine or the CPU that `target` is, or names."""
+    from vdla.compiler.target import TARGETS
+    from vdla.hardware.config import PRESETS
+    from vdla.support.suggest import did_you_mean
+
+    if isinstance(target, Config | Target):
+        return target
+    cpus = ("host", *TARGETS)
+    if isinstance(target, str) and target in PRESETS:
+        return PRESETS[target]
+    if isinstance(target, str) and target in cpus:
+        return Target.named(target)
+    hint = did_you_mean(target, (*PRESETS, *cpus)) if isinstance(target, str) else ""
+    choices = f"a machine ({', '.join(PRESETS)}) or a CPU ({', '.join(cpus)})"
+    raise ModelError(f"compile: target must be {choices}, got {target!r}{hint}")
+
+
+# --- passes ---------------------------------------------------------------------------------------
 
 
 def _evaluate(node: Node, inputs: Sequence[Array | None]) -> Sequence[Array]:
     return evaluate_node(node, inputs, prefer="numpy")
-
-
-def _fuse(graph: Graph) -> Graph:
-    return fuse(graph, lambda node: node.op not in RESHAPES)
 
 
 PREPARATION = (
@@ -80,8 +118,41 @@ INTEGER = (
 )
 """The passes that make integer operators of a quantised network."""
 
+FUSION = GraphPass("fuse", lambda graph: fuse(graph, lambda node: node.op not in RESHAPES))
 
-def _origin(source: Source) -> dict[str, str]:
+PASSES = (*(each.name for each in (*PREPARATION, *INTEGER)), "partition", "simplify_regions", "fuse")
+"""The names of all passes, in order."""
+
+
+def _on_devices(
+    graph: Graph, config: Config, place: Mapping[str, str], observe: Observer | None
+) -> tuple[Graph, Mapping[str, Decision]]:
+    """The graph in regions of the accelerator, and the decision on each node."""
+    _check_places(graph, place)
+    choice = choose(graph, config, candidates(graph, config), board_cpu(config), place)
+    passes = (
+        GraphPass("partition", lambda graph: partition(graph, config, choice.calls)),
+        GraphPass("simplify_regions", simplify),
+    )
+    return run_passes(graph, passes, observe), choice.decisions
+
+
+def _check_places(graph: Graph, place: Mapping[str, str]) -> None:
+    names = {name for node in graph.nodes for name in (node.name, node.outputs[0])}
+    for name, device in place.items():
+        if device not in DEVICES:
+            raise ModelError(f"compile: device of {name} must be one of {', '.join(DEVICES)}, got {device}")
+        if name not in names:
+            raise ModelError(f"compile: place must name nodes or results of {graph.name}, got {name}")
+
+
+def _cycles(program: Program) -> int:
+    from vdla.simulator.timing import time_program
+
+    return time_program(program).total_cycles
+
+
+def _origin(source: Any) -> dict[str, str]:  # noqa: ANN401  a file, its content, or a model
     """Where a model comes from, and what compiled it."""
     made = {package: version(package) for package in ("vdla", "numpy", "llvmlite")}
     if isinstance(source, str | Path):

@@ -28,7 +28,7 @@ NODES = (
 def small_artifact() -> Artifact:
     """Two kernels in a row, one constant."""
     graph = fuse(run_passes(small_graph(NODES, w=WEIGHT), PREPARATION))
-    return build_artifact(graph, Target.named("host"), {"source": "small"})
+    return build_artifact(graph, Target.named("host"), origin={"source": "small"})
 
 
 def expected(x: np.ndarray) -> np.ndarray:

@@ -1,0 +1,26 @@
+"""Nodes of a graph on the accelerator: templates for integer operators, layouts, regions."""
+
+from vdla.compiler.graph.accelerator.choose import Choice, Decision, choose
+from vdla.compiler.graph.accelerator.cost import CPU_MODELS, CpuModel, board_cpu
+from vdla.compiler.graph.accelerator.errors import NotAcceleratedError
+from vdla.compiler.graph.accelerator.operator_call import OperatorCall, operator_call
+from vdla.compiler.graph.accelerator.partition import AcceleratorCandidates, candidates, partition
+from vdla.compiler.graph.accelerator.region import ACCELERATED, REGION, AcceleratedRegion
+
+__all__ = [
+    "ACCELERATED",
+    "CPU_MODELS",
+    "REGION",
+    "AcceleratedRegion",
+    "AcceleratorCandidates",
+    "Choice",
+    "CpuModel",
+    "Decision",
+    "NotAcceleratedError",
+    "OperatorCall",
+    "board_cpu",
+    "candidates",
+    "choose",
+    "operator_call",
+    "partition",
+]

@@ -1,0 +1,171 @@
+"""Which of the nodes that the accelerator can run do run there, and why: the decision by cost.
+
+The nodes of a region stay together: what is saved by computing on the accelerator must pay for
+packing what goes in and unpacking what comes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from vdla.compiler.graph.accelerator.cost import (
+    PROGRAM_SECONDS,
+    CpuModel,
+    accelerator_seconds,
+    cpu_seconds,
+    handover_seconds,
+)
+from vdla.compiler.graph.accelerator.operator_call import OperatorCall
+from vdla.compiler.graph.accelerator.partition import AcceleratorCandidates, Regions
+from vdla.compiler.graph.graph import Graph, Node
+from vdla.hardware.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where a node runs, why, what would move it elsewhere; estimated seconds on both devices."""
+
+    device: str
+    reason: str
+    change: str = ""
+    accelerator_seconds: float | None = None
+    cpu_seconds: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The operators that run on the accelerator, and the decision on each node, by first result."""
+
+    calls: Mapping[str, OperatorCall]
+    decisions: Mapping[str, Decision]
+
+
+def choose(
+    graph: Graph, config: Config, found: AcceleratorCandidates, cpu: CpuModel, forced: Mapping[str, str] | None = None
+) -> Choice:
+    """The cheapest choice that moves whole groups of connected nodes.
+
+    `forced` names devices, "cpu" or "vdla", by name of a node or of its result.
+    """
+    return _Choosing(graph, config, found, cpu, forced or {}).run()
+
+
+@dataclass
+class _Choosing:
+    graph: Graph
+    config: Config
+    found: AcceleratorCandidates
+    cpu: CpuModel
+    forced: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        self.nodes = {node.outputs[0]: node for node in self.graph.nodes}
+        self.on_accelerator = {n: accelerator_seconds(call, self.config) for n, call in self.found.calls.items()}
+        self.on_cpu = {
+            n: cpu_seconds(self.graph, self.nodes[n], call.operator.macs, self.cpu)
+            for n, call in self.found.calls.items()
+        }
+
+    def run(self) -> Choice:
+        """Drops groups that do not pay until all do."""
+        calls = {name: call for name, call in self.found.calls.items() if self._force(name) != "cpu"}
+        dropped: dict[str, str] = {}
+        while True:
+            poor = [group for group in self._groups(calls) if self._saved(group, calls) < 0]
+            if not poor:
+                break
+            for group in poor:
+                why = self._why_dropped(group, calls)
+                dropped |= dict.fromkeys(group, why)
+            calls = {name: call for name, call in calls.items() if name not in dropped}
+        return Choice(calls, {name: self._decision(name, calls, dropped) for name in self.nodes})
+
+    def _force(self, name: str) -> str | None:
+        return self.forced.get(name) or self.forced.get(self.nodes[name].name)
+
+    def _groups(self, calls: Mapping[str, OperatorCall]) -> Iterable[set[str]]:
+        """The connected nodes of each region."""
+        regions = Regions(self.graph, self.config, calls)
+        group_of: dict[str, set[str]] = {}
+        for name, call in calls.items():
+            group = {name}
+            for value, layout in call.inputs.values():
+                root = regions.root(value)
+                if root in calls and regions.level[root] == regions.level[name] and regions.is_packed(value, layout):
+                    group |= group_of[root]
+            for member in group:
+                group_of[member] = group
+        return {id(group): group for group in group_of.values()}.values()
+
+    def _saved(self, group: set[str], calls: Mapping[str, OperatorCall]) -> float:
+        """The seconds that a group saves there; infinite for what the user put there."""
+        if any(self._force(name) == "vdla" for name in group):
+            return float("inf")
+        saved = sum(self.on_cpu[name] - self.on_accelerator[name] for name in group)
+        return saved - self._handover(group, calls) - PROGRAM_SECONDS
+
+    def _handover(self, group: set[str], calls: Mapping[str, OperatorCall]) -> float:
+        """The seconds to pack the inputs of a group and to unpack its results."""
+        regions = Regions(self.graph, self.config, calls)
+        inputs = {
+            (value, layout)
+            for name in group
+            for value, layout in calls[name].inputs.values()
+            if not regions.is_packed(value, layout)
+        }
+        results = [calls[name].output for name in group if self._leaves(name, calls)]
+        layouts = [*(layout for _, layout in inputs), *results]
+        return sum(handover_seconds(layout, self.cpu) for layout in layouts)
+
+    def _leaves(self, name: str, calls: Mapping[str, OperatorCall]) -> bool:
+        """Whether a result is unpacked."""
+        readers = self.graph.consumers.get(name, ())
+        return name in self.graph.outputs or any(reader.outputs[0] not in calls for reader in readers)
+
+    def _why_dropped(self, group: set[str], calls: Mapping[str, OperatorCall]) -> str:
+        times = (sum(self.on_cpu[name] for name in group), sum(self.on_accelerator[name] for name in group))
+        cpu, accelerator = map(milliseconds, times)
+        handover = milliseconds(self._handover(group, calls) + PROGRAM_SECONDS)
+        return f"{self.cpu.name} takes {cpu}; the accelerator {accelerator}, and {handover} to hand over"
+
+    def _decision(self, name: str, calls: Mapping[str, OperatorCall], dropped: Mapping[str, str]) -> Decision:
+        times = {"accelerator_seconds": self.on_accelerator.get(name), "cpu_seconds": self.on_cpu.get(name)}
+        node = self.nodes[name]
+        if name in calls:
+            fast, slow = milliseconds(self.on_accelerator[name]), milliseconds(self.on_cpu[name])
+            return Decision("vdla", f"{fast} there, {slow} on {self.cpu.name}", "a faster CPU", **times)
+        if name in dropped:
+            return Decision("cpu", dropped[name], "more work for each tensor handed over", **times)
+        if name in self.found.calls:
+            return Decision("cpu", "named to stay on the CPU", "naming it no longer", **times)
+        return Decision("cpu", self.found.reasons[name], _change(node))
+
+
+def _change(node: Node) -> str:
+    """What would let the accelerator run a node."""
+    if node.op.startswith("vdla.Q"):
+        return "a template"
+    return "quantisation" if node.op in _QUANTISABLE else "nothing"
+
+
+_QUANTISABLE = frozenset(
+    [
+        "Add",
+        "AveragePool",
+        "Conv",
+        "ConvTranspose",
+        "Gemm",
+        "GlobalAveragePool",
+        "LeakyRelu",
+        "MatMul",
+        "MaxPool",
+        "Mul",
+        "Relu",
+    ]
+)
+
+
+def milliseconds(seconds: float) -> str:
+    """A time as text."""
+    return f"{1e3 * seconds:.3g} ms"

@@ -1,0 +1,87 @@
+"""What an operator costs on each device, in seconds: the basis of the choice between them.
+
+Cycles of the accelerator are those of its bound, by multipliers or by memory; the simulator has the
+exact ones afterwards. CPUs are described by a few rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from vdla.compiler.graph.accelerator.operator_call import OperatorCall
+from vdla.compiler.graph.accelerator.packing import PackedLayout
+from vdla.compiler.graph.graph import Graph, Node, TensorType
+from vdla.hardware.config import Config
+
+_START_CYCLES = 400  # of an operator: filling the pipeline, the latency of its first loads
+
+
+@dataclass(frozen=True, slots=True)
+class CpuModel:
+    """Rates of a CPU: products of 8 bits, bytes of tensors read and written, and one call.
+
+    `source` says where the numbers come from.
+    """
+
+    name: str
+    macs_per_second: float
+    bytes_per_second: float
+    call_seconds: float
+    source: str
+
+    def seconds(self, macs: int, nbytes: int) -> float:
+        """The time of one operator."""
+        return self.call_seconds + max(macs / self.macs_per_second, nbytes / self.bytes_per_second)
+
+
+CPU_MODELS: Mapping[str, CpuModel] = {
+    model.name: model
+    for model in (
+        CpuModel("cortex-a9", 1.0e9, 0.5e9, 2e-6, "data sheet of a core at 650 MHz, 40 % of its peak"),
+        CpuModel("cortex-a53", 4.0e9, 2.0e9, 1e-6, "data sheet of a core at 1.3 GHz, 40 % of its peak"),
+    )
+}
+BOARD_CPUS: Mapping[str, str] = {"ultra96": "cortex-a53", "zcu104": "cortex-a53"}
+"""The CPU beside a machine, by its preset; of all others cortex-a9."""
+
+PROGRAM_SECONDS = 50e-6
+"""To start a program and to wait for its end."""
+
+
+def board_cpu(config: Config) -> CpuModel:
+    """The CPU that is beside a machine on its board."""
+    return CPU_MODELS[BOARD_CPUS.get(config.name, "cortex-a9")]
+
+
+def accelerator_seconds(call: OperatorCall, config: Config) -> float:
+    """The bound of an operator on the accelerator."""
+    nbytes = sum(map(packed_bytes, (call.output, *(layout for _, layout in call.inputs.values()))))
+    nbytes += sum(array.nbytes for array in call.constants.values())
+    cycles = max(call.operator.macs / config.macs_per_cycle, nbytes / config.peak_bytes_per_cycle)
+    return (cycles + _START_CYCLES) / (config.clock_mhz * 1e6)
+
+
+def cpu_seconds(graph: Graph, node: Node, macs: int, cpu: CpuModel) -> float:
+    """The time of a node on a CPU."""
+    return cpu.seconds(macs, sum(tensor_bytes(graph, name) for name in (*node.inputs, *node.outputs) if name))
+
+
+def handover_seconds(layout: PackedLayout, cpu: CpuModel) -> float:
+    """The time to pack or unpack a tensor."""
+    return cpu.seconds(0, 2 * packed_bytes(layout))
+
+
+def packed_bytes(layout: PackedLayout) -> int:
+    """The bytes of a packed tensor of 8 bits."""
+    return prod(layout.packed_shape)
+
+
+def tensor_bytes(graph: Graph, name: str) -> int:
+    """The bytes of a tensor; 0 where its extents are unknown."""
+    kind = graph.types.get(name)
+    if not isinstance(kind, TensorType) or not kind.static:
+        return 0
+    bits = "".join(letter for letter in kind.dtype if letter.isdigit())[:2] or "8"
+    return prod(kind.extents) * max(1, int(bits) // 8)

@@ -1,0 +1,203 @@
+"""Partitioning: which nodes run on the accelerator, and the regions that they form.
+
+The region of a node is one more than that of the nodes it depends on through other devices, so that
+regions are as few as possible and no path leaves one and returns to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass, field, replace
+
+from vdla.compiler.graph.accelerator.errors import NotAcceleratedError
+from vdla.compiler.graph.accelerator.operator_call import OperatorCall, operator_call
+from vdla.compiler.graph.accelerator.packing import PackedLayout
+from vdla.compiler.graph.accelerator.region import ACCELERATED, REGION, AcceleratedRegion
+from vdla.compiler.graph.graph import Array, Graph, Node, TensorType, ValueType
+from vdla.compiler.graph.groups import BODY, fused_node
+from vdla.compiler.graph.rewriting import Replacement, without_dead_code
+from vdla.compiler.graph.topology import in_order
+from vdla.hardware.config import Config
+
+
+@dataclass(frozen=True, eq=False)
+class AcceleratorCandidates:
+    """The nodes that the accelerator can run, and for each other node the reason why not.
+
+    Both are by the name of the node's first result.
+    """
+
+    calls: Mapping[str, OperatorCall]
+    reasons: Mapping[str, str]
+
+
+def candidates(graph: Graph, config: Config) -> AcceleratorCandidates:
+    """Every node of a graph, tried on the accelerator."""
+    calls: dict[str, OperatorCall] = {}
+    reasons: dict[str, str] = {}
+    made: dict[str, PackedLayout] = {}
+    for node in graph.nodes:
+        try:
+            call = operator_call(graph, node, config, made)
+        except NotAcceleratedError as error:
+            reasons[node.outputs[0]] = f"on the accelerator it must {error}"
+        else:
+            calls[node.outputs[0]] = call
+            made[node.outputs[0]] = call.output
+    return AcceleratorCandidates(calls, reasons)
+
+
+def partition(graph: Graph, config: Config, calls: Mapping[str, OperatorCall]) -> Graph:
+    """The graph with the nodes of `calls` in regions of the accelerator, packed and unpacked."""
+    building = Regions(graph, config, calls)
+    return without_dead_code(building.graph_of_regions())
+
+
+@dataclass
+class Regions:
+    """The regions that the operators of `calls` form; `level` has that of each value."""
+
+    graph: Graph
+    config: Config
+    calls: Mapping[str, OperatorCall]
+    level: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.roots = _roots(self.graph)
+        self.packed: set[str] = set()  # inputs of regions; each is packed once for all of them
+        for node in self.graph.nodes:
+            found = self._level(node)
+            self.level.update((name, found) for name in node.outputs if name)
+
+    def _level(self, node: Node) -> int:
+        """The region of a node of the accelerator; of others, the last that they depend on."""
+        call = self.calls.get(node.outputs[0])
+        if call is None:
+            return max((self.level.get(name, 0) for name in node.inputs if name), default=0)
+        return max((self._after(value, layout) for value, layout in call.inputs.values()), default=1)
+
+    def _after(self, value: str, layout: PackedLayout) -> int:
+        """The first region that can read a value."""
+        level = self.level.get(value, 0)
+        return level if self.is_packed(value, layout) else level + 1
+
+    def root(self, value: str) -> str:
+        """The value that a value is a view of."""
+        return self.roots.get(value, value)
+
+    def is_packed(self, value: str, layout: PackedLayout) -> bool:
+        """Whether an operator of the accelerator makes a value in a layout."""
+        call = self.calls.get(self.root(value))
+        return call is not None and call.output.same_bytes(layout)
+
+    # --- the new graph
+
+    def graph_of_regions(self) -> Graph:
+        """The graph with a node for each region."""
+        members: dict[int, list[Node]] = {}
+        others = []
+        for node in self.graph.nodes:
+            if node.outputs[0] in self.calls:
+                members.setdefault(self.level[node.outputs[0]], []).append(node)
+            else:
+                others.append(node)
+        made = [self._region(number, nodes) for number, nodes in members.items()]
+        nodes = [*others, *(node for each in made for node in each.nodes)]
+        constants = dict(self.graph.constants)
+        types = dict(self.graph.types)
+        for each in made:
+            constants.update(each.constants)
+            types.update(each.types)
+        return self.graph.replace(nodes=in_order(nodes), constants=constants, types=types)
+
+    def _region(self, number: int, nodes: list[Node]) -> Replacement:
+        """The node of a region, and the nodes that pack and unpack."""
+        inside, around = {node.outputs[0] for node in nodes}, _Around(self)
+        calls = []
+        for node in nodes:
+            call = self.calls[node.outputs[0]]
+            sources = {p: around.input(value, layout, inside) for p, (value, layout) in call.inputs.items()}
+            calls.append((node, call, sources))
+        results = [node.outputs[0] for node in nodes if self._read_outside(node.outputs[0], number)]
+        for value in results:
+            around.output(value, self.calls[value].output)
+        named = AcceleratedRegion(f"region{number}", self.config, tuple(calls), {}, {})
+        region = replace(
+            named,
+            inputs={name: named.tensor(name) for name in around.inputs},
+            outputs={packed_name(value): named.tensor(value) for value in results},
+        )
+        label = f"region {number}"
+        body = fused_node(self.graph, nodes, label).attributes[BODY]
+        attributes = {REGION: region, BODY: body}
+        node = Node(ACCELERATED, tuple(region.inputs), tuple(region.outputs), attributes, label)
+        return Replacement((*around.before, node, *around.after), around.constants, around.types)
+
+    def _read_outside(self, value: str, number: int) -> bool:
+        """Whether another device, another region or the user reads a value."""
+        if value in self.graph.outputs:
+            return True
+        return any(self._is_outside(value, node, number) for node in self.graph.consumers.get(value, ()))
+
+    def _is_outside(self, value: str, reader: Node, number: int) -> bool:
+        result = reader.outputs[0]
+        if result in self.roots and reader.inputs[0] == value:
+            return self._read_outside(result, number)
+        return result not in self.calls or self.level[result] != number
+
+
+class _Around:
+    """The nodes around a region; a value is packed once for each layout."""
+
+    def __init__(self, regions: Regions) -> None:
+        self.regions = regions
+        self.inputs: list[str] = []
+        self.before: list[Node] = []
+        self.after: list[Node] = []
+        self.constants: dict[str, Array] = {}
+        self.types: dict[str, ValueType] = {}
+
+    def input(self, value: str, layout: PackedLayout, inside: Set[str]) -> str:
+        """The packed form of a value; itself if an operator of this region makes it."""
+        root, made = self.regions.root(value), self.regions.is_packed(value, layout)
+        if made and root in inside:
+            return root
+        name = packed_name(root) if made else f"{packed_name(value)}.{layout.channels.value}{layout.block}"
+        if name not in self.inputs:
+            self.inputs.append(name)
+            if not made and name not in self.regions.packed:
+                self.regions.packed.add(name)
+                self._add(layout.pack(value, name, self._dtype(value)), self.before)
+        return name
+
+    def output(self, value: str, layout: PackedLayout) -> None:
+        """A result, packed, and the nodes that unpack it."""
+        name, dtype = packed_name(value), self._dtype(value)
+        self.types[name] = TensorType(dtype, layout.packed_shape)
+        self._add(layout.unpack(name, value, dtype), self.after)
+
+    def _dtype(self, value: str) -> str:
+        return self.regions.graph.tensor(value).dtype
+
+    def _add(self, made: Replacement, nodes: list[Node]) -> None:
+        nodes.extend(made.nodes)
+        self.constants.update(made.constants)
+        self.types.update(made.types)
+
+
+def _roots(graph: Graph) -> dict[str, str]:
+    """The values that are views of others: [N, C] of [N, C, 1, 1], and the other way round."""
+    roots: dict[str, str] = {}
+    for node in graph.nodes:
+        kinds = [graph.types.get(name) for name in (*node.inputs[:1], *node.outputs[:1])]
+        if node.op != "Reshape" or not all(isinstance(kind, TensorType) and kind.static for kind in kinds):
+            continue
+        shapes = [graph.tensor(name).extents for name in (node.inputs[0], node.outputs[0])]
+        if shapes[0][:2] == shapes[1][:2] and all(extent == 1 for shape in shapes for extent in shape[2:]):
+            roots[node.outputs[0]] = roots.get(node.inputs[0], node.inputs[0])
+    return roots
+
+
+def packed_name(value: str) -> str:
+    """The name of a value in the accelerator's layout."""
+    return f"{value}.packed"

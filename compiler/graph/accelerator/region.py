@@ -1,0 +1,66 @@
+"""Regions: nodes that run on the accelerator as one program, whose inner values stay packed.
+
+A region is one node of the graph, `vdla.Accelerated`, between nodes that pack its inputs and unpack
+its outputs. No path leaves a region and returns to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from vdla.compiler.graph.accelerator.operator_call import OperatorCall
+from vdla.compiler.graph.graph import Array, Node
+from vdla.compiler.operators.vdla import Chain, ChainStep
+from vdla.compiler.operators.vdla.roles import OUTPUT
+from vdla.hardware.config import Config
+
+ACCELERATED = "vdla.Accelerated"
+REGION = "region"
+
+
+@dataclass(frozen=True, eq=False)
+class AcceleratedRegion:
+    """Operators in order, each with its node and the values that its activations are.
+
+    `inputs` and `outputs` map packed values of the graph to tensors of the program.
+    """
+
+    name: str
+    config: Config
+    calls: tuple[tuple[Node, OperatorCall, Mapping[str, str]], ...]
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+
+    @cached_property
+    def chain(self) -> Chain:
+        """The operators as one program."""
+        steps = [self._step(index) for index in range(len(self.calls))]
+        return Chain(self.config, self.name, steps, tuple(self.outputs.values()))
+
+    @property
+    def constants(self) -> dict[str, Array]:
+        """The packed weights and scales by the program's tensors."""
+        return {
+            step.tensor(parameter): array
+            for step, (_, call, _) in zip(self.chain.steps, self.calls, strict=True)
+            for parameter, array in call.constants.items()
+        }
+
+    def _step(self, index: int) -> ChainStep:
+        node, call, sources = self.calls[index]
+        tensors = {parameter: self.tensor(value) for parameter, value in sources.items()}
+        return ChainStep(f"s{index}", call.operator, {**tensors, OUTPUT: self.tensor(node.outputs[0])})
+
+    def tensor(self, value: str) -> str:
+        """The program's tensor of an activation."""
+        return self._tensors[value]
+
+    @cached_property
+    def _tensors(self) -> dict[str, str]:
+        values = (name for node, _, sources in self.calls for name in (*sources.values(), node.outputs[0]))
+        return {value: f"v{index}" for index, value in enumerate(dict.fromkeys(values))}
+
+    def __str__(self) -> str:
+        return f"{len(self.calls)} operators"

@@ -1,0 +1,128 @@
+"""Partitioning: which nodes form a region, what is packed around it, which nodes stay and why."""
+
+import numpy as np
+import pytest
+from helpers.graphs import operators_of
+
+from vdla.compiler.graph import Graph, Node, TensorType, check_graph
+from vdla.compiler.graph.accelerator import ACCELERATED, REGION, board_cpu, candidates, choose, partition
+from vdla.compiler.graph.groups import BODY
+from vdla.hardware.config import Config
+
+CONFIG = Config.preset("pynq_z1")
+RESULTS = {"multiplier": np.array([1 << 23]), "shift": np.array([30]), "y_zero_point": 0, "low": -128, "high": 127}
+WINDOW = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1, "x_zero_point": 0}
+
+
+def conv(x, y, **changes):
+    return Node("vdla.QConv", (x, "w", "b"), (y,), {**RESULTS, **WINDOW, **changes}, y)
+
+
+def add(x, other, y):
+    zeros = {"a_zero_point": 0, "b_zero_point": 0}
+    return Node("vdla.QAdd", (x, other), (y,), {**RESULTS, **zeros, "factors": (1, 1)}, y)
+
+
+def graph_of(*nodes, outputs=("y",), size=8, channels=16):
+    shape = TensorType("int8", (1, channels, size, size))
+    values = ("x", *(node.outputs[0] for node in nodes))
+    constants = {"w": np.ones((channels, channels, 1, 1), np.int8), "b": np.zeros(channels, np.int32)}
+    types = dict.fromkeys(values, shape)
+    types |= {name: TensorType(str(value.dtype), value.shape) for name, value in constants.items()}
+    return check_graph(Graph("g", ("x",), tuple(outputs), nodes, constants, types))
+
+
+def partitioned(graph, without=()):
+    calls = candidates(graph, CONFIG).calls
+    return check_graph(partition(graph, CONFIG, {name: call for name, call in calls.items() if name not in without}))
+
+
+def regions(graph):
+    return [[node.name for node in each.attributes[BODY].nodes] for each in graph.nodes if each.op == ACCELERATED]
+
+
+def test_neighbours_form_one_region():
+    graph = partitioned(graph_of(conv("x", "a"), conv("a", "b1"), add("a", "b1", "y")))
+    assert regions(graph) == [["a", "b1", "y"]]
+    assert operators_of(graph).count("Transpose") == 2  # in and out, not between
+    region = next(node for node in graph.nodes if node.op == ACCELERATED).attributes[REGION]
+    assert len(region.chain.program.tensors) > 0
+
+
+def test_a_node_of_the_cpu_separates_regions():
+    graph = partitioned(graph_of(conv("x", "a"), Node("Sign", ("a",), ("s",)), conv("s", "y")))
+    assert regions(graph) == [["a"], ["y"]]
+
+
+def test_no_path_leaves_a_region_and_returns():
+    """a is read by the accelerator and, through the CPU, by a node that reads both."""
+    nodes = (conv("x", "a"), Node("Sign", ("a",), ("s",)), conv("a", "b1"), conv("s", "c"), add("b1", "c", "y"))
+    graph = partitioned(graph_of(*nodes))
+    assert regions(graph) == [["a", "b1"], ["c", "y"]]
+    second = [node for node in graph.nodes if node.op == ACCELERATED][1]
+    assert "b1.packed" in second.inputs  # handed over as it is packed
+
+
+def test_a_result_read_elsewhere_is_unpacked():
+    graph = partitioned(graph_of(conv("x", "a"), conv("a", "y"), outputs=("a", "y")))
+    assert regions(graph) == [["a", "y"]]
+    assert {name for node in graph.nodes for name in node.outputs} >= {"a", "y"}
+
+
+def test_an_input_is_packed_once():
+    graph = partitioned(graph_of(conv("x", "a"), conv("x", "b1"), add("a", "b1", "y")))
+    assert operators_of(graph).count("Transpose") == 2
+
+
+@pytest.mark.parametrize("without", [("a",), ("b1",), ("y",), ("a", "y")])
+def test_any_nodes_may_stay_on_the_cpu(without):
+    graph = partitioned(graph_of(conv("x", "a"), conv("a", "b1"), add("a", "b1", "y")), without)
+    stayed = {node.name for node in graph.nodes if node.op.startswith("vdla.Q")}
+    assert stayed == set(without)
+
+
+# --- the choice -----------------------------------------------------------------------------------
+
+
+def decisions(graph, forced=None, config=CONFIG):
+    return choose(graph, config, candidates(graph, config), board_cpu(config), forced)
+
+
+def test_large_operators_move_and_small_ones_stay():
+    large = decisions(graph_of(conv("x", "y"), size=56, channels=64))
+    assert set(large.calls) == {"y"}
+    assert large.decisions["y"].device == "vdla"
+    assert large.decisions["y"].reason.endswith("on cortex-a9")
+    small = decisions(graph_of(conv("x", "y"), size=2))
+    assert not small.calls
+    assert small.decisions["y"].device == "cpu"
+    assert "to hand over" in small.decisions["y"].reason
+
+
+def test_the_user_decides():
+    graph = graph_of(conv("x", "y"), size=2)
+    assert set(decisions(graph, {"y": "vdla"}).calls) == {"y"}
+    graph = graph_of(conv("x", "y"), size=56, channels=64)
+    forced = decisions(graph, {"y": "cpu"})
+    assert not forced.calls
+    assert forced.decisions["y"].reason == "named to stay on the CPU"
+
+
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        (Node("Sign", ("x",), ("y",)), "compute in integers; it is not quantised"),
+        (Node("Transpose", ("x",), ("y",), {"perm": (0, 1, 3, 2)}), "compute; it moves data only"),
+        (Node("vdla.QTable", ("x",), ("y",)), "be an operator with a template, got QTable"),
+        (conv("x", "y", low=-5), "clip from below at its zero point 0, got -5"),
+    ],
+)
+def test_reasons_to_stay(node, reason):
+    decision = decisions(graph_of(node)).decisions["y"]
+    assert (decision.device, decision.reason) == ("cpu", f"on the accelerator it must {reason}")
+
+
+def test_another_width_of_operands_is_a_reason():
+    config = Config.preset("int4")
+    decision = decisions(graph_of(conv("x", "y")), config=config).decisions["y"]
+    assert decision.reason == "on the accelerator it must have the machine's activations, int4, got int8"

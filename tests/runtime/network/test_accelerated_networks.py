@@ -1,0 +1,89 @@
+"""Networks on the accelerator: the same bits for every partition, machine and oracle."""
+
+import numpy as np
+import pytest
+from helpers.integer_evaluator import evaluate as exact
+from helpers.quantiser import to_qdq
+
+from vdla.benchmarks.networks.registry import NETWORKS
+from vdla.compiler.graph.accelerator import candidates
+from vdla.compiler.graph.onnx import import_model
+from vdla.compiler.graph.passes import run_passes
+from vdla.hardware.config import Config
+from vdla.runtime.network import Model, ModelError, compile_network
+from vdla.runtime.network.compile_network import INTEGER, PREPARATION
+
+ON_MACHINE = ["resnet18", "mobilenet_v2", "deep_q_network", "digits"]
+
+
+def quantised(name):
+    network = NETWORKS[name]
+    model = network.build(**network.small)
+    return to_qdq(model, [network.inputs(model, seed=seed) for seed in (1, 2)]), network.inputs(model)
+
+
+def possible(model, config):
+    """The results of all nodes that the accelerator can run."""
+    graph = run_passes(import_model(model), (*PREPARATION, *INTEGER))
+    return list(candidates(graph, config).calls)
+
+
+def check(model, inputs, machine, place):
+    wanted = exact(model, inputs).outputs
+    with compile_network(model, machine, place=place) as compiled:
+        results = compiled.run(inputs)
+    for name, array in results.outputs.items():
+        assert np.array_equal(array, wanted[name]), name
+    return results
+
+
+@pytest.mark.parametrize("name", ON_MACHINE)
+def test_all_on_the_accelerator(name):
+    model, inputs = quantised(name)
+    machine = Config.preset("pynq_z1")
+    nodes = possible(model, machine)
+    results = check(model, inputs, machine, dict.fromkeys(nodes, "vdla"))
+    assert results.cycles > 0
+    placed = [op for run in results.steps for op in run.step.placement.operators if run.step.placement.device == "vdla"]
+    assert len(placed) == len(nodes)
+
+
+@pytest.mark.parametrize("preset", ["tiny", "batch4", "ultra96"])
+def test_other_machines(preset):
+    model, inputs = quantised("digits")
+    machine = Config.preset(preset)
+    nodes = possible(model, machine)
+    check(model, inputs, machine, dict.fromkeys(nodes, "vdla"))
+    assert nodes or preset == "int4"
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_partitions(seed):
+    model, inputs = quantised("resnet18")
+    machine = Config.preset("pynq_z1")
+    rng = np.random.default_rng(seed)
+    place = {name: str(rng.choice(["vdla", "cpu"])) for name in possible(model, machine)}
+    check(model, inputs, machine, place)
+
+
+def test_a_saved_model_runs_the_same(tmp_path):
+    model, inputs = quantised("digits")
+    place = dict.fromkeys(possible(model, Config.preset("pynq_z1")), "vdla")
+    compiled = compile_network(model, "pynq_z1", place=place)
+    compiled.save(tmp_path / "m.vdla")
+    with compiled, Model.load(tmp_path / "m.vdla") as loaded:
+        first, second = compiled.run(inputs), loaded.run(inputs)
+    assert loaded.artifact.config == Config.preset("pynq_z1")
+    assert first.cycles == second.cycles == sum(s.placement.cycles or 0 for s in compiled.artifact.plan.steps)
+    for name, array in first.outputs.items():
+        assert np.array_equal(array, second.outputs[name])
+
+
+def test_wrong_targets_and_places():
+    model, _ = quantised("digits")
+    with pytest.raises(ModelError, match=r"^compile: target must be a machine \(.*\) or a CPU \(.*\), got 'pinq_z1'"):
+        compile_network(model, "pinq_z1")
+    with pytest.raises(ModelError, match=r"^compile: device of conv must be one of vdla, cpu, got gpu$"):
+        compile_network(model, "pynq_z1", place={"conv": "gpu"})
+    with pytest.raises(ModelError, match=r"^compile: place must name nodes or results of .*, got nothing$"):
+        compile_network(model, "pynq_z1", place={"nothing": "cpu"})
