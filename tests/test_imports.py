@@ -89,7 +89,7 @@ ROOMS: dict[str, str] = {
     "runtime.artifact": ("support hardware hardware.program compiler.abi simulator.verify"),
     "runtime.executor": "support hardware.program simulator.stats runtime.devices runtime.artifact",
     "runtime": (
-        "support hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
+        "support hardware.isa hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
         "compiler.schedule compiler.operators.vdla compiler.operators compiler.graph compiler.graph.onnx "
         "simulator.support simulator.stats simulator runtime.devices runtime.native runtime.evaluate"
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_right
 
 NEVER = 1 << 60
 """The time of what is not known yet."""
@@ -17,6 +17,7 @@ class BufferSpace:
     def __init__(self, depth: int) -> None:
         self.depth = depth
         self._segments: list[tuple[int, int, int]] = [(0, depth, 0)]
+        self._lows = [0]
         self._known: dict[tuple[int, int, int], tuple[int, int]] = {}
 
     def find(self, entries: int, align: int, reserve: int = 0) -> tuple[int, int]:
@@ -26,17 +27,29 @@ class BufferSpace:
         """
         key = entries, align, reserve
         if key not in self._known:
-            self._known[key] = min(self._places(*key), default=(NEVER, 0))
+            self._known[key] = self._best(*key)
         return self._known[key]
 
-    def _places(self, entries: int, align: int, reserve: int) -> Iterator[tuple[int, int]]:
+    def _best(self, entries: int, align: int, reserve: int) -> tuple[int, int]:
+        """The earliest place, among those that begin or end where a segment does."""
+        best, last = (NEVER, 0), self.depth - reserve - entries
         for low, high, _ in self._segments:
             for start in (-(-low // align) * align, (high - entries) // align * align):
-                if 0 <= start <= self.depth - reserve - entries:
-                    yield self._free_from(start, start + entries), start
+                if 0 <= start <= last:
+                    time = self._free_from(start, start + entries, best[0])
+                    best = min(best, (time, start)) if time < NEVER else best
+        return best
 
-    def _free_from(self, start: int, end: int) -> int:
-        return max(time for low, high, time in self._segments if low < end and start < high)
+    def _free_from(self, start: int, end: int, limit: int) -> int:
+        """The time from which [start, end) is free; NEVER if that is after the limit."""
+        time = 0
+        for low, _, free in self._segments[bisect_right(self._lows, start) - 1 :]:
+            if low >= end:
+                break
+            if free > limit:
+                return NEVER
+            time = max(time, free)
+        return time
 
     def set(self, start: int, entries: int, time: int) -> None:
         """Mark entries as free from `time` on."""
@@ -44,4 +57,5 @@ class BufferSpace:
         kept = [(low, min(high, start), known) for low, high, known in self._segments if low < start]
         kept.append((start, end, time))
         self._segments = kept + [(max(low, end), high, known) for low, high, known in self._segments if high > end]
+        self._lows = [low for low, _, _ in self._segments]
         self._known.clear()
