@@ -7,7 +7,7 @@ its own lanes of the scale.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,8 +21,8 @@ from vdla.compiler.operators.vdla.results import Results
 from vdla.compiler.operators.vdla.roles import SCALE, SUMS, WINDOW
 from vdla.compiler.operators.vdla.schedule import schedule_tiles
 from vdla.compiler.operators.vdla.sliding_window import Pads, Pair, check_threads, four_pads, pair
-from vdla.compiler.operators.vdla.tiling import choose_tiling
-from vdla.compiler.operators.vdla.tiling_problem import Tiling
+from vdla.compiler.operators.vdla.tiling import choose_tiling, fits_somehow
+from vdla.compiler.operators.vdla.tiling_problem import Tiling, TilingProblem
 from vdla.hardware.config import Config
 from vdla.hardware.isa import VectorOp
 
@@ -95,10 +95,11 @@ def pool2d(
     )
     pool.check()
     check_threads(name, virtual_threads)
-    problem = pool.problem(lanes=pool.extents[0] * pool.extents[1] if pool.by_class else 1)
-    chosen = choose_tiling(config, problem, virtual_threads, tiling, name)
+    pool, chosen = _form(pool, virtual_threads, tiling)
     core = vector.reduction(config, VectorOp.MAX if kind == "max" else VectorOp.ADD, pool.source)
-    fn = schedule_tiles(config, pool.expression(), problem, chosen, core, name, windows={WINDOW: pool.load()})
+    fn = schedule_tiles(
+        config, pool.expression(), pool.tiling_problem, chosen, core, name, windows={WINDOW: pool.load()}
+    )
     return Operator(
         name=name,
         config=config,
@@ -109,8 +110,19 @@ def pool2d(
         pack_constants=pool.pack_constants,
         unpack=pool.unpack,
         layouts=pool.layouts,
-        description=str(chosen),
+        description=f"rows of windows: {chosen}" if pool.by_rows else str(chosen),
     )
+
+
+def _form(pool: _Pool2d, threads: int, tiling: Tiling | None) -> tuple[_Pool2d, Tiling]:
+    """The pool with whole windows on the chip, or else with rows of them, and its tiling."""
+    try:
+        return pool, choose_tiling(pool.config, pool.tiling_problem, threads, tiling, pool.name)
+    except TemplateError:
+        by_rows = replace(pool, by_rows=True)
+        if fits_somehow(pool.config, pool.tiling_problem):
+            raise
+        return by_rows, choose_tiling(pool.config, by_rows.tiling_problem, threads, tiling, pool.name)
 
 
 @dataclass(frozen=True)
@@ -143,10 +155,14 @@ class _Border:
 
 @dataclass(frozen=True)
 class _Pool2d(ChannelwiseWindow):
-    """A pooling; `excluding`: padding is not counted in an average."""
+    """A pooling; `excluding`: padding is not counted in an average.
+
+    `by_rows`: windows are read by rows of the kernel, as other operators read blocks of channels.
+    """
 
     kind: str = "max"
     excluding: bool = False
+    by_rows: bool = False
 
     def check(self) -> None:
         """Also reject windows that may hold only padding."""
@@ -160,6 +176,14 @@ class _Pool2d(ChannelwiseWindow):
     def neutral_fill(self) -> bool:
         """Whether padding changes no result."""
         return self.kind == "max" or self.fill == 0
+
+    @property
+    def tiling_problem(self) -> TilingProblem:
+        """The operator as the tile search sees it."""
+        whole = self.problem(lanes=self.extents[0] * self.extents[1] if self.by_class else 1)
+        if not self.by_rows:
+            return whole
+        return replace(whole, in_blocks=self.kernel[0], taps=self.kernel[1], row_span=self.dilations[0])
 
     @property
     def by_class(self) -> bool:
@@ -190,7 +214,7 @@ class _Pool2d(ChannelwiseWindow):
         """[data, (scale,) output] as tensor expressions."""
         data = self.data()
         image = self.padded_image(data)
-        ky, kx = te.reduce_axis(self.kernel[0], "ky"), te.reduce_axis(self.kernel[1], "kx")
+        ky, kx = te.reduce_axis(self.kernel[0], "ci" if self.by_rows else "ky"), te.reduce_axis(self.kernel[1], "kx")
         reduce = te.max if self.kind == "max" else te.sum
 
         def total(n: te.Value, co: te.Value, y: te.Value, x: te.Value, b: te.Value, o: te.Value) -> te.Value:

@@ -66,7 +66,7 @@ def _check(problem: TilingProblem, given: Tiling, name: str) -> Tiling:
         size, most = getattr(given, what), getattr(problem, what)
         if not is_int(size) or not 1 <= size <= most:
             raise TemplateError(f"{name}: {what} of the tiling must be an integer from 1 to {most}, got {size!r}")
-    loops = LOOPS[1:] if problem.separate else LOOPS
+    loops = LOOPS if problem.in_blocks > 1 or not problem.separate else LOOPS[1:]
     if given.threads_over not in loops:
         rule = f"threads_over of the tiling must be one of {', '.join(loops)}"
         raise TemplateError(f"{name}: {rule}, got {given.threads_over!r}")
@@ -86,6 +86,11 @@ def tilings(config: Config, problem: TilingProblem, threads: int) -> Iterator[Ti
 def fits(config: Config, problem: TilingProblem, tiling: Tiling) -> bool:
     """Whether every tile fits its buffer, with a copy for each virtual thread."""
     return bool(fitting(config, problem, Candidates.of(tiling))[0])
+
+
+def fits_somehow(config: Config, problem: TilingProblem) -> bool:
+    """Whether the smallest tile fits the buffers."""
+    return any(True for _ in fitting_candidates(config, problem, 1))
 
 
 def estimate(config: Config, problem: TilingProblem, tiling: Tiling) -> float:

@@ -21,7 +21,7 @@ class TilingProblem:
     `row_step`, `row_span`: n output rows need (n - 1) * row_step + row_span input rows; columns
     likewise. `weights`:
     entries for one output and one input block. `separate`: an output block reads only the input
-    block of its channels. `phases`: results at one position of the tile loops. `inputs`: windows
+    blocks of its channels. `phases`: results at one position of the tile loops. `inputs`: windows
     read, each of `unit` entries per pixel; `through_acc`: windows are held in the accumulator.
     `lanes`: entries of the scale for one output block. `kept`: the share of the taps that do not
     read padding, which is skipped; `cuts`: borders between rows, and between columns, of which
@@ -64,7 +64,7 @@ class TilingProblem:
 
     def window_blocks(self, out_blocks: Count, in_blocks: Count) -> Count:
         """Channel blocks of input that a tile holds at once."""
-        return out_blocks if self.separate else in_blocks
+        return out_blocks * in_blocks if self.separate else in_blocks
 
     def results(self, rows: Count, cols: Count) -> Count:
         """Results of one tile in one output block."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from helpers import reference
 
 from vdla.compiler.operators.vdla.pool2d import pool2d
 from vdla.hardware.config import Config
@@ -92,3 +94,39 @@ def test_a_bias_is_added_to_the_sums() -> None:
     data, bias = np.zeros((1, 4, 6, 6), int), np.array([19, 17, -17, -19])
     found = operator.unpack(simulate(operator.program, operator.pack(data, bias)).outputs)
     assert found.ravel().tolist() == [1, 0, 0, -1]
+
+
+# --- windows larger than the input buffer ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["max", "average"])
+@pytest.mark.parametrize(("preset", "size"), [("pynq_z1", 56), ("tiny", 40), ("batch4", 40), ("int4", 70)])
+def test_a_global_pool_may_be_of_any_size(preset: str, size: int, kind: str) -> None:
+    config = Config.preset(preset)
+    low, high = reference.limits(config.inp_bits)
+    operator = pool2d(config, kind=kind, batch=1, height=size, width=size, channels=9, kernel=size, input_zero_point=2)
+    assert operator.description.startswith("rows of windows: ")
+    data = np.random.default_rng(0).integers(low, high + 1, (1, 9, size, size))
+    found = operator.unpack(simulate(operator.program, operator.pack(data)).outputs)
+    window = ((size, size), (1, 1), (0, 0))
+    sums = reference.max_pool2d(data, *window) - 2 if kind == "max" else reference.sum_pool2d(data, *window, zero=2)
+    factor = np.array(1.0 if kind == "max" else 1 / size**2)
+    np.testing.assert_array_equal(found, reference.requantise(sums, np.zeros(9, int), factor, 0, low, high))
+
+
+@pytest.mark.parametrize("include", [True, False])
+def test_large_windows_reach_padding(include: bool) -> None:
+    """Windows of 20x18 in steps of 7x5; padding counts or not, in classes of positions."""
+    kernel, strides, pads, dilations = (20, 18), (7, 5), (6, 5, 3, 4), (2, 1)
+    config = replace(TINY, scl_kib=16)
+    data = np.random.default_rng(1).integers(-128, 128, (1, 5, 41, 26))
+    operator = pool2d(
+        config, kind="average", batch=1, height=41, width=26, channels=5, kernel=kernel, strides=strides, pads=pads,
+        dilations=dilations, count_include_pad=include, input_zero_point=-9,
+    )  # fmt: skip
+    assert operator.description.startswith("rows of windows: ")
+    found = operator.unpack(simulate(operator.program, operator.pack(data, multiplier=4.0)).outputs)
+    sums = reference.sum_pool2d(data, kernel, strides, pads, dilations, -9)
+    counts = 360 if include else reference.counts((41, 26), kernel, strides, pads, dilations)
+    expected = reference.requantise(sums, np.zeros(5, int), 4.0 / np.broadcast_to(counts, sums.shape), 0, -128, 127)
+    np.testing.assert_array_equal(found, expected)
