@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from vdla.compiler import operators, te
+from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
 from vdla.compiler.graph.rules.windows import pads_of, spatial_options
 
@@ -21,12 +22,14 @@ def convolve(call: NodeCall, x: te.Tensor, weight: te.Tensor, bias: te.Tensor | 
     kernel, groups = weight.shape[2:], call.attribute("group", 1)
     strides, dilations = spatial_options(call, len(kernel))
     pads = pads_of(call, x.shape[2:], kernel)
+    known = call.constants[1] if weight is call.tensor(1) else None
     if len(kernel) == _PLANE:
-        return _plane(call, x, weight, bias, strides, pads, dilations, groups)(name=name)
+        return _plane(call, x, weight, known, bias, strides, pads, dilations, groups)(name=name)
     if len(kernel) > _PLANE:
         return operators.convolution(x, weight, bias, strides, pads, dilations, groups, name=name)
     row, taps = (operators.unsqueeze(t, 2, name=f"{name}_{what}") for t, what in ((x, "row"), (weight, "taps")))
-    flat = _plane(call, row, taps, bias, (1, *strides), (0, pads[0], 0, pads[1]), (1, *dilations), groups)
+    known = None if known is None else known[:, :, None]
+    flat = _plane(call, row, taps, known, bias, (1, *strides), (0, pads[0], 0, pads[1]), (1, *dilations), groups)
     return operators.squeeze(flat(name=f"{name}_plane"), 2, name=name)
 
 
@@ -34,21 +37,21 @@ def _plane(
     call: NodeCall,
     x: te.Tensor,
     weight: te.Tensor,
+    known: Array | None,
     bias: te.Tensor | None,
     strides: Sequence[int],
     pads: Sequence[int],
     dilations: Sequence[int],
     groups: int,
 ) -> partial[te.Tensor]:
-    """A two-dimensional convolution, which lacks only its name."""
+    """A two-dimensional convolution, which lacks only its name; `known` is a constant weight."""
     if groups == x.shape[1] and weight.shape[1] == 1 and groups > 1:
         return partial(operators.depthwise_conv2d, x, weight, bias, strides, pads, dilations)
-    array = call.constants[1] if weight is call.tensor(1) else None
-    if array is not None:
+    if known is not None:
         plan = operators.plan_convolution(
             x.shape, weight.shape, strides, pads, dilations, groups, weight.dtype, call.target
         )
-        return partial(plan.apply, x, call.pack("weight", plan.pack(array)), bias)
+        return partial(plan.apply, x, call.pack("weight", plan.pack(known)), bias)
     return partial(operators.conv2d, x, weight, bias, strides, pads, dilations, groups, target=call.target)
 
 

@@ -21,12 +21,12 @@ from vdla.compiler.graph.rules.table import RULES
 _MOST_NODES = 24  # of a group: what a kernel's compile time allows
 
 _ELEMENTWISE = """
-Abs Add And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast Ceil Celu Clip Cos Cosh DequantizeLinear
-Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity IsInf IsNaN
-LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or Pow PRelu QuantizeLinear
-Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan
-Tanh ThresholdedRelu Where Xor vdla.QAdd vdla.QLeakyRelu vdla.QMul vdla.QRescale vdla.QTable
-vdla.ToInt8 vdla.ToUint8
+Abs Acosh Add And Asinh Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil
+Celu Clip Cos Cosh DequantizeLinear Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual
+HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul
+Neg Not Or PRelu Pow QuantizeLinear Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus
+Softsign Sqrt Sub Sum SwiGLU Swish Tan Tanh ThresholdedRelu Where Xor vdla.QAdd vdla.QLeakyRelu
+vdla.QMul vdla.QRescale vdla.QTable vdla.ToInt8 vdla.ToUint8
 """
 ELEMENTWISE = frozenset(_ELEMENTWISE.split())
 """Operators each of whose results depends on the inputs at its position only, broadcast."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from vdla.compiler import operators, te
+from vdla.compiler.graph.graph import Array
 from vdla.compiler.graph.rules.precision import in_float32
 from vdla.compiler.graph.rules.rule import FusionClass, NodeCall, OperatorRule
-from vdla.compiler.ir import SMALL_FLOATS
 
 _C = 2  # input of Gemm
+_MATRIX = 2  # dimensions
 
 
 def _matmul(call: NodeCall) -> te.Tensor:
@@ -16,6 +19,9 @@ def _matmul(call: NodeCall) -> te.Tensor:
 
 def product(call: NodeCall, a: te.Tensor, b: te.Tensor, name: str) -> te.Tensor:
     """A matrix product as NumPy's matmul: a vector is a row on the left, a column on the right."""
+    known = call.constants[1] if b is call.tensor(1) else None
+    if len(a.shape) == len(b.shape) == _MATRIX and known is not None:
+        return _packed_product(call, a, np.ascontiguousarray(known.T), None, name)
     if len(a.shape) > 1 and len(b.shape) > 1:
         return operators.matmul(a, b, name=name)
     left = a if len(a.shape) > 1 else operators.unsqueeze(a, 0, name=f"{name}_a")
@@ -25,24 +31,37 @@ def product(call: NodeCall, a: te.Tensor, b: te.Tensor, name: str) -> te.Tensor:
 
 
 def _gemm(call: NodeCall) -> te.Tensor:
-    """alpha A B + beta C; a product with a transposed B is `dense`."""
+    """alpha A B + beta C."""
     a, b, c = call.tensor(0), call.tensor(1), call.optional(_C)
     alpha, beta = call.attribute("alpha", 1.0), call.attribute("beta", 1.0)
     name = call.name()
     if call.attribute("transA", 0):
         a = operators.transpose(a, name=f"{name}_a")
-    function = operators.dense if call.attribute("transB", 0) else operators.matmul
     if alpha == 1 and (c is None or beta == 0):
-        return function(a, b, name=name)
+        return _product_of_gemm(call, a, b, None, name)
     if alpha == beta == 1 and c is not None and tuple(c.shape) == (call.extents[1],):
-        return function(a, b, c, name=name)
-    if a.dtype not in SMALL_FLOATS:
-        return _scaled_and_added(function(a, b, name=f"{name}_product"), c if beta else None, alpha, beta, name)
+        return _product_of_gemm(call, a, b, c, name)
 
     def gemm(x: te.Tensor, y: te.Tensor, z: te.Tensor | None, name: str) -> te.Tensor:
-        return _scaled_and_added(function(x, y, name=f"{name}_product"), z, alpha, beta, name)
+        return _scaled_and_added(_product_of_gemm(call, x, y, None, f"{name}_product"), z, alpha, beta, name)
 
     return in_float32(call, gemm, a, b, c if beta else None)
+
+
+def _product_of_gemm(call: NodeCall, a: te.Tensor, b: te.Tensor, bias: te.Tensor | None, name: str) -> te.Tensor:
+    """A B plus a bias; a constant B is packed, any other one that is transposed turned first."""
+    transposed, known = bool(call.attribute("transB", 0)), call.constants[1] if b is call.tensor(1) else None
+    if known is not None:
+        return _packed_product(call, a, known if transposed else np.ascontiguousarray(known.T), bias, name)
+    turned = operators.transpose(b, name=f"{name}_b") if transposed else b
+    return operators.matmul(a, turned, bias, name=name)
+
+
+def _packed_product(call: NodeCall, a: te.Tensor, weight: Array, bias: te.Tensor | None, name: str) -> te.Tensor:
+    """The product with a constant weight [N, K], packed at compile time."""
+    packed = operators.pack_dense(weight, call.target)
+    layout = f"OI{packed.shape[-1]}o"
+    return operators.dense(a, call.pack("weight", packed), bias, len(weight), layout, name=name)
 
 
 def _scaled_and_added(total: te.Tensor, c: te.Tensor | None, alpha: float, beta: float, name: str) -> te.Tensor:

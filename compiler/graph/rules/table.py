@@ -25,6 +25,7 @@ from vdla.compiler.graph.rules.reductions import REDUCTIONS
 from vdla.compiler.graph.rules.resize import RESIZE
 from vdla.compiler.graph.rules.rule import OperatorRule
 from vdla.compiler.graph.rules.sampling import SAMPLING
+from vdla.compiler.graph.rules.sequences import SEQUENCES
 
 _FAMILIES = (
     ATTENTION,
@@ -47,5 +48,6 @@ _FAMILIES = (
     REDUCTIONS,
     RESIZE,
     SAMPLING,
+    SEQUENCES,
 )
 RULES: Mapping[str, OperatorRule] = {rule.op: rule for family in _FAMILIES for rule in family}

@@ -130,6 +130,8 @@ CASES = {
     "BitwiseNot": lambda r: ({}, [integers(r, 5)], 1),
     "Cast": lambda r: ({"to": "int8"}, [floats(r, 9, low=-100, high=100)], 1),
     "CastLike": lambda r: ({}, [floats(r, 9), integers(r, 2)], 2),
+    "CausalConvWithState": lambda r: (
+        {"activation": "silu"}, [floats(r, 2, 3, 5), floats(r, 3, 1, 4), floats(r, 3), floats(r, 2, 3, 3)], 4),
     "Celu": unary(alpha=0.7),
     "CenterCropPad": lambda r: ({"axes": (0, 2)}, [floats(r, 3, 4, 5), ints(6, 2)], 1),
     "Clip": lambda r: ({}, [floats(r, 9), np.float32(-1), np.float32(0.5)], 1 + 2 * int(r.integers(2))),
@@ -172,6 +174,10 @@ CASES = {
     "LSTM": layer(4, clip=0.8, input_forget=1),
     "LayerNormalization": lambda r: ({"axis": 1}, [floats(r, 2, 3, 4), floats(r, 3, 4), floats(r, 4)], 3),
     "LeakyRelu": unary(alpha=0.2),
+    "LinearAttention": lambda r: (
+        {"q_num_heads": 4, "kv_num_heads": 2, "update_rule": "gated_delta"},
+        [floats(r, 2, 5, 12), floats(r, 2, 5, 6), floats(r, 2, 5, 8), floats(r, 2, 2, 3, 4), floats(r, 2, 5, 2),
+         floats(r, 2, 5, 1, low=0, high=1)], 6),
     "LpNormalization": lambda r: ({"axis": 1, "p": int(r.integers(1, 3))}, [floats(r, 3, 4)], 1),
     "LpPool": pool(p=3, ceil_mode=0),
     "MatMul": lambda r: ({}, [floats(r, 5), floats(r, 3, 5, 4)], 2),
@@ -208,6 +214,8 @@ CASES = {
     "Squeeze": lambda r: ({}, [floats(r, 1, 2, 1, 3), ints(-2)], 1),
     "SwiGLU": lambda r: ({"alpha": 1.2}, [floats(r, 9), floats(r, 9)], 2),
     "Swish": unary(alpha=1.2),
+    "TensorScatter": lambda r: (
+        {"mode": "circular"}, [floats(r, 2, 3, 5, 4), floats(r, 2, 3, 2, 4), ints(4, 1)], 3),
     "ThresholdedRelu": unary(alpha=0.4),
     "Tile": lambda r: ({}, [floats(r, 2, 3), ints(2, 3)], 1),
     "Transpose": lambda r: ({"perm": tuple(r.permutation(3).tolist())}, [floats(r, 2, 3, 4)], 1),
