@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from vdla.compiler.graph import Array, Graph
+from vdla.compiler.graph import Array, Graph, Node
+from vdla.compiler.graph.passes import fold_constants
 from vdla.compiler.graph.quantise import (
     ActivationParameters,
     QuantisationPlan,
@@ -18,7 +19,7 @@ from vdla.compiler.graph.quantise import (
     QuantisedParameters,
     insert_qdq,
 )
-from vdla.runtime.evaluate import Evaluator
+from vdla.runtime.evaluate import Evaluator, evaluate_node
 from vdla.runtime.quantise.batches import Batch
 
 
@@ -118,8 +119,14 @@ def make_report(
 
 
 def _run(graph: Graph, samples: Sequence[Batch], wanted: Sequence[str]) -> list[dict[str, Array]]:
-    evaluator = Evaluator(graph, prefer="size")
+    """The values of a QDQ graph; kernels of products want constant weights."""
+    constant = fold_constants(graph, _evaluate, keep=("QuantizeLinear",))
+    evaluator = Evaluator(constant, prefer="size")
     return [evaluator.run(batch, values=wanted) for batch in samples]
+
+
+def _evaluate(node: Node, inputs: Sequence[Array | None]) -> Sequence[Array]:
+    return evaluate_node(node, inputs, prefer="numpy")
 
 
 def _of(plan: QuantisationPlan, parameters: QuantisedParameters, name: str) -> ActivationParameters:

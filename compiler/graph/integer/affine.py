@@ -66,19 +66,14 @@ def parameters(graph: Graph, node: Node) -> QuantisationParameters | None:
         return None
     if not (np.isfinite(scale) & (scale > 0)).all():
         return None
-    zero_point: Array | None = np.zeros(scale.shape, np.int64)
-    if len(node.inputs) > 2 and node.inputs[2]:
-        zero_point = graph.constant(node.inputs[2])
-    if zero_point is None or zero_point.shape != scale.shape:
+    given = node.inputs[2] if len(node.inputs) > 2 else ""
+    zero_point = graph.constant(given) if given else np.zeros(scale.shape, np.int64)
+    if zero_point is None or zero_point.size not in (1, scale.size):
         return None
-    if (
-        graph.tensor(node.inputs[2] if len(node.inputs) > 2 and node.inputs[2] else _integer_side(node)).dtype
-        not in _INTEGERS
-    ):
+    if graph.tensor(given or _integer_side(node)).dtype not in _INTEGERS:
         return None
-    return QuantisationParameters(
-        scale.reshape(-1), zero_point.reshape(-1).astype(np.int64), int(node.attributes.get("axis", 1))
-    )
+    each = np.broadcast_to(zero_point.reshape(-1).astype(np.int64), scale.size)
+    return QuantisationParameters(scale.reshape(-1), each, int(node.attributes.get("axis", 1)))
 
 
 _INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "int4", "uint4", "int2", "uint2")
