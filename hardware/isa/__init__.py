@@ -43,7 +43,7 @@ from vdla.hardware.isa.instructions import (
     opcode_of,
     unit_of,
 )
-from vdla.hardware.isa.partition import Partition, partition
+from vdla.hardware.isa.partition import Partition, Places, partition
 from vdla.hardware.isa.rules import RULES, IsaError, Rule
 from vdla.hardware.isa.units import COUNTERS, QUEUES, SIDES, UNITS, TokenQueue, popped_queue
 
@@ -73,6 +73,7 @@ __all__ = [
     "Opcode",
     "Operand",
     "Partition",
+    "Places",
     "Row",
     "Rule",
     "Slot",

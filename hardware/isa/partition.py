@@ -10,11 +10,33 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.hardware.isa.index_set import Indices, Where
+from vdla.hardware.isa.index_set import Indices, Where, shift
 
 _CODE_BITS = 62
 _MOST_CODES = 1 << 23
 """Above this number of parts times groups of _CODE_BITS sets, equal parts are not merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Sets of indices: set `k` is `shapes[shape[k]]`, shifted by `distance[k]`."""
+
+    shapes: Sequence[Where]
+    shape: Indices
+    distance: Indices
+
+    @staticmethod
+    def distinct(shapes: Sequence[Where], shape: Indices, distance: Indices) -> tuple[Places, Indices]:
+        """The distinct pairs of a shape and a distance, and the number of each pair among them."""
+        distances, which = np.unique(distance, return_inverse=True)
+        used, number = np.unique(shape * len(distances) + which, return_inverse=True)
+        return Places(shapes, used // max(1, len(distances)), distances[used % max(1, len(distances))]), number
+
+    def __len__(self) -> int:
+        return len(self.shape)
+
+    def __getitem__(self, k: int) -> Where:
+        return shift(self.shapes[self.shape[k]], int(self.distance[k]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +70,21 @@ def spread(starts: Indices, members: Indices, chosen: Indices) -> tuple[Indices,
     return position, members[starts[chosen][position] + within]
 
 
-def partition(places: Sequence[Where]) -> Partition:
+def partition(places: Places) -> Partition:
     """The partition for these sets: their runs cut at all ends, equal pieces merged."""
     owner, begins, ends = _runs(places)
     cuts = np.unique(np.concatenate([begins, ends]))
     first, last = np.searchsorted(cuts, begins), np.searchsorted(cuts, ends)
     sizes = last - first
     pieces = np.arange(int(sizes.sum())) + np.repeat(first - (np.cumsum(sizes) - sizes), sizes)
-    starts = np.concatenate([[0], np.cumsum(np.bincount(owner, weights=sizes, minlength=len(places)))]).astype(np.int64)
-    unmerged = Partition(np.diff(cuts), starts, pieces)
+    unmerged = Partition(np.diff(cuts), _starts(np.repeat(owner, sizes), len(places)), pieces)
     several_runs = len(owner) > len(places)
     return _merged(unmerged) if several_runs and _worthwhile(unmerged) else unmerged
+
+
+def _starts(owner: Indices, count: int) -> Indices:
+    """Where the members of each group start; `owner` has the group of each member, sorted."""
+    return np.searchsorted(owner, np.arange(count + 1))
 
 
 def _worthwhile(parts: Partition) -> bool:
@@ -66,35 +92,36 @@ def _worthwhile(parts: Partition) -> bool:
     return parts.count * (len(parts.starts) // _CODE_BITS + 1) <= _MOST_CODES
 
 
-def _runs(places: Sequence[Where]) -> tuple[Indices, Indices, Indices]:
+def _runs(places: Places) -> tuple[Indices, Indices, Indices]:
     """The set, the first index and the end of every maximal run of contiguous indices."""
-    owner, begins, ends = list[Indices](), list[Indices](), list[Indices]()
-    for number, place in enumerate(places):
-        if isinstance(place, slice):
-            begin, end = np.array([place.start], np.int64), np.array([place.stop], np.int64)
+    begins, ends = list[Indices](), list[Indices]()
+    for shape in places.shapes:
+        if isinstance(shape, slice):
+            begin, end = np.array([shape.start], np.int64), np.array([shape.stop], np.int64)
         else:
-            gaps = np.flatnonzero(np.diff(place) != 1)
-            begin, end = place[np.append(0, gaps + 1)[: len(place)]], place[np.append(gaps, -1)[: len(place)]] + 1
+            gaps = np.flatnonzero(np.diff(shape) != 1)
+            begin, end = shape[np.append(0, gaps + 1)[: len(shape)]], shape[np.append(gaps, -1)[: len(shape)]] + 1
         full = begin < end
-        owner.append(np.full(int(full.sum()), number, np.int64))
         begins.append(begin[full])
         ends.append(end[full])
+    starts = np.cumsum([0, *map(len, begins)]).astype(np.int64)
     none = np.zeros(0, np.int64)
-    return np.concatenate([none, *owner]), np.concatenate([none, *begins]), np.concatenate([none, *ends])
+    owner, run = spread(starts, np.arange(int(starts[-1])), places.shape)
+    distance = places.distance[owner]
+    return owner, np.concatenate([none, *begins])[run] + distance, np.concatenate([none, *ends])[run] + distance
 
 
 def _merged(fine: Partition) -> Partition:
     """The partition after merging the parts that lie in the same sets."""
+    sets = len(fine.starts) - 1
+    owner = np.repeat(np.arange(sets), np.diff(fine.starts))
     label = np.zeros(fine.count, np.int64)
-    bounds: list[int] = fine.starts.tolist()
-    sets = len(bounds) - 1
     for group in range(0, sets, _CODE_BITS):
+        mine = slice(fine.starts[group], fine.starts[min(group + _CODE_BITS, sets)])
         code = np.zeros(fine.count, np.int64)
-        for bit, k in enumerate(range(group, min(group + _CODE_BITS, sets))):
-            code[fine.parts[bounds[k] : bounds[k + 1]]] |= 1 << bit
+        np.bitwise_or.at(code, fine.parts[mine], 1 << (owner[mine] - group))
         _, code = np.unique(code, return_inverse=True)
         _, label = np.unique(label * (int(code.max(initial=0)) + 1) + code, return_inverse=True)
-    members = [np.unique(label[fine.parts[bounds[k] : bounds[k + 1]]]) for k in range(sets)]
-    starts = np.cumsum([0, *map(len, members)]).astype(np.int64)
     sizes = np.bincount(label, weights=fine.sizes).astype(np.int64)
-    return Partition(sizes, starts, np.concatenate([label[:0], *members]))
+    pairs = np.unique(owner * len(sizes) + label[fine.parts])
+    return Partition(sizes, _starts(pairs // len(sizes), sets), pairs % len(sizes))

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Buffer
-from vdla.hardware.isa import COL, Opcode, Partition, Unit, Where, index_set, partition
+from vdla.hardware.isa import COL, Opcode, Partition, Places, Unit, Where, partition
 from vdla.hardware.program import Program
 from vdla.simulator.verify.accesses import WRITABLE, AccessWalk
 from vdla.simulator.verify.alike import BASES, Ints, classes
@@ -78,10 +78,8 @@ class _Accesses:
         """The partition by all places; the instruction, place and kind of every access."""
         sizes = [len(rows) for rows in self.instructions]
         shape = np.repeat(np.arange(len(sizes)), sizes)
-        distances, which = np.unique(np.concatenate(self.distances), return_inverse=True)
-        used, place = np.unique(shape * len(distances) + which, return_inverse=True)
-        pairs = zip((used // len(distances)).tolist(), distances[used % len(distances)].tolist(), strict=True)
-        parts = partition([index_set.shift(self.shapes[s], d) for s, d in pairs])
+        places, place = Places.distinct(self.shapes, shape, np.concatenate(self.distances))
+        parts = partition(places)
         writes = np.repeat(np.array(self.writes, np.bool_), sizes)
         return parts, np.concatenate(self.instructions), place, writes
 

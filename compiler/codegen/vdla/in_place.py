@@ -104,9 +104,8 @@ class SharedStorage:
 
     def _overwritten(self, steps: Sequence[StorageStep], step: Ints, base: Ints) -> Ints:
         """The reads of entries of one tile that do not hold the buffer that they need."""
-        places, which = np.unique(np.stack([step, base]), axis=1, return_inverse=True)
-        entries = [steps[s].entries + b for s, b in places.T.tolist()]
-        row, part = isa.partition(entries).of(which.reshape(-1))
+        places, which = isa.Places.distinct([s.entries for s in steps], step, base)
+        row, part = isa.partition(places).of(which)
         order = np.argsort(part, kind="stable")
         row, part = row[order], part[order]
         holds = np.array([self._shared.index(s.buffer) for s in steps])[step[row]]

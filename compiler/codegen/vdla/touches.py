@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hardware.isa import Unit, Where
-from vdla.hardware.isa.index_set import shift
+from vdla.hardware.isa import Places, Unit, Where
 
 Ints = NDArray[np.int64]
 
@@ -41,7 +40,7 @@ class SpaceTouches:
     `op` is sorted; a place has sorted distinct entries.
     """
 
-    places: Sequence[Where]
+    places: Places
     op: Ints
     place: Ints
     writes: NDArray[np.bool_]
@@ -68,12 +67,7 @@ class TouchList:
         sizes = [len(op) for op in self._op]
         shape = np.repeat(np.arange(len(sizes)), sizes)
         distance, op = np.concatenate(self._shift), np.concatenate(self._op)
-        shifts, which = np.unique(distance, return_inverse=True)
-        used, place = np.unique(shape * len(shifts) + which, return_inverse=True)
-        places = [
-            shift(self._shapes[s], d)
-            for s, d in zip((used // len(shifts)).tolist(), shifts[used % len(shifts)].tolist(), strict=True)
-        ]
+        places, place = Places.distinct(self._shapes, shape, distance)
         order = np.argsort(op, kind="stable")
         writes = np.repeat(np.array(self._writes, np.bool_), sizes)
         return SpaceTouches(places, op[order], place[order], writes[order])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vdla.hardware.isa import Where, partition
+from vdla.hardware.isa import Places, Where, partition
 from vdla.hardware.isa.index_set import compact
 
 
@@ -19,6 +19,10 @@ def random_place(rng: np.random.Generator, size: int) -> Where:
             return compact(np.flatnonzero(rng.random(size) < rng.random()))
 
 
+def unshifted(places: list[Where]) -> Places:
+    return Places(places, np.arange(len(places)), np.zeros(len(places), np.int64))
+
+
 def members(place: Where) -> set[int]:
     return set(range(place.start, place.stop)) if isinstance(place, slice) else set(place.tolist())
 
@@ -27,7 +31,7 @@ def members(place: Where) -> set[int]:
 def test_indices_share_a_part_exactly_where_they_share_all_sets(seed):
     rng = np.random.default_rng(seed)
     places = [random_place(rng, 40) for _ in range(int(rng.choice([1, 3, 8, 140])))]
-    found = partition(places)
+    found = partition(unshifted(places))
     parts = [set(found.of(np.array([k]))[1].tolist()) for k in range(len(places))]
     signature = {i: frozenset(k for k, place in enumerate(places) if i in members(place)) for i in range(40)}
     several_runs = any(not isinstance(place, slice) for place in places)
@@ -41,7 +45,7 @@ def test_indices_share_a_part_exactly_where_they_share_all_sets(seed):
 
 
 def test_a_sequence_of_sets_lists_the_parts_of_each_in_turn():
-    found = partition([slice(0, 4), slice(4, 4), slice(2, 6)])
+    found = partition(unshifted([slice(0, 4), slice(4, 4), slice(2, 6)]))
     position, part = found.of(np.array([2, 1, 0, 2]))
     assert position.tolist() == [0, 0, 2, 2, 3, 3]
     assert part[:2].tolist() == part[4:].tolist()
@@ -49,5 +53,15 @@ def test_a_sequence_of_sets_lists_the_parts_of_each_in_turn():
 
 
 def test_no_sets_have_no_parts():
-    assert partition([]).count == 0
-    assert partition([slice(3, 3)]).of(np.zeros(2, np.int64))[0].tolist() == []
+    assert partition(unshifted([])).count == 0
+    assert partition(unshifted([slice(3, 3)])).of(np.zeros(2, np.int64))[0].tolist() == []
+
+
+def test_places_are_shifted_shapes():
+    shapes = [slice(2, 4), np.array([0, 3, 4])]
+    places, number = Places.distinct(shapes, np.array([0, 1, 0, 1, 1]), np.array([5, 1, 5, 1, 7]))
+    assert len(places) == 3
+    listed = [np.arange(20)[places[k]].tolist() for k in number.tolist()]
+    assert listed == [[7, 8], [1, 4, 5], [7, 8], [1, 4, 5], [7, 10, 11]]
+    found, plain = partition(places), partition(unshifted([places[k] for k in range(3)]))
+    assert (found.sizes.tolist(), found.parts.tolist()) == (plain.sizes.tolist(), plain.parts.tolist())
