@@ -33,7 +33,9 @@ class BufferSpace:
     def _best(self, entries: int, align: int, reserve: int) -> tuple[int, int]:
         """The earliest place, among those that begin or end where a segment does."""
         best, last = (NEVER, 0), self.depth - reserve - entries
-        for low, high, _ in self._segments:
+        for low, high, free in self._segments:
+            if free > best[0] or free == NEVER:
+                continue
             for start in (-(-low // align) * align, (high - entries) // align * align):
                 if 0 <= start <= last:
                     time = self._free_from(start, start + entries, best[0])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,7 @@ Ints = NDArray[np.int64]
 Group = tuple[MacroOp, ...]
 Tile = tuple[int, BufferTile]  # of a part
 
+_UNITS = tuple(map(int, Unit))
 _RELAY_CYCLES = 20  # compute drains to pass on the end of a STORE to load
 _RESERVED_TILES = 4  # input tiles that a part of mostly loads gets beside the one before it
 
@@ -55,19 +57,35 @@ def list_schedule(config: Config, parts: Sequence[Part]) -> Order | None:
 
 
 @dataclass(eq=False, slots=True)
+class _Tile:
+    """A tile, its alignment, the steps that still use it, and the end of those that did."""
+
+    part: int
+    tile: BufferTile
+    align: int = 1
+    uses: int = 0
+    end: int = 0
+    address: int = -1
+
+
+@dataclass(eq=False, slots=True)
 class _Step:
-    """A group: its cycles in its unit, and from there to its end; what it waits for; its tiles."""
+    """A group: its cycles in its unit, and from there to its end; what it waits for; its tiles.
+
+    `ready` is when all that it waits for has ended, `number` its place among the STOREs.
+    """
 
     group: Group
     part: int
-    unit: Unit
+    unit: int
     busy: int
     tail: int
-    tiles: tuple[Tile, ...]
+    tiles: tuple[_Tile, ...]
     waits: list[_Step] = field(default_factory=list)
     stores: list[_Step] = field(default_factory=list)
+    ready: int = NEVER
     end: int = NEVER
-    number: int = -1  # among the STOREs
+    number: int = -1
 
 
 class _Scheduler:
@@ -75,51 +93,47 @@ class _Scheduler:
 
     def __init__(self, config: Config, parts: Sequence[Part], spare: bool) -> None:
         self.config = config
-        self.uses: dict[Tile, int] = {}
-        self.aligns: dict[Tile, int] = {}
-        self.ends: dict[Tile, int] = {}
-        self.addresses: dict[Tile, int] = {}
-        self.spaces = {buffer: BufferSpace(config.depths[buffer]) for buffer in Buffer}
-        self.clock = dict.fromkeys(Unit, 0)
+        self.tiles: dict[Tile, _Tile] = {}
+        self.spaces = [BufferSpace(config.depths[buffer]) for buffer in Buffer]
+        self.clock = [0] * len(Unit)
         self.stores = 0
         self.relayed = -1  # the last STORE whose end load knows of
         members = [[self._step(group, number) for group in part.groups] for number, part in enumerate(parts)]
         _wait_for_tiles(members)
         _wait_for_memory(config, parts, members)
-        self.queues = [{unit: [s for s in reversed(steps) if s.unit == unit] for unit in Unit} for steps in members]
+        self.queues = [[[s for s in reversed(steps) if s.unit == unit] for unit in Unit] for steps in members]
         self.light = [_moves_more(steps) for steps in members]
         self.reserve = [_reserve(config, steps) if spare else 0 for steps in members]
         self.first = 0
 
     def _step(self, group: Group, part: int) -> _Step:
-        tiles = tuple(dict.fromkeys((part, tile) for op in group for tile in op.tiles()))
-        for own in tiles:
-            self.uses[own] = self.uses.get(own, 0) + 1
+        used: dict[BufferTile, _Tile] = {}
         for name, (tile, _) in group[0].bases.items():
-            align = field_unit(self.config, group[0].instruction, name).numerator
-            self.aligns[part, tile] = max(self.aligns.get((part, tile), 1), align)
+            known = used[tile] = self.tiles.setdefault((part, tile), _Tile(part, tile))
+            known.align = max(known.align, field_unit(self.config, group[0].instruction, name).numerator)
+        for known in used.values():
+            known.uses += 1
         busy = sum(busy_cycles(self.config, op) for op in group)
-        unit = isa.unit_of(group[0].instruction)
-        tail = tail_cycles(self.config, group[-1])
-        return _Step(group=group, part=part, unit=unit, busy=busy, tail=tail, tiles=tiles)
+        unit, tail = int(isa.unit_of(group[0].instruction)), tail_cycles(self.config, group[-1])
+        return _Step(group=group, part=part, unit=unit, busy=busy, tail=tail, tiles=tuple(used.values()))
 
     def run(self) -> Order | None:
         """The order; None where no operation can be next."""
         order: list[tuple[int, Group]] = []
-        left = sum(len(queue) for queues in self.queues for queue in queues.values())
+        left = sum(len(queue) for queues in self.queues for queue in queues)
         while left:
-            found = [(*key, step) for unit in Unit for key, step in self._candidates(unit)]
+            found = [(key, step) for unit in _UNITS for key, step in self._candidates(unit)]
             if not found:
                 return None
-            start, _, _, _, step = min(found, key=lambda item: item[:4])
-            self._issue(step, start)
+            key, step = min(found, key=itemgetter(0))
+            self._issue(step, key[0])
             order.append((step.part, step.group))
             left -= 1
-            while self.first < len(self.queues) and not any(self.queues[self.first].values()):
+            while self.first < len(self.queues) and not any(self.queues[self.first]):
                 self.first += 1
-        return Order(order, self.addresses)
+        return Order(order, {key: tile.address for key, tile in self.tiles.items()})
 
-    def _candidates(self, unit: Unit) -> Iterator[tuple[tuple[int, bool, int, int], _Step]]:
+    def _candidates(self, unit: int) -> Iterator[tuple[tuple[int, bool, int, int], _Step]]:
         """What the unit could do next: of the first part with work for it, and of light ones."""
         heavy = False
         for part in range(self.first, len(self.queues)):
@@ -132,15 +146,19 @@ class _Scheduler:
                 heavy = True
             start = self._start(queue[-1])
             if start < NEVER:
-                yield (start, not self.light[part], part, int(unit)), queue[-1]
+                yield (start, not self.light[part], part, unit), queue[-1]
 
     def _start(self, step: _Step) -> int:
         """The earliest start, NEVER if that is not known yet."""
-        start = max(self.clock[step.unit], max((other.end for other in step.waits), default=0))
-        if start < NEVER and self._needs_relay(step):
+        if step.ready == NEVER:
+            step.ready = max((other.end for other in step.waits), default=0)
+            if step.ready == NEVER:
+                return NEVER
+        start = max(self.clock[step.unit], step.ready)
+        if step.stores and self._needs_relay(step):
             start = max(start, self.clock[Unit.COMPUTE])
         for tile in step.tiles:
-            if start < NEVER and tile not in self.addresses:
+            if tile.address < 0:
                 start = max(start, self._find(tile)[0])
         return start
 
@@ -148,17 +166,16 @@ class _Scheduler:
         """Whether compute must pass on the end of a STORE: load and store share no queue."""
         return step.unit == Unit.LOAD and any(store.number > self.relayed for store in step.stores)
 
-    def _find(self, tile: Tile) -> tuple[int, int]:
-        part, found = tile
-        after = part + 1
+    def _find(self, tile: _Tile) -> tuple[int, int]:
+        buffer, after = tile.tile.buffer, tile.part + 1
         shares = (
-            found.buffer == Buffer.INP
-            and not self.light[part]
+            buffer == Buffer.INP
+            and not self.light[tile.part]
             and after < len(self.light)
             and self.light[after]
             and bool(self.queues[after][Unit.LOAD])
         )
-        return self.spaces[found.buffer].find(found.entries, self.aligns[tile], self.reserve[after] if shares else 0)
+        return self.spaces[buffer].find(tile.tile.entries, tile.align, self.reserve[after] if shares else 0)
 
     def _issue(self, step: _Step, start: int) -> None:
         self.queues[step.part][step.unit].pop()
@@ -172,16 +189,16 @@ class _Scheduler:
         for tile in step.tiles:
             self._use(tile, step.end)
 
-    def _use(self, tile: Tile, end: int) -> None:
+    def _use(self, tile: _Tile, end: int) -> None:
         """Place a tile at its first use, and free it after its last."""
-        space, entries = self.spaces[tile[1].buffer], tile[1].entries
-        if tile not in self.addresses:
-            self.addresses[tile] = self._find(tile)[1]
-            space.set(self.addresses[tile], entries, NEVER)
-        self.ends[tile] = max(self.ends.get(tile, 0), end)
-        self.uses[tile] -= 1
-        if not self.uses[tile]:
-            space.set(self.addresses[tile], entries, self.ends[tile])
+        space, entries = self.spaces[tile.tile.buffer], tile.tile.entries
+        if tile.address < 0:
+            tile.address = self._find(tile)[1]
+            space.set(tile.address, entries, NEVER)
+        tile.end = max(tile.end, end)
+        tile.uses -= 1
+        if not tile.uses:
+            space.set(tile.address, entries, tile.end)
 
 
 def _moves_more(steps: Sequence[_Step]) -> bool:
@@ -191,7 +208,8 @@ def _moves_more(steps: Sequence[_Step]) -> bool:
 
 def _reserve(config: Config, steps: Sequence[_Step]) -> int:
     """The input entries to leave to a part."""
-    largest = max((tile.entries for step in steps for _, tile in step.tiles if tile.buffer == Buffer.INP), default=0)
+    tiles = (known.tile for step in steps for known in step.tiles)
+    largest = max((tile.entries for tile in tiles if tile.buffer == Buffer.INP), default=0)
     return min(_RESERVED_TILES * largest, config.inp_depth // 2)
 
 
@@ -200,11 +218,11 @@ def _reserve(config: Config, steps: Sequence[_Step]) -> int:
 
 def _wait_for_tiles(parts: Sequence[Sequence[_Step]]) -> None:
     """Let every step wait for the last one of each other unit on the same tile."""
-    last: dict[Tile, dict[Unit, _Step]] = {}
+    last: dict[int, dict[int, _Step]] = {}
     for steps in parts:
         for step in steps:
             for tile in step.tiles:
-                users = last.setdefault(tile, {})
+                users = last.setdefault(id(tile), {})
                 step.waits += [other for unit, other in users.items() if unit != step.unit]
                 users[step.unit] = step
 
