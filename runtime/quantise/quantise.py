@@ -17,6 +17,7 @@ from vdla.compiler.graph.passes import run_passes
 from vdla.compiler.graph.quantise import (
     METHODS,
     QuantiseError,
+    check_finite,
     choose_parameters,
     equalise,
     insert_qdq,
@@ -69,6 +70,9 @@ def quantise(
     plan = plan_quantisation(graph, keep_float)
     if not plan.layers:
         raise QuantiseError(f"quantise: {graph.name} must have layers to quantise, got none")
+    for layer in plan.layers:
+        if layer.weight:
+            check_finite(f"quantise: weight {layer.weight}", graph.constants[layer.weight])
     statistics, kept = value_statistics(graph, plan), _Kept()
     evaluator = Evaluator(graph, prefer="size")
     for batch in batches(graph, calibration):

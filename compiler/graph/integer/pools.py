@@ -40,9 +40,9 @@ def fuse_average_pool(result: QuantisedResult, node: Node) -> Replacement:
 def fuse_reduce_mean(result: QuantisedResult, node: Node) -> Replacement:
     """vdla.QAveragePool over whole images; without `keepdims`, of another shape afterwards."""
     graph = result.graph
-    shape, given = graph.tensor(node.inputs[0]).shape, graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    shape = graph.tensor(node.inputs[0]).shape
     rank = len(shape or ())
-    if rank < 3 or given is None or sorted(int(axis) % rank for axis in given.reshape(-1)) != list(range(2, rank)):
+    if not is_spatial_mean(graph, node):
         decline("average over the spatial dimensions of a batch of images")
     pooled = fuse_average_pool(result, node)
     if node.attributes.get("keepdims", 1):
@@ -53,6 +53,15 @@ def fuse_reduce_mean(result: QuantisedResult, node: Node) -> Replacement:
     *_, pool = pooled.nodes
     nodes = (replace(pool, outputs=(name,)), Node("Flatten", (name,), (result.name,), {"axis": 1}, node.name))
     return replace(pooled, nodes=nodes, types={**pooled.types, name: full})
+
+
+def is_spatial_mean(graph: Graph, node: Node) -> bool:
+    """Whether a ReduceMean is a global average pool."""
+    axes = graph.constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    rank = len(graph.tensor(node.inputs[0]).shape or ())
+    if node.op != "ReduceMean" or axes is None or rank < 3:
+        return False
+    return sorted(int(axis) % rank for axis in axes.reshape(-1)) == list(range(2, rank))
 
 
 def fuse_max_pools(graph: Graph) -> Graph:

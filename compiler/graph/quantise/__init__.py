@@ -11,7 +11,7 @@ from vdla.compiler.graph.quantise.parameters import ActivationParameters, activa
 from vdla.compiler.graph.quantise.plan import QuantisationPlan, QuantisedLayer, plan_quantisation
 from vdla.compiler.graph.quantise.quantise_graph import choose_parameters, value_statistics
 from vdla.compiler.graph.quantise.ranges import METHODS
-from vdla.compiler.graph.quantise.statistics import ValueStatistics
+from vdla.compiler.graph.quantise.statistics import ValueStatistics, check_finite
 
 __all__ = [
     "METHODS",
@@ -22,6 +22,7 @@ __all__ = [
     "QuantisedParameters",
     "ValueStatistics",
     "activation_parameters",
+    "check_finite",
     "choose_parameters",
     "equalise",
     "insert_qdq",

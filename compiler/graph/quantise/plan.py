@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vdla.compiler.graph.graph import Graph, Node, TensorType
-from vdla.compiler.graph.integer import is_bias, is_movement
+from vdla.compiler.graph.integer import is_bias, is_movement, is_spatial_mean
 from vdla.compiler.graph.quantise.errors import QuantiseError
 from vdla.compiler.graph.quantise.functions import functions_of_one_value
 from vdla.support.suggest import did_you_mean
@@ -88,6 +88,14 @@ class _Planner:
             self.layers.append(layer)
             for name in (*layer.activations, layer.result):
                 self.values.setdefault(name, name)
+            if node.op == "Concat":
+                self._share(layer)
+
+    def _share(self, layer: QuantisedLayer) -> None:
+        """What only a concatenation reads has its parameters, so that it need not be rescaled."""
+        for name in layer.activations:
+            if name in self.graph.producers and self.graph.readers(name) == 1 and self.values[name] == name:
+                self.values.update({value: layer.result for value, owner in self.values.items() if owner == name})
 
     def _kept(self, node: Node) -> bool:
         return node.name in self.keep or not self.keep.isdisjoint(node.outputs)
@@ -104,6 +112,8 @@ class _Planner:
     def _layer(self, node: Node) -> QuantisedLayer | None:
         if node.op in WEIGHT_AXES:
             return self._product(node)
+        if is_spatial_mean(self.graph, node) and node.inputs[0] in self.values:
+            return QuantisedLayer(node, node.inputs[:1], self._end(node.outputs[0]))
         quantised = any(name in self.values for name in node.inputs)
         if not quantised or id(node) in self.functions or not all(map(self._is_float, filter(None, node.inputs))):
             return None

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import onnxruntime
 import pytest
+from onnx import numpy_helper
 
 from vdla.benchmarks.networks.digits import digits
 from vdla.benchmarks.networks.digits_images import held_out_digits, training_digits
@@ -109,6 +110,27 @@ def test_bad_options_and_data():
     bad = IMAGES.copy()
     bad[3, 0, 0, 0] = np.nan
     refused("calibration: image must be finite, got nan in 1 of 6400", calibration=bad)
+
+
+def test_weights_that_are_not_finite():
+    model = digits(batch=BATCH)
+    [weight] = [tensor for tensor in model.graph.initializer if tensor.name == "logits.weight"]
+    values = numpy_helper.to_array(weight).copy()
+    values[2, 3] = -np.inf
+    weight.CopyFrom(numpy_helper.from_array(values, weight.name))
+    message = f"quantise: weight logits.weight must be finite, got -inf in 1 of {values.size}"
+    with pytest.raises(QuantiseError, match=f"^{re.escape(message)}$"):
+        quantise(model, calibration=IMAGES)
+
+
+def test_symbolic_batch():
+    made = quantise(digits(batch="N"), calibration=iter(np.split(IMAGES, 5)))
+    assert len(made.samples) == 5
+    integer = fuse_qdq(made.graph)
+    assert not {node.op for node in integer.nodes} & {"Conv", "Gemm", "Add"}
+    images = held_out_digits().images[:7]
+    exact, found = (Evaluator(g, prefer="numpy").run({"image": images}) for g in (made.float_graph, integer))
+    assert (exact["logits"].argmax(axis=1) == found["logits"].argmax(axis=1)).all()
 
 
 def test_nothing_to_quantise():

@@ -145,8 +145,19 @@ def test_equalisation_keeps_the_results_and_balances_channels(depthwise):
     assert found[1] > found[0]
 
 
-def test_weights_that_are_not_finite():
-    b = block()
-    b.constants["w2"][0, 0, 0, 0] = np.inf
-    with np.errstate(invalid="ignore"), pytest.raises(QuantiseError, match=r"^calibration: conv2 must be finite"):
-        quantised(b.graph("logits"), [normal(*IMAGE)])
+def test_concatenated_values_share_parameters():
+    b = QdqBuilder()
+    x = b.input("x", IMAGE, "float32")
+    parts = [
+        b.add("Conv", x, b.constant(normal(n, 3, 1, 1), f"w{n}"), shape=(2, n, 8, 8), result=f"part{n}") for n in (2, 4)
+    ]
+    joined = b.add("Concat", *parts, shape=(2, 6, 8, 8), axis=1, result="joined")
+    axes = b.constant(np.array([2, 3]))
+    b.add("ReduceMean", joined, axes, shape=(2, 6), keepdims=0, result="mean")
+    graph = b.graph("mean")
+    plan = plan_quantisation(graph)
+    assert plan.values == {"x": "x", "part2": "joined", "part4": "joined", "joined": "joined", "mean": "mean"}
+    integer = fuse_qdq(quantised(graph, [normal(*IMAGE)]))
+    assert [node.op for node in integer.nodes] == [
+        "QuantizeLinear", "vdla.QConv", "vdla.QConv", "Concat", "vdla.QAveragePool", "Flatten", "DequantizeLinear",
+    ]  # fmt: skip
