@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.codegen.vdla.macro_op import Base, BufferTile, MacroOp, field_unit
-from vdla.compiler.codegen.vdla.macro_ops import MacroOps
+from vdla.compiler.codegen.vdla.macro_ops import MacroOps, form_and_numbers
 from vdla.compiler.codegen.vdla.uops import UopKernel
 from vdla.hardware import isa
 from vdla.hardware.config import Config
@@ -34,8 +34,7 @@ def skip_padding(config: Config, ops: MacroOps) -> MacroOps:
     """The operations in order, without computation on padding that changes no result."""
     if not any(_pads(form.instruction) for form in ops.forms):
         return ops
-    skipper = PaddingSkipper(config)
-    return MacroOps.of_equal(part for op in ops for part in skipper.run(op))
+    return _Columns(config, ops).run()
 
 
 def _pads(instruction: isa.Instruction) -> bool:
@@ -70,24 +69,25 @@ class PaddingSkipper:
         """The operations that replace `op`, itself if it reads no padding."""
         instruction = op.instruction
         if isinstance(instruction, Load) and instruction.buffer == Buffer.INP:
-            self._record(op, instruction)
+            self._record(op)
         if not isinstance(instruction, Gemm | Vector):
             return [op]
         neutral = _neutral(self.config, instruction)
         known = None if neutral is None else self.contents.get(op.bases["src"][0])
         padding = None if known is None else known == neutral
-        if padding is None or not padding.any():
-            return [op]
+        return [op] if padding is None or not padding.any() else self.cut(op, padding)
+
+    def cut(self, op: MacroOp, padding: _Bools) -> list[MacroOp]:
+        """The operations that replace one whose input tile has padding in these entries."""
+        instruction = op.instruction
+        assert isinstance(instruction, Gemm | Vector)
         return [_part(op, instruction, piece) for piece in self._cut(op, instruction, padding)]
 
-    def _record(self, op: MacroOp, load: Load) -> None:
+    def _record(self, op: MacroOp) -> None:
         """Note the padding that a LOAD writes."""
-        tile, first = op.bases["sram"]
-        rows, cols = load.y_before + load.y_size + load.y_after, load.x_before + load.x_size + load.x_after
-        grid = np.full((load.z_size, rows, cols), load.pad_value, np.int64)
-        grid[:, load.y_before :, load.x_before :][:, : load.y_size, : load.x_size] = _DATA
-        known = self.contents.setdefault(tile, np.full(tile.entries, _DATA, np.int64))
-        known[first : first + grid.size] = grid.reshape(-1)[: len(known) - first]
+        tile = op.bases["sram"][0]
+        before = self.contents.get(tile, np.full(tile.entries, _DATA, np.int64))
+        self.contents[tile] = _loaded(before, op)
 
     def _cut(self, op: MacroOp, instruction: Gemm | Vector, padding: _Bools) -> list[_Piece]:
         """The pieces of an operation, which are the same wherever padding and indices are."""
@@ -102,6 +102,106 @@ class PaddingSkipper:
             self._kernels.append(op.uops)
             self._pieces[key] = list(_pieces(op.uops, skipped))
         return self._pieces[key]
+
+
+class _Columns:
+    """All operations of a list: those that read the same padding alike are cut once."""
+
+    def __init__(self, config: Config, ops: MacroOps) -> None:
+        self.ops = ops
+        self.skipper = PaddingSkipper(config)
+        self.neutral = [_neutral_of(config, form) for form in ops.forms]
+        self.contents: list[_Ints] = []  # what a tile holds, by number
+        self.forms = list(ops.forms)
+
+    def run(self) -> MacroOps:
+        """The operations that replace these."""
+        ops, found = self.ops, list(self._cuts())
+        count = np.ones(len(ops), np.int64)
+        for rows, parts in found:
+            count[rows] = len(parts)
+        whole = np.repeat(np.arange(len(ops)), count)
+        form, offsets = ops.form[whole], ops.offsets[whole]
+        first = np.cumsum(count) - count
+        for rows, parts in found:
+            for position, (number, distances) in enumerate(parts):
+                form[first[rows] + position] = number
+                offsets[first[rows] + position, : len(distances)] += distances
+        return MacroOps(tuple(self.forms), form, offsets, ops.dram[whole])
+
+    def _cuts(self) -> Iterator[tuple[_Ints, list[tuple[int, _Ints]]]]:
+        """Operations that read padding alike; the form and the distances of each of their parts."""
+        contents = self._contents()
+        for form, rows in self.ops.rows():
+            neutral = self.neutral[form]
+            if neutral is None:
+                continue
+            src = self.ops.offsets[rows, list(self.ops.forms[form].bases).index("src")]
+            kinds, which = np.unique(np.stack([contents[rows], src]), axis=1, return_inverse=True)
+            for kind, (held, _) in enumerate(kinds.T.tolist()):
+                if held < 0 or not (self.contents[held] == neutral).any():
+                    continue
+                alike = rows[which.reshape(-1) == kind]
+                yield alike, self._parts(self.ops[int(alike[0])], self.contents[held] == neutral)
+
+    def _parts(self, op: MacroOp, padding: _Bools) -> list[tuple[int, _Ints]]:
+        before = np.array(form_and_numbers(op)[1], np.int64)
+        found = []
+        for part in self.skipper.cut(op, padding):
+            form, offsets, _ = form_and_numbers(part)
+            self.forms.append(form)
+            found.append((len(self.forms) - 1, np.array(offsets, np.int64) - before))
+        return found
+
+    def _contents(self) -> _Ints:
+        """The number of the contents of each operation's input tile; -1 before the first LOAD."""
+        loads: dict[BufferTile, list[_Ints]] = {}
+        readers: dict[BufferTile, list[_Ints]] = {}
+        for form, rows in self.ops.rows():
+            op = self.ops.forms[form]
+            if isinstance(op.instruction, Load) and op.instruction.buffer == Buffer.INP:
+                loads.setdefault(op.bases["sram"][0], []).append(rows)
+            elif self.neutral[form] is not None:
+                readers.setdefault(op.bases["src"][0], []).append(rows)
+        found = np.full(len(self.ops), -1, np.int64)
+        for tile in readers.keys() & loads.keys():
+            writes, reads = np.sort(np.concatenate(loads[tile])), np.concatenate(readers[tile])
+            after = np.array([-1, *self._after(tile, writes)], np.int64)
+            found[reads] = after[np.searchsorted(writes, reads)]
+        return found
+
+    def _after(self, tile: BufferTile, loads: _Ints) -> Iterator[int]:
+        """The number of the tile's contents after each of its LOADs; equal ones have one number."""
+        known: dict[tuple[int, int, int], int] = {}
+        numbers: dict[bytes, int] = {}
+        held = -1
+        pairs = zip(self.ops.form[loads].tolist(), self.ops.offsets[loads, 0].tolist(), strict=True)
+        for row, (form, offset) in zip(loads.tolist(), pairs, strict=True):
+            key = held, form, offset
+            if key not in known:
+                before = np.full(tile.entries, _DATA, np.int64) if held < 0 else self.contents[held]
+                after = _loaded(before, self.ops[row])
+                known[key] = numbers.setdefault(after.tobytes(), len(self.contents))
+                if known[key] == len(self.contents):
+                    self.contents.append(after)
+            held = known[key]
+            yield held
+
+
+def _neutral_of(config: Config, form: MacroOp) -> int | None:
+    return _neutral(config, form.instruction) if isinstance(form.instruction, Gemm | Vector) else None
+
+
+def _loaded(before: _Ints, op: MacroOp) -> _Ints:
+    """The contents of a tile after a LOAD: _DATA, or the value of padding."""
+    load, first = op.instruction, int(op.bases["sram"][1])
+    assert isinstance(load, Load)
+    rows, cols = load.y_before + load.y_size + load.y_after, load.x_before + load.x_size + load.x_after
+    grid = np.full((load.z_size, rows, cols), load.pad_value, np.int64)
+    grid[:, load.y_before :, load.x_before :][:, : load.y_size, : load.x_size] = _DATA
+    after = before.copy()
+    after[first : first + grid.size] = grid.reshape(-1)[: len(after) - first]
+    return after
 
 
 def _neutral(config: Config, instruction: Gemm | Vector) -> int | None:

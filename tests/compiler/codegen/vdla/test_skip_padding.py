@@ -7,10 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from vdla.benchmarks.programs.suite import operators
+from vdla.compiler.codegen.vdla.lower import lower
 from vdla.compiler.codegen.vdla.macro_op import BufferTile, MacroOp
 from vdla.compiler.codegen.vdla.macro_ops import MacroOps
-from vdla.compiler.codegen.vdla.skip_padding import skip_padding
-from vdla.compiler.operators.vdla import conv2d, depthwise_conv2d, pool2d
+from vdla.compiler.codegen.vdla.skip_padding import PaddingSkipper, skip_padding
+from vdla.compiler.operators.vdla import Operator, conv2d, depthwise_conv2d, pool2d
 from vdla.hardware.config import Buffer, Config
 from vdla.hardware.isa import COL, Gemm, Load, MicroOp, Opcode, Source, Vector, VectorOp
 from vdla.hardware.program import Program
@@ -127,3 +129,29 @@ def test_depthwise_convolution_and_maximum_read_entries_of_the_image_only() -> N
     shape = {"batch": 1, "height": 7, "width": 7, "channels": 16, "kernel": 3, "pads": 1}
     for operator in (depthwise_conv2d(config, **shape), pool2d(config, kind="max", **shape)):
         assert iterations(operator.program, Opcode.VECTOR) == 19 * 19
+
+
+@pytest.mark.parametrize("operator", operators()[::2], ids=lambda operator: operator.name)
+def test_all_operations_at_once_are_cut_as_one_by_one(operator: Operator) -> None:
+    ops, skipper = lower(operator.config, operator.function), PaddingSkipper(operator.config)
+    assert list(skip_padding(operator.config, ops)) == [part for op in ops for part in skipper.run(op)]
+
+
+def test_padding_that_changes_between_operations_is_followed_at_once_as_one_by_one() -> None:
+    """Few forms at random places on two tiles, in random order."""
+    cut = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        tiles = INP, replace(INP, ident=1)
+        forms = [replace(ROW, bases={"sram": (tile, 0)}) for tile in tiles]
+        forms += [replace(PAIRS, bases={**PAIRS.bases, "src": (tile, 0)}) for tile in tiles]
+        forms += [replace(form, instruction=Load(Buffer.INP, x_size=2)) for form in forms[:2]]
+        listed = MacroOps.of(forms)
+        form = rng.integers(0, len(forms), 30)
+        offsets = np.where(np.isin(form, (2, 3))[:, None], [0, 1, 0] * rng.integers(0, 9, (30, 3)), 0)
+        offsets[np.isin(form, (0, 1, 4, 5)), 0] = rng.integers(0, 9)
+        ops = MacroOps(listed.forms, form, offsets, rng.integers(0, 99, 30) * np.isin(form, (0, 1, 4, 5)))
+        skipper, found = PaddingSkipper(TINY), list(skip_padding(TINY, ops))
+        assert found == [part for op in ops for part in skipper.run(op)], f"seed {seed}"
+        cut += len(found) > len(ops)
+    assert cut > 20
