@@ -1,4 +1,4 @@
-"""`compile(what, target)`: a program for an accelerator, a kernel for a CPU.
+"""`compile(what, target)`: a program for an accelerator, a kernel for a CPU, a model for both.
 
     program = compile(schedule, "pynq_z1")
     kernel = compile(schedule, "host")
@@ -9,18 +9,24 @@ The kind of target decides which code generator runs; no name is both a preset a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, overload
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast, overload
 
+from vdla.runtime.network.targets import target_of
 from vdla.support.errors import Error
 
 if TYPE_CHECKING:
+    from onnx import ModelProto
+
     from vdla.compiler import ir
+    from vdla.compiler.graph import Graph
     from vdla.compiler.operators.vdla import Operator
     from vdla.compiler.schedule import Schedule
     from vdla.compiler.target import Target
     from vdla.hardware.config import Config
     from vdla.hardware.program import Program
     from vdla.runtime.native import Kernel
+    from vdla.runtime.network import Model
 
 
 class CompileError(Error, ValueError):
@@ -40,6 +46,8 @@ def compile(
     what: Schedule | ir.Function, target: Target, *, contract: bool | None = None, cached: bool | None = None
 ) -> Kernel: ...
 @overload
+def compile(what: str | Path | bytes | ModelProto | Graph, target: Config | Target | str, **network: Any) -> Model: ...  # noqa: ANN401
+@overload
 def compile(
     what: Schedule | ir.Function | Operator,
     target: str,
@@ -50,18 +58,23 @@ def compile(
     cached: bool | None = None,
 ) -> Any: ...  # noqa: ANN401  the name decides
 def compile(
-    what: Schedule | ir.Function | Operator,
+    what: Schedule | ir.Function | Operator | str | Path | bytes | ModelProto | Graph,
     target: Config | Target | str,
     *,
     weights: Sequence[str] | None = None,
     layouts: Mapping[str, str] | None = None,
     contract: bool | None = None,
     cached: bool | None = None,
-) -> Program | Kernel:
+    **network: Any,
+) -> Program | Kernel | Model:
     """A `Program` for a `Config` or a preset's name; a `Kernel` for a `Target` or a CPU's name.
 
     `what` is a Schedule, a function, or the result of a template, whose configuration must be the
     target. A function is compiled as it stands: without a schedule it is slow on a CPU.
+
+    The file of an ONNX model, its content, or a model in memory becomes a `Model`, for a machine
+    with a CPU beside it, or for a CPU alone. Its options are `cpu`, `extents`, `calibration`,
+    `method`, `keep_float`, `place`, `observe` and `progress`, as `compile_network` describes them.
 
     For programs: `weights` names the inputs that are constant between runs; `layouts` names the
     dimensions of tensors. For kernels: `contract=False` forbids fused multiply-adds;
@@ -73,31 +86,25 @@ def compile(
     """
     from vdla.hardware.config import Config
 
-    machine = _target(target)
+    if _is_model(what):
+        _chosen({}, {"weights": weights, "layouts": layouts, "contract": contract, "cached": cached}, "model")
+        from vdla.runtime.network import compile_network
+
+        return compile_network(cast("Graph", what), target, **network)
+    if network:
+        raise CompileError(f"compile: {next(iter(network))} must be left out for all but models")
+    machine = target_of(target, CompileError)
     of_programs, of_kernels = {"weights": weights, "layouts": layouts}, {"contract": contract, "cached": cached}
     if isinstance(machine, Config):
         return _program(what, machine, _chosen(of_programs, of_kernels, f"accelerator {machine.name}"))
     return _kernel(what, machine, _chosen(of_kernels, of_programs, f"CPU {machine.name}"))
 
 
-def _target(target: object) -> Config | Target:
-    """The configuration or the CPU that `target` is, or names."""
-    from vdla.compiler.target import TARGETS, Target
-    from vdla.hardware.config import PRESETS, Config
-    from vdla.support.suggest import did_you_mean
-
-    if isinstance(target, Config | Target):
-        return target
-    if not isinstance(target, str):
-        raise CompileError(f"compile: target must be a Config, a Target or a name, got {type(target).__name__}")
-    if target in PRESETS:
-        return PRESETS[target]
-    cpus = ("host", *TARGETS)
-    if target in cpus:
-        return Target.named(target)
-    choices = f"an accelerator ({', '.join(PRESETS)}) or a CPU ({', '.join(cpus)})"
-    hint = did_you_mean(target, (*PRESETS, *cpus))
-    raise CompileError(f"compile: target must be {choices}, got {target!r}{hint}")
+def _is_model(what: object) -> bool:
+    """Whether `what` is a network rather than an operator."""
+    if isinstance(what, str | Path | bytes):
+        return True
+    return type(what).__name__ in ("ModelProto", "Graph")
 
 
 def _chosen(own: Mapping[str, Any], foreign: Mapping[str, Any], where: str) -> dict[str, Any]:

@@ -5,57 +5,19 @@ result = run(program, {"data": data, "weight": weight}, device="sim")
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
-from importlib import import_module
-from inspect import signature
 from typing import Any
 
 from numpy.typing import NDArray
 
 from vdla.hardware.config import Config
 from vdla.hardware.program import STREAM, Program, initial_contents, output_arrays
-from vdla.runtime.devices import Device, DeviceError
+from vdla.runtime.devices import Device, open_device
 from vdla.simulator.stats import Result
 from vdla.simulator.support.errors import require_program
-from vdla.support.suggest import did_you_mean
 
 Array = NDArray[Any]
-
-
-def _deferred(name: str, module: str, class_name: str) -> Callable[..., Device]:
-    """A device class that is imported at its first use: a board cannot import every device."""
-
-    def create(config: Config, **options: Any) -> Device:  # noqa: ANN401  of the device's class
-        try:
-            device_class: Callable[..., Device] = getattr(import_module(module), class_name)
-        except ModuleNotFoundError as error:
-            raise DeviceError(f"device {name}: Python package {error.name} must be installed, got none") from error
-        known = [name for name in signature(device_class).parameters if name != "config"]
-        for option in sorted(options.keys() - known):
-            raise DeviceError(
-                f"device {name}: option must be one of {', '.join(known)}, got {option}{did_you_mean(option, known)}"
-            )
-        return device_class(config, **options)
-
-    return create
-
-
-DEVICES: Mapping[str, Callable[..., Device]] = {
-    "sim": _deferred("sim", "vdla.runtime.devices.sim", "SimDevice"),
-    "rtl": _deferred("rtl", "vdla.runtime.devices.rtl", "RtlDevice"),
-}
-
-
-def open_device(name: str, config: Config, **options: Any) -> Device:  # noqa: ANN401  of the device's class
-    """The device `name` as a machine of configuration `config`; DeviceError lists the known names.
-
-    `options` are those of its class: `memory_bytes` and `timeout_cycles` of all devices, `waves`,
-    `assertions` and `stalls` of rtl.
-    """
-    if not isinstance(name, str) or name not in DEVICES:
-        raise DeviceError(f"device: name must be one of {', '.join(DEVICES)}, got {name}{did_you_mean(name, DEVICES)}")
-    return DEVICES[name](config, **options)
 
 
 def run(

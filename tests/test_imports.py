@@ -83,27 +83,27 @@ ROOMS: dict[str, str] = {
     "runtime.native": "support compiler.abi compiler.ir compiler.target compiler.codegen.llvm",
     "runtime.numpy_operators": "hardware",
     "runtime.evaluate": (
-        "support compiler.ir compiler.target compiler.operators.cpu compiler.graph compiler.graph.rules "
-        "compiler.graph.onnx runtime.native runtime.numpy_operators"
+        "support compiler.ir compiler.target compiler.operators.cpu compiler.graph compiler.graph.passes "
+        "compiler.graph.rules compiler.graph.integer compiler.graph.onnx runtime.native "
+        "runtime.numpy_operators"
     ),
     "runtime.artifact": ("support hardware hardware.program compiler.abi simulator.verify"),
     "runtime.executor": "support hardware.program simulator.stats runtime.devices runtime.artifact",
     "runtime": (
         "support hardware.isa hardware hardware.program compiler.ir compiler.target compiler.codegen.vdla "
         "compiler.schedule compiler.operators.vdla compiler.operators compiler.graph compiler.graph.onnx "
-        "simulator.support simulator.stats simulator runtime.devices runtime.native runtime.evaluate"
+        "simulator.support simulator.stats simulator runtime.devices runtime.native runtime.evaluate "
+        "runtime.network"
     ),
     "compiler.graph.accelerator": "hardware compiler.operators.vdla compiler.graph",
     "runtime.network": (
         "support hardware hardware.program compiler.ir compiler.target compiler.codegen.llvm "
-        "compiler.operators.cpu compiler.graph compiler.graph.passes compiler.graph.rules "
-        "compiler.graph.integer compiler.graph.onnx simulator.timing runtime.devices runtime.native "
-        "runtime.numpy_operators runtime.evaluate runtime.artifact runtime.executor runtime "
-        "compiler.graph.accelerator"
+        "compiler.operators.cpu compiler.graph compiler.graph.passes compiler.graph.rules compiler.graph.onnx "
+        "simulator.timing runtime.devices runtime.native runtime.numpy_operators runtime.evaluate "
+        "runtime.artifact runtime.executor compiler.graph.accelerator runtime.quantise"
     ),
     "runtime.quantise": (
-        "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx "
-        "runtime.evaluate runtime.network"
+        "support compiler.graph compiler.graph.passes compiler.graph.quantise compiler.graph.onnx runtime.evaluate"
     ),
     "runtime.compare": "hardware.isa hardware.program simulator.support simulator.stats runtime.devices runtime",
     "boards": "",
@@ -132,17 +132,16 @@ ROOMS: dict[str, str] = {
     ),
     "benchmarks": (
         "support hardware hardware.program hardware.fpga hardware.asm compiler.target compiler.te "
-        "compiler.codegen.llvm compiler.operators.vdla compiler.operators compiler.operators.cpu compiler.graph "
-        "compiler.graph.integer compiler.graph.quantise simulator.adversary simulator.verify simulator "
-        "runtime.devices runtime runtime.compare runtime.native runtime.evaluate runtime.quantise "
-        "benchmarks.harness benchmarks.networks "
-        "benchmarks.cpu benchmarks.programs benchmarks.coverage"
+        "compiler.codegen.llvm compiler.operators.vdla compiler.operators compiler.operators.cpu "
+        "compiler.graph compiler.graph.integer compiler.graph.quantise simulator.adversary simulator.verify "
+        "simulator runtime.devices runtime.native runtime.evaluate runtime runtime.quantise runtime.compare "
+        "benchmarks.harness benchmarks.networks benchmarks.cpu benchmarks.programs benchmarks.coverage"
     ),
     "commands": (
         "support hardware.isa hardware hardware.generate hardware.program hardware.fpga hardware.asm "
         "compiler.ir compiler.target compiler.te compiler.codegen.llvm compiler.operators.vdla "
         "compiler.operators compiler.operators.cpu simulator.function simulator.stats simulator.verify "
-        "simulator.timing simulator runtime.devices runtime runtime.compare runtime.quantise "
+        "simulator.timing simulator runtime.devices runtime runtime.quantise runtime.compare "
         "benchmarks.harness benchmarks.networks"
     ),
 }

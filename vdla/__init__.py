@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from vdla.compiler.target import Target
     from vdla.compiler.tensorize import Intrinsic
     from vdla.hardware.config import Buffer, Config, Dram
-    from vdla.hardware.program import Program, ProgramTensor, load
+    from vdla.hardware.program import Program, ProgramTensor
     from vdla.runtime.compile import compile
+    from vdla.runtime.devices import open_device
+    from vdla.runtime.load import load
     from vdla.runtime.native.kernel import Kernel
+    from vdla.runtime.network.model import Model
     from vdla.runtime.quantise.quantise import quantise
-    from vdla.runtime.run import open_device, run
+    from vdla.runtime.run import run
     from vdla.simulator.simulate import simulate
     from vdla.simulator.stats import Result
     from vdla.simulator.verify import verify
@@ -34,6 +37,7 @@ __all__ = [
     "Error",
     "Intrinsic",
     "Kernel",
+    "Model",
     "Program",
     "ProgramTensor",
     "Result",
@@ -66,6 +70,7 @@ _HOMES = {
     "Error": "vdla.support.errors",
     "Intrinsic": "vdla.compiler.tensorize.intrinsic",
     "Kernel": "vdla.runtime.native.kernel",
+    "Model": "vdla.runtime.network.model",
     "Program": "vdla.hardware.program",
     "ProgramTensor": "vdla.hardware.program",
     "Result": "vdla.simulator.stats",
@@ -74,8 +79,8 @@ _HOMES = {
     "compile": "vdla.runtime.compile",
     "default_schedule": "vdla.compiler.operators.cpu",
     "interpret": "vdla.compiler.interpret",
-    "load": "vdla.hardware.program",
-    "open_device": "vdla.runtime.run",
+    "load": "vdla.runtime.load",
+    "open_device": "vdla.runtime.devices",
     "quantise": "vdla.runtime.quantise",
     "run": "vdla.runtime.run",
     "simulate": "vdla.simulator.simulate",

@@ -2,5 +2,6 @@
 
 from vdla.runtime.devices.device import ALIGNMENT, Device, DeviceError
 from vdla.runtime.devices.memory_device import DEFAULT_BYTES, MemoryDevice
+from vdla.runtime.devices.registry import DEVICES, open_device
 
-__all__ = ["ALIGNMENT", "DEFAULT_BYTES", "Device", "DeviceError", "MemoryDevice"]
+__all__ = ["ALIGNMENT", "DEFAULT_BYTES", "DEVICES", "Device", "DeviceError", "MemoryDevice", "open_device"]

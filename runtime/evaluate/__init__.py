@@ -7,5 +7,15 @@ from vdla.runtime.evaluate.errors import EvaluationError
 from vdla.runtime.evaluate.evaluator import Evaluator, evaluate
 from vdla.runtime.evaluate.kernels import KernelCache, node_kernel
 from vdla.runtime.evaluate.nodes import evaluate_node
+from vdla.runtime.evaluate.passes import INTEGER, PREPARATION
 
-__all__ = ["EvaluationError", "Evaluator", "KernelCache", "evaluate", "evaluate_node", "node_kernel"]
+__all__ = [
+    "INTEGER",
+    "PREPARATION",
+    "EvaluationError",
+    "Evaluator",
+    "KernelCache",
+    "evaluate",
+    "evaluate_node",
+    "node_kernel",
+]

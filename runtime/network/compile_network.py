@@ -1,6 +1,6 @@
 """From a model to one file: import, passes, devices, kernels, programs.
 
-    model = compile_network("model.onnx", "pynq_z1", calibration={"x": images})
+    model = compile_network("model.onnx", "pynq_z1", calibration=images)
     y = model(x)
 
 Every pass is a function from graph to graph; `observe` sees the graph before and after each.
@@ -13,16 +13,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vdla.compiler.graph import Array, Graph, Node
+from vdla.compiler.graph import Graph
 from vdla.compiler.graph.accelerator import Decision, board_cpu, candidates, choose, partition
-from vdla.compiler.graph.integer import fuse_qdq
 from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import (
     GraphPass,
     Observer,
-    fold_batch_norm,
-    fold_constants,
-    merge_common_subexpressions,
     run_passes,
     simplify,
 )
@@ -30,13 +26,16 @@ from vdla.compiler.graph.rules.fusion import fuse
 from vdla.compiler.target import Target
 from vdla.hardware.config import Config
 from vdla.hardware.program import Program
-from vdla.runtime.evaluate import evaluate_node
+from vdla.runtime.evaluate import INTEGER, PREPARATION
 from vdla.runtime.network.build import RESHAPES, Progress, build_artifact
 from vdla.runtime.network.errors import ModelError
 from vdla.runtime.network.model import Model
+from vdla.runtime.network.targets import target_of
 
 if TYPE_CHECKING:
     import onnx
+
+    from vdla.runtime.quantise.batches import Calibration
 
 DEVICES = ("vdla", "cpu")
 
@@ -47,6 +46,9 @@ def compile_network(
     *,
     cpu: Target | str = "host",
     extents: Mapping[str, int] | None = None,
+    calibration: Calibration | None = None,
+    method: str = "mse",
+    keep_float: Sequence[str] = (),
     place: Mapping[str, str] | None = None,
     observe: Observer | None = None,
     progress: Progress = lambda what, done, total: None,
@@ -54,20 +56,25 @@ def compile_network(
     """A model, compiled for a machine and the CPU beside it, or for a CPU alone.
 
     `target` is a configuration or a preset, or a CPU; `cpu` is what runs the operators that the
-    machine does not. `extents` gives numbers to symbols in the shapes of inputs. `place` names
-    devices, "vdla" or "cpu", by the name of a node or of its result, where the choice by cost is
-    not wanted.
+    machine does not. `extents` gives numbers to symbols in the shapes of inputs. `calibration` has
+    inputs, with which a float model is quantised by `method` but for the nodes that `keep_float`
+    names (see `vdla.quantise`). `place` names devices, "vdla" or "cpu", by the name of a node or of
+    its result, where the choice by cost is not wanted.
 
     Raises:
         OnnxError, UnsupportedError: the model is not valid, or has nodes that cannot run here.
         ModelError: an unknown target or device, or nodes that no device can run.
+        QuantiseError: wrong options or data of calibration.
     """
-    machine = target_of(target)
+    machine = target_of(target, ModelError)
     config = machine if isinstance(machine, Config) else None
     host = machine if isinstance(machine, Target) else Target.named(cpu) if isinstance(cpu, str) else cpu
     progress("import", 0, 1)
     graph = source if isinstance(source, Graph) else import_model(source, extents=extents)
-    graph = run_passes(graph, (*PREPARATION, *INTEGER), observe)
+    graph = run_passes(graph, PREPARATION, observe)
+    if calibration is not None:
+        graph = _quantised(graph, calibration, method, keep_float, observe)
+    graph = run_passes(graph, INTEGER, observe)
     decisions: Mapping[str, Decision] = {}
     if config is not None:
         graph, decisions = _on_devices(graph, config, place or {}, observe)
@@ -78,50 +85,31 @@ def compile_network(
     return Model(artifact)
 
 
-def target_of(target: object) -> Config | Target:
-    """The machine or the CPU that `target` is, or names."""
-    from vdla.compiler.target import TARGETS
-    from vdla.hardware.config import PRESETS
-    from vdla.support.suggest import did_you_mean
-
-    if isinstance(target, Config | Target):
-        return target
-    cpus = ("host", *TARGETS)
-    if isinstance(target, str) and target in PRESETS:
-        return PRESETS[target]
-    if isinstance(target, str) and target in cpus:
-        return Target.named(target)
-    hint = did_you_mean(target, (*PRESETS, *cpus)) if isinstance(target, str) else ""
-    choices = f"a machine ({', '.join(PRESETS)}) or a CPU ({', '.join(cpus)})"
-    raise ModelError(f"compile: target must be {choices}, got {target!r}{hint}")
-
-
 # --- passes ---------------------------------------------------------------------------------------
 
 
-def _evaluate(node: Node, inputs: Sequence[Array | None]) -> Sequence[Array]:
-    return evaluate_node(node, inputs, prefer="numpy")
-
-
-PREPARATION = (
-    GraphPass("fold_constants", lambda graph: fold_constants(graph, _evaluate)),
-    GraphPass("simplify", simplify),
-    GraphPass("fold_batch_norm", fold_batch_norm),
-    GraphPass("merge_common_subexpressions", merge_common_subexpressions),
-)
-"""The passes that keep a float network as it is, in order."""
-
-INTEGER = (
-    GraphPass("fuse_qdq", lambda graph: fuse_qdq(graph, _evaluate)),
-    GraphPass("fold_quantised_constants", lambda graph: fold_constants(graph, _evaluate, keep=())),
-    GraphPass("simplify_integers", simplify),
-)
-"""The passes that make integer operators of a quantised network."""
-
 FUSION = GraphPass("fuse", lambda graph: fuse(graph, lambda node: node.op not in RESHAPES))
 
-PASSES = (*(each.name for each in (*PREPARATION, *INTEGER)), "partition", "simplify_regions", "fuse")
+PASSES = (
+    *(each.name for each in PREPARATION),
+    "quantise",
+    *(each.name for each in INTEGER),
+    "partition",
+    "simplify_regions",
+    "fuse",
+)
 """The names of all passes, in order."""
+
+
+def _quantised(
+    graph: Graph, calibration: Calibration, method: str, keep_float: Sequence[str], observe: Observer | None
+) -> Graph:
+    from vdla.runtime.quantise import quantise
+
+    def run(given: Graph) -> Graph:
+        return quantise(given, calibration=calibration, method=method, keep_float=keep_float).graph
+
+    return run_passes(graph, (GraphPass("quantise", run),), observe)
 
 
 def _on_devices(

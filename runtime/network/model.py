@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vdla.runtime.artifact import Artifact, PlannedValue, Step
-from vdla.runtime.devices import Device
+from vdla.runtime.devices import Device, open_device
 from vdla.runtime.executor import Executor, NetworkResult
 from vdla.runtime.network.bind_kernels import KernelBinder
 from vdla.runtime.network.errors import ModelError
@@ -78,8 +78,6 @@ class Model:
         config = self.artifact.config
         if config is None or isinstance(self._device_choice, Device):
             return None if config is None else self._device_choice  # type: ignore[return-value]
-        from vdla.runtime.run import open_device
-
         self._device = open_device(self._device_choice, config)
         return self._device
 

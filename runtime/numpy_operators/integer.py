@@ -201,6 +201,13 @@ def qtable(x: Int8, *, table: Int8) -> Int8:
     return np.asarray(table[x.astype(np.int64) + 128])
 
 
+def patches(x: Int8, *, kernel_shape: Ints, strides: Ints, pads: Ints, dilations: Ints, padding: int) -> Int8:
+    """[N, C, H, W] to [N, KH * KW * C, OH, OW]: the windows as channels, C innermost."""
+    windows = _windows(x, kernel_shape, strides, pads, dilations, padding)  # [N, C, OH, OW, KH, KW]
+    count, _, rows, columns, *_ = windows.shape
+    return np.ascontiguousarray(windows.transpose(0, 4, 5, 1, 2, 3)).reshape(count, -1, rows, columns)
+
+
 def to_int8(x: npt.NDArray[np.uint8]) -> Int8:
     """x - 128."""
     return np.asarray((x ^ np.uint8(0x80)).view(np.int8))
@@ -295,6 +302,7 @@ def _function(compute: Callable[..., Array]) -> Function:
 
 
 _COMPUTE: Mapping[str, Callable[..., Array]] = {
+    "vdla.Patches": patches,
     "vdla.QConv": qconv,
     "vdla.QConvTranspose": qconv_transpose,
     "vdla.QDense": qdense,

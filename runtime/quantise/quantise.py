@@ -24,8 +24,7 @@ from vdla.compiler.graph.quantise import (
     plan_quantisation,
     value_statistics,
 )
-from vdla.runtime.evaluate import Evaluator
-from vdla.runtime.network.compile_network import PREPARATION
+from vdla.runtime.evaluate import PREPARATION, Evaluator
 from vdla.runtime.quantise.batches import Batch, Calibration, batches
 from vdla.runtime.quantise.quantised_network import QuantisedNetwork
 from vdla.support.suggest import did_you_mean

@@ -61,8 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _open(name: str, program: Program, config: Config, arguments: argparse.Namespace) -> MemoryDevice:
     """The device, with as much memory as the program needs."""
     from vdla.runtime.compare import memory_bytes
-    from vdla.runtime.devices import MemoryDevice
-    from vdla.runtime.run import open_device
+    from vdla.runtime.devices import MemoryDevice, open_device
 
     options = {"memory_bytes": memory_bytes(program), "timeout_cycles": arguments.timeout}
     if name == "rtl":

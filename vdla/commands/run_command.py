@@ -129,7 +129,7 @@ def _timing(program: Program, config: Config, timeout: int | None) -> RunStats:
 def _on_device(
     program: Program, arrays: Mapping[str, Array], config: Config, arguments: argparse.Namespace
 ) -> tuple[dict[str, Array], RunStats]:
-    from vdla.runtime.run import open_device
+    from vdla.runtime.devices import open_device
     from vdla.runtime.run import run as run_on
 
     given = {"timeout_cycles": arguments.timeout, "waves": arguments.waves}

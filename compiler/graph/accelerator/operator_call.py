@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler.graph.accelerator.errors import NotAcceleratedError, decline
-from vdla.compiler.graph.accelerator.packing import Channels, PackedLayout
+from vdla.compiler.graph.accelerator.packing import Channels, PackedLayout, PatchWindow
 from vdla.compiler.graph.graph import Array, Graph, Node, TensorType
 from vdla.compiler.operators import vdla as templates
 from vdla.compiler.operators.vdla import Operator, TemplateError
@@ -189,10 +189,29 @@ def _conv(at: _Machine) -> OperatorCall:
     }
     if group == channels == outputs:
         operator = templates.depthwise_conv2d(at.config, channels=channels, **shared)
-    else:
-        extents = {"in_channels": channels, "out_channels": outputs, "groups": group}
-        operator = templates.conv2d(at.config, **extents, packing="channels", chained=True, **shared)
+        return _call(at, operator, data, result, weight)
+    extents = {"in_channels": channels, "out_channels": outputs, "groups": group}
+    packing = "channels" if at.node.inputs[0] in at.made else "auto"  # what is packed already stays so
+    operator = templates.conv2d(at.config, **extents, packing=packing, chained=True, **shared)
+    if operator.layouts["data"].name.startswith("NP"):
+        data = _patches(data, kernel, shared, result)
     return _call(at, operator, data, result, weight)
+
+
+def _patches(
+    data: PackedLayout, kernel: tuple[int, int], options: Mapping[str, Any], result: PackedLayout
+) -> PackedLayout:
+    """The layout of the windows of an input, for a template that reads patches."""
+    window = PatchWindow(
+        kernel_shape=kernel,
+        strides=options["strides"],
+        pads=options["pads"],
+        dilations=options["dilations"],
+        padding=options["input_zero_point"],
+    )
+    count, channels, *_ = data.image
+    shape = (count, kernel[0] * kernel[1] * channels, *result.image[2:])
+    return replace(data, shape=shape, patches=window)
 
 
 def _conv_transpose(at: _Machine) -> OperatorCall:

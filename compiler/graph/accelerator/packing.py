@@ -8,7 +8,7 @@ dimension (`ROWS`: every row of [..., C] is a pixel).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
 from math import prod
 
@@ -28,13 +28,28 @@ class Channels(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class PatchWindow:
+    """Windows of an image that the host lays out as channels; `padding` is their value outside."""
+
+    kernel_shape: tuple[int, int]
+    strides: tuple[int, int]
+    pads: tuple[int, int, int, int]
+    dilations: tuple[int, int]
+    padding: int
+
+
+@dataclass(frozen=True, slots=True)
 class PackedLayout:
-    """The packed layout of a tensor of `shape`: blocks of `batch` images and `block` channels."""
+    """The packed layout of a tensor of `shape`: blocks of `batch` images and `block` channels.
+
+    With `patches`, the tensor is that of the windows of another one.
+    """
 
     channels: Channels
     shape: tuple[int, ...]
     batch: int
     block: int
+    patches: PatchWindow | None = None
 
     @property
     def image(self) -> tuple[int, int, int, int]:
@@ -54,6 +69,8 @@ class PackedLayout:
 
     def same_bytes(self, other: PackedLayout) -> bool:
         """Whether both layouts of one tensor have every element at the same place."""
+        if self.patches or other.patches:
+            return False
         if self.channels is other.channels:
             return _without_ones(self.packed_shape) == _without_ones(other.packed_shape)
         if any(extent != 1 for layout in (self, other) for extent in layout.shape[2:]):
@@ -64,6 +81,11 @@ class PackedLayout:
 
     # --- conversion
 
+    @property
+    def tag(self) -> str:
+        """What tells the layouts of one tensor apart, for names."""
+        return f"{'patches' if self.patches else self.channels.value}{self.block}"
+
     def pack(self, source: str, packed: str, dtype: str) -> Replacement:
         """The nodes that pack `source` into the value `packed`."""
         if self.channels is Channels.ROWS:
@@ -71,7 +93,8 @@ class PackedLayout:
         making = _Making(packed, dtype)
         count, channels, height, width = self.image
         blocks, groups, *_ = self.packed_shape
-        value = making.reshape(source, (count, channels, height, width))
+        value = source if self.patches is None else making.patches(source, self.shape, self.patches)
+        value = making.reshape(value, (count, channels, height, width))
         value = making.pad(value, (count, channels, height, width), (blocks * self.batch, groups * self.block))
         value = making.reshape(value, (blocks, self.batch, groups, self.block, height, width))
         return making.transpose(value, _IMAGE_ORDER, self.packed_shape, packed)
@@ -126,6 +149,9 @@ class _Making:
         self.constants[name] = np.array(values, np.int64)
         self.types[name] = TensorType("int64", (len(values),))
         return name
+
+    def patches(self, source: str, shape: Sequence[int], window: PatchWindow) -> str:
+        return self._add("vdla.Patches", (source,), shape, **asdict(window))
 
     def reshape(self, source: str, shape: Sequence[int]) -> str:
         return self._add("Reshape", (source, self._integers(shape)), shape)

@@ -162,7 +162,7 @@ class _Around:
         root, made = self.regions.root(value), self.regions.is_packed(value, layout)
         if made and root in inside:
             return root
-        name = packed_name(root) if made else f"{packed_name(value)}.{layout.channels.value}{layout.block}"
+        name = packed_name(root) if made else f"{packed_name(value)}.{layout.tag}"
         if name not in self.inputs:
             self.inputs.append(name)
             if not made and name not in self.regions.packed:

@@ -16,6 +16,7 @@ from vdla.compiler.graph.rules.integer_products import INTEGER_PRODUCTS
 from vdla.compiler.graph.rules.inverse_functions import INVERSE_FUNCTIONS
 from vdla.compiler.graph.rules.movement import MOVEMENT
 from vdla.compiler.graph.rules.normalisations import NORMALISATIONS
+from vdla.compiler.graph.rules.patches import PATCHES
 from vdla.compiler.graph.rules.pools import POOLS
 from vdla.compiler.graph.rules.products import PRODUCTS
 from vdla.compiler.graph.rules.qlinear import QLINEAR
@@ -37,6 +38,7 @@ _FAMILIES = (
     GATHERS,
     INTEGER_ELEMENTWISE,
     INTEGER_PRODUCTS,
+    PATCHES,
     INVERSE_FUNCTIONS,
     MOVEMENT,
     NORMALISATIONS,

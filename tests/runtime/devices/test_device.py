@@ -9,8 +9,8 @@ from vdla.benchmarks.programs.gemm_program import GemmTiling, gemm_program
 from vdla.hardware.config import Config
 from vdla.hardware.numerics import pack_scale, requantise
 from vdla.hardware.program import STREAM
-from vdla.runtime.devices import ALIGNMENT, Device, DeviceError
-from vdla.runtime.run import DEVICES, open_device, run
+from vdla.runtime.devices import ALIGNMENT, DEVICES, Device, DeviceError, open_device
+from vdla.runtime.run import run
 from vdla.simulator.simulate import simulate
 from vdla.simulator.support.errors import SimulationError
 from vdla.simulator.verify import VerifyError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from helpers.documents import check_page
 
-from vdla.runtime.run import DEVICES
+from vdla.runtime.devices import DEVICES
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from vdla.compiler.graph.accelerator import candidates
 from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import run_passes
 from vdla.hardware.config import Config
+from vdla.runtime.evaluate import INTEGER, PREPARATION
 from vdla.runtime.network import Model, ModelError, compile_network
-from vdla.runtime.network.compile_network import INTEGER, PREPARATION
 
 ON_MACHINE = ["resnet18", "mobilenet_v2", "deep_q_network", "digits"]
 
@@ -81,7 +81,9 @@ def test_a_saved_model_runs_the_same(tmp_path):
 
 def test_wrong_targets_and_places():
     model, _ = quantised("digits")
-    with pytest.raises(ModelError, match=r"^compile: target must be a machine \(.*\) or a CPU \(.*\), got 'pinq_z1'"):
+    with pytest.raises(
+        ModelError, match=r"^compile: target must be an accelerator \(.*\) or a CPU \(.*\), got 'pinq_z1'"
+    ):
         compile_network(model, "pinq_z1")
     with pytest.raises(ModelError, match=r"^compile: device of conv must be one of vdla, cpu, got gpu$"):
         compile_network(model, "pynq_z1", place={"conv": "gpu"})

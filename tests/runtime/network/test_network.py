@@ -95,3 +95,30 @@ def test_what_no_device_runs_is_one_error():
         "  Unknown first: the operator must have a tensor expression, got Unknown\n"
         "  Other y: the operator must have a tensor expression, got Other"
     )
+
+
+def test_the_public_names(tmp_path):
+    import vdla
+
+    network = NETWORKS["deep_q_network"]
+    source = network.build(**network.small)
+    model = vdla.compile(source, "host")
+    assert isinstance(model, vdla.Model)
+    model.save(tmp_path / "m.vdla")
+    inputs = network.inputs(source)
+    loaded = vdla.load(tmp_path / "m.vdla")
+    assert np.array_equal(loaded(**inputs), model(**inputs))
+    with pytest.raises(vdla.Error, match=r"^compile: weights must be left out for the model, got \('w',\)$"):
+        vdla.compile(source, "host", weights=("w",))
+
+
+def test_calibration_quantises(tmp_path):
+    network = NETWORKS["deep_q_network"]
+    source = network.build(**network.small)
+    data = [network.inputs(source, seed=seed) for seed in range(3)]
+    model = compile_network(source, "pynq_z1", calibration=data, method="minmax")
+    ops = [op.op for step in model.artifact.plan.steps for op in step.placement.operators]
+    assert ops.count("vdla.QConv") == 3
+    exact = compile_network(source)
+    (got,), (wanted,) = (m.run(data[0]).outputs.values() for m in (model, exact))
+    assert np.abs(got - wanted).max() < 0.1 * np.abs(wanted).max()

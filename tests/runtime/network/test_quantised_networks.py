@@ -6,11 +6,11 @@ from helpers.integer_evaluator import evaluate as exact
 from helpers.quantiser import to_qdq
 
 from vdla.benchmarks.networks.registry import NETWORKS
+from vdla.compiler.graph import Node, TensorType
 from vdla.compiler.graph.onnx import import_model
 from vdla.compiler.graph.passes import run_passes
-from vdla.runtime.evaluate import Evaluator
+from vdla.runtime.evaluate import INTEGER, PREPARATION, Evaluator, evaluate_node
 from vdla.runtime.network import compile_network
-from vdla.runtime.network.compile_network import INTEGER, PREPARATION
 
 QUANTISED = [name for name in NETWORKS if name != "lstm_language_model"]
 
@@ -45,3 +45,18 @@ def test_the_compiled_network(quantised):
             assert np.allclose(array, wanted[name], rtol=0, atol=1e-6)
         else:
             assert np.array_equal(array, wanted[name]), name
+
+
+def test_patches_agree_with_their_rule():
+    attributes = {
+        "kernel_shape": (3, 2),
+        "strides": (2, 1),
+        "pads": (1, 0, 2, 1),
+        "dilations": (1, 2),
+        "padding": -7,
+    }
+    x = np.random.default_rng(0).integers(-128, 128, (2, 3, 7, 6), np.int8)
+    node = Node("vdla.Patches", ("x",), ("y",), attributes)
+    wanted = evaluate_node(node, [x], prefer="numpy")[0]
+    kinds = (TensorType("int8", wanted.shape),)
+    assert np.array_equal(evaluate_node(node, [x], [False], kinds, prefer="kernel")[0], wanted)

@@ -126,3 +126,16 @@ def test_another_width_of_operands_is_a_reason():
     config = Config.preset("int4")
     decision = decisions(graph_of(conv("x", "y")), config=config).decisions["y"]
     assert decision.reason == "on the accelerator it must have the machine's activations, int4, got int8"
+
+
+def test_the_host_lays_out_the_windows_of_an_image_with_few_channels():
+    node = conv("x", "y", strides=(2, 2), pads=(1, 1, 1, 1), x_zero_point=3)
+    shapes = {"x": (1, 3, 32, 32), "y": (1, 16, 16, 16)}
+    constants = {"w": np.ones((16, 3, 3, 3), np.int8), "b": np.zeros(16, np.int32)}
+    types = {name: TensorType("int8", shape) for name, shape in shapes.items()}
+    types |= {name: TensorType(str(value.dtype), value.shape) for name, value in constants.items()}
+    graph = partitioned(check_graph(Graph("g", ("x",), ("y",), (node,), constants, types)))
+    assert operators_of(graph)[0] == "vdla.Patches"
+    first = graph.nodes[0]
+    assert (first.attributes["kernel_shape"], first.attributes["padding"]) == ((3, 3), 3)
+    assert graph.tensor(first.outputs[0]).extents == (1, 27, 16, 16)

@@ -1,0 +1,47 @@
+"""The devices by name; each is imported at its first use, since a board cannot import every one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from inspect import signature
+from typing import Any
+
+from vdla.hardware.config import Config
+from vdla.runtime.devices.device import Device, DeviceError
+from vdla.support.suggest import did_you_mean
+
+
+def _deferred(name: str, module: str, class_name: str) -> Callable[..., Device]:
+    """A device class that is imported at its first use: a board cannot import every device."""
+
+    def create(config: Config, **options: Any) -> Device:  # noqa: ANN401  of the device's class
+        try:
+            device_class: Callable[..., Device] = getattr(import_module(module), class_name)
+        except ModuleNotFoundError as error:
+            raise DeviceError(f"device {name}: Python package {error.name} must be installed, got none") from error
+        known = [name for name in signature(device_class).parameters if name != "config"]
+        for option in sorted(options.keys() - known):
+            raise DeviceError(
+                f"device {name}: option must be one of {', '.join(known)}, got {option}{did_you_mean(option, known)}"
+            )
+        return device_class(config, **options)
+
+    return create
+
+
+DEVICES: Mapping[str, Callable[..., Device]] = {
+    "sim": _deferred("sim", "vdla.runtime.devices.sim", "SimDevice"),
+    "rtl": _deferred("rtl", "vdla.runtime.devices.rtl", "RtlDevice"),
+}
+
+
+def open_device(name: str, config: Config, **options: Any) -> Device:  # noqa: ANN401  of the device's class
+    """The device `name` as a machine of configuration `config`; DeviceError lists the known names.
+
+    `options` are those of its class: `memory_bytes` and `timeout_cycles` of all devices, `waves`,
+    `assertions` and `stalls` of rtl.
+    """
+    if not isinstance(name, str) or name not in DEVICES:
+        raise DeviceError(f"device: name must be one of {', '.join(DEVICES)}, got {name}{did_you_mean(name, DEVICES)}")
+    return DEVICES[name](config, **options)

@@ -1,0 +1,36 @@
+"""The passes that every network goes through first, with our kernels and functions to fold with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vdla.compiler.graph import Array, Node
+from vdla.compiler.graph.integer import fuse_qdq
+from vdla.compiler.graph.passes import (
+    GraphPass,
+    fold_batch_norm,
+    fold_constants,
+    merge_common_subexpressions,
+    simplify,
+)
+from vdla.runtime.evaluate.nodes import evaluate_node
+
+
+def _evaluate(node: Node, inputs: Sequence[Array | None]) -> Sequence[Array]:
+    return evaluate_node(node, inputs, prefer="numpy")
+
+
+PREPARATION = (
+    GraphPass("fold_constants", lambda graph: fold_constants(graph, _evaluate)),
+    GraphPass("simplify", simplify),
+    GraphPass("fold_batch_norm", fold_batch_norm),
+    GraphPass("merge_common_subexpressions", merge_common_subexpressions),
+)
+"""The passes that keep a float network as it is, in order."""
+
+INTEGER = (
+    GraphPass("fuse_qdq", lambda graph: fuse_qdq(graph, _evaluate)),
+    GraphPass("fold_quantised_constants", lambda graph: fold_constants(graph, _evaluate, keep=())),
+    GraphPass("simplify_integers", simplify),
+)
+"""The passes that make integer operators of a quantised network."""
