@@ -39,6 +39,17 @@ def residual_factors(a_scale: Scale, b_scale: Scale, y_scale: Scale) -> tuple[tu
     return factors, over(larger, y_scale, max(factors))
 
 
+def slope_factors(slope: float, x_scale: Scale, y_scale: Scale) -> tuple[tuple[int, int], np.float32]:
+    """The integer factors of positive and of negative numbers, and the float32 of the result.
+
+    The slope of negative numbers is from 0 to 1.
+    """
+    if not 0 <= slope <= 1:
+        raise NumericsError(f"slope_factors: slope must be from 0 to 1, got {slope}")
+    nearest = Fraction(float(np.float32(slope))).limit_denominator(MAX_FACTOR)
+    return (nearest.denominator, nearest.numerator), over(x_scale, y_scale, nearest.denominator)
+
+
 def over(scale: Scale, y_scale: Scale, factor: int) -> np.float32:
     """scale / (y_scale * factor) in float32: the multiplier of sums that an integer has scaled."""
     return np.float32(np.float32(scale) / np.float32(np.float32(y_scale) * np.float32(factor)))

@@ -18,7 +18,9 @@ from vdla.compiler.operators.vdla import (
     conv2d_transpose,
     dense,
     depthwise_conv2d,
+    leaky_relu,
     pool2d,
+    rescale,
     residual_add,
 )
 from vdla.hardware.config import Config, Dram
@@ -93,6 +95,13 @@ CASES: tuple[_Case, ...] = (
         {"kind": "max", **_image("channels", 1, 8, 7, 17), "kernel": 3, "strides": 2, "pads": 1},
     ),
     _Case("average_pool", pool2d, {"kind": "average", **_image("channels", 1, 6, 6, 17), "kernel": 2, "strides": 2}),
+    _Case(
+        "leaky_relu",
+        leaky_relu,
+        {**_image("channels", 1, 5, 6, 21), "factors": (10, 1), "input_zero_point": 3, "floor": -5},
+    ),
+    _Case("rescale", rescale, {**_image("channels", 1, 5, 6, 21), "input_zero_point": 3, "zero_point": -2}),
+    _Case("global_pool", pool2d, {"kind": "average", **_image("channels", 1, 17, 16, 19), "kernel": (17, 16)}),
     _Case(
         "residual_add",
         residual_add,

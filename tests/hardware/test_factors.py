@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vdla.hardware.factors import MAX_FACTOR, ratio, residual_factors
+from vdla.hardware.factors import MAX_FACTOR, ratio, residual_factors, slope_factors
 from vdla.hardware.numerics import NumericsError, scale_from_float
 
 scales = st.floats(2.0**-20, 2.0**10, width=32)
@@ -45,6 +45,17 @@ def test_residual_factors_of_known_scales() -> None:
     (first, second), factor = residual_factors(np.float32(0.1), np.float32(0.3), np.float32(0.05))
     assert (first, second) == (1, 3)
     assert factor == np.float32(np.float32(0.3) / np.float32(np.float32(0.05) * np.float32(3)))
+
+
+def test_a_slope_is_a_fraction() -> None:
+    assert slope_factors(0.5, 0.25, 0.125) == ((2, 1), 1.0)
+    assert slope_factors(0.0, 0.25, 0.25) == ((1, 0), 1.0)
+    factors, factor = slope_factors(0.01, 0.1, 0.2)
+    assert factors == (100, 1)
+    assert factor == np.float32(np.float32(0.1) / np.float32(np.float32(0.2) * np.float32(100)))
+    with pytest.raises(NumericsError) as refused:
+        slope_factors(1.5, 1.0, 1.0)
+    assert str(refused.value) == "slope_factors: slope must be from 0 to 1, got 1.5"
 
 
 @given(st.floats(2.0**-39, 2.0**23, width=32))

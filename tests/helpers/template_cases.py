@@ -18,6 +18,7 @@ from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.conv2d_transpose import conv2d_transpose
 from vdla.compiler.operators.vdla.dense import dense
 from vdla.compiler.operators.vdla.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.operators.vdla.elementwise import extremum, leaky_relu, rescale
 from vdla.compiler.operators.vdla.operator import Operator
 from vdla.compiler.operators.vdla.pool2d import pool2d
 from vdla.compiler.operators.vdla.residual_add import residual_add
@@ -104,15 +105,17 @@ class Draw:
         zero_point = self.zero()
         activation = "relu" if self.chance(0.4) else "none"
         low = zero_point if activation == "relu" else self.low
-        ceiling = self.integer(low, self.high) if self.chance(0.3) else None
-        return {"zero_point": zero_point, "activation": activation, "ceiling": ceiling}
+        floor = self.integer(low, self.high) if self.chance(0.2) else None
+        ceiling = self.integer(low if floor is None else floor, self.high) if self.chance(0.3) else None
+        return {"zero_point": zero_point, "activation": activation, "floor": floor, "ceiling": ceiling}
 
     def finish(self, sums: Array, bias: Array, factor: Array, options: Options) -> Array:
         """The results with these options."""
         if options.get("raw"):
             return sums
         zero_point, ceiling = options["zero_point"], options["ceiling"]
-        low = zero_point if options["activation"] == "relu" else self.low
+        low = zero_point if options.get("activation") == "relu" else self.low
+        low = low if options["floor"] is None else max(low, options["floor"])
         return reference.requantise(sums, bias, factor, zero_point, low, self.high if ceiling is None else ceiling)
 
 
@@ -293,6 +296,34 @@ def residual_add_case(config: Config, seed: int) -> OperatorCase:
     return OperatorCase(operator, {"data": data, "other": other, **operands}, expected)
 
 
+def elementwise_case(config: Config, seed: int) -> OperatorCase:
+    """A rescaling, a leaky relu, a maximum or a minimum."""
+    draw = Draw(config, seed)
+    template = [rescale, leaky_relu, extremum, extremum][seed % 4]
+    kind = ["", "", "maximum", "minimum"][seed % 4]
+    shape = (draw.integer(1, 3), draw.channels(), *draw.pair(1, 12))
+    sides = dict(zip(("batch", "channels", "height", "width"), shape, strict=True))
+    options, zeros = draw.output(), (draw.zero(), draw.zero())
+    options = options if "floor" in options else {"zero_point": 1, "floor": None, "ceiling": None}
+    data, other = (draw.elements(shape, config.inp_bits) for _ in range(2))
+    first, second = draw.integer(0, 32767), draw.integer(0, 32767)
+    given: Options = {**sides, "virtual_threads": draw.integer(1, 3)}
+    operands = {"data": data}
+    if template is rescale:
+        given |= {"input_zero_point": zeros[0]}
+        sums = data - zeros[0]
+    elif template is leaky_relu:
+        options.pop("activation", None)
+        given |= {"input_zero_point": zeros[0], "factors": (first, second)}
+        sums = np.maximum((data - zeros[0]) * first, (data - zeros[0]) * second)
+    else:
+        given |= {"kind": kind, "input_zero_points": zeros, "factors": (first, second)}
+        operands |= {"other": other}
+        sums = getattr(np, kind)((data - zeros[0]) * first, (other - zeros[1]) * second)
+    more, expected = _finished(draw, sums, options)
+    return OperatorCase(template(config, **given, **options), {**operands, **more}, expected)
+
+
 CASES: dict[str, Callable[[Config, int], OperatorCase]] = {
     "conv2d": conv2d_case,
     "grouped_conv2d": grouped_conv2d_case,
@@ -302,4 +333,5 @@ CASES: dict[str, Callable[[Config, int], OperatorCase]] = {
     "conv2d_transpose": conv2d_transpose_case,
     "pool2d": pool2d_case,
     "residual_add": residual_add_case,
+    "elementwise": elementwise_case,
 }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 
 from vdla.compiler.graph.graph import Node
@@ -11,7 +9,7 @@ from vdla.compiler.graph.integer.affine import activation, decline, multipliers
 from vdla.compiler.graph.integer.products import fuse_biased
 from vdla.compiler.graph.integer.result import QuantisedResult, sole
 from vdla.compiler.graph.rewriting import Replacement
-from vdla.hardware.factors import MAX_FACTOR, over, residual_factors
+from vdla.hardware.factors import residual_factors, slope_factors
 
 
 def fuse_add(result: QuantisedResult, node: Node) -> Replacement:
@@ -67,10 +65,10 @@ def fuse_leaky_relu(result: QuantisedResult, node: Node) -> Replacement:
     x, slope = activation(graph, node.inputs[0]), float(np.float32(node.attributes.get("alpha", 0.01)))
     if not 0 <= slope <= 1:
         decline(f"have a slope from 0 to 1, got {slope:g}")
-    nearest = Fraction(slope).limit_denominator(MAX_FACTOR)
+    factors, factor = slope_factors(slope, x.scale, result.scale)
     attributes = {
-        "factors": (nearest.denominator, nearest.numerator),
+        "factors": factors,
         "x_zero_point": x.zero_point,
-        **multipliers(over(x.scale, result.scale, nearest.denominator)),
+        **multipliers(factor),
     }
     return result.becomes("vdla.QLeakyRelu", (x.name,), attributes, (node,))

@@ -10,12 +10,13 @@ from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.conv2d_transpose import conv2d_transpose
 from vdla.compiler.operators.vdla.dense import dense
 from vdla.compiler.operators.vdla.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.operators.vdla.elementwise import extremum, leaky_relu, rescale
 from vdla.compiler.operators.vdla.layouts import Layout
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError
 from vdla.compiler.operators.vdla.pool2d import pool2d
 from vdla.compiler.operators.vdla.residual_add import residual_add
 from vdla.compiler.operators.vdla.tiling_problem import Tiling
-from vdla.hardware.factors import residual_factors
+from vdla.hardware.factors import residual_factors, slope_factors
 
 __all__ = [
     "Chain",
@@ -31,7 +32,11 @@ __all__ = [
     "conv2d_transpose",
     "dense",
     "depthwise_conv2d",
+    "extremum",
+    "leaky_relu",
     "pool2d",
+    "rescale",
     "residual_add",
     "residual_factors",
+    "slope_factors",
 ]

@@ -53,7 +53,7 @@ class ChannelwiseWindow(SlidingWindow):
         """Elements in the windows of all results, without the padding of channels."""
         return self.batch * self.in_channels * self.out_size[0] * self.out_size[1] * self.taps
 
-    def problem(self, weights: int = 0, inputs: int = 1, lanes: int = 1) -> TilingProblem:
+    def problem(self, weights: int = 0, inputs: int = 1, lanes: int = 1, sums: int = 1) -> TilingProblem:
         """The operator as the tile search sees it."""
         through_acc = self.source is Source.ACC
         kept, cuts = self.padding() if self.neutral_fill and not through_acc else (1.0, (0, 0))
@@ -75,6 +75,7 @@ class ChannelwiseWindow(SlidingWindow):
             unit=1 if through_acc else self.config.block_out // self.config.block_in,
             through_acc=through_acc,
             lanes=lanes,
+            sums=sums,
             kept=kept,
             cuts=cuts,
         )

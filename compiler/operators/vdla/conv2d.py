@@ -60,6 +60,7 @@ def conv2d(
     dilations: int | Pair = 1,
     groups: int = 1,
     activation: str = "none",
+    floor: int | None = None,
     ceiling: int | None = None,
     zero_point: int = 0,
     input_zero_point: int = 0,
@@ -73,11 +74,11 @@ def conv2d(
     """Convolution of [batch, in_channels, height, width] with [out_channels, in_channels, kh, kw].
 
     Results are `config.out_dtype`, requantised with a bias and a real multiplier for each channel;
-    with `raw` they are the int32 sums. `activation` is none or relu, `ceiling` an upper clip bound
-    (relu6). `packing` is channels, patches, or auto for the faster of the two by estimate; `tiling`
-    overrides the search, which assumes with `chained` that another operator runs before this one in
-    a chain. With `groups`, weights are [out_channels, in_channels / groups, kh, kw], and `packing`
-    is that of channels.
+    with `raw` they are the int32 sums. `activation` is none or relu; `floor` and `ceiling` are clip
+    bounds (relu6). `packing` is channels, patches, or auto for the faster of the two by estimate;
+    `tiling` overrides the search, which assumes with `chained` that another operator runs before
+    this one in a chain. With `groups`, weights are [out_channels, in_channels / groups, kh, kw],
+    and `packing` is that of channels.
 
     Raises:
         TemplateError: an extent, option or zero point is out of range, or no tile fits the buffers.
@@ -100,6 +101,7 @@ def conv2d(
             config=config,
             name=name,
             activation=activation,
+            floor=floor,
             ceiling=ceiling,
             zero_point=zero_point,
             raw=raw,

@@ -23,6 +23,7 @@ def dense(
     in_features: int,
     out_features: int,
     activation: str = "none",
+    floor: int | None = None,
     ceiling: int | None = None,
     zero_point: int = 0,
     input_zero_point: int = 0,
@@ -42,8 +43,9 @@ def dense(
     groups = blocks(rows, config.batch)
     conv = conv2d(
         config, batch=config.batch, height=1, width=groups, in_channels=in_features, out_channels=out_features,
-        kernel=1, activation=activation, ceiling=ceiling, zero_point=zero_point, input_zero_point=input_zero_point,
-        raw=raw, virtual_threads=virtual_threads, packing="channels", tiling=tiling, name=name,
+        kernel=1, activation=activation, floor=floor, ceiling=ceiling, zero_point=zero_point,
+        input_zero_point=input_zero_point, raw=raw, virtual_threads=virtual_threads, packing="channels",
+        tiling=tiling, name=name,
     )  # fmt: skip
 
     def pack(data: Array, weight: Array, bias: Array | None = None, multiplier: Factors = None) -> dict[str, Array]:

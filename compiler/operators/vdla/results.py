@@ -34,13 +34,16 @@ class Results:
     ceiling: int | None = None
     zero_point: int = 0
     raw: bool = False
+    floor: int | None = None
 
     def check(self) -> None:
         """Reject options out of range."""
         low, high = check_range(f"{self.name}: zero_point", self.zero_point, self.config.out_dtype)
         if self.activation not in ("none", "relu"):
             raise TemplateError(f"{self.name}: activation must be none or relu, got {self.activation!r}")
-        low = max(low, self.zero_point) if self.activation == "relu" else low
+        if self.floor is not None and not (is_int(self.floor) and low <= self.floor <= high):
+            raise TemplateError(f"{self.name}: floor must be in {low}..{high}, got {self.floor!r}")
+        low = self.bounds[0]
         if not isinstance(self.raw, bool):
             raise TemplateError(f"{self.name}: raw must be True or False, got {self.raw!r}")
         if self.raw:
@@ -50,15 +53,16 @@ class Results:
 
     def _check_raw(self) -> None:
         """Reject options of the requantisation, which raw sums skip."""
-        for option, default in (("activation", "none"), ("ceiling", None), ("zero_point", 0)):
+        for option, default in (("activation", "none"), ("floor", None), ("ceiling", None), ("zero_point", 0)):
             value = getattr(self, option)
             if value != default:
                 raise TemplateError(f"{self.name}: {option} must be {default!r} for raw sums, got {value!r}")
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """The clip bounds: the output type's, raised by relu and lowered by the ceiling."""
+        """The clip bounds: the output type's, raised by relu and floor, lowered by the ceiling."""
         low = self.zero_point if self.activation == "relu" else -self._half
+        low = low if self.floor is None else max(low, self.floor)
         return low, self._half - 1 if self.ceiling is None else self.ceiling
 
     @property

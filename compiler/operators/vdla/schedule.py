@@ -43,8 +43,9 @@ def schedule_tiles(
     """The scheduled, tensorized function.
 
     `tensors` are the inputs and the output. `core` computes the sums, `windows` loads each window
-    (by default into `inp`), `before` computes stages in the accumulator that the sums read, and
-    `weights` loads the weights (by default as the GEMM's), which are the parameter `factor`.
+    (by default into `inp`), `before` computes stages in the accumulator that the sums read, in
+    order, and `weights` loads the weights (by default as the GEMM's), which are the parameter
+    `factor`.
     """
     *inputs, output = tensors
     s = Schedule(te.create_function(inputs, [output], name))
@@ -54,7 +55,7 @@ def schedule_tiles(
         s.set_scope(stage, intrinsic.scopes[intrinsic.output.name])
     s.set_scope(RESULTS, "out")
     outer, block, x = _tile(s, tiling, problem)
-    for stage in (*before, *windows):
+    for stage in (*reversed(list(before)), *windows):  # readers first
         s.compute_at(stage, _last(outer))
     for stage in before:
         s.store_at(stage, _tile_loop(outer))

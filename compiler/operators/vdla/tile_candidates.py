@@ -145,7 +145,7 @@ def fitting(config: Config, problem: TilingProblem, c: Candidates) -> Bools:
     good: Bools = (
         ((0 if problem.through_acc else window) <= (config.inp_depth // 2 if problem.chained else config.inp_depth))
         & (weights * weight_copies <= config.wgt_depth)
-        & (results * copies + (window if problem.through_acc else 0) <= config.acc_depth)
+        & (results * copies * problem.sums + (window if problem.through_acc else 0) <= config.acc_depth)
         & (results * copies * slot <= config.out_depth)
         & (lanes <= config.scl_depth)
         & ((problem.sections == 1) | (problem.out_blocks % c.out_blocks == 0))  # tiles do not cross sections

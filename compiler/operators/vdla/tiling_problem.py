@@ -27,6 +27,7 @@ class TilingProblem:
     read padding, which is skipped; `cuts`: borders between rows, and between columns, of which
     different taps are skipped. `chained`: another operator hides the loads of the first tile.
     `sections`: such problems one after the other, each with output blocks and weights of its own.
+    `sums`: entries of the accumulator for one result.
     """
 
     batches: int
@@ -51,6 +52,7 @@ class TilingProblem:
     cuts: tuple[int, int] = (0, 0)
     chained: bool = False
     sections: int = 1
+    sums: int = 1
 
     def window(self, rows: Count, cols: Count) -> Count:
         """Input entries, of one channel block, for a tile of output."""

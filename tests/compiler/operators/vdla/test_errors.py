@@ -15,6 +15,7 @@ from vdla.compiler.operators.vdla.conv2d import conv2d
 from vdla.compiler.operators.vdla.conv2d_transpose import conv2d_transpose
 from vdla.compiler.operators.vdla.dense import dense
 from vdla.compiler.operators.vdla.depthwise_conv2d import depthwise_conv2d
+from vdla.compiler.operators.vdla.elementwise import extremum, leaky_relu, rescale
 from vdla.compiler.operators.vdla.operator import Operator, TemplateError
 from vdla.compiler.operators.vdla.pool2d import pool2d
 from vdla.compiler.operators.vdla.residual_add import residual_add
@@ -30,6 +31,9 @@ OPTIONS: dict[Callable[..., Operator], dict[str, Any]] = {
     dense: {"rows": 3, "in_features": 5, "out_features": 6},
     depthwise_conv2d: {**IMAGE, "channels": 5, "kernel": 3},
     pool2d: {**IMAGE, "channels": 5, "kernel": 3, "kind": "average"},
+    rescale: {**IMAGE, "channels": 5},
+    leaky_relu: {**IMAGE, "channels": 5, "factors": (10, 1)},
+    extremum: {**IMAGE, "channels": 5, "kind": "maximum"},
     residual_add: {**IMAGE, "channels": 5},
 }
 
@@ -41,13 +45,13 @@ REFUSED = [
         conv2d,
         {"stride": 2},
         "conv2d: option must be one of batch, height, width, in_channels, out_channels, kernel, strides, pads, "
-        "dilations, groups, activation, ceiling, zero_point, input_zero_point, raw, virtual_threads, packing, tiling, "
-        "chained, name, got stride (did you mean strides?)",
+        "dilations, groups, activation, floor, ceiling, zero_point, input_zero_point, raw, virtual_threads, packing, "
+        "tiling, chained, name, got stride (did you mean strides?)",
     ),
     (
         dense,
         {"pads": 1},
-        "dense: option must be one of rows, in_features, out_features, activation, ceiling, zero_point, "
+        "dense: option must be one of rows, in_features, out_features, activation, floor, ceiling, zero_point, "
         "input_zero_point, raw, virtual_threads, tiling, name, got pads",
     ),
     (conv2d, {"groups": 2}, "conv2d: groups must divide in_channels = 5, got 2"),
