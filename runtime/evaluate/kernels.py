@@ -6,6 +6,7 @@ A kernel is made for the element types, shapes and constants of one call. Values
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 from vdla.compiler.graph import Array, Graph, Node, TensorType
 from vdla.compiler.graph.rules import RULES, DeclinedError
 from vdla.compiler.graph.rules.graph_function import graph_function
-from vdla.compiler.ir import DTYPES, storage_dtype
+from vdla.compiler.ir import DTYPES, Function, storage_dtype
 from vdla.compiler.operators.cpu import default_schedule
 from vdla.compiler.target import Target, host
 from vdla.runtime.native import Kernel, build
@@ -42,11 +43,22 @@ class NodeKernel:
 
 
 class KernelCache:
-    """Kernels by everything that they depend on; refusals are remembered as well."""
+    """Kernels by everything that they depend on; refusals are remembered as well.
+
+    Nodes that differ in their constants only share the compiled function.
+    """
 
     def __init__(self) -> None:
         self._kernels: dict[object, NodeKernel | DeclinedError] = {}
+        self._functions: dict[tuple[str, bytes], Kernel] = {}
         self._alive: list[Array] = []
+
+    def compiled(self, function: Function, target: Target) -> Kernel:
+        """The function with its default schedule, compiled once."""
+        key = (target.name, pickle.dumps(function))
+        if key not in self._functions:
+            self._functions[key] = build(default_schedule(function, target).fn, target)
+        return self._functions[key]
 
     def get(self, key: object, make: Callable[[], NodeKernel], alive: Sequence[Array]) -> NodeKernel:
         """The kernel of a key, made at the first call; `alive` are arrays known by identity."""
@@ -83,15 +95,15 @@ def node_kernel(
     outputs = tuple(bool(name) for name in node.outputs)
     alive = [array for array in known if array is not None and array.size > _SMALL]
     key = (*given, outputs, tuple(types), machine.name)
-    return cache.get(key, lambda: _build(_alone(node, arrays, known, types), machine), alive)
+    return cache.get(key, lambda: _build(_alone(node, arrays, known, types), machine, cache), alive)
 
 
-def _build(graph: Graph, target: Target) -> NodeKernel:
+def _build(graph: Graph, target: Target, cache: KernelCache) -> NodeKernel:
     (node,) = graph.nodes
     try:
         typed = _with_types(graph)
         made = graph_function(typed, target, "node")
-        kernel = build(default_schedule(made.function, target).fn, target)
+        kernel = cache.compiled(made.function, target)
         results = tuple(typed.tensor(name) for name in graph.outputs)
     except DeclinedError:
         raise
